@@ -1,0 +1,97 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ManagedClusterSet is a group of clusters. A namespace sees the clusters of the sets that are bound to it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName={mclset,mclsets}
+// +kubebuilder:printcolumn:name="Empty",type=string,JSONPath=`.status.conditions[?(@.type=="ClusterSetEmpty")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",optionalOldSelf=true,message="metadata.name must be at most 63 characters: it becomes a label value"
+type ManagedClusterSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says which clusters belong to the set.
+	// +optional
+	// +kubebuilder:default={clusterSelector: {selectorType: ExclusiveClusterSetLabel}}
+	Spec ManagedClusterSetSpec `json:"spec,omitzero"`
+
+	// status says how the set stands.
+	// +optional
+	Status ManagedClusterSetStatus `json:"status,omitzero"`
+}
+
+// ManagedClusterSetSpec says which clusters belong to a set.
+type ManagedClusterSetSpec struct {
+	// clusterSelector selects the set's clusters.
+	// +optional
+	// +kubebuilder:default={selectorType: ExclusiveClusterSetLabel}
+	ClusterSelector ManagedClusterSelector `json:"clusterSelector,omitzero"`
+
+	// managedNamespaces are namespaces to be managed on every cluster of the set. Placement does not look at them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	ManagedNamespaces []ManagedNamespaceConfig `json:"managedNamespaces,omitempty"`
+}
+
+// ManagedNamespaceConfig is a namespace to be managed on clusters.
+type ManagedNamespaceConfig struct {
+	// name is the name of the namespace.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+}
+
+// ManagedClusterSelector selects clusters for a set.
+type ManagedClusterSelector struct {
+	// selectorType says how: by the label clusterset, of which a cluster has one value and so belongs to one such set, or by
+	// labelSelector, with which sets may overlap.
+	// +required
+	// +kubebuilder:default=ExclusiveClusterSetLabel
+	SelectorType SelectorType `json:"selectorType,omitempty"`
+
+	// labelSelector is matched against clusters' labels when selectorType is LabelSelector. Absent, it matches none; empty,
+	// every cluster.
+	// +optional
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+}
+
+// SelectorType says how a set selects its clusters.
+// +kubebuilder:validation:Enum=ExclusiveClusterSetLabel;LabelSelector
+type SelectorType string
+
+// The ways a set selects its clusters. The empty one means ExclusiveClusterSetLabel.
+const (
+	ExclusiveClusterSetLabel SelectorType = "ExclusiveClusterSetLabel"
+	LabelSelector            SelectorType = "LabelSelector"
+)
+
+// The sets Berth creates: the one that new clusters join, and the one of all clusters.
+const (
+	DefaultManagedClusterSetName = "default"
+	GlobalManagedClusterSetName  = "global"
+)
+
+// ManagedClusterSetStatus says how a set stands.
+type ManagedClusterSetStatus struct {
+	// conditions say, among others, whether the set has any cluster (ClusterSetEmpty).
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ManagedClusterSetList is a list of ManagedClusterSets.
+//
+// +kubebuilder:object:root=true
+type ManagedClusterSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ManagedClusterSet `json:"items"`
+}

@@ -1,0 +1,50 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ManagedClusterSetBinding lets the Placements of its namespace choose from a ManagedClusterSet. It has the set's name,
+// so that the right to create it can be granted set by set.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced,shortName={mclsetbinding,mclsetbindings}
+// +kubebuilder:validation:XValidation:rule="(oldSelf.hasValue() && oldSelf.?spec.?clusterSet.orValue(”) == self.?spec.?clusterSet.orValue(”)) || self.?spec.?clusterSet.orValue(”) == self.metadata.name",optionalOldSelf=true,message="spec.clusterSet must equal metadata.name"
+type ManagedClusterSetBinding struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec names the set.
+	// +optional
+	Spec ManagedClusterSetBindingSpec `json:"spec,omitzero"`
+
+	// status says whether the set is bound.
+	// +optional
+	Status ManagedClusterSetBindingStatus `json:"status,omitzero"`
+}
+
+// ManagedClusterSetBindingSpec names the set that is bound.
+type ManagedClusterSetBindingSpec struct {
+	// clusterSet is the name of the ManagedClusterSet. It must be the name of the binding, too.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	ClusterSet string `json:"clusterSet,omitempty"`
+}
+
+// ManagedClusterSetBindingStatus says whether the set is bound.
+type ManagedClusterSetBindingStatus struct {
+	// conditions say whether the set is visible in the namespace (Bound).
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ManagedClusterSetBindingList is a list of ManagedClusterSetBindings.
+//
+// +kubebuilder:object:root=true
+type ManagedClusterSetBindingList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ManagedClusterSetBinding `json:"items"`
+}

@@ -1,0 +1,98 @@
+package v1alpha1
+
+// Labels and annotations under the group's own prefix. Consumers select and order decision pages by the first three.
+const (
+	// PlacementLabel, on a PlacementDecision, names the Placement it belongs to.
+	PlacementLabel = GroupName + "/placement"
+	// DecisionGroupNameLabel, on a PlacementDecision, is the name of its decision group; empty for the clusters that no
+	// listed group claims.
+	DecisionGroupNameLabel = GroupName + "/decision-group-name"
+	// DecisionGroupIndexLabel, on a PlacementDecision, is the index of its decision group: an integer, dense from 0.
+	DecisionGroupIndexLabel = GroupName + "/decision-group-index"
+	// ClusterSetLabel, on a ManagedCluster, names the one exclusive ManagedClusterSet it belongs to.
+	ClusterSetLabel = GroupName + "/clusterset"
+	// PlacementDisableAnnotation, when "true" on a Placement, makes Berth leave it and its pages alone.
+	PlacementDisableAnnotation = GroupName + "/experimental-scheduling-disable"
+)
+
+// Labels and annotations of Berth's own.
+const (
+	// HeldLabel, on a PlacementDecision, names the Placement whose unpublished, waiting answer the page holds. Such a page
+	// has no PlacementLabel and is no part of what is published.
+	HeldLabel = "berth.dev/held"
+	// QueueAnnotation, on a PlacementDecision, records the queue its Placement was admitted to, and by which rule.
+	QueueAnnotation = "berth.dev/queue"
+	// ProfileAnnotation, on a Placement, chooses the scheduling profile.
+	ProfileAnnotation = "berth.dev/profile"
+	// PriorityAnnotation, on a Placement, is an integer: of several waiting, the higher is decided first.
+	PriorityAnnotation = "berth.dev/priority"
+	// ApprovalAnnotation, on a Placement, holds every change of its answer until approved when it is ApprovalRequired.
+	ApprovalAnnotation = "berth.dev/approval"
+	// ApproveAnnotation, on a Placement, carries the digest of the one held change that is approved.
+	ApproveAnnotation = "berth.dev/approve"
+
+	// ApprovalRequired is the value of ApprovalAnnotation that asks for approval.
+	ApprovalRequired = "required"
+	// DefaultProfile is the profile of a Placement without ProfileAnnotation.
+	DefaultProfile = "default"
+)
+
+// MaxDecisionsPerPage is the most clusters one PlacementDecision lists.
+const MaxDecisionsPerPage = 100
+
+// MaxLabelValueLength is the most characters a label value may have, and so the most the name of a Placement or of a
+// ManagedClusterSet may have: both names become label values.
+const MaxLabelValueLength = 63
+
+// Conditions of a Placement.
+const (
+	PlacementConditionMisconfigured   = "PlacementMisconfigured"
+	PlacementConditionSatisfied       = "PlacementSatisfied"
+	PlacementConditionDecisionPending = "DecisionPending"
+	PlacementConditionQueueAdmitted   = "QueueAdmitted"
+)
+
+// Reasons of PlacementMisconfigured: the first when it is True, the second when it is False.
+const (
+	ReasonMisconfigured     = "Misconfigured"
+	ReasonSucceedConfigured = "Succeedconfigured"
+)
+
+// Reasons of PlacementSatisfied, in the order they are tried. Only AllDecisionsScheduled goes with True.
+const (
+	ReasonQueueRejected               = "QueueRejected"
+	ReasonNoManagedClusterSetBindings = "NoManagedClusterSetBindings"
+	ReasonNoIntersection              = "NoIntersection"
+	ReasonAllManagedClusterSetsEmpty  = "AllManagedClusterSetsEmpty"
+	ReasonNotAllDecisionsScheduled    = "NotAllDecisionsScheduled"
+	ReasonNoManagedClusterMatched     = "NoManagedClusterMatched"
+	ReasonSpreadUnsatisfiable         = "SpreadUnsatisfiable"
+	ReasonAllDecisionsScheduled       = "AllDecisionsScheduled"
+)
+
+// Conditions of the other kinds.
+const (
+	// ManagedClusterConditionAvailable, on a ManagedCluster: its API server answers.
+	ManagedClusterConditionAvailable = "ManagedClusterConditionAvailable"
+	// ManagedClusterConditionJoined, on a ManagedCluster: it has joined the hub.
+	ManagedClusterConditionJoined = "ManagedClusterJoined"
+	// ManagedClusterSetConditionEmpty, on a ManagedClusterSet: no cluster belongs to it.
+	ManagedClusterSetConditionEmpty = "ClusterSetEmpty"
+	// ManagedClusterSetBindingConditionBound, on a ManagedClusterSetBinding: the set is visible in the namespace.
+	ManagedClusterSetBindingConditionBound = "Bound"
+)
+
+// Keys of the taints that an Available condition of False and of Unknown turns into; their effect is NoSelect.
+const (
+	ManagedClusterTaintUnavailable = GroupName + "/unavailable"
+	ManagedClusterTaintUnreachable = GroupName + "/unreachable"
+)
+
+// The built-in prioritizers a ScoreCoordinate of type BuiltIn may name.
+const (
+	PrioritizerBalance                   = "Balance"
+	PrioritizerSteady                    = "Steady"
+	PrioritizerResourceAllocatableCPU    = "ResourceAllocatableCPU"
+	PrioritizerResourceAllocatableMemory = "ResourceAllocatableMemory"
+	PrioritizerSpread                    = "Spread"
+)
