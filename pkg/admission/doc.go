@@ -1,0 +1,5 @@
+// Package admission holds the handlers the API server asks before it stores an object: one stamps the submitter's identity on
+// a Placement, one verifies that stamp, one checks bindings and queue configurations.
+//
+// It turns admission requests into values for pkg/tenancy, which decides. It may import api and tenancy.
+package admission
