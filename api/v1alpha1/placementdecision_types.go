@@ -21,10 +21,10 @@ type PlacementDecision struct {
 
 // PlacementDecisionStatus lists chosen clusters.
 type PlacementDecisionStatus struct {
+	// A nil slice stands for a page that has no content yet; it is left out, with the whole status. A page that says
+	// "nothing was chosen" holds an empty slice that is not nil, and is never written as null.
+
 	// decisions are the chosen clusters of this page. The list is there, and empty, when nothing is chosen.
-	//
-	// In Go, nil stands for a page that has no content yet and is left out with the whole status; a page that says
-	// "nothing" holds an empty slice that is not nil.
 	// +required
 	Decisions []ClusterDecision `json:"decisions"`
 }

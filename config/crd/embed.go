@@ -1,0 +1,35 @@
+// Package crd carries the CRDs of the six kinds, generated into bases from the types in api/v1alpha1. It imports nothing
+// else of Berth.
+package crd
+
+import (
+	"embed"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed bases/*.yaml
+var bases embed.FS
+
+// All returns the CRDs, ordered by name. The caller owns what it gets: every call parses anew.
+func All() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, err := bases.ReadDir("bases")
+	if err != nil {
+		return nil, err
+	}
+	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(files))
+	for _, file := range files {
+		body, err := bases.ReadFile("bases/" + file.Name())
+		if err != nil {
+			return nil, err
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(body, crd); err != nil {
+			return nil, fmt.Errorf("parsing %s: %w", file.Name(), err)
+		}
+		crds = append(crds, crd)
+	}
+	return crds, nil
+}

@@ -1,0 +1,105 @@
+package crd
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// served is what one version of a CRD offers.
+type served struct {
+	Version         string
+	Storage, Status bool
+}
+
+func TestVersions(t *testing.T) {
+	want := map[string]struct {
+		scope    apiextensionsv1.ResourceScope
+		versions []served
+	}{
+		"AddOnPlacementScore":      {"Namespaced", []served{{"v1alpha1", true, true}}},
+		"ManagedCluster":           {"Cluster", []served{{"v1", true, true}, {"v1alpha1", false, true}}},
+		"ManagedClusterSet":        {"Cluster", []served{{"v1beta2", true, true}, {"v1alpha1", false, true}}},
+		"ManagedClusterSetBinding": {"Namespaced", []served{{"v1beta2", true, true}, {"v1alpha1", false, true}}},
+		"Placement":                {"Namespaced", []served{{"v1beta1", true, true}, {"v1alpha1", false, true}}},
+		// One request through v1alpha1 writes a page whole: there, and only there, status is no subresource.
+		"PlacementDecision": {"Namespaced", []served{{"v1beta1", true, true}, {"v1alpha1", false, false}}},
+	}
+	crds := all(t)
+	if len(crds) != len(want) {
+		t.Errorf("%d CRDs, want %d", len(crds), len(want))
+	}
+	for _, crd := range crds {
+		t.Run(crd.Spec.Names.Kind, func(t *testing.T) {
+			tc, ok := want[crd.Spec.Names.Kind]
+			if !ok {
+				t.Fatal("unknown kind")
+			}
+			var got []served
+			for _, v := range crd.Spec.Versions {
+				if !v.Served {
+					t.Errorf("%s is not served", v.Name)
+				}
+				got = append(got, served{v.Name, v.Storage, v.Subresources != nil && v.Subresources.Status != nil})
+			}
+			if diff := cmp.Diff(tc.versions, got); diff != "" {
+				t.Errorf("versions (-want +got):\n%s", diff)
+			}
+			if crd.Spec.Scope != tc.scope {
+				t.Errorf("scope %s, want %s", crd.Spec.Scope, tc.scope)
+			}
+		})
+	}
+}
+
+// TestNoneConversionIsHonest holds the versions of each kind equal: what one version shows, the others keep.
+func TestNoneConversionIsHonest(t *testing.T) {
+	for _, crd := range all(t) {
+		t.Run(crd.Spec.Names.Kind, func(t *testing.T) {
+			if crd.Spec.Conversion == nil || crd.Spec.Conversion.Strategy != apiextensionsv1.NoneConverter {
+				t.Errorf("conversion is %v, want None", crd.Spec.Conversion)
+			}
+			first := crd.Spec.Versions[0]
+			ignored := cmpopts.IgnoreFields(first, "Name", "Storage", "Subresources")
+			for _, v := range crd.Spec.Versions[1:] {
+				if diff := cmp.Diff(first, v, ignored); diff != "" {
+					t.Errorf("%s and %s differ:\n%s", first.Name, v.Name, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestKustomizationListsEveryFile(t *testing.T) {
+	body, err := os.ReadFile("kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kustomization struct {
+		Resources []string `json:"resources"`
+	}
+	if err := yaml.Unmarshal(body, &kustomization); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("bases/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(files, kustomization.Resources); diff != "" {
+		t.Errorf("resources (-files +kustomization):\n%s", diff)
+	}
+}
+
+func all(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	crds, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return crds
+}
