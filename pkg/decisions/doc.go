@@ -1,0 +1,9 @@
+// Package decisions arranges the clusters chosen for a Placement into decision groups and pages, and plans the writes that
+// take the published pages there without a reader ever missing a cluster that stays.
+//
+// Everything is a pure function of its arguments: the same inputs give the same plan. Read plan.go first; groups.go says
+// which group claims which cluster, layout.go where each cluster goes, order.go in which order pages are written, and
+// page.go what a page looks like as an object.
+//
+// Inside Berth the package may import api only.
+package decisions

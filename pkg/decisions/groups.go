@@ -1,0 +1,137 @@
+package decisions
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Choice is one selected cluster.
+type Choice struct {
+	Name           string
+	Labels, Claims map[string]string // what group selectors look at
+	Score          int64             // total score, published when the Placement sorts by Score
+}
+
+// Answer is a selection divided by group name: the input of NewPlan.
+type Answer struct {
+	// Choices are the selected clusters in rank order, each once.
+	Choices []Choice
+	// Claims divide the choices: one for each entry of the strategy that claims any, in the order written, then the rest
+	// under the name "". Two may have the same name. None is empty.
+	Claims []Claim
+	// Length is the most clusters a group may have: 1 to len(Choices), or 0 when nothing is selected.
+	Length int
+	// SortByScore orders the clusters of a page by rank, not by name, and publishes scores.
+	SortByScore bool
+	// HoldScores leaves a page that lists the right clusters as it is when only their order or scores are out of date. Set
+	// it while scoreRateLimit does not allow such an update. A page that shows no scores yet is written nevertheless.
+	HoldScores bool
+}
+
+// Claim is what one entry of the strategy claims.
+type Claim struct {
+	GroupName string
+	Choices   []int // indexes into Answer.Choices, ascending
+}
+
+// Strategy is a decision strategy ready for use. It is safe for concurrent use.
+type Strategy struct {
+	groups  []groupSelector
+	length  int     // clusters in a group; 0 or less: all
+	percent float64 // of the selected clusters; used when byShare
+	byShare bool
+}
+
+type groupSelector struct {
+	name           string
+	labels, claims labels.Selector
+}
+
+// percentage is the form a group length given as a string must have.
+var percentage = regexp.MustCompile(`^[0-9.]+%$`)
+
+// Compile checks a Placement's decision strategy and prepares it for use. An error means that the Placement is
+// misconfigured; it names the field.
+func Compile(strategy v1alpha1.DecisionStrategy) (*Strategy, error) {
+	s := &Strategy{}
+	if err := s.setLength(strategy.GroupStrategy.ClustersPerDecisionGroup); err != nil {
+		return nil, fmt.Errorf("decisionStrategy.groupStrategy.clustersPerDecisionGroup: %w", err)
+	}
+	for i, g := range strategy.GroupStrategy.DecisionGroups {
+		byLabel, err := metav1.LabelSelectorAsSelector(&g.ClusterSelector.LabelSelector)
+		if err != nil {
+			return nil, fmt.Errorf("decisionStrategy.groupStrategy.decisionGroups[%d].groupClusterSelector.labelSelector: %w", i, err)
+		}
+		byClaim, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{
+			MatchExpressions: g.ClusterSelector.ClaimSelector.MatchExpressions,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("decisionStrategy.groupStrategy.decisionGroups[%d].groupClusterSelector.claimSelector: %w", i, err)
+		}
+		s.groups = append(s.groups, groupSelector{name: g.GroupName, labels: byLabel, claims: byClaim})
+	}
+	return s, nil
+}
+
+func (s *Strategy) setLength(per intstr.IntOrString) error {
+	if per.Type == intstr.Int {
+		s.length = per.IntValue()
+		return nil
+	}
+	share, err := strconv.ParseFloat(strings.TrimSuffix(per.StrVal, "%"), 64)
+	if err != nil || !percentage.MatchString(per.StrVal) {
+		return fmt.Errorf("%s invalid type: string is not a percentage", per.StrVal)
+	}
+	s.percent, s.byShare = share, true
+	return nil
+}
+
+// groupLength is the most clusters a group of n selected ones may have. Shares are rounded up in IEEE doubles, in this
+// order, as the reference does and its consumers see: 14% of 100 is 15.
+func (s *Strategy) groupLength(n int) int {
+	length := float64(s.length)
+	if s.byShare {
+		length = math.Ceil(s.percent / 100 * float64(n))
+	}
+	if length <= 0 || length > float64(n) {
+		return n
+	}
+	return int(length)
+}
+
+// Answer divides a selection. The choices come in rank order.
+func (s *Strategy) Answer(choices []Choice, sortByScore bool) Answer {
+	a := Answer{Choices: choices, Length: s.groupLength(len(choices)), SortByScore: sortByScore}
+	left := make([]int, len(choices))
+	for i := range left {
+		left[i] = i
+	}
+	for _, g := range s.groups {
+		var got []int
+		rest := left[:0]
+		for _, i := range left {
+			if g.labels.Matches(labels.Set(choices[i].Labels)) && g.claims.Matches(labels.Set(choices[i].Claims)) {
+				got = append(got, i)
+			} else {
+				rest = append(rest, i)
+			}
+		}
+		left = rest
+		if len(got) > 0 {
+			a.Claims = append(a.Claims, Claim{GroupName: g.name, Choices: got})
+		}
+	}
+	if len(left) > 0 {
+		a.Claims = append(a.Claims, Claim{Choices: left})
+	}
+	return a
+}

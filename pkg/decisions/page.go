@@ -1,0 +1,122 @@
+package decisions
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Page is one PlacementDecision as it is to be.
+type Page struct {
+	Name       string
+	GroupName  string
+	GroupIndex int // from 0, dense over the pages of a Placement
+	// Decisions are at most v1alpha1.MaxDecisionsPerPage and never nil. They may be shared with Current: do not change them.
+	Decisions []v1alpha1.ClusterDecision
+	// Current is the object as published, nil when there is none yet.
+	Current *v1alpha1.PlacementDecision
+}
+
+// Object is the whole page, ready to be written: it keeps what others put on Current (labels, annotations, finalizers,
+// owners) and carries its uid and resourceVersion.
+func (p Page) Object(pl *v1alpha1.Placement) *v1alpha1.PlacementDecision {
+	out := &v1alpha1.PlacementDecision{}
+	if p.Current != nil {
+		p.Current.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	}
+	out.Name, out.Namespace = p.Name, pl.Namespace
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	maps.Copy(out.Labels, p.labels(pl))
+	delete(out.Labels, v1alpha1.HeldLabel)
+	if owner := ownerReference(pl); !slices.ContainsFunc(out.OwnerReferences, func(r metav1.OwnerReference) bool { return sameReference(r, owner) }) {
+		out.OwnerReferences = slices.DeleteFunc(out.OwnerReferences, func(r metav1.OwnerReference) bool { return refersTo(r, pl) })
+		out.OwnerReferences = append(out.OwnerReferences, owner)
+	}
+	out.Status.Decisions = make([]v1alpha1.ClusterDecision, len(p.Decisions))
+	for i := range p.Decisions {
+		p.Decisions[i].DeepCopyInto(&out.Status.Decisions[i])
+	}
+	return out
+}
+
+func (p Page) labels(pl *v1alpha1.Placement) map[string]string {
+	return map[string]string{
+		v1alpha1.PlacementLabel:          pl.Name,
+		v1alpha1.DecisionGroupNameLabel:  p.GroupName,
+		v1alpha1.DecisionGroupIndexLabel: strconv.Itoa(p.GroupIndex),
+	}
+}
+
+// dressed reports whether Current already has the labels and the owner that Object would give it.
+func (p Page) dressed(pl *v1alpha1.Placement) bool {
+	have := p.Current.Labels
+	if _, held := have[v1alpha1.HeldLabel]; held {
+		return false
+	}
+	for key, value := range p.labels(pl) {
+		if got, ok := have[key]; !ok || got != value {
+			return false
+		}
+	}
+	owner := ownerReference(pl)
+	return slices.ContainsFunc(p.Current.OwnerReferences, func(r metav1.OwnerReference) bool { return sameReference(r, owner) })
+}
+
+// ownerReference makes the garbage collector remove the page with its Placement. Consumers know the Placement under
+// v1beta1, the version every hub serves.
+func ownerReference(pl *v1alpha1.Placement) metav1.OwnerReference {
+	return *metav1.NewControllerRef(pl, v1alpha1.GroupVersionV1Beta1.WithKind("Placement"))
+}
+
+func sameReference(a, b metav1.OwnerReference) bool {
+	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID &&
+		isTrue(a.Controller) && isTrue(a.BlockOwnerDeletion)
+}
+
+// refersTo reports whether an owner reference means this very Placement, not an earlier one of the same name. A Placement
+// without a uid, as files may hold, is known by its name.
+func refersTo(r metav1.OwnerReference, pl *v1alpha1.Placement) bool {
+	if pl.UID == "" {
+		return r.Kind == "Placement" && r.Name == pl.Name
+	}
+	return r.UID == pl.UID
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// standing is what a PlacementDecision is to a Placement.
+type standing int
+
+const (
+	unrelated  standing = iota // no page of this Placement
+	ours                       // published, and ours or to be adopted
+	unfinished                 // ours, never labelled: no reader sees it
+	foreign                    // published, but something else controls it
+	leaving                    // published, and about to vanish
+)
+
+func standingOf(pd *v1alpha1.PlacementDecision, pl *v1alpha1.Placement) standing {
+	controller := metav1.GetControllerOfNoCopy(pd)
+	label, labelled := pd.Labels[v1alpha1.PlacementLabel]
+	_, held := pd.Labels[v1alpha1.HeldLabel]
+	mine := controller != nil && refersTo(*controller, pl)
+	switch {
+	case pd.Namespace != pl.Namespace:
+		return unrelated
+	case labelled && label == pl.Name && controller != nil && !mine:
+		return foreign
+	case labelled && label == pl.Name && pd.DeletionTimestamp != nil:
+		return leaving
+	case labelled && label == pl.Name:
+		return ours
+	case !labelled && !held && mine && pd.DeletionTimestamp == nil:
+		return unfinished
+	}
+	return unrelated
+}

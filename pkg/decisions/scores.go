@@ -1,0 +1,36 @@
+package decisions
+
+import (
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// rateLimit is the form of scoreRateLimit.
+var rateLimit = regexp.MustCompile(`^([0-9]+)([hms])$`)
+
+// ScoresDue is when new scores, or a new order by them, may be published next: scoreRateLimit (default 1m) after the last
+// time. It is in the past when they never were.
+func ScoresDue(pl *v1alpha1.Placement) time.Time {
+	last := pl.Status.LastScoreUpdateTime
+	if last == nil {
+		return time.Time{}
+	}
+	return last.Add(scoreRateLimit(pl.Spec.ScoreRateLimit))
+}
+
+// scoreRateLimit reads hours, minutes or seconds; what the schema would have refused counts as the default.
+func scoreRateLimit(text string) time.Duration {
+	m := rateLimit.FindStringSubmatch(text)
+	if m == nil {
+		return time.Minute
+	}
+	n, err := strconv.ParseInt(m[1], 10, 32)
+	if err != nil {
+		return time.Minute
+	}
+	unit := map[string]time.Duration{"h": time.Hour, "m": time.Minute, "s": time.Second}[m[2]]
+	return time.Duration(min(n, 1<<20)) * unit
+}

@@ -1,0 +1,155 @@
+package decisions
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+func testPlacement() *v1alpha1.Placement {
+	return &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "uid-p"}}
+}
+
+// world is an API server's memory of the pages in one namespace.
+type world struct {
+	placement *v1alpha1.Placement
+	pages     map[string]*v1alpha1.PlacementDecision
+}
+
+func newWorld() *world {
+	return &world{placement: testPlacement(), pages: map[string]*v1alpha1.PlacementDecision{}}
+}
+
+func (w *world) published() []*v1alpha1.PlacementDecision {
+	var out []*v1alpha1.PlacementDecision
+	for _, name := range slices.Sorted(maps.Keys(w.pages)) {
+		out = append(out, w.pages[name].DeepCopy())
+	}
+	return out
+}
+
+func (w *world) plan(a Answer) Plan { return NewPlan(w.placement, w.published(), nil, a) }
+
+// apply carries out one write as the publisher does.
+func (w *world) apply(write Write) error {
+	current, exists := w.pages[write.Page.Name]
+	if exists != (write.Op != Create) {
+		return fmt.Errorf("%s of page %s, which exists: %t", write.Op, write.Page.Name, exists)
+	}
+	if exists && standingOf(current, w.placement) != ours && standingOf(current, w.placement) != unfinished {
+		return fmt.Errorf("%s of page %s, which is not ours", write.Op, write.Page.Name)
+	}
+	if write.Op == Delete {
+		delete(w.pages, write.Page.Name)
+		return nil
+	}
+	page := write.Page
+	page.Current = current
+	w.pages[page.Name] = page.Object(w.placement)
+	return nil
+}
+
+// visible is what a reader sees on the pages that are the Placement's own to keep.
+func (w *world) visible() (clusters map[string]bool, broken string) {
+	clusters = map[string]bool{}
+	count := map[int]int{}
+	for _, pd := range w.pages {
+		if standingOf(pd, w.placement) != ours {
+			continue
+		}
+		if pd.Status.Decisions == nil {
+			broken = "page without content: " + pd.Name
+		}
+		if len(pd.Status.Decisions) > v1alpha1.MaxDecisionsPerPage {
+			broken = "page over the limit: " + pd.Name
+		}
+		count[indexOf(pd.Labels[v1alpha1.DecisionGroupIndexLabel])]++
+		for _, d := range pd.Status.Decisions {
+			clusters[d.ClusterName] = true
+		}
+	}
+	for i := range len(count) {
+		if count[i] == 0 {
+			broken = fmt.Sprintf("group indexes not dense: %v", count)
+		}
+	}
+	return clusters, broken
+}
+
+// page makes a published page of clusters separated by spaces.
+func page(name, groupName, groupIndex, clusters string, change ...func(*v1alpha1.PlacementDecision)) *v1alpha1.PlacementDecision {
+	pd := &v1alpha1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Namespace: "ns",
+		Labels: map[string]string{
+			v1alpha1.PlacementLabel:          "p",
+			v1alpha1.DecisionGroupNameLabel:  groupName,
+			v1alpha1.DecisionGroupIndexLabel: groupIndex,
+		},
+		OwnerReferences: []metav1.OwnerReference{ownerReference(testPlacement())},
+	}}
+	pd.Status.Decisions = []v1alpha1.ClusterDecision{}
+	for _, c := range strings.Fields(clusters) {
+		pd.Status.Decisions = append(pd.Status.Decisions, v1alpha1.ClusterDecision{ClusterName: c})
+	}
+	for _, f := range change {
+		f(pd)
+	}
+	return pd
+}
+
+func controlledBy(uid types.UID) func(*v1alpha1.PlacementDecision) {
+	return func(pd *v1alpha1.PlacementDecision) {
+		owner := ownerReference(testPlacement())
+		owner.UID = uid
+		pd.OwnerReferences = []metav1.OwnerReference{owner}
+	}
+}
+
+func withoutOwner(pd *v1alpha1.PlacementDecision) { pd.OwnerReferences = nil }
+
+func withoutLabel(key string) func(*v1alpha1.PlacementDecision) {
+	return func(pd *v1alpha1.PlacementDecision) { delete(pd.Labels, key) }
+}
+
+// show renders pages as "name group/index: clusters".
+func show(name, groupName string, groupIndex int, decisions []v1alpha1.ClusterDecision) string {
+	var b strings.Builder
+	b.WriteString(name + " " + groupName + "/" + strconv.Itoa(groupIndex) + ":")
+	for _, d := range decisions {
+		b.WriteString(" " + d.ClusterName)
+		if d.Score != nil {
+			fmt.Fprintf(&b, "=%d", *d.Score)
+		}
+	}
+	return b.String()
+}
+
+func showPages(pages []Page) []string {
+	var out []string
+	for _, p := range pages {
+		out = append(out, show(p.Name, p.GroupName, p.GroupIndex, p.Decisions))
+	}
+	return out
+}
+
+func showWrites(writes []Write) []string {
+	var out []string
+	for _, w := range writes {
+		text := string(w.Op) + " " + w.Page.Name
+		if w.Op != Delete {
+			text = string(w.Op) + " " + show(w.Page.Name, w.Page.GroupName, w.Page.GroupIndex, w.Page.Decisions)
+		}
+		if !w.DecisionsChanged {
+			text += " (silent)"
+		}
+		out = append(out, text)
+	}
+	return out
+}
