@@ -1,0 +1,202 @@
+package simulator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// admitted is what an API server makes of one object.
+type admitted struct {
+	// ref names the object for people: "Placement ns1/p1".
+	ref string
+	// known says that the kind is one of Berth's.
+	known bool
+	// value is the typed object, an Unstructured when another API group owns it, or nil when there is nothing to hold.
+	value any
+	// refused says why the API server would not store it; empty if it would.
+	refused string
+}
+
+// admit prunes, defaults, validates and decodes one object, like a create of it with its status. Strict refuses what an
+// API server would drop with a warning: unknown and repeated fields. An error means that item is no object at all.
+func admit(item object, strict bool) (admitted, error) {
+	content := map[string]any{}
+	repeated, err := kjson.UnmarshalStrict(item.text, &content)
+	if err != nil {
+		return admitted{}, err
+	}
+	if content == nil {
+		return admitted{}, errors.New("an object is required, not null")
+	}
+	content["apiVersion"], content["kind"] = item.apiVersion, item.kind
+	gv, err := schema.ParseGroupVersion(item.apiVersion)
+	if err != nil {
+		return admitted{}, fmt.Errorf("apiVersion: Invalid value: %q: must be group/version", item.apiVersion)
+	}
+	if gv.Group != v1alpha1.GroupName {
+		return admitted{ref: refOf(content, item.kind, true), value: &unstructured.Unstructured{Object: content}}, nil
+	}
+	kinds, err := knownKinds()
+	if err != nil {
+		return admitted{}, err
+	}
+	kind, ok := kinds[item.kind]
+	if !ok {
+		return admitted{ref: refOf(content, item.kind, true)}, nil
+	}
+	return kind.admit(content, gv.Version, strict, repeated), nil
+}
+
+func (k *kind) admit(content map[string]any, version string, strict bool, repeated []error) admitted {
+	meta, unknown, problems := k.prepare(content)
+	got := admitted{ref: refOf(content, k.name, k.namespaced), known: true}
+	if !k.served[version] {
+		problems = append(problems, field.NotSupported(field.NewPath("apiVersion"), v1alpha1.GroupName+"/"+version, k.servedVersions()))
+	}
+	if strict {
+		for _, path := range unknown {
+			problems = append(problems, field.Invalid(nil, nil, fmt.Sprintf("unknown field %q", path)))
+		}
+		for _, err := range repeated {
+			problems = append(problems, field.Invalid(nil, nil, err.Error()))
+		}
+	}
+	if meta != nil {
+		problems = append(problems, k.validate(content, meta)...)
+	}
+	got.refused = describe(problems)
+
+	// The controller reads every kind in the version stored, and so must whoever sees the object whole, such as CEL.
+	content["apiVersion"] = v1alpha1.GroupName + "/" + k.storage
+	value := k.new()
+	if err := decode(content, value); err != nil {
+		// No client could hold it. Half an object could mean the opposite of the whole: it is left out.
+		if got.refused == "" {
+			got.refused = err.Error()
+		}
+		return got
+	}
+	got.value = value
+	return got
+}
+
+// prepare brings content to the form in which it would be stored, and returns its metadata, nil if that is unreadable,
+// and the paths of fields that the schema does not know.
+func (k *kind) prepare(content map[string]any) (*metav1.ObjectMeta, []string, field.ErrorList) {
+	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	if err != nil {
+		return nil, nil, field.ErrorList{field.Invalid(field.NewPath("metadata"), "", err.Error())}
+	}
+	fields, isMap := content["metadata"].(map[string]any)
+	if !found || !isMap {
+		meta, fields = &metav1.ObjectMeta{}, map[string]any{}
+		content["metadata"] = fields
+	}
+	switch {
+	case !k.namespaced:
+		meta.Namespace = ""
+		delete(fields, "namespace")
+	case meta.Namespace == "":
+		meta.Namespace = metav1.NamespaceDefault
+		fields["namespace"] = meta.Namespace
+	}
+	unknown = append(unknown, pruning.PruneWithOptions(content, k.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
+	defaulting.PruneNonNullableNullsWithoutDefaults(content, k.structural)
+	defaulting.Default(content, k.structural)
+	return meta, unknown, nil
+}
+
+// validate is what an API server checks when an object is created, in its order.
+func (k *kind) validate(content map[string]any, meta *metav1.ObjectMeta) field.ErrorList {
+	problems := validation.ValidateObjectMetaAccessor(meta, k.namespaced, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	problems = append(problems, crdvalidation.ValidateCustomResource(nil, content, k.schema)...)
+	problems = append(problems, listtype.ValidateListSetsAndMaps(nil, k.structural, content)...)
+	for _, problem := range problems {
+		switch problem.Type {
+		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+			return problems // CEL rules rely on the shape that these say is wrong.
+		}
+	}
+	if rules := k.rules(); rules != nil {
+		broken, _ := rules.Validate(context.Background(), nil, k.structural, content, nil, celconfig.RuntimeCELCostBudget)
+		problems = append(problems, broken...)
+	}
+	return problems
+}
+
+// describe says one problem a field, in the order of the fields (validators walk maps) and in the words of an API server
+// less the repetition of the field in them. A problem without a field of its own is said last, unless it only repeats one.
+func describe(problems field.ErrorList) string {
+	for _, problem := range problems {
+		if problem.Field == "<nil>" {
+			problem.Field = ""
+		}
+		if path, detail, ok := strings.Cut(problem.Detail, " in body "); ok && !strings.Contains(path, " ") {
+			problem.Detail = detail
+		}
+	}
+	slices.SortFunc(problems, func(a, b *field.Error) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Error(), b.Error()))
+	})
+	var texts, rootTexts []string
+	last := ""
+	for _, problem := range problems {
+		if problem.Field == "" {
+			said := func(other *field.Error) bool {
+				return other.Field != "" && strings.Contains(problem.Detail, other.Field)
+			}
+			if !slices.Contains(rootTexts, problem.Detail) && !slices.ContainsFunc(problems, said) {
+				rootTexts = append(rootTexts, problem.Detail)
+			}
+			continue
+		}
+		if problem.Field != last {
+			texts = append(texts, problem.Error())
+		}
+		last = problem.Field
+	}
+	return strings.Join(append(texts, rootTexts...), "; ")
+}
+
+// decode goes through JSON rather than reflection over the map: it takes 2.0 for an integer, as the API server does.
+func decode(content map[string]any, into any) error {
+	text, err := utiljson.Marshal(content)
+	if err != nil {
+		return err
+	}
+	return utiljson.Unmarshal(text, into)
+}
+
+func refOf(content map[string]any, kind string, namespaced bool) string {
+	metadata, _ := content["metadata"].(map[string]any)
+	namespace, _ := metadata["namespace"].(string)
+	name, _ := metadata["name"].(string)
+	if name == "" {
+		name = "(no name)"
+	}
+	if namespaced && namespace != "" {
+		name = namespace + "/" + name
+	}
+	return kind + " " + name
+}

@@ -1,0 +1,239 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Input is what was read: plain objects, or the scenarios of scenario files, never both. Scenarios is nil for plain objects
+// and only then.
+type Input struct {
+	Objects   Objects
+	Scenarios []Scenario
+}
+
+// Objects are one hub's objects: defaulted, in the order they were read, each name once. Their apiVersion is the one the
+// CRD stores, whichever was written. They are shared, between the steps of a scenario for one, and must not be changed.
+type Objects struct {
+	Placements []*v1alpha1.Placement
+	Decisions  []*v1alpha1.PlacementDecision
+	Clusters   []*v1alpha1.ManagedCluster
+	Sets       []*v1alpha1.ManagedClusterSet
+	Bindings   []*v1alpha1.ManagedClusterSetBinding
+	Scores     []*v1alpha1.AddOnPlacementScore
+	// Other holds the objects of other API groups as they were written.
+	Other []*unstructured.Unstructured
+}
+
+// Scenario is a history of snapshots recorded under one name.
+type Scenario struct {
+	ID string
+	// InputForm is "manifest" when users wrote the objects, "served" when a hub returned them, defaults written out. Both
+	// are read alike: defaulting again changes nothing.
+	InputForm string
+	Steps     []Step
+}
+
+// Step is one complete snapshot.
+type Step struct {
+	// Now is the instant the snapshot was taken; zero when the file names none.
+	Now     time.Time
+	Objects Objects
+	// Refused names the objects the CRDs would not let in. Such an object is among Objects all the same, unless its values
+	// do not even fit their Go types.
+	Refused []Refusal
+}
+
+// Refusal says why an API server with Berth's CRDs would not store an object.
+type Refusal struct {
+	// Object is "Placement ns1/p1"; for a cluster-scoped kind "ManagedCluster c1".
+	Object string `json:"object"`
+	Error  string `json:"error"`
+}
+
+// Load reads objects from files, folders and, for the path "-", stdin: YAML or JSON, gzipped or not, single objects,
+// streams of documents or Lists, in any served version. In a folder, and the folders below it, names that begin with a dot
+// and files without a YAML or JSON extension are passed over.
+//
+// Load applies the CRDs' defaults and enforces their schemas. The first object that a strict API server would not take ends
+// it, with an error that names the file, the object and the field; so does an object defined twice. In a scenario file a
+// refused object is reported in its step instead.
+func Load(paths []string, stdin io.Reader) (Input, error) {
+	if len(paths) == 0 {
+		return Input{}, fmt.Errorf("no input: name a file, a folder, or - for standard input")
+	}
+	l := loader{definedIn: map[string]string{}, seen: map[string]admitted{}}
+	if err := eachSource(paths, stdin, l.source); err != nil {
+		return Input{}, err
+	}
+	return l.input, nil
+}
+
+type loader struct {
+	input Input
+	// definedIn holds, by object, the source that defines it.
+	definedIn map[string]string
+	// seen holds what became of each object of a scenario file, by its text: steps repeat most of their predecessors.
+	seen map[string]admitted
+	// plain is the first source of plain objects.
+	plain string
+}
+
+func (l *loader) source(name string, data []byte) error {
+	documents, err := documentsOf(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for i, document := range documents {
+		at := name
+		if len(documents) > 1 {
+			at = fmt.Sprintf("%s: document %d", name, i+1)
+		}
+		if err := l.document(name, at, document); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loader) document(name, at string, document json.RawMessage) error {
+	var head header
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(document, &head); err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	if head.Kind == "" && head.Scenarios != nil {
+		if l.plain != "" {
+			return fmt.Errorf("%s: a scenario file cannot be read together with the objects of %s", at, l.plain)
+		}
+		scenarios, err := l.scenarios(document)
+		if err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+		// Not nil even if the file holds none: that is how a scenario file shows.
+		if l.input.Scenarios == nil {
+			l.input.Scenarios = []Scenario{}
+		}
+		l.input.Scenarios = append(l.input.Scenarios, scenarios...)
+		return nil
+	}
+	if l.input.Scenarios != nil {
+		return fmt.Errorf("%s: objects cannot be read together with a scenario file", at)
+	}
+	if l.plain == "" {
+		l.plain = name
+	}
+	return flatten(at, document, header{}, 0, func(at string, item object) error { return l.plainObject(name, at, item) })
+}
+
+func (l *loader) plainObject(name, at string, item object) error {
+	got, err := admit(item, true)
+	if err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	if got.refused != "" {
+		return fmt.Errorf("%s: %s: %s", name, got.ref, got.refused)
+	}
+	// A Namespace, say, is often repeated from file to file; only what Berth decides on must be said once.
+	if got.known {
+		if other, twice := l.definedIn[got.ref]; twice {
+			return fmt.Errorf("%s: %s: already defined in %s", name, got.ref, other)
+		}
+		l.definedIn[got.ref] = name
+	}
+	l.input.Objects.add(got.value)
+	return nil
+}
+
+// add files an object under its kind; nil is nothing.
+func (o *Objects) add(value any) {
+	switch value := value.(type) {
+	case *v1alpha1.Placement:
+		o.Placements = append(o.Placements, value)
+	case *v1alpha1.PlacementDecision:
+		o.Decisions = append(o.Decisions, value)
+	case *v1alpha1.ManagedCluster:
+		o.Clusters = append(o.Clusters, value)
+	case *v1alpha1.ManagedClusterSet:
+		o.Sets = append(o.Sets, value)
+	case *v1alpha1.ManagedClusterSetBinding:
+		o.Bindings = append(o.Bindings, value)
+	case *v1alpha1.AddOnPlacementScore:
+		o.Scores = append(o.Scores, value)
+	case *unstructured.Unstructured:
+		o.Other = append(o.Other, value)
+	}
+}
+
+// header is what must be known of a document before it can be read.
+type header struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Items      json.RawMessage `json:"items"`
+	Scenarios  json.RawMessage `json:"scenarios"`
+}
+
+// object is one object's text. An item of a typed list may leave its version and kind to the list.
+type object struct {
+	apiVersion, kind string
+	text             json.RawMessage
+}
+
+// maxListDepth is how many Lists may be nested; nobody writes more than one in another.
+const maxListDepth = 8
+
+// flatten calls visit for the object in text, or for each object of the List in text, with where it stands.
+func flatten(at string, text json.RawMessage, list header, depth int, visit func(at string, item object) error) error {
+	var head header
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &head); err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	if head.APIVersion == "" {
+		head.APIVersion = list.APIVersion
+	}
+	if head.Kind == "" {
+		head.Kind = list.Kind
+	}
+	switch {
+	case head.Kind == "":
+		return fmt.Errorf("%s: kind: Required value", at)
+	case head.APIVersion == "":
+		return fmt.Errorf("%s: apiVersion: Required value", at)
+	case !head.isList():
+		return visit(at, object{apiVersion: head.APIVersion, kind: head.Kind, text: text})
+	case depth == maxListDepth:
+		return fmt.Errorf("%s: more than %d Lists inside one another", at, maxListDepth)
+	}
+	var items []json.RawMessage
+	if head.Items != nil {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(head.Items, &items); err != nil {
+			return fmt.Errorf("%s: items: %w", at, err)
+		}
+	}
+	of := header{}
+	if head.Kind != "List" {
+		of = header{APIVersion: head.APIVersion, Kind: strings.TrimSuffix(head.Kind, "List")}
+	}
+	for i, item := range items {
+		if err := flatten(fmt.Sprintf("%s: items[%d]", at, i), item, of, depth+1, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h header) isList() bool {
+	if h.Kind == "List" {
+		return h.APIVersion == "v1"
+	}
+	group, _ := schema.ParseGroupVersion(h.APIVersion)
+	return strings.HasSuffix(h.Kind, "List") && (h.Items != nil || group.Group == v1alpha1.GroupName)
+}
