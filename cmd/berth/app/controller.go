@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/berth-dev/berth/controllers"
+)
+
+type controllerOptions struct {
+	kubeconfig     string
+	leaderElection bool
+	leaseNamespace string
+	metrics        string
+	health         string
+	workers        int
+	installCRDs    bool
+}
+
+func newControllerCommand() *cobra.Command {
+	o := controllerOptions{}
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "Run the controller against a hub",
+		Long: `Run the controller against a hub.
+
+Without --kubeconfig it uses the service account of the pod it runs in, or what KUBECONFIG names.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.workers < 1 {
+				return usagef("--workers: %d is less than 1", o.workers)
+			}
+			return o.run(cmd.Context(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the hub")
+	flags.BoolVar(&o.leaderElection, "leader-elect", true, "decide only while holding the lease, so that several replicas can run")
+	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the lease (default: the pod's)")
+	flags.StringVar(&o.metrics, "metrics-bind-address", "0", "host:port of the metrics endpoint; 0 switches it off")
+	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz; 0 switches it off")
+	flags.IntVar(&o.workers, "workers", 16, "Placements published at once")
+	flags.BoolVar(&o.installCRDs, "install-crds", false, "install Berth's CRDs first, unless the hub's are another's")
+	return cmd
+}
+
+func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return fmt.Errorf("finding the hub: %w", err)
+	}
+	if o.installCRDs {
+		if err := installCRDs(ctx, cfg, out); err != nil {
+			return err
+		}
+	}
+	return startManager(ctx, cfg, out, controllers.Options{
+		LeaderElection:          o.leaderElection,
+		LeaderElectionNamespace: o.leaseNamespace,
+		MetricsAddress:          o.metrics,
+		HealthAddress:           o.health,
+		Workers:                 o.workers,
+	})
+}
+
+// runController runs the controller of a local hub until ctx ends; its log goes to out.
+func runController(ctx context.Context, cfg *rest.Config, out io.Writer) error {
+	return startManager(ctx, cfg, out, controllers.Options{MetricsAddress: "0", HealthAddress: "0"})
+}
+
+func startManager(ctx context.Context, cfg *rest.Config, out io.Writer, o controllers.Options) error {
+	o.Log = logTo(out)
+	mgr, err := controllers.NewManager(ctx, cfg, o)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the controller: %w", err)
+	}
+	return nil
+}
+
+// logTo makes every library log as structured lines to out.
+func logTo(out io.Writer) logr.Logger {
+	log := zap.New(zap.WriteTo(out), zap.UseDevMode(false))
+	ctrllog.SetLogger(log)
+	klog.SetLogger(log.WithName("client-go"))
+	return log
+}

@@ -1,0 +1,213 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/pkg/simulator"
+)
+
+type simulateOptions struct {
+	files     []string
+	placement string
+	now       string
+	output    string
+}
+
+func newSimulateCommand() *cobra.Command {
+	o := simulateOptions{}
+	cmd := &cobra.Command{
+		Use:   "simulate -f FILE|DIR|- …",
+		Short: "Decide Placements offline, from objects in files",
+		Long: `Decide Placements offline, from objects in files.
+
+simulate reads YAML or JSON (also .gz), applies the CRDs' defaults and validation as the API server would, and decides every
+Placement against the same snapshot with the engine the controller runs. PlacementDecisions in the input are what is published.
+Nothing is written.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder to read, - for standard input; repeatable")
+	cmd.Flags().StringVar(&o.placement, "placement", "", "decide only this Placement, as NAMESPACE/NAME")
+	cmd.Flags().StringVar(&o.now, "now", "", "the instant to decide at, in RFC 3339 (default: the current time)")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
+	return cmd
+}
+
+// simulation is what is printed: the results, or, for a scenario file, those of each scenario's steps.
+type simulation struct {
+	Results   []*simulator.Report `json:"results,omitempty"`
+	Scenarios []scenarioResult    `json:"scenarios,omitempty"`
+}
+
+type scenarioResult struct {
+	ID    string       `json:"id"`
+	Steps []stepResult `json:"steps"`
+}
+
+type stepResult struct {
+	Results []*simulator.Report `json:"results"`
+	Refused []simulator.Refusal `json:"refused,omitempty"`
+}
+
+func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) error {
+	now := time.Now()
+	if o.now != "" {
+		var err error
+		if now, err = time.Parse(time.RFC3339, o.now); err != nil {
+			return usagef("--now: %q is no RFC 3339 time, such as 2026-06-01T12:00:00Z", o.now)
+		}
+	}
+	if len(o.files) == 0 {
+		return usagef("-f is required")
+	}
+	if o.output != "table" && o.output != "json" && o.output != "yaml" {
+		return usagef("-o: %q is not one of table, json, yaml", o.output)
+	}
+	only, err := parsePlacement(o.placement)
+	if err != nil {
+		return err
+	}
+	input, err := simulator.Load(o.files, in)
+	if err != nil {
+		return err
+	}
+	s := simulation{}
+	if len(input.Scenarios) == 0 {
+		if s.Results, err = decide(ctx, input.Objects, now, only); err != nil {
+			return err
+		}
+	}
+	for _, scenario := range input.Scenarios {
+		result := scenarioResult{ID: scenario.ID}
+		for _, step := range scenario.Steps {
+			at := step.Now
+			if at.IsZero() {
+				at = now
+			}
+			reports, err := decide(ctx, step.Objects, at, nil)
+			if err != nil {
+				return fmt.Errorf("scenario %s: %w", scenario.ID, err)
+			}
+			result.Steps = append(result.Steps, stepResult{reports, step.Refused})
+		}
+		s.Scenarios = append(s.Scenarios, result)
+	}
+	return s.print(out, o.output)
+}
+
+func parsePlacement(text string) (*types.NamespacedName, error) {
+	if text == "" {
+		return nil, nil
+	}
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok || namespace == "" || name == "" {
+		return nil, usagef("--placement: %q is not NAMESPACE/NAME", text)
+	}
+	return &types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+// decide answers every Placement among the objects, or the only one asked for.
+func decide(ctx context.Context, objects simulator.Objects, now time.Time, only *types.NamespacedName) ([]*simulator.Report, error) {
+	s, err := simulator.New(ctx, objects, now)
+	if err != nil {
+		return nil, err
+	}
+	keys := s.Placements()
+	if only != nil {
+		keys = []types.NamespacedName{*only}
+	}
+	reports := make([]*simulator.Report, 0, len(keys))
+	for _, key := range keys {
+		report, err := s.Decide(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		reports = append(reports, report)
+	}
+	return reports, nil
+}
+
+func (s *simulation) print(out io.Writer, format string) error {
+	switch format {
+	case "table":
+		return s.printTables(out)
+	case "yaml":
+		text, err := yaml.Marshal(s)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(text)
+		return err
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(s)
+}
+
+func (s *simulation) printTables(out io.Writer) error {
+	for i, report := range s.Results {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := printReport(out, report); err != nil {
+			return err
+		}
+	}
+	for _, scenario := range s.Scenarios {
+		for n, step := range scenario.Steps {
+			fmt.Fprintf(out, "\n# scenario %s, step %d\n", scenario.ID, n+1)
+			for _, r := range step.Refused {
+				fmt.Fprintf(out, "refused: %s: %s\n", r.Object, r.Error)
+			}
+			for _, report := range step.Results {
+				if err := printReport(out, report); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// printReport shows one Placement for a person: what was decided, then why, cluster by cluster.
+func printReport(out io.Writer, r *simulator.Report) error {
+	if r.Skipped != "" {
+		_, err := fmt.Fprintf(out, "Placement %s: left alone (%s)\n", r.Placement, r.Skipped)
+		return err
+	}
+	fmt.Fprintf(out, "Placement %s: %d of %d clusters selected\n", r.Placement, r.NumberOfSelectedClusters, len(r.AvailableClusters))
+	for _, c := range r.Conditions {
+		fmt.Fprintf(out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+	for _, d := range r.Decisions {
+		fmt.Fprintf(out, "  %s: %s\n", d.Name, strings.Join(d.Clusters, " "))
+	}
+	if len(r.Verdicts) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(w, "  CLUSTER\tSELECTED\tSCORE\tRANK\tWHY")
+	for _, v := range r.Verdicts {
+		score, rank, why := "-", "-", v.Reason
+		if v.Score != nil {
+			score, rank = fmt.Sprint(*v.Score), fmt.Sprint(v.Rank)
+		}
+		if v.Plugin != "" {
+			why = v.Plugin + ": " + why
+		}
+		fmt.Fprintf(w, "  %s\t%t\t%s\t%s\t%s\n", v.Cluster, v.Selected, score, rank, why)
+	}
+	return w.Flush()
+}

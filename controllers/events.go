@@ -1,0 +1,166 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
+)
+
+// reporter is the name events are sent under; consumers of the reference look for it.
+const reporter = "placementController"
+
+// Limits of the sender.
+const (
+	eventWorkers   = 4
+	eventTries     = 5
+	eventFlushTime = 5 * time.Second
+)
+
+// eventSender sends events in the background, each on its own: client-go's recorder folds events that differ in their note
+// only and drops what its queue of 1,000 does not hold, so that scores would be lost when many Placements are decided at once.
+type eventSender struct {
+	client   eventsclient.EventsV1Interface
+	log      logr.Logger
+	instance string
+
+	mu      sync.Mutex
+	waiting []*eventsv1.Event
+	last    time.Time
+	// more has an element while something may be waiting.
+	more chan struct{}
+}
+
+func newEventSender(client eventsclient.EventsV1Interface, log logr.Logger) *eventSender {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return &eventSender{client: client, log: log, instance: reporter + "-" + host, more: make(chan struct{}, 1)}
+}
+
+// Send queues events regarding a Placement. Their times, and so their names, keep their order.
+func (s *eventSender) Send(pl *v1alpha1.Placement, events []scheduler.Event) {
+	if len(events) == 0 {
+		return
+	}
+	s.mu.Lock()
+	for _, e := range events {
+		now := time.Now().Truncate(time.Microsecond)
+		if !now.After(s.last) {
+			now = s.last.Add(time.Microsecond)
+		}
+		s.last = now
+		s.waiting = append(s.waiting, s.event(pl, e, now))
+	}
+	s.mu.Unlock()
+	s.signal()
+}
+
+func (s *eventSender) signal() {
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+func (s *eventSender) event(pl *v1alpha1.Placement, e scheduler.Event, now time.Time) *eventsv1.Event {
+	event := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", pl.Name, now.UnixNano()), Namespace: pl.Namespace},
+		EventTime:           metav1.NewMicroTime(now),
+		ReportingController: reporter,
+		ReportingInstance:   s.instance,
+		Type:                e.Type,
+		Reason:              e.Reason,
+		Action:              e.Action,
+		Note:                e.Note,
+		Regarding: corev1.ObjectReference{
+			APIVersion: v1alpha1.GroupVersionV1Beta1.String(), Kind: "Placement",
+			Namespace: pl.Namespace, Name: pl.Name, UID: pl.UID, ResourceVersion: pl.ResourceVersion,
+		},
+	}
+	if page := e.Related; page != nil {
+		event.Related = &corev1.ObjectReference{
+			APIVersion: v1alpha1.GroupVersionV1Beta1.String(), Kind: "PlacementDecision",
+			Namespace: page.Namespace, Name: page.Name, UID: page.UID, ResourceVersion: page.ResourceVersion,
+		}
+	}
+	return event
+}
+
+// Start implements manager.Runnable. When ctx ends, what waits is still sent, for a few seconds.
+func (s *eventSender) Start(ctx context.Context) error {
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var workers sync.WaitGroup
+	for range eventWorkers {
+		workers.Go(func() { s.work(ctx, sending) })
+	}
+	<-ctx.Done()
+	timer := time.AfterFunc(eventFlushTime, cancel)
+	defer timer.Stop()
+	workers.Wait()
+	return nil
+}
+
+// work sends until ctx has ended and nothing waits.
+func (s *eventSender) work(ctx, sending context.Context) {
+	for {
+		if event := s.next(); event != nil {
+			s.send(sending, event)
+			continue
+		}
+		select {
+		case <-s.more:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *eventSender) next() *eventsv1.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		return nil
+	}
+	event := s.waiting[0]
+	s.waiting = s.waiting[1:]
+	if len(s.waiting) > 0 {
+		s.signal()
+	}
+	return event
+}
+
+// send tries a few times: an event lost is a decision unexplained, but none is worth blocking the others for long.
+func (s *eventSender) send(ctx context.Context, event *eventsv1.Event) {
+	wait := 100 * time.Millisecond
+	for try := 1; ; try++ {
+		_, err := s.client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+		switch {
+		case err == nil || apierrors.IsAlreadyExists(err):
+			return
+		case errors.Is(err, context.Canceled), try == eventTries, apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err):
+			eventsLost.Inc()
+			s.log.Error(err, "An event was lost", "placement", event.Regarding.Name, "namespace", event.Namespace, "reason", event.Reason, "note", event.Note)
+			return
+		}
+		select {
+		case <-time.After(wait):
+			wait *= 4
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+)
+
+// feed is the one source of the placement controller: it watches the six kinds, hands each event to the inventory, and
+// queues the Placements that the inventory names. The controller starts no worker before every handler has taken in its
+// initial list, so that no answer is given from half a view.
+type feed struct {
+	cache     cache.Cache
+	inventory *inventory.Inventory
+	handlers  []toolscache.ResourceEventHandlerRegistration
+}
+
+// Start implements source.Source.
+func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	wake := func(keys []inventory.Key) {
+		for _, key := range keys {
+			queue.Add(reconcile.Request{NamespacedName: key})
+		}
+	}
+	handler := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { wake(f.inventory.Update(obj.(client.Object))) },
+		UpdateFunc: func(_, obj any) { wake(f.inventory.Update(obj.(client.Object))) },
+		DeleteFunc: func(obj any) {
+			if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = last.Obj
+			}
+			if o, ok := obj.(client.Object); ok {
+				wake(f.inventory.Delete(o))
+			}
+		},
+	}
+	for _, kind := range []client.Object{
+		&v1alpha1.ManagedClusterSet{}, &v1alpha1.ManagedClusterSetBinding{}, &v1alpha1.ManagedCluster{},
+		&v1alpha1.AddOnPlacementScore{}, &v1alpha1.PlacementDecision{}, &v1alpha1.Placement{},
+	} {
+		informer, err := f.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
+		registration, err := informer.AddEventHandler(handler)
+		if err != nil {
+			return fmt.Errorf("handling %T: %w", kind, err)
+		}
+		f.handlers = append(f.handlers, registration)
+	}
+	return nil
+}
+
+// WaitForSync implements source.SyncingSource.
+func (f *feed) WaitForSync(ctx context.Context) error {
+	synced := make([]toolscache.InformerSynced, len(f.handlers))
+	for i, h := range f.handlers {
+		synced[i] = h.HasSynced
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
+		return errors.New("the fleet could not be listed in time")
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// PlacementReconciler decides one Placement at a time, publishes the answer, and says so in status and events. The work
+// queue sees to it that a Placement has one attempt at a time.
+type PlacementReconciler struct {
+	Client    client.Client
+	Inventory *inventory.Inventory
+	Scheduler *scheduler.Scheduler
+	Events    EventSink
+	Now       func() time.Time
+}
+
+// EventSink takes events to be sent, and never blocks.
+type EventSink interface {
+	Send(pl *v1alpha1.Placement, events []scheduler.Event)
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	// 1. The fleet as it is now.
+	snapshot := r.Inventory.Snapshot(request.NamespacedName, r.Now())
+	if snapshot == nil {
+		r.Scheduler.Forget(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	pl := snapshot.Subject.Placement
+	if scheduler.Skipped(pl) != "" {
+		return ctrl.Result{}, nil
+	}
+	// 2. Decide.
+	result := r.Scheduler.Schedule(ctx, snapshot)
+	// 3. Publish. Without a Proposal the published decision stays.
+	proposal := result.Proposal()
+	var failure *framework.Status
+	if proposal != nil {
+		_, failure = r.Scheduler.Publish(ctx, result, proposal)
+		count(proposal.Writes, failure)
+		// 4. Tell of the writes that happened, also when a later one failed.
+		r.Events.Send(pl, result.Events(proposal))
+	}
+	// 5. Status, after the decisions it speaks of.
+	if err := failure.Err(); err != nil {
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			if statusErr := r.reportFailure(ctx, pl, err); statusErr != nil {
+				err = fmt.Errorf("%w; writing the status: %w", err, statusErr)
+			}
+		}
+		return ctrl.Result{}, err
+	}
+	if err := r.writeStatus(ctx, pl, r.statusOf(result, proposal)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("writing the status: %w", err)
+	}
+	// 6. When to look again.
+	if result.Failure.Code() == framework.Error {
+		return ctrl.Result{}, result.Failure.Err()
+	}
+	if at := result.State.Requeue(); !at.IsZero() {
+		return ctrl.Result{RequeueAfter: max(at.Sub(snapshot.Now), time.Millisecond)}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// statusOf describes what is published now.
+func (r *PlacementReconciler) statusOf(result *scheduler.Result, proposal *framework.Proposal) *v1alpha1.PlacementStatus {
+	status := result.Snapshot.Subject.Placement.Status.DeepCopy()
+	if proposal != nil {
+		status.NumberOfSelectedClusters = int32(len(proposal.Selected))
+		status.DecisionGroups = proposal.Outcome.Groups
+		if proposal.Outcome.ScoresWritten {
+			status.LastScoreUpdateTime = &metav1.Time{Time: result.Snapshot.Now}
+		}
+	}
+	for _, c := range result.Conditions() {
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	return status
+}
+
+// reportFailure says in the Satisfied condition that the answer could not be published.
+func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Placement, failure error) error {
+	status := pl.Status.DeepCopy()
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type:               v1alpha1.PlacementConditionSatisfied,
+		Status:             metav1.ConditionFalse,
+		Reason:             v1alpha1.ReasonNotAllDecisionsScheduled,
+		Message:            failure.Error(),
+		ObservedGeneration: pl.Generation,
+	})
+	return r.writeStatus(ctx, pl, status)
+}
+
+// writeStatus writes what differs. A conflict means that the Placement changed meanwhile, and is tried again with the new one.
+func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Placement, status *v1alpha1.PlacementStatus) error {
+	if equality.Semantic.DeepEqual(&pl.Status, status) {
+		return nil
+	}
+	base := pl.DeepCopy()
+	written := pl.DeepCopy()
+	written.Status = *status
+	if err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	// The next cycle starts from this status, ahead of its echo.
+	written.ManagedFields = nil
+	r.Inventory.Update(written)
+	return nil
+}

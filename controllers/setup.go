@@ -1,0 +1,145 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/lifecycle"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Options are what a deployment chooses.
+type Options struct {
+	// LeaderElection lets one of several replicas decide; the lease is in LeaderElectionNamespace.
+	LeaderElection          bool
+	LeaderElectionNamespace string
+	// MetricsAddress and HealthAddress are host:port; "0" switches a listener off.
+	MetricsAddress, HealthAddress string
+	// Workers is how many Placements are published at once; cycles are serial. Default 16.
+	Workers int
+	// Log takes the controller's lines.
+	Log logr.Logger
+}
+
+// NewManager builds a manager with every loop and watch of Berth. Start it to run.
+//
+//	feed          watches the six kinds and tells the inventory, which says whom to wake
+//	placement     decides and publishes one Placement, writes its status and events
+//	events        sends events at the hub's pace, apart from decisions
+func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
+	cfg = rest.CopyConfig(cfg)
+	// API Priority and Fairness says how fast a client may be.
+	cfg.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                        scheme,
+		Logger:                        o.Log,
+		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                       server.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.HealthAddress,
+		LeaderElection:                o.LeaderElection,
+		LeaderElectionID:              "berth.berth.dev",
+		LeaderElectionNamespace:       o.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       new(15 * time.Second),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the manager: %w", err)
+	}
+	return mgr, setUp(ctx, mgr, cfg, o)
+}
+
+func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) error {
+	inv := inventory.New(inventory.Options{})
+	pages, err := pageClient(cfg, mgr.GetClient())
+	if err != nil {
+		return err
+	}
+	handle := &framework.Handle{Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume}
+	profile, err := scheduler.NewProfile(ctx, builtin.DefaultProfile(), builtin.Registry(), handle)
+	if err != nil {
+		return err
+	}
+	// Events have a client of their own: they never wait for decisions, nor decisions for them.
+	kube, err := kubernetes.NewForConfig(rest.CopyConfig(cfg))
+	if err != nil {
+		return fmt.Errorf("building the events client: %w", err)
+	}
+	events := newEventSender(kube.EventsV1(), o.Log.WithName("events"))
+	if err := mgr.Add(events); err != nil {
+		return fmt.Errorf("adding the events sender: %w", err)
+	}
+	if o.Workers == 0 {
+		o.Workers = 16
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named("placement").
+		WatchesRawSource(&feed{cache: mgr.GetCache(), inventory: inv}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: o.Workers,
+			CacheSyncTimeout:        10 * time.Minute,
+			// A name is taken once a process otherwise; tests run several managers.
+			SkipNameValidation: new(true),
+		}).
+		Complete(&PlacementReconciler{
+			Client:    mgr.GetClient(),
+			Inventory: inv,
+			Scheduler: scheduler.New(profile),
+			Events:    events,
+			Now:       time.Now,
+		})
+	if err != nil {
+		return fmt.Errorf("setting up the placement controller: %w", err)
+	}
+	return nil
+}
+
+// pageClient chooses how pages are written: whole, where v1alpha1 PlacementDecisions have no status subresource, else in steps.
+func pageClient(cfg *rest.Config, consumers client.Client) (framework.PageClient, error) {
+	discover, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("building the discovery client: %w", err)
+	}
+	resources, err := discover.ServerResourcesForGroupVersion(v1alpha1.GroupName + "/v1alpha1")
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("asking how PlacementDecisions are served: %w", err)
+	}
+	served, subresource := false, false
+	if err == nil {
+		for _, r := range resources.APIResources {
+			served = served || r.Name == "placementdecisions"
+			subresource = subresource || r.Name == "placementdecisions/status"
+		}
+	}
+	if !served || subresource {
+		return lifecycle.SteppedPages(consumers), nil
+	}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddPagesToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("building the pages' scheme: %w", err)
+	}
+	writer, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("building the pages client: %w", err)
+	}
+	return lifecycle.WholePages(writer), nil
+}

@@ -1,0 +1,178 @@
+package inventory
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// difference says in which respects two states of a cluster differ.
+type difference struct {
+	labels, claims     map[string]bool
+	taints, membership bool
+	cpu, memory        bool
+	anything           bool
+}
+
+func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeSet) {
+	var i int
+	var old *framework.Cluster
+	if known, ok := inv.names.index[object.Name]; ok {
+		old = inv.clusters.Get(known)
+	}
+	if old == nil {
+		i = inv.names.hold(object.Name)
+	} else {
+		i = old.Index
+	}
+	cluster := inv.newCluster(i, object, old)
+	d := compare(old, cluster)
+	inv.clusters.Set(i, cluster)
+	inv.fleet = nil
+	if !d.anything {
+		return
+	}
+	inv.changed(i, old == nil || len(d.labels) > 0 || len(d.claims) > 0)
+	for name, set := range inv.sets {
+		was, is := set.members.Has(i), set.matches(cluster)
+		if was != is {
+			set.put(i, is)
+		}
+		if was || is {
+			for key, p := range inv.viewers[name] {
+				if was != is || p.reads.touchedBy(d) {
+					woken[key] = true
+				}
+			}
+		}
+	}
+}
+
+func (inv *Inventory) deleteCluster(name string, woken wakeSet) {
+	i, ok := inv.names.index[name]
+	if !ok || inv.clusters.Get(i) == nil {
+		return
+	}
+	inv.clusters.Set(i, nil)
+	inv.changed(i, true)
+	for name, set := range inv.sets {
+		if set.members.Has(i) {
+			set.put(i, false)
+			woken.all(inv.viewers[name])
+		}
+	}
+	// A published cluster that goes is a change of what its Placements publish, seen by a set or not.
+	for _, page := range inv.pages.listing(i) {
+		if p := inv.placements[page.owner]; p != nil {
+			p.subject = nil
+			woken[page.owner] = true
+		}
+	}
+	inv.names.release(i)
+}
+
+// newCluster reads a cluster once, for all cycles to come.
+func (inv *Inventory) newCluster(i int, object *v1alpha1.ManagedCluster, old *framework.Cluster) *framework.Cluster {
+	c := &framework.Cluster{ManagedCluster: object, Index: i}
+	if claims := object.Status.ClusterClaims; len(claims) > 0 {
+		c.Claims = make(map[string]string, len(claims))
+		for _, claim := range claims {
+			c.Claims[claim.Name] = claim.Value
+		}
+	}
+	c.CPU = amount(object, corev1.ResourceCPU)
+	c.Memory = amount(object, corev1.ResourceMemory)
+	for _, taint := range object.Spec.Taints {
+		c.TaintTimes = append(c.TaintTimes, inv.taintTime(taint, old))
+	}
+	return c
+}
+
+func (inv *Inventory) taintTime(taint v1alpha1.Taint, old *framework.Cluster) time.Time {
+	switch {
+	case !taint.TimeAdded.IsZero():
+		return taint.TimeAdded.Time
+	case inv.options.FirstSeen == nil:
+		return time.Time{}
+	case old != nil:
+		for j, t := range old.Spec.Taints {
+			if t.Key == taint.Key && t.Value == taint.Value && t.Effect == taint.Effect {
+				return old.TaintTimes[j]
+			}
+		}
+	}
+	return inv.options.FirstSeen()
+}
+
+func amount(object *v1alpha1.ManagedCluster, name corev1.ResourceName) framework.Amount {
+	key := v1alpha1.ResourceName(name)
+	allocatable, ok := object.Status.Allocatable[key]
+	if _, capacity := object.Status.Capacity[key]; !ok || !capacity {
+		return framework.Amount{}
+	}
+	return framework.Amount{Value: allocatable.AsApproximateFloat64(), Known: true}
+}
+
+// compare says what is different; old is nil for a newcomer. Most updates are heartbeats, so the cheap looks come first and
+// nothing is allocated for equal maps.
+func compare(old, cluster *framework.Cluster) difference {
+	if old == nil {
+		return difference{anything: true, membership: true}
+	}
+	d := difference{
+		labels: changedKeys(old.Labels, cluster.Labels),
+		claims: changedKeys(old.Claims, cluster.Claims),
+		cpu:    old.CPU != cluster.CPU,
+		memory: old.Memory != cluster.Memory,
+		taints: !equality.Semantic.DeepEqual(old.Spec.Taints, cluster.Spec.Taints),
+	}
+	d.membership = old.DeletionTimestamp.IsZero() != cluster.DeletionTimestamp.IsZero()
+	d.anything = d.membership || d.taints || d.cpu || d.memory || len(d.labels) > 0 || len(d.claims) > 0 ||
+		!equality.Semantic.DeepEqual(old.Annotations, cluster.Annotations) ||
+		!equality.Semantic.DeepEqual(old.Spec, cluster.Spec) || !sameStatus(&old.Status, &cluster.Status)
+	return d
+}
+
+// sameStatus leaves nothing out that a CEL expression could read, but the order of claims and the form of quantities.
+func sameStatus(a, b *v1alpha1.ManagedClusterStatus) bool {
+	return sameQuantities(a.Allocatable, b.Allocatable) && sameQuantities(a.Capacity, b.Capacity) &&
+		equality.Semantic.DeepEqual(a, b)
+}
+
+func sameQuantities(a, b map[v1alpha1.ResourceName]resource.Quantity) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || v.Cmp(w) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func changedKeys(a, b map[string]string) map[string]bool {
+	var changed map[string]bool
+	note := func(k string) {
+		if changed == nil {
+			changed = map[string]bool{}
+		}
+		changed[k] = true
+	}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || v != w {
+			note(k)
+		}
+	}
+	for k := range b {
+		if _, ok := a[k]; !ok {
+			note(k)
+		}
+	}
+	return changed
+}

@@ -1,0 +1,258 @@
+package inventory
+
+import (
+	"sort"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Key names a Placement.
+type Key = types.NamespacedName
+
+// Options are the inventory's settings.
+type Options struct {
+	// FirstSeen, when set, dates taints without timeAdded: they count as added when the inventory first saw them. Unset,
+	// they count as added in the year 1.
+	FirstSeen func() time.Time
+}
+
+// Inventory is the fleet as the events left it. It is safe for concurrent use. Objects handed to it must not change any more.
+type Inventory struct {
+	options Options
+
+	mu    sync.Mutex
+	names nameTable
+
+	clusters framework.Vector[*framework.Cluster]
+	log      framework.ChangeLog
+	sets     map[string]*clusterSet
+	// bindings are by namespace, then name; only those whose name is their spec.clusterSet.
+	bindings map[string]map[string]bool
+
+	scores map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]
+
+	placements map[Key]*placement
+	// byNamespace are the Placements of each namespace.
+	byNamespace map[string]map[Key]*placement
+	// viewers are the Placements that can see a set, by the set's name, whether it exists or not.
+	viewers map[string]map[Key]*placement
+
+	pages pageTable
+
+	// fleet is the last frozen one, until something changes.
+	fleet *framework.Fleet
+}
+
+// New is an empty inventory.
+func New(options Options) *Inventory {
+	return &Inventory{
+		options:     options,
+		names:       nameTable{index: map[string]int{}},
+		sets:        map[string]*clusterSet{},
+		bindings:    map[string]map[string]bool{},
+		scores:      map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]{},
+		placements:  map[Key]*placement{},
+		byNamespace: map[string]map[Key]*placement{},
+		viewers:     map[string]map[Key]*placement{},
+		pages:       newPageTable(),
+	}
+}
+
+// Update takes in an object that came or changed and returns the Placements that this can affect, in order of their keys.
+func (inv *Inventory) Update(obj client.Object) []Key {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	woken := wakeSet{}
+	switch o := obj.(type) {
+	case *v1alpha1.ManagedCluster:
+		inv.updateCluster(o, woken)
+	case *v1alpha1.ManagedClusterSet:
+		inv.updateSet(o, woken)
+	case *v1alpha1.ManagedClusterSetBinding:
+		inv.updateBinding(o, woken)
+	case *v1alpha1.AddOnPlacementScore:
+		inv.updateScore(o, woken)
+	case *v1alpha1.Placement:
+		inv.updatePlacement(o, woken)
+	case *v1alpha1.PlacementDecision:
+		inv.updatePage(o, woken)
+	}
+	return woken.keys()
+}
+
+// Delete takes in that an object is gone and returns the Placements that this can affect, in order of their keys.
+func (inv *Inventory) Delete(obj client.Object) []Key {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	woken := wakeSet{}
+	switch o := obj.(type) {
+	case *v1alpha1.ManagedCluster:
+		inv.deleteCluster(o.Name, woken)
+	case *v1alpha1.ManagedClusterSet:
+		inv.deleteSet(o.Name, woken)
+	case *v1alpha1.ManagedClusterSetBinding:
+		inv.deleteBinding(o, woken)
+	case *v1alpha1.AddOnPlacementScore:
+		inv.deleteScore(o, woken)
+	case *v1alpha1.Placement:
+		inv.deletePlacement(Key{Namespace: o.Namespace, Name: o.Name})
+	case *v1alpha1.PlacementDecision:
+		inv.deletePage(o, woken)
+	}
+	return woken.keys()
+}
+
+// Assume takes in a page that was just written, ahead of its echo in the watch.
+func (inv *Inventory) Assume(page *v1alpha1.PlacementDecision, deleted bool) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if deleted {
+		inv.pages.assumeDeleted(page.UID)
+		inv.removePage(Key{Namespace: page.Namespace, Name: page.Name}, wakeSet{})
+		return
+	}
+	inv.updatePage(page, wakeSet{})
+}
+
+// Placement is the latest known object of a key; nil when there is none.
+func (inv *Inventory) Placement(key Key) *v1alpha1.Placement {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if p := inv.placements[key]; p != nil {
+		return p.object
+	}
+	return nil
+}
+
+// Placements are the keys of all Placements, in order.
+func (inv *Inventory) Placements() []Key {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	woken := wakeSet{}
+	for key := range inv.placements {
+		woken[key] = true
+	}
+	return woken.keys()
+}
+
+// Snapshot freezes the fleet as one Placement sees it; nil when there is no such Placement. It costs what changed since the
+// last one.
+func (inv *Inventory) Snapshot(key Key, now time.Time) *framework.Snapshot {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p := inv.placements[key]
+	if p == nil {
+		return nil
+	}
+	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: inv.subject(p), Limit: -1}
+	for _, name := range sortedNames(inv.bindings[key.Namespace]) {
+		set := inv.sets[name]
+		if set == nil {
+			continue
+		}
+		snapshot.BoundSets = append(snapshot.BoundSets, name)
+		if p.wants(name) {
+			snapshot.Sets = append(snapshot.Sets, set.freeze())
+		}
+	}
+	return snapshot
+}
+
+// freeze returns the part of a Snapshot that all Placements share.
+func (inv *Inventory) freeze() *framework.Fleet {
+	if inv.fleet != nil {
+		return inv.fleet
+	}
+	scores := make(map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore], len(inv.scores))
+	for name, v := range inv.scores {
+		scores[name] = v.Freeze()
+	}
+	inv.fleet = &framework.Fleet{
+		Clusters: inv.clusters.Freeze(),
+		Counts:   inv.pages.counts.freeze(),
+		Scores:   scores,
+		Log:      inv.log,
+	}
+	return inv.fleet
+}
+
+// subject returns what the snapshot says of the Placement itself, made anew only when it or its pages changed.
+func (inv *Inventory) subject(p *placement) *framework.Subject {
+	if p.subject != nil {
+		return p.subject
+	}
+	s := &framework.Subject{Placement: p.object, Entries: map[int]int32{}}
+	own := inv.pages.byPlacement[p.key]
+	for _, page := range own {
+		s.Pages = append(s.Pages, page.object)
+		if page.placement() != p.key.Name {
+			continue
+		}
+		for _, i := range page.indexes {
+			s.Entries[i]++
+			s.Published = s.Published.Set(i)
+		}
+	}
+	sort.Slice(s.Pages, func(i, j int) bool { return s.Pages[i].Name < s.Pages[j].Name })
+	s.Incumbents = s.Published
+	s.Taken = func(name string) bool {
+		inv.mu.Lock()
+		defer inv.mu.Unlock()
+		page := inv.pages.byName[Key{Namespace: p.key.Namespace, Name: name}]
+		return page != nil && page.owner != p.key
+	}
+	p.subject = s
+	return s
+}
+
+// changed notes that cluster i is not what it was.
+func (inv *Inventory) changed(i int, selectable bool) {
+	inv.fleet = nil
+	inv.log.Entries = append(inv.log.Entries, framework.Change{Index: i, Selectable: selectable})
+	if n := len(inv.log.Entries); n > 4096+4*inv.clusters.Len() {
+		kept := append([]framework.Change(nil), inv.log.Entries[n/2:]...)
+		inv.log.First += uint64(n / 2)
+		inv.log.Entries = kept
+	}
+}
+
+// wakeSet collects the Placements an event can affect.
+type wakeSet map[Key]bool
+
+func (w wakeSet) all(placements map[Key]*placement) {
+	for key := range placements {
+		w[key] = true
+	}
+}
+
+func (w wakeSet) keys() []Key {
+	if len(w) == 0 {
+		return nil
+	}
+	keys := make([]Key, 0, len(w))
+	for key := range w {
+		keys = append(keys, key)
+	}
+	sort.Slice(keys, func(i, j int) bool {
+		if keys[i].Namespace != keys[j].Namespace {
+			return keys[i].Namespace < keys[j].Namespace
+		}
+		return keys[i].Name < keys[j].Name
+	})
+	return keys
+}
+
+func sortedNames(m map[string]bool) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}

@@ -1,0 +1,200 @@
+package inventory
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// page is a PlacementDecision, with its decisions as name indexes.
+type page struct {
+	object  *v1alpha1.PlacementDecision
+	indexes []int
+	// owner is the Placement whose page this is, by label, or by owner reference while it has no label.
+	owner Key
+}
+
+// placement is the name in the page's label.
+func (p *page) placement() string { return p.object.Labels[v1alpha1.PlacementLabel] }
+
+// pageTable are the hub's PlacementDecisions and the counts over them.
+type pageTable struct {
+	byName      map[Key]*page
+	byPlacement map[Key]map[string]*page
+	// byIndex lists the pages on which a name stands.
+	byIndex map[int]map[*page]bool
+	counts  decisionCounts
+	// deleted are pages that Berth deleted and whose last events are still on their way.
+	deleted map[types.UID]bool
+}
+
+func newPageTable() pageTable {
+	return pageTable{
+		byName:      map[Key]*page{},
+		byPlacement: map[Key]map[string]*page{},
+		byIndex:     map[int]map[*page]bool{},
+		deleted:     map[types.UID]bool{},
+	}
+}
+
+func (t *pageTable) assumeDeleted(uid types.UID) {
+	if uid != "" {
+		t.deleted[uid] = true
+	}
+}
+
+// listing are the pages on which a name stands.
+func (t *pageTable) listing(i int) []*page {
+	var pages []*page
+	for p := range t.byIndex[i] {
+		pages = append(pages, p)
+	}
+	return pages
+}
+
+func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeSet) {
+	if inv.pages.deleted[object.UID] {
+		return
+	}
+	name := Key{Namespace: object.Namespace, Name: object.Name}
+	old := inv.pages.byName[name]
+	if old != nil && older(object, old.object) {
+		return
+	}
+	if old != nil && samePage(old.object, object) {
+		old.object = object
+		inv.restate(old.owner)
+		return
+	}
+	if old != nil {
+		inv.removePage(name, woken)
+	}
+	p := &page{object: object, owner: ownerOf(object)}
+	if object.Labels[v1alpha1.HeldLabel] == "" {
+		for _, d := range object.Status.Decisions {
+			i := inv.names.hold(d.ClusterName)
+			p.indexes = append(p.indexes, i)
+			inv.pages.counts.add(i, 1)
+			if inv.pages.byIndex[i] == nil {
+				inv.pages.byIndex[i] = map[*page]bool{}
+			}
+			inv.pages.byIndex[i][p] = true
+		}
+	}
+	inv.fleet = nil
+	inv.pages.byName[name] = p
+	if inv.pages.byPlacement[p.owner] == nil {
+		inv.pages.byPlacement[p.owner] = map[string]*page{}
+	}
+	inv.pages.byPlacement[p.owner][object.Name] = p
+	inv.restate(p.owner)
+	woken[p.owner] = true
+}
+
+func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, woken wakeSet) {
+	if inv.pages.deleted[object.UID] {
+		delete(inv.pages.deleted, object.UID)
+		return
+	}
+	name := Key{Namespace: object.Namespace, Name: object.Name}
+	if old := inv.pages.byName[name]; old != nil && old.object.UID == object.UID {
+		inv.removePage(name, woken)
+	}
+}
+
+func (inv *Inventory) removePage(name Key, woken wakeSet) {
+	p := inv.pages.byName[name]
+	if p == nil {
+		return
+	}
+	for _, i := range p.indexes {
+		inv.pages.counts.add(i, -1)
+		delete(inv.pages.byIndex[i], p)
+		if len(inv.pages.byIndex[i]) == 0 {
+			delete(inv.pages.byIndex, i)
+		}
+		inv.names.release(i)
+	}
+	inv.fleet = nil
+	delete(inv.pages.byName, name)
+	delete(inv.pages.byPlacement[p.owner], name.Name)
+	if len(inv.pages.byPlacement[p.owner]) == 0 {
+		delete(inv.pages.byPlacement, p.owner)
+	}
+	inv.restate(p.owner)
+	woken[p.owner] = true
+}
+
+// restate makes the next snapshot read the Placement's pages anew.
+func (inv *Inventory) restate(owner Key) {
+	if p := inv.placements[owner]; p != nil {
+		p.subject = nil
+	}
+}
+
+func ownerOf(object *v1alpha1.PlacementDecision) Key {
+	if name := object.Labels[v1alpha1.PlacementLabel]; name != "" {
+		return Key{Namespace: object.Namespace, Name: name}
+	}
+	if name := object.Labels[v1alpha1.HeldLabel]; name != "" {
+		return Key{Namespace: object.Namespace, Name: name}
+	}
+	if ref := metav1.GetControllerOf(object); ref != nil && ref.Kind == "Placement" {
+		return Key{Namespace: object.Namespace, Name: ref.Name}
+	}
+	return Key{}
+}
+
+// older says whether a is a state of the same object before b. Resource versions of one object are ordered numbers.
+func older(a, b metav1.Object) bool {
+	if a.GetUID() != b.GetUID() {
+		return false
+	}
+	x, errA := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
+	y, errB := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
+	return errA == nil && errB == nil && x < y
+}
+
+func samePage(a, b *v1alpha1.PlacementDecision) bool {
+	return a.UID == b.UID && equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
+		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
+		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
+		equality.Semantic.DeepEqual(a.Status, b.Status)
+}
+
+// decisionCounts counts the decisions on each name, and the names with each count.
+type decisionCounts struct {
+	byIndex   framework.Vector[int32]
+	histogram []int32
+	frozen    *framework.DecisionCounts
+}
+
+func (c *decisionCounts) add(i int, n int32) {
+	old := c.byIndex.Get(i)
+	c.byIndex.Set(i, old+n)
+	c.frozen = nil
+	for int(old+n) >= len(c.histogram) {
+		c.histogram = append(c.histogram, 0)
+	}
+	if old > 0 {
+		c.histogram[old]--
+	}
+	if old+n > 0 {
+		c.histogram[old+n]++
+	}
+	for len(c.histogram) > 0 && c.histogram[len(c.histogram)-1] == 0 {
+		c.histogram = c.histogram[:len(c.histogram)-1]
+	}
+}
+
+func (c *decisionCounts) freeze() *framework.DecisionCounts {
+	if c.frozen == nil {
+		c.frozen = &framework.DecisionCounts{ByIndex: c.byIndex.Freeze(), Histogram: append([]int32(nil), c.histogram...)}
+	}
+	return c.frozen
+}

@@ -1,0 +1,73 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// WholePages writes a page in one request: labels and decisions together. The client must know PlacementDecision as
+// v1alpha1, which on Berth's CRDs has no status subresource.
+func WholePages(c client.Client) framework.PageClient { return wholePages{c} }
+
+type wholePages struct{ client client.Client }
+
+func (w wholePages) Create(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	page = page.DeepCopy()
+	return page, w.client.Create(ctx, page)
+}
+
+func (w wholePages) Update(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	page = page.DeepCopy()
+	return page, w.client.Update(ctx, page)
+}
+
+func (w wholePages) Delete(ctx context.Context, page *v1alpha1.PlacementDecision) error {
+	return deletePage(ctx, w.client, page)
+}
+
+// SteppedPages writes a page on CRDs whose PlacementDecision has a status subresource: it is created without the
+// Placement's label, filled, then labelled, so that no reader who selects by label sees a page without its content.
+func SteppedPages(c client.Client) framework.PageClient { return steppedPages{c} }
+
+type steppedPages struct{ client client.Client }
+
+func (s steppedPages) Create(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	bare := page.DeepCopy()
+	delete(bare.Labels, v1alpha1.PlacementLabel)
+	if err := s.client.Create(ctx, bare); err != nil {
+		return nil, err
+	}
+	whole := page.DeepCopy()
+	whole.UID, whole.ResourceVersion = bare.UID, bare.ResourceVersion
+	return s.Update(ctx, whole)
+}
+
+func (s steppedPages) Update(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	filled := page.DeepCopy()
+	if err := s.client.Status().Update(ctx, filled); err != nil {
+		return nil, fmt.Errorf("writing the decisions: %w", err)
+	}
+	labelled := page.DeepCopy()
+	labelled.ResourceVersion = filled.ResourceVersion
+	if err := s.client.Update(ctx, labelled); err != nil {
+		return nil, fmt.Errorf("writing the labels: %w", err)
+	}
+	return labelled, nil
+}
+
+func (s steppedPages) Delete(ctx context.Context, page *v1alpha1.PlacementDecision) error {
+	return deletePage(ctx, s.client, page)
+}
+
+// deletePage deletes the very state that was planned for; a page that is gone already is fine.
+func deletePage(ctx context.Context, c client.Client, page *v1alpha1.PlacementDecision) error {
+	err := c.Delete(ctx, page.DeepCopy(), client.Preconditions{UID: &page.UID, ResourceVersion: &page.ResourceVersion},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	return client.IgnoreNotFound(err)
+}

@@ -1,0 +1,127 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/decisions"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// DecisionPublisherName is the plugin's name.
+const DecisionPublisherName = "DecisionPublisher"
+
+// DecisionPublisher is the default Bind plugin and the only in-tree writer of PlacementDecisions: it executes the plan that
+// pkg/decisions computed. As PreFilter it refuses a decision strategy that could not be published.
+type DecisionPublisher struct{ handle *framework.Handle }
+
+// NewDecisionPublisher is the plugin's factory.
+func NewDecisionPublisher(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
+	return &DecisionPublisher{handle}, nil
+}
+
+// Name implements framework.Plugin.
+func (*DecisionPublisher) Name() string { return DecisionPublisherName }
+
+// PreFilter refuses a strategy with an invalid selector or group length.
+func (*DecisionPublisher) PreFilter(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
+	if _, err := decisions.Compile(pl.Spec.DecisionStrategy); err != nil {
+		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, "spec."+err.Error())
+	}
+	return nil, nil
+}
+
+// Bind writes the pages, one after the other in the plan's order. After a failure the writes done so far stand; the next
+// attempt goes on from there.
+func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {
+	plan, err := Plan(state, proposal)
+	if err != nil {
+		return framework.AsStatus(err)
+	}
+	proposal.Outcome = OutcomeOf(plan)
+	if p.handle == nil || p.handle.Pages == nil {
+		return framework.AsStatus(errors.New("there is no hub to publish on"))
+	}
+	current := map[string]*v1alpha1.PlacementDecision{}
+	for _, w := range plan.Writes {
+		if known, ok := current[w.Page.Name]; ok {
+			w.Page.Current = known
+		}
+		done, err := p.write(ctx, pl, w)
+		if err != nil {
+			return framework.AsStatus(fmt.Errorf("%s of PlacementDecision %s/%s: %w", w.Op, pl.Namespace, w.Page.Name, err))
+		}
+		if p.handle.Assume != nil {
+			p.handle.Assume(done.Page, done.Deleted)
+		}
+		current[w.Page.Name] = done.Page
+		proposal.Writes = append(proposal.Writes, done)
+	}
+	return nil
+}
+
+func (p *DecisionPublisher) write(ctx context.Context, pl *v1alpha1.Placement, w decisions.Write) (framework.PageWrite, error) {
+	done := Written(pl, w)
+	var err error
+	switch w.Op {
+	case decisions.Create:
+		done.Page, err = p.handle.Pages.Create(ctx, done.Page)
+	case decisions.Update:
+		done.Page, err = p.handle.Pages.Update(ctx, done.Page)
+	default:
+		err = p.handle.Pages.Delete(ctx, done.Page)
+	}
+	return done, err
+}
+
+// Written is what a planned write comes to when it succeeds.
+func Written(pl *v1alpha1.Placement, w decisions.Write) framework.PageWrite {
+	done := framework.PageWrite{
+		Created:          w.Op == decisions.Create,
+		Deleted:          w.Op == decisions.Delete,
+		DecisionsChanged: w.DecisionsChanged,
+	}
+	if done.Deleted {
+		done.Page = w.Page.Current
+	} else {
+		done.Page = w.Page.Object(pl)
+	}
+	return done
+}
+
+// Plan is the plan from what the snapshot has published to what the Proposal selects. Publisher and simulator share it.
+func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.Plan, error) {
+	snapshot := state.Snapshot()
+	subject := snapshot.Subject
+	strategy, err := decisions.Compile(subject.Placement.Spec.DecisionStrategy)
+	if err != nil {
+		if len(proposal.Selected) > 0 {
+			return decisions.Plan{}, fmt.Errorf("compiling spec.%w", err)
+		}
+		strategy, err = decisions.Compile(v1alpha1.DecisionStrategy{})
+		if err != nil {
+			return decisions.Plan{}, fmt.Errorf("compiling the empty strategy: %w", err)
+		}
+	}
+	choices := make([]decisions.Choice, len(proposal.Selected))
+	for i, s := range proposal.Selected {
+		choices[i] = decisions.Choice{Name: s.Cluster.Name, Labels: s.Cluster.Labels, Claims: s.Cluster.Claims, Score: s.Score}
+	}
+	byScore := subject.Placement.Spec.SortBy == v1alpha1.SortByScore
+	answer := strategy.Answer(choices, byScore)
+	due := decisions.ScoresDue(subject.Placement)
+	answer.HoldScores = snapshot.Now.Before(due)
+	plan := decisions.NewPlan(subject.Placement, subject.Pages, subject.Taken, answer)
+	if plan.ScoresHeld {
+		state.RequeueAt(due)
+	}
+	return plan, nil
+}
+
+// OutcomeOf is what a plan comes to when all its writes succeed.
+func OutcomeOf(plan decisions.Plan) framework.Outcome {
+	return framework.Outcome{Groups: plan.GroupStatus(), Changed: plan.Changed, ScoresWritten: plan.ScoresWritten, Foreign: plan.Foreign}
+}

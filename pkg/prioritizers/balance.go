@@ -1,0 +1,49 @@
+package prioritizers
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Balance prefers clusters with few decisions. With count the decisions on a cluster, of the whole hub but this Placement's
+// own, and max the highest count of any name: 100 when count is 0, else 2·int(100·(0.5 − count/max)), in IEEE doubles.
+type Balance struct{}
+
+type balanceState struct{ max float64 }
+
+func (s *balanceState) Clone() framework.StateData { c := *s; return &c }
+
+// NewBalance is the plugin's factory.
+func NewBalance(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+	return Balance{}, nil
+}
+
+// Name implements framework.Plugin.
+func (Balance) Name() string { return v1alpha1.PrioritizerBalance }
+
+// PreScore finds the highest count.
+func (b Balance) PreScore(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, _ []*framework.Cluster) *framework.Status {
+	snapshot := state.Snapshot()
+	state.Write(v1alpha1.PrioritizerBalance, &balanceState{float64(snapshot.Counts.Max(snapshot.Subject.Entries))})
+	return nil
+}
+
+// Score implements framework.ScorePlugin.
+func (b Balance) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) (int64, *framework.Status) {
+	snapshot := state.Snapshot()
+	count := snapshot.Counts.ByIndex.Get(cluster.Index)
+	if snapshot.Subject.Published.Has(cluster.Index) {
+		count -= snapshot.Subject.Entries[cluster.Index]
+	}
+	if count == 0 {
+		return framework.MaxScore, nil
+	}
+	s, ok := framework.ReadAs[*balanceState](state, v1alpha1.PrioritizerBalance)
+	if !ok {
+		return 0, framework.AsStatus(framework.ErrNotFound)
+	}
+	return 2 * int64(100.0*(0.5-float64(count)/s.max)), nil
+}

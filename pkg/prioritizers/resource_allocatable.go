@@ -1,0 +1,72 @@
+package prioritizers
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// ResourceAllocatable prefers clusters with much of a resource: int(((a−min)/(max−min) − 0.5)·2·100) of the allocatable amount
+// a over the feasible clusters, in IEEE doubles; 100 when all have the same. A cluster that lacks the resource in allocatable
+// or in capacity has no score.
+type ResourceAllocatable struct {
+	name   string
+	amount func(*framework.Cluster) framework.Amount
+}
+
+type rangeState struct{ min, max float64 }
+
+func (s *rangeState) Clone() framework.StateData { c := *s; return &c }
+
+// NewResourceAllocatableCPU is the factory of the plugin for cores.
+func NewResourceAllocatableCPU(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+	return &ResourceAllocatable{v1alpha1.PrioritizerResourceAllocatableCPU, func(c *framework.Cluster) framework.Amount { return c.CPU }}, nil
+}
+
+// NewResourceAllocatableMemory is the factory of the plugin for bytes of memory.
+func NewResourceAllocatableMemory(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+	return &ResourceAllocatable{v1alpha1.PrioritizerResourceAllocatableMemory, func(c *framework.Cluster) framework.Amount { return c.Memory }}, nil
+}
+
+// Name implements framework.Plugin.
+func (r *ResourceAllocatable) Name() string { return r.name }
+
+// PreScore finds the range.
+func (r *ResourceAllocatable) PreScore(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, feasible []*framework.Cluster) *framework.Status {
+	var s *rangeState
+	for _, c := range feasible {
+		a := r.amount(c)
+		switch {
+		case !a.Known:
+		case s == nil:
+			s = &rangeState{a.Value, a.Value}
+		default:
+			s.min, s.max = min(s.min, a.Value), max(s.max, a.Value)
+		}
+	}
+	if s == nil {
+		s = &rangeState{}
+	}
+	state.Write(framework.StateKey(r.name), s)
+	return nil
+}
+
+// Score implements framework.ScorePlugin.
+func (r *ResourceAllocatable) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) (int64, *framework.Status) {
+	a := r.amount(cluster)
+	if !a.Known {
+		return 0, noResource
+	}
+	s, ok := framework.ReadAs[*rangeState](state, framework.StateKey(r.name))
+	switch {
+	case !ok:
+		return 0, framework.AsStatus(framework.ErrNotFound)
+	case s.min == s.max:
+		return framework.MaxScore, nil
+	}
+	return int64(((a.Value-s.min)/(s.max-s.min) - 0.5) * 2.0 * 100.0), nil
+}
+
+var noResource = framework.NewStatus(framework.Skip, "the cluster does not report the resource")

@@ -1,0 +1,28 @@
+package prioritizers
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Steady prefers incumbents: 100 for a cluster that is published for the Placement (or held for it), else 0.
+type Steady struct{}
+
+// NewSteady is the plugin's factory.
+func NewSteady(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+	return Steady{}, nil
+}
+
+// Name implements framework.Plugin.
+func (Steady) Name() string { return v1alpha1.PrioritizerSteady }
+
+// Score implements framework.ScorePlugin.
+func (Steady) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) (int64, *framework.Status) {
+	if state.Snapshot().Subject.Incumbents.Has(cluster.Index) {
+		return framework.MaxScore, nil
+	}
+	return 0, nil
+}

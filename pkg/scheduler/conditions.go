@@ -1,0 +1,103 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Skipped says why a Placement is left alone: "disabled" by its annotation, or "terminating"; empty when it is not.
+func Skipped(pl *v1alpha1.Placement) string {
+	switch {
+	case !pl.DeletionTimestamp.IsZero():
+		return "terminating"
+	case pl.Annotations[v1alpha1.PlacementDisableAnnotation] == "true":
+		return "disabled"
+	}
+	return ""
+}
+
+// Conditions are the Placement's conditions that this cycle speaks of, without times.
+func (r *Result) Conditions() []metav1.Condition {
+	generation := r.Snapshot.Subject.Placement.Generation
+	conditions := []metav1.Condition{r.misconfiguredCondition(), r.satisfiedCondition()}
+	for i := range conditions {
+		conditions[i].ObservedGeneration = generation
+	}
+	return conditions
+}
+
+func (r *Result) misconfiguredCondition() metav1.Condition {
+	if r.Misconfigured() {
+		return metav1.Condition{
+			Type:    v1alpha1.PlacementConditionMisconfigured,
+			Status:  metav1.ConditionTrue,
+			Reason:  v1alpha1.ReasonMisconfigured,
+			Message: r.Failure.Plugin() + ":" + r.Failure.Reason(),
+		}
+	}
+	return metav1.Condition{
+		Type:    v1alpha1.PlacementConditionMisconfigured,
+		Status:  metav1.ConditionFalse,
+		Reason:  v1alpha1.ReasonSucceedConfigured,
+		Message: "Placement configurations check pass",
+	}
+}
+
+func (r *Result) satisfiedCondition() metav1.Condition {
+	status, reason, message := r.satisfied()
+	if status == metav1.ConditionFalse && r.Failure == nil {
+		if summary := r.Summary(); summary != "" {
+			message += ": " + summary
+		}
+	}
+	return metav1.Condition{Type: v1alpha1.PlacementConditionSatisfied, Status: status, Reason: reason, Message: message}
+}
+
+// satisfied is the first row that applies of the table in the user guide.
+func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message string) {
+	snapshot := r.Snapshot
+	spec := &snapshot.Subject.Placement.Spec
+	missing := r.missing()
+	switch {
+	case len(snapshot.BoundSets) == 0:
+		return metav1.ConditionFalse, v1alpha1.ReasonNoManagedClusterSetBindings,
+			"No valid ManagedClusterSetBindings found in placement namespace"
+	case len(snapshot.Sets) == 0:
+		return metav1.ConditionFalse, v1alpha1.ReasonNoIntersection,
+			fmt.Sprintf("None of ManagedClusterSets [%s] is bound to placement namespace", strings.Join(spec.ClusterSets, ","))
+	case r.Failure == nil && r.Candidates() == 0:
+		return metav1.ConditionFalse, v1alpha1.ReasonAllManagedClusterSetsEmpty,
+			fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(r.eligible(), ","))
+	case r.Failure != nil:
+		return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, r.Failure.Err().Error()
+	case len(r.Selected) == 0:
+		return metav1.ConditionFalse, v1alpha1.ReasonNoManagedClusterMatched,
+			"No ManagedCluster matches any of the cluster predicate"
+	case r.Short != "":
+		return metav1.ConditionFalse, v1alpha1.ReasonSpreadUnsatisfiable,
+			fmt.Sprintf("%d cluster decisions unscheduled by %s", missing, r.Short)
+	case missing == 0:
+		return metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, "All cluster decisions scheduled"
+	}
+	return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, fmt.Sprintf("%d cluster decisions unscheduled", missing)
+}
+
+// missing is how many clusters are wanted and not selected; without a wanted number, all feasible ones are wanted.
+func (r *Result) missing() int {
+	if n := r.Snapshot.Subject.Placement.Spec.NumberOfClusters; n != nil {
+		return int(*n) - len(r.Selected)
+	}
+	return len(r.Feasible) - len(r.Selected)
+}
+
+func (r *Result) eligible() []string {
+	names := make([]string, len(r.Snapshot.Sets))
+	for i, set := range r.Snapshot.Sets {
+		names[i] = set.Name
+	}
+	return names
+}

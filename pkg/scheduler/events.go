@@ -1,0 +1,100 @@
+package scheduler
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Event is an event regarding the Placement.
+type Event struct {
+	Type, Reason, Action, Note string
+	// Related is the page as the write returned it.
+	Related *v1alpha1.PlacementDecision
+}
+
+// Limits of an event's note, in bytes: the API's own, and where the list of scores is cut.
+const (
+	maxNote   = 1024
+	maxScores = 1000
+)
+
+// Events tell of the writes that happened, in their order; one list of scores, at the end. A pass that selected what was
+// published already is silent.
+func (r *Result) Events(p *framework.Proposal) []Event {
+	if !p.Outcome.Changed {
+		return nil
+	}
+	var events []Event
+	var changed *v1alpha1.PlacementDecision
+	for _, w := range p.Writes {
+		if w.Created {
+			events = append(events, r.event("DecisionCreate", "DecisionCreated", "created", w.Page))
+		}
+		switch {
+		case w.Deleted:
+			events = append(events, r.event("DecisionDelete", "DecisionDeleted", "deleted", w.Page))
+		case w.DecisionsChanged && !(w.Created && len(w.Page.Status.Decisions) == 0):
+			update := r.event("DecisionUpdate", "DecisionUpdated", "updated", w.Page)
+			r.warn(&update)
+			events = append(events, update)
+			changed = w.Page
+		}
+	}
+	if changed != nil && len(r.Feasible) > 0 {
+		events = append(events, Event{Type: corev1.EventTypeNormal, Reason: "ScoreUpdate", Action: "ScoreUpdated", Note: r.scoreNote(), Related: changed})
+	}
+	return events
+}
+
+func (r *Result) event(reason, action, done string, page *v1alpha1.PlacementDecision) Event {
+	pl := r.Snapshot.Subject.Placement
+	return Event{Type: corev1.EventTypeNormal, Reason: reason, Action: action, Related: page,
+		Note: fmt.Sprintf("Decision %s is %s with placement %s in namespace %s", page.Name, done, pl.Name, pl.Namespace)}
+}
+
+// warn makes the event a Warning that repeats what the plugins warned about.
+func (r *Result) warn(e *Event) {
+	warnings := r.State.Warnings()
+	if len(warnings) == 0 {
+		return
+	}
+	texts := make([]string, len(warnings))
+	for i, w := range warnings {
+		texts[i] = fmt.Sprintf("%s in plugin %s", w.Message, w.Plugin)
+	}
+	e.Type = corev1.EventTypeWarning
+	e.Note = cut(e.Note + ": " + strings.Join(texts, "; "))
+}
+
+// cut shortens a note to what the API takes, at a whole character.
+func cut(note string) string {
+	if len(note) <= maxNote {
+		return note
+	}
+	return strings.ToValidUTF8(note[:maxNote-len("......")], "") + "......"
+}
+
+// scoreNote lists the totals of the feasible clusters by name.
+func (r *Result) scoreNote() string {
+	byName := make([]int, len(r.Feasible))
+	for i := range byName {
+		byName[i] = i
+	}
+	sort.Slice(byName, func(a, b int) bool { return r.Feasible[byName[a]].Name < r.Feasible[byName[b]].Name })
+	var note strings.Builder
+	for _, i := range byName {
+		one := fmt.Sprintf("%s:%d ", r.Feasible[i].Name, r.Totals[i])
+		if note.Len()+len(one) > maxScores {
+			note.WriteString("......")
+			break
+		}
+		note.WriteString(one)
+	}
+	return note.String()
+}

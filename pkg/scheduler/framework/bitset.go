@@ -1,0 +1,74 @@
+package framework
+
+import "math/bits"
+
+// Bitset is a set of cluster indexes, 64 to a word. The zero value is empty. Reading beyond the end is legal.
+type Bitset []uint64
+
+// Has says whether i is a member.
+func (b Bitset) Has(i int) bool {
+	w := i >> 6
+	return w < len(b) && b[w]&(1<<(uint(i)&63)) != 0
+}
+
+// Set adds i, growing the set, and returns it.
+func (b Bitset) Set(i int) Bitset {
+	for i>>6 >= len(b) {
+		b = append(b, 0)
+	}
+	b[i>>6] |= 1 << (uint(i) & 63)
+	return b
+}
+
+// Unset removes i.
+func (b Bitset) Unset(i int) {
+	if i>>6 < len(b) {
+		b[i>>6] &^= 1 << (uint(i) & 63)
+	}
+}
+
+// Or adds the members of o to b and returns it.
+func (b Bitset) Or(o Bitset) Bitset {
+	for len(b) < len(o) {
+		b = append(b, 0)
+	}
+	for i, w := range o {
+		b[i] |= w
+	}
+	return b
+}
+
+// And removes from b what o lacks.
+func (b Bitset) And(o Bitset) {
+	for i := range b {
+		if i < len(o) {
+			b[i] &= o[i]
+		} else {
+			b[i] = 0
+		}
+	}
+}
+
+// Clone is a copy that shares nothing.
+func (b Bitset) Clone() Bitset { return append(Bitset(nil), b...) }
+
+// Len counts the members.
+func (b Bitset) Len() int {
+	n := 0
+	for _, w := range b {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// All yields the members in ascending order.
+func (b Bitset) All(yield func(int) bool) {
+	for i, w := range b {
+		for w != 0 {
+			if !yield(i<<6 + bits.TrailingZeros64(w)) {
+				return
+			}
+			w &= w - 1
+		}
+	}
+}

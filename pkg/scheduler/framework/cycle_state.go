@@ -1,0 +1,150 @@
+package framework
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrNotFound is what Read answers for a key nobody wrote.
+var ErrNotFound = errors.New("not found in the cycle state")
+
+// StateKey names an entry of the CycleState; use Key to get a typed one.
+type StateKey string
+
+// StateData is an entry of the CycleState.
+type StateData interface{ Clone() StateData }
+
+// CycleState is one attempt's scratchpad: plugins hand data from point to point through it, and tell the engine what the
+// answer depends on beside the objects. It is valid for one attempt. Entries are safe for concurrent use; no plugin is
+// protected from another.
+type CycleState struct {
+	snapshot *Snapshot
+	// entries are few and read once a cluster: a list that is replaced on each write beats a map.
+	entries  atomic.Pointer[[]entry]
+	writing  sync.Mutex
+	warnings []Warning
+	requeue  time.Time
+	demoted  Bitset
+	holds    map[int]time.Time
+}
+
+type entry struct {
+	key  StateKey
+	data StateData
+}
+
+// Warning is what a plugin says about an answer that stands all the same.
+type Warning struct{ Plugin, Message string }
+
+// NewCycleState begins an attempt on a snapshot.
+func NewCycleState(snapshot *Snapshot) *CycleState { return &CycleState{snapshot: snapshot} }
+
+// Snapshot is the fleet this attempt is decided on. It is off-limits from Bind on.
+func (s *CycleState) Snapshot() *Snapshot { return s.snapshot }
+
+func (s *CycleState) list() []entry {
+	if p := s.entries.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Read returns an entry, or ErrNotFound.
+func (s *CycleState) Read(key StateKey) (StateData, error) {
+	for _, e := range s.list() {
+		if e.key == key {
+			return e.data, nil
+		}
+	}
+	return nil, ErrNotFound
+}
+
+// Write stores an entry.
+func (s *CycleState) Write(key StateKey, data StateData) { s.replace(key, &entry{key, data}) }
+
+// Delete forgets an entry.
+func (s *CycleState) Delete(key StateKey) { s.replace(key, nil) }
+
+func (s *CycleState) replace(key StateKey, with *entry) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var kept []entry
+	for _, e := range s.list() {
+		if e.key != key {
+			kept = append(kept, e)
+		}
+	}
+	if with != nil {
+		kept = append(kept, *with)
+	}
+	s.entries.Store(&kept)
+}
+
+// Clone copies the state, entry by entry.
+func (s *CycleState) Clone() *CycleState {
+	c := &CycleState{snapshot: s.snapshot, requeue: s.requeue, demoted: s.demoted.Clone()}
+	c.warnings = append(c.warnings, s.warnings...)
+	for i, t := range s.holds {
+		c.HoldsUntil(i, t)
+	}
+	for _, e := range s.list() {
+		c.Write(e.key, e.data.Clone())
+	}
+	return c
+}
+
+// ReadAs reads an entry of a known type; false when it is missing or of another type.
+func ReadAs[T StateData](s *CycleState, key StateKey) (T, bool) {
+	v, _ := s.Read(key)
+	t, ok := v.(T)
+	return t, ok
+}
+
+// RequeueAt asks for a new attempt at t; the earliest of all wins.
+func (s *CycleState) RequeueAt(t time.Time) {
+	if s.requeue.IsZero() || t.Before(s.requeue) {
+		s.requeue = t
+	}
+}
+
+// Requeue is the earliest time asked for; zero when none.
+func (s *CycleState) Requeue() time.Time { return s.requeue }
+
+// HoldsUntil says that the verdict on a cluster is right until t only. It asks for a new attempt if the cluster is selected.
+func (s *CycleState) HoldsUntil(cluster int, t time.Time) {
+	if s.holds == nil {
+		s.holds = make(map[int]time.Time)
+	}
+	if old, ok := s.holds[cluster]; !ok || t.Before(old) {
+		s.holds[cluster] = t
+	}
+}
+
+// Expiry is when the verdict on a cluster ends; zero when it does not.
+func (s *CycleState) Expiry(cluster int) time.Time { return s.holds[cluster] }
+
+// Demote ranks a cluster after every one that is not demoted, whatever the scores.
+func (s *CycleState) Demote(cluster int) { s.demoted = s.demoted.Set(cluster) }
+
+// Demoted are the clusters that Demote named.
+func (s *CycleState) Demoted() Bitset { return s.demoted }
+
+// Warn attaches a warning to the answer. It is shown with the decision's event.
+func (s *CycleState) Warn(plugin, message string) {
+	s.warnings = append(s.warnings, Warning{Plugin: plugin, Message: message})
+}
+
+// Warnings are in the order they were given.
+func (s *CycleState) Warnings() []Warning { return s.warnings }
+
+// MaxScore and MinScore bound what NormalizeScore may leave behind.
+const (
+	MaxScore int64 = 100
+	MinScore int64 = -100
+)
+
+// NoScore stands in a list of scores for a cluster without one; it counts as 0.
+const NoScore int64 = math.MinInt64

@@ -1,0 +1,51 @@
+package framework
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Handle is a plugin's only door outward; it lives as long as the plugin. A caller that only decides (a simulation, a
+// benchmark) gives none of the clients.
+type Handle struct {
+	// Client reads and writes objects in the consumers' versions; nil in a simulation.
+	Client client.Client
+	// Pages writes PlacementDecisions; nil in a simulation.
+	Pages PageClient
+	// Assume tells the inventory of a page that was just written, so that the next cycle need not wait for its echo.
+	Assume func(page *v1alpha1.PlacementDecision, deleted bool)
+	// Waiting lists, allows and rejects held Proposals; nil in a simulation.
+	Waiting WaitingPlacements
+}
+
+// PageClient writes whole pages and returns what the API server made of them. There are two: one request a page on Berth's
+// own CRDs, up to three on those of Open Cluster Management. An update and a deletion hold for the state they were given only:
+// if the page changed meanwhile, they answer a conflict.
+type PageClient interface {
+	Create(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error)
+	Update(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error)
+	Delete(ctx context.Context, page *v1alpha1.PlacementDecision) error
+}
+
+// WaitingPlacement is a Proposal held by Permit.
+type WaitingPlacement struct {
+	Key      types.NamespacedName
+	UID      types.UID
+	Proposal *Proposal
+	// Plugins are those that still wait, each with its deadline.
+	Plugins map[string]time.Time
+}
+
+// WaitingPlacements are the held Proposals.
+type WaitingPlacements interface {
+	List() []WaitingPlacement
+	// Allow clears one plugin of the Placement's hold; clearing the last one lets the Proposal pass.
+	Allow(uid types.UID, plugin string) bool
+	// Reject ends the hold.
+	Reject(uid types.UID, plugin, reason string) bool
+}

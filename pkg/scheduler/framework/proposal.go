@@ -1,0 +1,81 @@
+package framework
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"sort"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Proposal is what one cycle wants to publish.
+type Proposal struct {
+	// Selected are the chosen clusters, best first.
+	Selected []Selection
+	// Added and Removed are the names that differ from what is published, sorted.
+	Added, Removed []string
+	// Digest names the set of clusters: equal sets have equal digests, whatever their order and scores.
+	Digest string
+	// Writes are the writes done, in order. A Bind plugin appends each as it succeeds, also when a later one fails.
+	Writes []PageWrite
+	// Outcome is what the pages come to once all writes are done.
+	Outcome Outcome
+}
+
+// Outcome describes what a Bind plugin published, for the Placement's status.
+type Outcome struct {
+	Groups []v1alpha1.DecisionGroupStatus
+	// Changed is false when the same clusters were published before; no event speaks of such a pass.
+	Changed bool
+	// ScoresWritten says that scores were published.
+	ScoresWritten bool
+	// Foreign names pages that carry the Placement's label and that something else controls.
+	Foreign []string
+}
+
+// Selection is one chosen cluster.
+type Selection struct {
+	Cluster *Cluster
+	Score   int64
+}
+
+// PageWrite is one write of a PlacementDecision that the API server accepted.
+type PageWrite struct {
+	// Page is the object as the API server returned it; for a deletion, the last one known.
+	Page    *v1alpha1.PlacementDecision
+	Deleted bool
+	Created bool
+	// DecisionsChanged is false when only labels or owners were put right.
+	DecisionsChanged bool
+}
+
+// Verdict says why one candidate was, or was not, selected.
+type Verdict struct {
+	Cluster  string `json:"cluster"`
+	Selected bool   `json:"selected"`
+	// Plugin excluded the cluster; empty when it was ranked.
+	Plugin string `json:"plugin,omitempty"`
+	// Reason is in words.
+	Reason string `json:"reason,omitempty"`
+	// Rank counts from 1 among the feasible clusters; 0 when excluded.
+	Rank int `json:"rank,omitempty"`
+	// Score is the total; Scores its parts, before weights.
+	Score  *int64           `json:"score,omitempty"`
+	Scores map[string]int64 `json:"scores,omitempty"`
+	// Distance is how far the total is from the cut: what a cluster that was left out lacks to be taken (negative), or what one that was taken has to spare.
+	Distance *int64 `json:"distance,omitempty"`
+	// Flips is the smallest change that would let an excluded cluster in, in words.
+	Flips string `json:"flips,omitempty"`
+}
+
+// DigestOf names a set of cluster names.
+func DigestOf(names []string) string {
+	sorted := append([]string(nil), names...)
+	sort.Strings(sorted)
+	h := sha256.New()
+	for _, n := range sorted {
+		h.Write([]byte(n))
+		h.Write([]byte{0})
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}

@@ -1,0 +1,51 @@
+package framework
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+
+	"sigs.k8s.io/yaml"
+)
+
+// PluginFactory builds a plugin from its arguments (JSON; empty when the configuration has none).
+type PluginFactory func(ctx context.Context, args json.RawMessage, handle *Handle) (Plugin, error)
+
+// Registry is every plugin that a configuration may name.
+type Registry map[string]PluginFactory
+
+// Register adds a plugin; a name is taken once.
+func (r Registry) Register(name string, factory PluginFactory) error {
+	if _, taken := r[name]; taken {
+		return fmt.Errorf("plugin %q is registered twice", name)
+	}
+	r[name] = factory
+	return nil
+}
+
+// Merge adds all plugins of o, and names every one that is taken.
+func (r Registry) Merge(o Registry) error {
+	names := make([]string, 0, len(o))
+	for name := range o {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, r.Register(name, o[name]))
+	}
+	return errors.Join(errs...)
+}
+
+// DecodeArgs decodes a plugin's arguments strictly over the given defaults: an unknown field is an error.
+func DecodeArgs[T any](raw json.RawMessage, defaults T) (T, error) {
+	if len(raw) == 0 {
+		return defaults, nil
+	}
+	if err := yaml.UnmarshalStrict(raw, &defaults); err != nil {
+		return defaults, fmt.Errorf("decoding arguments: %w", err)
+	}
+	return defaults, nil
+}

@@ -1,0 +1,145 @@
+package framework
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Snapshot is the fleet frozen at one instant, as one Placement sees it. It is immutable, and with the profile it is all
+// that a decision may depend on. Plugins that run after selection must not read it: it may be older than what they bind.
+type Snapshot struct {
+	*Fleet
+	// Now is the only clock of a cycle.
+	Now time.Time
+	// Subject is the Placement to decide, with what is published for it.
+	Subject *Subject
+	// Sets are the ManagedClusterSets the Placement may use, by name.
+	Sets []*ClusterSet
+	// BoundSets names the sets bound to the Placement's namespace, by name; those that exist.
+	BoundSets []string
+	// Limit caps the clusters that may be selected; negative means no cap.
+	Limit int
+}
+
+// Fleet is the part of a Snapshot that all Placements share. Clusters have a dense index; a free slot is nil.
+type Fleet struct {
+	Clusters *Vector[*Cluster]
+	Counts   *DecisionCounts
+	// Scores holds, by AddOnPlacementScore name, the object of each cluster by the cluster's index.
+	Scores map[string]*Vector[*v1alpha1.AddOnPlacementScore]
+	// Log says which clusters changed.
+	Log ChangeLog
+}
+
+// Cluster is one ManagedCluster as plugins read it. It is replaced, never changed.
+type Cluster struct {
+	*v1alpha1.ManagedCluster
+	// Index is the cluster's dense position, stable while the cluster exists.
+	Index int
+	// Claims are the status's clusterClaims; of equal names the last wins.
+	Claims map[string]string
+	// TaintTimes are when the taints count as added, by position in spec.taints.
+	TaintTimes []time.Time
+	// CPU and Memory are the allocatable amounts, in cores and bytes.
+	CPU, Memory Amount
+}
+
+// Amount is a quantity of a resource; Known is false when the cluster reports it neither allocatable nor as capacity.
+type Amount struct {
+	Value float64
+	Known bool
+}
+
+// ClusterSet is one ManagedClusterSet and its members.
+type ClusterSet struct {
+	Name    string
+	Members Bitset
+	// Err says why a set with an invalid selector has no members.
+	Err error
+}
+
+// Subject is one Placement and what the hub publishes for it.
+type Subject struct {
+	Placement *v1alpha1.Placement
+	// Pages are the PlacementDecisions labelled with the Placement's name, and unfinished ones that it owns, by name.
+	Pages []*v1alpha1.PlacementDecision
+	// Published are the clusters on the labelled pages that exist on the hub.
+	Published Bitset
+	// Entries counts the decisions on the labelled pages by name index (DecisionCounts), duplicates included.
+	Entries map[int]int32
+	// Incumbents is Published, joined with the clusters of a held change.
+	Incumbents Bitset
+	// Taken says whether another Placement's page has this name in the namespace.
+	Taken func(name string) bool
+}
+
+// Key is the Placement's namespace and name.
+func (s *Subject) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Placement.Namespace, Name: s.Placement.Name}
+}
+
+// DecisionCounts says how often each cluster is listed on the hub's PlacementDecisions, held pages apart. A name that is
+// no cluster has an index, too.
+type DecisionCounts struct {
+	ByIndex *Vector[int32]
+	// Histogram counts the names by their number of decisions: Histogram[c] names are listed c times; 0 is not kept.
+	Histogram []int32
+}
+
+// Max returns the highest count, had the entries in less not been there.
+func (d *DecisionCounts) Max(less map[int]int32) int32 {
+	var moved map[int32]int32
+	if len(less) > 0 {
+		moved = make(map[int32]int32, 4)
+		for i, n := range less {
+			c := d.ByIndex.Get(i)
+			moved[c]--
+			moved[c-n]++
+		}
+	}
+	for c := int32(len(d.Histogram)) - 1; c > 0; c-- {
+		if d.Histogram[c]+moved[c] > 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// ChangeLog lists the indexes of clusters in the order they changed. Entries are numbered from the inventory's birth.
+type ChangeLog struct {
+	// First is the number of Entries[0]; older ones are forgotten.
+	First   uint64
+	Entries []Change
+}
+
+// Change is one cluster that came, changed or went.
+type Change struct {
+	Index int
+	// Selectable is false when neither labels nor claims, nor the cluster's being there, changed.
+	Selectable bool
+}
+
+// Next is the number that the next entry will have.
+func (l ChangeLog) Next() uint64 { return l.First + uint64(len(l.Entries)) }
+
+// Since returns the entries from number n on; false when some of them are forgotten.
+func (l ChangeLog) Since(n uint64) ([]Change, bool) {
+	if n < l.First || n > l.Next() {
+		return nil, false
+	}
+	return l.Entries[n-l.First:], true
+}
+
+// LabelledPages are the pages that consumers see.
+func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
+	var labelled []*v1alpha1.PlacementDecision
+	for _, page := range s.Pages {
+		if page.Labels[v1alpha1.PlacementLabel] == s.Placement.Name {
+			labelled = append(labelled, page)
+		}
+	}
+	return labelled
+}

@@ -1,0 +1,51 @@
+package framework
+
+// chunkSize is how many elements are copied when one of them changes after a Freeze.
+const chunkSize = 256
+
+// Vector is an array whose frozen copies cost a pointer a chunk: one writer sets elements, Freeze hands out an immutable
+// copy, and only the chunks written after it are copied. The zero value is empty.
+type Vector[T any] struct {
+	chunks []*[chunkSize]T
+	// owned says which chunks no frozen copy shares; nil in a frozen copy.
+	owned []bool
+	// frozen is the last frozen copy, until something is set.
+	frozen *Vector[T]
+	n      int
+}
+
+// Len is one more than the highest index ever set.
+func (v *Vector[T]) Len() int { return v.n }
+
+// Get returns the zero value beyond the end, and for a nil vector.
+func (v *Vector[T]) Get(i int) T {
+	if v == nil || uint(i) >= uint(v.n) {
+		var zero T
+		return zero
+	}
+	return v.chunks[i/chunkSize][i%chunkSize]
+}
+
+// Set writes element i, growing the vector.
+func (v *Vector[T]) Set(i int, x T) {
+	for i/chunkSize >= len(v.chunks) {
+		v.chunks = append(v.chunks, new([chunkSize]T))
+		v.owned = append(v.owned, true)
+	}
+	c := i / chunkSize
+	if !v.owned[c] {
+		copied := *v.chunks[c]
+		v.chunks[c], v.owned[c] = &copied, true
+	}
+	v.chunks[c][i%chunkSize] = x
+	v.n, v.frozen = max(v.n, i+1), nil
+}
+
+// Freeze returns an immutable copy, the same one until something is set; the writer goes on.
+func (v *Vector[T]) Freeze() *Vector[T] {
+	if v.frozen == nil {
+		clear(v.owned)
+		v.frozen = &Vector[T]{chunks: append([]*[chunkSize]T(nil), v.chunks...), n: v.n}
+	}
+	return v.frozen
+}

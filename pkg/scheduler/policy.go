@@ -1,0 +1,94 @@
+package scheduler
+
+import (
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// scorer is one prioritizer that a Placement weighs.
+type scorer struct {
+	framework.ScorePlugin
+	name   string
+	weight int64
+}
+
+// policy says which prioritizers a Placement weighs, in the order it lists them, defaults first. spread is the weight of
+// the Spread prioritizer, which the selection applies. A non-nil Status names what is misconfigured.
+func (p *Profile) policy(pl *v1alpha1.Placement) (scorers []scorer, spread int64, status *framework.Status) {
+	policy := pl.Spec.PrioritizerPolicy
+	switch policy.Mode {
+	case "", v1alpha1.PrioritizerPolicyModeAdditive:
+		for _, s := range p.Score {
+			if s.Weight != 0 {
+				scorers = append(scorers, scorer{name: s.Name(), ScorePlugin: s.ScorePlugin, weight: int64(s.Weight)})
+			}
+		}
+	case v1alpha1.PrioritizerPolicyModeExact:
+	default:
+		return nil, 0, misconfigured("incorrect prioritizer policy mode: " + string(policy.Mode))
+	}
+	for _, c := range policy.Configurations {
+		if c.ScoreCoordinate == nil {
+			return nil, 0, misconfigured("scoreCoordinate field is required")
+		}
+		scorers = overlay(scorers, p.scorer(c))
+	}
+	kept := scorers[:0]
+	for _, s := range scorers {
+		switch {
+		case s.weight == 0:
+		case s.name == v1alpha1.PrioritizerSpread:
+			spread = s.weight
+		case s.ScorePlugin == nil && s.name == addOnMissing:
+			return nil, 0, misconfigured("addOn should not be empty")
+		case s.ScorePlugin == nil:
+			return nil, 0, misconfigured("incorrect builtin prioritizer: " + s.name)
+		default:
+			kept = append(kept, s)
+		}
+	}
+	return kept, spread, nil
+}
+
+// addOnMissing stands for the name of an AddOn coordinate without its addOn block.
+const addOnMissing = "AddOn?"
+
+// scorer resolves one configuration. A BuiltIn ignores a stray addOn block, an AddOn a stray builtIn.
+func (p *Profile) scorer(c v1alpha1.PrioritizerConfig) scorer {
+	s := scorer{weight: int64(v1alpha1.DefaultPrioritizerWeight)}
+	if c.Weight != nil {
+		s.weight = int64(*c.Weight)
+	}
+	coordinate := c.ScoreCoordinate
+	switch {
+	case coordinate.Type == v1alpha1.ScoreCoordinateTypeBuiltIn:
+		s.name, s.ScorePlugin = coordinate.BuiltIn, p.score(coordinate.BuiltIn)
+		if _, parametric := s.ScorePlugin.(framework.CoordinateScorer); parametric {
+			s.ScorePlugin = nil
+		}
+	case coordinate.AddOn == nil:
+		s.name = addOnMissing
+	default:
+		if addOn, ok := p.score(string(v1alpha1.ScoreCoordinateTypeAddOn)).(framework.CoordinateScorer); ok {
+			s.ScorePlugin = addOn.ForAddOn(*coordinate.AddOn)
+			s.name = s.Name()
+		}
+	}
+	return s
+}
+
+// overlay adds a scorer; of equal coordinates the last weight wins, at the first one's place.
+func overlay(scorers []scorer, s scorer) []scorer {
+	for i := range scorers {
+		if scorers[i].name == s.name {
+			scorers[i] = s
+			return scorers
+		}
+	}
+	return append(scorers, s)
+}
+
+// misconfigured is the verdict on a mistake in the Placement that no plugin owns.
+func misconfigured(message string) *framework.Status {
+	return framework.NewStatus(framework.UnschedulableAndUnresolvable, message)
+}

@@ -1,0 +1,213 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Result is what one cycle found out. Names are put to it only when somebody asks.
+type Result struct {
+	Snapshot *framework.Snapshot
+	State    *framework.CycleState
+	// Failure, when not nil, says why nothing was decided.
+	Failure *framework.Status
+	// Feasible passed all filters. Totals and each Scores' Values are in its order.
+	Feasible []*framework.Cluster
+	Scores   []PluginScores
+	Totals   []int64
+	// Selected are the chosen clusters, best first.
+	Selected []framework.Selection
+	// Short names the spread constraint that made the selection stop short; empty when none did.
+	Short string
+
+	profile    *Profile
+	candidates framework.Bitset
+	narrowed   []narrowing
+	excluded   []exclusion
+	ranking    []int
+}
+
+// PluginScores are one prioritizer's scores; framework.NoScore where it has none.
+type PluginScores struct {
+	Plugin string
+	Weight int64
+	Values []int64
+}
+
+// narrowing is what was left before a PreFilter plugin's result was applied.
+type narrowing struct {
+	plugin string
+	before framework.Bitset
+}
+
+type exclusion struct {
+	cluster *framework.Cluster
+	status  *framework.Status
+}
+
+// Misconfigured says whether the Failure is a mistake in the Placement, which only its author can mend.
+func (r *Result) Misconfigured() bool {
+	return r.Failure.Code() == framework.UnschedulableAndUnresolvable
+}
+
+// Candidates counts the clusters of the eligible sets.
+func (r *Result) Candidates() int { return r.candidates.Len() }
+
+// CandidateNames are sorted.
+func (r *Result) CandidateNames() []string { return r.names(r.candidates) }
+
+func (r *Result) names(set framework.Bitset) []string {
+	names := make([]string, 0, set.Len())
+	for i := range set.All {
+		names = append(names, r.Snapshot.Clusters.Get(i).Name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// FilterResult is what is left after the filters up to, and with, the last one named.
+type FilterResult struct {
+	Name     string   `json:"name"`
+	Clusters []string `json:"clusters"`
+}
+
+// FilterResults are cumulative, in the order of the filters.
+func (r *Result) FilterResults() []FilterResult {
+	byPlugin := map[string]framework.Bitset{}
+	for _, e := range r.allExcluded() {
+		byPlugin[e.plugin] = byPlugin[e.plugin].Set(e.index)
+	}
+	left := r.candidates.Clone()
+	var names []string
+	var results []FilterResult
+	for _, p := range r.profile.Filter {
+		for i := range byPlugin[p.Name()].All {
+			left.Unset(i)
+		}
+		names = append(names, p.Name())
+		results = append(results, FilterResult{Name: strings.Join(names, ","), Clusters: r.names(left)})
+	}
+	return results
+}
+
+type excludedBy struct {
+	index  int
+	plugin string
+}
+
+func (r *Result) allExcluded() []excludedBy {
+	var all []excludedBy
+	for k, n := range r.narrowed {
+		after := r.afterNarrowing(k)
+		for i := range n.before.All {
+			if !after.Has(i) {
+				all = append(all, excludedBy{i, n.plugin})
+			}
+		}
+	}
+	for _, e := range r.excluded {
+		all = append(all, excludedBy{e.cluster.Index, e.status.Plugin()})
+	}
+	return all
+}
+
+func (r *Result) afterNarrowing(k int) framework.Bitset {
+	if k+1 < len(r.narrowed) {
+		return r.narrowed[k+1].before
+	}
+	var after framework.Bitset
+	for _, c := range r.Feasible {
+		after = after.Set(c.Index)
+	}
+	for _, e := range r.excluded {
+		after = after.Set(e.cluster.Index)
+	}
+	return after
+}
+
+// Summary counts the excluded candidates by plugin: "of 12 candidates 10 excluded by Predicate, 2 by TaintToleration".
+// Empty when none was.
+func (r *Result) Summary() string {
+	counts := map[string]int{}
+	for _, e := range r.allExcluded() {
+		counts[e.plugin]++
+	}
+	var parts []string
+	for _, p := range r.profile.Filter {
+		n := counts[p.Name()]
+		switch {
+		case n == 0:
+		case len(parts) == 0:
+			parts = append(parts, fmt.Sprintf("%d excluded by %s", n, p.Name()))
+		default:
+			parts = append(parts, fmt.Sprintf("%d by %s", n, p.Name()))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("of %d candidates %s", r.Candidates(), strings.Join(parts, ", "))
+}
+
+// Why returns the status with which the profile's filters exclude a candidate; nil when it is feasible.
+func (r *Result) Why(ctx context.Context, index int) *framework.Status {
+	for _, e := range r.excluded {
+		if e.cluster.Index == index {
+			return e.status
+		}
+	}
+	cluster := r.Snapshot.Clusters.Get(index)
+	for k, n := range r.narrowed {
+		if !n.before.Has(index) || r.afterNarrowing(k).Has(index) {
+			continue
+		}
+		for _, p := range r.profile.Filter {
+			if p.Name() == n.plugin {
+				if status := p.Filter(ctx, r.State, r.Snapshot.Subject.Placement, cluster); !status.IsSuccess() {
+					return status.WithPlugin(p.Name())
+				}
+			}
+		}
+		return framework.NewStatus(framework.Unschedulable, "not among the clusters it admits").WithPlugin(n.plugin)
+	}
+	return nil
+}
+
+// Proposal diffs the selection against what is published. Where nothing was decided, it is nil: the published decision
+// stays. Only where nothing is published yet, it proposes one empty page, which marks the Placement as seen, unless no page
+// could carry the Placement's name.
+func (r *Result) Proposal() *framework.Proposal {
+	pl := r.Snapshot.Subject.Placement
+	if r.Failure != nil && (len(r.Snapshot.Subject.LabelledPages()) > 0 || len(pl.Name) > v1alpha1.MaxLabelValueLength) {
+		return nil
+	}
+	p := &framework.Proposal{Selected: r.Selected}
+	published := map[string]bool{}
+	for _, page := range r.Snapshot.Subject.LabelledPages() {
+		for _, d := range page.Status.Decisions {
+			published[d.ClusterName] = true
+		}
+	}
+	names := make([]string, 0, len(r.Selected))
+	for _, s := range r.Selected {
+		name := s.Cluster.Name
+		names = append(names, name)
+		if published[name] {
+			delete(published, name)
+		} else {
+			p.Added = append(p.Added, name)
+		}
+	}
+	for name := range published {
+		p.Removed = append(p.Removed, name)
+	}
+	sort.Strings(p.Added)
+	sort.Strings(p.Removed)
+	p.Digest = framework.DigestOf(names)
+	return p
+}

@@ -1,0 +1,137 @@
+package simulator
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/decisions"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Report is the answer to one Placement, as `berth simulate -o json` prints it.
+type Report struct {
+	Placement string `json:"placement"`
+	// Skipped is "disabled" or "terminating" for a Placement that is left alone; then there is nothing else.
+	Skipped string `json:"skipped,omitempty"`
+	*Answer `json:",inline"`
+}
+
+// Answer is what was decided, and how.
+type Answer struct {
+	AvailableClusters        []string                       `json:"availableClusters"`
+	FilterResults            []scheduler.FilterResult       `json:"filterResults"`
+	PrioritizerScores        map[string]PrioritizerScores   `json:"prioritizerScores"`
+	Scores                   map[string]int64               `json:"scores"`
+	Ranking                  []string                       `json:"ranking"`
+	Decisions                []Decision                     `json:"decisions"`
+	GroupStatus              []v1alpha1.DecisionGroupStatus `json:"groupStatus"`
+	NumberOfSelectedClusters int                            `json:"numberOfSelectedClusters"`
+	Conditions               []Condition                    `json:"conditions"`
+	Events                   []Event                        `json:"events"`
+	RequeueAfterSeconds      *float64                       `json:"requeueAfterSeconds"`
+	Verdicts                 []framework.Verdict            `json:"verdicts"`
+}
+
+// PrioritizerScores are one prioritizer's scores before its weight is applied.
+type PrioritizerScores struct {
+	Weight int64            `json:"weight"`
+	Scores map[string]int64 `json:"scores"`
+}
+
+// Decision is one page.
+type Decision struct {
+	Name     string            `json:"name"`
+	Labels   map[string]string `json:"labels"`
+	Clusters []string          `json:"clusters"`
+}
+
+// Condition is one of the Placement's conditions, without its times.
+type Condition struct {
+	Type    string                 `json:"type"`
+	Status  metav1.ConditionStatus `json:"status"`
+	Reason  string                 `json:"reason"`
+	Message string                 `json:"message"`
+}
+
+// Event is one event regarding the Placement.
+type Event struct {
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Action  string `json:"action"`
+	Related string `json:"related"`
+	Note    string `json:"note"`
+}
+
+func newReport(ctx context.Context, placement string, r *scheduler.Result) *Report {
+	a := &Answer{
+		AvailableClusters: r.CandidateNames(),
+		FilterResults:     r.FilterResults(),
+		PrioritizerScores: map[string]PrioritizerScores{},
+		Scores:            map[string]int64{},
+		Ranking:           []string{},
+		Decisions:         []Decision{},
+		GroupStatus:       []v1alpha1.DecisionGroupStatus{},
+		Conditions:        []Condition{},
+		Events:            []Event{},
+		Verdicts:          r.Verdicts(ctx),
+	}
+	for _, p := range r.Scores {
+		scores := map[string]int64{}
+		for i, x := range p.Values {
+			if x != framework.NoScore {
+				scores[r.Feasible[i].Name] = x
+			}
+		}
+		a.PrioritizerScores[p.Plugin] = PrioritizerScores{Weight: p.Weight, Scores: scores}
+	}
+	for _, i := range r.Ranking() {
+		a.Ranking = append(a.Ranking, r.Feasible[i].Name)
+		a.Scores[r.Feasible[i].Name] = r.Totals[i]
+	}
+	for _, c := range r.Conditions() {
+		a.Conditions = append(a.Conditions, Condition{c.Type, c.Status, c.Reason, c.Message})
+	}
+	return &Report{Placement: placement, Answer: a}
+}
+
+// planned adds the pages to be and what is said about them.
+func (a *Answer) planned(pl *v1alpha1.Placement, plan decisions.Plan, r *scheduler.Result, p *framework.Proposal) {
+	for _, page := range plan.Pages {
+		a.add(page.Object(pl))
+	}
+	a.GroupStatus = append(a.GroupStatus, plan.GroupStatus()...)
+	for _, e := range r.Events(p) {
+		a.Events = append(a.Events, Event{e.Type, e.Reason, e.Action, e.Related.Name, e.Note})
+	}
+	if t := r.State.Requeue(); !t.IsZero() {
+		seconds := t.Sub(r.Snapshot.Now).Truncate(time.Microsecond).Seconds()
+		a.RequeueAfterSeconds = &seconds
+	}
+}
+
+// published shows the pages as they are: nothing was decided.
+func (a *Answer) published(subject *framework.Subject) {
+	status := subject.Placement.Status
+	a.GroupStatus = append(a.GroupStatus, status.DecisionGroups...)
+	for _, page := range subject.LabelledPages() {
+		a.add(page)
+	}
+}
+
+func (a *Answer) add(page *v1alpha1.PlacementDecision) {
+	d := Decision{Name: page.Name, Labels: map[string]string{}, Clusters: []string{}}
+	for _, key := range []string{v1alpha1.PlacementLabel, v1alpha1.DecisionGroupNameLabel, v1alpha1.DecisionGroupIndexLabel} {
+		if value, ok := page.Labels[key]; ok {
+			d.Labels[key] = value
+		}
+	}
+	for _, entry := range page.Status.Decisions {
+		d.Clusters = append(d.Clusters, entry.ClusterName)
+	}
+	a.NumberOfSelectedClusters += len(d.Clusters)
+	a.Decisions = append(a.Decisions, d)
+}

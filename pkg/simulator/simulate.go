@@ -1,0 +1,82 @@
+package simulator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/lifecycle"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Simulator decides Placements offline with the engine that the controller runs.
+type Simulator struct {
+	inventory *inventory.Inventory
+	scheduler *scheduler.Scheduler
+	now       time.Time
+}
+
+// New takes in objects as a hub would have them at an instant.
+func New(ctx context.Context, objects Objects, now time.Time) (*Simulator, error) {
+	profile, err := scheduler.NewProfile(ctx, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	if err != nil {
+		return nil, fmt.Errorf("building the profile: %w", err)
+	}
+	inv := inventory.New(inventory.Options{})
+	for _, o := range objects.Sets {
+		inv.Update(o)
+	}
+	for _, o := range objects.Bindings {
+		inv.Update(o)
+	}
+	for _, o := range objects.Clusters {
+		inv.Update(o)
+	}
+	for _, o := range objects.Scores {
+		inv.Update(o)
+	}
+	for _, o := range objects.Placements {
+		inv.Update(o)
+	}
+	for _, o := range objects.Decisions {
+		inv.Update(o)
+	}
+	return &Simulator{inventory: inv, scheduler: scheduler.New(profile), now: now}, nil
+}
+
+// Placements are the keys of all Placements, in order of namespace and name.
+func (s *Simulator) Placements() []types.NamespacedName { return s.inventory.Placements() }
+
+// Decide answers one Placement; every one is decided against the same snapshot.
+func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Report, error) {
+	snapshot := s.inventory.Snapshot(key, s.now)
+	if snapshot == nil {
+		return nil, fmt.Errorf("no Placement %s in the input", key)
+	}
+	if skipped := scheduler.Skipped(snapshot.Subject.Placement); skipped != "" {
+		return &Report{Placement: key.String(), Skipped: skipped}, nil
+	}
+	result := s.scheduler.Schedule(ctx, snapshot)
+	report := newReport(ctx, key.String(), result)
+	proposal := result.Proposal()
+	if proposal == nil {
+		report.published(snapshot.Subject)
+		return report, nil
+	}
+	plan, err := lifecycle.Plan(result.State, proposal)
+	if err != nil {
+		return nil, fmt.Errorf("planning the pages of %s: %w", key, err)
+	}
+	// The writes are taken as done.
+	proposal.Outcome = lifecycle.OutcomeOf(plan)
+	for _, w := range plan.Writes {
+		proposal.Writes = append(proposal.Writes, lifecycle.Written(snapshot.Subject.Placement, w))
+	}
+	report.planned(snapshot.Subject.Placement, plan, result, proposal)
+	return report, nil
+}
