@@ -1,0 +1,129 @@
+package api
+
+import (
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+var longName = strings.Repeat("n", 64)
+
+// placement returns a Placement with the given spec, in YAML flow style.
+func placement(spec string) string {
+	return "{kind: Placement, metadata: {name: p}, spec: " + spec + "}"
+}
+
+var _ = DescribeTable("An object that makes no sense is refused, in every version, naming the field",
+	func(ctx SpecContext, body string, wantInError ...string) {
+		kind := parse(body, "").GetKind()
+		for _, version := range versionsOf(kind) {
+			err := hub.Create(ctx, parse(body, version), client.DryRunAll)
+			Expect(err).To(HaveOccurred(), version)
+			for _, want := range wantInError {
+				Expect(err.Error()).To(ContainSubstring(want), version)
+			}
+		}
+	},
+	Entry("a negative count", placement("{numberOfClusters: -1}"),
+		"spec.numberOfClusters", "greater than or equal to 0"),
+	Entry("a Placement without spec", "{kind: Placement, metadata: {name: p}}", "spec: Required"),
+	Entry("a Placement whose name is no label value", "{kind: Placement, metadata: {name: "+longName+"}, spec: {}}",
+		"metadata.name must be at most 63 characters"),
+	Entry("a set whose name is no label value", "{kind: ManagedClusterSet, metadata: {name: "+longName+"}}",
+		"metadata.name must be at most 63 characters"),
+	Entry("a toleration of every key with Equal", placement("{tolerations: [{key: a}, {value: b}]}"),
+		"spec.tolerations[1].operator", "must be Exists when key is empty"),
+	Entry("a toleration of every key with an empty operator", placement(`{tolerations: [{operator: ""}]}`),
+		"spec.tolerations[0].operator", "must be Exists when key is empty"),
+	Entry("a toleration with Exists and a value", placement("{tolerations: [{key: a, operator: Exists, value: b}]}"),
+		"spec.tolerations[0].value", "must be empty when operator is Exists"),
+	Entry("an unknown toleration operator", placement("{tolerations: [{key: a, operator: Like}]}"),
+		"spec.tolerations[0].operator", `"Like"`),
+	Entry("an unknown toleration effect", placement("{tolerations: [{key: a, effect: NoSchedule}]}"),
+		"spec.tolerations[0].effect", `"NoSchedule"`),
+	Entry("a toleration key that is none", placement("{tolerations: [{key: a b}]}"), "spec.tolerations[0].key"),
+	Entry("an unknown mode", placement("{prioritizerPolicy: {mode: Mixed}}"), "spec.prioritizerPolicy.mode", `"Mixed"`),
+	Entry("a weight beyond the range", placement("{prioritizerPolicy: {configurations: [{scoreCoordinate: {builtIn: Steady}, weight: 11}]}}"),
+		"spec.prioritizerPolicy.configurations[0].weight", "less than or equal to 10"),
+	Entry("a configuration without coordinate", placement("{prioritizerPolicy: {configurations: [{weight: 0}]}}"),
+		"spec.prioritizerPolicy.configurations[0].scoreCoordinate: Required"),
+	Entry("an AddOn coordinate without addOn", placement("{prioritizerPolicy: {configurations: [{scoreCoordinate: {type: AddOn}}]}}"),
+		"spec.prioritizerPolicy.configurations[0].scoreCoordinate.addOn", "required when type is AddOn"),
+	Entry("a selector with an unknown operator",
+		placement("{predicates: [{requiredClusterSelector: {labelSelector: {matchExpressions: [{key: a, operator: Like}]}}}]}"),
+		"spec.predicates[0].requiredClusterSelector.labelSelector.matchExpressions[0].operator", `"Like"`),
+	Entry("a claim selector with an unknown operator",
+		placement("{predicates: [{requiredClusterSelector: {claimSelector: {matchExpressions: [{key: a, operator: in}]}}}]}"),
+		"spec.predicates[0].requiredClusterSelector.claimSelector.matchExpressions[0].operator", `"in"`),
+	Entry("a ninth spread constraint",
+		placement("{spreadPolicy: {spreadConstraints: ["+strings.Repeat("{topologyKey: z, topologyKeyType: Label},", 9)+"]}}"),
+		"spec.spreadPolicy.spreadConstraints", "at most 8 items"),
+	Entry("a skew of 0", placement("{spreadPolicy: {spreadConstraints: [{topologyKey: z, topologyKeyType: Label, maxSkew: 0}]}}"),
+		"spec.spreadPolicy.spreadConstraints[0].maxSkew"),
+	Entry("an unknown order", placement("{sortBy: Age}"), "spec.sortBy", `"Age"`),
+	Entry("a rate limit that is no duration", placement("{scoreRateLimit: soon}"), "spec.scoreRateLimit"),
+	Entry("a group length over 100 %", placement("{decisionStrategy: {groupStrategy: {clustersPerDecisionGroup: 101%}}}"),
+		"spec.decisionStrategy.groupStrategy.clustersPerDecisionGroup"),
+	Entry("a group without selector", placement("{decisionStrategy: {groupStrategy: {decisionGroups: [{groupName: g1}]}}}"),
+		"spec.decisionStrategy.groupStrategy.decisionGroups[0].groupClusterSelector: Required"),
+	Entry("a binding of another set", "{kind: ManagedClusterSetBinding, metadata: {name: mine}, spec: {clusterSet: theirs}}",
+		"spec.clusterSet", "spec.clusterSet must equal metadata.name"),
+	Entry("a binding of no set", "{kind: ManagedClusterSetBinding, metadata: {name: mine}}",
+		"spec.clusterSet must equal metadata.name"),
+	Entry("a set with an unknown selector type",
+		"{kind: ManagedClusterSet, metadata: {name: s}, spec: {clusterSelector: {selectorType: Any}}}",
+		"spec.clusterSelector.selectorType", `"Any"`),
+	Entry("a set with an unknown operator",
+		"{kind: ManagedClusterSet, metadata: {name: s}, spec: {clusterSelector: {selectorType: LabelSelector, labelSelector: {matchExpressions: [{key: a, operator: Like}]}}}}",
+		"spec.clusterSelector.labelSelector.matchExpressions[0].operator", `"Like"`),
+	Entry("an unknown taint effect", "{kind: ManagedCluster, metadata: {name: c}, spec: {taints: [{key: a, effect: NoSchedule}]}}",
+		"spec.taints[0].effect", `"NoSchedule"`),
+)
+
+var _ = DescribeTable("An object that makes sense is admitted, and what it leaves open is filled in, in every version",
+	func(ctx SpecContext, body, wantSpec string) {
+		for _, version := range versionsOf(parse(body, "").GetKind()) {
+			object := parse(body, version)
+			Expect(hub.Create(ctx, object, client.DryRunAll)).To(Succeed(), version)
+			spec, _, err := unstructured.NestedFieldNoCopy(object.Object, "spec")
+			Expect(err).NotTo(HaveOccurred())
+			got, err := yaml.Marshal(spec)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(got).To(MatchYAML(wantSpec), version)
+		}
+	},
+	Entry("an empty Placement", placement("{}"), "{sortBy: ClusterName, scoreRateLimit: 1m}"),
+	Entry("a Placement of none", placement("{numberOfClusters: 0}"), "{numberOfClusters: 0, sortBy: ClusterName, scoreRateLimit: 1m}"),
+	Entry("a Placement with the longest name", "{kind: Placement, metadata: {name: "+longName[1:]+"}, spec: {sortBy: Score, scoreRateLimit: 30s}}",
+		"{sortBy: Score, scoreRateLimit: 30s}"),
+	Entry("tolerations",
+		placement("{tolerations: [{key: a}, {operator: Exists}, {key: a, operator: Exists, effect: NoSelect, tolerationSeconds: 0}, {key: b, operator: '', value: c}]}"),
+		`{sortBy: ClusterName, scoreRateLimit: 1m, tolerations: [{key: a, operator: Equal}, {operator: Exists},
+		  {key: a, operator: Exists, effect: NoSelect, tolerationSeconds: 0}, {key: b, operator: "", value: c}]}`),
+	Entry("prioritizers", placement(`{prioritizerPolicy: {configurations: [{scoreCoordinate: {builtIn: Steady}},
+		{scoreCoordinate: {builtIn: Mine}, weight: 0}, {scoreCoordinate: {type: AddOn}, weight: 0},
+		{scoreCoordinate: {type: AddOn, addOn: {resourceName: r, scoreName: s}}, weight: -10}]}}`),
+		`{sortBy: ClusterName, scoreRateLimit: 1m, prioritizerPolicy: {mode: Additive, configurations: [{scoreCoordinate: {type: BuiltIn, builtIn: Steady}, weight: 1},
+		{scoreCoordinate: {type: BuiltIn, builtIn: Mine}, weight: 0}, {scoreCoordinate: {type: AddOn}, weight: 0},
+		{scoreCoordinate: {type: AddOn, addOn: {resourceName: r, scoreName: s}}, weight: -10}]}}`),
+	Entry("an empty mode", placement("{prioritizerPolicy: {mode: ''}}"), "{sortBy: ClusterName, scoreRateLimit: 1m, prioritizerPolicy: {mode: ''}}"),
+	Entry("spread", placement("{spreadPolicy: {spreadConstraints: [{topologyKey: example.io/zone, topologyKeyType: Claim}]}}"),
+		`{sortBy: ClusterName, scoreRateLimit: 1m, spreadPolicy: {spreadConstraints: [{topologyKey: example.io/zone, topologyKeyType: Claim,
+		  maxSkew: 1, whenUnsatisfiable: ScheduleAnyway}]}}`),
+	Entry("groups", placement("{decisionStrategy: {groupStrategy: {decisionGroups: [{groupName: g1, groupClusterSelector: {}}]}}}"),
+		`{sortBy: ClusterName, scoreRateLimit: 1m, decisionStrategy: {groupStrategy: {clustersPerDecisionGroup: 100%,
+		  decisionGroups: [{groupName: g1, groupClusterSelector: {}}]}}}`),
+	Entry("groups of a number", placement("{decisionStrategy: {groupStrategy: {clustersPerDecisionGroup: 3}}}"),
+		"{sortBy: ClusterName, scoreRateLimit: 1m, decisionStrategy: {groupStrategy: {clustersPerDecisionGroup: 3}}}"),
+	Entry("a cluster", "{kind: ManagedCluster, metadata: {name: c}, spec: {taints: [{key: a, effect: NoSelect, timeAdded: null}]}}",
+		"{leaseDurationSeconds: 60, taints: [{key: a, effect: NoSelect, timeAdded: null}]}"),
+	Entry("a set", "{kind: ManagedClusterSet, metadata: {name: s}}", "{clusterSelector: {selectorType: ExclusiveClusterSetLabel}}"),
+	Entry("a set of everything", "{kind: ManagedClusterSet, metadata: {name: s}, spec: {clusterSelector: {selectorType: LabelSelector, labelSelector: {}}}}",
+		"{clusterSelector: {selectorType: LabelSelector, labelSelector: {}}}"),
+	Entry("a binding", "{kind: ManagedClusterSetBinding, metadata: {name: s}, spec: {clusterSet: s}}", "{clusterSet: s}"),
+)
