@@ -23,22 +23,38 @@ type fleet struct {
 	score    []int64
 	strategy v1alpha1.DecisionStrategy
 	byScore  bool
+	hold     bool
 }
 
 var tiers = []string{"", "a1", "b2", "c3"}
 
 func newFleet(t *rapid.T) *fleet {
 	n := rapid.SampledFrom([]int{3, 12, 90, 230, 420}).Draw(t, "fleet")
-	return &fleet{
+	f := &fleet{
 		rnd:      rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)),
 		selected: make([]bool, n), tier: make([]string, n), score: make([]int64, n),
+	}
+	block := rapid.SampledFrom([]int{1, 50, 100, 120, 500}).Draw(t, "block")
+	for i := range n {
+		f.selected[i], f.tier[i] = true, tiers[i/block%len(tiers)]
+	}
+	f.entries(tiers[1:])
+	return f
+}
+
+func (f *fleet) entries(order []string) {
+	f.strategy.GroupStrategy.DecisionGroups = nil
+	for _, tier := range order {
+		g := v1alpha1.DecisionGroup{GroupName: tier}
+		g.ClusterSelector.LabelSelector.MatchLabels = map[string]string{"tier": tier}
+		f.strategy.GroupStrategy.DecisionGroups = append(f.strategy.GroupStrategy.DecisionGroups, g)
 	}
 }
 
 // change alters something about the next answer.
 func (f *fleet) change(t *rapid.T) {
 	rate := rapid.SampledFrom([]float64{0, 0.01, 0.1, 0.5, 1}).Draw(t, "rate")
-	switch rapid.SampledFrom([]string{"select", "select", "all", "none", "tier", "swap", "length", "entries", "sort", "score"}).Draw(t, "change") {
+	switch rapid.SampledFrom([]string{"select", "select", "all", "none", "tier", "swap", "swap", "length", "entries", "sort", "score"}).Draw(t, "change") {
 	case "select":
 		f.each(rate, func(i int) { f.selected[i] = !f.selected[i] })
 	case "all":
@@ -56,15 +72,14 @@ func (f *fleet) change(t *rapid.T) {
 			intstr.FromInt32(130), intstr.FromString("14%"), intstr.FromString("50%"), intstr.FromString("100%"),
 		}).Draw(t, "length")
 	case "entries":
-		var groups []v1alpha1.DecisionGroup
-		for _, tier := range rapid.Permutation(tiers[1:]).Draw(t, "order")[:rapid.IntRange(0, 3).Draw(t, "entries")] {
-			g := v1alpha1.DecisionGroup{GroupName: rapid.SampledFrom([]string{tier, tier, "x9"}).Draw(t, "name")}
-			g.ClusterSelector.LabelSelector.MatchLabels = map[string]string{"tier": tier}
-			groups = append(groups, g)
+		f.entries(rapid.Permutation(tiers[1:]).Draw(t, "order")[:rapid.IntRange(0, 3).Draw(t, "entries")])
+		for i := range f.strategy.GroupStrategy.DecisionGroups {
+			if rapid.IntRange(0, 3).Draw(t, "renamed") == 0 {
+				f.strategy.GroupStrategy.DecisionGroups[i].GroupName = "x9"
+			}
 		}
-		f.strategy.GroupStrategy.DecisionGroups = groups
 	case "sort":
-		f.byScore = !f.byScore
+		f.byScore, f.hold = !f.byScore, rapid.Bool().Draw(t, "hold")
 	case "score":
 		f.each(rate, func(i int) { f.score[i] = f.rnd.Int64N(400) - 200 })
 	}
@@ -90,7 +105,9 @@ func (f *fleet) answer(t *rapid.T) Answer {
 		}
 	}
 	slices.SortStableFunc(choices, func(a, b Choice) int { return int(b.Score - a.Score) })
-	return s.Answer(choices, f.byScore)
+	a := s.Answer(choices, f.byScore)
+	a.HoldScores = f.hold
+	return a
 }
 
 // disturb does to a page what people and other programs do.
