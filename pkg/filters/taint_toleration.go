@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -67,6 +68,28 @@ func (TaintToleration) Filter(_ context.Context, state *framework.CycleState, pl
 		state.HoldsUntil(cluster.Index, until)
 	}
 	return nil
+}
+
+// Relax tolerates what is not tolerated.
+func (TaintToleration) Relax(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) []framework.Relaxation {
+	snapshot := state.Snapshot()
+	incumbent := snapshot.Subject.Incumbents.Has(cluster.Index)
+	changed := pl.DeepCopy()
+	var texts []string
+	for i, taint := range cluster.Spec.Taints {
+		tolerated, _ := tolerates(changed.Spec.Tolerations, taint, cluster.TaintTimes[i], snapshot.Now)
+		if tolerated || taint.Effect == v1alpha1.TaintEffectNoSelectIfNew && incumbent {
+			continue
+		}
+		changed.Spec.Tolerations = append(changed.Spec.Tolerations, v1alpha1.Toleration{
+			Key: taint.Key, Operator: v1alpha1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect,
+		})
+		texts = append(texts, "tolerate "+taintText(taint))
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return []framework.Relaxation{{Text: strings.Join(texts, " and "), Placement: changed}}
 }
 
 // tolerates says whether some toleration matches the taint, and until when the first that does so holds; the zero time is

@@ -58,7 +58,7 @@ func (s *clusterSet) put(i int, member bool) {
 
 func (s *clusterSet) freeze() *framework.ClusterSet {
 	if s.frozen == nil {
-		s.frozen = &framework.ClusterSet{Name: s.name, Members: s.members, Err: s.err}
+		s.frozen = &framework.ClusterSet{Name: s.name, Members: s.members, Err: s.err, Admits: s.matches}
 	}
 	return s.frozen
 }

@@ -23,6 +23,11 @@ func New(profile *Profile) *Scheduler { return &Scheduler{profile: profile} }
 // Schedule runs one cycle on a snapshot. It always returns a Result; one whose Failure is set says why nothing was decided,
 // and then the published decision stays.
 func (s *Scheduler) Schedule(ctx context.Context, snapshot *framework.Snapshot) *Result {
+	return s.schedule(ctx, snapshot, nil)
+}
+
+// schedule is one cycle; bonus is added to the totals of some clusters, by index, to find out what it would change.
+func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
 
@@ -55,6 +60,12 @@ func (s *Scheduler) Schedule(ctx context.Context, snapshot *framework.Snapshot) 
 	// 6. PreScore, Score, NormalizeScore.
 	if r.Failure = s.score(ctx, r, scorers); r.Failure != nil {
 		return r
+	}
+	for i, c := range r.Feasible {
+		if len(bonus) == 0 {
+			break
+		}
+		r.Totals[i] += bonus[c.Index]
 	}
 	// 7. Select.
 	r.choose(spread)

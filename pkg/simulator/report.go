@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"context"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +65,7 @@ type Event struct {
 	Note    string `json:"note"`
 }
 
-func newReport(ctx context.Context, placement string, r *scheduler.Result) *Report {
+func newReport(placement string, r *scheduler.Result, verdicts []framework.Verdict) *Report {
 	a := &Answer{
 		AvailableClusters: r.CandidateNames(),
 		FilterResults:     r.FilterResults(),
@@ -77,7 +76,7 @@ func newReport(ctx context.Context, placement string, r *scheduler.Result) *Repo
 		GroupStatus:       []v1alpha1.DecisionGroupStatus{},
 		Conditions:        []Condition{},
 		Events:            []Event{},
-		Verdicts:          r.Verdicts(ctx),
+		Verdicts:          verdicts,
 	}
 	for _, p := range r.Scores {
 		scores := map[string]int64{}

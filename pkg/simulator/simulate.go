@@ -54,6 +54,11 @@ func (s *Simulator) Placements() []types.NamespacedName { return s.inventory.Pla
 
 // Decide answers one Placement; every one is decided against the same snapshot.
 func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Report, error) {
+	return s.Explain(ctx, key, "")
+}
+
+// Explain is Decide with the verdict on one cluster only, unless its name is empty.
+func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, cluster string) (*Report, error) {
 	snapshot := s.inventory.Snapshot(key, s.now)
 	if snapshot == nil {
 		return nil, fmt.Errorf("no Placement %s in the input", key)
@@ -62,7 +67,7 @@ func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Repo
 		return &Report{Placement: key.String(), Skipped: skipped}, nil
 	}
 	result := s.scheduler.Schedule(ctx, snapshot)
-	report := newReport(ctx, key.String(), result)
+	report := newReport(key.String(), result, s.scheduler.Explain(ctx, result, cluster))
 	proposal := result.Proposal()
 	if proposal == nil {
 		report.published(snapshot.Subject)

@@ -54,13 +54,10 @@ func visitFolder(folder string, visit func(name string, data []byte) error) erro
 		switch {
 		case err != nil:
 			return fmt.Errorf("reading input: %w", err)
-		case path != folder && strings.HasPrefix(entry.Name(), "."):
-			// Also the folder behind the links of a mounted ConfigMap, which would give every object twice.
-			if entry.IsDir() {
-				return filepath.SkipDir
-			}
-			return nil
-		case entry.IsDir() || !hasObjects(path):
+		case entry.IsDir() && path != folder:
+			// As kubectl apply -f does: a folder is not what is below it.
+			return filepath.SkipDir
+		case entry.IsDir() || strings.HasPrefix(entry.Name(), ".") || !hasObjects(path):
 			return nil
 		}
 		if info, err := os.Stat(path); err == nil && info.IsDir() {

@@ -198,16 +198,22 @@ func printReport(out io.Writer, r *simulator.Report) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(w, "  CLUSTER\tSELECTED\tSCORE\tRANK\tWHY")
+	fmt.Fprintln(w, "  CLUSTER\tSELECTED\tSCORE\tRANK\tCUT\tWHY\tWOULD BE SELECTED WITH")
 	for _, v := range r.Verdicts {
-		score, rank, why := "-", "-", v.Reason
+		score, rank, cut, why, flips := "-", "-", "-", v.Reason, v.Flips
 		if v.Score != nil {
 			score, rank = fmt.Sprint(*v.Score), fmt.Sprint(v.Rank)
+		}
+		if v.Distance != nil {
+			cut = fmt.Sprintf("%+d", *v.Distance)
 		}
 		if v.Plugin != "" {
 			why = v.Plugin + ": " + why
 		}
-		fmt.Fprintf(w, "  %s\t%t\t%s\t%s\t%s\n", v.Cluster, v.Selected, score, rank, why)
+		if flips == "" {
+			flips = "-"
+		}
+		fmt.Fprintf(w, "  %s\t%t\t%s\t%s\t%s\t%s\t%s\n", v.Cluster, v.Selected, score, rank, cut, why, flips)
 	}
 	return w.Flush()
 }

@@ -57,6 +57,22 @@ type FilterPlugin interface {
 	Filter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) *Status
 }
 
+// Relaxer is a FilterPlugin that can say what would make it think better of a cluster. It is asked to explain only; the
+// engine proves what it says by deciding again.
+type Relaxer interface {
+	// Relax returns alternative changes, the smallest first; each alone makes Filter admit the cluster, and rank it as any other.
+	Relax(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) []Relaxation
+}
+
+// Relaxation is a change to the Placement or to the cluster.
+type Relaxation struct {
+	// Text says the change in words: "tolerate gpu=true:NoSelect".
+	Text string
+	// Placement and Cluster are what they would be; nil for the one that stays.
+	Placement *v1alpha1.Placement
+	Cluster   *Cluster
+}
+
 // PostFilterPlugin runs when fewer clusters are feasible than wanted.
 type PostFilterPlugin interface {
 	Plugin

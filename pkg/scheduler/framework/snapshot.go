@@ -59,6 +59,8 @@ type ClusterSet struct {
 	Members Bitset
 	// Err says why a set with an invalid selector has no members.
 	Err error
+	// Admits says whether a cluster, changed or not, is a member.
+	Admits func(*Cluster) bool
 }
 
 // Subject is one Placement and what the hub publishes for it.
@@ -142,4 +144,32 @@ func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
 		}
 	}
 	return labelled
+}
+
+// WithPlacement is the snapshot had the Placement been another.
+func (s *Snapshot) WithPlacement(pl *v1alpha1.Placement) *Snapshot {
+	trial, subject := *s, *s.Subject
+	subject.Placement = pl
+	trial.Subject = &subject
+	return &trial
+}
+
+// WithCluster is the snapshot had one cluster been another; its index is the old one's.
+func (s *Snapshot) WithCluster(cluster *Cluster) *Snapshot {
+	trial, fleet := *s, *s.Fleet
+	fleet.Clusters = fleet.Clusters.With(cluster.Index, cluster)
+	fleet.Log.Entries = append(append([]Change(nil), fleet.Log.Entries...), Change{Index: cluster.Index, Selectable: true})
+	trial.Fleet = &fleet
+	trial.Sets = make([]*ClusterSet, len(s.Sets))
+	for i, set := range s.Sets {
+		changed := *set
+		changed.Members = set.Members.Clone()
+		if set.Admits(cluster) {
+			changed.Members = changed.Members.Set(cluster.Index)
+		} else {
+			changed.Members.Unset(cluster.Index)
+		}
+		trial.Sets[i] = &changed
+	}
+	return &trial
 }

@@ -49,3 +49,12 @@ func (v *Vector[T]) Freeze() *Vector[T] {
 	}
 	return v.frozen
 }
+
+// With returns a copy of a frozen vector in which one element, not beyond the end, is another.
+func (v *Vector[T]) With(i int, x T) *Vector[T] {
+	c := &Vector[T]{chunks: append([]*[chunkSize]T(nil), v.chunks...), n: v.n}
+	chunk := *c.chunks[i/chunkSize]
+	chunk[i%chunkSize] = x
+	c.chunks[i/chunkSize] = &chunk
+	return c
+}

@@ -1,0 +1,133 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/simulator"
+)
+
+type explainOptions struct {
+	kubeconfig string
+	namespace  string
+	cluster    string
+	output     string
+}
+
+func newExplainCommand() *cobra.Command {
+	o := explainOptions{}
+	cmd := &cobra.Command{
+		Use:   "explain NAME [-n NAMESPACE]",
+		Short: "Say why each cluster was, or was not, selected for a Placement",
+		Long: `Say why each cluster was, or was not, selected for a Placement.
+
+explain reads the hub, decides the Placement once more with the engine the controller runs, and shows for every candidate which
+plugin excluded it and why, or its score, rank and distance from the cut. For a cluster that was left out it names the smallest
+change that would let it in, proved by deciding again with that change. Nothing is written.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.output != "table" && o.output != "json" && o.output != "yaml" {
+				return usagef("-o: %q is not one of table, json, yaml", o.output)
+			}
+			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the hub")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "the Placement's namespace (default: the kubeconfig's)")
+	flags.StringVar(&o.cluster, "cluster", "", "explain only this cluster")
+	flags.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
+	return cmd
+}
+
+func (o *explainOptions) run(ctx context.Context, name string, out io.Writer) error {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+	cfg, err := loader.ClientConfig()
+	if err != nil {
+		return fmt.Errorf("finding the hub: %w", err)
+	}
+	cfg.QPS = -1
+	if o.namespace == "" {
+		if o.namespace, _, err = loader.Namespace(); err != nil {
+			return fmt.Errorf("reading the kubeconfig: %w", err)
+		}
+	}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	hub, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("connecting to the hub: %w", err)
+	}
+	objects, err := readHub(ctx, hub)
+	if err != nil {
+		return err
+	}
+	s, err := simulator.New(ctx, objects, time.Now())
+	if err != nil {
+		return err
+	}
+	report, err := s.Explain(ctx, types.NamespacedName{Namespace: o.namespace, Name: name}, o.cluster)
+	if err != nil {
+		return err
+	}
+	if o.output == "table" {
+		return printReport(out, report)
+	}
+	text, err := json.MarshalIndent(report, "", "  ")
+	if err == nil && o.output == "yaml" {
+		text, err = yaml.JSONToYAML(text)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, string(text))
+	return err
+}
+
+// readHub lists what a decision is made of.
+func readHub(ctx context.Context, hub client.Client) (simulator.Objects, error) {
+	var (
+		objects    simulator.Objects
+		placements v1alpha1.PlacementList
+		pages      v1alpha1.PlacementDecisionList
+		clusters   v1alpha1.ManagedClusterList
+		sets       v1alpha1.ManagedClusterSetList
+		bindings   v1alpha1.ManagedClusterSetBindingList
+		scores     v1alpha1.AddOnPlacementScoreList
+	)
+	for _, list := range []client.ObjectList{&placements, &pages, &clusters, &sets, &bindings, &scores} {
+		if err := hub.List(ctx, list); err != nil {
+			return objects, fmt.Errorf("reading the hub: %w", err)
+		}
+	}
+	objects.Placements = pointers(placements.Items)
+	objects.Decisions = pointers(pages.Items)
+	objects.Clusters = pointers(clusters.Items)
+	objects.Sets = pointers(sets.Items)
+	objects.Bindings = pointers(bindings.Items)
+	objects.Scores = pointers(scores.Items)
+	return objects, nil
+}
+
+func pointers[T any](items []T) []*T {
+	p := make([]*T, len(items))
+	for i := range items {
+		p[i] = &items[i]
+	}
+	return p
+}

@@ -1,0 +1,109 @@
+package filters
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Relax says, for each predicate, which labels and claims the cluster would need, and which CEL expressions would have to go.
+func (p *Predicate) Relax(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) []framework.Relaxation {
+	c := p.of(state.Snapshot().Subject)
+	type costed struct {
+		framework.Relaxation
+		cost int
+	}
+	var found []costed
+	for i := range c.predicates {
+		r, cost, ok := c.predicates[i].relax(ctx, state.Snapshot(), pl, i, cluster)
+		if ok && cost > 0 {
+			found = append(found, costed{r, cost})
+		}
+	}
+	sort.SliceStable(found, func(i, j int) bool { return found[i].cost < found[j].cost })
+	relaxations := make([]framework.Relaxation, len(found))
+	for i, f := range found {
+		relaxations[i] = f.Relaxation
+	}
+	return relaxations
+}
+
+// relax finds the changes for predicate i; their number is the cost.
+func (p *predicate) relax(ctx context.Context, snapshot *framework.Snapshot, pl *v1alpha1.Placement, i int, cluster *framework.Cluster) (framework.Relaxation, int, bool) {
+	byLabel, textsL, okL := satisfy(p.labels, cluster.Labels, "label")
+	byClaim, textsC, okC := satisfy(p.claims, cluster.Claims, "claim")
+	if !okL || !okC {
+		return framework.Relaxation{}, 0, false
+	}
+	texts := append(textsL, textsC...)
+	r := framework.Relaxation{}
+	changed := *cluster
+	if len(texts) > 0 {
+		object := *cluster.ManagedCluster
+		object.Labels = byLabel
+		changed.ManagedCluster, changed.Claims = &object, byClaim
+		object.Status.ClusterClaims = nil
+		for _, name := range slices.Sorted(maps.Keys(byClaim)) {
+			object.Status.ClusterClaims = append(object.Status.ClusterClaims, v1alpha1.ManagedClusterClaim{Name: name, Value: byClaim[name]})
+		}
+		r.Cluster = &changed
+	}
+	var kept []string
+	for _, e := range p.expressions {
+		if ok, err := e.matches(ctx, snapshot, &changed); err == nil && ok {
+			kept = append(kept, e.text)
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("without CEL %q", e.text))
+	}
+	if len(kept) < len(p.expressions) {
+		r.Placement = pl.DeepCopy()
+		r.Placement.Spec.Predicates[i].RequiredClusterSelector.CelSelector.CelExpressions = kept
+	}
+	r.Text = strings.Join(texts, " and ")
+	return r, len(texts), true
+}
+
+// satisfy returns the values with the fewest changes that make a selector match, and the changes in words; false when a value
+// cannot be changed: which set a cluster is in is not for a predicate to say.
+func satisfy(selector labels.Selector, have map[string]string, kind string) (map[string]string, []string, bool) {
+	requirements, selectable := selector.Requirements()
+	if !selectable {
+		return nil, nil, false
+	}
+	values := maps.Clone(have)
+	if values == nil {
+		values = map[string]string{}
+	}
+	var texts []string
+	for _, r := range requirements {
+		if r.Matches(labels.Set(values)) {
+			continue
+		}
+		if r.Key() == v1alpha1.ClusterSetLabel {
+			return nil, nil, false
+		}
+		switch r.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals:
+			values[r.Key()] = slices.Sorted(maps.Keys(r.Values()))[0]
+			texts = append(texts, fmt.Sprintf("%s %s=%s", kind, r.Key(), values[r.Key()]))
+		case selection.Exists:
+			values[r.Key()] = "true"
+			texts = append(texts, fmt.Sprintf("%s %s=true", kind, r.Key()))
+		default:
+			delete(values, r.Key())
+			texts = append(texts, fmt.Sprintf("no %s %s", kind, r.Key()))
+		}
+	}
+	// Requirements on one key may contradict each other.
+	return values, texts, selector.Matches(labels.Set(values))
+}
