@@ -46,20 +46,21 @@ func (p *predicate) relax(ctx context.Context, snapshot *framework.Snapshot, pl 
 	}
 	texts := append(textsL, textsC...)
 	r := framework.Relaxation{}
-	changed := *cluster
+	changed := cluster
 	if len(texts) > 0 {
 		object := *cluster.ManagedCluster
 		object.Labels = byLabel
-		changed.ManagedCluster, changed.Claims = &object, byClaim
+		changed = cluster.Changed(&object)
+		changed.Claims = byClaim
 		object.Status.ClusterClaims = nil
 		for _, name := range slices.Sorted(maps.Keys(byClaim)) {
 			object.Status.ClusterClaims = append(object.Status.ClusterClaims, v1alpha1.ManagedClusterClaim{Name: name, Value: byClaim[name]})
 		}
-		r.Cluster = &changed
+		r.Cluster = changed
 	}
 	var kept []string
 	for _, e := range p.expressions {
-		if ok, err := e.matches(ctx, snapshot, &changed); err == nil && ok {
+		if ok, err := e.matches(ctx, snapshot, changed); err == nil && ok {
 			kept = append(kept, e.text)
 			continue
 		}

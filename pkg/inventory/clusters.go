@@ -78,7 +78,7 @@ func (inv *Inventory) deleteCluster(name string, woken wakeSet) {
 
 // newCluster reads a cluster once, for all cycles to come.
 func (inv *Inventory) newCluster(i int, object *v1alpha1.ManagedCluster, old *framework.Cluster) *framework.Cluster {
-	c := &framework.Cluster{ManagedCluster: object, Index: i}
+	c := framework.NewCluster(object, i)
 	if claims := object.Status.ClusterClaims; len(claims) > 0 {
 		c.Claims = make(map[string]string, len(claims))
 		for _, claim := range claims {

@@ -34,18 +34,18 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 	pl := snapshot.Subject.Placement
 	r := &Result{Snapshot: snapshot, State: framework.NewCycleState(snapshot), profile: s.profile}
 
-	// 1. What a stricter schema would have refused.
-	if r.Failure = validate(pl); r.Failure != nil {
-		return r
-	}
-	// 2. PreFilter, always, so that a mistake is said even when there is nothing to choose from.
+	// 1. PreFilter, always, so that a mistake is said even when there is nothing to choose from.
 	admitted, skipped, failure := s.preFilter(ctx, r)
 	if r.Failure = failure; failure != nil {
 		return r
 	}
-	// 3. Which prioritizers count, and how much.
+	// 2. Which prioritizers count, and how much.
 	scorers, spread, failure := s.profile.policy(pl)
 	if r.Failure = failure; failure != nil {
+		return r
+	}
+	// 3. What a stricter schema would have refused.
+	if r.Failure = validate(pl); r.Failure != nil {
 		return r
 	}
 	// 4. Filter the clusters of the eligible sets.

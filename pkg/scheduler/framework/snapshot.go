@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +46,33 @@ type Cluster struct {
 	TaintTimes []time.Time
 	// CPU and Memory are the allocatable amounts, in cores and bytes.
 	CPU, Memory Amount
+
+	rendered *rendering
+}
+
+// rendering is a cluster as a map, made when the first expression asks for it.
+type rendering struct {
+	once   sync.Once
+	object map[string]any
+	err    error
+}
+
+// NewCluster begins a cluster at an index.
+func NewCluster(object *v1alpha1.ManagedCluster, index int) *Cluster {
+	return &Cluster{ManagedCluster: object, Index: index, rendered: &rendering{}}
+}
+
+// Changed is a copy with another object, for a trial.
+func (c *Cluster) Changed(object *v1alpha1.ManagedCluster) *Cluster {
+	changed := *c
+	changed.ManagedCluster, changed.rendered = object, &rendering{}
+	return &changed
+}
+
+// Unstructured is the cluster as a map, rendered once by the function of the first caller; nobody may change it.
+func (c *Cluster) Unstructured(render func(*v1alpha1.ManagedCluster) (map[string]any, error)) (map[string]any, error) {
+	c.rendered.once.Do(func() { c.rendered.object, c.rendered.err = render(c.ManagedCluster) })
+	return c.rendered.object, c.rendered.err
 }
 
 // Amount is a quantity of a resource; Known is false when the cluster reports it neither allocatable nor as capacity.
