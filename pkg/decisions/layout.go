@@ -142,6 +142,9 @@ func (l *layout) stay(i int, page *draft, g *group) {
 		page.home = g
 		g.pages = append(g.pages, page)
 	}
+	if page.kept == nil {
+		page.kept = make([]int, 0, len(page.listed))
+	}
 	page.kept = append(page.kept, i)
 	l.home[i], l.kept[i] = page, true
 	g.size++

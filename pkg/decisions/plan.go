@@ -90,20 +90,29 @@ func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, ta
 // changed compares the published entries, on whosever pages, with the answer.
 func changed(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, l *layout) bool {
 	pages, entries, distinct := 0, 0, 0
-	seen := make([]bool, len(l.seen))
+	elsewhere := map[int]bool{} // on no page of ours
 	for _, pd := range published {
-		if s := standingOf(pd, pl); s == unrelated || s == unfinished {
+		standing := standingOf(pd, pl)
+		if standing == unrelated || standing == unfinished {
 			continue
 		}
 		pages++
 		entries += len(pd.Status.Decisions)
+		if standing == ours {
+			continue
+		}
 		for j := range pd.Status.Decisions {
-			if i, ok := l.ids[pd.Status.Decisions[j].ClusterName]; ok && !seen[i] {
-				seen[i] = true
-				distinct++
+			if i, ok := l.ids[pd.Status.Decisions[j].ClusterName]; ok && l.seen[i] == 0 {
+				elsewhere[i] = true
 			}
 		}
 	}
+	for _, n := range l.seen {
+		if n > 0 {
+			distinct++
+		}
+	}
+	distinct += len(elsewhere)
 	return pages == 0 || entries != len(l.seen) || distinct != len(l.seen)
 }
 
