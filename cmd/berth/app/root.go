@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of every command.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// Option changes what NewCommand builds.
+type Option func(*options)
+
+type options struct{}
+
+// NewCommand returns the command line, to be given to Run.
+func NewCommand(opts ...Option) *cobra.Command {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	root := &cobra.Command{
+		Use:   "berth",
+		Short: "Berth decides which clusters a Placement goes to, and keeps the answer true",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// Run prints the one line there is to say.
+		SilenceErrors:      true,
+		SilenceUsage:       true,
+		DisableSuggestions: true,
+	}
+	root.AddCommand(
+		newControllerCommand(),
+		newExplainCommand(),
+		newSimulateCommand(),
+		newUpCommand(),
+		newVersionCommand(),
+	)
+	markFailures(root)
+	return root
+}
+
+// Run runs a command line from NewCommand with the arguments after the program's name and returns the exit code: 0, 1 for a failure,
+// 2 for wrong usage. An error is one message on stderr. The command's context ends with SIGINT, SIGTERM or SIGHUP; a second
+// signal ends the process at once.
+func Run(root *cobra.Command, args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if failed := (*failure)(nil); errors.As(err, &failed) {
+		fmt.Fprintf(root.ErrOrStderr(), "berth: %v\n", err)
+		return exitFailure
+	}
+	fmt.Fprintf(root.ErrOrStderr(), "berth: %v (see %s --help)\n", err, cmd.CommandPath())
+	return exitUsage
+}
+
+// failure is an error of a command that was called correctly.
+type failure struct{ error }
+
+func (f *failure) Unwrap() error { return f.error }
+
+// usageError is what a RunE returns for arguments that only it can judge.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// markFailures tells the errors of commands from those of cobra, which has no type for them: it reports unknown
+// commands, bad flags and missing arguments before a RunE is called.
+func markFailures(cmd *cobra.Command) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			err := run(cmd, args)
+			if usage := (*usageError)(nil); err == nil || errors.As(err, &usage) {
+				return err
+			}
+			return &failure{err}
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		markFailures(sub)
+	}
+}

@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/cmd/berth/localhub"
+	"github.com/berth-dev/berth/config/samples"
+)
+
+// controllerPatience is how long the controller may take to stop before the hub is stopped under it.
+const controllerPatience = 10 * time.Second
+
+type upOptions struct {
+	dataDir string
+	samples bool
+}
+
+func newUpCommand() *cobra.Command {
+	o := upOptions{}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a hub and the controller on this machine",
+		Long: `Run a hub and the controller on this machine.
+
+up starts etcd and kube-apiserver, installs the CRDs, runs the controller and stays until Ctrl-C, which stops it all.
+Everything it keeps is in the data directory: the next start on it has all data. It listens on loopback only.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.dataDir == "" {
+				return usagef("--data-dir must not be empty")
+			}
+			return o.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&o.dataDir, "data-dir", ".berth", "folder for the data, the kubeconfig and the logs")
+	cmd.Flags().BoolVar(&o.samples, "samples", false, "apply the sample fleet and Placements and print their decisions")
+	return cmd
+}
+
+// run returns nil when ctx ends once everything is up, and an error in any other case.
+func (o *upOptions) run(ctx context.Context, out io.Writer) error {
+	hub, err := localhub.Start(ctx, localhub.Options{DataDir: o.dataDir, Out: out})
+	if err != nil {
+		return err
+	}
+	defer hub.Stop()
+	kubeconfig := filepath.Join(o.dataDir, "kubeconfig")
+	fmt.Fprintf(out, "The hub is up at %s; its kubeconfig is %s.\n", hub.Config().Host, kubeconfig)
+
+	// Whatever ends first ends the others: a signal, a process of the hub, the controller.
+	running, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() {
+		<-hub.Done()
+		end(hub.Err())
+	}()
+
+	err = o.serve(running, end, hub, out, kubeconfig)
+	switch {
+	case hub.Err() != nil:
+		return hub.Err() // the cause of any other error
+	case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
+		fmt.Fprintln(out, "Stopping…")
+		return nil
+	default:
+		return err
+	}
+}
+
+// serve does what needs a running hub, until ctx ends, and has stopped the controller when it returns.
+func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub, out io.Writer, kubeconfig string) error {
+	if err := installCRDs(ctx, hub.Config(), out); err != nil {
+		return err
+	}
+	// Samples come before the controller so that it decides from the whole fleet at once: decisions that follow a fleet as it grows
+	// differ from those the samples' comments promise, because Placements may prefer what they chose before.
+	var placements []placementKey
+	if o.samples {
+		var err error
+		if placements, err = applySamples(ctx, hub.Config(), samples.FS, out); err != nil {
+			return fmt.Errorf("applying the samples: %w", err)
+		}
+	}
+	stopped, err := startController(ctx, end, hub)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		end(nil)
+		select {
+		case <-stopped:
+		case <-time.After(controllerPatience):
+		}
+	}()
+	if o.samples {
+		if err := printSettled(ctx, hub.Config(), placements, out); err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
+			return fmt.Errorf("waiting for the samples' decisions: %w", err)
+		}
+	}
+	printNext(out, kubeconfig, placements)
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// startController runs the controller until ctx ends; its log is a file of the hub's, as the terminal belongs to the person.
+// If it ends by itself, end is called with the reason.
+func startController(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub) (stopped <-chan struct{}, err error) {
+	log, err := hub.OpenLog("controller")
+	if err != nil {
+		return nil, fmt.Errorf("opening the controller's log: %w", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer log.Close()
+		err := runController(ctx, hub.Config(), log)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			end(err)
+		default:
+			end(errors.New("the controller stopped by itself"))
+		}
+	}()
+	return done, nil
+}
+
+func printNext(out io.Writer, kubeconfig string, placements []placementKey) {
+	commands := []string{"get managedclusters", "get placements --all-namespaces", "explain placement.spec"}
+	if len(placements) > 0 {
+		p := placements[0]
+		for _, candidate := range placements {
+			if candidate.name == "demo" {
+				p = candidate
+			}
+		}
+		commands = []string{
+			"get placements --all-namespaces",
+			fmt.Sprintf("describe placement %s -n %s", p.name, p.namespace),
+			fmt.Sprintf("describe placementdecision %s-decision-1 -n %s", p.name, p.namespace),
+		}
+	}
+	fmt.Fprintln(out, "\nTry in another terminal:")
+	for _, command := range commands {
+		fmt.Fprintf(out, "  kubectl --kubeconfig %s %s\n", kubeconfig, command)
+	}
+	fmt.Fprintln(out, "\nCtrl-C stops the hub; its data stays.")
+}

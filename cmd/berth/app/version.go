@@ -1,0 +1,73 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/config/crd"
+)
+
+// version is set by the linker (-X …/cmd/berth/app.version=v1.2.3). Without it the build information serves.
+var version string
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the commit and the API versions berth serves",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return printVersion(cmd.OutOrStdout()) },
+	}
+}
+
+func printVersion(out io.Writer) error {
+	name, commit := buildVersion()
+	crds, err := crd.All()
+	if err != nil {
+		return fmt.Errorf("reading the CRDs: %w", err)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(table, "berth %s (commit %s, %s)\n", name, commit, runtime.Version())
+	fmt.Fprintln(table, "KIND\tGROUP\tSERVED\tSTORED")
+	for _, crd := range crds {
+		var served []string
+		stored := ""
+		for _, v := range crd.Spec.Versions {
+			if v.Served {
+				served = append(served, v.Name)
+			}
+			if v.Storage {
+				stored = v.Name
+			}
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", crd.Spec.Names.Kind, crd.Spec.Group, strings.Join(served, ", "), stored)
+	}
+	return table.Flush()
+}
+
+func buildVersion() (name, commit string) {
+	name, commit = version, "unknown"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return name, commit
+	}
+	if name == "" {
+		name = info.Main.Version
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if revision := settings["vcs.revision"]; revision != "" {
+		commit = revision[:min(12, len(revision))]
+		if settings["vcs.modified"] == "true" {
+			commit += ", modified"
+		}
+	}
+	return name, commit
+}

@@ -1,0 +1,264 @@
+package localhub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// etcdTimeout and apiServerTimeout bound the wait for readiness; a slow laptop takes a tenth of them.
+	etcdTimeout      = time.Minute
+	apiServerTimeout = 3 * time.Minute
+
+	// graceful is how long a child may take to stop before it is killed; hurried is the same once another child has
+	// died, since an API server without its etcd waits for it in vain.
+	graceful = 20 * time.Second
+	hurried  = 2 * time.Second
+)
+
+// Options say where a hub lives and how it is run.
+type Options struct {
+	// DataDir is created when missing and holds everything the hub keeps. Required.
+	DataDir string
+	// Assets is the folder to look for etcd, kube-apiserver and gc first. If empty, the folder KUBEBUILDER_ASSETS names, then
+	// hub beside the running binary, then ./bin/hub.
+	Assets string
+	// Out receives a line for each step that takes more than a second. Nil discards them.
+	Out io.Writer
+	// APIServerArgs are appended to the arguments of kube-apiserver.
+	APIServerArgs []string
+}
+
+// Hub is a running local hub. Its methods may be called from any goroutine.
+type Hub struct {
+	layout   layout
+	lock     *dirLock
+	spawner  *spawner
+	config   *rest.Config
+	children []*child // in the order they were started
+
+	stopOnce sync.Once
+	stopping chan struct{}
+	done     chan struct{}
+	err      error // read only after done is closed
+}
+
+// Start starts a hub and returns once its API server is ready and gc runs. It returns a *RunningError when another process runs a
+// hub on the same data directory, which it leaves undisturbed. If ctx ends before the hub is ready, whatever was started is
+// stopped; afterwards ctx means nothing to the hub, which runs until Stop or until one of its processes dies.
+func Start(ctx context.Context, options Options) (*Hub, error) {
+	out := options.Out
+	if out == nil {
+		out = io.Discard
+	}
+	programs, err := findPrograms(options.Assets)
+	if err != nil {
+		return nil, err
+	}
+	files, err := newLayout(options.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the data directory: %w", err)
+	}
+	lock, err := lockDir(files.root)
+	if err != nil {
+		return nil, err
+	}
+	hub := &Hub{
+		layout:   files,
+		lock:     lock,
+		spawner:  newSpawner(),
+		stopping: make(chan struct{}),
+		done:     make(chan struct{}),
+	}
+	if err := hub.start(ctx, programs, options.APIServerArgs, out); err != nil {
+		hub.stop(err)
+		<-hub.done
+		return nil, err
+	}
+	for _, c := range hub.children {
+		go hub.watch(c)
+	}
+	return hub, nil
+}
+
+// start runs the children one after the other. On an error the caller stops those that run.
+func (h *Hub) start(ctx context.Context, programs programs, extra []string, out io.Writer) error {
+	if err := endStale(h.layout); err != nil {
+		return fmt.Errorf("ending the processes of an earlier run: %w", err)
+	}
+	pki, err := ensurePKI(h.layout.path("pki"), time.Now())
+	if err != nil {
+		return fmt.Errorf("preparing certificates: %w", err)
+	}
+	ports, err := reservePorts(h.layout.path("ports.json"))
+	if err != nil {
+		return fmt.Errorf("choosing ports: %w", err)
+	}
+	defer ports.release()
+
+	ports.etcd.release()
+	if err := h.spawn("etcd", programs.etcd, etcdArgs(h.layout, pki, ports.etcd.number)); err != nil {
+		return err
+	}
+	etcdReady := probe(pki.etcdClient, ports.etcd.number)
+	if err := h.await(ctx, out, "starting etcd", etcdTimeout, etcdReady); err != nil {
+		return err
+	}
+
+	ports.apiServer.release()
+	args := append(apiServerArgs(pki, ports), extra...)
+	if err := h.spawn("kube-apiserver", programs.apiServer, args); err != nil {
+		return err
+	}
+	apiServerReady := probe(pki.admin, ports.apiServer.number)
+	if err := h.await(ctx, out, "waiting for the API server", apiServerTimeout, apiServerReady); err != nil {
+		return err
+	}
+
+	config, err := writeKubeconfigs(h.layout, pki, ports.apiServer.number)
+	if err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	h.config = config
+	return h.spawn("gc", programs.gc, []string{"--kubeconfig=" + h.layout.path("pki", "gc.kubeconfig")})
+}
+
+func (h *Hub) spawn(name, program string, args []string) error {
+	c, err := h.spawner.start(h.layout, name, program, args)
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", name, err)
+	}
+	h.children = append(h.children, c)
+	return nil
+}
+
+// await returns once ready does without an error. It gives up when ctx ends, when the time is over and when a child dies.
+func (h *Hub) await(ctx context.Context, out io.Writer, step string, limit time.Duration, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %s", limit))
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+
+	begin, said := time.Now(), time.Duration(0)
+	for {
+		lastErr := ready(ctx)
+		if lastErr == nil {
+			return nil
+		}
+		if waited := time.Since(begin); waited > time.Second && said == 0 {
+			said = waited
+			fmt.Fprintf(out, "%s…\n", step)
+		} else if said > 0 && waited-said > 10*time.Second {
+			said = waited
+			fmt.Fprintf(out, "%s… (%d s)\n", step, int(waited.Seconds()))
+		}
+		for _, c := range h.children {
+			if c.hasExited() {
+				return c.obituary()
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) {
+				return fmt.Errorf("%s: interrupted", step)
+			}
+			last := h.children[len(h.children)-1]
+			return fmt.Errorf("%s: %w: %w%s", step, context.Cause(ctx), lastErr, last.logTail())
+		}
+	}
+}
+
+// watch ends the hub when the child dies unasked.
+func (h *Hub) watch(c *child) {
+	select {
+	case <-c.exited:
+		h.stop(c.obituary())
+	case <-h.stopping:
+	}
+}
+
+// stop stops the children, the last started first, frees the data directory and closes done. Only the first call counts;
+// cause is what Err will return.
+func (h *Hub) stop(cause error) {
+	h.stopOnce.Do(func() {
+		close(h.stopping)
+		patience := graceful
+		if cause != nil {
+			patience = hurried
+		}
+		for i := len(h.children) - 1; i >= 0; i-- {
+			h.children[i].stop(patience)
+		}
+		h.spawner.close()
+		h.lock.release()
+		h.err = cause
+		close(h.done)
+	})
+}
+
+// Stop stops gc, then the API server, then etcd, and returns when all are gone.
+func (h *Hub) Stop() {
+	h.stop(nil)
+	<-h.done
+}
+
+// Done is closed when the hub has ended, by Stop or because a process died, and none of its processes is left.
+func (h *Hub) Done() <-chan struct{} { return h.done }
+
+// Err returns nil until Done is closed and after a Stop; otherwise an error that names the process that died, with its exit status
+// and the last lines of its log.
+func (h *Hub) Err() error {
+	select {
+	case <-h.done:
+		return h.err
+	default:
+		return nil
+	}
+}
+
+// Config returns a copy of the administrator's client configuration, without client-side rate limits.
+func (h *Hub) Config() *rest.Config { return rest.CopyConfig(h.config) }
+
+// KubeconfigPath is the absolute path of the administrator's kubeconfig.
+func (h *Hub) KubeconfigPath() string { return h.layout.path("kubeconfig") }
+
+// OpenLog opens a new file in the hub's folder of logs, for a part of the hub that runs in the caller's process. The log that
+// name had in the run before is kept as NAME.log.old.
+func (h *Hub) OpenLog(name string) (*os.File, error) {
+	return openLog(h.layout.path("logs", name+".log"))
+}
+
+// layout is the data directory. Its root is absolute: children get its paths as arguments, and by them a later start recognises
+// processes as its own.
+type layout struct{ root string }
+
+func newLayout(dataDir string) (layout, error) {
+	if dataDir == "" {
+		return layout{}, errors.New("no data directory given")
+	}
+	root, err := filepath.Abs(dataDir)
+	if err != nil {
+		return layout{}, err
+	}
+	l := layout{root: root}
+	for _, dir := range []string{root, l.path("pki"), l.path("logs"), l.path("run")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return layout{}, err
+		}
+	}
+	// The folder lies in a checkout more often than not, and holds private keys.
+	return l, os.WriteFile(l.path(".gitignore"), []byte("*\n"), 0o600)
+}
+
+func (l layout) path(elem ...string) string {
+	return filepath.Join(append([]string{l.root}, elem...)...)
+}

@@ -1,0 +1,103 @@
+package localhub
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// writeKubeconfigs writes the administrator's kubeconfig, and one for gc that stays as it is when a person edits theirs. It
+// returns the same as a client configuration.
+func writeKubeconfigs(files layout, pki *pki, port int) (*rest.Config, error) {
+	const name = "berth"
+	kubeconfig := api.NewConfig()
+	kubeconfig.Clusters[name] = &api.Cluster{
+		Server:                   fmt.Sprintf("https://127.0.0.1:%d", port),
+		CertificateAuthorityData: pki.admin.ca,
+	}
+	kubeconfig.AuthInfos[name] = &api.AuthInfo{ClientCertificateData: pki.admin.cert, ClientKeyData: pki.admin.key}
+	kubeconfig.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
+	kubeconfig.CurrentContext = name
+	data, err := clientcmd.Write(*kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range []string{files.path("kubeconfig"), files.path("pki", "gc.kubeconfig")} {
+		if err := writeFile(path, data); err != nil {
+			return nil, err
+		}
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+// probe returns a function that asks the server on the loopback port whether it is ready: etcd and kube-apiserver
+// answer the same way.
+func probe(credentials *credentials, port int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		pair, err := tls.X509KeyPair(credentials.cert, credentials.key)
+		if err != nil {
+			return err
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(credentials.ca)
+		client := &http.Client{
+			Timeout: 5 * time.Second,
+			Transport: &http.Transport{
+				DisableKeepAlives: true,
+				TLSClientConfig:   &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12},
+			},
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/readyz", port), nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			body, _ := io.ReadAll(io.LimitReader(response.Body, 4096)) // only makes the message better
+			return fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(body)))
+		}
+		return nil
+	}
+}
+
+// writeFile replaces a file at once, readable by its owner only: a reader sees the old content or the new.
+func writeFile(path string, data []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+	}
+	return err
+}

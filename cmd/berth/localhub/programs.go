@@ -1,0 +1,62 @@
+package localhub
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// programs are the paths of the hub's executables.
+type programs struct{ etcd, apiServer, gc string }
+
+// findPrograms takes each program from the first folder that has it: a KUBEBUILDER_ASSETS made for other tools has
+// no gc.
+func findPrograms(assets string) (programs, error) {
+	folders, err := assetFolders(assets)
+	if err != nil {
+		return programs{}, err
+	}
+	var found programs
+	for name, path := range map[string]*string{"etcd": &found.etcd, "kube-apiserver": &found.apiServer, "gc": &found.gc} {
+		i := slices.IndexFunc(folders, func(folder string) bool { return isExecutable(filepath.Join(folder, name)) })
+		if i < 0 {
+			return programs{}, fmt.Errorf("no %s in %s: `make build` builds it, KUBEBUILDER_ASSETS may name another folder",
+				name, strings.Join(folders, ", "))
+		}
+		*path = filepath.Join(folders[i], name)
+	}
+	return found, nil
+}
+
+// assetFolders are absolute, as children run in another folder.
+func assetFolders(assets string) ([]string, error) {
+	if assets == "" {
+		assets = os.Getenv("KUBEBUILDER_ASSETS")
+	}
+	var folders []string
+	if assets != "" {
+		folders = append(folders, assets)
+	}
+	if exe, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(exe); err == nil {
+			exe = real
+		}
+		folders = append(folders, filepath.Join(filepath.Dir(exe), "hub"))
+	}
+	folders = append(folders, filepath.Join("bin", "hub"))
+	for i, folder := range folders {
+		absolute, err := filepath.Abs(folder)
+		if err != nil {
+			return nil, err
+		}
+		folders[i] = absolute
+	}
+	return slices.Compact(folders), nil
+}
+
+func isExecutable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+}
