@@ -3,8 +3,11 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +29,9 @@ type PlacementReconciler struct {
 	Scheduler *scheduler.Scheduler
 	Events    EventSink
 	Now       func() time.Time
+
+	// foreign remembers of which pages it was said that something else controls them, by Placement.
+	foreign sync.Map
 }
 
 // EventSink takes events to be sent, and never blocks.
@@ -48,6 +54,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	snapshot := r.Inventory.Snapshot(request.NamespacedName, r.Now())
 	if snapshot == nil {
 		r.Scheduler.Forget(request.NamespacedName)
+		r.foreign.Delete(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	pl := snapshot.Subject.Placement
@@ -64,6 +71,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		count(proposal.Writes, failure)
 		// 4. Tell of the writes that happened, also when a later one failed.
 		r.Events.Send(pl, result.Events(proposal))
+		r.warnOfForeignPages(pl, proposal.Outcome.Foreign)
 	}
 	// 5. Status, after the decisions it speaks of.
 	if err := failure.Err(); err != nil {
@@ -85,6 +93,19 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		return ctrl.Result{RequeueAfter: max(at.Sub(snapshot.Now), time.Millisecond)}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// warnOfForeignPages says once, and again when it changes, which pages look like the Placement's and are not.
+func (r *PlacementReconciler) warnOfForeignPages(pl *v1alpha1.Placement, names []string) {
+	key, text := client.ObjectKeyFromObject(pl), strings.Join(names, ", ")
+	before, _ := r.foreign.Swap(key, text)
+	if text == "" || before == text {
+		return
+	}
+	r.Events.Send(pl, []scheduler.Event{{
+		Type: corev1.EventTypeWarning, Reason: "ForeignDecision", Action: "DecisionLeftAlone",
+		Note: fmt.Sprintf("Decisions %s carry the label of placement %s in namespace %s, but something else controls them: they are left alone", text, pl.Name, pl.Namespace),
+	}})
 }
 
 // statusOf describes what is published now.

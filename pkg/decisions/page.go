@@ -106,17 +106,21 @@ func standingOf(pd *v1alpha1.PlacementDecision, pl *v1alpha1.Placement) standing
 	label, labelled := pd.Labels[v1alpha1.PlacementLabel]
 	_, held := pd.Labels[v1alpha1.HeldLabel]
 	mine := controller != nil && refersTo(*controller, pl)
+	going := pd.DeletionTimestamp != nil
 	switch {
 	case pd.Namespace != pl.Namespace:
 		return unrelated
-	case labelled && label == pl.Name && controller != nil && !mine:
-		return foreign
-	case labelled && label == pl.Name && pd.DeletionTimestamp != nil:
-		return leaving
-	case labelled && label == pl.Name:
-		return ours
-	case !labelled && !held && mine && pd.DeletionTimestamp == nil:
+	case !labelled:
+		if held || !mine || going {
+			return unrelated
+		}
 		return unfinished
+	case label != pl.Name:
+		return unrelated
+	case controller != nil && !mine:
+		return foreign
+	case going:
+		return leaving
 	}
-	return unrelated
+	return ours
 }

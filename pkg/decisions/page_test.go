@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,9 +33,7 @@ func TestPageObject(t *testing.T) {
 		return m
 	}
 	extra := map[string]string{"team": "x"}
-	for k, v := range labels {
-		extra[k] = v
-	}
+	maps.Copy(extra, labels)
 	for name, tc := range map[string]struct {
 		current *v1alpha1.PlacementDecision
 		want    metav1.ObjectMeta

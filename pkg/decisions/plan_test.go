@@ -18,11 +18,13 @@ func answer(length int, claims ...string) Answer {
 	for _, claim := range claims {
 		name, clusters, _ := strings.Cut(claim, ":")
 		c := Claim{GroupName: name}
-		for _, text := range strings.Fields(clusters) {
+		for text := range strings.FieldsSeq(clusters) {
 			choice := Choice{}
 			cluster, score, scored := strings.Cut(text, "=")
 			if scored {
-				fmt.Sscan(score, &choice.Score)
+				if _, err := fmt.Sscan(score, &choice.Score); err != nil {
+					panic(err)
+				}
 				a.SortByScore = true
 			}
 			choice.Name = cluster

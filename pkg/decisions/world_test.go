@@ -95,7 +95,7 @@ func page(name, groupName, groupIndex, clusters string, change ...func(*v1alpha1
 		OwnerReferences: []metav1.OwnerReference{ownerReference(testPlacement())},
 	}}
 	pd.Status.Decisions = []v1alpha1.ClusterDecision{}
-	for _, c := range strings.Fields(clusters) {
+	for c := range strings.FieldsSeq(clusters) {
 		pd.Status.Decisions = append(pd.Status.Decisions, v1alpha1.ClusterDecision{ClusterName: c})
 	}
 	for _, f := range change {

@@ -64,7 +64,7 @@ func (a *addOnScore) Score(_ context.Context, state *framework.CycleState, _ *v1
 			return 0, nil
 		}
 		// Expired is strictly later.
-		state.RequeueAt(until.Time.Add(1))
+		state.RequeueAt(until.Add(1))
 	}
 	var value int64
 	for _, s := range object.Status.Scores {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -181,7 +182,7 @@ func (s *Scheduler) raise(ctx context.Context, r *Result, cluster *framework.Clu
 	for lack := range steps {
 		lacks = append(lacks, lack)
 	}
-	sort.Slice(lacks, func(i, j int) bool { return lacks[i] < lacks[j] })
+	slices.Sort(lacks)
 	// The rank only gets better with the score, and so does the chance to be picked.
 	at := sort.Search(len(lacks), func(i int) bool {
 		return s.schedule(ctx, r.Snapshot, map[int]int64{cluster.Index: lacks[i]}).selectedIndexes().Has(cluster.Index)

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -68,8 +69,8 @@ func (s *Scheduler) reserveAndPermit(ctx context.Context, r *Result, p *framewor
 
 // unreserve undoes every Reserve in reverse, those that never ran included.
 func (s *Scheduler) unreserve(ctx context.Context, r *Result, p *framework.Proposal) {
-	for i := len(s.profile.Reserve) - 1; i >= 0; i-- {
-		s.profile.Reserve[i].Unreserve(ctx, r.State, r.Snapshot.Subject.Placement, p)
+	for _, plugin := range slices.Backward(s.profile.Reserve) {
+		plugin.Unreserve(ctx, r.State, r.Snapshot.Subject.Placement, p)
 	}
 }
 
