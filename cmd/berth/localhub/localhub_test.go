@@ -1,0 +1,182 @@
+package localhub
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestReservePorts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ports.json")
+	first := reserve(t, path)
+	if first.apiServer.number == first.etcd.number {
+		t.Fatalf("one port for both: %d", first.etcd.number)
+	}
+	if _, err := net.Listen("tcp4", first.etcd.listener.Addr().String()); err == nil {
+		t.Error("the port is not held")
+	}
+	first.release()
+
+	second := reserve(t, path)
+	if got, want := numbers(second), numbers(first); got != want {
+		t.Errorf("free ports were not taken again: got %v, want %v", got, want)
+	}
+	second.etcd.release()
+
+	// The API server's port is still held, as if by a stranger.
+	third := reserve(t, path)
+	if third.apiServer.number == second.apiServer.number {
+		t.Errorf("a taken port was chosen: %d", third.apiServer.number)
+	}
+	third.release()
+	second.release()
+
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reserve(t, path).release()
+}
+
+func reserve(t *testing.T, path string) *ports {
+	t.Helper()
+	p, err := reservePorts(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.release)
+	return p
+}
+
+func numbers(p *ports) [2]int { return [2]int{p.apiServer.number, p.etcd.number} }
+
+func TestLockDir(t *testing.T) {
+	dir := t.TempDir()
+	// What a killed process leaves behind does not matter.
+	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte("4194304000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = lockDir(dir)
+	running := (*RunningError)(nil)
+	if !errors.As(err, &running) || running.PID != strconv.Itoa(os.Getpid()) || running.DataDir != dir {
+		t.Fatalf("second lock: got %v", err)
+	}
+	lock.release()
+	again, err := lockDir(dir)
+	if err != nil {
+		t.Fatalf("after the release: %v", err)
+	}
+	again.release()
+}
+
+func TestFindPrograms(t *testing.T) {
+	assets := t.TempDir()
+	t.Setenv("KUBEBUILDER_ASSETS", assets)
+	t.Chdir(t.TempDir())
+	local, err := filepath.Abs(filepath.Join("bin", "hub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(local, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := findPrograms(""); err == nil || !strings.Contains(err.Error(), assets) || !strings.Contains(err.Error(), local) {
+		t.Errorf("the error does not name the folders: %v", err)
+	}
+	for path, mode := range map[string]os.FileMode{
+		filepath.Join(assets, "etcd"):           0o755,
+		filepath.Join(assets, "kube-apiserver"): 0o755,
+		filepath.Join(assets, "gc"):             0o644, // not executable
+		filepath.Join(local, "etcd"):            0o755,
+		filepath.Join(local, "gc"):              0o755,
+	} {
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := findPrograms("")
+	want := programs{
+		etcd:      filepath.Join(assets, "etcd"),
+		apiServer: filepath.Join(assets, "kube-apiserver"),
+		gc:        filepath.Join(local, "gc"),
+	}
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestEndStale(t *testing.T) {
+	files, err := newLayout(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := sleeper(t, "--data-dir="+files.path("etcd"))
+	stranger := sleeper(t, "--data-dir="+files.root+"-of-somebody-else/etcd")
+	for name, pid := range map[string]string{
+		"etcd":           strconv.Itoa(ours.Process.Pid),
+		"kube-apiserver": strconv.Itoa(stranger.Process.Pid), // a pid that was given out again
+		"gc":             "nonsense",
+	} {
+		if err := os.WriteFile(files.path("run", name+".pid"), []byte(pid), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := endStale(files); err != nil {
+		t.Fatal(err)
+	}
+	if err := ours.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("our own process: got %v, want it killed", err)
+	}
+	if !strings.Contains(commandLine(stranger.Process.Pid), "somebody-else") {
+		t.Error("a stranger's process was ended")
+	}
+	if left, err := os.ReadDir(files.path("run")); err != nil || len(left) > 0 {
+		t.Errorf("pid files left: %v, %v", left, err)
+	}
+}
+
+// sleeper starts a process with the argument on its command line. It waits for its standard input to end.
+func sleeper(t *testing.T, arg string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", "read line; exit 0", arg)
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // an error after a first Wait
+	})
+	return cmd
+}
+
+func TestLogTail(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.log")
+	for name, tc := range map[string]struct {
+		content string
+		want    string
+	}{
+		"empty": {"\n", "; its log " + path + " is empty"},
+		"short": {"one\ntwo\n", "; the last lines of " + path + ":\n  one\n  two"},
+		"long":  {strings.Repeat("x\n", 10000) + "1\n2\n3\n4\n5\n6\n7\n8\n", "; the last lines of " + path + ":\n  1\n  2\n  3\n  4\n  5\n  6\n  7\n  8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte(tc.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := (&child{log: path}).logTail(); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package hub
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The specs share one data directory and tell one story: a start costs seconds.
+var _ = Describe("a hub on one machine", Ordered, func() {
+	var (
+		dataDir string
+		running *hub
+	)
+	BeforeAll(func() {
+		dataDir = filepath.Join(GinkgoT().TempDir(), "data") // berth makes it
+		running = up(dataDir)
+	})
+
+	It("lets its owner in and nobody else", func(ctx SpecContext) {
+		Expect(running.client.Create(ctx, newNamespace("kept"))).To(Succeed())
+		Expect(running.client.Create(ctx, newConfigMap("kept", "kept"))).To(Succeed())
+
+		info, err := os.Stat(filepath.Join(dataDir, "kubeconfig"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
+
+		stranger := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dataDir, "kubeconfig"))
+		Expect(err).NotTo(HaveOccurred())
+		response, err := stranger.Get(config.Host + "/version")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(response.Body.Close()).To(Succeed())
+		Expect(response.StatusCode).To(Equal(http.StatusUnauthorized))
+		_, err = stranger.Get(etcdURL(dataDir) + "/version")
+		Expect(err).To(MatchError(ContainSubstring("certificate required")))
+	})
+
+	It("refuses a second start and goes on", func(ctx SpecContext) {
+		second := begin(dataDir)
+		Eventually(second, stopTimeout).Should(gexec.Exit(1))
+		Expect(string(second.Err.Contents())).To(MatchRegexp(`^berth: .*already running on .*\(pid %d\).*\n$`, running.Command.Process.Pid))
+		Expect(second.Out.Contents()).To(BeEmpty())
+		Expect(running.client.Get(ctx, client.ObjectKey{Name: "kept", Namespace: "kept"}, &corev1.ConfigMap{})).To(Succeed())
+		Expect(running.living()).To(ConsistOf("etcd", "kube-apiserver", "gc"))
+	})
+
+	It("removes the dependants of what is deleted", func(ctx SpecContext) {
+		owner := newConfigMap("kept", "owner")
+		Expect(running.client.Create(ctx, owner)).To(Succeed())
+		dependant := newConfigMap("kept", "dependant")
+		dependant.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
+		Expect(running.client.Create(ctx, dependant)).To(Succeed())
+		Expect(running.client.Delete(ctx, owner)).To(Succeed())
+		eventuallyGone(ctx, running.client, dependant)
+	})
+
+	It("removes the pages of a Placement that is deleted", func(ctx SpecContext) {
+		placement := newPlacement("kept", "short-lived")
+		Expect(running.client.Create(ctx, placement)).To(Succeed())
+		page := newPage("kept", "short-lived-decision-1")
+		Eventually(func() error { return running.client.Get(ctx, client.ObjectKeyFromObject(page), page) }).Should(Succeed())
+		Expect(running.client.Delete(ctx, placement)).To(Succeed())
+		eventuallyGone(ctx, running.client, page)
+	})
+
+	It("collects the objects of kinds that appear while it runs", func(ctx SpecContext) {
+		crd := newBoatCRD()
+		Expect(running.client.Create(ctx, crd)).To(Succeed())
+		owner := newBoat("kept", "owner")
+		Eventually(func() error { return running.client.Create(ctx, owner) }).Should(Succeed())
+		dependant := newConfigMap("kept", "cargo")
+		dependant.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(),
+		}}
+		Expect(running.client.Create(ctx, dependant)).To(Succeed())
+		Expect(running.client.Delete(ctx, owner)).To(Succeed())
+		eventuallyGone(ctx, running.client, dependant)
+		Expect(running.client.Delete(ctx, crd)).To(Succeed())
+		eventuallyGone(ctx, running.client, crd)
+	})
+
+	It("empties and removes a deleted namespace", func(ctx SpecContext) {
+		namespace := newNamespace("gone")
+		Expect(running.client.Create(ctx, namespace)).To(Succeed())
+		Expect(running.client.Create(ctx, newConfigMap("gone", "content"))).To(Succeed())
+		Expect(running.client.Create(ctx, newPlacement("gone", "content"))).To(Succeed())
+		Expect(running.client.Delete(ctx, namespace)).To(Succeed())
+		eventuallyGone(ctx, running.client, namespace)
+	})
+
+	It("stops everything on Ctrl-C", func() {
+		// A terminal sends the signal to the whole process group of berth.
+		Expect(syscall.Kill(-running.Command.Process.Pid, syscall.SIGINT)).To(Succeed())
+		Eventually(running, stopTimeout).Should(gexec.Exit(0))
+		Expect(running.living()).To(BeEmpty())
+		Expect(running.Err.Contents()).To(BeEmpty())
+		Expect(filepath.Glob(filepath.Join(dataDir, "run", "*"))).To(BeEmpty())
+	})
+
+	for _, name := range []string{"etcd", "kube-apiserver", "gc"} {
+		It("has all data at the next start, and ends with a word when "+name+" is killed", func(ctx SpecContext) {
+			running = up(dataDir)
+			Expect(running.client.Get(ctx, client.ObjectKey{Name: "kept", Namespace: "kept"}, &corev1.ConfigMap{})).To(Succeed())
+			written := newConfigMap("kept", "before-the-end-of-"+name)
+			Expect(running.client.Create(ctx, written)).To(Succeed())
+
+			Expect(syscall.Kill(running.pids[name], syscall.SIGKILL)).To(Succeed())
+			Eventually(running, stopTimeout).Should(gexec.Exit(1))
+			Expect(running.Err).To(gbytes.Say(`^berth: %s \(pid %d\) died: signal: killed; .*%s\.log`, name, running.pids[name], name))
+			Expect(running.living()).To(BeEmpty())
+		})
+	}
+
+	It("takes its children along when berth itself is killed", func() {
+		running = up(dataDir)
+		Expect(syscall.Kill(running.Command.Process.Pid, syscall.SIGKILL)).To(Succeed())
+		Eventually(running, stopTimeout).Should(gexec.Exit())
+		if runtime.GOOS == "linux" { // elsewhere the next start does it
+			Eventually(running.living, stopTimeout).Should(BeEmpty())
+		}
+	})
+
+	It("has all data after that, too", func(ctx SpecContext) {
+		killed := running
+		running = up(dataDir)
+		Expect(killed.living()).To(BeEmpty())
+		for _, name := range []string{"kept", "before-the-end-of-etcd", "before-the-end-of-kube-apiserver", "before-the-end-of-gc"} {
+			Expect(running.client.Get(ctx, client.ObjectKey{Name: name, Namespace: "kept"}, &corev1.ConfigMap{})).To(Succeed())
+		}
+		Eventually(running.Terminate(), stopTimeout).Should(gexec.Exit(0))
+		Expect(running.living()).To(BeEmpty())
+	})
+})
+
+var _ = Describe("a hub that is not up yet", func() {
+	It("can be interrupted", func() {
+		dataDir := GinkgoT().TempDir()
+		session := begin(dataDir)
+		Eventually(filepath.Join(dataDir, "run", "kube-apiserver.pid"), startTimeout).Should(BeARegularFile())
+		starting := &hub{Session: session, pids: map[string]int{
+			"etcd":           childPID(dataDir, "etcd"),
+			"kube-apiserver": childPID(dataDir, "kube-apiserver"),
+		}}
+		Eventually(session.Interrupt(), stopTimeout).Should(gexec.Exit(1))
+		Expect(string(session.Err.Contents())).To(Equal("berth: waiting for the API server: interrupted\n"))
+		Expect(starting.living()).To(BeEmpty())
+	})
+})
+
+func eventuallyGone(ctx context.Context, c client.Client, object client.Object) {
+	GinkgoHelper()
+	Eventually(func() bool {
+		return apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(object), object))
+	}, time.Minute).Should(BeTrue())
+}

@@ -1,0 +1,123 @@
+package hub
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	startTimeout = 2 * time.Minute
+	stopTimeout  = 15 * time.Second
+)
+
+func TestHub(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	RunSpecs(t, "berth up")
+}
+
+// berth returns the path of the binary under test.
+func berth() string {
+	path := os.Getenv("BERTH_BIN")
+	if path == "" {
+		path = filepath.Join("..", "..", "..", "bin", "berth")
+	}
+	path, err := filepath.Abs(path)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(path).To(BeARegularFile(), "make build builds it")
+	return path
+}
+
+// begin runs `berth up` on the data directory, in a process group of its own as a shell would.
+func begin(dataDir string) *gexec.Session {
+	GinkgoHelper()
+	command := exec.Command(berth(), "up", "--data-dir", dataDir)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { session.Kill().Wait(stopTimeout) })
+	return session
+}
+
+// hub is a `berth up` that is up.
+type hub struct {
+	*gexec.Session
+	client client.Client
+	pids   map[string]int // of its children
+}
+
+// up starts a hub and waits until it says what to try next.
+func up(dataDir string) *hub {
+	GinkgoHelper()
+	session := begin(dataDir)
+	Eventually(session, startTimeout).Should(Or(gbytes.Say("Try in another terminal"), gexec.Exit()))
+	Expect(session.ExitCode()).To(Equal(-1), "berth up ended: %s", session.Err.Contents())
+	result := &hub{Session: session, client: connect(dataDir), pids: map[string]int{}}
+	for _, name := range []string{"etcd", "kube-apiserver", "gc"} {
+		result.pids[name] = childPID(dataDir, name)
+	}
+	return result
+}
+
+func connect(dataDir string) client.Client {
+	GinkgoHelper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dataDir, "kubeconfig"))
+	Expect(err).NotTo(HaveOccurred())
+	c, err := client.New(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+func childPID(dataDir, name string) int {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join(dataDir, "run", name+".pid"))
+	Expect(err).NotTo(HaveOccurred())
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	Expect(err).NotTo(HaveOccurred())
+	return pid
+}
+
+// living names the children that still run.
+func (h *hub) living() []string {
+	var names []string
+	for name, pid := range h.pids {
+		if alive(pid) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// alive does not count a zombie, which a container without an init process may keep for ever.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return !os.IsNotExist(err) || !hasProc()
+	}
+	_, state, _ := bytes.Cut(stat, []byte(") "))
+	return !bytes.HasPrefix(state, []byte("Z"))
+}
+
+func hasProc() bool {
+	_, err := os.Stat("/proc/self/stat")
+	return err == nil
+}
