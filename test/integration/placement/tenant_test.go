@@ -1,0 +1,161 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// tenant is a namespace with a cluster set of its own, named alike and bound to it. Whatever a spec makes through it is gone
+// after the spec, for Balance counts the decisions of the whole hub.
+type tenant struct {
+	namespace string
+	markers   int
+}
+
+// newTenant makes the namespace, the set and the binding.
+func newTenant(ctx context.Context) *tenant {
+	GinkgoHelper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
+	Expect(hub.Create(ctx, namespace)).To(Succeed())
+	t := &tenant{namespace: namespace.Name}
+	deleteAfterwards(namespace)
+	t.apply(ctx, "kind: ManagedClusterSet", "kind: ManagedClusterSetBinding")
+	DeferCleanup(t.vacate)
+	return t
+}
+
+// vacate deletes what could be on other specs' minds: Placements, and then the pages that they left to the garbage collector.
+func (t *tenant) vacate(ctx SpecContext) {
+	in := client.InNamespace(t.namespace)
+	Expect(hub.DeleteAllOf(ctx, &v1alpha1.Placement{}, in)).To(Succeed())
+	Expect(hub.DeleteAllOf(ctx, &v1alpha1.PlacementDecision{}, in)).To(Succeed())
+	Eventually(func() []v1alpha1.PlacementDecision {
+		list := &v1alpha1.PlacementDecisionList{}
+		Expect(hub.List(ctx, list, in)).To(Succeed())
+		return list.Items
+	}).Should(BeEmpty())
+}
+
+// apiVersions are the versions that consumers read.
+var apiVersions = map[string]string{
+	"Namespace": "v1", "Placement": v1alpha1.GroupName + "/v1beta1", "ManagedCluster": v1alpha1.GroupName + "/v1",
+	"ManagedClusterSet": v1alpha1.GroupName + "/v1beta2", "ManagedClusterSetBinding": v1alpha1.GroupName + "/v1beta2",
+	"AddOnPlacementScore": v1alpha1.GroupName + "/v1alpha1",
+}
+
+// apply applies manifests as a user would, and fills in what the specs leave out: the version; for a cluster the prefix of
+// its name and, unless it names another, the tenant's set; for a score the namespace, which bears the name of a cluster; for
+// a set and a binding their name; for all else the tenant's namespace. "$NS" stands for the tenant's namespace.
+func (t *tenant) apply(ctx context.Context, manifests ...string) {
+	GinkgoHelper()
+	text := strings.ReplaceAll(strings.Join(manifests, "\n---\n"), "$NS", t.namespace)
+	for _, object := range parse(text) {
+		if object.GetAPIVersion() == "" {
+			object.SetAPIVersion(apiVersions[object.GetKind()])
+		}
+		switch object.GetKind() {
+		case "ManagedCluster":
+			object.SetName(t.full(object.GetName()))
+			labels := object.GetLabels()
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			if _, ok := labels[v1alpha1.ClusterSetLabel]; !ok {
+				labels[v1alpha1.ClusterSetLabel] = t.namespace
+			}
+			object.SetLabels(labels)
+			if object.Object["spec"] == nil {
+				object.Object["spec"] = map[string]any{"hubAcceptsClient": true}
+			}
+		case "AddOnPlacementScore":
+			object.SetNamespace(t.full(object.GetNamespace()))
+			t.apply(ctx, "{kind: Namespace, metadata: {name: "+object.GetNamespace()+"}}")
+		case "ManagedClusterSet":
+			if object.GetName() == "" {
+				object.SetName(t.namespace)
+			}
+		case "ManagedClusterSetBinding":
+			if object.GetName() == "" {
+				object.SetName(t.namespace)
+			}
+			if object.Object["spec"] == nil {
+				object.Object["spec"] = map[string]any{"clusterSet": object.GetName()}
+			}
+			object.SetNamespace(t.namespace)
+		case "Namespace":
+		default:
+			object.SetNamespace(t.namespace)
+		}
+		apply(ctx, object)
+		if object.GetNamespace() == "" {
+			deleteAfterwards(object)
+		}
+	}
+}
+
+// clusters makes clusters that have nothing but names.
+func (t *tenant) clusters(ctx context.Context, names ...string) {
+	GinkgoHelper()
+	for _, name := range names {
+		t.apply(ctx, "{kind: ManagedCluster, metadata: {name: "+name+"}}")
+	}
+}
+
+// placement makes or edits a Placement; spec is YAML in flow style.
+func (t *tenant) placement(ctx context.Context, name, spec string) {
+	GinkgoHelper()
+	t.apply(ctx, "{kind: Placement, metadata: {name: "+name+"}, spec: "+spec+"}")
+}
+
+func (t *tenant) full(name string) string { return t.namespace + "-" + name }
+
+func (t *tenant) key(placement string) key { return key{Namespace: t.namespace, Name: placement} }
+
+func (t *tenant) cluster(name string) *v1alpha1.ManagedCluster {
+	return &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: t.full(name)}}
+}
+
+func (t *tenant) published(ctx context.Context, placement string) func() []string {
+	return published(ctx, t.key(placement), t.namespace+"-")
+}
+
+func (t *tenant) satisfied(ctx context.Context, placement string) func() string {
+	return satisfied(ctx, t.key(placement))
+}
+
+func (t *tenant) misconfigured(ctx context.Context, placement string) func() string {
+	return misconfigured(ctx, t.key(placement))
+}
+
+// settle returns when the controller has taken in all that happened to clusters so far, and decided a Placement that came
+// after whomever that woke: it labels a cluster and waits for a Placement, which selects nothing, to notice.
+func (t *tenant) settle(ctx context.Context, cluster string) {
+	GinkgoHelper()
+	t.markers++
+	name := fmt.Sprintf("zz-marker-%d", t.markers)
+	edit(ctx, &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}, func(c *v1alpha1.ManagedCluster) {
+		c.Labels["marker"] = name
+	})
+	t.placement(ctx, name, "{numberOfClusters: 0, predicates: [{requiredClusterSelector: {labelSelector: {matchLabels: {marker: "+name+"}}}}]}")
+	Eventually(func() bool {
+		said := satisfied(ctx, t.key(name))()
+		if !strings.HasPrefix(said, "False NoManagedClusterMatched") {
+			return false
+		}
+		counts := excluded.FindStringSubmatch(said)
+		return counts == nil || counts[1] != counts[2]
+	}).Should(BeTrue())
+}
+
+var excluded = regexp.MustCompile(`of (\d+) candidates (\d+) excluded by Predicate`)
