@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/config/crd"
 )
 
-// version is set by the linker (-X …/cmd/berth/app.version=v1.2.3). Without it the build information serves.
-var version string
+// version and commit are set by the linker (-X …/cmd/berth/app.version=v1.2.3). Without them the build information serves.
+var version, commit string
 
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
@@ -26,13 +26,13 @@ func newVersionCommand() *cobra.Command {
 }
 
 func printVersion(out io.Writer) error {
-	name, commit := buildVersion()
+	name, revision := buildVersion()
 	crds, err := crd.All()
 	if err != nil {
 		return fmt.Errorf("reading the CRDs: %w", err)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(table, "berth %s (commit %s, %s)\n", name, commit, runtime.Version())
+	fmt.Fprintf(table, "berth %s (commit %s, %s)\n", name, revision, runtime.Version())
 	fmt.Fprintln(table, "KIND\tGROUP\tSERVED\tSTORED")
 	for _, crd := range crds {
 		var served []string
@@ -50,24 +50,28 @@ func printVersion(out io.Writer) error {
 	return table.Flush()
 }
 
-func buildVersion() (name, commit string) {
-	name, commit = version, "unknown"
+func buildVersion() (name, revision string) {
+	name, revision = version, commit
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return name, commit
-	}
-	if name == "" {
-		name = info.Main.Version
+		info = &debug.BuildInfo{}
 	}
 	settings := map[string]string{}
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value
 	}
-	if revision := settings["vcs.revision"]; revision != "" {
-		commit = revision[:min(12, len(revision))]
-		if settings["vcs.modified"] == "true" {
-			commit += ", modified"
-		}
+	if name == "" {
+		name = info.Main.Version
 	}
-	return name, commit
+	if revision == "" {
+		revision = settings["vcs.revision"]
+	}
+	if revision == "" {
+		return name, "unknown"
+	}
+	revision = revision[:min(12, len(revision))]
+	if settings["vcs.modified"] == "true" {
+		revision += ", modified"
+	}
+	return name, revision
 }

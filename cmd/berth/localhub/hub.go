@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -195,8 +196,8 @@ func (h *Hub) stop(cause error) {
 		if cause != nil {
 			patience = hurried
 		}
-		for i := len(h.children) - 1; i >= 0; i-- {
-			h.children[i].stop(patience)
+		for _, c := range slices.Backward(h.children) {
+			c.stop(patience)
 		}
 		h.spawner.close()
 		h.lock.release()

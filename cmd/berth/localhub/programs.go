@@ -40,8 +40,8 @@ func assetFolders(assets string) ([]string, error) {
 		folders = append(folders, assets)
 	}
 	if exe, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(exe); err == nil {
-			exe = real
+		if resolved, err := filepath.EvalSymlinks(exe); err == nil {
+			exe = resolved
 		}
 		folders = append(folders, filepath.Join(filepath.Dir(exe), "hub"))
 	}
