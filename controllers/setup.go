@@ -3,6 +3,9 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -31,6 +34,9 @@ type Options struct {
 	LeaderElectionNamespace string
 	// MetricsAddress and HealthAddress are host:port; "0" switches a listener off.
 	MetricsAddress, HealthAddress string
+	// Housekeeping names the controllers that keep sets and clusters in order: "*" for all of them (none where another's CRDs
+	// show that Open Cluster Management keeps them), a name for one, "-name" for all but one.
+	Housekeeping []string
 	// Workers is how many Placements are published at once; cycles are serial. Default 16.
 	Workers int
 	// Log takes the controller's lines.
@@ -39,9 +45,17 @@ type Options struct {
 
 // NewManager builds a manager with every loop and watch of Berth. Start it to run.
 //
-//	feed          watches the six kinds and tells the inventory, which says whom to wake
-//	placement     decides and publishes one Placement, writes its status and events
-//	events        sends events at the hub's pace, apart from decisions
+//	feed                   watches the six kinds and tells the inventory, which says whom to wake
+//	placement              decides and publishes one Placement, writes its status and events
+//	events                 sends events at the hub's pace, apart from decisions
+//
+// and, as Housekeeping says, what a hub without Open Cluster Management's registration controller lacks:
+//
+//	clusterset             creates the default and global sets; condition ClusterSetEmpty
+//	clustersetbinding      condition Bound
+//	cluster-default-set    puts new clusters into the default set
+//	cluster-taint-time     stamps timeAdded on taints
+//	cluster-availability   turns an Available condition of False or Unknown into a NoSelect taint
 func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	cfg = rest.CopyConfig(cfg)
 	// API Priority and Fairness says how fast a client may be.
@@ -69,11 +83,24 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 }
 
 func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) error {
-	inv := inventory.New(inventory.Options{})
-	pages, err := pageClient(cfg, mgr.GetClient())
+	pages, ownCRDs, err := pageClient(cfg, mgr.GetClient())
 	if err != nil {
 		return err
 	}
+	keepers, err := housekeepers(mgr.GetClient(), o.Housekeeping, ownCRDs)
+	if err != nil {
+		return err
+	}
+	var known inventory.Options
+	for name, keeper := range keepers {
+		if err := keeper.SetUp(ctx, mgr); err != nil {
+			return fmt.Errorf("setting up %s: %w", name, err)
+		}
+		if name == "cluster-taint-time" {
+			known.FirstSeen = time.Now
+		}
+	}
+	inv := inventory.New(known)
 	handle := &framework.Handle{Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume}
 	profile, err := scheduler.NewProfile(ctx, builtin.DefaultProfile(), builtin.Registry(), handle)
 	if err != nil {
@@ -113,15 +140,48 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 	return nil
 }
 
-// pageClient chooses how pages are written: whole, where v1alpha1 PlacementDecisions have no status subresource, else in steps.
-func pageClient(cfg *rest.Config, consumers client.Client) (framework.PageClient, error) {
+// housekeeper is a controller beside the placement controller.
+type housekeeper interface {
+	SetUp(ctx context.Context, mgr ctrl.Manager) error
+}
+
+// housekeepers are those that the names choose.
+func housekeepers(c client.Client, names []string, ownCRDs bool) (map[string]housekeeper, error) {
+	all := map[string]housekeeper{
+		"clusterset":        &ClusterSetReconciler{Client: c},
+		"clustersetbinding": &BindingReconciler{Client: c},
+	}
+	for _, k := range []*ClusterKeeper{DefaultSetKeeper(c), TaintTimeKeeper(c, time.Now), AvailabilityKeeper(c, time.Now)} {
+		all[k.Name] = k
+	}
+	chosen := map[string]housekeeper{}
+	for _, name := range names {
+		plain := strings.TrimPrefix(name, "-")
+		switch {
+		case name == "*" && ownCRDs:
+			maps.Copy(chosen, all)
+		case name == "*":
+		case all[plain] == nil:
+			return nil, fmt.Errorf("there is no controller %q; there are %s", plain, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		case plain != name:
+			delete(chosen, plain)
+		default:
+			chosen[name] = all[name]
+		}
+	}
+	return chosen, nil
+}
+
+// pageClient chooses how pages are written: whole, where v1alpha1 PlacementDecisions have no status subresource, as in Berth's
+// own CRDs, else in steps.
+func pageClient(cfg *rest.Config, consumers client.Client) (pages framework.PageClient, ownCRDs bool, err error) {
 	discover, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("building the discovery client: %w", err)
+		return nil, false, fmt.Errorf("building the discovery client: %w", err)
 	}
 	resources, err := discover.ServerResourcesForGroupVersion(v1alpha1.GroupName + "/v1alpha1")
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("asking how PlacementDecisions are served: %w", err)
+		return nil, false, fmt.Errorf("asking how PlacementDecisions are served: %w", err)
 	}
 	served, subresource := false, false
 	if err == nil {
@@ -131,15 +191,15 @@ func pageClient(cfg *rest.Config, consumers client.Client) (framework.PageClient
 		}
 	}
 	if !served || subresource {
-		return lifecycle.SteppedPages(consumers), nil
+		return lifecycle.SteppedPages(consumers), false, nil
 	}
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddPagesToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("building the pages' scheme: %w", err)
+		return nil, false, fmt.Errorf("building the pages' scheme: %w", err)
 	}
 	writer, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, fmt.Errorf("building the pages client: %w", err)
+		return nil, false, fmt.Errorf("building the pages client: %w", err)
 	}
-	return lifecycle.WholePages(writer), nil
+	return lifecycle.WholePages(writer), true, nil
 }

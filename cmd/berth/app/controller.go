@@ -24,6 +24,7 @@ type controllerOptions struct {
 	health         string
 	workers        int
 	installCRDs    bool
+	housekeeping   []string
 }
 
 func newControllerCommand() *cobra.Command {
@@ -49,6 +50,8 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 	flags.StringVar(&o.metrics, "metrics-bind-address", "0", "host:port of the metrics endpoint; 0 switches it off")
 	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz; 0 switches it off")
 	flags.IntVar(&o.workers, "workers", 16, "Placements published at once")
+	flags.StringSliceVar(&o.housekeeping, "housekeeping", []string{"*"},
+		"controllers that keep sets and clusters in order, by name; * for all, unless Open Cluster Management's CRDs show that it does; -NAME for all but one")
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "install Berth's CRDs first, unless the hub's are another's")
 	return cmd
 }
@@ -71,12 +74,13 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		MetricsAddress:          o.metrics,
 		HealthAddress:           o.health,
 		Workers:                 o.workers,
+		Housekeeping:            o.housekeeping,
 	})
 }
 
 // runController runs the controller of a local hub until ctx ends; its log goes to out.
 func runController(ctx context.Context, cfg *rest.Config, out io.Writer) error {
-	return startManager(ctx, cfg, out, controllers.Options{MetricsAddress: "0", HealthAddress: "0"})
+	return startManager(ctx, cfg, out, controllers.Options{MetricsAddress: "0", HealthAddress: "0", Housekeeping: []string{"*"}})
 }
 
 func startManager(ctx context.Context, cfg *rest.Config, out io.Writer, o controllers.Options) error {

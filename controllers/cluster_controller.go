@@ -1,0 +1,136 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// ClusterKeeper is one small duty towards every ManagedCluster: it changes the object in place where something is amiss.
+type ClusterKeeper struct {
+	Client client.Client
+	Name   string
+	// Amiss says, without changing anything, whether there is something to do.
+	Amiss func(c *v1alpha1.ManagedCluster) bool
+	// Mend does it.
+	Mend func(c *v1alpha1.ManagedCluster)
+}
+
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters,verbs=patch
+
+// DefaultSetKeeper puts clusters that are in no set by label into the default set.
+func DefaultSetKeeper(c client.Client) *ClusterKeeper {
+	return &ClusterKeeper{
+		Client: c,
+		Name:   "cluster-default-set",
+		Amiss:  func(c *v1alpha1.ManagedCluster) bool { return c.Labels[v1alpha1.ClusterSetLabel] == "" },
+		Mend: func(c *v1alpha1.ManagedCluster) {
+			metav1.SetMetaDataLabel(&c.ObjectMeta, v1alpha1.ClusterSetLabel, defaultSet)
+		},
+	}
+}
+
+// TaintTimeKeeper stamps timeAdded on taints that lack it, so that tolerationSeconds count from then.
+func TaintTimeKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
+	return &ClusterKeeper{
+		Client: c,
+		Name:   "cluster-taint-time",
+		Amiss: func(c *v1alpha1.ManagedCluster) bool {
+			return slices.ContainsFunc(c.Spec.Taints, func(t v1alpha1.Taint) bool { return t.TimeAdded.IsZero() })
+		},
+		Mend: func(c *v1alpha1.ManagedCluster) {
+			for i := range c.Spec.Taints {
+				if c.Spec.Taints[i].TimeAdded.IsZero() {
+					c.Spec.Taints[i].TimeAdded = metav1.NewTime(now())
+				}
+			}
+		},
+	}
+}
+
+// AvailabilityKeeper turns ManagedClusterConditionAvailable into NoSelect taints: unavailable for False, unreachable for Unknown,
+// none for True. A condition that is absent is no news.
+func AvailabilityKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
+	k := &ClusterKeeper{Client: c, Name: "cluster-availability"}
+	k.Amiss = func(c *v1alpha1.ManagedCluster) bool {
+		wanted, known := availabilityTaint(c)
+		if !known {
+			return false
+		}
+		found := 0
+		for _, t := range c.Spec.Taints {
+			if isAvailabilityTaint(t) {
+				found++
+				if t.Key != wanted {
+					return true
+				}
+			}
+		}
+		return wanted != "" && found != 1
+	}
+	k.Mend = func(c *v1alpha1.ManagedCluster) {
+		wanted, known := availabilityTaint(c)
+		if !known {
+			return
+		}
+		c.Spec.Taints = slices.DeleteFunc(c.Spec.Taints, isAvailabilityTaint)
+		if wanted != "" {
+			c.Spec.Taints = append(c.Spec.Taints, v1alpha1.Taint{Key: wanted, Effect: v1alpha1.TaintEffectNoSelect, TimeAdded: metav1.NewTime(now())})
+		}
+	}
+	return k
+}
+
+// availabilityTaint is the key of the taint that the cluster should have; empty for none; unknown without the condition.
+func availabilityTaint(c *v1alpha1.ManagedCluster) (key string, known bool) {
+	condition := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable)
+	switch {
+	case condition == nil:
+		return "", false
+	case condition.Status == metav1.ConditionFalse:
+		return v1alpha1.ManagedClusterTaintUnavailable, true
+	case condition.Status == metav1.ConditionUnknown:
+		return v1alpha1.ManagedClusterTaintUnreachable, true
+	}
+	return "", true
+}
+
+func isAvailabilityTaint(t v1alpha1.Taint) bool {
+	return t.Effect == v1alpha1.TaintEffectNoSelect &&
+		(t.Key == v1alpha1.ManagedClusterTaintUnavailable || t.Key == v1alpha1.ManagedClusterTaintUnreachable)
+}
+
+// SetUp adds the keeper to a manager. Clusters with nothing amiss never reach the queue.
+func (k *ClusterKeeper) SetUp(_ context.Context, mgr ctrl.Manager) error {
+	amiss := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		c, ok := o.(*v1alpha1.ManagedCluster)
+		return ok && c.DeletionTimestamp.IsZero() && k.Amiss(c)
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(k.Name).
+		For(&v1alpha1.ManagedCluster{}, builder.WithPredicates(amiss, predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }})).
+		WithOptions(controller.Options{SkipNameValidation: new(true)}).
+		Complete(k)
+}
+
+// Reconcile implements reconcile.Reconciler. A conflict means that the cluster changed meanwhile; it is looked at again.
+func (k *ClusterKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var c v1alpha1.ManagedCluster
+	if err := k.Client.Get(ctx, request.NamespacedName, &c); err != nil || !c.DeletionTimestamp.IsZero() || !k.Amiss(&c) {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	base := c.DeepCopy()
+	k.Mend(&c)
+	return ctrl.Result{}, client.IgnoreNotFound(k.Client.Patch(ctx, &c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+}

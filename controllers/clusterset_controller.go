@@ -1,0 +1,209 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// The two sets every hub has: clusters that nobody put anywhere, and all clusters.
+const (
+	defaultSet = "default"
+	globalSet  = "global"
+)
+
+// exclusiveIndex finds clusters by the set their label names.
+const exclusiveIndex = "metadata.labels." + v1alpha1.ClusterSetLabel
+
+// ClusterSetReconciler creates the default and global sets and keeps each set's ClusterSetEmpty condition.
+type ClusterSetReconciler struct{ Client client.Client }
+
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets,verbs=create
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets/status,verbs=patch
+
+// SetUp adds the reconciler to a manager.
+func (r *ClusterSetReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.ManagedCluster{}, exclusiveIndex, func(o client.Object) []string {
+		return []string{o.GetLabels()[v1alpha1.ClusterSetLabel]}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing clusters by set: %w", err)
+	}
+	standard := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		for _, name := range []string{defaultSet, globalSet} {
+			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+		}
+		return nil
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("clusterset").
+		For(&v1alpha1.ManagedClusterSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.ManagedCluster{}, r.setsOfCluster(), builder.WithPredicates(membershipChanged)).
+		WatchesRawSource(standard).
+		WithOptions(controller.Options{SkipNameValidation: new(true)}).
+		Complete(r)
+}
+
+// membershipChanged lets pass what can move a cluster into a set or out of one.
+var membershipChanged = predicate.Or[client.Object](predicate.LabelChangedPredicate{}, predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	},
+})
+
+// setsOfCluster queues the sets that the cluster's label named or names, and all that select by other labels.
+func (r *ClusterSetReconciler) setsOfCluster() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		var sets v1alpha1.ManagedClusterSetList
+		if err := r.Client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range sets.Items {
+			s := &sets.Items[i]
+			if s.Spec.ClusterSelector.SelectorType == v1alpha1.LabelSelector || o.GetLabels()[v1alpha1.ClusterSetLabel] == s.Name {
+				requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: s.Name}})
+			}
+		}
+		return requests
+	})
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *ClusterSetReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var set v1alpha1.ManagedClusterSet
+	err := r.Client.Get(ctx, request.NamespacedName, &set)
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{}, r.create(ctx, request.Name)
+	}
+	if err != nil || !set.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, err
+	}
+	base := set.DeepCopy()
+	condition, err := r.condition(ctx, &set)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !meta.SetStatusCondition(&set.Status.Conditions, condition) {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(r.Client.Status().Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+}
+
+// create makes one of the two standard sets; any other that is gone stays gone.
+func (r *ClusterSetReconciler) create(ctx context.Context, name string) error {
+	set := &v1alpha1.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	switch name {
+	case defaultSet:
+		set.Spec.ClusterSelector.SelectorType = v1alpha1.ExclusiveClusterSetLabel
+	case globalSet:
+		set.Spec.ClusterSelector = v1alpha1.ManagedClusterSelector{SelectorType: v1alpha1.LabelSelector, LabelSelector: &metav1.LabelSelector{}}
+	default:
+		return nil
+	}
+	if err := r.Client.Create(ctx, set); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating the %s set: %w", name, err)
+	}
+	return nil
+}
+
+func (r *ClusterSetReconciler) condition(ctx context.Context, set *v1alpha1.ManagedClusterSet) (metav1.Condition, error) {
+	c := metav1.Condition{Type: v1alpha1.ManagedClusterSetConditionEmpty, Status: metav1.ConditionTrue, ObservedGeneration: set.Generation}
+	option := client.ListOption(client.MatchingFields{exclusiveIndex: set.Name})
+	if set.Spec.ClusterSelector.SelectorType == v1alpha1.LabelSelector {
+		selector, err := metav1.LabelSelectorAsSelector(set.Spec.ClusterSelector.LabelSelector)
+		if err != nil {
+			c.Reason, c.Message = "InvalidSelector", "spec.clusterSelector.labelSelector: "+err.Error()
+			return c, nil
+		}
+		option = client.MatchingLabelsSelector{Selector: labels.Selector(selector)}
+	}
+	var members v1alpha1.ManagedClusterList
+	if err := r.Client.List(ctx, &members, option, client.UnsafeDisableDeepCopy); err != nil {
+		return c, fmt.Errorf("listing the set's clusters: %w", err)
+	}
+	count := 0
+	for i := range members.Items {
+		if members.Items[i].DeletionTimestamp.IsZero() {
+			count++
+		}
+	}
+	c.Reason, c.Message = "NoClusterMatched", "No ManagedCluster selected"
+	if count > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "ClustersSelected", fmt.Sprintf("%d ManagedClusters selected", count)
+	}
+	return c, nil
+}
+
+// BindingReconciler keeps each binding's Bound condition.
+type BindingReconciler struct{ Client client.Client }
+
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersetbindings/status,verbs=patch
+
+// SetUp adds the reconciler to a manager.
+func (r *BindingReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error {
+	ofSet := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		var bindings v1alpha1.ManagedClusterSetBindingList
+		if err := r.Client.List(ctx, &bindings, client.UnsafeDisableDeepCopy); err != nil {
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range bindings.Items {
+			if bindings.Items[i].Name == o.GetName() {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&bindings.Items[i])})
+			}
+		}
+		return requests
+	})
+	comesOrGoes := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("clustersetbinding").
+		For(&v1alpha1.ManagedClusterSetBinding{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.ManagedClusterSet{}, ofSet, builder.WithPredicates(comesOrGoes)).
+		WithOptions(controller.Options{SkipNameValidation: new(true)}).
+		Complete(r)
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *BindingReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var binding v1alpha1.ManagedClusterSetBinding
+	if err := r.Client.Get(ctx, request.NamespacedName, &binding); err != nil || !binding.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	c := metav1.Condition{Type: v1alpha1.ManagedClusterSetBindingConditionBound, Status: metav1.ConditionFalse, ObservedGeneration: binding.Generation}
+	var set v1alpha1.ManagedClusterSet
+	err := r.Client.Get(ctx, types.NamespacedName{Name: binding.Name}, &set)
+	switch {
+	case binding.Spec.ClusterSet != "" && binding.Spec.ClusterSet != binding.Name:
+		c.Reason = "NameMismatch"
+		c.Message = fmt.Sprintf("spec.clusterSet %q is not the binding's name %q: the binding is ignored", binding.Spec.ClusterSet, binding.Name)
+	case apierrors.IsNotFound(err):
+		c.Reason, c.Message = "ClusterSetNotFound", fmt.Sprintf("ManagedClusterSet %q does not exist", binding.Name)
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("reading the set: %w", err)
+	default:
+		c.Status, c.Reason = metav1.ConditionTrue, "ClusterSetBound"
+	}
+	base := binding.DeepCopy()
+	if !meta.SetStatusCondition(&binding.Status.Conditions, c) {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(r.Client.Status().Patch(ctx, &binding, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+}
