@@ -8,7 +8,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -57,9 +56,7 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 }
 
 func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	cfg, err := loadConfig(o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("finding the hub: %w", err)
 	}

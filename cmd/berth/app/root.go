@@ -41,6 +41,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 	root.AddCommand(
 		newControllerCommand(),
 		newExplainCommand(),
+		newReportCommand(),
 		newSimulateCommand(),
 		newUpCommand(),
 		newVersionCommand(),

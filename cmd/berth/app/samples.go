@@ -42,6 +42,22 @@ type placementKey struct{ namespace, name string }
 // applySamples applies the YAML files in the top folder of fsys, sorted by name, and returns the Placements among them. Fields that
 // others own are taken over, so that applying again restores the samples.
 func applySamples(ctx context.Context, config *rest.Config, fsys fs.FS, out io.Writer) ([]placementKey, error) {
+	objects, err := applyFiles(ctx, config, fsys)
+	if err != nil {
+		return nil, err
+	}
+	var placements []placementKey
+	for _, object := range objects {
+		if object.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: clusterGroup, Kind: "Placement"}) {
+			placements = append(placements, placementKey{object.GetNamespace(), object.GetName()})
+		}
+	}
+	fmt.Fprintf(out, "Applied %d sample objects.\n", len(objects))
+	return placements, nil
+}
+
+// applyFiles applies the objects in the YAML files in the top folder of fsys, in order, and returns them.
+func applyFiles(ctx context.Context, config *rest.Config, fsys fs.FS) ([]*unstructured.Unstructured, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("building the client: %w", err)
@@ -56,8 +72,7 @@ func applySamples(ctx context.Context, config *rest.Config, fsys fs.FS, out io.W
 	if err != nil {
 		return nil, err
 	}
-	var placements []placementKey
-	count := 0
+	var applied []*unstructured.Unstructured
 	for _, entry := range entries {
 		if ext := path.Ext(entry.Name()); entry.IsDir() || ext != ".yaml" && ext != ".yml" || strings.HasPrefix(entry.Name(), "kustomization.") {
 			continue
@@ -70,14 +85,10 @@ func applySamples(ctx context.Context, config *rest.Config, fsys fs.FS, out io.W
 			if err := apply(ctx, client, mapper, object); err != nil {
 				return nil, fmt.Errorf("%s: %s %s: %w", entry.Name(), object.GetKind(), object.GetName(), err)
 			}
-			if object.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: clusterGroup, Kind: "Placement"}) {
-				placements = append(placements, placementKey{object.GetNamespace(), object.GetName()})
-			}
 		}
-		count += len(objects)
+		applied = append(applied, objects...)
 	}
-	fmt.Fprintf(out, "Applied %d sample objects.\n", count)
-	return placements, nil
+	return applied, nil
 }
 
 func readObjects(fsys fs.FS, name string) ([]*unstructured.Unstructured, error) {

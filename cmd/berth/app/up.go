@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/cmd/berth/localhub"
+	"github.com/berth-dev/berth/config/admission"
 	"github.com/berth-dev/berth/config/samples"
 )
 
@@ -78,6 +79,9 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub, out io.Writer, kubeconfig string) error {
 	if err := installCRDs(ctx, hub.Config(), out); err != nil {
 		return err
+	}
+	if _, err := applyFiles(ctx, hub.Config(), admission.FS); err != nil {
+		return fmt.Errorf("installing the admission policies: %w", err)
 	}
 	// Samples come before the controller so that it decides from the whole fleet at once: decisions that follow a fleet as it grows
 	// differ from those the samples' comments promise, because Placements may prefer what they chose before.

@@ -1,0 +1,11 @@
+// Package admission has the admission policies that belong to a hub, as YAML.
+//
+// It imports nothing of Berth.
+package admission
+
+import "embed"
+
+// FS holds the policies, in files to be applied in order of their names.
+//
+//go:embed cluster-sets.yaml
+var FS embed.FS
