@@ -114,7 +114,9 @@ func (r *PlacementReconciler) statusOf(result *scheduler.Result, proposal *frame
 	if proposal != nil {
 		status.NumberOfSelectedClusters = int32(len(proposal.Selected))
 		status.DecisionGroups = proposal.Outcome.Groups
-		if proposal.Outcome.ScoresWritten {
+		// New pages carry scores, too: the next ones are due after the rate limit.
+		byScore := result.Snapshot.Subject.Placement.Spec.SortBy == v1alpha1.SortByScore
+		if proposal.Outcome.ScoresWritten || byScore && len(proposal.Writes) > 0 {
 			status.LastScoreUpdateTime = &metav1.Time{Time: result.Snapshot.Now}
 		}
 	}

@@ -101,7 +101,10 @@ func (inv *Inventory) Delete(obj client.Object) []Key {
 	case *v1alpha1.AddOnPlacementScore:
 		inv.deleteScore(o, woken)
 	case *v1alpha1.Placement:
-		inv.deletePlacement(Key{Namespace: o.Namespace, Name: o.Name})
+		key := Key{Namespace: o.Namespace, Name: o.Name}
+		inv.deletePlacement(key)
+		// So that whoever remembers something of it can forget.
+		woken[key] = true
 	case *v1alpha1.PlacementDecision:
 		inv.deletePage(o, woken)
 	}

@@ -45,7 +45,7 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 	flags := cmd.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the hub")
 	flags.BoolVar(&o.leaderElection, "leader-elect", true, "decide only while holding the lease, so that several replicas can run")
-	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the lease (default: the pod's)")
+	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the lease (default: the pod's, or the kubeconfig's)")
 	flags.StringVar(&o.metrics, "metrics-bind-address", "0", "host:port of the metrics endpoint; 0 switches it off")
 	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz; 0 switches it off")
 	flags.IntVar(&o.workers, "workers", 16, "Placements published at once")
@@ -56,9 +56,15 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 }
 
 func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
-	cfg, err := loadConfig(o.kubeconfig)
+	loader := kubeconfigAt(o.kubeconfig)
+	cfg, err := loader.ClientConfig()
 	if err != nil {
 		return fmt.Errorf("finding the hub: %w", err)
+	}
+	if o.leaseNamespace == "" {
+		if o.leaseNamespace, _, err = loader.Namespace(); err != nil {
+			return fmt.Errorf("finding the namespace of the lease: %w", err)
+		}
 	}
 	if o.installCRDs {
 		if err := installCRDs(ctx, cfg, out); err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -52,9 +51,7 @@ change that would let it in, proved by deciding again with that change. Nothing 
 }
 
 func (o *explainOptions) run(ctx context.Context, name string, out io.Writer) error {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+	loader := kubeconfigAt(o.kubeconfig)
 	cfg, err := loader.ClientConfig()
 	if err != nil {
 		return fmt.Errorf("finding the hub: %w", err)

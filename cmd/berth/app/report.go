@@ -65,11 +65,11 @@ says it is not ready as False; what was known of it stays.`,
 }
 
 func (o *reportOptions) run(ctx context.Context, name string, out io.Writer) error {
-	hubConfig, err := loadConfig(o.kubeconfig)
+	hubConfig, err := kubeconfigAt(o.kubeconfig).ClientConfig()
 	if err != nil {
 		return fmt.Errorf("finding the hub: %w", err)
 	}
-	memberConfig, err := loadConfig(o.member)
+	memberConfig, err := kubeconfigAt(o.member).ClientConfig()
 	if err != nil {
 		return fmt.Errorf("finding the member: %w", err)
 	}
@@ -101,11 +101,11 @@ func (o *reportOptions) run(ctx context.Context, name string, out io.Writer) err
 	}
 }
 
-// loadConfig reads a kubeconfig; without a path, what KUBECONFIG or the pod says.
-func loadConfig(path string) (*rest.Config, error) {
+// kubeconfigAt is a kubeconfig; without a path, what KUBECONFIG or the pod says.
+func kubeconfigAt(path string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
 }
 
 // reporter copies facts of one member to the hub.
