@@ -1,0 +1,176 @@
+package framework
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func bitsetOf(members ...int) Bitset {
+	var b Bitset
+	for _, i := range members {
+		b = b.Set(i)
+	}
+	return b
+}
+
+func TestBitset(t *testing.T) {
+	tests := map[string]struct {
+		set  Bitset
+		want []int
+	}{
+		"the zero value is empty":              {set: nil},
+		"members across words, in order":       {set: bitsetOf(200, 0, 63, 64), want: []int{0, 63, 64, 200}},
+		"twice the same":                       {set: bitsetOf(5, 5), want: []int{5}},
+		"or grows":                             {set: bitsetOf(1).Or(bitsetOf(130)), want: []int{1, 130}},
+		"or with a shorter one":                {set: bitsetOf(1, 130).Or(bitsetOf(2)), want: []int{1, 2, 130}},
+		"and with a shorter one drops the end": {set: and(bitsetOf(1, 2, 130), bitsetOf(2)), want: []int{2}},
+		"unset":                                {set: unset(bitsetOf(1, 64), 64), want: []int{1}},
+		"unset beyond the end is legal":        {set: unset(bitsetOf(1), 500), want: []int{1}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := slices.Collect(tc.set.All)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("members (-want +got):\n%s", diff)
+			}
+			if tc.set.Len() != len(tc.want) {
+				t.Errorf("Len is %d, want %d", tc.set.Len(), len(tc.want))
+			}
+			for i := range 300 {
+				if tc.set.Has(i) != slices.Contains(tc.want, i) {
+					t.Errorf("Has(%d) is %t", i, tc.set.Has(i))
+				}
+			}
+		})
+	}
+}
+
+func and(a, b Bitset) Bitset           { a.And(b); return a }
+func unset(b Bitset, i int) Bitset     { b.Unset(i); return b }
+func cloned(b Bitset) (orig, c Bitset) { return b, b.Clone() }
+
+func TestBitsetCloneSharesNothing(t *testing.T) {
+	original, copied := cloned(bitsetOf(1, 2))
+	copied.Unset(1)
+	if !original.Has(1) {
+		t.Error("a change of the clone is seen in the original")
+	}
+	for range bitsetOf(1, 2, 3).All {
+		break // A loop that is left early must not go on.
+	}
+}
+
+// TestVectorFreeze compares a Vector and all its frozen copies with plain slices.
+func TestVectorFreeze(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var v Vector[int]
+		var model []int
+		type frozen struct {
+			vector *Vector[int]
+			want   []int
+		}
+		var copies []frozen
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 4).Draw(t, "action") {
+			case 0:
+				f := v.Freeze()
+				if f != v.Freeze() {
+					t.Fatal("two copies with nothing set in between are not one")
+				}
+				copies = append(copies, frozen{f, slices.Clone(model)})
+			case 1:
+				if len(copies) == 0 || len(copies[len(copies)-1].want) == 0 {
+					continue
+				}
+				last := copies[len(copies)-1]
+				i := rapid.IntRange(0, len(last.want)-1).Draw(t, "with")
+				want := slices.Clone(last.want)
+				want[i] = -1
+				copies = append(copies, frozen{last.vector.With(i, -1), want})
+			default:
+				i := rapid.IntRange(0, 3*chunkSize).Draw(t, "index")
+				x := rapid.IntRange(1, 1000).Draw(t, "value")
+				for len(model) <= i {
+					model = append(model, 0)
+				}
+				model[i] = x
+				v.Set(i, x)
+			}
+			copies = append(copies, frozen{&v, model})
+			for n, c := range copies {
+				if c.vector.Len() != len(c.want) {
+					t.Fatalf("copy %d has length %d, want %d", n, c.vector.Len(), len(c.want))
+				}
+				for i, want := range c.want {
+					if got := c.vector.Get(i); got != want {
+						t.Fatalf("copy %d has %d at %d, want %d", n, got, i, want)
+					}
+				}
+			}
+			copies = copies[:len(copies)-1]
+		}
+	})
+}
+
+func TestVectorBeyondItsEnd(t *testing.T) {
+	var none *Vector[int]
+	var v Vector[int]
+	v.Set(3, 7)
+	for _, got := range []int{none.Get(0), v.Get(4), v.Get(-1), v.Get(10 * chunkSize), v.Get(0)} {
+		if got != 0 {
+			t.Errorf("got %d, want 0", got)
+		}
+	}
+}
+
+func TestChangeLogSince(t *testing.T) {
+	log := ChangeLog{First: 10, Entries: []Change{{Index: 1}, {Index: 2, Selectable: true}}}
+	tests := map[string]struct {
+		from      uint64
+		want      []Change
+		wantKnown bool
+	}{
+		"all that are kept": {from: 10, want: log.Entries, wantKnown: true},
+		"the last":          {from: 11, want: log.Entries[1:], wantKnown: true},
+		"none is newer":     {from: 12, want: []Change{}, wantKnown: true},
+		"forgotten":         {from: 9},
+		"from another life": {from: 13},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, known := log.Since(tc.from)
+			if diff := cmp.Diff(tc.want, got); diff != "" || known != tc.wantKnown {
+				t.Errorf("known is %t, changes (-want +got):\n%s", known, diff)
+			}
+		})
+	}
+}
+
+// TestDecisionCountsMax compares with counting anew without the entries that are taken away.
+func TestDecisionCountsMax(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		counts := rapid.SliceOfN(rapid.Int32Range(0, 6), 0, 12).Draw(t, "counts")
+		d := &DecisionCounts{ByIndex: &Vector[int32]{}}
+		var want int32
+		less := map[int]int32{}
+		for i, n := range counts {
+			d.ByIndex.Set(i, n)
+			for int(n) >= len(d.Histogram) {
+				d.Histogram = append(d.Histogram, 0)
+			}
+			if n > 0 {
+				d.Histogram[n]++
+			}
+			if n > 0 && rapid.Bool().Draw(t, "own") {
+				less[i] = rapid.Int32Range(1, n).Draw(t, "less")
+			}
+			want = max(want, n-less[i])
+		}
+		if got := d.Max(less); got != want {
+			t.Fatalf("Max(%v) of %v is %d, want %d", less, counts, got, want)
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package framework
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type number struct{ n int }
+
+func (n *number) Clone() StateData { c := *n; return &c }
+
+type text struct{ s string }
+
+func (x *text) Clone() StateData { c := *x; return &c }
+
+func TestCycleStateEntries(t *testing.T) {
+	s := NewCycleState(nil)
+	if _, err := s.Read("a"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("reading what nobody wrote: %v, want ErrNotFound", err)
+	}
+	s.Write("a", &number{1})
+	s.Write("b", &text{"x"})
+	s.Write("a", &number{2})
+	if got, ok := ReadAs[*number](s, "a"); !ok || got.n != 2 {
+		t.Errorf("a is %v, %t: the last write counts", got, ok)
+	}
+	if _, ok := ReadAs[*text](s, "a"); ok {
+		t.Error("an entry was read as another type")
+	}
+	c := s.Clone()
+	if got, ok := ReadAs[*number](c, "a"); !ok || got.n != 2 {
+		t.Errorf("the clone's a is %v, %t", got, ok)
+	} else {
+		got.n = 3
+	}
+	if got, _ := ReadAs[*number](s, "a"); got.n != 2 {
+		t.Error("a change of the clone is seen in the original")
+	}
+	s.Delete("a")
+	if _, ok := ReadAs[*number](s, "a"); ok {
+		t.Error("a deleted entry is read")
+	}
+	if _, ok := ReadAs[*text](s, "b"); !ok {
+		t.Error("deleting a took b along")
+	}
+}
+
+func TestCycleStateAnswers(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	s := NewCycleState(nil)
+	if !s.Requeue().IsZero() || !s.Expiry(1).IsZero() || s.Demoted() != nil {
+		t.Error("a new state asks for something")
+	}
+	for _, sec := range []int{30, 10, 20} {
+		s.RequeueAt(at(sec))
+		s.HoldsUntil(1, at(sec+1))
+	}
+	s.Demote(7)
+	s.Warn("P", "first")
+	s.Warn("Q", "second")
+	c := s.Clone()
+	s.RequeueAt(at(1))
+	s.HoldsUntil(1, at(2))
+	s.Demote(8)
+	s.Warn("P", "third")
+	if !c.Requeue().Equal(at(10)) || !c.Expiry(1).Equal(at(11)) {
+		t.Errorf("requeue %v, expiry %v: the earliest of all counts", c.Requeue(), c.Expiry(1))
+	}
+	if got := slices.Collect(c.Demoted().All); !slices.Equal(got, []int{7}) {
+		t.Errorf("demoted are %v", got)
+	}
+	if diff := cmp.Diff([]Warning{{"P", "first"}, {"Q", "second"}}, c.Warnings()); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	cause := errors.New("broken")
+	tests := map[string]struct {
+		status     *Status
+		wantCode   Code
+		wantReason string
+		wantErr    string
+		wantCause  bool
+	}{
+		"nil is success":            {},
+		"an error of nil":           {status: AsStatus(nil).WithPlugin("P")},
+		"the zero value is success": {status: &Status{}},
+		"a reason":                  {status: NewStatus(Unschedulable, "no"), wantCode: Unschedulable, wantReason: "no", wantErr: "no"},
+		"with a plugin":             {status: NewStatus(Unschedulable, "no").WithPlugin("P"), wantCode: Unschedulable, wantReason: "no", wantErr: "P: no"},
+		"the first author counts":   {status: NewStatus(Wait, "w").WithPlugin("P").WithPlugin("Q"), wantCode: Wait, wantReason: "w", wantErr: "P: w"},
+		"an error":                  {status: AsStatus(cause), wantCode: Error, wantReason: "broken", wantErr: "broken", wantCause: true},
+		"an error with a plugin":    {status: AsStatus(cause).WithPlugin("P"), wantCode: Error, wantReason: "broken", wantErr: "P: broken", wantCause: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if tc.status.Code() != tc.wantCode || tc.status.Reason() != tc.wantReason {
+				t.Errorf("got %s %q, want %s %q", tc.status.Code(), tc.status.Reason(), tc.wantCode, tc.wantReason)
+			}
+			err := tc.status.Err()
+			if (err == nil) != (tc.wantErr == "") || err != nil && err.Error() != tc.wantErr {
+				t.Errorf("Err is %v, want %q", err, tc.wantErr)
+			}
+			if errors.Is(err, cause) != tc.wantCause {
+				t.Errorf("Err wraps its cause: %t", !tc.wantCause)
+			}
+		})
+	}
+	shared := NewStatus(Skip, "")
+	if shared.WithPlugin("P"); shared.Plugin() != "" {
+		t.Error("naming a plugin changed a shared Status")
+	}
+	if Code(42).String() != "Code(42)" || Skip.String() != "Skip" || !shared.IsSkip() {
+		t.Error("codes do not say their names")
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	factory := func(context.Context, json.RawMessage, *Handle) (Plugin, error) { return nil, nil }
+	r := Registry{}
+	if err := r.Merge(Registry{"b": factory, "a": factory}); err != nil {
+		t.Errorf("merging: %v", err)
+	}
+	err := r.Merge(Registry{"c": factory, "b": factory, "a": factory})
+	want := "plugin \"a\" is registered twice\nplugin \"b\" is registered twice"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+func TestDecodeArgs(t *testing.T) {
+	type args struct {
+		Share int    `json:"share"`
+		Zone  string `json:"zone"`
+	}
+	tests := map[string]struct {
+		raw     string
+		want    args
+		wantErr bool
+	}{
+		"none: the defaults":       {want: args{Share: 5, Zone: "UTC"}},
+		"what is given overrides":  {raw: `{"share": 7}`, want: args{Share: 7, Zone: "UTC"}},
+		"an unknown field":         {raw: `{"shrae": 7}`, wantErr: true},
+		"a field of another type":  {raw: `{"share": "many"}`, wantErr: true},
+		"the same field two times": {raw: `{"share": 1, "share": 2}`, wantErr: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := DecodeArgs(json.RawMessage(tc.raw), args{Share: 5, Zone: "UTC"})
+			if (err != nil) != tc.wantErr {
+				t.Fatalf("error %v, want one: %t", err, tc.wantErr)
+			}
+			if err == nil && got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestDigestOf(t *testing.T) {
+	a, b := DigestOf([]string{"x", "y"}), DigestOf([]string{"y", "x"})
+	if a != b {
+		t.Error("the order of the names counts")
+	}
+	if a == DigestOf([]string{"xy"}) || a == DigestOf([]string{"x"}) || a == DigestOf(nil) {
+		t.Error("different sets have one digest")
+	}
+}
