@@ -1,6 +1,6 @@
-# Reads the output of `go test -v`: prints one line a package, all that a failed package said, and the totals last.
+# Reads the output of `go test -v`: prints one line a package, what a failed package said besides what passed, and the totals last.
 # Fails when a package failed, or when no test ran at all.
-{ said = said $0 "\n" }
+!/^=== |^ *--- PASS: / { said = said $0 "\n" }
 /^ *--- PASS: / { passed++ }
 /^ *--- FAIL: / { failed++ }
 /^ *--- SKIP: / { skipped++ }
