@@ -57,9 +57,9 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 
 func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 	loader := kubeconfigAt(o.kubeconfig)
-	cfg, err := loader.ClientConfig()
+	cfg, err := connect(loader, "hub", "kubeconfig")
 	if err != nil {
-		return fmt.Errorf("finding the hub: %w", err)
+		return err
 	}
 	if o.leaseNamespace == "" {
 		if o.leaseNamespace, _, err = loader.Namespace(); err != nil {

@@ -52,9 +52,9 @@ change that would let it in, proved by deciding again with that change. Nothing 
 
 func (o *explainOptions) run(ctx context.Context, name string, out io.Writer) error {
 	loader := kubeconfigAt(o.kubeconfig)
-	cfg, err := loader.ClientConfig()
+	cfg, err := connect(loader, "hub", "kubeconfig")
 	if err != nil {
-		return fmt.Errorf("finding the hub: %w", err)
+		return err
 	}
 	cfg.QPS = -1
 	if o.namespace == "" {

@@ -65,13 +65,13 @@ says it is not ready as False; what was known of it stays.`,
 }
 
 func (o *reportOptions) run(ctx context.Context, name string, out io.Writer) error {
-	hubConfig, err := kubeconfigAt(o.kubeconfig).ClientConfig()
+	hubConfig, err := connect(kubeconfigAt(o.kubeconfig), "hub", "kubeconfig")
 	if err != nil {
-		return fmt.Errorf("finding the hub: %w", err)
+		return err
 	}
-	memberConfig, err := kubeconfigAt(o.member).ClientConfig()
+	memberConfig, err := connect(kubeconfigAt(o.member), "member", "member-kubeconfig")
 	if err != nil {
-		return fmt.Errorf("finding the member: %w", err)
+		return err
 	}
 	r, err := newReporter(name, hubConfig, memberConfig)
 	if err != nil {
@@ -106,6 +106,18 @@ func kubeconfigAt(path string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+}
+
+// connect reads a kubeconfig and says plainly when there is none.
+func connect(loader clientcmd.ClientConfig, what, flag string) (*rest.Config, error) {
+	cfg, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("finding the %s: give --%s, or set KUBECONFIG", what, flag)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding the %s: %w", what, err)
+	}
+	return cfg, nil
 }
 
 // reporter copies facts of one member to the hub.
