@@ -117,7 +117,8 @@ func (r *PlacementReconciler) statusOf(result *scheduler.Result, proposal *frame
 		// New pages carry scores, too: the next ones are due after the rate limit.
 		byScore := result.Snapshot.Subject.Placement.Spec.SortBy == v1alpha1.SortByScore
 		if proposal.Outcome.ScoresWritten || byScore && len(proposal.Writes) > 0 {
-			status.LastScoreUpdateTime = &metav1.Time{Time: result.Snapshot.Now}
+			// The API keeps whole seconds: rounded up, or the rate limit would end early.
+			status.LastScoreUpdateTime = &metav1.Time{Time: result.Snapshot.Now.Add(time.Second - 1).Truncate(time.Second)}
 		}
 	}
 	for _, c := range result.Conditions() {
