@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -126,14 +125,15 @@ func (r *ClusterSetReconciler) create(ctx context.Context, name string) error {
 
 func (r *ClusterSetReconciler) condition(ctx context.Context, set *v1alpha1.ManagedClusterSet) (metav1.Condition, error) {
 	c := metav1.Condition{Type: v1alpha1.ManagedClusterSetConditionEmpty, Status: metav1.ConditionTrue, ObservedGeneration: set.Generation}
-	option := client.ListOption(client.MatchingFields{exclusiveIndex: set.Name})
+	var option client.ListOption = client.MatchingFields{exclusiveIndex: set.Name}
 	if set.Spec.ClusterSelector.SelectorType == v1alpha1.LabelSelector {
-		selector, err := metav1.LabelSelectorAsSelector(set.Spec.ClusterSelector.LabelSelector)
-		if err != nil {
-			c.Reason, c.Message = "InvalidSelector", "spec.clusterSelector.labelSelector: "+err.Error()
-			return c, nil
+		selector, invalid := metav1.LabelSelectorAsSelector(set.Spec.ClusterSelector.LabelSelector)
+		if invalid != nil {
+			// The set's author has to know, nobody else: the set has no members, and that is the answer.
+			c.Reason, c.Message = "InvalidSelector", "spec.clusterSelector.labelSelector: "+invalid.Error()
+			return c, nil //nolint:nilerr // the condition says it
 		}
-		option = client.MatchingLabelsSelector{Selector: labels.Selector(selector)}
+		option = client.MatchingLabelsSelector{Selector: selector}
 	}
 	var members v1alpha1.ManagedClusterList
 	if err := r.Client.List(ctx, &members, option, client.UnsafeDisableDeepCopy); err != nil {

@@ -128,9 +128,9 @@ func TestLoad(t *testing.T) {
 		"a List without items": {
 			files: map[string]string{"fleet.yaml": "apiVersion: v1\nkind: List\n"},
 		},
-		"folders and gzip, whatever is no YAML or JSON left out": {
+		"a folder and gzip, folders below and whatever is no YAML or JSON left out": {
 			files: map[string]string{
-				"a.yaml": placementText, "deep/b.json.gz": zipped(t, placementJSON), "deep/er/c.yml": setText,
+				"a.yaml": placementText, "b.json.gz": zipped(t, placementJSON), "c.yml": setText, "deep/er.yaml": "not: an object",
 				"README.md": "# not: [yaml", "notes.txt.gz": "", ".hidden/d.yaml": "not: an object", ".e.yaml": "nor: this",
 			},
 			want: []string{"Placement ns1/p1", "Placement default/p2", "ManagedClusterSet all"},

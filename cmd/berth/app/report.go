@@ -184,8 +184,7 @@ func (r *reporter) observe(ctx context.Context, status *v1alpha1.ManagedClusterS
 	condition := metav1.Condition{Type: v1alpha1.ManagedClusterConditionAvailable, Status: metav1.ConditionUnknown, Reason: "ManagedClusterUnreachable"}
 	if _, err := r.member.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
 		condition.Message = "The member does not answer"
-		var answered *apierrors.StatusError
-		if errors.As(err, &answered) {
+		if answered, ok := errors.AsType[*apierrors.StatusError](err); ok {
 			condition.Status, condition.Reason = metav1.ConditionFalse, "ManagedClusterUnavailable"
 			condition.Message = fmt.Sprintf("The member answers /readyz with %d", answered.Status().Code)
 		}
