@@ -68,7 +68,7 @@ manifests: bin/tools/controller-gen bin/tools/crdversions ## Generate deep copie
 
 lint: bin/tools/golangci-lint ## Lint, formatting and the direction of imports included
 	@echo "linting"
-	@bin/tools/golangci-lint run ./...
+	@bin/tools/golangci-lint run --allow-parallel-runners ./...
 
 bench: bin/tools/benchstat ## Run the in-process benchmarks and compare them with the run before
 	@mkdir -p bin/bench
