@@ -1,0 +1,174 @@
+package golden
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// evaluation is one answer held against what it must be and against the recording.
+type evaluation struct {
+	*must
+	id    string
+	world *world
+	want  *expected
+	got   *answer
+	// celMayBeBad: the scenario has CEL that does not compile.
+	celMayBeBad bool
+	// recorded are the clusters on the reference's pages, decided those on the answer's.
+	recorded map[string]bool
+	decided  []string
+
+	met   map[departure]bool
+	wrong []string
+}
+
+// compare finds out what is wrong with the answer and which departures it met.
+func (e *evaluation) compare() {
+	e.met, e.wrong, e.decided = map[departure]bool{}, nil, e.got.clusters()
+	if e.unknown {
+		e.met[onlyByCEL] = true
+		return
+	}
+	if e.skipped != "" || e.got.Skipped != "" {
+		e.equal("skipped", e.skipped, e.got.Skipped)
+		return
+	}
+	if len(e.got.Decisions) == 0 && len(e.placement.Name) <= 63 {
+		e.fail("no page at all")
+	}
+	if len(setOf(e.decided)) != len(e.decided) {
+		e.fail("a cluster is decided twice: %v", e.decided)
+	}
+	saysSo := e.got.condition(v1alpha1.PlacementConditionMisconfigured).Status == "True"
+	if e.misconfigured || e.celUnknown && e.celMayBeBad && saysSo {
+		e.checkMisconfigured()
+		return
+	}
+	e.checkPipeline()
+	e.checkSelection()
+	if e.chosen == nil {
+		return
+	}
+	e.checkTimer()
+	e.checkGroups()
+	e.checkPages()
+	e.checkStays()
+	e.checkRecordedPages()
+}
+
+func (e *evaluation) fail(format string, args ...any) {
+	e.wrong = append(e.wrong, fmt.Sprintf(format, args...))
+}
+
+func (e *evaluation) equal(what string, want, got any) bool {
+	if reflect.DeepEqual(want, got) || gocmp.Equal(want, got, cmpopts.EquateEmpty()) {
+		return true
+	}
+	e.fail("%s: want %v, got %v", what, want, got)
+	return false
+}
+
+// checkMisconfigured holds the answer to a Placement with a mistake: it says so in the reference's words, if the reference
+// said anything, and what is published stays.
+func (e *evaluation) checkMisconfigured() {
+	if e.want.code() != "Misconfigured" || !maps.Equal(e.published, e.recorded) {
+		e.met[misconfigurationIsSaid] = true
+	}
+	said := e.got.condition(v1alpha1.PlacementConditionMisconfigured)
+	if said.Status != "True" || said.Reason != "Misconfigured" || said.Message == "" {
+		e.fail("PlacementMisconfigured: want True, got %v", said)
+	}
+	if was := e.want.condition(v1alpha1.PlacementConditionMisconfigured); was.Status == "True" && !was.MessageLoose {
+		texts := was.MessageAnyOf
+		if len(texts) == 0 {
+			texts = []string{was.Message}
+		}
+		if !slices.ContainsFunc(texts, func(text string) bool {
+			_, message, _ := strings.Cut(text, ":")
+			return strings.Contains(said.Message, message)
+		}) {
+			e.fail("message of PlacementMisconfigured: want one of %q, got %q", texts, said.Message)
+		}
+	}
+	e.equal("published decision", e.published, setOf(e.decided))
+}
+
+// checkPipeline compares candidates, filters, scores and ranking.
+func (e *evaluation) checkPipeline() {
+	e.equal("PlacementMisconfigured", "False", e.got.condition(v1alpha1.PlacementConditionMisconfigured).Status)
+	if e.want.SyncError && e.want.ScheduleStatus == nil {
+		e.met[badSetIsAlone] = true
+	}
+	e.equal("availableClusters", e.available, e.got.AvailableClusters)
+	e.equal("filterResults", []filterResult{{"Predicate", e.matched}, {"Predicate,TaintToleration", e.feasible}}, e.got.FilterResults)
+	parts := maps.Clone(e.got.PrioritizerScores)
+	delete(parts, "Spread")
+	e.equal("prioritizerScores", e.parts, parts)
+	e.equal("scores", e.scores, e.got.Scores)
+	e.equal("ranking", e.ranking, e.got.Ranking)
+	scored := e.want.code() == "Success" || e.want.code() == "Warning"
+	switch {
+	case scored && !gocmp.Equal(e.want.PrioritizerScores, e.parts, cmpopts.EquateEmpty()):
+		e.met[lastWeightWins] = true
+	case e.want.ScheduleStatus != nil && !slices.Equal(e.want.Ranking, e.ranking):
+		e.met[preferNoSelectIsLast] = true
+	}
+}
+
+// checkSelection compares which clusters are chosen and what is said of it. Where the Spread prioritizer weighs in, only that
+// no more than wanted are chosen, out of the feasible ones.
+func (e *evaluation) checkSelection() {
+	e.equal("numberOfSelectedClusters", len(e.decided), e.got.NumberOfSelectedClusters)
+	if e.chosen == nil {
+		e.met[spreadIsObeyed] = true
+		wanted := e.placement.Spec.NumberOfClusters
+		if wanted != nil && len(e.decided) > int(*wanted) ||
+			slices.ContainsFunc(e.decided, func(c string) bool { return !slices.Contains(e.feasible, c) }) {
+			e.fail("selected: %v", e.decided)
+		}
+		return
+	}
+	if !maps.Equal(e.chosen, e.recorded) && slices.Equal(e.ranking, e.want.Ranking) {
+		e.met[spreadIsObeyed] = true
+	}
+	e.equal("selected", e.chosen, setOf(e.decided))
+	said, was := e.got.condition(v1alpha1.PlacementConditionSatisfied), e.want.condition(v1alpha1.PlacementConditionSatisfied)
+	e.equal("PlacementSatisfied", []string{e.satisfied, e.reason}, []string{said.Status, said.Reason})
+	if was.Reason != e.reason || was.Message == "" || was.MessageLoose || !maps.Equal(e.chosen, e.recorded) {
+		return
+	}
+	// After the message of a False condition Berth may add counts.
+	if said.Message != was.Message && (was.Status != "False" || !strings.HasPrefix(said.Message, was.Message+": ")) {
+		e.fail("message of PlacementSatisfied: want %q, got %q", was.Message, said.Message)
+	}
+}
+
+// checkTimer compares when the answer has to be looked at again. With sortBy Score a rate-limited update may come first.
+func (e *evaluation) checkTimer() {
+	if e.placement.Spec.SortBy == v1alpha1.SortByScore {
+		return
+	}
+	want, got, was := e.requeue, e.got.RequeueAfterSeconds, e.want.RequeueAfterSeconds
+	if (want == nil) != (was == nil) || want != nil && *want != *was {
+		e.met[timersLookAhead] = true
+	}
+	if (want == nil) != (got == nil) || want != nil && math.Abs(*want-*got) > 2 {
+		e.fail("requeueAfterSeconds: want %v, got %v", show(want), show(got))
+	}
+}
+
+func show(seconds *float64) string {
+	if seconds == nil {
+		return "none"
+	}
+	return fmt.Sprint(*seconds)
+}
