@@ -28,6 +28,7 @@ type ClusterKeeper struct {
 }
 
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters,verbs=patch
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets/join,resourceNames=default,verbs=create
 
 // DefaultSetKeeper puts clusters that are in no set by label into the default set.
 func DefaultSetKeeper(c client.Client) *ClusterKeeper {

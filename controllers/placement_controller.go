@@ -39,14 +39,16 @@ type EventSink interface {
 	Send(pl *v1alpha1.Placement, events []scheduler.Event)
 }
 
-// What the controller may do. Pages are its own; of a Placement it writes the status only.
+// What the controller may do. Pages are its own; of a Placement it writes the status only. The lease, and the events about who
+// holds it, are in its own namespace.
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters;managedclustersets;managedclustersetbindings;addonplacementscores;placements,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placements/status,verbs=patch
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placements/finalizers,verbs=update
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placementdecisions,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placementdecisions/status,verbs=update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=berth-system,resources=leases,verbs=get;create;update
+// +kubebuilder:rbac:groups="",namespace=berth-system,resources=events,verbs=create;patch
 
 // Reconcile implements reconcile.Reconciler.
 func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
