@@ -15,6 +15,8 @@ import (
 type page struct {
 	object  *v1alpha1.PlacementDecision
 	indexes []int
+	// held pages do not count.
+	held bool
 	// owner is the Placement whose page this is, by label, or by owner reference while it has no label.
 	owner Key
 }
@@ -75,16 +77,17 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeS
 		inv.removePage(name, woken)
 	}
 	p := &page{object: object, owner: ownerOf(object)}
-	if object.Labels[v1alpha1.HeldLabel] == "" {
-		for _, d := range object.Status.Decisions {
-			i := inv.names.hold(d.ClusterName)
-			p.indexes = append(p.indexes, i)
+	_, p.held = object.Labels[v1alpha1.HeldLabel]
+	for _, d := range object.Status.Decisions {
+		i := inv.names.hold(d.ClusterName)
+		p.indexes = append(p.indexes, i)
+		if !p.held {
 			inv.pages.counts.add(i, 1)
-			if inv.pages.byIndex[i] == nil {
-				inv.pages.byIndex[i] = map[*page]bool{}
-			}
-			inv.pages.byIndex[i][p] = true
 		}
+		if inv.pages.byIndex[i] == nil {
+			inv.pages.byIndex[i] = map[*page]bool{}
+		}
+		inv.pages.byIndex[i][p] = true
 	}
 	inv.fleet = nil
 	inv.pages.byName[name] = p
@@ -113,7 +116,9 @@ func (inv *Inventory) removePage(name Key, woken wakeSet) {
 		return
 	}
 	for _, i := range p.indexes {
-		inv.pages.counts.add(i, -1)
+		if !p.held {
+			inv.pages.counts.add(i, -1)
+		}
 		delete(inv.pages.byIndex[i], p)
 		if len(inv.pages.byIndex[i]) == 0 {
 			delete(inv.pages.byIndex, i)

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"reflect"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -11,6 +13,7 @@ import (
 // clusterSet is a ManagedClusterSet with its members kept up to date.
 type clusterSet struct {
 	name string
+	spec v1alpha1.ManagedClusterSelector
 	// selector is nil for a set whose members carry its name in their clusterset label.
 	selector labels.Selector
 	err      error
@@ -20,8 +23,9 @@ type clusterSet struct {
 }
 
 func newClusterSet(object *v1alpha1.ManagedClusterSet) *clusterSet {
-	s := &clusterSet{name: object.Name}
-	switch spec := object.Spec.ClusterSelector; spec.SelectorType {
+	spec := object.Spec.ClusterSelector
+	s := &clusterSet{name: object.Name, spec: spec}
+	switch spec.SelectorType {
 	case "", v1alpha1.ExclusiveClusterSetLabel:
 	case v1alpha1.LabelSelector:
 		if s.selector, s.err = metav1.LabelSelectorAsSelector(spec.LabelSelector); s.err != nil {
@@ -64,18 +68,21 @@ func (s *clusterSet) freeze() *framework.ClusterSet {
 }
 
 func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, woken wakeSet) {
+	old := inv.sets[object.Name]
+	if old != nil && reflect.DeepEqual(old.spec, object.Spec.ClusterSelector) {
+		return
+	}
 	set := newClusterSet(object)
 	for i := range inv.clusters.Len() {
 		if c := inv.clusters.Get(i); c != nil && set.matches(c) {
 			set.put(i, true)
 		}
 	}
-	old := inv.sets[object.Name]
-	if old != nil && sameError(old.err, set.err) && sameSelector(old.selector, set.selector) {
-		return
-	}
 	inv.sets[object.Name] = set
 	woken.all(inv.viewers[object.Name])
+	if old == nil {
+		inv.wakeBound(object.Name, woken)
+	}
 }
 
 func (inv *Inventory) deleteSet(name string, woken wakeSet) {
@@ -83,7 +90,17 @@ func (inv *Inventory) deleteSet(name string, woken wakeSet) {
 		return
 	}
 	delete(inv.sets, name)
-	woken.all(inv.viewers[name])
+	inv.wakeBound(name, woken)
+}
+
+// wakeBound wakes all Placements of the namespaces that a set is bound to. Those that do not want it see it, too: whether any
+// valid binding is there decides what they say when none of theirs is.
+func (inv *Inventory) wakeBound(set string, woken wakeSet) {
+	for namespace, bound := range inv.bindings {
+		if bound[set] {
+			woken.all(inv.byNamespace[namespace])
+		}
+	}
 }
 
 // updateBinding takes in a binding. One whose name is not its set's is ignored: else a right to bind one set would grant another.
@@ -116,14 +133,15 @@ func (inv *Inventory) deleteBinding(object *v1alpha1.ManagedClusterSetBinding, w
 	inv.rebound(object, woken)
 }
 
-// rebound puts the viewers of a set right after a binding came or went, and wakes those concerned.
+// rebound puts the viewers of a set right after a binding came or went, and wakes the namespace: a Placement that does not
+// want the set may still have to say that there is, or is not, any binding.
 func (inv *Inventory) rebound(object *v1alpha1.ManagedClusterSetBinding, woken wakeSet) {
-	for key, p := range inv.byNamespace[object.Namespace] {
+	for _, p := range inv.byNamespace[object.Namespace] {
 		if p.wants(object.Name) {
 			inv.view(object.Name, p, inv.bindings[object.Namespace][object.Name])
-			woken[key] = true
 		}
 	}
+	woken.all(inv.byNamespace[object.Namespace])
 }
 
 // view notes whether a Placement sees a set.
@@ -141,12 +159,4 @@ func (inv *Inventory) view(set string, p *placement, sees bool) {
 		inv.viewers[set] = viewers
 	}
 	viewers[p.key] = p
-}
-
-func sameSelector(a, b labels.Selector) bool {
-	return (a == nil) == (b == nil) && (a == nil || a.String() == b.String())
-}
-
-func sameError(a, b error) bool {
-	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
 }
