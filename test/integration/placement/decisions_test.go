@@ -11,16 +11,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/config/samples"
 )
 
-// published pages, as a line each: name, group index and name, clusters.
-func layout(ctx SpecContext, t *tenant, placement string) func() []string {
+// layout is a check for Eventually: the pages of Placement p, a line each with name, group index, group name, clusters.
+func layout(ctx SpecContext, t *tenant) func() []string {
 	return func() []string {
 		var lines []string
-		for _, page := range pagesOf(ctx, t.key(placement)) {
+		for _, page := range pagesOf(ctx, t.key("p")) {
 			lines = append(lines, fmt.Sprintf("%s %s %q %s", page.Name, page.Labels[v1alpha1.DecisionGroupIndexLabel],
 				page.Labels[v1alpha1.DecisionGroupNameLabel], strings.ReplaceAll(strings.Join(clustersOf(&page), " "), t.namespace+"-", "")))
 		}
@@ -42,7 +43,7 @@ var _ = Describe("Decision groups", func() {
 		want := []string{
 			`p-decision-1 0 "canary" d e`, `p-decision-2 1 "big-eu" g`, `p-decision-3 2 "" a b`, `p-decision-4 3 "" c f`,
 		}
-		Eventually(layout(ctx, t, "p")).Should(Equal(want))
+		Eventually(layout(ctx, t)).Should(Equal(want))
 		Eventually(t.satisfied(ctx, "p")).Should(Equal(allScheduled))
 		status := placementAt(ctx, t.key("p")).Status
 		Expect(status.NumberOfSelectedClusters).To(BeEquivalentTo(7))
@@ -55,18 +56,18 @@ var _ = Describe("Decision groups", func() {
 
 		By("a newcomer, which takes a free place, and a cluster that changes its group")
 		t.apply(ctx, "{kind: ManagedCluster, metadata: {name: g, labels: {size: big}}, status: {clusterClaims: [{name: region, value: us}]}}")
-		Eventually(layout(ctx, t, "p")).Should(ConsistOf(
+		Eventually(layout(ctx, t)).Should(ConsistOf(
 			ContainSubstring(` 0 "canary" d e`), ContainSubstring(` "" a b`), ContainSubstring(` "" c f`), HaveSuffix(` "" g`)))
 		Eventually(func() int { return len(placementAt(ctx, t.key("p")).Status.DecisionGroups) }).Should(Equal(4))
 		t.clusters(ctx, "h")
-		Eventually(layout(ctx, t, "p")).Should(ContainElement(HaveSuffix(` "" g h`)))
+		Eventually(layout(ctx, t)).Should(ContainElement(HaveSuffix(` "" g h`)))
 	})
 
 	It("are sized by percentage", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.clusters(ctx, "a", "b", "c", "d", "e")
 		t.placement(ctx, "p", "{decisionStrategy: {groupStrategy: {clustersPerDecisionGroup: 41%}}}")
-		Eventually(layout(ctx, t, "p")).Should(Equal([]string{`p-decision-1 0 "" a b c`, `p-decision-2 1 "" d e`}))
+		Eventually(layout(ctx, t)).Should(Equal([]string{`p-decision-1 0 "" a b c`, `p-decision-2 1 "" d e`}))
 	})
 })
 
@@ -139,6 +140,10 @@ var _ = Describe("Candidates", func() {
 		Eventually(t.published(ctx, "by-label")).Should(Equal([]string{"a", "b"}))
 		edit(ctx, t.cluster("c"), func(c *v1alpha1.ManagedCluster) { c.Labels[v1alpha1.ClusterSetLabel] = t.namespace })
 		Eventually(t.published(ctx, "default")).Should(BeEmpty())
+
+		By("a set that selects otherwise")
+		t.apply(ctx, "{kind: ManagedClusterSet, metadata: {name: $NS-none}, spec: {clusterSelector: {selectorType: LabelSelector, labelSelector: {matchLabels: {tenant: $NS}}}}}")
+		Eventually(t.published(ctx, "nothing")).Should(Equal([]string{"a", "b", "c"}))
 	})
 
 	It("are chosen by expressions, over scores too, and chosen anew when what they read changes", func(ctx SpecContext) {
@@ -165,6 +170,8 @@ var _ = Describe("Candidates", func() {
 			"{kind: AddOnPlacementScore, metadata: {name: speed, namespace: b}, status: {scores: [{name: iops, value: 1}]}}")
 		Eventually(t.published(ctx, "version")).Should(Equal([]string{"a"}))
 		Eventually(t.published(ctx, "score")).Should(Equal([]string{"a", "b", "c"}))
+		Expect(hub.DeleteAllOf(ctx, &v1alpha1.AddOnPlacementScore{}, client.InNamespace(t.full("a")))).To(Succeed())
+		Eventually(t.published(ctx, "score")).Should(Equal([]string{"b", "c"}))
 	})
 
 	It("with a PreferNoSelect taint rank last, whatever their score", func(ctx SpecContext) {

@@ -123,6 +123,22 @@ var _ = Describe("The guide's example", Serial, Ordered, func() {
 	})
 })
 
+var _ = Describe("The other samples", Serial, func() {
+	DescribeTable("are decided as their comments say", func(ctx SpecContext, fleet, placement string, k key, want []string, scores string) {
+		applyFile(ctx, samples.FS, fleet)
+		applyFile(ctx, samples.FS, placement)
+		DeferCleanup((&tenant{namespace: k.Namespace}).vacate)
+		Eventually(satisfied(ctx, k)).Should(Equal(allScheduled))
+		Eventually(published(ctx, k, "")).Should(Equal(want))
+		Eventually(eventsOf(ctx, placementAt(ctx, k))).Should(ContainElement(HaveField("Note", scores)))
+	},
+		Entry("exact scores", "20-exact-fleet.yaml", "21-exact-placement.yaml", key{Namespace: "exact", Name: "placement"},
+			[]string{"paris1", "paris3", "rome1", "rome2"}, "paris1:-20 paris2:-23 paris3:-17 rome1:10 rome2:-6 "),
+		Entry("taints and claims", "30-edge-fleet.yaml", "31-edge-placement.yaml", key{Namespace: "edge", Name: "gpu-in-europe"},
+			[]string{"edge2", "edge3"}, "edge1:100 edge2:100 edge3:100 "),
+	)
+})
+
 // describes looks at the first example through kubectl, where there is one: the rows of the guide.
 func describes(ctx context.Context) {
 	GinkgoHelper()

@@ -91,6 +91,18 @@ var _ = Describe("A page", func() {
 			restored(ctx)
 		})
 
+		It("that is given another Placement's label is lost to that one, and made anew under the next name", func(ctx SpecContext) {
+			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Labels[v1alpha1.PlacementLabel] = "another" })
+			Eventually(t.published(ctx, "p")).Should(Equal([]string{"a", "b"}))
+			Expect(pagesOf(ctx, t.key("p"))[0].Name).To(Equal("p-decision-2"))
+			Expect(pagesOf(ctx, t.key("another"))).To(HaveLen(1))
+
+			By("getting it back: every cluster stands on one page again")
+			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Labels[v1alpha1.PlacementLabel] = "p" })
+			Eventually(func() int { return len(pagesOf(ctx, t.key("p"))) }).Should(Equal(1))
+			restored(ctx)
+		})
+
 		It("that loses its owner is adopted again", func(ctx SpecContext) {
 			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.OwnerReferences = nil })
 			Eventually(func() []metav1.OwnerReference {

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -35,7 +36,7 @@ var (
 	// kubeconfig is a file that leads to the hub.
 	kubeconfig string
 	// hub reads and writes past all caches, in the consumers' versions.
-	hub client.Client
+	hub client.WithWatch
 	// berth is the controller under test.
 	berth = &controller{}
 )
@@ -64,10 +65,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	config.QPS = -1
 
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme, apiextensionsv1.AddToScheme} {
 		Expect(add(scheme)).To(Succeed())
 	}
-	hub, err = client.New(config, client.Options{Scheme: scheme})
+	hub, err = client.NewWithWatch(config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 
 	kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
