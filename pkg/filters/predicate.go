@@ -60,7 +60,7 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 	if len(pl.Spec.Predicates) == 0 {
 		return nil, framework.NewStatus(framework.Skip, "")
 	}
-	c := p.of(state.Snapshot().Subject)
+	c := p.of(state.Snapshot())
 	if c.status != nil {
 		return nil, c.status
 	}
@@ -69,7 +69,7 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 
 // Filter judges one cluster, saying why it does not match.
 func (p *Predicate) Filter(ctx context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) *framework.Status {
-	c := p.of(state.Snapshot().Subject)
+	c := p.of(state.Snapshot())
 	if c.status != nil || len(c.predicates) == 0 {
 		return c.status
 	}
@@ -84,11 +84,19 @@ func (p *Predicate) Filter(ctx context.Context, state *framework.CycleState, _ *
 	return framework.NewStatus(framework.Unschedulable, strings.Join(reasons, "; "))
 }
 
-// of returns the compiled form of the subject's predicates.
-func (p *Predicate) of(subject *framework.Subject) *compiled {
-	pl, key := subject.Placement, subject.Key()
+// of returns the compiled form of the subject's predicates. A trial gets a form of its own: what is remembered follows the
+// inventory's change log, and a trial's log has an entry that never happened.
+func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
+	pl, key := snapshot.Subject.Placement, snapshot.Subject.Key()
 	c := p.compiled[key]
-	if c == nil || c.uid != pl.UID || c.generation != pl.Generation || !samePredicates(c.spec, pl.Spec.Predicates) {
+	known := c != nil && c.uid == pl.UID && c.generation == pl.Generation && samePredicates(c.spec, pl.Spec.Predicates)
+	switch {
+	case snapshot.Trial && known:
+		own := *c
+		return &own
+	case snapshot.Trial:
+		return compile(pl)
+	case !known:
 		c = compile(pl)
 		p.compiled[key] = c
 	}

@@ -17,7 +17,7 @@ import (
 
 // Relax says, for each predicate, which labels and claims the cluster would need, and which CEL expressions would have to go.
 func (p *Predicate) Relax(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) []framework.Relaxation {
-	c := p.of(state.Snapshot().Subject)
+	c := p.of(state.Snapshot())
 	type costed struct {
 		framework.Relaxation
 		cost int

@@ -69,7 +69,7 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	case len(snapshot.Sets) == 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonNoIntersection,
 			fmt.Sprintf("None of ManagedClusterSets [%s] is bound to placement namespace", strings.Join(spec.ClusterSets, ","))
-	case r.Failure == nil && r.Candidates() == 0:
+	case r.Candidates() == 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonAllManagedClusterSetsEmpty,
 			fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(r.eligible(), ","))
 	case r.Failure != nil:

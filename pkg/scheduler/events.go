@@ -39,6 +39,9 @@ func (r *Result) Events(p *framework.Proposal) []Event {
 		switch {
 		case w.Deleted:
 			events = append(events, r.event("DecisionDelete", "DecisionDeleted", "deleted", w.Page))
+			if changed == nil && w.DecisionsChanged {
+				changed = w.Page
+			}
 		case w.DecisionsChanged && (!w.Created || len(w.Page.Status.Decisions) > 0):
 			update := r.event("DecisionUpdate", "DecisionUpdated", "updated", w.Page)
 			r.warn(&update)

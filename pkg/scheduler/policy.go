@@ -10,6 +10,8 @@ type scorer struct {
 	framework.ScorePlugin
 	name   string
 	weight int64
+	// addOn tells a coordinate from a builtIn of the same name.
+	addOn bool
 }
 
 // policy says which prioritizers a Placement weighs, in the order it lists them, defaults first. spread is the weight of
@@ -37,9 +39,9 @@ func (p *Profile) policy(pl *v1alpha1.Placement) (scorers []scorer, spread int64
 	for _, s := range scorers {
 		switch {
 		case s.weight == 0:
-		case s.name == v1alpha1.PrioritizerSpread:
+		case s.name == v1alpha1.PrioritizerSpread && !s.addOn:
 			spread = s.weight
-		case s.ScorePlugin == nil && s.name == addOnMissing:
+		case s.ScorePlugin == nil && s.addOn:
 			return nil, 0, misconfigured("addOn should not be empty")
 		case s.ScorePlugin == nil:
 			return nil, 0, misconfigured("incorrect builtin prioritizer: " + s.name)
@@ -49,9 +51,6 @@ func (p *Profile) policy(pl *v1alpha1.Placement) (scorers []scorer, spread int64
 	}
 	return kept, spread, nil
 }
-
-// addOnMissing stands for the name of an AddOn coordinate without its addOn block.
-const addOnMissing = "AddOn?"
 
 // scorer resolves one configuration. A BuiltIn ignores a stray addOn block, an AddOn a stray builtIn.
 func (p *Profile) scorer(c v1alpha1.PrioritizerConfig) scorer {
@@ -67,8 +66,9 @@ func (p *Profile) scorer(c v1alpha1.PrioritizerConfig) scorer {
 			s.ScorePlugin = nil
 		}
 	case coordinate.AddOn == nil:
-		s.name = addOnMissing
+		s.addOn = true
 	default:
+		s.addOn = true
 		if addOn, ok := p.score(string(v1alpha1.ScoreCoordinateTypeAddOn)).(framework.CoordinateScorer); ok {
 			s.ScorePlugin = addOn.ForAddOn(*coordinate.AddOn)
 			s.name = s.Name()
@@ -80,7 +80,7 @@ func (p *Profile) scorer(c v1alpha1.PrioritizerConfig) scorer {
 // overlay adds a scorer; of equal coordinates the last weight wins, at the first one's place.
 func overlay(scorers []scorer, s scorer) []scorer {
 	for i := range scorers {
-		if scorers[i].name == s.name {
+		if scorers[i].name == s.name && scorers[i].addOn == s.addOn {
 			scorers[i] = s
 			return scorers
 		}

@@ -32,7 +32,7 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 	defer s.cycle.Unlock()
 
 	pl := snapshot.Subject.Placement
-	r := &Result{Snapshot: snapshot, State: framework.NewCycleState(snapshot), profile: s.profile}
+	r := &Result{Snapshot: snapshot, State: framework.NewCycleState(snapshot), profile: s.profile, candidates: candidates(snapshot)}
 
 	// 1. PreFilter, always, so that a mistake is said even when there is nothing to choose from.
 	admitted, skipped, failure := s.preFilter(ctx, r)
@@ -49,7 +49,6 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 		return r
 	}
 	// 4. Filter the clusters of the eligible sets.
-	r.candidates = candidates(snapshot)
 	if r.Failure = s.filter(ctx, r, admitted, skipped); r.Failure != nil {
 		return r
 	}

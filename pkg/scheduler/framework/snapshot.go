@@ -12,6 +12,8 @@ import (
 // Snapshot is the fleet frozen at one instant, as one Placement sees it. It is immutable, and with the profile it is all
 // that a decision may depend on. Plugins that run after selection must not read it: it may be older than what they bind.
 type Snapshot struct {
+	// Trial says that this is no state of the hub, but one had something been different.
+	Trial bool
 	*Fleet
 	// Now is the only clock of a cycle.
 	Now time.Time
@@ -178,7 +180,7 @@ func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
 func (s *Snapshot) WithPlacement(pl *v1alpha1.Placement) *Snapshot {
 	trial, subject := *s, *s.Subject
 	subject.Placement = pl
-	trial.Subject = &subject
+	trial.Subject, trial.Trial = &subject, true
 	return &trial
 }
 
@@ -187,7 +189,7 @@ func (s *Snapshot) WithCluster(cluster *Cluster) *Snapshot {
 	trial, fleet := *s, *s.Fleet
 	fleet.Clusters = fleet.Clusters.With(cluster.Index, cluster)
 	fleet.Log.Entries = append(append([]Change(nil), fleet.Log.Entries...), Change{Index: cluster.Index, Selectable: true})
-	trial.Fleet = &fleet
+	trial.Fleet, trial.Trial = &fleet, true
 	trial.Sets = make([]*ClusterSet, len(s.Sets))
 	for i, set := range s.Sets {
 		changed := *set

@@ -1,0 +1,65 @@
+package scheduler_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+var key = inventory.Key{Namespace: "ns", Name: "p"}
+
+func newScheduler(tb testing.TB) *scheduler.Scheduler {
+	tb.Helper()
+	profile, err := scheduler.NewProfile(context.Background(), builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return scheduler.New(profile)
+}
+
+// fleet is an inventory of clusters in set s1, bound to namespace ns, where Placement p asks.
+func fleet(p fixture.PlacementBuilder, clusters ...fixture.ClusterBuilder) *inventory.Inventory {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(fixture.Set("s1"))
+	inv.Update(fixture.Binding("ns", "s1"))
+	inv.Update(p.Obj())
+	for _, c := range clusters {
+		inv.Update(c.Set("s1").Obj())
+	}
+	return inv
+}
+
+func selected(r *scheduler.Result) []string {
+	var names []string
+	for _, s := range r.Selected {
+		names = append(names, s.Cluster.Name)
+	}
+	return names
+}
+
+// TestExplainLeavesNoTrace: what a trial found out must be taken for true neither by the next trial nor by the next cycle.
+func TestExplainLeavesNoTrace(t *testing.T) {
+	ctx := context.Background()
+	s := newScheduler(t)
+	inv := fleet(fixture.Placement("ns", "p").Predicate(fixture.MatchLabel("a", "x")), fixture.Cluster("c1"), fixture.Cluster("c2"), fixture.Cluster("c3"))
+	r := s.Schedule(ctx, inv.Snapshot(key, fixture.Now))
+	flips := map[string]string{}
+	for _, v := range s.Explain(ctx, r, "") {
+		flips[v.Cluster] = v.Flips
+	}
+	if diff := cmp.Diff(map[string]string{"c1": "label a=x", "c2": "label a=x", "c3": "label a=x"}, flips); diff != "" {
+		t.Errorf("flips (-want +got):\n%s", diff)
+	}
+	s.Explain(ctx, r, "c3")
+	inv.Update(fixture.Cluster("c1").Set("s1").Label("a", "x").Obj())
+	if diff := cmp.Diff([]string{"c1"}, selected(s.Schedule(ctx, inv.Snapshot(key, fixture.Now)))); diff != "" {
+		t.Errorf("selected after a label changed (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,68 @@
+package golden
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/berth-dev/berth/pkg/simulator"
+)
+
+// TestOrderOfObjectsDoesNotMatter decides every step again with its objects in other orders: the reports are the same to the
+// byte.
+func TestOrderOfObjectsDoesNotMatter(t *testing.T) {
+	const orders = 3
+	snapshots, err := corpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newline := []byte("\n")
+	for seed := range uint64(orders) {
+		t.Run(fmt.Sprintf("order %d", seed), func(t *testing.T) {
+			t.Parallel()
+			for i, s := range snapshots {
+				if s.costly {
+					continue // These few would take longer than all others together.
+				}
+				reports, err := reportsOf(shuffled(s.step.Objects, rand.New(rand.NewPCG(uint64(i), seed))), s.step.Now)
+				if err != nil {
+					t.Fatalf("%s: %v", s.id, err)
+				}
+				if a, b := firstDifference(bytes.Join(s.reports, newline), bytes.Join(reports, newline)); a != b {
+					t.Errorf("%s: %q becomes %q", s.id, a, b)
+				}
+			}
+		})
+	}
+}
+
+// firstDifference shows two texts around the first byte in which they differ.
+func firstDifference(a, b []byte) (string, string) {
+	if bytes.Equal(a, b) {
+		return "", ""
+	}
+	at := 0
+	for at < min(len(a), len(b)) && a[at] == b[at] {
+		at++
+	}
+	from := max(0, at-60)
+	return string(a[from:min(len(a), at+60)]), string(b[from:min(len(b), at+60)])
+}
+
+func shuffled(o simulator.Objects, random *rand.Rand) simulator.Objects {
+	o.Placements = shuffledSlice(o.Placements, random)
+	o.Decisions = shuffledSlice(o.Decisions, random)
+	o.Clusters = shuffledSlice(o.Clusters, random)
+	o.Sets = shuffledSlice(o.Sets, random)
+	o.Bindings = shuffledSlice(o.Bindings, random)
+	o.Scores = shuffledSlice(o.Scores, random)
+	return o
+}
+
+func shuffledSlice[T any](list []T, random *rand.Rand) []T {
+	list = slices.Clone(list)
+	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
+}
