@@ -1,12 +1,24 @@
 package standalone
 
 import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/config/crd"
+	"github.com/berth-dev/berth/test/fixture"
 )
 
 // foreignCRDs are what Open Cluster Management installs: its versions and no v1alpha1 beside them, its fields with its
@@ -50,5 +62,256 @@ func loosen(field string, schema *apiextensionsv1.JSONSchemaProps) {
 	}
 	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
 		loosen("", schema.AdditionalProperties.Schema)
+	}
+}
+
+// fleet makes a set of n clusters and a namespace it is bound to.
+func fleet(ctx context.Context, n int) (namespace string, set *v1alpha1.ManagedClusterSet, clusters []*v1alpha1.ManagedCluster) {
+	GinkgoHelper()
+	set = fixture.Set(unique("set"))
+	beside.make(ctx, set)
+	for i := range n {
+		c := fixture.Cluster(fmt.Sprintf("%s-%d", set.Name, i)).Set(set.Name).Obj()
+		beside.make(ctx, c)
+		clusters = append(clusters, c)
+	}
+	return beside.namespace(ctx, set.Name), set, clusters
+}
+
+// grouped is a Placement whose pages list two clusters each, but for a canary.
+func grouped(namespace, name, canary string) *v1alpha1.Placement {
+	pl := fixture.Placement(namespace, name).Obj()
+	pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromInt32(2)
+	pl.Spec.DecisionStrategy.GroupStrategy.DecisionGroups = []v1alpha1.DecisionGroup{{
+		GroupName: "canary",
+		ClusterSelector: v1alpha1.GroupClusterSelector{
+			LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"name": canary}},
+		},
+	}}
+	return pl
+}
+
+// observer looks at the pages of a namespace, as one that watches and as one that polls by label.
+type observer struct {
+	watched, polled, unlabelled int
+	violations                  []string
+	stop                        func()
+}
+
+func (o *observer) look(page *v1alpha1.PlacementDecision) {
+	if page.Labels[v1alpha1.PlacementLabel] == "" {
+		o.unlabelled++
+	} else if page.Status.Decisions == nil || page.Labels[v1alpha1.DecisionGroupIndexLabel] == "" {
+		o.violations = append(o.violations, fmt.Sprintf("%s has labels %v and decisions %v", page.Name, page.Labels, page.Status.Decisions))
+	}
+}
+
+func observe(ctx context.Context, namespace string) *observer {
+	GinkgoHelper()
+	ctx, cancel := context.WithCancel(ctx)
+	o := &observer{}
+	events, err := beside.Watch(ctx, &v1alpha1.PlacementDecisionList{}, client.InNamespace(namespace))
+	Expect(err).NotTo(HaveOccurred())
+	var both sync.WaitGroup
+	var alone sync.Mutex
+	both.Go(func() {
+		for event := range events.ResultChan() {
+			page, ok := event.Object.(*v1alpha1.PlacementDecision)
+			if !ok || event.Type == watch.Deleted {
+				continue
+			}
+			alone.Lock()
+			o.watched++
+			o.look(page)
+			alone.Unlock()
+		}
+	})
+	both.Go(func() {
+		for ctx.Err() == nil {
+			list := &v1alpha1.PlacementDecisionList{}
+			if beside.List(ctx, list, client.InNamespace(namespace), client.HasLabels{v1alpha1.PlacementLabel}) != nil {
+				continue
+			}
+			alone.Lock()
+			o.polled++
+			for i := range list.Items {
+				o.look(&list.Items[i])
+			}
+			alone.Unlock()
+		}
+	})
+	o.stop = func() {
+		cancel()
+		events.Stop()
+		both.Wait()
+	}
+	DeferCleanup(o.stop)
+	return o
+}
+
+var _ = Describe("Beside Open Cluster Management", func() {
+	It("a page has its content when it has its label", func(ctx SpecContext) {
+		namespace, set, clusters := fleet(ctx, 7)
+		o := observe(ctx, namespace)
+		var placements []*v1alpha1.Placement
+		for i := range 6 {
+			placements = append(placements, grouped(namespace, fmt.Sprintf("p%d", i), "x"))
+		}
+		beside.make(ctx, placements[0], placements[1], placements[2], placements[3], placements[4], placements[5])
+		none := fixture.Placement(namespace, "none").Number(0).Obj()
+		beside.make(ctx, none)
+		for _, pl := range placements {
+			Eventually(beside.chosen(ctx, pl)).Should(HaveLen(7))
+		}
+		Eventually(func() int { return len(beside.pages(ctx, none)) }).Should(Equal(1))
+		edit(ctx, beside, clusters[3], func(c *v1alpha1.ManagedCluster) { c.Labels["name"] = "x" })
+		beside.make(ctx, fixture.Cluster(unique("late")).Set(set.Name).Obj())
+		Expect(beside.Delete(ctx, clusters[0])).To(Succeed())
+		for _, pl := range placements {
+			Eventually(beside.chosen(ctx, pl)).Should(And(HaveLen(7), Not(ContainElement(clusters[0].Name))))
+			beside.satisfied(ctx, pl)
+		}
+		o.stop()
+		Expect(o.violations).To(BeEmpty())
+		Expect(o.unlabelled).To(BeNumerically(">", 0), "pages begin without label")
+		AddReportEntry("states watched, lists polled", []int{o.watched, o.polled})
+	})
+
+	It("pages are what consumers read", func(ctx SpecContext) {
+		namespace, _, clusters := fleet(ctx, 5)
+		edit(ctx, beside, clusters[4], func(c *v1alpha1.ManagedCluster) { c.Labels["name"] = "first" })
+		pl := grouped(namespace, "p", "first")
+		beside.make(ctx, pl)
+		beside.satisfied(ctx, pl)
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion(v1alpha1.GroupName + "/v1beta1")
+		list.SetKind("PlacementDecisionList")
+		Expect(beside.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.PlacementLabel: "p"})).To(Succeed())
+		groups := map[string][]any{}
+		for _, page := range list.Items {
+			labels := page.GetLabels()
+			Expect(labels).To(HaveLen(3))
+			Expect(page.GetOwnerReferences()).To(ConsistOf(And(
+				HaveField("APIVersion", v1alpha1.GroupName+"/v1beta1"), HaveField("Kind", "Placement"), HaveField("Name", "p"),
+				HaveField("UID", pl.UID), HaveField("Controller", HaveValue(BeTrue())))))
+			decisions, _, err := unstructured.NestedSlice(page.Object, "status", "decisions")
+			Expect(err).NotTo(HaveOccurred())
+			groups[labels[v1alpha1.DecisionGroupIndexLabel]+" "+labels[v1alpha1.DecisionGroupNameLabel]] = decisions
+		}
+		entry := func(i int) any { return map[string]any{"clusterName": clusters[i].Name, "reason": ""} }
+		Expect(groups).To(Equal(map[string][]any{"0 canary": {entry(4)}, "1 ": {entry(0), entry(1)}, "2 ": {entry(2), entry(3)}}))
+	})
+
+	It("an unfinished page is finished, and a page that was changed is mended", func(ctx SpecContext) {
+		namespace, _, clusters := fleet(ctx, 2)
+		both := []string{clusters[0].Name, clusters[1].Name}
+		beside.stopBerth()
+		pl := fixture.Placement(namespace, "p").Obj()
+		beside.make(ctx, pl)
+		page := &v1alpha1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p-decision-1", OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(pl, v1alpha1.GroupVersionV1Beta1.WithKind("Placement")),
+		}}}
+		beside.make(ctx, page)
+		beside.startBerth("*")
+		Eventually(beside.chosen(ctx, pl)).Should(Equal(both))
+		Expect(beside.pages(ctx, pl)).To(HaveExactElements(HaveField("UID", page.UID)))
+
+		By("taking its label")
+		edit(ctx, beside, page, func(p *v1alpha1.PlacementDecision) { delete(p.Labels, v1alpha1.PlacementLabel) })
+		Eventually(beside.chosen(ctx, pl)).Should(Equal(both))
+		By("taking a cluster")
+		Expect(beside.Get(ctx, client.ObjectKeyFromObject(page), page)).To(Succeed())
+		page.Status.Decisions = page.Status.Decisions[:1]
+		Expect(beside.Status().Update(ctx, page)).To(Succeed())
+		Eventually(beside.chosen(ctx, pl)).Should(Equal(both))
+		By("deleting it")
+		Expect(beside.Delete(ctx, page)).To(Succeed())
+		Eventually(beside.chosen(ctx, pl)).Should(Equal(both))
+	})
+
+	It("sets, bindings and clusters are another's to keep, unless asked for by name", func(ctx SpecContext) {
+		decided := func() {
+			namespace, _, clusters := fleet(ctx, 1)
+			pl := fixture.Placement(namespace, "p").Obj()
+			beside.make(ctx, pl)
+			Eventually(beside.chosen(ctx, pl)).Should(Equal([]string{clusters[0].Name}))
+		}
+		beside.stopBerth()
+		done := beside.neglect(ctx)
+		beside.startBerth("*")
+		decided()
+		Consistently(done).Should(BeEmpty())
+
+		beside.restartBerth("*", "cluster-taint-time", "clustersetbinding")
+		wanted := []string{"cluster-taint-time", "clustersetbinding"}
+		Eventually(done).Should(Equal(wanted))
+		decided()
+		Consistently(done).Should(Equal(wanted))
+
+		By("a binding that Berth's own CRDs would not let in")
+		namespace := beside.namespace(ctx)
+		odd := fixture.Binding(namespace, "odd")
+		odd.Spec.ClusterSet = "even"
+		beside.make(ctx, odd)
+		Eventually(beside.bound(ctx, namespace, "odd")).Should(HavePrefix("False NameMismatch: "))
+	})
+
+	It("a disabled Placement and its pages are another's to write", func(ctx SpecContext) {
+		namespace, _, clusters := fleet(ctx, 2)
+		pl := fixture.Placement(namespace, "p").Annotation(v1alpha1.PlacementDisableAnnotation, "true").Obj()
+		beside.make(ctx, pl)
+		page := fixture.Page(namespace, "by-hand").Of("p").Obj()
+		beside.make(ctx, page)
+		page.Status.Decisions = []v1alpha1.ClusterDecision{{ClusterName: "another"}}
+		Expect(beside.Status().Update(ctx, page)).To(Succeed())
+		before := beside.pages(ctx, pl)
+		other := fixture.Placement(namespace, "q").Obj()
+		beside.make(ctx, other)
+		Eventually(beside.chosen(ctx, other)).Should(HaveLen(len(clusters)))
+		Consistently(func() []v1alpha1.PlacementDecision { return beside.pages(ctx, pl) }).Should(Equal(before))
+		Expect(beside.placement(ctx, pl, v1alpha1.PlacementConditionSatisfied)(Default)).To(Equal("not said yet"))
+	})
+
+	DescribeTable("a mistake that its CRDs let in is said, and the published decision stays:", func(ctx SpecContext, want string, mistake func(*v1alpha1.PlacementSpec)) {
+		namespace, _, clusters := fleet(ctx, 2)
+		pl := fixture.Placement(namespace, "p").Number(1).Obj()
+		beside.make(ctx, pl)
+		beside.satisfied(ctx, pl)
+		before := beside.pages(ctx, pl)
+		edit(ctx, beside, pl, func(p *v1alpha1.Placement) { mistake(&p.Spec) })
+		Eventually(beside.placement(ctx, pl, v1alpha1.PlacementConditionMisconfigured)).Should(And(HavePrefix("True Misconfigured: "), ContainSubstring(want)))
+		Expect(beside.Delete(ctx, clusters[1])).To(Succeed())
+		Consistently(func() []v1alpha1.PlacementDecision { return beside.pages(ctx, pl) }).Should(Equal(before))
+		Expect(beside.placement(ctx, pl, v1alpha1.PlacementConditionSatisfied)(Default)).To(HavePrefix("False NotAllDecisionsScheduled: "))
+	},
+		Entry("a negative count", "spec.numberOfClusters: -1 is negative", func(s *v1alpha1.PlacementSpec) { s.NumberOfClusters = new(int32(-1)) }),
+		Entry("a toleration of every key with Equal", "Exists", tolerate("", v1alpha1.TolerationOpEqual, "v")),
+		Entry("a toleration with Exists and a value", "value", tolerate("k", v1alpha1.TolerationOpExists, "v")),
+		Entry("an unknown mode", "incorrect prioritizer policy mode: Mixed", func(s *v1alpha1.PlacementSpec) { s.PrioritizerPolicy.Mode = "Mixed" }),
+		Entry("a selector with an unknown operator", "Like", func(s *v1alpha1.PlacementSpec) {
+			s.Predicates = []v1alpha1.ClusterPredicate{{RequiredClusterSelector: v1alpha1.ClusterSelector{LabelSelector: metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}},
+			}}}}
+		}),
+	)
+
+	It("a Placement whose name is no label value says so, and harms nobody", func(ctx SpecContext) {
+		namespace, _, _ := fleet(ctx, 1)
+		pl := fixture.Placement(namespace, strings.Repeat("n", 70)).Obj()
+		beside.make(ctx, pl)
+		Eventually(beside.placement(ctx, pl, v1alpha1.PlacementConditionMisconfigured)).Should(And(
+			HavePrefix("True Misconfigured: "), ContainSubstring(pl.Name), ContainSubstring("63")))
+		other := fixture.Placement(namespace, "q").Obj()
+		beside.make(ctx, other)
+		beside.satisfied(ctx, other)
+		pages := &v1alpha1.PlacementDecisionList{}
+		Expect(beside.List(ctx, pages, client.InNamespace(namespace))).To(Succeed())
+		Expect(pages.Items).To(HaveEach(HaveField("Labels", HaveKeyWithValue(v1alpha1.PlacementLabel, "q"))))
+	})
+})
+
+func tolerate(key string, operator v1alpha1.TolerationOperator, value string) func(*v1alpha1.PlacementSpec) {
+	return func(s *v1alpha1.PlacementSpec) {
+		s.Tolerations = []v1alpha1.Toleration{{Key: key, Operator: operator, Value: value}}
 	}
 }

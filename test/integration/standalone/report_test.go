@@ -1,0 +1,176 @@
+package standalone
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// outcome is what a command printed, and its exit code.
+type outcome struct {
+	out, err string
+	code     int
+}
+
+// report runs `berth report`.
+func report(ctx context.Context, args ...string) outcome {
+	GinkgoHelper()
+	binary := os.Getenv("BERTH_BIN")
+	if binary == "" {
+		binary = filepath.Join("..", "..", "..", "bin", "berth")
+	}
+	binary, err := filepath.Abs(binary)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(binary).To(BeARegularFile(), "make build builds it")
+	var out, errs bytes.Buffer
+	command := exec.CommandContext(ctx, binary, append([]string{"report"}, args...)...)
+	command.Stdout, command.Stderr = &out, &errs
+	err = command.Run()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return outcome{out: out.String(), err: errs.String(), code: command.ProcessState.ExitCode()}
+}
+
+func resources(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+}
+
+var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
+	// The member is the hub itself.
+	BeforeAll(func(ctx SpecContext) {
+		anything := true
+		_, err := envtest.InstallCRDs(alone.config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{{
+			ObjectMeta: metav1.ObjectMeta{Name: "clusterclaims." + v1alpha1.GroupName},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: v1alpha1.GroupName, Scope: apiextensionsv1.ClusterScoped,
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "clusterclaims", Singular: "clusterclaim", Kind: "ClusterClaim", ListKind: "ClusterClaimList"},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+					Name: "v1alpha1", Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{
+						OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &anything},
+					},
+				}},
+			},
+		}}})
+		Expect(err).NotTo(HaveOccurred())
+		alone.apply(ctx, `
+{apiVersion: cluster.open-cluster-management.io/v1alpha1, kind: ClusterClaim, metadata: {name: region}, spec: {value: north}}
+---
+{apiVersion: cluster.open-cluster-management.io/v1alpha1, kind: ClusterClaim, metadata: {name: id.example.com}, spec: {value: "42"}}
+---
+{apiVersion: cluster.open-cluster-management.io/v1alpha1, kind: ClusterClaim, metadata: {name: unset}, spec: {}}
+`)
+		for name, cordoned := range map[string]bool{"n1": false, "n2": false, "cordoned": true} {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Unschedulable: cordoned}}
+			Expect(alone.Create(ctx, node)).To(Succeed())
+			node.Status.Capacity, node.Status.Allocatable = resources("4", "16Gi"), resources("3500m", "15Gi")
+			Expect(alone.Status().Update(ctx, node)).To(Succeed())
+		}
+	})
+
+	args := func(name string, more ...string) []string {
+		return append([]string{name, "--kubeconfig", alone.kubeconfig, "--member-kubeconfig", alone.kubeconfig, "--once"}, more...)
+	}
+	fetch := func(ctx context.Context, c *v1alpha1.ManagedCluster) {
+		GinkgoHelper()
+		Expect(alone.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
+	}
+	quantities := func(list v1alpha1.ResourceList) map[string]string {
+		text := map[string]string{}
+		for name, q := range list {
+			text[string(name)] = q.String()
+		}
+		return text
+	}
+
+	It("writes a member's facts once, and keeps them when the member is gone", func(ctx SpecContext) {
+		c := fixture.Cluster(unique("member")).Set("x").Obj()
+		alone.make(ctx, c)
+		server, err := discovery.NewDiscoveryClientForConfigOrDie(alone.config).ServerVersion()
+		Expect(err).NotTo(HaveOccurred())
+
+		Expect(report(ctx, args(c.Name)...)).To(Equal(outcome{out: "ManagedCluster " + c.Name +
+			": available True, allocatable cpu 7, memory 30Gi, 2 claims, version " + server.GitVersion + "\n"}))
+		fetch(ctx, c)
+		Expect(quantities(c.Status.Capacity)).To(Equal(map[string]string{"cpu": "12", "memory": "48Gi"}))
+		Expect(quantities(c.Status.Allocatable)).To(Equal(map[string]string{"cpu": "7", "memory": "30Gi"}), "without the cordoned node")
+		Expect(c.Status.ClusterClaims).To(Equal([]v1alpha1.ManagedClusterClaim{{Name: "id.example.com", Value: "42"}, {Name: "region", Value: "north"}}))
+		Expect(c.Status.Version.Kubernetes).To(Equal(server.GitVersion))
+		Expect(said(c, c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable)).To(HavePrefix("True ManagedClusterAvailable: "))
+
+		By("having nothing new to say")
+		before := c.ResourceVersion
+		Expect(report(ctx, args(c.Name)...)).To(Equal(outcome{}))
+		fetch(ctx, c)
+		Expect(c.ResourceVersion).To(Equal(before))
+
+		By("not reaching the member")
+		nowhere := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+		lost, err := os.ReadFile(alone.kubeconfig)
+		Expect(err).NotTo(HaveOccurred())
+		lost = regexp.MustCompile(`server: .*`).ReplaceAll(lost, []byte("server: https://127.0.0.1:1"))
+		Expect(os.WriteFile(nowhere, lost, 0o600)).To(Succeed())
+		facts := c.Status.DeepCopy()
+		got := report(ctx, args(c.Name, "--member-kubeconfig", nowhere)...)
+		Expect(got.code).To(BeZero(), got.err)
+		Expect(got.out).To(ContainSubstring("available Unknown"))
+		Eventually(func() []v1alpha1.Taint { fetch(ctx, c); return c.Spec.Taints }).Should(HaveExactElements(
+			HaveField("Key", v1alpha1.ManagedClusterTaintUnreachable)))
+		condition := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable)
+		Expect(condition).To(HaveValue(And(HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", "ManagedClusterUnreachable"))))
+		facts.Conditions, c.Status.Conditions = nil, nil
+		Expect(c.Status).To(Equal(*facts))
+
+		By("reaching it again")
+		Expect(report(ctx, args(c.Name)...).out).To(ContainSubstring("available True"))
+		Eventually(func() []v1alpha1.Taint { fetch(ctx, c); return c.Spec.Taints }).Should(BeEmpty())
+	})
+
+	It("fails on a ManagedCluster that there is not", func(ctx SpecContext) {
+		got := report(ctx, args("stranger")...)
+		Expect(got.code).To(Equal(1))
+		Expect(got.out).To(BeEmpty())
+		Expect(got.err).To(MatchRegexp(`^berth: reading ManagedCluster stranger: .*"stranger" not found\n$`))
+	})
+
+	It("fails on a kubeconfig that there is not", func(ctx SpecContext) {
+		got := report(ctx, "c", "--kubeconfig", alone.kubeconfig, "--member-kubeconfig", "/nonexistent", "--once")
+		Expect(got.code).To(Equal(1))
+		Expect(got.err).To(MatchRegexp(`^berth: finding the member: .*/nonexistent.*\n$`))
+	})
+
+	DescribeTable("refuses to be called otherwise", func(ctx SpecContext, line, want string) {
+		got := report(ctx, strings.Fields(line)...)
+		Expect(got.code).To(Equal(2))
+		Expect(got.out).To(BeEmpty())
+		Expect(got.err).To(And(HavePrefix("berth: "), ContainSubstring(want), HaveSuffix("(see berth report --help)\n")))
+		Expect(strings.Count(got.err, "\n")).To(Equal(1))
+	},
+		Entry("without a name", "--member-kubeconfig f", "accepts 1 arg"),
+		Entry("with two", "a b --member-kubeconfig f", "accepts 1 arg"),
+		Entry("without a member", "a", "--member-kubeconfig is required"),
+		Entry("with no pause", "a --member-kubeconfig f --interval 1ms", "--interval: 1ms is less than a second"),
+		Entry("with an unknown flag", "a --colour red", "unknown flag: --colour"),
+	)
+})
