@@ -1,0 +1,116 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/cmd/berth/app"
+)
+
+const root = "../.."
+
+// pages are README.md and everything in docs, by path.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	paths := []string{filepath.Join(root, "README.md")}
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
+	}
+	texts := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[path] = string(text)
+	}
+	if len(texts) < 3 {
+		t.Fatalf("only %d pages found", len(texts))
+	}
+	return texts
+}
+
+// TestPaths demands every path of the repository that the documentation names.
+func TestPaths(t *testing.T) {
+	named := regexp.MustCompile(`\b(?:config|controllers|pkg|hub|docs|api|test)/[\w./-]*\w`)
+	for page, text := range pages(t) {
+		for _, path := range named.FindAllString(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+				t.Errorf("%s names %s, which does not exist", page, path)
+			}
+		}
+	}
+}
+
+// TestMakeTargets demands every make target that stands in code.
+func TestMakeTargets(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("(?m)(?:^    |`)make ([a-z-]+)")
+	for page, text := range pages(t) {
+		for _, match := range named.FindAllStringSubmatch(text, -1) {
+			if !regexp.MustCompile(`(?m)^` + match[1] + `:`).Match(makefile) {
+				t.Errorf("%s names make %s, which the Makefile does not have", page, match[1])
+			}
+		}
+	}
+}
+
+// TestCommands demands every subcommand that stands in code, and each flag behind it.
+func TestCommands(t *testing.T) {
+	command := app.NewCommand()
+	line := regexp.MustCompile("(?m)(?:^    (?:bin/)?|`(?:bin/)?)berth ([a-z]+)([^`\n]*)")
+	flag := regexp.MustCompile(`(?:^|\s)(--?[a-z][a-z-]*)`)
+	for page, text := range pages(t) {
+		for _, match := range line.FindAllStringSubmatch(text, -1) {
+			sub, _, err := command.Find([]string{match[1]})
+			if err != nil || sub == command {
+				t.Errorf("%s names berth %s, which does not exist", page, match[1])
+				continue
+			}
+			for _, f := range flag.FindAllStringSubmatch(match[2], -1) {
+				if !has(sub, f[1]) {
+					t.Errorf("%s names berth %s %s, which does not exist", page, match[1], f[1])
+				}
+			}
+		}
+	}
+}
+
+// TestFlags demands that every flag named by itself belongs to some command.
+func TestFlags(t *testing.T) {
+	command := app.NewCommand()
+	named := regexp.MustCompile("`(--[a-z][a-z-]*)")
+	for page, text := range pages(t) {
+		for _, match := range named.FindAllStringSubmatch(text, -1) {
+			known := false
+			for _, sub := range command.Commands() {
+				known = known || has(sub, match[1])
+			}
+			if !known {
+				t.Errorf("%s names %s, which no command has", page, match[1])
+			}
+		}
+	}
+}
+
+// has says whether a command takes the flag, written with its dashes.
+func has(cmd *cobra.Command, name string) bool {
+	cmd.InitDefaultHelpFlag()
+	if long, ok := strings.CutPrefix(name, "--"); ok {
+		return cmd.Flags().Lookup(long) != nil
+	}
+	short := strings.TrimPrefix(name, "-")
+	return len(short) == 1 && cmd.Flags().ShorthandLookup(short) != nil
+}
