@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -133,5 +134,13 @@ func (k *ClusterKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ct
 	}
 	base := c.DeepCopy()
 	k.Mend(&c)
-	return ctrl.Result{}, client.IgnoreNotFound(k.Client.Patch(ctx, &c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return again(k.Client.Patch(ctx, &c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+}
+
+// again looks soon once more after a conflict, which is no error: someone else was faster. An object that is gone needs nothing.
+func again(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

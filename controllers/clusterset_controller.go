@@ -103,7 +103,7 @@ func (r *ClusterSetReconciler) Reconcile(ctx context.Context, request ctrl.Reque
 	if !meta.SetStatusCondition(&set.Status.Conditions, condition) {
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(r.Client.Status().Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return again(r.Client.Status().Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
 // create makes one of the two standard sets; any other that is gone stays gone.
@@ -205,5 +205,5 @@ func (r *BindingReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if !meta.SetStatusCondition(&binding.Status.Conditions, c) {
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(r.Client.Status().Patch(ctx, &binding, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return again(r.Client.Status().Patch(ctx, &binding, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }

@@ -77,6 +77,10 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	}
 	// 5. Status, after the decisions it speaks of.
 	if err := failure.Err(); err != nil {
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			// The Placement goes with its namespace; its deletion is the next event.
+			return ctrl.Result{}, nil
+		}
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			if statusErr := r.reportFailure(ctx, pl, err); statusErr != nil {
 				err = fmt.Errorf("%w; writing the status: %w", err, statusErr)
