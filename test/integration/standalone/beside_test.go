@@ -174,6 +174,8 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		o.stop()
 		Expect(o.violations).To(BeEmpty())
 		Expect(o.unlabelled).To(BeNumerically(">", 0), "pages begin without label")
+		Expect(o.watched).To(BeNumerically(">=", 6*4*3), "three writes for each of four pages")
+		Expect(o.polled).To(BeNumerically(">", 10))
 		AddReportEntry("states watched, lists polled", []int{o.watched, o.polled})
 	})
 

@@ -97,10 +97,11 @@ func (s *server) start(ctx context.Context, crds []*apiextensionsv1.CustomResour
 	s.kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 	Expect(os.WriteFile(s.kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
 
-	role, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "rbac", "role.yaml"))
-	Expect(err).NotTo(HaveOccurred())
-	s.apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: berth-system}}\n---\n"+string(role))
-	s.grant(ctx, account, "berth")
+	for _, file := range []string{"service_account.yaml", "role.yaml", "role_binding.yaml"} {
+		manifests, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "rbac", file))
+		Expect(err).NotTo(HaveOccurred())
+		s.apply(ctx, string(manifests))
+	}
 }
 
 func scheme() *runtime.Scheme {
