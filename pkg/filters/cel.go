@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -19,11 +22,21 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Limits of an expression. The cost is in CEL's units, per cluster; a hostile expression runs into it within milliseconds.
+// Limits of an expression.
 const (
-	celCostLimit      = 1_000_000
-	celMaxLength      = 16 << 10
-	celInterruptEvery = 1_000
+	// celCostLimit is in CEL's units, of about 0.1 microseconds, for one cluster.
+	celCostLimit = 1_000_000
+	// celMaxLength is in bytes.
+	celMaxLength = 16 << 10
+	// celMaxLiterals counts the lists and maps that are not constant; those that map and filter make, too.
+	celMaxLiterals     = 64
+	celMaxComputedKeys = 8
+	// celInterruptEvery is how often a loop looks whether the context has ended, in rounds.
+	celInterruptEvery = 100
+	// celMaxMessage and celMaxReason bound the errors' texts, in bytes: a condition's message is at most 32 KiB.
+	celMaxMessage = 4 << 10
+	celMaxReason  = 256
+	celMaxCached  = 1_000
 )
 
 // managedCluster is the one variable of an expression.
@@ -58,30 +71,86 @@ type expression struct {
 	program cel.Program
 }
 
-// compileExpression refuses what does not parse or type-check.
+// compileExpression refuses what does not parse or type-check. Placements that say the same share the result.
 func compileExpression(text string) (*expression, error) {
+	if e := celExpressions.get(text); e != nil {
+		return e, nil
+	}
+	program, err := compileProgram(text)
+	if err != nil {
+		return nil, errors.New(shortened(err.Error(), celMaxMessage))
+	}
+	e := &expression{text: text, program: program}
+	celExpressions.put(e)
+	return e, nil
+}
+
+func compileProgram(text string) (_ cel.Program, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("compilation failed: %v", r)
+		}
+	}()
 	if len(text) > celMaxLength {
-		return nil, fmt.Errorf("compilation failed: the expression is longer than %d characters", celMaxLength)
+		return nil, fmt.Errorf("compilation failed: the expression is longer than %d bytes", celMaxLength)
 	}
 	env, err := celEnvironment()
 	if err != nil {
 		return nil, fmt.Errorf("building the CEL environment: %w", err)
 	}
-	ast, issues := env.Compile(text)
+	parsed, issues := env.Parse(text)
 	if issues.Err() != nil {
 		return nil, fmt.Errorf("compilation failed: %w", issues.Err())
 	}
-	program, err := env.Program(ast,
-		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
+	if err := tooComplex(parsed); err != nil {
+		return nil, fmt.Errorf("compilation failed: %w", err)
+	}
+	checked, issues := env.Check(parsed)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("compilation failed: %w", issues.Err())
+	}
+	charge := &costs{}
+	program, err := env.Program(checked,
 		cel.CostLimit(celCostLimit),
-		cel.CostTracking(&library.CostEstimator{}),
+		cel.CostTracking(charge),
+		cel.CustomDecoratorV2(charge.guard(env)),
 		cel.InterruptCheckFrequency(celInterruptEvery),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("compilation failed: %w", err)
+		return nil, fmt.Errorf("instantiation failed: %w", err)
 	}
-	return &expression{text: text, program: program}, nil
+	return program, nil
 }
+
+// tooComplex refuses expressions whose types could grow so large that type-checking takes minutes: each list or map literal
+// can nest the types of what it holds once more, and a map whose key is no constant can double them.
+func tooComplex(parsed *cel.Ast) error {
+	literals, keys := 0, 0
+	ast.PostOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.ListKind:
+			if slices.ContainsFunc(e.AsList().Elements(), isComputed) {
+				literals++
+			}
+		case ast.MapKind:
+			literals++
+			for _, entry := range e.AsMap().Entries() {
+				if isComputed(entry.AsMapEntry().Key()) {
+					keys++
+				}
+			}
+		}
+	}))
+	if literals > celMaxLiterals {
+		return fmt.Errorf("more than %d lists and maps are made", celMaxLiterals)
+	}
+	if keys > celMaxComputedKeys {
+		return fmt.Errorf("more than %d map keys are not constant", celMaxComputedKeys)
+	}
+	return nil
+}
+
+func isComputed(e ast.Expr) bool { return e.Kind() != ast.LiteralKind }
 
 // matches evaluates the expression for one cluster. An error (at run time, of the cost limit, of a result that is no boolean)
 // means that the cluster does not match.
@@ -94,15 +163,48 @@ func (e *expression) matches(ctx context.Context, snapshot *framework.Snapshot, 
 		Mapper:  types.NewStringInterfaceMap(types.DefaultTypeAdapter, object),
 		cluster: cluster, snapshot: snapshot,
 	}
+	// Panics become errors in there.
 	result, _, err := e.program.ContextEval(ctx, map[string]any{managedCluster: value})
 	if err != nil {
-		return false, err
+		return false, errors.New(shortened(err.Error(), celMaxReason))
 	}
 	matched, ok := result.Value().(bool)
 	if !ok {
 		return false, fmt.Errorf("the result is %s, not a boolean", result.Type().TypeName())
 	}
 	return matched, nil
+}
+
+// shortened cuts a text that quotes the expression, or what it computed, and may be long.
+func shortened(text string, length int) string {
+	if len(text) <= length {
+		return text
+	}
+	return strings.ToValidUTF8(text[:length], "") + "..."
+}
+
+// celExpressions are the expressions compiled so far, by text.
+var celExpressions expressionCache
+
+// expressionCache is emptied when it is full: whoever uses an expression keeps it.
+type expressionCache struct {
+	mu     sync.Mutex
+	byText map[string]*expression
+}
+
+func (c *expressionCache) get(text string) *expression {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byText[text]
+}
+
+func (c *expressionCache) put(e *expression) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byText == nil || len(c.byText) >= celMaxCached {
+		c.byText = map[string]*expression{}
+	}
+	c.byText[e.text] = e
 }
 
 // clusterValue is the map an expression sees; the function scores finds its way from there to the cluster's scores.
@@ -141,21 +243,22 @@ func celParseJSON(self ref.Val) ref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(parsed)
 }
 
-// unstructuredCluster renders a cluster as the reference does: hubAcceptsClient, conditions, status and status.version are
-// always there, other empty fields never.
+// unstructuredCluster renders a cluster as the reference does: hubAcceptsClient, status and its conditions (null when the
+// cluster has none) and version are always there, other empty fields never.
 func unstructuredCluster(cluster *v1alpha1.ManagedCluster) (map[string]any, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cluster)
 	if err != nil {
-		return nil, errors.Join(errors.New("rendering the cluster"), err)
+		return nil, fmt.Errorf("rendering the cluster: %w", err)
 	}
 	spec := child(object, "spec")
-	if _, ok := spec["hubAcceptsClient"]; !ok {
-		spec["hubAcceptsClient"] = cluster.Spec.HubAcceptsClient
-	}
+	spec["hubAcceptsClient"] = cluster.Spec.HubAcceptsClient
 	status := child(object, "status")
 	child(status, "version")
-	if _, ok := status["conditions"]; !ok {
-		status["conditions"] = []any{}
+	if len(cluster.Status.Conditions) == 0 {
+		status["conditions"] = nil
+		if cluster.Status.Conditions != nil {
+			status["conditions"] = []any{}
+		}
 	}
 	return object, nil
 }
