@@ -1,5 +1,6 @@
 # Reads the output of `go test -v`: prints one line a package, what a failed package said besides what passed, and the totals last.
 # Fails when a package failed, or when no test ran at all.
+/^observed: / { print; fflush(); next }
 !/^=== |^ *--- PASS: / { said = said $0 "\n" }
 /^ *--- PASS: / { passed++ }
 /^ *--- FAIL: / { failed++ }
