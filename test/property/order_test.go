@@ -1,0 +1,114 @@
+package property
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+func drawWorld(t *rapid.T) *world {
+	w := newWorld()
+	for range rapid.IntRange(5, 40).Draw(t, "objects") {
+		w.put(drawObject(t))
+	}
+	return w
+}
+
+// TestOrderOfInput: the same objects give the same reports, byte for byte, in whatever order they are read.
+func TestOrderOfInput(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := drawWorld(t).all()
+		shuffled := make([]client.Object, 0, len(all))
+		for _, i := range drawOrder(t, len(all)) {
+			shuffled = append(shuffled, all[i])
+		}
+		if diff := cmp.Diff(reports(t, all), reports(t, shuffled)); diff != "" {
+			t.Fatalf("reports (-in order +shuffled):\n%s", diff)
+		}
+	})
+}
+
+func reports(t *rapid.T, all []client.Object) []string {
+	var objects simulator.Objects
+	for _, object := range all {
+		switch o := object.(type) {
+		case *v1alpha1.ManagedCluster:
+			objects.Clusters = append(objects.Clusters, o)
+		case *v1alpha1.ManagedClusterSet:
+			objects.Sets = append(objects.Sets, o)
+		case *v1alpha1.ManagedClusterSetBinding:
+			objects.Bindings = append(objects.Bindings, o)
+		case *v1alpha1.AddOnPlacementScore:
+			objects.Scores = append(objects.Scores, o)
+		case *v1alpha1.Placement:
+			objects.Placements = append(objects.Placements, o)
+		case *v1alpha1.PlacementDecision:
+			objects.Decisions = append(objects.Decisions, o)
+		}
+	}
+	s, err := simulator.New(context.Background(), objects, fixture.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, key := range s.Placements() {
+		report, err := s.Decide(context.Background(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.MarshalIndent(report, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	return texts
+}
+
+// TestNewClusterTakesNobodysPlace: where all clusters that fit are wanted and none is spread, one more removes none.
+func TestNewClusterTakesNobodysPlace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, inv := drawWorld(t), inventory.New(inventory.Options{})
+		for _, o := range w.all() {
+			if p, ok := o.(*v1alpha1.Placement); ok {
+				p.Spec.NumberOfClusters, p.Spec.SpreadPolicy = nil, v1alpha1.SpreadPolicy{}
+			}
+			inv.Update(o)
+		}
+		s := newScheduler(t, true)
+		before := map[inventory.Key][]string{}
+		for _, key := range inv.Placements() {
+			before[key] = selectedNames(answerOf(decide(s, inv, key)))
+		}
+		newcomer := drawCluster(t)
+		newcomer.Name = "c0"
+		inv.Update(newcomer)
+		for key, names := range before {
+			after := selectedNames(answerOf(decide(s, inv, key)))
+			for _, name := range names {
+				if !slices.Contains(after, name) {
+					t.Fatalf("%s lost %s to a new cluster: %v became %v", key, name, names, after)
+				}
+			}
+		}
+	})
+}
+
+// selectedNames leaves the scores out, which a new cluster may change.
+func selectedNames(a answer) []string {
+	names := make([]string, len(a.Selected))
+	for i, s := range a.Selected {
+		names[i] = s[:2]
+	}
+	return names
+}

@@ -1,0 +1,196 @@
+package property
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// TestSpread compares the selection with a literal reading of the rules, pick by pick, without any queue or count kept.
+func TestSpread(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := spreadOut(t, 0)
+		want, stopped := literalSpread(r)
+		var got []string
+		for _, s := range r.Selected {
+			got = append(got, s.Cluster.Name)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("selected (-want +got):\n%s", diff)
+		}
+		if stopped != (r.Short != "") {
+			t.Fatalf("stopped short: %t, and the result names %q", stopped, r.Short)
+		}
+	})
+}
+
+// TestSkew: whatever the scores and the weight of the Spread prioritizer, no DoNotSchedule skew is exceeded.
+func TestSkew(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := spreadOut(t, rapid.Int32Range(-10, 10).Draw(t, "spread weight"))
+		chosen := map[string]bool{}
+		for _, s := range r.Selected {
+			chosen[s.Cluster.Name] = true
+		}
+		constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints
+		for i, c := range constraints {
+			if c.WhenUnsatisfiable != v1alpha1.DoNotSchedule {
+				continue
+			}
+			for _, cluster := range r.Feasible {
+				tuple, whole := domainOf(cluster, constraints[:i+1])
+				if !whole {
+					if chosen[cluster.Name] {
+						t.Fatalf("%s lacks a key of constraint %d and is selected", cluster.Name, i)
+					}
+					continue
+				}
+				if n, m := occupied(r, chosen, i, tuple); n-m > int(c.MaxSkew) {
+					t.Fatalf("constraint %d: %d in %s, and %d in the least of its siblings", i, n, tuple, m)
+				}
+			}
+		}
+	})
+}
+
+// spreadOut decides a random Placement with spread constraints on a random fleet.
+func spreadOut(t *rapid.T, weight int32) *scheduler.Result {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(fixture.Set("s"))
+	inv.Update(fixture.Binding("n", "s"))
+	for n := range rapid.IntRange(1, 14).Draw(t, "clusters") {
+		name := fmt.Sprintf("c%02d", n)
+		b := fixture.Cluster(name).Set("s")
+		for _, key := range []string{"region", "zone"} {
+			if v := oneOf(t, key, "1", "2", "3", ""); v != "" {
+				b = b.Label(key, v)
+			}
+		}
+		if v := oneOf(t, "rack", "1", "2", ""); v != "" {
+			b = b.Claim("rack", v)
+		}
+		if oneOf(t, "taint", false, false, true) {
+			b = b.Taint("slow", "", v1alpha1.TaintEffectPreferNoSelect)
+		}
+		inv.Update(b.Obj())
+		inv.Update(fixture.Score(name, "r").Value("v", rapid.Int32Range(0, 2).Draw(t, "score")*50).Obj())
+	}
+	p := fixture.Placement("n", "p").Mode(v1alpha1.PrioritizerPolicyModeExact).AddOn("r", "v", 1)
+	if weight != 0 {
+		p = p.Prioritizer(v1alpha1.PrioritizerSpread, weight)
+	}
+	if rapid.Bool().Draw(t, "number") {
+		p = p.Number(rapid.Int32Range(0, 14).Draw(t, "numberOfClusters"))
+	}
+	keys := rapid.Permutation([]string{"region", "zone", "rack"}).Draw(t, "keys")
+	for _, key := range keys[:rapid.IntRange(1, 3).Draw(t, "constraints")] {
+		p = p.Spread(key, rapid.Int32Range(1, 3).Draw(t, "skew"), oneOf(t, "unsatisfiable", v1alpha1.DoNotSchedule, v1alpha1.ScheduleAnyway))
+	}
+	object := p.Obj()
+	for i, c := range object.Spec.SpreadPolicy.SpreadConstraints {
+		if c.TopologyKey == "rack" {
+			object.Spec.SpreadPolicy.SpreadConstraints[i].TopologyKeyType = v1alpha1.TopologyKeyTypeClaim
+		}
+	}
+	inv.Update(object)
+	return decide(newScheduler(t, true), inv, inventory.Key{Namespace: "n", Name: "p"})
+}
+
+// literalSpread is the rule read word for word: pick by pick, everything counted anew.
+func literalSpread(r *scheduler.Result) (picked []string, stopped bool) {
+	spec := r.Snapshot.Subject.Placement.Spec
+	wanted := len(r.Feasible)
+	if spec.NumberOfClusters != nil {
+		wanted = min(wanted, int(*spec.NumberOfClusters))
+	}
+	chosen := map[string]bool{}
+	for len(picked) < wanted {
+		var best *framework.Cluster
+		var bestViolates []int
+		for _, j := range r.Ranking() {
+			cluster := r.Feasible[j]
+			if chosen[cluster.Name] {
+				continue
+			}
+			hard, violates := violated(r, chosen, cluster)
+			// The ranking is walked best first, so only fewer violations beat what was found before.
+			if !hard && (best == nil || slices.Compare(violates, bestViolates) < 0) {
+				best, bestViolates = cluster, violates
+			}
+		}
+		if best == nil {
+			return picked, true
+		}
+		chosen[best.Name] = true
+		picked = append(picked, best.Name)
+	}
+	return picked, false
+}
+
+// violated says whether picking the cluster violates a DoNotSchedule constraint, and 1 or 0 for each ScheduleAnyway one.
+func violated(r *scheduler.Result, chosen map[string]bool, cluster *framework.Cluster) (hard bool, soft []int) {
+	constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints
+	for i, c := range constraints {
+		tuple, whole := domainOf(cluster, constraints[:i+1])
+		violates := !whole
+		if whole {
+			n, m := occupied(r, chosen, i, tuple)
+			violates = n+1-m > int(c.MaxSkew)
+		}
+		switch {
+		case c.WhenUnsatisfiable == v1alpha1.DoNotSchedule:
+			hard = hard || violates
+		case violates:
+			soft = append(soft, 1)
+		default:
+			soft = append(soft, 0)
+		}
+	}
+	return hard, soft
+}
+
+// domainOf is the tuple of the values of all keys; not whole when one is missing.
+func domainOf(cluster *framework.Cluster, constraints []v1alpha1.SpreadConstraintsTerm) (tuple []string, whole bool) {
+	for _, c := range constraints {
+		from := cluster.Labels
+		if c.TopologyKeyType == v1alpha1.TopologyKeyTypeClaim {
+			from = cluster.Claims
+		}
+		value, ok := from[c.TopologyKey]
+		if !ok {
+			return nil, false
+		}
+		tuple = append(tuple, value)
+	}
+	return tuple, true
+}
+
+// occupied counts the chosen in the domain of constraint i, and in the least of its siblings, the domain itself included.
+func occupied(r *scheduler.Result, chosen map[string]bool, i int, tuple []string) (n, least int) {
+	constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints[:i+1]
+	counts := map[string]int{}
+	for _, cluster := range r.Feasible {
+		other, whole := domainOf(cluster, constraints)
+		if !whole || !slices.Equal(other[:i], tuple[:i]) {
+			continue
+		}
+		counts[other[i]] += 0
+		if chosen[cluster.Name] {
+			counts[other[i]]++
+		}
+	}
+	n, least = counts[tuple[i]], counts[tuple[i]]
+	for _, count := range counts {
+		least = min(least, count)
+	}
+	return n, least
+}
