@@ -95,8 +95,9 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeS
 		inv.pages.byPlacement[p.owner] = map[string]*page{}
 	}
 	inv.pages.byPlacement[p.owner][object.Name] = p
-	inv.restate(p.owner)
-	woken[p.owner] = true
+	if inv.restate(p.owner) {
+		woken[p.owner] = true
+	}
 }
 
 func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, woken wakeSet) {
@@ -131,15 +132,18 @@ func (inv *Inventory) removePage(name Key, woken wakeSet) {
 	if len(inv.pages.byPlacement[p.owner]) == 0 {
 		delete(inv.pages.byPlacement, p.owner)
 	}
-	inv.restate(p.owner)
-	woken[p.owner] = true
+	if inv.restate(p.owner) {
+		woken[p.owner] = true
+	}
 }
 
-// restate makes the next snapshot read the Placement's pages anew.
-func (inv *Inventory) restate(owner Key) {
-	if p := inv.placements[owner]; p != nil {
+// restate makes the next snapshot read the Placement's pages anew; false when there is no such Placement.
+func (inv *Inventory) restate(owner Key) bool {
+	p := inv.placements[owner]
+	if p != nil {
 		p.subject = nil
 	}
+	return p != nil
 }
 
 func ownerOf(object *v1alpha1.PlacementDecision) Key {

@@ -1,0 +1,269 @@
+package inventory_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// c1 is the cluster that the events are about, as it was before them.
+func c1() fixture.ClusterBuilder {
+	return fixture.Cluster("c1").Set("s1").Label("a", "x").Label("other", "x").Claim("k", "v").
+		Taint("t", "", v1alpha1.TaintEffectNoSelectIfNew).Allocatable("memory", "1Gi").Allocatable("cpu", "4")
+}
+
+// placements read different things. In namespace n they see set s1 (and s3, which does not exist); in namespace far only s2.
+func placements() []fixture.PlacementBuilder {
+	return []fixture.PlacementBuilder{
+		fixture.Placement("n", "plain"),
+		fixture.Placement("n", "labels").Predicate(fixture.MatchLabel("a", "x")),
+		fixture.Placement("n", "claims").Predicate(fixture.MatchClaim("k", metav1.LabelSelectorOpIn, "v")),
+		fixture.Placement("n", "memory").Prioritizer(v1alpha1.PrioritizerResourceAllocatableMemory, 1),
+		fixture.Placement("n", "cpu").Prioritizer(v1alpha1.PrioritizerResourceAllocatableCPU, 1),
+		fixture.Placement("n", "score").AddOn("r1", "v", 1),
+		fixture.Placement("n", "cel").Predicate(fixture.MatchCEL("true")),
+		fixture.Placement("n", "spread").Spread("zone", 1, v1alpha1.DoNotSchedule),
+		fixture.Placement("n", "missing").Sets("s3"),
+		fixture.Placement("far", "away"),
+	}
+}
+
+// seesS1 are the Placements that see set s1.
+var seesS1 = []string{"n/cel", "n/claims", "n/cpu", "n/labels", "n/memory", "n/plain", "n/score", "n/spread"}
+
+var allOfN = []string{"n/cel", "n/claims", "n/cpu", "n/labels", "n/memory", "n/missing", "n/plain", "n/score", "n/spread"}
+
+func fullInventory() *inventory.Inventory {
+	inv := inventory.New(inventory.Options{})
+	for _, p := range placements() {
+		inv.Update(p.Obj())
+	}
+	for _, o := range []client.Object{
+		fixture.Set("s1"), fixture.Set("s2"),
+		fixture.Binding("n", "s1"), fixture.Binding("n", "s3"), fixture.Binding("far", "s2"),
+		c1().Obj(), fixture.Cluster("c2").Set("s2").Obj(),
+		fixture.Score("c1", "r1").Value("v", 5).Obj(),
+		fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("7").Lists("c1", "gone").Obj(),
+	} {
+		inv.Update(o)
+	}
+	return inv
+}
+
+func names(keys []inventory.Key) []string {
+	var all []string
+	for _, key := range keys {
+		all = append(all, key.String())
+	}
+	return all
+}
+
+func TestWhoIsWoken(t *testing.T) {
+	renamed := fixture.Binding("n", "s2")
+	renamed.Spec.ClusterSet = "s1"
+	status := fixture.Placement("n", "plain").Obj()
+	status.Status.NumberOfSelectedClusters = 1
+	tests := map[string]struct {
+		update client.Object
+		delete client.Object
+		want   []string
+	}{
+		"a cluster, nothing changed": {update: c1().Obj()},
+		"a heartbeat: only CEL could read it": {
+			update: c1().Condition("ManagedClusterConditionAvailable", metav1.ConditionTrue, fixture.At(0)).Obj(), want: []string{"n/cel"},
+		},
+		"another form of the same quantity": {update: c1().Allocatable("memory", "1024Mi").Obj()},
+		"a label that some read":            {update: c1().Label("a", "y").Obj(), want: []string{"n/cel", "n/labels"}},
+		"a label that nobody reads":         {update: c1().Label("other", "y").Obj(), want: []string{"n/cel"}},
+		"a topology key":                    {update: c1().Label("zone", "z").Obj(), want: []string{"n/cel", "n/spread"}},
+		"a claim":                           {update: c1().Claim("k", "w").Obj(), want: []string{"n/cel", "n/claims"}},
+		"a claim said twice":                {update: c1().Claim("k", "v").Obj(), want: []string{"n/cel"}},
+		"a taint":                           {update: c1().Taint("t", "", v1alpha1.TaintEffectNoSelect).Obj(), want: seesS1},
+		"memory":                            {update: c1().Allocatable("memory", "2Gi").Obj(), want: []string{"n/cel", "n/memory"}},
+		"cpu":                               {update: c1().Allocatable("cpu", "8").Obj(), want: []string{"n/cel", "n/cpu"}},
+		"an annotation":                     {update: c1().Annotation("a", "b").Obj(), want: []string{"n/cel"}},
+		"a cluster being deleted":           {update: c1().Deleting().Obj(), want: seesS1},
+		"a cluster that moves":              {update: c1().Set("s2").Obj(), want: append([]string{"far/away"}, seesS1...)},
+		"a cluster that goes":               {delete: c1().Obj(), want: seesS1},
+		"a cluster that comes":              {update: fixture.Cluster("c3").Set("s1").Obj(), want: seesS1},
+		"a cluster in no set":               {update: fixture.Cluster("c3").Obj()},
+		"an unknown cluster goes":           {delete: fixture.Cluster("c3").Obj()},
+
+		"a set, nothing changed": {update: fixture.Set("s1")},
+		"a set's selector":       {update: fixture.SelectorSet("s1", nil), want: seesS1},
+		"a bound set comes":      {update: fixture.Set("s3"), want: allOfN},
+		"a bound set goes":       {delete: fixture.Set("s1"), want: allOfN},
+		"an unbound set comes":   {update: fixture.Set("s4")},
+		"an unknown set goes":    {delete: fixture.Set("s4")},
+
+		"a binding, nothing changed":          {update: fixture.Binding("n", "s1")},
+		"a binding comes":                     {update: fixture.Binding("n", "s2"), want: allOfN},
+		"a binding goes":                      {delete: fixture.Binding("n", "s1"), want: allOfN},
+		"an unknown binding goes":             {delete: fixture.Binding("n", "s4")},
+		"a binding of another name is no one": {update: renamed},
+
+		"a score, nothing changed":        {update: fixture.Score("c1", "r1").Value("v", 5).Obj()},
+		"a score":                         {update: fixture.Score("c1", "r1").Value("v", 6).Obj(), want: []string{"n/cel", "n/score"}},
+		"a score's validity":              {update: fixture.Score("c1", "r1").Value("v", 5).ValidUntil(fixture.At(1)).Obj(), want: []string{"n/cel", "n/score"}},
+		"a score goes":                    {delete: fixture.Score("c1", "r1").Obj(), want: []string{"n/cel", "n/score"}},
+		"a score that only CEL could see": {update: fixture.Score("c1", "r2").Value("v", 5).Obj(), want: []string{"n/cel"}},
+		"a score of a cluster not seen":   {update: fixture.Score("c2", "r1").Value("v", 5).Obj()},
+		"a score of no cluster":           {update: fixture.Score("c9", "r1").Value("v", 5).Obj()},
+		"an unknown score goes":           {delete: fixture.Score("c9", "r1").Obj()},
+
+		"a Placement, nothing changed":   {update: fixture.Placement("n", "plain").Obj()},
+		"a Placement's status":           {update: status},
+		"a Placement's spec":             {update: fixture.Placement("n", "plain").Generation(2).Number(1).Obj(), want: []string{"n/plain"}},
+		"a Placement's annotation":       {update: fixture.Placement("n", "plain").Annotation("a", "b").Obj(), want: []string{"n/plain"}},
+		"a Placement comes":              {update: fixture.Placement("n", "new").Obj(), want: []string{"n/new"}},
+		"a Placement goes":               {delete: fixture.Placement("n", "plain").Obj(), want: []string{"n/plain"}},
+		"a page's decisions":             {update: page().Version("8").Lists("c2").Obj(), want: []string{"n/plain"}},
+		"an older state of a page":       {update: page().Version("6").Lists("c2").Obj()},
+		"a page, nothing changed":        {update: page().Version("8").Obj()},
+		"a page given to another":        {update: page().Version("8").Of("labels").Obj(), want: []string{"n/labels", "n/plain"}},
+		"a page goes":                    {delete: page().Obj(), want: []string{"n/plain"}},
+		"a page of another life goes":    {delete: page().UID("older").Obj()},
+		"a page comes":                   {update: fixture.Page("n", "cpu-decision-1").Of("cpu").Obj(), want: []string{"n/cpu"}},
+		"a page without label, by owner": {update: fixture.Page("n", "cpu-decision-1").OwnedBy("cpu").Obj(), want: []string{"n/cpu"}},
+		"a held page":                    {update: fixture.Page("n", "cpu-held-1").Label(v1alpha1.HeldLabel, "cpu").Obj(), want: []string{"n/cpu"}},
+		"a page of no Placement":         {update: fixture.Page("n", "odd").Of("nobody").Obj()},
+		"a page of nobody":               {update: fixture.Page("n", "odd").Obj()},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inv := fullInventory()
+			var got []inventory.Key
+			if tc.delete != nil {
+				got = inv.Delete(tc.delete)
+			} else {
+				got = inv.Update(tc.update)
+			}
+			if diff := cmp.Diff(tc.want, names(got)); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func page() fixture.PageBuilder {
+	return fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("7").Lists("c1", "gone")
+}
+
+func TestDeletedClusterWakesWhoPublishesIt(t *testing.T) {
+	inv := fullInventory()
+	inv.Update(fixture.Page("far", "away-decision-1").Of("away").Lists("c1").Obj())
+	want := append([]string{"far/away"}, seesS1...)
+	if diff := cmp.Diff(want, names(inv.Delete(c1().Obj()))); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+}
+
+func TestAssume(t *testing.T) {
+	plain := inventory.Key{Namespace: "n", Name: "plain"}
+	published := func(inv *inventory.Inventory) []string {
+		var all []string
+		for _, p := range inv.Snapshot(plain, fixture.Now).Subject.Pages {
+			for _, d := range p.Status.Decisions {
+				all = append(all, d.ClusterName)
+			}
+		}
+		return all
+	}
+	check := func(t *testing.T, inv *inventory.Inventory, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, published(inv)); diff != "" {
+			t.Errorf("published (-want +got):\n%s", diff)
+		}
+	}
+	echo := func(t *testing.T, woken []inventory.Key) {
+		t.Helper()
+		if len(woken) > 0 {
+			t.Errorf("an echo woke %v", woken)
+		}
+	}
+	t.Run("an update counts at once, its echo and older states do not", func(t *testing.T) {
+		inv := fullInventory()
+		inv.Assume(page().Version("9").Lists("c2").Obj(), false)
+		check(t, inv, "c1", "gone", "c2")
+		echo(t, inv.Update(page().Version("8").Obj()))
+		echo(t, inv.Update(page().Version("9").Lists("c2").Obj()))
+		check(t, inv, "c1", "gone", "c2")
+	})
+	t.Run("a deletion counts at once, and late states of the page do not", func(t *testing.T) {
+		inv := fullInventory()
+		inv.Assume(page().Obj(), true)
+		check(t, inv)
+		echo(t, inv.Update(page().Version("8").Obj()))
+		echo(t, inv.Delete(page().Version("8").Obj()))
+		check(t, inv)
+	})
+	t.Run("a page of the same name that comes after is another", func(t *testing.T) {
+		inv := fullInventory()
+		inv.Assume(page().Obj(), true)
+		inv.Assume(page().UID("second").Version("10").Lists("c2").Obj(), false)
+		echo(t, inv.Delete(page().Version("9").Obj()))
+		check(t, inv, "c1", "gone", "c2")
+		if got := names(inv.Delete(page().UID("second").Version("11").Obj())); !cmp.Equal(got, []string{"n/plain"}) {
+			t.Errorf("deleting the second page woke %v", got)
+		}
+	})
+}
+
+func TestTaken(t *testing.T) {
+	inv := fullInventory()
+	inv.Update(fixture.Page("n", "cpu-decision-1").Of("labels").OwnedBy("cpu").Obj())
+	inv.Update(fixture.Page("n", "cpu-decision-2").OwnedBy("cpu").Obj())
+	inv.Update(fixture.Page("n", "cpu-decision-3").Obj())
+	taken := inv.Snapshot(inventory.Key{Namespace: "n", Name: "cpu"}, fixture.Now).Subject.Taken
+	want := map[string]bool{"cpu-decision-1": true, "cpu-decision-2": false, "cpu-decision-3": true, "cpu-decision-4": false}
+	for name, w := range want {
+		if taken(name) != w {
+			t.Errorf("%s is taken: %t, want %t", name, !w, w)
+		}
+	}
+}
+
+func TestSnapshotDoesNotChange(t *testing.T) {
+	inv := fullInventory()
+	key := inventory.Key{Namespace: "n", Name: "plain"}
+	old := inv.Snapshot(key, fixture.Now)
+	i := old.Clusters.Get(0).Index
+	inv.Delete(c1().Obj())
+	inv.Update(page().Version("8").Lists("c2", "c2").Obj())
+	inv.Update(fixture.Cluster("c3").Set("s1").Obj())
+	if c := old.Clusters.Get(i); c == nil || c.Name != "c1" || old.Sets[0].Members.Len() != 1 || !old.Subject.Published.Has(i) {
+		t.Error("an old snapshot sees what came after it")
+	}
+	if n := inv.Snapshot(key, fixture.Now).Sets[0].Members.Len(); n != 1 {
+		t.Errorf("the new snapshot has %d members, want c3 alone", n)
+	}
+}
+
+func TestTaintTimes(t *testing.T) {
+	clock := fixture.Now
+	inv := inventory.New(inventory.Options{FirstSeen: func() time.Time { return clock }})
+	inv.Update(fixture.Set("s"))
+	inv.Update(fixture.Binding("n", "s"))
+	inv.Update(fixture.Placement("n", "p").Obj())
+	times := func(c fixture.ClusterBuilder) []time.Time {
+		inv.Update(c.Obj())
+		return inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, clock).Clusters.Get(0).TaintTimes
+	}
+	one := fixture.Cluster("c").Set("s").Taint("a", "", v1alpha1.TaintEffectNoSelect)
+	first := clock
+	if diff := cmp.Diff([]time.Time{first}, times(one)); diff != "" {
+		t.Errorf("a taint without a time counts from when it was seen (-want +got):\n%s", diff)
+	}
+	clock = clock.Add(time.Minute)
+	two := one.TaintAt("b", "", v1alpha1.TaintEffectNoSelect, fixture.At(5)).Taint("c", "", v1alpha1.TaintEffectNoSelect)
+	if diff := cmp.Diff([]time.Time{first, fixture.At(5).Time, clock}, times(two)); diff != "" {
+		t.Errorf("an old taint keeps its time, a new one has its own (-want +got):\n%s", diff)
+	}
+}
