@@ -30,55 +30,55 @@ type costs struct {
 	patterns patterns
 }
 
-// CallCost implements interpreter.ActualCostEstimator.
+// CallCost implements interpreter.ActualCostEstimator. CEL's own charge stands where it returns nil.
+//
+//nolint:gocyclo // a table with one row a function
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
-	var cost uint64
-	if known := c.CostEstimator.CallCost(function, overload, args, result); known != nil {
-		cost = *known
+	var known uint64
+	if cost := c.CostEstimator.CallCost(function, overload, args, result); cost != nil {
+		known = *cost
 	}
+	var cost uint64
 	switch function {
 	case "parseJSON":
 		cost = stringCost(args[0]) + builtCost(result)
 	case "scores":
 		cost = builtCost(result)
-	case "replace":
-		cost += stringCost(result)
-	case "matches", "find", "findAll":
-		cost = max(cost, c.searchCost(args))
-	case operators.Add:
-		list, ok := args[1].(traits.Lister)
-		if !ok {
-			return nil
-		}
-		cost = tenth(weigh(list, maxWeight))
-	case operators.Equals, operators.NotEquals:
-		if !isContainer(args[0]) || !isContainer(args[1]) {
-			return nil
-		}
-		cost = tenth(min(weigh(args[0], maxWeight), weigh(args[1], maxWeight)))
-	case operators.In:
-		cost = 1
-		if list, ok := args[1].(traits.Lister); ok {
-			cost = max(uint64(list.Size().(types.Int)), tenth(weigh(list, maxWeight)))
-		}
-	case "indexOf", "lastIndexOf", "includes":
-		for _, arg := range args {
-			cost += tenth(weigh(arg, maxWeight))
-		}
 	case literal:
 		cost = literalCost(args, result)
+	case "replace":
+		cost = known + stringCost(result)
+	case "matches", "find", "findAll":
+		cost = max(known, c.searchCost(args))
+	case operators.Add, operators.Equals, operators.NotEquals, operators.In:
+		if cost = containerCost(function, args[0], args[1]); cost == 0 {
+			return nil
+		}
+	case "indexOf", "lastIndexOf", "includes":
+		cost = known + tenth(weigh(args[0], maxWeight)) + tenth(weigh(args[1], maxWeight))
 	case "contains", "startsWith", "endsWith", operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
 		return nil
 	default:
-		if cost == 0 {
-			cost = stringCost(result)
-			for _, arg := range args {
-				cost += stringCost(arg)
-			}
+		if cost = known; cost == 0 {
+			cost = stringCost(result) + stringsCost(args)
 		}
 	}
 	cost = max(cost, 1)
 	return &cost
+}
+
+// containerCost is what an operator costs between lists and maps; 0 between other values.
+func containerCost(operator string, left, right ref.Val) uint64 {
+	list, ok := right.(traits.Lister)
+	switch {
+	case operator == operators.Add && ok:
+		return tenth(weigh(list, maxWeight))
+	case operator == operators.In && ok:
+		return max(uint64(list.Size().(types.Int)), tenth(weigh(list, maxWeight)))
+	case operator != operators.Add && operator != operators.In && isContainer(left) && isContainer(right):
+		return tenth(min(weigh(left, maxWeight), weigh(right, maxWeight)))
+	}
+	return 0
 }
 
 // searchCost is CEL's own charge for a regular expression or, where its program is larger than its text lets on, the program's.
@@ -159,19 +159,19 @@ func weigh(v ref.Val, limit int) int {
 	return n
 }
 
-// builtCost is what a list or map costs when an expression spells it out.
+// builtCost is what a list or map costs when an expression spells it out, and 1 for each value in it.
 func builtCost(v ref.Val) uint64 {
-	var cost uint64
+	cost := uint64(1)
 	switch v := v.(type) {
 	case traits.Mapper:
-		cost = common.MapCreateBaseCost
+		cost += common.MapCreateBaseCost
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			if value, found := v.Find(it.Next()); found {
 				cost += builtCost(value)
 			}
 		}
 	case traits.Lister:
-		cost = common.ListCreateBaseCost
+		cost += common.ListCreateBaseCost
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			cost += builtCost(it.Next())
 		}
@@ -188,6 +188,14 @@ func stringCost(v ref.Val) uint64 {
 		return tenth(len(v))
 	}
 	return 0
+}
+
+func stringsCost(values []ref.Val) uint64 {
+	var cost uint64
+	for _, v := range values {
+		cost += stringCost(v)
+	}
+	return cost
 }
 
 func tenth(n int) uint64 { return uint64(math.Ceil(float64(n) * common.StringTraversalCostFactor)) }

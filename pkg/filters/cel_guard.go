@@ -85,54 +85,67 @@ func veil(call interpreter.InterpretableCall) ([]interpreter.InterpretableV2, er
 // veiled is a step of which it does not show that it is constant.
 type veiled struct{ interpreter.InterpretableV2 }
 
-// check says for functions that can explode how to see from the arguments that they will not.
+// check says, for functions that can explode, how to see from the arguments that they will not.
+//
+//nolint:gocyclo // a table with one row a function
 func (c *costs) check(function string) func([]ref.Val) bool {
 	switch function {
 	case "replace":
-		return func(args []ref.Val) bool {
-			text, old, ok := texts(args)
-			if !ok || len(args) < 3 {
-				return true
-			}
-			with, _ := args[2].Value().(string)
-			return (len(text)/max(len(old), 1)+1)*len(with) <= maxWeight
-		}
+		return func(args []ref.Val) bool { return replaceWeight(args) <= maxWeight }
 	case "join":
-		return func(args []ref.Val) bool {
-			list, ok := args[0].(traits.Lister)
-			separator := 0
-			if len(args) > 1 {
-				text, _ := args[1].Value().(string)
-				separator = len(text)
-			}
-			return !ok || int(list.Size().(types.Int))*separator+weigh(list, maxWeight) <= maxWeight
-		}
+		return func(args []ref.Val) bool { return joinWeight(args) <= maxWeight }
 	case "format":
 		// A clause of five characters can ask for a thousand digits.
-		return func(args []ref.Val) bool {
-			text, ok := args[0].Value().(string)
-			return !ok || len(args) < 2 || len(text)*200+weigh(args[1], maxWeight) <= maxWeight
-		}
+		return func(args []ref.Val) bool { return 200*textLength(args[0])+weigh(args[1], maxWeight) <= maxWeight }
 	case "quantity", "isQuantity":
 		return func(args []ref.Val) bool {
-			text, ok := args[0].Value().(string)
-			return !ok || modest(text)
+			text, ok := args[0].(types.String)
+			return !ok || modest(string(text))
 		}
-	case "matches", "find", "findAll":
-		return func(args []ref.Val) bool {
-			text, pattern, ok := texts(args)
-			if !ok {
-				return true
-			}
-			_, size := c.patterns.compile(pattern)
-			steps := size * (len(text) + 1)
-			if function == "findAll" {
-				steps *= len(text)/10 + 1
-			}
-			return size <= maxProgram && steps <= maxSteps
-		}
+	case "matches", "find":
+		return func(args []ref.Val) bool { return c.searchable(args, 1) }
+	case "findAll":
+		// Each search for the next match may go to the end of the text.
+		return func(args []ref.Val) bool { return c.searchable(args, textLength(args[0])/10+1) }
 	}
 	return nil
+}
+
+// replaceWeight is an upper bound of the length of what replace makes.
+func replaceWeight(args []ref.Val) int {
+	if len(args) < 3 {
+		return 0
+	}
+	text := textLength(args[0])
+	return text + (text/max(textLength(args[1]), 1)+1)*textLength(args[2])
+}
+
+// joinWeight is an upper bound of the length of what join makes.
+func joinWeight(args []ref.Val) int {
+	list, ok := args[0].(traits.Lister)
+	if !ok {
+		return 0
+	}
+	weight := weigh(list, maxWeight)
+	if len(args) > 1 && weight <= maxWeight {
+		weight += int(list.Size().(types.Int)) * textLength(args[1])
+	}
+	return weight
+}
+
+// searchable is false when the regular expression is too large, for its own sake or for that many searches of the text.
+func (c *costs) searchable(args []ref.Val, searches int) bool {
+	text, pattern, ok := texts(args)
+	if !ok {
+		return true
+	}
+	_, size := c.patterns.compile(pattern)
+	return size <= maxProgram && size*(len(text)+1)*searches <= maxSteps
+}
+
+func textLength(v ref.Val) int {
+	text, _ := v.(types.String)
+	return len(text)
 }
 
 // implementation is what a call runs.

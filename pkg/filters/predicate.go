@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -100,12 +101,14 @@ func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 		c = compile(pl)
 		p.compiled[key] = c
 	}
+	c.spec = pl.Spec.Predicates
 	return c
 }
 
-// samePredicates compares by identity first: the inventory hands out the same object until it changes.
+// samePredicates compares by identity first: the inventory hands out the same object until it changes. Most changes are writes
+// of the status.
 func samePredicates(a, b []v1alpha1.ClusterPredicate) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || equality.Semantic.DeepEqual(a, b))
 }
 
 func compile(pl *v1alpha1.Placement) *compiled {
