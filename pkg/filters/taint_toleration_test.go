@@ -1,0 +1,177 @@
+package filters
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+const (
+	noSelect     = v1alpha1.TaintEffectNoSelect
+	noSelectNew  = v1alpha1.TaintEffectNoSelectIfNew
+	preferNoSel  = v1alpha1.TaintEffectPreferNoSelect
+	exists       = v1alpha1.TolerationOpExists
+	equal        = v1alpha1.TolerationOpEqual
+	hundredYears = int64(100 * 365 * 24 * 3600)
+)
+
+// hub is an inventory of clusters in set s, all that Placement n/p sees.
+func hub(p fixture.PlacementBuilder, clusters ...fixture.ClusterBuilder) *inventory.Inventory {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(fixture.Set("s"))
+	inv.Update(fixture.Binding("n", "s"))
+	inv.Update(p.Obj())
+	for _, c := range clusters {
+		inv.Update(c.Set("s").Obj())
+	}
+	return inv
+}
+
+func ask() fixture.PlacementBuilder { return fixture.Placement("n", "p") }
+
+// stateOf begins an attempt on the one Placement, some seconds after fixture.Now.
+func stateOf(inv *inventory.Inventory, seconds int) *framework.CycleState {
+	return framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.At(seconds).Time))
+}
+
+func TestTaintToleration(t *testing.T) {
+	tainted := func(effect v1alpha1.TaintEffect) fixture.ClusterBuilder {
+		return fixture.Cluster("c").Taint("k", "v", effect)
+	}
+	// Added ten seconds before Now.
+	timed := func(effect v1alpha1.TaintEffect) fixture.ClusterBuilder {
+		return fixture.Cluster("c").TaintAt("k", "v", effect, fixture.At(-10))
+	}
+	tests := map[string]struct {
+		cluster   fixture.ClusterBuilder
+		placement fixture.PlacementBuilder
+		published bool
+		// wantReason excludes the cluster.
+		wantReason  string
+		wantDemoted bool
+		// wantUntil is in seconds from Now; nil when the verdict does not end.
+		wantUntil *int
+	}{
+		"no taint":                      {cluster: fixture.Cluster("c"), placement: ask()},
+		"NoSelect":                      {cluster: tainted(noSelect), placement: ask(), wantReason: "taint k=v:NoSelect is not tolerated"},
+		"NoSelect, of an incumbent":     {cluster: tainted(noSelect), placement: ask(), published: true, wantReason: "taint k=v:NoSelect is not tolerated"},
+		"a taint without a value":       {cluster: fixture.Cluster("c").Taint("k", "", noSelect), placement: ask(), wantReason: "taint k:NoSelect is not tolerated"},
+		"NoSelectIfNew":                 {cluster: tainted(noSelectNew), placement: ask(), wantReason: "taint k=v:NoSelectIfNew is not tolerated"},
+		"NoSelectIfNew of an incumbent": {cluster: tainted(noSelectNew), placement: ask(), published: true},
+		"PreferNoSelect":                {cluster: tainted(preferNoSel), placement: ask(), wantDemoted: true},
+		"PreferNoSelect of an incumbent": {
+			cluster: tainted(preferNoSel), placement: ask(), published: true, wantDemoted: true,
+		},
+		"PreferNoSelect tolerated": {cluster: tainted(preferNoSel), placement: ask().Toleration("k", exists, "", "")},
+
+		"equal":                 {cluster: tainted(noSelect), placement: ask().Toleration("k", equal, "v", noSelect)},
+		"no operator is equal":  {cluster: tainted(noSelect), placement: ask().Toleration("k", "", "v", noSelect)},
+		"any effect":            {cluster: tainted(noSelect), placement: ask().Toleration("k", equal, "v", "")},
+		"another value":         {cluster: tainted(noSelect), placement: ask().Toleration("k", equal, "w", ""), wantReason: "taint k=v:NoSelect is not tolerated"},
+		"another key":           {cluster: tainted(noSelect), placement: ask().Toleration("l", exists, "", ""), wantReason: "taint k=v:NoSelect is not tolerated"},
+		"another effect":        {cluster: tainted(noSelect), placement: ask().Toleration("k", exists, "", noSelectNew), wantReason: "taint k=v:NoSelect is not tolerated"},
+		"an unknown operator":   {cluster: tainted(noSelect), placement: ask().Toleration("k", "Near", "v", ""), wantReason: "taint k=v:NoSelect is not tolerated"},
+		"exists":                {cluster: tainted(noSelect), placement: ask().Toleration("k", exists, "", "")},
+		"every key":             {cluster: tainted(noSelect), placement: ask().Toleration("", exists, "", "")},
+		"the second toleration": {cluster: tainted(noSelect), placement: ask().Toleration("l", exists, "", "").Toleration("k", exists, "", "")},
+		"one taint of two": {
+			cluster: tainted(noSelect).Taint("l", "", noSelect), placement: ask().Toleration("k", exists, "", ""),
+			wantReason: "taint l:NoSelect is not tolerated",
+		},
+
+		"a second before the end": {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(11), wantUntil: new(1)},
+		"at the end":              {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(10), wantReason: "taint k=v:NoSelect is not tolerated"},
+		"zero seconds":            {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(0), wantReason: "taint k=v:NoSelect is not tolerated"},
+		"less than nothing":       {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(-5), wantReason: "taint k=v:NoSelect is not tolerated"},
+		"the least number":        {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(-1 << 63), wantReason: "taint k=v:NoSelect is not tolerated"},
+		"a hundred years":         {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(hundredYears), wantUntil: new(int(hundredYears) - 10)},
+		"a taint without a time was added in the year 1": {
+			cluster: tainted(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(hundredYears),
+			wantReason: "taint k=v:NoSelect is not tolerated",
+		},
+		"what ran out, and another that holds": {
+			cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(5).Toleration("k", equal, "v", ""),
+		},
+		"the end of two taints is the first": {
+			cluster:   timed(noSelect).TaintAt("l", "", noSelect, fixture.At(-5)),
+			placement: ask().Toleration("", exists, "", "").Seconds(30), wantUntil: new(20),
+		},
+		"NoSelectIfNew, once selected, needs no toleration": {
+			cluster: timed(noSelectNew), placement: ask().Toleration("k", exists, "", "").Seconds(30),
+		},
+		"the end of a tolerated PreferNoSelect is no timer": {
+			cluster: timed(preferNoSel), placement: ask().Toleration("k", exists, "", "").Seconds(30),
+		},
+		"PreferNoSelect tolerated no longer": {
+			cluster: timed(preferNoSel), placement: ask().Toleration("k", exists, "", "").Seconds(10), wantDemoted: true,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inv := hub(tc.placement, tc.cluster)
+			if tc.published {
+				inv.Update(fixture.Page("n", "p-decision-1").Of("p").Lists("c").Obj())
+			}
+			state := stateOf(inv, 0)
+			cluster := state.Snapshot().Clusters.Get(0)
+			status := TaintToleration{}.Filter(context.Background(), state, tc.placement.Obj(), cluster)
+			if status.Reason() != tc.wantReason {
+				t.Errorf("reason %q, want %q", status.Reason(), tc.wantReason)
+			}
+			if got := state.Demoted().Has(0); got != tc.wantDemoted {
+				t.Errorf("demoted is %t", got)
+			}
+			var want time.Time
+			if tc.wantUntil != nil {
+				want = fixture.At(*tc.wantUntil).Time
+			}
+			if got := state.Expiry(0); !got.Equal(want) {
+				t.Errorf("the verdict holds until %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestTolerationsWithoutSense(t *testing.T) {
+	tests := map[string]struct {
+		placement fixture.PlacementBuilder
+		want      string
+	}{
+		"every key exists":       {placement: ask().Toleration("", exists, "", "")},
+		"an empty key, equal":    {placement: ask().Toleration("", equal, "v", ""), want: "If the key is empty, operator must be Exists."},
+		"an empty key":           {placement: ask().Toleration("", "", "v", ""), want: "If the key is empty, operator must be Exists."},
+		"exists with a value":    {placement: ask().Toleration("k", exists, "v", ""), want: "If the operator is Exists, the value should be empty."},
+		"the second is at fault": {placement: ask().Toleration("k", exists, "", "").Toleration("k", exists, "v", ""), want: "If the operator is Exists, the value should be empty."},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, status := TaintToleration{}.PreFilter(context.Background(), nil, tc.placement.Obj())
+			if status.Reason() != tc.want || (tc.want != "") != (status.Code() == framework.UnschedulableAndUnresolvable) {
+				t.Errorf("got %s %q, want %q", status.Code(), status.Reason(), tc.want)
+			}
+		})
+	}
+}
+
+func TestTaintRelaxations(t *testing.T) {
+	inv := hub(ask().Toleration("l", exists, "", ""), fixture.Cluster("c").Taint("k", "v", noSelect).Taint("l", "", noSelect).Taint("m", "", preferNoSel))
+	state := stateOf(inv, 0)
+	pl := state.Snapshot().Subject.Placement
+	got := TaintToleration{}.Relax(context.Background(), state, pl, state.Snapshot().Clusters.Get(0))
+	if len(got) != 1 {
+		t.Fatalf("%d relaxations, want one", len(got))
+	}
+	if diff := cmp.Diff("tolerate k=v:NoSelect and tolerate m:PreferNoSelect", got[0].Text); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+	if len(pl.Spec.Tolerations) != 1 || len(got[0].Placement.Spec.Tolerations) != 3 {
+		t.Error("the change is not made on a copy")
+	}
+}
