@@ -31,8 +31,6 @@ type costs struct {
 }
 
 // CallCost implements interpreter.ActualCostEstimator. CEL's own charge stands where it returns nil.
-//
-//nolint:gocyclo // a table with one row a function
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	var known uint64
 	if cost := c.CostEstimator.CallCost(function, overload, args, result); cost != nil {

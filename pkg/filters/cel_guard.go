@@ -86,8 +86,6 @@ func veil(call interpreter.InterpretableCall) ([]interpreter.InterpretableV2, er
 type veiled struct{ interpreter.InterpretableV2 }
 
 // check says, for functions that can explode, how to see from the arguments that they will not.
-//
-//nolint:gocyclo // a table with one row a function
 func (c *costs) check(function string) func([]ref.Val) bool {
 	switch function {
 	case "replace":
