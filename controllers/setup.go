@@ -83,7 +83,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 }
 
 func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) error {
-	pages, ownCRDs, err := pageClient(cfg, mgr.GetClient())
+	pages, ownCRDs, err := pageClient(cfg, mgr.GetClient(), mgr.GetAPIReader())
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func housekeepers(c client.Client, names []string, ownCRDs bool) (map[string]hou
 
 // pageClient chooses how pages are written: whole, where v1alpha1 PlacementDecisions have no status subresource, as in Berth's
 // own CRDs, else in steps.
-func pageClient(cfg *rest.Config, consumers client.Client) (pages framework.PageClient, ownCRDs bool, err error) {
+func pageClient(cfg *rest.Config, consumers client.Client, reader client.Reader) (pages framework.PageClient, ownCRDs bool, err error) {
 	discover, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return nil, false, fmt.Errorf("building the discovery client: %w", err)
@@ -191,7 +191,7 @@ func pageClient(cfg *rest.Config, consumers client.Client) (pages framework.Page
 		}
 	}
 	if !served || subresource {
-		return lifecycle.SteppedPages(consumers), false, nil
+		return lifecycle.SteppedPages(consumers, reader), false, nil
 	}
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddPagesToScheme(scheme); err != nil {

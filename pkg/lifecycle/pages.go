@@ -17,6 +17,10 @@ func WholePages(c client.Client) framework.PageClient { return wholePages{c} }
 
 type wholePages struct{ client client.Client }
 
+func (w wholePages) Read(ctx context.Context, namespace, name string) (*v1alpha1.PlacementDecision, error) {
+	return readPage(ctx, w.client, namespace, name)
+}
+
 func (w wholePages) Create(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
 	page = page.DeepCopy()
 	return page, w.client.Create(ctx, page)
@@ -33,9 +37,19 @@ func (w wholePages) Delete(ctx context.Context, page *v1alpha1.PlacementDecision
 
 // SteppedPages writes a page on CRDs whose PlacementDecision has a status subresource: it is created without the
 // Placement's label, filled, then labelled, so that no reader who selects by label sees a page without its content.
-func SteppedPages(c client.Client) framework.PageClient { return steppedPages{c} }
+// The reader must read past all caches.
+func SteppedPages(c client.Client, reader client.Reader) framework.PageClient {
+	return steppedPages{c, reader}
+}
 
-type steppedPages struct{ client client.Client }
+type steppedPages struct {
+	client client.Client
+	reader client.Reader
+}
+
+func (s steppedPages) Read(ctx context.Context, namespace, name string) (*v1alpha1.PlacementDecision, error) {
+	return readPage(ctx, s.reader, namespace, name)
+}
 
 func (s steppedPages) Create(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
 	bare := page.DeepCopy()
@@ -63,6 +77,15 @@ func (s steppedPages) Update(ctx context.Context, page *v1alpha1.PlacementDecisi
 
 func (s steppedPages) Delete(ctx context.Context, page *v1alpha1.PlacementDecision) error {
 	return deletePage(ctx, s.client, page)
+}
+
+func readPage(ctx context.Context, reader client.Reader, namespace, name string) (*v1alpha1.PlacementDecision, error) {
+	page := &v1alpha1.PlacementDecision{}
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, page); err != nil {
+		return nil, err
+	}
+	page.ManagedFields = nil
+	return page, nil
 }
 
 // deletePage deletes the very state that was planned for; a page that is gone already is fine.

@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/decisions"
@@ -16,11 +20,20 @@ const DecisionPublisherName = "DecisionPublisher"
 
 // DecisionPublisher is the default Bind plugin and the only in-tree writer of PlacementDecisions: it executes the plan that
 // pkg/decisions computed. As PreFilter it refuses a decision strategy that could not be published.
-type DecisionPublisher struct{ handle *framework.Handle }
+//
+// A write that failed may have happened all the same: its answer was lost. A plan made from a picture in which it did not would
+// let a page drop a cluster because of another page that no longer has it. So the page is read before anything else is planned.
+type DecisionPublisher struct {
+	handle *framework.Handle
+
+	mu sync.Mutex
+	// doubtful are pages whose last write failed and that could not be read since, by Placement.
+	doubtful map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision
+}
 
 // NewDecisionPublisher is the plugin's factory.
 func NewDecisionPublisher(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
-	return &DecisionPublisher{handle}, nil
+	return &DecisionPublisher{handle: handle, doubtful: map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision{}}, nil
 }
 
 // Name implements framework.Plugin.
@@ -35,16 +48,21 @@ func (*DecisionPublisher) PreFilter(_ context.Context, _ *framework.CycleState, 
 }
 
 // Bind writes the pages, one after the other in the plan's order. After a failure the writes done so far stand; the next
-// attempt goes on from there.
+// attempt goes on from there, once it is known what became of the page whose write failed.
 func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {
+	if p.handle == nil || p.handle.Pages == nil {
+		return framework.AsStatus(errors.New("there is no hub to publish on"))
+	}
+	if settled, err := p.settle(ctx, pl); err != nil {
+		return framework.AsStatus(err)
+	} else if settled {
+		return framework.AsStatus(errors.New("pages were in doubt after a failed write and have been read again: deciding anew"))
+	}
 	plan, err := Plan(state, proposal)
 	if err != nil {
 		return framework.AsStatus(err)
 	}
 	proposal.Outcome = OutcomeOf(plan)
-	if p.handle == nil || p.handle.Pages == nil {
-		return framework.AsStatus(errors.New("there is no hub to publish on"))
-	}
 	current := map[string]*v1alpha1.PlacementDecision{}
 	for _, w := range plan.Writes {
 		if known, ok := current[w.Page.Name]; ok {
@@ -52,6 +70,10 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 		}
 		done, err := p.write(ctx, pl, w)
 		if err != nil {
+			p.doubt(pl, w.Page)
+			if _, readErr := p.settle(ctx, pl); readErr != nil {
+				err = errors.Join(err, readErr)
+			}
 			return framework.AsStatus(fmt.Errorf("%s of PlacementDecision %s/%s: %w", w.Op, pl.Namespace, w.Page.Name, err))
 		}
 		if p.handle.Assume != nil {
@@ -75,6 +97,49 @@ func (p *DecisionPublisher) write(ctx context.Context, pl *v1alpha1.Placement, w
 		err = p.handle.Pages.Delete(ctx, done.Page)
 	}
 	return done, err
+}
+
+// doubt notes that nobody knows what a page is like.
+func (p *DecisionPublisher) doubt(pl *v1alpha1.Placement, page decisions.Page) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
+	if p.doubtful[key] == nil {
+		p.doubtful[key] = map[string]*v1alpha1.PlacementDecision{}
+	}
+	p.doubtful[key][page.Name] = page.Current
+}
+
+// settle reads the pages in doubt and tells the inventory what they are like; it says whether there were any.
+func (p *DecisionPublisher) settle(ctx context.Context, pl *v1alpha1.Placement) (bool, error) {
+	key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
+	p.mu.Lock()
+	pages := p.doubtful[key]
+	p.mu.Unlock()
+	for name, last := range pages {
+		page, err := p.handle.Pages.Read(ctx, pl.Namespace, name)
+		gone := apierrors.IsNotFound(err)
+		if err != nil && !gone {
+			return true, fmt.Errorf("reading PlacementDecision %s/%s, whose last write failed: %w", pl.Namespace, name, err)
+		}
+		if gone {
+			page = last
+		}
+		if page != nil && p.handle.Assume != nil {
+			p.handle.Assume(page, gone)
+		}
+	}
+	p.mu.Lock()
+	delete(p.doubtful, key)
+	p.mu.Unlock()
+	return len(pages) > 0, nil
+}
+
+// Forget implements framework.Forgetter.
+func (p *DecisionPublisher) Forget(key types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.doubtful, key)
 }
 
 // Written is what a planned write comes to when it succeeds.

@@ -27,6 +27,8 @@ type Handle struct {
 // own CRDs, up to three on those of Open Cluster Management. An update and a deletion hold for the state they were given only:
 // if the page changed meanwhile, they answer a conflict.
 type PageClient interface {
+	// Read asks the API server, past all caches.
+	Read(ctx context.Context, namespace, name string) (*v1alpha1.PlacementDecision, error)
 	Create(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error)
 	Update(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error)
 	Delete(ctx context.Context, page *v1alpha1.PlacementDecision) error
