@@ -25,7 +25,7 @@ func newPredicate(t *testing.T) *Predicate {
 // admitted are the names of the clusters that PreFilter lets through; Filter must say the same of each.
 func admitted(t *testing.T, p *Predicate, inv *inventory.Inventory) []string {
 	t.Helper()
-	state := stateOf(inv, 0)
+	state := stateOf(inv)
 	snapshot := state.Snapshot()
 	result, status := p.PreFilter(context.Background(), state, snapshot.Subject.Placement)
 	if !status.IsSuccess() && !status.IsSkip() {
@@ -93,7 +93,7 @@ func TestPredicatesThatDoNotCompile(t *testing.T) {
 	}
 	for name, match := range tests {
 		t.Run(name, func(t *testing.T) {
-			state := stateOf(hub(ask().Predicate(match)), 0)
+			state := stateOf(hub(ask().Predicate(match)))
 			_, status := newPredicate(t).PreFilter(context.Background(), state, state.Snapshot().Subject.Placement)
 			if status.Code() != framework.UnschedulableAndUnresolvable || status.Reason() == "" {
 				t.Errorf("got %s %q: the Placement is misconfigured", status.Code(), status.Reason())
@@ -105,7 +105,7 @@ func TestPredicatesThatDoNotCompile(t *testing.T) {
 func TestMismatchInWords(t *testing.T) {
 	inv := hub(ask().Predicate(fixture.MatchLabel("a", "x")).Predicate(fixture.MatchClaim("k", metav1.LabelSelectorOpExists)).
 		Predicate(fixture.MatchCEL("1 > 2")), fixture.Cluster("c"))
-	state := stateOf(inv, 0)
+	state := stateOf(inv)
 	status := newPredicate(t).Filter(context.Background(), state, state.Snapshot().Subject.Placement, state.Snapshot().Clusters.Get(0))
 	want := `labels do not match a=x; claims do not match k; CEL "1 > 2" is false`
 	if status.Reason() != want {

@@ -36,9 +36,9 @@ func hub(p fixture.PlacementBuilder, clusters ...fixture.ClusterBuilder) *invent
 
 func ask() fixture.PlacementBuilder { return fixture.Placement("n", "p") }
 
-// stateOf begins an attempt on the one Placement, some seconds after fixture.Now.
-func stateOf(inv *inventory.Inventory, seconds int) *framework.CycleState {
-	return framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.At(seconds).Time))
+// stateOf begins an attempt on the one Placement.
+func stateOf(inv *inventory.Inventory) *framework.CycleState {
+	return framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now))
 }
 
 func TestTaintToleration(t *testing.T) {
@@ -119,7 +119,7 @@ func TestTaintToleration(t *testing.T) {
 			if tc.published {
 				inv.Update(fixture.Page("n", "p-decision-1").Of("p").Lists("c").Obj())
 			}
-			state := stateOf(inv, 0)
+			state := stateOf(inv)
 			cluster := state.Snapshot().Clusters.Get(0)
 			status := TaintToleration{}.Filter(context.Background(), state, tc.placement.Obj(), cluster)
 			if status.Reason() != tc.wantReason {
@@ -162,7 +162,7 @@ func TestTolerationsWithoutSense(t *testing.T) {
 
 func TestTaintRelaxations(t *testing.T) {
 	inv := hub(ask().Toleration("l", exists, "", ""), fixture.Cluster("c").Taint("k", "v", noSelect).Taint("l", "", noSelect).Taint("m", "", preferNoSel))
-	state := stateOf(inv, 0)
+	state := stateOf(inv)
 	pl := state.Snapshot().Subject.Placement
 	got := TaintToleration{}.Relax(context.Background(), state, pl, state.Snapshot().Clusters.Get(0))
 	if len(got) != 1 {
