@@ -142,7 +142,7 @@ func TestProfilesThatCannotBe(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			profile := config.Profile{Name: "test"}
-			for _, p := range strings.FieldsSeq(tc.plugins) {
+			for p := range strings.FieldsSeq(tc.plugins) {
 				profile.Plugins = append(profile.Plugins, config.Plugin{Name: p})
 			}
 			if _, err := scheduler.NewProfile(context.Background(), profile, registry, nil); err == nil || err.Error() != tc.want {
@@ -245,7 +245,7 @@ func TestLongNotesAreCut(t *testing.T) {
 	if !whole || len(list) > 1000 || len(list) < 950 {
 		t.Errorf("the list of scores has %d bytes: %q", len(list), scores.Note)
 	}
-	for _, one := range strings.FieldsSeq(list) {
+	for one := range strings.FieldsSeq(list) {
 		if !strings.HasSuffix(one, ":200") && !strings.HasSuffix(one, ":100") {
 			t.Errorf("%q is no whole score", one)
 		}
