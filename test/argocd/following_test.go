@@ -58,7 +58,7 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		GinkgoHelper()
 		stay := slices.DeleteFunc(slices.Clone(selected), func(name string) bool { return !slices.Contains(want, name) })
 		leave := slices.DeleteFunc(slices.Clone(selected), func(name string) bool { return slices.Contains(want, name) })
-		promised.set(stay, append(slices.Clone(selected), want...))
+		promised.during(stay, append(slices.Clone(selected), want...))
 		do()
 		settled(want)
 		Expect(apps.taken()).To(HaveExactElements(leave))

@@ -27,6 +27,13 @@ func (p *promise) set(must, may []string) {
 	p.must, p.may, p.mayFail = must, may, false
 }
 
+// during is what holds while something changes: errors stay allowed if they were.
+func (p *promise) during(must, may []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.must, p.may = must, may
+}
+
 func (p *promise) allowErrors() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
