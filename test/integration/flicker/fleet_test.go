@@ -60,14 +60,13 @@ func bind(ctx context.Context, namespace, set string) {
 	Expect(hub.Create(ctx, fixture.Binding(namespace, set))).To(Succeed())
 }
 
-// clear removes what a spec put into a namespace, and its clusters: a hub without other controllers collects nothing.
-func clear(set string, namespaces ...string) {
+// tidy removes what a spec put into namespaces, and its clusters: a hub without other controllers collects nothing.
+func tidy(set string, namespaces ...string) {
+	kinds := []client.Object{&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}}
 	DeferCleanup(func(ctx SpecContext) {
-		for _, namespace := range namespaces {
-			for _, kind := range []client.Object{&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}} {
-				Expect(hub.DeleteAllOf(ctx, kind, client.InNamespace(namespace))).To(Succeed())
-			}
-		}
+		inParallel(len(namespaces)*len(kinds), func(i int) error {
+			return hub.DeleteAllOf(ctx, kinds[i%len(kinds)], client.InNamespace(namespaces[i/len(kinds)]))
+		})
 		Expect(hub.DeleteAllOf(ctx, &v1alpha1.ManagedCluster{}, client.MatchingLabels{v1alpha1.ClusterSetLabel: set})).To(Succeed())
 	})
 }
@@ -95,7 +94,7 @@ const (
 func newFleet(ctx context.Context, name string, seed uint64) *fleet {
 	GinkgoHelper()
 	f := &fleet{set: name, namespace: name, random: rand.New(rand.NewPCG(seed, 1)), floaters: map[string]bool{}}
-	clear(f.set, f.namespace)
+	tidy(f.set, f.namespace)
 	Expect(hub.Create(ctx, fixture.Set(f.set))).To(Succeed())
 	bind(ctx, f.namespace, f.set)
 	var clusters []*v1alpha1.ManagedCluster
@@ -146,7 +145,7 @@ func (f *fleet) regroup(pl *v1alpha1.Placement) {
 // resize changes how long a group may be.
 func (f *fleet) resize(pl *v1alpha1.Placement) {
 	lengths := []intstr.IntOrString{
-		intstr.FromString("100%"), intstr.FromString("30%"), intstr.FromInt32(25), intstr.FromInt32(105),
+		intstr.FromString("100%"), intstr.FromString("30%"), intstr.FromInt32(40), intstr.FromInt32(105),
 	}
 	pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = lengths[f.random.IntN(len(lengths))]
 }
@@ -157,7 +156,7 @@ func (f *fleet) step(ctx context.Context) error {
 	switch n := f.random.IntN(100); {
 	case n < 45:
 		for range 1 + f.random.IntN(8) {
-			if err := f.label(ctx, f.core[f.random.IntN(len(f.core))], ringLabel, f.ring()); err != nil {
+			if err := setLabel(ctx, f.core[f.random.IntN(len(f.core))], ringLabel, f.ring()); err != nil {
 				return err
 			}
 		}
@@ -196,10 +195,10 @@ func (f *fleet) float(ctx context.Context) error {
 		f.floaters[name] = false
 		return hub.Delete(ctx, fixture.Cluster(name).Obj())
 	}
-	return f.label(ctx, name, poolLabel, []string{"in", "out"}[f.random.IntN(2)])
+	return setLabel(ctx, name, poolLabel, []string{"in", "out"}[f.random.IntN(2)])
 }
 
-func (f *fleet) label(ctx context.Context, cluster, key, value string) error {
+func setLabel(ctx context.Context, cluster, key, value string) error {
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value))
 	return hub.Patch(ctx, fixture.Cluster(cluster).Obj(), patch)
 }

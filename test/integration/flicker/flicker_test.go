@@ -37,7 +37,7 @@ var _ = Describe("A reader", func() {
 		f := newFleet(ctx, "fleet", seed)
 		faulty.fail(someOf(rand.New(rand.NewPCG(seed, 2))))
 		DeferCleanup(faulty.calm)
-		observer := startObserver(orders{Namespace: f.namespace, Placements: []string{ringed, counted}, Core: f.core, Pollers: 3})
+		observer := startObserver(orders{Namespace: f.namespace, Placements: []string{ringed, counted}, Core: f.core, Pollers: 12})
 		began := time.Now()
 		f.publish(ctx)
 
@@ -109,7 +109,7 @@ func counts(of map[string]int) string {
 func (f *fleet) churn(ctx context.Context, done <-chan struct{}) <-chan error {
 	result := make(chan error, 1)
 	go func() {
-		tick := time.NewTicker(50 * time.Millisecond)
+		tick := time.NewTicker(80 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {

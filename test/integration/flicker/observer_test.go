@@ -160,11 +160,12 @@ func (o *observer) list(ctx context.Context, placement, version string) (at stri
 	return raw.Metadata.ResourceVersion, pages, nil
 }
 
-// poll reads one Placement's pages after the other's; every third time from the API server's cache, as informers begin.
+// poll reads one Placement's pages after the other's; half of the time from the API server's cache, as informers
+// begin, the others as they are in the store, for which the API server takes its time.
 func (o *observer) poll(ctx context.Context, first int) {
 	for i := first; ctx.Err() == nil; i++ {
 		placement, version := o.Placements[i%len(o.Placements)], ""
-		if i%3 == 0 {
+		if i/len(o.Placements)%2 == 0 {
 			version = "0"
 		}
 		at, pages, err := o.list(ctx, placement, version)

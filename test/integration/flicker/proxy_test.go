@@ -54,8 +54,8 @@ type proxy struct {
 	fault  func(*http.Request) fault
 	taken  func(*http.Request)
 	faults map[string]int
-	// writes counts the page writes that the hub carried out.
-	writes int
+	// writes and events count the pages and the events that the hub took.
+	writes, events int
 	// echoes is closed while the hub's news of pages may pass.
 	echoes chan struct{}
 }
@@ -134,12 +134,19 @@ func (p *proxy) passEchoes() {
 	}
 }
 
+// took is how many pages and events the hub has taken since the last reset.
+func (p *proxy) took() (writes, events int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writes, p.events
+}
+
 // reset returns the counts so far and starts anew.
 func (p *proxy) reset() (writes int, faults map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	writes, faults = p.writes, p.faults
-	p.writes, p.faults = 0, map[string]int{}
+	p.writes, p.events, p.faults = 0, 0, map[string]int{}
 	return writes, faults
 }
 
@@ -162,11 +169,11 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.code == cut {
 		panic(http.ErrAbortHandler)
 	}
-	answer(w, f.code)
+	refuse(w, f.code)
 }
 
-// answer refuses in the API server's words.
-func answer(w http.ResponseWriter, code int) {
+// refuse answers in the API server's words.
+func refuse(w http.ResponseWriter, code int) {
 	reasons := map[int]metav1.StatusReason{
 		http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusConflict: metav1.StatusReasonConflict,
 		http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusInternalServerError: metav1.StatusReasonInternalError,
@@ -188,8 +195,11 @@ func (p *proxy) modify(response *http.Response) error {
 	r := response.Request
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	taken := response.StatusCode < http.StatusMultipleChoices
 	switch {
-	case isPageWrite(r) && response.StatusCode < http.StatusMultipleChoices:
+	case isEventWrite(r) && taken:
+		p.events++
+	case isPageWrite(r) && taken:
 		p.writes++
 		if p.taken != nil {
 			p.taken(r)
@@ -234,7 +244,7 @@ func isEventWrite(r *http.Request) bool {
 	return isWrite(r) && strings.HasSuffix(r.URL.Path, "/events")
 }
 
-// concerns reports whether a page write is about a page of that name.
+// concerns reports whether a request is about a page of that name.
 func concerns(r *http.Request, page string) bool {
 	if strings.HasSuffix(r.URL.Path, "/"+page) {
 		return true

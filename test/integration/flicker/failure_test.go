@@ -1,0 +1,142 @@
+package flicker
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+var _ = Describe("A page that cannot be written", func() {
+	const namespace, set = "failing", "failing"
+	inPool := fixture.MatchLabel(poolLabel, "in")
+	It("shows in its Placement and in a metric, is tried again, and harms no other", func(ctx SpecContext) {
+		Expect(hub.Create(ctx, fixture.Set(set))).To(Succeed())
+		bind(ctx, namespace, set)
+		tidy(set, namespace)
+		for _, name := range []string{"a", "b"} {
+			Expect(hub.Create(ctx, fixture.Cluster(name).Set(set).Label(poolLabel, "in").Obj())).To(Succeed())
+		}
+		for _, name := range []string{"stuck", "fine"} {
+			Expect(hub.Create(ctx, fixture.Placement(namespace, name).Predicate(inPool).Obj())).To(Succeed())
+		}
+		faulty.fail(stuck(http.StatusForbidden))
+		DeferCleanup(faulty.calm)
+		address := freeAddress()
+		berth := startController("--metrics-bind-address=" + address)
+		failures := func() (float64, error) { return metric(ctx, address, "berth_publish_failures_total") }
+
+		By("never being created")
+		Eventually(answer(ctx, namespace, "fine")).Should(Equal([]string{"a", "b"}))
+		Eventually(satisfied(ctx, namespace, "stuck")).Should(And(HavePrefix("False NotAllDecisionsScheduled: "), ContainSubstring("the proxy says so")))
+		Expect(satisfied(ctx, namespace, "fine")()).To(HavePrefix("True "))
+		Expect(answer(ctx, namespace, "stuck")()).To(BeEmpty())
+		before, err := failures()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(before).To(BeNumerically(">", 0))
+		Eventually(failures).Should(BeNumerically(">", before))
+
+		By("being created once the fault is over")
+		faulty.calm()
+		Eventually(answer(ctx, namespace, "stuck")).Should(Equal([]string{"a", "b"}))
+		Eventually(satisfied(ctx, namespace, "stuck")).Should(HavePrefix("True "))
+
+		By("never being updated")
+		faulty.fail(stuck(http.StatusInternalServerError))
+		Expect(setLabel(ctx, "b", poolLabel, "out")).To(Succeed())
+		Eventually(answer(ctx, namespace, "fine")).Should(Equal([]string{"a"}))
+		Eventually(satisfied(ctx, namespace, "stuck")).Should(And(HavePrefix("False NotAllDecisionsScheduled: "), ContainSubstring("the proxy says so")))
+		Expect(answer(ctx, namespace, "stuck")()).To(Equal([]string{"a", "b"}))
+		Eventually(satisfied(ctx, namespace, "fine")).Should(HavePrefix("True "))
+
+		By("being updated once the fault is over")
+		faulty.calm()
+		Eventually(answer(ctx, namespace, "stuck")).Should(Equal([]string{"a"}))
+		Eventually(satisfied(ctx, namespace, "stuck")).Should(HavePrefix("True "))
+		Expect(berth.alive()).To(BeTrue())
+	})
+})
+
+// stuck refuses every write of one page.
+func stuck(code int) func(*http.Request) fault {
+	return func(r *http.Request) fault {
+		if isPageWrite(r) && concerns(r, "stuck-decision-1") {
+			return fault{code: code}
+		}
+		return fault{}
+	}
+}
+
+// answer is a check for Eventually: the clusters on a Placement's pages, page by page.
+func answer(ctx context.Context, namespace, placement string) func() []string {
+	return func() []string {
+		list := &v1alpha1.PlacementDecisionList{}
+		Expect(hub.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.PlacementLabel: placement})).To(Succeed())
+		names := []string{}
+		for i := range list.Items {
+			names = append(names, pageOf(&list.Items[i]).Clusters...)
+		}
+		return names
+	}
+}
+
+// satisfied is a check for Eventually: "status reason: message".
+func satisfied(ctx context.Context, namespace, placement string) func() string {
+	return func() string {
+		pl := fixture.Placement(namespace, placement).Obj()
+		Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
+		c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
+		if c == nil {
+			c = &metav1.Condition{}
+		}
+		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+	}
+}
+
+func freeAddress() string {
+	GinkgoHelper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(listener.Close()).To(Succeed())
+	return listener.Addr().String()
+}
+
+// metric adds up a metric's values over its labels.
+func metric(ctx context.Context, address, name string) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	sum := 0.0
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		series, value, ok := strings.Cut(lines.Text(), " ")
+		if !ok || series != name && !strings.HasPrefix(series, name+"{") {
+			continue
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += v
+	}
+	return sum, lines.Err()
+}
