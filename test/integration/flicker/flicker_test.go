@@ -27,14 +27,15 @@ import (
 
 // What the suite shows at least.
 const (
-	wantPolls = 10_000
-	wantKills = 50
+	wantPolls = 15_000
+	wantKills = 60
 )
 
 var _ = Describe("A reader", func() {
 	It("misses no cluster that stays, whatever changes, fails or is killed", func(ctx SpecContext) {
 		seed := uint64(GinkgoRandomSeed())
 		f := newFleet(ctx, "fleet", seed)
+		faulty.reset()
 		faulty.fail(someOf(rand.New(rand.NewPCG(seed, 2))))
 		DeferCleanup(faulty.calm)
 		observer := startObserver(orders{Namespace: f.namespace, Placements: []string{ringed, counted}, Core: f.core, Pollers: 12})
@@ -61,7 +62,7 @@ var _ = Describe("A reader", func() {
 		writes, faults := faulty.reset()
 
 		// 3. The counts.
-		fmt.Printf("flicker: %d polls and %d single writes watched, %d violations; %d kills (%d between a write and its answer), "+
+		fmt.Printf("observed: %d polls and %d single writes watched, %d violations; %d kills (%d between a write and its answer), "+
 			"%d steps of churn, %d page writes, faults %s; up to %d pages and %d groups; seed %d, %s\n",
 			seen.Polls, seen.States, seen.Violations, kills.count, kills.amidst,
 			f.steps, writes, counts(faults), seen.Pages, seen.Groups, seed, seconds(time.Since(began)))
@@ -109,7 +110,7 @@ func counts(of map[string]int) string {
 func (f *fleet) churn(ctx context.Context, done <-chan struct{}) <-chan error {
 	result := make(chan error, 1)
 	go func() {
-		tick := time.NewTicker(80 * time.Millisecond)
+		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {
