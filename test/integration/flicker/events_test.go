@@ -66,7 +66,7 @@ var _ = Describe("Events", func() {
 		events, err := eventsIn(ctx, namespaces)
 		Expect(err).NotTo(HaveOccurred())
 		writes, eventFaults := faulty.reset()
-		fmt.Printf("observed: %d events of %d placements, %d of them before all was decided; faults of pages and statuses %s, of events %s; decided after %s, all sent after %s\n",
+		fmt.Printf("\nobserved: %d events of %d placements, %d of them before all was decided; faults of pages and statuses %s, of events %s; decided after %s, all sent after %s\n",
 			len(events), coldPlacements, early, counts(faults), counts(eventFaults), seconds(decidedAfter), seconds(time.Since(began)))
 		Expect(writes).To(BeZero(), "pages written after all was decided")
 		Expect(faults).NotTo(BeEmpty())

@@ -62,7 +62,7 @@ var _ = Describe("A reader", func() {
 		writes, faults := faulty.reset()
 
 		// 3. The counts.
-		fmt.Printf("observed: %d polls and %d single writes watched, %d violations; %d kills (%d between a write and its answer), "+
+		fmt.Printf("\nobserved: %d polls and %d single writes watched, %d violations; %d kills (%d between a write and its answer), "+
 			"%d steps of churn, %d page writes, faults %s; up to %d pages and %d groups; seed %d, %s\n",
 			seen.Polls, seen.States, seen.Violations, kills.count, kills.amidst,
 			f.steps, writes, counts(faults), seen.Pages, seen.Groups, seed, seconds(time.Since(began)))
