@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -53,9 +54,9 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 	if p.handle == nil || p.handle.Pages == nil {
 		return framework.AsStatus(errors.New("there is no hub to publish on"))
 	}
-	if settled, err := p.settle(ctx, pl); err != nil {
+	if found, err := p.settle(ctx, pl); err != nil {
 		return framework.AsStatus(err)
-	} else if settled {
+	} else if len(found) > 0 {
 		return framework.AsStatus(errors.New("pages were in doubt after a failed write and have been read again: deciding anew"))
 	}
 	plan, err := Plan(state, proposal)
@@ -71,10 +72,16 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 		done, err := p.write(ctx, pl, w)
 		if err != nil {
 			p.doubt(pl, w.Page)
-			if _, readErr := p.settle(ctx, pl); readErr != nil {
+			found, readErr := p.settle(ctx, pl)
+			page := found[w.Page.Name]
+			if readErr != nil || !happened(pl, w, page) {
 				err = errors.Join(err, readErr)
+				return framework.AsStatus(fmt.Errorf("%s of PlacementDecision %s/%s: %w", w.Op, pl.Namespace, w.Page.Name, err))
 			}
-			return framework.AsStatus(fmt.Errorf("%s of PlacementDecision %s/%s: %w", w.Op, pl.Namespace, w.Page.Name, err))
+			// Only the answer was lost: the write counts, and events tell of it.
+			if !done.Deleted {
+				done.Page = page
+			}
 		}
 		if p.handle.Assume != nil {
 			p.handle.Assume(done.Page, done.Deleted)
@@ -110,20 +117,22 @@ func (p *DecisionPublisher) doubt(pl *v1alpha1.Placement, page decisions.Page) {
 	p.doubtful[key][page.Name] = page.Current
 }
 
-// settle reads the pages in doubt and tells the inventory what they are like; it says whether there were any.
-func (p *DecisionPublisher) settle(ctx context.Context, pl *v1alpha1.Placement) (bool, error) {
+// settle reads the pages in doubt, tells the inventory what they are like, and returns them by name; nil is a page that is gone.
+func (p *DecisionPublisher) settle(ctx context.Context, pl *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error) {
 	key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
 	p.mu.Lock()
 	pages := p.doubtful[key]
 	p.mu.Unlock()
+	found := make(map[string]*v1alpha1.PlacementDecision, len(pages))
 	for name, last := range pages {
 		page, err := p.handle.Pages.Read(ctx, pl.Namespace, name)
 		gone := apierrors.IsNotFound(err)
 		if err != nil && !gone {
-			return true, fmt.Errorf("reading PlacementDecision %s/%s, whose last write failed: %w", pl.Namespace, name, err)
+			return nil, fmt.Errorf("reading PlacementDecision %s/%s, whose last write failed: %w", pl.Namespace, name, err)
 		}
+		found[name] = page
 		if gone {
-			page = last
+			found[name], page = nil, last
 		}
 		if page != nil && p.handle.Assume != nil {
 			p.handle.Assume(page, gone)
@@ -132,7 +141,18 @@ func (p *DecisionPublisher) settle(ctx context.Context, pl *v1alpha1.Placement) 
 	p.mu.Lock()
 	delete(p.doubtful, key)
 	p.mu.Unlock()
-	return len(pages) > 0, nil
+	return found, nil
+}
+
+// happened says whether the page as it was found is what the write was to make of it.
+func happened(pl *v1alpha1.Placement, w decisions.Write, found *v1alpha1.PlacementDecision) bool {
+	if w.Op == decisions.Delete || found == nil {
+		return w.Op == decisions.Delete && found == nil
+	}
+	wanted := w.Page.Object(pl)
+	return equality.Semantic.DeepEqual(found.Labels, wanted.Labels) &&
+		equality.Semantic.DeepEqual(found.OwnerReferences, wanted.OwnerReferences) &&
+		equality.Semantic.DeepEqual(found.Status, wanted.Status)
 }
 
 // Forget implements framework.Forgetter.

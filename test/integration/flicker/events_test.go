@@ -75,7 +75,7 @@ var _ = Describe("Events", func() {
 	}, NodeTimeout(5*time.Minute))
 })
 
-// eventGate holds events until it is opened, and refuses some writes before they reach the hub.
+// eventGate holds events until it is opened, and fails some writes: half before they reach the hub, half after.
 type eventGate struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -104,7 +104,7 @@ func (g *eventGate) fault(r *http.Request) fault {
 	case event && g.random.IntN(100) == 0:
 		return fault{code: http.StatusInternalServerError, lost: g.random.IntN(2) == 0}
 	case (isPageWrite(r) || isStatusWrite(r)) && g.random.IntN(5) == 0:
-		return fault{code: codes[g.random.IntN(len(codes))]}
+		return fault{code: codes[g.random.IntN(len(codes))], lost: g.random.IntN(2) == 0}
 	}
 	return fault{}
 }

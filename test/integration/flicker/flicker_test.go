@@ -27,8 +27,8 @@ import (
 
 // What the suite shows at least.
 const (
-	wantPolls = 15_000
-	wantKills = 60
+	wantPolls = 10_000
+	wantKills = 50
 )
 
 var _ = Describe("A reader", func() {
