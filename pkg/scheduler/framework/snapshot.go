@@ -98,7 +98,7 @@ type Subject struct {
 	Placement *v1alpha1.Placement
 	// Pages are the PlacementDecisions labelled with the Placement's name, and unfinished ones that it owns, by name.
 	Pages []*v1alpha1.PlacementDecision
-	// Published are the clusters on the labelled pages that exist on the hub.
+	// Published are the names on the labelled pages, those that are no cluster of the hub included.
 	Published Bitset
 	// Entries counts the decisions on the labelled pages by name index (DecisionCounts), duplicates included.
 	Entries map[int]int32
