@@ -20,6 +20,7 @@ func Registry() framework.Registry {
 		v1alpha1.PrioritizerResourceAllocatableMemory: prioritizers.NewResourceAllocatableMemory,
 		string(v1alpha1.ScoreCoordinateTypeAddOn):     prioritizers.NewAddOn,
 		lifecycle.DecisionPublisherName:               lifecycle.NewDecisionPublisher,
+		lifecycle.PrioritySortName:                    lifecycle.NewPrioritySort,
 	}
 }
 
