@@ -1,5 +1,4 @@
-// Package queue is the work queue of Placements waiting to be decided: each waits once, in the order that the QueueSort plugin
-// gives.
+// Package queue is the work queue of the placement controller: client-go's, with a heap that the QueueSort plugin orders.
 //
-// It may import api and the framework.
+// It may import api and the framework. Read queue.go first.
 package queue
