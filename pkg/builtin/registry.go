@@ -24,17 +24,19 @@ func Registry() framework.Registry {
 	}
 }
 
-// DefaultProfile is what runs when nothing is configured. Balance and Steady count 1 in the Additive mode; the other
-// prioritizers only where a Placement lists them.
+// DefaultProfile is what runs when nothing is configured: each plugin at every point it implements. Balance and Steady count 1 in
+// the Additive mode; the other prioritizers only where a Placement lists them.
 func DefaultProfile() config.Profile {
-	return config.Profile{Name: v1alpha1.DefaultProfile, Plugins: []config.Plugin{
+	listed := new(int32(0))
+	return config.Profile{Name: v1alpha1.DefaultProfile, Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{
+		{Name: lifecycle.PrioritySortName},
 		{Name: filters.PredicateName},
 		{Name: filters.TaintTolerationName},
-		{Name: v1alpha1.PrioritizerBalance, Weight: 1},
-		{Name: v1alpha1.PrioritizerSteady, Weight: 1},
-		{Name: v1alpha1.PrioritizerResourceAllocatableCPU},
-		{Name: v1alpha1.PrioritizerResourceAllocatableMemory},
-		{Name: string(v1alpha1.ScoreCoordinateTypeAddOn)},
+		{Name: v1alpha1.PrioritizerBalance},
+		{Name: v1alpha1.PrioritizerSteady},
+		{Name: v1alpha1.PrioritizerResourceAllocatableCPU, Weight: listed},
+		{Name: v1alpha1.PrioritizerResourceAllocatableMemory, Weight: listed},
+		{Name: string(v1alpha1.ScoreCoordinateTypeAddOn), Weight: listed},
 		{Name: lifecycle.DecisionPublisherName},
-	}}
+	}}}}
 }

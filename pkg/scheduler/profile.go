@@ -2,7 +2,10 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -30,52 +33,121 @@ type WeightedScore struct {
 	Weight int32
 }
 
-// NewProfile builds each plugin once and puts it at every point it implements.
-func NewProfile(ctx context.Context, c config.Profile, registry framework.Registry, handle *framework.Handle) (*Profile, error) {
-	p := &Profile{Name: c.Name}
-	seen := map[string]bool{}
-	for _, ref := range c.Plugins {
-		factory := registry[ref.Name]
-		if factory == nil || seen[ref.Name] {
-			return nil, fmt.Errorf("profile %q: plugin %q is unknown or listed twice", c.Name, ref.Name)
-		}
-		seen[ref.Name] = true
-		plugin, err := factory(ctx, nil, handle)
+// NewProfiles builds the profiles of a configuration, by name; one named config.DefaultProfile is always among them. nil is a
+// configuration that says nothing: defaults as they are. Each plugin is built once for every profile that names it. An error has
+// one line for each mistake, which begins with its path in the configuration.
+func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration, defaults config.Profile, registry framework.Registry,
+	handle *framework.Handle,
+) (map[string]*Profile, error) {
+	all, err := config.MergeAll(c, defaults, slices.Sorted(maps.Keys(registry)))
+	if err != nil {
+		return nil, err
+	}
+	profiles := map[string]*Profile{}
+	resolved := make([]map[config.Point][]config.Plugin, len(all))
+	var errs []error
+	for i := range all {
+		plugins, err := build(ctx, &all[i], registry, handle)
 		if err != nil {
-			return nil, fmt.Errorf("profile %q: building plugin %q: %w", c.Name, ref.Name, err)
+			errs = append(errs, err)
+			continue
 		}
-		if !p.add(plugin, ref.Weight) {
-			return nil, fmt.Errorf("profile %q: plugin %q implements no extension point", c.Name, ref.Name)
+		resolved[i], err = all[i].Resolve(plugins.implement)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
+		profiles[all[i].Name] = newProfile(all[i].Name, resolved[i], plugins)
 	}
-	return p, nil
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if err := config.CheckOneQueue(all, resolved); err != nil {
+		return nil, err
+	}
+	return profiles, nil
 }
 
-func (p *Profile) add(plugin framework.Plugin, weight int32) bool {
-	used := appendIf(&p.PreFilter, plugin)
-	used = appendIf(&p.Filter, plugin) || used
-	used = appendIf(&p.PostFilter, plugin) || used
-	used = appendIf(&p.PreScore, plugin) || used
-	used = appendIf(&p.Reserve, plugin) || used
-	used = appendIf(&p.Permit, plugin) || used
-	used = appendIf(&p.PreBind, plugin) || used
-	used = appendIf(&p.Bind, plugin) || used
-	used = appendIf(&p.PostBind, plugin) || used
-	if s, ok := plugin.(framework.ScorePlugin); ok {
-		p.Score, used = append(p.Score, WeightedScore{s, weight}), true
-	}
-	if s, ok := plugin.(framework.QueueSortPlugin); ok {
-		p.QueueSort, used = s, true
-	}
-	return used
+// NewProfile builds the default profile of a configuration that says nothing.
+func NewProfile(ctx context.Context, defaults config.Profile, registry framework.Registry, handle *framework.Handle) (*Profile, error) {
+	profiles, err := NewProfiles(ctx, nil, defaults, registry, handle)
+	return profiles[config.DefaultProfile], err
 }
 
-func appendIf[T framework.Plugin](list *[]T, plugin framework.Plugin) bool {
-	t, ok := plugin.(T)
-	if ok {
-		*list = append(*list, t)
+// instances are the plugins of one profile by name.
+type instances map[string]framework.Plugin
+
+func build(ctx context.Context, c *config.Merged, registry framework.Registry, handle *framework.Handle) (instances, error) {
+	plugins := instances{}
+	var errs []error
+	for _, name := range c.Names() {
+		factory := registry[name]
+		if factory == nil {
+			errs = append(errs, c.BuildError(name, errors.New("it is not registered")))
+			continue
+		}
+		plugin, err := factory(ctx, c.Args(name), handle)
+		if err == nil && plugin.Name() != name {
+			err = fmt.Errorf("it calls itself %s", plugin.Name())
+		}
+		if err != nil {
+			errs = append(errs, c.BuildError(name, err))
+			continue
+		}
+		plugins[name] = plugin
 	}
+	return plugins, errors.Join(errs...)
+}
+
+// pointOf says what makes a plugin one of a point.
+var pointOf = map[config.Point]func(framework.Plugin) bool{
+	config.QueueSort:  is[framework.QueueSortPlugin],
+	config.PreFilter:  is[framework.PreFilterPlugin],
+	config.Filter:     is[framework.FilterPlugin],
+	config.PostFilter: is[framework.PostFilterPlugin],
+	config.PreScore:   is[framework.PreScorePlugin],
+	config.Score:      is[framework.ScorePlugin],
+	config.Reserve:    is[framework.ReservePlugin],
+	config.Permit:     is[framework.PermitPlugin],
+	config.PreBind:    is[framework.PreBindPlugin],
+	config.Bind:       is[framework.BindPlugin],
+	config.PostBind:   is[framework.PostBindPlugin],
+}
+
+func is[T framework.Plugin](plugin framework.Plugin) bool {
+	_, ok := plugin.(T)
 	return ok
+}
+
+func (i instances) implement(name string, point config.Point) bool { return pointOf[point](i[name]) }
+
+// newProfile puts plugins where they run; each implements the points that it is at.
+func newProfile(name string, at map[config.Point][]config.Plugin, plugins instances) *Profile {
+	p := &Profile{
+		Name:       name,
+		QueueSort:  ordered[framework.QueueSortPlugin](at[config.QueueSort], plugins)[0],
+		PreFilter:  ordered[framework.PreFilterPlugin](at[config.PreFilter], plugins),
+		Filter:     ordered[framework.FilterPlugin](at[config.Filter], plugins),
+		PostFilter: ordered[framework.PostFilterPlugin](at[config.PostFilter], plugins),
+		PreScore:   ordered[framework.PreScorePlugin](at[config.PreScore], plugins),
+		Reserve:    ordered[framework.ReservePlugin](at[config.Reserve], plugins),
+		Permit:     ordered[framework.PermitPlugin](at[config.Permit], plugins),
+		PreBind:    ordered[framework.PreBindPlugin](at[config.PreBind], plugins),
+		Bind:       ordered[framework.BindPlugin](at[config.Bind], plugins),
+		PostBind:   ordered[framework.PostBindPlugin](at[config.PostBind], plugins),
+	}
+	for i, plugin := range ordered[framework.ScorePlugin](at[config.Score], plugins) {
+		p.Score = append(p.Score, WeightedScore{plugin, *at[config.Score][i].Weight})
+	}
+	return p
+}
+
+func ordered[T framework.Plugin](names []config.Plugin, plugins instances) []T {
+	list := make([]T, 0, len(names))
+	for _, name := range names {
+		list = append(list, plugins[name.Name].(T))
+	}
+	return list
 }
 
 // score returns the score plugin of a name; nil when the profile has none.

