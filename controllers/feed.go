@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
 // feed is the one source of the placement controller: it watches the six kinds, hands each event to the inventory, and
@@ -21,11 +23,13 @@ import (
 type feed struct {
 	cache     cache.Cache
 	inventory *inventory.Inventory
+	waiting   *scheduler.Waiting
 	handlers  []toolscache.ResourceEventHandlerRegistration
 }
 
 // Start implements source.Source.
 func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	f.waiting.OnChange(func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
 	wake := func(keys []inventory.Key) {
 		for _, key := range keys {
 			queue.Add(reconcile.Request{NamespacedName: key})

@@ -26,7 +26,11 @@ func init() {
 	metrics.Registry.MustRegister(decisionWrites, publishFailures, eventsLost)
 }
 
-func count(writes []framework.PageWrite, failure *framework.Status) {
+func count(published *framework.Proposal, failure *framework.Status) {
+	var writes []framework.PageWrite
+	if published != nil {
+		writes = published.Writes
+	}
 	for _, w := range writes {
 		operation := "update"
 		switch {

@@ -30,8 +30,8 @@ type PlacementReconciler struct {
 	Events    EventSink
 	Now       func() time.Time
 
-	// foreign remembers of which pages it was said that something else controls them, by Placement.
-	foreign sync.Map
+	// told remembers what was said of each Placement beside its decisions.
+	told sync.Map
 }
 
 // EventSink takes events to be sent, and never blocks.
@@ -52,30 +52,34 @@ type EventSink interface {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	// 1. The fleet as it is now.
-	snapshot := r.Inventory.Snapshot(request.NamespacedName, r.Now())
-	if snapshot == nil {
+	// 1. Decide on the fleet as it is now.
+	skipped := false
+	attempt := r.Scheduler.Attempt(ctx, func() *framework.Snapshot {
+		snapshot := r.Inventory.Snapshot(request.NamespacedName, r.Now())
+		if snapshot != nil && scheduler.Skipped(snapshot.Subject.Placement) != "" {
+			skipped = true
+			return nil
+		}
+		return snapshot
+	})
+	if skipped {
+		return ctrl.Result{}, nil
+	}
+	if attempt == nil {
 		r.Scheduler.Forget(request.NamespacedName)
-		r.foreign.Delete(request.NamespacedName)
+		r.told.Delete(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	pl := snapshot.Subject.Placement
-	if scheduler.Skipped(pl) != "" {
-		return ctrl.Result{}, nil
+	pl := attempt.Snapshot.Subject.Placement
+	// 2. Publish, or hold. Without a Proposal the published decision stays.
+	published, failure := r.Scheduler.Publish(ctx, attempt)
+	// 3. Tell of the writes that happened, also when a later one failed.
+	count(published, failure)
+	if published != nil {
+		r.Events.Send(pl, attempt.Events(published))
 	}
-	// 2. Decide.
-	result := r.Scheduler.Schedule(ctx, snapshot)
-	// 3. Publish. Without a Proposal the published decision stays.
-	proposal := result.Proposal()
-	var failure *framework.Status
-	if proposal != nil {
-		_, failure = r.Scheduler.Publish(ctx, result, proposal)
-		count(proposal.Writes, failure)
-		// 4. Tell of the writes that happened, also when a later one failed.
-		r.Events.Send(pl, result.Events(proposal))
-		r.warnOfForeignPages(pl, proposal.Outcome.Foreign)
-	}
-	// 5. Status, after the decisions it speaks of.
+	r.tell(pl, attempt, published)
+	// 4. Status, after the decisions it speaks of.
 	if err := failure.Err(); err != nil {
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			// The Placement goes with its namespace; its deletion is the next event.
@@ -88,48 +92,65 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		}
 		return ctrl.Result{}, err
 	}
-	if err := r.writeStatus(ctx, pl, r.statusOf(result, proposal)); err != nil {
+	if err := r.writeStatus(ctx, pl, r.statusOf(attempt, published)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing the status: %w", err)
 	}
-	// 6. When to look again.
-	if result.Failure.Code() == framework.Error {
-		return ctrl.Result{}, result.Failure.Err()
+	// 5. When to look again.
+	if attempt.Failure.Code() == framework.Error {
+		return ctrl.Result{}, attempt.Failure.Err()
 	}
-	if at := result.State.Requeue(); !at.IsZero() {
-		return ctrl.Result{RequeueAfter: max(at.Sub(snapshot.Now), time.Millisecond)}, nil
+	if at := attempt.State.Requeue(); !at.IsZero() {
+		return ctrl.Result{RequeueAfter: max(at.Sub(attempt.Snapshot.Now), time.Millisecond)}, nil
 	}
 	return ctrl.Result{}, nil
 }
 
-// warnOfForeignPages says once, and again when it changes, which pages look like the Placement's and are not.
-func (r *PlacementReconciler) warnOfForeignPages(pl *v1alpha1.Placement, names []string) {
-	key, text := client.ObjectKeyFromObject(pl), strings.Join(names, ", ")
-	before, _ := r.foreign.Swap(key, text)
-	if text == "" || before == text {
-		return
+// tell says once, and again when it changes, what is pending, what PostFilter plugins would have done, and which pages look
+// like the Placement's and are not.
+func (r *PlacementReconciler) tell(pl *v1alpha1.Placement, attempt *scheduler.Attempt, published *framework.Proposal) {
+	var events []scheduler.Event
+	if e := attempt.PendingEvent(); e != nil {
+		events = append(events, *e)
 	}
-	r.Events.Send(pl, []scheduler.Event{{
-		Type: corev1.EventTypeWarning, Reason: "ForeignDecision", Action: "DecisionLeftAlone",
-		Note: fmt.Sprintf("Decisions %s carry the label of placement %s in namespace %s, but something else controls them: they are left alone", text, pl.Name, pl.Namespace),
-	}})
+	var news []scheduler.Event
+	if published != nil && len(published.Outcome.Foreign) > 0 {
+		news = append(news, scheduler.Event{
+			Type: corev1.EventTypeWarning, Reason: "ForeignDecision", Action: "DecisionLeftAlone",
+			Note: fmt.Sprintf("Decisions %s carry the label of placement %s in namespace %s, but something else controls them: they are left alone",
+				strings.Join(published.Outcome.Foreign, ", "), pl.Name, pl.Namespace),
+		})
+	}
+	for _, intent := range attempt.Intents {
+		news = append(news, scheduler.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: intent.Note})
+	}
+	var text strings.Builder
+	for _, e := range news {
+		text.WriteString(e.Reason + " " + e.Note + "\n")
+	}
+	if key := client.ObjectKeyFromObject(pl); len(news) == 0 {
+		r.told.Delete(key)
+	} else if before, _ := r.told.Swap(key, text.String()); before != text.String() {
+		events = append(events, news...)
+	}
+	if len(events) > 0 {
+		r.Events.Send(pl, events)
+	}
 }
 
 // statusOf describes what is published now.
-func (r *PlacementReconciler) statusOf(result *scheduler.Result, proposal *framework.Proposal) *v1alpha1.PlacementStatus {
-	status := result.Snapshot.Subject.Placement.Status.DeepCopy()
-	if proposal != nil {
-		status.NumberOfSelectedClusters = int32(len(proposal.Selected))
-		status.DecisionGroups = proposal.Outcome.Groups
+func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt, published *framework.Proposal) *v1alpha1.PlacementStatus {
+	status := attempt.Snapshot.Subject.Placement.Status.DeepCopy()
+	if published != nil {
+		status.NumberOfSelectedClusters = int32(len(published.Selected))
+		status.DecisionGroups = published.Outcome.Groups
 		// New pages carry scores, too: the next ones are due after the rate limit.
-		byScore := result.Snapshot.Subject.Placement.Spec.SortBy == v1alpha1.SortByScore
-		if proposal.Outcome.ScoresWritten || byScore && len(proposal.Writes) > 0 {
+		byScore := attempt.Snapshot.Subject.Placement.Spec.SortBy == v1alpha1.SortByScore
+		if published.Outcome.ScoresWritten || byScore && len(published.Writes) > 0 {
 			// The API keeps whole seconds: rounded up, or the rate limit would end early.
-			status.LastScoreUpdateTime = &metav1.Time{Time: result.Snapshot.Now.Add(time.Second - 1).Truncate(time.Second)}
+			status.LastScoreUpdateTime = &metav1.Time{Time: attempt.Snapshot.Now.Add(time.Second - 1).Truncate(time.Second)}
 		}
 	}
-	for _, c := range result.Conditions() {
-		meta.SetStatusCondition(&status.Conditions, c)
-	}
+	attempt.SetConditions(&status.Conditions)
 	return status
 }
 

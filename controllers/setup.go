@@ -24,7 +24,9 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/queue"
 )
 
 // Options are what a deployment chooses.
@@ -37,6 +39,9 @@ type Options struct {
 	// Housekeeping names the controllers that keep sets and clusters in order: "*" for all of them (none where another's CRDs
 	// show that Open Cluster Management keeps them), a name for one, "-name" for all but one.
 	Housekeeping []string
+	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those out of the tree that it may name.
+	Config  *config.PlacementSchedulerConfiguration
+	Plugins framework.Registry
 	// Workers is how many Placements are published at once; cycles are serial. Default 16.
 	Workers int
 	// Log takes the controller's lines.
@@ -101,8 +106,14 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 		}
 	}
 	inv := inventory.New(known)
-	handle := &framework.Handle{Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume}
-	profile, err := scheduler.NewProfile(ctx, builtin.DefaultProfile(), builtin.Registry(), handle)
+	registry := builtin.Registry()
+	if err := registry.Merge(o.Plugins); err != nil {
+		return err
+	}
+	waiting := scheduler.NewWaiting()
+	profiles, err := scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{
+		Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume, Reserve: inv.Reserve, Unreserve: inv.Unreserve, Waiting: waiting,
+	})
 	if err != nil {
 		return err
 	}
@@ -120,17 +131,19 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("placement").
-		WatchesRawSource(&feed{cache: mgr.GetCache(), inventory: inv}).
+		WatchesRawSource(&feed{cache: mgr.GetCache(), inventory: inv, waiting: waiting}).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers,
 			CacheSyncTimeout:        10 * time.Minute,
+			NewQueue:                queue.New(profiles[config.DefaultProfile].QueueSort, inv.Placement),
+			RateLimiter:             queue.RateLimiter(),
 			// A name is taken once a process otherwise; tests run several managers.
 			SkipNameValidation: new(true),
 		}).
 		Complete(&PlacementReconciler{
 			Client:    mgr.GetClient(),
 			Inventory: inv,
-			Scheduler: scheduler.New(profile),
+			Scheduler: scheduler.New(profiles, waiting),
 			Events:    events,
 			Now:       time.Now,
 		})

@@ -28,8 +28,11 @@ const (
 	PriorityAnnotation = "berth.dev/priority"
 	// ApprovalAnnotation, on a Placement, holds every change of its answer until approved when it is ApprovalRequired.
 	ApprovalAnnotation = "berth.dev/approval"
-	// ApproveAnnotation, on a Placement, carries the digest of the one held change that is approved.
+	// ApproveAnnotation, on a Placement, names the one held change that is approved, as the condition DecisionPending gives it.
 	ApproveAnnotation = "berth.dev/approve"
+
+	// HoldAnnotation, on a PlacementDecision with HeldLabel, is what the hold is known by and until when it lasts (JSON).
+	HoldAnnotation = "berth.dev/hold"
 
 	// ApprovalRequired is the value of ApprovalAnnotation that asks for approval.
 	ApprovalRequired = "required"
@@ -68,6 +71,21 @@ const (
 	ReasonNoManagedClusterMatched     = "NoManagedClusterMatched"
 	ReasonSpreadUnsatisfiable         = "SpreadUnsatisfiable"
 	ReasonAllDecisionsScheduled       = "AllDecisionsScheduled"
+)
+
+// Reasons of DecisionPending; a Placement on which no change waits has no such condition.
+const (
+	// ReasonHeld, with True: a Permit plugin holds the change.
+	ReasonHeld = "Held"
+	// ReasonWaiting, with True: a plugin awaits an outside fact, and is asked again.
+	ReasonWaiting = "Waiting"
+	// ReasonExpired, with False: nobody approved the change in time. It is not held anew until the answer or the Placement
+	// changes.
+	ReasonExpired = "Expired"
+	// ReasonDenied, with False: a plugin does not let the change pass. It is asked again when something is decided anew.
+	ReasonDenied = "Denied"
+	// ReasonRejected, with False: somebody refused a held change. It is not held anew, as if it had expired.
+	ReasonRejected = "Rejected"
 )
 
 // Conditions of the other kinds.

@@ -19,13 +19,20 @@ func Registry() framework.Registry {
 		v1alpha1.PrioritizerResourceAllocatableCPU:    prioritizers.NewResourceAllocatableCPU,
 		v1alpha1.PrioritizerResourceAllocatableMemory: prioritizers.NewResourceAllocatableMemory,
 		string(v1alpha1.ScoreCoordinateTypeAddOn):     prioritizers.NewAddOn,
-		lifecycle.DecisionPublisherName:               lifecycle.NewDecisionPublisher,
 		lifecycle.PrioritySortName:                    lifecycle.NewPrioritySort,
+		lifecycle.UnmetName:                           lifecycle.NewUnmet,
+		lifecycle.InFlightName:                        lifecycle.NewInFlight,
+		lifecycle.ApprovalName:                        lifecycle.NewApproval,
+		lifecycle.BlastRadiusName:                     lifecycle.NewBlastRadius,
+		lifecycle.MaintenanceWindowName:               lifecycle.NewMaintenanceWindow,
+		lifecycle.DecisionPublisherName:               lifecycle.NewDecisionPublisher,
+		lifecycle.AuditLogName:                        lifecycle.NewAuditLog,
 	}
 }
 
 // DefaultProfile is what runs when nothing is configured: each plugin at every point it implements. Balance and Steady count 1 in
-// the Additive mode; the other prioritizers only where a Placement lists them.
+// the Additive mode; the other prioritizers only where a Placement lists them. BlastRadius and MaintenanceWindow let everything
+// pass until they have arguments, Approval until a Placement asks for it.
 func DefaultProfile() config.Profile {
 	listed := new(int32(0))
 	return config.Profile{Name: v1alpha1.DefaultProfile, Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{
@@ -37,6 +44,12 @@ func DefaultProfile() config.Profile {
 		{Name: v1alpha1.PrioritizerResourceAllocatableCPU, Weight: listed},
 		{Name: v1alpha1.PrioritizerResourceAllocatableMemory, Weight: listed},
 		{Name: string(v1alpha1.ScoreCoordinateTypeAddOn), Weight: listed},
+		{Name: lifecycle.UnmetName},
+		{Name: lifecycle.InFlightName},
+		{Name: lifecycle.ApprovalName},
+		{Name: lifecycle.BlastRadiusName},
+		{Name: lifecycle.MaintenanceWindowName},
 		{Name: lifecycle.DecisionPublisherName},
+		{Name: lifecycle.AuditLogName},
 	}}}}
 }

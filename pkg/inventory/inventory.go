@@ -43,7 +43,8 @@ type Inventory struct {
 	// viewers are the Placements that can see a set, by the set's name, whether it exists or not.
 	viewers map[string]map[Key]*placement
 
-	pages pageTable
+	pages    pageTable
+	inFlight inFlight
 
 	// fleet is the last frozen one, until something changes.
 	fleet *framework.Fleet
@@ -61,6 +62,7 @@ func New(options Options) *Inventory {
 		byNamespace: map[string]map[Key]*placement{},
 		viewers:     map[string]map[Key]*placement{},
 		pages:       newPageTable(),
+		inFlight:    inFlight{},
 	}
 }
 
@@ -102,6 +104,7 @@ func (inv *Inventory) Delete(obj client.Object) []Key {
 		inv.deleteScore(o, woken)
 	case *v1alpha1.Placement:
 		key := Key{Namespace: o.Namespace, Name: o.Name}
+		inv.unreserve(key)
 		inv.deletePlacement(key)
 		// So that whoever remembers something of it can forget.
 		woken[key] = true
@@ -193,6 +196,10 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	s := &framework.Subject{Placement: p.object, Entries: map[int]int32{}}
 	own := inv.pages.byPlacement[p.key]
 	for _, page := range own {
+		if framework.IsHeldPage(page.object) {
+			s.HeldPages = append(s.HeldPages, page.object)
+			continue
+		}
 		s.Pages = append(s.Pages, page.object)
 		if page.placement() != p.key.Name {
 			continue
@@ -202,8 +209,18 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 			s.Published = s.Published.Set(i)
 		}
 	}
-	sort.Slice(s.Pages, func(i, j int) bool { return s.Pages[i].Name < s.Pages[j].Name })
+	for _, pages := range [][]*v1alpha1.PlacementDecision{s.Pages, s.HeldPages} {
+		sort.Slice(pages, func(i, j int) bool { return pages[i].Name < pages[j].Name })
+	}
 	s.Incumbents = s.Published
+	if s.Held = framework.HoldOf(s.HeldPages); s.Held != nil {
+		s.Incumbents = s.Published.Clone()
+		for _, page := range s.HeldPages {
+			for _, i := range own[page.Name].indexes {
+				s.Incumbents = s.Incumbents.Set(i)
+			}
+		}
+	}
 	s.Taken = func(name string) bool {
 		inv.mu.Lock()
 		defer inv.mu.Unlock()

@@ -77,7 +77,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeS
 		inv.removePage(name, woken)
 	}
 	p := &page{object: object, owner: ownerOf(object)}
-	_, p.held = object.Labels[v1alpha1.HeldLabel]
+	p.held = framework.IsHeldPage(object)
 	for _, d := range object.Status.Decisions {
 		i := inv.names.hold(d.ClusterName)
 		p.indexes = append(p.indexes, i)
@@ -88,6 +88,9 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeS
 			inv.pages.byIndex[i] = map[*page]bool{}
 		}
 		inv.pages.byIndex[i][p] = true
+		if !p.held {
+			inv.arrived(p.owner, i)
+		}
 	}
 	inv.fleet = nil
 	inv.pages.byName[name] = p
@@ -171,6 +174,7 @@ func older(a, b metav1.Object) bool {
 
 func samePage(a, b *v1alpha1.PlacementDecision) bool {
 	return a.UID == b.UID && equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
+		a.Annotations[v1alpha1.HoldAnnotation] == b.Annotations[v1alpha1.HoldAnnotation] &&
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
 		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
 		equality.Semantic.DeepEqual(a.Status, b.Status)

@@ -56,8 +56,8 @@ func (AuditLog) PostBind(ctx context.Context, _ *framework.CycleState, pl *v1alp
 	if by := submitter(pl); by != "" {
 		line = append(line, "by", by)
 	}
-	if approval := pl.Annotations[v1alpha1.ApproveAnnotation]; approval != "" {
-		line = append(line, "approval", approval)
+	if approved(pl, p) {
+		line = append(line, "approval", p.Token)
 	}
 	log.FromContext(ctx).Info("decision published", line...)
 }

@@ -46,13 +46,13 @@ func TestAuditLog(t *testing.T) {
 		"after an edit, submitted and approved": {
 			annotations: map[string]string{
 				"yunikorn.apache.org/user.info": `{"user": "sue", "username": "sue", "groups": ["dev"]}`,
-				v1alpha1.ApproveAnnotation:      "d",
+				v1alpha1.ApproveAnnotation:      "d-1",
 			},
 			status:   satisfiedAt(3),
-			proposal: framework.Proposal{Digest: "d", Removed: []string{"b"}},
+			proposal: framework.Proposal{Digest: "d", Token: "d-1", Removed: []string{"b"}},
 			want: map[string]any{
 				"digest": "d", "added": 0.0, "removed": 1.0, "removedNames": []any{"b"}, "pages": 0.0,
-				"why": "generation 4, was 3", "by": "sue", "approval": "d",
+				"why": "generation 4, was 3", "by": "sue", "approval": "d-1",
 			},
 		},
 		"after the fleet changed; many, an older spelling": {
@@ -65,10 +65,10 @@ func TestAuditLog(t *testing.T) {
 				"why":        "generation 4 as before: clusters, sets, scores, annotations or time differ", "by": "ann",
 			},
 		},
-		"an illegible submitter is none": {
-			annotations: map[string]string{"yunikorn.apache.org/user.info": `sue`},
+		"an illegible submitter is none, nor is the approval of another change": {
+			annotations: map[string]string{"yunikorn.apache.org/user.info": `sue`, v1alpha1.ApproveAnnotation: "d-0"},
 			status:      satisfiedAt(3),
-			proposal:    framework.Proposal{Digest: "d", Removed: []string{"b"}},
+			proposal:    framework.Proposal{Digest: "d", Token: "d-1", Removed: []string{"b"}},
 			want: map[string]any{
 				"digest": "d", "added": 0.0, "removed": 1.0, "removedNames": []any{"b"}, "pages": 0.0, "why": "generation 4, was 3",
 			},

@@ -10,6 +10,7 @@ import (
 	_ "time/tzdata" // A container image may have no time zones of its own.
 
 	"github.com/robfig/cron/v3"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -22,17 +23,11 @@ const MaintenanceWindowName = "MaintenanceWindow"
 type MaintenanceWindowArgs struct {
 	// Windows are when changes are published; where they overlap, they are one.
 	Windows []RecurringWindow `json:"windows,omitempty"`
-	// Additions says whether a change that adds clusters has to wait for a window.
-	//
-	// Default: true
+	// Additions says whether a change that adds clusters has to wait for a window. Default true.
 	Additions bool `json:"additions"`
-	// Removals says whether a change that removes clusters has to wait for a window.
-	//
-	// Default: true
+	// Removals says whether a change that removes clusters has to wait for a window. Default true.
 	Removals bool `json:"removals"`
-	// Approvable says whether a change whose digest the annotation `berth.dev/approve` names is published at any time.
-	//
-	// Default: true
+	// Approvable says whether a change that the annotation berth.dev/approve names is published at any time. Default true.
 	Approvable bool `json:"approvable"`
 }
 
@@ -42,11 +37,9 @@ type RecurringWindow struct {
 	// (0 is Sunday); the smallest step is a minute. An opening that falls into the hour skipped in spring is at the end of that
 	// hour; one that comes two times in autumn is the first.
 	Schedule string `json:"schedule"`
-	// Duration is how long the window stays open: `90m`, `4h`. It may be longer than the time to the next opening.
+	// Duration is how long the window stays open, for example "90m" or "4h". It may be longer than the time to the next opening.
 	Duration string `json:"duration"`
-	// TimeZone is the schedule's, by its name in the IANA database: `Europe/Berlin`.
-	//
-	// Default: UTC
+	// TimeZone is the schedule's, by its name in the IANA database, for example "Europe/Berlin". Default UTC.
 	TimeZone string `json:"timeZone,omitempty"`
 }
 
@@ -86,7 +79,7 @@ func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleStat
 	if len(m.windows) == 0 || !guarded {
 		return nil, 0
 	}
-	if m.args.Approvable && p.Digest != "" && pl.Annotations[v1alpha1.ApproveAnnotation] == p.Digest {
+	if m.args.Approvable && approved(pl, p) {
 		return nil, 0
 	}
 	now := state.Snapshot().Now
@@ -95,11 +88,21 @@ func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleStat
 		return framework.NewStatus(framework.Unschedulable, "no maintenance window opens within five years"), 0
 	}
 	if !opening.After(now) {
+		// What expired because no controller ran at the opening may be published late; what somebody rejected may not.
+		if p.Ended && wasRejected(pl) {
+			return framework.NewStatus(framework.Wait, "the change was rejected"), openingSlack
+		}
 		return nil, 0
 	}
 	state.RequeueAt(opening)
 	reason := "outside the maintenance windows; the next one opens at " + opening.UTC().Format(time.RFC3339)
 	return framework.NewStatus(framework.Wait, reason), opening.Add(openingSlack).Sub(now)
+}
+
+// wasRejected says whether the last hold of a change of the Placement ended with a rejection.
+func wasRejected(pl *v1alpha1.Placement) bool {
+	c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
+	return c != nil && c.Reason == v1alpha1.ReasonRejected
 }
 
 // opening is when the window that is open now opened, or else the earliest opening to come; zero when there is none.

@@ -45,6 +45,7 @@ func TestMaintenanceWindowPermit(t *testing.T) {
 		added       []string
 		removed     []string
 		approve     string
+		ended       string
 		wantWait    bool
 		wantOpening time.Time
 	}{
@@ -61,6 +62,10 @@ func TestMaintenanceWindowPermit(t *testing.T) {
 		"approved":                             {args: `{` + night + `}`, added: added, approve: "d1"},
 		"another change is approved":           {args: `{` + night + `}`, added: added, approve: "d0", wantWait: true, wantOpening: opening},
 		"approval does not count":              {args: `{` + night + `, "approvable": false}`, added: added, approve: "d1", wantWait: true, wantOpening: opening},
+		"inside, after a hold expired":         {args: `{` + midday + `}`, added: added, ended: v1alpha1.ReasonExpired},
+		"inside, after a rejection":            {args: `{` + midday + `}`, added: added, ended: v1alpha1.ReasonRejected, wantWait: true},
+		"inside, approved after a rejection":   {args: `{` + midday + `}`, added: added, ended: v1alpha1.ReasonRejected, approve: "d1"},
+		"outside, after a hold expired":        {args: `{` + night + `}`, added: added, ended: v1alpha1.ReasonExpired, wantWait: true, wantOpening: opening},
 		"the earliest of several": {
 			args:  `{"windows": [{"schedule": "0 23 * * *", "duration": "1h"}, {"schedule": "0 22 * * *", "duration": "1h"}]}`,
 			added: added, wantWait: true, wantOpening: opening,
@@ -72,10 +77,17 @@ func TestMaintenanceWindowPermit(t *testing.T) {
 			now := at(t, "2026-07-01T12:00:00Z")
 			state := framework.NewCycleState(&framework.Snapshot{Now: now})
 			pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.ApproveAnnotation: tc.approve}}}
-			status, timeout := m.Permit(context.Background(), state, pl, &framework.Proposal{Added: tc.added, Removed: tc.removed, Digest: "d1"})
+			pl.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PlacementConditionDecisionPending, Reason: tc.ended}}
+			status, timeout := m.Permit(context.Background(), state, pl, &framework.Proposal{Added: tc.added, Removed: tc.removed, Token: "d1", Ended: tc.ended != ""})
 			if !tc.wantWait {
 				if !status.IsSuccess() || timeout != 0 || !state.Requeue().IsZero() {
 					t.Errorf("got %s %q for %s, again at %v: want Success", status.Code(), status.Reason(), timeout, state.Requeue())
+				}
+				return
+			}
+			if tc.wantOpening.IsZero() {
+				if status.Code() != framework.Wait || timeout <= 0 || !state.Requeue().IsZero() {
+					t.Errorf("got %s %q for %s, again at %v: want Wait until something changes", status.Code(), status.Reason(), timeout, state.Requeue())
 				}
 				return
 			}

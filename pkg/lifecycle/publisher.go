@@ -83,9 +83,7 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 				done.Page = page
 			}
 		}
-		if p.handle.Assume != nil {
-			p.handle.Assume(done.Page, done.Deleted)
-		}
+		p.assume(done.Page, done.Deleted)
 		current[w.Page.Name] = done.Page
 		proposal.Writes = append(proposal.Writes, done)
 	}
@@ -134,8 +132,8 @@ func (p *DecisionPublisher) settle(ctx context.Context, pl *v1alpha1.Placement) 
 		if gone {
 			found[name], page = nil, last
 		}
-		if page != nil && p.handle.Assume != nil {
-			p.handle.Assume(page, gone)
+		if page != nil {
+			p.assume(page, gone)
 		}
 	}
 	p.mu.Lock()

@@ -106,7 +106,7 @@ func (s *Scheduler) flip(ctx context.Context, r *Result, cluster *framework.Clus
 	if text, ok := s.raise(ctx, r, cluster); ok {
 		return text
 	}
-	for _, p := range s.profile.Filter {
+	for _, p := range r.profile.Filter {
 		relaxer, ok := p.(framework.Relaxer)
 		if !ok {
 			continue
@@ -139,7 +139,7 @@ func (s *Scheduler) relaxed(ctx context.Context, r *Result, cluster *framework.C
 	if more, ok := s.raise(ctx, trial, cluster); ok {
 		return change.Text + " and " + more, true
 	}
-	for _, p := range s.profile.Filter {
+	for _, p := range r.profile.Filter {
 		relaxer, ok := p.(framework.Relaxer)
 		if !ok || p.Name() == by.Name() {
 			continue

@@ -17,11 +17,11 @@ var key = inventory.Key{Namespace: "ns", Name: "p"}
 
 func newScheduler(tb testing.TB) *scheduler.Scheduler {
 	tb.Helper()
-	profile, err := scheduler.NewProfile(context.Background(), builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return scheduler.New(profile)
+	return scheduler.New(profiles, nil)
 }
 
 // fleet is an inventory of clusters in set s1, bound to namespace ns, where Placement p asks.

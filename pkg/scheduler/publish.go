@@ -4,79 +4,133 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Held is a Proposal that Permit did not let pass yet.
-type Held struct {
-	// Deadlines are by plugin.
-	Deadlines map[string]time.Time
+// Attempt is one Placement's way from a snapshot to its pages.
+type Attempt struct {
+	*Result
+	// Proposal is nil where nothing was decided: the published decision stays.
+	Proposal *framework.Proposal
+	// Pending says that the Proposal may not be published, or not yet.
+	Pending *Pending
+
+	refused *framework.Status
 }
 
-// Publish takes a Proposal from Reserve to PostBind. It may run for several Placements at once. On a failure the published
-// decision is what the writes in the Proposal made of it, and the attempt is to be repeated.
-func (s *Scheduler) Publish(ctx context.Context, r *Result, p *framework.Proposal) (*Held, *framework.Status) {
-	pl := r.Snapshot.Subject.Placement
+// Attempt takes a snapshot, decides on it, reserves what it takes and asks for leave, all before the next cycle begins: what
+// one attempt reserved, the next one's snapshot has. It is nil when there is no snapshot to take. Publish is to follow.
+func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot) *Attempt {
+	s.cycle.Lock()
+	defer s.cycle.Unlock()
+	snapshot := take()
+	if snapshot == nil {
+		return nil
+	}
+	a := &Attempt{Result: s.schedule(ctx, snapshot, nil)}
+	if a.Proposal = a.Result.Proposal(); a.Proposal == nil {
+		return a
+	}
 	// A Proposal that changes no cluster reserves nothing and needs no leave; its pages may want repair all the same.
-	if len(p.Added) > 0 || len(p.Removed) > 0 {
-		held, failure := s.reserveAndPermit(ctx, r, p)
-		if held != nil || failure != nil {
-			s.unreserve(ctx, r, p)
-			return held, failure
+	if len(a.Proposal.Added) > 0 || len(a.Proposal.Removed) > 0 {
+		if a.refused = s.reserve(ctx, a); a.refused == nil {
+			a.refused = s.permit(ctx, a)
+		}
+		if a.refused != nil || a.Pending != nil {
+			s.unreserve(ctx, a)
 		}
 	}
-	for _, plugin := range s.profile.PreBind {
-		if status := plugin.PreBind(ctx, r.State, pl, p); !status.IsSuccess() {
-			s.unreserve(ctx, r, p)
-			return nil, status.WithPlugin(plugin.Name())
-		}
-	}
-	if failure := s.bind(ctx, r, p); failure != nil {
-		s.unreserve(ctx, r, p)
-		return nil, failure
-	}
-	for _, plugin := range s.profile.PostBind {
-		plugin.PostBind(ctx, r.State, pl, p)
-	}
-	return nil, nil
+	s.note(a)
+	return a
 }
 
-func (s *Scheduler) reserveAndPermit(ctx context.Context, r *Result, p *framework.Proposal) (*Held, *framework.Status) {
-	pl := r.Snapshot.Subject.Placement
-	for _, plugin := range s.profile.Reserve {
-		if status := plugin.Reserve(ctx, r.State, pl, p); !status.IsSuccess() {
-			return nil, status.WithPlugin(plugin.Name())
+// Publish takes an attempt from PreBind to PostBind, or stores what is held. It may run for several Placements at once. It
+// returns what was published, nil if nothing was meant to be. On a failure the published decision is what the writes in the
+// Proposal made of it, and the attempt is to be repeated.
+func (s *Scheduler) Publish(ctx context.Context, a *Attempt) (*framework.Proposal, *framework.Status) {
+	switch {
+	case a.Proposal == nil:
+		return nil, nil
+	case a.refused != nil:
+		return nil, a.refused
+	case a.Pending != nil:
+		return s.keep(ctx, a)
+	}
+	pl, p := a.Snapshot.Subject.Placement, a.Proposal
+	for _, plugin := range a.profile.PreBind {
+		if status := plugin.PreBind(ctx, a.State, pl, p); !status.IsSuccess() {
+			s.unreserve(ctx, a)
+			return p, status.WithPlugin(plugin.Name())
 		}
 	}
-	var held *Held
-	for _, plugin := range s.profile.Permit {
-		status, timeout := plugin.Permit(ctx, r.State, pl, p)
+	if failure := s.bind(ctx, a, p); failure != nil {
+		s.unreserve(ctx, a)
+		return p, failure
+	}
+	for _, plugin := range a.profile.PostBind {
+		plugin.PostBind(ctx, a.State, pl, p)
+	}
+	return p, s.store(ctx, a, nil)
+}
+
+// keep stores a hold that begins or goes on, and clears one that ended. Where nothing is published yet, one empty page marks the
+// Placement as seen.
+func (s *Scheduler) keep(ctx context.Context, a *Attempt) (*framework.Proposal, *framework.Status) {
+	if !a.Pending.fresh {
+		if failure := s.store(ctx, a, a.Pending.Hold); failure != nil {
+			return nil, failure
+		}
+	}
+	if len(a.Snapshot.Subject.LabelledPages()) > 0 {
+		return nil, nil
+	}
+	empty := &framework.Proposal{Digest: framework.DigestOf(nil)}
+	return empty, s.bind(ctx, a, empty)
+}
+
+// store has the Bind plugins keep a hold, or clear what is kept.
+func (s *Scheduler) store(ctx context.Context, a *Attempt, hold *framework.Hold) *framework.Status {
+	if hold == nil && len(a.Snapshot.Subject.HeldPages) == 0 {
+		return nil
+	}
+	for _, plugin := range a.profile.Bind {
+		if holder, ok := plugin.(framework.Holder); ok {
+			return holder.Hold(ctx, a.State, a.Snapshot.Subject.Placement, hold).WithPlugin(plugin.Name())
+		}
+	}
+	return nil
+}
+
+// reserve runs the Reserve plugins; the first failure stops.
+func (s *Scheduler) reserve(ctx context.Context, a *Attempt) *framework.Status {
+	for _, plugin := range a.profile.Reserve {
+		status := plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Proposal)
 		switch status.Code() {
 		case framework.Success:
-		case framework.Wait:
-			if held == nil {
-				held = &Held{Deadlines: map[string]time.Time{}}
-			}
-			held.Deadlines[plugin.Name()] = r.Snapshot.Now.Add(timeout)
+			continue
+		case framework.Unschedulable, framework.UnschedulableAndUnresolvable:
+			a.deny(status.WithPlugin(plugin.Name()))
+		case framework.Pending:
+			a.await(status.WithPlugin(plugin.Name()))
 		default:
-			return nil, status.WithPlugin(plugin.Name())
+			return unexpected(plugin, "Reserve", status)
 		}
+		return nil
 	}
-	return held, nil
+	return nil
 }
 
 // unreserve undoes every Reserve in reverse, those that never ran included.
-func (s *Scheduler) unreserve(ctx context.Context, r *Result, p *framework.Proposal) {
-	for _, plugin := range slices.Backward(s.profile.Reserve) {
-		plugin.Unreserve(ctx, r.State, r.Snapshot.Subject.Placement, p)
+func (s *Scheduler) unreserve(ctx context.Context, a *Attempt) {
+	for _, plugin := range slices.Backward(a.profile.Reserve) {
+		plugin.Unreserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Proposal)
 	}
 }
 
-func (s *Scheduler) bind(ctx context.Context, r *Result, p *framework.Proposal) *framework.Status {
-	for _, plugin := range s.profile.Bind {
-		status := plugin.Bind(ctx, r.State, r.Snapshot.Subject.Placement, p)
+func (s *Scheduler) bind(ctx context.Context, a *Attempt, p *framework.Proposal) *framework.Status {
+	for _, plugin := range a.profile.Bind {
+		status := plugin.Bind(ctx, a.State, a.Snapshot.Subject.Placement, p)
 		if status.IsSkip() {
 			continue
 		}
@@ -86,4 +140,19 @@ func (s *Scheduler) bind(ctx context.Context, r *Result, p *framework.Proposal) 
 		return nil
 	}
 	return framework.AsStatus(errors.New("no Bind plugin publishes this Placement"))
+}
+
+// note tells Waiting what waits now.
+func (s *Scheduler) note(a *Attempt) {
+	pl := a.Snapshot.Subject.Placement
+	switch {
+	case a.refused != nil || a.Pending != nil && a.Pending.fresh:
+	case a.Pending == nil || a.Pending.Hold == nil:
+		s.waiting.release(pl.UID)
+	default:
+		s.waiting.hold(framework.WaitingPlacement{
+			Key: a.Snapshot.Subject.Key(), UID: pl.UID, Token: a.Proposal.Token,
+			Added: a.Proposal.Added, Removed: a.Proposal.Removed, Plugins: a.Pending.Hold.Deadlines,
+		})
+	}
 }

@@ -62,12 +62,16 @@ func TestPublish(t *testing.T) {
 	skip, refuse := framework.NewStatus(framework.Skip, ""), framework.NewStatus(framework.Unschedulable, "no")
 	wait, broken := framework.NewStatus(framework.Wait, ""), framework.AsStatus(errors.New("broken"))
 	const unreserve = "Unreserve b, Unreserve a"
+	// Nothing was published before: one empty page marks the Placement as seen.
+	const empty = ", Bind a"
 	const full = "Reserve a, Reserve b, Permit a, Permit b, PreBind a, PreBind b, "
 	tests := map[string]struct {
 		a, b      map[string]*framework.Status
 		unchanged bool
 		want      string
 		wantErr   string
+		// wantPending is what the condition's message ends in.
+		wantPending string
 		wantHeld  map[string]time.Time
 	}{
 		"the first Bind that does not pass publishes": {want: full + "Bind a, PostBind a, PostBind b"},
@@ -75,13 +79,13 @@ func TestPublish(t *testing.T) {
 		"all pass":                     {a: map[string]*framework.Status{"Bind": skip}, b: map[string]*framework.Status{"Bind": skip}, want: full + "Bind a, Bind b, " + unreserve, wantErr: "no Bind plugin publishes this Placement"},
 		"Bind fails":                   {a: map[string]*framework.Status{"Bind": broken}, want: full + "Bind a, " + unreserve, wantErr: "a: broken"},
 		"PreBind fails":                {a: map[string]*framework.Status{"PreBind": broken}, want: "Reserve a, Reserve b, Permit a, Permit b, PreBind a, " + unreserve, wantErr: "a: broken"},
-		"Reserve fails, all unreserve": {a: map[string]*framework.Status{"Reserve": refuse}, want: "Reserve a, " + unreserve, wantErr: "a: no"},
-		"Permit refuses":               {a: map[string]*framework.Status{"Permit": refuse}, want: "Reserve a, Reserve b, Permit a, " + unreserve, wantErr: "a: no"},
+		"Reserve fails, all unreserve": {a: map[string]*framework.Status{"Reserve": refuse}, want: "Reserve a, " + unreserve + empty, wantPending: "a: no"},
+		"Permit refuses":               {a: map[string]*framework.Status{"Permit": refuse}, want: "Reserve a, Reserve b, Permit a, " + unreserve + empty, wantPending: "a: no"},
 		"Permit holds, the others are asked": {a: map[string]*framework.Status{"Permit": wait}, b: map[string]*framework.Status{"Permit": wait},
-			want:     "Reserve a, Reserve b, Permit a, Permit b, " + unreserve,
+			want: "Reserve a, Reserve b, Permit a, Permit b, " + unreserve + empty, wantPending: "b until 2026-08-01T12:01:00Z: ",
 			wantHeld: map[string]time.Time{"a": fixture.Now.Add(time.Minute), "b": fixture.Now.Add(time.Minute)}},
 		"a refusal beats a hold": {a: map[string]*framework.Status{"Permit": wait}, b: map[string]*framework.Status{"Permit": refuse},
-			want: "Reserve a, Reserve b, Permit a, Permit b, " + unreserve, wantErr: "b: no"},
+			want: "Reserve a, Reserve b, Permit a, Permit b, " + unreserve + empty, wantPending: "b: no"},
 		"what changes no cluster needs no leave": {unchanged: true, a: map[string]*framework.Status{"Permit": refuse},
 			want: "PreBind a, PreBind b, Bind a, PostBind a, PostBind b"},
 	}
@@ -96,17 +100,17 @@ func TestPublish(t *testing.T) {
 				plugins = append(plugins, config.Plugin{Name: p.name})
 			}
 			defaults := config.Profile{Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: plugins}}}
-			profile, err := scheduler.NewProfile(ctx, defaults, registry, nil)
+			profiles, err := scheduler.NewProfiles(ctx, nil, defaults, registry, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := scheduler.New(profile)
+			s := scheduler.New(profiles, scheduler.NewWaiting())
 			inv := fleet(ask(), fixture.Cluster("c1"))
 			if tc.unchanged {
 				inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("c1").Obj())
 			}
-			r := s.Schedule(ctx, inv.Snapshot(key, fixture.Now))
-			held, failure := s.Publish(ctx, r, r.Proposal())
+			a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
+			_, failure := s.Publish(ctx, a)
 			if diff := cmp.Diff(tc.want, strings.Join(calls, ", ")); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
@@ -114,8 +118,11 @@ func TestPublish(t *testing.T) {
 				t.Errorf("failed with %v, want %q", failure.Err(), tc.wantErr)
 			}
 			var deadlines map[string]time.Time
-			if held != nil {
-				deadlines = held.Deadlines
+			if a.Pending != nil && a.Pending.Hold != nil {
+				deadlines = a.Pending.Hold.Deadlines
+			}
+			if a.Pending != nil && !strings.HasSuffix(a.Pending.Message, tc.wantPending) || a.Pending == nil && tc.wantPending != "" {
+				t.Errorf("pending %+v, want %q", a.Pending, tc.wantPending)
 			}
 			if diff := cmp.Diff(tc.wantHeld, deadlines); diff != "" {
 				t.Errorf("held until (-want +got):\n%s", diff)

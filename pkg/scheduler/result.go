@@ -22,6 +22,8 @@ type Result struct {
 	Totals   []int64
 	// Selected are the chosen clusters, best first.
 	Selected []framework.Selection
+	// Intents are what PostFilter plugins would have done so that more clusters fit.
+	Intents []framework.Intent
 	// Short names the spread constraint that made the selection stop short; empty when none did.
 	Short string
 
@@ -130,22 +132,30 @@ func (r *Result) afterNarrowing(k int) framework.Bitset {
 	return after
 }
 
-// Summary counts the excluded candidates by plugin: "of 12 candidates 10 excluded by Predicate, 2 by TaintToleration".
-// Empty when none was.
-func (r *Result) Summary() string {
+// ExcludedBy counts the excluded candidates by plugin, in the order of the filters; those that excluded none are left out.
+func (r *Result) ExcludedBy() []framework.ExcludedBy {
 	counts := map[string]int{}
 	for _, e := range r.allExcluded() {
 		counts[e.plugin]++
 	}
-	var parts []string
+	var all []framework.ExcludedBy
 	for _, p := range r.profile.Filter {
-		n := counts[p.Name()]
-		switch {
-		case n == 0:
-		case len(parts) == 0:
-			parts = append(parts, fmt.Sprintf("%d excluded by %s", n, p.Name()))
-		default:
-			parts = append(parts, fmt.Sprintf("%d by %s", n, p.Name()))
+		if n := counts[p.Name()]; n > 0 {
+			all = append(all, framework.ExcludedBy{Plugin: p.Name(), Clusters: n})
+		}
+	}
+	return all
+}
+
+// Summary says how many candidates were excluded: "of 12 candidates 10 excluded by Predicate, 2 by TaintToleration". Empty
+// when none was.
+func (r *Result) Summary() string {
+	var parts []string
+	for i, e := range r.ExcludedBy() {
+		if i == 0 {
+			parts = append(parts, fmt.Sprintf("%d excluded by %s", e.Clusters, e.Plugin))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d by %s", e.Clusters, e.Plugin))
 		}
 	}
 	if len(parts) == 0 {

@@ -3,6 +3,9 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,34 +16,43 @@ import (
 
 // Scheduler decides. Cycles are serial; publishing is not.
 type Scheduler struct {
-	profile *Profile
-	cycle   sync.Mutex
+	profiles map[string]*Profile
+	waiting  *Waiting
+	cycle    sync.Mutex
 }
 
-// New is a scheduler with one profile.
-func New(profile *Profile) *Scheduler { return &Scheduler{profile: profile} }
+// New is a scheduler with profiles by name. A Placement chooses one by annotation, v1alpha1.DefaultProfile otherwise. Who never
+// publishes needs no Waiting.
+func New(profiles map[string]*Profile, waiting *Waiting) *Scheduler {
+	return &Scheduler{profiles: profiles, waiting: waiting}
+}
 
 // Schedule runs one cycle on a snapshot. It always returns a Result; one whose Failure is set says why nothing was decided,
 // and then the published decision stays.
 func (s *Scheduler) Schedule(ctx context.Context, snapshot *framework.Snapshot) *Result {
+	s.cycle.Lock()
+	defer s.cycle.Unlock()
 	return s.schedule(ctx, snapshot, nil)
 }
 
 // schedule is one cycle; bonus is added to the totals of some clusters, by index, to find out what it would change.
 func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {
-	s.cycle.Lock()
-	defer s.cycle.Unlock()
-
 	pl := snapshot.Subject.Placement
-	r := &Result{Snapshot: snapshot, State: framework.NewCycleState(snapshot), profile: s.profile, candidates: candidates(snapshot)}
+	r := &Result{Snapshot: snapshot, State: framework.NewCycleState(snapshot), candidates: candidates(snapshot)}
+	if r.profile, r.Failure = s.profileOf(pl); r.Failure != nil {
+		return r
+	}
 
 	// 1. PreFilter, always, so that a mistake is said even when there is nothing to choose from.
 	admitted, skipped, failure := s.preFilter(ctx, r)
 	if r.Failure = failure; failure != nil {
+		if failure.Code() == framework.Pending && r.State.Requeue().IsZero() {
+			r.State.RequeueAt(snapshot.Now.Add(awaitInterval))
+		}
 		return r
 	}
 	// 2. Which prioritizers count, and how much.
-	scorers, spread, failure := s.profile.policy(pl)
+	scorers, spread, failure := r.profile.policy(pl)
 	if r.Failure = failure; failure != nil {
 		return r
 	}
@@ -92,7 +104,7 @@ func validate(pl *v1alpha1.Placement) *framework.Status {
 // preFilter returns what the plugins admit (nil: all) and which Filter plugins need not run.
 func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admission, skipped map[string]bool, failure *framework.Status) {
 	skipped = map[string]bool{}
-	for _, p := range s.profile.PreFilter {
+	for _, p := range r.profile.PreFilter {
 		result, status := p.PreFilter(ctx, r.State, r.Snapshot.Subject.Placement)
 		status = status.WithPlugin(p.Name())
 		switch status.Code() {
@@ -146,7 +158,7 @@ func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []admission,
 		left.And(a.clusters)
 	}
 	var active []framework.FilterPlugin
-	for _, p := range s.profile.Filter {
+	for _, p := range r.profile.Filter {
 		if !skipped[p.Name()] {
 			active = append(active, p)
 		}
@@ -184,8 +196,14 @@ func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status
 	if wanted == nil || len(r.Feasible) >= int(*wanted) {
 		return nil
 	}
-	for _, p := range s.profile.PostFilter {
-		switch status := p.PostFilter(ctx, r.State, pl, r.Feasible); status.Code() {
+	filtered := framework.Filtered{Feasible: r.Feasible, Excluded: r.ExcludedBy()}
+	for _, p := range r.profile.PostFilter {
+		intents, status := p.PostFilter(ctx, r.State, pl, filtered)
+		for _, intent := range intents {
+			intent.Plugin = p.Name()
+			r.Intents = append(r.Intents, intent)
+		}
+		switch status.Code() {
 		case framework.Unschedulable:
 		case framework.Success, framework.UnschedulableAndUnresolvable:
 			return nil
@@ -197,38 +215,15 @@ func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status
 }
 
 func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *framework.Status {
-	pl := r.Snapshot.Subject.Placement
-	off := map[string]bool{}
-	preScore := func(p framework.PreScorePlugin) *framework.Status {
-		switch status := p.PreScore(ctx, r.State, pl, r.Feasible); status.Code() {
-		case framework.Success:
-			return nil
-		case framework.Skip:
-			off[p.Name()] = true
-			return nil
-		default:
-			return unexpected(p, "PreScore", status)
-		}
-	}
-	for _, p := range s.profile.PreScore {
-		// A score plugin's PreScore is run where its Score is; this is for those that only prepare.
-		if s.profile.score(p.Name()) != nil {
-			continue
-		}
-		if failure := preScore(p); failure != nil {
-			return failure
-		}
+	off, failure := preScore(ctx, r, scorers)
+	if failure != nil {
+		return failure
 	}
 	r.Totals = make([]int64, len(r.Feasible))
 	values := make([]int64, len(r.Feasible)*len(scorers))
 	for i, p := range scorers {
-		if pre, ok := p.ScorePlugin.(framework.PreScorePlugin); ok {
-			if failure := preScore(pre); failure != nil {
-				return failure
-			}
-			if off[pre.Name()] {
-				continue
-			}
+		if off[p.name] && !p.addOn {
+			continue
 		}
 		scores := values[i*len(r.Feasible) : (i+1)*len(r.Feasible)]
 		if failure := scoreAll(ctx, r, p, scores); failure != nil {
@@ -242,6 +237,28 @@ func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *fra
 		}
 	}
 	return nil
+}
+
+// preScore runs the PreScore plugins in their order and returns those whose Score is switched off. A score plugin that this
+// Placement does not weigh prepares nothing.
+func preScore(ctx context.Context, r *Result, scorers []scorer) (off map[string]bool, failure *framework.Status) {
+	for _, p := range r.profile.PreScore {
+		weighed := func(s scorer) bool { return s.name == p.Name() && !s.addOn }
+		if r.profile.score(p.Name()) != nil && !slices.ContainsFunc(scorers, weighed) {
+			continue
+		}
+		switch status := p.PreScore(ctx, r.State, r.Snapshot.Subject.Placement, r.Feasible); status.Code() {
+		case framework.Success:
+		case framework.Skip:
+			if off == nil {
+				off = map[string]bool{}
+			}
+			off[p.Name()] = true
+		default:
+			return nil, unexpected(p, "PreScore", status)
+		}
+	}
+	return off, nil
 }
 
 // scoreAll asks one plugin for the scores of the feasible clusters and lets it normalize them.
@@ -265,6 +282,16 @@ func scoreAll(ctx context.Context, r *Result, p scorer, scores []int64) *framewo
 			return unexpected(p, "NormalizeScore", status)
 		}
 	}
+	if p.addOn {
+		// What others measured is passed through as it is.
+		return nil
+	}
+	for j, x := range scores {
+		if (x < framework.MinScore || x > framework.MaxScore) && x != framework.NoScore {
+			return framework.AsStatus(fmt.Errorf("the score %d of cluster %s is not between %d and %d",
+				x, r.Feasible[j].Name, framework.MinScore, framework.MaxScore)).WithPlugin(p.Name())
+		}
+	}
 	return nil
 }
 
@@ -280,9 +307,46 @@ func unexpected(p framework.Plugin, point string, status *framework.Status) *fra
 func (s *Scheduler) Forget(key types.NamespacedName) {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
-	for _, p := range s.profile.PreFilter {
-		if f, ok := p.(framework.Forgetter); ok {
+	s.waiting.forget(key)
+	for _, profile := range s.profiles {
+		for _, f := range profile.forgetters() {
 			f.Forget(key)
 		}
 	}
+}
+
+// forgetters are the plugins that remember something of each Placement; one may be listed twice.
+func (p *Profile) forgetters() []framework.Forgetter {
+	var all []framework.Forgetter
+	add := func(plugin framework.Plugin) {
+		if f, ok := plugin.(framework.Forgetter); ok {
+			all = append(all, f)
+		}
+	}
+	for _, plugin := range p.PreFilter {
+		add(plugin)
+	}
+	for _, plugin := range p.Reserve {
+		add(plugin)
+	}
+	for _, plugin := range p.Permit {
+		add(plugin)
+	}
+	for _, plugin := range p.Bind {
+		add(plugin)
+	}
+	return all
+}
+
+// profileOf is the profile that a Placement chooses.
+func (s *Scheduler) profileOf(pl *v1alpha1.Placement) (*Profile, *framework.Status) {
+	name, chosen := pl.Annotations[v1alpha1.ProfileAnnotation]
+	if !chosen {
+		name = v1alpha1.DefaultProfile
+	}
+	if profile := s.profiles[name]; profile != nil {
+		return profile, nil
+	}
+	return &Profile{}, misconfigured(fmt.Sprintf("metadata.annotations[%s]: there is no profile %q; there are %s",
+		v1alpha1.ProfileAnnotation, name, strings.Join(slices.Sorted(maps.Keys(s.profiles)), ", ")))
 }

@@ -23,9 +23,9 @@ type Simulator struct {
 
 // New takes in objects as a hub would have them at an instant.
 func New(ctx context.Context, objects Objects, now time.Time) (*Simulator, error) {
-	profile, err := scheduler.NewProfile(ctx, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := scheduler.NewProfiles(ctx, nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
 	if err != nil {
-		return nil, fmt.Errorf("building the profile: %w", err)
+		return nil, fmt.Errorf("building the profiles: %w", err)
 	}
 	inv := inventory.New(inventory.Options{})
 	for _, o := range objects.Sets {
@@ -46,7 +46,7 @@ func New(ctx context.Context, objects Objects, now time.Time) (*Simulator, error
 	for _, o := range objects.Decisions {
 		inv.Update(o)
 	}
-	return &Simulator{inventory: inv, scheduler: scheduler.New(profile), now: now}, nil
+	return &Simulator{inventory: inv, scheduler: scheduler.New(profiles, nil), now: now}, nil
 }
 
 // Placements are the keys of all Placements, in order of namespace and name.

@@ -57,11 +57,11 @@ func newFleet(c int, p fixture.PlacementBuilder) *inventory.Inventory {
 }
 
 func newScheduler(b *testing.B) *scheduler.Scheduler {
-	profile, err := scheduler.NewProfile(context.Background(), builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	return scheduler.New(profile)
+	return scheduler.New(profiles, nil)
 }
 
 // BenchmarkCycle decides top 3 by Balance, Steady and ResourceAllocatableMemory. Before each cycle a cluster changed, and

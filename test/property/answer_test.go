@@ -128,11 +128,11 @@ func newScheduler(t rapid.TB, balance bool) *scheduler.Scheduler {
 			return noBalance{}, nil
 		}
 	}
-	profile, err := scheduler.NewProfile(context.Background(), builtin.DefaultProfile(), registry, &framework.Handle{})
+	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), registry, &framework.Handle{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scheduler.New(profile)
+	return scheduler.New(profiles, nil)
 }
 
 func decide(s *scheduler.Scheduler, inv *inventory.Inventory, key inventory.Key) *scheduler.Result {

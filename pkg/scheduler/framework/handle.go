@@ -19,6 +19,10 @@ type Handle struct {
 	Pages PageClient
 	// Assume tells the inventory of a page that was just written, so that the next cycle need not wait for its echo.
 	Assume func(page *v1alpha1.PlacementDecision, deleted bool)
+	// Reserve counts decisions on clusters as if they were published for a Placement, until its pages show them; Unreserve ends
+	// that. Both are nil in a simulation.
+	Reserve   func(placement types.NamespacedName, clusters []string)
+	Unreserve func(placement types.NamespacedName)
 	// Waiting lists, allows and rejects held Proposals; nil in a simulation.
 	Waiting WaitingPlacements
 }
@@ -36,18 +40,24 @@ type PageClient interface {
 
 // WaitingPlacement is a Proposal held by Permit.
 type WaitingPlacement struct {
-	Key      types.NamespacedName
-	UID      types.UID
-	Proposal *Proposal
+	Key types.NamespacedName
+	UID types.UID
+	// Token names the hold.
+	Token          string
+	Added, Removed []string
 	// Plugins are those that still wait, each with its deadline.
 	Plugins map[string]time.Time
 }
 
-// WaitingPlacements are the held Proposals.
+// WaitingPlacements are the held Proposals. What is allowed or rejected holds for the very change that waits: the Placement is
+// decided anew, and a change with another token waits as if nothing had been said. A restart forgets what was allowed.
 type WaitingPlacements interface {
+	// List is in order of the keys.
 	List() []WaitingPlacement
-	// Allow clears one plugin of the Placement's hold; clearing the last one lets the Proposal pass.
+	// Allow clears one plugin of the Placement's hold; clearing the last one lets the Proposal pass. False when the plugin
+	// holds no change of this Placement.
 	Allow(uid types.UID, plugin string) bool
-	// Reject ends the hold.
+	// Reject ends the hold; the change is not held anew until the answer or the Placement changes. False when the plugin holds
+	// no change of this Placement.
 	Reject(uid types.UID, plugin, reason string) bool
 }

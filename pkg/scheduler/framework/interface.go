@@ -34,7 +34,7 @@ type PreFilterPlugin interface {
 	PreFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) (*PreFilterResult, *Status)
 }
 
-// Forgetter is a PreFilterPlugin that remembers something of each Placement from attempt to attempt.
+// Forgetter is a Plugin that remembers something of each Placement from attempt to attempt.
 type Forgetter interface {
 	// Forget is called once the Placement is gone; never during a cycle.
 	Forget(key types.NamespacedName)
@@ -76,8 +76,32 @@ type Relaxation struct {
 // PostFilterPlugin runs when fewer clusters are feasible than wanted.
 type PostFilterPlugin interface {
 	Plugin
-	// PostFilter may record intents; it never changes the answer. The plugins run until one does not answer Unschedulable.
-	PostFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, feasible []*Cluster) *Status
+	// PostFilter may state intents; it never changes the answer. Success and UnschedulableAndUnresolvable end the round,
+	// Unschedulable asks the next plugin, anything else ends the attempt with an Error.
+	PostFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, filtered Filtered) ([]Intent, *Status)
+}
+
+// Filtered is what the filters left, and what they took.
+type Filtered struct {
+	Feasible []*Cluster
+	// Excluded counts the candidates that each Filter plugin excluded, in the order of the plugins. A cluster is counted
+	// once, by the first that excluded it: those of the last plugin passed all others.
+	Excluded []ExcludedBy
+}
+
+// ExcludedBy is how many candidates one plugin excluded.
+type ExcludedBy struct {
+	Plugin   string
+	Clusters int
+}
+
+// Intent is what a PostFilter plugin would have done so that more clusters fit. The controller says it in an event on the
+// Placement; a simulation shows it.
+type Intent struct {
+	Plugin string `json:"plugin"`
+	// Reason is a CamelCase word for machines, Note the words for people.
+	Reason string `json:"reason"`
+	Note   string `json:"note"`
 }
 
 // PreScorePlugin runs once an attempt with the feasible clusters.
@@ -110,7 +134,9 @@ type CoordinateScorer interface {
 // ReservePlugin keeps account of what is on its way to the API server.
 type ReservePlugin interface {
 	Plugin
-	// Reserve: the first failure stops the attempt and triggers Unreserve of all plugins, in reverse.
+	// Reserve runs before the next cycle begins; it must not wait for anything. The first failure stops the attempt and
+	// triggers Unreserve of all plugins, in reverse: Unschedulable and UnschedulableAndUnresolvable park the change, Pending
+	// has it tried again soon, anything else is an Error. What is reserved for a held change must not count against it.
 	Reserve(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
 	// Unreserve undoes Reserve. It is called for plugins that never reserved, too, and must not fail.
 	Unreserve(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal)
@@ -119,23 +145,34 @@ type ReservePlugin interface {
 // PermitPlugin lets a Proposal pass, refuses it, or holds it.
 type PermitPlugin interface {
 	Plugin
-	// Permit: Wait holds the Proposal for at most the duration; a rejection or an Error stops the attempt. The published
-	// decision stays in force while a Proposal is held.
+	// Permit is the last step before the next cycle begins; it must not wait for anything. Wait holds the Proposal and asks the
+	// other plugins; the duration counts from when this plugin first held this change, and ends in a denial, never in an
+	// approval. Unschedulable and UnschedulableAndUnresolvable refuse the change, Pending has it tried again soon; anything
+	// else is an Error. The published decision stays in force meanwhile. While a change waits, it is proposed again whenever
+	// something is decided for the Placement, and Permit is asked again.
 	Permit(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) (*Status, time.Duration)
 }
 
 // PreBindPlugin prepares the added clusters.
 type PreBindPlugin interface {
 	Plugin
-	// PreBind must be idempotent. Any failure stops the attempt; it is retried with backoff.
+	// PreBind must be idempotent. Any code but Success stops the attempt; it is retried with backoff.
 	PreBind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
 }
 
 // BindPlugin publishes.
 type BindPlugin interface {
 	Plugin
-	// Bind: the plugins run in order until one does not answer Skip; if all do, the attempt fails.
+	// Bind: the plugins run in order until one does not answer Skip; if all do, the attempt fails. Any failure is retried with
+	// backoff.
 	Bind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
+}
+
+// Holder is a BindPlugin that can keep a held change where a restart and a new leader find it. The engine asks the first one
+// among the Bind plugins; without one, a restart begins the hold anew.
+type Holder interface {
+	// Hold stores the change; nil clears what is stored. It does nothing when that is so already.
+	Hold(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, hold *Hold) *Status
 }
 
 // PostBindPlugin is told what was published. It may be missed, by a crash for example.

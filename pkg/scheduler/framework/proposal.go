@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"sort"
+	"time"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
@@ -16,6 +17,12 @@ type Proposal struct {
 	Added, Removed []string
 	// Digest names the set of clusters: equal sets have equal digests, whatever their order and scores.
 	Digest string
+	// Token is what an approval of this change must say: the digest, and when the change was first held.
+	Token string
+	// HeldBy are the plugins that hold this very change already, with their deadlines.
+	HeldBy map[string]time.Time
+	// Ended says that a hold of this very change expired or was rejected: nothing but an approval may let it pass now.
+	Ended bool
 	// Writes are the writes done, in order. A Bind plugin appends each as it succeeds, also when a later one fails.
 	Writes []PageWrite
 	// Outcome is what the pages come to once all writes are done.

@@ -96,13 +96,18 @@ type ClusterSet struct {
 // Subject is one Placement and what the hub publishes for it.
 type Subject struct {
 	Placement *v1alpha1.Placement
-	// Pages are the PlacementDecisions labelled with the Placement's name, and unfinished ones that it owns, by name.
+	// Pages are the PlacementDecisions labelled with the Placement's name, and unfinished ones that it owns, by name; held
+	// pages apart.
 	Pages []*v1alpha1.PlacementDecision
 	// Published are the names on the labelled pages, those that are no cluster of the hub included.
 	Published Bitset
 	// Entries counts the decisions on the labelled pages by name index (DecisionCounts), duplicates included.
 	Entries map[int]int32
-	// Incumbents is Published, joined with the clusters of a held change.
+	// Held is the change that Permit held last, if it still does; nil when none waits.
+	Held *Hold
+	// HeldPages are all pages with the held label, by name, those of an interrupted hold included.
+	HeldPages []*v1alpha1.PlacementDecision
+	// Incumbents is Published, joined with the clusters of Held.
 	Incumbents Bitset
 	// Taken says whether another Placement's page has this name in the namespace.
 	Taken func(name string) bool

@@ -1,0 +1,234 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Pending is a change that may not be published, or not yet.
+type Pending struct {
+	// Reason is one of the DecisionPending condition: only Held and Waiting may still come to pass by themselves.
+	Reason string
+	// Message says it in words.
+	Message string
+	// Hold is what is to be kept while the change waits; nil for the other reasons.
+	Hold *framework.Hold
+	// fresh says that the condition does not say so yet: what is stored is cleared only once it does, so that a crash in between
+	// cannot begin the hold anew.
+	fresh bool
+}
+
+// awaitInterval is how soon a change is tried again that a plugin answers with Pending, unless it asks for another time.
+const awaitInterval = 10 * time.Second
+
+// maxNamed is how many clusters a message names each way.
+const maxNamed = 10
+
+// permit asks for leave. A nil Status with a.Pending nil means that the Proposal passes.
+func (s *Scheduler) permit(ctx context.Context, a *Attempt) *framework.Status {
+	if a.Pending != nil || len(a.profile.Permit) == 0 {
+		return nil
+	}
+	pl := a.Snapshot.Subject.Placement
+	a.Proposal.Token = tokenOf(a.Snapshot, a.Proposal.Digest)
+	if held := a.Snapshot.Subject.Held; held != nil && held.Token == a.Proposal.Token {
+		a.Proposal.HeldBy = held.Deadlines
+	}
+	endReason, endMessage := ended(pl)
+	a.Proposal.Ended = endReason != "" && tokenIn(endMessage) == a.Proposal.Token
+	waits, reasons := map[string]time.Time{}, map[string]string{}
+	for _, plugin := range a.profile.Permit {
+		status, timeout := plugin.Permit(ctx, a.State, pl, a.Proposal)
+		switch status.Code() {
+		case framework.Success:
+		case framework.Wait:
+			waits[plugin.Name()], reasons[plugin.Name()] = a.Snapshot.Now.Add(timeout), status.Reason()
+		case framework.Unschedulable, framework.UnschedulableAndUnresolvable:
+			a.deny(status.WithPlugin(plugin.Name()))
+			return nil
+		case framework.Pending:
+			a.await(status.WithPlugin(plugin.Name()))
+			return nil
+		default:
+			return unexpected(plugin, "Permit", status)
+		}
+	}
+	allowed, rejected := s.waiting.said(pl.UID, a.Proposal.Token)
+	for plugin := range allowed {
+		delete(waits, plugin)
+	}
+	if len(waits) > 0 {
+		a.hold(waits, reasons, rejected)
+	}
+	return nil
+}
+
+// hold decides between a hold, its end, and an end that was reached before. The deadlines of a hold that goes on count, not those
+// of this attempt.
+func (a *Attempt) hold(waits map[string]time.Time, reasons map[string]string, rejected string) {
+	p, now := a.Proposal, a.Snapshot.Now
+	for plugin := range waits {
+		if deadline, known := p.HeldBy[plugin]; known {
+			waits[plugin] = deadline
+		}
+	}
+	if p.Ended {
+		reason, message := ended(a.Snapshot.Subject.Placement)
+		a.Pending = &Pending{Reason: reason, Message: message}
+		return
+	}
+	if rejected != "" {
+		a.end(v1alpha1.ReasonRejected, "was rejected by "+rejected)
+		return
+	}
+	var parts []string
+	for _, plugin := range slices.Sorted(maps.Keys(waits)) {
+		deadline := waits[plugin].UTC().Truncate(time.Second)
+		if !waits[plugin].After(now) {
+			a.end(v1alpha1.ReasonExpired, fmt.Sprintf("was not let pass by %s before %s: %s", plugin, deadline.Format(time.RFC3339), reasons[plugin]))
+			return
+		}
+		a.State.RequeueAt(waits[plugin])
+		parts = append(parts, fmt.Sprintf("%s until %s: %s", plugin, deadline.Format(time.RFC3339), reasons[plugin]))
+	}
+	names := make([]string, len(p.Selected))
+	for i, s := range p.Selected {
+		names[i] = s.Cluster.Name
+	}
+	sort.Strings(names)
+	a.Pending = &Pending{
+		Reason: v1alpha1.ReasonHeld, Message: a.change() + " is held by " + strings.Join(parts, "; "),
+		Hold: &framework.Hold{Token: p.Token, Clusters: names, Deadlines: waits},
+	}
+}
+
+// end ends a hold without letting it pass. The next attempt finds the condition and clears what is stored.
+func (a *Attempt) end(reason, why string) {
+	a.Pending = &Pending{Reason: reason, Message: a.change() + " " + why + ". The published decision stays", fresh: true}
+	a.State.RequeueAt(a.Snapshot.Now)
+}
+
+// deny parks the change until something is decided anew.
+func (a *Attempt) deny(status *framework.Status) {
+	a.Pending = &Pending{Reason: v1alpha1.ReasonDenied, Message: a.change() + " is denied by " + status.Err().Error()}
+}
+
+// await has the change tried again soon.
+func (a *Attempt) await(status *framework.Status) {
+	a.Pending = &Pending{Reason: v1alpha1.ReasonWaiting, Message: a.change() + " waits for " + status.Err().Error()}
+	if a.State.Requeue().IsZero() {
+		a.State.RequeueAt(a.Snapshot.Now.Add(awaitInterval))
+	}
+}
+
+// change names the change: its token, and the clusters it would add and remove.
+func (a *Attempt) change() string {
+	p := a.Proposal
+	token := p.Token
+	if token == "" {
+		token = p.Digest
+	}
+	return fmt.Sprintf("Change %s (%s, %s)", token, named(p.Added, "added"), named(p.Removed, "removed"))
+}
+
+// named counts names and lists the first of them.
+func named(names []string, done string) string {
+	switch {
+	case len(names) == 0:
+		return "0 " + done
+	case len(names) > maxNamed:
+		return fmt.Sprintf("%d %s: %s and %d more", len(names), done, strings.Join(names[:maxNamed], " "), len(names)-maxNamed)
+	}
+	return fmt.Sprintf("%d %s: %s", len(names), done, strings.Join(names, " "))
+}
+
+var changePattern = regexp.MustCompile(`^Change ([0-9a-f]{16}-[0-9a-z]+) `)
+
+// tokenIn reads the token from a condition's message.
+func tokenIn(message string) string {
+	if m := changePattern.FindStringSubmatch(message); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// tokenOf names the change to the clusters with a digest: as it was named while it was held, or when its hold ended, unless the
+// Placement changed since; else anew.
+func tokenOf(snapshot *framework.Snapshot, digest string) string {
+	subject := snapshot.Subject
+	if held := subject.Held; held != nil && framework.DigestIn(held.Token) == digest {
+		return held.Token
+	}
+	if c := pendingCondition(subject.Placement); c != nil && framework.DigestIn(tokenIn(c.Message)) == digest {
+		if c.Status == metav1.ConditionTrue || c.ObservedGeneration == subject.Placement.Generation {
+			return tokenIn(c.Message)
+		}
+	}
+	return framework.TokenFor(digest, snapshot.Now)
+}
+
+// ended returns what the condition says of a hold that ended without being let pass.
+func ended(pl *v1alpha1.Placement) (reason, message string) {
+	c := pendingCondition(pl)
+	if c == nil || c.Reason != v1alpha1.ReasonExpired && c.Reason != v1alpha1.ReasonRejected {
+		return "", ""
+	}
+	return c.Reason, c.Message
+}
+
+func pendingCondition(pl *v1alpha1.Placement) *metav1.Condition {
+	return meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
+}
+
+// SetConditions brings the Placement's conditions up to date. While a change is pending, PlacementSatisfied goes on speaking of
+// what is published.
+func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
+	for _, c := range a.Conditions() {
+		if c.Type == v1alpha1.PlacementConditionSatisfied && a.Pending != nil {
+			if meta.FindStatusCondition(*conditions, c.Type) != nil {
+				continue
+			}
+			c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled
+			c.Message = fmt.Sprintf("%d cluster decisions unscheduled: see condition %s", len(a.Proposal.Added), v1alpha1.PlacementConditionDecisionPending)
+		}
+		meta.SetStatusCondition(conditions, c)
+	}
+	switch {
+	case a.Proposal == nil:
+	case a.Pending == nil:
+		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending)
+	default:
+		status := metav1.ConditionFalse
+		if a.Pending.Reason == v1alpha1.ReasonHeld || a.Pending.Reason == v1alpha1.ReasonWaiting {
+			status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(conditions, metav1.Condition{
+			Type: v1alpha1.PlacementConditionDecisionPending, Status: status, Reason: a.Pending.Reason, Message: a.Pending.Message,
+			ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
+		})
+	}
+}
+
+// PendingEvent tells of a pending change once, and again when what is said about it changes; nil when there is nothing new.
+func (a *Attempt) PendingEvent() *Event {
+	if a.Pending == nil {
+		return nil
+	}
+	if c := pendingCondition(a.Snapshot.Subject.Placement); c != nil && c.Reason == a.Pending.Reason && c.Message == a.Pending.Message {
+		return nil
+	}
+	return &Event{Type: corev1.EventTypeWarning, Reason: "Decision" + a.Pending.Reason, Action: "DecisionPending", Note: cut(a.Pending.Message)}
+}
