@@ -41,6 +41,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 	root.AddCommand(
 		newControllerCommand(),
 		newExplainCommand(),
+		newQueuesCommand(),
 		newReportCommand(),
 		newSimulateCommand(),
 		newUpCommand(),

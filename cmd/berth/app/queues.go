@@ -1,0 +1,241 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/pkg/tenancy"
+)
+
+func newQueuesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queues",
+		Short: "Check a queue configuration, and try where it places a submission",
+		Long: `Check a queue configuration, and try where it places a submission.
+
+The configuration is what a hub has in its ConfigMap under queues.yaml. Neither command needs a hub, and nothing is written.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newQueuesCheckCommand(), newQueuesPlaceCommand())
+	return cmd
+}
+
+func newQueuesCheckCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "check -f FILE|-",
+		Short: "Validate a queue configuration and show its queues",
+		Long: `Validate a queue configuration and show its queues.
+
+check prints the tree of queues with each one's access lists, cluster sets and quota, or everything that is wrong, each with its
+line. Warnings, about what is legal and yet without effect, go to standard error.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := readQueues(file, cmd.InOrStdin(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return printQueues(cmd.OutOrStdout(), config.Tree, config.Tree.Root(), 0)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "filename", "f", "", "queue configuration to read, - for standard input")
+	return cmd
+}
+
+type placeOptions struct {
+	file     string
+	user     string
+	groups   []string
+	queue    string
+	tags     []string
+	existing []string
+	output   string
+}
+
+func newQueuesPlaceCommand() *cobra.Command {
+	o := placeOptions{}
+	cmd := &cobra.Command{
+		Use:   "place -f FILE|- --user USER",
+		Short: "Say which queue a submission would be placed in, by which rule, and why not by another",
+		Long: `Say which queue a submission would be placed in, by which rule, and why not by another.
+
+Without a group, the user's groups are what the configuration's usergroupresolver says: by default the one that is named like the
+user. That nothing matches is an answer too.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("user") {
+				return usagef("--user is required")
+			}
+			return o.run(cmd)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&o.file, "filename", "f", "", "queue configuration to read, - for standard input")
+	flags.StringVar(&o.user, "user", "", "who submits")
+	flags.StringArrayVar(&o.groups, "group", nil, "group of the user; repeatable")
+	flags.StringVar(&o.queue, "queue", "", "queue that is requested")
+	flags.StringArrayVar(&o.tags, "tag", nil, "tag of the submission, as NAME=VALUE; repeatable")
+	flags.StringArrayVar(&o.existing, "existing", nil, "queue that exists beyond the configuration, as root.a.b; repeatable")
+	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func (o *placeOptions) run(cmd *cobra.Command) error {
+	if o.output != "text" && o.output != "json" {
+		return usagef("-o: %q is not one of text, json", o.output)
+	}
+	request := tenancy.Request{User: o.user, Groups: o.groups, Queue: o.queue, Tags: map[string]string{}}
+	for _, tag := range o.tags {
+		name, value, ok := strings.Cut(tag, "=")
+		if !ok || name == "" {
+			return usagef("--tag: %q is not NAME=VALUE", tag)
+		}
+		request.Tags[name] = value
+	}
+	members := tenancy.NewMembers()
+	for _, queue := range o.existing {
+		if !tenancy.LegalQueueName(queue) {
+			return usagef("--existing: %q is not the name of a queue, such as root.a.b", queue)
+		}
+		members.Add(tenancy.Application{Queue: queue})
+	}
+	config, err := readQueues(o.file, cmd.InOrStdin(), cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if len(o.groups) == 0 {
+		if request.Groups, err = groupsOf(config, o.user); err != nil {
+			return err
+		}
+	}
+	placed, err := config.Tree.Place(request, members)
+	if rejected := (*tenancy.Rejected)(nil); errors.As(err, &rejected) {
+		return o.printRejected(cmd.OutOrStdout(), rejected.Reasons)
+	} else if err != nil {
+		return err
+	}
+	return o.printPlaced(cmd.OutOrStdout(), placed)
+}
+
+func groupsOf(config *tenancy.Config, user string) ([]string, error) {
+	resolver, err := tenancy.NewGroupResolver(config.Resolver, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	identity, err := resolver.Resolve(tenancy.Identity{User: user})
+	if err != nil {
+		return nil, fmt.Errorf("finding the groups of user %s: %w", user, err)
+	}
+	return identity.Groups, nil
+}
+
+// readQueues reads a configuration, and tells the user of its warnings.
+func readQueues(file string, in io.Reader, warn io.Writer) (*tenancy.Config, error) {
+	var text []byte
+	var err error
+	switch file {
+	case "":
+		return nil, usagef("-f is required")
+	case "-":
+		file = "standard input"
+		text, err = io.ReadAll(in)
+	default:
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the queue configuration: %w", err)
+	}
+	config, warnings, err := tenancy.Parse(text)
+	for _, warning := range warnings {
+		fmt.Fprintf(warn, "warning: %s: %s\n", file, warning)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a valid queue configuration:\n%w", file, err)
+	}
+	return config, nil
+}
+
+// printQueues shows a queue on one line and those below it on further ones, each level further to the right.
+func printQueues(out io.Writer, tree *tenancy.Tree, q *tenancy.Queue, depth int) error {
+	line := strings.Repeat("  ", depth) + q.Name[strings.LastIndexByte(q.Name, '.')+1:]
+	if q.Leaf() {
+		line += " (leaf)"
+	}
+	for _, acl := range []struct {
+		name string
+		tenancy.ACL
+	}{{"submitacl", q.SubmitACL}, {"adminacl", q.AdminACL}} {
+		if acl.IsSet() {
+			line += fmt.Sprintf("  %s=%q", acl.name, acl.String())
+		}
+	}
+	line += "  clustersets=" + describeSets(tree.ClusterSets(q.Name))
+	if q.Quota.Applications < tenancy.Unlimited {
+		line += fmt.Sprintf("  maxapplications=%d", q.Quota.Applications)
+	}
+	if q.Quota.Clusters < tenancy.Unlimited {
+		line += fmt.Sprintf("  clusters=%d", q.Quota.Clusters)
+	}
+	if _, err := fmt.Fprintln(out, line); err != nil {
+		return err
+	}
+	for _, child := range q.Children {
+		if err := printQueues(out, tree, child, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func describeSets(sets []string, restricted bool) string {
+	switch {
+	case !restricted:
+		return "any"
+	case len(sets) == 0:
+		return "none"
+	}
+	return strings.Join(sets, ",")
+}
+
+func (o *placeOptions) printPlaced(out io.Writer, placed tenancy.Placed) error {
+	if o.output == "json" {
+		return json.NewEncoder(out).Encode(struct {
+			Queue string `json:"queue"`
+			Rule  string `json:"rule"`
+		}{placed.Queue, placed.Rule})
+	}
+	created := ""
+	if !placed.Configured {
+		created = ", which is not configured"
+	}
+	fmt.Fprintf(out, "%s%s, by rule %d (%s)\n", placed.Queue, created, len(placed.Reasons)+1, placed.Rule)
+	return printReasons(out, placed.Reasons)
+}
+
+func (o *placeOptions) printRejected(out io.Writer, reasons []string) error {
+	if o.output == "json" {
+		return json.NewEncoder(out).Encode(struct {
+			Rejected bool     `json:"rejected"`
+			Reasons  []string `json:"reasons"`
+		}{true, reasons})
+	}
+	fmt.Fprintln(out, "rejected: no placement rule matched")
+	return printReasons(out, reasons)
+}
+
+func printReasons(out io.Writer, reasons []string) error {
+	for _, reason := range reasons {
+		if _, err := fmt.Fprintf(out, "  %s\n", reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}

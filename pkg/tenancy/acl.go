@@ -1,0 +1,53 @@
+package tenancy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ACL says who is granted something: users and groups by name, or everyone. The zero ACL is unset.
+type ACL struct {
+	text     string
+	everyone bool
+	users    []string
+	groups   []string
+}
+
+// ParseACL reads "users groups": two comma-separated lists with one blank between them, each possibly empty. A list that is
+// nothing but "*" means everyone. The empty text is an unset list; " " is a set one that grants nobody. Names that are not legal grant
+// nothing and are returned.
+func ParseACL(text string) (acl ACL, dropped []string, err error) {
+	fields := strings.Split(text, " ")
+	if len(fields) > 2 {
+		return ACL{}, nil, fmt.Errorf("multiple spaces found in the access list %q: one separates the users from the groups", text)
+	}
+	acl.text = text
+	acl.everyone = slices.Contains(fields, wildcard)
+	for i, field := range fields {
+		for name := range strings.SplitSeq(field, ",") {
+			switch {
+			case name == "" || field == wildcard:
+			case i == 0 && legalUser.MatchString(name):
+				acl.users = append(acl.users, name)
+			case i == 1 && legalGroup.MatchString(name):
+				acl.groups = append(acl.groups, name)
+			default:
+				dropped = append(dropped, name)
+			}
+		}
+	}
+	return acl, dropped, nil
+}
+
+// IsSet says whether the list was written at all, be it one that grants nobody.
+func (a ACL) IsSet() bool { return a.text != "" }
+
+// String is the list as written.
+func (a ACL) String() string { return a.text }
+
+// Allows says whether the list grants the user, by name or by a group. Names are case-sensitive.
+func (a ACL) Allows(user string, groups []string) bool {
+	return a.everyone || slices.Contains(a.users, user) ||
+		slices.ContainsFunc(groups, func(group string) bool { return slices.Contains(a.groups, group) })
+}

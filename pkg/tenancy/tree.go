@@ -1,0 +1,174 @@
+package tenancy
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Tree is what a valid configuration comes to: its queues, from root down, and its placement rules. It never changes. Queues that
+// exist only because something was placed in them are not part of it; they are Members.
+//
+// Every method takes a queue's full name in any case, and one that is not configured stands below its nearest configured ancestor.
+type Tree struct {
+	root   *Queue
+	queues map[string]*Queue
+	rules  []*rule
+}
+
+// Queue is a configured queue. It must not be changed.
+type Queue struct {
+	Name                string // in full, in lower case
+	SubmitACL, AdminACL ACL
+	Quota               Quota
+	Children            []*Queue // as written
+
+	parent     bool // as written
+	properties map[string]text
+	template   *template
+	limits     [][]limit // each list for itself
+}
+
+// template is what dynamic queues get that have no configuration of their own.
+type template struct {
+	quota      Quota
+	properties map[string]text
+}
+
+// clusterSetsProperty names the cluster sets that a queue owns.
+const clusterSetsProperty = "clustersets"
+
+// Leaf says whether nothing can be configured below the queue. Applications are placed in leaves only.
+func (q *Queue) Leaf() bool { return !q.parent && len(q.Children) == 0 && q.Name != rootName }
+
+// newTree builds what it can from a partition, also from an invalid one, whose tree serves its further validation.
+func newTree(p *partitionConfig) *Tree {
+	t := &Tree{queues: map[string]*Queue{}}
+	t.root = t.add(p.top(), "")
+	t.root.limits = append(t.root.limits, newLimits(p.limits))
+	for _, c := range p.rules {
+		t.rules = append(t.rules, newRule(c))
+	}
+	if len(t.rules) == 0 {
+		t.rules = []*rule{{kind: ruleProvided}}
+	}
+	return t
+}
+
+// top is the root queue: the one written, or else one that holds all that are written.
+func (p *partitionConfig) top() *queueConfig {
+	if len(p.queues) == 1 && strings.EqualFold(p.queues[0].name.value, rootName) {
+		return p.queues[0]
+	}
+	return &queueConfig{place: p.place, name: text{value: rootName}, queues: p.queues}
+}
+
+func (t *Tree) add(c *queueConfig, parent string) *Queue {
+	name := join(parent, strings.ToLower(c.name.value))
+	q := &Queue{Name: name, parent: c.parent, properties: c.properties, Quota: newQuota(&c.quota), limits: [][]limit{newLimits(c.limits)}}
+	// An error is the validator's to report.
+	q.SubmitACL, _, _ = ParseACL(c.submitACL.value)
+	q.AdminACL, _, _ = ParseACL(c.adminACL.value)
+	if c.hasTemplate() {
+		q.template = &template{newQuota(&c.template), c.templateProperties}
+	}
+	t.queues[name] = q
+	for _, child := range c.queues {
+		q.Children = append(q.Children, t.add(child, name))
+	}
+	return q
+}
+
+func (c *queueConfig) hasTemplate() bool {
+	return len(c.templateProperties) > 0 || len(c.template.max) > 0 || len(c.template.guaranteed) > 0 || c.template.maxApplications.value > 0
+}
+
+// Root is the queue above all others.
+func (t *Tree) Root() *Queue { return t.root }
+
+// Queue is the configured queue of that name, nil if there is none.
+func (t *Tree) Queue(name string) *Queue { return t.queues[strings.ToLower(name)] }
+
+// up yields the configured queues from the named one, or its nearest configured ancestor, to root.
+func (t *Tree) up(name string) iter.Seq[*Queue] {
+	return func(yield func(*Queue) bool) {
+		for name := strings.ToLower(name); name != ""; name = above(name) {
+			if q := t.queues[name]; q != nil && !yield(q) {
+				return
+			}
+		}
+	}
+}
+
+// SubmitAllowed says whether a user may place applications in a queue: if either list of the queue or of an ancestor grants it, or
+// if none of them is set.
+func (t *Tree) SubmitAllowed(queue, user string, groups []string) bool {
+	open := true
+	for q := range t.up(queue) {
+		if q.SubmitACL.Allows(user, groups) || q.AdminACL.Allows(user, groups) {
+			return true
+		}
+		open = open && !q.SubmitACL.IsSet() && !q.AdminACL.IsSet()
+	}
+	return open
+}
+
+// AdminAllowed says whether the adminacl of a queue or of an ancestor grants the user.
+func (t *Tree) AdminAllowed(queue, user string, groups []string) bool {
+	for q := range t.up(queue) {
+		if q.AdminACL.Allows(user, groups) {
+			return true
+		}
+	}
+	return false
+}
+
+// ClusterSets returns the cluster sets that a queue owns, sorted, and whether it is restricted to them: without a property on
+// the queue's way to root it is not, and owns what there is.
+func (t *Tree) ClusterSets(queue string) (sets []string, restricted bool) {
+	for q := range t.up(queue) {
+		if value, ok := q.properties[clusterSetsProperty]; ok {
+			sets, restricted = clusterSets(value.value), true
+			break
+		}
+	}
+	tmpl := t.templateFor(queue)
+	if tmpl == nil {
+		return sets, restricted
+	}
+	value, ok := tmpl.properties[clusterSetsProperty]
+	if !ok {
+		return sets, restricted
+	}
+	own := clusterSets(value.value)
+	if restricted {
+		// A template inherited from further up must not give back what a queue below it has taken away.
+		own = slices.DeleteFunc(own, func(set string) bool { return !slices.Contains(sets, set) })
+	}
+	return own, true
+}
+
+// templateFor returns the template of the nearest ancestor that has one; nil for configured queues.
+func (t *Tree) templateFor(queue string) *template {
+	if t.Queue(queue) != nil {
+		return nil
+	}
+	for q := range t.up(queue) {
+		if q.template != nil {
+			return q.template
+		}
+	}
+	return nil
+}
+
+// clusterSets reads a comma-separated list. The empty text names no set.
+func clusterSets(value string) []string {
+	sets := []string{}
+	for set := range strings.SplitSeq(value, ",") {
+		if set = strings.TrimSpace(set); set != "" {
+			sets = append(sets, set)
+		}
+	}
+	slices.Sort(sets)
+	return slices.Compact(sets)
+}

@@ -1,0 +1,78 @@
+package tenancy
+
+import (
+	"slices"
+	"strings"
+)
+
+// rule validates what a rule and its parents say by themselves.
+func (v *validator) rule(r *ruleConfig) {
+	name, at := strings.ToLower(r.name.value), r.name.or(r.place)
+	switch {
+	case !legalRule.MatchString(name):
+		v.errorf(at, "invalid rule name %q: it must be a letter or _, then letters, digits and _", r.name.value)
+	case !slices.Contains(ruleKinds, name):
+		v.errorf(at, "unknown rule %q: it must be one of %s", r.name.value, strings.Join(ruleKinds, ", "))
+	case (name == ruleFixed || name == ruleTag) && r.value.value == "":
+		v.errorf(at, "rule %s needs a value", name)
+	}
+	if name == ruleFixed && r.value.value != "" {
+		if !legalLevels(r.value.value) {
+			v.errorf(r.value.place, "invalid queue name %q: each level must be 1 to 64 letters, digits and _ : # / @ -", r.value.value)
+		}
+		if qualified(r.value.value) && r.parent != nil {
+			v.errorf(r.parent.place, "rule fixed must not have a parent: its value %s begins at root", r.value.value)
+		}
+	}
+	v.filter(&r.filter)
+	if r.parent != nil {
+		v.rule(r.parent)
+	}
+}
+
+func (v *validator) filter(f *filterConfig) {
+	if kind := strings.ToLower(f.kind.value); !slices.Contains([]string{"", "allow", "deny"}, kind) {
+		v.errorf(f.kind.place, "filter type %q must be allow or deny", f.kind.value)
+	}
+	for i, entries := range [][]text{f.users, f.groups} {
+		legal := legalUser
+		if i == 1 {
+			legal = legalGroup
+		}
+		if _, unusable := newNameList(values(entries), legal); len(unusable) > 0 {
+			for _, message := range unusable {
+				v.warnf(entries[0].place, "%s", message)
+			}
+		}
+	}
+}
+
+// ruleInTree validates against the configured queues what a rule with its parents yields for every submission.
+func (v *validator) ruleInTree(t *Tree, r *rule, c *ruleConfig) {
+	queue, complete := r.fixedPath()
+	at := c.place
+	for fixed := c; fixed != nil; fixed = fixed.parent {
+		if fixed.value.path != "" && strings.EqualFold(fixed.name.value, ruleFixed) {
+			at = fixed.value.place
+			break
+		}
+	}
+	for _, name := range lineage(above(queue)) {
+		if q := t.queues[name]; q != nil && q.Leaf() {
+			v.errorf(at, "queue %s continues below %s, which must be a parent, not a leaf", queue, name)
+			return
+		}
+	}
+	q := t.queues[queue]
+	switch {
+	case q != nil && complete && !q.Leaf():
+		v.errorf(at, "queue %s is a parent, not a leaf: nothing can be placed in it", queue)
+	case q != nil && !complete && q.Leaf():
+		v.errorf(at, "queue %s must be a parent, not a leaf: the rule puts other queues below it", queue)
+	}
+	for ; r != nil; r = r.parent {
+		if fixed, complete := r.fixedPath(); complete && !r.create && t.queues[fixed] == nil {
+			v.warnf(r.place, "queue %s is not configured and create is not set: the rule matches only where the queue exists all the same", fixed)
+		}
+	}
+}
