@@ -68,12 +68,6 @@ func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration,
 	return profiles, nil
 }
 
-// NewProfile builds the default profile of a configuration that says nothing.
-func NewProfile(ctx context.Context, defaults config.Profile, registry framework.Registry, handle *framework.Handle) (*Profile, error) {
-	profiles, err := NewProfiles(ctx, nil, defaults, registry, handle)
-	return profiles[config.DefaultProfile], err
-}
-
 // instances are the plugins of one profile by name.
 type instances map[string]framework.Plugin
 

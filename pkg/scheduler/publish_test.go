@@ -72,7 +72,7 @@ func TestPublish(t *testing.T) {
 		wantErr   string
 		// wantPending is what the condition's message ends in.
 		wantPending string
-		wantHeld  map[string]time.Time
+		wantHeld    map[string]time.Time
 	}{
 		"the first Bind that does not pass publishes": {want: full + "Bind a, PostBind a, PostBind b"},
 		"Bind passes on":               {a: map[string]*framework.Status{"Bind": skip}, want: full + "Bind a, Bind b, PostBind a, PostBind b"},

@@ -26,7 +26,7 @@ func TestPromisedFlipsFlip(t *testing.T) {
 	promised := 0
 	rapid.Check(t, func(t *rapid.T) {
 		fleet := drawFleet(t)
-		s, err := New(ctx, fleet, now)
+		s, err := New(ctx, fleet, now, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestPromisedFlipsFlip(t *testing.T) {
 			}
 			promised++
 			changed := apply(t, fleet, v.Cluster, v.Flips)
-			again, err := New(ctx, changed, now)
+			again, err := New(ctx, changed, now, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -21,9 +22,20 @@ type Simulator struct {
 	now       time.Time
 }
 
+// Options are what the controller would be told.
+type Options struct {
+	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those out of the tree that it may name.
+	Config  *config.PlacementSchedulerConfiguration
+	Plugins framework.Registry
+}
+
 // New takes in objects as a hub would have them at an instant.
-func New(ctx context.Context, objects Objects, now time.Time) (*Simulator, error) {
-	profiles, err := scheduler.NewProfiles(ctx, nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simulator, error) {
+	registry := builtin.Registry()
+	if err := registry.Merge(o.Plugins); err != nil {
+		return nil, err
+	}
+	profiles, err := scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{})
 	if err != nil {
 		return nil, fmt.Errorf("building the profiles: %w", err)
 	}

@@ -76,7 +76,7 @@ func decideFile(file string) ([]*snapshot, error) {
 // reportsOf are Berth's answers to all Placements among the objects, as `berth simulate -o json` prints them.
 func reportsOf(objects simulator.Objects, now time.Time) ([][]byte, error) {
 	ctx := context.Background()
-	s, err := simulator.New(ctx, objects, now)
+	s, err := simulator.New(ctx, objects, now, simulator.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func reports(t *rapid.T, all []client.Object) []string {
 			objects.Decisions = append(objects.Decisions, o)
 		}
 	}
-	s, err := simulator.New(context.Background(), objects, fixture.Now)
+	s, err := simulator.New(context.Background(), objects, fixture.Now, simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 type controllerOptions struct {
 	kubeconfig     string
+	config         string
 	leaderElection bool
 	leaseNamespace string
 	metrics        string
@@ -44,6 +45,7 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the hub")
+	addConfigFlag(cmd, &o.config)
 	flags.BoolVar(&o.leaderElection, "leader-elect", true, "decide only while holding the lease, so that several replicas can run")
 	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the lease (default: the pod's, or the kubeconfig's)")
 	flags.StringVar(&o.metrics, "metrics-bind-address", "0", "host:port of the metrics endpoint; 0 switches it off")
@@ -56,6 +58,10 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 }
 
 func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
+	configuration, err := loadConfig(ctx, o.config)
+	if err != nil {
+		return err
+	}
 	loader := kubeconfigAt(o.kubeconfig)
 	cfg, err := connect(loader, "hub", "kubeconfig")
 	if err != nil {
@@ -78,6 +84,7 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		HealthAddress:           o.health,
 		Workers:                 o.workers,
 		Housekeeping:            o.housekeeping,
+		Config:                  configuration,
 	})
 }
 

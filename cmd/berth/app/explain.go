@@ -21,6 +21,7 @@ type explainOptions struct {
 	kubeconfig string
 	namespace  string
 	cluster    string
+	config     string
 	output     string
 }
 
@@ -46,11 +47,16 @@ change that would let it in, proved by deciding again with that change. Nothing 
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the hub")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "the Placement's namespace (default: the kubeconfig's)")
 	flags.StringVar(&o.cluster, "cluster", "", "explain only this cluster")
+	addConfigFlag(cmd, &o.config)
 	flags.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
 	return cmd
 }
 
 func (o *explainOptions) run(ctx context.Context, name string, out io.Writer) error {
+	configuration, err := loadConfig(ctx, o.config)
+	if err != nil {
+		return err
+	}
 	loader := kubeconfigAt(o.kubeconfig)
 	cfg, err := connect(loader, "hub", "kubeconfig")
 	if err != nil {
@@ -74,7 +80,7 @@ func (o *explainOptions) run(ctx context.Context, name string, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	s, err := simulator.New(ctx, objects, time.Now())
+	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{Config: configuration})
 	if err != nil {
 		return err
 	}

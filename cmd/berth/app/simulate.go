@@ -20,6 +20,7 @@ type simulateOptions struct {
 	files     []string
 	placement string
 	now       string
+	config    string
 	output    string
 }
 
@@ -41,6 +42,7 @@ Nothing is written.`,
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder to read, - for standard input; repeatable")
 	cmd.Flags().StringVar(&o.placement, "placement", "", "decide only this Placement, as NAMESPACE/NAME")
 	cmd.Flags().StringVar(&o.now, "now", "", "the instant to decide at, in RFC 3339 (default: the current time)")
+	addConfigFlag(cmd, &o.config)
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
 	return cmd
 }
@@ -79,13 +81,18 @@ func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) 
 	if err != nil {
 		return err
 	}
+	configuration, err := loadConfig(ctx, o.config)
+	if err != nil {
+		return err
+	}
 	input, err := simulator.Load(o.files, in)
 	if err != nil {
 		return err
 	}
+	with := simulator.Options{Config: configuration}
 	s := simulation{}
 	if len(input.Scenarios) == 0 {
-		if s.Results, err = decide(ctx, input.Objects, now, only); err != nil {
+		if s.Results, err = decide(ctx, input.Objects, now, with, only); err != nil {
 			return err
 		}
 	}
@@ -96,7 +103,7 @@ func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) 
 			if at.IsZero() {
 				at = now
 			}
-			reports, err := decide(ctx, step.Objects, at, nil)
+			reports, err := decide(ctx, step.Objects, at, with, nil)
 			if err != nil {
 				return fmt.Errorf("scenario %s: %w", scenario.ID, err)
 			}
@@ -119,8 +126,10 @@ func parsePlacement(text string) (*types.NamespacedName, error) {
 }
 
 // decide answers every Placement among the objects, or the only one asked for.
-func decide(ctx context.Context, objects simulator.Objects, now time.Time, only *types.NamespacedName) ([]*simulator.Report, error) {
-	s, err := simulator.New(ctx, objects, now)
+func decide(
+	ctx context.Context, objects simulator.Objects, now time.Time, with simulator.Options, only *types.NamespacedName,
+) ([]*simulator.Report, error) {
+	s, err := simulator.New(ctx, objects, now, with)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,42 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+func addConfigFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "config", "", "file with the PlacementSchedulerConfiguration (default: the built-in profile)")
+}
+
+// loadConfig reads the scheduler's configuration; nil when no file is named. Its profiles are built once for nothing, so that
+// every mistake in the file is known, and said under its name, before anything starts.
+func loadConfig(ctx context.Context, path string) (*config.PlacementSchedulerConfiguration, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	c, err := config.Load(data)
+	if err == nil {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		_, err = scheduler.NewProfiles(ctx, c, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	}
+	if err != nil {
+		// Each line is one mistake.
+		return nil, fmt.Errorf("%s: %s", path, strings.ReplaceAll(err.Error(), "\n", "\n"+path+": "))
+	}
+	return c, nil
+}
