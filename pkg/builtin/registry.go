@@ -1,6 +1,9 @@
 package builtin
 
 import (
+	"context"
+	"encoding/json"
+
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/filters"
 	"github.com/berth-dev/berth/pkg/lifecycle"
@@ -12,21 +15,31 @@ import (
 // Registry has every plugin in the tree.
 func Registry() framework.Registry {
 	return framework.Registry{
-		filters.PredicateName:                         filters.NewPredicate,
-		filters.TaintTolerationName:                   filters.NewTaintToleration,
-		v1alpha1.PrioritizerBalance:                   prioritizers.NewBalance,
-		v1alpha1.PrioritizerSteady:                    prioritizers.NewSteady,
-		v1alpha1.PrioritizerResourceAllocatableCPU:    prioritizers.NewResourceAllocatableCPU,
-		v1alpha1.PrioritizerResourceAllocatableMemory: prioritizers.NewResourceAllocatableMemory,
-		string(v1alpha1.ScoreCoordinateTypeAddOn):     prioritizers.NewAddOn,
+		filters.PredicateName:                         withoutArgs(filters.NewPredicate),
+		filters.TaintTolerationName:                   withoutArgs(filters.NewTaintToleration),
+		v1alpha1.PrioritizerBalance:                   withoutArgs(prioritizers.NewBalance),
+		v1alpha1.PrioritizerSteady:                    withoutArgs(prioritizers.NewSteady),
+		v1alpha1.PrioritizerResourceAllocatableCPU:    withoutArgs(prioritizers.NewResourceAllocatableCPU),
+		v1alpha1.PrioritizerResourceAllocatableMemory: withoutArgs(prioritizers.NewResourceAllocatableMemory),
+		string(v1alpha1.ScoreCoordinateTypeAddOn):     withoutArgs(prioritizers.NewAddOn),
 		lifecycle.PrioritySortName:                    lifecycle.NewPrioritySort,
 		lifecycle.UnmetName:                           lifecycle.NewUnmet,
 		lifecycle.InFlightName:                        lifecycle.NewInFlight,
 		lifecycle.ApprovalName:                        lifecycle.NewApproval,
 		lifecycle.BlastRadiusName:                     lifecycle.NewBlastRadius,
 		lifecycle.MaintenanceWindowName:               lifecycle.NewMaintenanceWindow,
-		lifecycle.DecisionPublisherName:               lifecycle.NewDecisionPublisher,
+		lifecycle.DecisionPublisherName:               withoutArgs(lifecycle.NewDecisionPublisher),
 		lifecycle.AuditLogName:                        lifecycle.NewAuditLog,
+	}
+}
+
+// withoutArgs refuses arguments for a plugin that has none.
+func withoutArgs(factory framework.PluginFactory) framework.PluginFactory {
+	return func(ctx context.Context, args json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
+		if _, err := framework.DecodeArgs(args, struct{}{}); err != nil {
+			return nil, err
+		}
+		return factory(ctx, nil, handle)
 	}
 }
 

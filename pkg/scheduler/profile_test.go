@@ -52,7 +52,9 @@ func stubs(built map[string]int) (framework.Registry, config.Profile) {
 	add := func(plugin framework.Plugin) {
 		registry[plugin.Name()] = func(_ context.Context, args json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
 			built[plugin.Name()]++
-			_, err := framework.DecodeArgs(args, struct{ Size int }{})
+			_, err := framework.DecodeArgs(args, struct {
+				Size int `json:"size"`
+			}{})
 			return plugin, err
 		}
 	}
@@ -105,8 +107,8 @@ func TestNewProfiles(t *testing.T) {
 			wantBuilt: map[string]int{"sort": 1, "foo": 1, "bar": 1, "cost": 1, "publish": 1},
 		},
 		"another order of the queue, in all profiles": {
-			file: configHead + "- {plugins: &p {queueSort: {enabled: [{name: sort2}], disabled: [{name: '*'}]}}, pluginConfig: [{name: sort2, args: {Size: 1}}]}\n" +
-				"- {name: b, plugins: *p, pluginConfig: [{name: sort2, args: { 'Size' : 1 }}]}",
+			file: configHead + "- {plugins: &p {queueSort: {enabled: [{name: sort2}], disabled: [{name: '*'}]}}, pluginConfig: [{name: sort2, args: {size: 1}}]}\n" +
+				"- {name: b, plugins: *p, pluginConfig: [{name: sort2, args: { 'size' : 1 }}]}",
 			want:      map[string]string{"default": "sort2 | foo | cost=0 | publish", "b": "sort2 | foo | cost=0 | publish"},
 			wantBuilt: map[string]int{"sort": 2, "sort2": 2, "foo": 2, "cost": 2, "publish": 2},
 		},
@@ -191,7 +193,7 @@ func TestNewProfilesRefuses(t *testing.T) {
 		},
 		"arguments that the plugin refuses": {
 			file: "- {}\n- {name: b, pluginConfig: [{name: sort}, {name: foo, args: {length: 3}}]}",
-			want: `profiles[1].pluginConfig[1].args: decoding arguments: error unmarshaling JSON: while decoding JSON: json: unknown field "length"`,
+			want: `profiles[1].pluginConfig[1].args: decoding arguments: unknown field "length"`,
 		},
 		"plugins that cannot be built": {
 			file: "- {plugins: {filter: {enabled: [{name: failing}, {name: misnamed}]}}}",

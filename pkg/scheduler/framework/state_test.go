@@ -147,6 +147,7 @@ func TestDecodeArgs(t *testing.T) {
 		"none: the defaults":       {want: args{Share: 5, Zone: "UTC"}},
 		"what is given overrides":  {raw: `{"share": 7}`, want: args{Share: 7, Zone: "UTC"}},
 		"an unknown field":         {raw: `{"shrae": 7}`, wantErr: true},
+		"a field in another case":  {raw: `{"Share": 7}`, wantErr: true},
 		"a field of another type":  {raw: `{"share": "many"}`, wantErr: true},
 		"the same field two times": {raw: `{"share": 1, "share": 2}`, wantErr: true},
 	}
