@@ -1,0 +1,130 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/tenancy"
+)
+
+// An update never stamps, and what it may not do the verifier says: the API server asks the stamper about creates only.
+//
+// +kubebuilder:webhookconfiguration:mutating=true,name=berth
+// +kubebuilder:webhook:mutating=true,name=stamp.placements.berth.dev,path=/stamp-placement,groups=cluster.open-cluster-management.io,versions=*,resources=placements,verbs=create,failurePolicy=fail,matchPolicy=Equivalent,reinvocationPolicy=Never,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
+
+// stamper writes who submitted a Placement into its user.info annotation.
+type stamper struct{ placementReader }
+
+// Handle answers the API server's mutating step.
+func (s *stamper) Handle(ctx context.Context, request webhook.AdmissionRequest) webhook.AdmissionResponse {
+	asked, metadata, err := s.read(ctx, &request.AdmissionRequest)
+	if err != nil {
+		return webhook.Errored(http.StatusBadRequest, err)
+	}
+	if asked == nil {
+		return webhook.Allowed("")
+	}
+	decision := s.options.Access().Decide(*asked)
+	switch {
+	case !decision.Allowed:
+		return webhook.Denied(decision.Reason)
+	case decision.Stamp == nil:
+		return webhook.Allowed("")
+	}
+	stamp := decision.Stamp.String()
+	if metadata.Annotations == nil { // where there is no map, a key has nowhere to go
+		return webhook.Patched("", webhook.JSONPatchOp{Operation: "add", Path: "/metadata/annotations",
+			Value: map[string]string{tenancy.UserInfoAnnotation: stamp}})
+	}
+	key := strings.NewReplacer("~", "~0", "/", "~1").Replace(tenancy.UserInfoAnnotation)
+	return webhook.Patched("", webhook.JSONPatchOp{Operation: "add", Path: "/metadata/annotations/" + key, Value: stamp})
+}
+
+// +kubebuilder:webhookconfiguration:mutating=false,name=berth
+// +kubebuilder:webhook:mutating=false,name=verify.placements.berth.dev,path=/verify-placement,groups=cluster.open-cluster-management.io,versions=*,resources=placements,verbs=create;update,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
+
+// verifier sees a Placement as it is about to be stored, after everything that may have changed it.
+type verifier struct{ placementReader }
+
+// Handle answers the API server's validating step.
+func (v *verifier) Handle(ctx context.Context, request webhook.AdmissionRequest) webhook.AdmissionResponse {
+	asked, _, err := v.read(ctx, &request.AdmissionRequest)
+	if err != nil {
+		return webhook.Errored(http.StatusBadRequest, err)
+	}
+	if asked == nil {
+		return webhook.Allowed("")
+	}
+	if decision := v.options.Access().Verify(*asked); !decision.Allowed {
+		return webhook.Denied(decision.Reason)
+	}
+	return webhook.Allowed("")
+}
+
+// placementReader turns the API server's requests into pkg/tenancy's.
+type placementReader struct{ options Options }
+
+// read returns the request and the metadata of its object, and nil for what is not the create or update of a Placement itself,
+// such as a write of its status, which leaves metadata as it is.
+func (p placementReader) read(ctx context.Context, request *admissionv1.AdmissionRequest) (*tenancy.AccessRequest, *metav1.ObjectMeta, error) {
+	if request.Resource.Group != v1alpha1.GroupName || request.Resource.Resource != "placements" || request.SubResource != "" {
+		return nil, nil, nil
+	}
+	update := request.Operation == admissionv1.Update
+	if !update && request.Operation != admissionv1.Create {
+		return nil, nil, nil
+	}
+	object, err := metadataOf(request.Object.Raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the object: %w", err)
+	}
+	by := tenancy.Identity{User: request.UserInfo.Username, Groups: request.UserInfo.Groups}
+	asked := &tenancy.AccessRequest{
+		Update:     update,
+		By:         by,
+		Annotation: valueOf(object.Annotations, tenancy.UserInfoAnnotation),
+		Label:      valueOf(object.Labels, p.options.UserLabel),
+		Queue:      tenancy.RequestedQueue(object.Annotations, object.Labels),
+	}
+	if !update {
+		return asked, object, nil
+	}
+	old, err := metadataOf(request.OldObject.Raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the object as stored: %w", err)
+	}
+	asked.OldAnnotation = valueOf(old.Annotations, tenancy.UserInfoAnnotation)
+	asked.OldLabel = valueOf(old.Labels, p.options.UserLabel)
+	asked.OldQueue = tenancy.RequestedQueue(old.Annotations, old.Labels)
+	if p.options.Administers != nil {
+		asked.Administers = func() bool {
+			return p.options.Administers(ctx, types.NamespacedName{Namespace: request.Namespace, Name: request.Name}, by)
+		}
+	}
+	return asked, object, nil
+}
+
+// metadataOf reads no more of an object than every version of it has in common.
+func metadataOf(raw []byte) (*metav1.ObjectMeta, error) {
+	object := metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return nil, err
+	}
+	return &object.ObjectMeta, nil
+}
+
+func valueOf(values map[string]string, key string) *string {
+	if value, ok := values[key]; ok {
+		return &value
+	}
+	return nil
+}
