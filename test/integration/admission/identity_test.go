@@ -1,0 +1,283 @@
+package admission
+
+import (
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/pkg/tenancy"
+)
+
+const (
+	eves      = `{"user":"eve","groups":["ops"]}`
+	annStamp  = `{"user":"ann","username":"ann","groups":["dev","system:authenticated"]}`
+	forbidden = "is not allowed to set user annotation"
+	unchanged = "user info annotation change is not allowed"
+	gardener  = "system:serviceaccount:kube-system:gardener"
+	robot     = "system:serviceaccount:argocd:robot"
+)
+
+var versions = []string{"v1alpha1", "v1beta1"}
+
+func other(version string) string {
+	if version == versions[0] {
+		return versions[1]
+	}
+	return versions[0]
+}
+
+// refused is an answer of Berth's in these words.
+func refused(words string) OmegaMatcher {
+	return And(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring(words)), MatchError(ContainSubstring("placements.berth.dev")))
+}
+
+var _ = Describe("a submitter", func() {
+	for _, version := range versions {
+		Context("in "+version, func() { describeVersion(version) })
+	}
+})
+
+func describeVersion(version string) {
+	It("is stamped on what it creates, which is otherwise left as it is", func(ctx SpecContext) {
+		object := placement(version, "plain")
+		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+		found := stored(ctx, object, other(version))
+		Expect(found.GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
+		Expect(found.Object["spec"]).To(HaveKeyWithValue("numberOfClusters", BeNumerically("==", 3)))
+
+		more := placement(version, "")
+		more.SetGenerateName("generated-")
+		more.SetAnnotations(map[string]string{"a/b": "c"})
+		Expect(as("ann", "dev").Create(ctx, labelled(more, userLabel, "eve"))).To(Succeed())
+		Expect(stored(ctx, more, version).GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp, "a/b": "c"}))
+	})
+
+	It("is a service account with its groups, a trusted one too", func(ctx SpecContext) {
+		for i, user := range []string{robot, gardener} {
+			object := placement(version, fmt.Sprintf("account-%d", i))
+			Expect(as(user).Create(ctx, object)).To(Succeed())
+			identity, err := tenancy.ParseIdentity(stored(ctx, object, version).GetAnnotations()[userInfo])
+			Expect(err).NotTo(HaveOccurred())
+			Expect(identity.User).To(Equal(user))
+			Expect(identity.Groups).To(ContainElement("system:serviceaccounts"))
+		}
+	})
+
+	It("cannot name another, nor itself", func(ctx SpecContext) {
+		for _, text := range []string{eves, annStamp, ""} {
+			Expect(as("ann", "dev").Create(ctx, annotated(placement(version, "forged"), text))).To(refused(forbidden))
+		}
+		Expect(as(robot).Create(ctx, annotated(placement(version, "forged"), eves))).To(refused(forbidden))
+		Expect(as("root", "system:masters").Create(ctx, annotated(placement(version, "forged"), eves))).To(refused(forbidden))
+		applied := client.ApplyConfigurationFromUnstructured(annotated(placement(version, "forged"), eves))
+		Expect(as("ann", "dev").Apply(ctx, applied, client.FieldOwner("ann"))).To(refused(forbidden))
+	})
+
+	It("may be named by those who are trusted, if they name it well", func(ctx SpecContext) {
+		object := annotated(placement(version, "carried"), eves)
+		Expect(as(gardener).Create(ctx, object)).To(Succeed())
+		Expect(stored(ctx, object, version).GetAnnotations()).To(HaveKeyWithValue(userInfo, eves))
+		for _, text := range []string{"xyzxyz", "{}", "", `{"user":"a","username":"b"}`} {
+			Expect(as(gardener).Create(ctx, annotated(placement(version, "unreadable"), text))).To(refused("invalid"))
+		}
+
+		configure(map[string]string{"trustControllers": "false", "externalUsers": "^portal$", "externalGroups": "^brokers$"})
+		Expect(as(gardener).Create(ctx, annotated(placement(version, "distrusted"), eves))).To(refused(forbidden))
+		Expect(as("portal").Create(ctx, annotated(placement(version, "portal"), eves))).To(Succeed())
+		Expect(as("ann", "brokers").Create(ctx, annotated(placement(version, "broker"), eves))).To(Succeed())
+		Expect(as("ann", "dev").Create(ctx, annotated(placement(version, "neither"), eves))).To(refused(forbidden))
+	})
+
+	It("stays who it was, whoever writes and however", func(ctx SpecContext) {
+		object := placement(version, "kept")
+		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+		configure(map[string]string{"bypassAuth": "true", "externalUsers": ".*"})
+		for _, user := range []client.Client{as("ann", "dev"), as("eve"), as(gardener), as("root", "system:masters")} {
+			for _, through := range versions {
+				current := stored(ctx, object, through)
+				Expect(user.Update(ctx, annotated(current.DeepCopy(), eves))).To(refused(unchanged))
+				removed := current.DeepCopy()
+				removed.SetAnnotations(nil)
+				Expect(user.Update(ctx, removed)).To(refused(unchanged))
+				for patchType, patch := range map[types.PatchType]string{
+					types.MergePatchType: fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, userInfo),
+					types.JSONPatchType:  `[{"op":"replace","path":"/metadata/annotations/yunikorn.apache.org~1user.info","value":""}]`,
+				} {
+					Expect(user.Patch(ctx, current.DeepCopy(), client.RawPatch(patchType, []byte(patch)))).To(refused(unchanged))
+				}
+				applied := client.ApplyConfigurationFromUnstructured(annotated(placement(through, "kept"), eves))
+				Expect(user.Apply(ctx, applied, client.FieldOwner("forger"), client.ForceOwnership)).To(refused(unchanged))
+			}
+		}
+		Expect(stored(ctx, object, version).GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
+	})
+
+	It("stays who it was when the status is written", func(ctx SpecContext) {
+		object := placement(version, "status")
+		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+		forged := annotated(stored(ctx, object, version), eves)
+		Expect(unstructured.SetNestedField(forged.Object, int64(2), "status", "numberOfSelectedClusters")).To(Succeed())
+		Expect(as("eve").Status().Update(ctx, forged)).To(Succeed())
+		found := stored(ctx, object, version)
+		Expect(found.Object["status"]).To(HaveKeyWithValue("numberOfSelectedClusters", BeNumerically("==", 2)))
+		Expect(found.GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
+	})
+
+	It("does not hinder other changes, its own or another's", func(ctx SpecContext) {
+		object := placement(version, "edited")
+		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+		for i, user := range []client.Client{as("ann", "dev"), as("eve"), as(gardener)} {
+			current := labelled(stored(ctx, object, version), "edit", fmt.Sprint(i))
+			Expect(unstructured.SetNestedField(current.Object, int64(i+5), "spec", "numberOfClusters")).To(Succeed())
+			Expect(user.Update(ctx, current)).To(Succeed())
+		}
+		Expect(stored(ctx, object, version).GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
+	})
+
+	It("may apply again and again without knowing of its stamp", func(ctx SpecContext) {
+		for i, user := range []string{"ann", "ann", "eve"} {
+			object := placement(version, "applied")
+			Expect(unstructured.SetNestedField(object.Object, int64(i), "spec", "numberOfClusters")).To(Succeed())
+			Expect(as(user, "dev").Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("gitops"))).To(Succeed())
+			found := stored(ctx, object, version)
+			Expect(found.GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
+			Expect(found.Object["spec"]).To(HaveKeyWithValue("numberOfClusters", BeNumerically("==", i)))
+		}
+	})
+
+	It("may be named later by those who are trusted, where nobody was", func(ctx SpecContext) {
+		configure(map[string]string{"bypassAuth": "true"})
+		object := labelled(placement(version, "migrated"), userLabel, "ann")
+		Expect(as("eve").Create(ctx, object)).To(Succeed())
+		Expect(stored(ctx, object, version).GetAnnotations()).To(BeEmpty())
+
+		configure(map[string]string{})
+		Expect(as("eve").Update(ctx, labelled(stored(ctx, object, version), "edit", "1"))).To(Succeed())
+		Expect(as("eve").Update(ctx, annotated(stored(ctx, object, version), eves))).To(refused(forbidden))
+		Expect(as(gardener).Update(ctx, annotated(stored(ctx, object, version), "{}"))).To(refused("invalid"))
+		Expect(as(gardener).Update(ctx, annotated(stored(ctx, object, version), eves))).To(Succeed())
+		Expect(as(gardener).Update(ctx, annotated(stored(ctx, object, version), annStamp))).To(refused(unchanged))
+	})
+
+	It("goes by its label under bypass, which then nobody changes", func(ctx SpecContext) {
+		configure(map[string]string{"bypassAuth": "true"})
+		Expect(as("eve").Create(ctx, annotated(placement(version, "anybody"), annStamp))).To(Succeed())
+		Expect(as("eve").Create(ctx, annotated(placement(version, "unreadable"), "{}"))).To(refused("invalid"))
+		bare := placement(version, "bare")
+		Expect(as("ann", "dev").Create(ctx, bare)).To(Succeed())
+		Expect(stored(ctx, bare, version).GetAnnotations()).To(HaveKeyWithValue(userInfo, annStamp))
+
+		object := labelled(placement(version, "named"), userLabel, "ann")
+		Expect(as("eve").Create(ctx, object)).To(Succeed())
+		Expect(stored(ctx, object, version).GetAnnotations()).To(BeEmpty())
+		Expect(as("eve").Update(ctx, labelled(stored(ctx, object, version), userLabel, "eve"))).To(refused("label"))
+		removed := stored(ctx, object, version)
+		removed.SetLabels(nil)
+		Expect(as("root", "system:masters").Update(ctx, removed)).To(refused("label"))
+	})
+
+	It("and the administrators of its queue may ask for another queue, and nobody else", func(ctx SpecContext) {
+		object := labelled(placement(version, "queued"), queue, "root.a")
+		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+		move := func(to string) *unstructured.Unstructured { return labelled(stored(ctx, object, version), queue, to) }
+		Expect(as("eve").Update(ctx, move("root.b"))).To(refused("may not change the requested queue"))
+		Expect(as(gardener).Update(ctx, move("root.b"))).To(refused("may not change the requested queue"))
+		Expect(as("ann", "other").Update(ctx, move("root.b"))).To(Succeed())
+		Expect(as("eve").Update(ctx, move("ROOT.B"))).To(Succeed())
+
+		eve := "eve"
+		administrator.Store(&eve)
+		DeferCleanup(administrator.Store, (*string)(nil))
+		Expect(as("eve").Update(ctx, move("root.c"))).To(Succeed())
+		Expect(as("bob").Update(ctx, move("root.d"))).To(refused("may not change the requested queue"))
+	})
+
+	It("is verified after every other webhook", func(ctx SpecContext) {
+		for how, words := range map[string]string{"replace": forbidden, "remove": "missing"} {
+			Expect(as("ann", "dev").Create(ctx, labelled(placement(version, "tampered"), "tamper", how))).To(refused(words))
+			object := placement(version, "later-"+how)
+			Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+			Expect(as("ann", "dev").Update(ctx, labelled(stored(ctx, object, version), "tamper", how))).To(refused(unchanged))
+		}
+	})
+}
+
+var _ = Describe("handlers that are down", Ordered, func() {
+	var before *unstructured.Unstructured
+	BeforeAll(func(ctx SpecContext) {
+		before = placement("v1beta1", "before")
+		Expect(as("ann", "dev").Create(ctx, before)).To(Succeed())
+		stopServing()
+		DeferCleanup(func(ctx SpecContext) {
+			startServing()
+			awaitWebhooks(ctx)
+		})
+	})
+
+	It("let no Placement be created or changed, in any version", func(ctx SpecContext) {
+		down := And(MatchError(apierrors.IsInternalError, "IsInternalError"), MatchError(ContainSubstring("placements.berth.dev")))
+		for _, version := range versions {
+			Expect(as("ann", "dev").Create(ctx, placement(version, "while-down"))).To(down)
+			Expect(as("eve").Create(ctx, annotated(placement(version, "while-down"), eves))).To(down)
+			Expect(as("eve").Update(ctx, annotated(stored(ctx, before, version), eves))).To(down)
+			Expect(as("root", "system:masters").Update(ctx, annotated(stored(ctx, before, version), eves))).To(down)
+		}
+	})
+
+	It("do not keep the controller from its work, nor anybody from deleting", func(ctx SpecContext) {
+		for _, version := range versions {
+			current := stored(ctx, before, version)
+			Expect(unstructured.SetNestedField(current.Object, int64(1), "status", "numberOfSelectedClusters")).To(Succeed())
+			Expect(as("controller").Status().Update(ctx, current)).To(Succeed())
+
+			page := &unstructured.Unstructured{}
+			page.SetAPIVersion(group + "/" + version)
+			page.SetKind("PlacementDecision")
+			page.SetNamespace(namespace)
+			page.SetName("page-" + version)
+			Expect(as("controller").Create(ctx, page)).To(Succeed())
+			page.SetLabels(map[string]string{"a": "b"})
+			Expect(as("controller").Update(ctx, page)).To(Succeed())
+			Expect(as("controller").Delete(ctx, page)).To(Succeed())
+		}
+		Expect(as("ann", "dev").Delete(ctx, before)).To(Succeed())
+	})
+
+	It("keep nobody from mending the queues", func(ctx SpecContext) {
+		config := queueConfig("broken")
+		Expect(root.Create(ctx, config)).To(Succeed())
+		Expect(root.Delete(ctx, config)).To(Succeed())
+	})
+})
+
+var _ = Describe("the queue configuration", func() {
+	It("is refused when it is broken, and others' ConfigMaps never are", func(ctx SpecContext) {
+		Expect(root.Create(ctx, queueConfig("broken"))).To(MatchError(ContainSubstring("queues.yaml: line 1: broken")))
+		config := queueConfig("fine")
+		Expect(root.Create(ctx, config)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(root.Delete(ctx, config)).To(Succeed()) })
+		config.Data["queues.yaml"] = "broken"
+		Expect(root.Update(ctx, config.DeepCopy())).To(MatchError(ContainSubstring("queues.yaml: line 1: broken")))
+
+		for _, elsewhere := range []metav1.ObjectMeta{{Namespace: "berth-system", Name: "other"}, {Namespace: namespace, Name: "yunikorn-configs"}} {
+			other := queueConfig("broken")
+			other.ObjectMeta = elsewhere
+			Expect(root.Create(ctx, other)).To(Succeed())
+			Expect(root.Delete(ctx, other)).To(Succeed())
+		}
+	})
+})
+
+func queueConfig(queues string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "yunikorn-configs"},
+		Data:       map[string]string{"queues.yaml": queues},
+	}
+}
