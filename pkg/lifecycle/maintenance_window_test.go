@@ -239,3 +239,31 @@ func TestNewMaintenanceWindow(t *testing.T) {
 		})
 	}
 }
+
+// FuzzMaintenanceWindow takes any window: it is refused, or has openings in order.
+func FuzzMaintenanceWindow(f *testing.F) {
+	f.Add("0 22 * * 1-5", "4h", "Europe/Berlin", int64(1.78e9))
+	f.Add("*/7 1,2-5/2 29 2 *", "1ns", "Australia/Lord_Howe", int64(-1))
+	f.Add("TZ=", "1h", "", int64(0))
+	f.Fuzz(func(t *testing.T, schedule, duration, zone string, from int64) {
+		w, err := newRecurrence(RecurringWindow{Schedule: schedule, Duration: duration, TimeZone: zone})
+		if err != nil {
+			return
+		}
+		// From 1900 to 2200.
+		last := time.Unix(from%7_258_118_400, 0)
+		if last.Year() < 1900 {
+			last = last.AddDate(300, 0, 0)
+		}
+		for range 3 {
+			next := w.next(last)
+			if next.IsZero() {
+				return
+			}
+			if !next.After(last) {
+				t.Fatalf("%v is not after %v", next, last)
+			}
+			last = next
+		}
+	})
+}
