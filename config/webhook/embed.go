@@ -12,6 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Name is what both configurations are called.
+const Name = "berth"
+
 //go:embed manifests.yaml
 var manifests []byte
 

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -62,9 +63,9 @@ func TestAt(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, labels := range []map[string]string{mutating.Labels, validating.Labels} {
-		if labels["app.kubernetes.io/managed-by"] != "berth" {
-			t.Errorf("labels %v do not say whose they are", labels)
+	for _, meta := range []metav1.ObjectMeta{mutating.ObjectMeta, validating.ObjectMeta} {
+		if meta.Name != Name || meta.Labels["app.kubernetes.io/managed-by"] != "berth" {
+			t.Errorf("%q with labels %v does not say whose it is", meta.Name, meta.Labels)
 		}
 	}
 }

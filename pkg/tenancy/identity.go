@@ -2,6 +2,7 @@ package tenancy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,7 +131,7 @@ func (i Identity) String() string {
 }
 
 // ReadIdentity says who submitted a Placement with these annotations and labels: the user.info annotation, else the user that the label
-// userLabel names, else Nobody. It returns an error for an annotation that ParseIdentity refuses: the submitter is then
+// userLabel (empty: DefaultUserLabel) names, else Nobody. It returns an error for an annotation that ParseIdentity refuses: the submitter is then
 // unresolved, not nobody.
 func ReadIdentity(annotations, labels map[string]string, userLabel string) (Identity, error) {
 	if text, ok := annotations[UserInfoAnnotation]; ok {
@@ -140,7 +141,7 @@ func ReadIdentity(annotations, labels map[string]string, userLabel string) (Iden
 		}
 		return identity, nil
 	}
-	if user := labels[userLabel]; user != "" {
+	if user := labels[cmp.Or(userLabel, DefaultUserLabel)]; user != "" {
 		return Identity{User: user}, nil
 	}
 	return Identity{User: Nobody}, nil

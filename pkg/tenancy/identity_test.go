@@ -90,6 +90,9 @@ func TestReadIdentity(t *testing.T) {
 			}
 		})
 	}
+	if got, _ := ReadIdentity(nil, map[string]string{DefaultUserLabel: "lab"}, ""); got.User != "lab" {
+		t.Errorf("without a key, the default label's user is %q", got.User)
+	}
 }
 
 func TestRequestedQueue(t *testing.T) {
