@@ -19,8 +19,8 @@ func addConfigFlag(cmd *cobra.Command, path *string) {
 }
 
 // loadConfig reads the scheduler's configuration; nil when no file is named. Its profiles are built once for nothing, so that
-// every mistake in the file is known, and said under its name, before anything starts.
-func loadConfig(ctx context.Context, path string) (*config.PlacementSchedulerConfiguration, error) {
+// every mistake in the file is known, and said under its name, before anything starts. The file may name plugins beside those in the tree.
+func loadConfig(ctx context.Context, path string, plugins framework.Registry) (*config.PlacementSchedulerConfiguration, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -28,11 +28,15 @@ func loadConfig(ctx context.Context, path string) (*config.PlacementSchedulerCon
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
+	registry := builtin.Registry()
+	if err := registry.Merge(plugins); err != nil {
+		return nil, err
+	}
 	c, err := config.Load(data)
 	if err == nil {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		_, err = scheduler.NewProfiles(ctx, c, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+		_, err = scheduler.NewProfiles(ctx, c, builtin.DefaultProfile(), registry, &framework.Handle{})
 	}
 	if err != nil {
 		// Each line is one mistake.

@@ -13,9 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 type controllerOptions struct {
+	plugins        framework.Registry
 	kubeconfig     string
 	config         string
 	leaderElection bool
@@ -27,8 +30,8 @@ type controllerOptions struct {
 	housekeeping   []string
 }
 
-func newControllerCommand() *cobra.Command {
-	o := controllerOptions{}
+func newControllerCommand(plugins framework.Registry) *cobra.Command {
+	o := controllerOptions{plugins: plugins}
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Run the controller against a hub",
@@ -58,7 +61,7 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 }
 
 func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
-	configuration, err := loadConfig(ctx, o.config)
+	configuration, err := loadConfig(ctx, o.config, o.plugins)
 	if err != nil {
 		return err
 	}
@@ -85,12 +88,15 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		Workers:                 o.workers,
 		Housekeeping:            o.housekeeping,
 		Config:                  configuration,
+		Plugins:                 o.plugins,
 	})
 }
 
 // runController runs the controller of a local hub until ctx ends; its log goes to out.
-func runController(ctx context.Context, cfg *rest.Config, out io.Writer) error {
-	return startManager(ctx, cfg, out, controllers.Options{MetricsAddress: "0", HealthAddress: "0", Housekeeping: []string{"*"}})
+func runController(ctx context.Context, cfg *rest.Config, out io.Writer, c *config.PlacementSchedulerConfiguration, plugins framework.Registry) error {
+	return startManager(ctx, cfg, out, controllers.Options{
+		MetricsAddress: "0", HealthAddress: "0", Housekeeping: []string{"*"}, Config: c, Plugins: plugins,
+	})
 }
 
 func startManager(ctx context.Context, cfg *rest.Config, out io.Writer, o controllers.Options) error {

@@ -14,10 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
 type explainOptions struct {
+	plugins    framework.Registry
 	kubeconfig string
 	namespace  string
 	cluster    string
@@ -25,8 +27,8 @@ type explainOptions struct {
 	output     string
 }
 
-func newExplainCommand() *cobra.Command {
-	o := explainOptions{}
+func newExplainCommand(plugins framework.Registry) *cobra.Command {
+	o := explainOptions{plugins: plugins}
 	cmd := &cobra.Command{
 		Use:   "explain NAME [-n NAMESPACE]",
 		Short: "Say why each cluster was, or was not, selected for a Placement",
@@ -53,7 +55,7 @@ change that would let it in, proved by deciding again with that change. Nothing 
 }
 
 func (o *explainOptions) run(ctx context.Context, name string, out io.Writer) error {
-	configuration, err := loadConfig(ctx, o.config)
+	configuration, err := loadConfig(ctx, o.config, o.plugins)
 	if err != nil {
 		return err
 	}
@@ -80,7 +82,7 @@ func (o *explainOptions) run(ctx context.Context, name string, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{Config: configuration})
+	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{Config: configuration, Plugins: o.plugins})
 	if err != nil {
 		return err
 	}

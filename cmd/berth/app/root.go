@@ -8,6 +8,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // Exit codes of every command.
@@ -20,31 +23,48 @@ const (
 // Option changes what NewCommand builds.
 type Option func(*options)
 
-type options struct{}
+type options struct {
+	plugins framework.Registry
+	err     error
+}
+
+// WithPlugin lets the scheduler's configuration name a plugin that is not in the tree. It runs where the configuration enables it,
+// and nowhere else. A name that is taken, in the tree too, is an error that every command ends with.
+func WithPlugin(name string, factory framework.PluginFactory) Option {
+	return func(o *options) { o.err = errors.Join(o.err, o.plugins.Register(name, factory)) }
+}
 
 // NewCommand returns the command line, to be given to Run.
 func NewCommand(opts ...Option) *cobra.Command {
-	var o options
+	o := options{plugins: framework.Registry{}}
 	for _, opt := range opts {
 		opt(&o)
 	}
+	err := errors.Join(o.err, builtin.Registry().Merge(o.plugins))
 	root := &cobra.Command{
 		Use:   "berth",
 		Short: "Berth decides which clusters a Placement goes to, and keeps the answer true",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// For every command; none has another.
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if err != nil {
+				return &failure{err}
+			}
+			return nil
+		},
 		// Run prints the one line there is to say.
 		SilenceErrors:      true,
 		SilenceUsage:       true,
 		DisableSuggestions: true,
 	}
 	root.AddCommand(
-		newControllerCommand(),
-		newExplainCommand(),
+		newControllerCommand(o.plugins),
+		newExplainCommand(o.plugins),
 		newQueuesCommand(),
 		newReportCommand(),
-		newSimulateCommand(),
-		newUpCommand(),
+		newSimulateCommand(o.plugins),
+		newUpCommand(o.plugins),
 		newVersionCommand(),
 	)
 	markFailures(root)

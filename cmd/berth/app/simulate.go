@@ -13,10 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
 type simulateOptions struct {
+	plugins   framework.Registry
 	files     []string
 	placement string
 	now       string
@@ -24,8 +26,8 @@ type simulateOptions struct {
 	output    string
 }
 
-func newSimulateCommand() *cobra.Command {
-	o := simulateOptions{}
+func newSimulateCommand(plugins framework.Registry) *cobra.Command {
+	o := simulateOptions{plugins: plugins}
 	cmd := &cobra.Command{
 		Use:   "simulate -f FILE|DIR|- …",
 		Short: "Decide Placements offline, from objects in files",
@@ -81,7 +83,7 @@ func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	configuration, err := loadConfig(ctx, o.config)
+	configuration, err := loadConfig(ctx, o.config, o.plugins)
 	if err != nil {
 		return err
 	}
@@ -89,7 +91,7 @@ func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	with := simulator.Options{Config: configuration}
+	with := simulator.Options{Config: configuration, Plugins: o.plugins}
 	s := simulation{}
 	if len(input.Scenarios) == 0 {
 		if s.Results, err = decide(ctx, input.Objects, now, with, only); err != nil {

@@ -13,18 +13,24 @@ import (
 	"github.com/berth-dev/berth/cmd/berth/localhub"
 	"github.com/berth-dev/berth/config/admission"
 	"github.com/berth-dev/berth/config/samples"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // controllerPatience is how long the controller may take to stop before the hub is stopped under it.
 const controllerPatience = 10 * time.Second
 
 type upOptions struct {
-	dataDir string
-	samples bool
+	plugins framework.Registry
+	config  string
+	// configuration is what the file config says.
+	configuration *config.PlacementSchedulerConfiguration
+	dataDir       string
+	samples       bool
 }
 
-func newUpCommand() *cobra.Command {
-	o := upOptions{}
+func newUpCommand(plugins framework.Registry) *cobra.Command {
+	o := upOptions{plugins: plugins}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run a hub and the controller on this machine",
@@ -41,12 +47,17 @@ Everything it keeps is in the data directory: the next start on it has all data.
 		},
 	}
 	cmd.Flags().StringVar(&o.dataDir, "data-dir", ".berth", "folder for the data, the kubeconfig and the logs")
+	addConfigFlag(cmd, &o.config)
 	cmd.Flags().BoolVar(&o.samples, "samples", false, "apply the sample fleet and Placements and print their decisions")
 	return cmd
 }
 
 // run returns nil when ctx ends once everything is up, and an error in any other case.
 func (o *upOptions) run(ctx context.Context, out io.Writer) error {
+	var err error
+	if o.configuration, err = loadConfig(ctx, o.config, o.plugins); err != nil {
+		return err
+	}
 	hub, err := localhub.Start(ctx, localhub.Options{DataDir: o.dataDir, Out: out})
 	if err != nil {
 		return err
@@ -92,7 +103,7 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 			return fmt.Errorf("applying the samples: %w", err)
 		}
 	}
-	stopped, err := startController(ctx, end, hub)
+	stopped, err := o.startController(ctx, end, hub)
 	if err != nil {
 		return err
 	}
@@ -118,7 +129,7 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 
 // startController runs the controller until ctx ends; its log is a file of the hub's, as the terminal belongs to the person.
 // If it ends by itself, end is called with the reason.
-func startController(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub) (stopped <-chan struct{}, err error) {
+func (o *upOptions) startController(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub) (stopped <-chan struct{}, err error) {
 	log, err := hub.OpenLog("controller")
 	if err != nil {
 		return nil, fmt.Errorf("opening the controller's log: %w", err)
@@ -127,7 +138,7 @@ func startController(ctx context.Context, end context.CancelCauseFunc, hub *loca
 	go func() {
 		defer close(done)
 		defer log.Close()
-		err := runController(ctx, hub.Config(), log)
+		err := runController(ctx, hub.Config(), log, o.configuration, o.plugins)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
