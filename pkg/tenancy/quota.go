@@ -61,7 +61,8 @@ func values(texts []text) []string {
 
 var (
 	quantity = regexp.MustCompile(`^\+?([0-9]+)([A-Za-z]*)$`)
-	suffixes = []string{"", "k", "M", "G", "T", "P", "E"}
+	thousand = []string{"", "k", "M", "G", "T", "P", "E"}
+	kibi     = []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
 )
 
 // parseQuantity reads a whole number with an optional suffix: k (or K), M, G, T, P, E for powers of 1000, with an i (Ki) for powers
@@ -72,20 +73,20 @@ func parseQuantity(resource, value string) (int64, error) {
 		return 0, fmt.Errorf("%q is not a quantity: it must be a whole number from 0 on, with a suffix at most", value)
 	}
 	n, _ := new(big.Int).SetString(match[1], 10)
-	suffix, base := match[2], int64(1000)
-	if binary, ok := strings.CutSuffix(suffix, "i"); ok && binary != "" {
-		suffix, base = binary, 1024
+	suffix := match[2]
+	base, power := int64(1000), slices.Index(thousand, suffix)
+	if power < 0 {
+		base, power = 1024, slices.Index(kibi, suffix)
 	}
-	if suffix == "K" {
-		suffix = "k"
-	}
-	power := slices.Index(suffixes, suffix)
 	switch {
-	case resource == "vcore" && match[2] == "m":
+	case suffix == "K":
+		base, power = 1000, 1
+	case resource == "vcore" && suffix == "m":
 		power = 0
 	case power < 0:
-		return 0, fmt.Errorf("%q is not a quantity: %q is no known suffix", value, match[2])
-	case resource == "vcore":
+		return 0, fmt.Errorf("%q is not a quantity: %q is no known suffix", value, suffix)
+	}
+	if resource == "vcore" && suffix != "m" {
 		n.Mul(n, big.NewInt(1000))
 	}
 	n.Mul(n, new(big.Int).Exp(big.NewInt(base), big.NewInt(int64(power)), nil))

@@ -29,7 +29,7 @@ func (t text) or(owner place) place {
 
 // partitions validates all of them and returns the tree of each.
 func (v *validator) partitions(partitions []*partitionConfig) []*Tree {
-	if len(partitions) == 0 {
+	if len(partitions) == 0 && len(v.errors) == 0 {
 		v.errorf(place{}, "queue config is not set: there is no partition")
 	}
 	trees := make([]*Tree, len(partitions))
@@ -75,8 +75,10 @@ func (v *validator) partition(p *partitionConfig) *Tree {
 	v.limits(top, p.limits, nil)
 	tree := newTree(p)
 	for i, r := range p.rules {
-		v.rule(r)
-		v.ruleInTree(tree, tree.rules[i], r)
+		errors := len(v.errors)
+		if v.rule(r); len(v.errors) == errors {
+			v.ruleInTree(tree, tree.rules[i], r)
+		}
 	}
 	return tree
 }

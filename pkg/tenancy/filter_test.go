@@ -1,0 +1,85 @@
+package tenancy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func makeFilter(kind string, users, groups []string) filter {
+	c := filterConfig{kind: text{value: kind}}
+	for _, user := range users {
+		c.users = append(c.users, text{value: user})
+	}
+	for _, group := range groups {
+		c.groups = append(c.groups, text{value: group})
+	}
+	return newFilter(&c)
+}
+
+func TestFilter(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind          string
+		users, groups []string
+		want          []string // of these users, each in the group of the same name, who is let through
+	}{
+		"no lists, allow":            {kind: "allow", want: []string{"ann", "bob", "bobby", "svc$"}},
+		"no lists, deny":             {kind: "deny", want: []string{"ann", "bob", "bobby", "svc$"}},
+		"one name is no pattern":     {users: []string{"bob"}, want: []string{"bob"}},
+		"one pattern, unanchored":    {users: []string{"bob*"}, want: []string{"bob", "bobby"}},
+		"denied":                     {kind: "DENY", users: []string{"bob*"}, want: []string{"ann", "svc$"}},
+		"several names":              {users: []string{"bob", "ann", "bob"}, want: []string{"ann", "bob"}},
+		"no pattern among names":     {users: []string{"ann", "bo.*"}, want: []string{"ann"}},
+		"a pattern written twice":    {users: []string{"bo.*", "bo.*"}},
+		"nothing usable, denied":     {kind: "deny", users: []string{"bo[", "an["}, want: []string{"ann", "bob", "bobby", "svc$"}},
+		"no regular expression":      {users: []string{"bo["}},
+		"the empty name":             {users: []string{""}},
+		"users or groups":            {users: []string{"ann"}, groups: []string{"^bobb"}, want: []string{"ann", "bobby"}},
+		"a name that ends in dollar": {users: []string{"svc$"}, want: []string{"svc$"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := makeFilter(tc.kind, tc.users, tc.groups)
+			var got []string
+			for _, user := range []string{"ann", "bob", "bobby", "svc$"} {
+				if f.admits(user, []string{"other", user}) {
+					got = append(got, user)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzFilter(f *testing.F) {
+	f.Add("ann", "dev*", "ann", "dev")
+	f.Add("ann\nbob", "", "svc$", "dev")
+	f.Add("(", "a{1000}{1000}", "a", "b")
+	f.Fuzz(func(t *testing.T, userLines, groupLines, user, group string) {
+		entries := func(lines string) []string {
+			return slices.DeleteFunc(strings.Split(lines, "\n"), func(entry string) bool { return entry == "" })
+		}
+		users, groups := entries(userLines), entries(groupLines)
+		allowed := makeFilter("allow", users, groups).admits(user, []string{group})
+		denied := !makeFilter("deny", users, groups).admits(user, []string{group})
+		if len(users)+len(groups) > 0 && allowed != denied {
+			t.Errorf("allow %t, deny %t", allowed, denied)
+		}
+		if legalUser.MatchString(user) && slices.Contains(users, user) && !allowed {
+			t.Error("a user who is listed is not allowed")
+		}
+		if allowed && !makeFilter("", users, groups).admits(user, []string{"other", group}) {
+			t.Error("another group takes away what a group gives")
+		}
+		if len(users) < 2 {
+			return
+		}
+		again := makeFilter("allow", append(users, users...), groups).admits(user, []string{group})
+		if again != allowed {
+			t.Error("duplicates matter")
+		}
+	})
+}
