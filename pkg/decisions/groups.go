@@ -35,6 +35,8 @@ type Answer struct {
 	// HoldScores leaves a page that lists the right clusters as it is when only their order or scores are out of date. Set
 	// it while scoreRateLimit does not allow such an update. A page that shows no scores yet is written nevertheless.
 	HoldScores bool
+	// Queue is what the pages record of the Placement's queue; empty leaves what they say.
+	Queue string
 }
 
 // Claim is what one entry of the strategy claims.

@@ -27,7 +27,7 @@ type draft struct {
 	have    []v1alpha1.ClusterDecision // what readers see, as the plan goes on
 	want    []v1alpha1.ClusterDecision // what they are to see
 	going   []removal                  // of have, what is not wanted
-	dressed bool                       // labels and owner are as they are to be
+	dressed bool                       // labels, queue and owner are as they are to be
 }
 
 // group is one decision group as it is to be.

@@ -37,7 +37,7 @@ func newSequence(l *layout) *sequence {
 			s.going = append(s.going, d)
 			continue
 		}
-		d.dressed = d.current != nil && d.final().dressed(l.placement)
+		d.dressed = d.current != nil && l.final(d).dressed(l.placement)
 		d.going = l.removals(d)
 		if len(d.added) > 0 || !d.visible {
 			adding = append(adding, d)
@@ -181,7 +181,7 @@ func (s *sequence) write(d *draft, decisions []v1alpha1.ClusterDecision, changed
 	}
 	d.visible, d.dressed, d.have = true, true, decisions
 	s.writes = append(s.writes, Write{Op: op, DecisionsChanged: changed, Page: Page{
-		Name: d.name, GroupName: d.group, GroupIndex: d.index, Decisions: decisions, Current: d.current,
+		Name: d.name, GroupName: d.group, GroupIndex: d.index, Decisions: decisions, Queue: s.l.answer.Queue, Current: d.current,
 	}})
 }
 

@@ -17,6 +17,8 @@ type Page struct {
 	GroupIndex int // from 0, dense over the pages of a Placement
 	// Decisions are at most v1alpha1.MaxDecisionsPerPage and never nil. They may be shared with Current: do not change them.
 	Decisions []v1alpha1.ClusterDecision
+	// Queue is the value of the queue annotation; empty leaves what is there.
+	Queue string
 	// Current is the object as published, nil when there is none yet.
 	Current *v1alpha1.PlacementDecision
 }
@@ -34,6 +36,12 @@ func (p Page) Object(pl *v1alpha1.Placement) *v1alpha1.PlacementDecision {
 	}
 	maps.Copy(out.Labels, p.labels(pl))
 	delete(out.Labels, v1alpha1.HeldLabel)
+	if p.Queue != "" {
+		if out.Annotations == nil {
+			out.Annotations = map[string]string{}
+		}
+		out.Annotations[v1alpha1.QueueAnnotation] = p.Queue
+	}
 	if owner := ownerReference(pl); !slices.ContainsFunc(out.OwnerReferences, func(r metav1.OwnerReference) bool { return sameReference(r, owner) }) {
 		out.OwnerReferences = slices.DeleteFunc(out.OwnerReferences, func(r metav1.OwnerReference) bool { return refersTo(r, pl) })
 		out.OwnerReferences = append(out.OwnerReferences, owner)
@@ -53,10 +61,10 @@ func (p Page) labels(pl *v1alpha1.Placement) map[string]string {
 	}
 }
 
-// dressed reports whether Current already has the labels and the owner that Object would give it.
+// dressed reports whether Current already has the labels, the queue and the owner that Object would give it.
 func (p Page) dressed(pl *v1alpha1.Placement) bool {
 	have := p.Current.Labels
-	if _, held := have[v1alpha1.HeldLabel]; held {
+	if _, held := have[v1alpha1.HeldLabel]; held || p.Queue != "" && p.Current.Annotations[v1alpha1.QueueAnnotation] != p.Queue {
 		return false
 	}
 	for key, value := range p.labels(pl) {

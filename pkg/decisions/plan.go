@@ -80,7 +80,7 @@ func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, ta
 	for _, g := range l.groups {
 		for _, page := range g.pages {
 			p.write(l, page)
-			p.Pages = append(p.Pages, page.final())
+			p.Pages = append(p.Pages, l.final(page))
 		}
 	}
 	p.Writes = newSequence(l).writes
@@ -181,8 +181,8 @@ func (l *layout) entry(i int) v1alpha1.ClusterDecision {
 	return e
 }
 
-func (d *draft) final() Page {
-	return Page{Name: d.name, GroupName: d.home.name, GroupIndex: d.home.index, Decisions: d.want, Current: d.current}
+func (l *layout) final(d *draft) Page {
+	return Page{Name: d.name, GroupName: d.home.name, GroupIndex: d.home.index, Decisions: d.want, Queue: l.answer.Queue, Current: d.current}
 }
 
 // GroupStatus is the plan's groups as the Placement's status lists them.

@@ -140,6 +140,23 @@ func (inv *Inventory) removePage(name Key, woken wakeSet) {
 	}
 }
 
+// Published returns the queue that the pages of a Placement record, empty when none does, and how many clusters they list.
+func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p := inv.placements[placement]
+	if p == nil {
+		return "", 0
+	}
+	s := inv.subject(p)
+	for _, page := range s.LabelledPages() {
+		if queue = page.Annotations[v1alpha1.QueueAnnotation]; queue != "" {
+			break
+		}
+	}
+	return queue, s.Published.Len()
+}
+
 // restate makes the next snapshot read the Placement's pages anew; false when there is no such Placement.
 func (inv *Inventory) restate(owner Key) bool {
 	p := inv.placements[owner]
@@ -175,6 +192,7 @@ func older(a, b metav1.Object) bool {
 func samePage(a, b *v1alpha1.PlacementDecision) bool {
 	return a.UID == b.UID && equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
 		a.Annotations[v1alpha1.HoldAnnotation] == b.Annotations[v1alpha1.HoldAnnotation] &&
+		a.Annotations[v1alpha1.QueueAnnotation] == b.Annotations[v1alpha1.QueueAnnotation] &&
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
 		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
 		equality.Semantic.DeepEqual(a.Status, b.Status)

@@ -149,6 +149,7 @@ func happened(pl *v1alpha1.Placement, w decisions.Write, found *v1alpha1.Placeme
 	}
 	wanted := w.Page.Object(pl)
 	return equality.Semantic.DeepEqual(found.Labels, wanted.Labels) &&
+		found.Annotations[v1alpha1.QueueAnnotation] == wanted.Annotations[v1alpha1.QueueAnnotation] &&
 		equality.Semantic.DeepEqual(found.OwnerReferences, wanted.OwnerReferences) &&
 		equality.Semantic.DeepEqual(found.Status, wanted.Status)
 }
@@ -196,6 +197,9 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	byScore := subject.Placement.Spec.SortBy == v1alpha1.SortByScore
 	answer := strategy.Answer(choices, byScore)
 	due := decisions.ScoresDue(subject.Placement)
+	if q := snapshot.Queue; q != nil {
+		answer.Queue = q.Record
+	}
 	answer.HoldScores = snapshot.Now.Before(due)
 	plan := decisions.NewPlan(subject.Placement, subject.Pages, subject.Taken, answer)
 	if plan.ScoresHeld {

@@ -24,6 +24,13 @@ func Skipped(pl *v1alpha1.Placement) string {
 func (r *Result) Conditions() []metav1.Condition {
 	generation := r.Snapshot.Subject.Placement.Generation
 	conditions := []metav1.Condition{r.misconfiguredCondition(), r.satisfiedCondition()}
+	if queue := r.Snapshot.Queue; queue != nil {
+		admitted := metav1.Condition{Type: v1alpha1.PlacementConditionQueueAdmitted, Status: metav1.ConditionFalse, Reason: queue.Reason, Message: queue.Message}
+		if queue.Admitted {
+			admitted.Status = metav1.ConditionTrue
+		}
+		conditions = append(conditions, admitted)
+	}
 	for i := range conditions {
 		conditions[i].ObservedGeneration = generation
 	}
@@ -63,9 +70,16 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	spec := &snapshot.Subject.Placement.Spec
 	missing := r.missing()
 	switch {
+	case snapshot.Queue != nil && !snapshot.Queue.Admitted && snapshot.Queue.Rejected:
+		return metav1.ConditionFalse, v1alpha1.ReasonQueueRejected, "No queue takes the placement: " + snapshot.Queue.Message
+	case snapshot.Queue != nil && !snapshot.Queue.Admitted:
+		return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, snapshot.Queue.Message
 	case len(snapshot.BoundSets) == 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonNoManagedClusterSetBindings,
 			"No valid ManagedClusterSetBindings found in placement namespace"
+	case len(snapshot.Sets) == 0 && snapshot.Queue != nil && snapshot.Queue.Restricted:
+		return metav1.ConditionFalse, v1alpha1.ReasonNoIntersection,
+			fmt.Sprintf("None of the ManagedClusterSets that are bound to placement namespace and that it uses belongs to its queue: %s", snapshot.Queue.Message)
 	case len(snapshot.Sets) == 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonNoIntersection,
 			fmt.Sprintf("None of ManagedClusterSets [%s] is bound to placement namespace", strings.Join(spec.ClusterSets, ","))
@@ -83,7 +97,11 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	case missing == 0:
 		return metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, "All cluster decisions scheduled"
 	}
-	return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, fmt.Sprintf("%d cluster decisions unscheduled", missing)
+	message = fmt.Sprintf("%d cluster decisions unscheduled", missing)
+	if snapshot.Queue != nil && snapshot.Limit >= 0 && len(r.Selected) == snapshot.Limit {
+		message += " by quota: " + snapshot.Queue.LimitBy
+	}
+	return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, message
 }
 
 // missing is how many clusters are wanted and not selected; without a wanted number, all feasible ones are wanted.

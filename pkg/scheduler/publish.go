@@ -42,7 +42,18 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 		}
 	}
 	s.note(a)
+	a.took(max(len(a.Proposal.Selected), snapshot.Subject.Published.Len()))
 	return a
+}
+
+// took tells the queue how many clusters the Placement has, or is about to have.
+func (a *Attempt) took(clusters int) {
+	if queue := a.Snapshot.Queue; queue != nil && queue.Took != nil {
+		if a.Pending != nil || a.refused != nil {
+			clusters = a.Snapshot.Subject.Published.Len()
+		}
+		queue.Took(clusters)
+	}
 }
 
 // Publish takes an attempt from PreBind to PostBind, or stores what is held. It may run for several Placements at once. It
@@ -71,6 +82,7 @@ func (s *Scheduler) Publish(ctx context.Context, a *Attempt) (*framework.Proposa
 	for _, plugin := range a.profile.PostBind {
 		plugin.PostBind(ctx, a.State, pl, p)
 	}
+	a.took(len(p.Selected))
 	return p, s.store(ctx, a, nil)
 }
 

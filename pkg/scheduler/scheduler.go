@@ -43,6 +43,17 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 		return r
 	}
 
+	// 0. Whoever no queue takes gets no cluster; whoever is not placed yet waits.
+	if queue := snapshot.Queue; queue != nil && !queue.Admitted {
+		r.candidates = nil
+		if !queue.RetryAt.IsZero() {
+			r.State.RequeueAt(queue.RetryAt)
+		}
+		if !queue.Rejected {
+			r.Failure = framework.NewStatus(framework.Unschedulable, queue.Message).WithPlugin("QueueAdmission")
+			return r
+		}
+	}
 	// 1. PreFilter, always, so that a mistake is said even when there is nothing to choose from.
 	admitted, skipped, failure := s.preFilter(ctx, r)
 	if r.Failure = failure; failure != nil {
@@ -338,7 +349,8 @@ func (p *Profile) forgetters() []framework.Forgetter {
 	return all
 }
 
-// profileOf is the profile that a Placement chooses.
+// profileOf is the profile that a Placement chooses. With one that does not exist comes the default one, so that there are plugins
+// which can publish that the Placement was seen.
 func (s *Scheduler) profileOf(pl *v1alpha1.Placement) (*Profile, *framework.Status) {
 	name, chosen := pl.Annotations[v1alpha1.ProfileAnnotation]
 	if !chosen {
@@ -347,6 +359,10 @@ func (s *Scheduler) profileOf(pl *v1alpha1.Placement) (*Profile, *framework.Stat
 	if profile := s.profiles[name]; profile != nil {
 		return profile, nil
 	}
-	return &Profile{}, misconfigured(fmt.Sprintf("metadata.annotations[%s]: there is no profile %q; there are %s",
+	fallback := s.profiles[v1alpha1.DefaultProfile]
+	if fallback == nil {
+		fallback = &Profile{}
+	}
+	return fallback, misconfigured(fmt.Sprintf("metadata.annotations[%s]: there is no profile %q; there are %s",
 		v1alpha1.ProfileAnnotation, name, strings.Join(slices.Sorted(maps.Keys(s.profiles)), ", ")))
 }

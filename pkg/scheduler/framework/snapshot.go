@@ -25,6 +25,28 @@ type Snapshot struct {
 	BoundSets []string
 	// Limit caps the clusters that may be selected; negative means no cap.
 	Limit int
+	// Queue is what the Placement's queue allows; nil where no queues are configured. Sets and Limit have it in them already.
+	Queue *QueueAdmission
+}
+
+// QueueAdmission is what its queue means for a Placement.
+type QueueAdmission struct {
+	// Reason and Message are those of the condition QueueAdmitted, which is True if Admitted.
+	Admitted        bool
+	Reason, Message string
+	// Rejected says that no queue takes the Placement, which is an answer: no cluster. Other reasons not to be admitted decide
+	// nothing, and leave the published decision.
+	Rejected bool
+	// Restricted says that the queue owns cluster sets, and that the Placement may use no others.
+	Restricted bool
+	// LimitBy names the quotas that the snapshot's Limit comes from.
+	LimitBy string
+	// Record is what pages keep of it.
+	Record string
+	// RetryAt asks for another attempt; zero for none.
+	RetryAt time.Time
+	// Took is told how many clusters the Placement has, or is about to have.
+	Took func(clusters int)
 }
 
 // Fleet is the part of a Snapshot that all Placements share. Clusters have a dense index; a free slot is nil.
