@@ -147,6 +147,7 @@ type PluginConfig struct {
 	Name string `json:"name"`
 
 	// Args is for the plugin to decode; what it leaves out has the plugin's defaults.
+	// +kubebuilder:validation:Schemaless
 	// +optional
 	Args json.RawMessage `json:"args,omitempty"`
 }

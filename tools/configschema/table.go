@@ -1,0 +1,17 @@
+package main
+
+const (
+	configPackage = "github.com/berth-dev/berth/pkg/scheduler/config"
+	// argsPackage has the types of arguments, each named after its plugin: BlastRadiusArgs.
+	argsPackage = "github.com/berth-dev/berth/pkg/lifecycle"
+)
+
+// The plugins in the tree, with arguments and without. A file may name others, too: the schema knows nothing of theirs.
+var (
+	withArgs = []string{"Approval", "BlastRadius", "MaintenanceWindow"}
+
+	withoutArgs = []string{
+		"AddOn", "AuditLog", "Balance", "DecisionPublisher", "InFlight", "Predicate", "PrioritySort", "ResourceAllocatableCPU",
+		"ResourceAllocatableMemory", "Steady", "TaintToleration", "Unmet",
+	}
+)
