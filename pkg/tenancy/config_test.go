@@ -166,6 +166,9 @@ placementrules:
 				"line 4: ", "line 5: ", "line 7: …groups[0]…ignored", "line 7: …users[0]…ignored",
 			},
 		},
+		"users that are groups": {
+			text: partition(`queues: [{name: a, submitacl: "john, bob"}]`), wantWarnings: []string{`line 3: …"bob" are groups`},
+		},
 		"cluster sets": {
 			text: partition(`
 queues:

@@ -93,6 +93,9 @@ func (v *validator) queue(q *queueConfig) {
 		if err != nil {
 			v.errorf(acl.place, "%v", err)
 		}
+		if users, groups, _ := strings.Cut(acl.value, " "); err == nil && strings.HasSuffix(users, ",") {
+			v.warnf(acl.place, "%q are groups: what follows the blank is", groups)
+		}
 		for _, name := range dropped {
 			v.warnf(acl.place, "%q is ignored: it is not a legal name", name)
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,7 +75,7 @@ func TestCommands(t *testing.T) {
 	flag := regexp.MustCompile(`(?:^|\s)(--?[a-z][a-z-]*)`)
 	for page, text := range pages(t) {
 		for _, match := range line.FindAllStringSubmatch(text, -1) {
-			sub, _, err := command.Find([]string{match[1]})
+			sub, _, err := command.Find(append(match[1:2:2], strings.Fields(match[2])...))
 			if err != nil || sub == command {
 				t.Errorf("%s names berth %s, which does not exist", page, match[1])
 				continue
@@ -94,15 +95,16 @@ func TestFlags(t *testing.T) {
 	named := regexp.MustCompile("`(--[a-z][a-z-]*)")
 	for page, text := range pages(t) {
 		for _, match := range named.FindAllStringSubmatch(text, -1) {
-			known := false
-			for _, sub := range command.Commands() {
-				known = known || has(sub, match[1])
-			}
-			if !known {
+			if !hasBelow(command, match[1]) {
 				t.Errorf("%s names %s, which no command has", page, match[1])
 			}
 		}
 	}
+}
+
+// hasBelow says whether a command, or one below it, takes the flag.
+func hasBelow(cmd *cobra.Command, name string) bool {
+	return has(cmd, name) || slices.ContainsFunc(cmd.Commands(), func(sub *cobra.Command) bool { return hasBelow(sub, name) })
 }
 
 // has says whether a command takes the flag, written with its dashes.

@@ -212,11 +212,11 @@ func (o *placeOptions) printPlaced(out io.Writer, placed tenancy.Placed) error {
 			Rule  string `json:"rule"`
 		}{placed.Queue, placed.Rule})
 	}
-	created := ""
+	dynamic := ""
 	if !placed.Configured {
-		created = ", which is not configured"
+		dynamic = " (dynamic)"
 	}
-	fmt.Fprintf(out, "%s%s, by rule %d (%s)\n", placed.Queue, created, len(placed.Reasons)+1, placed.Rule)
+	fmt.Fprintf(out, "%s%s, by rule %d (%s)\n", placed.Queue, dynamic, len(placed.Reasons)+1, placed.Rule)
 	return printReasons(out, placed.Reasons)
 }
 

@@ -122,7 +122,7 @@ func TestQueues(t *testing.T) {
 		"check, no file":      {args: []string{"check"}, wantErr: "-f is required", wantCode: exitUsage},
 		"place, groups from the resolver": {
 			stdin: valid, args: []string{"place", "-f", "-", "--user", "testuser1"},
-			wantOut: "root.testuser1, which is not configured, by rule 2 (user)\n  rule 1 (provided): no queue was requested\n",
+			wantOut: "root.testuser1 (dynamic), by rule 2 (user)\n  rule 1 (provided): no queue was requested\n",
 		},
 		"place, groups given": {
 			stdin: valid, args: []string{"place", "-f", "-", "--user", "testuser1", "--group", "x"},
