@@ -24,7 +24,7 @@ type Pending struct {
 	Reason string
 	// Message says it in words.
 	Message string
-	// Hold is what is to be kept while the change waits; nil for the other reasons.
+	// Hold is what is to be kept while the change waits; nil where nothing is, or nothing any more.
 	Hold *framework.Hold
 	// fresh says that the condition does not say so yet: what is stored is cleared only once it does, so that a crash in between
 	// cannot begin the hold anew.
@@ -37,18 +37,25 @@ const awaitInterval = 10 * time.Second
 // maxNamed is how many clusters a message names each way.
 const maxNamed = 10
 
+// identify names the change, where plugins may hold it, and says what became of it before.
+func (a *Attempt) identify() {
+	if len(a.profile.Permit) == 0 {
+		return
+	}
+	p, subject := a.Proposal, a.Snapshot.Subject
+	p.Token = tokenOf(a.Snapshot, p.Digest)
+	if subject.Held != nil && subject.Held.Token == p.Token {
+		p.HeldBy = subject.Held.Deadlines
+	}
+	p.Ended = endedAs(subject.Placement, p.Token)
+}
+
 // permit asks for leave. A nil Status with a.Pending nil means that the Proposal passes.
 func (s *Scheduler) permit(ctx context.Context, a *Attempt) *framework.Status {
-	if a.Pending != nil || len(a.profile.Permit) == 0 {
+	if a.Pending != nil {
 		return nil
 	}
 	pl := a.Snapshot.Subject.Placement
-	a.Proposal.Token = tokenOf(a.Snapshot, a.Proposal.Digest)
-	if held := a.Snapshot.Subject.Held; held != nil && held.Token == a.Proposal.Token {
-		a.Proposal.HeldBy = held.Deadlines
-	}
-	endReason, endMessage := ended(pl)
-	a.Proposal.Ended = endReason != "" && tokenIn(endMessage) == a.Proposal.Token
 	waits, reasons := map[string]time.Time{}, map[string]string{}
 	for _, plugin := range a.profile.Permit {
 		status, timeout := plugin.Permit(ctx, a.State, pl, a.Proposal)
@@ -85,9 +92,7 @@ func (a *Attempt) hold(waits map[string]time.Time, reasons map[string]string, re
 			waits[plugin] = deadline
 		}
 	}
-	if p.Ended {
-		reason, message := ended(a.Snapshot.Subject.Placement)
-		a.Pending = &Pending{Reason: reason, Message: message}
+	if a.stayEnded() {
 		return
 	}
 	if rejected != "" {
@@ -121,14 +126,31 @@ func (a *Attempt) end(reason, why string) {
 	a.State.RequeueAt(a.Snapshot.Now)
 }
 
-// deny parks the change until something is decided anew.
+// stayEnded goes on saying that the hold of this change ended, whatever plugins say of it meanwhile: nothing else remembers it.
+func (a *Attempt) stayEnded() bool {
+	if a.Proposal.Ended {
+		reason, message := ended(a.Snapshot.Subject.Placement)
+		a.Pending = &Pending{Reason: reason, Message: message}
+	}
+	return a.Proposal.Ended
+}
+
+// deny parks the change until something is decided anew. That ends a hold of it.
 func (a *Attempt) deny(status *framework.Status) {
+	if a.stayEnded() {
+		return
+	}
 	a.Pending = &Pending{Reason: v1alpha1.ReasonDenied, Message: a.change() + " is denied by " + status.Err().Error()}
 }
 
-// await has the change tried again soon.
+// await has the change tried again soon. A hold of it goes on meanwhile, so that its deadlines do.
 func (a *Attempt) await(status *framework.Status) {
-	a.Pending = &Pending{Reason: v1alpha1.ReasonWaiting, Message: a.change() + " waits for " + status.Err().Error()}
+	if !a.stayEnded() {
+		a.Pending = &Pending{Reason: v1alpha1.ReasonWaiting, Message: a.change() + " waits for " + status.Err().Error()}
+		if len(a.Proposal.HeldBy) > 0 {
+			a.Pending.Hold = a.Snapshot.Subject.Held
+		}
+	}
 	if a.State.Requeue().IsZero() {
 		a.State.RequeueAt(a.Snapshot.Now.Add(awaitInterval))
 	}
@@ -169,13 +191,16 @@ func tokenIn(message string) string {
 // Placement changed since; else anew.
 func tokenOf(snapshot *framework.Snapshot, digest string) string {
 	subject := snapshot.Subject
+	c := pendingCondition(subject.Placement)
+	stale := c != nil && c.Status != metav1.ConditionTrue && c.ObservedGeneration != subject.Placement.Generation
 	if held := subject.Held; held != nil && framework.DigestIn(held.Token) == digest {
-		return held.Token
-	}
-	if c := pendingCondition(subject.Placement); c != nil && framework.DigestIn(tokenIn(c.Message)) == digest {
-		if c.Status == metav1.ConditionTrue || c.ObservedGeneration == subject.Placement.Generation {
-			return tokenIn(c.Message)
+		// What is stored may not be cleared yet though it ended.
+		if !stale || !endedAs(subject.Placement, held.Token) {
+			return held.Token
 		}
+	}
+	if c != nil && !stale && framework.DigestIn(tokenIn(c.Message)) == digest {
+		return tokenIn(c.Message)
 	}
 	return framework.TokenFor(digest, snapshot.Now)
 }
@@ -187,6 +212,12 @@ func ended(pl *v1alpha1.Placement) (reason, message string) {
 		return "", ""
 	}
 	return c.Reason, c.Message
+}
+
+// endedAs says whether the condition tells of the end of the hold with a token.
+func endedAs(pl *v1alpha1.Placement, token string) bool {
+	_, message := ended(pl)
+	return message != "" && tokenIn(message) == token
 }
 
 func pendingCondition(pl *v1alpha1.Placement) *metav1.Condition {

@@ -34,6 +34,7 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 	}
 	// A Proposal that changes no cluster reserves nothing and needs no leave; its pages may want repair all the same.
 	if len(a.Proposal.Added) > 0 || len(a.Proposal.Removed) > 0 {
+		a.identify()
 		if a.refused = s.reserve(ctx, a); a.refused == nil {
 			a.refused = s.permit(ctx, a)
 		}
@@ -90,7 +91,7 @@ func (s *Scheduler) Publish(ctx context.Context, a *Attempt) (*framework.Proposa
 // Placement as seen.
 func (s *Scheduler) keep(ctx context.Context, a *Attempt) (*framework.Proposal, *framework.Status) {
 	if !a.Pending.fresh {
-		if failure := s.store(ctx, a, a.Pending.Hold); failure != nil {
+		if failure := s.store(ctx, a, a.Pending.Hold); !failure.IsSuccess() {
 			return nil, failure
 		}
 	}

@@ -29,8 +29,9 @@ type PreFilterPlugin interface {
 	Plugin
 	// PreFilter may narrow the candidates; the results of all plugins intersect, and an empty intersection is an empty
 	// answer. Skip switches the plugin's Filter off for this attempt. Unschedulable: the remaining plugins still run, then
-	// the attempt is parked. UnschedulableAndUnresolvable: the Placement is misconfigured, the attempt stops. Anything
-	// else is an Error. Whatever is not Success or Skip leaves the published decision as it was.
+	// the attempt is parked. UnschedulableAndUnresolvable: the Placement is misconfigured, the attempt stops. Pending: the
+	// attempt stops and is tried again soon. Anything else is an Error. Whatever is not Success or Skip leaves the published
+	// decision as it was.
 	PreFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) (*PreFilterResult, *Status)
 }
 

@@ -1,0 +1,360 @@
+package scheduler_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// holds is an answer of a gate.
+var (
+	holds   = framework.NewStatus(framework.Wait, "not yet")
+	refuses = framework.NewStatus(framework.Unschedulable, "never")
+	awaits  = framework.NewStatus(framework.Pending, "a fact")
+)
+
+// holding is a desk where c1 is published and gate x holds the addition of c2.
+func holding(t *testing.T) *desk {
+	t.Helper()
+	d := newDesk(t, ask(), "c1")
+	d.settle()
+	d.add("c2")
+	d.x.answer = holds
+	d.settle()
+	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
+	return d
+}
+
+func (d *desk) add(names ...string) {
+	for _, name := range names {
+		d.clusters[name] = fixture.Cluster(name).Set("s1").Obj()
+		d.inv.Update(d.clusters[name].DeepCopy())
+	}
+}
+
+func (d *desk) remove(name string) {
+	d.inv.Delete(d.clusters[name])
+	delete(d.clusters, name)
+}
+
+// expect compares what readers see: published pages | held pages | condition.
+func (d *desk) expect(want string) {
+	d.t.Helper()
+	if diff := cmp.Diff(want, d.state()); diff != "" {
+		d.t.Fatalf("published | held | pending (-want +got):\n%s", diff)
+	}
+}
+
+func (d *desk) message() string {
+	return d.condition(v1alpha1.PlacementConditionDecisionPending).Message
+}
+
+// approve says that a change is approved, as Approval understands it, and that the Placement's changes need that.
+func (d *desk) approve(token string) {
+	d.edit(func(pl *v1alpha1.Placement) {
+		pl.Annotations = map[string]string{v1alpha1.ApprovalAnnotation: v1alpha1.ApprovalRequired, v1alpha1.ApproveAnnotation: token}
+	})
+}
+
+func TestHold(t *testing.T) {
+	const open = "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"
+	const passed = "p-decision-1: c1 c2 |  | "
+	const dropped = "p-decision-1: c1 |  | False/Expired"
+	tests := map[string]struct {
+		then func(d *desk)
+		want string
+		// wantToken says what becomes of the token: "same", "new", or "" when nothing is pending.
+		wantToken string
+	}{
+		"it stays":                              {func(d *desk) { d.settle() }, open, "same"},
+		"it outlives restarts":                  {func(d *desk) { d.restart(); d.settle(); d.restart(); d.settle() }, open, "same"},
+		"the plugin lets it pass":               {func(d *desk) { d.x.answer = nil }, passed, ""},
+		"an edit that changes no cluster":       {func(d *desk) { d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) }) }, open, "same"},
+		"a newer answer supersedes it":          {func(d *desk) { d.add("c3") }, "p-decision-1: c1 | p-held-1: c1 c2 c3 | True/Held", "new"},
+		"what is published is the answer again": {func(d *desk) { d.remove("c2") }, "p-decision-1: c1 |  | ", ""},
+		"the same again later is another hold": {func(d *desk) {
+			d.remove("c2")
+			d.settle()
+			d.now = d.now.Add(time.Minute)
+			d.add("c2")
+		}, open, "new"},
+		"superseded and back is another hold": {func(d *desk) {
+			d.add("c3")
+			d.now = d.now.Add(time.Minute)
+			d.settle()
+			d.remove("c3")
+		}, open, "new"},
+		"published, taken back, and again: another hold": {func(d *desk) {
+			d.x.answer = nil
+			d.settle()
+			d.remove("c2")
+			d.settle()
+			d.now = d.now.Add(time.Minute)
+			d.x.answer = holds
+			d.add("c2")
+		}, open, "new"},
+		"just before its deadline":     {func(d *desk) { d.now = d.now.Add(time.Hour - time.Nanosecond) }, open, "same"},
+		"at its deadline":              {func(d *desk) { d.now = d.now.Add(time.Hour) }, dropped, "same"},
+		"long after, by a new leader":  {func(d *desk) { d.now = d.now.Add(24 * time.Hour); d.restart() }, dropped, "same"},
+		"expired, it is not held anew": {func(d *desk) { d.now = d.now.Add(time.Hour); d.settle(); d.now = d.now.Add(time.Hour); d.restart() }, dropped, "same"},
+		"expired, then an edit: held anew": {func(d *desk) {
+			d.now = d.now.Add(time.Hour)
+			d.settle()
+			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })
+		}, open, "new"},
+		"expired, and edited before the held pages are cleared: held anew": {func(d *desk) {
+			d.now = d.now.Add(time.Hour)
+			d.attempt()
+			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })
+		}, open, "new"},
+		"expired, then the fleet changes: another hold": {func(d *desk) {
+			d.now = d.now.Add(time.Hour)
+			d.settle()
+			d.add("c3")
+		}, "p-decision-1: c1 | p-held-1: c1 c2 c3 | True/Held", "new"},
+		"expired, then a plugin awaits a fact, then not": {func(d *desk) {
+			d.now = d.now.Add(time.Hour)
+			d.settle()
+			d.y.answer = awaits
+			d.settle()
+			d.y.answer = nil
+		}, dropped, "same"},
+		"expired, then a plugin refuses, then not": {func(d *desk) {
+			d.now = d.now.Add(time.Hour)
+			d.settle()
+			d.y.answer = refuses
+			d.settle()
+			d.y.answer = nil
+		}, dropped, "same"},
+		"expired, then there is no room, then there is": {func(d *desk) {
+			d.now = d.now.Add(time.Hour)
+			d.settle()
+			d.fore.answer = refuses
+			d.settle()
+			d.fore.answer = nil
+		}, dropped, "same"},
+		"a plugin refuses it":            {func(d *desk) { d.y.answer = refuses }, "p-decision-1: c1 |  | False/Denied", "same"},
+		"a plugin awaits a fact":         {func(d *desk) { d.y.answer = awaits }, "p-decision-1: c1 | p-held-1: c1 c2 | True/Waiting", "same"},
+		"a Reserve plugin awaits a fact": {func(d *desk) { d.fore.answer = awaits }, "p-decision-1: c1 | p-held-1: c1 c2 | True/Waiting", "same"},
+		"a fact that comes does not prolong it": {func(d *desk) {
+			d.now = d.now.Add(50 * time.Minute)
+			d.y.answer = awaits
+			d.settle()
+			d.y.answer = nil
+			d.now = d.now.Add(10 * time.Minute)
+		}, dropped, "same"},
+		"a held page is lost": {func(d *desk) {
+			for k, page := range d.pages.pages {
+				if framework.IsHeldPage(page) {
+					delete(d.pages.pages, k)
+					d.inv.Delete(page)
+				}
+			}
+		}, open, "same"},
+		"nothing is decided any more": {func(d *desk) {
+			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
+		}, open, "same"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := holding(t)
+			before := d.token()
+			tc.then(d)
+			d.settle()
+			d.expect(tc.want)
+			if tc.wantToken == "" {
+				return
+			}
+			if (d.token() == before) != (tc.wantToken == "same") {
+				t.Errorf("the token was %s and is %s, want a %s one", before, d.token(), tc.wantToken)
+			}
+			if framework.DigestIn(d.token()) != d.x.seen.Digest {
+				t.Errorf("the token %s is not of the digest %s", d.token(), d.x.seen.Digest)
+			}
+		})
+	}
+}
+
+// TestDeadlines: those of a hold that goes on count from its beginning, for each plugin.
+func TestDeadlines(t *testing.T) {
+	start := fixture.Now
+	tests := map[string]struct {
+		then func(d *desk)
+		want map[string]time.Time
+	}{
+		"later passes do not move it":  {func(d *desk) { d.now = start.Add(10 * time.Minute) }, map[string]time.Time{"x": start.Add(time.Hour)}},
+		"nor do restarts":              {func(d *desk) { d.now = start.Add(10 * time.Minute); d.restart() }, map[string]time.Time{"x": start.Add(time.Hour)}},
+		"nor does another timeout":     {func(d *desk) { d.x.timeout = time.Minute }, map[string]time.Time{"x": start.Add(time.Hour)}},
+		"who joins later has its own":  {func(d *desk) { d.now = start.Add(10 * time.Minute); d.y.answer = holds }, map[string]time.Time{"x": start.Add(time.Hour), "y": start.Add(130 * time.Minute)}},
+		"a superseding change its own": {func(d *desk) { d.now = start.Add(10 * time.Minute); d.add("c3") }, map[string]time.Time{"x": start.Add(70 * time.Minute)}},
+		"an interrupted write is no hold": {func(d *desk) {
+			d.now = start.Add(10 * time.Minute)
+			d.add("c3")
+			d.pages.refuse = func(string) error { return errors.New("hub is down") }
+			if _, failure := d.try(); failure.IsSuccess() {
+				d.t.Fatal("the hold was written")
+			}
+			d.pages.refuse = nil
+			d.now = start.Add(20 * time.Minute)
+			d.restart()
+		}, map[string]time.Time{"x": start.Add(80 * time.Minute)}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := holding(t)
+			tc.then(d)
+			a := d.settle()
+			if a.Pending == nil || a.Pending.Hold == nil {
+				t.Fatalf("pending %+v", a.Pending)
+			}
+			if diff := cmp.Diff(tc.want, a.Pending.Hold.Deadlines); diff != "" {
+				t.Errorf("deadlines (-want +got):\n%s", diff)
+			}
+			earliest := time.Time{}
+			for _, at := range tc.want {
+				if earliest.IsZero() || at.Before(earliest) {
+					earliest = at
+				}
+			}
+			if !a.State.Requeue().Equal(earliest) {
+				t.Errorf("tried again at %s, want %s", a.State.Requeue(), earliest)
+			}
+			d.restart()
+			if diff := cmp.Diff(tc.want, d.inv.Snapshot(key, d.now).Subject.Held.Deadlines); diff != "" {
+				t.Errorf("deadlines on the hub (-want +got):\n%s", diff)
+			}
+			d.settle()
+			if diff := cmp.Diff(tc.want, d.x.seen.HeldBy); diff != "" {
+				t.Errorf("deadlines that plugins see (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestJitter: as long as a hold lasts, its clusters are incumbents, so that scores do not undo it.
+func TestJitter(t *testing.T) {
+	score := func(d *desk, cluster string, value int32) {
+		d.scores[cluster] = fixture.Score(cluster, "r").Value("v", value).Obj()
+		d.inv.Update(d.scores[cluster].DeepCopy())
+	}
+	d := newDesk(t, ask().Number(1).AddOn("r", "v", 1), "c1", "c2", "c3")
+	score(d, "c1", 90)
+	d.settle()
+	d.expect("p-decision-1: c1 |  | ")
+	d.x.answer = holds
+	d.remove("c1")
+	score(d, "c2", 50)
+	score(d, "c3", 49)
+	d.settle()
+	const want = "p-decision-1: c1 | p-held-1: c2 | True/Held"
+	d.expect(want)
+	token := d.token()
+	for _, jitter := range []int32{60, 40, 100} {
+		score(d, "c3", jitter)
+		d.settle()
+		d.restart()
+		d.settle()
+		d.expect(want)
+		if d.token() != token {
+			t.Fatalf("the token was %s and is %s", token, d.token())
+		}
+	}
+	d.x.answer = nil
+	d.settle()
+	d.expect("p-decision-1: c2 |  | ")
+}
+
+// TestWrites: what waits is written once, pages are cleared only after the condition says why, and a crash at any point does
+// not begin the hold anew.
+func TestWrites(t *testing.T) {
+	d := holding(t)
+	d.pages.writes = nil
+	d.settle()
+	d.restart()
+	d.settle()
+	if len(d.pages.writes) > 0 {
+		t.Errorf("a hold that goes on was written again: %q", d.pages.writes)
+	}
+	d.now = d.now.Add(time.Hour)
+	a := d.attempt()
+	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | False/Expired")
+	if at := a.State.Requeue(); at.After(d.now) || at.IsZero() {
+		t.Errorf("cleared at %s only", at)
+	}
+	// The status that says so may be lost, and the next one, too.
+	d.placement.Status.Conditions = nil
+	d.restart()
+	d.attempt()
+	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | False/Expired")
+	d.pages.refuse = func(string) error { return errors.New("hub is down") }
+	if _, failure := d.try(); failure.IsSuccess() || !strings.Contains(failure.Err().Error(), "deleting the held PlacementDecision ns/p-held-1: hub is down") {
+		t.Errorf("got %v", failure.Err())
+	}
+	d.pages.refuse = nil
+	d.restart()
+	d.settle()
+	d.expect("p-decision-1: c1 |  | False/Expired")
+	if diff := cmp.Diff([]string{"delete p-held-1"}, d.pages.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+// TestApprove: only the change that waits can be approved, also after it expired.
+func TestApprove(t *testing.T) {
+	const passed = "p-decision-1: c1 c2 |  | "
+	tests := map[string]struct {
+		then func(d *desk, token string)
+		want string
+	}{
+		"in time":         {func(d *desk, token string) { d.approve(token) }, passed},
+		"after a restart": {func(d *desk, token string) { d.restart(); d.approve(token) }, passed},
+		"after it expired": {func(d *desk, token string) {
+			d.now = d.now.Add(8 * 24 * time.Hour)
+			d.settle()
+			d.restart()
+			d.approve(token)
+		}, passed},
+		"by the digest alone":          {func(d *desk, token string) { d.approve(framework.DigestIn(token)) }, "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
+		"a change that was superseded": {func(d *desk, token string) { d.add("c3"); d.approve(token) }, "p-decision-1: c1 | p-held-1: c1 c2 c3 | True/Held"},
+		"an earlier hold of the same": {func(d *desk, token string) {
+			d.remove("c2")
+			d.settle()
+			d.now = d.now.Add(time.Minute)
+			d.add("c2")
+			d.approve(token)
+		}, "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
+		"a change that comes back after it was approved": {func(d *desk, token string) {
+			d.approve(token)
+			d.settle()
+			d.remove("c2")
+			d.settle()
+			d.now = d.now.Add(time.Minute)
+			d.approve(d.token())
+			d.settle()
+			d.now = d.now.Add(time.Minute)
+			d.add("c2")
+			d.approve(token)
+		}, "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
+		"but another plugin holds it":   {func(d *desk, token string) { d.y.answer = holds; d.approve(token) }, "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
+		"but another plugin refuses it": {func(d *desk, token string) { d.y.answer = refuses; d.approve(token) }, "p-decision-1: c1 |  | False/Denied"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1")
+			d.settle()
+			d.approve("")
+			d.add("c2")
+			d.settle()
+			tc.then(d, d.token())
+			d.settle()
+			d.expect(tc.want)
+		})
+	}
+}

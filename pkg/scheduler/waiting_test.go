@@ -1,0 +1,247 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// TestWaiting: plugins allow and reject what waits.
+func TestWaiting(t *testing.T) {
+	const open = "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"
+	const passed = "p-decision-1: c1 c2 |  | "
+	tests := map[string]struct {
+		then      func(d *desk)
+		want      string
+		wantWoken int
+	}{
+		"one of two allows":   {func(d *desk) { d.allow("x", true) }, open, 1},
+		"the last one allows": {func(d *desk) { d.allow("x", true); d.attempt(); d.allow("x", false); d.allow("y", true) }, passed, 2},
+		"both at once":        {func(d *desk) { d.allow("x", true); d.allow("y", true) }, passed, 2},
+		"who does not wait":   {func(d *desk) { d.allow("z", false) }, open, 0},
+		"a Placement that is not there": {func(d *desk) {
+			if d.waiting.Allow("other", "x") || d.waiting.Reject("other", "x", "no") {
+				d.t.Error("it waits")
+			}
+		}, open, 0},
+		"a restart forgets what was allowed": {func(d *desk) {
+			d.allow("x", true)
+			d.attempt()
+			d.restart()
+			d.attempt()
+			d.allow("y", true)
+		}, open, 1},
+		"what is allowed holds for that change": {func(d *desk) { d.allow("x", true); d.allow("y", true); d.add("c3") }, "p-decision-1: c1 | p-held-1: c1 c2 c3 | True/Held", 2},
+		"one rejects":                           {func(d *desk) { d.reject("y", true) }, "p-decision-1: c1 |  | False/Rejected", 1},
+		"rejected, then allowed":                {func(d *desk) { d.reject("y", true); d.allow("x", false); d.allow("y", false) }, "p-decision-1: c1 |  | False/Rejected", 1},
+		"a rejection outlives a restart":        {func(d *desk) { d.reject("y", true); d.attempt(); d.restart() }, "p-decision-1: c1 |  | False/Rejected", 0},
+		"rejected, then an edit: held anew": {func(d *desk) {
+			d.reject("y", true)
+			d.settle()
+			d.now = d.now.Add(time.Second)
+			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })
+		}, open, 1},
+		"a Placement that is gone": {func(d *desk) {
+			d.scheduler.Forget(key)
+			d.allow("x", false)
+		}, open, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := holding(t)
+			d.y.answer = holds
+			d.settle()
+			tc.then(d)
+			d.settle()
+			d.expect(tc.want)
+			if len(d.woken) != tc.wantWoken {
+				t.Errorf("woken %v, want %d times", d.woken, tc.wantWoken)
+			}
+		})
+	}
+}
+
+func (d *desk) allow(plugin string, want bool) {
+	d.t.Helper()
+	if got := d.waiting.Allow(d.placement.UID, plugin); got != want {
+		d.t.Errorf("allowing for %s: %t, want %t", plugin, got, want)
+	}
+}
+
+func (d *desk) reject(plugin string, want bool) {
+	d.t.Helper()
+	if got := d.waiting.Reject(d.placement.UID, plugin, "no"); got != want {
+		d.t.Errorf("rejecting for %s: %t, want %t", plugin, got, want)
+	}
+}
+
+// TestWaitingList: what is held is listed, and no more once it is rejected or published.
+func TestWaitingList(t *testing.T) {
+	d := holding(t)
+	want := []framework.WaitingPlacement{{
+		Key: key, UID: "ns/p", Token: d.token(), Added: []string{"c2"}, Plugins: map[string]time.Time{"x": fixture.Now.Add(time.Hour)},
+	}}
+	for range 2 {
+		if diff := cmp.Diff(want, d.waiting.List()); diff != "" {
+			t.Errorf("waiting (-want +got):\n%s", diff)
+		}
+		d.restart()
+		d.settle()
+	}
+	d.reject("x", true)
+	if got := d.waiting.List(); len(got) > 0 {
+		t.Errorf("rejected, and still waiting: %v", got)
+	}
+	d = holding(t)
+	d.x.answer = nil
+	d.settle()
+	if got := d.waiting.List(); len(got) > 0 {
+		t.Errorf("published, and still waiting: %v", got)
+	}
+}
+
+// TestPendingMessages: the condition says what waits, for whom, and until when.
+func TestPendingMessages(t *testing.T) {
+	many := make([]string, 12)
+	for i := range many {
+		many[i] = fmt.Sprintf("m%02d", i)
+	}
+	tests := map[string]struct {
+		then func(d *desk)
+		// want has TOKEN for the token.
+		want string
+	}{
+		"held":        {func(*desk) {}, "Change TOKEN (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet"},
+		"held by two": {func(d *desk) { d.y.answer = holds }, "Change TOKEN (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet; y until 2026-08-01T14:00:00Z: not yet"},
+		"at most ten names": {func(d *desk) { d.remove("c1"); d.remove("c2"); d.add(many...) },
+			"Change TOKEN (12 added: m00 m01 m02 m03 m04 m05 m06 m07 m08 m09 and 2 more, 1 removed: c1) is held by x until 2026-08-01T13:00:00Z: not yet"},
+		"expired": {func(d *desk) { d.now = d.now.Add(time.Hour) },
+			"Change TOKEN (1 added: c2, 0 removed) was not let pass by x before 2026-08-01T13:00:00Z: not yet. The published decision stays"},
+		"rejected": {func(d *desk) { d.reject("x", true) },
+			"Change TOKEN (1 added: c2, 0 removed) was rejected by x: no. The published decision stays"},
+		"denied":            {func(d *desk) { d.x.answer = refuses }, "Change TOKEN (1 added: c2, 0 removed) is denied by x: never"},
+		"waiting":           {func(d *desk) { d.x.answer = awaits }, "Change TOKEN (1 added: c2, 0 removed) waits for x: a fact"},
+		"denied by Reserve": {func(d *desk) { d.fore.answer = refuses }, "Change TOKEN (1 added: c2, 0 removed) is denied by fore: never"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := holding(t)
+			tc.then(d)
+			d.settle()
+			if diff := cmp.Diff(strings.Replace(tc.want, "TOKEN", d.token(), 1), d.message()); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+			if c := d.condition(v1alpha1.PlacementConditionDecisionPending); c.ObservedGeneration != d.placement.Generation {
+				t.Errorf("observed generation %d, want %d", c.ObservedGeneration, d.placement.Generation)
+			}
+			// An event tells of it once.
+			if a := d.attempt(); a.PendingEvent() != nil {
+				t.Errorf("told again: %+v", a.PendingEvent())
+			}
+		})
+	}
+}
+
+// TestPendingEvent: news are told once each.
+func TestPendingEvent(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	if a := d.attempt(); a.PendingEvent() != nil {
+		t.Error("told of nothing")
+	}
+	d.x.answer = holds
+	d.add("c2")
+	for _, want := range []string{"DecisionHeld", ""} {
+		got := ""
+		if e := d.attempt().PendingEvent(); e != nil {
+			got = e.Reason
+		}
+		if got != want {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	}
+}
+
+// TestSatisfiedSpeaksOfThePublished: a change that waits does not change what PlacementSatisfied says.
+func TestSatisfiedSpeaksOfThePublished(t *testing.T) {
+	d := newDesk(t, ask().Number(2), "c1")
+	d.settle()
+	before := *d.condition(v1alpha1.PlacementConditionSatisfied)
+	d.x.answer = holds
+	d.add("c2")
+	d.settle()
+	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
+	if diff := cmp.Diff(before, *d.condition(v1alpha1.PlacementConditionSatisfied)); diff != "" {
+		t.Errorf("PlacementSatisfied (-before +after):\n%s", diff)
+	}
+	d.x.answer = nil
+	d.settle()
+	if c := d.condition(v1alpha1.PlacementConditionSatisfied); c.Reason != v1alpha1.ReasonAllDecisionsScheduled {
+		t.Errorf("once published: %+v", c)
+	}
+}
+
+// TestFirstDecisionHeld: one empty page says that the Placement was seen, and no cluster is published.
+func TestFirstDecisionHeld(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.x.answer = holds
+	d.settle()
+	d.expect("p-decision-1: | p-held-1: c1 c2 | True/Held")
+	want := "2 cluster decisions unscheduled: see condition DecisionPending"
+	if c := d.condition(v1alpha1.PlacementConditionSatisfied); c == nil || c.Status != "False" || c.Message != want {
+		t.Errorf("PlacementSatisfied is %+v", c)
+	}
+	d.x.answer = nil
+	d.settle()
+	d.expect("p-decision-1: c1 c2 |  | ")
+}
+
+// TestEmptyAnswerHeld: that a Placement would lose all is a change that can wait, too.
+func TestEmptyAnswerHeld(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.settle()
+	d.x.answer = holds
+	d.remove("c1")
+	d.settle()
+	d.expect("p-decision-1: c1 | p-held-1: | True/Held")
+	token := d.token()
+	d.restart()
+	d.settle()
+	d.expect("p-decision-1: c1 | p-held-1: | True/Held")
+	if d.token() != token || len(d.x.seen.HeldBy) != 1 {
+		t.Errorf("the token was %s and is %s; held by %v", token, d.token(), d.x.seen.HeldBy)
+	}
+}
+
+// TestManyHeldPages: a hold of more clusters than a page lists, among names that others have.
+func TestManyHeldPages(t *testing.T) {
+	d := newDesk(t, ask(), "c")
+	d.settle()
+	other := fixture.Page("ns", "p-held-2").Obj()
+	d.pages.pages[key] = other
+	d.inv.Update(other.DeepCopy())
+	for i := range 250 {
+		d.add(fmt.Sprintf("d%03d", i))
+	}
+	d.x.answer = holds
+	d.settle()
+	var names []string
+	for page := range strings.SplitSeq(d.held(), ", ") {
+		name, _, _ := strings.Cut(page, ":")
+		names = append(names, name)
+	}
+	if diff := cmp.Diff([]string{"p-held-1", "p-held-3", "p-held-4"}, names); diff != "" {
+		t.Errorf("held pages (-want +got):\n%s", diff)
+	}
+	d.x.answer = nil
+	d.settle()
+	if d.held() != "" || d.pending() != "" {
+		t.Errorf("once published: %s", d.state())
+	}
+}
