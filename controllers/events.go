@@ -53,6 +53,22 @@ func newEventSender(client eventsclient.EventsV1Interface, log logr.Logger) *eve
 
 // Send queues events regarding a Placement. Their times, and so their names, keep their order.
 func (s *eventSender) Send(pl *v1alpha1.Placement, events []scheduler.Event) {
+	s.queue(corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersionV1Beta1.String(), Kind: "Placement",
+		Namespace: pl.Namespace, Name: pl.Name, UID: pl.UID, ResourceVersion: pl.ResourceVersion,
+	}, events...)
+}
+
+// SendAbout queues an event regarding a ConfigMap.
+func (s *eventSender) SendAbout(config *corev1.ConfigMap, event scheduler.Event) {
+	event.Note = scheduler.CutNote(event.Note)
+	s.queue(corev1.ObjectReference{
+		APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap",
+		Namespace: config.Namespace, Name: config.Name, UID: config.UID, ResourceVersion: config.ResourceVersion,
+	}, event)
+}
+
+func (s *eventSender) queue(regarding corev1.ObjectReference, events ...scheduler.Event) {
 	if len(events) == 0 {
 		return
 	}
@@ -63,7 +79,7 @@ func (s *eventSender) Send(pl *v1alpha1.Placement, events []scheduler.Event) {
 			now = s.last.Add(time.Microsecond)
 		}
 		s.last = now
-		s.waiting = append(s.waiting, s.event(pl, e, now))
+		s.waiting = append(s.waiting, s.event(regarding, e, now))
 	}
 	s.mu.Unlock()
 	s.signal()
@@ -76,9 +92,9 @@ func (s *eventSender) signal() {
 	}
 }
 
-func (s *eventSender) event(pl *v1alpha1.Placement, e scheduler.Event, now time.Time) *eventsv1.Event {
+func (s *eventSender) event(regarding corev1.ObjectReference, e scheduler.Event, now time.Time) *eventsv1.Event {
 	event := &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", pl.Name, now.UnixNano()), Namespace: pl.Namespace},
+		ObjectMeta:          metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", regarding.Name, now.UnixNano()), Namespace: regarding.Namespace},
 		EventTime:           metav1.NewMicroTime(now),
 		ReportingController: reporter,
 		ReportingInstance:   s.instance,
@@ -86,10 +102,7 @@ func (s *eventSender) event(pl *v1alpha1.Placement, e scheduler.Event, now time.
 		Reason:              e.Reason,
 		Action:              e.Action,
 		Note:                e.Note,
-		Regarding: corev1.ObjectReference{
-			APIVersion: v1alpha1.GroupVersionV1Beta1.String(), Kind: "Placement",
-			Namespace: pl.Namespace, Name: pl.Name, UID: pl.UID, ResourceVersion: pl.ResourceVersion,
-		},
+		Regarding:           regarding,
 	}
 	if page := e.Related; page != nil {
 		event.Related = &corev1.ObjectReference{
@@ -154,7 +167,7 @@ func (s *eventSender) send(ctx context.Context, event *eventsv1.Event) {
 			return
 		case errors.Is(err, context.Canceled), try == eventTries, apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err):
 			eventsLost.Inc()
-			s.log.Error(err, "An event was lost", "placement", event.Regarding.Name, "namespace", event.Namespace, "reason", event.Reason, "note", event.Note)
+			s.log.Error(err, "An event was lost", "regarding", event.Regarding.Name, "namespace", event.Namespace, "reason", event.Reason, "note", event.Note)
 			return
 		}
 		select {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
@@ -24,7 +27,12 @@ type feed struct {
 	cache     cache.Cache
 	inventory *inventory.Inventory
 	waiting   *scheduler.Waiting
-	handlers  []toolscache.ResourceEventHandlerRegistration
+	// queues is nil where none are configured; queuesRead is closed once it is known what the configuration says.
+	queues     *admission.Queues
+	queuesRead <-chan struct{}
+	// wake adds to the controller's queue, once there is one.
+	wake     atomic.Pointer[func([]inventory.Key)]
+	handlers []toolscache.ResourceEventHandlerRegistration
 }
 
 // Start implements source.Source.
@@ -35,22 +43,27 @@ func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInter
 			queue.Add(reconcile.Request{NamespacedName: key})
 		}
 	}
+	f.wake.Store(&wake)
 	handler := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { wake(f.inventory.Update(obj.(client.Object))) },
-		UpdateFunc: func(_, obj any) { wake(f.inventory.Update(obj.(client.Object))) },
+		AddFunc:    func(obj any) { wake(f.update(obj.(client.Object))) },
+		UpdateFunc: func(_, obj any) { wake(f.update(obj.(client.Object))) },
 		DeleteFunc: func(obj any) {
 			if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 				obj = last.Obj
 			}
 			if o, ok := obj.(client.Object); ok {
-				wake(f.inventory.Delete(o))
+				wake(f.delete(o))
 			}
 		},
 	}
-	for _, kind := range []client.Object{
+	kinds := []client.Object{
 		&v1alpha1.ManagedClusterSet{}, &v1alpha1.ManagedClusterSetBinding{}, &v1alpha1.ManagedCluster{},
 		&v1alpha1.AddOnPlacementScore{}, &v1alpha1.PlacementDecision{}, &v1alpha1.Placement{},
-	} {
+	}
+	if f.queues != nil {
+		kinds = append(kinds, namespaceMetadata())
+	}
+	for _, kind := range kinds {
 		informer, err := f.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watching %T: %w", kind, err)
@@ -64,6 +77,30 @@ func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInter
 	return nil
 }
 
+func (f *feed) update(o client.Object) []inventory.Key {
+	if f.queues != nil {
+		switch o := o.(type) {
+		case *v1alpha1.Placement:
+			f.queues.Update(o)
+		case *metav1.PartialObjectMetadata:
+			f.queues.Namespace(o.Name, o.Annotations)
+		}
+	}
+	return f.inventory.Update(o)
+}
+
+func (f *feed) delete(o client.Object) []inventory.Key {
+	if f.queues != nil {
+		switch o := o.(type) {
+		case *v1alpha1.Placement:
+			f.queues.Delete(client.ObjectKeyFromObject(o))
+		case *metav1.PartialObjectMetadata:
+			f.queues.Namespace(o.Name, nil)
+		}
+	}
+	return f.inventory.Delete(o)
+}
+
 // WaitForSync implements source.SyncingSource.
 func (f *feed) WaitForSync(ctx context.Context) error {
 	synced := make([]toolscache.InformerSynced, len(f.handlers))
@@ -72,6 +109,13 @@ func (f *feed) WaitForSync(ctx context.Context) error {
 	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 		return errors.New("the fleet could not be listed in time")
+	}
+	if f.queues != nil {
+		select {
+		case <-f.queuesRead:
+		case <-ctx.Done():
+			return errors.New("the queue configuration could not be read in time")
+		}
 	}
 	return nil
 }

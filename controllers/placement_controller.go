@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -27,8 +28,10 @@ type PlacementReconciler struct {
 	Client    client.Client
 	Inventory *inventory.Inventory
 	Scheduler *scheduler.Scheduler
-	Events    EventSink
-	Now       func() time.Time
+	// Queues narrows what a Placement may use; nil where none are configured.
+	Queues *admission.Queues
+	Events EventSink
+	Now    func() time.Time
 
 	// told remembers what was said of each Placement beside its decisions.
 	told sync.Map
@@ -59,6 +62,9 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		if snapshot != nil && scheduler.Skipped(snapshot.Subject.Placement) != "" {
 			skipped = true
 			return nil
+		}
+		if snapshot != nil && r.Queues != nil {
+			r.Queues.Seat(snapshot)
 		}
 		return snapshot
 	})

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -18,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/builtin"
@@ -42,6 +46,10 @@ type Options struct {
 	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those out of the tree that it may name.
 	Config  *config.PlacementSchedulerConfiguration
 	Plugins framework.Registry
+	// QueueConfig names the ConfigMap with the queues; without a name there are none. Webhooks serves the admission handlers
+	// that go with them; nil leaves them to others.
+	QueueConfig types.NamespacedName
+	Webhooks    *webhook.Options
 	// Workers is how many Placements are published at once; cycles are serial. Default 16.
 	Workers int
 	// Log takes the controller's lines.
@@ -52,6 +60,7 @@ type Options struct {
 //
 //	feed                   watches the six kinds and tells the inventory, which says whom to wake
 //	placement              decides and publishes one Placement, writes its status and events
+//	queues                 reads the queues' ConfigMap, where one is named, and answers admission requests
 //	events                 sends events at the hub's pace, apart from decisions
 //
 // and, as Housekeeping says, what a hub without Open Cluster Management's registration controller lacks:
@@ -69,10 +78,24 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
+	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+	if o.QueueConfig.Name != "" {
+		if err := corev1.AddToScheme(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
+		cached.ByObject = map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
+			o.QueueConfig.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", o.QueueConfig.Name)},
+		}}}
+	}
+	var webhooks webhook.Server
+	if o.Webhooks != nil {
+		webhooks = webhook.NewServer(*o.Webhooks)
+	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        o.Log,
-		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                         cached,
+		WebhookServer:                 webhooks,
 		Metrics:                       server.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress:        o.HealthAddress,
 		LeaderElection:                o.LeaderElection,
@@ -126,12 +149,18 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 	if err := mgr.Add(events); err != nil {
 		return fmt.Errorf("adding the events sender: %w", err)
 	}
+	placements := &feed{cache: mgr.GetCache(), inventory: inv, waiting: waiting}
+	if o.QueueConfig.Name != "" {
+		if err := placements.seat(mgr, o, events); err != nil {
+			return err
+		}
+	}
 	if o.Workers == 0 {
 		o.Workers = 16
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("placement").
-		WatchesRawSource(&feed{cache: mgr.GetCache(), inventory: inv, waiting: waiting}).
+		WatchesRawSource(placements).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers,
 			CacheSyncTimeout:        10 * time.Minute,
@@ -144,6 +173,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 			Client:    mgr.GetClient(),
 			Inventory: inv,
 			Scheduler: scheduler.New(profiles, waiting),
+			Queues:    placements.queues,
 			Events:    events,
 			Now:       time.Now,
 		})

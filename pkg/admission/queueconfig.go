@@ -14,8 +14,11 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy"
 )
 
-// queuesKey is the key of the ConfigMap under which the queues are.
-const queuesKey = "queues.yaml"
+// QueuesKey is the key of the ConfigMap under which the queues are.
+const QueuesKey = "queues.yaml"
+
+// QueueConfigName is the usual name of the ConfigMap with the queues.
+const QueueConfigName = "yunikorn-configs"
 
 // A broken document that gets by does no harm, as it is not loaded, while a ConfigMap that cannot be written where nothing answers
 // might be what keeps the answer away: this one fails open.
@@ -40,9 +43,9 @@ func (q *queueChecker) Handle(_ context.Context, request webhook.AdmissionReques
 	if request.Namespace != q.config.Namespace || config.Name != q.config.Name {
 		return webhook.Allowed("")
 	}
-	warnings, err := q.check([]byte(config.Data[queuesKey]))
+	warnings, err := q.check([]byte(config.Data[QueuesKey]))
 	if err != nil {
-		return webhook.Denied(fmt.Sprintf("%s: %v", queuesKey, err))
+		return webhook.Denied(fmt.Sprintf("%s: %v", QueuesKey, err))
 	}
 	_, settings := tenancy.ParseAccessControl(config.Data)
 	return webhook.Allowed("").WithWarnings(append(warnings, settings...)...)

@@ -72,11 +72,11 @@ func (r *Result) warn(e *Event) {
 		texts[i] = fmt.Sprintf("%s in plugin %s", w.Message, w.Plugin)
 	}
 	e.Type = corev1.EventTypeWarning
-	e.Note = cut(e.Note + ": " + strings.Join(texts, "; "))
+	e.Note = CutNote(e.Note + ": " + strings.Join(texts, "; "))
 }
 
-// cut shortens a note to what the API takes, at a whole character.
-func cut(note string) string {
+// CutNote shortens a note to what the API takes, at a whole character.
+func CutNote(note string) string {
 	if len(note) <= maxNote {
 		return note
 	}

@@ -261,5 +261,5 @@ func (a *Attempt) PendingEvent() *Event {
 	if c := pendingCondition(a.Snapshot.Subject.Placement); c != nil && c.Reason == a.Pending.Reason && c.Message == a.Pending.Message {
 		return nil
 	}
-	return &Event{Type: corev1.EventTypeWarning, Reason: "Decision" + a.Pending.Reason, Action: "DecisionPending", Note: cut(a.Pending.Message)}
+	return &Event{Type: corev1.EventTypeWarning, Reason: "Decision" + a.Pending.Reason, Action: "DecisionPending", Note: CutNote(a.Pending.Message)}
 }

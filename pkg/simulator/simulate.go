@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/lifecycle"
@@ -19,6 +20,7 @@ import (
 type Simulator struct {
 	inventory *inventory.Inventory
 	scheduler *scheduler.Scheduler
+	queues    *admission.Queues // nil where none are configured
 	now       time.Time
 }
 
@@ -27,6 +29,8 @@ type Options struct {
 	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those out of the tree that it may name.
 	Config  *config.PlacementSchedulerConfiguration
 	Plugins framework.Registry
+	// UserLabel is the key of the label that names a user, for the queues; default tenancy.DefaultUserLabel.
+	UserLabel string
 }
 
 // New takes in objects as a hub would have them at an instant.
@@ -58,7 +62,11 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 	for _, o := range objects.Decisions {
 		inv.Update(o)
 	}
-	return &Simulator{inventory: inv, scheduler: scheduler.New(profiles, nil), now: now}, nil
+	queues, err := queuesOf(objects, inv, now, o.UserLabel)
+	if err != nil {
+		return nil, err
+	}
+	return &Simulator{inventory: inv, scheduler: scheduler.New(profiles, nil), queues: queues, now: now}, nil
 }
 
 // Placements are the keys of all Placements, in order of namespace and name.
@@ -77,6 +85,9 @@ func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, clust
 	}
 	if skipped := scheduler.Skipped(snapshot.Subject.Placement); skipped != "" {
 		return &Report{Placement: key.String(), Skipped: skipped}, nil
+	}
+	if s.queues != nil {
+		s.queues.Seat(snapshot)
 	}
 	result := s.scheduler.Schedule(ctx, snapshot)
 	report := newReport(key.String(), result, s.scheduler.Explain(ctx, result, cluster))

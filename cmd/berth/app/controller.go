@@ -4,16 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/berth-dev/berth/controllers"
-	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -28,6 +30,9 @@ type controllerOptions struct {
 	workers        int
 	installCRDs    bool
 	housekeeping   []string
+	queueConfig    string
+	webhookCertDir string
+	webhookPort    int
 }
 
 func newControllerCommand(plugins framework.Registry) *cobra.Command {
@@ -43,6 +48,12 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 			if o.workers < 1 {
 				return usagef("--workers: %d is less than 1", o.workers)
 			}
+			if _, err := parseQueueConfig(o.queueConfig); err != nil {
+				return err
+			}
+			if o.webhookCertDir != "" && o.queueConfig == "" {
+				return usagef("--webhook-cert-dir is of no use without --queue-config")
+			}
 			return o.run(cmd.Context(), cmd.ErrOrStderr())
 		},
 	}
@@ -56,6 +67,10 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 	flags.IntVar(&o.workers, "workers", 16, "Placements published at once")
 	flags.StringSliceVar(&o.housekeeping, "housekeeping", []string{"*"},
 		"controllers that keep sets and clusters in order, by name; * for all, unless Open Cluster Management's CRDs show that it does; -NAME for all but one")
+	flags.StringVar(&o.queueConfig, "queue-config", "", "ConfigMap with the queues, as NAMESPACE/NAME (default: no queues)")
+	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
+		"folder with tls.crt and tls.key for the admission webhooks that stamp and verify submitters (default: no webhooks)")
+	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhooks")
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "install Berth's CRDs first, unless the hub's are another's")
 	return cmd
 }
@@ -80,7 +95,17 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
+	queueConfig, err := parseQueueConfig(o.queueConfig)
+	if err != nil {
+		return err
+	}
+	var webhooks *webhook.Options
+	if o.webhookCertDir != "" {
+		webhooks = &webhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir}
+	}
 	return startManager(ctx, cfg, out, controllers.Options{
+		QueueConfig:             queueConfig,
+		Webhooks:                webhooks,
 		LeaderElection:          o.leaderElection,
 		LeaderElectionNamespace: o.leaseNamespace,
 		MetricsAddress:          o.metrics,
@@ -92,11 +117,16 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// runController runs the controller of a local hub until ctx ends; its log goes to out.
-func runController(ctx context.Context, cfg *rest.Config, out io.Writer, c *config.PlacementSchedulerConfiguration, plugins framework.Registry) error {
-	return startManager(ctx, cfg, out, controllers.Options{
-		MetricsAddress: "0", HealthAddress: "0", Housekeeping: []string{"*"}, Config: c, Plugins: plugins,
-	})
+// parseQueueConfig reads NAMESPACE/NAME; nothing is no name.
+func parseQueueConfig(text string) (types.NamespacedName, error) {
+	if text == "" {
+		return types.NamespacedName{}, nil
+	}
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return types.NamespacedName{}, usagef("--queue-config: %q is not NAMESPACE/NAME", text)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
 func startManager(ctx context.Context, cfg *rest.Config, out io.Writer, o controllers.Options) error {

@@ -5,17 +5,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/pkg/tenancy"
 )
 
 type explainOptions struct {
@@ -24,6 +31,7 @@ type explainOptions struct {
 	namespace  string
 	cluster    string
 	config     string
+	queues     string
 	output     string
 }
 
@@ -50,6 +58,7 @@ change that would let it in, proved by deciding again with that change. Nothing 
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "the Placement's namespace (default: the kubeconfig's)")
 	flags.StringVar(&o.cluster, "cluster", "", "explain only this cluster")
 	addConfigFlag(cmd, &o.config)
+	flags.StringVar(&o.queues, "queue-config", localQueueConfig.String(), "ConfigMap with the queues, as NAMESPACE/NAME; read if Placements have any")
 	flags.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
 	return cmd
 }
@@ -82,7 +91,10 @@ func (o *explainOptions) run(ctx context.Context, name string, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{Config: configuration, Plugins: o.plugins})
+	if err := o.readQueues(ctx, hub, &objects); err != nil {
+		return err
+	}
+	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{UserLabel: os.Getenv(tenancy.UserLabelEnv), Config: configuration, Plugins: o.plugins})
 	if err != nil {
 		return err
 	}
@@ -102,6 +114,32 @@ func (o *explainOptions) run(ctx context.Context, name string, out io.Writer) er
 	}
 	_, err = fmt.Fprintln(out, string(text))
 	return err
+}
+
+// readQueues adds what queues depend on, if the controller says that it keeps any.
+func (o *explainOptions) readQueues(ctx context.Context, hub client.Client, objects *simulator.Objects) error {
+	if !slices.ContainsFunc(objects.Placements, func(pl *v1alpha1.Placement) bool {
+		return meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionQueueAdmitted) != nil
+	}) {
+		return nil
+	}
+	key, err := parseQueueConfig(o.queues)
+	if err != nil {
+		return err
+	}
+	config := &unstructured.Unstructured{}
+	config.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})
+	if err := hub.Get(ctx, key, config); err != nil {
+		return fmt.Errorf("reading the queues: %w (--queue-config names their ConfigMap)", err)
+	}
+	config.SetName(admission.QueueConfigName)
+	namespaces := &unstructured.UnstructuredList{}
+	namespaces.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "NamespaceList"})
+	if err := hub.List(ctx, namespaces); err != nil {
+		return fmt.Errorf("reading the namespaces: %w", err)
+	}
+	objects.Other = append(pointers(namespaces.Items), config)
+	return nil
 }
 
 // readHub lists what a decision is made of.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/pkg/tenancy"
 )
 
 type simulateOptions struct {
@@ -91,7 +93,7 @@ func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	with := simulator.Options{Config: configuration, Plugins: o.plugins}
+	with := simulator.Options{UserLabel: os.Getenv(tenancy.UserLabelEnv), Config: configuration, Plugins: o.plugins}
 	s := simulation{}
 	if len(input.Scenarios) == 0 {
 		if s.Results, err = decide(ctx, input.Objects, now, with, only); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/cmd/berth/localhub"
 	"github.com/berth-dev/berth/config/admission"
 	"github.com/berth-dev/berth/config/samples"
+	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -27,6 +28,9 @@ type upOptions struct {
 	configuration *config.PlacementSchedulerConfiguration
 	dataDir       string
 	samples       bool
+	queueConfig   string
+	// queues is what the file queueConfig describes; nil without one.
+	queues *localQueues
 }
 
 func newUpCommand(plugins framework.Registry) *cobra.Command {
@@ -48,6 +52,8 @@ Everything it keeps is in the data directory: the next start on it has all data.
 	}
 	cmd.Flags().StringVar(&o.dataDir, "data-dir", ".berth", "folder for the data, the kubeconfig and the logs")
 	addConfigFlag(cmd, &o.config)
+	cmd.Flags().StringVar(&o.queueConfig, "queue-config", "",
+		"file with the queues: a queues.yaml, or a ConfigMap that has one; Placements then need a queue and carry who submitted them")
 	cmd.Flags().BoolVar(&o.samples, "samples", false, "apply the sample fleet and Placements and print their decisions")
 	return cmd
 }
@@ -56,6 +62,9 @@ Everything it keeps is in the data directory: the next start on it has all data.
 func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 	var err error
 	if o.configuration, err = loadConfig(ctx, o.config, o.plugins); err != nil {
+		return err
+	}
+	if o.queues, err = readLocalQueues(o.queueConfig); err != nil {
 		return err
 	}
 	hub, err := localhub.Start(ctx, localhub.Options{DataDir: o.dataDir, Out: out})
@@ -94,13 +103,22 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 	if _, err := applyFiles(ctx, hub.Config(), admission.FS); err != nil {
 		return fmt.Errorf("installing the admission policies: %w", err)
 	}
+	if err := o.prepareQueues(ctx, hub); err != nil {
+		return err
+	}
 	// Samples come before the controller so that it decides from the whole fleet at once: decisions that follow a fleet as it grows
-	// differ from those the samples' comments promise, because Placements may prefer what they chose before.
+	// differ from those the samples' comments promise, because Placements may prefer what they chose before. With queues they come
+	// after it, as the controller is who says at admission whose they are.
 	var placements []placementKey
-	if o.samples {
-		var err error
+	apply := func() (err error) {
 		if placements, err = applySamples(ctx, hub.Config(), samples.FS, out); err != nil {
 			return fmt.Errorf("applying the samples: %w", err)
+		}
+		return nil
+	}
+	if o.samples && o.queues == nil {
+		if err := apply(); err != nil {
+			return err
 		}
 	}
 	stopped, err := o.startController(ctx, end, hub)
@@ -114,6 +132,17 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 		case <-time.After(controllerPatience):
 		}
 	}()
+	if o.queues != nil {
+		if err := o.queues.guard(ctx, hub.Config()); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "Placements go to the queues of %s; the ConfigMap is %s.\n", o.queueConfig, localQueueConfig)
+		if o.samples {
+			if err := apply(); err != nil {
+				return err
+			}
+		}
+	}
 	if o.samples {
 		if err := printSettled(ctx, hub.Config(), placements, out); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
@@ -138,7 +167,13 @@ func (o *upOptions) startController(ctx context.Context, end context.CancelCause
 	go func() {
 		defer close(done)
 		defer log.Close()
-		err := runController(ctx, hub.Config(), log, o.configuration, o.plugins)
+		options := controllers.Options{
+			MetricsAddress: "0", HealthAddress: "0", Housekeeping: []string{"*"}, Config: o.configuration, Plugins: o.plugins,
+		}
+		if o.queues != nil {
+			options.QueueConfig, options.Webhooks = localQueueConfig, o.queues.webhooks
+		}
+		err := startManager(ctx, hub.Config(), log, options)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:

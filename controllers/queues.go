@@ -1,0 +1,139 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/tenancy"
+)
+
+// What queues need, where they are configured. The ConfigMap is in the controller's own namespace.
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=berth-system,resources=configmaps,verbs=get;list;watch
+
+// queueConfig reads the queues' ConfigMap, on every replica: those that do not decide answer admission requests all the same.
+type queueConfig struct {
+	name   types.NamespacedName
+	cache  cache.Cache
+	queues *admission.Queues
+	events *eventSender
+	log    logr.Logger
+	// read is closed once it is known whether there is a ConfigMap, and what it says.
+	read chan struct{}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*queueConfig) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (c *queueConfig) Start(ctx context.Context) error {
+	informer, err := c.cache.GetInformer(ctx, &corev1.ConfigMap{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watching ConfigMap %s: %w", c.name, err)
+	}
+	missing := fmt.Sprintf("ConfigMap %s is missing", c.name)
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.configure(obj) },
+		UpdateFunc: func(_, obj any) { c.configure(obj) },
+		DeleteFunc: func(any) {
+			c.log.Info("The queue configuration is gone; what was in force stays", "configMap", c.name.String())
+			c.queues.Unconfigured(missing)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("handling ConfigMap %s: %w", c.name, err)
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		return nil
+	}
+	if err := c.cache.Get(ctx, c.name, &corev1.ConfigMap{}); err != nil {
+		c.queues.Unconfigured(missing)
+		c.log.Info("There is no queue configuration: no Placement is admitted", "configMap", c.name.String())
+	}
+	close(c.read)
+	<-ctx.Done()
+	return nil
+}
+
+func (c *queueConfig) configure(obj any) {
+	config, ok := obj.(*corev1.ConfigMap)
+	if !ok || client.ObjectKeyFromObject(config) != c.name {
+		return
+	}
+	warnings, err := c.queues.Configure(config)
+	for _, warning := range warnings {
+		c.log.Info("The queue configuration has something without effect", "configMap", c.name.String(), "warning", warning)
+		c.events.SendAbout(config, scheduler.Event{Type: corev1.EventTypeWarning, Reason: "QueueConfigWarning", Action: "ReadQueueConfig", Note: warning})
+	}
+	if err != nil {
+		c.log.Error(err, "The queue configuration is not valid and was not put in force", "configMap", c.name.String())
+		c.events.SendAbout(config, scheduler.Event{Type: corev1.EventTypeWarning, Reason: "QueueConfigInvalid", Action: "ReadQueueConfig", Note: err.Error()})
+	}
+}
+
+// seat has the feed keep Placements in queues.
+func (f *feed) seat(mgr ctrl.Manager, o Options, events *eventSender) error {
+	f.queues = admission.NewQueues(admission.QueuesOptions{
+		UserLabel: os.Getenv(tenancy.UserLabelEnv), Published: f.inventory.Published, Now: time.Now,
+		Wake: func(keys []types.NamespacedName) {
+			if wake := f.wake.Load(); wake != nil {
+				(*wake)(keys)
+			}
+		},
+	})
+	config := &queueConfig{
+		name: o.QueueConfig, cache: mgr.GetCache(), queues: f.queues, events: events,
+		log: o.Log.WithName("queues"), read: make(chan struct{}),
+	}
+	f.queuesRead = config.read
+	if err := mgr.Add(config); err != nil {
+		return fmt.Errorf("adding the queue configuration: %w", err)
+	}
+	if o.Webhooks == nil {
+		return nil
+	}
+	return registerWebhooks(mgr, f.queues, o.QueueConfig)
+}
+
+// registerWebhooks puts the admission handlers on the manager's webhook server.
+func registerWebhooks(mgr ctrl.Manager, queues *admission.Queues, name types.NamespacedName) error {
+	return admission.Register(mgr.GetWebhookServer(), admission.Options{
+		Access: queues.Access, UserLabel: os.Getenv(tenancy.UserLabelEnv),
+		QueueConfig: name, CheckQueues: admission.CheckQueues,
+		Administers: func(ctx context.Context, placement types.NamespacedName, who tenancy.Identity) bool {
+			pages := &v1alpha1.PlacementDecisionList{}
+			err := mgr.GetClient().List(ctx, pages, client.InNamespace(placement.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: placement.Name})
+			if err != nil {
+				mgr.GetLogger().Error(err, "Pages could not be read, so nobody counts as an administrator", "placement", placement.String())
+				return false
+			}
+			for _, page := range pages.Items {
+				if record := page.Annotations[v1alpha1.QueueAnnotation]; record != "" {
+					return queues.Administers(record, who)
+				}
+			}
+			return false
+		},
+	})
+}
+
+// namespaceMetadata is all that is read of Namespaces.
+func namespaceMetadata() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
+}

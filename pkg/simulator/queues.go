@@ -1,0 +1,55 @@
+package simulator
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/pkg/inventory"
+)
+
+// queuesOf seats the Placements in the queues that the ConfigMap of the usual name describes; nil when the objects have none. One that is not
+// valid admits nobody, as in the controller.
+func queuesOf(objects Objects, inv *inventory.Inventory, now time.Time, userLabel string) (*admission.Queues, error) {
+	var config *corev1.ConfigMap
+	for _, o := range objects.Other {
+		if o.GetAPIVersion() != "v1" || o.GetKind() != "ConfigMap" || o.GetName() != admission.QueueConfigName {
+			continue
+		}
+		if config != nil {
+			return nil, fmt.Errorf("ConfigMap %s is there twice, in namespaces %s and %s", admission.QueueConfigName, config.Namespace, o.GetNamespace())
+		}
+		config = &corev1.ConfigMap{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, config); err != nil {
+			return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+		}
+	}
+	if config == nil {
+		return nil, nil
+	}
+	queues := admission.NewQueues(admission.QueuesOptions{
+		UserLabel: userLabel, Published: inv.Published,
+		Wake: func([]types.NamespacedName) {}, Now: func() time.Time { return now },
+	})
+	if _, err := queues.Configure(config); err != nil {
+		queues.Unconfigured(err.Error())
+	}
+	for _, o := range objects.Other {
+		if isNamespace(o) {
+			queues.Namespace(o.GetName(), o.GetAnnotations())
+		}
+	}
+	for _, pl := range objects.Placements {
+		queues.Update(pl)
+	}
+	return queues, nil
+}
+
+func isNamespace(o *unstructured.Unstructured) bool {
+	return o.GetAPIVersion() == "v1" && o.GetKind() == "Namespace"
+}
