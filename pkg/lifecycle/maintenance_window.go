@@ -27,7 +27,8 @@ type MaintenanceWindowArgs struct {
 	Additions bool `json:"additions"`
 	// Removals says whether a change that removes clusters has to wait for a window. Default true.
 	Removals bool `json:"removals"`
-	// Approvable says whether a change that the annotation berth.dev/approve names is published at any time. Default true.
+	// Approvable says whether a change that the annotation berth.dev/approve names is published at once. Default false: an approved change waits for a
+	// window, too.
 	Approvable bool `json:"approvable"`
 }
 
@@ -54,7 +55,7 @@ type MaintenanceWindow struct {
 
 // NewMaintenanceWindow is the plugin's factory.
 func NewMaintenanceWindow(_ context.Context, raw json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
-	args, err := framework.DecodeArgs(raw, MaintenanceWindowArgs{Additions: true, Removals: true, Approvable: true})
+	args, err := framework.DecodeArgs(raw, MaintenanceWindowArgs{Additions: true, Removals: true})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleStat
 	}
 	if !opening.After(now) {
 		// What expired because no controller ran at the opening may be published late; what somebody rejected may not.
-		if p.Ended && wasRejected(pl) {
+		if p.Ended && wasRejected(pl) && !approved(pl, p) {
 			return framework.NewStatus(framework.Wait, "the change was rejected"), openingSlack
 		}
 		return nil, 0
