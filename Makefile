@@ -16,6 +16,7 @@ TEST_PARALLEL ?= 2
 TEST_TIMEOUT ?= 20m
 BENCH_COUNT ?= 6
 FUZZTIME ?= 5s
+LOAD_SIZES ?= 100x100,1000x1000
 
 APP := github.com/berth-dev/berth/cmd/berth/app
 K8S_VERSION = $(shell cd hub && go list -m -f '{{.Version}}' k8s.io/kubernetes)
@@ -28,7 +29,7 @@ TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc,$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
-.PHONY: help build hub run test verify manifests lint bench fuzz clean
+.PHONY: help build hub run test verify manifests lint bench load fuzz clean
 
 ##@ Use
 
@@ -54,10 +55,12 @@ run: build hub ## Start a hub with Berth and the samples on this machine; Ctrl-C
 test: build $(TEST_HUB) ## Run every test, those against a real API server included
 	@echo "testing (the first time compiles for several minutes)"
 	@# The tools are tested on files outside their module, whose changes a cached result would not notice.
-	@# The Argo CD module reads BERTH_INPUTS, so that its cached result lasts only while what it runs stays the same.
+	@# The example and the Argo CD module read BERTH_INPUTS, so that their cached results last only while what they run stays the same.
 	@{ failed=0; \
 		go test -v -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		go -C tools test -v -count 1 ./... || failed=1; \
+		BERTH_INPUTS="$$(cat $(TEST_HUB) | cksum)" \
+			go -C examples/custom-plugin test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) config/samples/argocd/* | cksum)" \
 			go -C test/argocd test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		exit $$failed; } 2>&1 | awk -f test/summary.awk
@@ -86,6 +89,10 @@ bench: bin/tools/benchstat ## Run the in-process benchmarks and compare them wit
 	@go test -run '^$$' -bench . -benchmem -count $(BENCH_COUNT) -timeout 60m ./... | tee bin/bench/new.txt
 	@bin/tools/benchstat $$(ls bin/bench/last.txt 2>/dev/null) bin/bench/new.txt
 	@mv bin/bench/new.txt bin/bench/last.txt
+
+load: build $(TEST_HUB) ## Measure Berth on a real API server against a plain client, in sizes of clusters x Placements (LOAD_SIZES)
+	@mkdir -p bin/load
+	@go run ./test/load -controller bin/berth -sizes $(LOAD_SIZES) -json bin/load/$(LOAD_SIZES).json
 
 fuzz: ## Fuzz every fuzz target for a few seconds (FUZZTIME)
 	@{ git grep -oE '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' || echo "no fuzz targets" >&2; } \

@@ -38,8 +38,8 @@ type Options struct {
 	// LeaderElection lets one of several replicas decide; the lease is in LeaderElectionNamespace.
 	LeaderElection          bool
 	LeaderElectionNamespace string
-	// MetricsAddress and HealthAddress are host:port; "0" switches a listener off.
-	MetricsAddress, HealthAddress string
+	// MetricsAddress, HealthAddress and PprofAddress are host:port; "0" switches a listener off.
+	MetricsAddress, HealthAddress, PprofAddress string
 	// Housekeeping names the controllers that keep sets and clusters in order: "*" for all of them (none where another's CRDs
 	// show that Open Cluster Management keeps them), a name for one, "-name" for all but one.
 	Housekeeping []string
@@ -98,6 +98,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 		WebhookServer:                 webhooks,
 		Metrics:                       server.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress:        o.HealthAddress,
+		PprofBindAddress:              o.PprofAddress,
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              "berth.berth.dev",
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,

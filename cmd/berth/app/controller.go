@@ -27,6 +27,7 @@ type controllerOptions struct {
 	leaseNamespace string
 	metrics        string
 	health         string
+	pprof          string
 	workers        int
 	installCRDs    bool
 	housekeeping   []string
@@ -64,6 +65,7 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the lease (default: the pod's, or the kubeconfig's)")
 	flags.StringVar(&o.metrics, "metrics-bind-address", "0", "host:port of the metrics endpoint; 0 switches it off")
 	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz; 0 switches it off")
+	flags.StringVar(&o.pprof, "pprof-address", "0", "host:port of Go's profiles, which tell much of what the controller knows; 0 switches it off")
 	flags.IntVar(&o.workers, "workers", 16, "Placements published at once")
 	flags.StringSliceVar(&o.housekeeping, "housekeeping", []string{"*"},
 		"controllers that keep sets and clusters in order, by name; * for all, unless Open Cluster Management's CRDs show that it does; -NAME for all but one")
@@ -110,6 +112,7 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		LeaderElectionNamespace: o.leaseNamespace,
 		MetricsAddress:          o.metrics,
 		HealthAddress:           o.health,
+		PprofAddress:            o.pprof,
 		Workers:                 o.workers,
 		Housekeeping:            o.housekeeping,
 		Config:                  configuration,

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+const floorNamespace = "load-floor"
+
+// floor is the yardstick: a plain client that writes what an answer takes, and thinks nothing.
+type floor struct {
+	hub       *hub
+	per       int
+	page      *v1alpha1.PlacementDecision
+	placement *v1alpha1.Placement
+	turn      int
+}
+
+func newFloor(ctx context.Context, h *hub, per int) (*floor, error) {
+	f := &floor{hub: h, per: per, page: floorPage("single"), placement: floorPlacement("single")}
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: floorNamespace}}, f.page, f.placement,
+	} {
+		if err := h.Create(ctx, object); err != nil {
+			return nil, fmt.Errorf("preparing the floor: %w", err)
+		}
+	}
+	return f, nil
+}
+
+// floorPage belongs to no Placement.
+func floorPage(name string) *v1alpha1.PlacementDecision {
+	return &v1alpha1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: floorNamespace, Name: name}}
+}
+
+// floorPlacement is one that controllers leave alone.
+func floorPlacement(name string) *v1alpha1.Placement {
+	return &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{
+		Namespace: floorNamespace, Name: name, Annotations: map[string]string{v1alpha1.PlacementDisableAnnotation: "true"},
+	}}
+}
+
+// fill puts other clusters on a page, which exist nowhere, and on no two pages.
+func (f *floor) fill(page *v1alpha1.PlacementDecision) {
+	f.turn++
+	page.Status.Decisions = nil
+	for i := range f.per {
+		page.Status.Decisions = append(page.Status.Decisions,
+			v1alpha1.ClusterDecision{ClusterName: fmt.Sprintf("floor-%s-%d", page.Name, (f.turn+i)%(f.per+1))})
+	}
+}
+
+func say(placement *v1alpha1.Placement, n int) {
+	placement.Status.NumberOfSelectedClusters = int32(n)
+	placement.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.PlacementConditionSatisfied, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAllDecisionsScheduled,
+		Message: "All cluster decisions scheduled", LastTransitionTime: metav1.Now(),
+	}}
+}
+
+// two is how long two writes take, one after the other: a page and a status.
+func (f *floor) two(ctx context.Context) (time.Duration, error) {
+	f.fill(f.page)
+	say(f.placement, f.turn)
+	begin := time.Now()
+	if err := f.hub.Status().Update(ctx, f.page); err != nil {
+		return 0, fmt.Errorf("writing the floor's page: %w", err)
+	}
+	if err := f.hub.Status().Update(ctx, f.placement); err != nil {
+		return 0, fmt.Errorf("writing the floor's status: %w", err)
+	}
+	return time.Since(begin), nil
+}
+
+// many is how long the writes for n Placements take: three each, to create a page, fill it and say so in the status; and then
+// one each, to change the page. It leaves nothing behind, and no controller must run.
+func (f *floor) many(ctx context.Context, n int) (three, one time.Duration, err error) {
+	pages, placements := make([]*v1alpha1.PlacementDecision, n), make([]*v1alpha1.Placement, n)
+	for i := range n {
+		pages[i], placements[i] = floorPage(fmt.Sprintf("p-%05d", i)), floorPlacement(fmt.Sprintf("p-%05d", i))
+	}
+	if err := each(n, func(i int) error { return f.hub.Create(ctx, placements[i]) }); err != nil {
+		return 0, 0, fmt.Errorf("creating the floor's Placements: %w", err)
+	}
+	filled := make([]v1alpha1.PlacementDecisionStatus, n)
+	again := make([]v1alpha1.PlacementDecisionStatus, n)
+	for i, page := range pages {
+		f.fill(page)
+		filled[i] = page.Status
+		f.fill(page)
+		again[i] = page.Status
+	}
+	begin := time.Now()
+	err = each(n, func(i int) error {
+		if err := f.hub.Create(ctx, pages[i]); err != nil {
+			return err
+		}
+		pages[i].Status = filled[i]
+		if err := f.hub.Status().Update(ctx, pages[i]); err != nil {
+			return err
+		}
+		say(placements[i], f.per)
+		return f.hub.Status().Update(ctx, placements[i])
+	})
+	three = time.Since(begin)
+	if err != nil {
+		return 0, 0, fmt.Errorf("writing the floor: %w", err)
+	}
+	begin = time.Now()
+	err = each(n, func(i int) error {
+		pages[i].Status = again[i]
+		return f.hub.Status().Update(ctx, pages[i])
+	})
+	one = time.Since(begin)
+	if err != nil {
+		return 0, 0, fmt.Errorf("writing the floor again: %w", err)
+	}
+	err = each(n, func(i int) error {
+		if err := f.hub.Delete(ctx, pages[i]); err != nil {
+			return err
+		}
+		return f.hub.Delete(ctx, placements[i])
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("removing the floor: %w", err)
+	}
+	return three, one, nil
+}

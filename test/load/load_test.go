@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// TestRows measures every row on a small hub. It judges what the controller did, never how long it took. BERTH_BIN names another
+// berth.
+func TestRows(t *testing.T) {
+	ctrl.SetLogger(logr.Discard())
+	file := filepath.Join(t.TempDir(), "load.json")
+	binary := os.Getenv("BERTH_BIN")
+	if binary == "" {
+		binary = filepath.Join("..", "..", "bin", "berth")
+	}
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Setenv("KUBEBUILDER_ASSETS", filepath.Join("..", "..", "bin", "hub"))
+	}
+	o, err := parse([]string{
+		"-controller", binary, "-clusters", "20", "-placements", "20", "-churn", "250", "-repeats", "1", "-samples", "4", "-heartbeats", "40",
+		"-budget", "5s", "-json", file,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed, progress bytes.Buffer
+	if err := runAll(t.Context(), o, &printed, &progress); err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	t.Log(printed.String())
+
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written report
+	if err := json.Unmarshal(data, &written); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]result{}
+	for _, x := range written.Sizes[0].Results {
+		got[x.Row] = x
+	}
+	for _, row := range append([]string{"hot-p99", "hot-predicate-p99", "hot-read-p99"}, allRows...) {
+		if _, ok := got[row]; !ok {
+			t.Errorf("there is no row %q", row)
+		}
+	}
+	for row, want := range map[string]struct{ cycles, pages, statuses float64 }{
+		"hot":     {1, 1, 0},
+		"hot-all": {20, 20, 0},
+		"cold":    {20, 20, 20},
+	} {
+		if x := got[row]; x.Cycles == nil || *x.Cycles < want.cycles || x.Pages < want.pages || x.Statuses < want.statuses {
+			t.Errorf("%s: %+v; want at least %+v", row, x, want)
+		}
+	}
+	if x := got["heartbeat"]; x.Cycles == nil || *x.Cycles+x.Pages+x.Statuses > 0 {
+		t.Errorf("heartbeats cost cycles or writes: %+v", x)
+	}
+	if got["churn"].Value != 1 {
+		t.Errorf("a cluster that joins cost %v page writes, want 1", got["churn"].Value)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	for name, tc := range map[string]struct {
+		of   []time.Duration
+		q    float64
+		want time.Duration
+	}{
+		"one":                  {[]time.Duration{7}, 0.99, 7},
+		"the middle of three":  {[]time.Duration{3, 1, 2}, 0.5, 2},
+		"the tail of a few":    {[]time.Duration{1, 2, 3}, 0.99, 3},
+		"of four, the greater": {[]time.Duration{4, 3, 2, 1}, 0.5, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := quantile(tc.of, tc.q); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
+	}
+}

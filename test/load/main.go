@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+const berthArgs = "controller --kubeconfig {kubeconfig} --metrics-bind-address {metrics} --leader-elect=false --health-probe-bind-address=0"
+
+// allRows are the rows of the table, in the order they are measured.
+var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "hot-all", "memory", "churn"}
+
+// options are what the command line says.
+type options struct {
+	// controller is the binary; args are its arguments, in which {kubeconfig} and {metrics} (host:port) are filled in.
+	controller, args string
+	// kubeconfig names a hub with the CRDs; a hub is started from assets when it is empty.
+	kubeconfig, assets string
+	sizes              []size
+	rows               []string
+	// per is how many clusters a Placement wants, churn how many the Placement of the churn row has.
+	per, churn int
+	// repeats is how often the rows that take long are measured, samples and budget bound each hot row.
+	repeats, samples, heartbeats int
+	budget                       time.Duration
+	// cycles is how the lines of the metrics endpoint begin that count scheduling cycles.
+	cycles string
+	json   string
+}
+
+// size is how many clusters and Placements a hub has.
+type size struct {
+	Clusters   int `json:"clusters"`
+	Placements int `json:"placements"`
+}
+
+func (s size) String() string { return fmt.Sprintf("%d × %d", s.Clusters, s.Placements) }
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(2)
+	}
+	ctrl.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err = runAll(ctx, o, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	o := options{}
+	flags := flag.NewFlagSet("load", flag.ExitOnError)
+	flags.StringVar(&o.controller, "controller", "bin/berth", "binary of the controller")
+	flags.StringVar(&o.args, "args", berthArgs, "its arguments; {kubeconfig} is the hub's, {metrics} a host:port for metrics, if it has any")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "measure on this hub, which has the CRDs and no such controller, instead of starting one")
+	flags.StringVar(&o.assets, "assets", "", "folder with etcd and kube-apiserver (default: KUBEBUILDER_ASSETS, then bin/hub)")
+	clusters := flags.Int("clusters", 1000, "clusters of the fleet")
+	placements := flags.Int("placements", 1000, "Placements")
+	sizes := flags.String("sizes", "", "several sizes instead, such as 100x100,1000x1000, each on a hub of its own")
+	rows := flags.String("rows", strings.Join(allRows, ","), "what to measure")
+	flags.IntVar(&o.per, "per", 3, "clusters that each Placement wants")
+	flags.IntVar(&o.churn, "churn", 5000, "clusters of the Placement whose pages are counted")
+	flags.IntVar(&o.repeats, "repeats", 3, "cold starts, changes that move all Placements and back, and joins")
+	flags.IntVar(&o.samples, "samples", 200, "changes in each hot row, at most")
+	flags.IntVar(&o.heartbeats, "heartbeats", 1000, "heartbeats")
+	flags.DurationVar(&o.budget, "budget", 30*time.Second, "no more samples are taken in a hot row after this time")
+	flags.StringVar(&o.cycles, "cycles", `controller_runtime_reconcile_total{controller="placement"`, "how the metrics begin that count cycles")
+	flags.StringVar(&o.json, "json", "", "write the results to this file, too")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	o.sizes = []size{{*clusters, *placements}}
+	if *sizes != "" {
+		o.sizes = nil
+		for text := range strings.SplitSeq(*sizes, ",") {
+			var s size
+			if _, err := fmt.Sscanf(text, "%dx%d", &s.Clusters, &s.Placements); err != nil {
+				return o, fmt.Errorf("-sizes: %q is not like 1000x1000", text)
+			}
+			o.sizes = append(o.sizes, s)
+		}
+	}
+	o.rows = strings.Split(*rows, ",")
+	return o, o.validate()
+}
+
+func (o *options) validate() error {
+	for _, row := range o.rows {
+		if !slices.Contains(allRows, row) {
+			return fmt.Errorf("-rows: there is no row %q; there are %s", row, strings.Join(allRows, ", "))
+		}
+	}
+	for _, s := range o.sizes {
+		if s.Clusters < 2*o.per+2 || s.Placements < 2 {
+			return fmt.Errorf("%s is too small: at least %d clusters and 2 Placements", s, 2*o.per+2)
+		}
+	}
+	if o.per < 1 || o.churn < 2 || o.repeats < 1 || o.samples < 2 || o.heartbeats < 1 {
+		return fmt.Errorf("-per, -repeats and -heartbeats are at least 1, -churn and -samples at least 2")
+	}
+	return nil
+}

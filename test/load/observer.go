@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// observer watches the Placements and their pages, as a consumer would.
+type observer struct {
+	mu     sync.Mutex
+	views  map[types.NamespacedName]*view
+	waiter *waiter
+	// pageWrites and statusWrites count what was written since the start.
+	pageWrites, statusWrites int
+}
+
+// view is what there is to see of one Placement.
+type view struct {
+	pages    map[string][]string // clusters by page
+	exists   bool
+	told     bool // the status says that all decisions are scheduled
+	selected int32
+}
+
+func (v *view) clusters() int {
+	n := 0
+	for _, page := range v.pages {
+		n += len(page)
+	}
+	return n
+}
+
+func (v *view) lists(cluster string) bool {
+	for _, page := range v.pages {
+		for _, name := range page {
+			if name == cluster {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// waiter waits for every one of some Placements to look as wanted, once each.
+type waiter struct {
+	pending map[types.NamespacedName]bool
+	want    func(*view) bool
+	done    chan time.Time
+}
+
+// observe watches the namespaces until ctx ends.
+func observe(ctx context.Context, h *hub, namespaces ...string) (*observer, error) {
+	o := &observer{views: map[types.NamespacedName]*view{}}
+	within := map[string]cache.Config{}
+	for _, namespace := range namespaces {
+		within[namespace] = cache.Config{}
+	}
+	watches, err := cache.New(h.config, cache.Options{Scheme: h.Scheme(), DefaultNamespaces: within})
+	if err != nil {
+		return nil, fmt.Errorf("building the observer: %w", err)
+	}
+	for _, kind := range []client.Object{&v1alpha1.PlacementDecision{}, &v1alpha1.Placement{}} {
+		informer, err := watches.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", kind, err)
+		}
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(object any) { o.see(nil, object, false) },
+			UpdateFunc: func(before, object any) { o.see(before, object, false) },
+			DeleteFunc: func(object any) {
+				if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+					object = last.Obj
+				}
+				o.see(nil, object, true)
+			},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", kind, err)
+		}
+	}
+	go func() { _ = watches.Start(ctx) }() // it ends with ctx, and what goes wrong before shows as a wait in vain
+	if !watches.WaitForCacheSync(ctx) {
+		return nil, fmt.Errorf("watching: %w", context.Cause(ctx))
+	}
+	return o, nil
+}
+
+func (o *observer) see(before, object any, gone bool) {
+	now := time.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var key types.NamespacedName
+	switch x := object.(type) {
+	case *v1alpha1.PlacementDecision:
+		o.pageWrites++
+		key = types.NamespacedName{Namespace: x.Namespace, Name: x.Labels[v1alpha1.PlacementLabel]}
+		if key.Name == "" {
+			return
+		}
+		names := make([]string, len(x.Status.Decisions))
+		for i, d := range x.Status.Decisions {
+			names[i] = d.ClusterName
+		}
+		if gone {
+			delete(o.view(key).pages, x.Name)
+		} else {
+			o.view(key).pages[x.Name] = names
+		}
+	case *v1alpha1.Placement:
+		key = client.ObjectKeyFromObject(x)
+		if old, ok := before.(*v1alpha1.Placement); ok && !equality.Semantic.DeepEqual(old.Status, x.Status) {
+			o.statusWrites++
+		}
+		v := o.view(key)
+		v.exists, v.selected = !gone, x.Status.NumberOfSelectedClusters
+		v.told = !gone && meta.IsStatusConditionTrue(x.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
+	}
+	o.tell(key, now)
+}
+
+func (o *observer) view(key types.NamespacedName) *view {
+	if o.views[key] == nil {
+		o.views[key] = &view{pages: map[string][]string{}}
+	}
+	return o.views[key]
+}
+
+func (o *observer) tell(key types.NamespacedName, now time.Time) {
+	w := o.waiter
+	if w == nil || !w.pending[key] || !w.want(o.view(key)) {
+		return
+	}
+	delete(w.pending, key)
+	if len(w.pending) == 0 {
+		w.done <- now
+		o.waiter = nil
+	}
+}
+
+// expect begins to wait for the Placements; what is as wanted already counts. One wait at a time.
+func (o *observer) expect(keys []types.NamespacedName, want func(*view) bool) *waiter {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w := &waiter{pending: map[types.NamespacedName]bool{}, want: want, done: make(chan time.Time, 1)}
+	for _, key := range keys {
+		w.pending[key] = true
+	}
+	o.waiter = w
+	for _, key := range keys {
+		o.tell(key, time.Now())
+	}
+	return w
+}
+
+// writes are the writes of pages and of statuses seen so far.
+func (o *observer) writes() (pages, statuses int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pageWrites, o.statusWrites
+}

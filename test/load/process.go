@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is one run of the controller.
+type process struct {
+	command *exec.Cmd
+	log     string
+	metrics string // host:port; empty when the controller was not told one
+	ended   chan struct{}
+}
+
+func startProcess(o options, kubeconfig, dir string) (*process, error) {
+	p := &process{log: filepath.Join(dir, "controller.log"), ended: make(chan struct{})}
+	args := strings.ReplaceAll(o.args, "{kubeconfig}", kubeconfig)
+	if strings.Contains(args, "{metrics}") {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("finding a port for the metrics: %w", err)
+		}
+		p.metrics = listener.Addr().String()
+		if err := listener.Close(); err != nil {
+			return nil, fmt.Errorf("freeing the port for the metrics: %w", err)
+		}
+		args = strings.ReplaceAll(args, "{metrics}", p.metrics)
+	}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, err
+	}
+	p.command = exec.Command(o.controller, strings.Fields(args)...)
+	p.command.Stdout, p.command.Stderr = log, log
+	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.command.Start(); err != nil {
+		return nil, fmt.Errorf("starting the controller: %w", err)
+	}
+	go func() {
+		_ = p.command.Wait() // the outcome is in ProcessState
+		_ = log.Close()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// stop asks the controller to end, and insists after a while.
+func (p *process) stop() {
+	_ = p.command.Process.Signal(syscall.SIGTERM) // fails when it is gone, which is what is wanted
+	select {
+	case <-p.ended:
+	case <-time.After(20 * time.Second):
+		_ = p.command.Process.Kill()
+		<-p.ended
+	}
+}
+
+// died says how a controller ended that nobody stopped; nil while it runs.
+func (p *process) died() error {
+	select {
+	case <-p.ended:
+		text, err := os.ReadFile(p.log)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("the controller ended by itself: %s; its log ends with\n%s", p.command.ProcessState, text[max(0, len(text)-2000):])
+	default:
+		return nil
+	}
+}
+
+// cpu is the processor time spent so far, to the kernel's tick of 10 ms.
+func (p *process) cpu() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
+	if err != nil {
+		return 0, errors.Join(p.died(), err)
+	}
+	// The name in brackets may hold spaces; utime and stime are the 12th and 13th field after it.
+	_, after, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat has %d fields", p.command.Process.Pid, len(fields))
+	}
+	var ticks int64
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("reading processor time: %w", err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond, nil
+}
+
+// peak is the most memory that was resident, in MB (10⁶ bytes).
+func (p *process) peak() (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
+	if err != nil {
+		return 0, errors.Join(p.died(), err)
+	}
+	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	var kib float64
+	if _, err := fmt.Sscan(after, &kib); err != nil {
+		return 0, fmt.Errorf("reading resident memory: %w", err)
+	}
+	return kib * 1024 / 1e6, nil
+}
+
+// metric is the sum of the metrics whose lines begin like prefix; false when the controller has no metrics.
+func (p *process) metric(prefix string) (float64, bool, error) {
+	if p.metrics == "" {
+		return 0, false, nil
+	}
+	answer, err := http.Get("http://" + p.metrics + "/metrics")
+	if err != nil {
+		return 0, false, fmt.Errorf("reading the controller's metrics: %w", err)
+	}
+	defer answer.Body.Close()
+	sum := 0.0
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		line := lines.Text()
+		if !strings.HasPrefix(line, prefix) {
+			continue
+		}
+		x, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil {
+			return 0, false, fmt.Errorf("reading the metric %q: %w", line, err)
+		}
+		sum += x
+	}
+	return sum, true, lines.Err()
+}

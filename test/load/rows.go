@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// cold starts the controller on an undecided hub, several times, and leaves the last one running. The floor is measured before
+// each start.
+func (r *run) cold(ctx context.Context) error {
+	starts := r.repeats
+	if !slices.Contains(r.rows, "cold") {
+		starts = 1
+	}
+	var took, floors []time.Duration
+	var spent effort
+	for i := range starts {
+		r.say("cold start %d of %d: the floor, and Placements", i+1, starts)
+		if i > 0 {
+			if err := r.forget(ctx); err != nil {
+				return err
+			}
+		}
+		three, one, err := r.floor.many(ctx, r.Placements)
+		if err != nil {
+			return err
+		}
+		floors, r.pageFloors = append(floors, three), append(r.pageFloors, one)
+		if err := r.fleet.place(ctx); err != nil {
+			return err
+		}
+		r.say("cold start %d of %d", i+1, starts)
+		elapsed, e, err := r.coldStart(ctx)
+		if err != nil {
+			return err
+		}
+		took = append(took, elapsed)
+		spent.cpu, spent.cycles, spent.counted = spent.cpu+e.cpu, spent.cycles+e.cycles, e.counted
+		spent.pages, spent.statuses = spent.pages+e.pages, spent.statuses+e.statuses
+	}
+	if slices.Contains(r.rows, "cold") {
+		// Ratios are taken start by start, as the machine may have been busier during one than during the other.
+		ratios := make([]float64, starts)
+		for i := range ratios {
+			ratios[i] = took[i].Seconds() / floors[i].Seconds()
+		}
+		slices.Sort(ratios)
+		r.add(result{
+			Row: "cold", Work: "cold start, until all are decided and say so", Value: ratios[len(ratios)/2], Unit: times, Target: 1.5,
+			Samples: starts, Took: ms(quantile(took, 0.5)), Floor: ms(quantile(floors, 0.5)),
+		}, spent, starts)
+	}
+	return nil
+}
+
+// coldStart lasts from the start of the process until a watch has shown the last decision and status.
+func (r *run) coldStart(ctx context.Context) (time.Duration, effort, error) {
+	w := r.observer.expect(r.fleet.keys(), func(v *view) bool {
+		return v.told && int(v.selected) == r.per && v.clusters() == r.per
+	})
+	pages, statuses := r.observer.writes()
+	begin := time.Now()
+	var err error
+	if r.process, err = startProcess(r.options, r.hub.kubeconfig, r.dir); err != nil {
+		return 0, effort{}, err
+	}
+	at, err := r.wait(ctx, w)
+	if err != nil {
+		return 0, effort{}, err
+	}
+	if err := r.settle(ctx); err != nil {
+		return 0, effort{}, err
+	}
+	e, err := r.effort()
+	e.pages, e.statuses = e.pages-pages, e.statuses-statuses
+	return at.Sub(begin), e, err
+}
+
+// forget stops the controller and takes back what it decided.
+func (r *run) forget(ctx context.Context) error {
+	r.process.stop()
+	if err := r.hub.removeAll(ctx, namespace, &v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}); err != nil {
+		return err
+	}
+	w := r.observer.expect(r.fleet.keys(), func(v *view) bool { return !v.exists && len(v.pages) == 0 })
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(patience):
+		return errors.New("deleted Placements or pages are still there")
+	}
+}
+
+// hot changes the allocatable memory of one cluster, so that the first Placement has to take it, and then back again. Every
+// Placement sees the cluster; none of the others has to move. Floor and changes alternate, twenty of each.
+func (r *run) hot(ctx context.Context, row string, s shape) error {
+	const batch = 20
+	r.say("%s: preparing", row)
+	if err := r.fleet.reshape(ctx, s); err != nil {
+		return err
+	}
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	r.say("%s: up to %d changes", row, r.samples)
+	var took, floors []time.Duration
+	var spent effort
+	end := time.Now().Add(r.budget)
+	for len(took) < r.samples && (len(took) < 2 || time.Now().Before(end)) {
+		for range batch {
+			two, err := r.floor.two(ctx)
+			if err != nil {
+				return err
+			}
+			floors = append(floors, two)
+		}
+		if err := r.pause(ctx); err != nil {
+			return err
+		}
+		err := r.spend(&spent, func() error {
+			for range min(batch, r.samples-len(took)) {
+				elapsed, err := r.change(ctx, len(took))
+				if err != nil {
+					return err
+				}
+				took = append(took, elapsed)
+				if len(took) >= 2 && time.Now().After(end) {
+					break
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	two := quantile(floors, 0.5)
+	works := map[string]string{"hot": "hot one", "hot-predicate": "hot one, label predicates", "hot-read": "hot one, all weigh memory"}
+	p50 := result{
+		Row: row, Work: works[row] + ", p50", Value: float64(quantile(took, 0.5)) / float64(two), Unit: times, Target: 4,
+		Samples: len(took), Took: ms(quantile(took, 0.5)), Floor: ms(two),
+	}
+	p99 := p50
+	p99.Row, p99.Work, p99.Target, p99.Took = row+"-p99", works[row]+", p99", 20, ms(quantile(took, 0.99))
+	p99.Value = float64(quantile(took, 0.99)) / float64(two)
+	if row == "hot-read" {
+		// Beyond the targets: everyone has to think again, and one moves.
+		p50.Target, p99.Target = 0, 0
+	}
+	r.add(p50, spent, len(took))
+	r.add(p99, spent, len(took))
+	return nil
+}
+
+// change is the n-th change of a hot row: the even ones let a cluster leap, the odd ones take it back.
+func (r *run) change(ctx context.Context, n int) (time.Duration, error) {
+	i := r.per + n/2*7%(r.Clusters-r.per)
+	amount, up := leaping, n%2 == 0
+	if !up {
+		amount = ordinary
+	}
+	name, first := clusterName(i), r.fleet.keys()[:1]
+	w := r.observer.expect(first, func(v *view) bool { return v.lists(name) == up && v.clusters() == r.per })
+	if err := r.fleet.grow(ctx, i, amount); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	at, err := r.wait(ctx, w)
+	if err != nil {
+		return 0, err
+	}
+	// The watch may be faster than the answer to the patch.
+	return max(at.Sub(begin), 0), r.pause(ctx)
+}
+
+// hotAll changes a cluster so that every Placement has to move, and back.
+func (r *run) hotAll(ctx context.Context) error {
+	changes := 2 * r.repeats
+	r.say("hot-all: preparing")
+	if err := r.fleet.reshape(ctx, memory); err != nil {
+		return err
+	}
+	var took []time.Duration
+	var spent effort
+	last := r.Clusters - 1
+	r.say("hot-all: %d changes", changes)
+	for n := range changes {
+		if err := r.settle(ctx); err != nil {
+			return err
+		}
+		amount, up := leaping, n%2 == 0
+		if !up {
+			amount = ordinary
+		}
+		err := r.spend(&spent, func() error {
+			w := r.observer.expect(r.fleet.keys(), func(v *view) bool { return v.lists(clusterName(last)) == up && v.clusters() == r.per })
+			if err := r.fleet.grow(ctx, last, amount); err != nil {
+				return err
+			}
+			begin := time.Now()
+			at, err := r.wait(ctx, w)
+			if err != nil {
+				return err
+			}
+			took = append(took, at.Sub(begin))
+			return r.settle(ctx)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	elapsed, floor := quantile(took, 0.5), quantile(r.pageFloors, 0.5)
+	r.add(result{
+		Row: "hot-all", Work: "hot all, until the last decision", Value: elapsed.Seconds() / floor.Seconds(), Unit: times, Target: 1.5,
+		Samples: changes, Took: ms(elapsed), Floor: ms(floor),
+	}, spent, changes)
+	return nil
+}
+
+// heartbeat renews a condition of clusters, which no Placement reads.
+func (r *run) heartbeat(ctx context.Context) error {
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	r.say("heartbeat: %d of them", r.heartbeats)
+	var spent effort
+	err := r.spend(&spent, func() error {
+		err := each(r.heartbeats, func(i int) error {
+			conditions := ""
+			for _, kind := range []string{"HubAcceptedManagedCluster", "ManagedClusterJoined", "ManagedClusterConditionAvailable"} {
+				conditions += fmt.Sprintf(`{"type":%q,"status":"True","reason":"Heartbeat","message":"%d","lastTransitionTime":%q},`,
+					kind, i, time.Now().UTC().Format(time.RFC3339))
+			}
+			return r.fleet.report(ctx, i%r.Clusters, `{"conditions":[`+conditions[:len(conditions)-1]+`]}`)
+		})
+		if err != nil {
+			return err
+		}
+		return r.settle(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	r.add(result{
+		Row: "heartbeat", Work: "heartbeat", Value: ms(spent.cpu) / float64(r.heartbeats), Unit: "ms CPU", Target: 0.3, Samples: r.heartbeats,
+	}, spent, r.heartbeats)
+	return nil
+}
+
+// memory is the most that was resident in the rows before it.
+func (r *run) memory(context.Context) error {
+	peak, err := r.process.peak()
+	r.results = append(r.results, result{Row: "memory", Work: "peak resident memory", Value: peak, Unit: "MB", Target: 110, Samples: 1})
+	return err
+}
+
+// churnRow lets a cluster join a Placement of all clusters of a set, and counts the pages written. Its name sorts in the middle.
+func (r *run) churnRow(ctx context.Context) error {
+	joins := r.repeats
+	r.say("churn: %d clusters", r.churn)
+	member := func(i int) *v1alpha1.ManagedCluster {
+		return fixture.Cluster(fmt.Sprintf("churn-%05d", i)).Set(churnNamespace).Obj()
+	}
+	joiner := member(r.churn / 2)
+	err := each(r.churn, func(i int) error {
+		if i == r.churn/2 {
+			return nil
+		}
+		return r.hub.Create(ctx, member(i))
+	})
+	if err != nil {
+		return fmt.Errorf("creating clusters: %w", err)
+	}
+	pl := fixture.Placement(churnNamespace, "churn").Obj()
+	pl.UID, pl.Generation = "", 0
+	if err := r.hub.Create(ctx, pl); err != nil {
+		return fmt.Errorf("creating the Placement: %w", err)
+	}
+	key := client.ObjectKeyFromObject(pl)
+	until := func(n int) error {
+		w := r.observer.expect([]client.ObjectKey{key}, func(v *view) bool { return v.clusters() == n })
+		if _, err := r.wait(ctx, w); err != nil {
+			return err
+		}
+		return r.settle(ctx)
+	}
+	if err := until(r.churn - 1); err != nil {
+		return err
+	}
+	r.say("churn: %d joins", joins)
+	most := 0
+	var spent effort
+	for range joins {
+		var once effort
+		err := r.spend(&once, func() error {
+			if err := r.hub.Create(ctx, joiner.DeepCopy()); err != nil {
+				return fmt.Errorf("joining: %w", err)
+			}
+			return until(r.churn)
+		})
+		if err != nil {
+			return err
+		}
+		most = max(most, once.pages)
+		spent.cpu, spent.cycles, spent.counted = spent.cpu+once.cpu, spent.cycles+once.cycles, once.counted
+		spent.pages, spent.statuses = spent.pages+once.pages, spent.statuses+once.statuses
+		if err := r.hub.Delete(ctx, joiner.DeepCopy()); err != nil {
+			return fmt.Errorf("leaving: %w", err)
+		}
+		if err := until(r.churn - 1); err != nil {
+			return err
+		}
+	}
+	r.add(result{
+		Row: "churn", Work: fmt.Sprintf("one cluster joins a Placement of %d", r.churn-1), Value: float64(most), Unit: "page writes", Target: 1, Samples: joins,
+	}, spent, joins)
+	return nil
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// patience bounds every wait.
+const patience = 10 * time.Minute
+
+// runAll measures every size, prints the tables, and fails only if something is broken, never for time.
+func runAll(ctx context.Context, o options, out, progress io.Writer) error {
+	report := report{When: time.Now().UTC().Truncate(time.Second), CPUs: runtime.NumCPU(), Args: o.args, Per: o.per}
+	for _, s := range o.sizes {
+		results, err := runSize(ctx, o, s, progress)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+		report.Sizes = append(report.Sizes, sizeReport{s, results})
+		if err := printTable(out, s, o.per, results); err != nil {
+			return err
+		}
+	}
+	if err := report.printGrowth(out); err != nil {
+		return err
+	}
+	if o.json == "" {
+		return nil
+	}
+	return report.write(o.json)
+}
+
+// run measures one size.
+type run struct {
+	options
+	size
+	hub      *hub
+	observer *observer
+	floor    *floor
+	fleet    *fleet
+	process  *process
+	dir      string
+	progress io.Writer
+	begin    time.Time
+	// pageFloors are the times of one page write for each Placement.
+	pageFloors []time.Duration
+	results    []result
+}
+
+// runSize 1. starts a hub with a fleet, 2. starts the controller and measures the cold start, 3. measures the other rows, all
+// with that one process, and 4. stops everything.
+func runSize(ctx context.Context, o options, s size, progress io.Writer) (results []result, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &run{options: o, size: s, progress: progress, begin: time.Now()}
+	if r.dir, err = os.MkdirTemp("", "berth-load"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(r.dir)) }()
+
+	r.say("starting a hub")
+	if r.hub, err = openHub(o, r.dir); r.hub != nil {
+		defer func() {
+			// The API server waits for those who watch.
+			cancel()
+			err = errors.Join(err, r.hub.stop())
+		}()
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.fleet = &fleet{hub: r.hub, size: s, per: o.per}
+	if o.kubeconfig != "" {
+		defer func() { err = errors.Join(err, r.fleet.remove(context.WithoutCancel(ctx))) }()
+	}
+	r.say("creating the fleet")
+	if err := r.fleet.create(ctx); err != nil {
+		return nil, err
+	}
+	if r.floor, err = newFloor(ctx, r.hub, o.per); err != nil {
+		return nil, err
+	}
+	if r.observer, err = observe(ctx, r.hub, namespace, churnNamespace); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r.process != nil {
+			r.process.stop()
+		}
+	}()
+	if err := r.cold(ctx); err != nil {
+		return nil, fmt.Errorf("cold: %w", err)
+	}
+	for _, row := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{
+		{"hot", func(ctx context.Context) error { return r.hot(ctx, "hot", plain) }},
+		{"heartbeat", r.heartbeat},
+		{"hot-predicate", func(ctx context.Context) error { return r.hot(ctx, "hot-predicate", predicate) }},
+		{"hot-read", func(ctx context.Context) error { return r.hot(ctx, "hot-read", steady) }},
+		{"hot-all", r.hotAll},
+		{"memory", r.memory},
+		{"churn", r.churnRow},
+	} {
+		if !slices.Contains(o.rows, row.name) {
+			continue
+		}
+		if err := row.measure(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", row.name, err), r.process.died())
+		}
+	}
+	return r.results, nil
+}
+
+// say tells what takes a while.
+func (r *run) say(format string, args ...any) {
+	fmt.Fprintf(r.progress, "%4.0f s  %s: %s…\n", time.Since(r.begin).Seconds(), r.size, fmt.Sprintf(format, args...))
+}
+
+// wait returns when the last of the expected changes was seen.
+func (r *run) wait(ctx context.Context, w *waiter) (time.Time, error) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case at := <-w.done:
+		return at, nil
+	case <-r.process.ended:
+		return time.Time{}, r.process.died()
+	case <-ctx.Done():
+		return time.Time{}, context.Cause(ctx)
+	case <-timer.C:
+	}
+	r.observer.mu.Lock()
+	defer r.observer.mu.Unlock()
+	return time.Time{}, fmt.Errorf("%d Placements are not as expected after %s", len(w.pending), patience)
+}
+
+// idle returns when the controller has used no more than a little processor time, and written nothing, for as long as that twice over.
+func (r *run) idle(ctx context.Context, window, little time.Duration) error {
+	tick := time.NewTicker(window)
+	defer tick.Stop()
+	var before time.Duration
+	pagesBefore, statusesBefore, quiet := -1, -1, 0
+	for end := time.Now().Add(patience); quiet < 2; {
+		cpu, err := r.process.cpu()
+		if err != nil {
+			return err
+		}
+		pages, statuses := r.observer.writes()
+		if cpu-before <= little && pages == pagesBefore && statuses == statusesBefore {
+			quiet++
+		} else {
+			quiet = 0
+		}
+		before, pagesBefore, statusesBefore = cpu, pages, statuses
+		if time.Now().After(end) {
+			return fmt.Errorf("the controller is still busy after %s", patience)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// settle waits until all that a change brought about is over.
+func (r *run) settle(ctx context.Context) error {
+	return r.idle(ctx, 250*time.Millisecond, 20*time.Millisecond)
+}
+
+// pause is a short settle, between two changes that bring about little.
+func (r *run) pause(ctx context.Context) error {
+	return r.idle(ctx, 30*time.Millisecond, 0)
+}
+
+// effort is what the controller did so far.
+type effort struct {
+	cpu             time.Duration
+	cycles          float64
+	counted         bool
+	pages, statuses int
+}
+
+func (r *run) effort() (e effort, err error) {
+	if e.cycles, e.counted, err = r.process.metric(r.cycles); err != nil {
+		return e, errors.Join(err, r.process.died())
+	}
+	e.pages, e.statuses = r.observer.writes()
+	e.cpu, err = r.process.cpu()
+	return e, err
+}
+
+// spend adds what call made the controller do to total.
+func (r *run) spend(total *effort, call func() error) error {
+	before, err := r.effort()
+	if err != nil {
+		return err
+	}
+	if err := call(); err != nil {
+		return err
+	}
+	after, err := r.effort()
+	total.cpu += after.cpu - before.cpu
+	total.cycles += after.cycles - before.cycles
+	total.counted = after.counted
+	total.pages += after.pages - before.pages
+	total.statuses += after.statuses - before.statuses
+	return err
+}
