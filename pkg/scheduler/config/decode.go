@@ -142,8 +142,7 @@ func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.Error
 			return field.ErrorList{field.TypeInvalid(at, value, "must be an object")}
 		}
 		fields := map[string]reflect.Type{}
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			fields[name] = f.Type
 			if child := object[name]; child != nil {

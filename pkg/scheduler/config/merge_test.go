@@ -1,6 +1,8 @@
 package config
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,12 +48,7 @@ var implemented = map[string][]Point{
 }
 
 func implements(name string, point Point) bool {
-	for _, p := range implemented[name] {
-		if p == point {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(implemented[name], point)
 }
 
 // The defaults of these tests: at filter and at reserve run foo, other; at score other counts 1 and cpu nothing.
@@ -118,9 +115,7 @@ func TestMergeAndResolve(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			want := runs{QueueSort: "sort", Filter: "foo, other", Reserve: "foo, other", Score: "other=1, cpu=0"}
-			for point, plugins := range tc.want {
-				want[point] = plugins
-			}
+			maps.Copy(want, tc.want)
 			got := runs{}
 			for point, plugins := range Resolve(Merge(Profile{Plugins: tc.user}, defaults), implements) {
 				if _, ok := want[point]; ok || len(plugins) > 0 {

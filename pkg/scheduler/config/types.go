@@ -2,18 +2,21 @@ package config
 
 import "encoding/json"
 
+// What a file must say it is.
 const (
-	// APIVersion and Kind are what a file must say it is.
 	APIVersion = "config.berth.dev/v1alpha1"
 	Kind       = "PlacementSchedulerConfiguration"
+)
 
+const (
 	// DefaultProfile is the profile of Placements that choose none, and of a profile without a name.
 	DefaultProfile = "default"
-
-	// All, in a disabled list, stands for every default.
+	// All stands, in a disabled list, for every default.
 	All = "*"
+)
 
-	// MinWeight to MaxWeight is what a score plugin may count; DefaultWeight is what it counts when its weight is not given.
+// MinWeight to MaxWeight is what a score plugin may count; DefaultWeight is what it counts when its weight is not given.
+const (
 	MinWeight     = -10
 	MaxWeight     = 10
 	DefaultWeight = 1
