@@ -68,18 +68,9 @@ type stepResult struct {
 }
 
 func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) error {
-	now := time.Now()
-	if o.now != "" {
-		var err error
-		if now, err = time.Parse(time.RFC3339, o.now); err != nil {
-			return usagef("--now: %q is no RFC 3339 time, such as 2026-06-01T12:00:00Z", o.now)
-		}
-	}
-	if len(o.files) == 0 {
-		return usagef("-f is required")
-	}
-	if o.output != "table" && o.output != "json" && o.output != "yaml" {
-		return usagef("-o: %q is not one of table, json, yaml", o.output)
+	now, err := o.check()
+	if err != nil {
+		return err
 	}
 	only, err := parsePlacement(o.placement)
 	if err != nil {
@@ -116,6 +107,24 @@ func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) 
 		s.Scenarios = append(s.Scenarios, result)
 	}
 	return s.print(out, o.output)
+}
+
+// check says what is wrong with the flags, and at which instant to decide.
+func (o *simulateOptions) check() (time.Time, error) {
+	if len(o.files) == 0 {
+		return time.Time{}, usagef("-f is required")
+	}
+	if o.output != "table" && o.output != "json" && o.output != "yaml" {
+		return time.Time{}, usagef("-o: %q is not one of table, json, yaml", o.output)
+	}
+	if o.now == "" {
+		return time.Now(), nil
+	}
+	now, err := time.Parse(time.RFC3339, o.now)
+	if err != nil {
+		return time.Time{}, usagef("--now: %q is no RFC 3339 time, such as 2026-06-01T12:00:00Z", o.now)
+	}
+	return now, nil
 }
 
 func parsePlacement(text string) (*types.NamespacedName, error) {
