@@ -111,7 +111,7 @@ func yamlProblem(err error) Problem {
 	if match == nil {
 		return Problem{Message: err.Error()}
 	}
-	line, _ := strconv.Atoi(match[1]) //nolint:errcheck // a number too long for a line is no line
+	line, _ := strconv.Atoi(match[1]) // digits
 	return Problem{Line: line, Message: "yaml: " + strings.TrimPrefix(err.Error(), match[0])}
 }
 

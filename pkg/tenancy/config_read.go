@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNodes is how much a document may grow to by its aliases.
-const maxNodes = 1 << 20
+// maxNodes is how many values a document may have, repeated by aliases or not. Queues by the thousand need a tenth of it.
+const maxNodes = 1 << 17
 
 // What is read from the text, each with its place in it. Nothing here is validated but keys and types.
 type (

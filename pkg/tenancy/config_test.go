@@ -130,6 +130,17 @@ usergroupresolver: {type: ldap}
 		"an alias to itself": {
 			text: partition("queues: &q\n- name: a\n  queues: *q"), want: []string{"line 5: …alias inside"},
 		},
+		"a key twice":        {text: partition("queues: []\nqueues: []"), want: []string{"line 4: …queues: yaml: the key is set twice, first on line 3"}},
+		"a key that is none": {text: partition("queues: []\n? [a]\n: b"), want: []string{"line 4: …plain text"}},
+		"a filter that is a text": {
+			text: partition("queues: []\nplacementrules: [{name: user, parent: , filter: deny}]"), want: []string{"line 4: …mapping"},
+		},
+		"no list": {text: partition("queues: []\nlimits: {users: [ann]}"), want: []string{"line 4: …list"}},
+		"growth by aliases": {
+			text: partition("queues: []\nplacementrules:\n- {name: user, filter: {users: &u [" + strings.Repeat("a,", 2000) + "]}}" +
+				strings.Repeat("\n- {name: user, filter: {users: *u}}", 70)),
+			want: []string{"line 5: …too large"},
+		},
 		"rules": {
 			text: partition(`
 queues: [{name: p, parent: true}, {name: l}]

@@ -1,6 +1,7 @@
 package tenancy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -53,7 +54,7 @@ func (m *Members) Remove(a Application) { m.count(a, -1) }
 func (m *Members) count(a Application, n int64) {
 	queue := strings.ToLower(a.Queue)
 	groups := slices.Sorted(slices.Values(a.Groups))
-	key := strings.Join(append([]string{a.User}, groups...), "\n")
+	key := fmt.Sprintf("%q", append([]string{a.User}, groups...))
 	for _, name := range lineage(queue) {
 		l := m.levels[name]
 		if l == nil {

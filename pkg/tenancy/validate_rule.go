@@ -50,13 +50,7 @@ func (v *validator) filter(f *filterConfig) {
 // ruleInTree validates against the configured queues what a rule with its parents yields for every submission.
 func (v *validator) ruleInTree(t *Tree, r *rule, c *ruleConfig) {
 	queue, complete := r.fixedPath()
-	at := c.place
-	for fixed := c; fixed != nil; fixed = fixed.parent {
-		if fixed.value.path != "" && strings.EqualFold(fixed.name.value, ruleFixed) {
-			at = fixed.value.place
-			break
-		}
-	}
+	at := c.fixedPlace()
 	for _, name := range lineage(above(queue)) {
 		if q := t.queues[name]; q != nil && q.Leaf() {
 			v.errorf(at, "queue %s continues below %s, which must be a parent, not a leaf", queue, name)
@@ -75,4 +69,14 @@ func (v *validator) ruleInTree(t *Tree, r *rule, c *ruleConfig) {
 			v.warnf(r.place, "queue %s is not configured and create is not set: the rule matches only where the queue exists all the same", fixed)
 		}
 	}
+}
+
+// fixedPlace is where the last fixed part of a queue's name is written.
+func (c *ruleConfig) fixedPlace() place {
+	for fixed := c; fixed != nil; fixed = fixed.parent {
+		if strings.EqualFold(fixed.name.value, ruleFixed) {
+			return fixed.value.or(fixed.place)
+		}
+	}
+	return c.place
 }

@@ -165,26 +165,27 @@ func readQueues(file string, in io.Reader, warn io.Writer) (*tenancy.Config, err
 
 // printQueues shows a queue on one line and those below it on further ones, each level further to the right.
 func printQueues(out io.Writer, tree *tenancy.Tree, q *tenancy.Queue, depth int) error {
-	line := strings.Repeat("  ", depth) + q.Name[strings.LastIndexByte(q.Name, '.')+1:]
+	var line strings.Builder
+	line.WriteString(strings.Repeat("  ", depth) + q.Name[strings.LastIndexByte(q.Name, '.')+1:])
 	if q.Leaf() {
-		line += " (leaf)"
+		line.WriteString(" (leaf)")
 	}
 	for _, acl := range []struct {
 		name string
 		tenancy.ACL
 	}{{"submitacl", q.SubmitACL}, {"adminacl", q.AdminACL}} {
 		if acl.IsSet() {
-			line += fmt.Sprintf("  %s=%q", acl.name, acl.String())
+			fmt.Fprintf(&line, "  %s=%q", acl.name, acl.String())
 		}
 	}
-	line += "  clustersets=" + describeSets(tree.ClusterSets(q.Name))
+	line.WriteString("  clustersets=" + describeSets(tree.ClusterSets(q.Name)))
 	if q.Quota.Applications < tenancy.Unlimited {
-		line += fmt.Sprintf("  maxapplications=%d", q.Quota.Applications)
+		fmt.Fprintf(&line, "  maxapplications=%d", q.Quota.Applications)
 	}
 	if q.Quota.Clusters < tenancy.Unlimited {
-		line += fmt.Sprintf("  clusters=%d", q.Quota.Clusters)
+		fmt.Fprintf(&line, "  clusters=%d", q.Quota.Clusters)
 	}
-	if _, err := fmt.Fprintln(out, line); err != nil {
+	if _, err := fmt.Fprintln(out, line.String()); err != nil {
 		return err
 	}
 	for _, child := range q.Children {
