@@ -15,11 +15,11 @@ import (
 
 const root = "../.."
 
-// pages are README.md and everything in docs, by path.
+// pages are README.md, everything in docs and the examples, by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	paths := []string{filepath.Join(root, "README.md")}
-	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md", "examples/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func pages(t *testing.T) map[string]string {
 
 // TestPaths demands every path of the repository that the documentation names.
 func TestPaths(t *testing.T) {
-	named := regexp.MustCompile(`\b(?:config|controllers|pkg|hub|docs|api|test)/[\w./-]*\w`)
+	named := regexp.MustCompile(`\b(?:config|controllers|pkg|hub|docs|api|test|examples)/[\w./-]*\w`)
 	for page, text := range pages(t) {
 		for _, path := range named.FindAllString(text, -1) {
 			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
