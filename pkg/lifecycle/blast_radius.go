@@ -135,7 +135,9 @@ func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl 
 		return nil, 0
 	}
 	_, held := p.HeldBy[BlastRadiusName]
-	if held = held || p.Ended; !held {
+	held = held || p.Ended
+	// A change that is held, by whichever plugin, has settled: to wait anew would end that hold, and begin it again.
+	if !held && len(p.HeldBy) == 0 {
 		if until := b.settled(pl, p, now); now.Before(until) {
 			state.RequeueAt(until)
 			return framework.NewStatus(framework.Pending, fmt.Sprintf("a removal is judged once it has stayed the same for %s", b.settle)), 0
@@ -159,8 +161,9 @@ func (b *BlastRadius) settled(pl *v1alpha1.Placement, p *framework.Proposal, now
 		return now
 	}
 	s, known := b.settling[pl.UID]
-	if !known {
-		s.first, s.key = now, types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
+	// Nobody asks about a change that was given up: what is still remembered long after its judgement was due is of that one.
+	if !known || now.After(s.first.Add(2*settleRounds*b.settle)) {
+		s = settling{first: now, key: types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}}
 	}
 	if s.digest != p.Digest {
 		s.digest, s.since = p.Digest, now

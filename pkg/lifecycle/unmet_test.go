@@ -1,0 +1,72 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+func TestUnmet(t *testing.T) {
+	excluded := func(predicate, taints int) (all []framework.ExcludedBy) {
+		if predicate > 0 {
+			all = append(all, framework.ExcludedBy{Plugin: "Predicate", Clusters: predicate})
+		}
+		if taints > 0 {
+			all = append(all, framework.ExcludedBy{Plugin: "TaintToleration", Clusters: taints})
+		}
+		return all
+	}
+	tests := map[string]struct {
+		wanted   *int32
+		fit      int
+		excluded []framework.ExcludedBy
+		// want is the note; empty when there is nothing to say.
+		want string
+	}{
+		"all fit":             {wanted: new(int32(3)), fit: 3, excluded: excluded(5, 5)},
+		"more fit":            {wanted: new(int32(3)), fit: 4},
+		"no number is wanted": {fit: 0, excluded: excluded(5, 5)},
+		"there are no others": {wanted: new(int32(3)), fit: 1, want: "1 of 3 clusters fit, 2 missing: the cluster sets have no others"},
+		"one filter, enough":  {wanted: new(int32(3)), fit: 1, excluded: excluded(2, 0), want: "1 of 3 clusters fit, 2 missing: Predicate excludes 2; relaxing Predicate is enough"},
+		"one filter, not enough": {wanted: new(int32(3)), excluded: excluded(2, 0),
+			want: "0 of 3 clusters fit, 3 missing: Predicate excludes 2; relaxing them all is not enough"},
+		"the last filter is enough": {wanted: new(int32(3)), fit: 1, excluded: excluded(9, 2),
+			want: "1 of 3 clusters fit, 2 missing: Predicate excludes 9, TaintToleration excludes 2; relaxing TaintToleration is enough"},
+		"both are needed": {wanted: new(int32(3)), fit: 0, excluded: excluded(2, 1),
+			want: "0 of 3 clusters fit, 3 missing: Predicate excludes 2, TaintToleration excludes 1; relaxing TaintToleration yields 1; the others are stopped by Predicate first"},
+		"both are not enough": {wanted: new(int32(9)), fit: 0, excluded: excluded(2, 1),
+			want: "0 of 9 clusters fit, 9 missing: Predicate excludes 2, TaintToleration excludes 1; relaxing them all is not enough"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			plugin, err := NewUnmet(context.Background(), nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pl := &v1alpha1.Placement{Spec: v1alpha1.PlacementSpec{NumberOfClusters: tc.wanted}}
+			filtered := framework.Filtered{Feasible: make([]*framework.Cluster, tc.fit), Excluded: tc.excluded}
+			intents, status := plugin.(Unmet).PostFilter(context.Background(), nil, pl, filtered)
+			if status.Code() != framework.Unschedulable {
+				t.Errorf("answered %s: the next plugin is not asked", status.Code())
+			}
+			var want []framework.Intent
+			if tc.want != "" {
+				want = []framework.Intent{{Reason: "ClustersMissing", Note: tc.want}}
+			}
+			if diff := cmp.Diff(want, intents); diff != "" {
+				t.Errorf("intents (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestUnmetTakesNoArguments(t *testing.T) {
+	if _, err := NewUnmet(context.Background(), json.RawMessage(`{"x": 1}`), nil); err == nil {
+		t.Error("an argument was taken")
+	}
+}
