@@ -1,0 +1,162 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// fresh is a name that no Placement has.
+const fresh = "fresh"
+
+// Ways to give a Placement an annotation. Nothing is stored.
+var ways = map[string]func(ctx context.Context, user client.Client, pl *unstructured.Unstructured, key, value string) error{
+	"update": func(ctx context.Context, user client.Client, pl *unstructured.Unstructured, key, value string) error {
+		if err := user.Get(ctx, client.ObjectKeyFromObject(pl), pl); err != nil {
+			return err
+		}
+		annotations := pl.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		if annotations[key] = value; value == "" {
+			delete(annotations, key)
+		}
+		pl.SetAnnotations(annotations)
+		return user.Update(ctx, pl, client.DryRunAll)
+	},
+	"patch": func(ctx context.Context, user client.Client, pl *unstructured.Unstructured, key, value string) error {
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, key, quoted(value))
+		return user.Patch(ctx, pl, client.RawPatch("application/merge-patch+json", []byte(patch)), client.DryRunAll)
+	},
+	"server-side apply": func(ctx context.Context, user client.Client, pl *unstructured.Unstructured, key, value string) error {
+		pl.SetAnnotations(map[string]string{key: value})
+		return user.Apply(ctx, client.ApplyConfigurationFromUnstructured(pl), client.FieldOwner("editor"), client.ForceOwnership, client.DryRunAll)
+	},
+}
+
+var _ = Describe("Who may edit a Placement may not thereby approve", Ordered, ContinueOnFailure, func() {
+	var t team
+	var editor, approver client.Client
+	var decided, undecided *v1alpha1.Placement
+	BeforeAll(func(ctx SpecContext) {
+		runBerth(0)
+		t = newTeam(ctx)
+		t.clusters(ctx, 2)
+		editor = t.user(ctx, "editor", "get", "create", "update", "patch", "delete")
+		approver = t.user(ctx, "approver", "get", "create", "update", "patch", "delete", "approve")
+		decided = t.place(ctx, t.placement("decided"), 2)
+		require(ctx, decided, patient)
+		// Nobody decides for it.
+		undecided = t.placement("undecided").Annotation(v1alpha1.PlacementDisableAnnotation, "true").
+			Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired).Obj()
+		Expect(hub.Create(ctx, undecided)).To(Succeed())
+		// A new policy takes a moment to be enforced.
+		Eventually(func() error {
+			return ways["patch"](ctx, editor, as("v1beta1", decided), v1alpha1.ApproveAnnotation, "x")
+		}).Should(forbidden("may not set"))
+	})
+
+	DescribeTable("in any served version, in any way", func(ctx SpecContext, version string) {
+		for way, annotate := range ways {
+			for _, c := range []struct{ key, value, refusal string }{
+				{v1alpha1.ApproveAnnotation, "0123456789abcdef-t0", "may not set the annotation berth.dev/approve"},
+				{v1alpha1.ApprovalAnnotation, "", "may not end the annotation berth.dev/approval=required"},
+				{v1alpha1.ApprovalAnnotation, "no", "may not end the annotation berth.dev/approval=required"},
+				{v1alpha1.ProfileAnnotation, "", "may not change the annotation berth.dev/profile"},
+				{v1alpha1.ProfileAnnotation, careful, "may not change the annotation berth.dev/profile"},
+			} {
+				By(fmt.Sprintf("%s of %s=%s", way, c.key, c.value))
+				Expect(annotate(ctx, editor, as(version, decided), c.key, c.value)).To(forbidden("user editor " + c.refusal))
+				Expect(annotate(ctx, approver, as(version, decided), c.key, c.value)).To(Succeed())
+				if c.key != v1alpha1.ApproveAnnotation {
+					Expect(annotate(ctx, editor, as(version, undecided), c.key, c.value)).To(Succeed(), "before anything is decided")
+				}
+			}
+			Expect(annotate(ctx, editor, as(version, decided), "example.com/note", "mine")).To(Succeed())
+			Expect(annotate(ctx, editor, as(version, decided), v1alpha1.ApproveAnnotation, "")).To(Succeed(), "approving nothing")
+			Expect(annotate(ctx, editor, as(version, undecided), v1alpha1.ApproveAnnotation, "x")).To(forbidden("user editor may not set"))
+		}
+		By("creating one")
+		create := func(user client.Client, key, value string) error {
+			pl := as(version, t.placement(fresh).Obj())
+			pl.SetAnnotations(map[string]string{key: value})
+			return user.Create(ctx, pl, client.DryRunAll)
+		}
+		Expect(create(editor, v1alpha1.ApproveAnnotation, "x")).To(forbidden("user editor may not set"))
+		Expect(create(approver, v1alpha1.ApproveAnnotation, "x")).To(Succeed())
+		Expect(create(editor, v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired)).To(Succeed())
+		Expect(create(editor, v1alpha1.ProfileAnnotation, careful)).To(Succeed())
+		pl := as(version, t.placement(fresh).Obj())
+		Expect(ways["server-side apply"](ctx, editor, pl, v1alpha1.ApproveAnnotation, "x")).To(forbidden("user editor may not set"))
+	}, Entry("v1alpha1", "v1alpha1"), Entry("v1beta1", "v1beta1"))
+
+	It("not by a right in another namespace", func(ctx SpecContext) {
+		other := newTeam(ctx)
+		other.grant(ctx, "editor", "approve")
+		Expect(ways["patch"](ctx, editor, as("v1beta1", decided), v1alpha1.ApproveAnnotation, "x")).To(forbidden("user editor may not set"))
+	})
+
+	It("so that a held change waits for one who may", func(ctx SpecContext) {
+		consumer := observe(ctx, decided)
+		Expect(mergePatch(ctx, editor, fixture.Placement(decided.Namespace, decided.Name).Obj(), `{"spec":{"numberOfClusters":1}}`)).To(Succeed())
+		token := tokenOf(ctx, decided, held(0, 1))
+		Expect(annotation(ctx, editor, decided, v1alpha1.ApproveAnnotation, token)).To(forbidden("user editor may not set"))
+		Expect(annotation(ctx, editor, decided, v1alpha1.ApprovalAnnotation, "")).To(forbidden("user editor may not end"))
+		Expect(annotation(ctx, editor, decided, v1alpha1.ProfileAnnotation, always)).To(forbidden("user editor may not change"))
+		Consistently(pending(ctx, decided)).Should(held(0, 1))
+		consumer.sawNoChange(ctx)
+		waiting := heldClusters(ctx, decided)()
+		Expect(annotation(ctx, approver, decided, v1alpha1.ApproveAnnotation, token)).To(Succeed())
+		published(ctx, decided, waiting)
+	})
+})
+
+// user is somebody with rights to the team's Placements.
+func (t team) user(ctx context.Context, name string, verbs ...string) client.Client {
+	GinkgoHelper()
+	t.grant(ctx, name, verbs...)
+	impersonating := rest.CopyConfig(config)
+	impersonating.Impersonate.UserName = name
+	user, err := client.New(impersonating, client.Options{Scheme: hub.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	return user
+}
+
+func (t team) grant(ctx context.Context, user string, verbs ...string) {
+	GinkgoHelper()
+	name := metav1.ObjectMeta{Namespace: string(t), Name: user}
+	Expect(hub.Create(ctx, &rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"placements"}, Verbs: verbs},
+	}})).To(Succeed())
+	Expect(hub.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: name,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	})).To(Succeed())
+}
+
+// as is a Placement in a served version, by name only.
+func as(version string, pl *v1alpha1.Placement) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupName + "/" + version, "kind": "Placement",
+		"metadata": map[string]any{"namespace": pl.Namespace, "name": pl.Name}, "spec": map[string]any{},
+	}}
+}
+
+// forbidden matches a refusal.
+func forbidden(why string) OmegaMatcher {
+	return And(WithTransform(apierrors.IsForbidden, BeTrue()), MatchError(ContainSubstring(why)))
+}

@@ -1,0 +1,260 @@
+package framework
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnFailure, func() {
+	BeforeAll(func() { runBerth(0) })
+
+	It("keeps its pages until the change is approved, and shows what waits", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 15)
+		pl := t.place(ctx, t.placement("p").Number(2), 2)
+		before := answer(ctx, pl)()
+		require(ctx, pl, v1alpha1.DefaultProfile)
+		consumer := observe(ctx, pl)
+
+		number(ctx, pl, 14)
+		Eventually(pending(ctx, pl)).Should(held(12, 0))
+		text := pending(ctx, pl)()
+		token := tokenOf(ctx, pl, held(12, 0))
+		Expect(text).To(And(ContainSubstring("12 added: "), ContainSubstring(" and 2 more"), ContainSubstring("0 removed"),
+			ContainSubstring(v1alpha1.ApproveAnnotation+"="+token)))
+		Expect(strings.Count(text, string(t)+"-")).To(Equal(10), "the first ten names: %s", text)
+		Expect(deadline(text, "Approval")).To(BeTemporally("~", time.Now().Add(7*24*time.Hour), time.Minute))
+		Eventually(heldClusters(ctx, pl)).Should(And(HaveLen(14), ContainElements(before)))
+		for _, page := range pagesBy(ctx, pl, v1alpha1.HeldLabel) {
+			Expect(metav1.IsControlledBy(&page, get(ctx, pl))).To(BeTrue())
+		}
+		Expect(wideRow(ctx, pl)).To(And(HaveKeyWithValue("Pending", "Held"), HaveKeyWithValue("Pending Change", ContainSubstring(token))))
+		Consistently(answer(ctx, pl)).Should(Equal(before))
+		Expect(condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)()).To(HavePrefix("True "), "of what is published")
+		consumer.sawNoChange(ctx)
+
+		waiting := heldClusters(ctx, pl)()
+		approve(ctx, pl, token)
+		published(ctx, pl, waiting)
+		Expect(wideRow(ctx, pl)).To(HaveKeyWithValue("Pending", BeNil()))
+	})
+
+	It("has its first decision held, too", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 2)
+		pl := t.placement("p").Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired).Obj()
+		Expect(hub.Create(ctx, pl)).To(Succeed())
+		token := tokenOf(ctx, pl, held(2, 0))
+		Expect(answer(ctx, pl)()).To(BeEmpty())
+		Expect(condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)()).To(HavePrefix("False "))
+		approve(ctx, pl, token)
+		published(ctx, pl, t.names(0, 2))
+	})
+
+	It("is not moved by the approval of another change, and says so", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 3)
+		pl := t.place(ctx, t.placement("p"), 3)
+		require(ctx, pl, v1alpha1.DefaultProfile)
+		consumer := observe(ctx, pl)
+
+		label(ctx, t.names(0, 1)[0], poolLabel, "out")
+		first := tokenOf(ctx, pl, held(0, 1))
+		By("a newer input superseding the change")
+		label(ctx, t.names(1, 2)[0], poolLabel, "out")
+		second := tokenOf(ctx, pl, held(0, 2))
+		Expect(second).NotTo(Equal(first))
+		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(2, 3)))
+		By("approving the change before")
+		approve(ctx, pl, first)
+		Eventually(pending(ctx, pl)).Should(And(held(0, 2), ContainSubstring(first), ContainSubstring("approves nothing"), ContainSubstring(second)))
+		Consistently(pending(ctx, pl)).Should(held(0, 2))
+		consumer.sawNoChange(ctx)
+		By("approving the right one")
+		approve(ctx, pl, second)
+		published(ctx, pl, t.names(2, 3))
+	})
+
+	It("needs a new approval when the same change comes again later", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 2)
+		pl := t.place(ctx, t.placement("p"), 2)
+		require(ctx, pl, v1alpha1.DefaultProfile)
+		leaves := func() string {
+			label(ctx, t.names(1, 2)[0], poolLabel, "out")
+			return tokenOf(ctx, pl, held(0, 1))
+		}
+		first := leaves()
+		label(ctx, t.names(1, 2)[0], poolLabel, "in")
+		Eventually(pending(ctx, pl)).Should(BeEmpty(), "what is wanted is what is published")
+		Eventually(heldClusters(ctx, pl)).Should(BeEmpty())
+		consumer := observe(ctx, pl)
+		// A change is named by the second in which it was first held.
+		var second string
+		Eventually(func() string {
+			second = leaves()
+			if second == first {
+				label(ctx, t.names(1, 2)[0], poolLabel, "in")
+				Eventually(pending(ctx, pl)).Should(BeEmpty())
+			}
+			return second
+		}).ShouldNot(Equal(first))
+		approve(ctx, pl, first)
+		Eventually(pending(ctx, pl)).Should(And(held(0, 1), ContainSubstring("approves nothing")))
+		Consistently(pending(ctx, pl)).Should(held(0, 1))
+		consumer.sawNoChange(ctx)
+		approve(ctx, pl, second)
+		published(ctx, pl, t.names(0, 1))
+	})
+
+	It("is not moved by time, heartbeats or a restart, and not asked again, but can still be approved", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 3)
+		pl := t.place(ctx, t.placement("p"), 3)
+		require(ctx, pl, hasty)
+		consumer := observe(ctx, pl)
+		label(ctx, t.names(2, 3)[0], poolLabel, "out")
+		token := tokenOf(ctx, pl, held(0, 1))
+		until := deadline(pending(ctx, pl)(), "Approval")
+		Expect(until).To(BeTemporally("~", time.Now(), hastyTimeout+time.Second))
+
+		expired := And(HavePrefix("False Expired: Change "+token+" "), ContainSubstring("Approval before "+until.Format(time.RFC3339)))
+		Eventually(pending(ctx, pl)).Should(expired)
+		Expect(time.Now()).NotTo(BeTemporally("<", until))
+		Eventually(heldClusters(ctx, pl)).Should(BeEmpty())
+
+		By("heartbeats, and edits that change no answer")
+		for _, name := range t.names(0, 3) {
+			Expect(hub.Status().Patch(ctx, fixture.Cluster(name).Obj(), client.RawPatch("application/merge-patch+json",
+				[]byte(`{"status":{"conditions":[{"type":"Available","status":"True","reason":"Renewed","message":"","lastTransitionTime":"2030-01-01T00:00:00Z"}]}}`)))).To(Succeed())
+		}
+		annotate(ctx, pl, "example.com/note", "seen")
+		Consistently(pending(ctx, pl)).Should(expired)
+		By("a restart")
+		berth.stop()
+		berth.start(0)
+		decided(ctx, t)
+		annotate(ctx, pl, "example.com/note", "seen again")
+		Consistently(pending(ctx, pl)).Should(expired)
+		Expect(heldClusters(ctx, pl)()).To(BeEmpty())
+		consumer.sawNoChange(ctx)
+
+		By("a late approval")
+		approve(ctx, pl, token)
+		published(ctx, pl, t.names(0, 2))
+	})
+
+	It("has a change held anew after its time when an input changes", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 3)
+		pl := t.place(ctx, t.placement("p"), 3)
+		require(ctx, pl, hasty)
+		label(ctx, t.names(2, 3)[0], poolLabel, "out")
+		first := tokenOf(ctx, pl, held(0, 1))
+		Eventually(pending(ctx, pl)).Should(HavePrefix("False Expired: Change " + first))
+		label(ctx, t.names(1, 2)[0], poolLabel, "out")
+		second := tokenOf(ctx, pl, held(0, 2))
+		label(ctx, t.names(1, 2)[0], poolLabel, "in")
+		third := tokenOf(ctx, pl, held(0, 1))
+		Expect([]string{second, third}).NotTo(ContainElement(first))
+	})
+
+	It("keeps a held change through the jitter of scores", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 5)
+		for i, value := range []int32{90, 80, 70, 50, 40} {
+			name := t.names(i, i+1)[0]
+			makeNamespace(ctx, name)
+			Expect(hub.Create(ctx, fixture.Score(name, "load").Obj())).To(Succeed())
+			score(ctx, name, value)
+		}
+		exact := func(name string) fixture.PlacementBuilder {
+			return t.placement(name).Mode(v1alpha1.PrioritizerPolicyModeExact).AddOn("load", "free", 1)
+		}
+		pl := t.place(ctx, exact("p").Prioritizer(v1alpha1.PrioritizerSteady, 1).Number(3), 3)
+		Eventually(answer(ctx, pl)).Should(Equal(t.names(0, 3)))
+		require(ctx, pl, v1alpha1.DefaultProfile)
+		number(ctx, pl, 4)
+		token := tokenOf(ctx, pl, held(1, 0))
+		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(0, 4)))
+		consumer := observe(ctx, pl)
+
+		By("jitter, which moves a Placement that is not steady")
+		witness := t.place(ctx, exact("witness").Number(4), 4)
+		Expect(answer(ctx, witness)()).To(Equal(t.names(0, 4)))
+		score(ctx, t.names(3, 4)[0], 40)
+		score(ctx, t.names(4, 5)[0], 60)
+		Eventually(answer(ctx, witness)).Should(ContainElement(t.names(4, 5)[0]))
+		Consistently(pending(ctx, pl)).Should(ContainSubstring("Change " + token))
+		Expect(heldClusters(ctx, pl)()).To(Equal(t.names(0, 4)))
+
+		By("more than jitter, which supersedes")
+		score(ctx, t.names(3, 4)[0], -90)
+		Eventually(pending(ctx, pl)).Should(And(held(1, 0), Not(ContainSubstring("Change "+token))))
+		Eventually(heldClusters(ctx, pl)).Should(Equal(slices.Concat(t.names(0, 3), t.names(4, 5))))
+		consumer.sawNoChange(ctx)
+		approve(ctx, pl, tokenOf(ctx, pl, held(1, 0)))
+		published(ctx, pl, slices.Concat(t.names(0, 3), t.names(4, 5)))
+	})
+})
+
+// score says what a cluster's add-on measures.
+func score(ctx context.Context, cluster string, value int32) {
+	GinkgoHelper()
+	patch := fmt.Sprintf(`{"status":{"scores":[{"name":"free","value":%d}]}}`, value)
+	Expect(hub.Status().Patch(ctx, fixture.Score(cluster, "load").Obj(), client.RawPatch("application/merge-patch+json", []byte(patch)))).To(Succeed())
+}
+
+// decided waits until the controller that runs now decides.
+func decided(ctx context.Context, t team) {
+	GinkgoHelper()
+	probe := t.placement("probe").Predicate(fixture.MatchLabel("none", "such")).Obj()
+	Expect(hub.Create(ctx, probe)).To(Succeed())
+	Eventually(condition(ctx, probe, v1alpha1.PlacementConditionSatisfied)).ShouldNot(BeEmpty())
+}
+
+func get(ctx context.Context, pl *v1alpha1.Placement) *v1alpha1.Placement {
+	GinkgoHelper()
+	now := &v1alpha1.Placement{}
+	Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), now)).To(Succeed())
+	return now
+}
+
+// wideRow is what `kubectl get placement -o wide` prints, by column.
+func wideRow(ctx context.Context, pl *v1alpha1.Placement) map[string]any {
+	GinkgoHelper()
+	server, _, err := rest.DefaultServerUrlFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	url := server.JoinPath("apis", v1alpha1.GroupName, "v1beta1", "namespaces", pl.Namespace, "placements", pl.Name)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
+	Expect(err).NotTo(HaveOccurred())
+	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+	httpClient, err := rest.HTTPClientFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	response, err := httpClient.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(response.Body.Close()).To(Succeed()) }()
+	table := metav1.Table{}
+	Expect(json.NewDecoder(response.Body).Decode(&table)).To(Succeed())
+	Expect(table.Rows).To(HaveLen(1))
+	row := map[string]any{}
+	for i, column := range table.ColumnDefinitions {
+		row[column.Name] = table.Rows[0].Cells[i]
+	}
+	return row
+}

@@ -1,0 +1,193 @@
+package framework
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+var _ = Describe("A held change outlives the controller", func() {
+	It("when it is killed and another replica takes the lease", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 130)
+		leader := startProcess(kubeconfig, true)
+		place := func(name string) *v1alpha1.Placement { return t.place(ctx, t.placement(name), 130) }
+		waits, approved, expires := place("waits"), place("approved"), place("expires")
+		require(ctx, waits, patient)
+		require(ctx, approved, patient)
+		require(ctx, expires, hasty)
+		startProcess(kubeconfig, true)
+		waitsConsumer, approvedConsumer, expiresConsumer := observe(ctx, waits), observe(ctx, approved), observe(ctx, expires)
+		label(ctx, t.names(129, 130)[0], poolLabel, "out")
+		for _, pl := range []*v1alpha1.Placement{expires, waits, approved} {
+			tokenOf(ctx, pl, held(0, 1))
+			Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(0, 129)))
+		}
+		said, kept := pending(ctx, waits)(), uids(ctx, waits)
+		Expect(kept).To(HaveLen(2))
+		short := tokenPattern.FindString(pending(ctx, expires)())
+
+		leader.kill()
+		By("approving while there is no controller")
+		approvedConsumer.sawNoChange(ctx)
+		approve(ctx, approved, tokenOf(ctx, approved, held(0, 1)))
+		By("the new leader taking over")
+		published(ctx, approved, t.names(0, 129))
+		Eventually(pending(ctx, expires)).Should(HavePrefix("False Expired: " + short))
+		Eventually(heldClusters(ctx, expires)).Should(BeEmpty())
+		annotate(ctx, waits, "example.com/note", "seen")
+		Consistently(pending(ctx, waits)).Should(Equal(said), "deadline and all")
+		Expect(uids(ctx, waits)).To(Equal(kept))
+		waitsConsumer.sawNoChange(ctx)
+		expiresConsumer.sawNoChange(ctx)
+
+		approve(ctx, waits, tokenOf(ctx, waits, held(0, 1)))
+		published(ctx, waits, t.names(0, 129))
+	})
+
+	It("when it is killed between two pages of an approved change", func(ctx SpecContext) {
+		const old, kept, all = 150, 40, 350
+		t := newTeam(ctx)
+		t.clusters(ctx, all, func(i int, b fixture.ClusterBuilder) fixture.ClusterBuilder {
+			if i < old {
+				b = b.Label("old", "yes")
+			}
+			if i >= kept {
+				b = b.Label("new", "yes")
+			}
+			return b
+		})
+		door := startGate()
+		first := startProcess(door.kubeconfig(), false)
+		pl := t.place(ctx, fixture.Placement(string(t), "p").Predicate(fixture.MatchLabel("old", "yes")), old)
+		require(ctx, pl, v1alpha1.DefaultProfile)
+		Expect(mergePatch(ctx, hub, fixture.Placement(pl.Namespace, pl.Name).Obj(),
+			`{"spec":{"predicates":[{"requiredClusterSelector":{"labelSelector":{"matchLabels":{"new":"yes"}}}}]}}`)).To(Succeed())
+		token := tokenOf(ctx, pl, held(all-old, kept))
+		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(kept, all)))
+		text := pending(ctx, pl)()
+
+		reached := door.closeAfter(2)
+		approve(ctx, pl, token)
+		Eventually(reached).Should(BeClosed())
+		first.kill()
+		half := answer(ctx, pl)()
+		Expect(half).NotTo(Or(Equal(t.names(0, old)), Equal(t.names(kept, all))), "the change is half done")
+		Expect(half).To(ContainElements(t.names(kept, old)), "what stays is there")
+		Expect(pending(ctx, pl)()).To(Equal(text))
+		Expect(heldClusters(ctx, pl)()).To(Equal(t.names(kept, all)))
+
+		startProcess(kubeconfig, false)
+		published(ctx, pl, t.names(kept, all))
+		Expect(get(ctx, pl).Annotations).To(HaveKeyWithValue(v1alpha1.ApproveAnnotation, token))
+	})
+})
+
+// uids are those of the held pages.
+func uids(ctx context.Context, pl *v1alpha1.Placement) []string {
+	GinkgoHelper()
+	var all []string
+	for _, page := range pagesBy(ctx, pl, v1alpha1.HeldLabel) {
+		all = append(all, string(page.UID))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// gate stands in front of the hub and can stop to let writes of pages through.
+type gate struct {
+	server  *httptest.Server
+	reverse *httputil.ReverseProxy
+
+	mu sync.Mutex
+	// left is how many writes may pass before it closes; nobody counts while reached is nil.
+	left    int
+	reached chan struct{}
+}
+
+func startGate() *gate {
+	GinkgoHelper()
+	target, _, err := rest.DefaultServerUrlFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	transport, err := rest.TransportFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	g := &gate{reverse: &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host}) },
+		Transport:     transport,
+		FlushInterval: -1,
+		// A killed controller leaves requests behind.
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}}
+	g.server = httptest.NewServer(g)
+	DeferCleanup(func() {
+		g.server.CloseClientConnections()
+		g.server.Close()
+	})
+	return g
+}
+
+// kubeconfig leads through the gate.
+func (g *gate) kubeconfig() string {
+	GinkgoHelper()
+	through := clientcmdapi.NewConfig()
+	through.Clusters["hub"] = &clientcmdapi.Cluster{Server: g.server.URL}
+	through.Contexts["hub"] = &clientcmdapi.Context{Cluster: "hub"}
+	through.CurrentContext = "hub"
+	path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(clientcmd.WriteToFile(*through, path)).To(Succeed())
+	Expect(os.Chmod(path, 0o600)).To(Succeed())
+	return path
+}
+
+// closeAfter lets n writes of pages pass and none after; what it returns is closed when the next one comes.
+func (g *gate) closeAfter(n int) <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left, g.reached = n, make(chan struct{})
+	return g.reached
+}
+
+// ServeHTTP implements http.Handler.
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/placementdecisions") && !g.pass() {
+		// Only once the body is read does the server notice that the client is gone.
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		return
+	}
+	g.reverse.ServeHTTP(w, r)
+}
+
+func (g *gate) pass() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.reached == nil:
+		return true
+	case g.left > 0:
+		g.left--
+		return true
+	case g.left == 0:
+		close(g.reached)
+		g.left--
+	}
+	return false
+}

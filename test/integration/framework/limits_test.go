@@ -1,0 +1,169 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
+	BeforeAll(func() { runBerth(0) })
+
+	// mistype changes a label of clusters one after the other, as a script does.
+	mistype := func(ctx context.Context, clusters []string) {
+		GinkgoHelper()
+		for _, name := range clusters {
+			label(ctx, name, poolLabel, "inn")
+		}
+	}
+
+	It("holds what a label typo on most of the fleet would remove, and says why", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 100)
+		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 100)
+		consumer := observe(ctx, pl)
+		mistype(ctx, t.names(0, 60))
+		token := tokenOf(ctx, pl, held(0, 60))
+		Expect(pending(ctx, pl)()).To(And(ContainSubstring("BlastRadius until "),
+			ContainSubstring("60 of 100 clusters would be removed within 10m0s, more than 20%"),
+			ContainSubstring(v1alpha1.ApproveAnnotation+"="+token)))
+		Expect(deadline(pending(ctx, pl)(), "BlastRadius")).To(BeTemporally("~", time.Now().Add(7*24*time.Hour), time.Minute))
+		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(60, 100)))
+		Consistently(answer(ctx, pl)).Should(HaveLen(100))
+		consumer.sawNoChange(ctx)
+
+		approve(ctx, pl, token)
+		published(ctx, pl, t.names(60, 100))
+	})
+
+	It("lets go of a change that is taken back", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 10)
+		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 10)
+		consumer := observe(ctx, pl)
+		mistype(ctx, t.names(0, 6))
+		tokenOf(ctx, pl, held(0, 6))
+		for _, name := range t.names(0, 6) {
+			label(ctx, name, poolLabel, "in")
+		}
+		published(ctx, pl, t.names(0, 10))
+		consumer.sawNoChange(ctx)
+	})
+
+	It("lets small removals pass, until they add up", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 40)
+		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 40)
+		mistype(ctx, t.names(0, 2))
+		published(ctx, pl, t.names(2, 40))
+		mistype(ctx, t.names(2, 8))
+		published(ctx, pl, t.names(8, 40))
+		mistype(ctx, t.names(8, 9))
+		Eventually(pending(ctx, pl)).Should(And(held(0, 1), ContainSubstring("9 of 40 clusters")))
+		Expect(answer(ctx, pl)()).To(Equal(t.names(8, 40)))
+	})
+
+	It("sums up the removals of the whole fleet", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 20)
+		var placements []*v1alpha1.Placement
+		for i := range 3 {
+			placements = append(placements, t.place(ctx, t.placement(fmt.Sprintf("p%d", i)).Annotation(v1alpha1.ProfileAnnotation, fleetwide), 20))
+		}
+		By("removing 4 from each of 3, one more removal than is fine on two of them")
+		mistype(ctx, t.names(0, 4))
+		states := func() (passed, waiting []*v1alpha1.Placement) {
+			for _, pl := range placements {
+				if len(answer(ctx, pl)()) == 16 {
+					passed = append(passed, pl)
+				} else if matches, err := held(0, 4).Match(pending(ctx, pl)()); err == nil && matches {
+					waiting = append(waiting, pl)
+				}
+			}
+			return passed, waiting
+		}
+		Eventually(func(g Gomega) {
+			passed, waiting := states()
+			g.Expect(passed).To(HaveLen(2))
+			g.Expect(waiting).To(HaveLen(1))
+		}).Should(Succeed())
+		_, waiting := states()
+		Expect(pending(ctx, waiting[0])()).To(ContainSubstring("12 removals over all Placements within 10m0s would be more than 10"))
+		approve(ctx, waiting[0], tokenOf(ctx, waiting[0], held(0, 4)))
+		published(ctx, waiting[0], t.names(4, 20))
+	})
+
+	It("does not begin anew the time that another plugin gives a change", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 10)
+		pl := t.place(ctx, t.placement("p"), 10)
+		require(ctx, pl, guarded)
+		consumer := observe(ctx, pl)
+		mistype(ctx, t.names(0, 1))
+		token := tokenOf(ctx, pl, held(0, 1))
+		until := deadline(pending(ctx, pl)(), "Approval")
+		for i := range 5 {
+			annotate(ctx, pl, "example.com/note", fmt.Sprint(i))
+			Consistently(pending(ctx, pl), "100ms").Should(held(0, 1))
+			Expect(deadline(pending(ctx, pl)(), "Approval")).To(Equal(until))
+		}
+		Eventually(pending(ctx, pl), 3*hastyTimeout).Should(HavePrefix("False Expired: Change " + token))
+		consumer.sawNoChange(ctx)
+	})
+})
+
+var _ = Describe("The maintenance window", Ordered, ContinueOnFailure, func() {
+	BeforeAll(func() { runBerth(0) })
+
+	// outside is a Placement with a change outside the window.
+	outside := func(ctx context.Context, profile string) (t team, pl *v1alpha1.Placement, token string) {
+		GinkgoHelper()
+		t = newTeam(ctx)
+		t.clusters(ctx, 4)
+		pl = t.place(ctx, t.placement("p").Number(3), 3)
+		annotate(ctx, pl, v1alpha1.ProfileAnnotation, profile)
+		number(ctx, pl, 4)
+		return t, pl, tokenOf(ctx, pl, held(1, 0))
+	}
+
+	It("holds changes outside it, and says when it opens", func(ctx SpecContext) {
+		t, pl, _ := outside(ctx, yearly)
+		consumer := observe(ctx, pl)
+		opening := time.Date(time.Now().UTC().Year(), lastOpening.Month(), lastOpening.Day(), 0, 0, 0, 0, time.UTC)
+		if opening.Before(time.Now()) {
+			opening = opening.AddDate(1, 0, 0)
+		}
+		Expect(pending(ctx, pl)()).To(And(ContainSubstring("is held by MaintenanceWindow until "),
+			ContainSubstring("outside the maintenance windows; the next one opens at "+opening.Format(time.RFC3339))))
+		Consistently(answer(ctx, pl)).Should(HaveLen(3))
+		consumer.sawNoChange(ctx)
+
+		By("moving to a profile whose window is open")
+		annotate(ctx, pl, v1alpha1.ProfileAnnotation, always)
+		published(ctx, pl, t.names(0, 4))
+	})
+
+	It("keeps an approved change waiting, too, unless told otherwise", func(ctx SpecContext) {
+		_, strict, token := outside(ctx, yearly)
+		approve(ctx, strict, token)
+		t, pl, token := outside(ctx, exempting)
+		approve(ctx, pl, token)
+		published(ctx, pl, t.names(0, 4))
+		Expect(answer(ctx, strict)()).To(HaveLen(3))
+		Expect(pending(ctx, strict)()).To(held(1, 0))
+	})
+
+	It("does not matter while it is open", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 4)
+		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, always), 4)
+		Expect(hub.Delete(ctx, fixture.Cluster(t.names(3, 4)[0]).Obj())).To(Succeed())
+		published(ctx, pl, t.names(0, 3))
+	})
+})

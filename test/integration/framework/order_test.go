@@ -1,0 +1,99 @@
+package framework
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+var _ = Describe("Many Placements at once", func() {
+	It("are decided in the order of their priorities, then of their age", func(ctx SpecContext) {
+		const many = 300
+		priorities := []string{"", "5", "-3", "1000000", "5", "0", "2", "high"}
+		t := newTeam(ctx)
+		t.clusters(ctx, 3)
+		inParallel(many, func(i int) error {
+			b := t.placement(fmt.Sprintf("p-%03d", i)).Number(1)
+			if p := priorities[i*7%len(priorities)]; p != "" {
+				b = b.Annotation(v1alpha1.PriorityAnnotation, p)
+			}
+			return hub.Create(ctx, b.Obj())
+		})
+		list := &v1alpha1.PlacementList{}
+		Expect(hub.List(ctx, list, client.InNamespace(string(t)))).To(Succeed())
+		slices.SortFunc(list.Items, func(a, b v1alpha1.Placement) int {
+			return cmp.Or(cmp.Compare(priority(b), priority(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		})
+		var want []string
+		for _, pl := range list.Items {
+			want = append(want, pl.Name)
+		}
+		Expect(want).To(HaveLen(many))
+
+		runBerth(1)
+		Eventually(func() []string { return firstPublished(ctx, t) }).Should(HaveLen(many))
+		Expect(firstPublished(ctx, t)).To(Equal(want))
+	})
+
+	DescribeTable("for one cluster each take a cluster each", func(ctx SpecContext, workers int) {
+		const many = 100
+		t := newTeam(ctx)
+		t.clusters(ctx, many)
+		runBerth(workers)
+		inParallel(many, func(i int) error { return hub.Create(ctx, t.placement(fmt.Sprintf("p-%03d", i)).Number(1).Obj()) })
+		Eventually(func() int { return len(firstPublished(ctx, t)) }).Should(Equal(many))
+		Expect(clustersOn(allPages(ctx, t))).To(Equal(t.names(0, many)))
+		Consistently(func() []string { return clustersOn(allPages(ctx, t)) }).Should(Equal(t.names(0, many)))
+	}, Entry("by one worker", 1), Entry("by four workers", 4), Entry("by thirty-two workers", 32))
+
+	It("that were there before the controller, too", func(ctx SpecContext) {
+		const many = 100
+		t := newTeam(ctx)
+		t.clusters(ctx, many)
+		inParallel(many, func(i int) error { return hub.Create(ctx, t.placement(fmt.Sprintf("p-%03d", i)).Number(1).Obj()) })
+		runBerth(32)
+		Eventually(func() []string { return clustersOn(allPages(ctx, t)) }).Should(Equal(t.names(0, many)))
+	})
+})
+
+// priority reads the annotation as its users are told: no number is 0.
+func priority(pl v1alpha1.Placement) int {
+	p, err := strconv.Atoi(pl.Annotations[v1alpha1.PriorityAnnotation])
+	if err != nil {
+		return 0
+	}
+	return p
+}
+
+func allPages(ctx context.Context, t team) []v1alpha1.PlacementDecision {
+	GinkgoHelper()
+	list := &v1alpha1.PlacementDecisionList{}
+	Expect(hub.List(ctx, list, client.InNamespace(string(t)))).To(Succeed())
+	return list.Items
+}
+
+// firstPublished names the Placements with a page, in the order in which the pages were written.
+func firstPublished(ctx context.Context, t team) []string {
+	GinkgoHelper()
+	pages := allPages(ctx, t)
+	version := func(page v1alpha1.PlacementDecision) uint64 {
+		v, err := strconv.ParseUint(page.ResourceVersion, 10, 64)
+		Expect(err).NotTo(HaveOccurred())
+		return v
+	}
+	slices.SortFunc(pages, func(a, b v1alpha1.PlacementDecision) int { return cmp.Compare(version(a), version(b)) })
+	var names []string
+	for _, page := range pages {
+		names = append(names, page.Labels[v1alpha1.PlacementLabel])
+	}
+	return names
+}
