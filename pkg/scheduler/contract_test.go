@@ -2,9 +2,9 @@ package scheduler_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
-	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -26,14 +25,14 @@ var contract = []struct {
 }{
 	{"PreFilter", "continue", "error", "parked", "misconfigured", "error", "its Filter is off", "awaits a fact", "error"},
 	{"Filter", "continue", "error", "cluster excluded", "cluster excluded", "error", "error", "error", "error"},
-	{"PostFilter", "continue", "error", "next plugin", "continue", "error", "error", "error", "error"},
+	{"PostFilter", "enough", "error", "next plugin", "enough", "error", "error", "error", "error"},
 	{"PreScore", "continue", "error", "error", "error", "error", "its Score is off", "error", "error"},
 	{"Score", "continue", "error", "error", "error", "error", "no score", "error", "error"},
 	{"NormalizeScore", "continue", "error", "error", "error", "error", "error", "error", "error"},
 	{"Reserve", "continue", "error, undone", "denied", "denied", "error, undone", "error, undone", "waiting", "error, undone"},
 	{"Permit", "continue", "error, undone", "denied", "denied", "held", "error, undone", "waiting", "error, undone"},
 	{"PreBind", "continue", "not published", "not published", "not published", "not published", "not published", "not published", "not published"},
-	{"Bind", "continue", "not published", "not published", "not published", "not published", "next plugin", "not published", "not published"},
+	{"Bind", "enough", "not published", "not published", "not published", "not published", "next plugin", "not published", "not published"},
 	// These answer nothing: QueueSort runs outside of attempts, Unreserve and PostBind cannot fail.
 	{"QueueSort", "continue", "continue", "continue", "continue", "continue", "continue", "continue", "continue"},
 	{"Unreserve", "continue", "continue", "continue", "continue", "continue", "continue", "continue", "continue"},
@@ -65,6 +64,8 @@ type outcome struct {
 var effects = map[string]func(point string, code framework.Code) outcome{
 	// The attempt goes on as if nothing had been said.
 	"continue": func(string, framework.Code) outcome { return outcome{calls: whole, selected: "1:20 2:20"} },
+	// As that; no other plugin of the point is asked.
+	"enough": func(string, framework.Code) outcome { return outcome{calls: whole, selected: "1:20 2:20"} },
 	// The attempt ends; no plugin is asked any more, the published decision stays, and it is tried again with backoff.
 	"error": func(point string, _ framework.Code) outcome {
 		return outcome{calls: through(point), failure: framework.Error}
@@ -97,7 +98,7 @@ var effects = map[string]func(point string, code framework.Code) outcome{
 	},
 	// Plugin a has no score for cluster 1, which counts as 0.
 	"no score": func(string, framework.Code) outcome { return outcome{calls: whole, selected: "2:20 1:10"} },
-	// Only PostFilter and Bind stop at the first plugin that does not pass on.
+	// The next plugin of the point is asked.
 	"next plugin": func(point string, _ framework.Code) outcome {
 		return outcome{calls: strings.Replace(whole, ", "+point+" a", ", "+point+" a, "+point+" b", 1), selected: "1:20 2:20"}
 	},
@@ -139,76 +140,6 @@ func without(calls ...string) string {
 		left = strings.Replace(left, call, "", 1)
 	}
 	return left
-}
-
-// probe is a plugin at every point. Its score is 10; of the clusters, it answers as told about cluster 1 only.
-type probe struct {
-	*recorder
-	proposals []*framework.Proposal
-}
-
-func (p *probe) at(point string, cluster *framework.Cluster) *framework.Status {
-	answer := p.call(point)
-	(*p.calls)[len(*p.calls)-1] += cluster.Name
-	if cluster.Name != "1" {
-		return nil
-	}
-	return answer
-}
-
-func (p *probe) Less(a, b *v1alpha1.Placement) bool {
-	p.call("QueueSort")
-	return a.Name < b.Name
-}
-
-func (p *probe) PreFilter(context.Context, *framework.CycleState, *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
-	return nil, p.call("PreFilter")
-}
-
-func (p *probe) Filter(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) *framework.Status {
-	return p.at("Filter", cluster)
-}
-
-func (p *probe) PostFilter(context.Context, *framework.CycleState, *v1alpha1.Placement, framework.Filtered) ([]framework.Intent, *framework.Status) {
-	return nil, p.call("PostFilter")
-}
-
-func (p *probe) PreScore(context.Context, *framework.CycleState, *v1alpha1.Placement, []*framework.Cluster) *framework.Status {
-	return p.call("PreScore")
-}
-
-func (p *probe) Score(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) (int64, *framework.Status) {
-	return 10, p.at("Score", cluster)
-}
-
-func (p *probe) NormalizeScore(context.Context, *framework.CycleState, *v1alpha1.Placement, []int64) *framework.Status {
-	return p.call("NormalizeScore")
-}
-
-// probing is a scheduler with a probe for each name, which answers as told ("Reserve a"); a orders the queue.
-func probing(t *testing.T, names string, answers map[string]*framework.Status) (*scheduler.Scheduler, map[string]*probe, *[]string) {
-	t.Helper()
-	calls, probes := &[]string{}, map[string]*probe{}
-	registry, plugins := framework.Registry{}, config.Plugins{}
-	for name := range strings.FieldsSeq(names) {
-		p := &probe{recorder: &recorder{name: name, calls: calls, answers: map[string]*framework.Status{}}}
-		for call, status := range answers {
-			if point, who, _ := strings.Cut(call, " "); who == name {
-				p.answers[point] = status
-			}
-		}
-		probes[name] = p
-		registry[name] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return p, nil }
-		plugins.MultiPoint.Enabled = append(plugins.MultiPoint.Enabled, config.Plugin{Name: name})
-		if name != "a" {
-			plugins.QueueSort.Disabled = append(plugins.QueueSort.Disabled, config.DisabledPlugin{Name: name})
-		}
-	}
-	profiles, err := scheduler.NewProfiles(context.Background(), nil, config.Profile{Plugins: plugins}, registry, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return scheduler.New(profiles, scheduler.NewWaiting()), probes, calls
 }
 
 // probed runs one attempt: cluster 1 is published, and three are wanted.
@@ -319,38 +250,6 @@ func TestFirstFailureOfPreFilter(t *testing.T) {
 	}
 }
 
-// From here on a probe notes the Proposals it is given, too.
-
-func (p *probe) Reserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {
-	p.proposals = append(p.proposals, proposal)
-	return p.call("Reserve")
-}
-
-func (p *probe) Unreserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, proposal *framework.Proposal) {
-	p.proposals = append(p.proposals, proposal)
-	p.call("Unreserve")
-}
-
-func (p *probe) Permit(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, proposal *framework.Proposal) (*framework.Status, time.Duration) {
-	p.proposals = append(p.proposals, proposal)
-	return p.call("Permit"), time.Minute
-}
-
-func (p *probe) PreBind(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {
-	p.proposals = append(p.proposals, proposal)
-	return p.call("PreBind")
-}
-
-func (p *probe) Bind(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {
-	p.proposals = append(p.proposals, proposal)
-	return p.call("Bind")
-}
-
-func (p *probe) PostBind(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, proposal *framework.Proposal) {
-	p.proposals = append(p.proposals, proposal)
-	p.call("PostBind")
-}
-
 // TestPluginsReceiveTheProposal: after the selection, every point gets the one Proposal of the attempt, whole.
 func TestPluginsReceiveTheProposal(t *testing.T) {
 	for name, answers := range map[string]map[string]*framework.Status{
@@ -423,5 +322,29 @@ func TestUnknownProfile(t *testing.T) {
 	// The first page, as the built-in profile writes it, marks the Placement as seen.
 	if published == nil || len(published.Selected) > 0 || strings.Join(*calls, ", ") != "PreBind a, Bind a, PostBind a" {
 		t.Errorf("published %+v after %q", published, *calls)
+	}
+}
+
+// TestNewerInputSupersedes: what waits is what the last attempt wanted, though no plugin could store it.
+func TestNewerInputSupersedes(t *testing.T) {
+	ctx := context.Background()
+	s, probes, _ := probing(t, "a", map[string]*framework.Status{"Permit a": framework.NewStatus(framework.Wait, "not yet")})
+	inv := fleet(ask(), fixture.Cluster("1"))
+	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("1").Obj())
+	var tokens []string
+	for _, newer := range []string{"2", "3"} {
+		inv.Update(fixture.Cluster(newer).Set("s1").Obj())
+		a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
+		if published, failure := s.Publish(ctx, a); published != nil || !failure.IsSuccess() {
+			t.Fatalf("published %+v, %v", published, failure.Err())
+		}
+		if a.Pending == nil || a.Pending.Reason != v1alpha1.ReasonHeld {
+			t.Fatalf("pending %+v", a.Pending)
+		}
+		tokens = append(tokens, a.Proposal.Token)
+	}
+	last := probes["a"].proposals[len(probes["a"].proposals)-1]
+	if tokens[0] == tokens[1] || len(last.HeldBy) > 0 || !slices.Equal(last.Added, []string{"2", "3"}) {
+		t.Errorf("tokens %q, the last change is %+v", tokens, last)
 	}
 }
