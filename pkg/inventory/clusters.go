@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -133,15 +135,23 @@ func compare(old, cluster *framework.Cluster) difference {
 	}
 	d.membership = old.DeletionTimestamp.IsZero() != cluster.DeletionTimestamp.IsZero()
 	d.anything = d.membership || d.taints || d.cpu || d.memory || len(d.labels) > 0 || len(d.claims) > 0 ||
-		!equality.Semantic.DeepEqual(old.Annotations, cluster.Annotations) ||
+		!sameMetadata(old.ManagedCluster, cluster.ManagedCluster) ||
 		!equality.Semantic.DeepEqual(old.Spec, cluster.Spec) || !sameStatus(&old.Status, &cluster.Status)
 	return d
 }
 
-// sameStatus leaves nothing out that a CEL expression could read, but the order of claims and the form of quantities.
+// sameMetadata leaves out the resource version, the generation and the managed fields: they change with every write, and say
+// nothing of the cluster.
+func sameMetadata(a, b *v1alpha1.ManagedCluster) bool {
+	return a.UID == b.UID && a.CreationTimestamp.Equal(&b.CreationTimestamp) && a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
+		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers) &&
+		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences)
+}
+
+// sameStatus leaves nothing out that a CEL expression could read: quantities have one form in each notation.
 func sameStatus(a, b *v1alpha1.ManagedClusterStatus) bool {
 	return sameQuantities(a.Allocatable, b.Allocatable) && sameQuantities(a.Capacity, b.Capacity) &&
-		equality.Semantic.DeepEqual(a, b)
+		(a.Conditions == nil) == (b.Conditions == nil) && equality.Semantic.DeepEqual(a, b)
 }
 
 func sameQuantities(a, b map[v1alpha1.ResourceName]resource.Quantity) bool {
@@ -149,7 +159,7 @@ func sameQuantities(a, b map[v1alpha1.ResourceName]resource.Quantity) bool {
 		return false
 	}
 	for k, v := range a {
-		if w, ok := b[k]; !ok || v.Cmp(w) != 0 {
+		if w, ok := b[k]; !ok || v.Format != w.Format || v.Cmp(w) != 0 {
 			return false
 		}
 	}

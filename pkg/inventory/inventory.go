@@ -83,6 +83,7 @@ func (inv *Inventory) Update(obj client.Object) []Key {
 	case *v1alpha1.Placement:
 		inv.updatePlacement(o, woken)
 	case *v1alpha1.PlacementDecision:
+		inv.pages.saw(o)
 		inv.updatePage(o, woken)
 	}
 	return woken.keys()
@@ -109,21 +110,21 @@ func (inv *Inventory) Delete(obj client.Object) []Key {
 		// So that whoever remembers something of it can forget.
 		woken[key] = true
 	case *v1alpha1.PlacementDecision:
+		inv.pages.saw(o)
 		inv.deletePage(o, woken)
 	}
 	return woken.keys()
 }
 
-// Assume takes in a page that was just written, ahead of its echo in the watch.
+// Assume takes in a page that was just written, or deleted, ahead of its echo in the watch or behind it.
 func (inv *Inventory) Assume(page *v1alpha1.PlacementDecision, deleted bool) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	if deleted {
-		inv.pages.assumeDeleted(page.UID)
-		inv.removePage(Key{Namespace: page.Namespace, Name: page.Name}, wakeSet{})
-		return
+		inv.assumeDeleted(page)
+	} else {
+		inv.assumePage(page)
 	}
-	inv.updatePage(page, wakeSet{})
 }
 
 // Placement is the latest known object of a key; nil when there is none.

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -33,6 +35,8 @@ type pageTable struct {
 	counts  decisionCounts
 	// deleted are pages that Berth deleted and whose last events are still on their way.
 	deleted map[types.UID]bool
+	// seen is the latest resource version that the watch told of.
+	seen uint64
 }
 
 func newPageTable() pageTable {
@@ -44,10 +48,42 @@ func newPageTable() pageTable {
 	}
 }
 
-func (t *pageTable) assumeDeleted(uid types.UID) {
-	if uid != "" {
-		t.deleted[uid] = true
+// saw notes how far the watch is.
+func (t *pageTable) saw(object *v1alpha1.PlacementDecision) {
+	if version, ok := versionOf(object); ok {
+		t.seen = max(t.seen, version)
 	}
+}
+
+// assumePage takes in a page that was written. One that is not there although the watch is past that write has come to an end
+// since: nothing would ever take it out again.
+func (inv *Inventory) assumePage(object *v1alpha1.PlacementDecision) {
+	version, ok := versionOf(object)
+	if ok && version <= inv.pages.seen && !inv.pages.has(object) {
+		return
+	}
+	inv.updatePage(object, wakeSet{})
+}
+
+// assumeDeleted takes in that a page was deleted. If the watch told of it first, nothing is on its way any more.
+func (inv *Inventory) assumeDeleted(object *v1alpha1.PlacementDecision) {
+	if !inv.pages.has(object) {
+		return
+	}
+	if object.UID != "" {
+		inv.pages.deleted[object.UID] = true
+	}
+	inv.removePage(nameOf(object), wakeSet{})
+}
+
+// has says whether the page, and no other of its name, is there.
+func (t *pageTable) has(object *v1alpha1.PlacementDecision) bool {
+	p := t.byName[nameOf(object)]
+	return p != nil && p.object.UID == object.UID
+}
+
+func nameOf(object *v1alpha1.PlacementDecision) Key {
+	return Key{Namespace: object.Namespace, Name: object.Name}
 }
 
 // listing are the pages on which a name stands.
@@ -63,9 +99,9 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeS
 	if inv.pages.deleted[object.UID] {
 		return
 	}
-	name := Key{Namespace: object.Namespace, Name: object.Name}
+	name := nameOf(object)
 	old := inv.pages.byName[name]
-	if old != nil && older(object, old.object) {
+	if old != nil && earlier(object, old.object) {
 		return
 	}
 	if old != nil && samePage(old.object, object) {
@@ -108,9 +144,8 @@ func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, woken wakeS
 		delete(inv.pages.deleted, object.UID)
 		return
 	}
-	name := Key{Namespace: object.Namespace, Name: object.Name}
-	if old := inv.pages.byName[name]; old != nil && old.object.UID == object.UID {
-		inv.removePage(name, woken)
+	if inv.pages.has(object) {
+		inv.removePage(nameOf(object), woken)
 	}
 }
 
@@ -179,23 +214,39 @@ func ownerOf(object *v1alpha1.PlacementDecision) Key {
 	return Key{}
 }
 
-// older says whether a is a state of the same object before b. Resource versions of one object are ordered numbers.
-func older(a, b metav1.Object) bool {
-	if a.GetUID() != b.GetUID() {
-		return false
-	}
-	x, errA := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
-	y, errB := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
-	return errA == nil && errB == nil && x < y
+// older says whether a is a state of the same object before b.
+func older(a, b metav1.Object) bool { return a.GetUID() == b.GetUID() && earlier(a, b) }
+
+// earlier says whether a was written before b: resource versions of one kind are ordered numbers.
+func earlier(a, b metav1.Object) bool {
+	x, okA := versionOf(a)
+	y, okB := versionOf(b)
+	return okA && okB && x < y
 }
 
+// versionOf is false for an object that no API server has seen.
+func versionOf(o metav1.Object) (uint64, bool) {
+	if o.GetResourceVersion() == "" {
+		return 0, false
+	}
+	version, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+	return version, err == nil
+}
+
+// samePage leaves out what nothing in Berth reads.
 func samePage(a, b *v1alpha1.PlacementDecision) bool {
-	return a.UID == b.UID && equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
+	return a.UID == b.UID && maps.Equal(a.Labels, b.Labels) &&
 		a.Annotations[v1alpha1.HoldAnnotation] == b.Annotations[v1alpha1.HoldAnnotation] &&
 		a.Annotations[v1alpha1.QueueAnnotation] == b.Annotations[v1alpha1.QueueAnnotation] &&
-		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
 		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
-		equality.Semantic.DeepEqual(a.Status, b.Status)
+		(a.Status.Decisions == nil) == (b.Status.Decisions == nil) &&
+		slices.EqualFunc(a.Status.Decisions, b.Status.Decisions, sameDecision) &&
+		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences)
+}
+
+func sameDecision(a, b v1alpha1.ClusterDecision) bool {
+	return a.ClusterName == b.ClusterName && a.Reason == b.Reason && (a.Score == nil) == (b.Score == nil) &&
+		(a.Score == nil || *a.Score == *b.Score)
 }
 
 // decisionCounts counts the decisions on each name, and the names with each count.

@@ -70,6 +70,10 @@ func TestWhoIsWoken(t *testing.T) {
 	renamed.Spec.ClusterSet = "s1"
 	status := fixture.Placement("n", "plain").Obj()
 	status.Status.NumberOfSelectedClusters = 1
+	bare := page().Version("8").Obj()
+	bare.Status.Decisions = nil
+	queued := page().Version("8").Obj()
+	queued.Annotations = map[string]string{v1alpha1.QueueAnnotation: "root.q"}
 	tests := map[string]struct {
 		update client.Object
 		delete client.Object
@@ -89,6 +93,12 @@ func TestWhoIsWoken(t *testing.T) {
 		"memory":                            {update: c1().Allocatable("memory", "2Gi").Obj(), want: []string{"n/cel", "n/memory"}},
 		"cpu":                               {update: c1().Allocatable("cpu", "8").Obj(), want: []string{"n/cel", "n/cpu"}},
 		"an annotation":                     {update: c1().Annotation("a", "b").Obj(), want: []string{"n/cel"}},
+		"a quantity in another notation":    {update: c1().Allocatable("memory", "1073741824").Obj(), want: []string{"n/cel"}},
+		"a finalizer":                       {update: marked(func(c *v1alpha1.ManagedCluster) { c.Finalizers = []string{"f"} }), want: []string{"n/cel"}},
+		"an owner":                          {update: marked(func(c *v1alpha1.ManagedCluster) { c.OwnerReferences = []metav1.OwnerReference{{Name: "o"}} }), want: []string{"n/cel"}},
+		"a cluster of the same name":        {update: marked(func(c *v1alpha1.ManagedCluster) { c.UID = "second" }), want: []string{"n/cel"}},
+		"no conditions instead of none":     {update: marked(func(c *v1alpha1.ManagedCluster) { c.Status.Conditions = []metav1.Condition{} }), want: []string{"n/cel"}},
+		"a cluster's version":               {update: marked(func(c *v1alpha1.ManagedCluster) { c.ResourceVersion, c.Generation = "9", 9 })},
 		"a cluster being deleted":           {update: c1().Deleting().Obj(), want: seesS1},
 		"a cluster that moves":              {update: c1().Set("s2").Obj(), want: append([]string{"far/away"}, seesS1...)},
 		"a cluster that goes":               {delete: c1().Obj(), want: seesS1},
@@ -127,6 +137,8 @@ func TestWhoIsWoken(t *testing.T) {
 		"a page's decisions":             {update: page().Version("8").Lists("c2").Obj(), want: []string{"n/plain"}},
 		"an older state of a page":       {update: page().Version("6").Lists("c2").Obj()},
 		"a page, nothing changed":        {update: page().Version("8").Obj()},
+		"a page's content is taken":      {update: bare, want: []string{"n/plain"}},
+		"a page's queue":                 {update: queued, want: []string{"n/plain"}},
 		"a page given to another":        {update: page().Version("8").Of("labels").Obj(), want: []string{"n/labels", "n/plain"}},
 		"a page goes":                    {delete: page().Obj(), want: []string{"n/plain"}},
 		"a page of another life goes":    {delete: page().UID("older").Obj()},
@@ -150,6 +162,12 @@ func TestWhoIsWoken(t *testing.T) {
 			}
 		})
 	}
+}
+
+func marked(change func(*v1alpha1.ManagedCluster)) *v1alpha1.ManagedCluster {
+	c := c1().Obj()
+	change(c)
+	return c
 }
 
 func page() fixture.PageBuilder {
@@ -213,6 +231,26 @@ func TestAssume(t *testing.T) {
 		if got := names(inv.Delete(page().UID("second").Version("11").Obj())); !cmp.Equal(got, []string{"n/plain"}) {
 			t.Errorf("deleting the second page woke %v", got)
 		}
+	})
+	t.Run("late states of the page before it do not count either", func(t *testing.T) {
+		inv := fullInventory()
+		inv.Assume(page().UID("second").Version("10").Lists("c2").Obj(), false)
+		echo(t, inv.Update(page().Version("8").Obj()))
+		echo(t, inv.Delete(page().Version("9").Obj()))
+		check(t, inv, "c1", "gone", "c2")
+	})
+	t.Run("a write that somebody undid is over when the watch says so first", func(t *testing.T) {
+		inv := fullInventory()
+		inv.Delete(page().Version("9").Obj())
+		inv.Assume(page().Version("8").Lists("c2").Obj(), false)
+		check(t, inv)
+	})
+	t.Run("a deletion that the watch tells of first leaves nothing behind", func(t *testing.T) {
+		inv := fullInventory()
+		inv.Delete(page().Version("8").Obj())
+		inv.Assume(page().Obj(), true)
+		inv.Update(page().Version("9").Obj())
+		check(t, inv, "c1", "gone")
 	})
 }
 

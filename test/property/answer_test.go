@@ -56,10 +56,11 @@ type view struct {
 	Published, Incumbents  []string
 	Entries                map[string]int32
 	Taken                  []string
+	Held                   *framework.Hold
 }
 
 func viewOf(s *framework.Snapshot) view {
-	v := view{Bound: s.BoundSets, Counts: map[string]int32{}, Histogram: s.Counts.Histogram, Entries: map[string]int32{}}
+	v := view{Bound: s.BoundSets, Counts: map[string]int32{}, Histogram: s.Counts.Histogram, Entries: map[string]int32{}, Held: s.Subject.Held}
 	name := func(i int) string {
 		if c := s.Clusters.Get(i); c != nil {
 			return c.Name
@@ -95,7 +96,7 @@ func viewOf(s *framework.Snapshot) view {
 	for _, set := range s.Sets {
 		v.Sets = append(v.Sets, fmt.Sprint(set.Name, names(set.Members), set.Err))
 	}
-	for _, p := range s.Subject.Pages {
+	for _, p := range slices.Concat(s.Subject.Pages, s.Subject.HeldPages) {
 		v.Pages = append(v.Pages, p.Name+" "+p.ResourceVersion)
 	}
 	v.Published, v.Incumbents = names(s.Subject.Published), names(s.Subject.Incumbents)

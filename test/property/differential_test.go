@@ -2,15 +2,19 @@ package property
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -21,6 +25,7 @@ func TestIncrementalInventory(t *testing.T) {
 		d := &differential{
 			world: newWorld(), inv: inventory.New(inventory.Options{}),
 			engine: newScheduler(t, true), unbalanced: newScheduler(t, false), before: map[inventory.Key]answer{},
+			reserved: map[inventory.Key]map[string]bool{},
 		}
 		for range rapid.IntRange(5, 50).Draw(rt, "events") {
 			d.step(rt)
@@ -37,10 +42,15 @@ type differential struct {
 	before map[inventory.Key]answer
 	// echoes are the events of pages that the inventory was told of at once, still on their way.
 	echoes []event
+	// late are the events of pages that the watch told of before the writer could.
+	late []event
+	// reserved are the decisions on their way to the API server, by Placement and cluster.
+	reserved map[inventory.Key]map[string]bool
 }
 
 func (d *differential) step(t *rapid.T) {
-	switch action := oneOf(t, "action", "put", "put", "put", "put", "delete", "again", "publish", "withdraw", "echo", "explain"); action {
+	switch action := oneOf(t, "action", "put", "put", "put", "put", "delete", "again", "publish", "withdraw", "echo", "tell late",
+		"reserve", "unreserve", "explain"); action {
 	case "put":
 		d.deliver(t, d.world.put(drawObject(t)))
 	case "delete":
@@ -52,10 +62,18 @@ func (d *differential) step(t *rapid.T) {
 			d.deliver(t, event{object: all[pick(t, len(all))]})
 		}
 	case "publish":
-		d.assume(t, d.world.put(drawPage(t)))
+		page := drawPage(t)
+		had := d.owners(page)
+		d.assume(t, d.world.put(page), had)
 	case "withdraw":
 		if page, ok := d.somePage(t); ok {
-			d.assume(t, d.world.remove(page))
+			d.assume(t, d.world.remove(page), nil)
+		}
+	case "tell late":
+		if len(d.late) > 0 {
+			e := d.late[pick(t, len(d.late))]
+			d.inv.Assume(e.object.(*v1alpha1.PlacementDecision), e.deleted)
+			d.check(t, nil)
 		}
 	case "echo":
 		if len(d.echoes) > 0 {
@@ -63,6 +81,13 @@ func (d *differential) step(t *rapid.T) {
 			d.echoes = d.echoes[1:]
 			d.check(t, d.feed(e))
 		}
+	case "reserve":
+		d.reserve(t)
+	case "unreserve":
+		key := drawKey(t)
+		d.inv.Unreserve(key)
+		delete(d.reserved, key)
+		d.check(t, nil)
 	default:
 		// What-if questions must leave no trace in what the plugins remember; the next event shows.
 		for _, key := range d.inv.Placements() {
@@ -85,6 +110,56 @@ func (d *differential) somePage(t *rapid.T) (*v1alpha1.PlacementDecision, bool) 
 	return pages[pick(t, len(pages))], true
 }
 
+func drawKey(t *rapid.T) inventory.Key {
+	return inventory.Key{Namespace: oneOf(t, "namespace", namespaceNames...), Name: oneOf(t, "placement", placementNames...)}
+}
+
+// reserve counts decisions that no page of the Placement shows.
+func (d *differential) reserve(t *rapid.T) {
+	key, clusters := drawKey(t), rapid.SliceOfN(rapid.SampledFrom(decidedNames), 0, 3).Draw(t, "clusters")
+	d.inv.Reserve(key, clusters)
+	reserved := map[string]bool{}
+	for _, name := range clusters {
+		reserved[name] = true
+	}
+	d.reserved[key] = reserved
+	for _, o := range d.world.all() {
+		d.arrive(o)
+	}
+	d.check(t, nil)
+}
+
+// arrive ends what is reserved for decisions that a page shows, if that is what it still shows.
+func (d *differential) arrive(o client.Object) {
+	page, ok := o.(*v1alpha1.PlacementDecision)
+	if !ok || framework.IsHeldPage(page) || d.world.objects[idOf(o)] != o {
+		return
+	}
+	for _, decision := range page.Status.Decisions {
+		delete(d.reserved[ownerOf(page)], decision.ClusterName)
+	}
+}
+
+// owners are the Placement that has the page now, if there is one.
+func (d *differential) owners(page *v1alpha1.PlacementDecision) []inventory.Key {
+	if old, ok := d.world.objects[idOf(page)].(*v1alpha1.PlacementDecision); ok {
+		return []inventory.Key{ownerOf(old)}
+	}
+	return nil
+}
+
+// ownerOf is the Placement that a page is for: by label, published or held, and by owner while it has none.
+func ownerOf(page *v1alpha1.PlacementDecision) inventory.Key {
+	name := page.Labels[v1alpha1.PlacementLabel]
+	if name == "" {
+		name = page.Labels[v1alpha1.HeldLabel]
+	}
+	if owner := metav1.GetControllerOf(page); name == "" && owner != nil {
+		name = owner.Name
+	}
+	return inventory.Key{Namespace: page.Namespace, Name: name}
+}
+
 // deliver hands an event to the inventory; a watch tells of one object in order, so echoes of it come first.
 func (d *differential) deliver(t *rapid.T, e event) {
 	var woken []inventory.Key
@@ -95,21 +170,29 @@ func (d *differential) deliver(t *rapid.T, e event) {
 		woken = append(woken, d.feed(echo)...)
 		return true
 	})
+	if _, ok := e.object.(*v1alpha1.PlacementDecision); ok {
+		d.late = append(d.late, e)
+	}
 	d.check(t, append(woken, d.feed(e)...))
 }
 
-// assume tells of a page ahead of its echo. Whoever published it knows.
-func (d *differential) assume(t *rapid.T, e event) {
+// assume tells of a page ahead of its echo. Whoever published it knows, for the Placement that has it and the one that had it.
+func (d *differential) assume(t *rapid.T, e event, had []inventory.Key) {
 	page := e.object.(*v1alpha1.PlacementDecision)
 	d.inv.Assume(page, e.deleted)
+	d.arrive(page)
 	d.echoes = append(d.echoes, e)
-	d.check(t, d.inv.Placements())
+	d.check(t, append(had, ownerOf(page)))
 }
 
 func (d *differential) feed(e event) []inventory.Key {
 	if e.deleted {
+		if pl, ok := e.object.(*v1alpha1.Placement); ok {
+			delete(d.reserved, inventory.Key{Namespace: pl.Namespace, Name: pl.Name})
+		}
 		return d.inv.Delete(e.object)
 	}
+	d.arrive(e.object)
 	return d.inv.Update(e.object)
 }
 
@@ -118,6 +201,9 @@ func (d *differential) check(t *rapid.T, woken []inventory.Key) {
 	all := d.world.all()
 	for _, i := range drawOrder(t, len(all)) {
 		scratch.Update(all[i])
+	}
+	for key, clusters := range d.reserved {
+		scratch.Reserve(key, slices.Collect(maps.Keys(clusters)))
 	}
 	if diff := cmp.Diff(scratch.Placements(), d.inv.Placements()); diff != "" {
 		t.Fatalf("Placements (-scratch +incremental):\n%s", diff)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -70,6 +71,8 @@ var (
 	pageNames      = []string{"p1-decision-1", "p1-decision-2", "p2-decision-1", "odd"}
 	scoreNames     = []string{"r1", "r2"}
 	values         = []string{"x", "y"}
+	// decidedNames are those that may stand on a page.
+	decidedNames = append([]string{"gone1", "gone2"}, clusterNames...)
 )
 
 func oneOf[T any](t *rapid.T, label string, from ...T) T {
@@ -101,7 +104,7 @@ func drawCluster(t *rapid.T) *v1alpha1.ManagedCluster {
 		b = b.TaintAt("t", oneOf(t, "taint value", values...), oneOf(t, "effect", v1alpha1.TaintEffectNoSelect,
 			v1alpha1.TaintEffectNoSelectIfNew, v1alpha1.TaintEffectPreferNoSelect), fixture.At(oneOf(t, "added", -100, -10)))
 	}
-	if m := oneOf(t, "memory", "", "60M", "80M", "100M"); m != "" {
+	if m := oneOf(t, "memory", "", "60M", "80M", "80000Ki", "81920000", "100M"); m != "" {
 		b = b.OnlyAllocatable("memory", m)
 		if rapid.Bool().Draw(t, "capacity") {
 			b = b.Capacity("memory", m)
@@ -116,7 +119,11 @@ func drawCluster(t *rapid.T) *v1alpha1.ManagedCluster {
 	if oneOf(t, "deleting", false, false, false, true) {
 		b = b.Deleting()
 	}
-	return b.Obj()
+	c := b.Obj()
+	if oneOf(t, "finalizer", false, false, true) {
+		c.Finalizers = []string{"f"}
+	}
+	return c
 }
 
 func drawSet(t *rapid.T) *v1alpha1.ManagedClusterSet {
@@ -167,8 +174,19 @@ func drawPage(t *rapid.T) *v1alpha1.PlacementDecision {
 	if p := oneOf(t, "owner", append(placementNames, "")...); p != "" {
 		b = b.OwnedBy(p)
 	}
-	names := append([]string{"gone1", "gone2"}, clusterNames...)
-	return b.Lists(rapid.SliceOfN(rapid.SampledFrom(names), 0, 4).Draw(t, "decisions")...).Obj()
+	return b.Lists(rapid.SliceOfN(rapid.SampledFrom(decidedNames), 0, 4).Draw(t, "decisions")...).Obj()
+}
+
+// drawHeldPage is a whole hold on one page.
+func drawHeldPage(t *rapid.T) *v1alpha1.PlacementDecision {
+	clusters := rapid.SliceOfNDistinct(rapid.SampledFrom(decidedNames), 0, 3, rapid.ID).Draw(t, "held clusters")
+	holder := fixture.Placement(oneOf(t, "namespace", namespaceNames...), oneOf(t, "holder", placementNames...)).Obj()
+	hold := framework.Hold{Token: framework.TokenFor(framework.DigestOf(clusters), fixture.Now), Clusters: clusters}
+	pages, err := hold.Pages(holder, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages[0]
 }
 
 func drawPlacement(t *rapid.T) *v1alpha1.Placement {
@@ -208,7 +226,7 @@ func drawPlacement(t *rapid.T) *v1alpha1.Placement {
 }
 
 func drawMatch(t *rapid.T) fixture.Match {
-	switch oneOf(t, "predicate", "label", "not", "claim", "cel", "cel score", "broken") {
+	switch oneOf(t, "predicate", "label", "not", "claim", "cel", "cel metadata", "cel notation", "cel score", "broken") {
 	case "label":
 		return fixture.MatchLabel("a", oneOf(t, "value", values...))
 	case "not":
@@ -217,6 +235,10 @@ func drawMatch(t *rapid.T) fixture.Match {
 		return fixture.MatchClaim("k", metav1.LabelSelectorOpIn, oneOf(t, "value", values...))
 	case "cel":
 		return fixture.MatchCEL(`managedCluster.status.conditions.size() > 0`)
+	case "cel metadata":
+		return fixture.MatchCEL(`has(managedCluster.metadata.finalizers) || managedCluster.metadata.uid == "uid-1"`)
+	case "cel notation":
+		return fixture.MatchCEL(`managedCluster.status.allocatable.memory in ["80M", "81920000"]`)
 	case "cel score":
 		return fixture.MatchCEL(`managedCluster.scores("r1").exists(s, s.value > 0)`)
 	}
@@ -225,7 +247,7 @@ func drawMatch(t *rapid.T) fixture.Match {
 
 // drawObject is a new state of some object.
 func drawObject(t *rapid.T) client.Object {
-	switch oneOf(t, "kind", "cluster", "cluster", "cluster", "set", "binding", "score", "page", "page", "placement", "placement") {
+	switch oneOf(t, "kind", "cluster", "cluster", "cluster", "set", "binding", "score", "page", "page", "held page", "placement", "placement") {
 	case "cluster":
 		return drawCluster(t)
 	case "set":
@@ -236,6 +258,8 @@ func drawObject(t *rapid.T) client.Object {
 		return drawScore(t)
 	case "page":
 		return drawPage(t)
+	case "held page":
+		return drawHeldPage(t)
 	}
 	return drawPlacement(t)
 }
