@@ -44,7 +44,10 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 			Expect(metav1.IsControlledBy(&page, get(ctx, pl))).To(BeTrue())
 		}
 		Expect(wideRow(ctx, pl)).To(And(HaveKeyWithValue("Pending", "Held"), HaveKeyWithValue("Pending Change", ContainSubstring(token))))
-		Consistently(answer(ctx, pl)).Should(Equal(before))
+		busy := reconciles()
+		Expect(busy).To(BeNumerically(">", 0))
+		Consistently(reconciles).Should(Equal(busy), "waiting costs nothing")
+		Expect(answer(ctx, pl)()).To(Equal(before))
 		Expect(condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)()).To(HavePrefix("True "), "of what is published")
 		consumer.sawNoChange(ctx)
 
@@ -151,6 +154,8 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		decided(ctx, t)
 		annotate(ctx, pl, "example.com/note", "seen again")
 		Consistently(pending(ctx, pl)).Should(expired)
+		busy := reconciles()
+		Consistently(reconciles).Should(Equal(busy))
 		Expect(heldClusters(ctx, pl)()).To(BeEmpty())
 		consumer.sawNoChange(ctx)
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/berth-dev/berth/controllers"
 	schedulerconfig "github.com/berth-dev/berth/pkg/scheduler/config"
@@ -105,6 +106,22 @@ func (c *controller) stop() {
 	GinkgoHelper()
 	c.cancel()
 	Eventually(c.ended).Should(Receive(BeNil()))
+}
+
+// reconciles is a check for Consistently: how often controllers of this process were busy with a Placement so far.
+func reconciles() float64 {
+	GinkgoHelper()
+	families, err := metrics.Registry.Gather()
+	Expect(err).NotTo(HaveOccurred())
+	n := 0.0
+	for _, family := range families {
+		if family.GetName() == "controller_runtime_reconcile_total" {
+			for _, m := range family.GetMetric() {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
 }
 
 // controllerVariable holds the kubeconfig when the test binary is to be a controller. With leaderVariable it needs the lease.
