@@ -87,16 +87,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	r.tell(pl, attempt, published)
 	// 4. Status, after the decisions it speaks of.
 	if err := failure.Err(); err != nil {
-		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			// The Placement goes with its namespace; its deletion is the next event.
-			return ctrl.Result{}, nil
-		}
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			if statusErr := r.reportFailure(ctx, pl, err); statusErr != nil {
-				err = fmt.Errorf("%w; writing the status: %w", err, statusErr)
-			}
-		}
-		return ctrl.Result{}, err
+		return ctrl.Result{}, r.failed(ctx, pl, err)
 	}
 	if err := r.writeStatus(ctx, pl, r.statusOf(attempt, published)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing the status: %w", err)
@@ -109,6 +100,20 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		return ctrl.Result{RequeueAfter: max(at.Sub(attempt.Snapshot.Now), time.Millisecond)}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// failed says in the status that the answer could not be published, and has the attempt repeated.
+func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement, err error) error {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		// The Placement goes with its namespace; its deletion is the next event.
+		return nil
+	}
+	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		if statusErr := r.reportFailure(ctx, pl, err); statusErr != nil {
+			return fmt.Errorf("%w; writing the status: %w", err, statusErr)
+		}
+	}
+	return err
 }
 
 // tell says once, and again when it changes, what is pending, what PostFilter plugins would have done, and which pages look

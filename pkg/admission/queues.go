@@ -102,7 +102,9 @@ func (q *Queues) Administers(record string, who tenancy.Identity) bool {
 }
 
 // Namespace takes in the annotations of a Namespace; nil when it is gone.
-func (q *Queues) Namespace(name string, annotations map[string]string) { q.admission.Namespace(name, annotations) }
+func (q *Queues) Namespace(name string, annotations map[string]string) {
+	q.admission.Namespace(name, annotations)
+}
 
 // Update takes in a Placement that came or changed.
 func (q *Queues) Update(pl *v1alpha1.Placement) {

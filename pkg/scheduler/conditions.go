@@ -67,28 +67,17 @@ func (r *Result) satisfiedCondition() metav1.Condition {
 // satisfied is the first row that applies of the table in the user guide.
 func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message string) {
 	snapshot := r.Snapshot
-	spec := &snapshot.Subject.Placement.Spec
+	if reason, message = r.withoutSets(); reason != "" {
+		return metav1.ConditionFalse, reason, message
+	}
 	missing := r.missing()
 	switch {
-	case snapshot.Queue != nil && !snapshot.Queue.Admitted && snapshot.Queue.Rejected:
-		return metav1.ConditionFalse, v1alpha1.ReasonQueueRejected, "No queue takes the placement: " + snapshot.Queue.Message
-	case snapshot.Queue != nil && !snapshot.Queue.Admitted:
-		return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, snapshot.Queue.Message
-	case len(snapshot.BoundSets) == 0:
-		return metav1.ConditionFalse, v1alpha1.ReasonNoManagedClusterSetBindings,
-			"No valid ManagedClusterSetBindings found in placement namespace"
-	case len(snapshot.Sets) == 0 && snapshot.Queue != nil && snapshot.Queue.Restricted:
-		return metav1.ConditionFalse, v1alpha1.ReasonNoIntersection,
-			fmt.Sprintf("None of the ManagedClusterSets that are bound to placement namespace and that it uses belongs to its queue: %s", snapshot.Queue.Message)
-	case len(snapshot.Sets) == 0:
-		return metav1.ConditionFalse, v1alpha1.ReasonNoIntersection,
-			fmt.Sprintf("None of ManagedClusterSets [%s] is bound to placement namespace", strings.Join(spec.ClusterSets, ","))
 	case r.Candidates() == 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonAllManagedClusterSetsEmpty,
 			fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(r.eligible(), ","))
 	case r.Failure != nil:
 		return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, r.Failure.Err().Error()
-	case len(r.Selected) == 0:
+	case len(r.Selected) == 0 && snapshot.Limit != 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonNoManagedClusterMatched,
 			"No ManagedCluster matches any of the cluster predicate"
 	case r.Short != "":
@@ -102,6 +91,26 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 		message += " by quota: " + snapshot.Queue.LimitBy
 	}
 	return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, message
+}
+
+// withoutSets says why the Placement has no cluster sets to choose from; empty when it has some.
+func (r *Result) withoutSets() (reason, message string) {
+	snapshot, queue := r.Snapshot, r.Snapshot.Queue
+	switch {
+	case queue != nil && !queue.Admitted && queue.Rejected:
+		return v1alpha1.ReasonQueueRejected, "No queue takes the placement: " + queue.Message
+	case queue != nil && !queue.Admitted:
+		return v1alpha1.ReasonNotAllDecisionsScheduled, queue.Message
+	case len(snapshot.BoundSets) == 0:
+		return v1alpha1.ReasonNoManagedClusterSetBindings, "No valid ManagedClusterSetBindings found in placement namespace"
+	case len(snapshot.Sets) == 0 && queue != nil && queue.Restricted:
+		return v1alpha1.ReasonNoIntersection,
+			"None of the ManagedClusterSets that are bound to placement namespace and that it uses belongs to its queue: " + queue.Message
+	case len(snapshot.Sets) == 0:
+		return v1alpha1.ReasonNoIntersection, fmt.Sprintf("None of ManagedClusterSets [%s] is bound to placement namespace",
+			strings.Join(snapshot.Subject.Placement.Spec.ClusterSets, ","))
+	}
+	return "", ""
 }
 
 // missing is how many clusters are wanted and not selected; without a wanted number, all feasible ones are wanted.

@@ -43,16 +43,9 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 		return r
 	}
 
-	// 0. Whoever no queue takes gets no cluster; whoever is not placed yet waits.
-	if queue := snapshot.Queue; queue != nil && !queue.Admitted {
-		r.candidates = nil
-		if !queue.RetryAt.IsZero() {
-			r.State.RequeueAt(queue.RetryAt)
-		}
-		if !queue.Rejected {
-			r.Failure = framework.NewStatus(framework.Unschedulable, queue.Message).WithPlugin("QueueAdmission")
-			return r
-		}
+	// 0. The queue, where there are any.
+	if r.Failure = r.enqueue(); r.Failure != nil {
+		return r
 	}
 	// 1. PreFilter, always, so that a mistake is said even when there is nothing to choose from.
 	admitted, skipped, failure := s.preFilter(ctx, r)
@@ -83,12 +76,7 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 	if r.Failure = s.score(ctx, r, scorers); r.Failure != nil {
 		return r
 	}
-	for i, c := range r.Feasible {
-		if len(bonus) == 0 {
-			break
-		}
-		r.Totals[i] += bonus[c.Index]
-	}
+	r.add(bonus)
 	// 7. Select.
 	r.choose(spread)
 	// 8. When the answer has to be looked at again.
@@ -98,6 +86,32 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 		}
 	}
 	return r
+}
+
+// add raises the totals of some clusters, by index.
+func (r *Result) add(bonus map[int]int64) {
+	if len(bonus) == 0 {
+		return
+	}
+	for i, c := range r.Feasible {
+		r.Totals[i] += bonus[c.Index]
+	}
+}
+
+// enqueue: whoever no queue takes gets no cluster; whoever is not placed yet waits.
+func (r *Result) enqueue() *framework.Status {
+	queue := r.Snapshot.Queue
+	if queue == nil || queue.Admitted {
+		return nil
+	}
+	r.candidates = nil
+	if !queue.RetryAt.IsZero() {
+		r.State.RequeueAt(queue.RetryAt)
+	}
+	if queue.Rejected {
+		return nil
+	}
+	return framework.NewStatus(framework.Unschedulable, queue.Message).WithPlugin("QueueAdmission")
 }
 
 // validate refuses what no answer could be published for.

@@ -97,27 +97,16 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 
 // serve does what needs a running hub, until ctx ends, and has stopped the controller when it returns.
 func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub, out io.Writer, kubeconfig string) error {
-	if err := installCRDs(ctx, hub.Config(), out); err != nil {
-		return err
-	}
-	if _, err := applyFiles(ctx, hub.Config(), admission.FS); err != nil {
-		return fmt.Errorf("installing the admission policies: %w", err)
-	}
-	if err := o.prepareQueues(ctx, hub); err != nil {
+	if err := o.install(ctx, hub, out); err != nil {
 		return err
 	}
 	// Samples come before the controller so that it decides from the whole fleet at once: decisions that follow a fleet as it grows
 	// differ from those the samples' comments promise, because Placements may prefer what they chose before. With queues they come
 	// after it, as the controller is who says at admission whose they are.
 	var placements []placementKey
-	apply := func() (err error) {
-		if placements, err = applySamples(ctx, hub.Config(), samples.FS, out); err != nil {
-			return fmt.Errorf("applying the samples: %w", err)
-		}
-		return nil
-	}
-	if o.samples && o.queues == nil {
-		if err := apply(); err != nil {
+	var err error
+	if o.queues == nil {
+		if placements, err = o.applySamples(ctx, hub, out); err != nil {
 			return err
 		}
 	}
@@ -137,10 +126,8 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 			return err
 		}
 		fmt.Fprintf(out, "Placements go to the queues of %s; the ConfigMap is %s.\n", o.queueConfig, localQueueConfig)
-		if o.samples {
-			if err := apply(); err != nil {
-				return err
-			}
+		if placements, err = o.applySamples(ctx, hub, out); err != nil {
+			return err
 		}
 	}
 	if o.samples {
@@ -154,6 +141,29 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 	printNext(out, kubeconfig, placements)
 	<-ctx.Done()
 	return context.Cause(ctx)
+}
+
+// install puts on the hub what the controller needs.
+func (o *upOptions) install(ctx context.Context, hub *localhub.Hub, out io.Writer) error {
+	if err := installCRDs(ctx, hub.Config(), out); err != nil {
+		return err
+	}
+	if _, err := applyFiles(ctx, hub.Config(), admission.FS); err != nil {
+		return fmt.Errorf("installing the admission policies: %w", err)
+	}
+	return o.prepareQueues(ctx, hub)
+}
+
+// applySamples applies the sample fleet and Placements, if they are wanted.
+func (o *upOptions) applySamples(ctx context.Context, hub *localhub.Hub, out io.Writer) ([]placementKey, error) {
+	if !o.samples {
+		return nil, nil
+	}
+	placements, err := applySamples(ctx, hub.Config(), samples.FS, out)
+	if err != nil {
+		return nil, fmt.Errorf("applying the samples: %w", err)
+	}
+	return placements, nil
 }
 
 // startController runs the controller until ctx ends; its log is a file of the hub's, as the terminal belongs to the person.
