@@ -41,8 +41,9 @@ func counts(inv *inventory.Inventory) map[string]int32 {
 	return got
 }
 
-func heldPage(placement string, n int, clusters ...string) *v1alpha1.PlacementDecision {
-	return fixture.Page("n", fmt.Sprintf("%s-held-%d", placement, n)).Label(v1alpha1.HeldLabel, placement).Lists(clusters...).Obj()
+// heldPage is a page of what is held for Placement p.
+func heldPage(n int, clusters ...string) *v1alpha1.PlacementDecision {
+	return fixture.Page("n", fmt.Sprintf("p-held-%d", n)).Label(v1alpha1.HeldLabel, "p").Lists(clusters...).Obj()
 }
 
 func TestReserve(t *testing.T) {
@@ -84,17 +85,17 @@ func TestReserve(t *testing.T) {
 			inv.Reserve(p, []string{"c0"})
 			inv.Update(fixture.Page("n", "p-decision-1").OwnedBy("p").Lists("c0").Obj())
 		}, map[string]int32{"c0": 1}},
-		"held pages do not count": {func(inv *inventory.Inventory) { inv.Update(heldPage("p", 1, "c0")) }, map[string]int32{}},
+		"held pages do not count": {func(inv *inventory.Inventory) { inv.Update(heldPage(1, "c0")) }, map[string]int32{}},
 		"held pages show nothing": {func(inv *inventory.Inventory) {
-			inv.Update(heldPage("p", 1, "c0", "c1"))
+			inv.Update(heldPage(1, "c0", "c1"))
 			inv.Reserve(p, []string{"c0"})
-			inv.Update(heldPage("p", 2, "c0"))
+			inv.Update(heldPage(2, "c0"))
 		}, map[string]int32{"c0": 1}},
 		"held, and published": {func(inv *inventory.Inventory) {
-			inv.Update(heldPage("p", 1, "c0"))
+			inv.Update(heldPage(1, "c0"))
 			inv.Reserve(p, []string{"c0"})
 			inv.Assume(page("c0"), false)
-			inv.Assume(heldPage("p", 1, "c0"), true)
+			inv.Assume(heldPage(1, "c0"), true)
 		}, map[string]int32{"c0": 1}},
 		"a page that is held no more": {func(inv *inventory.Inventory) {
 			inv.Update(fixture.Page("n", "x").Version("1").Label(v1alpha1.HeldLabel, "p").Lists("c0").Obj())

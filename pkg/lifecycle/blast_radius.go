@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -223,9 +224,9 @@ func (*BlastRadius) Reserve(context.Context, *framework.CycleState, *v1alpha1.Pl
 func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := len(b.removals) - 1; i >= 0; i-- {
-		if b.removals[i].proposal == p {
-			b.removals = append(b.removals[:i], b.removals[i+1:]...)
+	for i, r := range slices.Backward(b.removals) {
+		if r.proposal == p {
+			b.removals = slices.Delete(b.removals, i, i+1)
 			return
 		}
 	}

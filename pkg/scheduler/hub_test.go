@@ -236,13 +236,6 @@ func mustJSON(v any) []byte {
 	return text
 }
 
-// want asks for the clusters with these names.
-func (d *desk) want(names ...string) {
-	d.edit(func(pl *v1alpha1.Placement) {
-		pl.Spec.Predicates = fixture.Placement("", "").Predicate(fixture.MatchLabelExpression("name", metav1.LabelSelectorOpIn, names...)).Obj().Spec.Predicates
-	})
-}
-
 // attempt is one pass of the controller.
 func (d *desk) attempt() *scheduler.Attempt {
 	d.t.Helper()
