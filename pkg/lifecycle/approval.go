@@ -19,7 +19,7 @@ const ApprovalName = "Approval"
 // ApprovalArgs are the arguments of Approval.
 type ApprovalArgs struct {
 	// Timeout is how long a change waits for its approval before it is dropped, for example "72h". Default 168h, a week.
-	Timeout metav1.Duration `json:"timeout,omitempty"`
+	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
 // Approval is a Permit plugin that holds every change of a Placement with the annotation berth.dev/approval=required until the

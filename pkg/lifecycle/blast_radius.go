@@ -32,13 +32,13 @@ type BlastRadiusArgs struct {
 	// no limit.
 	FleetMaxRemoved *int `json:"fleetMaxRemoved,omitempty"`
 	// Window is the time over which removals are summed up. Default 10m.
-	Window metav1.Duration `json:"window,omitempty"`
+	Window metav1.Duration `json:"window,omitzero"`
 	// Settle is how long a removal is looked at before it is judged, so that clusters which leave one after the other are judged
 	// together: it waits until the change has stayed the same for so long, at most ten times as long. "0s" judges at once.
 	// Default 5s.
 	Settle *metav1.Duration `json:"settle,omitempty"`
 	// Timeout is how long a held change waits for its approval before it is dropped. Default 168h, a week.
-	Timeout metav1.Duration `json:"timeout,omitempty"`
+	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
 // BlastRadius is a Permit plugin that holds a change which removes more clusters than is usual, from whatever cause, until it is
