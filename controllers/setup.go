@@ -129,6 +129,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 			known.FirstSeen = time.Now
 		}
 	}
+	// The scheduler is built from the profiles, whose plugins reach the inventory, which asks the scheduler what they read.
+	var decides *scheduler.Scheduler
+	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)
 	registry := builtin.Registry()
 	if err := registry.Merge(o.Plugins); err != nil {
@@ -141,6 +144,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 	if err != nil {
 		return err
 	}
+	decides = scheduler.New(profiles, waiting)
 	// Events have a client of their own: they never wait for decisions, nor decisions for them.
 	kube, err := kubernetes.NewForConfig(rest.CopyConfig(cfg))
 	if err != nil {
@@ -173,7 +177,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 		Complete(&PlacementReconciler{
 			Client:    mgr.GetClient(),
 			Inventory: inv,
-			Scheduler: scheduler.New(profiles, waiting),
+			Scheduler: decides,
 			Queues:    placements.queues,
 			Events:    events,
 			Now:       time.Now,

@@ -53,6 +53,9 @@ func NewPredicate(context.Context, json.RawMessage, *framework.Handle) (framewor
 // Name implements framework.Plugin.
 func (*Predicate) Name() string { return PredicateName }
 
+// Reads implements framework.ClusterReader: the spec names it all.
+func (*Predicate) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
+
 // Forget implements framework.Forgetter.
 func (p *Predicate) Forget(key types.NamespacedName) { delete(p.compiled, key) }
 

@@ -27,6 +27,9 @@ func NewTaintToleration(context.Context, json.RawMessage, *framework.Handle) (fr
 // Name implements framework.Plugin.
 func (TaintToleration) Name() string { return TaintTolerationName }
 
+// Reads implements framework.ClusterReader: taints always count.
+func (TaintToleration) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
+
 // PreFilter refuses tolerations without sense.
 func (TaintToleration) PreFilter(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	for _, t := range pl.Spec.Tolerations {

@@ -20,6 +20,9 @@ type Options struct {
 	// FirstSeen, when set, dates taints without timeAdded: they count as added when the inventory first saw them. Unset,
 	// they count as added in the year 1.
 	FirstSeen func() time.Time
+	// Reads says what the plugins of a Placement's profile read of clusters beside what its spec names. Unset, nothing. It is
+	// called with the inventory locked.
+	Reads func(*v1alpha1.Placement) framework.Reads
 }
 
 // Inventory is the fleet as the events left it. It is safe for concurrent use. Objects handed to it must not change any more.

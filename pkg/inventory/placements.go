@@ -29,12 +29,12 @@ type reads struct {
 	cpu, memory    bool
 	// scores are the names of the AddOnPlacementScores it weighs.
 	scores map[string]bool
-	// cel reads everything, scores included.
-	cel bool
+	// everything is what an expression may read, scores included.
+	everything bool
 }
 
 func (r *reads) touchedBy(d difference) bool {
-	return d.membership || d.taints || r.cel && d.anything || r.cpu && d.cpu || r.memory && d.memory ||
+	return d.membership || d.taints || r.everything && d.anything || r.cpu && d.cpu || r.memory && d.memory ||
 		intersect(r.labels, d.labels) || intersect(r.claims, d.claims)
 }
 
@@ -53,7 +53,7 @@ func readsOf(spec *v1alpha1.PlacementSpec) reads {
 	for _, p := range spec.Predicates {
 		s := p.RequiredClusterSelector
 		r.selector(s.LabelSelector, s.ClaimSelector)
-		r.cel = r.cel || len(s.CelSelector.CelExpressions) > 0
+		r.everything = r.everything || len(s.CelSelector.CelExpressions) > 0
 	}
 	for _, g := range spec.DecisionStrategy.GroupStrategy.DecisionGroups {
 		r.selector(g.ClusterSelector.LabelSelector, g.ClusterSelector.ClaimSelector)
@@ -77,6 +77,19 @@ func readsOf(spec *v1alpha1.PlacementSpec) reads {
 		}
 	}
 	return r
+}
+
+func (r *reads) add(more framework.Reads) {
+	for _, k := range more.Labels {
+		r.labels[k] = true
+	}
+	for _, k := range more.Claims {
+		r.claims[k] = true
+	}
+	for _, k := range more.Scores {
+		r.scores[k] = true
+	}
+	r.cpu, r.memory, r.everything = r.cpu || more.CPU, r.memory || more.Memory, r.everything || more.Everything
 }
 
 func (r *reads) selector(byLabel metav1.LabelSelector, byClaim v1alpha1.ClusterClaimSelector) {
@@ -106,6 +119,9 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, woken wakeSet)
 		inv.deletePlacement(key)
 	}
 	p := &placement{key: key, object: object, reads: readsOf(&object.Spec)}
+	if inv.options.Reads != nil {
+		p.reads.add(inv.options.Reads(object))
+	}
 	inv.placements[key] = p
 	if inv.byNamespace[key.Namespace] == nil {
 		inv.byNamespace[key.Namespace] = map[Key]*placement{}

@@ -48,7 +48,7 @@ func (inv *Inventory) wakeScored(i int, resource string, woken wakeSet) {
 			continue
 		}
 		for key, p := range inv.viewers[name] {
-			if p.reads.cel || p.reads.scores[resource] {
+			if p.reads.everything || p.reads.scores[resource] {
 				woken[key] = true
 			}
 		}

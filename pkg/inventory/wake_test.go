@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -303,5 +304,40 @@ func TestTaintTimes(t *testing.T) {
 	two := one.TaintAt("b", "", v1alpha1.TaintEffectNoSelect, fixture.At(5)).Taint("c", "", v1alpha1.TaintEffectNoSelect)
 	if diff := cmp.Diff([]time.Time{first, fixture.At(5).Time, clock}, times(two)); diff != "" {
 		t.Errorf("an old taint keeps its time, a new one has its own (-want +got):\n%s", diff)
+	}
+}
+
+// TestPluginsSayWhatTheyRead: what the spec does not name wakes a Placement for the sake of the plugins that read it.
+func TestPluginsSayWhatTheyRead(t *testing.T) {
+	tests := map[string]struct {
+		reads framework.Reads
+		event client.Object
+		want  []string
+	}{
+		"nothing":               {event: c1().Label("price", "3").Allocatable("cpu", "8").Obj()},
+		"a label":               {framework.Reads{Labels: []string{"price"}}, c1().Label("price", "3").Obj(), []string{"n/plain"}},
+		"another label":         {framework.Reads{Labels: []string{"price"}}, c1().Label("size", "3").Obj(), nil},
+		"a claim":               {framework.Reads{Claims: []string{"c"}}, c1().Claim("c", "3").Obj(), []string{"n/plain"}},
+		"CPU":                   {framework.Reads{CPU: true}, c1().Allocatable("cpu", "8").Obj(), []string{"n/plain"}},
+		"memory, not CPU":       {framework.Reads{Memory: true}, c1().Allocatable("cpu", "8").Obj(), nil},
+		"memory":                {framework.Reads{Memory: true}, c1().Allocatable("memory", "8Gi").Obj(), []string{"n/plain"}},
+		"a score":               {framework.Reads{Scores: []string{"r1"}}, fixture.Score("c1", "r1").Value("v", 6).Obj(), []string{"n/plain"}},
+		"everything: a label":   {framework.Reads{Everything: true}, c1().Label("size", "3").Obj(), []string{"n/plain"}},
+		"everything: a score":   {framework.Reads{Everything: true}, fixture.Score("c1", "r1").Value("v", 6).Obj(), []string{"n/plain"}},
+		"everything in its set": {framework.Reads{Everything: true}, fixture.Cluster("c2").Set("s2").Label("size", "3").Obj(), nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inv := inventory.New(inventory.Options{Reads: func(*v1alpha1.Placement) framework.Reads { return tc.reads }})
+			for _, o := range []client.Object{
+				fixture.Set("s1"), fixture.Set("s2"), fixture.Binding("n", "s1"), c1().Obj(), fixture.Cluster("c2").Set("s2").Obj(),
+				fixture.Score("c1", "r1").Value("v", 5).Obj(), fixture.Placement("n", "plain").Obj(),
+			} {
+				inv.Update(o)
+			}
+			if diff := cmp.Diff(tc.want, names(inv.Update(tc.event))); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

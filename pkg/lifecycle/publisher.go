@@ -40,6 +40,9 @@ func NewDecisionPublisher(_ context.Context, _ json.RawMessage, handle *framewor
 // Name implements framework.Plugin.
 func (*DecisionPublisher) Name() string { return DecisionPublisherName }
 
+// Reads implements framework.ClusterReader: the spec names what groups select by.
+func (*DecisionPublisher) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
+
 // PreFilter refuses a strategy with an invalid selector or group length.
 func (*DecisionPublisher) PreFilter(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	if _, err := decisions.Compile(pl.Spec.DecisionStrategy); err != nil {

@@ -33,6 +33,9 @@ func NewAddOn(context.Context, json.RawMessage, *framework.Handle) (framework.Pl
 // Name implements framework.Plugin.
 func (AddOn) Name() string { return string(v1alpha1.ScoreCoordinateTypeAddOn) }
 
+// Reads implements framework.ClusterReader: a Placement lists the scores it weighs.
+func (AddOn) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
+
 // Score has none to give without a coordinate.
 func (AddOn) Score(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (int64, *framework.Status) {
 	return 0, framework.NewStatus(framework.Skip, "no coordinate")

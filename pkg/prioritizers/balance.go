@@ -24,6 +24,9 @@ func NewBalance(context.Context, json.RawMessage, *framework.Handle) (framework.
 // Name implements framework.Plugin.
 func (Balance) Name() string { return v1alpha1.PrioritizerBalance }
 
+// Reads implements framework.ClusterReader: counts are no property of clusters.
+func (Balance) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
+
 // PreScore finds the highest count.
 func (b Balance) PreScore(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, _ []*framework.Cluster) *framework.Status {
 	snapshot := state.Snapshot()

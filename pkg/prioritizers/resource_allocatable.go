@@ -33,6 +33,11 @@ func NewResourceAllocatableMemory(context.Context, json.RawMessage, *framework.H
 // Name implements framework.Plugin.
 func (r *ResourceAllocatable) Name() string { return r.name }
 
+// Reads implements framework.ClusterReader.
+func (r *ResourceAllocatable) Reads(*v1alpha1.Placement) framework.Reads {
+	return framework.Reads{CPU: r.name == v1alpha1.PrioritizerResourceAllocatableCPU, Memory: r.name == v1alpha1.PrioritizerResourceAllocatableMemory}
+}
+
 // PreScore finds the range.
 func (r *ResourceAllocatable) PreScore(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, feasible []*framework.Cluster) *framework.Status {
 	var s *rangeState

@@ -19,6 +19,9 @@ func NewSteady(context.Context, json.RawMessage, *framework.Handle) (framework.P
 // Name implements framework.Plugin.
 func (Steady) Name() string { return v1alpha1.PrioritizerSteady }
 
+// Reads implements framework.ClusterReader: it reads pages.
+func (Steady) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
+
 // Score implements framework.ScorePlugin.
 func (Steady) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) (int64, *framework.Status) {
 	if state.Snapshot().Subject.Incumbents.Has(cluster.Index) {

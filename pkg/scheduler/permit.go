@@ -229,7 +229,7 @@ func pendingCondition(pl *v1alpha1.Placement) *metav1.Condition {
 func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 	for _, c := range a.Conditions() {
 		if c.Type == v1alpha1.PlacementConditionSatisfied && a.Pending != nil {
-			if meta.FindStatusCondition(*conditions, c.Type) != nil {
+			if meta.IsStatusConditionTrue(*conditions, c.Type) {
 				continue
 			}
 			c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled

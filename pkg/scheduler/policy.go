@@ -92,3 +92,34 @@ func overlay(scorers []scorer, s scorer) []scorer {
 func misconfigured(message string) *framework.Status {
 	return framework.NewStatus(framework.UnschedulableAndUnresolvable, message)
 }
+
+// Reads says what the plugins that count for a Placement read of clusters, beside what its spec names.
+func (s *Scheduler) Reads(pl *v1alpha1.Placement) framework.Reads {
+	profile, failure := s.profileOf(pl)
+	if failure != nil {
+		return framework.Reads{}
+	}
+	var all framework.Reads
+	add := func(plugin framework.Plugin) {
+		one := framework.Reads{Everything: true}
+		if reader, ok := plugin.(framework.ClusterReader); ok {
+			one = reader.Reads(pl)
+		}
+		all.Labels, all.Claims, all.Scores = append(all.Labels, one.Labels...), append(all.Claims, one.Claims...), append(all.Scores, one.Scores...)
+		all.CPU, all.Memory, all.Everything = all.CPU || one.CPU, all.Memory || one.Memory, all.Everything || one.Everything
+	}
+	for _, plugin := range profile.PreFilter {
+		add(plugin)
+	}
+	for _, plugin := range profile.Filter {
+		add(plugin)
+	}
+	// Where the policy is misconfigured nothing is weighed.
+	scorers, _, _ := profile.policy(pl)
+	for _, scorer := range scorers {
+		if !scorer.addOn {
+			add(scorer.ScorePlugin)
+		}
+	}
+	return all
+}

@@ -74,6 +74,27 @@ type Relaxation struct {
 	Cluster   *Cluster
 }
 
+// ClusterReader is a PreFilter, Filter or Score plugin that says what of a cluster its answers depend on, beside its sets, its taints
+// and what the Placement's spec names: labels and claims of selectors and spread constraints, listed scores. A change of anything
+// else decides no Placement anew for this plugin's sake. A plugin that does not say is taken to read everything, which makes
+// every heartbeat of a cluster a cycle of each Placement that can see it.
+type ClusterReader interface {
+	// Reads must answer alike for equal Placements.
+	Reads(pl *v1alpha1.Placement) Reads
+}
+
+// Reads are properties of a cluster.
+type Reads struct {
+	// Labels and Claims are names of them.
+	Labels, Claims []string
+	// CPU and Memory are the allocatable amounts, or the capacity where those are not known.
+	CPU, Memory bool
+	// Scores are names of AddOnPlacementScores.
+	Scores []string
+	// Everything stands for all of the object, and for all of its scores.
+	Everything bool
+}
+
 // PostFilterPlugin runs when fewer clusters are feasible than wanted.
 type PostFilterPlugin interface {
 	Plugin
