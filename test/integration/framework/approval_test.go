@@ -76,10 +76,10 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		require(ctx, pl, v1alpha1.DefaultProfile)
 		consumer := observe(ctx, pl)
 
-		label(ctx, t.names(0, 1)[0], poolLabel, "out")
+		move(ctx, t.names(0, 1)[0], "out")
 		first := tokenOf(ctx, pl, held(0, 1))
 		By("a newer input superseding the change")
-		label(ctx, t.names(1, 2)[0], poolLabel, "out")
+		move(ctx, t.names(1, 2)[0], "out")
 		second := tokenOf(ctx, pl, held(0, 2))
 		Expect(second).NotTo(Equal(first))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(2, 3)))
@@ -99,11 +99,11 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		pl := t.place(ctx, t.placement("p"), 2)
 		require(ctx, pl, v1alpha1.DefaultProfile)
 		leaves := func() string {
-			label(ctx, t.names(1, 2)[0], poolLabel, "out")
+			move(ctx, t.names(1, 2)[0], "out")
 			return tokenOf(ctx, pl, held(0, 1))
 		}
 		first := leaves()
-		label(ctx, t.names(1, 2)[0], poolLabel, "in")
+		move(ctx, t.names(1, 2)[0], "in")
 		Eventually(pending(ctx, pl)).Should(BeEmpty(), "what is wanted is what is published")
 		Eventually(heldClusters(ctx, pl)).Should(BeEmpty())
 		consumer := observe(ctx, pl)
@@ -112,7 +112,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		Eventually(func() string {
 			second = leaves()
 			if second == first {
-				label(ctx, t.names(1, 2)[0], poolLabel, "in")
+				move(ctx, t.names(1, 2)[0], "in")
 				Eventually(pending(ctx, pl)).Should(BeEmpty())
 			}
 			return second
@@ -131,7 +131,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		pl := t.place(ctx, t.placement("p"), 3)
 		require(ctx, pl, hasty)
 		consumer := observe(ctx, pl)
-		label(ctx, t.names(2, 3)[0], poolLabel, "out")
+		move(ctx, t.names(2, 3)[0], "out")
 		token := tokenOf(ctx, pl, held(0, 1))
 		until := deadline(pending(ctx, pl)(), "Approval")
 		Expect(until).To(BeTemporally("~", time.Now(), hastyTimeout+time.Second))
@@ -169,12 +169,12 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		t.clusters(ctx, 3)
 		pl := t.place(ctx, t.placement("p"), 3)
 		require(ctx, pl, hasty)
-		label(ctx, t.names(2, 3)[0], poolLabel, "out")
+		move(ctx, t.names(2, 3)[0], "out")
 		first := tokenOf(ctx, pl, held(0, 1))
 		Eventually(pending(ctx, pl)).Should(HavePrefix("False Expired: Change " + first))
-		label(ctx, t.names(1, 2)[0], poolLabel, "out")
+		move(ctx, t.names(1, 2)[0], "out")
 		second := tokenOf(ctx, pl, held(0, 2))
-		label(ctx, t.names(1, 2)[0], poolLabel, "in")
+		move(ctx, t.names(1, 2)[0], "in")
 		third := tokenOf(ctx, pl, held(0, 1))
 		Expect([]string{second, third}).NotTo(ContainElement(first))
 	})

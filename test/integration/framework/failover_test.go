@@ -36,7 +36,7 @@ var _ = Describe("A held change outlives the controller", func() {
 		require(ctx, expires, hasty)
 		startProcess(kubeconfig, true)
 		waitsConsumer, approvedConsumer, expiresConsumer := observe(ctx, waits), observe(ctx, approved), observe(ctx, expires)
-		label(ctx, t.names(129, 130)[0], poolLabel, "out")
+		move(ctx, t.names(129, 130)[0], "out")
 		for _, pl := range []*v1alpha1.Placement{expires, waits, approved} {
 			tokenOf(ctx, pl, held(0, 1))
 			Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(0, 129)))

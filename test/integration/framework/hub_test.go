@@ -127,10 +127,10 @@ func annotation(ctx context.Context, as client.Client, pl *v1alpha1.Placement, k
 	return mergePatch(ctx, as, fixture.Placement(pl.Namespace, pl.Name).Obj(), fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, key, quoted(value)))
 }
 
-// label sets a label of a cluster; an empty value removes it.
-func label(ctx context.Context, cluster, key, value string) {
+// move changes a cluster's pool.
+func move(ctx context.Context, cluster, pool string) {
 	GinkgoHelper()
-	Expect(mergePatch(ctx, hub, fixture.Cluster(cluster).Obj(), fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, key, quoted(value)))).To(Succeed())
+	Expect(mergePatch(ctx, hub, fixture.Cluster(cluster).Obj(), fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, poolLabel, pool))).To(Succeed())
 }
 
 func quoted(value string) string {

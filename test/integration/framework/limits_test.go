@@ -19,7 +19,7 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 	mistype := func(ctx context.Context, clusters []string) {
 		GinkgoHelper()
 		for _, name := range clusters {
-			label(ctx, name, poolLabel, "inn")
+			move(ctx, name, "inn")
 		}
 	}
 
@@ -50,7 +50,7 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		mistype(ctx, t.names(0, 6))
 		tokenOf(ctx, pl, held(0, 6))
 		for _, name := range t.names(0, 6) {
-			label(ctx, name, poolLabel, "in")
+			move(ctx, name, "in")
 		}
 		published(ctx, pl, t.names(0, 10))
 		consumer.sawNoChange(ctx)

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -96,7 +97,7 @@ func applyFile(ctx context.Context, path string) {
 	for {
 		object := &unstructured.Unstructured{}
 		if err := documents.Decode(&object.Object); err != nil {
-			Expect(err).To(MatchError("EOF"))
+			Expect(err).To(MatchError(io.EOF))
 			return
 		}
 		if len(object.Object) > 0 {
