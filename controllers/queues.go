@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -88,7 +87,7 @@ func (c *queueConfig) configure(obj any) {
 // seat has the feed keep Placements in queues.
 func (f *feed) seat(mgr ctrl.Manager, o Options, events *eventSender) error {
 	f.queues = admission.NewQueues(admission.QueuesOptions{
-		UserLabel: os.Getenv(tenancy.UserLabelEnv), Published: f.inventory.Published, Now: time.Now,
+		UserLabel: os.Getenv(tenancy.UserLabelEnv), Published: f.inventory.Published, Now: o.Now,
 		Wake: func(keys []types.NamespacedName) {
 			if wake := f.wake.Load(); wake != nil {
 				(*wake)(keys)

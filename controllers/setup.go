@@ -52,6 +52,8 @@ type Options struct {
 	Webhooks    *webhook.Options
 	// Workers is how many Placements are published at once; cycles are serial. Default 16.
 	Workers int
+	// Now is the clock that decisions obey; time.Now by default.
+	Now func() time.Time
 	// Log takes the controller's lines.
 	Log logr.Logger
 }
@@ -74,6 +76,9 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	cfg = rest.CopyConfig(cfg)
 	// API Priority and Fairness says how fast a client may be.
 	cfg.QPS = -1
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
@@ -116,7 +121,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 	if err != nil {
 		return err
 	}
-	keepers, err := housekeepers(mgr.GetClient(), o.Housekeeping, ownCRDs)
+	keepers, err := housekeepers(mgr.GetClient(), o.Now, o.Housekeeping, ownCRDs)
 	if err != nil {
 		return err
 	}
@@ -126,7 +131,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 			return fmt.Errorf("setting up %s: %w", name, err)
 		}
 		if name == "cluster-taint-time" {
-			known.FirstSeen = time.Now
+			known.FirstSeen = o.Now
 		}
 	}
 	// The scheduler is built from the profiles, whose plugins reach the inventory, which asks the scheduler what they read.
@@ -180,7 +185,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 			Scheduler: decides,
 			Queues:    placements.queues,
 			Events:    events,
-			Now:       time.Now,
+			Now:       o.Now,
 		})
 	if err != nil {
 		return fmt.Errorf("setting up the placement controller: %w", err)
@@ -194,12 +199,12 @@ type housekeeper interface {
 }
 
 // housekeepers are those that the names choose.
-func housekeepers(c client.Client, names []string, ownCRDs bool) (map[string]housekeeper, error) {
+func housekeepers(c client.Client, now func() time.Time, names []string, ownCRDs bool) (map[string]housekeeper, error) {
 	all := map[string]housekeeper{
 		"clusterset":        &ClusterSetReconciler{Client: c},
 		"clustersetbinding": &BindingReconciler{Client: c},
 	}
-	for _, k := range []*ClusterKeeper{DefaultSetKeeper(c), TaintTimeKeeper(c, time.Now), AvailabilityKeeper(c, time.Now)} {
+	for _, k := range []*ClusterKeeper{DefaultSetKeeper(c), TaintTimeKeeper(c, now), AvailabilityKeeper(c, now)} {
 		all[k.Name] = k
 	}
 	chosen := map[string]housekeeper{}
