@@ -25,15 +25,33 @@ type Members struct {
 type level struct {
 	own      int64 // applications in the queue itself
 	total    Quota // used
+	users    map[string]Quota
 	shares   map[string]*share
 	draining bool
+	// groups are the sums of shares that a list of limits asked for, by the list's first element and the group that they count as.
+	groups map[*limit]*groupSums
 }
 
-// share is the part of a level that belongs to one user with certain groups.
+// share is the part of a level that belongs to those who are in certain groups.
 type share struct {
-	user   string
 	groups []string
 	used   Quota
+}
+
+// groupSums adds up shares by the group that each counts as in a list of limits.
+type groupSums struct {
+	limits []limit
+	used   map[string]Quota
+}
+
+func (g *groupSums) add(groups []string, used Quota) {
+	if as, _ := quotaFor(g.limits, limit.groupsOf, groups...); as != "" {
+		g.used[as] = g.used[as].plus(used)
+	}
+}
+
+func (q Quota) plus(other Quota) Quota {
+	return Quota{q.Applications + other.Applications, q.Clusters + other.Clusters}
 }
 
 // NewMembers counts applications.
@@ -49,35 +67,56 @@ func NewMembers(applications ...Application) *Members {
 func (m *Members) Add(a Application) { m.count(a, 1) }
 
 // Remove takes back an Add of the same application. A queue that is left empty no longer exists, and so no longer drains.
-func (m *Members) Remove(a Application) { m.count(a, -1) }
+func (m *Members) Remove(a Application) {
+	m.count(a, -1)
+	for _, name := range lineage(strings.ToLower(a.Queue)) {
+		if m.at(name).total.Applications <= 0 {
+			delete(m.levels, name)
+		}
+	}
+}
+
+// replace is a Remove of one application and an Add of another, between which no queue of both is empty.
+func (m *Members) replace(old, current Application) {
+	m.count(current, 1)
+	m.Remove(old)
+}
+
+// without does something while an application does not count. A queue that holds no other drains again afterwards if it did.
+func (m *Members) without(a Application, do func()) {
+	m.count(a, -1)
+	do()
+	m.count(a, 1)
+}
 
 func (m *Members) count(a Application, n int64) {
 	queue := strings.ToLower(a.Queue)
 	groups := slices.Sorted(slices.Values(a.Groups))
-	key := fmt.Sprintf("%q", append([]string{a.User}, groups...))
+	key := fmt.Sprintf("%q", groups)
+	used := Quota{n, n * a.Clusters}
 	for _, name := range lineage(queue) {
 		l := m.levels[name]
 		if l == nil {
-			l = &level{shares: map[string]*share{}}
+			l = &level{users: map[string]Quota{}, shares: map[string]*share{}, groups: map[*limit]*groupSums{}}
 			m.levels[name] = l
 		}
 		if name == queue {
 			l.own += n
 		}
+		l.total = l.total.plus(used)
+		if l.users[a.User] = l.users[a.User].plus(used); l.users[a.User].Applications <= 0 {
+			delete(l.users, a.User)
+		}
 		s := l.shares[key]
 		if s == nil {
-			s = &share{user: a.User, groups: groups}
+			s = &share{groups: groups}
 			l.shares[key] = s
 		}
-		for _, used := range []*Quota{&l.total, &s.used} {
-			used.Applications += n
-			used.Clusters += n * a.Clusters
-		}
-		if s.used.Applications <= 0 {
+		if s.used = s.used.plus(used); s.used.Applications <= 0 {
 			delete(l.shares, key)
 		}
-		if l.total.Applications <= 0 {
-			delete(m.levels, name)
+		for _, sums := range l.groups {
+			sums.add(groups, used)
 		}
 	}
 }
@@ -90,15 +129,20 @@ func (m *Members) at(name string) *level {
 	return &level{}
 }
 
-// sum adds up the shares that count.
-func (l *level) sum(counts func(*share) bool) (used Quota) {
-	for _, s := range l.shares {
-		if counts(s) {
-			used.Applications += s.used.Applications
-			used.Clusters += s.used.Clusters
-		}
+// usedBy adds up what all have who count as one of the groups of a list. It asks every share once for each list.
+func (l *level) usedBy(group string, limits []limit) Quota {
+	if l.groups == nil { // of a queue without members
+		return Quota{}
 	}
-	return used
+	sums := l.groups[&limits[0]]
+	if sums == nil {
+		sums = &groupSums{limits, map[string]Quota{}}
+		for _, s := range l.shares {
+			sums.add(s.groups, s.used)
+		}
+		l.groups[&limits[0]] = sums
+	}
+	return sums.used[group]
 }
 
 // Used returns how many applications are placed in a queue and below it, and how many clusters they selected.
@@ -120,6 +164,7 @@ func (m *Members) Draining(queue string) bool {
 // stops to if it is again. A queue that was dynamic all along goes on. Either tree may be nil.
 func (m *Members) Reconfigure(old, current *Tree) {
 	for name, l := range m.levels {
+		clear(l.groups)
 		switch {
 		case current != nil && current.Queue(name) != nil:
 			l.draining = false

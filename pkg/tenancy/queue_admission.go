@@ -3,11 +3,9 @@ package tenancy
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -68,6 +66,7 @@ type QueueAdmission struct {
 	parents  map[string]string // the parent queue by namespace
 	seats    map[Key]*seat
 	unseated map[Key]*seat // those to be looked at
+	limited  map[Key]*seat // those that quotas leave less than they want, or nothing
 	members  *Members
 }
 
@@ -85,20 +84,24 @@ type QueueAdmissionOptions struct {
 // seat is one Placement.
 type seat struct {
 	Submission
-	app     *Application // nil while it is not admitted
-	record  record
-	verdict QueueVerdict // why it is not admitted
-	limited bool         // the quotas left it less than it wanted, or nothing
+	// app is what it counts as, nil for nothing, and record says how it came there. One that is not admitted may still count where it was:
+	// it has what is published.
+	app      *Application
+	record   record
+	admitted bool
+	verdict  QueueVerdict // why it is not admitted
+	retry    time.Time    // when to look at it again although nothing changed
 }
 
 // record is what QueueVerdict.Record holds.
 type record struct {
-	Queue      string            `json:"queue"`
-	Rule       string            `json:"rule"`
-	User       string            `json:"user"`
-	Requested  string            `json:"requested,omitempty"`
-	Tags       map[string]string `json:"tags,omitempty"`
-	Configured bool              `json:"configured,omitempty"`
+	Queue     string            `json:"queue"`
+	Rule      string            `json:"rule"`
+	User      string            `json:"user"`
+	Requested string            `json:"requested,omitempty"`
+	Tags      map[string]string `json:"tags,omitempty"`
+	// Configured is the queue itself or the nearest one above it that is or was configured, other than root: if it no longer is, it drains.
+	Configured string `json:"configured,omitempty"`
 }
 
 // NewQueueAdmission begins without a configuration: nothing is admitted.
@@ -106,7 +109,7 @@ func NewQueueAdmission(o QueueAdmissionOptions) *QueueAdmission {
 	o.UserLabel = cmp.Or(o.UserLabel, DefaultUserLabel)
 	return &QueueAdmission{
 		options: o, problem: "there is no queue configuration yet", parents: map[string]string{},
-		seats: map[Key]*seat{}, unseated: map[Key]*seat{}, members: NewMembers(),
+		seats: map[Key]*seat{}, unseated: map[Key]*seat{}, limited: map[Key]*seat{}, members: NewMembers(),
 	}
 }
 
@@ -191,13 +194,14 @@ func (a *QueueAdmission) Submit(submission Submission) {
 func (a *QueueAdmission) Withdraw(key Key) {
 	a.change(func() []Key {
 		s := a.seats[key]
-		delete(a.seats, key)
-		delete(a.unseated, key)
+		for _, seats := range []map[Key]*seat{a.seats, a.unseated, a.limited} {
+			delete(seats, key)
+		}
 		if s == nil || s.app == nil {
 			return nil
 		}
 		a.members.Remove(*s.app)
-		return a.limited()
+		return a.freed()
 	})
 }
 
@@ -208,12 +212,16 @@ func (a *QueueAdmission) Took(key Key, clusters int) {
 		if s == nil || s.app == nil || s.app.Clusters == int64(clusters) {
 			return nil
 		}
-		less := int64(clusters) < s.app.Clusters
-		a.members.Remove(*s.app)
+		was := *s.app
+		if clusters == 0 && !s.admitted { // nothing is left of what it had
+			s.app = nil
+			a.members.Remove(was)
+			return a.freed()
+		}
 		s.app.Clusters = int64(clusters)
-		a.members.Add(*s.app)
-		if less {
-			return a.limited()
+		a.members.replace(was, *s.app)
+		if s.app.Clusters < was.Clusters {
+			return a.freed()
 		}
 		return nil
 	})
@@ -225,23 +233,32 @@ func (a *QueueAdmission) change(what func() []Key) {
 	woken := what()
 	a.mu.Unlock()
 	if len(woken) > 0 {
-		slices.SortFunc(woken, func(x, y Key) int { return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name)) })
+		slices.SortFunc(woken, compareKeys)
 		a.options.Wake(woken)
 	}
 }
 
-// limited are the Placements that quotas keep from what they want. Those that wait for a place are looked at again.
-func (a *QueueAdmission) limited() (keys []Key) {
-	for key, s := range a.seats {
-		if !s.limited {
-			continue
-		}
-		if s.app == nil {
+func compareKeys(x, y Key) int {
+	return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+}
+
+// freed returns whom quotas keep from what they want, now that there is more for them. Those that wait for a place are looked at again.
+func (a *QueueAdmission) freed() []Key {
+	for key, s := range a.limited {
+		if !s.admitted {
 			a.unseated[key] = s
 		}
-		keys = append(keys, key)
 	}
-	return keys
+	return slices.Collect(maps.Keys(a.limited))
+}
+
+// limit notes whether quotas keep a Placement from what it wants.
+func (a *QueueAdmission) limit(s *seat, limited bool) {
+	if limited {
+		a.limited[s.Key] = s
+	} else {
+		delete(a.limited, s.Key)
+	}
 }
 
 // Administers says whether the adminacl of a recorded queue, or of one above it, grants somebody. Without a record it grants nobody.
@@ -256,20 +273,31 @@ func (a *QueueAdmission) Administers(stored string, who Identity) bool {
 }
 
 // Resolve says what its queue means for a Placement that was submitted and wants a number of clusters; -1 is all it can get.
-func (a *QueueAdmission) Resolve(key Key, wanted int) QueueVerdict {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s := a.seats[key]
-	switch {
-	case a.config == nil:
-		return QueueVerdict{Reason: ReasonConfigInvalid, Message: a.problem, Limit: -1}
-	case s == nil:
-		return QueueVerdict{Reason: ReasonConfigInvalid, Message: "the Placement was not submitted", Limit: -1}
-	}
-	a.settle()
-	if s.app == nil {
-		return s.verdict
-	}
+func (a *QueueAdmission) Resolve(key Key, wanted int) (verdict QueueVerdict) {
+	a.change(func() (woken []Key) {
+		s := a.seats[key]
+		switch {
+		case a.config == nil:
+			verdict = QueueVerdict{Reason: ReasonConfigInvalid, Message: a.problem, Limit: -1}
+			return nil
+		case s == nil:
+			verdict = QueueVerdict{Reason: ReasonConfigInvalid, Message: "the Placement was not submitted", Limit: -1}
+			return nil
+		}
+		if !s.retry.IsZero() && !a.options.Now().Before(s.retry) {
+			a.unseated[key] = s
+		}
+		woken = a.settle()
+		if verdict = s.verdict; s.admitted {
+			verdict = a.admit(s, wanted)
+		}
+		return slices.DeleteFunc(woken, func(other Key) bool { return other == key })
+	})
+	return verdict
+}
+
+// admit says what its queue means for a Placement that has one.
+func (a *QueueAdmission) admit(s *seat, wanted int) QueueVerdict {
 	v := QueueVerdict{Admitted: true, Queue: s.app.Queue, Reason: ReasonPlaced, Limit: -1,
 		Message: fmt.Sprintf("queue %s by rule %s for user %s", s.record.Queue, s.record.Rule, s.record.User)}
 	if a.members.Draining(s.app.Queue) {
@@ -277,149 +305,19 @@ func (a *QueueAdmission) Resolve(key Key, wanted int) QueueVerdict {
 		v.Message = fmt.Sprintf("queue %s drains: it keeps its Placements and takes no others", s.app.Queue)
 	}
 	v.Sets, v.Restricted = a.config.Tree.ClusterSets(s.app.Queue)
-	a.members.Remove(*s.app)
-	room := a.config.Tree.Room(a.members, s.app.Queue, s.app.User, s.app.Groups)
-	a.members.Add(*s.app)
-	_, published := a.options.Published(key)
+	var room Room
+	a.members.without(*s.app, func() { room = a.config.Tree.Room(a.members, s.app.Queue, s.app.User, s.app.Groups) })
 	if room.Clusters < Unlimited {
+		stored, published := a.options.Published(s.Key)
+		if r := (record{}); json.Unmarshal([]byte(stored), &r) == nil && r.Queue != s.app.Queue {
+			published = 0 // it moved, and what it had elsewhere gives it nothing here
+		}
 		// A quota that was lowered evicts nobody.
 		v.Limit, v.LimitBy = int(max(room.Clusters, int64(published))), room.ClustersBy
 	}
-	s.limited = v.Limit >= 0 && (wanted < 0 || wanted > v.Limit)
+	a.limit(s, v.Limit >= 0 && (wanted < 0 || wanted > v.Limit))
 	if text, err := json.Marshal(s.record); err == nil {
 		v.Record = string(text)
 	}
 	return v
-}
-
-// settle places who is to be placed: first those that have been placed already, as they make queues exist; then the others, oldest
-// first.
-func (a *QueueAdmission) settle() {
-	if a.config == nil || len(a.unseated) == 0 {
-		return
-	}
-	var others []*seat
-	for _, s := range a.unseated {
-		if !a.stays(s) {
-			others = append(others, s)
-		}
-	}
-	clear(a.unseated)
-	slices.SortFunc(others, func(x, y *seat) int {
-		return cmp.Or(x.Created.Compare(y.Created), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
-	})
-	for _, s := range others {
-		a.place(s)
-	}
-}
-
-// stays keeps a Placement in the queue it was placed in, if nothing speaks against it, and says so.
-func (a *QueueAdmission) stays(s *seat) bool {
-	stored, clusters := a.options.Published(s.Key)
-	if s.app == nil {
-		s.record = record{}
-		if stored == "" || json.Unmarshal([]byte(stored), &s.record) != nil {
-			return false
-		}
-	}
-	request, groupless, err := a.request(s)
-	holds := err == nil && s.record.User == groupless.User && s.record.Requested == request.Queue && a.standing(s.record)
-	for tag, value := range s.record.Tags {
-		holds = holds && request.Tags[tag] == value
-	}
-	if !holds {
-		if s.app != nil {
-			a.members.Remove(*s.app)
-			s.app = nil
-		}
-		return false
-	}
-	if s.app == nil {
-		s.app = &Application{Queue: s.record.Queue, User: request.User, Groups: request.Groups, Clusters: int64(clusters)}
-		a.members.Add(*s.app)
-		if s.record.Configured && a.config.Tree.Queue(s.record.Queue) == nil {
-			a.members.Drain(s.record.Queue)
-		}
-	}
-	return true
-}
-
-// standing says whether the queue of a record still is one: a configured one may drain, but must not have become a parent, and
-// what was created must not be blocked by a leaf.
-func (a *QueueAdmission) standing(r record) bool {
-	if q := a.config.Tree.Queue(r.Queue); q != nil {
-		return q.Leaf()
-	}
-	if r.Configured {
-		return true
-	}
-	for name := above(strings.ToLower(r.Queue)); name != ""; name = above(name) {
-		if q := a.config.Tree.Queue(name); q != nil {
-			return !q.Leaf()
-		}
-	}
-	return false
-}
-
-// request is the submission as the rules read it; identity has the groups that it was submitted with.
-func (a *QueueAdmission) request(s *seat) (Request, Identity, error) {
-	identity, err := ReadIdentity(s.Annotations, s.Labels, a.options.UserLabel)
-	if err != nil {
-		return Request{}, identity, err
-	}
-	resolved, err := a.resolver.Resolve(identity)
-	if err != nil {
-		return Request{}, identity, err
-	}
-	return Request{
-		User: resolved.User, Groups: resolved.Groups, Queue: RequestedQueue(s.Annotations, s.Labels),
-		Tags: Tags(s.Annotations, s.Labels, map[string]string{"namespace": s.Namespace, "namespace.parentqueue": a.parents[s.Namespace]}),
-	}, identity, nil
-}
-
-// place finds a Placement its queue, or says why it has none.
-func (a *QueueAdmission) place(s *seat) {
-	s.limited = false
-	request, _, err := a.request(s)
-	if err != nil {
-		s.verdict = QueueVerdict{Reason: ReasonUserUnresolved, Message: err.Error(), Limit: -1, RetryAfter: resolverKeepsFailure}
-		a.unseated[s.Key] = s
-		return
-	}
-	placed, err := a.config.Tree.Place(request, a.members)
-	if err != nil {
-		s.verdict = QueueVerdict{Reason: ReasonNoRuleMatched, Message: err.Error(), Rejected: true, Limit: -1}
-		if rejected := (*Rejected)(nil); errors.As(err, &rejected) {
-			s.verdict.Message = strings.Join(rejected.Reasons, "; ")
-		}
-		return
-	}
-	if room := a.config.Tree.Room(a.members, placed.Queue, request.User, request.Groups); room.Applications < 1 {
-		s.limited = true
-		s.verdict = QueueVerdict{Reason: ReasonQuotaExceeded, Limit: -1,
-			Message: fmt.Sprintf("queue %s is full: %s", placed.Queue, room.ApplicationsBy)}
-		return
-	}
-	_, clusters := a.options.Published(s.Key)
-	s.app = &Application{Queue: placed.Queue, User: request.User, Groups: request.Groups, Clusters: int64(clusters)}
-	a.members.Add(*s.app)
-	s.record = record{Queue: placed.Queue, Rule: placed.Rule, User: request.User, Requested: request.Queue, Configured: placed.Configured}
-	for _, tag := range a.config.Tree.usedTags() {
-		if s.record.Tags == nil {
-			s.record.Tags = map[string]string{}
-		}
-		s.record.Tags[tag] = request.Tags[tag]
-	}
-}
-
-// usedTags are the tags that the rules read, in lower case.
-func (t *Tree) usedTags() (tags []string) {
-	for _, r := range t.rules {
-		for ; r != nil; r = r.parent {
-			if r.kind == ruleTag {
-				tags = append(tags, r.value)
-			}
-		}
-	}
-	return tags
 }

@@ -157,14 +157,9 @@ func (t *Tree) Room(members *Members, queue, user string, groups []string) Room 
 // as that group, and so everybody who has none of the groups listed counts as the wildcard.
 func (r *Room) limit(limits []limit, used *level, queue, user string, groups []string) {
 	if name, quota := quotaFor(limits, limit.usersOf, user); name != "" {
-		r.narrow(quota, used.sum(func(s *share) bool { return s.user == user }), queue+" user "+name)
+		r.narrow(quota, used.users[user], queue+" user "+name)
 	}
-	name, quota := quotaFor(limits, limit.groupsOf, groups...)
-	if name == "" {
-		return
+	if name, quota := quotaFor(limits, limit.groupsOf, groups...); name != "" {
+		r.narrow(quota, used.usedBy(name, limits), queue+" group "+name)
 	}
-	r.narrow(quota, used.sum(func(s *share) bool {
-		as, _ := quotaFor(limits, limit.groupsOf, s.groups...)
-		return as == name
-	}), queue+" group "+name)
 }

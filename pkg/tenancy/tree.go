@@ -1,6 +1,7 @@
 package tenancy
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -98,6 +99,15 @@ func (t *Tree) up(name string) iter.Seq[*Queue] {
 			}
 		}
 	}
+}
+
+// nearest is the named queue, if it is configured, or the nearest one above it that is.
+func (t *Tree) nearest(name string) *Queue {
+	name = strings.ToLower(name)
+	for name != "" && t.queues[name] == nil {
+		name = above(name)
+	}
+	return cmp.Or(t.queues[name], t.root)
 }
 
 // SubmitAllowed says whether a user may place applications in a queue: if either list of the queue or of an ancestor grants it, or
