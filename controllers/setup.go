@@ -58,6 +58,14 @@ type Options struct {
 	Log logr.Logger
 }
 
+// A replica that cannot renew its lease decides on for a retryPeriod and a renewDeadline after the last renewal, and then for up
+// to another renewDeadline while it tries to give the lease up: all of that must be over when another may take the lease.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 6 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
 // NewManager builds a manager with every loop and watch of Berth. Start it to run.
 //
 //	feed                   watches the six kinds and tells the inventory, which says whom to wake
@@ -108,6 +116,9 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 		LeaderElectionID:              "berth.berth.dev",
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 new(leaseDuration),
+		RenewDeadline:                 new(renewDeadline),
+		RetryPeriod:                   new(retryPeriod),
 		GracefulShutdownTimeout:       new(15 * time.Second),
 	})
 	if err != nil {

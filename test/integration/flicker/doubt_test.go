@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -19,44 +20,46 @@ var _ = Describe("A write whose answer is lost", func() {
 	It("leaves no doubt about where a cluster is before another page lets it go", func(ctx SpecContext) {
 		const name = "doubt"
 		Expect(hub.Create(ctx, fixture.Set(name))).To(Succeed())
-		bind(ctx, name, name)
-		tidy(name, name)
+		faults.Bind(ctx, hub, name, name)
+		faults.Tidy(hub, name, name)
 		for cluster, ring := range map[string]string{"a": "red", "b": "green", "moving": "red"} {
-			Expect(hub.Create(ctx, fixture.Cluster(cluster).Set(name).Label(ringLabel, ring).Obj())).To(Succeed())
+			Expect(hub.Create(ctx, fixture.Cluster(cluster).Set(name).Label(faults.RingLabel, ring).Obj())).To(Succeed())
 		}
 		pl := fixture.Placement(name, "p").Obj()
 		for _, ring := range []string{"red", "green"} {
 			pl.Spec.DecisionStrategy.GroupStrategy.DecisionGroups = append(pl.Spec.DecisionStrategy.GroupStrategy.DecisionGroups,
 				v1alpha1.DecisionGroup{GroupName: ring, ClusterSelector: v1alpha1.GroupClusterSelector{
-					LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{ringLabel: ring}},
+					LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{faults.RingLabel: ring}},
 				}})
 		}
 		Expect(hub.Create(ctx, pl)).To(Succeed())
-		startController()
+		faults.StartController(throughProxy)
 		Eventually(answer(ctx, name, "p")).Should(Equal([]string{"a", "moving", "b"}))
 		Eventually(satisfied(ctx, name, "p")).Should(HavePrefix("True "))
-		observer := startObserver(orders{Namespace: name, Placements: []string{"p"}, Core: []string{"a", "b", "moving"}, Pollers: 1})
-		Eventually(func() int { return observer.soFar().Polls }).Should(BeNumerically(">", 0))
-
-		faulty.holdEchoes()
-		DeferCleanup(faulty.passEchoes)
-		var lost, unread atomic.Int32
-		faulty.fail(func(r *http.Request) fault {
-			switch {
-			case isPageWrite(r) && concerns(r, "p-decision-1") && lost.Add(1) == 1:
-				return fault{code: http.StatusInternalServerError, lost: true}
-			case !isWrite(r) && concerns(r, "p-decision-1") && unread.Add(1) <= 2:
-				// Nor can it be asked at once.
-				return fault{code: http.StatusInternalServerError}
-			}
-			return fault{}
+		observer := faults.StartObserver(faults.Orders{
+			Kubeconfig: direct, Placements: []faults.Watched{{Namespace: name, Name: "p", Core: []string{"a", "b", "moving"}}}, Pollers: 1,
 		})
-		DeferCleanup(faulty.calm)
-		Expect(setLabel(ctx, "moving", ringLabel, "green")).To(Succeed())
+		Eventually(func() int { return observer.SoFar().Polls }).Should(BeNumerically(">", 0))
+
+		faulty.HoldEchoes()
+		DeferCleanup(faulty.PassEchoes)
+		var lost, unread atomic.Int32
+		faulty.Fail(func(r *http.Request) faults.Fault {
+			switch {
+			case faults.IsPageWrite(r) && faults.Concerns(r, "p-decision-1") && lost.Add(1) == 1:
+				return faults.Fault{Code: http.StatusInternalServerError, Lost: true}
+			case !faults.IsWrite(r) && faults.Concerns(r, "p-decision-1") && unread.Add(1) <= 2:
+				// Nor can it be asked at once.
+				return faults.Fault{Code: http.StatusInternalServerError}
+			}
+			return faults.Fault{}
+		})
+		DeferCleanup(faulty.Calm)
+		Expect(faults.SetLabel(ctx, hub, "moving", faults.RingLabel, "green")).To(Succeed())
 		Eventually(answer(ctx, name, "p")).Should(Equal([]string{"a", "b", "moving"}))
-		Expect(setLabel(ctx, "moving", ringLabel, "red")).To(Succeed())
+		Expect(faults.SetLabel(ctx, hub, "moving", faults.RingLabel, "red")).To(Succeed())
 		Eventually(answer(ctx, name, "p")).Should(Equal([]string{"a", "moving", "b"}))
-		seen := observer.stop()
+		seen := observer.Stop()
 		Expect(seen.Violations).To(BeZero(), "%v", seen.Examples)
 		Expect(lost.Load()).To(BeNumerically(">", 0))
 		Expect(unread.Load()).To(BeNumerically(">", 2))

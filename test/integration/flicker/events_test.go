@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -34,42 +35,42 @@ var _ = Describe("Events", func() {
 		var namespaces []string
 		for i := range coldNamespaces {
 			namespaces = append(namespaces, namespace(i))
-			bind(ctx, namespace(i), set)
+			faults.Bind(ctx, hub, namespace(i), set)
 		}
-		tidy(set, namespaces...)
-		inParallel(coldClusters, func(i int) error {
+		faults.Tidy(hub, set, namespaces...)
+		faults.InParallel(coldClusters, func(i int) error {
 			return hub.Create(ctx, fixture.Cluster(fmt.Sprintf("cold-%02d", i)).Set(set).Obj())
 		})
-		inParallel(coldPlacements, func(i int) error {
+		faults.InParallel(coldPlacements, func(i int) error {
 			return hub.Create(ctx, fixture.Placement(namespace(i), fmt.Sprintf("p%04d", i)).Number(int32(1+i%3)).Obj())
 		})
 
 		// 1. Some writes of pages fail, and no event gets through before all is decided.
-		faulty.reset()
+		faulty.Reset()
 		gate := newEventGate(uint64(GinkgoRandomSeed()))
-		faulty.fail(gate.fault)
-		DeferCleanup(faulty.calm)
+		faulty.Fail(gate.fault)
+		DeferCleanup(faulty.Calm)
 		DeferCleanup(gate.open)
-		startController()
+		faults.StartController(throughProxy)
 		began := time.Now()
-		Eventually(func() int { pages, _ := faulty.took(); return pages }, 2*time.Minute).Should(Equal(coldPlacements))
+		Eventually(func() int { pages, _ := faulty.Took(); return pages }, 2*time.Minute).Should(Equal(coldPlacements))
 		Eventually(func() (int, error) { return decided(ctx, namespaces) }, time.Minute, 500*time.Millisecond).Should(Equal(coldPlacements))
-		_, early := faulty.took()
+		_, early := faulty.Took()
 		decidedAfter := time.Since(began)
 		Expect(early).To(BeZero())
-		_, faults := faulty.reset()
+		_, failed := faulty.Reset()
 
 		// 2. Then they arrive, each once, though some are refused at first and some acknowledgements are lost.
 		gate.open()
 		want := 3 * coldPlacements
-		Eventually(func() int { _, events := faulty.took(); return events }, 2*time.Minute).Should(BeNumerically(">=", want))
+		Eventually(func() int { _, events := faulty.Took(); return events }, 2*time.Minute).Should(BeNumerically(">=", want))
 		events, err := eventsIn(ctx, namespaces)
 		Expect(err).NotTo(HaveOccurred())
-		writes, eventFaults := faulty.reset()
+		writes, eventFaults := faulty.Reset()
 		fmt.Printf("\nobserved: %d events of %d placements, %d of them before all was decided; faults of pages and statuses %s, of events %s; decided after %s, all sent after %s\n",
-			len(events), coldPlacements, early, counts(faults), counts(eventFaults), seconds(decidedAfter), seconds(time.Since(began)))
+			len(events), coldPlacements, early, faults.Counts(failed), faults.Counts(eventFaults), faults.Seconds(decidedAfter), faults.Seconds(time.Since(began)))
 		Expect(writes).To(BeZero(), "pages written after all was decided")
-		Expect(faults).NotTo(BeEmpty())
+		Expect(failed).NotTo(BeEmpty())
 		Expect(eventFaults).NotTo(BeEmpty())
 		expectOnce(ctx, events, namespaces)
 	}, NodeTimeout(5*time.Minute))
@@ -89,8 +90,8 @@ func newEventGate(seed uint64) *eventGate {
 
 func (g *eventGate) open() { g.once.Do(func() { close(g.opened) }) }
 
-func (g *eventGate) fault(r *http.Request) fault {
-	event := isEventWrite(r)
+func (g *eventGate) fault(r *http.Request) faults.Fault {
+	event := faults.IsEventWrite(r)
 	if event {
 		select {
 		case <-g.opened:
@@ -102,11 +103,11 @@ func (g *eventGate) fault(r *http.Request) fault {
 	codes := []int{http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError}
 	switch {
 	case event && g.random.IntN(100) == 0:
-		return fault{code: http.StatusInternalServerError, lost: g.random.IntN(2) == 0}
-	case (isPageWrite(r) || isStatusWrite(r)) && g.random.IntN(5) == 0:
-		return fault{code: codes[g.random.IntN(len(codes))], lost: g.random.IntN(2) == 0}
+		return faults.Fault{Code: http.StatusInternalServerError, Lost: g.random.IntN(2) == 0}
+	case (faults.IsPageWrite(r) || faults.IsStatusWrite(r)) && g.random.IntN(5) == 0:
+		return faults.Fault{Code: codes[g.random.IntN(len(codes))], Lost: g.random.IntN(2) == 0}
 	}
-	return fault{}
+	return faults.Fault{}
 }
 
 // decided counts the Placements whose status agrees with what they ask for.

@@ -17,26 +17,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
 var _ = Describe("A page that cannot be written", func() {
 	const namespace, set = "failing", "failing"
-	inPool := fixture.MatchLabel(poolLabel, "in")
+	inPool := fixture.MatchLabel(faults.PoolLabel, "in")
 	It("shows in its Placement and in a metric, is tried again, and harms no other", func(ctx SpecContext) {
 		Expect(hub.Create(ctx, fixture.Set(set))).To(Succeed())
-		bind(ctx, namespace, set)
-		tidy(set, namespace)
+		faults.Bind(ctx, hub, namespace, set)
+		faults.Tidy(hub, set, namespace)
 		for _, name := range []string{"a", "b"} {
-			Expect(hub.Create(ctx, fixture.Cluster(name).Set(set).Label(poolLabel, "in").Obj())).To(Succeed())
+			Expect(hub.Create(ctx, fixture.Cluster(name).Set(set).Label(faults.PoolLabel, "in").Obj())).To(Succeed())
 		}
 		for _, name := range []string{"stuck", "fine"} {
 			Expect(hub.Create(ctx, fixture.Placement(namespace, name).Predicate(inPool).Obj())).To(Succeed())
 		}
-		faulty.fail(stuck(http.StatusForbidden))
-		DeferCleanup(faulty.calm)
+		faulty.Fail(stuck(http.StatusForbidden))
+		DeferCleanup(faulty.Calm)
 		address := freeAddress()
-		berth := startController("--metrics-bind-address=" + address)
+		berth := faults.StartController(throughProxy, "--metrics-bind-address="+address)
 		failures := func() (float64, error) { return metric(ctx, address, "berth_publish_failures_total") }
 
 		By("never being created")
@@ -50,33 +51,33 @@ var _ = Describe("A page that cannot be written", func() {
 		Eventually(failures).Should(BeNumerically(">", before))
 
 		By("being created once the fault is over")
-		faulty.calm()
+		faulty.Calm()
 		Eventually(answer(ctx, namespace, "stuck")).Should(Equal([]string{"a", "b"}))
 		Eventually(satisfied(ctx, namespace, "stuck")).Should(HavePrefix("True "))
 
 		By("never being updated")
-		faulty.fail(stuck(http.StatusInternalServerError))
-		Expect(setLabel(ctx, "b", poolLabel, "out")).To(Succeed())
+		faulty.Fail(stuck(http.StatusInternalServerError))
+		Expect(faults.SetLabel(ctx, hub, "b", faults.PoolLabel, "out")).To(Succeed())
 		Eventually(answer(ctx, namespace, "fine")).Should(Equal([]string{"a"}))
 		Eventually(satisfied(ctx, namespace, "stuck")).Should(And(HavePrefix("False NotAllDecisionsScheduled: "), ContainSubstring("the proxy says so")))
 		Expect(answer(ctx, namespace, "stuck")()).To(Equal([]string{"a", "b"}))
 		Eventually(satisfied(ctx, namespace, "fine")).Should(HavePrefix("True "))
 
 		By("being updated once the fault is over")
-		faulty.calm()
+		faulty.Calm()
 		Eventually(answer(ctx, namespace, "stuck")).Should(Equal([]string{"a"}))
 		Eventually(satisfied(ctx, namespace, "stuck")).Should(HavePrefix("True "))
-		Expect(berth.alive()).To(BeTrue())
+		Expect(berth.Alive()).To(BeTrue())
 	})
 })
 
 // stuck refuses every write of one page.
-func stuck(code int) func(*http.Request) fault {
-	return func(r *http.Request) fault {
-		if isPageWrite(r) && concerns(r, "stuck-decision-1") {
-			return fault{code: code}
+func stuck(code int) func(*http.Request) faults.Fault {
+	return func(r *http.Request) faults.Fault {
+		if faults.IsPageWrite(r) && faults.Concerns(r, "stuck-decision-1") {
+			return faults.Fault{Code: code}
 		}
-		return fault{}
+		return faults.Fault{}
 	}
 }
 
@@ -87,7 +88,9 @@ func answer(ctx context.Context, namespace, placement string) func() []string {
 		Expect(hub.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.PlacementLabel: placement})).To(Succeed())
 		names := []string{}
 		for i := range list.Items {
-			names = append(names, pageOf(&list.Items[i]).Clusters...)
+			for _, d := range list.Items[i].Status.Decisions {
+				names = append(names, d.ClusterName)
+			}
 		}
 		return names
 	}

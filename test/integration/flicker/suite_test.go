@@ -9,15 +9,12 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/config/crd"
+	"github.com/berth-dev/berth/test/faults"
 )
 
 // patience is how long a step may take on a busy machine.
@@ -29,18 +26,12 @@ var (
 	// direct and throughProxy are kubeconfig files.
 	direct, throughProxy string
 	// faulty stands between the controller and the hub.
-	faulty *proxy
+	faulty *faults.Proxy
 )
 
 // TestMain is the observer when it is started as one.
 func TestMain(m *testing.M) {
-	if text := os.Getenv(observerVariable); text != "" {
-		if err := observe(text); err != nil {
-			_, _ = os.Stderr.WriteString("observer: " + err.Error() + "\n")
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	faults.ObserveIfAsked()
 	os.Exit(m.Run())
 }
 
@@ -66,20 +57,10 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(environment.Stop)
 	config.QPS = -1
 
-	hub, err = client.New(config, client.Options{Scheme: newScheme()})
+	hub, err = client.New(config, client.Options{Scheme: faults.NewScheme()})
 	Expect(err).NotTo(HaveOccurred())
 	direct = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 	Expect(os.WriteFile(direct, environment.KubeConfig, 0o600)).To(Succeed())
-	faulty = startProxy(config)
-	throughProxy = faulty.kubeconfig()
+	faulty = faults.StartProxy(config)
+	throughProxy = faulty.Kubeconfig()
 })
-
-func newScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			panic(err) // two types under one name: a mistake in the code
-		}
-	}
-	return scheme
-}

@@ -1,0 +1,265 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// Labels of the fleet's clusters.
+const (
+	RingLabel = "ring" // which decision group claims the cluster
+	PoolLabel = "pool" // whether a floater is selectable
+)
+
+var rings = []string{"red", "green", "blue", "none"}
+
+// NewScheme knows all that the suites read and write, in the consumers' versions.
+func NewScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme, apiextensionsv1.AddToScheme, coordinationv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(err) // two types under one name: a mistake in the code
+		}
+	}
+	return scheme
+}
+
+// InParallel runs n calls, eight at a time, and fails with the first error.
+func InParallel(n int, call func(i int) error) {
+	GinkgoHelper()
+	const atOnce = 8
+	next, errs := make(chan int), make(chan error, atOnce)
+	var workers sync.WaitGroup
+	for range atOnce {
+		workers.Go(func() {
+			var first error
+			for i := range next {
+				if err := call(i); err != nil && first == nil {
+					first = err
+				}
+			}
+			errs <- first
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	for range atOnce {
+		Expect(<-errs).NotTo(HaveOccurred())
+	}
+}
+
+// Bind creates a namespace that sees the set.
+func Bind(ctx context.Context, hub client.Client, namespace, set string) {
+	GinkgoHelper()
+	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+	Expect(hub.Create(ctx, fixture.Binding(namespace, set))).To(Succeed())
+}
+
+// Tidy removes, after the spec, what it put into namespaces, and the set's clusters: a hub without other controllers collects nothing.
+func Tidy(hub client.Client, set string, namespaces ...string) {
+	kinds := []client.Object{&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}}
+	DeferCleanup(func(ctx SpecContext) {
+		InParallel(len(namespaces)*len(kinds), func(i int) error {
+			return hub.DeleteAllOf(ctx, kinds[i%len(kinds)], client.InNamespace(namespaces[i/len(kinds)]))
+		})
+		Expect(hub.DeleteAllOf(ctx, &v1alpha1.ManagedCluster{}, client.MatchingLabels{v1alpha1.ClusterSetLabel: set})).To(Succeed())
+	})
+}
+
+// SetLabel labels a cluster.
+func SetLabel(ctx context.Context, hub client.Client, cluster, key, value string) error {
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value))
+	return hub.Patch(ctx, fixture.Cluster(cluster).Obj(), patch)
+}
+
+// Fleet is a changing set of clusters and the Placements that choose from it.
+type Fleet struct {
+	Hub client.Client
+	// Name is the set's and the namespace's.
+	Name string
+	// Core are clusters that every answer has.
+	Core []string
+	// Steps counts the changes so far.
+	Steps int
+
+	random   *rand.Rand
+	floaters []bool // whether it exists
+}
+
+// The fleet's Placements: one divides all selectable clusters into rings, one takes the first so many by name.
+const (
+	Ringed  = "ringed"
+	Counted = "counted"
+)
+
+// NewFleet creates so many clusters that stay and so many that come and go, their set, and a namespace. They go with the spec.
+func NewFleet(ctx context.Context, hub client.Client, name string, core, floaters int, seed uint64) *Fleet {
+	GinkgoHelper()
+	f := &Fleet{Hub: hub, Name: name, random: rand.New(rand.NewPCG(seed, 1)), floaters: make([]bool, floaters)}
+	Tidy(hub, name, name)
+	Expect(hub.Create(ctx, fixture.Set(name))).To(Succeed())
+	Bind(ctx, hub, name, name)
+	var clusters []*v1alpha1.ManagedCluster
+	for i := range core {
+		f.Core = append(f.Core, fmt.Sprintf("%s-core-%03d", name, i))
+		clusters = append(clusters, f.cluster(f.Core[i]))
+	}
+	for i := range f.floaters {
+		f.floaters[i] = true
+		clusters = append(clusters, f.cluster(f.floater(i)))
+	}
+	InParallel(len(clusters), func(i int) error { return hub.Create(ctx, clusters[i]) })
+	return f
+}
+
+// Watched are the fleet's Placements for an observer.
+func (f *Fleet) Watched() []Watched {
+	return []Watched{{f.Name, Ringed, f.Core}, {f.Name, Counted, f.Core}}
+}
+
+// The name comes after every core cluster's.
+func (f *Fleet) floater(i int) string { return fmt.Sprintf("%s-floater-%02d", f.Name, i) }
+
+func (f *Fleet) cluster(name string) *v1alpha1.ManagedCluster {
+	return fixture.Cluster(name).Set(f.Name).Label(PoolLabel, "in").Label(RingLabel, f.ring()).Obj()
+}
+
+func (f *Fleet) ring() string { return rings[f.random.IntN(len(rings))] }
+
+// Publish creates the Placements. Without prioritizers the order is by name, so that the core always comes first.
+func (f *Fleet) Publish(ctx context.Context) {
+	GinkgoHelper()
+	inPool := fixture.MatchLabel(PoolLabel, "in")
+	first := fixture.Placement(f.Name, Ringed).Predicate(inPool).Obj()
+	f.regroup(first)
+	second := fixture.Placement(f.Name, Counted).Predicate(inPool).Mode(v1alpha1.PrioritizerPolicyModeExact).
+		Number(int32(len(f.Core) + len(f.floaters)/2)).Obj()
+	Expect(f.Hub.Create(ctx, first)).To(Succeed())
+	Expect(f.Hub.Create(ctx, second)).To(Succeed())
+}
+
+// regroup gives a Placement other groups: which rings, in which order, and how long.
+func (f *Fleet) regroup(pl *v1alpha1.Placement) {
+	strategy := &pl.Spec.DecisionStrategy.GroupStrategy
+	strategy.DecisionGroups = nil
+	for _, i := range f.random.Perm(3)[:1+f.random.IntN(3)] {
+		strategy.DecisionGroups = append(strategy.DecisionGroups, v1alpha1.DecisionGroup{
+			GroupName:       rings[i],
+			ClusterSelector: v1alpha1.GroupClusterSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{RingLabel: rings[i]}}},
+		})
+	}
+	f.resize(pl)
+}
+
+// resize changes how long a group may be.
+func (f *Fleet) resize(pl *v1alpha1.Placement) {
+	lengths := []intstr.IntOrString{
+		intstr.FromString("100%"), intstr.FromString("30%"), intstr.FromInt32(40), intstr.FromInt32(105),
+	}
+	pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = lengths[f.random.IntN(len(lengths))]
+}
+
+// Step changes something: a batch of clusters moves, a floater comes or goes, or a Placement asks for something else.
+func (f *Fleet) Step(ctx context.Context) error {
+	f.Steps++
+	switch n := f.random.IntN(100); {
+	case n < 45:
+		for range 1 + f.random.IntN(8) {
+			if err := SetLabel(ctx, f.Hub, f.Core[f.random.IntN(len(f.Core))], RingLabel, f.ring()); err != nil {
+				return err
+			}
+		}
+		return nil
+	case n < 75:
+		return f.float(ctx)
+	case n < 85:
+		return f.Change(ctx, Ringed, f.regroup)
+	case n < 92:
+		return f.Change(ctx, Ringed, f.resize)
+	default:
+		return f.Change(ctx, Counted, f.recount)
+	}
+}
+
+// recount asks for another number, other groups or another order within the pages.
+func (f *Fleet) recount(pl *v1alpha1.Placement) {
+	switch f.random.IntN(3) {
+	case 0:
+		pl.Spec.NumberOfClusters = new(int32(len(f.Core) + f.random.IntN(len(f.floaters))))
+	case 1:
+		f.regroup(pl)
+	default:
+		pl.Spec.SortBy = []v1alpha1.DecisionSortBy{v1alpha1.SortByClusterName, v1alpha1.SortByScore}[f.random.IntN(2)]
+	}
+}
+
+// float lets floaters join, leave, and become selectable or not.
+func (f *Fleet) float(ctx context.Context) error {
+	i := f.random.IntN(len(f.floaters))
+	if !f.floaters[i] {
+		f.floaters[i] = true
+		return f.Hub.Create(ctx, f.cluster(f.floater(i)))
+	}
+	if f.random.IntN(2) == 0 {
+		f.floaters[i] = false
+		return f.Hub.Delete(ctx, fixture.Cluster(f.floater(i)).Obj())
+	}
+	return SetLabel(ctx, f.Hub, f.floater(i), PoolLabel, []string{"in", "out"}[f.random.IntN(2)])
+}
+
+// Change edits a Placement as a user would, over the controller's status writes.
+func (f *Fleet) Change(ctx context.Context, name string, edit func(*v1alpha1.Placement)) error {
+	pl := fixture.Placement(f.Name, name).Obj()
+	if err := f.Hub.Get(ctx, client.ObjectKeyFromObject(pl), pl); err != nil {
+		return err
+	}
+	base := pl.DeepCopy()
+	edit(pl)
+	return f.Hub.Patch(ctx, pl, client.MergeFrom(base))
+}
+
+// Churn takes a step every 50 ms until done is closed, and then sends the first error, or nil. With again, a step that the hub
+// does not answer is left at that: it may or may not have happened.
+func (f *Fleet) Churn(ctx context.Context, done <-chan struct{}, again bool) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				result <- nil
+				return
+			case <-tick.C:
+				if err := f.Step(ctx); err != nil && !again {
+					result <- err
+					return
+				}
+			}
+		}
+	}()
+	return result
+}

@@ -1,0 +1,369 @@
+package faults
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Fault is what the proxy makes of a request.
+type Fault struct {
+	// Code is the answer instead of the hub's; 0 for no fault, Cut for no answer at all.
+	Code int
+	// Lost lets the hub carry the request out first, so that only the answer is lost.
+	Lost bool
+	// After is how long the client is kept waiting first, unless it gives up. Without a Code the hub is asked then.
+	After time.Duration
+	// RetryAfter is what a 429 asks for, in seconds.
+	RetryAfter int
+}
+
+// Cut is a connection that ends without an answer.
+const Cut = -1
+
+// String names the kind of fault in reports.
+func (f Fault) String() string {
+	name := strconv.Itoa(f.Code)
+	switch {
+	case f.Code == Cut && f.After > 0:
+		name = "time-out"
+	case f.Code == Cut:
+		name = "cut"
+	case f.Code == 0:
+		name = "delayed"
+	}
+	if f.Lost {
+		name += " after the write"
+	}
+	return name
+}
+
+// Proxy stands in front of the hub's API server, for one controller.
+type Proxy struct {
+	server  *httptest.Server
+	reverse *httputil.ReverseProxy
+
+	mu     sync.Mutex
+	fault  func(*http.Request) Fault
+	taken  func(*http.Request)
+	faults map[string]int
+	// writes and events count the pages and the events that the hub took.
+	writes, events int
+	made           Made
+	watches        map[*stream]bool
+	// echoes is closed while the hub's news of pages may pass.
+	echoes chan struct{}
+}
+
+// Made are the page writes of one controller: the hub's versions, how often each page was written, and how often deleted.
+type Made struct {
+	Versions         map[uint64]bool
+	Written, Deleted map[string]int
+}
+
+// StartProxy starts a proxy that ends with the suite, or the spec that starts it.
+func StartProxy(config *rest.Config) *Proxy {
+	GinkgoHelper()
+	target, err := url.Parse(config.Host)
+	Expect(err).NotTo(HaveOccurred())
+	transport, err := rest.TransportFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	p := &Proxy{faults: map[string]int{}, watches: map[*stream]bool{}, made: Made{map[uint64]bool{}, map[string]int{}, map[string]int{}}}
+	p.Calm()
+	p.PassEchoes()
+	p.reverse = &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			// What the hub answers is read here, too.
+			r.Out.Header.Del("Accept-Encoding")
+		},
+		Transport:      transport,
+		FlushInterval:  -1,
+		ModifyResponse: p.modify,
+		ErrorLog:       log.New(io.Discard, "", 0),
+		// A killed controller leaves requests behind, and a killed hub answers nothing.
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	p.server = httptest.NewServer(p)
+	DeferCleanup(func() {
+		p.Calm()
+		p.server.CloseClientConnections()
+		p.server.Close()
+	})
+	return p
+}
+
+// Kubeconfig writes a file that leads to the hub through the proxy.
+func (p *Proxy) Kubeconfig() string {
+	GinkgoHelper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["hub"] = &clientcmdapi.Cluster{Server: p.server.URL}
+	config.Contexts["hub"] = &clientcmdapi.Context{Cluster: "hub"}
+	config.CurrentContext = "hub"
+	path := filepath.Join(GinkgoT().TempDir(), "proxied")
+	Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
+	Expect(os.Chmod(path, 0o600)).To(Succeed())
+	return path
+}
+
+// Config is the client configuration that leads to the hub through the proxy.
+func (p *Proxy) Config() *rest.Config { return &rest.Config{Host: p.server.URL, QPS: -1} }
+
+// Fail sets what happens to requests from now on.
+func (p *Proxy) Fail(choose func(*http.Request) Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = choose
+}
+
+// Calm ends all faults.
+func (p *Proxy) Calm() { p.Fail(func(*http.Request) Fault { return Fault{} }) }
+
+// AfterWrites calls f after each page write that the hub has carried out and the controller does not know of yet.
+func (p *Proxy) AfterWrites(f func(*http.Request)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken = f
+}
+
+// HoldEchoes keeps the hub's news of pages from the controller.
+func (p *Proxy) HoldEchoes() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.echoes = make(chan struct{})
+}
+
+// PassEchoes ends HoldEchoes.
+func (p *Proxy) PassEchoes() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.echoes == nil {
+		p.echoes = make(chan struct{})
+	}
+	select {
+	case <-p.echoes:
+	default:
+		close(p.echoes)
+	}
+}
+
+// CutWatches cuts every watch that is open, in the middle of whatever it says, and returns how many there were.
+func (p *Proxy) CutWatches() int {
+	p.mu.Lock()
+	open := slices.Collect(maps.Keys(p.watches))
+	p.faults["watch cut"] += len(open)
+	p.mu.Unlock()
+	for _, s := range open {
+		// That it was closed already is as good.
+		_ = s.Close()
+	}
+	return len(open)
+}
+
+// Took is how many pages and events the hub has taken since the last reset.
+func (p *Proxy) Took() (writes, events int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writes, p.events
+}
+
+// Made returns a copy of all page writes that the hub has ever taken.
+func (p *Proxy) Made() Made {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Made{maps.Clone(p.made.Versions), maps.Clone(p.made.Written), maps.Clone(p.made.Deleted)}
+}
+
+// Reset returns the counts so far and starts anew.
+func (p *Proxy) Reset() (writes int, faults map[string]int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	writes, faults = p.writes, p.faults
+	p.writes, p.events, p.faults = 0, 0, map[string]int{}
+	return writes, faults
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	choose := p.fault
+	p.mu.Unlock()
+	f := choose(r)
+	if f == (Fault{}) {
+		p.reverse.ServeHTTP(w, r)
+		return
+	}
+	p.mu.Lock()
+	p.faults[f.String()]++
+	p.mu.Unlock()
+	if f.Lost {
+		p.reverse.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if f.After > 0 {
+		select {
+		case <-time.After(f.After):
+		case <-r.Context().Done():
+		}
+	}
+	switch {
+	case f.Code == Cut || r.Context().Err() != nil:
+		panic(http.ErrAbortHandler)
+	case f.Code == 0:
+		p.reverse.ServeHTTP(w, r)
+	default:
+		refuse(w, f)
+	}
+}
+
+// refuse answers in the API server's words.
+func refuse(w http.ResponseWriter, f Fault) {
+	code := f.Code
+	reasons := map[int]metav1.StatusReason{
+		http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusConflict: metav1.StatusReasonConflict,
+		http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusInternalServerError: metav1.StatusReasonInternalError,
+		http.StatusGatewayTimeout: metav1.StatusReasonTimeout,
+	}
+	if code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	// Whether the client still listens does not matter.
+	_ = json.NewEncoder(w).Encode(metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Reason: reasons[code], Code: int32(code), Message: "the proxy says so",
+	})
+}
+
+// modify sees the hub's answers before the controller does.
+func (p *Proxy) modify(response *http.Response) error {
+	r := response.Request
+	taken := response.StatusCode < http.StatusMultipleChoices
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case IsEventWrite(r) && taken:
+		p.events++
+	case IsPageWrite(r) && taken:
+		p.writes++
+		if err := p.note(response); err != nil {
+			return err
+		}
+		if p.taken != nil {
+			p.taken(r)
+		}
+	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "" && taken:
+		s := &stream{ReadCloser: response.Body, proxy: p, done: r.Context().Done(), pages: strings.HasSuffix(r.URL.Path, "/placementdecisions")}
+		p.watches[s] = true
+		response.Body = s
+	}
+	return nil
+}
+
+// note keeps in mind which write it was. The caller holds the lock.
+func (p *Proxy) note(response *http.Response) error {
+	if response.Request.Method == http.MethodDelete {
+		p.made.Deleted[filepath.Base(response.Request.URL.Path)]++
+		return nil
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("reading what was written: %w", err)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	var written struct{ Metadata metav1.ObjectMeta }
+	if err := json.Unmarshal(body, &written); err != nil {
+		return fmt.Errorf("decoding what was written: %w", err)
+	}
+	version, err := strconv.ParseUint(written.Metadata.ResourceVersion, 10, 64)
+	if err == nil {
+		p.made.Versions[version] = true
+		p.made.Written[written.Metadata.Name]++
+	}
+	return err
+}
+
+// stream is a watch, which can be cut, and held up if it is one of pages.
+type stream struct {
+	io.ReadCloser
+	proxy *Proxy
+	done  <-chan struct{}
+	pages bool
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(into []byte) (int, error) {
+	n, err := s.ReadCloser.Read(into)
+	if !s.pages {
+		return n, err
+	}
+	s.proxy.mu.Lock()
+	pass := s.proxy.echoes
+	s.proxy.mu.Unlock()
+	select {
+	case <-pass:
+	case <-s.done:
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (s *stream) Close() error {
+	s.proxy.mu.Lock()
+	delete(s.proxy.watches, s)
+	s.proxy.mu.Unlock()
+	return s.ReadCloser.Close()
+}
+
+// IsWrite tells what changes the hub.
+func IsWrite(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
+
+// IsPageWrite tells the writes of PlacementDecisions.
+func IsPageWrite(r *http.Request) bool {
+	return IsWrite(r) && strings.Contains(r.URL.Path, "/placementdecisions")
+}
+
+// IsStatusWrite tells the writes of a Placement's status.
+func IsStatusWrite(r *http.Request) bool {
+	return IsWrite(r) && strings.Contains(r.URL.Path, "/placements/") && strings.HasSuffix(r.URL.Path, "/status")
+}
+
+// IsEventWrite tells the writes of events.
+func IsEventWrite(r *http.Request) bool {
+	return IsWrite(r) && strings.HasSuffix(r.URL.Path, "/events")
+}
+
+// IsLease tells all that is about leases.
+func IsLease(r *http.Request) bool { return strings.Contains(r.URL.Path, "/leases") }
+
+// Concerns reports whether a request is about a page of that name.
+func Concerns(r *http.Request, page string) bool {
+	if strings.HasSuffix(r.URL.Path, "/"+page) {
+		return true
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return err == nil && bytes.Contains(body, []byte(strconv.Quote(page)))
+}

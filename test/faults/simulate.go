@@ -1,0 +1,158 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Page is what a reader sees of one.
+type Page struct {
+	Name     string            `json:"name"`
+	Labels   map[string]string `json:"labels"`
+	Clusters []string          `json:"clusters"`
+}
+
+func pageOf(object *v1alpha1.PlacementDecision) Page {
+	p := Page{Name: object.Name, Labels: object.Labels, Clusters: []string{}}
+	for _, d := range object.Status.Decisions {
+		p.Clusters = append(p.Clusters, d.ClusterName)
+	}
+	return p
+}
+
+// Difference compares what is published with what berth simulate makes of the fleet's objects; empty when they agree. With the
+// pages among the objects every page must agree; without them, which clusters are selected.
+func (f *Fleet) Difference(ctx context.Context) (string, error) {
+	var objects []client.Object
+	in := client.InNamespace(f.Name)
+	for list, of := range map[client.ObjectList]client.ListOption{
+		&v1alpha1.ManagedClusterList{}:           client.MatchingLabels{v1alpha1.ClusterSetLabel: f.Name},
+		&v1alpha1.ManagedClusterSetList{}:        client.MatchingFields{"metadata.name": f.Name},
+		&v1alpha1.ManagedClusterSetBindingList{}: in,
+		&v1alpha1.PlacementList{}:                in,
+	} {
+		if err := f.Hub.List(ctx, list, of); err != nil {
+			return "", err
+		}
+		objects = append(objects, f.items(list)...)
+	}
+	pages := &v1alpha1.PlacementDecisionList{}
+	if err := f.Hub.List(ctx, pages, in); err != nil {
+		return "", err
+	}
+	published := map[string][]Page{}
+	for i := range pages.Items {
+		p := pageOf(&pages.Items[i])
+		name := p.Labels[v1alpha1.PlacementLabel]
+		published[name] = append(published[name], p)
+	}
+	fresh, err := simulate(ctx, objects)
+	if err != nil {
+		return "", err
+	}
+	again, err := simulate(ctx, append(objects, f.items(pages)...))
+	if err != nil {
+		return "", err
+	}
+	for name := range again {
+		byName := func(a, b Page) int { return strings.Compare(a.Name, b.Name) }
+		slices.SortFunc(again[name], byName)
+		slices.SortFunc(published[name], byName)
+		if want, got := fmt.Sprint(again[name]), fmt.Sprint(published[name]); want != got {
+			return fmt.Sprintf("%s: simulated from the pages: %s, published: %s", name, want, got), nil
+		}
+		if want, got := fmt.Sprint(selected(fresh[name])), fmt.Sprint(selected(published[name])); want != got {
+			return fmt.Sprintf("%s: simulated: %s, published: %s", name, want, got), nil
+		}
+	}
+	return "", nil
+}
+
+func selected(pages []Page) []string {
+	var names []string
+	for _, p := range pages {
+		names = append(names, p.Clusters...)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// simulate runs berth simulate and returns the pages by Placement.
+func simulate(ctx context.Context, objects []client.Object) (map[string][]Page, error) {
+	data, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(GinkgoT().TempDir(), "objects.json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return nil, err
+	}
+	out, err := exec.CommandContext(ctx, Binary(), "simulate", "-f", file, "-o", "json").Output()
+	if err != nil {
+		return nil, fmt.Errorf("berth simulate: %w", err)
+	}
+	var result struct {
+		Results []struct {
+			Placement string `json:"placement"`
+			Decisions []Page `json:"decisions"`
+		} `json:"results"`
+	}
+	if err := json.Unmarshal(out, &result); err != nil {
+		return nil, err
+	}
+	answers := map[string][]Page{}
+	for _, r := range result.Results {
+		answers[filepath.Base(r.Placement)] = r.Decisions
+	}
+	return answers, nil
+}
+
+// items are a list's objects with their kinds, as files hold them.
+func (f *Fleet) items(list client.ObjectList) []client.Object {
+	GinkgoHelper()
+	objects, err := meta.ExtractList(list)
+	Expect(err).NotTo(HaveOccurred())
+	var out []client.Object
+	for _, o := range objects {
+		object, ok := o.(client.Object)
+		Expect(ok).To(BeTrue())
+		kind, err := apiutil.GVKForObject(object, f.Hub.Scheme())
+		Expect(err).NotTo(HaveOccurred())
+		object.GetObjectKind().SetGroupVersionKind(kind)
+		object.SetManagedFields(nil)
+		out = append(out, object)
+	}
+	return out
+}
+
+// Counts are printed in order.
+func Counts(of map[string]int) string {
+	text := "{"
+	for i, kind := range slices.Sorted(maps.Keys(of)) {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s: %d", kind, of[kind])
+	}
+	return text + "}"
+}
+
+// Seconds rounds for a report.
+func Seconds(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }

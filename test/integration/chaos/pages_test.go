@@ -1,0 +1,160 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/faults"
+)
+
+// acts are what an intruder does to a page.
+var acts = []struct {
+	name string
+	do   func(ctx context.Context, page *v1alpha1.PlacementDecision) error
+}{
+	{"page deleted", func(ctx context.Context, page *v1alpha1.PlacementDecision) error { return hub.Delete(ctx, page) }},
+	{"page emptied", func(ctx context.Context, page *v1alpha1.PlacementDecision) error {
+		page.Status.Decisions = []v1alpha1.ClusterDecision{}
+		return hub.Status().Update(ctx, page)
+	}},
+	{"cluster removed", func(ctx context.Context, page *v1alpha1.PlacementDecision) error {
+		page.Status.Decisions = page.Status.Decisions[1:]
+		return hub.Status().Update(ctx, page)
+	}},
+	{"cluster invented", func(ctx context.Context, page *v1alpha1.PlacementDecision) error {
+		page.Status.Decisions = append(page.Status.Decisions, v1alpha1.ClusterDecision{ClusterName: "invented"})
+		return hub.Status().Update(ctx, page)
+	}},
+	{"group relabelled", func(ctx context.Context, page *v1alpha1.PlacementDecision) error {
+		page.Labels[v1alpha1.DecisionGroupIndexLabel] = "7"
+		delete(page.Labels, v1alpha1.DecisionGroupNameLabel)
+		return hub.Update(ctx, page)
+	}},
+	{"label removed", func(ctx context.Context, page *v1alpha1.PlacementDecision) error {
+		page.Labels = nil
+		return hub.Update(ctx, page)
+	}},
+	{"owner removed", func(ctx context.Context, page *v1alpha1.PlacementDecision) error {
+		page.OwnerReferences = nil
+		return hub.Update(ctx, page)
+	}},
+}
+
+var _ = Describe("A page", func() {
+	It("that somebody deletes, edits, relabels or adopts is put right, or left alone where it is another's", func(ctx SpecContext) {
+		t := begin(ctx, "pages", true)
+		berth, proxy := t.controller()
+		t.settled(ctx)
+		random := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 6))
+		for i := range times(2, 15) * len(acts) {
+			act := acts[i%len(acts)]
+			page := t.anyPage(ctx, random)
+			Expect(act.do(ctx, page)).To(Succeed(), act.name)
+			t.injected[act.name]++
+			Eventually(func() (string, error) { return t.wrong(ctx) }).Should(BeEmpty(), "after: %s", act.name)
+			if i%5 == 4 {
+				// Meanwhile the fleet changes, too.
+				Expect(t.Step(ctx)).To(Succeed())
+			}
+		}
+		t.settled(ctx)
+
+		By("relabelling one for a Placement that is not there")
+		page := t.anyPage(ctx, random)
+		page.Labels[v1alpha1.PlacementLabel] = "nobody"
+		Expect(hub.Update(ctx, page)).To(Succeed())
+		t.injected["page relabelled for another"]++
+		Eventually(func() (string, error) { return t.wrong(ctx) }).Should(BeEmpty())
+		t.expectUntouched(ctx, page)
+
+		By("adopting one")
+		keeper := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: t.Name, Name: "keeper"}}
+		Expect(hub.Create(ctx, keeper)).To(Succeed())
+		page = t.anyPage(ctx, random)
+		page.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(keeper, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+		Expect(hub.Update(ctx, page)).To(Succeed())
+		t.injected["page adopted"]++
+		Eventually(func() (bool, error) { return t.warned(ctx, page.Name) }).Should(BeTrue())
+		Eventually(func() (string, error) { return t.lateStatus(ctx) }).Should(BeEmpty())
+		t.expectUntouched(ctx, page)
+
+		Expect(berth.Alive()).To(BeTrue())
+		gaps, own := len(t.observer.SoFar().Gaps), 0
+		for _, gap := range t.observer.SoFar().Gaps {
+			if gap.MadeBy(proxy.Made()) {
+				own++
+			}
+		}
+		t.end("pages are deleted, edited, relabelled, adopted",
+			fmt.Sprintf("%d writes took clusters away, %d of them the controller's", gaps, own))
+		Expect(gaps).To(BeNumerically(">", 0))
+		Expect(own).To(BeZero())
+	}, NodeTimeout(6*time.Minute))
+})
+
+// anyPage is one of the fleet's with at least two clusters.
+func (t *trial) anyPage(ctx context.Context, random *rand.Rand) *v1alpha1.PlacementDecision {
+	GinkgoHelper()
+	list := &v1alpha1.PlacementDecisionList{}
+	Expect(hub.List(ctx, list, client.InNamespace(t.Name), client.HasLabels{v1alpha1.PlacementLabel})).To(Succeed())
+	pages := slices.DeleteFunc(list.Items, func(p v1alpha1.PlacementDecision) bool {
+		return len(p.Status.Decisions) < 2 || p.Labels[v1alpha1.PlacementLabel] == "nobody"
+	})
+	Expect(pages).NotTo(BeEmpty())
+	return &pages[random.IntN(len(pages))]
+}
+
+// wrong says in what the published answers differ from what was asked for: which clusters, on pages of which groups.
+func (t *trial) wrong(ctx context.Context) (string, error) {
+	if difference, err := t.Difference(ctx); err != nil || difference != "" {
+		return difference, err
+	}
+	list := &v1alpha1.PlacementDecisionList{}
+	if err := hub.List(ctx, list, client.InNamespace(t.Name)); err != nil {
+		return "", err
+	}
+	for i := range list.Items {
+		p := &list.Items[i]
+		owner := metav1.GetControllerOf(p)
+		if p.Labels[v1alpha1.PlacementLabel] == "nobody" {
+			continue
+		}
+		if owner == nil || owner.Name != p.Labels[v1alpha1.PlacementLabel] {
+			return p.Name + " is not its Placement's", nil
+		}
+	}
+	return "", nil
+}
+
+// expectUntouched wants a page to be as the intruder left it, though the fleet changes.
+func (t *trial) expectUntouched(ctx context.Context, page *v1alpha1.PlacementDecision) {
+	GinkgoHelper()
+	for _, cluster := range []string{t.Core[0], t.Core[1]} {
+		Expect(faults.SetLabel(ctx, hub, cluster, faults.RingLabel, "blue")).To(Succeed())
+	}
+	Eventually(func() (string, error) { return t.lateStatus(ctx) }).Should(BeEmpty())
+	now := page.DeepCopy()
+	Expect(hub.Get(ctx, client.ObjectKeyFromObject(page), now)).To(Succeed())
+	Expect(now.ResourceVersion).To(Equal(page.ResourceVersion))
+}
+
+// warned says whether an event names a page as somebody else's.
+func (t *trial) warned(ctx context.Context, page string) (bool, error) {
+	list := &eventsv1.EventList{}
+	err := hub.List(ctx, list, client.InNamespace(t.Name))
+	return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+		return e.Reason == "ForeignDecision" && e.Type == corev1.EventTypeWarning && slices.Contains(words(e.Note), page)
+	}), err
+}

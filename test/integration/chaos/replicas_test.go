@@ -1,0 +1,136 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/test/faults"
+)
+
+const (
+	// leaseTime is how long a lease holds that nobody renews, and retryTime the most that a replica waits before it asks again.
+	leaseTime = 15 * time.Second
+	retryTime = 2400 * time.Millisecond
+	// slack is for a busy machine.
+	slack = 10 * time.Second
+)
+
+// electing are the flags of a replica.
+var electing = []string{"--leader-elect=true", "--leader-election-namespace=default"}
+
+var _ = Describe("Of two replicas", func() {
+	It("one takes over when the active is killed, and nothing is decided twice", func(ctx SpecContext) {
+		freeLease(ctx)
+		t := begin(ctx, "killed", false)
+		active, first := t.controller(electing...)
+		var waits []time.Duration
+		for round := range times(1, 3) {
+			Eventually(func() int { return writesOf(first) }).Should(BeNumerically(">", 0))
+			t.churn(ctx, false)
+			standby, second := t.controller(electing...)
+			Eventually(func() int { return writesOf(first) }).Should(BeNumerically(">", 15))
+			// It dies between a write and the hub's answer.
+			dead := make(chan time.Time, 1)
+			var once sync.Once
+			first.AfterWrites(func(*http.Request) {
+				once.Do(func() {
+					_ = active.Command.Process.Kill()
+					dead <- time.Now()
+				})
+			})
+			var at time.Time
+			Eventually(dead).Should(Receive(&at))
+			active.Kill()
+			t.injected["SIGKILL"]++
+			Expect(writesOf(second)).To(BeZero())
+			// One change while nobody decides: one write for it, by the one who comes next.
+			third := t.Name + "-still-c"
+			value := []string{"moved", "still"}[round%2]
+			Expect(faults.SetLabel(ctx, hub, third, faults.PoolLabel, value)).To(Succeed())
+			Eventually(func() int { return writesOf(second) }, leaseTime+retryTime+slack).Should(BeNumerically(">", 0))
+			waits = append(waits, time.Since(at))
+			Eventually(func() ([]string, error) { return answer(ctx, t.Name, quiet) }).Should(HaveLen(2 + round%2))
+			t.settled(ctx)
+			Expect(second.Made().Written).To(HaveKeyWithValue(quiet+"-decision-1", 1))
+			expectInTurn(first, second)
+			active, first = standby, second
+		}
+		for _, wait := range waits {
+			Expect(wait).To(BeNumerically("<", leaseTime+retryTime+slack))
+		}
+		t.end("the active of two replicas is killed", fmt.Sprintf("takeover after %v", rounded(waits)))
+	}, NodeTimeout(6*time.Minute))
+
+	It("the one that loses its lease stops writing before the other begins", func(ctx SpecContext) {
+		freeLease(ctx)
+		t := begin(ctx, "lease", false)
+		loser, first := t.controller(electing...)
+		Eventually(func() int { return writesOf(first) }).Should(BeNumerically(">", 0))
+		_, second := t.controller(electing...)
+		t.churn(ctx, false)
+		lost := time.Now()
+		// Renewals hang, and so does each write for a moment, so that one is under way at any time.
+		first.Fail(func(r *http.Request) faults.Fault {
+			switch {
+			case faults.IsLease(r):
+				return faults.Fault{Code: http.StatusGatewayTimeout, After: 20 * time.Second}
+			case faults.IsPageWrite(r):
+				return faults.Fault{After: 200 * time.Millisecond}
+			}
+			return faults.Fault{}
+		})
+		Eventually(loser.Ended).Should(BeClosed())
+		stopped := time.Since(lost)
+		t.injected["lease lost"]++
+		Expect(loser.Log()).To(ContainSubstring("leader election lost"))
+		Expect(stopped).To(BeNumerically("<", leaseTime))
+		Eventually(func() int { return writesOf(second) }, leaseTime+retryTime+slack).Should(BeNumerically(">", 0))
+		began := time.Since(lost)
+		t.settled(ctx)
+		expectInTurn(first, second)
+		t.end("the leader loses its lease while it writes", fmt.Sprintf("it stopped after %s, the other began after %s",
+			faults.Seconds(stopped), faults.Seconds(began)))
+	}, NodeTimeout(3*time.Minute))
+})
+
+// writesOf counts the pages that a controller has created or changed.
+func writesOf(p *faults.Proxy) int { return len(p.Made().Versions) }
+
+// expectInTurn wants all writes of one controller to come before those of the other.
+func expectInTurn(first, second *faults.Proxy) {
+	GinkgoHelper()
+	last, next := uint64(0), uint64(math.MaxUint64)
+	for v := range first.Made().Versions {
+		last = max(last, v)
+	}
+	for v := range second.Made().Versions {
+		next = min(next, v)
+	}
+	Expect(last).To(BeNumerically("<", next), "two controllers wrote at a time")
+}
+
+// freeLease forgets whoever led before.
+func freeLease(ctx context.Context) {
+	GinkgoHelper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "berth.berth.dev"}}
+	Expect(client.IgnoreNotFound(hub.Delete(ctx, lease))).To(Succeed())
+}
+
+func rounded(all []time.Duration) []time.Duration {
+	out := make([]time.Duration, len(all))
+	for i, d := range all {
+		out[i] = faults.Seconds(d)
+	}
+	return out
+}
