@@ -31,6 +31,8 @@ const (
 	// ApproveAnnotation, on a Placement, names the one held change that is approved, as the condition DecisionPending gives it.
 	ApproveAnnotation = "berth.dev/approve"
 
+	// RejectAnnotation, on a Placement, names the one held change that is refused.
+	RejectAnnotation = "berth.dev/reject"
 	// HoldAnnotation, on a PlacementDecision with HeldLabel, is what the hold is known by and until when it lasts (JSON).
 	HoldAnnotation = "berth.dev/hold"
 

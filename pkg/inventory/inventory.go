@@ -222,6 +222,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		for _, page := range s.HeldPages {
 			for _, i := range own[page.Name].indexes {
 				s.Incumbents = s.Incumbents.Set(i)
+				s.HeldClusters = s.HeldClusters.Set(i)
 			}
 		}
 	}

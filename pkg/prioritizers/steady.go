@@ -8,7 +8,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Steady prefers incumbents: 100 for a cluster that is published for the Placement (or held for it), else 0.
+// Steady prefers incumbents: 100 for a cluster that is published for the Placement, else 0. While a change is held, its clusters
+// score 100 and others that are published 50, so that the jitter of scores does not make another change of it.
 type Steady struct{}
 
 // NewSteady is the plugin's factory.
@@ -24,8 +25,13 @@ func (Steady) Reads(*v1alpha1.Placement) framework.Reads { return framework.Read
 
 // Score implements framework.ScorePlugin.
 func (Steady) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) (int64, *framework.Status) {
-	if state.Snapshot().Subject.Incumbents.Has(cluster.Index) {
+	subject := state.Snapshot().Subject
+	published := subject.Published.Has(cluster.Index)
+	switch {
+	case subject.Held == nil && published, subject.Held != nil && subject.HeldClusters.Has(cluster.Index):
 		return framework.MaxScore, nil
+	case published:
+		return framework.MaxScore / 2, nil
 	}
 	return 0, nil
 }

@@ -74,6 +74,9 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt) *framework.Status {
 		}
 	}
 	allowed, rejected := s.waiting.said(pl.UID, a.Proposal.Token)
+	if pl.Annotations[v1alpha1.RejectAnnotation] == a.Proposal.Token {
+		rejected = "the annotation " + v1alpha1.RejectAnnotation
+	}
 	for plugin := range allowed {
 		delete(waits, plugin)
 	}

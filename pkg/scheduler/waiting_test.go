@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -168,22 +169,37 @@ func TestPendingEvent(t *testing.T) {
 	}
 }
 
-// TestSatisfiedSpeaksOfThePublished: a change that waits does not change what PlacementSatisfied says.
+// TestSatisfiedSpeaksOfThePublished: while a change waits, PlacementSatisfied stays True if it was; if not, it says where to look.
 func TestSatisfiedSpeaksOfThePublished(t *testing.T) {
-	d := newDesk(t, ask().Number(2), "c1")
-	d.settle()
-	before := *d.condition(v1alpha1.PlacementConditionSatisfied)
-	d.x.answer = holds
-	d.add("c2")
-	d.settle()
-	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
-	if diff := cmp.Diff(before, *d.condition(v1alpha1.PlacementConditionSatisfied)); diff != "" {
-		t.Errorf("PlacementSatisfied (-before +after):\n%s", diff)
+	tests := map[string]struct {
+		wanted       int32
+		want, passed string
+	}{
+		"it was satisfied": {1, "True/AllDecisionsScheduled: All cluster decisions scheduled", "True/AllDecisionsScheduled: All cluster decisions scheduled"},
+		"it was not": {2, "False/NotAllDecisionsScheduled: 1 cluster decisions unscheduled: see condition DecisionPending",
+			"True/AllDecisionsScheduled: All cluster decisions scheduled"},
 	}
-	d.x.answer = nil
-	d.settle()
-	if c := d.condition(v1alpha1.PlacementConditionSatisfied); c.Reason != v1alpha1.ReasonAllDecisionsScheduled {
-		t.Errorf("once published: %+v", c)
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask().Number(tc.wanted), "c1")
+			satisfied := func(when, want string) {
+				t.Helper()
+				c := d.condition(v1alpha1.PlacementConditionSatisfied)
+				if got := fmt.Sprintf("%s/%s: %s", c.Status, c.Reason, c.Message); got != want {
+					t.Errorf("%s: %s, want %s", when, got, want)
+				}
+			}
+			d.settle()
+			d.x.answer = holds
+			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })
+			d.add("c2")
+			d.settle()
+			d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
+			satisfied("held", tc.want)
+			d.x.answer = nil
+			d.settle()
+			satisfied("published", tc.passed)
+		})
 	}
 }
 
@@ -217,6 +233,32 @@ func TestEmptyAnswerHeld(t *testing.T) {
 	if d.token() != token || len(d.x.seen.HeldBy) != 1 {
 		t.Errorf("the token was %s and is %s; held by %v", token, d.token(), d.x.seen.HeldBy)
 	}
+}
+
+// TestRejectAnnotation: who may approve may refuse as well, and only the change that is named.
+func TestRejectAnnotation(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.settle()
+	d.x.answer = holds
+	d.add("c2")
+	d.settle()
+	reject := func(token string) {
+		d.edit(func(pl *v1alpha1.Placement) {
+			metav1.SetMetaDataAnnotation(&pl.ObjectMeta, v1alpha1.RejectAnnotation, token)
+		})
+		d.settle()
+	}
+	reject(framework.DigestIn(d.token()))
+	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
+	reject(d.token())
+	d.expect("p-decision-1: c1 |  | False/Rejected")
+	d.restart()
+	d.settle()
+	d.expect("p-decision-1: c1 |  | False/Rejected")
+	d.now = d.now.Add(time.Minute)
+	d.add("c3")
+	d.settle()
+	d.expect("p-decision-1: c1 | p-held-1: c1 c2 c3 | True/Held")
 }
 
 // TestManyHeldPages: a hold of more clusters than a page lists, among names that others have.

@@ -29,7 +29,7 @@ type Hold struct {
 // TokenFor names a hold of the clusters with a digest that begins at a time. An approval of an earlier hold of the same
 // clusters is another one.
 func TokenFor(digest string, since time.Time) string {
-	return digest + "-" + strconv.FormatInt(since.Unix(), 36)
+	return digest + "-" + strconv.FormatInt(since.UnixMilli(), 36)
 }
 
 // DigestIn is the digest of the clusters that a token stands for.

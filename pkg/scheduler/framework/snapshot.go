@@ -64,12 +64,12 @@ type Cluster struct {
 	*v1alpha1.ManagedCluster
 	// Index is the cluster's dense position, stable while the cluster exists.
 	Index int
-	// Claims are the status's clusterClaims; of equal names the last wins.
-	Claims map[string]string
 	// TaintTimes are when the taints count as added, by position in spec.taints.
 	TaintTimes []time.Time
 	// CPU and Memory are the allocatable amounts, in cores and bytes.
 	CPU, Memory Amount
+	// Claims are the status's clusterClaims; of equal names the last wins.
+	Claims map[string]string
 
 	rendered *rendering
 }
@@ -129,7 +129,9 @@ type Subject struct {
 	Held *Hold
 	// HeldPages are all pages with the held label, by name, those of an interrupted hold included.
 	HeldPages []*v1alpha1.PlacementDecision
-	// Incumbents is Published, joined with the clusters of Held.
+	// HeldClusters are the clusters of Held.
+	HeldClusters Bitset
+	// Incumbents is Published, joined with HeldClusters.
 	Incumbents Bitset
 	// Taken says whether another Placement's page has this name in the namespace.
 	Taken func(name string) bool
@@ -201,6 +203,18 @@ func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
 		}
 	}
 	return labelled
+}
+
+// Candidates are the members of the eligible sets. Nobody may change the result: snapshots share it.
+func (s *Snapshot) Candidates() Bitset {
+	if len(s.Sets) == 1 {
+		return s.Sets[0].Members
+	}
+	var all Bitset
+	for _, set := range s.Sets {
+		all = all.Or(set.Members)
+	}
+	return all
 }
 
 // WithPlacement is the snapshot had the Placement been another.

@@ -179,6 +179,30 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		Expect([]string{second, third}).NotTo(ContainElement(first))
 	})
 
+	It("keeps a held shrink through the jitter of scores", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 5)
+		for i, value := range []int32{90, 80, 70, 60, 0} {
+			name := t.names(i, i+1)[0]
+			makeNamespace(ctx, name)
+			Expect(hub.Create(ctx, fixture.Score(name, "load").Obj())).To(Succeed())
+			score(ctx, name, value)
+		}
+		exact := func(name string) fixture.PlacementBuilder {
+			return t.placement(name).Mode(v1alpha1.PrioritizerPolicyModeExact).AddOn("load", "free", 1)
+		}
+		pl := t.place(ctx, exact("p").Prioritizer(v1alpha1.PrioritizerSteady, 1).Number(4), 4)
+		Eventually(answer(ctx, pl)).Should(Equal(t.names(0, 4)))
+		require(ctx, pl, v1alpha1.DefaultProfile)
+		number(ctx, pl, 3)
+		token := tokenOf(ctx, pl, held(0, 1))
+		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(0, 3)))
+		witness := t.place(ctx, exact("witness").Number(3), 3)
+		score(ctx, t.names(3, 4)[0], 75)
+		Eventually(answer(ctx, witness)).Should(ContainElement(t.names(3, 4)[0]))
+		Consistently(pending(ctx, pl)).Should(ContainSubstring("Change " + token))
+	})
+
 	It("keeps a held change through the jitter of scores", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 5)
