@@ -24,7 +24,7 @@ import (
 
 // Limits of an expression.
 const (
-	// celCostLimit is in CEL's units, of about 0.1 microseconds, for one cluster.
+	// celCostLimit is in CEL's units, of about 0.15 microseconds, for one cluster.
 	celCostLimit = 1_000_000
 	// celMaxLength is in bytes.
 	celMaxLength = 16 << 10
@@ -152,27 +152,32 @@ func tooComplex(parsed *cel.Ast) error {
 
 func isComputed(e ast.Expr) bool { return e.Kind() != ast.LiteralKind }
 
-// matches evaluates the expression for one cluster. An error (at run time, of the cost limit, of a result that is no boolean)
-// means that the cluster does not match.
-func (e *expression) matches(ctx context.Context, snapshot *framework.Snapshot, cluster *framework.Cluster) (bool, error) {
+// matches evaluates the expression for one cluster and says what that cost, in CEL's units, from 1 to celCostLimit. An error (at
+// run time, of the cost limit, of a result that is no boolean) means that the cluster does not match; unless the context has
+// ended, for then nothing is known.
+func (e *expression) matches(ctx context.Context, snapshot *framework.Snapshot, cluster *framework.Cluster) (bool, uint64, error) {
 	object, err := cluster.Unstructured(unstructuredCluster)
 	if err != nil {
-		return false, err
+		return false, 1, err
 	}
 	value := &clusterValue{
-		Mapper:  types.NewStringInterfaceMap(types.DefaultTypeAdapter, object),
+		Mapper:  celAdapter{}.NativeToValue(object).(traits.Mapper),
 		cluster: cluster, snapshot: snapshot,
 	}
 	// Panics become errors in there.
-	result, _, err := e.program.ContextEval(ctx, map[string]any{managedCluster: value})
+	result, details, err := e.program.ContextEval(ctx, map[string]any{managedCluster: value})
+	cost := uint64(celCostLimit)
+	if actual := details.ActualCost(); actual != nil {
+		cost = min(max(*actual, 1), celCostLimit)
+	}
 	if err != nil {
-		return false, errors.New(shortened(err.Error(), celMaxReason))
+		return false, cost, errors.New(shortened(err.Error(), celMaxReason))
 	}
 	matched, ok := result.Value().(bool)
 	if !ok {
-		return false, fmt.Errorf("the result is %s, not a boolean", result.Type().TypeName())
+		return false, cost, fmt.Errorf("the result is %s, not a boolean", result.Type().TypeName())
 	}
-	return matched, nil
+	return matched, cost, nil
 }
 
 // shortened cuts a text that quotes the expression, or what it computed, and may be long.
@@ -228,7 +233,7 @@ func celScores(self, name ref.Val) ref.Val {
 	for i, s := range object.Status.Scores {
 		scores[i] = map[string]any{"name": s.Name, "value": int64(s.Value)}
 	}
-	return types.DefaultTypeAdapter.NativeToValue(scores)
+	return celAdapter{}.NativeToValue(scores)
 }
 
 func celParseJSON(self ref.Val) ref.Val {
@@ -240,7 +245,7 @@ func celParseJSON(self ref.Val) ref.Val {
 	if err := json.Unmarshal([]byte(text), &parsed); err != nil {
 		return types.NewErr("parsing JSON: %v", err)
 	}
-	return types.DefaultTypeAdapter.NativeToValue(parsed)
+	return celAdapter{}.NativeToValue(parsed)
 }
 
 // unstructuredCluster renders a cluster as the reference does: hubAcceptsClient, status and its conditions (null when the

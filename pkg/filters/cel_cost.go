@@ -106,6 +106,16 @@ func (weighed) Function() string { return literal }
 // OverloadID implements interpreter.InterpretableCall.
 func (weighed) OverloadID() string { return literal }
 
+// Exec implements interpreter.InterpretableV2.
+func (w weighed) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	return ordered(w.InterpretableConstructor.Exec(frame))
+}
+
+// Eval implements interpreter.Interpretable.
+func (w weighed) Eval(variables interpreter.Activation) ref.Val {
+	return ordered(w.InterpretableConstructor.Eval(variables))
+}
+
 // Args implements interpreter.InterpretableCall.
 func (w weighed) Args() []interpreter.InterpretableV2 { return w.InitVals() }
 

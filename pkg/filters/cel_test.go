@@ -73,6 +73,9 @@ func TestExpression(t *testing.T) {
 		"semver":                      {expression: `semver("1.30.2").isGreaterThan(semver("1.29.9")) && !isSemver("v1.30.2")`, want: true},
 		"an error before ||":          {expression: `managedCluster.metadata.labels.tier == "gold" || true`, want: true},
 		"long texts in errors":        {expression: `managedCluster["` + strings.Repeat("x", 1000) + `"] == 1`, wantErr: "..."},
+		"maps are walked in order":    {expression: `{3: "c", 1: "a", 2: "b"}.map(k, k) == [1, 2, 3] && {"b": 1, true: 2, "a": 3, 1: 4}.map(k, string(k)) == ["true", "1", "a", "b"]`, want: true},
+		"labels, too":                 {expression: `managedCluster.metadata.labels.map(k, k) == ["env", "rack"] && "{\"z\": 1, \"y\": {\"d\": 1, \"c\": 1}}".parseJSON().map(k, k) == ["y", "z"]`, want: true},
+		"an empty map is nothing":     {expression: `!optional.ofNonZeroValue({}).hasValue() && optional.ofNonZeroValue({1: 1}).hasValue()`, want: true},
 		"optional elements":           {expression: `[?managedCluster.metadata.labels[?"tier"], "x"] == ["x"]`, want: true},
 		"status, as a whole":          {expression: `managedCluster.status.version == {"kubernetes": "v1.30.2"} && managedCluster == managedCluster`, want: true},
 		"conditions are always there": {expression: `managedCluster.status.conditions == []`, want: true},
@@ -82,7 +85,7 @@ func TestExpression(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := e.matches(t.Context(), snapshot, cluster)
+			got, _, err := e.matches(t.Context(), snapshot, cluster)
 			if got != tc.want || (err != nil) != (tc.wantErr != "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {
 				t.Errorf("got %v, error %v, want %v, error %q", got, err, tc.want, tc.wantErr)
 			}
@@ -157,7 +160,7 @@ func TestHostileExpressions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := e.matches(t.Context(), snapshot, cluster)
+			got, _, err := e.matches(t.Context(), snapshot, cluster)
 			if got || err == nil || !strings.Contains(err.Error(), "cost limit exceeded") {
 				t.Errorf("got %v, error %v, want the cost limit", got, err)
 			}
@@ -173,7 +176,7 @@ func TestExpressionEndsWithTheContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got, err := e.matches(ctx, snapshot, cluster); got || err == nil {
+	if got, _, err := e.matches(ctx, snapshot, cluster); got || err == nil {
 		t.Errorf("got %v, error %v, want an error", got, err)
 	}
 }
@@ -248,12 +251,12 @@ func FuzzExpression(f *testing.F) {
 		if err != nil {
 			return
 		}
-		first, errFirst := e.matches(t.Context(), snapshot, cluster)
+		first, cost, errFirst := e.matches(t.Context(), snapshot, cluster)
 		if errFirst != nil && (first || strings.Contains(errFirst.Error(), "internal error")) {
 			t.Errorf("%q: %v, %v", text, first, errFirst)
 		}
-		if again, errAgain := e.matches(t.Context(), snapshot, cluster); again != first || (errAgain == nil) != (errFirst == nil) {
-			t.Errorf("%q: %v, %v, then %v, %v", text, first, errFirst, again, errAgain)
+		if again, same, errAgain := e.matches(t.Context(), snapshot, cluster); again != first || same != cost || (errAgain == nil) != (errFirst == nil) {
+			t.Errorf("%q: %v, %v, costs %d, then %v, %v, %d", text, first, errFirst, cost, again, errAgain, same)
 		}
 		if diff := cmp.Diff(before, cluster.ManagedCluster); diff != "" {
 			t.Errorf("%q changes the cluster: %s", text, diff)
@@ -276,7 +279,7 @@ func BenchmarkExpression(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if ok, err := e.matches(b.Context(), snapshot, cluster); !ok || err != nil {
+				if ok, _, err := e.matches(b.Context(), snapshot, cluster); !ok || err != nil {
 					b.Fatal(ok, err)
 				}
 			}

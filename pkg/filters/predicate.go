@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,23 +22,30 @@ const PredicateName = "Predicate"
 // Predicate admits clusters that one of the Placement's predicates selects. Predicates are ORed; the label, claim and CEL
 // selectors inside one are ANDed; none, or an empty one, selects all.
 //
-// It compiles a spec once and remembers which clusters match; a cycle judges again only clusters that changed since.
+// It compiles a spec once and remembers which candidates match; a cycle judges again only those that came or changed since.
+//
+// What CEL and very many selectors may cost is bounded, and one cycle does a part of it only, for cycles are serial.
 type Predicate struct {
 	compiled map[types.NamespacedName]*compiled
+	// slice is what one cycle may spend on predicates that are charged.
+	slice uint64
 }
 
-// compiled is one Placement's predicates, and the clusters that match as of an entry of the inventory's change log.
+// compiled is one Placement's predicates, and which candidates match as of an entry of the inventory's change log.
 type compiled struct {
 	uid        types.UID
 	generation int64
 	spec       []v1alpha1.ClusterPredicate
 	predicates []predicate
 	status     *framework.Status
-	cel        bool
+	// charged says that judging costs so much that it has to be accounted for. requirements are those of all selectors.
+	charged      bool
+	requirements uint64
 
 	matches framework.Bitset
 	next    uint64
 	valid   bool
+	ledger
 }
 
 type predicate struct {
@@ -46,8 +54,13 @@ type predicate struct {
 }
 
 // NewPredicate is the plugin's factory.
-func NewPredicate(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
-	return &Predicate{compiled: map[types.NamespacedName]*compiled{}}, nil
+func NewPredicate(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
+	p := &Predicate{compiled: map[types.NamespacedName]*compiled{}, slice: math.MaxUint64}
+	if handle != nil && handle.Client != nil {
+		// In a simulation nobody waits.
+		p.slice = sliceCost
+	}
+	return p, nil
 }
 
 // Name implements framework.Plugin.
@@ -68,7 +81,15 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 	if c.status != nil {
 		return nil, c.status
 	}
-	return &framework.PreFilterResult{Clusters: c.update(ctx, state.Snapshot()), Decides: true}, nil
+	if !c.charged {
+		c.update(state.Snapshot())
+	} else if status := c.settle(ctx, state.Snapshot(), p.slice); status != nil {
+		if status.Code() == framework.Pending {
+			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
+		}
+		return nil, status
+	}
+	return &framework.PreFilterResult{Clusters: c.matches, Decides: true}, nil
 }
 
 // Filter judges one cluster, saying why it does not match.
@@ -97,6 +118,7 @@ func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 	switch {
 	case snapshot.Trial && known:
 		own := *c
+		own.ledger = c.clone()
 		return &own
 	case snapshot.Trial:
 		return compile(pl)
@@ -116,66 +138,84 @@ func samePredicates(a, b []v1alpha1.ClusterPredicate) bool {
 
 func compile(pl *v1alpha1.Placement) *compiled {
 	c := &compiled{uid: pl.UID, generation: pl.Generation, spec: pl.Spec.Predicates}
-	for _, spec := range pl.Spec.Predicates {
-		s := spec.RequiredClusterSelector
-		var one predicate
-		var err error
-		if one.labels, err = metav1.LabelSelectorAsSelector(&s.LabelSelector); err != nil {
-			c.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
-			return c
-		}
-		if one.claims, err = metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: s.ClaimSelector.MatchExpressions}); err != nil {
-			c.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
-			return c
-		}
-		for _, text := range s.CelSelector.CelExpressions {
-			e, err := compileExpression(text)
-			if err != nil {
-				c.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
-				return c
-			}
-			c.cel = true
-			one.expressions = append(one.expressions, e)
-		}
-		c.predicates = append(c.predicates, one)
+	if err := c.compile(); err != nil {
+		c.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
 	}
 	return c
 }
 
-// update brings the matches up to the snapshot. Snapshots share the returned set, so it is copied before it changes.
-func (c *compiled) update(ctx context.Context, snapshot *framework.Snapshot) framework.Bitset {
+func (c *compiled) compile() error {
+	expressions, bytes := 0, 0
+	for _, spec := range c.spec {
+		s := spec.RequiredClusterSelector
+		var one predicate
+		var err error
+		if one.labels, err = metav1.LabelSelectorAsSelector(&s.LabelSelector); err != nil {
+			return err
+		}
+		if one.claims, err = metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: s.ClaimSelector.MatchExpressions}); err != nil {
+			return err
+		}
+		c.requirements += 1 + uint64(len(s.LabelSelector.MatchLabels)+len(s.LabelSelector.MatchExpressions)+len(s.ClaimSelector.MatchExpressions))
+		for _, text := range s.CelSelector.CelExpressions {
+			expressions++
+			bytes += len(text)
+			if expressions > maxExpressions || bytes > maxExpressionBytes {
+				return fmt.Errorf("the CEL expressions are more than %d, or longer than %d bytes in all", maxExpressions, maxExpressionBytes)
+			}
+			e, err := compileExpression(text)
+			if err != nil {
+				return err
+			}
+			one.expressions = append(one.expressions, e)
+		}
+		c.predicates = append(c.predicates, one)
+	}
+	c.charged = expressions > 0 || c.requirements > freeRequirements
+	return nil
+}
+
+// update brings the matches up to the snapshot, for predicates of a few selectors. Snapshots share the set, so it is copied before
+// it changes. It may still have clusters that are no candidates any more; judged is the snapshot's own, so that it costs no memory.
+func (c *compiled) update(snapshot *framework.Snapshot) {
 	changes, known := snapshot.Log.Since(c.next)
 	c.next = snapshot.Log.Next()
-	if !c.valid || !known {
-		c.valid = true
-		c.matches = nil
-		for i := range snapshot.Clusters.Len() {
-			c.judge(ctx, snapshot, i)
+	if !known {
+		c.judged = nil
+	}
+	candidates := snapshot.Candidates()
+	due := candidates.Without(c.judged)
+	c.judged = candidates
+	for _, change := range changes {
+		if change.Selectable && candidates.Has(change.Index) {
+			due = due.Set(change.Index)
 		}
-		return c.matches
 	}
 	copied := false
-	for _, change := range changes {
-		if !change.Selectable && !c.cel {
-			continue
-		}
+	for i := range due.All {
 		if !copied {
 			c.matches, copied = c.matches.Clone(), true
 		}
-		c.judge(ctx, snapshot, change.Index)
-	}
-	return c.matches
-}
-
-func (c *compiled) judge(ctx context.Context, snapshot *framework.Snapshot, i int) {
-	cluster := snapshot.Clusters.Get(i)
-	for _, one := range c.predicates {
-		if cluster != nil && one.mismatch(ctx, snapshot, cluster) == "" {
+		if c.fits(snapshot.Clusters.Get(i)) {
 			c.matches = c.matches.Set(i)
-			return
+		} else {
+			c.matches.Unset(i)
 		}
 	}
-	c.matches.Unset(i)
+}
+
+func (c *compiled) fits(cluster *framework.Cluster) bool {
+	for i := range c.predicates {
+		if c.predicates[i].fits(cluster) {
+			return true
+		}
+	}
+	return false
+}
+
+// fits says whether the selectors match.
+func (p *predicate) fits(cluster *framework.Cluster) bool {
+	return p.labels.Matches(labels.Set(cluster.Labels)) && p.claims.Matches(labels.Set(cluster.Claims))
 }
 
 // mismatch says in words why the cluster is not selected; empty when it is.
@@ -187,7 +227,7 @@ func (p *predicate) mismatch(ctx context.Context, snapshot *framework.Snapshot, 
 		return "claims do not match " + p.claims.String()
 	}
 	for _, e := range p.expressions {
-		ok, err := e.matches(ctx, snapshot, cluster)
+		ok, _, err := e.matches(ctx, snapshot, cluster)
 		if err != nil {
 			return fmt.Sprintf("CEL %q: %v", e.text, err)
 		}

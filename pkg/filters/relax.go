@@ -60,7 +60,7 @@ func (p *predicate) relax(ctx context.Context, snapshot *framework.Snapshot, pl 
 	}
 	var kept []string
 	for _, e := range p.expressions {
-		if ok, err := e.matches(ctx, snapshot, changed); err == nil && ok {
+		if ok, _, err := e.matches(ctx, snapshot, changed); err == nil && ok {
 			kept = append(kept, e.text)
 			continue
 		}

@@ -49,6 +49,18 @@ func (b Bitset) And(o Bitset) {
 	}
 }
 
+// Without returns what b has and o lacks, sharing nothing with either; nil where both are one set.
+func (b Bitset) Without(o Bitset) Bitset {
+	if len(b) == len(o) && (len(b) == 0 || &b[0] == &o[0]) {
+		return nil
+	}
+	rest := b.Clone()
+	for i := range min(len(b), len(o)) {
+		rest[i] &^= o[i]
+	}
+	return rest
+}
+
 // Clone is a copy that shares nothing.
 func (b Bitset) Clone() Bitset { return append(Bitset(nil), b...) }
 

@@ -17,6 +17,7 @@ func bitsetOf(members ...int) Bitset {
 }
 
 func TestBitset(t *testing.T) {
+	both := bitsetOf(1, 130)
 	tests := map[string]struct {
 		set  Bitset
 		want []int
@@ -27,6 +28,9 @@ func TestBitset(t *testing.T) {
 		"or grows":                             {set: bitsetOf(1).Or(bitsetOf(130)), want: []int{1, 130}},
 		"or with a shorter one":                {set: bitsetOf(1, 130).Or(bitsetOf(2)), want: []int{1, 2, 130}},
 		"and with a shorter one drops the end": {set: and(bitsetOf(1, 2, 130), bitsetOf(2)), want: []int{2}},
+		"without":                              {set: bitsetOf(1, 2, 130).Without(bitsetOf(2, 3, 300)), want: []int{1, 130}},
+		"without a shorter one":                {set: bitsetOf(1, 130).Without(bitsetOf(1)), want: []int{130}},
+		"without itself":                       {set: both.Without(both)},
 		"unset":                                {set: unset(bitsetOf(1, 64), 64), want: []int{1}},
 		"unset beyond the end is legal":        {set: unset(bitsetOf(1), 500), want: []int{1}},
 	}

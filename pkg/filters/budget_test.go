@@ -1,0 +1,223 @@
+package filters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// loops is an expression of n nested loops of ten rounds, true in the end.
+func loops(n int) string {
+	return strings.Repeat("[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, ", n) + "true" + strings.Repeat(")", n)
+}
+
+// atLimit is an expression that costs more than the limit, and takes little time for that; below costs a little less.
+var (
+	atLimit = replacing(13)
+	below   = replacing(0)
+)
+
+func replacing(times int) string {
+	return `["aa"]` + strings.Repeat(".map(x, x + x)", 13) + `.all(x, [` + strings.Repeat("0, ", times) + `0].all(i, x.replace("a", "` +
+		strings.Repeat("b", 60) + `") != ""))`
+}
+
+func fleetOf(n int) []fixture.ClusterBuilder {
+	clusters := make([]fixture.ClusterBuilder, n)
+	for i := range clusters {
+		clusters[i] = fixture.Cluster(fmt.Sprintf("c%03d", i)).Label("parity", fmt.Sprint(i%2))
+	}
+	return clusters
+}
+
+func judgeAll(ctx context.Context, p *Predicate, inv *inventory.Inventory, name string) (*framework.PreFilterResult, *framework.Status, *framework.CycleState) {
+	state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: name}, fixture.Now))
+	result, status := p.PreFilter(ctx, state, state.Snapshot().Subject.Placement)
+	return result, status, state
+}
+
+func TestBudget(t *testing.T) {
+	manyLabels := make([]fixture.Match, 5_000)
+	for i := range manyLabels {
+		manyLabels[i] = fixture.MatchLabel(fmt.Sprint("k", i), "v")
+	}
+	repeated := func(text string, n int) []fixture.Match {
+		return slices.Repeat([]fixture.Match{fixture.MatchCEL(text)}, n)
+	}
+	for name, tc := range map[string]struct {
+		clusters int
+		matches  []fixture.Match
+		want     string // What the Placement is misconfigured for.
+	}{
+		"one cluster at the limit":       {clusters: 1, matches: repeated(atLimit, 1)},
+		"eleven clusters at the limit":   {clusters: 11, matches: repeated(atLimit, 1), want: "evaluating it for 11 clusters costs more than the budget of 10011000"},
+		"many clusters, each its share":  {clusters: 300, matches: repeated(loops(2), 1)},
+		"three hundred at the limit":     {clusters: 300, matches: repeated(atLimit, 1), want: "costs more than the budget of 10300000"},
+		"many expressions for one":       {clusters: 1, matches: repeated(below, 40), want: `, with 39 more expressions: evaluating`},
+		"too many expressions":           {clusters: 1, matches: repeated("true", maxExpressions+1), want: "the CEL expressions are more than 100, or longer than 65536 bytes in all"},
+		"too long expressions":           {clusters: 1, matches: repeated("'"+strings.Repeat("x", celMaxLength-10)+"' != ''", 5), want: "the CEL expressions are more than"},
+		"selectors alone":                {clusters: 300, matches: manyLabels},
+		"selectors alone, more clusters": {clusters: 3_000, matches: manyLabels, want: "1 predicates: evaluating it for 3000 clusters costs more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := hub(ask().Predicate(tc.matches...), fleetOf(tc.clusters)...)
+			_, status, _ := judgeAll(t.Context(), newPredicate(t), inv, "p")
+			if tc.want == "" && !status.IsSuccess() {
+				t.Errorf("got %s %q", status.Code(), status.Reason())
+			}
+			if tc.want != "" && (status.Code() != framework.UnschedulableAndUnresolvable || !strings.Contains(status.Reason(), tc.want)) {
+				t.Errorf("got %s %q, want %q", status.Code(), status.Reason(), tc.want)
+			}
+		})
+	}
+}
+
+// TestHostileBesideGood: whatever a Placement costs, others wait for a slice of it at most, and it is over after a number of slices
+// that does not grow with what it would cost.
+func TestHostileBesideGood(t *testing.T) {
+	const good = 100
+	handle := &framework.Handle{Client: interceptor.NewClient(nil, interceptor.Funcs{})}
+	plugin, err := NewPredicate(t.Context(), nil, handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plugin.(*Predicate)
+	// On 1,000 clusters that is a hundred times the budget.
+	inv := hub(ask().Predicate(fixture.MatchCEL(atLimit)), fleetOf(1_000)...)
+	for i := range good {
+		inv.Update(fixture.Placement("n", fmt.Sprint("good", i)).Predicate(fixture.MatchCEL(`managedCluster.metadata.labels.parity == "1"`)).Obj())
+	}
+	hostile := inventory.Key{Namespace: "n", Name: "p"}
+	spent := func() uint64 {
+		if c := p.compiled[hostile]; c != nil {
+			return c.total + c.owed
+		}
+		return 0
+	}
+	answered := 0
+	for cycle := 0; ; cycle++ {
+		before := spent()
+		_, status, state := judgeAll(t.Context(), p, inv, "p")
+		if cost := spent() - before; cost > sliceCost+celCostLimit {
+			t.Fatalf("one cycle costs %d", cost)
+		}
+		if status.Code() == framework.UnschedulableAndUnresolvable {
+			break
+		}
+		if status.Code() != framework.Pending || !state.Requeue().Equal(fixture.Now.Add(slicePause)) {
+			t.Fatalf("got %s %q, again at %s", status.Code(), status.Reason(), state.Requeue())
+		}
+		if limit := (budgetBase + 1_000*budgetEach) / sliceCost; cycle > limit {
+			t.Fatalf("no verdict after %d cycles", cycle)
+		}
+		if answered < good {
+			result, status, _ := judgeAll(t.Context(), p, inv, fmt.Sprint("good", answered))
+			if !status.IsSuccess() || result.Clusters.Len() != 500 {
+				t.Fatalf("a good Placement in between: %s %q", status.Code(), status.Reason())
+			}
+			answered++
+		}
+	}
+	before := spent()
+	for range 100 {
+		if _, status, _ := judgeAll(t.Context(), p, inv, "p"); status.Code() != framework.UnschedulableAndUnresolvable {
+			t.Fatalf("asked again: %s", status.Code())
+		}
+	}
+	if spent() != before {
+		t.Error("asking again costs something, though nothing changed")
+	}
+}
+
+// TestSlicesDoNotChangeTheAnswer: nor does the order in which clusters came.
+func TestSlicesDoNotChangeTheAnswer(t *testing.T) {
+	expression := `managedCluster.metadata.labels.parity == "1" && ` + loops(2)
+	other := loops(2) + ` && managedCluster.metadata.name < "c010"`
+	answer := func(slice uint64, clusters []fixture.ClusterBuilder) (names []string, total uint64) {
+		p := newPredicate(t)
+		p.slice = slice
+		inv := hub(ask().Predicate(fixture.MatchCEL(expression), fixture.MatchCEL(other)).Predicate(fixture.MatchCEL(other+"&& false")).
+			Predicate(fixture.MatchCEL(`managedCluster.metadata.name == "c020"`)), clusters...)
+		for {
+			result, status, state := judgeAll(t.Context(), p, inv, "p")
+			if status.Code() == framework.Pending {
+				continue
+			}
+			for i := range result.Clusters.All {
+				names = append(names, state.Snapshot().Clusters.Get(i).Name)
+			}
+			slices.Sort(names)
+			return names, p.compiled[inventory.Key{Namespace: "n", Name: "p"}].total
+		}
+	}
+	fleet := fleetOf(30)
+	want, cost := answer(math.MaxUint64, fleet)
+	if diff := cmp.Diff([]string{"c001", "c003", "c005", "c007", "c009", "c020"}, want); diff != "" {
+		t.Fatal(diff)
+	}
+	slices.Reverse(fleet)
+	for _, slice := range []uint64{1, 500, 10_000, math.MaxUint64} {
+		got, total := answer(slice, fleet)
+		if diff := cmp.Diff(want, got); diff != "" || total != cost {
+			t.Errorf("in slices of %d, at a cost of %d instead of %d: (-want +got)\n%s", slice, total, cost, diff)
+		}
+	}
+}
+
+// TestBudgetFollowsTheFleet: what goes is not charged any more, what comes is, and clusters of sets that the Placement may not use
+// never are: its author would learn of them.
+func TestBudgetFollowsTheFleet(t *testing.T) {
+	p := newPredicate(t)
+	expression := `managedCluster.metadata.labels.?size.orValue("") != "l" || ` + atLimit
+	large := func(i int, set string) fixture.ClusterBuilder {
+		return fixture.Cluster(fmt.Sprint("large", i)).Label("size", "l").Set(set)
+	}
+	inv := hub(ask().Predicate(fixture.MatchCEL(expression)), fleetOf(5)...)
+	inv.Update(fixture.Set("theirs"))
+	check := func(step string, want framework.Code) {
+		t.Helper()
+		if _, status, _ := judgeAll(t.Context(), p, inv, "p"); status.Code() != want {
+			t.Errorf("%s: got %s %q, want %s", step, status.Code(), status.Reason(), want)
+		}
+	}
+	for i := range 11 {
+		inv.Update(large(i, "theirs").Obj())
+	}
+	check("clusters of others", framework.Success)
+	for i := range 11 {
+		inv.Update(large(i, "s").Obj())
+	}
+	check("they join", framework.UnschedulableAndUnresolvable)
+	inv.Delete(large(3, "s").Obj())
+	inv.Update(large(4, "theirs").Obj())
+	check("two of them go", framework.Success)
+	inv.Update(large(4, "s").Obj())
+	inv.Update(large(3, "s").Obj())
+	check("they come back", framework.UnschedulableAndUnresolvable)
+	inv.Update(fixture.Cluster("large0").Set("s").Obj())
+	check("one gets cheap", framework.Success)
+}
+
+func TestNothingIsRememberedOnceTheContextHasEnded(t *testing.T) {
+	p := newPredicate(t)
+	inv := hub(ask().Predicate(fixture.MatchCEL(loops(4))), fleetOf(3)...)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("the lease is lost"))
+	if _, status, _ := judgeAll(ctx, p, inv, "p"); status.Code() != framework.Error || !strings.Contains(status.Reason(), "the lease is lost") {
+		t.Errorf("got %s %q, want an error", status.Code(), status.Reason())
+	}
+	if result, status, _ := judgeAll(t.Context(), p, inv, "p"); !status.IsSuccess() || result.Clusters.Len() != 3 {
+		t.Errorf("afterwards: %s %q", status.Code(), status.Reason())
+	}
+}
