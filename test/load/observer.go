@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,10 +44,8 @@ func (v *view) clusters() int {
 
 func (v *view) lists(cluster string) bool {
 	for _, page := range v.pages {
-		for _, name := range page {
-			if name == cluster {
-				return true
-			}
+		if slices.Contains(page, cluster) {
+			return true
 		}
 	}
 	return false

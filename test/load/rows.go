@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -236,12 +237,12 @@ func (r *run) heartbeat(ctx context.Context) error {
 	var spent effort
 	err := r.spend(&spent, func() error {
 		err := each(r.heartbeats, func(i int) error {
-			conditions := ""
+			var conditions []string
 			for _, kind := range []string{"HubAcceptedManagedCluster", "ManagedClusterJoined", "ManagedClusterConditionAvailable"} {
-				conditions += fmt.Sprintf(`{"type":%q,"status":"True","reason":"Heartbeat","message":"%d","lastTransitionTime":%q},`,
-					kind, i, time.Now().UTC().Format(time.RFC3339))
+				conditions = append(conditions, fmt.Sprintf(`{"type":%q,"status":"True","reason":"Heartbeat","message":"%d","lastTransitionTime":%q}`,
+					kind, i, time.Now().UTC().Format(time.RFC3339)))
 			}
-			return r.fleet.report(ctx, i%r.Clusters, `{"conditions":[`+conditions[:len(conditions)-1]+`]}`)
+			return r.fleet.report(ctx, i%r.Clusters, `{"conditions":[`+strings.Join(conditions, ",")+`]}`)
 		})
 		if err != nil {
 			return err
