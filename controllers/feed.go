@@ -77,6 +77,13 @@ func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInter
 	return nil
 }
 
+// wakeAll queues Placements for a reason that is no event of the six kinds. Before there is a queue it does nothing.
+func (f *feed) wakeAll(keys []inventory.Key) {
+	if wake := f.wake.Load(); wake != nil {
+		(*wake)(keys)
+	}
+}
+
 func (f *feed) update(o client.Object) []inventory.Key {
 	if f.queues != nil {
 		switch o := o.(type) {
@@ -86,7 +93,9 @@ func (f *feed) update(o client.Object) []inventory.Key {
 			f.queues.Namespace(o.Name, o.Annotations)
 		}
 	}
-	return f.inventory.Update(o)
+	woken := f.inventory.Update(o)
+	countEvent(o, woken)
+	return woken
 }
 
 func (f *feed) delete(o client.Object) []inventory.Key {
@@ -98,7 +107,9 @@ func (f *feed) delete(o client.Object) []inventory.Key {
 			f.queues.Namespace(o.Name, nil)
 		}
 	}
-	return f.inventory.Delete(o)
+	woken := f.inventory.Delete(o)
+	countEvent(o, woken)
+	return woken
 }
 
 // WaitForSync implements source.SyncingSource.

@@ -72,6 +72,7 @@ const (
 //	placement              decides and publishes one Placement, writes its status and events
 //	queues                 reads the queues' ConfigMap, where one is named, and answers admission requests
 //	events                 sends events at the hub's pace, apart from decisions
+//	clock                  wakes every Placement when the machine's clock was set
 //
 // and, as Housekeeping says, what a hub without Open Cluster Management's registration controller lacks:
 //
@@ -175,6 +176,10 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 		if err := placements.seat(mgr, o, events); err != nil {
 			return err
 		}
+	}
+	watch := &clockWatch{now: o.Now, wake: func() { placements.wakeAll(inv.Placements()) }}
+	if err := mgr.Add(watch); err != nil {
+		return fmt.Errorf("adding the clock watch: %w", err)
 	}
 	if o.Workers == 0 {
 		o.Workers = 16

@@ -199,7 +199,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	}
 	byScore := subject.Placement.Spec.SortBy == v1alpha1.SortByScore
 	answer := strategy.Answer(choices, byScore)
-	due := decisions.ScoresDue(subject.Placement)
+	due := decisions.ScoresDue(subject.Placement, snapshot.Now)
 	if q := snapshot.Queue; q != nil {
 		answer.Queue = q.Record
 	}
