@@ -89,6 +89,7 @@ bench: bin/tools/benchstat ## Run the in-process benchmarks and compare them wit
 	@go test -run '^$$' -bench . -benchmem -count $(BENCH_COUNT) -timeout 60m ./... | tee bin/bench/new.txt
 	@bin/tools/benchstat $$(ls bin/bench/last.txt 2>/dev/null) bin/bench/new.txt
 	@mv bin/bench/new.txt bin/bench/last.txt
+	@go run ./test/bench/growth -plots bin/bench
 
 load: build $(TEST_HUB) ## Measure Berth on a real API server against a plain client, in sizes of clusters x Placements (LOAD_SIZES)
 	@mkdir -p bin/load

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func page(n, shift, c int) *v1alpha1.PlacementDecision {
 	return b.Obj()
 }
 
-func newFleet(c int, p fixture.PlacementBuilder) *inventory.Inventory {
+func newHub(c int, p fixture.PlacementBuilder) *inventory.Inventory {
 	inv := inventory.New(inventory.Options{})
 	inv.Update(fixture.Set("s1"))
 	inv.Update(fixture.Binding("ns", "s1"))
@@ -65,7 +66,7 @@ func newScheduler(b *testing.B) *scheduler.Scheduler {
 }
 
 // BenchmarkCycle decides top 3 by Balance, Steady and ResourceAllocatableMemory. Before each cycle a cluster changed, and
-// another Placement's page: ns/op and allocs/op count these two events, cycle-ns is Snapshot and decision alone.
+// another Placement's page: ns/op and allocs/op count these two events, cycle-ns and cycle-allocs Snapshot and decision alone.
 func BenchmarkCycle(b *testing.B) {
 	for _, predicate := range []bool{true, false} {
 		for _, c := range sizes {
@@ -74,7 +75,7 @@ func BenchmarkCycle(b *testing.B) {
 				if predicate {
 					p = p.Predicate(fixture.MatchLabel("tier", "gold"))
 				}
-				cycles(b, newFleet(c, p), c)
+				cycles(b, newHub(c, p), c)
 			})
 		}
 	}
@@ -90,32 +91,53 @@ func cycles(b *testing.B, inv *inventory.Inventory, c int) {
 		pages[0][i], pages[1][i] = page(i, 1, c), page(i, 0, c)
 	}
 	s := newScheduler(b)
-	ctx := context.Background()
-	s.Schedule(ctx, inv.Snapshot(key, fixture.Now))
-	b.ReportAllocs()
 	i := 0
-	var cycle time.Duration
-	for b.Loop() {
+	change := func() {
 		state, which := i/different%2, i%different
 		i++
 		inv.Update(clusters[state][which])
 		inv.Update(pages[state][which])
-		start := time.Now()
-		r := s.Schedule(ctx, inv.Snapshot(key, fixture.Now))
-		cycle += time.Since(start)
-		if len(r.Selected) != 3 {
+	}
+	decide := func() {
+		if r := s.Schedule(context.Background(), inv.Snapshot(key, fixture.Now)); len(r.Selected) != 3 {
 			b.Fatalf("selected %d clusters", len(r.Selected))
 		}
+	}
+	decide()
+	allocations := allocationsOf(change, decide)
+	b.ReportAllocs()
+	var cycle time.Duration
+	for b.Loop() {
+		change()
+		start := time.Now()
+		decide()
+		cycle += time.Since(start)
 	}
 	perCycle := float64(cycle.Nanoseconds()) / float64(b.N)
 	b.ReportMetric(perCycle, "cycle-ns")
 	b.ReportMetric(perCycle/float64(c), "ns/candidate")
+	b.ReportMetric(allocations, "cycle-allocs")
+}
+
+// allocationsOf counts those of one function, called after the other.
+func allocationsOf(change, decide func()) float64 {
+	const times = 128
+	var before, after runtime.MemStats
+	n := uint64(0)
+	for range times {
+		change()
+		runtime.ReadMemStats(&before)
+		decide()
+		runtime.ReadMemStats(&after)
+		n += after.Mallocs - before.Mallocs
+	}
+	return float64(n) / times
 }
 
 // BenchmarkCandidates finds the candidates after a cluster joined or left the set.
 func BenchmarkCandidates(b *testing.B) {
 	const c = 10_000
-	inv := newFleet(c, fixture.Placement("ns", "p"))
+	inv := newHub(c, fixture.Placement("ns", "p"))
 	in := cluster(c/2, false)
 	out := in.DeepCopy()
 	delete(out.Labels, v1alpha1.ClusterSetLabel)
@@ -136,7 +158,7 @@ func BenchmarkCandidates(b *testing.B) {
 
 // BenchmarkHeartbeat takes in a status write that changes nothing any of the Placements reads.
 func BenchmarkHeartbeat(b *testing.B) {
-	inv := newFleet(1_000, fixture.Placement("ns", "p").Prioritizer(v1alpha1.PrioritizerResourceAllocatableMemory, 1))
+	inv := newHub(1_000, fixture.Placement("ns", "p").Prioritizer(v1alpha1.PrioritizerResourceAllocatableMemory, 1))
 	var beats [2]*v1alpha1.ManagedCluster
 	for i := range beats {
 		beats[i] = cluster(500, false)

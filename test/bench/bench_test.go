@@ -1,0 +1,36 @@
+package bench
+
+import (
+	"flag"
+	"testing"
+)
+
+// TestBenchmarks runs every benchmark once, the fleet a small one: that they decide what they should, not how fast.
+func TestBenchmarks(t *testing.T) {
+	benchtime := flag.Lookup("test.benchtime").Value
+	old := benchtime.String()
+	if err := benchtime.Set("1x"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := benchtime.Set(old); err != nil {
+			t.Error(err)
+		}
+	}()
+	benchmarks := map[string]func(*testing.B){
+		"cycle": BenchmarkCycle, "candidates": BenchmarkCandidates, "heartbeat": BenchmarkHeartbeat,
+		"fleet": func(b *testing.B) { fleet(b, 200, 4, 40) },
+	}
+	for name, benchmark := range benchmarks {
+		t.Run(name, func(t *testing.T) {
+			failed := true
+			testing.Benchmark(func(b *testing.B) {
+				defer func() { failed = b.Failed() }()
+				benchmark(b)
+			})
+			if failed {
+				t.Error("failed")
+			}
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+)
+
+func newFleet(b *testing.B, clusters, sets, placements int) *Fleet {
+	f, err := NewFleet(clusters, sets, placements)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return f
+}
+
+// BenchmarkFleet is internet scale. all decides every Placement anew with a scheduler that remembers nothing, after a hundredth
+// of the clusters changed; one decides all that one cluster's change touches.
+func BenchmarkFleet(b *testing.B) { fleet(b, 100_000, 100, 10_000) }
+
+func fleet(b *testing.B, clusters, sets, placements int) {
+	forgetPeak()
+	f := newFleet(b, clusters, sets, placements)
+	all := f.Inventory.Placements()
+	b.Run("all", func(b *testing.B) {
+		b.ReportAllocs()
+		var used time.Duration
+		for b.Loop() {
+			b.StopTimer()
+			for range clusters / 100 {
+				f.Change()
+			}
+			if err := f.Restart(); err != nil {
+				b.Fatal(err)
+			}
+			before := CPUTime()
+			b.StartTimer()
+			if err := f.Decide(all); err != nil {
+				b.Fatal(err)
+			}
+			used += CPUTime() - before
+		}
+		b.ReportMetric(used.Seconds()/float64(b.N), "cpu-s/op")
+		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(len(all)), "µs/placement")
+		b.ReportMetric(peak(), "peak-MB")
+	})
+	b.Run("one", func(b *testing.B) {
+		b.ReportAllocs()
+		touched, longest, before := 0, time.Duration(0), CPUTime()
+		for b.Loop() {
+			start := time.Now()
+			woken := f.Change()
+			if err := f.Decide(woken); err != nil {
+				b.Fatal(err)
+			}
+			touched += len(woken)
+			longest = max(longest, time.Since(start))
+		}
+		b.ReportMetric(float64((CPUTime()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		b.ReportMetric(float64(touched)/float64(b.N), "placements/op")
+		b.ReportMetric(float64(longest.Microseconds())/1000, "longest-ms")
+	})
+}
+
+// forgetPeak begins the kernel's peak of resident memory anew, where that is possible.
+func forgetPeak() {
+	debug.FreeOSMemory()
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		fmt.Fprintln(os.Stderr, "the peak of memory is the whole process's:", err)
+	}
+}
+
+// peak is the peak of resident memory in megabytes; 0 where the kernel does not say.
+func peak() float64 {
+	status, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = status.Close() }()
+	for lines := bufio.NewScanner(status); lines.Scan(); {
+		var kilobytes float64
+		if rest, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
+			if _, err := fmt.Sscan(rest, &kilobytes); err == nil {
+				return kilobytes / 1000
+			}
+		}
+	}
+	return 0
+}
