@@ -21,8 +21,8 @@ import (
 )
 
 // What queues need, where they are configured. The ConfigMap is in the controller's own namespace.
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",namespace=berth-system,resources=configmaps,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch,roleName=berth-queues
+// +kubebuilder:rbac:groups="",namespace=berth-system,resources=configmaps,verbs=list;watch,roleName=berth-queues
 
 // queueConfig reads the queues' ConfigMap, on every replica: those that do not decide answer admission requests all the same.
 type queueConfig struct {
@@ -38,8 +38,15 @@ type queueConfig struct {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (*queueConfig) NeedLeaderElection() bool { return false }
 
+// NeedLeaderElection implements manager.LeaderElectionRunnable: a replica that does not decide has something to say of the queues it read.
+func (*eventSender) NeedLeaderElection() bool { return false }
+
 // Start implements manager.Runnable.
 func (c *queueConfig) Start(ctx context.Context) error {
+	// Who administers a queue is looked up in pages while somebody waits: they are read before that, also where nothing is decided.
+	if _, err := c.cache.GetInformer(ctx, &v1alpha1.PlacementDecision{}, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("watching PlacementDecisions: %w", err)
+	}
 	informer, err := c.cache.GetInformer(ctx, &corev1.ConfigMap{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watching ConfigMap %s: %w", c.name, err)
@@ -88,11 +95,7 @@ func (c *queueConfig) configure(obj any) {
 func (f *feed) seat(mgr ctrl.Manager, o Options, events *eventSender) error {
 	f.queues = admission.NewQueues(admission.QueuesOptions{
 		UserLabel: os.Getenv(tenancy.UserLabelEnv), Published: f.inventory.Published, Now: o.Now,
-		Wake: func(keys []types.NamespacedName) {
-			if wake := f.wake.Load(); wake != nil {
-				(*wake)(keys)
-			}
-		},
+		Wake: f.wakeAll,
 	})
 	config := &queueConfig{
 		name: o.QueueConfig, cache: mgr.GetCache(), queues: f.queues, events: events,

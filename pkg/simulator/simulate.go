@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/decisions"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -72,39 +73,67 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 // Placements are the keys of all Placements, in order of namespace and name.
 func (s *Simulator) Placements() []types.NamespacedName { return s.inventory.Placements() }
 
-// Decide answers one Placement; every one is decided against the same snapshot.
+// Decide answers one Placement; every one is decided against the same snapshot, but for what the quotas of queues have left after those
+// decided before.
 func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Report, error) {
 	return s.Explain(ctx, key, "")
 }
 
 // Explain is Decide with the verdict on one cluster only, unless its name is empty.
 func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, cluster string) (*Report, error) {
+	d, err := s.decide(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if d.skipped != "" {
+		return &Report{Placement: key.String(), Skipped: d.skipped}, nil
+	}
+	report := newReport(key.String(), d.result, s.scheduler.Explain(ctx, d.result, cluster))
+	if d.proposal == nil {
+		report.published(d.subject)
+	} else {
+		report.planned(d.subject.Placement, d.plan, d.result, d.proposal)
+	}
+	return report, nil
+}
+
+// decided is one Placement's answer as the engine has it.
+type decided struct {
+	subject *framework.Subject
+	// skipped says why the Placement is left alone; then there is no result.
+	skipped string
+	result  *scheduler.Result
+	// proposal is nil where nothing was decided, and what is published stays. The writes of its plan are taken as done.
+	proposal *framework.Proposal
+	plan     decisions.Plan
+}
+
+func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*decided, error) {
 	snapshot := s.inventory.Snapshot(key, s.now)
 	if snapshot == nil {
 		return nil, fmt.Errorf("no Placement %s in the input", key)
 	}
-	if skipped := scheduler.Skipped(snapshot.Subject.Placement); skipped != "" {
-		return &Report{Placement: key.String(), Skipped: skipped}, nil
+	d := &decided{subject: snapshot.Subject, skipped: scheduler.Skipped(snapshot.Subject.Placement)}
+	if d.skipped != "" {
+		return d, nil
 	}
 	if s.queues != nil {
 		s.queues.Seat(snapshot)
 	}
-	result := s.scheduler.Schedule(ctx, snapshot)
-	report := newReport(key.String(), result, s.scheduler.Explain(ctx, result, cluster))
-	proposal := result.Proposal()
-	if proposal == nil {
-		report.published(snapshot.Subject)
-		return report, nil
+	d.result = s.scheduler.Schedule(ctx, snapshot)
+	if d.proposal = d.result.Proposal(); d.proposal == nil {
+		return d, nil
 	}
-	plan, err := lifecycle.Plan(result.State, proposal)
-	if err != nil {
+	if queue := snapshot.Queue; queue != nil {
+		queue.Took(len(d.proposal.Selected))
+	}
+	var err error
+	if d.plan, err = lifecycle.Plan(d.result.State, d.proposal); err != nil {
 		return nil, fmt.Errorf("planning the pages of %s: %w", key, err)
 	}
-	// The writes are taken as done.
-	proposal.Outcome = lifecycle.OutcomeOf(plan)
-	for _, w := range plan.Writes {
-		proposal.Writes = append(proposal.Writes, lifecycle.Written(snapshot.Subject.Placement, w))
+	d.proposal.Outcome = lifecycle.OutcomeOf(d.plan)
+	for _, w := range d.plan.Writes {
+		d.proposal.Writes = append(d.proposal.Writes, lifecycle.Written(d.subject.Placement, w))
 	}
-	report.planned(snapshot.Subject.Placement, plan, result, proposal)
-	return report, nil
+	return d, nil
 }

@@ -1,0 +1,297 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+const (
+	userInfo   = "yunikorn.apache.org/user.info"
+	queueLabel = "yunikorn.apache.org/queue"
+
+	everything = `
+partitions:
+- name: default
+  queues:
+  - {name: dev, submitacl: "ann,bob", properties: {clustersets: "dev"}}
+  - {name: prod, submitacl: carl, adminacl: boss, properties: {clustersets: "prod"}}
+  - {name: small, submitacl: "*", maxapplications: 2, resources: {max: {clusters: 2}}}
+  - {name: legacy, submitacl: nobody}
+  placementrules:
+  - {name: provided}
+  - {name: fixed, value: root.legacy}
+`
+	recordOfLive = `{"queue":"root.legacy","rule":"fixed","user":"nobody","configured":"root.legacy"}`
+)
+
+// The specs share one hub and tell one story: queues are switched on over a live hub, used, changed, and outlive their controllers.
+var _ = Describe("queues", Ordered, func() {
+	var live *v1alpha1.Placement
+	var untouched string
+
+	AfterAll(func() { berth.stop() })
+
+	It("cost nothing where none are configured", func(ctx SpecContext) {
+		live = fixture.Placement("team", "live").Number(2).Sets("lab").Obj()
+		Expect(root.Create(ctx, live)).To(Succeed())
+		berth = start(unaware, controllers.Options{})
+		Eventually(clusters).WithContext(ctx).WithArguments("live").Should(Equal([]string{"lab-1", "lab-2"}))
+		Eventually(condition).WithContext(ctx).WithArguments("live", v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True AllDecisionsScheduled"))
+		berth.stop()
+
+		found := stored(ctx, "live")
+		Expect(meta.FindStatusCondition(found.Status.Conditions, v1alpha1.PlacementConditionQueueAdmitted)).To(BeNil())
+		Expect(found.Annotations).To(BeEmpty())
+		pages := pagesOf(ctx, "live")
+		Expect(pages).To(HaveLen(1))
+		Expect(pages[0].Annotations).To(BeEmpty())
+		untouched = pages[0].ResourceVersion
+
+		log, err := os.ReadFile(audit)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(log)).To(ContainSubstring(`"resource":"placementdecisions"`))
+		for _, kind := range []string{"configmaps", "namespaces", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+			Expect(string(log)).NotTo(ContainSubstring(`"resource":"` + kind + `"`))
+		}
+		Expect(string(log)).NotTo(Or(ContainSubstring("QueueAdmitted"), ContainSubstring("berth.dev/queue")))
+	})
+
+	It("admit nobody and leave what is published while there is no configuration, or a broken one", func(ctx SpecContext) {
+		berth = start(config, withQueues())
+		Eventually(admitted).WithContext(ctx).WithArguments("live").Should(Equal("False ConfigInvalid: ConfigMap berth-system/yunikorn-configs is missing"))
+		configure(ctx, "partitions: [{name: default, queues: [{name: a!}]}]")
+		Eventually(admitted).WithContext(ctx).WithArguments("live").Should(HavePrefix("False ConfigInvalid: line 1: "))
+		Eventually(configEvents).WithContext(ctx).Should(ContainElement(HavePrefix("QueueConfigInvalid line 1: ")))
+		Eventually(berth.said).Should(Receive(ContainSubstring("was not put in force")))
+		Expect(clusters(ctx, "live")).To(Equal([]string{"lab-1", "lab-2"}))
+		Expect(pagesOf(ctx, "live")[0].ResourceVersion).To(Equal(untouched))
+	})
+
+	It("take in who was there before, as nobody", func(ctx SpecContext) {
+		configure(ctx, everything)
+		Eventually(admitted).WithContext(ctx).WithArguments("live").Should(Equal("True Placed: queue root.legacy by rule fixed for user nobody"))
+		Expect(clusters(ctx, "live")).To(Equal([]string{"lab-1", "lab-2"}))
+		Expect(records(ctx, "live")).To(Equal([]string{recordOfLive}))
+		guard(ctx)
+	})
+
+	It("give a Placement the sets of its queue, its namespace and its spec, and no other", func(ctx SpecContext) {
+		submit(ctx, "ann", fixture.Placement("team", "all").Obj(), "root.dev")
+		Eventually(admitted).WithContext(ctx).WithArguments("all").Should(Equal("True Placed: queue root.dev by rule provided for user ann"))
+		Expect(clusters(ctx, "all")).To(Equal([]string{"dev-1", "dev-2"}))
+		Expect(records(ctx, "all")).To(Equal([]string{`{"queue":"root.dev","rule":"provided","user":"ann","requested":"root.dev","configured":"root.dev"}`}))
+
+		submit(ctx, "ann", fixture.Placement("team", "some").Sets("prod", "dev").Obj(), "root.dev")
+		Eventually(clusters).WithContext(ctx).WithArguments("some").Should(Equal([]string{"dev-1", "dev-2"}))
+
+		submit(ctx, "ann", fixture.Placement("team", "none").Sets("prod").Obj(), "root.dev")
+		Eventually(condition).WithContext(ctx).WithArguments("none", v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("False NoIntersection: "))
+		Expect(clusters(ctx, "none")).To(BeEmpty())
+		edit(ctx, as("ann"), "none", func(pl *v1alpha1.Placement) { pl.Spec.ClusterSets = nil })
+		Eventually(clusters).WithContext(ctx).WithArguments("none").Should(Equal([]string{"dev-1", "dev-2"}))
+	})
+
+	It("say of each rule why it did not match", func(ctx SpecContext) {
+		submit(ctx, "ann", fixture.Placement("team", "refused").Obj(), "root.prod")
+		const reasons = "rule 1 (provided): user ann may not submit to root.prod; rule 2 (fixed): user ann may not submit to root.legacy"
+		Eventually(admitted).WithContext(ctx).WithArguments("refused").Should(Equal("False NoRuleMatched: " + reasons))
+		Expect(condition(ctx, "refused", v1alpha1.PlacementConditionSatisfied)).To(Equal("False QueueRejected: No queue takes the placement: " + reasons))
+		Expect(clusters(ctx, "refused")).To(BeEmpty())
+		Expect(records(ctx, "refused")).To(Equal([]string{""}))
+	})
+
+	It("let nobody submit as another", func(ctx SpecContext) {
+		forged := fixture.Placement("team", "forged").Annotation(userInfo, `{"user":"carl"}`).Obj()
+		Expect(as("ann").Create(ctx, forged)).To(MatchError(ContainSubstring("not allowed to set user annotation")))
+		pl := stored(ctx, "refused")
+		pl.Annotations[userInfo] = `{"user":"carl"}`
+		Expect(as("ann").Update(ctx, pl)).To(MatchError(ContainSubstring("user info annotation change is not allowed")))
+		pl = stored(ctx, "refused")
+		pl.Labels["yunikorn.apache.org/username"] = "carl"
+		Expect(as("ann").Update(ctx, pl)).To(Succeed())
+		Expect(admitted(ctx, "refused")).To(HavePrefix("False NoRuleMatched: rule 1 (provided): user ann "))
+		Expect(clusters(ctx, "refused")).To(BeEmpty())
+	})
+
+	It("let the owner and administrators ask for another queue, and nobody else", func(ctx SpecContext) {
+		submit(ctx, "carl", fixture.Placement("team", "moved").Obj(), "root.prod")
+		Eventually(clusters).WithContext(ctx).WithArguments("moved").Should(Equal([]string{"prod-1", "prod-2"}))
+		move := func(user, to string) error {
+			patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, queueLabel, to)
+			return as(user).Patch(ctx, stored(ctx, "moved"), client.RawPatch(types.MergePatchType, []byte(patch)))
+		}
+		Expect(move("ann", "root.dev")).To(MatchError(ContainSubstring("may not change the requested queue")))
+		Eventually(func() error { return move("boss", "root.small") }).Should(Succeed())
+		Eventually(clusters).WithContext(ctx).WithArguments("moved").Should(HaveLen(2))
+		Eventually(records).WithContext(ctx).WithArguments("moved").Should(ConsistOf(ContainSubstring("root.small")))
+		Expect(move("boss", "root.prod")).To(MatchError(ContainSubstring("may not change the requested queue")), "boss administers root.prod only")
+		Expect(move("carl", "root.prod")).To(Succeed())
+		Eventually(clusters).WithContext(ctx).WithArguments("moved").Should(Equal([]string{"prod-1", "prod-2"}))
+	})
+
+	It("have Placements wait for a place, and cap and free clusters", func(ctx SpecContext) {
+		submit(ctx, "dan", fixture.Placement("team", "first").Number(2).Obj(), "root.small")
+		Eventually(clusters).WithContext(ctx).WithArguments("first").Should(HaveLen(2))
+		submit(ctx, "dan", fixture.Placement("team", "second").Number(2).Obj(), "root.small")
+		Eventually(condition).WithContext(ctx).WithArguments("second", v1alpha1.PlacementConditionSatisfied).
+			Should(Equal("False NotAllDecisionsScheduled: 2 cluster decisions unscheduled by quota: root.small clusters 2"))
+		submit(ctx, "eve", fixture.Placement("team", "third").Number(2).Obj(), "root.small")
+		Eventually(admitted).WithContext(ctx).WithArguments("third").Should(Equal("False QuotaExceeded: queue root.small is full: root.small maxapplications 2"))
+
+		edit(ctx, as("dan"), "first", func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
+		Eventually(clusters).WithContext(ctx).WithArguments("second").Should(HaveLen(1))
+		Expect(root.Delete(ctx, stored(ctx, "first"))).To(Succeed())
+		Eventually(clusters).WithContext(ctx).WithArguments("second").Should(HaveLen(2))
+		Eventually(admitted).WithContext(ctx).WithArguments("third").Should(HavePrefix("True Placed: queue root.small"))
+	})
+
+	It("keep everybody through a new configuration, and take in others by it at once", func(ctx SpecContext) {
+		Expect(reconfigure(ctx, "partitions: {")).To(MatchError(ContainSubstring("queues.yaml: line 1: ")))
+		configure(ctx, strings.Replace(everything, `  - {name: dev, submitacl: "ann,bob", properties: {clustersets: "dev"}}`+"\n", "", 1))
+		Eventually(admitted).WithContext(ctx).WithArguments("all").Should(Equal("True QueueDraining: queue root.dev drains: it keeps its Placements and takes no others"))
+		submit(ctx, "bob", fixture.Placement("team", "late").Obj(), "root.dev")
+		Eventually(admitted).WithContext(ctx).WithArguments("late").Should(ContainSubstring("rule 1 (provided): queue root.dev is draining"))
+	})
+
+	It("outlive their controller, and a configuration that was lost", func(ctx SpecContext) {
+		before := records(ctx, "all")
+		berth.stop()
+		Expect(root.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: queueConfig.Namespace, Name: queueConfig.Name}})).To(Succeed())
+		berth = start(config, withQueues())
+		Eventually(admitted).WithContext(ctx).WithArguments("all").Should(HavePrefix("False ConfigInvalid: "))
+		Expect(records(ctx, "all")).To(Equal(before))
+		configure(ctx, everything)
+		Eventually(admitted).WithContext(ctx).WithArguments("all").Should(HavePrefix("True Placed: queue root.dev"))
+		Eventually(admitted).WithContext(ctx).WithArguments("late").Should(HavePrefix("True Placed: queue root.dev"))
+		Expect(records(ctx, "all")).To(Equal(before))
+		Expect(records(ctx, "live")).To(Equal([]string{recordOfLive}))
+
+		Expect(root.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: queueConfig.Namespace, Name: queueConfig.Name}})).To(Succeed())
+		Eventually(berth.said).Should(Receive(ContainSubstring("what was in force stays")))
+		Eventually(answers).WithContext(ctx).Should(Succeed())
+		submit(ctx, "bob", fixture.Placement("team", "later").Obj(), "root.dev")
+		Eventually(clusters).WithContext(ctx).WithArguments("later").Should(Equal([]string{"dev-1", "dev-2"}))
+		configure(ctx, everything)
+	})
+
+	It("are asked about by a replica that does not decide, too", func(ctx SpecContext) {
+		berth.stop()
+		berth = start(config, controllers.Options{QueueConfig: queueConfig, LeaderElection: true, LeaderElectionNamespace: "berth-system"})
+		submitted := stored(ctx, "moved")
+		Eventually(berth.said).Should(Receive(ContainSubstring("Starting workers")))
+		o := withQueues()
+		o.LeaderElection, o.LeaderElectionNamespace = true, "berth-system"
+		follower := start(config, o)
+		DeferCleanup(func() { follower.stop() })
+		Eventually(answers).WithContext(ctx).Should(Succeed())
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"root.small"}}}`, queueLabel))
+		Expect(as("ann").Patch(ctx, submitted.DeepCopy(), patch)).To(MatchError(ContainSubstring("may not change the requested queue")))
+		Eventually(func() error { return as("boss").Patch(ctx, submitted.DeepCopy(), patch) }).Should(Succeed())
+		submit(ctx, "bob", fixture.Placement("team", "last").Obj(), "root.dev")
+		Eventually(clusters).WithContext(ctx).WithArguments("last").Should(Equal([]string{"dev-1", "dev-2"}))
+	})
+})
+
+func submit(ctx context.Context, user string, pl *v1alpha1.Placement, queue string) {
+	GinkgoHelper()
+	pl.Labels = map[string]string{queueLabel: queue}
+	Expect(as(user).Create(ctx, pl)).To(Succeed())
+}
+
+func edit(ctx context.Context, c client.Client, name string, change func(*v1alpha1.Placement)) {
+	GinkgoHelper()
+	Eventually(func() error {
+		pl := stored(ctx, name)
+		change(pl)
+		return c.Update(ctx, pl)
+	}).Should(Succeed())
+}
+
+// configure puts queues on the hub.
+func configure(ctx context.Context, queues string) {
+	GinkgoHelper()
+	Expect(reconfigure(ctx, queues)).To(Succeed())
+}
+
+func reconfigure(ctx context.Context, queues string) error {
+	object := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: queueConfig.Namespace, Name: queueConfig.Name}, Data: map[string]string{"queues.yaml": queues},
+	}
+	if err := root.Create(ctx, object.DeepCopy()); client.IgnoreAlreadyExists(err) != nil || err == nil {
+		return err
+	}
+	return root.Update(ctx, object)
+}
+
+func stored(ctx context.Context, name string) *v1alpha1.Placement {
+	GinkgoHelper()
+	pl := &v1alpha1.Placement{}
+	Expect(root.Get(ctx, client.ObjectKey{Namespace: "team", Name: name}, pl)).To(Succeed())
+	return pl
+}
+
+func pagesOf(ctx context.Context, name string) []v1alpha1.PlacementDecision {
+	GinkgoHelper()
+	list := &v1alpha1.PlacementDecisionList{}
+	Expect(root.List(ctx, list, client.InNamespace("team"), client.MatchingLabels{v1alpha1.PlacementLabel: name})).To(Succeed())
+	return list.Items
+}
+
+// clusters are those that the pages list.
+func clusters(ctx context.Context, name string) (names []string) {
+	for _, page := range pagesOf(ctx, name) {
+		for _, d := range page.Status.Decisions {
+			names = append(names, d.ClusterName)
+		}
+	}
+	return names
+}
+
+// records are the queues that the pages record.
+func records(ctx context.Context, name string) (records []string) {
+	for _, page := range pagesOf(ctx, name) {
+		records = append(records, page.Annotations[v1alpha1.QueueAnnotation])
+	}
+	return records
+}
+
+func admitted(ctx context.Context, name string) string {
+	return condition(ctx, name, v1alpha1.PlacementConditionQueueAdmitted)
+}
+
+// condition is "status reason: message", once it speaks of the Placement as it is.
+func condition(ctx context.Context, name, kind string) string {
+	pl := stored(ctx, name)
+	c := meta.FindStatusCondition(pl.Status.Conditions, kind)
+	if c == nil || c.ObservedGeneration != pl.Generation {
+		return "not said yet"
+	}
+	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+}
+
+// configEvents are those about the queues' ConfigMap.
+func configEvents(ctx context.Context) (events []string) {
+	list := &eventsv1.EventList{}
+	Expect(root.List(ctx, list, client.InNamespace(queueConfig.Namespace))).To(Succeed())
+	for _, e := range list.Items {
+		if e.Regarding.Kind == "ConfigMap" && e.Regarding.Name == queueConfig.Name {
+			events = append(events, e.Reason+" "+e.Note)
+		}
+	}
+	return events
+}
