@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -59,6 +60,7 @@ func expand(in []byte, k kind) ([]byte, error) {
 	}
 	source := crd.Spec.Versions[0]
 	restrictOperators(source.Schema.OpenAPIV3Schema)
+	boundQuantities(source.Schema.OpenAPIV3Schema)
 
 	crd.Labels = managedBy
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
@@ -105,5 +107,31 @@ func restrictOperators(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 	if schema.Items != nil {
 		restrictOperators(schema.Items.Schema)
+	}
+}
+
+// exponent is how controller-gen lets a quantity end, boundExponent how Berth does: at 1e-100000000 every client that reads the
+// object as what it is would stop for minutes.
+const (
+	exponent       = `([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+)))`
+	boundExponent  = `([eE](\+|-)?0*[0-9]{1,3})`
+	quantityLength = 64
+)
+
+// boundQuantities allows no quantity that takes long to read.
+func boundQuantities(schema *apiextensionsv1.JSONSchemaProps) {
+	if schema.XIntOrString && strings.Contains(schema.Pattern, exponent) {
+		length := int64(quantityLength)
+		schema.Pattern, schema.MaxLength = strings.Replace(schema.Pattern, exponent, boundExponent, 1), &length
+	}
+	for name, property := range schema.Properties {
+		boundQuantities(&property)
+		schema.Properties[name] = property
+	}
+	if schema.Items != nil {
+		boundQuantities(schema.Items.Schema)
+	}
+	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+		boundQuantities(schema.AdditionalProperties.Schema)
 	}
 }

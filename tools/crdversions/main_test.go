@@ -29,6 +29,11 @@ spec:
       openAPIV3Schema:
         type: object
         properties:
+          amount:
+            type: object
+            additionalProperties:
+              pattern: ^[0-9]+([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+)))?$
+              x-kubernetes-int-or-string: true
           spec:
             type: array
             items:
@@ -104,6 +109,10 @@ func TestExpand(t *testing.T) {
 			spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 			if got := spec.Items.Schema.Properties["matchExpressions"].Items.Schema.Properties["operator"].Enum; len(got) != 4 {
 				t.Errorf("operators allowed in a selector: %v, want 4", got)
+			}
+			amount := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["amount"].AdditionalProperties.Schema
+			if amount.MaxLength == nil || !strings.Contains(amount.Pattern, boundExponent) {
+				t.Errorf("the text of a quantity has no bound: %s", amount.Pattern)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -126,4 +127,28 @@ var _ = DescribeTable("An object that makes sense is admitted, and what it leave
 	Entry("a set of everything", "{kind: ManagedClusterSet, metadata: {name: s}, spec: {clusterSelector: {selectorType: LabelSelector, labelSelector: {}}}}",
 		"{clusterSelector: {selectorType: LabelSelector, labelSelector: {}}}"),
 	Entry("a binding", "{kind: ManagedClusterSetBinding, metadata: {name: s}, spec: {clusterSet: s}}", "{clusterSet: s}"),
+)
+
+var _ = DescribeTable("A cluster cannot report what takes long to read",
+	func(ctx SpecContext, amount string, accepted bool) {
+		for _, version := range versionsOf("ManagedCluster") {
+			cluster := parse("{kind: ManagedCluster, metadata: {generateName: heavy-}, spec: {}}", version)
+			Expect(hub.Create(ctx, cluster)).To(Succeed())
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"status": {"allocatable": {"cpu": `+amount+`}}}`))
+			err := hub.Status().Patch(ctx, cluster, patch)
+			Expect(hub.Delete(ctx, cluster)).To(Succeed())
+			if accepted {
+				Expect(err).NotTo(HaveOccurred(), version)
+			} else {
+				Expect(err).To(MatchError(ContainSubstring("status.allocatable.cpu")), version)
+			}
+		}
+	},
+	Entry("a small exponent", `"1e-10000000"`, false),
+	Entry("a large exponent", `"1E+10000000"`, false),
+	Entry("many digits", `"`+strings.Repeat("9", 65)+`"`, false),
+	Entry("an exponent that is no integer", `"1e1.5"`, false),
+	Entry("a modest exponent", `"1e-003"`, true),
+	Entry("exa", `"2E"`, true),
+	Entry("a number", `4`, true),
 )
