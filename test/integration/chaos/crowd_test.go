@@ -24,8 +24,8 @@ var _ = Describe("A crowd of Placements", func() {
 		berth, proxy := t.controller()
 		t.settled(ctx)
 		t.churn(ctx, false)
-		crowd := times(60, 300)
-		for round := range times(2, 8) {
+		crowd := times(40, 300)
+		for round := range times(1, 8) {
 			namespace := fmt.Sprintf("doomed-%d", round)
 			faults.Bind(ctx, hub, namespace, t.Name)
 			before := writesOf(proxy)
@@ -51,7 +51,7 @@ var _ = Describe("A crowd of Placements", func() {
 		const namespace = "crowd-all"
 		faults.Bind(ctx, hub, namespace, t.Name)
 		faults.Tidy(hub, "none", namespace)
-		crowd := times(400, 2000)
+		crowd := times(300, 2000)
 		name := func(i int) string { return fmt.Sprintf("p%04d", i) }
 		began := time.Now()
 		t.churn(ctx, false)

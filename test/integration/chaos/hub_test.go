@@ -42,7 +42,7 @@ var _ = Describe("A hub", func() {
 		proxy.Fail(f.choose)
 		berth := faults.StartController(proxy.Kubeconfig())
 		t.churn(ctx, false)
-		wanted, cuts := times(100, 1000), times(8, 60)
+		wanted, cuts := times(60, 1000), times(5, 60)
 		for tick, cut := time.Tick(400*time.Millisecond), 0; ; <-tick {
 			if cut < cuts && proxy.CutWatches() > 0 {
 				cut++

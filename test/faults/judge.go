@@ -1,0 +1,142 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// broken notes that a promise was broken. The caller holds the lock.
+func (o *observer) broken(law int, format string, args ...any) {
+	o.Violations++
+	o.ByLaw[law]++
+	if len(o.Examples) < 10 {
+		o.Examples = append(o.Examples, fmt.Sprintf("law %d: ", law)+fmt.Sprintf(format, args...))
+	}
+}
+
+// gap notes a write that took core clusters away. The caller holds the lock.
+func (o *observer) gap(w Watched, object *v1alpha1.PlacementDecision, gone bool, last, now []Page) {
+	before, after := clustersOf(last), clustersOf(now)
+	missing := 0
+	for _, cluster := range w.Core {
+		if before[cluster] && !after[cluster] {
+			missing++
+		}
+	}
+	if missing > 0 && len(o.Gaps) < 1000 {
+		version, _ := strconv.ParseUint(object.ResourceVersion, 10, 64) // 0, which nobody made, if it is none
+		o.Gaps = append(o.Gaps, Gap{Placement: w.Name, Page: object.Name, Version: version, Deleted: gone, Missing: missing})
+	}
+}
+
+// judge holds one answer to the promises. The caller holds the lock.
+func (o *observer) judge(w Watched, version string, pages []Page) {
+	at, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		o.Errors++
+		return
+	}
+	groups := map[string]bool{}
+	for _, page := range pages {
+		groups[page.Labels[v1alpha1.DecisionGroupIndexLabel]] = true
+		if o.Intruder {
+			continue
+		}
+		switch n := len(page.Clusters); {
+		case n == 0:
+			o.broken(1, "%s at %d: %s lists no cluster", w.key(), at, page.Name)
+		case n > v1alpha1.MaxDecisionsPerPage:
+			o.broken(2, "%s at %d: %s lists %d clusters", w.key(), at, page.Name, n)
+		}
+		if _, ok := page.Labels[v1alpha1.DecisionGroupNameLabel]; !ok {
+			o.broken(2, "%s at %d: %s has no group name", w.key(), at, page.Name)
+		}
+	}
+	for i := range len(groups) {
+		if !groups[strconv.Itoa(i)] && !o.Intruder {
+			o.broken(2, "%s at %d: of %d groups none has the index %d", w.key(), at, len(groups), i)
+		}
+	}
+	if missing := o.missing(w, at, clustersOf(pages)); len(missing) > 0 && !o.Intruder {
+		law := 2
+		switch {
+		case len(missing) == len(w.Core):
+			law = 1 // all of the answer is gone
+		case len(missing) > len(w.Core)/4:
+			law = 7 // so much at once is what a controller does that does not know the fleet yet
+		}
+		o.broken(law, "%s at %d: missing: %s", w.key(), at, strings.Join(missing[:min(len(missing), 5)], " "))
+	}
+	o.Pages, o.Groups = max(o.Pages, len(pages)), max(o.Groups, len(groups))
+}
+
+// missing are the core clusters that an answer lacks and had before.
+func (o *observer) missing(w Watched, at uint64, listed map[string]bool) (names []string) {
+	since := o.answers[w.key()].since
+	for _, cluster := range w.Core {
+		seen, ever := since[cluster]
+		switch {
+		case listed[cluster] && (!ever || at < seen):
+			since[cluster] = at
+		case !listed[cluster] && ever && at >= seen:
+			names = append(names, cluster)
+		}
+	}
+	return names
+}
+
+func clustersOf(pages []Page) map[string]bool {
+	listed := map[string]bool{}
+	for _, p := range pages {
+		for _, cluster := range p.Clusters {
+			listed[cluster] = true
+		}
+	}
+	return listed
+}
+
+// judgeLogs holds to the promises what only the end shows: that each status spoke of what was published, and that each event
+// tells of a write that happened, once.
+func (o *observer) judgeLogs(ctx context.Context) {
+	namespaces := map[string]bool{}
+	for _, w := range o.Placements {
+		namespaces[w.Namespace] = true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, log := range o.answers {
+		if !o.Intruder {
+			log.judgeStatuses(func(format string, args ...any) { o.broken(5, key+": "+format, args...) })
+		}
+	}
+	for namespace := range namespaces {
+		list := &eventsv1.EventList{}
+		if err := o.hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			o.Errors++
+			continue
+		}
+		told := map[string]int{}
+		for i := range list.Items {
+			e := &list.Items[i]
+			log := o.answers[namespace+"/"+e.Regarding.Name]
+			if log == nil || e.Related == nil {
+				continue
+			}
+			o.Events++
+			what := e.Reason + " " + e.Related.Name + " at " + e.Related.ResourceVersion
+			if told[what]++; told[what] == 2 {
+				o.broken(5, "%s/%s: told twice: %s", namespace, e.Regarding.Name, what)
+			}
+			if !log.happened(e.Related.ResourceVersion) {
+				o.broken(5, "%s/%s: never happened: %s", namespace, e.Regarding.Name, what)
+			}
+		}
+	}
+}

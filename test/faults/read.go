@@ -1,0 +1,164 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// list reads what the promises are about and no more: decoding all of it takes most of the time of a poll.
+func (o *observer) list(ctx context.Context, w Watched, version string) (at string, pages []Page, err error) {
+	var raw struct {
+		Metadata struct{ ResourceVersion string }
+		Items    []struct {
+			Metadata struct {
+				Name   string
+				Labels map[string]string
+			}
+			Status struct {
+				Decisions []struct{ ClusterName string }
+			}
+		}
+	}
+	query := url.Values{"labelSelector": {v1alpha1.PlacementLabel + "=" + w.Name}, "resourceVersion": {version}}
+	address := o.host + "/apis/" + v1alpha1.GroupVersionV1Beta1.String() + "/namespaces/" + w.Namespace + "/placementdecisions?" + query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", nil, err
+	}
+	response, err := o.http.Do(request)
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return "", nil, fmt.Errorf("the hub answers %s", response.Status)
+	}
+	if err := json.NewDecoder(response.Body).Decode(&raw); err != nil {
+		return "", nil, err
+	}
+	for _, item := range raw.Items {
+		p := Page{Name: item.Metadata.Name, Labels: item.Metadata.Labels}
+		for _, d := range item.Status.Decisions {
+			p.Clusters = append(p.Clusters, d.ClusterName)
+		}
+		pages = append(pages, p)
+	}
+	return raw.Metadata.ResourceVersion, pages, nil
+}
+
+// poll reads one Placement's pages after the other's; half of the time from the API server's cache, as informers
+// begin, the others as they are in the store, for which the API server takes its time.
+func (o *observer) poll(ctx context.Context, first int) {
+	for i := first; ctx.Err() == nil; i++ {
+		w, version := o.Placements[i%len(o.Placements)], ""
+		if i/len(o.Placements)%2 == 0 {
+			version = "0"
+		}
+		at, pages, err := o.list(ctx, w, version)
+		if err != nil {
+			o.failed(ctx)
+			continue
+		}
+		o.mu.Lock()
+		o.Polls++
+		o.judge(w, at, pages)
+		o.mu.Unlock()
+	}
+}
+
+// followPages takes in every single write through a watch.
+func (o *observer) followPages(ctx context.Context, w Watched) {
+	selecting := client.MatchingLabels{v1alpha1.PlacementLabel: w.Name}
+	for ctx.Err() == nil {
+		at, listed, err := o.list(ctx, w, "")
+		if err != nil {
+			o.failed(ctx)
+			continue
+		}
+		pages := map[string]Page{}
+		for _, p := range listed {
+			pages[p.Name] = p
+		}
+		o.state(w, at, pages, true)
+		watch, err := o.hub.Watch(ctx, &v1alpha1.PlacementDecisionList{}, client.InNamespace(w.Namespace), selecting, from(at))
+		if err != nil {
+			o.failed(ctx)
+			continue
+		}
+		for event := range watch.ResultChan() {
+			object, ok := event.Object.(*v1alpha1.PlacementDecision)
+			if !ok {
+				break
+			}
+			last := slices.Collect(maps.Values(pages))
+			delete(pages, object.Name)
+			gone := event.Type == "DELETED"
+			if !gone {
+				pages[object.Name] = pageOf(object)
+			}
+			o.state(w, object.ResourceVersion, pages, false)
+			now := slices.Collect(maps.Values(pages))
+			o.mu.Lock()
+			o.States++
+			o.gap(w, object, gone, last, now)
+			o.judge(w, object.ResourceVersion, now)
+			o.mu.Unlock()
+		}
+		watch.Stop()
+	}
+}
+
+// followStatus takes in every status of a Placement.
+func (o *observer) followStatus(ctx context.Context, w Watched) {
+	selecting := client.MatchingFields{"metadata.name": w.Name}
+	for ctx.Err() == nil {
+		list := &v1alpha1.PlacementList{}
+		if err := o.hub.List(ctx, list, client.InNamespace(w.Namespace), selecting); err != nil {
+			o.failed(ctx)
+			continue
+		}
+		o.mu.Lock()
+		for i := range list.Items {
+			o.answers[w.key()].status(&list.Items[i], true)
+		}
+		o.mu.Unlock()
+		watch, err := o.hub.Watch(ctx, &v1alpha1.PlacementList{}, client.InNamespace(w.Namespace), selecting, from(list.ResourceVersion))
+		if err != nil {
+			o.failed(ctx)
+			continue
+		}
+		for event := range watch.ResultChan() {
+			pl, ok := event.Object.(*v1alpha1.Placement)
+			if !ok {
+				break
+			}
+			o.mu.Lock()
+			o.Statuses++
+			o.answers[w.key()].status(pl, false)
+			o.mu.Unlock()
+		}
+		watch.Stop()
+	}
+}
+
+func from(version string) *client.ListOptions {
+	return &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}}
+}
+
+func (o *observer) failed(ctx context.Context) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if ctx.Err() == nil {
+		o.Errors++
+	}
+}

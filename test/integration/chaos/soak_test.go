@@ -1,0 +1,131 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/faults"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// A run that nobody asked for takes no place among the specs.
+var _ = func() bool {
+	length, err := time.ParseDuration(os.Getenv("BERTH_SOAK"))
+	return err == nil && Describe("Random churn", func() {
+		It(fmt.Sprintf("for %s leaves the answers of the last objects, and no memory behind", length), func(ctx SpecContext) {
+			soak(ctx, length)
+		}, NodeTimeout(length+10*time.Minute))
+	})
+}()
+
+// maxGrowth is the most that memory may grow in an hour, after the first third of the time, in MB. A leak of 1 kB a decision
+// would be 40 MB and more.
+const maxGrowth = 20.0
+
+// crowdSize is how many Placements choose from the fleet beside those that the observer follows.
+const crowdSize = 50
+
+func soak(ctx context.Context, length time.Duration) {
+	GinkgoHelper()
+	t := begin(ctx, "soak", false)
+	berth, proxy := t.controller()
+	random := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 7))
+	var names []string
+	for i := range crowdSize {
+		names = append(names, fmt.Sprintf("crowd-%02d", i))
+		pl := fixture.Placement(t.Name, names[i]).Predicate(fixture.MatchLabel(faults.PoolLabel, "in")).
+			Mode(v1alpha1.PrioritizerPolicyModeExact).Number(int32(1 + random.IntN(coreSize)))
+		if i%2 == 0 {
+			pl = pl.Prioritizer("ResourceAllocatableMemory", 1)
+		}
+		Expect(hub.Create(ctx, pl.Obj())).To(Succeed())
+	}
+	t.settled(ctx)
+	proxy.Fail(rarely(rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 8))))
+	t.churn(ctx, false)
+	var samples []sample
+	began := time.Now()
+	for tick, next := time.Tick(100*time.Millisecond), began; time.Since(began) < length; <-tick {
+		Expect(ctx.Err()).NotTo(HaveOccurred())
+		name := t.Core[random.IntN(len(t.Core))]
+		Expect(allocate(ctx, name, 1+random.IntN(64))).To(Succeed())
+		Expect(t.Change(ctx, names[random.IntN(len(names))], func(pl *v1alpha1.Placement) {
+			pl.Spec.NumberOfClusters = new(int32(1 + random.IntN(coreSize)))
+		})).To(Succeed())
+		if now := time.Now(); now.After(next) {
+			mb, err := berth.Resident()
+			Expect(err).NotTo(HaveOccurred())
+			samples, next = append(samples, sample{time.Since(began), mb}), now.Add(5*time.Second)
+			proxy.CutWatches()
+		}
+		Expect(t.observer.SoFar().Violations).To(BeZero(), "%v", t.observer.SoFar().Examples)
+	}
+	t.rest()
+	proxy.Calm()
+	// Every Placement is run once more.
+	list := &v1alpha1.PlacementList{}
+	Expect(hub.List(ctx, list, client.InNamespace(t.Name))).To(Succeed())
+	for i := range list.Items {
+		Expect(t.Change(ctx, list.Items[i].Name, func(pl *v1alpha1.Placement) {
+			pl.Annotations = map[string]string{"soak.example.com/again": "true"}
+		})).To(Succeed())
+	}
+	t.settled(ctx)
+	Expect(berth.Alive()).To(BeTrue())
+	perHour := slope(samples[len(samples)/3:])
+	first, last := samples[len(samples)/3].mb, samples[len(samples)-1].mb
+	t.end("a soak of "+length.String(), fmt.Sprintf("%d steps; memory from %.0f to %.0f MB, %+.1f MB an hour", t.Steps, first, last, perHour))
+	Expect(perHour).To(BeNumerically("<", maxGrowth))
+}
+
+// rarely fails one write in twenty, half of them after they happened.
+func rarely(random *rand.Rand) func(*http.Request) faults.Fault {
+	f := &tenth{random: random}
+	return func(r *http.Request) faults.Fault {
+		if !faults.IsWrite(r) {
+			return faults.Fault{}
+		}
+		f.mu.Lock()
+		lucky := random.IntN(2) == 0
+		f.mu.Unlock()
+		if lucky {
+			return faults.Fault{}
+		}
+		return f.choose(r)
+	}
+}
+
+// allocate gives a cluster so many GiB of memory.
+func allocate(ctx context.Context, cluster string, gib int) error {
+	text := fmt.Sprintf(`{"status":{"allocatable":{"memory":"%[1]dGi"},"capacity":{"memory":"%[1]dGi"}}}`, gib)
+	return hub.Status().Patch(ctx, fixture.Cluster(cluster).Obj(), client.RawPatch("application/merge-patch+json", []byte(text)))
+}
+
+// sample is the controller's resident memory at a time.
+type sample struct {
+	at time.Duration
+	mb float64
+}
+
+// slope is the growth in MB an hour, by least squares.
+func slope(samples []sample) float64 {
+	var x, y, xx, xy, n float64
+	for _, s := range samples {
+		h := s.at.Hours()
+		x, y, xx, xy, n = x+h, y+s.mb, xx+h*h, xy+h*s.mb, n+1
+	}
+	if n*xx == x*x {
+		return 0
+	}
+	return (n*xy - x*y) / (n*xx - x*x)
+}
