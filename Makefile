@@ -29,7 +29,7 @@ TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc,$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
-.PHONY: help build hub run test verify manifests lint bench load fuzz clean
+.PHONY: help build hub run test verify manifests lint bench load chaos fuzz clean
 
 ##@ Use
 
@@ -94,6 +94,9 @@ bench: bin/tools/benchstat ## Run the in-process benchmarks and compare them wit
 load: build $(TEST_HUB) ## Measure Berth on a real API server against a plain client, in sizes of clusters x Placements (LOAD_SIZES)
 	@mkdir -p bin/load
 	@go run ./test/load -controller bin/berth -sizes $(LOAD_SIZES) -json bin/load/$(LOAD_SIZES).json
+
+chaos: build $(TEST_HUB) ## Break replicas, hub, requests, pages, clock and leases on a real API server for some minutes, and soak for BERTH_SOAK=30m
+	@BERTH_CHAOS=long go test -v -count 1 -timeout $(if $(BERTH_SOAK),150m,15m) ./test/integration/chaos 2>&1 | awk -f test/summary.awk
 
 fuzz: ## Fuzz every fuzz target for a few seconds (FUZZTIME)
 	@{ git grep -oE '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' || echo "no fuzz targets" >&2; } \

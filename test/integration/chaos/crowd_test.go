@@ -25,7 +25,7 @@ var _ = Describe("A crowd of Placements", func() {
 		t.settled(ctx)
 		t.churn(ctx, false)
 		crowd := times(40, 300)
-		for round := range times(1, 8) {
+		for round := range times(1, 5) {
 			namespace := fmt.Sprintf("doomed-%d", round)
 			faults.Bind(ctx, hub, namespace, t.Name)
 			before := writesOf(proxy)

@@ -18,7 +18,7 @@ var _ = Describe("A hub", func() {
 		t := begin(ctx, "restart", false)
 		berth, proxy := t.controller()
 		Eventually(func() int { return writesOf(proxy) }).Should(BeNumerically(">", 0))
-		for round := range times(2, 6) {
+		for round := range times(2, 4) {
 			t.churn(ctx, true)
 			before := writesOf(proxy)
 			Eventually(func() int { return writesOf(proxy) }).Should(BeNumerically(">", before+10))
@@ -42,7 +42,7 @@ var _ = Describe("A hub", func() {
 		proxy.Fail(f.choose)
 		berth := faults.StartController(proxy.Kubeconfig())
 		t.churn(ctx, false)
-		wanted, cuts := times(60, 1000), times(5, 60)
+		wanted, cuts := times(60, 250), times(5, 30)
 		for tick, cut := time.Tick(400*time.Millisecond), 0; ; <-tick {
 			if cut < cuts && proxy.CutWatches() > 0 {
 				cut++

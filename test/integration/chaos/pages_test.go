@@ -58,7 +58,7 @@ var _ = Describe("A page", func() {
 		berth, proxy := t.controller()
 		t.settled(ctx)
 		random := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 6))
-		for i := range times(1, 15) * len(acts) {
+		for i := range times(1, 8) * len(acts) {
 			act := acts[i%len(acts)]
 			page := t.anyPage(ctx, random)
 			Expect(act.do(ctx, page)).To(Succeed(), act.name)

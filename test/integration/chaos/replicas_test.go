@@ -35,7 +35,7 @@ var _ = Describe("Of two replicas", func() {
 		t := begin(ctx, "killed", false)
 		active, first := t.controller(electing...)
 		var waits []time.Duration
-		for round := range times(1, 3) {
+		for round := range times(1, 2) {
 			Eventually(func() int { return writesOf(first) }).Should(BeNumerically(">", 0))
 			t.churn(ctx, false)
 			standby, second := t.controller(electing...)
