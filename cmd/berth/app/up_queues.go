@@ -1,12 +1,14 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +35,9 @@ var localQueueConfig = types.NamespacedName{Namespace: "berth-system", Name: adm
 // webhookPatience is how long the controller may take to answer admission requests.
 const webhookPatience = time.Minute
 
+// queuesBlock is the line of a ConfigMap after which the queues begin.
+var queuesBlock = regexp.MustCompile(`(?m)^ +["']?queues\.yaml["']?: *\|[-+]? *\n`)
+
 // localQueues are the queues of a local hub.
 type localQueues struct {
 	data     map[string]string // of the ConfigMap
@@ -54,7 +59,12 @@ func readLocalQueues(path string) (*localQueues, error) {
 	if err := yaml.Unmarshal(text, &config); err == nil && config.Kind == "ConfigMap" {
 		q.data = config.Data
 	}
-	if _, err := admission.CheckQueues([]byte(q.data[admission.QueuesKey])); err != nil {
+	// Blank lines before the queues make the lines of mistakes those of the file.
+	before := 0
+	if at := queuesBlock.FindIndex(text); at != nil && config.Kind == "ConfigMap" {
+		before = bytes.Count(text[:at[1]], []byte("\n"))
+	}
+	if _, err := admission.CheckQueues([]byte(strings.Repeat("\n", before) + q.data[admission.QueuesKey])); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, strings.ReplaceAll(err.Error(), "\n", "\n"+path+": "))
 	}
 	return q, nil

@@ -1,0 +1,97 @@
+package simulator
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+func other(kind, namespace, name string, fields map[string]any) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: fields}
+	o.SetAPIVersion("v1")
+	o.SetKind(kind)
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	return o
+}
+
+// fleetOfTwo has two sets of two clusters each, and two Placements of team ns1 that want two clusters.
+func fleetOfTwo() Objects {
+	o := Objects{}
+	for _, set := range []string{"dev", "prod"} {
+		o.Sets = append(o.Sets, fixture.Set(set))
+		o.Bindings = append(o.Bindings, fixture.Binding("ns1", set))
+		for _, i := range []string{"1", "2"} {
+			o.Clusters = append(o.Clusters, fixture.Cluster(set+i).Set(set).Obj())
+		}
+	}
+	for _, name := range []string{"p1", "p2"} {
+		o.Placements = append(o.Placements, fixture.Placement("ns1", name).Number(2).Obj())
+	}
+	return o
+}
+
+func decideAll(t *testing.T, o Objects) []byte {
+	t.Helper()
+	s, err := New(t.Context(), o, time.Unix(0, 0), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reports []*Report
+	for _, key := range s.Placements() {
+		report, err := s.Decide(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, report)
+	}
+	text, err := json.Marshal(reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestQueuesAreHonoured(t *testing.T) {
+	const queues = `
+partitions:
+- name: default
+  queues: [{name: team, parent: true, resources: {max: {clusters: 3}}, properties: {clustersets: "dev,prod"}, childtemplate: {properties: {clustersets: prod}}}]
+  placementrules: [{name: user, create: true, parent: {name: tag, value: namespace.parentqueue}}]
+`
+	o := fleetOfTwo()
+	namespace := other("Namespace", "", "ns1", map[string]any{})
+	namespace.SetAnnotations(map[string]string{"yunikorn.apache.org/parentqueue": "root.team"})
+	o.Other = append(o.Other, namespace, other("ConfigMap", "berth-system", "yunikorn-configs", map[string]any{"data": map[string]any{"queues.yaml": queues}}))
+	text := string(decideAll(t, o))
+	for words, want := range map[string]int{`root.team.nobody by rule user`: 2, "by quota: root.team clusters 3": 1, `"prod1"`: -1, `"dev1"`: 0} {
+		if got := strings.Count(text, words); want >= 0 && got != want || want < 0 && got == 0 {
+			t.Errorf("%s: want %d, got %d in %s", words, want, got, text)
+		}
+	}
+	o.Other = append(o.Other, other("ConfigMap", "elsewhere", "yunikorn-configs", map[string]any{}))
+	if _, err := New(t.Context(), o, time.Unix(0, 0), Options{}); err == nil || !strings.Contains(err.Error(), "is there twice") {
+		t.Errorf("two configurations: %v", err)
+	}
+}
+
+func TestWithoutQueuesNothingIsSaidOfThem(t *testing.T) {
+	plain := decideAll(t, fleetOfTwo())
+	o := fleetOfTwo()
+	o.Other = append(o.Other, other("Namespace", "", "ns1", map[string]any{}), other("ConfigMap", "berth-system", "others", map[string]any{"data": map[string]any{"queues.yaml": "x"}}))
+	if diff := cmp.Diff(string(plain), string(decideAll(t, o))); diff != "" {
+		t.Errorf("(-without +with):\n%s", diff)
+	}
+	for _, word := range []string{"Queue", v1alpha1.QueueAnnotation} {
+		if strings.Contains(string(plain), word) {
+			t.Errorf("%s in %s", word, plain)
+		}
+	}
+}
