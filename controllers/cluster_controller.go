@@ -28,8 +28,8 @@ type ClusterKeeper struct {
 	Mend func(c *v1alpha1.ManagedCluster)
 }
 
-// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters,verbs=patch
-// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets/join,resourceNames=default,verbs=create
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters,verbs=patch,roleName=berth-housekeeping
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets/join,resourceNames=default,verbs=create,roleName=berth-housekeeping
 
 // DefaultSetKeeper puts clusters that are in no set by label into the default set.
 func DefaultSetKeeper(c client.Client) *ClusterKeeper {

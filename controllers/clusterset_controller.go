@@ -34,8 +34,8 @@ const exclusiveIndex = "metadata.labels." + v1alpha1.ClusterSetLabel
 // ClusterSetReconciler creates the default and global sets and keeps each set's ClusterSetEmpty condition.
 type ClusterSetReconciler struct{ Client client.Client }
 
-// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets,verbs=create
-// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets,verbs=create,roleName=berth-housekeeping
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets/status,verbs=patch,roleName=berth-housekeeping
 
 // SetUp adds the reconciler to a manager.
 func (r *ClusterSetReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error {
@@ -155,7 +155,7 @@ func (r *ClusterSetReconciler) condition(ctx context.Context, set *v1alpha1.Mana
 // BindingReconciler keeps each binding's Bound condition.
 type BindingReconciler struct{ Client client.Client }
 
-// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersetbindings/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersetbindings/status,verbs=patch,roleName=berth-housekeeping
 
 // SetUp adds the reconciler to a manager.
 func (r *BindingReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error {

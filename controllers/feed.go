@@ -33,6 +33,8 @@ type feed struct {
 	// wake adds to the controller's queue, once there is one.
 	wake     atomic.Pointer[func([]inventory.Key)]
 	handlers []toolscache.ResourceEventHandlerRegistration
+	// synced says that the inventory has everything.
+	synced atomic.Bool
 }
 
 // Start implements source.Source.
@@ -128,5 +130,6 @@ func (f *feed) WaitForSync(ctx context.Context) error {
 			return errors.New("the queue configuration could not be read in time")
 		}
 	}
+	f.synced.Store(true)
 	return nil
 }

@@ -1,32 +1,104 @@
 package controllers
 
 import (
+	"sync"
+	"sync/atomic"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
+// Every label has few values, whatever the hub holds: no name of a Placement, a cluster or a namespace is one. docs/metrics.md has
+// the same list, which a test compares.
 var (
+	stageSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "berth_scheduling_duration_seconds",
+		Help:    "Time that an attempt for one Placement took, by stage (wait, snapshot, decide, publish, status).",
+		Buckets: prometheus.ExponentialBuckets(0.00005, 4, 10), // to 13 s
+	}, []string{"stage"})
 	decisionWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_decision_writes_total",
 		Help: "PlacementDecision pages written, by operation (create, update, delete).",
 	}, []string{"operation"})
+	decideFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_decide_failures_total",
+		Help: "Attempts that decided nothing, so that what is published stays, by the plugin that failed and the code it gave.",
+	}, []string{"plugin", "code"})
 	publishFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_publish_failures_total",
-		Help: "Attempts to publish a decision that failed and are retried, by the plugin that failed.",
-	}, []string{"plugin"})
+		Help: "Attempts to publish a decision that failed and are retried, by the plugin that failed and the API server's reason.",
+	}, []string{"plugin", "reason"})
+	statusFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_status_failures_total",
+		Help: "Writes of a Placement's status that failed and are retried, by the API server's reason.",
+	}, []string{"reason"})
+	placementsNow = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "berth_placements",
+		Help: "Placements as last decided, by whether they are satisfied (True, False) and the reason.",
+	}, []string{"satisfied", "reason"})
+	heldNow = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "berth_held_proposals",
+		Help: "Changes of decisions that are held until they are approved or their time comes.",
+	}, func() float64 {
+		if waiting := held.Load(); waiting != nil {
+			return float64(len(waiting.List()))
+		}
+		return 0
+	})
+	fleetEvents = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_inventory_events_total",
+		Help: "Events of the fleet taken in, by kind, and by whether they had a Placement decided anew (acted) or not (ignored).",
+	}, []string{"kind", "result"})
 	eventsLost = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_events_lost_total",
 		Help: "Events that the API server would not take.",
 	})
 )
 
-func init() {
-	metrics.Registry.MustRegister(decisionWrites, publishFailures, eventsLost)
+// held are the holds of the manager that was built last; a process has one, but for tests.
+var held atomic.Pointer[scheduler.Waiting]
+
+func ownMetrics() []prometheus.Collector {
+	return []prometheus.Collector{
+		stageSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, heldNow, fleetEvents, eventsLost,
+	}
 }
 
-func count(published *framework.Proposal, failure *framework.Status) {
+func init() {
+	metrics.Registry.MustRegister(ownMetrics()...)
+	// A counter that begins at its first increase hides it from rate().
+	for _, operation := range []string{"create", "update", "delete"} {
+		decisionWrites.WithLabelValues(operation)
+	}
+}
+
+// stopwatch tells how long each stage of an attempt took.
+type stopwatch struct{ last time.Time }
+
+func newStopwatch() *stopwatch { return &stopwatch{last: time.Now()} }
+
+// lap ends a stage, and begins the next.
+func (s *stopwatch) lap(stage string) {
+	now := time.Now()
+	stageSeconds.WithLabelValues(stage).Observe(now.Sub(s.last).Seconds())
+	s.last = now
+}
+
+func count(decided, failure *framework.Status, published *framework.Proposal) {
+	if decided != nil && !decided.IsSuccess() {
+		decideFailures.WithLabelValues(decided.Plugin(), decided.Code().String()).Inc()
+	}
 	var writes []framework.PageWrite
 	if published != nil {
 		writes = published.Writes
@@ -42,6 +114,82 @@ func count(published *framework.Proposal, failure *framework.Status) {
 		decisionWrites.WithLabelValues(operation).Inc()
 	}
 	if !failure.IsSuccess() {
-		publishFailures.WithLabelValues(failure.Plugin()).Inc()
+		publishFailures.WithLabelValues(failure.Plugin(), reasonOf(failure.Err())).Inc()
 	}
 }
+
+// reasonOf is the API server's reason for an error, as far as it is one of the API's own: an admission webhook may say anything.
+func reasonOf(err error) string {
+	switch reason := apierrors.ReasonForError(err); reason {
+	case metav1.StatusReasonUnauthorized, metav1.StatusReasonForbidden, metav1.StatusReasonNotFound, metav1.StatusReasonAlreadyExists,
+		metav1.StatusReasonConflict, metav1.StatusReasonInvalid, metav1.StatusReasonServerTimeout, metav1.StatusReasonTimeout,
+		metav1.StatusReasonTooManyRequests, metav1.StatusReasonBadRequest, metav1.StatusReasonInternalError,
+		metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonServiceUnavailable:
+		return string(reason)
+	}
+	return "Other"
+}
+
+// countEvent counts an event of the fleet that had these Placements decided anew.
+func countEvent(o client.Object, woken []inventory.Key) {
+	result := "acted"
+	if len(woken) == 0 {
+		result = "ignored"
+	}
+	fleetEvents.WithLabelValues(kindOf(o), result).Inc()
+}
+
+func kindOf(o client.Object) string {
+	switch o.(type) {
+	case *v1alpha1.ManagedCluster:
+		return "ManagedCluster"
+	case *v1alpha1.ManagedClusterSet:
+		return "ManagedClusterSet"
+	case *v1alpha1.ManagedClusterSetBinding:
+		return "ManagedClusterSetBinding"
+	case *v1alpha1.AddOnPlacementScore:
+		return "AddOnPlacementScore"
+	case *v1alpha1.Placement:
+		return "Placement"
+	case *v1alpha1.PlacementDecision:
+		return "PlacementDecision"
+	}
+	return "Namespace"
+}
+
+// census counts Placements by what was last said of them.
+type census struct {
+	mu     sync.Mutex
+	placed map[types.NamespacedName]standing
+}
+
+type standing struct{ satisfied, reason string }
+
+// put notes what the conditions say of a Placement; without a word about it being satisfied it is not counted.
+func (c *census) put(key types.NamespacedName, conditions []metav1.Condition) {
+	now := standing{}
+	if condition := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied); condition != nil {
+		now = standing{string(condition.Status), condition.Reason}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.placed[key]
+	if before == now {
+		return
+	}
+	if before != (standing{}) {
+		placementsNow.WithLabelValues(before.satisfied, before.reason).Dec()
+		delete(c.placed, key)
+	}
+	if now == (standing{}) {
+		return
+	}
+	if c.placed == nil {
+		c.placed = map[types.NamespacedName]standing{}
+	}
+	placementsNow.WithLabelValues(now.satisfied, now.reason).Inc()
+	c.placed[key] = now
+}
+
+// drop forgets a Placement that is gone, or left alone.
+func (c *census) drop(key types.NamespacedName) { c.put(key, nil) }

@@ -34,7 +34,8 @@ type PlacementReconciler struct {
 	Now    func() time.Time
 
 	// told remembers what was said of each Placement beside its decisions.
-	told sync.Map
+	told   sync.Map
+	census census
 }
 
 // EventSink takes events to be sent, and never blocks.
@@ -44,7 +45,7 @@ type EventSink interface {
 
 // What the controller may do. Pages are its own; of a Placement it writes the status only. The lease, and the events about who
 // holds it, are in its own namespace.
-// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters;managedclustersets;managedclustersetbindings;addonplacementscores;placements,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters;managedclustersets;managedclustersetbindings;addonplacementscores;placements,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placements/status,verbs=patch
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placements/finalizers,verbs=update
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placementdecisions,verbs=get;list;watch;create;update;delete
@@ -56,8 +57,10 @@ type EventSink interface {
 // Reconcile implements reconcile.Reconciler.
 func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	// 1. Decide on the fleet as it is now.
+	watch := newStopwatch()
 	skipped := false
 	attempt := r.Scheduler.Attempt(ctx, func() *framework.Snapshot {
+		watch.lap("wait")
 		snapshot := r.Inventory.Snapshot(request.NamespacedName, r.Now())
 		if snapshot != nil && scheduler.Skipped(snapshot.Subject.Placement) != "" {
 			skipped = true
@@ -66,21 +69,26 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		if snapshot != nil && r.Queues != nil {
 			r.Queues.Seat(snapshot)
 		}
+		watch.lap("snapshot")
 		return snapshot
 	})
 	if skipped {
+		r.census.drop(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if attempt == nil {
 		r.Scheduler.Forget(request.NamespacedName)
 		r.told.Delete(request.NamespacedName)
+		r.census.drop(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+	watch.lap("decide")
 	pl := attempt.Snapshot.Subject.Placement
 	// 2. Publish, or hold. Without a Proposal the published decision stays.
 	published, failure := r.Scheduler.Publish(ctx, attempt)
+	watch.lap("publish")
 	// 3. Tell of the writes that happened, also when a later one failed.
-	count(published, failure)
+	count(attempt.Failure, failure, published)
 	if published != nil {
 		r.Events.Send(pl, attempt.Events(published))
 	}
@@ -92,6 +100,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	if err := r.writeStatus(ctx, pl, r.statusOf(attempt, published)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing the status: %w", err)
 	}
+	watch.lap("status")
 	// 5. When to look again.
 	if attempt.Failure.Code() == framework.Error {
 		return ctrl.Result{}, attempt.Failure.Err()
@@ -180,6 +189,7 @@ func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Pl
 
 // writeStatus writes what differs. A conflict means that the Placement changed meanwhile, and is tried again with the new one.
 func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Placement, status *v1alpha1.PlacementStatus) error {
+	r.census.put(client.ObjectKeyFromObject(pl), status.Conditions)
 	if equality.Semantic.DeepEqual(&pl.Status, status) {
 		return nil
 	}
@@ -187,7 +197,10 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 	written := pl.DeepCopy()
 	written.Status = *status
 	if err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
-		return client.IgnoreNotFound(err)
+		if err = client.IgnoreNotFound(err); err != nil {
+			statusFailures.WithLabelValues(reasonOf(err)).Inc()
+		}
+		return err
 	}
 	// The next cycle starts from this status, ahead of its echo.
 	written.ManagedFields = nil

@@ -40,6 +40,10 @@ type Options struct {
 	LeaderElectionNamespace string
 	// MetricsAddress, HealthAddress and PprofAddress are host:port; "0" switches a listener off.
 	MetricsAddress, HealthAddress, PprofAddress string
+	// MetricsSecure serves metrics over TLS to those whom the hub lets get them; else they are there for everybody, in plain HTTP.
+	// MetricsCertDir has the tls.crt and tls.key for it; without one the certificate is made up.
+	MetricsSecure  bool
+	MetricsCertDir string
 	// Housekeeping names the controllers that keep sets and clusters in order: "*" for all of them (none where another's CRDs
 	// show that Open Cluster Management keeps them), a name for one, "-name" for all but one.
 	Housekeeping []string
@@ -110,7 +114,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 		Logger:                        o.Log,
 		Cache:                         cached,
 		WebhookServer:                 webhooks,
-		Metrics:                       server.Options{BindAddress: o.MetricsAddress},
+		Metrics:                       metricsServer(o),
 		HealthProbeBindAddress:        o.HealthAddress,
 		PprofBindAddress:              o.PprofAddress,
 		LeaderElection:                o.LeaderElection,
@@ -126,6 +130,13 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 		return nil, fmt.Errorf("building the manager: %w", err)
 	}
 	return mgr, setUp(ctx, mgr, cfg, o)
+}
+
+func metricsServer(o Options) server.Options {
+	if !o.MetricsSecure {
+		return server.Options{BindAddress: o.MetricsAddress}
+	}
+	return server.Options{BindAddress: o.MetricsAddress, SecureServing: true, CertDir: o.MetricsCertDir, FilterProvider: guardMetrics}
 }
 
 func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) error {
@@ -180,6 +191,10 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 	watch := &clockWatch{now: o.Now, wake: func() { placements.wakeAll(inv.Placements()) }}
 	if err := mgr.Add(watch); err != nil {
 		return fmt.Errorf("adding the clock watch: %w", err)
+	}
+	held.Store(waiting)
+	if err := addProbes(mgr, placements, o); err != nil {
+		return err
 	}
 	if o.Workers == 0 {
 		o.Workers = 16

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -26,6 +27,8 @@ type controllerOptions struct {
 	leaderElection bool
 	leaseNamespace string
 	metrics        string
+	metricsSecure  bool
+	metricsCertDir string
 	health         string
 	pprof          string
 	workers        int
@@ -55,6 +58,9 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 			if o.webhookCertDir != "" && o.queueConfig == "" {
 				return usagef("--webhook-cert-dir is of no use without --queue-config")
 			}
+			if !cmd.Flags().Changed("metrics-secure") {
+				o.metricsSecure = !onLoopback(o.metrics)
+			}
 			return o.run(cmd.Context(), cmd.ErrOrStderr())
 		},
 	}
@@ -64,6 +70,10 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 	flags.BoolVar(&o.leaderElection, "leader-elect", true, "decide only while holding the lease, so that several replicas can run")
 	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the lease (default: the pod's, or the kubeconfig's)")
 	flags.StringVar(&o.metrics, "metrics-bind-address", "0", "host:port of the metrics endpoint; 0 switches it off")
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
+		"serve metrics over TLS, to those only who may get /metrics on the hub; on a loopback address not unless it is asked for")
+	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "",
+		"folder with tls.crt and tls.key for the metrics endpoint (default: a certificate that is made up at start)")
 	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz; 0 switches it off")
 	flags.StringVar(&o.pprof, "pprof-address", "0", "host:port of Go's profiles, which tell much of what the controller knows; 0 switches it off")
 	flags.IntVar(&o.workers, "workers", 16, "Placements published at once")
@@ -111,6 +121,8 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		LeaderElection:          o.leaderElection,
 		LeaderElectionNamespace: o.leaseNamespace,
 		MetricsAddress:          o.metrics,
+		MetricsSecure:           o.metricsSecure,
+		MetricsCertDir:          o.metricsCertDir,
 		HealthAddress:           o.health,
 		PprofAddress:            o.pprof,
 		Workers:                 o.workers,
@@ -118,6 +130,16 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		Config:                  configuration,
 		Plugins:                 o.plugins,
 	})
+}
+
+// onLoopback says whether only this machine reaches an address.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // parseQueueConfig reads NAMESPACE/NAME; nothing is no name.

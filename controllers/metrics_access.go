@@ -1,0 +1,104 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// accessTimeout bounds what the hub may take to say who asks for metrics, and whether they may.
+const accessTimeout = 10 * time.Second
+
+// What a guarded metrics endpoint asks the hub.
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create,roleName=berth-metrics-access
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create,roleName=berth-metrics-access
+
+// guard lets those read metrics who show a token of the hub and may get the path: 401 for whoever shows none that is good, 403 for
+// whoever may not, 500 where the hub could not be asked.
+type guard struct {
+	hub  kubernetes.Interface
+	log  logr.Logger
+	next http.Handler
+}
+
+// guardMetrics is a server.Options.FilterProvider. The manager's HTTP client is left alone: its timeouts are for watches.
+func guardMetrics(cfg *rest.Config, _ *http.Client) (server.Filter, error) {
+	hub, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("building the client that asks who may read metrics: %w", err)
+	}
+	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
+		return &guard{hub: hub, log: log, next: next}, nil
+	}, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), accessTimeout)
+	defer cancel()
+	user, err := g.authenticate(ctx, r)
+	allowed := false
+	if err == nil && user != nil {
+		allowed, err = g.authorize(ctx, user, r)
+	}
+	switch {
+	case err != nil:
+		g.log.Error(err, "Access to the metrics could not be decided", "path", r.URL.Path)
+		http.Error(w, "access could not be decided", http.StatusInternalServerError)
+	case user == nil:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "a bearer token of the hub is needed", http.StatusUnauthorized)
+	case !allowed:
+		http.Error(w, fmt.Sprintf("user %s may not %s %s", user.Username, verb(r), r.URL.Path), http.StatusForbidden)
+	default:
+		g.next.ServeHTTP(w, r)
+	}
+}
+
+// authenticate returns nobody for a token that is missing or not good.
+func (g *guard) authenticate(ctx context.Context, r *http.Request) (*authenticationv1.UserInfo, error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return nil, nil
+	}
+	review, err := g.hub.AuthenticationV1().TokenReviews().Create(ctx,
+		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reviewing a token: %w", err)
+	}
+	if !review.Status.Authenticated {
+		return nil, nil
+	}
+	return &review.Status.User, nil
+}
+
+func (g *guard) authorize(ctx context.Context, user *authenticationv1.UserInfo, r *http.Request) (bool, error) {
+	extra := map[string]authorizationv1.ExtraValue{}
+	for key, values := range user.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	review, err := g.hub.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: r.URL.Path, Verb: verb(r)},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("reviewing the access of %s: %w", user.Username, err)
+	}
+	return review.Status.Allowed && !review.Status.Denied, nil
+}
+
+// verb is how RBAC calls a request to a path.
+func verb(r *http.Request) string { return strings.ToLower(r.Method) }

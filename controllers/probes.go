@@ -1,0 +1,51 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+)
+
+// addProbes adds what /healthz and /readyz answer from. A replica is ready when it can do what falls to it: the one that decides has
+// taken in the fleet, the others have nothing to wait for but their turn. Where there are queues, every replica answers
+// admission requests, for which it must have read the configuration and listen.
+func addProbes(mgr ctrl.Manager, placements *feed, o Options) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the health check: %w", err)
+	}
+	ready := map[string]healthz.Checker{"fleet": func(*http.Request) error {
+		if isClosed(mgr.Elected()) && !placements.synced.Load() {
+			return errors.New("the fleet is not taken in yet")
+		}
+		return nil
+	}}
+	if placements.queues != nil {
+		ready["queues"] = func(*http.Request) error {
+			if !isClosed(placements.queuesRead) {
+				return errors.New("the queue configuration is not read yet")
+			}
+			return nil
+		}
+		if o.Webhooks != nil {
+			ready["webhooks"] = mgr.GetWebhookServer().StartedChecker()
+		}
+	}
+	for name, check := range ready {
+		if err := mgr.AddReadyzCheck(name, check); err != nil {
+			return fmt.Errorf("adding the readiness check: %w", err)
+		}
+	}
+	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
