@@ -65,6 +65,9 @@ func admit(item object, strict bool) (admitted, error) {
 	if !ok {
 		return admitted{ref: refOf(content, item.kind, true)}, nil
 	}
+	if fields, ok := content["metadata"].(map[string]any); ok && item.namespace != "" && fields["namespace"] == nil {
+		fields["namespace"] = item.namespace
+	}
 	return kind.admit(content, gv.Version, strict, repeated), nil
 }
 

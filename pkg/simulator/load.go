@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
@@ -68,10 +69,15 @@ type Refusal struct {
 // it, with an error that names the file, the object and the field; so does an object defined twice. In a scenario file a
 // refused object is reported in its step instead.
 func Load(paths []string, stdin io.Reader) (Input, error) {
+	return LoadInto(metav1.NamespaceDefault, paths, stdin)
+}
+
+// LoadInto is Load where objects that name no namespace belong to another than the usual one.
+func LoadInto(namespace string, paths []string, stdin io.Reader) (Input, error) {
 	if len(paths) == 0 {
 		return Input{}, fmt.Errorf("no input: name a file, a folder, or - for standard input")
 	}
-	l := loader{definedIn: map[string]string{}, seen: map[string]admitted{}}
+	l := loader{namespace: namespace, definedIn: map[string]string{}, seen: map[string]admitted{}}
 	if err := eachSource(paths, stdin, l.source); err != nil {
 		return Input{}, err
 	}
@@ -79,7 +85,8 @@ func Load(paths []string, stdin io.Reader) (Input, error) {
 }
 
 type loader struct {
-	input Input
+	input     Input
+	namespace string
 	// definedIn holds, by object, the source that defines it.
 	definedIn map[string]string
 	// seen holds what became of each object of a scenario file, by its text: steps repeat most of their predecessors.
@@ -135,6 +142,7 @@ func (l *loader) document(name, at string, document json.RawMessage) error {
 }
 
 func (l *loader) plainObject(name, at string, item object) error {
+	item.namespace = l.namespace
 	got, err := admit(item, true)
 	if err != nil {
 		return fmt.Errorf("%s: %w", at, err)
@@ -185,6 +193,8 @@ type header struct {
 type object struct {
 	apiVersion, kind string
 	text             json.RawMessage
+	// namespace is that of one of Berth's namespaced kinds whose text names none; empty is the usual one.
+	namespace string
 }
 
 // maxListDepth is how many Lists may be nested; nobody writes more than one in another.

@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,13 +26,12 @@ import (
 )
 
 type explainOptions struct {
-	plugins    framework.Registry
-	kubeconfig string
-	namespace  string
-	cluster    string
-	config     string
-	queues     string
-	output     string
+	plugins framework.Registry
+	hub     hubFlags
+	cluster string
+	config  string
+	queues  string
+	output  string
 }
 
 func newExplainCommand(plugins framework.Registry) *cobra.Command {
@@ -45,85 +44,87 @@ func newExplainCommand(plugins framework.Registry) *cobra.Command {
 explain reads the hub, decides the Placement once more with the engine the controller runs, and shows for every candidate which
 plugin excluded it and why, or its score, rank and distance from the cut. For a cluster that was left out it names the smallest
 change that would let it in, proved by deciding again with that change. Nothing is written.`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.hub.completePlacements(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.output != "table" && o.output != "json" && o.output != "yaml" {
 				return usagef("-o: %q is not one of table, json, yaml", o.output)
 			}
-			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
+			progress := startProgress(cmd.ErrOrStderr())
+			defer progress.stop()
+			return o.run(cmd.Context(), args[0], progress, cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the hub")
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "the Placement's namespace (default: the kubeconfig's)")
+	o.hub.add(cmd)
+	o.hub.addNamespace(cmd, "the Placement's namespace (default: the kubeconfig's)")
 	flags.StringVar(&o.cluster, "cluster", "", "explain only this cluster")
 	addConfigFlag(cmd, &o.config)
-	flags.StringVar(&o.queues, "queue-config", localQueueConfig.String(), "ConfigMap with the queues, as NAMESPACE/NAME; read if Placements have any")
+	addQueuesFlag(cmd, &o.queues)
 	flags.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
+	complete(cmd, "cluster", o.hub.completeClusters)
+	complete(cmd, "output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func (o *explainOptions) run(ctx context.Context, name string, out io.Writer) error {
+func (o *explainOptions) run(ctx context.Context, name string, progress *progress, out io.Writer) error {
 	configuration, err := loadConfig(ctx, o.config, o.plugins)
 	if err != nil {
 		return err
 	}
-	loader := kubeconfigAt(o.kubeconfig)
-	cfg, err := connect(loader, "hub", "kubeconfig")
+	hub, namespace, err := o.hub.connect()
 	if err != nil {
 		return err
 	}
-	cfg.QPS = -1
-	if o.namespace == "" {
-		if o.namespace, _, err = loader.Namespace(); err != nil {
-			return fmt.Errorf("reading the kubeconfig: %w", err)
-		}
-	}
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return err
-	}
-	hub, err := client.New(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return fmt.Errorf("connecting to the hub: %w", err)
-	}
+	progress.say("reading the hub")
 	objects, err := readHub(ctx, hub)
 	if err != nil {
 		return err
 	}
-	if err := o.readQueues(ctx, hub, &objects); err != nil {
+	if err := readHubQueues(ctx, hub, o.queues, &objects); err != nil {
 		return err
 	}
+	progress.say("deciding")
 	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{UserLabel: os.Getenv(tenancy.UserLabelEnv), Config: configuration, Plugins: o.plugins})
 	if err != nil {
 		return err
 	}
-	report, err := s.Explain(ctx, types.NamespacedName{Namespace: o.namespace, Name: name}, o.cluster)
+	report, err := s.Explain(ctx, types.NamespacedName{Namespace: namespace, Name: name}, o.cluster)
 	if err != nil {
 		return err
 	}
+	progress.stop()
 	if o.output == "table" {
 		return printReport(out, report)
 	}
-	text, err := json.MarshalIndent(report, "", "  ")
-	if err == nil && o.output == "yaml" {
+	return printObject(out, o.output, report)
+}
+
+// printObject prints JSON or YAML.
+func printObject(out io.Writer, format string, object any) error {
+	text, err := json.MarshalIndent(object, "", "  ")
+	if err == nil && format == "yaml" {
 		text, err = yaml.JSONToYAML(text)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(out, string(text))
+	_, err = fmt.Fprintln(out, strings.TrimSpace(string(text)))
 	return err
 }
 
-// readQueues adds what queues depend on, if the controller says that it keeps any.
-func (o *explainOptions) readQueues(ctx context.Context, hub client.Client, objects *simulator.Objects) error {
+func addQueuesFlag(cmd *cobra.Command, queues *string) {
+	cmd.Flags().StringVar(queues, "queue-config", localQueueConfig.String(), "ConfigMap with the queues, as NAMESPACE/NAME; read if Placements have any")
+}
+
+// readHubQueues adds what queues depend on, if the controller says that it keeps any.
+func readHubQueues(ctx context.Context, hub client.Client, queues string, objects *simulator.Objects) error {
 	if !slices.ContainsFunc(objects.Placements, func(pl *v1alpha1.Placement) bool {
 		return meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionQueueAdmitted) != nil
 	}) {
 		return nil
 	}
-	key, err := parseQueueConfig(o.queues)
+	key, err := parseQueueConfig(queues)
 	if err != nil {
 		return err
 	}

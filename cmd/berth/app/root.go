@@ -13,12 +13,16 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Exit codes of every command.
+// Exit codes of every command; only a comparison has the last.
 const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	exitChanges = 3
 )
+
+// errChanges is no failure: the command did its work, and found that something changes.
+var errChanges = errors.New("something changes")
 
 // Option changes what NewCommand builds.
 type Option func(*options)
@@ -34,30 +38,13 @@ func WithPlugin(name string, factory framework.PluginFactory) Option {
 	return func(o *options) { o.err = errors.Join(o.err, o.plugins.Register(name, factory)) }
 }
 
-// NewCommand returns the command line, to be given to Run.
+// NewCommand returns the command line, to be given to Run. Under the plugin's program name it is that of NewKubectlCommand.
 func NewCommand(opts ...Option) *cobra.Command {
-	o := options{plugins: framework.Registry{}}
-	for _, opt := range opts {
-		opt(&o)
+	if name := programName(); name == kubectlPlugin || name == kubectlCompletion {
+		return NewKubectlCommand(opts...)
 	}
-	err := errors.Join(o.err, builtin.Registry().Merge(o.plugins))
-	root := &cobra.Command{
-		Use:   "berth",
-		Short: "Berth decides which clusters a Placement goes to, and keeps the answer true",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// For every command; none has another.
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if err != nil {
-				return &failure{err}
-			}
-			return nil
-		},
-		// Run prints the one line there is to say.
-		SilenceErrors:      true,
-		SilenceUsage:       true,
-		DisableSuggestions: true,
-	}
+	o := optionsOf(opts)
+	root := newRoot(o, "berth", "Berth decides which clusters a Placement goes to, and keeps the answer true")
 	root.AddCommand(
 		newControllerCommand(o.plugins),
 		newExplainCommand(o.plugins),
@@ -71,24 +58,60 @@ func NewCommand(opts ...Option) *cobra.Command {
 	return root
 }
 
+func optionsOf(opts []Option) options {
+	o := options{plugins: framework.Registry{}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	o.err = errors.Join(o.err, builtin.Registry().Merge(o.plugins))
+	return o
+}
+
+// newRoot is a command line without commands yet.
+func newRoot(o options, use, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// For every command; none has another.
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if o.err != nil {
+				return &failure{o.err}
+			}
+			return nil
+		},
+		// Run prints the one line there is to say.
+		SilenceErrors:      true,
+		SilenceUsage:       true,
+		DisableSuggestions: true,
+	}
+}
+
 // Run runs a command line from NewCommand with the arguments after the program's name and returns the exit code: 0, 1 for a failure,
-// 2 for wrong usage. An error is one message on stderr. The command's context ends with SIGINT, SIGTERM or SIGHUP; a second
+// 2 for wrong usage, 3 when a comparison found changes. An error is one message on stderr. The command's context ends with SIGINT, SIGTERM or SIGHUP; a second
 // signal ends the process at once.
 func Run(root *cobra.Command, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
+	if programName() == kubectlCompletion {
+		args = append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
+	if errors.Is(err, errChanges) {
+		return exitChanges
+	}
 	if failed := (*failure)(nil); errors.As(err, &failed) {
-		fmt.Fprintf(root.ErrOrStderr(), "berth: %v\n", err)
+		fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.DisplayName(), err)
 		return exitFailure
 	}
-	fmt.Fprintf(root.ErrOrStderr(), "berth: %v (see %s --help)\n", err, cmd.CommandPath())
+	fmt.Fprintf(root.ErrOrStderr(), "%s: %v (see %s --help)\n", root.DisplayName(), err, cmd.CommandPath())
 	return exitUsage
 }
 
@@ -108,7 +131,7 @@ func markFailures(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			err := run(cmd, args)
-			if usage := (*usageError)(nil); err == nil || errors.As(err, &usage) {
+			if usage := (*usageError)(nil); err == nil || errors.Is(err, errChanges) || errors.As(err, &usage) {
 				return err
 			}
 			return &failure{err}

@@ -1,0 +1,274 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/pkg/tenancy"
+)
+
+type compareOptions struct {
+	plugins framework.Registry
+	hub     hubFlags
+	files   []string
+	labels  []string
+	taints  []string
+	removed []string
+	config  string
+	queues  string
+	output  string
+}
+
+func newCompareCommand(plugins framework.Registry) *cobra.Command {
+	o := compareOptions{plugins: plugins}
+	cmd := &cobra.Command{
+		Use:   "simulate [-f FILE|DIR|- …] [--label …] [--taint …] [--remove …]",
+		Short: "Show what a change would do to every Placement on the hub",
+		Long: `Show what a change would do to every Placement on the hub.
+
+simulate reads the hub, decides every Placement as the hub is and once more with the change, with the engine the controller runs, and
+shows what differs. Nothing is written.
+
+An object of -f takes the place of its namesake, as with kubectl replace; one without a status keeps what the hub has.
+Then come --label, --taint and --remove, each in the order given.
+
+Exit codes: 0 nothing changes, 3 something changes, 1 failure, 2 wrong usage.`,
+		Example: `  kubectl placement simulate -f placement.yaml
+  kubectl placement simulate --label paris1:gpu=true --label paris2:gpu-
+  kubectl placement simulate --taint rome1:maintenance:NoSelect
+  kubectl placement simulate --remove managedclusterset/eu --remove placement/web -n shop`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(o.output); err != nil {
+				return err
+			}
+			progress := startProgress(cmd.ErrOrStderr())
+			defer progress.stop()
+			comparison, err := o.run(cmd.Context(), progress, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			progress.stop()
+			if err := o.print(cmd.OutOrStdout(), comparison); err != nil {
+				return err
+			}
+			if len(comparison.Changes) > 0 {
+				return errChanges
+			}
+			return nil
+		},
+	}
+	o.hub.add(cmd)
+	o.hub.addNamespace(cmd, "namespace of objects that name none (default: the kubeconfig's)")
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects to create or replace, - for standard input; repeatable")
+	flags.StringArrayVar(&o.labels, "label", nil, "label of a cluster, as CLUSTER:KEY=VALUE, or CLUSTER:KEY- to remove it; repeatable")
+	flags.StringArrayVar(&o.taints, "taint", nil, "taint of a cluster, as CLUSTER:KEY[=VALUE]:EFFECT, or CLUSTER:KEY[:EFFECT]- to remove it; repeatable")
+	flags.StringArrayVar(&o.removed, "remove", nil, "object to delete, as KIND/NAME; repeatable")
+	addConfigFlag(cmd, &o.config)
+	addQueuesFlag(cmd, &o.queues)
+	addOutputFlag(cmd, &o.output)
+	return cmd
+}
+
+func (o *compareOptions) run(ctx context.Context, progress *progress, in io.Reader) (*simulator.Comparison, error) {
+	if len(o.files)+len(o.labels)+len(o.taints)+len(o.removed) == 0 {
+		return nil, usagef("no change: give -f, --label, --taint or --remove")
+	}
+	edits, err := o.edits()
+	if err != nil {
+		return nil, err
+	}
+	configuration, err := loadConfig(ctx, o.config, o.plugins)
+	if err != nil {
+		return nil, err
+	}
+	hub, namespace, err := o.hub.connect()
+	if err != nil {
+		return nil, err
+	}
+	input := simulator.Input{}
+	if len(o.files) > 0 {
+		if input, err = simulator.LoadInto(namespace, o.files, in); err != nil {
+			return nil, err
+		}
+	}
+	if input.Scenarios != nil {
+		return nil, errors.New("scenario files are for berth simulate")
+	}
+	progress.say("reading the hub")
+	objects, err := readHub(ctx, hub)
+	if err != nil {
+		return nil, err
+	}
+	if err := readHubQueues(ctx, hub, o.queues, &objects); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	changed, err := o.change(objects, input.Objects, edits, namespace, now)
+	if err != nil {
+		return nil, err
+	}
+	progress.say("comparing")
+	with := simulator.Options{UserLabel: os.Getenv(tenancy.UserLabelEnv), Config: configuration, Plugins: o.plugins}
+	before, err := simulator.New(ctx, objects, now, with)
+	if err != nil {
+		return nil, err
+	}
+	after, err := simulator.New(ctx, changed, now, with)
+	if err != nil {
+		return nil, err
+	}
+	return simulator.Compare(ctx, before, after, func(done, all int) { progress.say("compared %d of %d Placements", done, all) })
+}
+
+// change is the hub's objects with everything done to them that was asked for.
+func (o *compareOptions) change(
+	objects, input simulator.Objects, edits []edit, namespace string, now time.Time,
+) (simulator.Objects, error) {
+	queues, err := parseQueueConfig(o.queues)
+	if err != nil {
+		return objects, err
+	}
+	for _, other := range input.Other {
+		// What was read of the hub has this name, too.
+		if key := (types.NamespacedName{Namespace: other.GetNamespace(), Name: other.GetName()}); other.GetKind() == "ConfigMap" && key == queues {
+			other.SetName(admission.QueueConfigName)
+		}
+	}
+	objects = objects.Overlay(input, now)
+	for _, e := range edits {
+		if objects, err = e(objects, namespace, now); err != nil {
+			return objects, err
+		}
+	}
+	return objects, nil
+}
+
+func (o *compareOptions) print(out io.Writer, c *simulator.Comparison) error {
+	if o.output == "json" || o.output == "yaml" {
+		return printObject(out, o.output, c)
+	}
+	wide := o.output == "wide"
+	if len(c.Changes) > 0 {
+		if err := changeTable(c, wide).print(out, colourful(out)); err != nil {
+			return err
+		}
+		fmt.Fprintln(out)
+	}
+	s := c.Summary
+	if s.Changed == 0 {
+		fmt.Fprintf(out, "Nothing changes, in %d Placements.\n", s.Placements)
+	} else {
+		fmt.Fprintf(out, "%d of %d Placements change: %d clusters added, %d removed, %d pages written.\n", s.Changed, s.Placements, s.Added, s.Removed, s.Pages)
+	}
+	if len(c.Unsettled) == 0 {
+		return nil
+	}
+	names := make([]string, len(c.Unsettled))
+	for i, u := range c.Unsettled {
+		if names[i] = u.Placement; u.Held {
+			names[i] += " (held)"
+		}
+	}
+	_, err := fmt.Fprintf(out, "Published otherwise than would be decided now, without this change: %s.\n", list(names, wide, ", "))
+	return err
+}
+
+// changeTable has a line a Placement.
+func changeTable(c *simulator.Comparison, wide bool) *table {
+	t := &table{heading: []string{"NAMESPACE", "PLACEMENT", "CHANGE", "BEFORE", "AFTER", "ADDED", "REMOVED", "PAGES", "CONDITIONS"}}
+	if wide {
+		t.heading = append(t.heading, "APPROVAL")
+	}
+	for _, change := range c.Changes {
+		namespace, name, _ := strings.Cut(change.Placement, "/")
+		added, removed := cell{counted(change.Added, wide), plain}, cell{counted(change.Removed, wide), plain}
+		if len(change.Added) > 0 {
+			added.colour = green
+		}
+		if len(change.Removed) > 0 {
+			removed.colour = red
+		}
+		row := []cell{
+			{namespace, plain}, {name, plain}, {change.Operation, plain}, {fmt.Sprint(change.Before), plain}, {fmt.Sprint(change.After), plain},
+			added, removed, {pagesText(change.Pages, wide), plain}, {conditionsText(change, wide), plain},
+		}
+		if wide {
+			needed := none
+			if change.NeedsApproval {
+				needed = v1alpha1.ApprovalRequired
+			}
+			row = append(row, cell{needed, plain})
+		}
+		t.add(row...)
+	}
+	return t
+}
+
+// none is an empty cell, as kubectl has it.
+const none = "<none>"
+
+// maxListed is how many names a cell has that is not wide.
+const maxListed = 5
+
+func counted(names []string, wide bool) string {
+	if len(names) == 0 {
+		return none
+	}
+	return fmt.Sprintf("%d: %s", len(names), list(names, wide, " "))
+}
+
+// list joins names, the first of them only unless it may be wide.
+func list(names []string, wide bool, separator string) string {
+	if more := len(names) - maxListed; more > 0 && !wide {
+		return fmt.Sprintf("%s … %d more", strings.Join(names[:maxListed], separator), more)
+	}
+	return strings.Join(names, separator)
+}
+
+func pagesText(pages []simulator.PageChange, wide bool) string {
+	if !wide {
+		return fmt.Sprint(len(pages))
+	}
+	names := make([]string, len(pages))
+	for i, page := range pages {
+		names[i] = page.Name + " " + page.Operation
+	}
+	return counted(names, true)
+}
+
+// conditionsText says what the conditions become. Of a new Placement only whether it is satisfied is news.
+func conditionsText(change simulator.Change, wide bool) string {
+	var texts []string
+	for _, c := range change.Conditions {
+		switch {
+		case c.After == nil:
+			continue
+		case change.Operation == simulator.Created && c.Type == v1alpha1.PlacementConditionMisconfigured && c.After.Reason == v1alpha1.ReasonSucceedConfigured:
+			continue
+		}
+		text := fmt.Sprintf("%s=%s %s", c.Type, c.After.Status, c.After.Reason)
+		if wide {
+			text += ": " + c.After.Message
+		}
+		texts = append(texts, text)
+	}
+	if len(texts) == 0 {
+		return none
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,123 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// hubFlags say, as kubectl's do, which hub to talk to, and as whom.
+type hubFlags struct {
+	kubeconfig string
+	context    string
+	namespace  string
+	as         string
+	asGroups   []string
+}
+
+func (f *hubFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub")
+	flags.StringVar(&f.context, "context", "", "the kubeconfig's context to use (default: its current one)")
+	flags.StringVar(&f.as, "as", "", "user to impersonate")
+	flags.StringArrayVar(&f.asGroups, "as-group", nil, "group to impersonate; repeatable")
+	complete(cmd, "context", f.completeContexts)
+}
+
+func (f *hubFlags) addNamespace(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", usage)
+}
+
+// loader is the kubeconfig with the flags laid over it.
+func (f *hubFlags) loader() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
+	overrides.Context.Namespace = f.namespace
+	overrides.AuthInfo.Impersonate, overrides.AuthInfo.ImpersonateGroups = f.as, f.asGroups
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+}
+
+// connect returns a client that reads past all caches, in the consumers' versions, and the namespace to look in.
+func (f *hubFlags) connect() (hub client.Client, namespace string, err error) {
+	loader := f.loader()
+	cfg, err := connect(loader, "hub", "kubeconfig")
+	if err != nil {
+		return nil, "", err
+	}
+	cfg.QPS = -1
+	if namespace, _, err = loader.Namespace(); err != nil {
+		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, "", err
+	}
+	if hub, err = client.New(cfg, client.Options{Scheme: scheme}); err != nil {
+		return nil, "", fmt.Errorf("connecting to the hub: %w", err)
+	}
+	return hub, namespace, nil
+}
+
+// complete has a flag's values completed. That a command lacks the flag is a mistake in this package.
+func complete(cmd *cobra.Command, flag string, with cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, with); err != nil {
+		panic(err)
+	}
+}
+
+// completePlacements completes one argument with the names of the namespace's Placements, or of those that are wanted.
+func (f *hubFlags) completePlacements(wanted func(pl *v1alpha1.Placement) bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var list v1alpha1.PlacementList
+		return f.names(cmd.Context(), &list, func() (names []string) {
+			for i := range list.Items {
+				if wanted == nil || wanted(&list.Items[i]) {
+					names = append(names, list.Items[i].Name)
+				}
+			}
+			return names
+		})
+	}
+}
+
+func (f *hubFlags) completeClusters(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var list v1alpha1.ManagedClusterList
+	return f.names(cmd.Context(), &list, func() (names []string) {
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names
+	})
+}
+
+// names lists objects; where that fails there is nothing to complete with, and nobody to tell.
+func (f *hubFlags) names(ctx context.Context, list client.ObjectList, of func() []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	hub, namespace, err := f.connect()
+	if err == nil {
+		err = hub.List(ctx, list, client.InNamespace(namespace))
+	}
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return of(), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (f *hubFlags) completeContexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	config, err := f.loader().RawConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}

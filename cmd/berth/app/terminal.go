@@ -1,0 +1,148 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// isTerminal says whether a stream ends at a person.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// colourful says whether what is printed may have colours: on a terminal that can show them, unless NO_COLOR is set.
+func colourful(out io.Writer) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(out)
+}
+
+// Colours of a cell.
+const (
+	green = "\x1b[32m"
+	red   = "\x1b[31m"
+	plain = ""
+)
+
+// cell is a text in a table with its colour.
+type cell struct{ text, colour string }
+
+// table has a heading, and columns apart as kubectl prints them.
+type table struct {
+	heading []string
+	rows    [][]cell
+}
+
+func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
+
+// columnGap and minColumn are kubectl's; the latter includes the gap.
+const (
+	columnGap = 3
+	minColumn = 6
+)
+
+func (t *table) print(out io.Writer, colours bool) error {
+	heading := make([]cell, len(t.heading))
+	for i, text := range t.heading {
+		heading[i].text = text
+	}
+	rows := append([][]cell{heading}, t.rows...)
+	widths := make([]int, len(heading))
+	for _, row := range rows {
+		for i, c := range row {
+			widths[i] = max(widths[i], minColumn, utf8.RuneCountInString(c.text)+columnGap)
+		}
+	}
+	for _, row := range rows {
+		line := ""
+		for i, c := range row {
+			text := c.text
+			if colours && c.colour != plain {
+				text = c.colour + text + "\x1b[0m"
+			}
+			line += text
+			if i < len(row)-1 {
+				line += fmt.Sprintf("%*s", widths[i]-utf8.RuneCountInString(c.text), "")
+			}
+		}
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// When progress is first shown, and how often then.
+const (
+	progressAfter = time.Second
+	progressEvery = 200 * time.Millisecond
+)
+
+// progress says on a terminal what takes long.
+type progress struct {
+	out  io.Writer
+	mu   sync.Mutex
+	text string
+	// done ends the display; nil where there is none.
+	done chan struct{}
+	gone sync.WaitGroup
+}
+
+// startProgress must be stopped before anything else is printed.
+func startProgress(out io.Writer) *progress {
+	p := &progress{out: out}
+	if isTerminal(out) {
+		p.show(progressAfter)
+	}
+	return p
+}
+
+func (p *progress) show(after time.Duration) {
+	done := make(chan struct{})
+	p.done = done
+	p.gone.Go(func() {
+		timer := time.NewTimer(after)
+		defer timer.Stop()
+		shown := false
+		for {
+			select {
+			case <-timer.C:
+				fmt.Fprintf(p.out, "\r\x1b[K%s …", p.said())
+				shown = true
+				timer.Reset(progressEvery)
+			case <-done:
+				if shown {
+					fmt.Fprint(p.out, "\r\x1b[K")
+				}
+				return
+			}
+		}
+	})
+}
+
+// say is what is done now.
+func (p *progress) say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = fmt.Sprintf(format, args...)
+}
+
+func (p *progress) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text
+}
+
+// stop clears the line; a second one does nothing.
+func (p *progress) stop() {
+	if p.done != nil {
+		close(p.done)
+		p.done = nil
+		p.gone.Wait()
+	}
+}

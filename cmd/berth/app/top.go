@@ -1,0 +1,208 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+type topOptions struct {
+	hub      hubFlags
+	selector string
+	sortBy   string
+	output   string
+}
+
+// clusterUse is a line of top.
+type clusterUse struct {
+	Name       string `json:"name"`
+	ClusterSet string `json:"clusterSet,omitempty"`
+	// Decisions counts the entries that name the cluster on published pages.
+	Decisions   int                   `json:"decisions"`
+	Allocatable v1alpha1.ResourceList `json:"allocatable,omitempty"`
+	Capacity    v1alpha1.ResourceList `json:"capacity,omitempty"`
+	Taints      []v1alpha1.Taint      `json:"taints,omitempty"`
+	UsedBy      []string              `json:"usedBy"`
+}
+
+// byUse are the orders of --sort-by; all but that of names begin with the largest.
+var byUse = map[string]func(a, b *clusterUse) int{
+	"name":      func(_, _ *clusterUse) int { return 0 },
+	"decisions": func(a, b *clusterUse) int { return cmp.Compare(b.Decisions, a.Decisions) },
+	"cpu":       func(a, b *clusterUse) int { return compareResource(a, b, v1alpha1.ResourceCPU) },
+	"memory":    func(a, b *clusterUse) int { return compareResource(a, b, v1alpha1.ResourceMemory) },
+}
+
+func compareResource(a, b *clusterUse, name v1alpha1.ResourceName) int {
+	x, y := a.Allocatable[name], b.Allocatable[name]
+	return y.Cmp(x)
+}
+
+func newTopCommand() *cobra.Command {
+	o := topOptions{}
+	orders := slices.Sorted(maps.Keys(byUse))
+	cmd := &cobra.Command{
+		Use:   "top [--sort-by decisions|cpu|memory|name]",
+		Short: "Show clusters by number of decisions, what they have to offer, and who uses them",
+		Long: `Show clusters by number of decisions, what they have to offer, and who uses them.
+
+DECISIONS counts the entries of all published PlacementDecisions that name the cluster, as the prioritizer Balance does. CPU and MEMORY are
+what the cluster reports as allocatable, with the share of its capacity. USED BY are the Placements.`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(o.output); err != nil {
+				return err
+			}
+			if byUse[o.sortBy] == nil {
+				return usagef("--sort-by: %q is not one of %s", o.sortBy, strings.Join(orders, ", "))
+			}
+			progress := startProgress(cmd.ErrOrStderr())
+			defer progress.stop()
+			progress.say("reading the hub")
+			uses, err := o.read(cmd.Context())
+			if err != nil {
+				return err
+			}
+			progress.stop()
+			return o.print(cmd.OutOrStdout(), uses)
+		},
+	}
+	o.hub.add(cmd)
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label selector of the clusters to show")
+	cmd.Flags().StringVar(&o.sortBy, "sort-by", "decisions", strings.Join(orders, ", "))
+	complete(cmd, "sort-by", cobra.FixedCompletions(orders, cobra.ShellCompDirectiveNoFileComp))
+	addOutputFlag(cmd, &o.output)
+	return cmd
+}
+
+func (o *topOptions) read(ctx context.Context) ([]*clusterUse, error) {
+	selector, err := labels.Parse(o.selector)
+	if err != nil {
+		return nil, usagef("-l: %w", err)
+	}
+	hub, _, err := o.hub.connect()
+	if err != nil {
+		return nil, err
+	}
+	var clusters v1alpha1.ManagedClusterList
+	if err := hub.List(ctx, &clusters, client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("reading the hub: %w", err)
+	}
+	var pages v1alpha1.PlacementDecisionList
+	if err := hub.List(ctx, &pages); err != nil {
+		return nil, fmt.Errorf("reading the hub: %w", err)
+	}
+	return usesOf(clusters.Items, pages.Items, byUse[o.sortBy]), nil
+}
+
+// usesOf counts over all pages that do not hold what is not published, and sorts, clusters alike by name.
+func usesOf(clusters []v1alpha1.ManagedCluster, pages []v1alpha1.PlacementDecision, order func(a, b *clusterUse) int) []*clusterUse {
+	byName := map[string]*clusterUse{}
+	uses := make([]*clusterUse, len(clusters))
+	for i := range clusters {
+		c := &clusters[i]
+		uses[i] = &clusterUse{
+			Name: c.Name, ClusterSet: c.Labels[v1alpha1.ClusterSetLabel], UsedBy: []string{},
+			Allocatable: c.Status.Allocatable, Capacity: c.Status.Capacity, Taints: c.Spec.Taints,
+		}
+		byName[c.Name] = uses[i]
+	}
+	for i := range pages {
+		page := &pages[i]
+		if framework.IsHeldPage(page) {
+			continue
+		}
+		placement := page.Labels[v1alpha1.PlacementLabel]
+		for _, decision := range page.Status.Decisions {
+			use := byName[decision.ClusterName]
+			if use == nil {
+				continue
+			}
+			use.Decisions++
+			if placement != "" {
+				use.UsedBy = append(use.UsedBy, page.Namespace+"/"+placement)
+			}
+		}
+	}
+	for _, use := range uses {
+		slices.Sort(use.UsedBy)
+		use.UsedBy = slices.Compact(use.UsedBy)
+	}
+	slices.SortFunc(uses, func(a, b *clusterUse) int { return cmp.Or(order(a, b), strings.Compare(a.Name, b.Name)) })
+	return uses
+}
+
+func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
+	wide := o.output == "wide"
+	if o.output == "json" || o.output == "yaml" {
+		return printObject(out, o.output, map[string]any{"clusters": uses})
+	}
+	if len(uses) == 0 {
+		_, err := fmt.Fprintln(out, "No clusters found.")
+		return err
+	}
+	t := &table{heading: []string{"CLUSTER", "DECISIONS", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)", "USED BY"}}
+	if wide {
+		t.heading = slices.Insert(t.heading, 1, "SET", "TAINTS")
+	}
+	for _, use := range uses {
+		row := []cell{{text: use.Name}, {text: fmt.Sprint(use.Decisions)}}
+		for _, name := range []v1alpha1.ResourceName{v1alpha1.ResourceCPU, v1alpha1.ResourceMemory} {
+			amount, share := headroom(use, name)
+			row = append(row, cell{text: amount}, cell{text: share})
+		}
+		row = append(row, cell{text: counted(use.UsedBy, wide)})
+		if wide {
+			row = slices.Insert(row, 1, cell{text: cmp.Or(use.ClusterSet, none)}, cell{text: taintsText(use.Taints)})
+		}
+		t.add(row...)
+	}
+	return t.print(out, false)
+}
+
+// headroom is what a cluster has to offer, in the units of kubectl top, and how much of its capacity that is.
+func headroom(use *clusterUse, name v1alpha1.ResourceName) (amount, share string) {
+	const unknown = "<unknown>"
+	allocatable, found := use.Allocatable[name]
+	if !found {
+		return unknown, unknown
+	}
+	if name == v1alpha1.ResourceCPU {
+		amount = fmt.Sprintf("%dm", allocatable.MilliValue())
+	} else {
+		amount = fmt.Sprintf("%dMi", allocatable.Value()/(1<<20))
+	}
+	capacity, found := use.Capacity[name]
+	if !found || capacity.CmpInt64(0) <= 0 {
+		return amount, unknown
+	}
+	return amount, fmt.Sprintf("%d%%", percent(allocatable, capacity))
+}
+
+func percent(part, whole resource.Quantity) int64 {
+	return int64(part.AsApproximateFloat64() / whole.AsApproximateFloat64() * 100)
+}
+
+func taintsText(taints []v1alpha1.Taint) string {
+	texts := make([]string, len(taints))
+	for i, t := range taints {
+		if texts[i] = t.Key; t.Value != "" {
+			texts[i] += "=" + t.Value
+		}
+		texts[i] += ":" + string(t.Effect)
+	}
+	return cmp.Or(strings.Join(texts, ","), none)
+}

@@ -1,0 +1,258 @@
+package simulator
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Comparison is what a change to a hub does to all its Placements.
+type Comparison struct {
+	Summary Summary `json:"summary"`
+	// Changes are the Placements that it concerns, in order of namespace and name; none where nothing changes.
+	Changes []Change `json:"changes"`
+	// Unsettled are the Placements whose published clusters are not those that are decided without the change: a change of theirs is held or under way, or
+	// something that wakes nobody, such as the decisions of others, would now tip the balance.
+	Unsettled []Unsettled `json:"unsettled"`
+}
+
+// Summary counts.
+type Summary struct {
+	// Placements were compared, Changed of them differ.
+	Placements int `json:"placements"`
+	Changed    int `json:"changed"`
+	// Added and Removed are clusters, counted once for each Placement that gets or loses them; Pages are PlacementDecisions.
+	Added   int `json:"added"`
+	Removed int `json:"removed"`
+	Pages   int `json:"pages"`
+}
+
+// What becomes of a Placement or of a page.
+const (
+	Created = "Created"
+	Updated = "Updated"
+	Deleted = "Deleted"
+)
+
+// Change is what becomes of one Placement.
+type Change struct {
+	Placement string `json:"placement"`
+	// Operation is Created, Updated (its answer, whatever becomes of its text) or Deleted.
+	Operation string `json:"operation"`
+	// Before and After count the clusters.
+	Before  int      `json:"before"`
+	After   int      `json:"after"`
+	Added   []string `json:"added"`
+	Removed []string `json:"removed"`
+	// Pages are the PlacementDecisions that are written, by name.
+	Pages []PageChange `json:"pages"`
+	// Conditions are those that differ in status, reason or message; counts of excluded clusters in the message do not matter.
+	Conditions []ConditionChange `json:"conditions"`
+	// NeedsApproval says that the Placement's annotation has the change held until somebody approves it.
+	NeedsApproval bool `json:"needsApproval,omitempty"`
+}
+
+// PageChange is a PlacementDecision that is Created, Updated or Deleted.
+type PageChange struct {
+	Name      string `json:"name"`
+	Operation string `json:"operation"`
+}
+
+// ConditionChange is a condition before and after; nil where there is none.
+type ConditionChange struct {
+	Type   string     `json:"type"`
+	Before *Condition `json:"before"`
+	After  *Condition `json:"after"`
+}
+
+// Unsettled is a Placement that is on its way to another answer, change or no change.
+type Unsettled struct {
+	Placement string `json:"placement"`
+	// Held says that this other answer waits for approval.
+	Held bool `json:"held"`
+}
+
+// Compare decides every Placement on both sides, each side against its own snapshot, and tells what differs. It calls progress, unless
+// that is nil, with how many of all Placements are done.
+func Compare(ctx context.Context, before, after *Simulator, progress func(done, all int)) (*Comparison, error) {
+	keys := append(before.Placements(), after.Placements()...)
+	slices.SortFunc(keys, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	keys = slices.Compact(keys)
+	c := &Comparison{Changes: []Change{}, Unsettled: []Unsettled{}}
+	c.Summary.Placements = len(keys)
+	for i, key := range keys {
+		if progress != nil {
+			progress(i, len(keys))
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		was, err := before.outcome(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		is, err := after.outcome(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if was.there && !slices.Equal(was.clusters, was.published) {
+			c.Unsettled = append(c.Unsettled, Unsettled{Placement: key.String(), Held: was.held})
+		}
+		if change := differ(key, was, is); change != nil {
+			c.add(*change)
+		}
+	}
+	return c, nil
+}
+
+func (c *Comparison) add(change Change) {
+	c.Changes = append(c.Changes, change)
+	c.Summary.Changed++
+	c.Summary.Added += len(change.Added)
+	c.Summary.Removed += len(change.Removed)
+	c.Summary.Pages += len(change.Pages)
+}
+
+// outcome is as much of an answer as a comparison needs.
+type outcome struct {
+	// there is false where there is no Placement; then all the rest is empty.
+	there bool
+	// clusters are what is decided, published what consumers read; sorted, each once.
+	clusters, published []string
+	held, needsApproval bool
+	pages               map[string]*v1alpha1.PlacementDecision
+	conditions          []Condition
+}
+
+func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (outcome, error) {
+	if s.inventory.Placement(key) == nil {
+		return outcome{}, nil
+	}
+	d, err := s.decide(ctx, key)
+	if err != nil {
+		return outcome{}, err
+	}
+	pl := d.subject.Placement
+	o := outcome{
+		there: true, held: d.subject.Held != nil, pages: map[string]*v1alpha1.PlacementDecision{},
+		needsApproval: pl.Annotations[v1alpha1.ApprovalAnnotation] == v1alpha1.ApprovalRequired,
+	}
+	for _, page := range d.subject.LabelledPages() {
+		o.pages[page.Name] = page
+	}
+	o.published = clustersOn(o.pages)
+	if d.result != nil {
+		for _, c := range d.result.Conditions() {
+			o.conditions = append(o.conditions, Condition{c.Type, c.Status, c.Reason, c.Message})
+		}
+	}
+	if d.proposal != nil {
+		clear(o.pages)
+		for _, page := range d.plan.Pages {
+			object := page.Object(pl)
+			o.pages[object.Name] = object
+		}
+	}
+	o.clusters = clustersOn(o.pages)
+	return o, nil
+}
+
+func clustersOn(pages map[string]*v1alpha1.PlacementDecision) []string {
+	var names []string
+	for _, page := range pages {
+		for _, decision := range page.Status.Decisions {
+			names = append(names, decision.ClusterName)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// differ is nil where two outcomes are the same.
+func differ(key types.NamespacedName, was, is outcome) *Change {
+	change := &Change{
+		Placement: key.String(), Operation: Updated, Before: len(was.clusters), After: len(is.clusters),
+		Added: missing(is.clusters, was.clusters), Removed: missing(was.clusters, is.clusters),
+		Pages: pageChanges(was.pages, is.pages), Conditions: conditionChanges(was.conditions, is.conditions),
+	}
+	switch {
+	case !was.there:
+		change.Operation = Created
+	case !is.there:
+		change.Operation = Deleted
+	case len(change.Added)+len(change.Removed)+len(change.Pages)+len(change.Conditions) == 0:
+		return nil
+	}
+	change.NeedsApproval = is.needsApproval && len(change.Added)+len(change.Removed) > 0
+	return change
+}
+
+// missing are the names that are not among others; both are sorted.
+func missing(names, others []string) []string {
+	left := []string{}
+	for _, name := range names {
+		if _, found := slices.BinarySearch(others, name); !found {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// pageLabels are the labels of a page that consumers read.
+var pageLabels = []string{v1alpha1.PlacementLabel, v1alpha1.DecisionGroupNameLabel, v1alpha1.DecisionGroupIndexLabel}
+
+func pageChanges(was, is map[string]*v1alpha1.PlacementDecision) []PageChange {
+	changes := []PageChange{}
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		old, next := was[name], is[name]
+		switch {
+		case old == nil:
+			changes = append(changes, PageChange{name, Created})
+		case !equality.Semantic.DeepEqual(old.Status.Decisions, next.Status.Decisions) ||
+			slices.ContainsFunc(pageLabels, func(label string) bool { return old.Labels[label] != next.Labels[label] }):
+			changes = append(changes, PageChange{name, Updated})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if is[name] == nil {
+			changes = append(changes, PageChange{name, Deleted})
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b PageChange) int { return strings.Compare(a.Name, b.Name) })
+	return changes
+}
+
+func conditionChanges(was, is []Condition) []ConditionChange {
+	changes := []ConditionChange{}
+	find := func(in []Condition, kind string) *Condition {
+		for i := range in {
+			if in[i].Type == kind {
+				return &in[i]
+			}
+		}
+		return nil
+	}
+	for _, next := range is {
+		if old := find(was, next.Type); old == nil || essence(*old) != essence(next) {
+			changes = append(changes, ConditionChange{next.Type, old, &next})
+		}
+	}
+	for _, old := range was {
+		if find(is, old.Type) == nil {
+			changes = append(changes, ConditionChange{old.Type, &old, nil})
+		}
+	}
+	return changes
+}
+
+// essence is a condition without what its message counts of the candidates.
+func essence(c Condition) Condition {
+	c.Message, _, _ = strings.Cut(c.Message, ": of ")
+	return c
+}
