@@ -37,13 +37,15 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-build: ## Build bin/berth
+build: ## Build bin/berth, and bin/kubectl-placement, the same under another name
 	@echo "building berth $(VERSION)"
 	@mkdir -p bin
 	@go build -trimpath -buildvcs=false -o bin/.berth \
 		-ldflags="-s -w -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT)" ./cmd/berth
 	@# An unchanged binary keeps its time, by which go test knows whether the tests that run it must run again.
 	@cmp -s bin/.berth bin/berth || { cp bin/.berth bin/berth.new && mv bin/berth.new bin/berth; }
+	@# The same program under the name of a kubectl plugin, and under the one that kubectl asks for completions.
+	@ln -f bin/berth bin/kubectl-placement && ln -f bin/berth bin/kubectl_complete-placement
 
 hub: $(HUB) ## Build the local hub: etcd, kube-apiserver and a garbage collector, into bin/hub
 
