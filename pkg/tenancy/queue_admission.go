@@ -20,7 +20,7 @@ const (
 	ReasonQuotaExceeded  = "QuotaExceeded"
 )
 
-// ParentQueueAnnotation, on a Namespace, is the value of the tag namespace.parentqueue of the Placements in it.
+// ParentQueueAnnotation is the key of the annotation that holds, on a Namespace, the value of the tag namespace.parentqueue of the Placements in it.
 const ParentQueueAnnotation = "yunikorn.apache.org/parentqueue"
 
 // Key names a Placement.

@@ -129,15 +129,11 @@ func clientOf(config *rest.Config) client.Client {
 }
 
 // as is the API server as a user meets it.
-func as(user string, groups ...string) client.Client {
+func as(user string) client.Client {
 	GinkgoHelper()
-	return clientOf(impersonating(user, groups...))
-}
-
-func impersonating(user string, groups ...string) *rest.Config {
-	other := rest.CopyConfig(config)
-	other.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
-	return other
+	impersonating := rest.CopyConfig(config)
+	impersonating.Impersonate = rest.ImpersonationConfig{UserName: user}
+	return clientOf(impersonating)
 }
 
 // controller is one run of Berth's controller in this process.
