@@ -27,6 +27,8 @@ const (
 	eventWorkers   = 4
 	eventTries     = 5
 	eventFlushTime = 5 * time.Second
+	// maxEventsWaiting bounds the memory that events take while the hub does not; the oldest are lost.
+	maxEventsWaiting = 100_000
 )
 
 // eventSender sends events in the background, each on its own: client-go's recorder folds events that differ in their note
@@ -80,6 +82,10 @@ func (s *eventSender) queue(regarding corev1.ObjectReference, events ...schedule
 		}
 		s.last = now
 		s.waiting = append(s.waiting, s.event(regarding, e, now))
+	}
+	if over := len(s.waiting) - maxEventsWaiting; over > 0 {
+		s.waiting = s.waiting[over:]
+		eventsLost.Add(float64(over))
 	}
 	s.mu.Unlock()
 	s.signal()

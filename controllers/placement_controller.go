@@ -101,6 +101,9 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		return ctrl.Result{}, fmt.Errorf("writing the status: %w", err)
 	}
 	watch.lap("status")
+	if e := attempt.PendingEvent(); e != nil {
+		r.Events.Send(pl, []scheduler.Event{*e})
+	}
 	// 5. When to look again.
 	if attempt.Failure.Code() == framework.Error {
 		return ctrl.Result{}, attempt.Failure.Err()
@@ -125,15 +128,14 @@ func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement
 	return err
 }
 
-// tell says once, and again when it changes, what is pending, what PostFilter plugins would have done, and which pages look
-// like the Placement's and are not.
+// tell says once, and again when it changes, what PostFilter plugins would have done, and which pages look like the Placement's
+// and are not.
 func (r *PlacementReconciler) tell(pl *v1alpha1.Placement, attempt *scheduler.Attempt, published *framework.Proposal) {
-	var events []scheduler.Event
-	if e := attempt.PendingEvent(); e != nil {
-		events = append(events, *e)
+	if published == nil {
+		return
 	}
 	var news []scheduler.Event
-	if published != nil && len(published.Outcome.Foreign) > 0 {
+	if len(published.Outcome.Foreign) > 0 {
 		news = append(news, scheduler.Event{
 			Type: corev1.EventTypeWarning, Reason: "ForeignDecision", Action: "DecisionLeftAlone",
 			Note: fmt.Sprintf("Decisions %s carry the label of placement %s in namespace %s, but something else controls them: they are left alone",
@@ -150,10 +152,7 @@ func (r *PlacementReconciler) tell(pl *v1alpha1.Placement, attempt *scheduler.At
 	if key := client.ObjectKeyFromObject(pl); len(news) == 0 {
 		r.told.Delete(key)
 	} else if before, _ := r.told.Swap(key, text.String()); before != text.String() {
-		events = append(events, news...)
-	}
-	if len(events) > 0 {
-		r.Events.Send(pl, events)
+		r.Events.Send(pl, news)
 	}
 }
 

@@ -161,18 +161,6 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 	var decides *scheduler.Scheduler
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)
-	registry := builtin.Registry()
-	if err := registry.Merge(o.Plugins); err != nil {
-		return err
-	}
-	waiting := scheduler.NewWaiting()
-	profiles, err := scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{
-		Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume, Reserve: inv.Reserve, Unreserve: inv.Unreserve, Waiting: waiting,
-	})
-	if err != nil {
-		return err
-	}
-	decides = scheduler.New(profiles, waiting)
 	// Events have a client of their own: they never wait for decisions, nor decisions for them.
 	kube, err := kubernetes.NewForConfig(rest.CopyConfig(cfg))
 	if err != nil {
@@ -182,6 +170,22 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 	if err := mgr.Add(events); err != nil {
 		return fmt.Errorf("adding the events sender: %w", err)
 	}
+	registry := builtin.Registry()
+	if err := registry.Merge(o.Plugins); err != nil {
+		return err
+	}
+	waiting := scheduler.NewWaiting()
+	profiles, err := scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{
+		Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume, Reserve: inv.Reserve, Unreserve: inv.Unreserve, Waiting: waiting,
+		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now()) },
+		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
+			events.Send(pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: scheduler.CutNote(note)}})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	decides = scheduler.New(profiles, waiting)
 	placements := &feed{cache: mgr.GetCache(), inventory: inv, waiting: waiting}
 	if o.QueueConfig.Name != "" {
 		if err := placements.seat(mgr, o, events); err != nil {

@@ -113,13 +113,14 @@ func standingOf(pd *v1alpha1.PlacementDecision, pl *v1alpha1.Placement) standing
 	controller := metav1.GetControllerOfNoCopy(pd)
 	label, labelled := pd.Labels[v1alpha1.PlacementLabel]
 	_, held := pd.Labels[v1alpha1.HeldLabel]
+	held = held && (!labelled || pd.Annotations[v1alpha1.HoldAnnotation] != "")
 	mine := controller != nil && refersTo(*controller, pl)
 	going := pd.DeletionTimestamp != nil
 	switch {
-	case pd.Namespace != pl.Namespace:
+	case pd.Namespace != pl.Namespace, held:
 		return unrelated
 	case !labelled:
-		if held || !mine || going {
+		if !mine || going {
 			return unrelated
 		}
 		return unfinished

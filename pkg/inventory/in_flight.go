@@ -38,6 +38,7 @@ func (inv *Inventory) Unreserve(placement Key) {
 	inv.unreserve(placement)
 }
 
+// unreserve drops what is reserved for a Placement.
 func (inv *Inventory) unreserve(placement Key) {
 	for i := range inv.inFlight[placement] {
 		inv.arrived(placement, i)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -200,7 +201,11 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	s := &framework.Subject{Placement: p.object, Entries: map[int]int32{}}
 	own := inv.pages.byPlacement[p.key]
 	for _, page := range own {
-		if framework.IsHeldPage(page.object) {
+		if page.held {
+			if !controls(p.object, page.object) {
+				// Whoever made it: what it says was not held for this Placement.
+				continue
+			}
 			s.HeldPages = append(s.HeldPages, page.object)
 			continue
 		}
@@ -230,10 +235,17 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		inv.mu.Lock()
 		defer inv.mu.Unlock()
 		page := inv.pages.byName[Key{Namespace: p.key.Namespace, Name: name}]
-		return page != nil && page.owner != p.key
+		return page != nil && (page.owner != p.key || page.held)
 	}
 	p.subject = s
 	return s
+}
+
+// controls says whether a page belongs to this very Placement, not to an earlier one of the same name. A Placement without a uid, as
+// files may hold, is known by its name.
+func controls(pl *v1alpha1.Placement, page *v1alpha1.PlacementDecision) bool {
+	owner := metav1.GetControllerOfNoCopy(page)
+	return owner != nil && owner.Kind == "Placement" && owner.Name == pl.Name && (pl.UID == "" || owner.UID == pl.UID)
 }
 
 // changed notes that cluster i is not what it was.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,9 +51,15 @@ type BlastRadius struct {
 	args   BlastRadiusArgs
 	settle time.Duration
 
+	*blastLedger
+}
+
+// blastLedger is what the instances in all profiles share: limits are over all Placements, and a Placement may change profile.
+type blastLedger struct {
 	mu sync.Mutex
-	// removals are those let pass, in the order of their times.
+	// removals are those let pass, in the order of their times, no older than the longest window.
 	removals []removal
+	window   time.Duration
 	settling map[types.UID]settling
 }
 
@@ -60,7 +67,8 @@ type removal struct {
 	placement types.UID
 	at        time.Time
 	clusters  int
-	proposal  *framework.Proposal
+	// proposal removed them. It is known again, and not kept.
+	proposal weak.Pointer[framework.Proposal]
 }
 
 // settling is a removal that is looked at.
@@ -74,7 +82,7 @@ type settling struct {
 const settleRounds = 10
 
 // NewBlastRadius is the plugin's factory.
-func NewBlastRadius(_ context.Context, raw json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
+func NewBlastRadius(_ context.Context, raw json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
 	args, err := framework.DecodeArgs(raw, BlastRadiusArgs{
 		MinRemoved: 2, Window: metav1.Duration{Duration: 10 * time.Minute}, Timeout: metav1.Duration{Duration: defaultTimeout},
 		Settle: &metav1.Duration{Duration: 5 * time.Second},
@@ -91,7 +99,11 @@ func NewBlastRadius(_ context.Context, raw json.RawMessage, _ *framework.Handle)
 	if len(raw) > 0 && args.MaxRemoved == nil && args.FleetMaxRemoved == nil {
 		return nil, errors.New("one of maxRemoved and fleetMaxRemoved is required")
 	}
-	return &BlastRadius{args: args, settle: args.Settle.Duration, settling: map[types.UID]settling{}}, nil
+	ledger := framework.Shared(handle, BlastRadiusName, func() *blastLedger { return &blastLedger{settling: map[types.UID]settling{}} })
+	ledger.mu.Lock()
+	defer ledger.mu.Unlock()
+	ledger.window = max(ledger.window, args.Window.Duration)
+	return &BlastRadius{args: args, settle: args.Settle.Duration, blastLedger: ledger}, nil
 }
 
 func (a *BlastRadiusArgs) validate() error {
@@ -136,7 +148,7 @@ func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl 
 		return nil, 0
 	}
 	_, held := p.HeldBy[BlastRadiusName]
-	held = held || p.Ended
+	held = held || slices.Contains(p.EndedBy, BlastRadiusName)
 	// A change that is held, by whichever plugin, has settled: to wait anew would end that hold, and begin it again.
 	if !held && len(p.HeldBy) == 0 {
 		if until := b.settled(pl, p, now); now.Before(until) {
@@ -179,9 +191,11 @@ func (b *BlastRadius) settled(pl *v1alpha1.Placement, p *framework.Proposal, now
 
 // exceeded says which limit the change would exceed; empty when none.
 func (b *BlastRadius) exceeded(subject *framework.Subject, p *framework.Proposal, now time.Time) string {
-	b.forgetBefore(now.Add(-b.args.Window.Duration))
 	before, fleet := 0, 0
 	for _, r := range b.removals {
+		if !r.at.After(now.Add(-b.args.Window.Duration)) {
+			continue
+		}
 		fleet += r.clusters
 		if r.placement == subject.Placement.UID {
 			before += r.clusters
@@ -201,10 +215,11 @@ func (b *BlastRadius) exceeded(subject *framework.Subject, p *framework.Proposal
 
 // pass notes a removal that is let pass.
 func (b *BlastRadius) pass(pl *v1alpha1.Placement, p *framework.Proposal, now time.Time) {
-	b.removals = append(b.removals, removal{placement: pl.UID, at: now, clusters: len(p.Removed), proposal: p})
+	b.forgetBefore(now.Add(-b.window))
+	b.removals = append(b.removals, removal{placement: pl.UID, at: now, clusters: len(p.Removed), proposal: weak.Make(p)})
 }
 
-func (b *BlastRadius) forgetBefore(t time.Time) {
+func (b *blastLedger) forgetBefore(t time.Time) {
 	kept := b.removals[:0]
 	for _, r := range b.removals {
 		if r.at.After(t) {
@@ -220,12 +235,15 @@ func (*BlastRadius) Reserve(context.Context, *framework.CycleState, *v1alpha1.Pl
 	return nil
 }
 
-// Unreserve takes back what Permit noted: the change did not come to pass.
+// Unreserve takes back what Permit noted: the change did not come to pass. One that did in part counts whole.
 func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) {
+	if len(p.Writes) > 0 {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, r := range slices.Backward(b.removals) {
-		if r.proposal == p {
+		if r.proposal == weak.Make(p) {
 			b.removals = slices.Delete(b.removals, i, i+1)
 			return
 		}

@@ -43,7 +43,10 @@ func (l loss) proposal() *framework.Proposal {
 	if digest == "" {
 		digest = "d"
 	}
-	p := &framework.Proposal{Digest: digest, Token: digest + "-1", Ended: l.ended}
+	p := &framework.Proposal{Digest: digest, Token: digest + "-1"}
+	if l.ended {
+		p.Ended, p.EndedBy = true, []string{BlastRadiusName}
+	}
 	for i := range l.removed {
 		p.Removed = append(p.Removed, fmt.Sprintf("c%d", i))
 	}

@@ -29,7 +29,7 @@ func (p *DecisionPublisher) Hold(ctx context.Context, state *framework.CycleStat
 			published[page.Name] = true
 		}
 		var err error
-		if wanted, err = hold.Pages(pl, func(name string) bool { return published[name] || subject.Taken(name) }); err != nil {
+		if wanted, err = hold.Pages(pl, func(name string) bool { return published[name] || old[name] == nil && subject.Taken(name) }); err != nil {
 			return framework.AsStatus(err)
 		}
 	}
@@ -55,6 +55,7 @@ func (p *DecisionPublisher) writeHeld(ctx context.Context, old, page *v1alpha1.P
 	write := p.handle.Pages.Create
 	if old != nil {
 		if old.Annotations[v1alpha1.HoldAnnotation] == page.Annotations[v1alpha1.HoldAnnotation] &&
+			equality.Semantic.DeepEqual(old.Labels, page.Labels) &&
 			equality.Semantic.DeepEqual(old.Status.Decisions, page.Status.Decisions) {
 			return nil
 		}

@@ -10,7 +10,6 @@ import (
 	_ "time/tzdata" // A container image may have no time zones of its own.
 
 	"github.com/robfig/cron/v3"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -89,21 +88,12 @@ func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleStat
 		return framework.NewStatus(framework.Unschedulable, "no maintenance window opens within five years"), 0
 	}
 	if !opening.After(now) {
-		// What expired because no controller ran at the opening may be published late; what somebody rejected may not.
-		if p.Ended && wasRejected(pl) && !approved(pl, p) {
-			return framework.NewStatus(framework.Wait, "the change was rejected"), openingSlack
-		}
+		// What expired because no controller ran at the opening may be published late.
 		return nil, 0
 	}
 	state.RequeueAt(opening)
 	reason := "outside the maintenance windows; the next one opens at " + opening.UTC().Format(time.RFC3339)
 	return framework.NewStatus(framework.Wait, reason), opening.Add(openingSlack).Sub(now)
-}
-
-// wasRejected says whether the last hold of a change of the Placement ended with a rejection.
-func wasRejected(pl *v1alpha1.Placement) bool {
-	c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
-	return c != nil && c.Reason == v1alpha1.ReasonRejected
 }
 
 // opening is when the window that is open now opened, or else the earliest opening to come; zero when there is none.

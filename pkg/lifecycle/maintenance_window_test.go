@@ -63,7 +63,6 @@ func TestMaintenanceWindowPermit(t *testing.T) {
 		"another change is approved":           {args: `{` + night + `, "approvable": true}`, added: added, approve: "d0", wantWait: true, wantOpening: opening},
 		"approval does not count":              {args: `{` + night + `}`, added: added, approve: "d1", wantWait: true, wantOpening: opening},
 		"inside, after a hold expired":         {args: `{` + midday + `}`, added: added, ended: v1alpha1.ReasonExpired},
-		"inside, after a rejection":            {args: `{` + midday + `}`, added: added, ended: v1alpha1.ReasonRejected, wantWait: true},
 		"inside, approved after a rejection":   {args: `{` + midday + `}`, added: added, ended: v1alpha1.ReasonRejected, approve: "d1"},
 		"outside, after a hold expired":        {args: `{` + night + `}`, added: added, ended: v1alpha1.ReasonExpired, wantWait: true, wantOpening: opening},
 		"the earliest of several": {

@@ -26,7 +26,11 @@ const DecisionPublisherName = "DecisionPublisher"
 // let a page drop a cluster because of another page that no longer has it. So the page is read before anything else is planned.
 type DecisionPublisher struct {
 	handle *framework.Handle
+	*doubts
+}
 
+// doubts are shared by the instances in all profiles: a Placement may change profile after a failed write.
+type doubts struct {
 	mu sync.Mutex
 	// doubtful are pages whose last write failed and that could not be read since, by Placement.
 	doubtful map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision
@@ -34,7 +38,9 @@ type DecisionPublisher struct {
 
 // NewDecisionPublisher is the plugin's factory.
 func NewDecisionPublisher(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
-	return &DecisionPublisher{handle: handle, doubtful: map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision{}}, nil
+	return &DecisionPublisher{handle: handle, doubts: framework.Shared(handle, DecisionPublisherName, func() *doubts {
+		return &doubts{doubtful: map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision{}}
+	})}, nil
 }
 
 // Name implements framework.Plugin.

@@ -47,7 +47,9 @@ func (a *Attempt) identify() {
 	if subject.Held != nil && subject.Held.Token == p.Token {
 		p.HeldBy = subject.Held.Deadlines
 	}
-	p.Ended = endedAs(subject.Placement, p.Token)
+	if p.Ended = endedAs(subject.Placement, p.Token); p.Ended {
+		p.EndedBy = endedBy(pendingCondition(subject.Placement).Message)
+	}
 }
 
 // permit asks for leave. A nil Status with a.Pending nil means that the Proposal passes.
@@ -80,10 +82,22 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt) *framework.Status {
 	for plugin := range allowed {
 		delete(waits, plugin)
 	}
-	if len(waits) > 0 {
+	switch approved := pl.Annotations[v1alpha1.ApproveAnnotation] == a.Proposal.Token; {
+	case len(waits) == 0 && !approved && a.Proposal.Ended && wasRejected(pl):
+		// What somebody refused passes by approval only, whatever plugins say by now.
+		a.stayEnded()
+	case len(waits) == 0 && !approved && rejected != "":
+		a.end(v1alpha1.ReasonRejected, "was rejected by "+rejected)
+	case len(waits) > 0:
 		a.hold(waits, reasons, rejected)
 	}
 	return nil
+}
+
+// wasRejected says whether the last hold of a change of the Placement ended with a rejection.
+func wasRejected(pl *v1alpha1.Placement) bool {
+	c := pendingCondition(pl)
+	return c != nil && c.Reason == v1alpha1.ReasonRejected
 }
 
 // hold decides between a hold, its end, and an end that was reached before. The deadlines of a hold that goes on count, not those
@@ -106,7 +120,8 @@ func (a *Attempt) hold(waits map[string]time.Time, reasons map[string]string, re
 	for _, plugin := range slices.Sorted(maps.Keys(waits)) {
 		deadline := waits[plugin].UTC().Truncate(time.Second)
 		if !waits[plugin].After(now) {
-			a.end(v1alpha1.ReasonExpired, fmt.Sprintf("was not let pass by %s before %s: %s", plugin, deadline.Format(time.RFC3339), reasons[plugin]))
+			a.end(v1alpha1.ReasonExpired, fmt.Sprintf("was not let pass by %s before %s: %s",
+				strings.Join(slices.Sorted(maps.Keys(waits)), ", "), deadline.Format(time.RFC3339), reasons[plugin]))
 			return
 		}
 		a.State.RequeueAt(waits[plugin])
@@ -180,6 +195,16 @@ func named(names []string, done string) string {
 	return fmt.Sprintf("%d %s: %s", len(names), done, strings.Join(names, " "))
 }
 
+var endPattern = regexp.MustCompile(` was not let pass by ([^:]+) before `)
+
+// endedBy reads from a condition's message which plugins held a change until it expired.
+func endedBy(message string) []string {
+	if m := endPattern.FindStringSubmatch(message); m != nil {
+		return strings.Split(m[1], ", ")
+	}
+	return nil
+}
+
 var changePattern = regexp.MustCompile(`^Change ([0-9a-f]{16}-[0-9a-z]+) `)
 
 // tokenIn reads the token from a condition's message.
@@ -227,16 +252,26 @@ func pendingCondition(pl *v1alpha1.Placement) *metav1.Condition {
 	return meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
 }
 
-// SetConditions brings the Placement's conditions up to date. While a change is pending, PlacementSatisfied goes on speaking of
-// what is published.
+// satisfiedMeanwhile is the Satisfied condition while a change is pending: it speaks of what is published.
+func (a *Attempt) satisfiedMeanwhile(c metav1.Condition) metav1.Condition {
+	missing := len(a.Proposal.Added)
+	if n := a.Snapshot.Subject.Placement.Spec.NumberOfClusters; n != nil {
+		missing = int(*n) - a.Snapshot.Subject.Published.Len()
+	}
+	if missing <= 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, "All cluster decisions scheduled"
+		return c
+	}
+	c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled
+	c.Message = fmt.Sprintf("%d cluster decisions unscheduled: see condition %s", missing, v1alpha1.PlacementConditionDecisionPending)
+	return c
+}
+
+// SetConditions brings the Placement's conditions up to date.
 func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 	for _, c := range a.Conditions() {
 		if c.Type == v1alpha1.PlacementConditionSatisfied && a.Pending != nil {
-			if meta.IsStatusConditionTrue(*conditions, c.Type) {
-				continue
-			}
-			c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled
-			c.Message = fmt.Sprintf("%d cluster decisions unscheduled: see condition %s", len(a.Proposal.Added), v1alpha1.PlacementConditionDecisionPending)
+			c = a.satisfiedMeanwhile(c)
 		}
 		meta.SetStatusCondition(conditions, c)
 	}
@@ -256,9 +291,10 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 	}
 }
 
-// PendingEvent tells of a pending change once, and again when what is said about it changes; nil when there is nothing new.
+// PendingEvent tells of a pending change once, and again when what is said about it changes; nil when there is nothing new, or nothing
+// for people to do.
 func (a *Attempt) PendingEvent() *Event {
-	if a.Pending == nil {
+	if a.Pending == nil || a.Pending.Reason == v1alpha1.ReasonWaiting {
 		return nil
 	}
 	if c := pendingCondition(a.Snapshot.Subject.Placement); c != nil && c.Reason == a.Pending.Reason && c.Message == a.Pending.Message {

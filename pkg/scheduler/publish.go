@@ -32,8 +32,10 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 	if a.Proposal = a.Result.Proposal(); a.Proposal == nil {
 		return a
 	}
-	// A Proposal that changes no cluster reserves nothing and needs no leave; its pages may want repair all the same.
-	if len(a.Proposal.Added) > 0 || len(a.Proposal.Removed) > 0 {
+	// A Proposal that changes no cluster reserves nothing and needs no leave, and neither does one that puts right what somebody
+	// else did to the pages.
+	current, known := s.inForce.of(snapshot.Subject)
+	if (len(a.Proposal.Added) > 0 || len(a.Proposal.Removed) > 0) && !(known && current.digest == a.Proposal.Digest) {
 		a.identify()
 		if a.refused = s.reserve(ctx, a); a.refused == nil {
 			a.refused = s.permit(ctx, a)
@@ -84,22 +86,26 @@ func (s *Scheduler) Publish(ctx context.Context, a *Attempt) (*framework.Proposa
 		plugin.PostBind(ctx, a.State, pl, p)
 	}
 	a.took(len(p.Selected))
+	if a.Failure != nil {
+		// It marks the Placement as seen, and is no answer.
+		return p, nil
+	}
+	s.inForce.set(a.Snapshot.Subject, p)
 	return p, s.store(ctx, a, nil)
 }
 
-// keep stores a hold that begins or goes on, and clears one that ended. Where nothing is published yet, one empty page marks the
-// Placement as seen.
+// keep stores a hold that begins or goes on, and clears one that ended, and sees to it that what is in force is published.
 func (s *Scheduler) keep(ctx context.Context, a *Attempt) (*framework.Proposal, *framework.Status) {
 	if !a.Pending.fresh {
 		if failure := s.store(ctx, a, a.Pending.Hold); !failure.IsSuccess() {
 			return nil, failure
 		}
 	}
-	if len(a.Snapshot.Subject.LabelledPages()) > 0 {
+	restored := s.restoration(a)
+	if restored == nil {
 		return nil, nil
 	}
-	empty := &framework.Proposal{Digest: framework.DigestOf(nil)}
-	return empty, s.bind(ctx, a, empty)
+	return restored, s.bind(ctx, a, restored)
 }
 
 // store has the Bind plugins keep a hold, or clear what is kept.

@@ -18,13 +18,14 @@ import (
 type Scheduler struct {
 	profiles map[string]*Profile
 	waiting  *Waiting
+	inForce  inForce
 	cycle    sync.Mutex
 }
 
 // New is a scheduler with profiles by name. A Placement chooses one by annotation, v1alpha1.DefaultProfile otherwise. Who never
 // publishes needs no Waiting.
 func New(profiles map[string]*Profile, waiting *Waiting) *Scheduler {
-	return &Scheduler{profiles: profiles, waiting: waiting}
+	return &Scheduler{profiles: profiles, waiting: waiting, inForce: inForce{all: map[types.UID]decision{}}}
 }
 
 // Schedule runs one cycle on a snapshot. It always returns a Result; one whose Failure is set says why nothing was decided,
@@ -38,7 +39,7 @@ func (s *Scheduler) Schedule(ctx context.Context, snapshot *framework.Snapshot) 
 // schedule is one cycle; bonus is added to the totals of some clusters, by index, to find out what it would change.
 func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {
 	pl := snapshot.Subject.Placement
-	r := &Result{Snapshot: snapshot, State: framework.NewCycleState(snapshot), candidates: candidates(snapshot)}
+	r := &Result{Snapshot: snapshot, State: framework.NewCycleState(snapshot), candidates: snapshot.Candidates()}
 	if r.profile, r.Failure = s.profileOf(pl); r.Failure != nil {
 		return r
 	}
@@ -159,18 +160,6 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admiss
 type admission struct {
 	plugin   string
 	clusters framework.Bitset
-}
-
-// candidates are the members of the eligible sets.
-func candidates(snapshot *framework.Snapshot) framework.Bitset {
-	if len(snapshot.Sets) == 1 {
-		return snapshot.Sets[0].Members
-	}
-	var all framework.Bitset
-	for _, set := range snapshot.Sets {
-		all = all.Or(set.Members)
-	}
-	return all
 }
 
 func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []admission, skipped map[string]bool) *framework.Status {
@@ -333,6 +322,7 @@ func (s *Scheduler) Forget(key types.NamespacedName) {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
 	s.waiting.forget(key)
+	s.inForce.forget(key)
 	for _, profile := range s.profiles {
 		for _, f := range profile.forgetters() {
 			f.Forget(key)

@@ -169,19 +169,20 @@ func TestPendingEvent(t *testing.T) {
 	}
 }
 
-// TestSatisfiedSpeaksOfThePublished: while a change waits, PlacementSatisfied stays True if it was; if not, it says where to look.
+// TestSatisfiedSpeaksOfThePublished: while a change waits, PlacementSatisfied says whether as many clusters are published as are wanted.
 func TestSatisfiedSpeaksOfThePublished(t *testing.T) {
+	const all = "True/AllDecisionsScheduled: All cluster decisions scheduled"
 	tests := map[string]struct {
-		wanted       int32
-		want, passed string
+		wanted int32
+		want   string
 	}{
-		"it was satisfied": {1, "True/AllDecisionsScheduled: All cluster decisions scheduled", "True/AllDecisionsScheduled: All cluster decisions scheduled"},
-		"it was not": {2, "False/NotAllDecisionsScheduled: 1 cluster decisions unscheduled: see condition DecisionPending",
-			"True/AllDecisionsScheduled: All cluster decisions scheduled"},
+		"more are wanted":    {3, "False/NotAllDecisionsScheduled: 1 cluster decisions unscheduled: see condition DecisionPending"},
+		"as many are wanted": {2, all},
+		"fewer are wanted":   {1, all},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, ask().Number(tc.wanted), "c1")
+			d := newDesk(t, ask().Number(2), "c1", "c2", "c3")
 			satisfied := func(when, want string) {
 				t.Helper()
 				c := d.condition(v1alpha1.PlacementConditionSatisfied)
@@ -190,15 +191,20 @@ func TestSatisfiedSpeaksOfThePublished(t *testing.T) {
 				}
 			}
 			d.settle()
+			satisfied("before", all)
 			d.x.answer = holds
-			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })
-			d.add("c2")
+			d.edit(func(pl *v1alpha1.Placement) {
+				pl.Spec.NumberOfClusters = &tc.wanted
+				if tc.wanted == 2 {
+					// Another cluster, not another number.
+					pl.Spec.Predicates = fixture.Placement("ns", "p").Predicate(fixture.MatchCEL("managedCluster.metadata.name != 'c1'")).Obj().Spec.Predicates
+				}
+			})
 			d.settle()
-			d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
 			satisfied("held", tc.want)
 			d.x.answer = nil
 			d.settle()
-			satisfied("published", tc.passed)
+			satisfied("published", all)
 		})
 	}
 }

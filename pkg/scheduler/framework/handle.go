@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,22 @@ type Handle struct {
 	Unreserve func(placement types.NamespacedName)
 	// Waiting lists, allows and rejects held Proposals; nil in a simulation.
 	Waiting WaitingPlacements
+	// Snapshot is the fleet as a Placement sees it now, for work outside cycles; nil when there is no such Placement, and as a
+	// function in a simulation. In a cycle there is CycleState.Snapshot.
+	Snapshot func(placement types.NamespacedName) *Snapshot
+	// Event sends an event of type Normal or Warning regarding a Placement, in the background; nil in a simulation.
+	Event func(pl *v1alpha1.Placement, eventType, reason, action, note string)
+
+	shared sync.Map
+}
+
+// Shared is what the instances of a plugin in all profiles have in common; the first that asks begins it.
+func Shared[T any](h *Handle, plugin string, begin func() *T) *T {
+	if h == nil {
+		return begin()
+	}
+	common, _ := h.shared.LoadOrStore(plugin, begin())
+	return common.(*T)
 }
 
 // PageClient writes whole pages and returns what the API server made of them. There are two: one request a page on Berth's

@@ -44,11 +44,12 @@ type heldRecord struct {
 	Deadlines map[string]time.Time `json:"deadlines"`
 }
 
-// IsHeldPage says whether a page is part of a hold rather than of what is published.
+// IsHeldPage says whether a page is part of a hold rather than of what is published. One that Berth made to be held stays that when
+// somebody gives it the Placement's label.
 func IsHeldPage(page *v1alpha1.PlacementDecision) bool {
 	_, held := page.Labels[v1alpha1.HeldLabel]
 	_, published := page.Labels[v1alpha1.PlacementLabel]
-	return held && !published
+	return held && (!published || page.Annotations[v1alpha1.HoldAnnotation] != "")
 }
 
 // HoldOf reads a hold from its pages; nil when there are none that make a whole one. A hold whose writing was interrupted is

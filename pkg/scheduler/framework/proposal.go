@@ -21,8 +21,10 @@ type Proposal struct {
 	Token string
 	// HeldBy are the plugins that hold this very change already, with their deadlines.
 	HeldBy map[string]time.Time
-	// Ended says that a hold of this very change expired or was rejected: nothing but an approval may let it pass now.
-	Ended bool
+	// Ended says that a hold of this very change expired or was rejected. What was rejected passes by an approval only; of what
+	// expired, those plugins that held it, EndedBy, must not let it pass for no other reason than that time went by.
+	Ended   bool
+	EndedBy []string
 	// Writes are the writes done, in order. A Bind plugin appends each as it succeeds, also when a later one fails.
 	Writes []PageWrite
 	// Outcome is what the pages come to once all writes are done.

@@ -133,7 +133,7 @@ type Subject struct {
 	HeldClusters Bitset
 	// Incumbents is Published, joined with HeldClusters.
 	Incumbents Bitset
-	// Taken says whether another Placement's page has this name in the namespace.
+	// Taken says whether a held page, or another Placement's, has this name in the namespace.
 	Taken func(name string) bool
 }
 

@@ -1,0 +1,111 @@
+package scheduler_test
+
+import (
+	"testing"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// meddle has somebody else change a page, or delete it when change answers false.
+func (d *desk) meddle(name string, change func(*v1alpha1.PlacementDecision) bool) {
+	d.t.Helper()
+	key := inventory.Key{Namespace: "ns", Name: name}
+	page := d.pages.pages[key].DeepCopy()
+	if !change(page) {
+		delete(d.pages.pages, key)
+		d.inv.Delete(page)
+		return
+	}
+	page, err := d.pages.put("meddle", page)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.inv.Update(page)
+}
+
+// TestMeddling: what somebody else does to pages is put right without leave, also while a change waits.
+func TestMeddling(t *testing.T) {
+	vanish := func(*v1alpha1.PlacementDecision) bool { return false }
+	empty := func(page *v1alpha1.PlacementDecision) bool {
+		page.Status.Decisions = nil
+		return true
+	}
+	stray := func(page *v1alpha1.PlacementDecision) bool {
+		page.Status.Decisions = append(page.Status.Decisions, v1alpha1.ClusterDecision{ClusterName: "c9"})
+		return true
+	}
+	hide := func(page *v1alpha1.PlacementDecision) bool {
+		page.Labels = map[string]string{v1alpha1.HeldLabel: "p"}
+		return true
+	}
+	tests := map[string]struct {
+		meddle  func(*v1alpha1.PlacementDecision) bool
+		page    string
+		waiting bool
+		want    string
+	}{
+		"a page vanishes":                        {meddle: vanish, want: "p-decision-1: c1 |  | "},
+		"a page is emptied":                      {meddle: empty, want: "p-decision-1: c1 |  | "},
+		"a name is added":                        {meddle: stray, want: "p-decision-1: c1 |  | "},
+		"a page vanishes while a change waits":   {meddle: vanish, waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
+		"a page is emptied while a change waits": {meddle: empty, waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
+		"a name is added while a change waits":   {meddle: stray, waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
+		"a page is labelled as held":             {meddle: hide, want: "p-decision-2: c1 |  | "},
+		"a held page is emptied":                 {meddle: empty, page: "p-held-1", waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
+		"a held page is labelled as published": {page: "p-held-1", waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2 | True/Held",
+			meddle: func(page *v1alpha1.PlacementDecision) bool {
+				page.Labels[v1alpha1.PlacementLabel] = "p"
+				return true
+			}},
+		"another's page claims to be a hold": {page: "p-held-1", waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2, p-held-2: c1 c2 | True/Held",
+			meddle: func(page *v1alpha1.PlacementDecision) bool {
+				page.OwnerReferences = nil
+				return true
+			}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1")
+			d.settle()
+			// Whatever changes the answer from here on waits.
+			d.x.answer = holds
+			if tc.waiting {
+				d.add("c2")
+				d.settle()
+			}
+			if tc.page == "" {
+				tc.page = "p-decision-1"
+			}
+			d.meddle(tc.page, tc.meddle)
+			d.settle()
+			d.expect(tc.want)
+		})
+	}
+}
+
+// TestNobodyRemembers: after a restart nobody knows what a page that vanished meanwhile had; consumers see no page rather than an
+// empty answer.
+func TestNobodyRemembers(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.settle()
+	d.placement.Status.DecisionGroups = []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 1}}
+	d.x.answer = holds
+	delete(d.pages.pages, inventory.Key{Namespace: "ns", Name: "p-decision-1"})
+	d.restart()
+	d.settle()
+	d.expect(" | p-held-1: c1 | True/Held")
+}
+
+// TestSharedByProfiles: what a plugin has in common with its instances in other profiles.
+func TestSharedByProfiles(t *testing.T) {
+	handle := &framework.Handle{}
+	begin := func() *int { return new(int) }
+	if framework.Shared(handle, "a", begin) != framework.Shared(handle, "a", begin) {
+		t.Error("two instances of a plugin have nothing in common")
+	}
+	if framework.Shared(handle, "a", begin) == framework.Shared(handle, "b", begin) {
+		t.Error("two plugins have something in common")
+	}
+}
