@@ -112,12 +112,14 @@ func observe(text string) error {
 	}
 	o.host = config.Host
 	ctx, cancel := context.WithCancel(context.Background())
+	for _, w := range o.Placements {
+		o.answers[w.key()] = &answerLog{since: map[string]uint64{}}
+	}
 	var readers sync.WaitGroup
 	for i := range o.Pollers {
 		readers.Go(func() { o.poll(ctx, i) })
 	}
 	for _, w := range o.Placements {
-		o.answers[w.key()] = &answerLog{since: map[string]uint64{}}
 		readers.Go(func() { o.followPages(ctx, w) })
 		readers.Go(func() { o.followStatus(ctx, w) })
 	}

@@ -135,7 +135,7 @@ func (t *trial) lateStatus(ctx context.Context) (string, error) {
 }
 
 // end stops the observer, prints what the spec has shown, and holds it to the laws.
-func (t *trial) end(what string, more ...string) faults.Seen {
+func (t *trial) end(what string, more ...string) {
 	GinkgoHelper()
 	seen := t.observer.Stop()
 	for _, p := range t.proxies {
@@ -147,7 +147,6 @@ func (t *trial) end(what string, more ...string) faults.Seen {
 	record(what, t.injected, t.writes(), seen, time.Since(t.began), more...)
 	Expect(seen.Violations).To(BeZero(), "%v", seen.Examples)
 	Expect(seen.States).To(BeNumerically(">", 0))
-	return seen
 }
 
 // answer is the clusters on a Placement's pages, each once, by name.
