@@ -103,7 +103,12 @@ func NewBlastRadius(_ context.Context, raw json.RawMessage, handle *framework.Ha
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
 	ledger.window = max(ledger.window, args.Window.Duration)
-	return &BlastRadius{args: args, settle: args.Settle.Duration, blastLedger: ledger}, nil
+	b := &BlastRadius{args: args, settle: args.Settle.Duration, blastLedger: ledger}
+	if handle != nil && handle.Assume == nil {
+		// A simulation looks once.
+		b.settle = 0
+	}
+	return b, nil
 }
 
 func (a *BlastRadiusArgs) validate() error {

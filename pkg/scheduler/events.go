@@ -2,7 +2,7 @@ package scheduler
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,21 +83,35 @@ func CutNote(note string) string {
 	return strings.ToValidUTF8(note[:maxNote-len("......")], "") + "......"
 }
 
-// scoreNote lists the totals of the feasible clusters by name.
+// scoreNote lists the totals of the feasible clusters by name, as many as fit.
 func (r *Result) scoreNote() string {
-	byName := make([]int, len(r.Feasible))
-	for i := range byName {
-		byName[i] = i
-	}
-	sort.Slice(byName, func(a, b int) bool { return r.Feasible[byName[a]].Name < r.Feasible[byName[b]].Name })
+	first, all := r.firstByName(maxScores / len("a:0 "))
 	var note strings.Builder
-	for _, i := range byName {
+	for _, i := range first {
 		one := fmt.Sprintf("%s:%d ", r.Feasible[i].Name, r.Totals[i])
 		if note.Len()+len(one) > maxScores {
-			note.WriteString("......")
+			all = false
 			break
 		}
 		note.WriteString(one)
 	}
+	if !all {
+		note.WriteString("......")
+	}
 	return note.String()
+}
+
+// firstByName are the positions of the feasible clusters whose names come first, at most k, in order, and whether these are all. It
+// sorts no more than that: a fleet may have thousands.
+func (r *Result) firstByName(k int) (first []int, all bool) {
+	byName := func(a, b int) int { return strings.Compare(r.Feasible[a].Name, r.Feasible[b].Name) }
+	for i := range r.Feasible {
+		first = append(first, i)
+		if len(first) == 2*k {
+			slices.SortFunc(first, byName)
+			first = first[:k]
+		}
+	}
+	slices.SortFunc(first, byName)
+	return first[:min(k, len(first))], len(r.Feasible) <= k
 }

@@ -100,6 +100,19 @@ func wasRejected(pl *v1alpha1.Placement) bool {
 	return c != nil && c.Reason == v1alpha1.ReasonRejected
 }
 
+// Foresee says what Permit would answer to the Proposal of a Result: nothing is reserved, stored or remembered. Of the Attempt only
+// Pending and the conditions are of use.
+func (s *Scheduler) Foresee(ctx context.Context, r *Result, p *framework.Proposal) (*Attempt, *framework.Status) {
+	s.cycle.Lock()
+	defer s.cycle.Unlock()
+	a := &Attempt{Result: r, Proposal: p}
+	if len(p.Added) == 0 && len(p.Removed) == 0 {
+		return a, nil
+	}
+	a.identify()
+	return a, s.permit(ctx, a)
+}
+
 // hold decides between a hold, its end, and an end that was reached before. The deadlines of a hold that goes on count, not those
 // of this attempt.
 func (a *Attempt) hold(waits map[string]time.Time, reasons map[string]string, rejected string) {

@@ -84,6 +84,9 @@ func (w *Waiting) answer(uid types.UID, plugin string, note func(*heldChange)) b
 
 // said returns what was said about the hold with a token.
 func (w *Waiting) said(uid types.UID, token string) (allowed map[string]bool, rejected string) {
+	if w == nil {
+		return nil, ""
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.held[uid]

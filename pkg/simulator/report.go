@@ -33,6 +33,10 @@ type Answer struct {
 	Events                   []Event                        `json:"events"`
 	RequeueAfterSeconds      *float64                       `json:"requeueAfterSeconds"`
 	Verdicts                 []framework.Verdict            `json:"verdicts"`
+	// Intents are what PostFilter plugins would have done so that more clusters fit.
+	Intents []framework.Intent `json:"intents,omitempty"`
+	// Pending is the change that a Permit plugin would hold or refuse; the decisions are those published then.
+	Pending *Pending `json:"pending,omitempty"`
 }
 
 // PrioritizerScores are one prioritizer's scores before its weight is applied.
@@ -56,6 +60,14 @@ type Condition struct {
 	Message string                 `json:"message"`
 }
 
+// Pending is a change that would not be published.
+type Pending struct {
+	Reason  string   `json:"reason"`
+	Message string   `json:"message"`
+	Added   []string `json:"added"`
+	Removed []string `json:"removed"`
+}
+
 // Event is one event regarding the Placement.
 type Event struct {
 	Type    string `json:"type"`
@@ -77,6 +89,7 @@ func newReport(placement string, r *scheduler.Result, verdicts []framework.Verdi
 		Conditions:        []Condition{},
 		Events:            []Event{},
 		Verdicts:          verdicts,
+		Intents:           r.Intents,
 	}
 	for _, p := range r.Scores {
 		scores := map[string]int64{}
@@ -109,6 +122,20 @@ func (a *Answer) planned(pl *v1alpha1.Placement, plan decisions.Plan, r *schedul
 	if t := r.State.Requeue(); !t.IsZero() {
 		seconds := t.Sub(r.Snapshot.Now).Truncate(time.Microsecond).Seconds()
 		a.RequeueAfterSeconds = &seconds
+	}
+}
+
+// pending adds what would be held, and what the conditions say meanwhile.
+func (a *Answer) pending(pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
+	a.Pending = &Pending{
+		Reason: attempt.Pending.Reason, Message: attempt.Pending.Message,
+		Added: append([]string{}, attempt.Proposal.Added...), Removed: append([]string{}, attempt.Proposal.Removed...),
+	}
+	conditions := pl.Status.DeepCopy().Conditions
+	attempt.SetConditions(&conditions)
+	a.Conditions = []Condition{}
+	for _, c := range conditions {
+		a.Conditions = append(a.Conditions, Condition{c.Type, c.Status, c.Reason, c.Message})
 	}
 }
 

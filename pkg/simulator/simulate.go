@@ -89,9 +89,13 @@ func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, clust
 		return &Report{Placement: key.String(), Skipped: d.skipped}, nil
 	}
 	report := newReport(key.String(), d.result, s.scheduler.Explain(ctx, d.result, cluster))
-	if d.proposal == nil {
+	switch {
+	case d.proposal == nil:
 		report.published(d.subject)
-	} else {
+	case d.attempt.Pending != nil:
+		report.published(d.subject)
+		report.pending(d.subject.Placement, d.attempt)
+	default:
 		report.planned(d.subject.Placement, d.plan, d.result, d.proposal)
 	}
 	return report, nil
@@ -106,6 +110,8 @@ type decided struct {
 	// proposal is nil where nothing was decided, and what is published stays. The writes of its plan are taken as done.
 	proposal *framework.Proposal
 	plan     decisions.Plan
+	// attempt says whether the Proposal would be held.
+	attempt *scheduler.Attempt
 }
 
 func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*decided, error) {
@@ -127,6 +133,11 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 	if queue := snapshot.Queue; queue != nil {
 		queue.Took(len(d.proposal.Selected))
 	}
+	attempt, failure := s.scheduler.Foresee(ctx, d.result, d.proposal)
+	if err := failure.Err(); err != nil {
+		return nil, fmt.Errorf("asking for leave to publish %s: %w", key, err)
+	}
+	d.attempt = attempt
 	var err error
 	if d.plan, err = lifecycle.Plan(d.result.State, d.proposal); err != nil {
 		return nil, fmt.Errorf("planning the pages of %s: %w", key, err)

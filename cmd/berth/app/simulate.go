@@ -213,6 +213,9 @@ func printReport(out io.Writer, r *simulator.Report) error {
 	for _, c := range r.Conditions {
 		fmt.Fprintf(out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
 	}
+	for _, intent := range r.Intents {
+		fmt.Fprintf(out, "  %s %s: %s\n", intent.Plugin, intent.Reason, intent.Note)
+	}
 	for _, d := range r.Decisions {
 		fmt.Fprintf(out, "  %s: %s\n", d.Name, strings.Join(d.Clusters, " "))
 	}

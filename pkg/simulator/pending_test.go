@@ -1,0 +1,69 @@
+package simulator
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// TestPending: a simulation shows what Permit would hold, with the decisions that stay in force, and what PostFilter had to say.
+func TestPending(t *testing.T) {
+	tests := map[string]struct {
+		placement   fixture.PlacementBuilder
+		args        string
+		listed      []string
+		want        []string
+		wantPending string
+		wantIntent  string
+	}{
+		"nothing holds it": {placement: fixture.Placement("ns", "p").Number(1), listed: []string{"c2", "c3"}, want: []string{"c2"}},
+		"approval": {
+			placement: fixture.Placement("ns", "p").Number(1).Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired),
+			listed:    []string{"c2", "c3"}, want: []string{"c2", "c3"}, wantPending: "changes of this Placement need approval",
+		},
+		"a removal is judged at once": {
+			placement: fixture.Placement("ns", "p").Number(1), args: `{"maxRemoved": 0, "minRemoved": 1}`,
+			listed: []string{"c2", "c3"}, want: []string{"c2", "c3"}, wantPending: "more than 0",
+		},
+		"too few": {placement: fixture.Placement("ns", "p").Number(9), want: []string{"c1", "c2", "c3"}, wantIntent: "3 of 9 clusters fit, 6 missing"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := Objects{Sets: []*v1alpha1.ManagedClusterSet{fixture.Set("s")}, Bindings: []*v1alpha1.ManagedClusterSetBinding{fixture.Binding("ns", "s")}}
+			for _, c := range []string{"c1", "c2", "c3"} {
+				o.Clusters = append(o.Clusters, fixture.Cluster(c).Set("s").Obj())
+			}
+			o.Placements = append(o.Placements, tc.placement.Obj())
+			if tc.listed != nil {
+				o.Decisions = append(o.Decisions, fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists(tc.listed...).Obj())
+			}
+			configuration := &config.PlacementSchedulerConfiguration{Profiles: []config.Profile{{Name: config.DefaultProfile}}}
+			if tc.args != "" {
+				configuration.Profiles[0].PluginConfig = []config.PluginConfig{{Name: "BlastRadius", Args: []byte(tc.args)}}
+			}
+			s, err := New(t.Context(), o, time.Unix(0, 0), Options{Config: configuration})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := s.Decide(t.Context(), s.Placements()[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, r.Decisions[0].Clusters); diff != "" {
+				t.Errorf("decisions (-want +got):\n%s", diff)
+			}
+			if (r.Pending != nil) != (tc.wantPending != "") || r.Pending != nil && !strings.Contains(r.Pending.Message, tc.wantPending) {
+				t.Errorf("pending %+v, want %q", r.Pending, tc.wantPending)
+			}
+			if len(r.Intents) > 0 != (tc.wantIntent != "") || tc.wantIntent != "" && !strings.Contains(r.Intents[0].Note, tc.wantIntent) {
+				t.Errorf("intents %+v, want %q", r.Intents, tc.wantIntent)
+			}
+		})
+	}
+}
