@@ -12,30 +12,24 @@ const (
 	clockStep     = time.Second
 )
 
-// clockWatch looks at every Placement anew when the clock was set, or the machine slept: what runs out does so at a time of day,
-// but the queue's timers count only the time that passes. Without it a toleration would end as much too late as the clock was
-// set forward.
-type clockWatch struct {
-	now  func() time.Time
-	wake func()
-}
-
-// Start implements manager.Runnable.
-func (c *clockWatch) Start(ctx context.Context) error {
+// watchClock wakes every Placement when the clock was set, or the machine slept, until ctx ends: what runs out does so at a time of
+// day, but the queue's timers count only the time that passes. Without it a toleration would end as much too late as the clock
+// was set forward.
+func watchClock(ctx context.Context, clock func() time.Time, wake func()) {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()
-	began, day := time.Now(), c.now().Round(0)
+	began, day := time.Now(), clock().Round(0)
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
 		passed := time.Since(began)
 		began = began.Add(passed)
-		now := c.now().Round(0)
+		now := clock().Round(0)
 		if set := now.Sub(day) - passed; set.Abs() >= clockStep {
-			c.wake()
+			wake()
 		}
 		day = now
 	}

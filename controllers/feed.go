@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,7 @@ type feed struct {
 	cache     cache.Cache
 	inventory *inventory.Inventory
 	waiting   *scheduler.Waiting
+	clock     func() time.Time
 	// queues is nil where none are configured; queuesRead is closed once it is known what the configuration says.
 	queues     *admission.Queues
 	queuesRead <-chan struct{}
@@ -46,6 +48,7 @@ func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInter
 		}
 	}
 	f.wake.Store(&wake)
+	go watchClock(ctx, f.clock, func() { wake(f.inventory.Placements()) })
 	handler := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { wake(f.update(obj.(client.Object))) },
 		UpdateFunc: func(_, obj any) { wake(f.update(obj.(client.Object))) },

@@ -72,11 +72,10 @@ const (
 
 // NewManager builds a manager with every loop and watch of Berth. Start it to run.
 //
-//	feed                   watches the six kinds and tells the inventory, which says whom to wake
+//	feed                   watches the six kinds and tells the inventory, which says whom to wake; also watches the clock
 //	placement              decides and publishes one Placement, writes its status and events
 //	queues                 reads the queues' ConfigMap, where one is named, and answers admission requests
 //	events                 sends events at the hub's pace, apart from decisions
-//	clock                  wakes every Placement when the machine's clock was set
 //
 // and, as Housekeeping says, what a hub without Open Cluster Management's registration controller lacks:
 //
@@ -186,15 +185,11 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 		return err
 	}
 	decides = scheduler.New(profiles, waiting)
-	placements := &feed{cache: mgr.GetCache(), inventory: inv, waiting: waiting}
+	placements := &feed{cache: mgr.GetCache(), inventory: inv, waiting: waiting, clock: o.Now}
 	if o.QueueConfig.Name != "" {
 		if err := placements.seat(mgr, o, events); err != nil {
 			return err
 		}
-	}
-	watch := &clockWatch{now: o.Now, wake: func() { placements.wakeAll(inv.Placements()) }}
-	if err := mgr.Add(watch); err != nil {
-		return fmt.Errorf("adding the clock watch: %w", err)
 	}
 	held.Store(waiting)
 	if err := addProbes(mgr, placements, o); err != nil {

@@ -144,14 +144,11 @@ func (f *Fleet) items(list client.ObjectList) []client.Object {
 
 // Counts are printed in order.
 func Counts(of map[string]int) string {
-	text := "{"
-	for i, kind := range slices.Sorted(maps.Keys(of)) {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s: %d", kind, of[kind])
+	var texts []string
+	for _, kind := range slices.Sorted(maps.Keys(of)) {
+		texts = append(texts, fmt.Sprintf("%s: %d", kind, of[kind]))
 	}
-	return text + "}"
+	return "{" + strings.Join(texts, ", ") + "}"
 }
 
 // Seconds rounds for a report.
