@@ -175,7 +175,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 	}
 	waiting := scheduler.NewWaiting()
 	profiles, err := scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{
-		Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume, Reserve: inv.Reserve, Unreserve: inv.Unreserve, Waiting: waiting,
+		Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume, Announce: inv.Announce, Reserve: inv.Reserve, Unreserve: inv.Unreserve, Waiting: waiting,
 		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now()) },
 		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
 			events.Send(pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: scheduler.CutNote(note)}})

@@ -88,7 +88,11 @@ func (inv *Inventory) Update(obj client.Object) []Key {
 		inv.updatePlacement(o, woken)
 	case *v1alpha1.PlacementDecision:
 		inv.pages.saw(o)
+		news := inv.pages.isNews(nameOf(o), o)
 		inv.updatePage(o, woken)
+		if !news {
+			return nil
+		}
 	}
 	return woken.keys()
 }
@@ -115,7 +119,11 @@ func (inv *Inventory) Delete(obj client.Object) []Key {
 		woken[key] = true
 	case *v1alpha1.PlacementDecision:
 		inv.pages.saw(o)
+		news := inv.pages.isNews(nameOf(o), nil)
 		inv.deletePage(o, woken)
+		if !news {
+			return nil
+		}
 	}
 	return woken.keys()
 }

@@ -35,6 +35,8 @@ type pageTable struct {
 	counts  decisionCounts
 	// deleted are pages that Berth deleted and whose last events are still on their way.
 	deleted map[types.UID]bool
+	// announced are pages that are being written, as they are to be; a deletion is nil.
+	announced map[Key]*v1alpha1.PlacementDecision
 	// seen is the latest resource version that the watch told of.
 	seen uint64
 }
@@ -45,6 +47,7 @@ func newPageTable() pageTable {
 		byPlacement: map[Key]map[string]*page{},
 		byIndex:     map[int]map[*page]bool{},
 		deleted:     map[types.UID]bool{},
+		announced:   map[Key]*v1alpha1.PlacementDecision{},
 	}
 }
 
@@ -53,6 +56,32 @@ func (t *pageTable) saw(object *v1alpha1.PlacementDecision) {
 	if version, ok := versionOf(object); ok {
 		t.seen = max(t.seen, version)
 	}
+}
+
+// Announce notes that Berth is writing a page, or deleting it: should the watch tell of exactly that before the answer is there,
+// it is no news. The function returned ends that.
+func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (end func()) {
+	name := nameOf(page)
+	if deleted {
+		page = nil
+	}
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	inv.pages.announced[name] = page
+	return func() {
+		inv.mu.Lock()
+		defer inv.mu.Unlock()
+		delete(inv.pages.announced, name)
+	}
+}
+
+// isNews says whether the watch tells of something that nobody announced; a deletion has no content.
+func (t *pageTable) isNews(name Key, content *v1alpha1.PlacementDecision) bool {
+	announced, ok := t.announced[name]
+	if !ok || (announced == nil) != (content == nil) {
+		return true
+	}
+	return announced != nil && !sameContent(announced, content)
 }
 
 // assumePage takes in a page that was written. One that is not there although the watch is past that write has come to an end
@@ -234,8 +263,10 @@ func versionOf(o metav1.Object) (uint64, bool) {
 }
 
 // samePage leaves out what nothing in Berth reads.
-func samePage(a, b *v1alpha1.PlacementDecision) bool {
-	return a.UID == b.UID && maps.Equal(a.Labels, b.Labels) &&
+func samePage(a, b *v1alpha1.PlacementDecision) bool { return a.UID == b.UID && sameContent(a, b) }
+
+func sameContent(a, b *v1alpha1.PlacementDecision) bool {
+	return maps.Equal(a.Labels, b.Labels) &&
 		a.Annotations[v1alpha1.HoldAnnotation] == b.Annotations[v1alpha1.HoldAnnotation] &&
 		a.Annotations[v1alpha1.QueueAnnotation] == b.Annotations[v1alpha1.QueueAnnotation] &&
 		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&

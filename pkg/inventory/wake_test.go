@@ -341,3 +341,43 @@ func TestPluginsSayWhatTheyRead(t *testing.T) {
 		})
 	}
 }
+
+// TestAnnouncedPagesAreNoNews: the watch may be faster than the answer to a write; its news wake the Placement only when they are
+// not what was written.
+func TestAnnouncedPagesAreNoNews(t *testing.T) {
+	before := fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("7").Lists("c1").Obj()
+	wanted := fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("7").Lists("c1", "c2").Obj()
+	tests := map[string]struct {
+		announce *v1alpha1.PlacementDecision
+		deleted  bool
+		event    func(inv *inventory.Inventory) []inventory.Key
+		want     []string
+	}{
+		"an update": {wanted, false, func(inv *inventory.Inventory) []inventory.Key {
+			return inv.Update(fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("8").Lists("c1", "c2").Obj())
+		}, nil},
+		"another update": {wanted, false, func(inv *inventory.Inventory) []inventory.Key {
+			return inv.Update(fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("8").Lists("c1", "c3").Obj())
+		}, []string{"n/plain"}},
+		"a deletion":          {before, true, func(inv *inventory.Inventory) []inventory.Key { return inv.Delete(before) }, nil},
+		"a deletion, not his": {wanted, false, func(inv *inventory.Inventory) []inventory.Key { return inv.Delete(before) }, []string{"n/plain"}},
+		"an update of another page": {wanted, false, func(inv *inventory.Inventory) []inventory.Key {
+			return inv.Update(fixture.Page("n", "plain-decision-2").Of("plain").OwnedBy("plain").Version("8").Lists("c1", "c2").Obj())
+		}, []string{"n/plain"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inv := inventory.New(inventory.Options{})
+			inv.Update(fixture.Placement("n", "plain").Obj())
+			inv.Update(before)
+			end := inv.Announce(tc.announce, tc.deleted)
+			if diff := cmp.Diff(tc.want, names(tc.event(inv))); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+			end()
+			if got := names(inv.Update(fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("9").Lists("c9").Obj())); len(got) != 1 {
+				t.Errorf("once the write is over, %v are woken", got)
+			}
+		})
+	}
+}

@@ -78,29 +78,22 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 		if known, ok := current[w.Page.Name]; ok {
 			w.Page.Current = known
 		}
-		done, err := p.write(ctx, pl, w)
+		done, err := p.step(ctx, pl, w)
 		if err != nil {
-			p.doubt(pl, w.Page)
-			found, readErr := p.settle(ctx, pl)
-			page := found[w.Page.Name]
-			if readErr != nil || !happened(pl, w, page) {
-				err = errors.Join(err, readErr)
-				return framework.AsStatus(fmt.Errorf("%s of PlacementDecision %s/%s: %w", w.Op, pl.Namespace, w.Page.Name, err))
-			}
-			// Only the answer was lost: the write counts, and events tell of it.
-			if !done.Deleted {
-				done.Page = page
-			}
+			return framework.AsStatus(fmt.Errorf("%s of PlacementDecision %s/%s: %w", w.Op, pl.Namespace, w.Page.Name, err))
 		}
-		p.assume(done.Page, done.Deleted)
 		current[w.Page.Name] = done.Page
 		proposal.Writes = append(proposal.Writes, done)
 	}
 	return nil
 }
 
-func (p *DecisionPublisher) write(ctx context.Context, pl *v1alpha1.Placement, w decisions.Write) (framework.PageWrite, error) {
+// step does one write and tells the inventory, before and after.
+func (p *DecisionPublisher) step(ctx context.Context, pl *v1alpha1.Placement, w decisions.Write) (framework.PageWrite, error) {
 	done := Written(pl, w)
+	if p.handle.Announce != nil {
+		defer p.handle.Announce(done.Page, done.Deleted)()
+	}
 	var err error
 	switch w.Op {
 	case decisions.Create:
@@ -110,7 +103,20 @@ func (p *DecisionPublisher) write(ctx context.Context, pl *v1alpha1.Placement, w
 	default:
 		err = p.handle.Pages.Delete(ctx, done.Page)
 	}
-	return done, err
+	if err != nil {
+		p.doubt(pl, w.Page)
+		found, readErr := p.settle(ctx, pl)
+		page := found[w.Page.Name]
+		if readErr != nil || !happened(pl, w, page) {
+			return done, errors.Join(err, readErr)
+		}
+		// Only the answer was lost: the write counts, and events tell of it.
+		if !done.Deleted {
+			done.Page = page
+		}
+	}
+	p.assume(done.Page, done.Deleted)
+	return done, nil
 }
 
 // doubt notes that nobody knows what a page is like.

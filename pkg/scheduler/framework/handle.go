@@ -20,6 +20,9 @@ type Handle struct {
 	Pages PageClient
 	// Assume tells the inventory of a page that was just written, so that the next cycle need not wait for its echo.
 	Assume func(page *v1alpha1.PlacementDecision, deleted bool)
+	// Announce tells the inventory of a page that is about to be written, or deleted: news of exactly that decide nothing anew,
+	// should the watch be faster than the answer. The function it returns ends that, once Assume was called. Nil in a simulation.
+	Announce func(page *v1alpha1.PlacementDecision, deleted bool) (end func())
 	// Reserve counts decisions on clusters as if they were published for a Placement, until its pages show them; Unreserve ends
 	// that. Both are nil in a simulation.
 	Reserve   func(placement types.NamespacedName, clusters []string)
