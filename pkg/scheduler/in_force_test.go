@@ -102,10 +102,11 @@ func TestNobodyRemembers(t *testing.T) {
 func TestSharedByProfiles(t *testing.T) {
 	handle := &framework.Handle{}
 	begin := func() *int { return new(int) }
-	if framework.Shared(handle, "a", begin) != framework.Shared(handle, "a", begin) {
+	first, second := framework.Shared(handle, "a", begin), framework.Shared(handle, "a", begin)
+	if first != second {
 		t.Error("two instances of a plugin have nothing in common")
 	}
-	if framework.Shared(handle, "a", begin) == framework.Shared(handle, "b", begin) {
+	if other := framework.Shared(handle, "b", begin); other == first {
 		t.Error("two plugins have something in common")
 	}
 }

@@ -82,6 +82,13 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt) *framework.Status {
 	for plugin := range allowed {
 		delete(waits, plugin)
 	}
+	a.leave(waits, reasons, rejected)
+	return nil
+}
+
+// leave says what becomes of the change, now that all plugins have answered.
+func (a *Attempt) leave(waits map[string]time.Time, reasons map[string]string, rejected string) {
+	pl := a.Snapshot.Subject.Placement
 	switch approved := pl.Annotations[v1alpha1.ApproveAnnotation] == a.Proposal.Token; {
 	case len(waits) == 0 && !approved && a.Proposal.Ended && wasRejected(pl):
 		// What somebody refused passes by approval only, whatever plugins say by now.
@@ -91,7 +98,6 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt) *framework.Status {
 	case len(waits) > 0:
 		a.hold(waits, reasons, rejected)
 	}
-	return nil
 }
 
 // wasRejected says whether the last hold of a change of the Placement ended with a rejection.

@@ -35,7 +35,8 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 	// A Proposal that changes no cluster reserves nothing and needs no leave, and neither does one that puts right what somebody
 	// else did to the pages.
 	current, known := s.inForce.of(snapshot.Subject)
-	if (len(a.Proposal.Added) > 0 || len(a.Proposal.Removed) > 0) && !(known && current.digest == a.Proposal.Digest) {
+	changes := len(a.Proposal.Added) > 0 || len(a.Proposal.Removed) > 0
+	if changes && (!known || current.digest != a.Proposal.Digest) {
 		a.identify()
 		if a.refused = s.reserve(ctx, a); a.refused == nil {
 			a.refused = s.permit(ctx, a)
