@@ -1,0 +1,31 @@
+# syntax=docker/dockerfile:1
+# A static binary on a distroless base, as a user without rights. For several platforms at once:
+#
+#   docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=v0.1.0 --build-arg COMMIT=$(git rev-parse HEAD) -t berth:v0.1.0 .
+#
+# Both base images can be others, from a mirror for example: the first has the Go of go.mod, the second nothing but certificates
+# and time zones, which maintenance windows need.
+ARG BUILD_IMAGE=golang:1.26
+ARG BASE_IMAGE=gcr.io/distroless/static-debian12:nonroot
+
+# Compiled on the machine's own platform for the one wanted.
+FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN --mount=type=cache,target=/go/pkg/mod go mod download
+COPY api api
+COPY cmd cmd
+COPY config config
+COPY controllers controllers
+COPY pkg pkg
+ARG TARGETOS TARGETARCH
+ARG VERSION=unknown COMMIT=unknown
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -o /berth \
+    -ldflags="-s -w -X github.com/berth-dev/berth/cmd/berth/app.version=$VERSION -X github.com/berth-dev/berth/cmd/berth/app.commit=$COMMIT" \
+    ./cmd/berth
+
+FROM ${BASE_IMAGE}
+COPY --from=build /berth /berth
+USER 65532:65532
+ENTRYPOINT ["/berth"]
