@@ -68,21 +68,27 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// TestCommands demands every subcommand that stands in code, and each flag behind it.
+// TestCommands demands every subcommand that stands in code, of berth and of kubectl placement, and each flag behind it.
 func TestCommands(t *testing.T) {
-	command := app.NewCommand()
-	line := regexp.MustCompile("(?m)(?:^    (?:bin/)?|`(?:bin/)?)berth ([a-z]+)([^`\n]*)")
+	for name, command := range map[string]*cobra.Command{"berth": app.NewCommand(), "kubectl placement": app.NewKubectlCommand()} {
+		testCommands(t, name, command)
+	}
+}
+
+func testCommands(t *testing.T, name string, command *cobra.Command) {
+	t.Helper()
+	line := regexp.MustCompile("(?m)(?:^    (?:bin/)?|`(?:bin/)?|^\\$ )" + name + " ([a-z]+)([^`\n]*)")
 	flag := regexp.MustCompile(`(?:^|\s)(--?[a-z][a-z-]*)`)
 	for page, text := range pages(t) {
 		for _, match := range line.FindAllStringSubmatch(text, -1) {
 			sub, _, err := command.Find(append(match[1:2:2], strings.Fields(match[2])...))
 			if err != nil || sub == command {
-				t.Errorf("%s names berth %s, which does not exist", page, match[1])
+				t.Errorf("%s names %s %s, which does not exist", page, name, match[1])
 				continue
 			}
 			for _, f := range flag.FindAllStringSubmatch(match[2], -1) {
 				if !has(sub, f[1]) {
-					t.Errorf("%s names berth %s %s, which does not exist", page, match[1], f[1])
+					t.Errorf("%s names %s %s %s, which does not exist", page, name, match[1], f[1])
 				}
 			}
 		}
@@ -91,11 +97,11 @@ func TestCommands(t *testing.T) {
 
 // TestFlags demands that every flag named by itself belongs to some command.
 func TestFlags(t *testing.T) {
-	command := app.NewCommand()
+	berth, plugin := app.NewCommand(), app.NewKubectlCommand()
 	named := regexp.MustCompile("`(--[a-z][a-z-]*)")
 	for page, text := range pages(t) {
 		for _, match := range named.FindAllStringSubmatch(text, -1) {
-			if !hasBelow(command, match[1]) {
+			if !hasBelow(berth, match[1]) && !hasBelow(plugin, match[1]) {
 				t.Errorf("%s names %s, which no command has", page, match[1])
 			}
 		}

@@ -171,9 +171,10 @@ func (o *compareOptions) print(out io.Writer, c *simulator.Comparison) error {
 	}
 	s := c.Summary
 	if s.Changed == 0 {
-		fmt.Fprintf(out, "Nothing changes, in %d Placements.\n", s.Placements)
+		fmt.Fprintf(out, "Nothing changes: %s compared.\n", number(s.Placements, "Placement"))
 	} else {
-		fmt.Fprintf(out, "%d of %d Placements change: %d clusters added, %d removed, %d pages written.\n", s.Changed, s.Placements, s.Added, s.Removed, s.Pages)
+		fmt.Fprintf(out, "Changes: %d of %s, %s added, %d removed, %s written.\n",
+			s.Changed, number(s.Placements, "Placement"), number(s.Added, "cluster"), s.Removed, number(s.Pages, "page"))
 	}
 	if len(c.Unsettled) == 0 {
 		return nil
@@ -217,6 +218,13 @@ func changeTable(c *simulator.Comparison, wide bool) *table {
 		t.add(row...)
 	}
 	return t
+}
+
+func number(n int, of string) string {
+	if n != 1 {
+		of += "s"
+	}
+	return fmt.Sprintf("%d %s", n, of)
 }
 
 // none is an empty cell, as kubectl has it.

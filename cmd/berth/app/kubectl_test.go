@@ -1,0 +1,161 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+func TestEdits(t *testing.T) {
+	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	// A builder is one object: each case begins its own.
+	cluster := func() fixture.ClusterBuilder {
+		return fixture.Cluster("c").Label("old", "1").TaintAt("old", "", v1alpha1.TaintEffectNoSelect, metav1.NewTime(noon.Add(-time.Hour)))
+	}
+	for name, tc := range map[string]struct {
+		o    compareOptions
+		want fixture.ClusterBuilder
+		// wantErr is a mistake in usage; else there is none.
+		wantErr string
+	}{
+		"a label":               {o: compareOptions{labels: []string{"c:example.com/a=b"}}, want: cluster().Label("example.com/a", "b")},
+		"a label removed":       {o: compareOptions{labels: []string{"c:a=b", "c:a-"}}, want: cluster()},
+		"no cluster":            {o: compareOptions{labels: []string{"a=b"}}, wantErr: "neither CLUSTER:KEY=VALUE"},
+		"neither":               {o: compareOptions{labels: []string{"c:a"}}, wantErr: "neither CLUSTER:KEY=VALUE"},
+		"no label value":        {o: compareOptions{labels: []string{"c:a=b c"}}, wantErr: "a valid label must be"},
+		"no label key":          {o: compareOptions{labels: []string{"c:a b=c"}}, wantErr: "name part must consist of"},
+		"the same taint":        {o: compareOptions{taints: []string{"c:old:NoSelect"}}, want: cluster()},
+		"a taint removed":       {o: compareOptions{taints: []string{"c:b=v:PreferNoSelect", "c:b-"}}, want: cluster()},
+		"a taint of its effect": {o: compareOptions{taints: []string{"c:old:NoSelectIfNew-"}}, want: cluster()},
+		"a taint": {
+			o:    compareOptions{taints: []string{"c:b=v:PreferNoSelect"}},
+			want: cluster().TaintAt("b", "v", v1alpha1.TaintEffectPreferNoSelect, metav1.NewTime(noon)),
+		},
+		"no effect":      {o: compareOptions{taints: []string{"c:b=v"}}, wantErr: "neither CLUSTER:KEY[=VALUE]:EFFECT"},
+		"another effect": {o: compareOptions{taints: []string{"c:b:NoSchedule"}}, wantErr: `effect "NoSchedule" is not one of`},
+		"no taint key":   {o: compareOptions{taints: []string{"c:b c:NoSelect"}}, wantErr: "name part must consist of"},
+		"no name":        {o: compareOptions{removed: []string{"placement"}}, wantErr: "is not KIND/NAME"},
+		"another kind":   {o: compareOptions{removed: []string{"pod/x"}}, wantErr: "is not KIND/NAME"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			edits, err := tc.o.edits()
+			if usage := (*usageError)(nil); (tc.wantErr != "") != errors.As(err, &usage) || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Fatalf("error is %v, want %q", err, tc.wantErr)
+			}
+			if tc.wantErr != "" {
+				return
+			}
+			objects := simulator.Objects{Clusters: []*v1alpha1.ManagedCluster{cluster().Obj()}}
+			for _, e := range edits {
+				if objects, err = e(objects, "ns", noon); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(tc.want.Obj(), objects.Clusters[0]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTable(t *testing.T) {
+	all := &table{heading: []string{"A", "LONGER", "LAST"}}
+	all.add(cell{"x", plain}, cell{"é", green}, cell{"z", plain})
+	for name, tc := range map[string]struct {
+		colours bool
+		want    string
+	}{
+		"plain":    {false, "A     LONGER   LAST\nx     é        z\n"},
+		"coloured": {true, "A     LONGER   LAST\nx     \x1b[32mé\x1b[0m        z\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := all.print(&out, tc.colours); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAnswerable(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason, message            string
+		wantApprovable, wantReject bool
+	}{
+		"held":                  {v1alpha1.ReasonHeld, "Change 0123-x (1 added: a, 0 removed) is held by Approval", true, true},
+		"out of time":           {v1alpha1.ReasonExpired, "Change 0123-x (1 added: a, 0 removed) was not let pass", true, false},
+		"rejected":              {v1alpha1.ReasonRejected, "Change 0123-x (1 added: a, 0 removed) was rejected", true, false},
+		"waiting for something": {v1alpha1.ReasonWaiting, "Change 0123-x (1 added: a, 0 removed) waits for", false, false},
+		"denied":                {v1alpha1.ReasonDenied, "Change 0123-x (1 added: a, 0 removed) is denied by", false, false},
+		"another's words":       {v1alpha1.ReasonHeld, "held", false, false},
+		"nothing":               {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pl := &v1alpha1.Placement{}
+			if tc.reason != "" {
+				pl.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PlacementConditionDecisionPending, Reason: tc.reason, Message: tc.message}}
+			}
+			approve, reject := answerOptions{answer: approval}, answerOptions{answer: rejection}
+			if err := approve.answerable(pl); (err == nil) != tc.wantApprovable {
+				t.Errorf("approve: %v", err)
+			}
+			if err := reject.answerable(pl); (err == nil) != tc.wantReject {
+				t.Errorf("reject: %v", err)
+			}
+		})
+	}
+}
+
+func TestUses(t *testing.T) {
+	clusters := []v1alpha1.ManagedCluster{
+		*fixture.Cluster("a").Allocatable("cpu", "2").Allocatable("memory", "8Gi").Obj(),
+		*fixture.Cluster("b").OnlyAllocatable("cpu", "1500m").Obj(),
+		*fixture.Cluster("c").Obj(),
+	}
+	pages := []v1alpha1.PlacementDecision{
+		*fixture.Page("ns", "p-1").Of("p").Lists("b", "c", "gone").Obj(),
+		*fixture.Page("ns", "p-2").Of("p").Lists("b").Obj(),
+		*fixture.Page("ns", "q").Lists("b").Obj(),
+		*fixture.Page("ns", "p-held-1").Label(v1alpha1.HeldLabel, "p").Lists("a", "b", "c").Obj(),
+	}
+	for order, want := range map[string]string{"name": "abc", "decisions": "bca", "cpu": "abc", "memory": "abc"} {
+		uses := usesOf(clusters, pages, byUse[order])
+		got := ""
+		for _, use := range uses {
+			got += use.Name
+		}
+		if got != want {
+			t.Errorf("by %s the order is %s, want %s", order, got, want)
+		}
+	}
+	uses := usesOf(clusters, pages, byUse["name"])
+	for i, want := range []string{"0 [] 2000m 100% 8192Mi 100%", "3 [ns/p] 1500m <unknown> <unknown> <unknown>", "1 [ns/p] <unknown> <unknown> <unknown> <unknown>"} {
+		cpu, cpuShare := headroom(uses[i], v1alpha1.ResourceCPU)
+		memory, memoryShare := headroom(uses[i], v1alpha1.ResourceMemory)
+		if got := fmt.Sprint(uses[i].Decisions, uses[i].UsedBy, " ", cpu, " ", cpuShare, " ", memory, " ", memoryShare); got != want {
+			t.Errorf("%s is %q, want %q", uses[i].Name, got, want)
+		}
+	}
+}
+
+func TestAsk(t *testing.T) {
+	for in, want := range map[string]bool{"y\n": true, "YES\n": true, "y": true, "n\n": false, "\n": false, "": false, "yo\n": false} {
+		var out bytes.Buffer
+		if got, err := ask(strings.NewReader(in), &out, "Sure?"); err != nil || got != want || out.String() != "Sure? [y/N] " {
+			t.Errorf("%q is %t, %v, asked %q", in, got, err, out.String())
+		}
+	}
+}

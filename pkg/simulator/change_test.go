@@ -1,0 +1,279 @@
+package simulator
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+// shop is a hub on which a namespace sees the clusters c1 and c2 of one set: web is everywhere, api on one that has the label gpu.
+func shop() Objects {
+	placement := func(b fixture.PlacementBuilder) *v1alpha1.Placement {
+		pl := b.Obj()
+		pl.UID = types.UID(pl.Namespace + "/" + pl.Name)
+		return pl
+	}
+	return Objects{
+		Sets:     []*v1alpha1.ManagedClusterSet{fixture.Set("eu"), fixture.Set("us")},
+		Bindings: []*v1alpha1.ManagedClusterSetBinding{fixture.Binding("shop", "eu")},
+		Clusters: []*v1alpha1.ManagedCluster{
+			fixture.Cluster("c1").Set("eu").Label("gpu", "true").Obj(), fixture.Cluster("c2").Set("eu").Obj(), fixture.Cluster("c3").Set("us").Obj(),
+		},
+		Placements: []*v1alpha1.Placement{
+			placement(fixture.Placement("shop", "api").Predicate(fixture.MatchLabel("gpu", "true")).Number(1)),
+			placement(fixture.Placement("shop", "web")),
+		},
+		Decisions: []*v1alpha1.PlacementDecision{
+			fixture.Page("shop", "api-decision-1").Of("api").OwnedBy("api").Lists("c1").Obj(),
+			fixture.Page("shop", "web-decision-1").Of("web").OwnedBy("web").Lists("c1", "c2").Obj(),
+		},
+	}
+}
+
+// label is an edit of a cluster.
+func label(key, value string) func(c *v1alpha1.ManagedCluster) {
+	return func(c *v1alpha1.ManagedCluster) { c.Labels[key] = value }
+}
+
+func TestCompare(t *testing.T) {
+	edited := func(name string, edit func(c *v1alpha1.ManagedCluster)) func(o Objects) (Objects, error) {
+		return func(o Objects) (Objects, error) { return o.EditCluster(name, edit) }
+	}
+	with := func(add Objects) func(o Objects) (Objects, error) {
+		return func(o Objects) (Objects, error) { return o.Overlay(add, noon), nil }
+	}
+	without := func(kind, namespace, name string) func(o Objects) (Objects, error) {
+		return func(o Objects) (Objects, error) { return o.Without(kind, namespace, name) }
+	}
+	scheduled, unscheduled := "True AllDecisionsScheduled", "False NotAllDecisionsScheduled"
+	for name, tc := range map[string]struct {
+		hub    func(o *Objects)
+		change func(o Objects) (Objects, error)
+		// wantChanges are "placement operation before-after +added -removed; page operation; condition before > after".
+		wantChanges   []string
+		wantUnsettled []string
+	}{
+		"nothing":              {change: with(Objects{})},
+		"a label nobody reads": {change: edited("c2", label("tier", "2"))},
+		"a label of more candidates, none of which is wanted": {change: edited("c2", label("gpu", "true"))},
+		"a label of an incumbent": {
+			change:      edited("c1", label("gpu", "false")),
+			wantChanges: []string{"shop/api Updated 1-0 -c1; api-decision-1 Updated; PlacementSatisfied " + scheduled + " > False NoManagedClusterMatched"},
+		},
+		"a cluster moves to the set": {
+			change:      edited("c3", label(v1alpha1.ClusterSetLabel, "eu")),
+			wantChanges: []string{"shop/web Updated 2-3 +c3; web-decision-1 Updated"},
+		},
+		"a taint": {
+			change: edited("c1", func(c *v1alpha1.ManagedCluster) {
+				c.Spec.Taints = []v1alpha1.Taint{{Key: "down", Effect: v1alpha1.TaintEffectNoSelect}}
+			}),
+			wantChanges: []string{
+				"shop/api Updated 1-0 -c1; api-decision-1 Updated; PlacementSatisfied " + scheduled + " > False NoManagedClusterMatched",
+				"shop/web Updated 2-1 -c1; web-decision-1 Updated",
+			},
+		},
+		"a Placement that wants more than there is": {
+			change: with(Objects{Placements: []*v1alpha1.Placement{
+				fixture.Placement("shop", "api").Predicate(fixture.MatchLabel("gpu", "true")).Number(2).Obj(),
+			}}),
+			wantChanges: []string{"shop/api Updated 1-1; PlacementSatisfied " + scheduled + " > " + unscheduled},
+		},
+		"a new Placement": {
+			change: with(Objects{Placements: []*v1alpha1.Placement{fixture.Placement("shop", "new").Obj()}}),
+			wantChanges: []string{"shop/new Created 0-2 +c1 +c2; new-decision-1 Created; " +
+				"PlacementMisconfigured  > False Succeedconfigured; PlacementSatisfied  > " + scheduled},
+		},
+		"a mistake": {
+			change: with(Objects{Placements: []*v1alpha1.Placement{
+				fixture.Placement("shop", "web").Toleration("", v1alpha1.TolerationOpEqual, "x", "").Obj(),
+			}}),
+			wantChanges: []string{"shop/web Updated 2-2; PlacementMisconfigured False Succeedconfigured > True Misconfigured; " +
+				"PlacementSatisfied " + scheduled + " > " + unscheduled},
+		},
+		"a cluster less": {
+			change:      without("ManagedCluster", "", "c2"),
+			wantChanges: []string{"shop/web Updated 2-1 -c2; web-decision-1 Updated"},
+		},
+		"a Placement less": {
+			change: without("Placement", "shop", "web"),
+			wantChanges: []string{"shop/web Deleted 2-0 -c1 -c2; web-decision-1 Deleted; " +
+				"PlacementMisconfigured False Succeedconfigured > ; PlacementSatisfied " + scheduled + " > "},
+		},
+		"a binding less": {
+			change: without("ManagedClusterSetBinding", "shop", "eu"),
+			wantChanges: []string{
+				"shop/api Updated 1-0 -c1; api-decision-1 Updated; PlacementSatisfied " + scheduled + " > False NoManagedClusterSetBindings",
+				"shop/web Updated 2-0 -c1 -c2; web-decision-1 Updated; PlacementSatisfied " + scheduled + " > False NoManagedClusterSetBindings",
+			},
+		},
+		"what is not published yet is none of the change": {
+			hub:           func(o *Objects) { o.Decisions = o.Decisions[:1] },
+			change:        edited("c2", label("tier", "2")),
+			wantUnsettled: []string{"shop/web"},
+		},
+		"a Placement that is left alone": {
+			hub: func(o *Objects) {
+				o.Placements[1].Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+			},
+			change: without("ManagedCluster", "", "c2"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hub := shop()
+			if tc.hub != nil {
+				tc.hub(&hub)
+			}
+			changed, err := tc.change(hub)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := compare(t, hub, changed)
+			var got, unsettled []string
+			for _, change := range c.Changes {
+				got = append(got, short(change))
+			}
+			for _, u := range c.Unsettled {
+				unsettled = append(unsettled, u.Placement)
+			}
+			if diff := cmp.Diff(tc.wantChanges, got); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantUnsettled, unsettled); diff != "" {
+				t.Errorf("unsettled (-want +got):\n%s", diff)
+			}
+			if c.Summary.Changed != len(c.Changes) || c.Summary.Placements < 2 {
+				t.Errorf("summary is %+v", c.Summary)
+			}
+			if diff := cmp.Diff(shop().Clusters, hub.Clusters); tc.hub == nil && diff != "" {
+				t.Errorf("the hub's own objects changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestCompareApproval has a Placement that needs approval and already waits for a change.
+func TestCompareApproval(t *testing.T) {
+	hub := shop()
+	web := hub.Placements[1]
+	web.Annotations = map[string]string{v1alpha1.ApprovalAnnotation: v1alpha1.ApprovalRequired}
+	hub.Decisions[1].Status.Decisions = hub.Decisions[1].Status.Decisions[:1]
+	changed, err := hub.EditCluster("c3", label(v1alpha1.ClusterSetLabel, "eu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := compare(t, hub, changed)
+	if len(c.Changes) != 1 || !c.Changes[0].NeedsApproval || !cmp.Equal(c.Changes[0].Added, []string{"c3"}) {
+		t.Errorf("changes are %+v, want c3 added with approval", c.Changes)
+	}
+	if diff := cmp.Diff([]Unsettled{{Placement: "shop/web"}}, c.Unsettled); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func compare(t *testing.T, before, after Objects) *Comparison {
+	t.Helper()
+	var sides [2]*Simulator
+	for i, objects := range []Objects{before, after} {
+		var err error
+		if sides[i], err = New(t.Context(), objects, noon, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Compare(t.Context(), sides[0], sides[1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func short(c Change) string {
+	var text strings.Builder
+	text.WriteString(c.Placement + " " + c.Operation + " " + string(rune('0'+c.Before)) + "-" + string(rune('0'+c.After)))
+	for _, name := range c.Added {
+		text.WriteString(" +" + name)
+	}
+	for _, name := range c.Removed {
+		text.WriteString(" -" + name)
+	}
+	for _, page := range c.Pages {
+		text.WriteString("; " + page.Name + " " + page.Operation)
+	}
+	say := func(c *Condition) string {
+		if c == nil {
+			return ""
+		}
+		return string(c.Status) + " " + c.Reason
+	}
+	for _, condition := range c.Conditions {
+		text.WriteString("; " + condition.Type + " " + say(condition.Before) + " > " + say(condition.After))
+	}
+	return text.String()
+}
+
+func TestCompareEnds(t *testing.T) {
+	s, err := New(t.Context(), shop(), noon, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Compare(ctx, s, s, nil); err == nil {
+		t.Error("a comparison goes on after its context ended")
+	}
+}
+
+func TestOverlay(t *testing.T) {
+	early := metav1.NewTime(noon.Add(-time.Hour))
+	old := fixture.Cluster("c").Set("eu").TaintAt("known", "", v1alpha1.TaintEffectNoSelect, early).
+		Taint("undated", "", v1alpha1.TaintEffectNoSelect).Allocatable("cpu", "4").Obj()
+	old.UID, old.ResourceVersion = "u", "7"
+	next := fixture.Cluster("c").Label("a", "b").Taint("known", "", v1alpha1.TaintEffectNoSelect).
+		Taint("undated", "", v1alpha1.TaintEffectNoSelect).Taint("fresh", "", v1alpha1.TaintEffectNoSelect).Obj()
+	created := fixture.Cluster("d").Taint("fresh", "", v1alpha1.TaintEffectNoSelect).Obj()
+	clusters := Objects{Clusters: []*v1alpha1.ManagedCluster{old}}.
+		Overlay(Objects{Clusters: []*v1alpha1.ManagedCluster{next, created}}, noon).Clusters
+
+	want := next.DeepCopy()
+	want.UID, want.ResourceVersion, want.Status = old.UID, old.ResourceVersion, old.Status
+	want.Spec.Taints[0].TimeAdded = early
+	want.Spec.Taints[2].TimeAdded = metav1.NewTime(noon)
+	wantCreated := created.DeepCopy()
+	wantCreated.Spec.Taints[0].TimeAdded = metav1.NewTime(noon)
+	if diff := cmp.Diff([]*v1alpha1.ManagedCluster{want, wantCreated}, clusters, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+	for _, kind := range []string{"Placement", "ManagedCluster", "ManagedClusterSet", "ManagedClusterSetBinding", "AddOnPlacementScore", "Secret"} {
+		if _, err := shop().Without(kind, "shop", "none"); err == nil {
+			t.Errorf("a %s that is not there was removed", kind)
+		}
+	}
+}
+
+func TestLoadInto(t *testing.T) {
+	text := `{apiVersion: cluster.open-cluster-management.io/v1beta1, kind: Placement, metadata: {name: p}, spec: {}}
+---
+{apiVersion: cluster.open-cluster-management.io/v1beta1, kind: Placement, metadata: {name: q, namespace: other}, spec: {}}
+---
+{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: c}, spec: {}}
+`
+	input, err := LoadInto("shop", []string{"-"}, strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{input.Objects.Placements[0].Namespace, input.Objects.Placements[1].Namespace, input.Objects.Clusters[0].Namespace}
+	if diff := cmp.Diff([]string{"shop", "other", ""}, got); diff != "" {
+		t.Error(diff)
+	}
+}
