@@ -1,0 +1,335 @@
+package install
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+var root = filepath.Join("..", "..")
+
+// kustomize is `kubectl kustomize config/<name>`.
+func kustomize(name string) ([]*unstructured.Unstructured, error) {
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, "config", name))
+	if err != nil {
+		return nil, fmt.Errorf("config/%s: %w", name, err)
+	}
+	text, err := rendered.AsYaml()
+	if err != nil {
+		return nil, err
+	}
+	return parse("config/"+name, text)
+}
+
+// helm is `helm template berth charts/berth -n <namespace>` with values in YAML.
+func helm(namespace, values string) ([]*unstructured.Unstructured, error) {
+	chart, err := loader.LoadDir(filepath.Join(root, "charts", "berth"))
+	if err != nil {
+		return nil, err
+	}
+	set := map[string]any{}
+	if err := yaml.Unmarshal([]byte(values), &set); err != nil {
+		return nil, err
+	}
+	release := common.ReleaseOptions{Name: "berth", Namespace: namespace, Revision: 1, IsInstall: true}
+	all, err := util.ToRenderValues(chart, set, release, common.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(chart, all)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for name, text := range files {
+		if strings.HasSuffix(name, ".txt") {
+			continue
+		}
+		parsed, err := parse(name, []byte(text))
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, parsed...)
+	}
+	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int { return strings.Compare(title(a), title(b)) })
+	return objects, nil
+}
+
+func parse(from string, text []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	for _, document := range bytes.Split(append([]byte("\n"), text...), []byte("\n---")) {
+		object := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict(document, &object.Object); err != nil {
+			return nil, fmt.Errorf("%s: %w in\n%s", from, err, document)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+	return objects, nil
+}
+
+// title names an object in a message.
+func title(o *unstructured.Unstructured) string {
+	return strings.TrimPrefix(fmt.Sprintf("%s %s/%s", o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName()), " ")
+}
+
+// everything are values that switch all of the chart on.
+const everything = `
+image: {repository: mirror/berth, tag: v9, pullSecrets: [{name: pull}]}
+priorityClassName: system-cluster-critical
+tolerations: [{operator: Exists}]
+config: {apiVersion: config.berth.dev/v1alpha1, kind: PlacementSchedulerConfiguration}
+queues:
+  enabled: true
+  configMap: queues
+  config: |
+    partitions:
+    - name: default
+      queues: [{name: root}]
+serviceMonitor: {enabled: true, labels: {release: prometheus}}
+rules: {enabled: true}
+dashboard: {enabled: true}
+`
+
+// renderings are all ways of installing that are tried, by name.
+var renderings = map[string]func() ([]*unstructured.Unstructured, error){
+	"config/default":    func() ([]*unstructured.Unstructured, error) { return kustomize("default") },
+	"config/beside-ocm": func() ([]*unstructured.Unstructured, error) { return kustomize("beside-ocm") },
+	"config/queues":     func() ([]*unstructured.Unstructured, error) { return kustomize("queues") },
+	"config/monitoring": func() ([]*unstructured.Unstructured, error) { return kustomize("monitoring") },
+	"config/dashboard":  func() ([]*unstructured.Unstructured, error) { return kustomize("dashboard") },
+	"charts/berth":      func() ([]*unstructured.Unstructured, error) { return helm("berth-system", "") },
+	"charts/berth, everything on": func() ([]*unstructured.Unstructured, error) {
+		return helm("berth-system", everything)
+	},
+	"charts/berth, everything off": func() ([]*unstructured.Unstructured, error) {
+		return helm("berth-system", `
+{replicas: 1, installCRDs: false, admissionPolicies: false, userRoles: false, housekeeping: false, networkPolicy: false, metrics: {enabled: false}}`)
+	},
+	"charts/berth, own certificate, plain metrics": func() ([]*unstructured.Unstructured, error) {
+		return helm("berth-system", `
+{queues: {enabled: true, certManager: false, caBundle: Y2E=}, metrics: {secure: false}, serviceMonitor: {enabled: true}}`)
+	},
+}
+
+func TestTheChartsFilesAreTheSources(t *testing.T) {
+	files := filepath.Join(root, "charts", "berth", "files")
+	copied := map[string]bool{}
+	err := filepath.WalkDir(files, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(files, path)
+		if err != nil {
+			return err
+		}
+		copied[filepath.ToSlash(name)] = true
+		source := filepath.Join(root, "config", name)
+		if folder, file := filepath.Split(name); folder == "crd/" {
+			source = filepath.Join(root, "config", "crd", "bases", file)
+		}
+		want, err := os.ReadFile(source)
+		if err != nil {
+			return err
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("make manifests copies %s anew (-source +chart):\n%s", name, diff)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for folder, into := range map[string]string{"crd/bases": "crd", "admission": "admission"} {
+		sources, err := filepath.Glob(filepath.Join(root, "config", folder, "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, source := range sources {
+			if name := filepath.Base(source); name != "kustomization.yaml" && !copied[into+"/"+name] {
+				t.Errorf("the chart lacks %s of config/%s: add it to CHART_PARTS in the Makefile", name, folder)
+			}
+		}
+	}
+}
+
+// TestTheChartIsTheKustomization compares what both give a hub, beside labels and what the chart has settings for.
+func TestTheChartIsTheKustomization(t *testing.T) {
+	for name, tc := range map[string]struct{ kustomization, values string }{
+		"plain":      {"default", ""},
+		"with OCM":   {"beside-ocm", "{installCRDs: false, housekeeping: false}"},
+		"queues":     {"queues", "{queues: {enabled: true}}"},
+		"monitoring": {"monitoring", "{serviceMonitor: {enabled: true}, rules: {enabled: true}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wanted, err := kustomize(tc.kustomization)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rendered, err := helm("berth-system", tc.values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			chart := essence(rendered)
+			for title, want := range essence(wanted) {
+				// The namespace is Helm's; a role that is bound to nobody the chart leaves out.
+				if title == "Namespace /berth-system" || strings.Contains(title, "Role") && chart[title] == nil && !bound(wanted, title) {
+					continue
+				}
+				if diff := cmp.Diff(want, chart[title]); diff != "" {
+					t.Errorf("%s (-kustomize +helm):\n%s", title, diff)
+				}
+			}
+		})
+	}
+}
+
+// bound says whether a binding names the role with a title.
+func bound(objects []*unstructured.Unstructured, title string) bool {
+	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
+		name, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+		return name != "" && strings.HasSuffix(title, "/"+name)
+	})
+}
+
+// essence are objects by title without what charts and kustomizations write differently by nature.
+func essence(objects []*unstructured.Unstructured) map[string]map[string]any {
+	result := map[string]map[string]any{}
+	for _, o := range objects {
+		name, o := title(o), o.DeepCopy()
+		for _, path := range [][]string{
+			{"metadata"}, {"spec", "selector"}, {"spec", "podSelector"}, {"spec", "template", "metadata"}, {"spec", "ingress"}, {"spec", "ports"},
+		} {
+			unstructured.RemoveNestedField(o.Object, path...)
+		}
+		if pod, found, _ := unstructured.NestedMap(o.Object, "spec", "template", "spec"); found {
+			delete(pod, "topologySpreadConstraints")
+			container := pod["containers"].([]any)[0].(map[string]any)
+			for _, key := range []string{"image", "imagePullPolicy", "args", "ports"} {
+				delete(container, key)
+			}
+			o.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"] = pod
+		}
+		result[name] = o.Object
+	}
+	return result
+}
+
+func TestValuesAreChecked(t *testing.T) {
+	tests := map[string]struct{ values, want string }{
+		"unknown":                     {"replica: 3", "replica"},
+		"wrong type":                  {"replicas: many", "replicas"},
+		"no replica":                  {"replicas: 0", "replicas"},
+		"no configuration":            {"config: {profiles: []}", "config"},
+		"webhooks without authority":  {"queues: {enabled: true, certManager: false}", "caBundle"},
+		"a monitor of nothing":        {"{metrics: {enabled: false}, serviceMonitor: {enabled: true}}", "serviceMonitor.enabled needs metrics.enabled"},
+		"misspelt in a nested object": {"metrics: {secured: false}", "secured"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := helm("berth-system", tc.values)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("the error is %v, want one that names %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestCRDsOutliveTheRelease(t *testing.T) {
+	objects, err := helm("berth-system", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := 0
+	for _, o := range objects {
+		if o.GetKind() == "CustomResourceDefinition" {
+			crds++
+			if o.GetAnnotations()["helm.sh/resource-policy"] != "keep" {
+				t.Errorf("%s goes with the release", o.GetName())
+			}
+		}
+	}
+	if crds != 6 {
+		t.Errorf("%d CRDs, want 6", crds)
+	}
+}
+
+// TestKindsOfOthers decodes, strictly, what the local hub has no kinds for.
+func TestKindsOfOthers(t *testing.T) {
+	for name, render := range renderings {
+		objects, err := render()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, o := range objects {
+			var into any
+			switch o.GetKind() {
+			case "ServiceMonitor":
+				into = &monitoringv1.ServiceMonitor{}
+			case "PrometheusRule":
+				into = &monitoringv1.PrometheusRule{}
+			default:
+				continue
+			}
+			text, err := yaml.Marshal(o.Object)
+			if err == nil {
+				err = yaml.UnmarshalStrict(text, into)
+			}
+			if err != nil {
+				t.Errorf("%s: %s: %v", name, title(o), err)
+			}
+		}
+	}
+}
+
+// TestCertificateIsForTheWebhooks: what cert-manager writes is what the pods mount and what the API server trusts.
+func TestCertificateIsForTheWebhooks(t *testing.T) {
+	for _, name := range []string{"config/queues", "charts/berth, everything on"} {
+		objects, err := renderings[name]()
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := map[string]*unstructured.Unstructured{}
+		for _, o := range objects {
+			by[o.GetKind()+" "+o.GetName()] = o
+		}
+		certificate := by["Certificate berth-webhook"]
+		if certificate == nil || by["Issuer berth-webhook"] == nil || by["Service berth-webhook"] == nil {
+			t.Fatalf("%s: certificate, issuer or service is missing", name)
+		}
+		secret, _, _ := unstructured.NestedString(certificate.Object, "spec", "secretName")
+		names, _, _ := unstructured.NestedStringSlice(certificate.Object, "spec", "dnsNames")
+		if !slices.Contains(names, "berth-webhook.berth-system.svc") {
+			t.Errorf("%s: the certificate is for %v", name, names)
+		}
+		volumes, _, _ := unstructured.NestedSlice(by["Deployment berth"].Object, "spec", "template", "spec", "volumes")
+		if !strings.Contains(fmt.Sprint(volumes), "secretName:"+secret) {
+			t.Errorf("%s: the pods mount %v, not the Secret %s", name, volumes, secret)
+		}
+		for _, kind := range []string{"MutatingWebhookConfiguration berth", "ValidatingWebhookConfiguration berth"} {
+			if from := by[kind].GetAnnotations()["cert-manager.io/inject-ca-from"]; from != "berth-system/berth-webhook" {
+				t.Errorf("%s: %s takes its authority from %q", name, kind, from)
+			}
+		}
+	}
+}
