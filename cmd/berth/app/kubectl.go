@@ -3,6 +3,7 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,10 +48,8 @@ func addOutputFlag(cmd *cobra.Command, output *string) {
 }
 
 func checkOutput(output string) error {
-	for _, format := range formats {
-		if output == format {
-			return nil
-		}
+	if slices.Contains(formats, output) {
+		return nil
 	}
 	return usagef("-o: %q is not one of %s", output, strings.Join(formats, ", "))
 }

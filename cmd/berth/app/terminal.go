@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -59,18 +60,18 @@ func (t *table) print(out io.Writer, colours bool) error {
 		}
 	}
 	for _, row := range rows {
-		line := ""
+		var line strings.Builder
 		for i, c := range row {
 			text := c.text
 			if colours && c.colour != plain {
 				text = c.colour + text + "\x1b[0m"
 			}
-			line += text
+			line.WriteString(text)
 			if i < len(row)-1 {
-				line += fmt.Sprintf("%*s", widths[i]-utf8.RuneCountInString(c.text), "")
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)))
 			}
 		}
-		if _, err := fmt.Fprintln(out, line); err != nil {
+		if _, err := fmt.Fprintln(out, line.String()); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,7 @@ var _ = Describe("approve and reject", func() {
 	BeforeEach(func(ctx SpecContext) {
 		t = newTeam(ctx)
 		pl = t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
-		annotate(ctx, pl, v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired)
+		require(ctx, pl)
 	})
 	all := func() []string { return []string{t.name(1), t.name(2), t.name(3)} }
 
@@ -28,7 +28,7 @@ var _ = Describe("approve and reject", func() {
 		Expect(got).To(Equal(result{failed, "", "kubectl placement: nothing to approve: Placement " + string(t) + "/web holds no change\n"}))
 
 		number(ctx, pl, 3)
-		token := held(ctx, pl, 2, 0)
+		token := held(ctx, pl, 2)
 		got = run(ctx, "", "approve", "web", "-n", string(t), "--yes", "-o", "json")
 		Expect(got.code).To(Equal(same), got.err)
 		shown := map[string]any{}
@@ -40,7 +40,7 @@ var _ = Describe("approve and reject", func() {
 
 	It("drop a change, which can be approved later", func(ctx SpecContext) {
 		number(ctx, pl, 2)
-		token := held(ctx, pl, 1, 0)
+		token := held(ctx, pl, 1)
 		Expect(run(ctx, "", "reject", "web", "-n", string(t), "-y").code).To(Equal(same))
 		Eventually(func() string { return condition(ctx, pl, v1alpha1.PlacementConditionDecisionPending) }).Should(HavePrefix("False Rejected: Change " + token))
 		Expect(answer(ctx, string(t), "web")()).To(HaveLen(1))
@@ -55,9 +55,9 @@ var _ = Describe("approve and reject", func() {
 
 	It("answer no other change than the one that is meant", func(ctx SpecContext) {
 		number(ctx, pl, 2)
-		first := held(ctx, pl, 1, 0)
+		first := held(ctx, pl, 1)
 		number(ctx, pl, 3)
-		second := held(ctx, pl, 2, 0)
+		second := held(ctx, pl, 2)
 		got := run(ctx, "", "approve", "web", "-n", string(t), "--yes", "--change", first)
 		Expect(got.code).To(Equal(failed))
 		Expect(got.err).To(ContainSubstring("change " + first + " of Placement " + string(t) + "/web is not what is held: that is " + second))
@@ -66,7 +66,7 @@ var _ = Describe("approve and reject", func() {
 
 	It("need somebody to ask, or --yes", func(ctx SpecContext) {
 		number(ctx, pl, 2)
-		token := held(ctx, pl, 1, 0)
+		token := held(ctx, pl, 1)
 		got := run(ctx, "y\n", "approve", "web", "-n", string(t))
 		Expect(got.code).To(Equal(misused))
 		Expect(got.out).To(ContainSubstring(token))
@@ -76,7 +76,7 @@ var _ = Describe("approve and reject", func() {
 
 	It("are for those who may", func(ctx SpecContext) {
 		number(ctx, pl, 2)
-		held(ctx, pl, 1, 0)
+		held(ctx, pl, 1)
 		t.grant(ctx, "viewer", map[string][]string{"placements": {"get"}, "placementdecisions": {"list"}})
 		t.grant(ctx, "editor", map[string][]string{"placements": {"get", "patch"}, "placementdecisions": {"list"}})
 		t.grant(ctx, "approver", map[string][]string{"placements": {"get", "patch", "approve"}})
@@ -102,9 +102,9 @@ var _ = Describe("top, explain and completion", func() {
 		t := newTeam(ctx)
 		t.place(ctx, fixture.Placement(string(t), "all"), 3)
 		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(1).Predicate(fixture.MatchLabel("gpu", "true")), 1)
-		annotate(ctx, pl, v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired)
+		require(ctx, pl)
 		number(ctx, pl, 2)
-		held(ctx, pl, 1, 0)
+		held(ctx, pl, 1)
 		got := run(ctx, "", "top")
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(strings.ReplaceAll(got.out, string(t), "T")).To(MatchRegexp(`^CLUSTER +DECISIONS .*\n` +
@@ -132,9 +132,9 @@ var _ = Describe("top, explain and completion", func() {
 		t := newTeam(ctx)
 		t.place(ctx, fixture.Placement(string(t), "all"), 3)
 		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
-		annotate(ctx, pl, v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired)
+		require(ctx, pl)
 		number(ctx, pl, 2)
-		held(ctx, pl, 1, 0)
+		held(ctx, pl, 1)
 		for _, tc := range []struct {
 			words []string
 			want  string

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -117,11 +116,11 @@ func condition(ctx context.Context, pl *v1alpha1.Placement, kind string) string 
 	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 }
 
-func annotate(ctx context.Context, pl *v1alpha1.Placement, key, value string) {
+// require asks for approval of all changes from now on.
+func require(ctx context.Context, pl *v1alpha1.Placement) {
 	GinkgoHelper()
-	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
-	Expect(err).NotTo(HaveOccurred())
-	patch(ctx, fixture.Placement(pl.Namespace, pl.Name).Obj(), string(text))
+	patch(ctx, fixture.Placement(pl.Namespace, pl.Name).Obj(),
+		fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired))
 }
 
 // number asks for so many clusters.
@@ -132,8 +131,8 @@ func number(ctx context.Context, pl *v1alpha1.Placement, n int) {
 
 var tokenPattern = regexp.MustCompile(`^True Held: Change ([0-9a-f]{16}-[0-9a-z]+) \((\d+) added.*, (\d+) removed`)
 
-// held waits until a change is held that adds and removes so many clusters, and returns its name.
-func held(ctx context.Context, pl *v1alpha1.Placement, added, removed int) (token string) {
+// held waits until a change is held that adds so many clusters and removes none, and returns its name.
+func held(ctx context.Context, pl *v1alpha1.Placement, added int) (token string) {
 	GinkgoHelper()
 	Eventually(func() []string {
 		found := tokenPattern.FindStringSubmatch(condition(ctx, pl, v1alpha1.PlacementConditionDecisionPending))
@@ -142,7 +141,7 @@ func held(ctx context.Context, pl *v1alpha1.Placement, added, removed int) (toke
 		}
 		token = found[1]
 		return found[2:]
-	}).Should(Equal([]string{fmt.Sprint(added), fmt.Sprint(removed)}))
+	}).Should(Equal([]string{fmt.Sprint(added), "0"}))
 	return token
 }
 

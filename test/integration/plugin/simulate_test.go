@@ -131,7 +131,7 @@ spec: {}
 
 	It("names the Placements that wait, and those whose change would", func(ctx SpecContext) {
 		pl := t.place(ctx, fixture.Placement(string(t), "waits").Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired), 0)
-		held(ctx, pl, 3, 0)
+		held(ctx, pl, 3)
 		got := run(ctx, "", "simulate", "--remove", "cluster/"+t.name(3), "-o", "wide")
 		Expect(got.out).To(And(MatchRegexp(`waits +Updated .* required\n`),
 			ContainSubstring("Published otherwise than would be decided now, without this change: "+string(t)+"/waits (held).")))

@@ -96,9 +96,9 @@ var _ = Describe("On a terminal", func() {
 		pl = t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
 	})
 	waits := func(ctx SpecContext) string {
-		annotate(ctx, pl, v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired)
+		require(ctx, pl)
 		number(ctx, pl, 2)
-		return held(ctx, pl, 1, 0)
+		return held(ctx, pl, 1)
 	}
 
 	It("approve asks, and does nothing without a yes", func(ctx SpecContext) {
@@ -123,7 +123,7 @@ var _ = Describe("On a terminal", func() {
 		s := onTerminal(ctx, nil, "approve", "web", "-n", string(t))
 		Eventually(s.text).Should(ContainSubstring("[y/N] "))
 		number(ctx, pl, 3)
-		second := held(ctx, pl, 2, 0)
+		second := held(ctx, pl, 2)
 		s.types("y\n")
 		Expect(s.code()).To(Equal(failed))
 		Expect(s.text()).To(ContainSubstring("change " + first + " of Placement " + string(t) + "/web was superseded by " + second + "; nothing was approved"))
