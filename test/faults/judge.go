@@ -40,7 +40,7 @@ func (o *observer) gap(w Watched, object *v1alpha1.PlacementDecision, gone bool,
 func (o *observer) judge(w Watched, version string, pages []Page) {
 	at, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
-		o.Errors++
+		o.unread(err)
 		return
 	}
 	groups := map[string]bool{}
@@ -119,7 +119,7 @@ func (o *observer) judgeLogs(ctx context.Context) {
 	for namespace := range namespaces {
 		list := &eventsv1.EventList{}
 		if err := o.hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			o.Errors++
+			o.unread(err)
 			continue
 		}
 		told := map[string]int{}

@@ -49,8 +49,9 @@ type Seen struct {
 	Examples   []string
 	// Gaps are the writes that took a core cluster away.
 	Gaps []Gap
-	// Errors are readings that failed.
-	Errors int
+	// Errors counts readings that failed; FirstError says what the first said.
+	Errors     int
+	FirstError string
 }
 
 // Gap is a write of a page after which a core cluster was missing that had been there before.
@@ -147,7 +148,7 @@ func (o *observer) catchUp(ctx context.Context) {
 	for _, w := range o.Placements {
 		_, pages, err := o.list(ctx, w, "")
 		if err != nil {
-			o.failed(ctx)
+			o.failed(ctx, err)
 			continue
 		}
 		for tick := time.Tick(20 * time.Millisecond); ctx.Err() == nil && !o.hasSeen(w, pages); <-tick {

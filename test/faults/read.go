@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +37,16 @@ func (o *observer) list(ctx context.Context, w Watched, version string) (at stri
 		return "", nil, err
 	}
 	response, err := o.http.Do(request)
+	for err == nil && response.StatusCode == http.StatusTooManyRequests {
+		// A hub that has no time for a reader has broken no promise.
+		_ = response.Body.Close()
+		select {
+		case <-time.After(100 * time.Millisecond):
+			response, err = o.http.Do(request)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
 	if err != nil {
 		return "", nil, err
 	}
@@ -66,7 +77,7 @@ func (o *observer) poll(ctx context.Context, first int) {
 		}
 		at, pages, err := o.list(ctx, w, version)
 		if err != nil {
-			o.failed(ctx)
+			o.failed(ctx, err)
 			continue
 		}
 		o.mu.Lock()
@@ -82,7 +93,7 @@ func (o *observer) followPages(ctx context.Context, w Watched) {
 	for ctx.Err() == nil {
 		at, listed, err := o.list(ctx, w, "")
 		if err != nil {
-			o.failed(ctx)
+			o.failed(ctx, err)
 			continue
 		}
 		pages := map[string]Page{}
@@ -92,7 +103,7 @@ func (o *observer) followPages(ctx context.Context, w Watched) {
 		o.state(w, at, pages, true)
 		watch, err := o.hub.Watch(ctx, &v1alpha1.PlacementDecisionList{}, client.InNamespace(w.Namespace), selecting, from(at))
 		if err != nil {
-			o.failed(ctx)
+			o.failed(ctx, err)
 			continue
 		}
 		for event := range watch.ResultChan() {
@@ -124,7 +135,7 @@ func (o *observer) followStatus(ctx context.Context, w Watched) {
 	for ctx.Err() == nil {
 		list := &v1alpha1.PlacementList{}
 		if err := o.hub.List(ctx, list, client.InNamespace(w.Namespace), selecting); err != nil {
-			o.failed(ctx)
+			o.failed(ctx, err)
 			continue
 		}
 		o.mu.Lock()
@@ -134,7 +145,7 @@ func (o *observer) followStatus(ctx context.Context, w Watched) {
 		o.mu.Unlock()
 		watch, err := o.hub.Watch(ctx, &v1alpha1.PlacementList{}, client.InNamespace(w.Namespace), selecting, from(list.ResourceVersion))
 		if err != nil {
-			o.failed(ctx)
+			o.failed(ctx, err)
 			continue
 		}
 		for event := range watch.ResultChan() {
@@ -155,10 +166,18 @@ func from(version string) *client.ListOptions {
 	return &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}}
 }
 
-func (o *observer) failed(ctx context.Context) {
+func (o *observer) failed(ctx context.Context, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if ctx.Err() == nil {
-		o.Errors++
+		o.unread(err)
 	}
+}
+
+// unread notes a reading that failed. The caller holds the lock.
+func (o *observer) unread(err error) {
+	if o.Errors == 0 {
+		o.FirstError = err.Error()
+	}
+	o.Errors++
 }

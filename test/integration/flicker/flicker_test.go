@@ -61,7 +61,7 @@ var _ = Describe("A reader", func() {
 			seen.Polls, seen.States, seen.Violations, kills.count, kills.amidst,
 			f.Steps, writes, faults.Counts(failed), seen.Pages, seen.Groups, seed, faults.Seconds(time.Since(began)))
 		Expect(seen.Violations).To(BeZero(), "%v", seen.Examples)
-		Expect(seen.Errors).To(BeZero())
+		Expect(seen.Errors).To(BeZero(), "%s", seen.FirstError)
 		Expect(seen.Polls).To(BeNumerically(">=", wantPolls))
 		Expect(seen.States).To(BeNumerically(">", wantKills))
 		Expect(seen.Pages).To(BeNumerically(">", 2))
