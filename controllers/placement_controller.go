@@ -52,7 +52,7 @@ type EventSink interface {
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placementdecisions/status,verbs=update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=berth-system,resources=leases,verbs=get;create;update
-// +kubebuilder:rbac:groups="",namespace=berth-system,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=berth-system,resources=events,verbs=create
 
 // Reconcile implements reconcile.Reconciler.
 func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {

@@ -1,0 +1,411 @@
+package install
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	ocm     = "cluster.open-cluster-management.io"
+	account = "system:serviceaccount:berth-system:berth"
+)
+
+// unasked are rights that no request of the controller's shows here, with what asks for them on its behalf, or when it would.
+var unasked = map[string]string{
+	"create managedclustersets/join." + ocm: "the policy berth-join-cluster-set, when a cluster is put into the default set",
+	"get placementdecisions." + ocm:         "the publisher, when the answer to a write was lost: it reads the page before it writes again",
+	"update placements/finalizers." + ocm:   "OwnerReferencesPermissionEnforcement, when a page names its Placement as owner that blocks",
+}
+
+var _ = Describe("The controller as its service account", Ordered, func() {
+	var objects []*unstructured.Unstructured
+	var metrics string
+
+	BeforeAll(func(ctx SpecContext) {
+		var err error
+		objects, err = kustomize("queues")
+		Expect(err).NotTo(HaveOccurred())
+		for _, o := range objects {
+			// The webhooks would need a certificate, and ask for no right. Nobody here would make pods of the Deployment.
+			if known(o) && o.GetKind() != "Deployment" && !strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
+				Expect(apply(ctx, o)).To(Succeed())
+			}
+		}
+		create(ctx, `
+{apiVersion: v1, kind: ConfigMap, metadata: {name: yunikorn-configs, namespace: berth-system}, data: {queues.yaml:
+  "partitions: [{name: default, placementrules: [{name: fixed, value: root.all, create: true}], queues: [{name: root, submitacl: '*'}]}]"}}`)
+		for _, object := range []string{
+			`{apiVersion: v1, kind: ServiceAccount, metadata: {name: scraper, namespace: berth-system}}`,
+			`{apiVersion: v1, kind: ServiceAccount, metadata: {name: stranger, namespace: berth-system}}`,
+			`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: scraper},
+			  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-metrics-reader},
+			  subjects: [{kind: ServiceAccount, name: scraper, namespace: berth-system}]}`,
+			`{apiVersion: v1, kind: Namespace, metadata: {name: team}}`,
+		} {
+			create(ctx, object)
+		}
+		metrics = start(ctx, objects)
+	})
+
+	It("decides, holds, publishes and keeps order", func(ctx SpecContext) {
+		create(ctx, `{apiVersion: `+ocm+`/v1, kind: ManagedCluster, metadata: {name: one}, spec: {taints: [{key: slow, effect: PreferNoSelect}]}}`)
+		create(ctx, `{apiVersion: `+ocm+`/v1beta2, kind: ManagedClusterSetBinding, metadata: {name: default, namespace: team}, spec: {clusterSet: default}}`)
+		create(ctx, `{apiVersion: `+ocm+`/v1beta1, kind: Placement, metadata: {name: app, namespace: team}, spec: {}}`)
+		Eventually(answer(ctx)).Should(ConsistOf("one"))
+		create(ctx, `{apiVersion: `+ocm+`/v1, kind: ManagedCluster, metadata: {name: two}}`)
+		Eventually(answer(ctx)).Should(ConsistOf("one", "two"))
+
+		By("holding a change until it is approved")
+		annotate(ctx, "berth.dev/approval", "required")
+		create(ctx, `{apiVersion: `+ocm+`/v1, kind: ManagedCluster, metadata: {name: three}}`)
+		var token string
+		Eventually(func() string { token = change(ctx); return token }).ShouldNot(BeEmpty())
+		Expect(answer(ctx)()).To(ConsistOf("one", "two"))
+		annotate(ctx, "berth.dev/approve", token)
+		Eventually(answer(ctx)).Should(ConsistOf("one", "two", "three"))
+		Eventually(func() string { return change(ctx) }).Should(BeEmpty())
+	})
+
+	It("shows metrics to those only who may see them", func(ctx SpecContext) {
+		code, text := scrape(metrics, token(ctx, "scraper"))
+		Expect(code).To(Equal(http.StatusOK))
+		for name := range libraryLabels {
+			Expect(text).To(ContainSubstring("\n"+name), "metrics that alerts or the dashboard name")
+		}
+		Expect(text).To(And(
+			ContainSubstring(`workqueue_depth{controller="placement",name="placement"`),
+			ContainSubstring(`leader_election_master_status{name="berth.berth.dev"} 1`),
+			MatchRegexp(`(?m)^berth_placements\{reason="AllDecisionsScheduled",satisfied="True"\} 1$`)))
+		for bearer, want := range map[string]int{"": http.StatusUnauthorized, "made-up": http.StatusUnauthorized, token(ctx, "stranger"): http.StatusForbidden} {
+			code, _ := scrape(metrics, bearer)
+			Expect(code).To(Equal(want))
+		}
+	})
+
+	It("publishes in steps where the CRDs are another's", func(ctx SpecContext) {
+		stop()
+		crd := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "placementdecisions."+ocm)
+		Expect(hub.Get(ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
+		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		Expect(err).NotTo(HaveOccurred())
+		for _, v := range versions {
+			if v := v.(map[string]any); v["name"] == "v1alpha1" {
+				v["served"] = false
+			}
+		}
+		Expect(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")).To(Succeed())
+		Expect(hub.Update(ctx, crd)).To(Succeed())
+		discovery, err := kubernetes.NewForConfig(config)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() ([]string, error) {
+			var names []string
+			list, err := discovery.Discovery().ServerResourcesForGroupVersion(ocm + "/v1alpha1")
+			if err == nil {
+				for _, r := range list.APIResources {
+					names = append(names, r.Name)
+				}
+			}
+			return names, err
+		}).ShouldNot(ContainElement("placementdecisions"))
+		// A client lists where the API server, an older one perhaps, does not begin a watch with what there is.
+		start(ctx, objects, "KUBE_FEATURE_WatchListClient=false")
+		create(ctx, `{apiVersion: `+ocm+`/v1beta1, kind: Placement, metadata: {name: other, namespace: team}, spec: {numberOfClusters: 1}}`)
+		Eventually(func() []string { return clusters(ctx, "other") }).Should(HaveLen(1))
+		stop()
+	})
+
+	It("has no right too few and none too many", func(ctx SpecContext) {
+		granted := rights(objects)
+		used, refused := requests()
+		Expect(refused).To(BeEmpty(), "requests that were forbidden")
+		for _, right := range slices.Sorted(maps.Keys(used)) {
+			Expect(granted).To(HaveKey(right), "used, and granted by something else than config/rbac")
+		}
+		var idle []string
+		for _, right := range slices.Sorted(maps.Keys(granted)) {
+			if _, known := unasked[right]; !used[right] && !known {
+				idle = append(idle, right)
+			}
+		}
+		Expect(idle).To(BeEmpty(), "granted and never used")
+		for right := range unasked {
+			Expect(granted).To(HaveKey(right))
+			Expect(used).NotTo(HaveKey(right), "it is asked for after all")
+		}
+	})
+})
+
+func object(version, kind, namespace, name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(version)
+	o.SetKind(kind)
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	return o
+}
+
+func create(ctx context.Context, text string) {
+	GinkgoHelper()
+	parsed, err := parse("the test", []byte(text))
+	Expect(err).NotTo(HaveOccurred())
+	for _, o := range parsed {
+		// A kind is served a moment after its CRD.
+		Eventually(func() error { return apply(ctx, o) }).Should(Succeed())
+	}
+}
+
+func annotate(ctx context.Context, key, value string) {
+	GinkgoHelper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	Expect(hub.Patch(ctx, object(ocm+"/v1beta1", "Placement", "team", "app"), client.RawPatch("application/merge-patch+json", []byte(patch)))).To(Succeed())
+}
+
+func answer(ctx context.Context) func() []string {
+	return func() []string { return clusters(ctx, "app") }
+}
+
+// clusters are those published for a Placement.
+func clusters(ctx context.Context, placement string) []string {
+	GinkgoHelper()
+	pages := &unstructured.UnstructuredList{}
+	pages.SetAPIVersion(ocm + "/v1beta1")
+	pages.SetKind("PlacementDecisionList")
+	Expect(hub.List(ctx, pages, client.InNamespace("team"), client.MatchingLabels{ocm + "/placement": placement})).To(Succeed())
+	var names []string
+	for _, page := range pages.Items {
+		decisions, _, _ := unstructured.NestedSlice(page.Object, "status", "decisions")
+		for _, d := range decisions {
+			names = append(names, d.(map[string]any)["clusterName"].(string))
+		}
+	}
+	return names
+}
+
+// change is the token of what is held for the Placement; empty when nothing is.
+func change(ctx context.Context) string {
+	GinkgoHelper()
+	pl := object(ocm+"/v1beta1", "Placement", "team", "app")
+	Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
+	conditions, _, _ := unstructured.NestedSlice(pl.Object, "status", "conditions")
+	for _, c := range conditions {
+		c := c.(map[string]any)
+		if _, rest, found := strings.Cut(fmt.Sprint(c["message"]), "Change "); found && c["reason"] == "Held" {
+			token, _, _ := strings.Cut(rest, " ")
+			return token
+		}
+	}
+	return ""
+}
+
+// token is one of a service account in berth-system.
+func token(ctx context.Context, name string) string {
+	GinkgoHelper()
+	kube, err := kubernetes.NewForConfig(config)
+	Expect(err).NotTo(HaveOccurred())
+	request, err := kube.CoreV1().ServiceAccounts("berth-system").CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return request.Status.Token
+}
+
+func freeAddress() string {
+	GinkgoHelper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(listener.Close()).To(Succeed()) }()
+	return listener.Addr().String()
+}
+
+// running is the controller's process.
+var running *gexec.Session
+
+// start runs the program with the arguments of the Deployment, but for where it listens, and waits until it is ready. It returns the
+// address of its metrics. The environment is added to the test's own.
+func start(ctx context.Context, objects []*unstructured.Unstructured, environment ...string) string {
+	GinkgoHelper()
+	metrics, health := freeAddress(), freeAddress()
+	arguments := []string{"--kubeconfig=" + kubeconfig(ctx), "--metrics-secure"}
+	for _, o := range objects {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		given, _, _ := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+		for i, argument := range given {
+			switch flag, _, _ := strings.Cut(argument, "="); flag {
+			case "--metrics-bind-address":
+				given[i] = flag + "=" + metrics
+			case "--health-probe-bind-address":
+				given[i] = flag + "=" + health
+			case "--webhook-cert-dir":
+				given[i] = ""
+			}
+		}
+		arguments = slices.DeleteFunc(append(given, arguments...), func(s string) bool { return s == "" })
+	}
+	program := os.Getenv("BERTH_BIN")
+	if program == "" {
+		program = filepath.Join(root, "bin", "berth")
+	}
+	program, err := filepath.Abs(program)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(program).To(BeARegularFile(), "make build builds it")
+	command := exec.Command(program, arguments...)
+	command.Env = append(os.Environ(), environment...)
+	running, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(stop)
+	Eventually(func() string {
+		response, err := http.Get("http://" + health + "/readyz")
+		if err != nil {
+			return err.Error()
+		}
+		defer response.Body.Close()
+		return response.Status
+	}).Should(Equal("200 OK"), "%v", arguments)
+	return metrics
+}
+
+// stop ends the controller as a node does, so that the lease is free for the next.
+func stop() {
+	GinkgoHelper()
+	if running != nil {
+		running.Signal(syscall.SIGTERM)
+		Eventually(running).Should(gexec.Exit(0))
+		running = nil
+	}
+}
+
+// kubeconfig leads to the hub as the controller's service account.
+func kubeconfig(ctx context.Context) string {
+	GinkgoHelper()
+	c := api.NewConfig()
+	c.Clusters["hub"] = &api.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	c.AuthInfos["berth"] = &api.AuthInfo{Token: token(ctx, "berth")}
+	c.Contexts["berth"] = &api.Context{Cluster: "hub", AuthInfo: "berth", Namespace: "berth-system"}
+	c.CurrentContext = "berth"
+	path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(clientcmd.WriteToFile(*c, path)).To(Succeed())
+	return path
+}
+
+func scrape(address, bearer string) (int, string) {
+	GinkgoHelper()
+	request, err := http.NewRequest(http.MethodGet, "https://"+address+"/metrics", nil)
+	Expect(err).NotTo(HaveOccurred())
+	if bearer != "" {
+		request.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	scraper := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	response, err := scraper.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	Expect(err).NotTo(HaveOccurred())
+	return response.StatusCode, string(text)
+}
+
+// rights are what the roles grant that are bound to the account: "verb resource.group", and " in namespace" for a Role.
+func rights(objects []*unstructured.Unstructured) map[string]bool {
+	GinkgoHelper()
+	granted := map[string]bool{}
+	for _, o := range objects {
+		role := strings.TrimSuffix(o.GetKind(), "Role")
+		if role == o.GetKind() || !slices.ContainsFunc(objects, func(b *unstructured.Unstructured) bool {
+			name, _, _ := unstructured.NestedString(b.Object, "roleRef", "name")
+			return b.GetKind() == o.GetKind()+"Binding" && name == o.GetName()
+		}) {
+			continue
+		}
+		rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
+		for _, rule := range rules {
+			rule := rule.(map[string]any)
+			for _, group := range rule["apiGroups"].([]any) {
+				for _, resource := range rule["resources"].([]any) {
+					for _, verb := range rule["verbs"].([]any) {
+						granted[right(verb.(string), resource.(string), group.(string), o.GetNamespace())] = true
+					}
+				}
+			}
+		}
+	}
+	Expect(granted).NotTo(BeEmpty())
+	return granted
+}
+
+func right(verb, resource, group, namespace string) string {
+	text := verb + " " + resource
+	if group != "" {
+		text += "." + group
+	}
+	if namespace != "" {
+		text += " in " + namespace
+	}
+	return text
+}
+
+// requests are what the account asked of the API server, as the audit log has it: rights that it used, and what it was refused. What
+// every account may ask, what there is and what itself may do, needs no right of its own.
+func requests() (used, refused map[string]bool) {
+	GinkgoHelper()
+	file, err := os.Open(auditLog)
+	Expect(err).NotTo(HaveOccurred())
+	defer file.Close()
+	used, refused = map[string]bool{}, map[string]bool{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event struct {
+			Verb, RequestURI string
+			User             struct{ Username string }
+			ObjectRef        *struct{ Resource, Subresource, APIGroup, Namespace string }
+			Annotations      map[string]string
+		}
+		Expect(json.Unmarshal(lines.Bytes(), &event)).To(Succeed())
+		if event.User.Username != account {
+			continue
+		}
+		if event.Annotations["authorization.k8s.io/decision"] != "allow" {
+			refused[event.Verb+" "+event.RequestURI] = true
+			continue
+		}
+		if event.ObjectRef == nil {
+			continue
+		}
+		resource := event.ObjectRef.Resource
+		if event.ObjectRef.Subresource != "" {
+			resource += "/" + event.ObjectRef.Subresource
+		}
+		// A Role shows in why it was allowed.
+		namespace := ""
+		if strings.Contains(event.Annotations["authorization.k8s.io/reason"], ` Role "`) {
+			namespace = event.ObjectRef.Namespace
+		}
+		used[right(event.Verb, resource, event.ObjectRef.APIGroup, namespace)] = true
+	}
+	Expect(lines.Err()).NotTo(HaveOccurred())
+	return used, refused
+}
