@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,6 +108,23 @@ var _ = Describe("Who may edit a Placement may not thereby approve", Ordered, Co
 		other := newTeam(ctx)
 		other.grant(ctx, "editor", "approve")
 		Expect(ways["patch"](ctx, editor, as("v1beta1", decided), v1alpha1.ApproveAnnotation, "x")).To(forbidden("user editor may not set"))
+	})
+
+	It("and may not delete what needs approval, as that takes the clusters away, unless the namespace goes", func(ctx SpecContext) {
+		dryRun := &client.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+		Expect(editor.Delete(ctx, decided.DeepCopy(), dryRun)).To(forbidden("user editor may not delete"))
+		Expect(approver.Delete(ctx, decided.DeepCopy(), dryRun)).To(Succeed())
+		Expect(editor.Delete(ctx, undecided.DeepCopy(), dryRun)).To(Succeed(), "before anything is decided")
+
+		leaving := newTeam(ctx)
+		leaving.clusters(ctx, 1)
+		user := leaving.user(ctx, "editor", "get", "delete")
+		pl := leaving.place(ctx, leaving.placement("decided"), 1)
+		require(ctx, pl, patient)
+		Expect(user.Delete(ctx, pl.DeepCopy(), dryRun)).To(forbidden("user editor may not delete"))
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pl.Namespace}}
+		Expect(hub.Delete(ctx, namespace)).To(Succeed())
+		Eventually(func() error { return user.Delete(ctx, pl.DeepCopy(), dryRun) }).Should(Succeed())
 	})
 
 	It("so that a held change waits for one who may", func(ctx SpecContext) {
