@@ -28,7 +28,7 @@ func Registry() framework.Registry {
 		lifecycle.ApprovalName:                        lifecycle.NewApproval,
 		lifecycle.BlastRadiusName:                     lifecycle.NewBlastRadius,
 		lifecycle.MaintenanceWindowName:               lifecycle.NewMaintenanceWindow,
-		lifecycle.DecisionPublisherName:               withoutArgs(lifecycle.NewDecisionPublisher),
+		lifecycle.DecisionPublisherName:               lifecycle.NewDecisionPublisher,
 		lifecycle.AuditLogName:                        lifecycle.NewAuditLog,
 	}
 }

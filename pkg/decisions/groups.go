@@ -37,6 +37,8 @@ type Answer struct {
 	HoldScores bool
 	// Queue is what the pages record of the Placement's queue; empty leaves what they say.
 	Queue string
+	// onePage keeps every page in a group of its own.
+	onePage bool
 }
 
 // Claim is what one entry of the strategy claims.

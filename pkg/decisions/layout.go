@@ -109,20 +109,25 @@ func (l *layout) keep() {
 	type key struct {
 		name  string
 		index int
+		page  string // when each is a group of its own, also where two have the same index
 	}
 	groups := map[key]*group{}
 	for _, page := range l.drafts {
 		if !page.visible || page.index == noIndex {
 			continue
 		}
-		g := groups[key{page.group, page.index}]
+		at := key{name: page.group, index: page.index}
+		if l.answer.onePage {
+			at.page = page.name
+		}
+		g := groups[at]
 		for _, i := range page.listed {
 			if l.home[i] != nil || l.wanted[i] != page.group || len(page.kept) == v1alpha1.MaxDecisionsPerPage {
 				continue
 			}
 			if g == nil {
 				g = &group{name: page.group, index: page.index}
-				groups[key{page.group, page.index}] = g
+				groups[at] = g
 				l.groups = append(l.groups, g)
 			}
 			if g.size == l.answer.Length {
@@ -195,6 +200,9 @@ func (l *layout) mostWanted(page *draft) (string, []int) {
 }
 
 func (l *layout) roomFor(name string, n int) *group {
+	if l.answer.onePage {
+		return nil
+	}
 	for _, g := range l.byName[name] {
 		if g.size+n <= l.answer.Length {
 			return g

@@ -27,6 +27,8 @@ const DecisionPublisherName = "DecisionPublisher"
 type DecisionPublisher struct {
 	handle *framework.Handle
 	*doubts
+	// profiles writes the answer once more; nil when it is not asked for.
+	profiles *profilePages
 }
 
 // doubts are shared by the instances in all profiles: a Placement may change profile after a failed write.
@@ -37,10 +39,18 @@ type doubts struct {
 }
 
 // NewDecisionPublisher is the plugin's factory.
-func NewDecisionPublisher(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
-	return &DecisionPublisher{handle: handle, doubts: framework.Shared(handle, DecisionPublisherName, func() *doubts {
+func NewDecisionPublisher(_ context.Context, raw json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
+	args, err := framework.DecodeArgs(raw, DecisionPublisherArgs{ClusterProfiles: ClusterProfileOutput{SchedulerName: defaultSchedulerName}})
+	if err == nil {
+		err = args.ClusterProfiles.validate()
+	}
+	p := &DecisionPublisher{handle: handle, doubts: framework.Shared(handle, DecisionPublisherName, func() *doubts {
 		return &doubts{doubtful: map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision{}}
-	})}, nil
+	})}
+	if o := args.ClusterProfiles; o.Enabled && handle != nil && handle.Client != nil {
+		p.profiles = &profilePages{decisions.Profiles{Namespace: o.Namespace, SchedulerName: o.SchedulerName}, handle.Client}
+	}
+	return p, err
 }
 
 // Name implements framework.Plugin.
@@ -58,7 +68,8 @@ func (*DecisionPublisher) PreFilter(_ context.Context, _ *framework.CycleState, 
 }
 
 // Bind writes the pages, one after the other in the plan's order. After a failure the writes done so far stand; the next
-// attempt goes on from there, once it is known what became of the page whose write failed.
+// attempt goes on from there, once it is known what became of the page whose write failed. Pages of ClusterProfiles, where they
+// are asked for, follow: what goes wrong with them fails the attempt, and takes nothing from the pages before.
 func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {
 	if p.handle == nil || p.handle.Pages == nil {
 		return framework.AsStatus(errors.New("there is no hub to publish on"))
@@ -85,7 +96,10 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 		current[w.Page.Name] = done.Page
 		proposal.Writes = append(proposal.Writes, done)
 	}
-	return nil
+	if p.profiles == nil {
+		return nil
+	}
+	return framework.AsStatus(p.profiles.publish(ctx, pl, plan))
 }
 
 // step does one write and tells the inventory, before and after.

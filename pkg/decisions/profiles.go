@@ -1,0 +1,158 @@
+package decisions
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// The labels of SIG-Multicluster's PlacementDecisions, and their kind.
+const (
+	ProfileGroupVersion = "multicluster.x-k8s.io/v1alpha1"
+	ProfileKind         = "PlacementDecision"
+	// DecisionKeyLabel is the same on all pages of a Placement: its name.
+	DecisionKeyLabel = "multicluster.x-k8s.io/decision-key"
+	// DecisionIndexLabel numbers the pages of a Placement from 0.
+	DecisionIndexLabel = "multicluster.x-k8s.io/decision-index"
+)
+
+// ProfilePage is a PlacementDecision of multicluster.x-k8s.io/v1alpha1. It has neither spec nor status.
+type ProfilePage struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Decisions are at most v1alpha1.MaxDecisionsPerPage, and never nil when Berth wrote them.
+	Decisions     []ProfileDecision `json:"decisions"`
+	SchedulerName string            `json:"schedulerName,omitempty"`
+}
+
+// ProfileDecision names one chosen cluster.
+type ProfileDecision struct {
+	ClusterProfileRef ProfileRef `json:"clusterProfileRef"`
+	Reason            string     `json:"reason,omitempty"`
+}
+
+// ProfileRef is a ClusterProfile; without a namespace, it is in the page's.
+type ProfileRef struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// Profiles says how pages of ClusterProfiles are written.
+type Profiles struct {
+	// Namespace has the ClusterProfiles, each named like its ManagedCluster; empty is the Placement's own.
+	Namespace string
+	// SchedulerName is what pages say of their author.
+	SchedulerName string
+}
+
+// ProfileWrite is one request. Page is the whole content after it; for Delete, the page to go. As in a Write, a page may be
+// written twice: UID and ResourceVersion are those of the page as it was published.
+type ProfileWrite struct {
+	Op   Op
+	Page ProfilePage
+}
+
+// Plan compares the published pages of ClusterProfiles with the pages of a plan, and says what it takes to make them say the
+// same, with the promises that Plan makes: the pages are taken for PlacementDecisions whose groups have one page each, so that
+// the group's index is the page's, and the same planner orders the writes. Indexes stay dense from 0 between any two writes, and
+// are unique in the end; while a page goes, another may have its index already.
+//
+// A page keeps its clusters and its number, whatever the page it mirrors is called. The published pages are those with
+// v1alpha1.PlacementLabel that nothing else controls; others only take names.
+func (o Profiles) Plan(pl *v1alpha1.Placement, published []ProfilePage, wanted Plan) []ProfileWrite {
+	pages := make([]*v1alpha1.PlacementDecision, len(published))
+	for i := range published {
+		pages[i] = o.read(pl, &published[i])
+	}
+	answer := Answer{Queue: o.SchedulerName, onePage: true}
+	for _, page := range wanted.Pages {
+		claim := Claim{GroupName: groupKey(strconv.Itoa(page.GroupIndex), page.GroupName)}
+		for i := range page.Decisions {
+			claim.Choices = append(claim.Choices, len(answer.Choices))
+			answer.Choices = append(answer.Choices, Choice{Name: page.Decisions[i].ClusterName})
+		}
+		if len(claim.Choices) > 0 {
+			answer.Claims = append(answer.Claims, claim)
+		}
+	}
+	answer.Length = min(len(answer.Choices), v1alpha1.MaxDecisionsPerPage)
+	plan := NewPlan(pl, pages, nil, answer)
+	writes := make([]ProfileWrite, len(plan.Writes))
+	for i, w := range plan.Writes {
+		writes[i] = ProfileWrite{Op: w.Op, Page: o.written(pl, w.Page)}
+	}
+	return writes
+}
+
+// read is a page as the planner knows pages. One without the key that its readers select by is none yet: the planner finishes it.
+func (o Profiles) read(pl *v1alpha1.Placement, page *ProfilePage) *v1alpha1.PlacementDecision {
+	pd := &v1alpha1.PlacementDecision{}
+	page.DeepCopyInto(&pd.ObjectMeta)
+	if pd.Labels == nil {
+		pd.Labels = map[string]string{}
+	}
+	if page.Labels[DecisionKeyLabel] != pl.Name {
+		delete(pd.Labels, v1alpha1.PlacementLabel)
+	}
+	pd.Labels[v1alpha1.DecisionGroupNameLabel] = groupKey(page.Labels[v1alpha1.DecisionGroupIndexLabel], page.Labels[v1alpha1.DecisionGroupNameLabel])
+	pd.Labels[v1alpha1.DecisionGroupIndexLabel] = page.Labels[DecisionIndexLabel]
+	if pd.Annotations == nil {
+		pd.Annotations = map[string]string{}
+	}
+	pd.Annotations[v1alpha1.QueueAnnotation] = page.SchedulerName
+	if page.Decisions != nil {
+		pd.Status.Decisions = make([]v1alpha1.ClusterDecision, len(page.Decisions))
+	}
+	for i, d := range page.Decisions {
+		name := d.ClusterProfileRef.Name
+		if d.ClusterProfileRef.Namespace != o.Namespace {
+			// No cluster has such a name: it is as if another was listed, until the write that puts it right.
+			name = d.ClusterProfileRef.Namespace + "/" + name
+		}
+		pd.Status.Decisions[i] = v1alpha1.ClusterDecision{ClusterName: name, Reason: d.Reason}
+	}
+	return pd
+}
+
+// written is a page as it goes to the hub.
+func (o Profiles) written(pl *v1alpha1.Placement, page Page) ProfilePage {
+	object := page.Object(pl)
+	out := ProfilePage{ObjectMeta: object.ObjectMeta, SchedulerName: o.SchedulerName, Decisions: make([]ProfileDecision, len(page.Decisions))}
+	out.APIVersion, out.Kind = ProfileGroupVersion, ProfileKind
+	// What the planner was told of the queue stands for the scheduler's name.
+	delete(out.Annotations, v1alpha1.QueueAnnotation)
+	index, name := splitGroupKey(page.GroupName)
+	out.Labels[DecisionKeyLabel] = pl.Name
+	out.Labels[DecisionIndexLabel] = strconv.Itoa(page.GroupIndex)
+	out.Labels[v1alpha1.DecisionGroupIndexLabel] = index
+	out.Labels[v1alpha1.DecisionGroupNameLabel] = name
+	for i, d := range page.Decisions {
+		ref := ProfileRef{Name: d.ClusterName, Namespace: o.Namespace}
+		if namespace, name, elsewhere := strings.Cut(d.ClusterName, "/"); elsewhere {
+			ref = ProfileRef{Name: name, Namespace: namespace}
+		}
+		out.Decisions[i] = ProfileDecision{ClusterProfileRef: ref, Reason: d.Reason}
+	}
+	return out
+}
+
+// groupKey tells the decision groups apart whose clusters never share a page: by index and name. The group of an empty answer,
+// and of one that is not divided, is "".
+func groupKey(index, name string) string {
+	if index == "0" && name == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s", index, name)
+}
+
+func splitGroupKey(key string) (index, name string) {
+	if key == "" {
+		return "0", ""
+	}
+	index, name, _ = strings.Cut(key, "/")
+	return index, name
+}

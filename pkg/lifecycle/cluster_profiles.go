@@ -1,0 +1,160 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/decisions"
+)
+
+// DecisionPublisherArgs are the arguments of DecisionPublisher. Without any, it writes the PlacementDecisions of
+// cluster.open-cluster-management.io only.
+type DecisionPublisherArgs struct {
+	// ClusterProfiles says whether the answer is written as PlacementDecisions of multicluster.x-k8s.io/v1alpha1, too.
+	ClusterProfiles ClusterProfileOutput `json:"clusterProfiles,omitzero"`
+}
+
+// ClusterProfileOutput is the second form of the answer.
+type ClusterProfileOutput struct {
+	// Enabled says whether it is written. The hub must serve the kind, and let the controller list and write it. Default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// Namespace is where the ClusterProfiles are, each named like its ManagedCluster. Default: that of the Placement.
+	Namespace string `json:"namespace,omitempty"`
+	// SchedulerName is what the pages say of their author. Default "berth".
+	SchedulerName string `json:"schedulerName,omitempty"`
+}
+
+const defaultSchedulerName = "berth"
+
+func (o ClusterProfileOutput) validate() error {
+	var errs []error
+	if o.Namespace != "" {
+		for _, mistake := range validation.IsDNS1123Label(o.Namespace) {
+			errs = append(errs, fmt.Errorf("clusterProfiles.namespace: %s", mistake))
+		}
+	}
+	if strings.TrimSpace(o.SchedulerName) == "" {
+		errs = append(errs, errors.New("clusterProfiles.schedulerName: must not be empty"))
+	}
+	return errors.Join(errs...)
+}
+
+// profilePages writes pages of ClusterProfiles. What is published is read from the API server each time, past all caches, so that
+// neither a lost answer nor a restart leaves anything to guess.
+type profilePages struct {
+	decisions.Profiles
+	// hub reads unstructured objects past its cache.
+	hub client.Client
+}
+
+// publish carries out what takes the published pages to those of the plan. After a failure the writes done so far stand.
+func (p *profilePages) publish(ctx context.Context, pl *v1alpha1.Placement, plan decisions.Plan) error {
+	var hidden []decisions.ProfilePage // pages in the way that the Placement's label does not find
+	for {
+		published, err := p.list(ctx, pl)
+		if err != nil {
+			return fmt.Errorf("reading the PlacementDecisions of ClusterProfiles: %w", err)
+		}
+		failed, err := p.write(ctx, p.Plan(pl, append(published, hidden...), plan))
+		if err == nil {
+			return nil
+		}
+		page, reading := p.inTheWay(ctx, failed, err)
+		if page == nil {
+			return errors.Join(fmt.Errorf("%s of PlacementDecision %s/%s of ClusterProfiles: %w",
+				failed.Op, failed.Page.Namespace, failed.Page.Name, err), reading)
+		}
+		hidden = append(hidden, *page)
+	}
+}
+
+// list is the pages with the Placement's label.
+func (p *profilePages) list(ctx context.Context, pl *v1alpha1.Placement) ([]decisions.ProfilePage, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(profileKind("List"))
+	if err := p.hub.List(ctx, list, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name}); err != nil {
+		return nil, explained(err)
+	}
+	pages := make([]decisions.ProfilePage, len(list.Items))
+	for i := range list.Items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &pages[i]); err != nil {
+			return nil, fmt.Errorf("decoding %s: %w", list.Items[i].GetName(), err)
+		}
+	}
+	return pages, nil
+}
+
+// explained says what to do about a hub that does not serve the kind.
+func explained(err error) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("clusterProfiles is enabled, but the hub does not serve PlacementDecisions of %s: install that CRD, or switch it off: %w",
+			decisions.ProfileGroupVersion, err)
+	}
+	return err
+}
+
+// write carries out a plan in its order. It returns the write that failed.
+func (p *profilePages) write(ctx context.Context, writes []decisions.ProfileWrite) (decisions.ProfileWrite, error) {
+	versions := map[string]metav1.Object{}
+	for _, w := range writes {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&w.Page)
+		if err != nil {
+			return w, fmt.Errorf("encoding: %w", err)
+		}
+		page := &unstructured.Unstructured{Object: content}
+		page.SetGroupVersionKind(profileKind(""))
+		page.SetManagedFields(nil)
+		if last := versions[w.Page.Name]; last != nil {
+			page.SetUID(last.GetUID())
+			page.SetResourceVersion(last.GetResourceVersion())
+		}
+		switch w.Op {
+		case decisions.Create:
+			err = p.hub.Create(ctx, page)
+		case decisions.Update:
+			err = p.hub.Update(ctx, page)
+		default:
+			uid, version := page.GetUID(), page.GetResourceVersion()
+			err = client.IgnoreNotFound(p.hub.Delete(ctx, page, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+		}
+		if err != nil {
+			return w, err
+		}
+		versions[w.Page.Name] = page
+	}
+	return decisions.ProfileWrite{}, nil
+}
+
+// inTheWay is the page because of which another could not be created: somebody else's, or one that lost its label. The next plan
+// avoids the name, or finishes the page.
+func (p *profilePages) inTheWay(ctx context.Context, failed decisions.ProfileWrite, err error) (*decisions.ProfilePage, error) {
+	if failed.Op != decisions.Create || !apierrors.IsAlreadyExists(err) {
+		return nil, nil
+	}
+	found := &unstructured.Unstructured{}
+	found.SetGroupVersionKind(profileKind(""))
+	if err := p.hub.Get(ctx, client.ObjectKey{Namespace: failed.Page.Namespace, Name: failed.Page.Name}, found); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	page := &decisions.ProfilePage{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, page); err != nil {
+		return nil, fmt.Errorf("decoding %s: %w", found.GetName(), err)
+	}
+	return page, nil
+}
+
+func profileKind(suffix string) schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(decisions.ProfileGroupVersion, decisions.ProfileKind+suffix)
+}
