@@ -33,7 +33,7 @@ TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc,$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
-.PHONY: help build hub run test verify manifests lint bench load chaos fuzz clean
+.PHONY: help build hub run test browser verify manifests lint bench load chaos fuzz clean
 
 ##@ Use
 
@@ -72,6 +72,9 @@ test: build $(TEST_HUB) ## Run every test, those against a real API server inclu
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) $$(git ls-files -co --exclude-standard config charts docs) | cksum)" \
 			go -C test/install test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		exit $$failed; } 2>&1 | awk -f test/summary.awk
+
+browser: ## Test the page of berth explore in headless Chromium, which must be on the PATH with chromedriver
+	@go -C test/explore test -v -count 1 -timeout $(TEST_TIMEOUT) ./... 2>&1 | awk -f test/summary.awk
 
 verify: manifests lint test ## Generate, lint and test, then demand a clean tree
 	@test -z "$$(git status --porcelain)" || { git status --short; git --no-pager diff --stat; \

@@ -81,6 +81,17 @@ func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Repo
 
 // Explain is Decide with the verdict on one cluster only, unless its name is empty.
 func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, cluster string) (*Report, error) {
+	return s.report(ctx, key, func(r *scheduler.Result) []framework.Verdict { return s.scheduler.Explain(ctx, r, cluster) })
+}
+
+// Outline is Decide without verdicts, which cost more than all the rest.
+func (s *Simulator) Outline(ctx context.Context, key types.NamespacedName) (*Report, error) {
+	return s.report(ctx, key, func(*scheduler.Result) []framework.Verdict { return nil })
+}
+
+func (s *Simulator) report(
+	ctx context.Context, key types.NamespacedName, verdicts func(*scheduler.Result) []framework.Verdict,
+) (*Report, error) {
 	d, err := s.decide(ctx, key)
 	if err != nil {
 		return nil, err
@@ -88,7 +99,7 @@ func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, clust
 	if d.skipped != "" {
 		return &Report{Placement: key.String(), Skipped: d.skipped}, nil
 	}
-	report := newReport(key.String(), d.result, s.scheduler.Explain(ctx, d.result, cluster))
+	report := newReport(key.String(), d.result, verdicts(d.result))
 	switch {
 	case d.proposal == nil:
 		report.published(d.subject)

@@ -48,6 +48,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 	root.AddCommand(
 		newControllerCommand(o.plugins),
 		newExplainCommand(o.plugins),
+		newExploreCommand(o.plugins),
 		newQueuesCommand(),
 		newReportCommand(),
 		newSimulateCommand(o.plugins),

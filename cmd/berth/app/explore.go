@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/pkg/explore"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/pkg/tenancy"
+)
+
+// shutdownAfter is how long an answer that is under way may take once the command is stopped.
+const shutdownAfter = 2 * time.Second
+
+type exploreOptions struct {
+	plugins framework.Registry
+	hub     hubFlags
+	address string
+	config  string
+	queues  string
+}
+
+func newExploreCommand(plugins framework.Registry) *cobra.Command {
+	o := exploreOptions{plugins: plugins}
+	cmd := &cobra.Command{
+		Use:   "explore",
+		Short: "Show the fleet in a browser: clusters by Placements, and why each was, or was not, selected",
+		Long: `Show the fleet in a browser: clusters by Placements, and why each was, or was not, selected.
+
+explore prints the address of a page and serves it until Ctrl-C. Whenever the page is loaded, it reads the hub as the kubeconfig's user and
+decides every Placement once more with the engine the controller runs. Nothing is written.
+
+The address has a token that changes with every start, and only this machine is answered. From another one, forward the port:
+ssh -L 8001:127.0.0.1:8001 HOST`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !onLoopback(o.address) {
+				return usagef("--address: %q is not host:port of a loopback address; the page is not encrypted", o.address)
+			}
+			return o.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	o.hub.add(cmd)
+	cmd.Flags().StringVar(&o.address, "address", "127.0.0.1:8001", "loopback host:port to serve at; port 0 takes a free one")
+	addConfigFlag(cmd, &o.config)
+	addQueuesFlag(cmd, &o.queues)
+	return cmd
+}
+
+func (o *exploreOptions) run(ctx context.Context, out io.Writer) error {
+	configuration, err := loadConfig(ctx, o.config, o.plugins)
+	if err != nil {
+		return err
+	}
+	hub, _, err := o.hub.connect()
+	if err != nil {
+		return err
+	}
+	read := func(ctx context.Context) (simulator.Objects, error) {
+		objects, err := readHub(ctx, hub)
+		if err == nil {
+			err = readHubQueues(ctx, hub, o.queues, &objects)
+		}
+		return objects, err
+	}
+	pages := explore.NewServer(read, simulator.Options{UserLabel: os.Getenv(tenancy.UserLabelEnv), Config: configuration, Plugins: o.plugins})
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.address)
+	if err != nil {
+		return fmt.Errorf("serving at %s: %w (--address takes another port, 0 any)", o.address, err)
+	}
+	fmt.Fprintf(out, "Open http://%s%s\nCtrl-C stops it.\n", listener.Addr(), pages.Path())
+	return serveUntil(ctx, listener, pages)
+}
+
+// serveUntil ends with ctx, once the answers under way are given.
+func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		grace, cancel := context.WithTimeout(context.Background(), shutdownAfter)
+		defer cancel()
+		if server.Shutdown(grace) != nil {
+			server.Close()
+		}
+	})
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving the page: %w", err)
+	}
+	<-stopped
+	return nil
+}

@@ -1,0 +1,207 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
+)
+
+// What a cell of the matrix says; from firstPlugin on, the plugin of that number excluded the cluster.
+const (
+	noCandidate = '0'
+	selected    = '1'
+	feasible    = '2'
+	// heldAddition and heldRemoval are what would become of the cluster if the held change were approved.
+	heldAddition = '3'
+	heldRemoval  = '4'
+	// excluded is said of a candidate of which no filter says that it excluded it.
+	excluded    = '5'
+	firstPlugin = 'A'
+)
+
+// Matrix is the fleet by Placements, as small as it can be.
+type Matrix struct {
+	// At is when the hub was read, and the instant at which was decided.
+	At       time.Time `json:"at"`
+	Clusters []string  `json:"clusters"`
+	// Plugins are those that excluded a cluster.
+	Plugins    []string `json:"plugins"`
+	Placements []Column `json:"placements"`
+}
+
+// Column is one Placement.
+type Column struct {
+	Placement string `json:"placement"`
+	// Skipped is "disabled" or "terminating" for a Placement that is left alone.
+	Skipped string `json:"skipped,omitempty"`
+	// Held says that a change waits for leave; Error that none could be decided.
+	Held  bool   `json:"held,omitempty"`
+	Error string `json:"error,omitempty"`
+	// Cells has one character a cluster, in their order.
+	Cells string `json:"cells"`
+}
+
+// Placement is what there is to say of one Placement as a whole.
+type Placement struct {
+	Placement  string                `json:"placement"`
+	Skipped    string                `json:"skipped,omitempty"`
+	Error      string                `json:"error,omitempty"`
+	Conditions []simulator.Condition `json:"conditions,omitempty"`
+	Pending    *simulator.Pending    `json:"pending,omitempty"`
+	Intents    []framework.Intent    `json:"intents,omitempty"`
+}
+
+// Cell is why one cluster was, or was not, selected for one Placement.
+type Cell struct {
+	At        time.Time `json:"at"`
+	Placement string    `json:"placement"`
+	Cluster   string    `json:"cluster"`
+	// Verdict is missing where none was reached; then Note says why.
+	Verdict *framework.Verdict `json:"verdict,omitempty"`
+	Note    string             `json:"note,omitempty"`
+	// Weights are those of the prioritizers whose scores the verdict has.
+	Weights map[string]int64 `json:"weights,omitempty"`
+	// Pending is the reason for which a change to this very cell is held.
+	Pending string `json:"pending,omitempty"`
+}
+
+// view is the hub as it was read once.
+type view struct {
+	simulator  *simulator.Simulator
+	matrix     Matrix
+	placements map[string]*Placement
+}
+
+// errUnknown is an object that is not on the hub, or was not when it was read.
+var errUnknown = errors.New("not found")
+
+func newView(ctx context.Context, objects simulator.Objects, now time.Time, o simulator.Options) (*view, error) {
+	s, err := simulator.New(ctx, objects, now, o)
+	if err != nil {
+		return nil, err
+	}
+	v := &view{simulator: s, matrix: Matrix{At: now, Clusters: []string{}, Plugins: []string{}, Placements: []Column{}}, placements: map[string]*Placement{}}
+	for _, c := range objects.Clusters {
+		v.matrix.Clusters = append(v.matrix.Clusters, c.Name)
+	}
+	slices.Sort(v.matrix.Clusters)
+	rows := make(map[string]int, len(v.matrix.Clusters))
+	for row, name := range v.matrix.Clusters {
+		rows[name] = row
+	}
+	for _, key := range s.Placements() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		report, err := s.Outline(ctx, key)
+		if err != nil {
+			// One Placement that cannot be decided hides no other.
+			report = &simulator.Report{Placement: key.String()}
+		}
+		v.add(report, err, rows)
+	}
+	return v, nil
+}
+
+func (v *view) add(r *simulator.Report, failed error, rows map[string]int) {
+	column := Column{Placement: r.Placement, Skipped: r.Skipped}
+	details := &Placement{Placement: r.Placement, Skipped: r.Skipped}
+	if failed != nil {
+		column.Error, details.Error = failed.Error(), failed.Error()
+	}
+	cells := []rune(strings.Repeat(string(noCandidate), len(rows)))
+	if r.Answer != nil {
+		column.Held = r.Pending != nil
+		details.Conditions, details.Pending, details.Intents = r.Conditions, r.Pending, r.Intents
+		v.fill(cells, r.Answer, rows)
+	}
+	column.Cells = string(cells)
+	v.matrix.Placements = append(v.matrix.Placements, column)
+	v.placements[r.Placement] = details
+}
+
+// fill goes from what is said of all candidates to what is said of few, so that the last word stays.
+func (v *view) fill(cells []rune, a *simulator.Answer, rows map[string]int) {
+	mark := func(names []string, as rune) {
+		for _, name := range names {
+			if row, ok := rows[name]; ok {
+				cells[row] = as
+			}
+		}
+	}
+	// A candidate is marked with the filter after the last one that it passed.
+	passed := a.AvailableClusters
+	for _, filter := range a.FilterResults {
+		if len(filter.Clusters) < len(passed) {
+			mark(passed, v.plugin(filter.Name[strings.LastIndexByte(filter.Name, ',')+1:]))
+		}
+		passed = filter.Clusters
+	}
+	mark(passed, excluded)
+	mark(a.Ranking, feasible)
+	for _, page := range a.Decisions {
+		mark(page.Clusters, selected)
+	}
+	if a.Pending != nil {
+		mark(a.Pending.Added, heldAddition)
+		mark(a.Pending.Removed, heldRemoval)
+	}
+}
+
+// plugin is the mark of one that excluded a cluster.
+func (v *view) plugin(name string) rune {
+	i := slices.Index(v.matrix.Plugins, name)
+	if i < 0 {
+		i = len(v.matrix.Plugins)
+		v.matrix.Plugins = append(v.matrix.Plugins, name)
+	}
+	return firstPlugin + rune(i)
+}
+
+// cell decides one Placement once more, for the verdict on one cluster, with what would let it in.
+func (v *view) cell(ctx context.Context, placement, cluster string) (*Cell, error) {
+	if v.placements[placement] == nil {
+		return nil, fmt.Errorf("the Placement %q: %w", placement, errUnknown)
+	}
+	if _, ok := slices.BinarySearch(v.matrix.Clusters, cluster); !ok {
+		return nil, fmt.Errorf("the cluster %q: %w", cluster, errUnknown)
+	}
+	namespace, name, _ := strings.Cut(placement, "/")
+	report, err := v.simulator.Explain(ctx, types.NamespacedName{Namespace: namespace, Name: name}, cluster)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cell{At: v.matrix.At, Placement: placement, Cluster: cluster}
+	if report.Answer == nil {
+		c.Note = "The Placement is left alone: it is " + report.Skipped + "."
+		return c, nil
+	}
+	if p := report.Pending; p != nil && (slices.Contains(p.Added, cluster) || slices.Contains(p.Removed, cluster)) {
+		c.Pending = p.Message
+	}
+	switch {
+	case len(report.Verdicts) > 0:
+		c.Verdict, c.Weights = &report.Verdicts[0], map[string]int64{}
+		for plugin := range c.Verdict.Scores {
+			c.Weights[plugin] = report.PrioritizerScores[plugin].Weight
+		}
+	case !slices.Contains(report.AvailableClusters, cluster):
+		c.Note = "No candidate: no ClusterSet that the Placement may choose from has this cluster."
+	default:
+		c.Note = "Nothing was decided; what is published stays."
+	}
+	for _, condition := range report.Conditions {
+		if c.Verdict == nil && condition.Message != "" {
+			c.Note += " " + condition.Type + ": " + condition.Message
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,90 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/explore"
+	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+const (
+	fleetClusters   = 5000
+	fleetPlacements = 200
+)
+
+var regions = []string{"ap-south", "eu-north", "eu-west", "sa-east", "us-east"}
+
+func clusterName(i int) string {
+	per := fleetClusters / len(regions)
+	return fmt.Sprintf("%s-%04d", regions[i/per], i%per+1)
+}
+
+// fleet has clusters of many kinds, and Placements that choose among them in many ways. Some changes need approval.
+func fleet() simulator.Objects {
+	o := simulator.Objects{Sets: []*v1alpha1.ManagedClusterSet{fixture.Set("prod"), fixture.Set("edge")}}
+	for i := range fleetClusters {
+		set := "prod"
+		if i%10 == 9 {
+			set = "edge"
+		}
+		region := regions[i/(fleetClusters/len(regions))]
+		c := fixture.Cluster(clusterName(i)).Set(set).Label("region", region).Label("tier", []string{"gold", "silver", "bronze"}[i%3]).
+			Allocatable("cpu", fmt.Sprint(8+i*7%56)).Allocatable("memory", fmt.Sprintf("%dGi", 16+i*13%240))
+		if i%17 == 3 {
+			c = c.Taint("maintenance", "", v1alpha1.TaintEffectNoSelect)
+		}
+		o.Clusters = append(o.Clusters, c.Obj())
+	}
+	for i := range fleetPlacements {
+		namespace, name := fmt.Sprintf("team-%02d", i/8), []string{"web", "api", "cache", "batch", "search", "audit", "models", "backup"}[i%8]
+		if i%8 == 0 {
+			o.Bindings = append(o.Bindings, fixture.Binding(namespace, "prod"))
+			if i%16 == 0 {
+				o.Bindings = append(o.Bindings, fixture.Binding(namespace, "edge"))
+			}
+		}
+		o.Placements = append(o.Placements, placement(i, namespace, name))
+		if i%8 == 2 {
+			o.Decisions = append(o.Decisions, fixture.Page(namespace, name+"-decision-1").Of(name).OwnedBy(name).
+				Lists(clusterName(4), clusterName(6), clusterName(10), clusterName(12)).Obj())
+		}
+	}
+	return o
+}
+
+func placement(i int, namespace, name string) *v1alpha1.Placement {
+	p := fixture.Placement(namespace, name)
+	switch i % 8 {
+	case 0:
+		p = p.Number(int32(500+i*10)).Prioritizer("ResourceAllocatableMemory", 2).Prioritizer("ResourceAllocatableCPU", 1)
+	case 1:
+		p = p.Predicate(fixture.MatchLabel("tier", "gold"))
+	case 2:
+		p = p.Number(12).Prioritizer("ResourceAllocatableCPU", 1).Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired)
+	case 3:
+		p = p.Toleration("maintenance", v1alpha1.TolerationOpExists, "", "")
+	case 4:
+		p = p.Predicate(fixture.MatchLabel("region", regions[i/8%len(regions)])).Number(300).Prioritizer("ResourceAllocatableMemory", -1)
+	case 5:
+		p = p.Predicate(fixture.MatchLabel("region", "mars"))
+	case 6:
+		p = p.Predicate(fixture.MatchLabel("tier", "silver")).Number(800)
+	default:
+		p = p.Number(int32(1000 + i))
+	}
+	return p.Obj()
+}
+
+// serve is where the page is, with these objects on the hub.
+func serve(t *testing.T, objects simulator.Objects) string {
+	t.Helper()
+	s := explore.NewServer(func(context.Context) (simulator.Objects, error) { return objects, nil }, simulator.Options{})
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return server.URL + s.Path()
+}
