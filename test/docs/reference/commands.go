@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/cmd/berth/app"
+)
+
+func commandLinePage() string {
+	var page strings.Builder
+	page.WriteString(generated("cmd/berth/app") + "# Command line\n\nExit codes are 0, 1 for a failure and 2 for wrong usage; a comparison that finds changes ends with 3.\n")
+	describe(&page, app.NewCommand(), "")
+	describe(&page, app.NewKubectlCommand(), "")
+	return page.String()
+}
+
+// describe writes a command and those below it.
+func describe(page *strings.Builder, cmd *cobra.Command, parent string) {
+	name := strings.TrimSpace(parent + " " + cmd.DisplayName())
+	if !cmd.Runnable() || cmd.Hidden || cmd.Name() == "help" {
+		return
+	}
+	use := strings.TrimSpace(parent + " " + cmd.Use)
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short + "."
+	}
+	fmt.Fprintf(page, "\n## %s\n\n    %s\n\n%s\n", name, use, text)
+	if cmd.Example != "" {
+		fmt.Fprintf(page, "\n```text\n%s\n```\n", strings.TrimRight(cmd.Example, "\n"))
+	}
+	if flags := cmd.LocalFlags().FlagUsagesWrapped(0); cmd.LocalFlags().HasAvailableFlags() {
+		fmt.Fprintf(page, "\n```text\n%s```\n", flags)
+	}
+	for _, sub := range cmd.Commands() {
+		describe(page, sub, name)
+	}
+}
