@@ -129,11 +129,8 @@ func (a *QueueAdmission) Configure(text []byte) (warnings []Problem, err error) 
 			a.problem = err.Error()
 			return slices.Collect(maps.Keys(a.seats))
 		}
-		var old *Tree
-		if a.config != nil {
-			old = a.config.Tree
-		}
-		a.members.Reconfigure(old, config.Tree)
+		// Which queues drain follows from the records, as it does after a restart.
+		a.members.Reconfigure(nil, config.Tree)
 		a.config, a.problem, a.resolver = config, "", resolver
 		maps.Copy(a.unseated, a.seats)
 		return slices.Collect(maps.Keys(a.seats))

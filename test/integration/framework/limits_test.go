@@ -70,6 +70,9 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("sums up the removals of the whole fleet", func(ctx SpecContext) {
+		By("a restart, which begins a new window: what other profiles removed counts, too")
+		berth.stop()
+		berth.start(0)
 		t := newTeam(ctx)
 		t.clusters(ctx, 20)
 		var placements []*v1alpha1.Placement
