@@ -1,12 +1,12 @@
 # syntax=docker/dockerfile:1
-# A static binary on a distroless base, as a user without rights. For several platforms at once:
+# A static binary and nothing else: no distribution, no shell, a user without rights. For several platforms at once:
 #
 #   docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=v0.1.0 --build-arg COMMIT=$(git rev-parse HEAD) -t berth:v0.1.0 .
 #
-# Both base images can be others, from a mirror for example: the first has the Go of go.mod, the second nothing but certificates
-# and time zones, which maintenance windows need.
+# Both base images can be others: the first has the Go of go.mod, from a mirror for example; the second may be a distroless static
+# one, should certificates of public authorities be needed. Time zones are in the binary.
 ARG BUILD_IMAGE=golang:1.26
-ARG BASE_IMAGE=gcr.io/distroless/static-debian12:nonroot
+ARG BASE_IMAGE=scratch
 
 # Compiled on the machine's own platform for the one wanted.
 FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS build
