@@ -94,7 +94,18 @@ func (t team) place(ctx context.Context, b fixture.PlacementBuilder, clusters in
 func require(ctx context.Context, pl *v1alpha1.Placement, profile string) {
 	GinkgoHelper()
 	annotate(ctx, pl, v1alpha1.ProfileAnnotation, profile)
-	annotate(ctx, pl, v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired)
+	// Clusters come by another watch: until the controller has seen this one, it may still decide on a change of theirs without it. An
+	// edit that asks for the same shows when it has.
+	now := get(ctx, pl)
+	Expect(mergePatch(ctx, hub, now, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"spec":{"scoreRateLimit":"%ds"}}`,
+		v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired, 61+now.Generation))).To(Succeed())
+	Eventually(func() int64 {
+		now := get(ctx, pl)
+		if c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.PlacementConditionMisconfigured); c != nil {
+			return now.Generation - c.ObservedGeneration
+		}
+		return -1
+	}).Should(BeZero())
 }
 
 // inParallel runs n calls, eight at a time, and fails with the first error.
