@@ -20,8 +20,8 @@ COPY controllers controllers
 COPY pkg pkg
 ARG TARGETOS TARGETARCH
 ARG VERSION=unknown COMMIT=unknown
-RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -o /berth \
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/cache \
+    GOCACHE=/cache CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -o /berth \
     -ldflags="-s -w -X github.com/berth-dev/berth/cmd/berth/app.version=$VERSION -X github.com/berth-dev/berth/cmd/berth/app.commit=$COMMIT" \
     ./cmd/berth
 
