@@ -1,9 +1,11 @@
 package tenancy_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -54,25 +56,26 @@ func TestReloadCases(t *testing.T) {
 	cases(t, "queue_config.json", &all)
 	for _, tc := range all.Reload {
 		t.Run(tc.ID, func(t *testing.T) {
-			var holder tenancy.Holder
+			admission := tenancy.NewQueueAdmission(tenancy.QueueAdmissionOptions{
+				Published: func(tenancy.Key) (string, int) { return "", 0 }, Wake: func([]tenancy.Key) {}, Now: time.Now,
+			})
 			refused := false
 			for _, text := range tc.Configs {
-				_, _, err := holder.Update([]byte(text))
+				_, err := admission.Configure([]byte(text))
 				refused = refused || err != nil
 			}
 			if tc.Expect.Logged && !refused {
 				t.Error("no document was refused")
 			}
-			config := holder.Load()
-			if config == nil {
-				if !tc.Expect.Rejected {
-					t.Fatal("no configuration is in force")
-				}
-				return
+			annotations := map[string]string{
+				tenancy.UserInfoAnnotation:  tenancy.Identity{User: tc.Submission.User, Groups: tc.Submission.Groups}.String(),
+				"yunikorn.apache.org/queue": tc.Submission.Queue,
 			}
-			got := placeIn(t, config.Tree, tc.Submission.request(), nil)
-			if diff := cmp.Diff(tc.Expect.outcome, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.Desc, diff)
+			maps.Copy(annotations, tc.Submission.Tags)
+			key := tenancy.Key{Namespace: tc.Submission.Tags["namespace"], Name: "p"}
+			admission.Submit(tenancy.Submission{Key: key, Annotations: annotations})
+			if got := admission.Resolve(key, -1); got.Queue != tc.Expect.Queue || got.Admitted == tc.Expect.Rejected {
+				t.Errorf("%s: %+v, want queue %q", tc.Desc, got, tc.Expect.Queue)
 			}
 		})
 	}
@@ -224,37 +227,6 @@ func match(t *testing.T, what string, want, got []string) {
 		}
 		if !ok {
 			t.Errorf("%s: want %s, got %s", what, want[i], got[i])
-		}
-	}
-}
-
-func TestHolder(t *testing.T) {
-	const one, two = "partitions: [{queues: [{name: a}]}]", "partitions: [{queues: [{name: b}]}]"
-	var holder tenancy.Holder
-	for i, tc := range []struct {
-		text        string
-		wantChanged bool
-		wantErr     bool
-		wantQueue   string // in force afterwards
-	}{
-		{text: "broken", wantErr: true},
-		{text: one, wantChanged: true, wantQueue: "root.a"},
-		{text: one, wantQueue: "root.a"},
-		{text: "broken", wantErr: true, wantQueue: "root.a"},
-		{text: one, wantQueue: "root.a"},
-		{text: two, wantChanged: true, wantQueue: "root.b"},
-	} {
-		before := holder.Load()
-		changed, _, err := holder.Update([]byte(tc.text))
-		if changed != tc.wantChanged || (err != nil) != tc.wantErr {
-			t.Errorf("step %d: changed %t, error %v", i, changed, err)
-		}
-		config := holder.Load()
-		if (config != before) != changed {
-			t.Errorf("step %d: changed %t, but what is in force says otherwise", i, changed)
-		}
-		if (config != nil) != (tc.wantQueue != "") || config != nil && config.Tree.Queue(tc.wantQueue) == nil {
-			t.Errorf("step %d: %s is not in force", i, tc.wantQueue)
 		}
 	}
 }
