@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,35 +84,39 @@ func CutNote(note string) string {
 	return strings.ToValidUTF8(note[:maxNote-len("......")], "") + "......"
 }
 
-// scoreNote lists the totals of the feasible clusters by name, as many as fit.
+// scoreNote lists the totals of the feasible clusters by name, as many as fit. One pass finds them, without sorting the others: a
+// fleet may have thousands.
 func (r *Result) scoreNote() string {
-	first, all := r.firstByName(maxScores / len("a:0 "))
-	var note strings.Builder
-	for _, i := range first {
-		one := fmt.Sprintf("%s:%d ", r.Feasible[i].Name, r.Totals[i])
-		if note.Len()+len(one) > maxScores {
-			all = false
-			break
+	note := make([]byte, 0, maxNote)
+	sizeOf := func(i int) int { return len(r.appendScore(note[:0], i)) }
+	byName := func(i int, name string) int { return strings.Compare(r.Feasible[i].Name, name) }
+	// The positions of those listed, by name; nothing from the cut on is.
+	var listed []int
+	size, cut := 0, ""
+	for i, cluster := range r.Feasible {
+		if cut != "" && cluster.Name > cut {
+			continue
 		}
-		note.WriteString(one)
+		at, _ := slices.BinarySearchFunc(listed, cluster.Name, byName)
+		listed = slices.Insert(listed, at, i)
+		size += sizeOf(i)
+		for size > maxScores {
+			last := listed[len(listed)-1]
+			listed = listed[:len(listed)-1]
+			size -= sizeOf(last)
+			cut = r.Feasible[last].Name
+		}
 	}
-	if !all {
-		note.WriteString("......")
+	for _, i := range listed {
+		note = r.appendScore(note, i)
 	}
-	return note.String()
+	if cut != "" {
+		note = append(note, "......"...)
+	}
+	return string(note)
 }
 
-// firstByName are the positions of the feasible clusters whose names come first, at most k, in order, and whether these are all. It
-// sorts no more than that: a fleet may have thousands.
-func (r *Result) firstByName(k int) (first []int, all bool) {
-	byName := func(a, b int) int { return strings.Compare(r.Feasible[a].Name, r.Feasible[b].Name) }
-	for i := range r.Feasible {
-		first = append(first, i)
-		if len(first) == 2*k {
-			slices.SortFunc(first, byName)
-			first = first[:k]
-		}
-	}
-	slices.SortFunc(first, byName)
-	return first[:min(k, len(first))], len(r.Feasible) <= k
+func (r *Result) appendScore(note []byte, i int) []byte {
+	note = append(append(note, r.Feasible[i].Name...), ':')
+	return append(strconv.AppendInt(note, r.Totals[i], 10), ' ')
 }
