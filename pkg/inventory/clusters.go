@@ -45,12 +45,11 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeS
 		if was != is {
 			set.put(i, is)
 		}
-		if was || is {
-			for key, p := range inv.viewers[name] {
-				if was != is || p.reads.touchedBy(d) {
-					woken[key] = true
-				}
-			}
+		switch {
+		case was != is:
+			inv.viewers[name].wake(woken)
+		case is:
+			inv.viewers[name].wakeWhere(func(r *reads) bool { return r.touchedBy(d) }, woken)
 		}
 	}
 }
@@ -65,7 +64,7 @@ func (inv *Inventory) deleteCluster(name string, woken wakeSet) {
 	for name, set := range inv.sets {
 		if set.members.Has(i) {
 			set.put(i, false)
-			woken.all(inv.viewers[name])
+			inv.viewers[name].wake(woken)
 		}
 	}
 	// A published cluster that goes is a change of what its Placements publish, seen by a set or not.

@@ -45,7 +45,7 @@ type Inventory struct {
 	// byNamespace are the Placements of each namespace.
 	byNamespace map[string]map[Key]*placement
 	// viewers are the Placements that can see a set, by the set's name, whether it exists or not.
-	viewers map[string]map[Key]*placement
+	viewers map[string]audience
 
 	pages    pageTable
 	inFlight inFlight
@@ -64,7 +64,7 @@ func New(options Options) *Inventory {
 		scores:      map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]{},
 		placements:  map[Key]*placement{},
 		byNamespace: map[string]map[Key]*placement{},
-		viewers:     map[string]map[Key]*placement{},
+		viewers:     map[string]audience{},
 		pages:       newPageTable(),
 		inFlight:    inFlight{},
 	}

@@ -12,9 +12,11 @@ import (
 
 // placement is a Placement and what it looks at.
 type placement struct {
-	key     Key
-	object  *v1alpha1.Placement
-	reads   reads
+	key    Key
+	object *v1alpha1.Placement
+	reads  reads
+	// kind is the same for all that read the same.
+	kind    string
 	subject *framework.Subject
 }
 
@@ -122,6 +124,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, woken wakeSet)
 	if inv.options.Reads != nil {
 		p.reads.add(inv.options.Reads(object))
 	}
+	p.kind = p.reads.String()
 	inv.placements[key] = p
 	if inv.byNamespace[key.Namespace] == nil {
 		inv.byNamespace[key.Namespace] = map[Key]*placement{}

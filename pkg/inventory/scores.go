@@ -44,13 +44,8 @@ func (inv *Inventory) deleteScore(object *v1alpha1.AddOnPlacementScore, woken wa
 func (inv *Inventory) wakeScored(i int, resource string, woken wakeSet) {
 	inv.changed(i, false)
 	for name, set := range inv.sets {
-		if !set.members.Has(i) {
-			continue
-		}
-		for key, p := range inv.viewers[name] {
-			if p.reads.everything || p.reads.scores[resource] {
-				woken[key] = true
-			}
+		if set.members.Has(i) {
+			inv.viewers[name].wakeWhere(func(r *reads) bool { return r.everything || r.scores[resource] }, woken)
 		}
 	}
 }

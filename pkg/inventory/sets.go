@@ -79,7 +79,7 @@ func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, woken wakeSe
 		}
 	}
 	inv.sets[object.Name] = set
-	woken.all(inv.viewers[object.Name])
+	inv.viewers[object.Name].wake(woken)
 	if old == nil {
 		inv.wakeBound(object.Name, woken)
 	}
@@ -142,21 +142,4 @@ func (inv *Inventory) rebound(object *v1alpha1.ManagedClusterSetBinding, woken w
 		}
 	}
 	woken.all(inv.byNamespace[object.Namespace])
-}
-
-// view notes whether a Placement sees a set.
-func (inv *Inventory) view(set string, p *placement, sees bool) {
-	viewers := inv.viewers[set]
-	if !sees {
-		delete(viewers, p.key)
-		if len(viewers) == 0 {
-			delete(inv.viewers, set)
-		}
-		return
-	}
-	if viewers == nil {
-		viewers = map[Key]*placement{}
-		inv.viewers[set] = viewers
-	}
-	viewers[p.key] = p
 }
