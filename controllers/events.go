@@ -13,7 +13,9 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -39,10 +41,16 @@ type eventSender struct {
 	instance string
 
 	mu      sync.Mutex
-	waiting []*eventsv1.Event
+	waiting []letter
 	last    time.Time
 	// more has an element while something may be waiting.
 	more chan struct{}
+}
+
+// letter is an event, and the reconciliation that it tells of, if any.
+type letter struct {
+	*eventsv1.Event
+	reconcileID types.UID
 }
 
 func newEventSender(client eventsclient.EventsV1Interface, log logr.Logger) *eventSender {
@@ -54,8 +62,8 @@ func newEventSender(client eventsclient.EventsV1Interface, log logr.Logger) *eve
 }
 
 // Send queues events regarding a Placement. Their times, and so their names, keep their order.
-func (s *eventSender) Send(pl *v1alpha1.Placement, events []scheduler.Event) {
-	s.queue(corev1.ObjectReference{
+func (s *eventSender) Send(ctx context.Context, pl *v1alpha1.Placement, events []scheduler.Event) {
+	s.queue(controller.ReconcileIDFromContext(ctx), corev1.ObjectReference{
 		APIVersion: v1alpha1.GroupVersionV1Beta1.String(), Kind: "Placement",
 		Namespace: pl.Namespace, Name: pl.Name, UID: pl.UID, ResourceVersion: pl.ResourceVersion,
 	}, events...)
@@ -64,13 +72,13 @@ func (s *eventSender) Send(pl *v1alpha1.Placement, events []scheduler.Event) {
 // SendAbout queues an event regarding a ConfigMap.
 func (s *eventSender) SendAbout(config *corev1.ConfigMap, event scheduler.Event) {
 	event.Note = scheduler.CutNote(event.Note)
-	s.queue(corev1.ObjectReference{
+	s.queue("", corev1.ObjectReference{
 		APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap",
 		Namespace: config.Namespace, Name: config.Name, UID: config.UID, ResourceVersion: config.ResourceVersion,
 	}, event)
 }
 
-func (s *eventSender) queue(regarding corev1.ObjectReference, events ...scheduler.Event) {
+func (s *eventSender) queue(reconcileID types.UID, regarding corev1.ObjectReference, events ...scheduler.Event) {
 	if len(events) == 0 {
 		return
 	}
@@ -81,7 +89,7 @@ func (s *eventSender) queue(regarding corev1.ObjectReference, events ...schedule
 			now = s.last.Add(time.Microsecond)
 		}
 		s.last = now
-		s.waiting = append(s.waiting, s.event(regarding, e, now))
+		s.waiting = append(s.waiting, letter{s.event(regarding, e, now), reconcileID})
 	}
 	if over := len(s.waiting) - maxEventsWaiting; over > 0 {
 		s.waiting = s.waiting[over:]
@@ -137,8 +145,8 @@ func (s *eventSender) Start(ctx context.Context) error {
 // work sends until ctx has ended and nothing waits.
 func (s *eventSender) work(ctx, sending context.Context) {
 	for {
-		if event := s.next(); event != nil {
-			s.send(sending, event)
+		if next, ok := s.next(); ok {
+			s.send(sending, next)
 			continue
 		}
 		select {
@@ -149,31 +157,32 @@ func (s *eventSender) work(ctx, sending context.Context) {
 	}
 }
 
-func (s *eventSender) next() *eventsv1.Event {
+func (s *eventSender) next() (letter, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.waiting) == 0 {
-		return nil
+		return letter{}, false
 	}
-	event := s.waiting[0]
+	next := s.waiting[0]
 	s.waiting = s.waiting[1:]
 	if len(s.waiting) > 0 {
 		s.signal()
 	}
-	return event
+	return next, true
 }
 
 // send tries a few times: an event lost is a decision unexplained, but none is worth blocking the others for long.
-func (s *eventSender) send(ctx context.Context, event *eventsv1.Event) {
+func (s *eventSender) send(ctx context.Context, event letter) {
 	wait := 100 * time.Millisecond
 	for try := 1; ; try++ {
-		_, err := s.client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+		_, err := s.client.Events(event.Namespace).Create(ctx, event.Event, metav1.CreateOptions{})
 		switch {
 		case err == nil || apierrors.IsAlreadyExists(err):
 			return
 		case errors.Is(err, context.Canceled), try == eventTries, apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err):
 			eventsLost.Inc()
-			s.log.Error(err, "An event was lost", "regarding", event.Regarding.Name, "namespace", event.Namespace, "reason", event.Reason, "note", event.Note)
+			s.log.Error(err, "An event was lost", "namespace", event.Namespace, "name", event.Regarding.Name, "reconcileID", event.reconcileID,
+				"reason", event.Reason, "note", event.Note)
 			return
 		}
 		select {

@@ -27,6 +27,16 @@ var (
 		Help:    "Time that an attempt for one Placement took, by stage (wait, snapshot, decide, publish, status).",
 		Buckets: prometheus.ExponentialBuckets(0.00005, 4, 10), // to 13 s
 	}, []string{"stage"})
+	pointSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "berth_framework_extension_point_duration_seconds",
+		Help:    "Time that all plugins of an extension point took together in an attempt for one Placement, by profile.",
+		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 11), // to 10 s
+	}, []string{"extension_point", "profile"})
+	permitSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "berth_permit_wait_duration_seconds",
+		Help:    "Time for which Permit held a change, by what became of it (Published, Replaced, or the reason of DecisionPending).",
+		Buckets: []float64{1, 10, 60, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600},
+	}, []string{"result"})
 	decisionWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_decision_writes_total",
 		Help: "PlacementDecision pages written, by operation (create, update, delete).",
@@ -71,7 +81,7 @@ var held atomic.Pointer[scheduler.Waiting]
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		stageSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, heldNow, fleetEvents, eventsLost,
+		stageSeconds, pointSeconds, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, heldNow, fleetEvents, eventsLost,
 	}
 }
 
@@ -95,9 +105,19 @@ func (s *stopwatch) lap(stage string) {
 	s.last = now
 }
 
-func count(decided, failure *framework.Status, published *framework.Proposal) {
-	if decided != nil && !decided.IsSuccess() {
+// timePoint is a scheduler's Timer.
+func timePoint(profile, point string) (end func()) {
+	began := time.Now()
+	return func() { pointSeconds.WithLabelValues(point, profile).Observe(time.Since(began).Seconds()) }
+}
+
+// count counts what came of an attempt that was to be published.
+func count(attempt *scheduler.Attempt, failure *framework.Status, published *framework.Proposal) {
+	if decided := attempt.Failure; !decided.IsSuccess() {
 		decideFailures.WithLabelValues(decided.Plugin(), decided.Code().String()).Inc()
+	}
+	if since, became, over := attempt.HoldOver(); over && failure.IsSuccess() {
+		permitSeconds.WithLabelValues(became).Observe(attempt.Snapshot.Now.Sub(since).Seconds())
 	}
 	var writes []framework.PageWrite
 	if published != nil {

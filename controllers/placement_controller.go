@@ -38,9 +38,9 @@ type PlacementReconciler struct {
 	census census
 }
 
-// EventSink takes events to be sent, and never blocks.
+// EventSink takes events to be sent, and never blocks. The context says of which reconciliation they tell.
 type EventSink interface {
-	Send(pl *v1alpha1.Placement, events []scheduler.Event)
+	Send(ctx context.Context, pl *v1alpha1.Placement, events []scheduler.Event)
 }
 
 // What the controller may do. Pages are its own; of a Placement it writes the status only. The lease, and the events about who
@@ -88,11 +88,11 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	published, failure := r.Scheduler.Publish(ctx, attempt)
 	watch.lap("publish")
 	// 3. Tell of the writes that happened, also when a later one failed.
-	count(attempt.Failure, failure, published)
+	count(attempt, failure, published)
 	if published != nil {
-		r.Events.Send(pl, attempt.Events(published))
+		r.Events.Send(ctx, pl, attempt.Events(published))
 	}
-	r.tell(pl, attempt, published)
+	r.tell(ctx, pl, attempt, published)
 	// 4. Status, after the decisions it speaks of.
 	if err := failure.Err(); err != nil {
 		return ctrl.Result{}, r.failed(ctx, pl, err)
@@ -102,7 +102,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	}
 	watch.lap("status")
 	if e := attempt.PendingEvent(); e != nil {
-		r.Events.Send(pl, []scheduler.Event{*e})
+		r.Events.Send(ctx, pl, []scheduler.Event{*e})
 	}
 	// 5. When to look again.
 	if attempt.Failure.Code() == framework.Error {
@@ -130,7 +130,7 @@ func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement
 
 // tell says once, and again when it changes, what PostFilter plugins would have done, and which pages look like the Placement's
 // and are not.
-func (r *PlacementReconciler) tell(pl *v1alpha1.Placement, attempt *scheduler.Attempt, published *framework.Proposal) {
+func (r *PlacementReconciler) tell(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt, published *framework.Proposal) {
 	if published == nil {
 		return
 	}
@@ -152,7 +152,7 @@ func (r *PlacementReconciler) tell(pl *v1alpha1.Placement, attempt *scheduler.At
 	if key := client.ObjectKeyFromObject(pl); len(news) == 0 {
 		r.told.Delete(key)
 	} else if before, _ := r.told.Swap(key, text.String()); before != text.String() {
-		r.Events.Send(pl, news)
+		r.Events.Send(ctx, pl, news)
 	}
 }
 

@@ -178,13 +178,14 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 		Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume, Announce: inv.Announce, Reserve: inv.Reserve, Unreserve: inv.Unreserve, Waiting: waiting,
 		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now()) },
 		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
-			events.Send(pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: scheduler.CutNote(note)}})
+			events.Send(context.Background(), pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: scheduler.CutNote(note)}})
 		},
 	})
 	if err != nil {
 		return err
 	}
 	decides = scheduler.New(profiles, waiting)
+	decides.Timer = timePoint
 	placements := &feed{cache: mgr.GetCache(), inventory: inv, waiting: waiting, clock: o.Now}
 	if o.QueueConfig.Name != "" {
 		if err := placements.seat(mgr, o, events); err != nil {

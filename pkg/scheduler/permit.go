@@ -57,6 +57,7 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt) *framework.Status {
 	if a.Pending != nil {
 		return nil
 	}
+	defer s.begin(a.Result, "Permit")()
 	pl := a.Snapshot.Subject.Placement
 	waits, reasons := map[string]time.Time{}, map[string]string{}
 	for _, plugin := range a.profile.Permit {
@@ -170,6 +171,35 @@ func (a *Attempt) stayEnded() bool {
 		a.Pending = &Pending{Reason: reason, Message: message}
 	}
 	return a.Proposal.Ended
+}
+
+// What may become of a hold, beside the reasons of the DecisionPending condition.
+const (
+	holdPublished = "Published"
+	holdReplaced  = "Replaced"
+)
+
+// HoldOver says when the hold began that is over once the attempt is published, and what became of it: Published, Replaced by another
+// answer, or the reason of the DecisionPending condition. It is false while there is none, or it goes on.
+func (a *Attempt) HoldOver() (since time.Time, became string, over bool) {
+	held := a.Snapshot.Subject.Held
+	if held == nil || a.Proposal == nil || a.Failure != nil || a.refused != nil {
+		return time.Time{}, "", false
+	}
+	same := a.Proposal.Token == held.Token
+	switch {
+	case a.Pending == nil && same:
+		became = holdPublished
+	case a.Pending == nil:
+		became = holdReplaced
+	case a.Pending.fresh, a.Pending.Hold != nil && a.Pending.Hold.Token == held.Token:
+		return time.Time{}, "", false
+	case same:
+		became = a.Pending.Reason
+	default:
+		became = holdReplaced
+	}
+	return framework.SinceIn(held.Token), became, true
 }
 
 // deny parks the change until something is decided anew. That ends a hold of it.

@@ -72,20 +72,16 @@ func (s *Scheduler) Publish(ctx context.Context, a *Attempt) (*framework.Proposa
 	case a.Pending != nil:
 		return s.keep(ctx, a)
 	}
-	pl, p := a.Snapshot.Subject.Placement, a.Proposal
-	for _, plugin := range a.profile.PreBind {
-		if status := plugin.PreBind(ctx, a.State, pl, p); !status.IsSuccess() {
-			s.unreserve(ctx, a)
-			return p, status.WithPlugin(plugin.Name())
-		}
+	p := a.Proposal
+	failure := s.preBind(ctx, a)
+	if failure == nil {
+		failure = s.bind(ctx, a, p)
 	}
-	if failure := s.bind(ctx, a, p); failure != nil {
+	if failure != nil {
 		s.unreserve(ctx, a)
 		return p, failure
 	}
-	for _, plugin := range a.profile.PostBind {
-		plugin.PostBind(ctx, a.State, pl, p)
-	}
+	s.postBind(ctx, a)
 	a.took(len(p.Selected))
 	if a.Failure != nil {
 		// It marks the Placement as seen, and is no answer.
@@ -124,6 +120,7 @@ func (s *Scheduler) store(ctx context.Context, a *Attempt, hold *framework.Hold)
 
 // reserve runs the Reserve plugins; the first failure stops.
 func (s *Scheduler) reserve(ctx context.Context, a *Attempt) *framework.Status {
+	defer s.begin(a.Result, "Reserve")()
 	for _, plugin := range a.profile.Reserve {
 		status := plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Proposal)
 		switch status.Code() {
@@ -148,7 +145,18 @@ func (s *Scheduler) unreserve(ctx context.Context, a *Attempt) {
 	}
 }
 
+func (s *Scheduler) preBind(ctx context.Context, a *Attempt) *framework.Status {
+	defer s.begin(a.Result, "PreBind")()
+	for _, plugin := range a.profile.PreBind {
+		if status := plugin.PreBind(ctx, a.State, a.Snapshot.Subject.Placement, a.Proposal); !status.IsSuccess() {
+			return status.WithPlugin(plugin.Name())
+		}
+	}
+	return nil
+}
+
 func (s *Scheduler) bind(ctx context.Context, a *Attempt, p *framework.Proposal) *framework.Status {
+	defer s.begin(a.Result, "Bind")()
 	for _, plugin := range a.profile.Bind {
 		status := plugin.Bind(ctx, a.State, a.Snapshot.Subject.Placement, p)
 		if status.IsSkip() {
@@ -160,6 +168,13 @@ func (s *Scheduler) bind(ctx context.Context, a *Attempt, p *framework.Proposal)
 		return nil
 	}
 	return framework.AsStatus(errors.New("no Bind plugin publishes this Placement"))
+}
+
+func (s *Scheduler) postBind(ctx context.Context, a *Attempt) {
+	defer s.begin(a.Result, "PostBind")()
+	for _, plugin := range a.profile.PostBind {
+		plugin.PostBind(ctx, a.State, a.Snapshot.Subject.Placement, a.Proposal)
+	}
 }
 
 // note tells Waiting what waits now.

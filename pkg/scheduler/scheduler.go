@@ -16,6 +16,10 @@ import (
 
 // Scheduler decides. Cycles are serial; publishing is not.
 type Scheduler struct {
+	// Timer, where it is set before the first attempt, hears of each extension point that an attempt reaches, when it begins and, by
+	// what it returns, when it ends: once, however many plugins and clusters there are.
+	Timer func(profile, point string) (end func())
+
 	profiles map[string]*Profile
 	waiting  *Waiting
 	inForce  inForce
@@ -89,6 +93,14 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 	return r
 }
 
+// begin tells the Timer that an extension point begins. The function is to be called when it ends.
+func (s *Scheduler) begin(r *Result, point string) (end func()) {
+	if s.Timer == nil {
+		return func() {}
+	}
+	return s.Timer(r.profile.Name, point)
+}
+
 // add raises the totals of some clusters, by index.
 func (r *Result) add(bonus map[int]int64) {
 	if len(bonus) == 0 {
@@ -129,6 +141,7 @@ func validate(pl *v1alpha1.Placement) *framework.Status {
 
 // preFilter returns what the plugins admit (nil: all) and which Filter plugins need not run.
 func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admission, skipped map[string]bool, failure *framework.Status) {
+	defer s.begin(r, "PreFilter")()
 	skipped = map[string]bool{}
 	for _, p := range r.profile.PreFilter {
 		result, status := p.PreFilter(ctx, r.State, r.Snapshot.Subject.Placement)
@@ -163,6 +176,7 @@ type admission struct {
 }
 
 func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []admission, skipped map[string]bool) *framework.Status {
+	defer s.begin(r, "Filter")()
 	left := r.candidates
 	for i, a := range admitted {
 		if i == 0 {
@@ -210,6 +224,7 @@ func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status
 	if wanted == nil || len(r.Feasible) >= int(*wanted) {
 		return nil
 	}
+	defer s.begin(r, "PostFilter")()
 	filtered := framework.Filtered{Feasible: r.Feasible, Excluded: r.ExcludedBy()}
 	for _, p := range r.profile.PostFilter {
 		intents, status := p.PostFilter(ctx, r.State, pl, filtered)
@@ -229,10 +244,11 @@ func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status
 }
 
 func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *framework.Status {
-	off, failure := preScore(ctx, r, scorers)
+	off, failure := s.preScore(ctx, r, scorers)
 	if failure != nil {
 		return failure
 	}
+	defer s.begin(r, "Score")()
 	r.Totals = make([]int64, len(r.Feasible))
 	values := make([]int64, len(r.Feasible)*len(scorers))
 	for i, p := range scorers {
@@ -255,9 +271,10 @@ func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *fra
 
 // preScore runs the PreScore plugins in their order and returns those whose Score is switched off. A score plugin that this
 // Placement does not weigh prepares nothing.
-func preScore(ctx context.Context, r *Result, scorers []scorer) (off map[string]bool, failure *framework.Status) {
+func (s *Scheduler) preScore(ctx context.Context, r *Result, scorers []scorer) (off map[string]bool, failure *framework.Status) {
+	defer s.begin(r, "PreScore")()
 	for _, p := range r.profile.PreScore {
-		weighed := func(s scorer) bool { return s.name == p.Name() && !s.addOn }
+		weighed := func(other scorer) bool { return other.name == p.Name() && !other.addOn }
 		if r.profile.score(p.Name()) != nil && !slices.ContainsFunc(scorers, weighed) {
 			continue
 		}

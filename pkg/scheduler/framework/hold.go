@@ -38,6 +38,16 @@ func DigestIn(token string) string {
 	return digest
 }
 
+// SinceIn is when the hold with a token began; zero where the token does not say.
+func SinceIn(token string) time.Time {
+	_, text, _ := strings.Cut(token, "-")
+	since, err := strconv.ParseInt(text, 36, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(since)
+}
+
 // heldRecord is the value of v1alpha1.HoldAnnotation, the same on all pages of a hold.
 type heldRecord struct {
 	Token     string               `json:"token"`
