@@ -102,6 +102,7 @@ queues:
     partitions:
     - name: default
       queues: [{name: root}]
+multicluster: {enabled: true, installCRD: true, namespace: fleet, schedulerName: somebody}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 rules: {enabled: true}
 dashboard: {enabled: true}
@@ -109,12 +110,13 @@ dashboard: {enabled: true}
 
 // renderings are all ways of installing that are tried, by name.
 var renderings = map[string]func() ([]*unstructured.Unstructured, error){
-	"config/default":    func() ([]*unstructured.Unstructured, error) { return kustomize("default") },
-	"config/beside-ocm": func() ([]*unstructured.Unstructured, error) { return kustomize("beside-ocm") },
-	"config/queues":     func() ([]*unstructured.Unstructured, error) { return kustomize("queues") },
-	"config/monitoring": func() ([]*unstructured.Unstructured, error) { return kustomize("monitoring") },
-	"config/dashboard":  func() ([]*unstructured.Unstructured, error) { return kustomize("dashboard") },
-	"charts/berth":      func() ([]*unstructured.Unstructured, error) { return helm("berth-system", "") },
+	"config/default":      func() ([]*unstructured.Unstructured, error) { return kustomize("default") },
+	"config/beside-ocm":   func() ([]*unstructured.Unstructured, error) { return kustomize("beside-ocm") },
+	"config/queues":       func() ([]*unstructured.Unstructured, error) { return kustomize("queues") },
+	"config/monitoring":   func() ([]*unstructured.Unstructured, error) { return kustomize("monitoring") },
+	"config/dashboard":    func() ([]*unstructured.Unstructured, error) { return kustomize("dashboard") },
+	"config/multicluster": func() ([]*unstructured.Unstructured, error) { return kustomize("multicluster") },
+	"charts/berth":        func() ([]*unstructured.Unstructured, error) { return helm("berth-system", "") },
 	"charts/berth, everything on": func() ([]*unstructured.Unstructured, error) {
 		return helm("berth-system", everything)
 	},
@@ -176,10 +178,11 @@ func TestTheChartsFilesAreTheSources(t *testing.T) {
 // TestTheChartIsTheKustomization compares what both give a hub, beside labels and what the chart has settings for.
 func TestTheChartIsTheKustomization(t *testing.T) {
 	for name, tc := range map[string]struct{ kustomization, values string }{
-		"plain":      {"default", ""},
-		"with OCM":   {"beside-ocm", "{installCRDs: false, housekeeping: false}"},
-		"queues":     {"queues", "{queues: {enabled: true}}"},
-		"monitoring": {"monitoring", "{serviceMonitor: {enabled: true}, rules: {enabled: true}}"},
+		"plain":        {"default", ""},
+		"with OCM":     {"beside-ocm", "{installCRDs: false, housekeeping: false}"},
+		"queues":       {"queues", "{queues: {enabled: true}}"},
+		"multicluster": {"multicluster", "{multicluster: {enabled: true}}"},
+		"monitoring":   {"monitoring", "{serviceMonitor: {enabled: true}, rules: {enabled: true}}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wanted, err := kustomize(tc.kustomization)
@@ -244,6 +247,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"webhooks without authority":  {"queues: {enabled: true, certManager: false}", "caBundle"},
 		"a monitor of nothing":        {"{metrics: {enabled: false}, serviceMonitor: {enabled: true}}", "serviceMonitor.enabled needs metrics.enabled"},
 		"misspelt in a nested object": {"metrics: {secured: false}", "secured"},
+		"no namespace":                {"multicluster: {namespace: Fleet}", "namespace"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +260,7 @@ func TestValuesAreChecked(t *testing.T) {
 }
 
 func TestCRDsOutliveTheRelease(t *testing.T) {
-	objects, err := helm("berth-system", "")
+	objects, err := helm("berth-system", "multicluster: {enabled: true, installCRD: true}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,9 +273,60 @@ func TestCRDsOutliveTheRelease(t *testing.T) {
 			}
 		}
 	}
-	if crds != 6 {
-		t.Errorf("%d CRDs, want 6", crds)
+	if crds != 7 {
+		t.Errorf("%d CRDs, want 7", crds)
 	}
+}
+
+func TestMulticlusterIsWrittenByEveryProfile(t *testing.T) {
+	const output = "{name: DecisionPublisher, args: {clusterProfiles: {enabled: true, schedulerName: berth}}}"
+	const head = "apiVersion: config.berth.dev/v1alpha1\nkind: PlacementSchedulerConfiguration\n"
+	tests := map[string]struct{ values, want string }{
+		"off":                     {"config: {apiVersion: v, kind: PlacementSchedulerConfiguration}", "{apiVersion: v, kind: PlacementSchedulerConfiguration}"},
+		"without a configuration": {"multicluster: {enabled: true}", head + "profiles: [{name: default, pluginConfig: [" + output + "]}]"},
+		"elsewhere": {
+			"multicluster: {enabled: true, namespace: fleet, schedulerName: s}",
+			head + "profiles: [{name: default, pluginConfig: [{name: DecisionPublisher, args: {clusterProfiles: {enabled: true, namespace: fleet, schedulerName: s}}}]}]",
+		},
+		"with profiles": {
+			`{multicluster: {enabled: true}, config: {apiVersion: config.berth.dev/v1alpha1, kind: PlacementSchedulerConfiguration, profiles: [
+				{plugins: {}}, {name: a, pluginConfig: [{name: Approval}]}, {name: b, pluginConfig: [{name: DecisionPublisher}]}]}}`,
+			head + "profiles: [{plugins: {}, pluginConfig: [" + output + "]}, {name: a, pluginConfig: [{name: Approval}, " + output +
+				"]}, {name: b, pluginConfig: [{name: DecisionPublisher}]}]",
+		},
+		"with other profiles only": {
+			"{multicluster: {enabled: true}, config: {apiVersion: config.berth.dev/v1alpha1, kind: PlacementSchedulerConfiguration, profiles: [{name: a}]}}",
+			head + "profiles: [{name: a, pluginConfig: [" + output + "]}, {name: default, pluginConfig: [" + output + "]}]",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			objects, err := helm("berth-system", tc.values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want, got any
+			if err := yaml.Unmarshal([]byte(tc.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if err := yaml.Unmarshal([]byte(configurationIn(objects)), &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("configuration (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// configurationIn is the scheduler's configuration that the pods mount; empty where there is none.
+func configurationIn(objects []*unstructured.Unstructured) string {
+	for _, o := range objects {
+		if text, found, _ := unstructured.NestedString(o.Object, "data", "config.yaml"); o.GetKind() == "ConfigMap" && found {
+			return text
+		}
+	}
+	return ""
 }
 
 // TestKindsOfOthers decodes, strictly, what the local hub has no kinds for.

@@ -106,6 +106,30 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 		}
 	})
 
+	It("publishes for ClusterProfiles", func(ctx SpecContext) {
+		stop()
+		chart, err := helm("berth-system", "{multicluster: {enabled: true, installCRD: true, namespace: fleet}, queues: {enabled: true}}")
+		Expect(err).NotTo(HaveOccurred())
+		roles, err := kustomize("multicluster")
+		Expect(err).NotTo(HaveOccurred())
+		objects = append(objects, roles...)
+		for _, o := range slices.Concat(chart, roles) {
+			if strings.Contains(o.GetName(), "multicluster") {
+				Expect(apply(ctx, o)).To(Succeed())
+			}
+		}
+		By("giving way to a page that somebody else made")
+		create(ctx, `{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: PlacementDecision, metadata: {name: profiles-decision-1, namespace: team}, decisions: []}`)
+		start(ctx, chart)
+		create(ctx, `
+{apiVersion: `+ocm+`/v1beta1, kind: Placement, metadata: {name: profiles, namespace: team},
+ spec: {decisionStrategy: {groupStrategy: {clustersPerDecisionGroup: 2}}}}`)
+		Eventually(func() []string { return profiles(ctx) }).Should(ConsistOf("fleet/one", "fleet/two", "fleet/three"))
+		By("changing a page and removing another")
+		merge(ctx, "profiles", `{"spec":{"numberOfClusters":1}}`)
+		Eventually(func() []string { return profiles(ctx) }).Should(HaveLen(1))
+	})
+
 	It("publishes in steps where the CRDs are another's", func(ctx SpecContext) {
 		stop()
 		crd := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "placementdecisions."+ocm)
@@ -180,8 +204,30 @@ func create(ctx context.Context, text string) {
 
 func annotate(ctx context.Context, key, value string) {
 	GinkgoHelper()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
-	Expect(hub.Patch(ctx, object(ocm+"/v1beta1", "Placement", "team", "app"), client.RawPatch("application/merge-patch+json", []byte(patch)))).To(Succeed())
+	merge(ctx, "app", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
+}
+
+func merge(ctx context.Context, placement, patch string) {
+	GinkgoHelper()
+	Expect(hub.Patch(ctx, object(ocm+"/v1beta1", "Placement", "team", placement), client.RawPatch("application/merge-patch+json", []byte(patch)))).To(Succeed())
+}
+
+// profiles are the ClusterProfiles published for the Placement of that name.
+func profiles(ctx context.Context) []string {
+	GinkgoHelper()
+	pages := &unstructured.UnstructuredList{}
+	pages.SetAPIVersion("multicluster.x-k8s.io/v1alpha1")
+	pages.SetKind("PlacementDecisionList")
+	Expect(hub.List(ctx, pages, client.InNamespace("team"), client.MatchingLabels{"multicluster.x-k8s.io/decision-key": "profiles"})).To(Succeed())
+	var names []string
+	for _, page := range pages.Items {
+		decisions, _, _ := unstructured.NestedSlice(page.Object, "decisions")
+		for _, d := range decisions {
+			profile, _, _ := unstructured.NestedStringMap(d.(map[string]any), "clusterProfileRef")
+			names = append(names, profile["namespace"]+"/"+profile["name"])
+		}
+	}
+	return names
 }
 
 func answer(ctx context.Context) func() []string {
@@ -260,6 +306,9 @@ func start(ctx context.Context, objects []*unstructured.Unstructured, environmen
 				given[i] = flag + "=" + metrics
 			case "--health-probe-bind-address":
 				given[i] = flag + "=" + health
+			case "--config":
+				given[i] = flag + "=" + filepath.Join(GinkgoT().TempDir(), "config.yaml")
+				Expect(os.WriteFile(strings.TrimPrefix(given[i], flag+"="), []byte(configurationIn(objects)), 0o600)).To(Succeed())
 			case "--webhook-cert-dir":
 				given[i] = ""
 			}

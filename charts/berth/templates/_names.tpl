@@ -12,6 +12,42 @@
 {{- printf "%s%s" (include "berth.name" .root) (trimPrefix "berth" .name) -}}
 {{- end -}}
 
+{{/*
+The scheduler's configuration; empty where the built-in one is to run. With multicluster, every profile writes for ClusterProfiles, too,
+unless it has arguments of its own for the publisher.
+*/}}
+{{- define "berth.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if .Values.multicluster.enabled -}}
+{{- $output := dict "enabled" true "schedulerName" .Values.multicluster.schedulerName -}}
+{{- with .Values.multicluster.namespace -}}
+{{- $_ := set $output "namespace" . -}}
+{{- end -}}
+{{- $publisher := dict "name" "DecisionPublisher" "args" (dict "clusterProfiles" $output) -}}
+{{- $profiles := $config.profiles | default list -}}
+{{- $names := list -}}
+{{- range $profiles -}}
+{{- $names = append $names (.name | default "default") -}}
+{{- end -}}
+{{- if not (has "default" $names) -}}
+{{- $profiles = append $profiles (dict "name" "default") -}}
+{{- end -}}
+{{- range $profiles -}}
+{{- $plugins := list -}}
+{{- range .pluginConfig -}}
+{{- $plugins = append $plugins .name -}}
+{{- end -}}
+{{- if not (has "DecisionPublisher" $plugins) -}}
+{{- $_ := set . "pluginConfig" (append (.pluginConfig | default list) $publisher) -}}
+{{- end -}}
+{{- end -}}
+{{- $config = merge (dict "profiles" $profiles) $config (dict "apiVersion" "config.berth.dev/v1alpha1" "kind" "PlacementSchedulerConfiguration") -}}
+{{- end -}}
+{{- if $config -}}
+{{- toYaml $config -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "berth.selector" -}}
 app.kubernetes.io/name: berth
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/controllers"
-	schedulerconfig "github.com/berth-dev/berth/pkg/scheduler/config"
 )
 
 // lines are what a controller logged, as JSON.
@@ -78,9 +77,6 @@ var _ = Describe("The log", func() {
 				return 0
 			}}
 		})
-		conf, err := schedulerconfig.Load([]byte("apiVersion: config.berth.dev/v1alpha1\nkind: PlacementSchedulerConfiguration\n" +
-			"profiles: [{plugins: {multiPoint: {enabled: [{name: AuditLog}]}}}]"))
-		Expect(err).NotTo(HaveOccurred())
 		t := newTeam(ctx)
 		t.clusters(ctx, 2)
 		pl := t.placement("logged").Obj()
@@ -89,8 +85,7 @@ var _ = Describe("The log", func() {
 		log, running := &lines{}, make(chan error, 1)
 		life, cancel := context.WithCancel(context.Background())
 		manager, err := controllers.NewManager(life, to, controllers.Options{
-			MetricsAddress: "0", HealthAddress: "0", Config: conf,
-			Log: funcr.NewJSON(log.add, funcr.Options{}),
+			MetricsAddress: "0", HealthAddress: "0", Log: funcr.NewJSON(log.add, funcr.Options{}),
 		})
 		Expect(err).NotTo(HaveOccurred())
 		go func() { running <- manager.Start(life) }()
