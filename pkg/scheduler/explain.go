@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// maxFlips bounds how many clusters of one answer are told what would let them in: each costs a few more cycles.
-const maxFlips = 100
+// MaxFlips bounds how many clusters of one answer are told what would let them in: each costs a few more cycles.
+const MaxFlips = 100
 
 // Explain says of every candidate why it was, or was not, selected, by name; of one only, if it is named. Empty when nothing
 // was decided. What would let a cluster in is proved by deciding again; in an answer with more than 100 clusters left out, it
@@ -22,7 +22,7 @@ func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []frame
 	}
 	wanted := func(name string) bool { return only == "" || name == only }
 	selected := r.selectedIndexes()
-	flips := only != "" || r.Candidates()-len(r.Selected) <= maxFlips
+	flips := only != "" || r.Candidates()-len(r.Selected) <= MaxFlips
 	for _, e := range r.allExcluded() {
 		cluster := r.Snapshot.Clusters.Get(e.index)
 		if !wanted(cluster.Name) {

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -113,6 +114,9 @@ func (l *loader) source(name string, data []byte) error {
 }
 
 func (l *loader) document(name, at string, document json.RawMessage) error {
+	if !bytes.HasPrefix(bytes.TrimSpace(document), []byte("{")) {
+		return fmt.Errorf("%s: not an object with apiVersion and kind", at)
+	}
 	var head header
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(document, &head); err != nil {
 		return fmt.Errorf("%s: %w", at, err)

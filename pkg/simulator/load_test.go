@@ -257,7 +257,7 @@ func TestLoadErrors(t *testing.T) {
 		},
 		"no object": {
 			files: map[string]string{"a.yaml": "just words"},
-			want:  "DIR/a.yaml: json: cannot unmarshal string into Go value",
+			want:  "DIR/a.yaml: not an object with apiVersion and kind",
 		},
 		"null in a List": {
 			files: map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [null]"},

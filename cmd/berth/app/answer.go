@@ -55,7 +55,7 @@ func newAnswerCommand(with answer) *cobra.Command {
 What is %s is the very change that was shown: if another took its place meanwhile, that is said and nothing is done. -o wide shows all
 clusters. Needs the verbs get, patch and approve on placements, and list on placementdecisions to show more than the first clusters.`, with.verb, with.done),
 		Example:           fmt.Sprintf("  kubectl placement %s web -n shop", with.verb),
-		Args:              cobra.ExactArgs(1),
+		Args:              onePlacement,
 		ValidArgsFunction: o.hub.completePlacements(func(pl *v1alpha1.Placement) bool { return o.answerable(pl) == nil }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(o.output); err != nil {
@@ -155,7 +155,11 @@ func tokenIn(message string) string {
 // read returns what is held now.
 func (o *answerOptions) read(ctx context.Context, hub client.Client, key types.NamespacedName) (*heldChange, error) {
 	pl := &v1alpha1.Placement{}
-	if err := hub.Get(ctx, key, pl); err != nil {
+	err := hub.Get(ctx, key, pl)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no Placement %s", key)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading Placement %s: %w", key, err)
 	}
 	if err := o.answerable(pl); err != nil {
@@ -164,7 +168,7 @@ func (o *answerOptions) read(ctx context.Context, hub client.Client, key types.N
 	c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
 	held := &heldChange{Placement: key.String(), Change: tokenIn(c.Message), Status: c.Reason, Message: c.Message}
 	var pages v1alpha1.PlacementDecisionList
-	err := hub.List(ctx, &pages, client.InNamespace(key.Namespace))
+	err = hub.List(ctx, &pages, client.InNamespace(key.Namespace))
 	if apierrors.IsForbidden(err) {
 		// Whoever may approve need not see decisions; the message names the first clusters.
 		return held, nil

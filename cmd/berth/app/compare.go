@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -49,7 +51,7 @@ Exit codes: 0 nothing changes, 3 something changes, 1 failure, 2 wrong usage.`,
   kubectl placement simulate --label paris1:gpu=true --label paris2:gpu-
   kubectl placement simulate --taint rome1:maintenance:NoSelect
   kubectl placement simulate --remove managedclusterset/eu --remove placement/web -n shop`,
-		Args:              cobra.NoArgs,
+		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(o.output); err != nil {
@@ -78,6 +80,8 @@ Exit codes: 0 nothing changes, 3 something changes, 1 failure, 2 wrong usage.`,
 	flags.StringArrayVar(&o.labels, "label", nil, "label of a cluster, as CLUSTER:KEY=VALUE, or CLUSTER:KEY- to remove it; repeatable")
 	flags.StringArrayVar(&o.taints, "taint", nil, "taint of a cluster, as CLUSTER:KEY[=VALUE]:EFFECT, or CLUSTER:KEY[:EFFECT]- to remove it; repeatable")
 	flags.StringArrayVar(&o.removed, "remove", nil, "object to delete, as KIND/NAME; repeatable")
+	complete(cmd, "label", o.hub.completeClusterEdits)
+	complete(cmd, "taint", o.hub.completeClusterEdits)
 	addConfigFlag(cmd, &o.config)
 	addQueuesFlag(cmd, &o.queues)
 	addOutputFlag(cmd, &o.output)
@@ -100,14 +104,9 @@ func (o *compareOptions) run(ctx context.Context, progress *progress, in io.Read
 	if err != nil {
 		return nil, err
 	}
-	input := simulator.Input{}
-	if len(o.files) > 0 {
-		if input, err = simulator.LoadInto(namespace, o.files, in); err != nil {
-			return nil, err
-		}
-	}
-	if input.Scenarios != nil {
-		return nil, errors.New("scenario files are for berth simulate")
+	input, err := o.load(namespace, in, len(edits) > 0)
+	if err != nil {
+		return nil, err
 	}
 	progress.say("reading the hub")
 	objects, err := readHub(ctx, hub)
@@ -118,7 +117,7 @@ func (o *compareOptions) run(ctx context.Context, progress *progress, in io.Read
 		return nil, err
 	}
 	now := time.Now()
-	changed, err := o.change(objects, input.Objects, edits, namespace, now)
+	changed, err := o.change(objects, input, edits, namespace, now)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +132,32 @@ func (o *compareOptions) run(ctx context.Context, progress *progress, in io.Read
 		return nil, err
 	}
 	return simulator.Compare(ctx, before, after, func(done, all int) { progress.say("compared %d of %d Placements", done, all) })
+}
+
+// load reads the files; without any other change they must have an object that counts.
+func (o *compareOptions) load(namespace string, in io.Reader, more bool) (simulator.Objects, error) {
+	if len(o.files) == 0 {
+		return simulator.Objects{}, nil
+	}
+	input, err := simulator.LoadInto(namespace, o.files, in)
+	if err != nil {
+		return simulator.Objects{}, err
+	}
+	if input.Scenarios != nil {
+		return simulator.Objects{}, errors.New("scenario files are for berth simulate")
+	}
+	if !more && !matter(input.Objects) {
+		return simulator.Objects{}, fmt.Errorf("nothing to compare: no object that decisions depend on in %s", strings.Join(o.files, ", "))
+	}
+	return input.Objects, nil
+}
+
+// matter says whether any of the objects is of a kind that decisions depend on.
+func matter(o simulator.Objects) bool {
+	return len(o.Placements)+len(o.Decisions)+len(o.Clusters)+len(o.Sets)+len(o.Bindings)+len(o.Scores) > 0 ||
+		slices.ContainsFunc(o.Other, func(other *unstructured.Unstructured) bool {
+			return other.GetKind() == "ConfigMap" || other.GetKind() == "Namespace"
+		})
 }
 
 // change is the hub's objects with everything done to them that was asked for.

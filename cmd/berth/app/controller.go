@@ -47,7 +47,7 @@ func newControllerCommand(plugins framework.Registry) *cobra.Command {
 		Long: `Run the controller against a hub.
 
 Without --kubeconfig it uses the service account of the pod it runs in, or what KUBECONFIG names.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.workers < 1 {
 				return usagef("--workers: %d is less than 1", o.workers)

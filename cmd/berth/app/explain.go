@@ -42,13 +42,13 @@ func newExplainCommand(plugins framework.Registry) *cobra.Command {
 		Long: `Say why each cluster was, or was not, selected for a Placement.
 
 explain reads the hub, decides the Placement once more with the engine the controller runs, and shows for every candidate which
-plugin excluded it and why, or its score, rank and distance from the cut. For a cluster that was left out it names the smallest
+plugin excluded it and why, or its score (-o wide: by prioritizer), rank and distance from the cut. For a cluster that was left out it names the smallest
 change that would let it in, proved by deciding again with that change. Nothing is written.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              onePlacement,
 		ValidArgsFunction: o.hub.completePlacements(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.output != "table" && o.output != "json" && o.output != "yaml" {
-				return usagef("-o: %q is not one of table, json, yaml", o.output)
+			if err := checkOutput(o.output); err != nil {
+				return err
 			}
 			progress := startProgress(cmd.ErrOrStderr())
 			defer progress.stop()
@@ -61,9 +61,8 @@ change that would let it in, proved by deciding again with that change. Nothing 
 	flags.StringVar(&o.cluster, "cluster", "", "explain only this cluster")
 	addConfigFlag(cmd, &o.config)
 	addQueuesFlag(cmd, &o.queues)
-	flags.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
+	addOutputFlag(cmd, &o.output)
 	complete(cmd, "cluster", o.hub.completeClusters)
-	complete(cmd, "output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -81,6 +80,10 @@ func (o *explainOptions) run(ctx context.Context, name string, progress *progres
 	if err != nil {
 		return err
 	}
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if err := o.known(&objects, key); err != nil {
+		return err
+	}
 	if err := readHubQueues(ctx, hub, o.queues, &objects); err != nil {
 		return err
 	}
@@ -89,15 +92,32 @@ func (o *explainOptions) run(ctx context.Context, name string, progress *progres
 	if err != nil {
 		return err
 	}
-	report, err := s.Explain(ctx, types.NamespacedName{Namespace: namespace, Name: name}, o.cluster)
+	report, err := s.Explain(ctx, key, o.cluster)
 	if err != nil {
 		return err
 	}
 	progress.stop()
-	if o.output == "table" {
-		return printReport(out, report)
+	if o.output == "json" || o.output == "yaml" {
+		return printObject(out, o.output, report)
 	}
-	return printObject(out, o.output, report)
+	if err := printReport(out, report, o.output == "wide"); err != nil {
+		return err
+	}
+	if report.Answer != nil && o.cluster != "" && !slices.Contains(report.AvailableClusters, o.cluster) {
+		_, err = fmt.Fprintf(out, "  %s is no candidate: it is in none of the sets that the Placement may choose from.\n", o.cluster)
+	}
+	return err
+}
+
+// known says which of what is asked about the hub does not have.
+func (o *explainOptions) known(objects *simulator.Objects, key types.NamespacedName) error {
+	if !slices.ContainsFunc(objects.Placements, func(pl *v1alpha1.Placement) bool { return client.ObjectKeyFromObject(pl) == key }) {
+		return fmt.Errorf("there is no Placement %s", key)
+	}
+	if o.cluster != "" && !slices.ContainsFunc(objects.Clusters, func(c *v1alpha1.ManagedCluster) bool { return c.Name == o.cluster }) {
+		return fmt.Errorf("there is no ManagedCluster %s", o.cluster)
+	}
+	return nil
 }
 
 // printObject prints JSON or YAML.

@@ -41,7 +41,7 @@ decides every Placement once more with the engine the controller runs. Nothing i
 
 The address has a token that changes with every start, and only this machine is answered. From another one, forward the port:
 ssh -L 8001:127.0.0.1:8001 HOST`,
-		Args:              cobra.NoArgs,
+		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !onLoopback(o.address) {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +36,7 @@ func (f *hubFlags) add(cmd *cobra.Command) {
 
 func (f *hubFlags) addNamespace(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", usage)
+	complete(cmd, "namespace", f.completeNamespaces)
 }
 
 // loader is the kubeconfig with the flags laid over it.
@@ -102,11 +105,37 @@ func (f *hubFlags) completeClusters(cmd *cobra.Command, _ []string, _ string) ([
 	})
 }
 
+// completeClusterEdits completes the name that an edit of a cluster begins with; what follows the colon, nobody can guess.
+func (f *hubFlags) completeClusterEdits(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if strings.Contains(begun, ":") {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, directive := f.completeClusters(cmd, args, begun)
+	for i := range names {
+		names[i] += ":"
+	}
+	return names, directive | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeNamespaces knows those with Placements, which whoever asks may list.
+func (f *hubFlags) completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var list v1alpha1.PlacementList
+	return f.names(cmd.Context(), &list, func() (names []string) {
+		for i := range list.Items {
+			names = append(names, list.Items[i].Namespace)
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
+	}, client.InNamespace(metav1.NamespaceAll))
+}
+
 // names lists objects; where that fails there is nothing to complete with, and nobody to tell.
-func (f *hubFlags) names(ctx context.Context, list client.ObjectList, of func() []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (f *hubFlags) names(
+	ctx context.Context, list client.ObjectList, of func() []string, opts ...client.ListOption,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	hub, namespace, err := f.connect()
 	if err == nil {
-		err = hub.List(ctx, list, client.InNamespace(namespace))
+		err = hub.List(ctx, list, append([]client.ListOption{client.InNamespace(namespace)}, opts...)...)
 	}
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

@@ -37,7 +37,7 @@ func newQueuesCheckCommand() *cobra.Command {
 
 check prints the tree of queues with each one's access lists, cluster sets and quota, or everything that is wrong, each with its
 line. Warnings, about what is legal and yet without effect, go to standard error.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := readQueues(file, cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {
@@ -69,7 +69,7 @@ func newQueuesPlaceCommand() *cobra.Command {
 
 Without a group, the user's groups are what the configuration's usergroupresolver says: by default the one that is named like the
 user. That nothing matches is an answer too.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("user") {
 				return usagef("--user is required")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,7 +113,8 @@ func kubeconfigAt(path string) clientcmd.ClientConfig {
 func connect(loader clientcmd.ClientConfig, what, flag string) (*rest.Config, error) {
 	cfg, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("finding the %s: give --%s, or set KUBECONFIG", what, flag)
+		return nil, fmt.Errorf("finding the %s: no configuration in %s: give --%s, or set KUBECONFIG",
+			what, strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "), flag)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("finding the %s: %w", what, err)

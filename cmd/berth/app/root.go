@@ -59,6 +59,21 @@ func NewCommand(opts ...Option) *cobra.Command {
 	return root
 }
 
+// noArguments and onePlacement are cobra's checks in words for somebody who does not know its terms.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes flags only, not %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+func onePlacement(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s takes the name of one Placement, not %d arguments", cmd.CommandPath(), len(args))
+	}
+	return nil
+}
+
 func optionsOf(opts []Option) options {
 	o := options{plugins: framework.Registry{}}
 	for _, opt := range opts {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,16 +37,18 @@ func newSimulateCommand(plugins framework.Registry) *cobra.Command {
 simulate reads YAML or JSON (also .gz), applies the CRDs' defaults and validation as the API server would, and decides every
 Placement against the same snapshot with the engine the controller runs. PlacementDecisions in the input are what is published.
 Nothing is written.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+			progress := startProgress(cmd.ErrOrStderr())
+			defer progress.stop()
+			return o.run(cmd.Context(), progress, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder to read, - for standard input; repeatable")
 	cmd.Flags().StringVar(&o.placement, "placement", "", "decide only this Placement, as NAMESPACE/NAME")
 	cmd.Flags().StringVar(&o.now, "now", "", "the instant to decide at, in RFC 3339 (default: the current time)")
 	addConfigFlag(cmd, &o.config)
-	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
+	addOutputFlag(cmd, &o.output)
 	return cmd
 }
 
@@ -67,7 +68,7 @@ type stepResult struct {
 	Refused []simulator.Refusal `json:"refused,omitempty"`
 }
 
-func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) error {
+func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Reader, out io.Writer) error {
 	now, err := o.check()
 	if err != nil {
 		return err
@@ -80,6 +81,7 @@ func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) 
 	if err != nil {
 		return err
 	}
+	progress.say("reading the input")
 	input, err := simulator.Load(o.files, in)
 	if err != nil {
 		return err
@@ -87,7 +89,7 @@ func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) 
 	with := simulator.Options{UserLabel: os.Getenv(tenancy.UserLabelEnv), Config: configuration, Plugins: o.plugins}
 	s := simulation{}
 	if len(input.Scenarios) == 0 {
-		if s.Results, err = decide(ctx, input.Objects, now, with, only); err != nil {
+		if s.Results, err = decide(ctx, input.Objects, now, with, only, progress); err != nil {
 			return err
 		}
 	}
@@ -98,7 +100,7 @@ func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) 
 			if at.IsZero() {
 				at = now
 			}
-			reports, err := decide(ctx, step.Objects, at, with, nil)
+			reports, err := decide(ctx, step.Objects, at, with, nil, progress)
 			if err != nil {
 				return fmt.Errorf("scenario %s: %w", scenario.ID, err)
 			}
@@ -106,6 +108,7 @@ func (o *simulateOptions) run(ctx context.Context, in io.Reader, out io.Writer) 
 		}
 		s.Scenarios = append(s.Scenarios, result)
 	}
+	progress.stop()
 	return s.print(out, o.output)
 }
 
@@ -114,8 +117,8 @@ func (o *simulateOptions) check() (time.Time, error) {
 	if len(o.files) == 0 {
 		return time.Time{}, usagef("-f is required")
 	}
-	if o.output != "table" && o.output != "json" && o.output != "yaml" {
-		return time.Time{}, usagef("-o: %q is not one of table, json, yaml", o.output)
+	if err := checkOutput(o.output); err != nil {
+		return time.Time{}, err
 	}
 	if o.now == "" {
 		return time.Now(), nil
@@ -140,7 +143,7 @@ func parsePlacement(text string) (*types.NamespacedName, error) {
 
 // decide answers every Placement among the objects, or the only one asked for.
 func decide(
-	ctx context.Context, objects simulator.Objects, now time.Time, with simulator.Options, only *types.NamespacedName,
+	ctx context.Context, objects simulator.Objects, now time.Time, with simulator.Options, only *types.NamespacedName, progress *progress,
 ) ([]*simulator.Report, error) {
 	s, err := simulator.New(ctx, objects, now, with)
 	if err != nil {
@@ -151,7 +154,8 @@ func decide(
 		keys = []types.NamespacedName{*only}
 	}
 	reports := make([]*simulator.Report, 0, len(keys))
-	for _, key := range keys {
+	for i, key := range keys {
+		progress.say("decided %d of %s", i, number(len(keys), "Placement"))
 		report, err := s.Decide(ctx, key)
 		if err != nil {
 			return nil, err
@@ -163,8 +167,8 @@ func decide(
 
 func (s *simulation) print(out io.Writer, format string) error {
 	switch format {
-	case "table":
-		return s.printTables(out)
+	case "table", "wide":
+		return s.printTables(out, format == "wide")
 	case "yaml":
 		text, err := yaml.Marshal(s)
 		if err != nil {
@@ -178,12 +182,16 @@ func (s *simulation) print(out io.Writer, format string) error {
 	return encoder.Encode(s)
 }
 
-func (s *simulation) printTables(out io.Writer) error {
+func (s *simulation) printTables(out io.Writer, wide bool) error {
+	if len(s.Results) == 0 && s.Scenarios == nil {
+		_, err := fmt.Fprintln(out, "No Placements found.")
+		return err
+	}
 	for i, report := range s.Results {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		if err := printReport(out, report); err != nil {
+		if err := printReport(out, report, wide); err != nil {
 			return err
 		}
 	}
@@ -194,51 +202,11 @@ func (s *simulation) printTables(out io.Writer) error {
 				fmt.Fprintf(out, "refused: %s: %s\n", r.Object, r.Error)
 			}
 			for _, report := range step.Results {
-				if err := printReport(out, report); err != nil {
+				if err := printReport(out, report, wide); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return nil
-}
-
-// printReport shows one Placement for a person: what was decided, then why, cluster by cluster.
-func printReport(out io.Writer, r *simulator.Report) error {
-	if r.Skipped != "" {
-		_, err := fmt.Fprintf(out, "Placement %s: left alone (%s)\n", r.Placement, r.Skipped)
-		return err
-	}
-	fmt.Fprintf(out, "Placement %s: %d of %d clusters selected\n", r.Placement, r.NumberOfSelectedClusters, len(r.AvailableClusters))
-	for _, c := range r.Conditions {
-		fmt.Fprintf(out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
-	}
-	for _, intent := range r.Intents {
-		fmt.Fprintf(out, "  %s %s: %s\n", intent.Plugin, intent.Reason, intent.Note)
-	}
-	for _, d := range r.Decisions {
-		fmt.Fprintf(out, "  %s: %s\n", d.Name, strings.Join(d.Clusters, " "))
-	}
-	if len(r.Verdicts) == 0 {
-		return nil
-	}
-	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(w, "  CLUSTER\tSELECTED\tSCORE\tRANK\tCUT\tWHY\tWOULD BE SELECTED WITH")
-	for _, v := range r.Verdicts {
-		score, rank, cut, why, flips := "-", "-", "-", v.Reason, v.Flips
-		if v.Score != nil {
-			score, rank = fmt.Sprint(*v.Score), fmt.Sprint(v.Rank)
-		}
-		if v.Distance != nil {
-			cut = fmt.Sprintf("%+d", *v.Distance)
-		}
-		if v.Plugin != "" {
-			why = v.Plugin + ": " + why
-		}
-		if flips == "" {
-			flips = "-"
-		}
-		fmt.Fprintf(w, "  %s\t%t\t%s\t%s\t%s\t%s\t%s\n", v.Cluster, v.Selected, score, rank, cut, why, flips)
-	}
-	return w.Flush()
 }

@@ -35,6 +35,8 @@ type cell struct{ text, colour string }
 
 // table has a heading, and columns apart as kubectl prints them.
 type table struct {
+	// indent begins each line.
+	indent  string
 	heading []string
 	rows    [][]cell
 }
@@ -61,6 +63,7 @@ func (t *table) print(out io.Writer, colours bool) error {
 	}
 	for _, row := range rows {
 		var line strings.Builder
+		line.WriteString(t.indent)
 		for i, c := range row {
 			text := c.text
 			if colours && c.colour != plain {

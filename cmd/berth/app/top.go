@@ -60,7 +60,7 @@ func newTopCommand() *cobra.Command {
 
 DECISIONS counts the entries of all published PlacementDecisions that name the cluster, as the prioritizer Balance does. CPU and MEMORY are
 what the cluster reports as allocatable, with the share of its capacity. USED BY are the Placements.`,
-		Args:              cobra.NoArgs,
+		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(o.output); err != nil {

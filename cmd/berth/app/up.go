@@ -42,7 +42,7 @@ func newUpCommand(plugins framework.Registry) *cobra.Command {
 
 up starts etcd and kube-apiserver, installs the CRDs, runs the controller and stays until Ctrl-C, which stops it all.
 Everything it keeps is in the data directory: the next start on it has all data. It listens on loopback only.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.dataDir == "" {
 				return usagef("--data-dir must not be empty")

@@ -128,6 +128,30 @@ var _ = Describe("top, explain and completion", func() {
 		Expect(got.err).To(ContainSubstring(`User "nobody" cannot list`))
 	})
 
+	It("explain says what there is not, and who is no candidate", func(ctx SpecContext) {
+		t, other := newTeam(ctx), newTeam(ctx)
+		t.place(ctx, fixture.Placement(string(t), "all"), 3)
+		for words, want := range map[string]string{
+			"explain none -n " + string(t):                       "kubectl placement: there is no Placement " + string(t) + "/none\n",
+			"explain all -n " + string(t) + " --cluster nowhere": "kubectl placement: there is no ManagedCluster nowhere\n",
+			"approve none -n " + string(t):                       "kubectl placement: there is no Placement " + string(t) + "/none\n",
+		} {
+			Expect(run(ctx, "", strings.Fields(words)...)).To(Equal(result{failed, "", want}), words)
+		}
+		got := run(ctx, "", "explain", "all", "-n", string(t), "--cluster", other.name(1))
+		Expect(got.code).To(Equal(same), got.err)
+		Expect(got.out).To(HaveSuffix("  " + other.name(1) + " is no candidate: it is in none of the sets that the Placement may choose from.\n"))
+		got = run(ctx, "", "explain", "all", "-n", string(t), "-o", "wide")
+		Expect(got.code).To(Equal(same), got.err)
+		Expect(got.out).To(ContainSubstring("Balance=100 Steady=100"))
+		for words, want := range map[string]string{
+			"explain":         "kubectl placement: kubectl placement explain takes the name of one Placement, not 0 arguments (see kubectl placement explain --help)\n",
+			"simulate a.yaml": "kubectl placement: kubectl placement simulate takes flags only, not \"a.yaml\" (see kubectl placement simulate --help)\n",
+		} {
+			Expect(run(ctx, "", strings.Fields(words)...)).To(Equal(result{misused, "", want}), words)
+		}
+	})
+
 	It("completes what is on the hub", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.place(ctx, fixture.Placement(string(t), "all"), 3)
@@ -145,6 +169,9 @@ var _ = Describe("top, explain and completion", func() {
 			{[]string{"top", "--sort-by", ""}, "cpu\ndecisions\nmemory\nname\n:4\n"},
 			{[]string{"top", "--as", "nobody", ""}, ":4\n"},
 			{[]string{"approve", "--as", "nobody", ""}, ":1\n"},
+			{[]string{"explain", "-n", ""}, string(t) + "\n:4\n"},
+			{[]string{"simulate", "--taint", ""}, t.name(1) + ":\n" + t.name(2) + ":\n" + t.name(3) + ":\n:6\n"},
+			{[]string{"simulate", "--label", t.name(1) + ":"}, ":4\n"},
 		} {
 			Expect(runAs(ctx, completionName, "", tc.words...).out).To(Equal(tc.want), "%v", tc.words)
 		}

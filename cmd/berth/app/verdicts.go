@@ -1,0 +1,109 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
+)
+
+// maxOnPage is how many clusters of a page are named to a person who did not ask for all: the table below has every one.
+const maxOnPage = 10
+
+// printReport shows one Placement for a person: what was decided, then why, cluster by cluster.
+func printReport(out io.Writer, r *simulator.Report, wide bool) error {
+	if r.Skipped != "" {
+		_, err := fmt.Fprintf(out, "Placement %s: left alone (%s)\n", r.Placement, r.Skipped)
+		return err
+	}
+	fmt.Fprintf(out, "Placement %s: %d of %d clusters selected\n", r.Placement, r.NumberOfSelectedClusters, len(r.AvailableClusters))
+	for _, c := range r.Conditions {
+		fmt.Fprintf(out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+	for _, intent := range r.Intents {
+		fmt.Fprintf(out, "  %s %s: %s\n", intent.Plugin, intent.Reason, intent.Note)
+	}
+	for _, d := range r.Decisions {
+		names := d.Clusters
+		if more := len(names) - maxOnPage; more > 0 && !wide {
+			names = append(slices.Clone(names[:maxOnPage]), fmt.Sprintf("… %d more", more))
+		}
+		fmt.Fprintf(out, "  %s: %s\n", d.Name, strings.Join(names, " "))
+	}
+	if len(r.Verdicts) == 0 {
+		return nil
+	}
+	if r.Pending != nil {
+		fmt.Fprintln(out, "  The clusters above are those published; the table is about the change that waits.")
+	}
+	if err := verdictTable(r, wide).print(out, colourful(out)); err != nil {
+		return err
+	}
+	if unproved(r.Verdicts) {
+		fmt.Fprintf(out, "  More than %d clusters were left out: what would let one in, explain says with --cluster.\n", scheduler.MaxFlips)
+	}
+	return nil
+}
+
+func verdictTable(r *simulator.Report, wide bool) *table {
+	t := &table{indent: "  ", heading: []string{"CLUSTER", "SELECTED", "SCORE", "RANK", "CUT", "WHY", "WOULD BE SELECTED WITH"}}
+	if wide {
+		t.heading = slices.Insert(t.heading, 3, "SCORES")
+	}
+	for _, v := range r.Verdicts {
+		score, rank, cut, why, flips, chosen := "-", "-", "-", v.Reason, v.Flips, plain
+		if v.Selected {
+			chosen = green
+		}
+		if v.Score != nil {
+			score, rank = fmt.Sprint(*v.Score), fmt.Sprint(v.Rank)
+		}
+		if v.Distance != nil {
+			cut = fmt.Sprintf("%+d", *v.Distance)
+		}
+		if v.Plugin != "" {
+			why = v.Plugin + ": " + why
+		}
+		if flips == "" {
+			flips = "-"
+		}
+		row := []cell{{text: v.Cluster}, {fmt.Sprint(v.Selected), chosen}, {text: score}, {text: rank}, {text: cut}, {text: why}, {text: flips}}
+		if wide {
+			row = slices.Insert(row, 3, cell{text: scoresText(v.Scores, r.PrioritizerScores)})
+		}
+		t.add(row...)
+	}
+	return t
+}
+
+// scoresText is what the score of a cluster is made of: each prioritizer's, times its weight unless that is 1.
+func scoresText(scores map[string]int64, prioritizers map[string]simulator.PrioritizerScores) string {
+	if len(scores) == 0 {
+		return "-"
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(scores)) {
+		part := fmt.Sprintf("%s=%d", name, scores[name])
+		if weight := prioritizers[name].Weight; weight != 1 {
+			part += fmt.Sprintf("×%d", weight)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, " ")
+}
+
+// unproved says that so many clusters were left out that nobody looked for what would let them in.
+func unproved(verdicts []framework.Verdict) bool {
+	left := 0
+	for _, v := range verdicts {
+		if !v.Selected {
+			left++
+		}
+	}
+	return left > scheduler.MaxFlips
+}
