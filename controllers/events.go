@@ -13,8 +13,11 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -29,6 +32,8 @@ const (
 	eventWorkers   = 4
 	eventTries     = 5
 	eventFlushTime = 5 * time.Second
+	// eventPatience is how long an event yields to decisions: longer than the usual burst takes, and short for whoever waits for it.
+	eventPatience = 5 * time.Second
 	// maxEventsWaiting bounds the memory that events take while the hub does not; the oldest are lost.
 	maxEventsWaiting = 100_000
 )
@@ -41,16 +46,27 @@ type eventSender struct {
 	instance string
 
 	mu      sync.Mutex
-	waiting []letter
+	waiting []*letter
 	last    time.Time
-	// more has an element while something may be waiting.
-	more chan struct{}
+	// deciding counts those that events yield to.
+	deciding int
+	// changed has an element if there may be another answer to whose turn it is.
+	changed chan struct{}
 }
 
-// letter is an event, and the reconciliation that it tells of, if any.
+// newEventsClient sends protobuf, which costs less than JSON on both sides.
+func newEventsClient(cfg *rest.Config) (eventsclient.EventsV1Interface, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return eventsclient.NewForConfig(cfg)
+}
+
+// letter is an event, the reconciliation that it tells of, if any, and when it was queued by a clock that is never set.
 type letter struct {
 	*eventsv1.Event
 	reconcileID types.UID
+	since       time.Time
 }
 
 func newEventSender(client eventsclient.EventsV1Interface, log logr.Logger) *eventSender {
@@ -58,7 +74,22 @@ func newEventSender(client eventsclient.EventsV1Interface, log logr.Logger) *eve
 	if err != nil {
 		host = "unknown"
 	}
-	return &eventSender{client: client, log: log, instance: reporter + "-" + host, more: make(chan struct{}, 1)}
+	return &eventSender{client: client, log: log, instance: reporter + "-" + host, changed: make(chan struct{}, 1)}
+}
+
+// Yield has events wait until done is called, as they cost the API server as much as decisions do, but no event waits longer than
+// eventPatience: in a storm without end they flow all the same.
+func (s *eventSender) Yield() (done func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deciding++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.deciding--; s.deciding == 0 {
+			s.signal()
+		}
+	}
 }
 
 // Send queues events regarding a Placement. Their times, and so their names, keep their order.
@@ -84,12 +115,13 @@ func (s *eventSender) queue(reconcileID types.UID, regarding corev1.ObjectRefere
 	}
 	s.mu.Lock()
 	for _, e := range events {
-		now := time.Now().Truncate(time.Microsecond)
+		since := time.Now()
+		now := since.Truncate(time.Microsecond)
 		if !now.After(s.last) {
 			now = s.last.Add(time.Microsecond)
 		}
 		s.last = now
-		s.waiting = append(s.waiting, letter{s.event(regarding, e, now), reconcileID})
+		s.waiting = append(s.waiting, &letter{s.event(regarding, e, now), reconcileID, since})
 	}
 	if over := len(s.waiting) - maxEventsWaiting; over > 0 {
 		s.waiting = s.waiting[over:]
@@ -101,7 +133,7 @@ func (s *eventSender) queue(reconcileID types.UID, regarding corev1.ObjectRefere
 
 func (s *eventSender) signal() {
 	select {
-	case s.more <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }
@@ -127,52 +159,62 @@ func (s *eventSender) event(regarding corev1.ObjectReference, e scheduler.Event,
 	return event
 }
 
-// Start implements manager.Runnable. When ctx ends, what waits is still sent, for a few seconds.
-func (s *eventSender) Start(ctx context.Context) error {
+// Run sends events. When ctx ends, what waits is sent at once, for a few seconds.
+func (s *eventSender) Run(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(eventFlushTime, cancel) })()
+	turn := make(chan *letter)
 	var workers sync.WaitGroup
 	for range eventWorkers {
-		workers.Go(func() { s.work(ctx, sending) })
+		workers.Go(func() {
+			for event := range turn {
+				s.send(sending, event)
+			}
+		})
 	}
-	<-ctx.Done()
-	timer := time.AfterFunc(eventFlushTime, cancel)
-	defer timer.Stop()
+	for event := s.next(ctx); event != nil; event = s.next(ctx) {
+		turn <- event
+	}
+	close(turn)
 	workers.Wait()
-	return nil
 }
 
-// work sends until ctx has ended and nothing waits.
-func (s *eventSender) work(ctx, sending context.Context) {
+// next waits for the oldest event's turn; there is none once ctx has ended and nothing waits.
+func (s *eventSender) next(ctx context.Context) *letter {
 	for {
-		if next, ok := s.next(); ok {
-			s.send(sending, next)
-			continue
+		ended := ctx.Err() != nil
+		event, patience := s.take(ended)
+		if event != nil || ended {
+			return event
 		}
 		select {
-		case <-s.more:
+		case <-s.changed:
+		case <-patience:
 		case <-ctx.Done():
-			return
 		}
 	}
 }
 
-func (s *eventSender) next() (letter, bool) {
+// take returns the oldest event, or what says that its patience has ended.
+func (s *eventSender) take(ended bool) (*letter, <-chan time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.waiting) == 0 {
-		return letter{}, false
+		return nil, nil
 	}
-	next := s.waiting[0]
+	oldest := s.waiting[0]
+	if patience := eventPatience - time.Since(oldest.since); s.deciding > 0 && patience > 0 && !ended {
+		return nil, time.After(patience)
+	}
+	// What was sent is not kept with the slice.
+	s.waiting[0] = nil
 	s.waiting = s.waiting[1:]
-	if len(s.waiting) > 0 {
-		s.signal()
-	}
-	return next, true
+	return oldest, nil
 }
 
 // send tries a few times: an event lost is a decision unexplained, but none is worth blocking the others for long.
-func (s *eventSender) send(ctx context.Context, event letter) {
+func (s *eventSender) send(ctx context.Context, event *letter) {
 	wait := 100 * time.Millisecond
 	for try := 1; ; try++ {
 		_, err := s.client.Events(event.Namespace).Create(ctx, event.Event, metav1.CreateOptions{})
@@ -191,4 +233,21 @@ func (s *eventSender) send(ctx context.Context, event letter) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// managerWithEvents sends events while the manager runs, and once it has stopped: its reconcilers, which stop last, have something to
+// tell until then.
+type managerWithEvents struct {
+	ctrl.Manager
+	events *eventSender
+}
+
+// Start implements manager.Manager.
+func (m managerWithEvents) Start(ctx context.Context) error {
+	running, stopped := context.WithCancel(context.WithoutCancel(ctx))
+	var sender sync.WaitGroup
+	sender.Go(func() { m.events.Run(running) })
+	defer sender.Wait()
+	defer stopped()
+	return m.Manager.Start(ctx)
 }

@@ -38,8 +38,10 @@ type PlacementReconciler struct {
 	census census
 }
 
-// EventSink takes events to be sent, and never blocks. The context says of which reconciliation they tell.
+// EventSink takes events to be sent, and never blocks. The context says of which reconciliation they tell. They yield to what is in
+// progress until done is called.
 type EventSink interface {
+	Yield() (done func())
 	Send(ctx context.Context, pl *v1alpha1.Placement, events []scheduler.Event)
 }
 
@@ -56,6 +58,7 @@ type EventSink interface {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	defer r.Events.Yield()()
 	// 1. Decide on the fleet as it is now.
 	watch := newStopwatch()
 	skipped := false

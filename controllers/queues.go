@@ -38,9 +38,6 @@ type queueConfig struct {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (*queueConfig) NeedLeaderElection() bool { return false }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: a replica that does not decide has something to say of the queues it read.
-func (*eventSender) NeedLeaderElection() bool { return false }
-
 // Start implements manager.Runnable.
 func (c *queueConfig) Start(ctx context.Context) error {
 	// Who administers a queue is looked up in pages while somebody waits: they are read before that, also where nothing is decided.

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -75,7 +74,7 @@ const (
 //	feed                   watches the six kinds and tells the inventory, which says whom to wake; also watches the clock
 //	placement              decides and publishes one Placement, writes its status and events
 //	queues                 reads the queues' ConfigMap, where one is named, and answers admission requests
-//	events                 sends events at the hub's pace, apart from decisions
+//	events                 sends events at the hub's pace, after decisions
 //
 // and, as Housekeeping says, what a hub without Open Cluster Management's registration controller lacks:
 //
@@ -128,7 +127,12 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	if err != nil {
 		return nil, fmt.Errorf("building the manager: %w", err)
 	}
-	return mgr, setUp(ctx, mgr, cfg, o)
+	client, err := newEventsClient(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("building the events client: %w", err)
+	}
+	events := newEventSender(client, o.Log.WithName("events"))
+	return managerWithEvents{mgr, events}, setUp(ctx, mgr, events, cfg, o)
 }
 
 func metricsServer(o Options) server.Options {
@@ -138,7 +142,7 @@ func metricsServer(o Options) server.Options {
 	return server.Options{BindAddress: o.MetricsAddress, SecureServing: true, CertDir: o.MetricsCertDir, FilterProvider: guardMetrics}
 }
 
-func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) error {
+func setUp(ctx context.Context, mgr ctrl.Manager, events *eventSender, cfg *rest.Config, o Options) error {
 	pages, ownCRDs, err := pageClient(cfg, mgr.GetClient(), mgr.GetAPIReader())
 	if err != nil {
 		return err
@@ -160,15 +164,6 @@ func setUp(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, o Options) e
 	var decides *scheduler.Scheduler
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)
-	// Events have a client of their own: they never wait for decisions, nor decisions for them.
-	kube, err := kubernetes.NewForConfig(rest.CopyConfig(cfg))
-	if err != nil {
-		return fmt.Errorf("building the events client: %w", err)
-	}
-	events := newEventSender(kube.EventsV1(), o.Log.WithName("events"))
-	if err := mgr.Add(events); err != nil {
-		return fmt.Errorf("adding the events sender: %w", err)
-	}
 	registry := builtin.Registry()
 	if err := registry.Merge(o.Plugins); err != nil {
 		return err

@@ -1,0 +1,261 @@
+package controllers
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
+)
+
+// office is a sender with a hub that notes what comes when, by a clock that goes on when all wait.
+type office struct {
+	*eventSender
+	began time.Time
+	stop  context.CancelFunc
+	// ended is closed when the sender has ended.
+	ended chan struct{}
+
+	mu   sync.Mutex
+	came []string
+}
+
+// openOffice starts a sender. The hub answers what refuse returns.
+func openOffice(t *testing.T, refuse func(note string) error) *office {
+	hub := &clienttesting.Fake{}
+	o := &office{
+		eventSender: newEventSender(&eventsclient.FakeEventsV1{Fake: hub}, logr.Discard()),
+		began:       time.Now(), ended: make(chan struct{}),
+	}
+	hub.AddReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		event := action.(clienttesting.CreateAction).GetObject().(*eventsv1.Event)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.came = append(o.came, event.Note+" after "+time.Since(o.began).String())
+		return true, event, refuse(event.Note)
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	o.stop = stop
+	go func() {
+		defer close(o.ended)
+		o.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-o.ended
+	})
+	return o
+}
+
+// countLost is what the metric says.
+func countLost(t *testing.T) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(eventsLost)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families[0].GetMetric()[0].GetCounter().GetValue()
+}
+
+func welcome(string) error { return nil }
+
+func (o *office) tell(notes ...string) {
+	var events []scheduler.Event
+	for _, note := range notes {
+		events = append(events, scheduler.Event{Note: note})
+	}
+	o.Send(context.Background(), &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}, events)
+}
+
+// expect waits until nothing moves, and then wants exactly these to have come; workers may overtake each other.
+func (o *office) expect(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	slices.Sort(o.came)
+	if diff := cmp.Diff(want, o.came); diff != "" {
+		t.Errorf("events that came (-want +got):\n%s", diff)
+	}
+}
+
+func TestEventsGoAtOnceWhileNothingIsDecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := openOffice(t, welcome)
+		o.tell("1", "2", "3", "4", "5", "6")
+		o.expect(t, "1 after 0s", "2 after 0s", "3 after 0s", "4 after 0s", "5 after 0s", "6 after 0s")
+	})
+}
+
+func TestEventsYieldUntilTheLastDecisionIsPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := openOffice(t, welcome)
+		first, second := o.Yield(), o.Yield()
+		o.tell("1", "2")
+		o.expect(t)
+		first()
+		o.expect(t)
+		time.Sleep(time.Second)
+		second()
+		o.expect(t, "1 after 1s", "2 after 1s")
+	})
+}
+
+func TestEventsYieldForABoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := openOffice(t, welcome)
+		defer o.Yield()()
+		o.tell("1")
+		time.Sleep(time.Second)
+		o.tell("2")
+		time.Sleep(eventPatience - time.Second - time.Nanosecond)
+		o.expect(t)
+		time.Sleep(time.Nanosecond)
+		o.expect(t, "1 after 5s")
+		time.Sleep(eventPatience)
+		o.expect(t, "1 after 5s", "2 after 6s")
+	})
+}
+
+func TestAnEndSendsEventsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := openOffice(t, welcome)
+		defer o.Yield()()
+		o.tell("1", "2", "3", "4", "5")
+		o.expect(t)
+		o.stop()
+		<-o.ended
+		o.expect(t, "1 after 0s", "2 after 0s", "3 after 0s", "4 after 0s", "5 after 0s")
+	})
+}
+
+func TestAnEndDoesNotWaitForAHubThatRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := openOffice(t, func(string) error { return apierrors.NewInternalError(context.DeadlineExceeded) })
+		lost := countLost(t)
+		o.tell("1")
+		synctest.Wait()
+		o.stop()
+		<-o.ended
+		if took := time.Since(o.began); took > eventFlushTime {
+			t.Errorf("it ended after %s", took)
+		}
+		if got := countLost(t) - lost; got != 1 {
+			t.Errorf("%v events counted as lost, want 1", got)
+		}
+	})
+}
+
+func TestEventsAreTriedAgain(t *testing.T) {
+	resource := schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"}
+	tests := map[string]struct {
+		answers  []error
+		want     []string
+		wantLost float64
+	}{
+		"taken at last": {
+			answers: []error{apierrors.NewTooManyRequestsError("busy"), apierrors.NewInternalError(context.DeadlineExceeded), nil},
+			want:    []string{"1 after 0s", "1 after 100ms", "1 after 500ms"},
+		},
+		"taken, though the answer was lost": {
+			answers: []error{apierrors.NewInternalError(context.DeadlineExceeded), apierrors.NewAlreadyExists(resource, "1")},
+			want:    []string{"1 after 0s", "1 after 100ms"},
+		},
+		"lost in the end": {
+			answers:  slices.Repeat([]error{apierrors.NewTooManyRequestsError("busy")}, eventTries),
+			want:     []string{"1 after 0s", "1 after 100ms", "1 after 2.1s", "1 after 500ms", "1 after 8.5s"},
+			wantLost: 1,
+		},
+		"nobody may": {answers: []error{apierrors.NewForbidden(resource, "1", nil)}, want: []string{"1 after 0s"}, wantLost: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lost := countLost(t)
+				o := openOffice(t, func(string) error {
+					answer := tc.answers[0]
+					tc.answers = tc.answers[1:]
+					return answer
+				})
+				o.tell("1")
+				time.Sleep(time.Minute)
+				o.expect(t, tc.want...)
+				if got := countLost(t) - lost; got != tc.wantLost {
+					t.Errorf("%v events counted as lost, want %v", got, tc.wantLost)
+				}
+			})
+		})
+	}
+}
+
+func TestTheOldestEventsAreLostWhenTooManyWait(t *testing.T) {
+	s := newEventSender(&eventsclient.FakeEventsV1{Fake: &clienttesting.Fake{}}, logr.Discard())
+	defer s.Yield()()
+	lost := countLost(t)
+	s.Send(t.Context(), &v1alpha1.Placement{}, append([]scheduler.Event{{Note: "1"}, {Note: "2"}}, make([]scheduler.Event, maxEventsWaiting)...))
+	s.Send(t.Context(), &v1alpha1.Placement{}, []scheduler.Event{{Note: "last"}})
+	if got := countLost(t) - lost; got != 3 || len(s.waiting) != maxEventsWaiting {
+		t.Errorf("%v events counted as lost, want 3; %d wait", got, len(s.waiting))
+	}
+	if first, last := s.waiting[0].Note, s.waiting[maxEventsWaiting-1].Note; first != "" || last != "last" {
+		t.Errorf("the first that waits is %q, the last %q", first, last)
+	}
+}
+
+func TestEventsKeepTheirOrder(t *testing.T) {
+	s := newEventSender(&eventsclient.FakeEventsV1{Fake: &clienttesting.Fake{}}, logr.Discard())
+	s.Send(t.Context(), &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, make([]scheduler.Event, 100))
+	if !slices.IsSortedFunc(s.waiting, func(a, b *letter) int {
+		if !a.EventTime.Before(&b.EventTime) {
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	}) {
+		t.Error("times or names do not follow the order of events")
+	}
+}
+
+func TestEventsAreSentAsProtobuf(t *testing.T) {
+	var content, accept string
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		content, accept = r.Header.Get("Content-Type"), r.Header.Get("Accept")
+		// A hub that answers in JSON is understood.
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write([]byte(`{"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "taken"}}`))
+	}))
+	defer hub.Close()
+	client, err := newEventsClient(&rest.Config{Host: hub.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	event, err := client.Events("ns").Create(t.Context(), &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Name: "sent"}}, metav1.CreateOptions{})
+	if err != nil || event.Name != "taken" {
+		t.Errorf("got event %v, error %v", event, err)
+	}
+	const protobuf = "application/vnd.kubernetes.protobuf"
+	if content != protobuf || accept != protobuf+",application/json" {
+		t.Errorf("sent %s and asked for %s", content, accept)
+	}
+}
