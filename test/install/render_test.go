@@ -38,6 +38,11 @@ func kustomize(name string) ([]*unstructured.Unstructured, error) {
 
 // helm is `helm template berth charts/berth -n <namespace>` with values in YAML.
 func helm(namespace, values string) ([]*unstructured.Unstructured, error) {
+	return helmAs("berth", namespace, values)
+}
+
+// helmAs is the same for a release of another name.
+func helmAs(name, namespace, values string) ([]*unstructured.Unstructured, error) {
 	chart, err := loader.LoadDir(filepath.Join(root, "charts", "berth"))
 	if err != nil {
 		return nil, err
@@ -46,7 +51,7 @@ func helm(namespace, values string) ([]*unstructured.Unstructured, error) {
 	if err := yaml.Unmarshal([]byte(values), &set); err != nil {
 		return nil, err
 	}
-	release := common.ReleaseOptions{Name: "berth", Namespace: namespace, Revision: 1, IsInstall: true}
+	release := common.ReleaseOptions{Name: name, Namespace: namespace, Revision: 1, IsInstall: true}
 	all, err := util.ToRenderValues(chart, set, release, common.DefaultCapabilities)
 	if err != nil {
 		return nil, err
@@ -352,38 +357,6 @@ func TestKindsOfOthers(t *testing.T) {
 			}
 			if err != nil {
 				t.Errorf("%s: %s: %v", name, title(o), err)
-			}
-		}
-	}
-}
-
-// TestCertificateIsForTheWebhooks: what cert-manager writes is what the pods mount and what the API server trusts.
-func TestCertificateIsForTheWebhooks(t *testing.T) {
-	for _, name := range []string{"config/queues", "charts/berth, everything on"} {
-		objects, err := renderings[name]()
-		if err != nil {
-			t.Fatal(err)
-		}
-		by := map[string]*unstructured.Unstructured{}
-		for _, o := range objects {
-			by[o.GetKind()+" "+o.GetName()] = o
-		}
-		certificate := by["Certificate berth-webhook"]
-		if certificate == nil || by["Issuer berth-webhook"] == nil || by["Service berth-webhook"] == nil {
-			t.Fatalf("%s: certificate, issuer or service is missing", name)
-		}
-		secret, _, _ := unstructured.NestedString(certificate.Object, "spec", "secretName")
-		names, _, _ := unstructured.NestedStringSlice(certificate.Object, "spec", "dnsNames")
-		if !slices.Contains(names, "berth-webhook.berth-system.svc") {
-			t.Errorf("%s: the certificate is for %v", name, names)
-		}
-		volumes, _, _ := unstructured.NestedSlice(by["Deployment berth"].Object, "spec", "template", "spec", "volumes")
-		if !strings.Contains(fmt.Sprint(volumes), "secretName:"+secret) {
-			t.Errorf("%s: the pods mount %v, not the Secret %s", name, volumes, secret)
-		}
-		for _, kind := range []string{"MutatingWebhookConfiguration berth", "ValidatingWebhookConfiguration berth"} {
-			if from := by[kind].GetAnnotations()["cert-manager.io/inject-ca-from"]; from != "berth-system/berth-webhook" {
-				t.Errorf("%s: %s takes its authority from %q", name, kind, from)
 			}
 		}
 	}
