@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -19,6 +20,8 @@ type AddOn struct{}
 type addOnScore struct {
 	coordinate v1alpha1.AddOnScore
 	name       string
+	// noting is held while an expired score is noted.
+	noting sync.Mutex
 }
 
 type expiredState struct{ names []string }
@@ -43,7 +46,7 @@ func (AddOn) Score(context.Context, *framework.CycleState, *v1alpha1.Placement, 
 
 // ForAddOn implements framework.CoordinateScorer.
 func (AddOn) ForAddOn(c v1alpha1.AddOnScore) framework.ScorePlugin {
-	return &addOnScore{c, fmt.Sprintf("AddOn/%s/%s", c.ResourceName, c.ScoreName)}
+	return &addOnScore{coordinate: c, name: fmt.Sprintf("AddOn/%s/%s", c.ResourceName, c.ScoreName)}
 }
 
 // Name tells coordinates apart.
@@ -58,12 +61,7 @@ func (a *addOnScore) Score(_ context.Context, state *framework.CycleState, _ *v1
 	}
 	if until := object.Status.ValidUntil; until != nil {
 		if snapshot.Now.After(until.Time) {
-			expired, ok := framework.ReadAs[*expiredState](state, framework.StateKey(a.name))
-			if !ok {
-				expired = &expiredState{}
-				state.Write(framework.StateKey(a.name), expired)
-			}
-			expired.names = append(expired.names, object.Namespace+"/"+object.Name)
+			a.note(state, object.Namespace+"/"+object.Name)
 			return 0, nil
 		}
 		// Expired is strictly later.
@@ -76,6 +74,18 @@ func (a *addOnScore) Score(_ context.Context, state *framework.CycleState, _ *v1
 		}
 	}
 	return value, nil
+}
+
+// note remembers an expired score.
+func (a *addOnScore) note(state *framework.CycleState, name string) {
+	a.noting.Lock()
+	defer a.noting.Unlock()
+	expired, ok := framework.ReadAs[*expiredState](state, framework.StateKey(a.name))
+	if !ok {
+		expired = &expiredState{}
+		state.Write(framework.StateKey(a.name), expired)
+	}
+	expired.names = append(expired.names, name)
 }
 
 // NormalizeScore leaves the values as they are and warns about the expired ones.

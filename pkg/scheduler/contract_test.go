@@ -41,7 +41,7 @@ var contract = []struct {
 
 // whole is a whole attempt with the plugins a and b over the clusters 1, which is published, and 2.
 const whole = "PreFilter a, PreFilter b, Filter a1, Filter b1, Filter a2, Filter b2, PostFilter a, PreScore a, PreScore b, " +
-	"Score a1, Score a2, NormalizeScore a, Score b1, Score b2, NormalizeScore b, Reserve a, Reserve b, Permit a, Permit b, " +
+	"Score a1, Score a2, Score b1, Score b2, NormalizeScore a, NormalizeScore b, Reserve a, Reserve b, Permit a, Permit b, " +
 	"PreBind a, PreBind b, Bind a, PostBind a, PostBind b"
 
 // undone is what follows where an attempt ends after Reserve began.

@@ -191,31 +191,7 @@ func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []admission,
 			active = append(active, p)
 		}
 	}
-	pl := r.Snapshot.Subject.Placement
-	r.Feasible = make([]*framework.Cluster, 0, left.Len())
-next:
-	for i := range left.All {
-		cluster := r.Snapshot.Clusters.Get(i)
-		for _, p := range active {
-			status := p.Filter(ctx, r.State, pl, cluster)
-			if status == nil {
-				continue
-			}
-			switch status.Code() {
-			case framework.Success:
-				continue
-			case framework.Unschedulable, framework.UnschedulableAndUnresolvable:
-				r.excluded = append(r.excluded, exclusion{cluster, status.WithPlugin(p.Name())})
-				continue next
-			case framework.Error:
-				return status.WithPlugin(p.Name())
-			default:
-				return unexpected(p, "Filter", status)
-			}
-		}
-		r.Feasible = append(r.Feasible, cluster)
-	}
-	return nil
+	return r.judge(ctx, left, active)
 }
 
 func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status {
@@ -251,16 +227,21 @@ func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *fra
 	defer s.begin(r, "Score")()
 	r.Totals = make([]int64, len(r.Feasible))
 	values := make([]int64, len(r.Feasible)*len(scorers))
+	active := make([]scoring, 0, len(scorers))
 	for i, p := range scorers {
-		if off[p.name] && !p.addOn {
-			continue
+		if !off[p.name] || p.addOn {
+			active = append(active, scoring{p, values[i*len(r.Feasible) : (i+1)*len(r.Feasible)]})
 		}
-		scores := values[i*len(r.Feasible) : (i+1)*len(r.Feasible)]
-		if failure := scoreAll(ctx, r, p, scores); failure != nil {
+	}
+	if failure := r.rate(ctx, active); failure != nil {
+		return failure
+	}
+	for _, p := range active {
+		if failure := r.normalize(ctx, p); failure != nil {
 			return failure
 		}
-		r.Scores = append(r.Scores, PluginScores{Plugin: p.name, Weight: p.weight, Values: scores})
-		for j, x := range scores {
+		r.Scores = append(r.Scores, PluginScores{Plugin: p.name, Weight: p.weight, Values: p.scores})
+		for j, x := range p.scores {
 			if x != framework.NoScore {
 				r.Totals[j] += p.weight * x
 			}
@@ -290,40 +271,6 @@ func (s *Scheduler) preScore(ctx context.Context, r *Result, scorers []scorer) (
 		}
 	}
 	return off, nil
-}
-
-// scoreAll asks one plugin for the scores of the feasible clusters and lets it normalize them.
-func scoreAll(ctx context.Context, r *Result, p scorer, scores []int64) *framework.Status {
-	pl := r.Snapshot.Subject.Placement
-	for j, cluster := range r.Feasible {
-		x, status := p.Score(ctx, r.State, pl, cluster)
-		if status != nil {
-			switch status.Code() {
-			case framework.Success:
-			case framework.Skip:
-				x = framework.NoScore
-			default:
-				return unexpected(p, "Score", status)
-			}
-		}
-		scores[j] = x
-	}
-	if n, ok := p.ScorePlugin.(framework.NormalizeScorer); ok {
-		if status := n.NormalizeScore(ctx, r.State, pl, scores); !status.IsSuccess() {
-			return unexpected(p, "NormalizeScore", status)
-		}
-	}
-	if p.addOn {
-		// What others measured is passed through as it is.
-		return nil
-	}
-	for j, x := range scores {
-		if (x < framework.MinScore || x > framework.MaxScore) && x != framework.NoScore {
-			return framework.AsStatus(fmt.Errorf("the score %d of cluster %s is not between %d and %d",
-				x, r.Feasible[j].Name, framework.MinScore, framework.MaxScore)).WithPlugin(p.Name())
-		}
-	}
-	return nil
 }
 
 // unexpected turns a code that a point does not know into an Error, and lets an Error be what it is.

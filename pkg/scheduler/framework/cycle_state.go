@@ -18,8 +18,8 @@ type StateKey string
 type StateData interface{ Clone() StateData }
 
 // CycleState is one attempt's scratchpad: plugins hand data from point to point through it, and tell the engine what the
-// answer depends on beside the objects. It is valid for one attempt. Entries are safe for concurrent use; no plugin is
-// protected from another.
+// answer depends on beside the objects. It is valid for one attempt. It may be written concurrently; no plugin is protected from
+// another.
 type CycleState struct {
 	snapshot *Snapshot
 	// entries are few and read once a cluster: a list that is replaced on each write beats a map.
@@ -105,6 +105,8 @@ func ReadAs[T StateData](s *CycleState, key StateKey) (T, bool) {
 
 // RequeueAt asks for a new attempt at t; the earliest of all wins.
 func (s *CycleState) RequeueAt(t time.Time) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if s.requeue.IsZero() || t.Before(s.requeue) {
 		s.requeue = t
 	}
@@ -115,6 +117,8 @@ func (s *CycleState) Requeue() time.Time { return s.requeue }
 
 // HoldsUntil says that the verdict on a cluster is right until t only. It asks for a new attempt if the cluster is selected.
 func (s *CycleState) HoldsUntil(cluster int, t time.Time) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if s.holds == nil {
 		s.holds = make(map[int]time.Time)
 	}
@@ -127,13 +131,19 @@ func (s *CycleState) HoldsUntil(cluster int, t time.Time) {
 func (s *CycleState) Expiry(cluster int) time.Time { return s.holds[cluster] }
 
 // Demote ranks a cluster after every one that is not demoted, whatever the scores.
-func (s *CycleState) Demote(cluster int) { s.demoted = s.demoted.Set(cluster) }
+func (s *CycleState) Demote(cluster int) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.demoted = s.demoted.Set(cluster)
+}
 
 // Demoted are the clusters that Demote named.
 func (s *CycleState) Demoted() Bitset { return s.demoted }
 
 // Warn attaches a warning to the answer. It is shown with the decision's event.
 func (s *CycleState) Warn(plugin, message string) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	s.warnings = append(s.warnings, Warning{Plugin: plugin, Message: message})
 }
 

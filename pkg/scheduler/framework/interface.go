@@ -50,7 +50,7 @@ type PreFilterResult struct {
 	Decides bool
 }
 
-// FilterPlugin judges one cluster.
+// FilterPlugin judges one cluster. Several of an attempt may be judged at once.
 type FilterPlugin interface {
 	Plugin
 	// Filter excludes the cluster with Unschedulable or UnschedulableAndUnresolvable; the first rejection ends that
@@ -133,7 +133,7 @@ type PreScorePlugin interface {
 	PreScore(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, feasible []*Cluster) *Status
 }
 
-// ScorePlugin rates one feasible cluster.
+// ScorePlugin rates one feasible cluster. Several of an attempt may be rated at once.
 type ScorePlugin interface {
 	Plugin
 	// Score is, after NormalizeScore, from MinScore to MaxScore. Skip says that the cluster has no score, which counts as

@@ -1,0 +1,82 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// manyMarks judges clusters by their number, and writes to the state wherever a plugin may.
+type manyMarks struct{}
+
+func (manyMarks) Name() string { return "ManyMarks" }
+
+func (manyMarks) Filter(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, c *framework.Cluster) *framework.Status {
+	switch c.Index % 7 {
+	case 0:
+		return framework.NewStatus(framework.Unschedulable, c.Name)
+	case 1:
+		state.Demote(c.Index)
+	case 2:
+		state.HoldsUntil(c.Index, fixture.At(c.Index).Time)
+	}
+	return nil
+}
+
+func (manyMarks) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, c *framework.Cluster) (int64, *framework.Status) {
+	state.RequeueAt(fixture.At(c.Index).Time)
+	return int64(c.Index%201) - 100, nil
+}
+
+// TestManyCandidates: what is shared out among goroutines is what one after the other would have found.
+func TestManyCandidates(t *testing.T) {
+	const many = 20_000
+	inv := inventory.New(inventory.Options{})
+	inv.Update(fixture.Set("s1"))
+	inv.Update(fixture.Binding("ns", "s1"))
+	inv.Update(fixture.Placement("ns", "p").Number(30).Obj())
+	for i := range many {
+		inv.Update(fixture.Cluster(fmt.Sprintf("c%05d", i)).Set("s1").Obj())
+	}
+	profile := &scheduler.Profile{
+		Filter: []framework.FilterPlugin{manyMarks{}}, Score: []scheduler.WeightedScore{{ScorePlugin: manyMarks{}, Weight: 1}},
+	}
+	s := scheduler.New(map[string]*scheduler.Profile{v1alpha1.DefaultProfile: profile}, nil)
+	r := s.Schedule(context.Background(), inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now))
+	var feasible, excluded int
+	for j, c := range r.Feasible {
+		if want := int64(c.Index%201) - 100; r.Totals[j] != want || j > 0 && r.Feasible[j-1].Index >= c.Index {
+			t.Fatalf("%s is feasible number %d with a total of %d", c.Name, j, r.Totals[j])
+		}
+		feasible++
+	}
+	for _, e := range r.ExcludedBy() {
+		excluded += e.Clusters
+	}
+	var want, got []string
+	for i := 0; len(want) < 30; i++ {
+		// The best score is that of 200, 401, 602 and so on.
+		if n := 200 + 201*i; n%7 > 1 {
+			want = append(want, fmt.Sprintf("c%05d", n))
+		}
+	}
+	for _, s := range r.Selected {
+		got = append(got, s.Cluster.Name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" || feasible+excluded != many {
+		t.Errorf("%d feasible, %d excluded (-want +got):\n%s", feasible, excluded, diff)
+	}
+	for _, chosen := range r.Selected {
+		if i := chosen.Cluster.Index; (i%7 == 2) == r.State.Expiry(i).IsZero() {
+			t.Errorf("the verdict on %s ends at %s", chosen.Cluster.Name, r.State.Expiry(i))
+		}
+	}
+}
