@@ -3,8 +3,8 @@
 #
 #   docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=v0.1.0 --build-arg COMMIT=$(git rev-parse HEAD) -t berth:v0.1.0 .
 #
-# Both base images can be others: the first has the Go of go.mod, from a mirror for example; the second may be a distroless static
-# one, should certificates of public authorities be needed. Time zones are in the binary.
+# Both base images can be others: --build-arg BUILD_IMAGE=... has the Go of go.mod, from a mirror for example; --build-arg BASE_IMAGE=...
+# may be a distroless static one, should certificates of public authorities be needed. Time zones are in the binary.
 ARG BUILD_IMAGE=golang:1.26
 ARG BASE_IMAGE=scratch
 
