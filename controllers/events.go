@@ -245,9 +245,14 @@ type managerWithEvents struct {
 // Start implements manager.Manager.
 func (m managerWithEvents) Start(ctx context.Context) error {
 	running, stopped := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopped()
 	var sender sync.WaitGroup
 	sender.Go(func() { m.events.Run(running) })
-	defer sender.Wait()
-	defer stopped()
-	return m.Manager.Start(ctx)
+	if err := m.Manager.Start(ctx); err != nil {
+		// Reconcilers may not have stopped: without the lease they must end with the process, at once.
+		return err
+	}
+	stopped()
+	sender.Wait()
+	return nil
 }

@@ -69,6 +69,9 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
+// stopTime is how long everything may take to stop when the process is asked to end. Events follow, for eventFlushTime.
+const stopTime = 10 * time.Second
+
 // NewManager builds a manager with every loop and watch of Berth. Start it to run.
 //
 //	feed                   watches the six kinds and tells the inventory, which says whom to wake; also watches the clock
@@ -122,7 +125,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 		LeaseDuration:                 new(leaseDuration),
 		RenewDeadline:                 new(renewDeadline),
 		RetryPeriod:                   new(retryPeriod),
-		GracefulShutdownTimeout:       new(15 * time.Second),
+		GracefulShutdownTimeout:       new(stopTime),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the manager: %w", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,6 +87,9 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 	proposal.Outcome = OutcomeOf(plan)
 	current := map[string]*v1alpha1.PlacementDecision{}
 	for _, w := range plan.Writes {
+		if err := ctx.Err(); err != nil {
+			return framework.AsStatus(fmt.Errorf("ending before the %s of PlacementDecision %s/%s: %w", w.Op, pl.Namespace, w.Page.Name, err))
+		}
 		if known, ok := current[w.Page.Name]; ok {
 			w.Page.Current = known
 		}
@@ -102,8 +106,24 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 	return framework.AsStatus(p.profiles.publish(ctx, pl, plan))
 }
 
+// finishTime is how long a page on its way may still take when the process is asked to end.
+const finishTime = 5 * time.Second
+
+// finishing ends some time after its parent: a page whose write has begun is finished, so that it is whole, also where that takes
+// several requests, and is told of.
+func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(finishTime, cancel) })
+	return writing, func() {
+		stop()
+		cancel()
+	}
+}
+
 // step does one write and tells the inventory, before and after.
 func (p *DecisionPublisher) step(ctx context.Context, pl *v1alpha1.Placement, w decisions.Write) (framework.PageWrite, error) {
+	ctx, cancel := finishing(ctx)
+	defer cancel()
 	done := Written(pl, w)
 	if p.handle.Announce != nil {
 		defer p.handle.Announce(done.Page, done.Deleted)()

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -45,7 +46,7 @@ func StartController(kubeconfig string, flags ...string) *Process {
 	p.Command.Stdout, p.Command.Stderr = log, log
 	Expect(p.Command.Start()).To(Succeed())
 	go func() {
-		// It ends by a signal, never well.
+		// Most end by SIGKILL, which is an error.
 		_ = p.Command.Wait()
 		_ = log.Close()
 		close(p.Ended)
@@ -64,6 +65,12 @@ func (p *Process) Kill() {
 	// An error says that it has ended already.
 	_ = p.Command.Process.Kill()
 	<-p.Ended
+}
+
+// Terminate is SIGTERM, which asks the process to end.
+func (p *Process) Terminate() {
+	GinkgoHelper()
+	Expect(p.Command.Process.Signal(syscall.SIGTERM)).To(Succeed())
 }
 
 // Alive is for a process that nobody has killed.

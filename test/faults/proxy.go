@@ -38,6 +38,8 @@ type Fault struct {
 	After time.Duration
 	// RetryAfter is what a 429 asks for, in seconds.
 	RetryAfter int
+	// Held, where there is one, keeps back what the hub has answered until it is closed.
+	Held <-chan struct{}
 }
 
 // Cut is a connection that ends without an answer.
@@ -47,6 +49,8 @@ const Cut = -1
 func (f Fault) String() string {
 	name := strconv.Itoa(f.Code)
 	switch {
+	case f.Held != nil:
+		name = "answer held back"
 	case f.Code == Cut && f.After > 0:
 		name = "time-out"
 	case f.Code == Cut:
@@ -222,6 +226,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.reverse.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	if f.After > 0 {
+		// Only once the body is read does the server notice that the client is gone.
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		select {
 		case <-time.After(f.After):
 		case <-r.Context().Done():
@@ -230,11 +240,28 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case f.Code == Cut || r.Context().Err() != nil:
 		panic(http.ErrAbortHandler)
+	case f.Held != nil:
+		p.reverse.ServeHTTP(&late{w, f.Held, r.Context().Done()}, r)
 	case f.Code == 0:
 		p.reverse.ServeHTTP(w, r)
 	default:
 		refuse(w, f)
 	}
+}
+
+// late writes an answer once it may, or nobody waits for it.
+type late struct {
+	http.ResponseWriter
+	held, gone <-chan struct{}
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (l *late) WriteHeader(code int) {
+	select {
+	case <-l.held:
+	case <-l.gone:
+	}
+	l.ResponseWriter.WriteHeader(code)
 }
 
 // refuse answers in the API server's words.
