@@ -99,6 +99,10 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 		Expect(text).To(And(
 			ContainSubstring(`workqueue_depth{controller="placement",name="placement"`),
 			ContainSubstring(`leader_election_master_status{name="berth.berth.dev"} 1`),
+			MatchRegexp(`(?m)^berth_framework_extension_point_duration_seconds_count\{extension_point="Filter",profile="default"\} [1-9]`),
+			MatchRegexp(`(?m)^berth_permit_wait_duration_seconds_count\{result="Published"\} 1$`),
+			MatchRegexp(`(?m)^berth_scheduling_duration_seconds_count\{stage="status"\} [1-9]`),
+			MatchRegexp(`(?m)^workqueue_queue_duration_seconds_count\{controller="placement",name="placement"\} [1-9]`),
 			MatchRegexp(`(?m)^berth_placements\{reason="AllDecisionsScheduled",satisfied="True"\} 1$`)))
 		for bearer, want := range map[string]int{"": http.StatusUnauthorized, "made-up": http.StatusUnauthorized, token(ctx, "stranger"): http.StatusForbidden} {
 			code, _ := scrape(metrics, bearer)
