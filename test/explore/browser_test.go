@@ -174,6 +174,12 @@ func (b *browser) prefer(scheme string) {
 	}}, nil)
 }
 
+// resize makes the window another size.
+func (b *browser) resize(width, height int) {
+	b.t.Helper()
+	b.do("POST", "/window/rect", map[string]any{"width": width, "height": height}, nil)
+}
+
 // picture writes a screenshot, if somebody wants it.
 func (b *browser) picture(name string) {
 	b.t.Helper()

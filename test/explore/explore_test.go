@@ -39,7 +39,7 @@ func TestFleet(t *testing.T) {
 		does func(*testing.T, *browser)
 	}{
 		{"only what is in sight is drawn", drawsLittle}, {"keys", keyboard}, {"searches", searches},
-		{"clicks say why", clicks}, {"held changes", heldChanges}, {"colours", colours},
+		{"clicks say why", clicks}, {"held changes", heldChanges}, {"a narrow window", narrow}, {"colours", colours},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			step.does(t, &browser{t, b.session})
@@ -52,9 +52,14 @@ func drawsLittle(t *testing.T, b *browser) {
 	if want := []string{"grid", fmt.Sprint(fleetClusters + 1), fmt.Sprint(fleetPlacements + 1)}; !slices.Equal(size, want) {
 		t.Errorf("the grid is %v, want %v", size, want)
 	}
-	took := eval[float64](b, `const g = document.querySelector('#grid'), start = performance.now();
-		for (let i = 1; i <= 50; i++) { g.scrollTop = i * 2000; g.scrollLeft = i * 60; draw(); g.offsetHeight; }
-		return (performance.now() - start) / 50`)
+	// The quickest of many says what the page needs; the others, what else the machine had to do.
+	took := eval[float64](b, `const g = document.querySelector('#grid'); let least = Infinity;
+		for (let i = 1; i <= 50; i++) {
+			const start = performance.now();
+			g.scrollTop = i * 2000; g.scrollLeft = i * 60; draw(); g.offsetHeight;
+			least = Math.min(least, performance.now() - start);
+		}
+		return least`)
 	if n := eval[int](b, nodes); n > maxNodes {
 		t.Errorf("%d elements, want at most %d", n, maxNodes)
 	} else {
@@ -166,7 +171,7 @@ func heldChanges(t *testing.T, b *browser) {
 	b.wait(settled)
 	b.wait(`document.querySelector('#details pre.added')`)
 	got := eval[string](b, details)
-	for _, want := range []string{"team-00/cache", "Held: ", "need approval", "12 added, 4 removed", "\n+ ap-south-", "\n− " + clusterName(4)} {
+	for _, want := range []string{"team-00/cache", "Held: ", "need approval", "kubectl placement approve cache -n team-00", "12 added, 4 removed", "\n+ ap-south-", "\n− " + clusterName(4)} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it says\n%s\nwithout %q", got, want)
 		}
@@ -174,6 +179,24 @@ func heldChanges(t *testing.T, b *browser) {
 	b.prefer("dark")
 	b.picture("held-changes.png")
 	b.prefer("light")
+}
+
+// narrow leaves room for clusters, and for why, in the window of a telephone.
+func narrow(t *testing.T, b *browser) {
+	b.resize(390, 844)
+	defer b.resize(1440, 900)
+	const seen = `[...document.querySelectorAll('[role=rowheader]')].filter((e) => {
+		const r = e.getBoundingClientRect(), g = grid.getBoundingClientRect(), h = heads.getBoundingClientRect();
+		return r.top >= h.bottom && r.bottom <= g.bottom;
+	}).length >= 5`
+	b.wait(`innerWidth < 800 && ` + seen)
+	eval[any](b, `grid.focus(); move(3, 1)`)
+	b.press(keyEnter)
+	b.wait(settled)
+	room := eval[[]float64](b, `const d = document.querySelector('#details').getBoundingClientRect(); return [d.height, innerHeight - d.bottom]`)
+	if room[0] < 150 || room[1] < 0 {
+		t.Errorf("why has %.0f pixels, %.0f of the window below", room[0], room[1])
+	}
 }
 
 // colours holds the text that is seen to the contrast of WCAG 2 AA in both schemes.

@@ -1,7 +1,7 @@
 // The page of berth explore. What comes from the hub enters the document as text only. The matrix is drawn anew for what is in sight.
 "use strict";
 
-const ROW = 24, COLUMN = 26, NAMES = 200, HEADS = 170, OVERSCAN = 2;
+const ROW = 24, COLUMN = 26, OVERSCAN = 2;
 const STATES = {
   0: ["", "no candidate"], 1: ["✓", "selected"], 2: ["○", "fits, not selected"],
   3: ["+", "held: would be added"], 4: ["−", "held: would be removed"], 5: ["?", "excluded"],
@@ -12,6 +12,7 @@ const grid = byId("grid"), space = byId("space"), details = byId("details");
 
 let matrix = { clusters: [], plugins: [], placements: [] };
 let letters = []; // one for each plugin
+let NAMES, HEADS; // the width of clusters' names and the height of Placements', which are less in a narrow window
 let rows = [], columns = []; // indexes of what the searches leave
 let at = { row: 0, column: 0 }; // -1 is the row of Placements' names, or the column of clusters'
 let asked = 0; // the last question; answers to others come too late
@@ -117,10 +118,8 @@ function fill(element, row, column, className, text, label) {
   if (element.firstChild.data !== text) element.firstChild.data = text;
   if (element.className !== className) element.className = className;
   element.setAttribute("aria-label", label);
-  if (element.column !== column) {
-    element.setAttribute("aria-colindex", column + 2);
-    if (column >= 0) element.style.left = NAMES + column * COLUMN + "px";
-  }
+  if (element.column !== column) element.setAttribute("aria-colindex", column + 2);
+  if (column >= 0) element.style.left = NAMES + column * COLUMN + "px";
   element.row = row;
   element.column = column;
 }
@@ -193,6 +192,17 @@ function markCurrent(across) {
     marked.classList.add("current");
     marked.id = "current";
   }
+}
+
+function measure() {
+  const style = getComputedStyle(document.documentElement);
+  [NAMES, HEADS] = ["--names", "--heads"].map((name) => parseInt(style.getPropertyValue(name), 10));
+}
+
+function resized() {
+  measure();
+  generation++;
+  drawSoon();
 }
 
 let due = 0;
@@ -310,7 +320,7 @@ function showPlacement(column) {
     const content = [];
     if (placement.skipped) content.push(make("p", "verdict", "Left alone: " + placement.skipped));
     if (placement.error) content.push(make("p", "removed", "Not decided: " + placement.error));
-    if (placement.pending) content.push(...tellHeld(placement.pending));
+    if (placement.pending) content.push(...tellHeld(placement.placement, placement.pending));
     content.push(make("h3", "", "Clusters"), tallies(column.cells));
     if (placement.conditions) {
       content.push(make("h3", "", placement.pending ? "Conditions meanwhile" : "Conditions"), make("dl", "", ...placement.conditions.flatMap((c) =>
@@ -326,10 +336,13 @@ function tallies(cells) {
   return make("dl", "", ...Object.keys(counts).sort().flatMap((state) => [make("dt", "", mark(state).said), make("dd", "", String(counts[state]))]));
 }
 
-function tellHeld(pending) {
+function tellHeld(placement, pending) {
   const lines = (sign, names) => names.map((name) => sign + " " + name).join("\n");
+  const [namespace, name] = placement.split("/");
+  const answer = make("pre", "command", "kubectl placement approve " + name + " -n " + namespace);
   return [
     make("p", "waits-for", pending.reason + ": " + pending.message),
+    ...(pending.reason === "Held" ? [answer] : []),
     make("h3", "", "What would change: " + pending.added.length + " added, " + pending.removed.length + " removed"),
     make("pre", "added", lines("+", pending.added)), make("pre", "removed", lines("−", pending.removed)),
   ];
@@ -347,7 +360,9 @@ function showHeld() {
   const held = matrix.placements.filter((p) => p.held);
   const list = make("ul", "list", ...held.map((column) => {
     const counts = count(column.cells);
-    const button = make("button", "", column.placement + ": " + (counts[3] || 0) + " to be added, " + (counts[4] || 0) + " to be removed");
+    const [added, removed] = [counts[3] || 0, counts[4] || 0];
+    const button = make("button", "", make("span", "", column.placement), make("span", "added", "+" + added), make("span", "removed", "−" + removed));
+    button.setAttribute("aria-label", column.placement + ": " + added + " to be added, " + removed + " to be removed");
     button.type = "button";
     button.addEventListener("click", () => { showPlacement(column); details.focus(); });
     return make("li", "", button);
@@ -390,8 +405,9 @@ grid.addEventListener("click", (event) => {
   move(target.row, target.column);
   show();
 });
-new ResizeObserver(drawSoon).observe(grid);
+new ResizeObserver(resized).observe(grid);
 for (const id of ["find-cluster", "find-placement"]) byId(id).addEventListener("input", search);
 byId("held").addEventListener("click", showHeld);
 byId("reload").addEventListener("click", load);
+measure();
 load();
