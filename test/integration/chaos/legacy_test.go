@@ -210,9 +210,9 @@ func (t *trial) expectRelics(ctx context.Context) {
 // unhurt is empty when the fleet's own Placements are decided, each for its present generation.
 func (t *trial) unhurt(ctx context.Context) (string, error) {
 	for _, w := range append(t.Watched(), faults.Watched{Namespace: t.Name, Name: quiet}) {
-		text, err := condition(ctx, t.Name, w.Name, v1alpha1.PlacementConditionSatisfied)
-		if err != nil || !strings.HasPrefix(text, "True ") {
-			return w.Name + " is not satisfied: " + text, err
+		text, err := condition(ctx, t.Name, w.Name, v1alpha1.PlacementConditionMisconfigured)
+		if err != nil || !strings.HasPrefix(text, "False ") {
+			return w.Name + " is not decided: " + text, err
 		}
 	}
 	return "", nil
