@@ -24,20 +24,28 @@ type floor struct {
 }
 
 func newFloor(ctx context.Context, h *hub, per int) (*floor, error) {
-	f := &floor{hub: h, per: per, page: floorPage("single"), placement: floorPlacement("single")}
+	f := &floor{hub: h, per: per, placement: floorPlacement("single")}
 	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: floorNamespace}}, f.page, f.placement,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: floorNamespace}}, f.placement,
 	} {
 		if err := h.Create(ctx, object); err != nil {
 			return nil, fmt.Errorf("preparing the floor: %w", err)
 		}
 	}
+	f.page = floorPage(f.placement)
+	if err := h.Create(ctx, f.page); err != nil {
+		return nil, fmt.Errorf("preparing the floor: %w", err)
+	}
 	return f, nil
 }
 
-// floorPage belongs to no Placement.
-func floorPage(name string) *v1alpha1.PlacementDecision {
-	return &v1alpha1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: floorNamespace, Name: name}}
+// floorPage is the first page of a Placement, with the labels and the owner that every page has.
+func floorPage(placement *v1alpha1.Placement) *v1alpha1.PlacementDecision {
+	owner := metav1.NewControllerRef(placement, v1alpha1.GroupVersionV1Beta1.WithKind("Placement"))
+	return &v1alpha1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{
+		Namespace: placement.Namespace, Name: placement.Name + "-decision-1", OwnerReferences: []metav1.OwnerReference{*owner},
+		Labels: map[string]string{v1alpha1.PlacementLabel: placement.Name, v1alpha1.DecisionGroupIndexLabel: "0"},
+	}}
 }
 
 // floorPlacement is one that controllers leave alone.
@@ -84,10 +92,13 @@ func (f *floor) two(ctx context.Context) (time.Duration, error) {
 func (f *floor) many(ctx context.Context, n int) (three, one time.Duration, err error) {
 	pages, placements := make([]*v1alpha1.PlacementDecision, n), make([]*v1alpha1.Placement, n)
 	for i := range n {
-		pages[i], placements[i] = floorPage(fmt.Sprintf("p-%05d", i)), floorPlacement(fmt.Sprintf("p-%05d", i))
+		placements[i] = floorPlacement(fmt.Sprintf("p-%05d", i))
 	}
 	if err := each(n, func(i int) error { return f.hub.Create(ctx, placements[i]) }); err != nil {
 		return 0, 0, fmt.Errorf("creating the floor's Placements: %w", err)
+	}
+	for i := range n {
+		pages[i] = floorPage(placements[i])
 	}
 	filled := make([]v1alpha1.PlacementDecisionStatus, n)
 	again := make([]v1alpha1.PlacementDecisionStatus, n)
