@@ -207,6 +207,10 @@ var _ = Describe("PlacementDecisions of ClusterProfiles", Ordered, func() {
 		}
 		close(done)
 		Expect(<-churned).To(Succeed())
+		// The last step may have left fewer clusters than one Placement asks for.
+		Expect(fleet.Change(ctx, faults.Counted, func(pl *v1alpha1.Placement) {
+			pl.Spec.NumberOfClusters = new(int32(len(fleet.Core)))
+		})).To(Succeed())
 		startController(enabled)
 		for _, name := range []string{faults.Ringed, faults.Counted} {
 			Eventually(func() (string, error) { return difference(ctx, name) }).Should(BeEmpty())
