@@ -61,6 +61,23 @@ func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInter
 			}
 		},
 	}
+	informers, err := f.watch(ctx)
+	if err != nil {
+		return err
+	}
+	for _, informer := range informers {
+		registration, err := informer.AddEventHandler(handler)
+		if err != nil {
+			return fmt.Errorf("handling a watch: %w", err)
+		}
+		f.handlers = append(f.handlers, registration)
+	}
+	return nil
+}
+
+// watch has the cache watch the feed's kinds. Called before the cache starts, it lists all of them at once, and a replica that waits for
+// the lease knows the fleet when it gets it.
+func (f *feed) watch(ctx context.Context) ([]cache.Informer, error) {
 	kinds := []client.Object{
 		&v1alpha1.ManagedClusterSet{}, &v1alpha1.ManagedClusterSetBinding{}, &v1alpha1.ManagedCluster{},
 		&v1alpha1.AddOnPlacementScore{}, &v1alpha1.PlacementDecision{}, &v1alpha1.Placement{},
@@ -68,18 +85,14 @@ func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInter
 	if f.queues != nil {
 		kinds = append(kinds, namespaceMetadata())
 	}
-	for _, kind := range kinds {
-		informer, err := f.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
-		if err != nil {
-			return fmt.Errorf("watching %T: %w", kind, err)
+	informers := make([]cache.Informer, len(kinds))
+	for i, kind := range kinds {
+		var err error
+		if informers[i], err = f.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+			return nil, fmt.Errorf("watching %T: %w", kind, err)
 		}
-		registration, err := informer.AddEventHandler(handler)
-		if err != nil {
-			return fmt.Errorf("handling %T: %w", kind, err)
-		}
-		f.handlers = append(f.handlers, registration)
 	}
-	return nil
+	return informers, nil
 }
 
 // wakeAll queues Placements for a reason that is no event of the six kinds. Before there is a queue it does nothing.

@@ -190,6 +190,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, events *eventSender, cfg *rest
 			return err
 		}
 	}
+	if _, err := placements.watch(ctx); err != nil {
+		return err
+	}
 	held.Store(waiting)
 	if err := addProbes(mgr, placements, o); err != nil {
 		return err

@@ -29,6 +29,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeS
 	}
 	if old == nil {
 		i = inv.names.hold(object.Name)
+		inv.order.join(i)
 	} else {
 		i = old.Index
 	}
@@ -60,6 +61,7 @@ func (inv *Inventory) deleteCluster(name string, woken wakeSet) {
 		return
 	}
 	inv.clusters.Set(i, nil)
+	inv.order.leave(i, &inv.names)
 	inv.changed(i, true)
 	for name, set := range inv.sets {
 		if set.members.Has(i) {

@@ -32,6 +32,7 @@ type Inventory struct {
 
 	mu    sync.Mutex
 	names nameTable
+	order nameOrder
 
 	clusters framework.Vector[*framework.Cluster]
 	log      framework.ChangeLog
@@ -194,6 +195,7 @@ func (inv *Inventory) freeze() *framework.Fleet {
 	}
 	inv.fleet = &framework.Fleet{
 		Clusters: inv.clusters.Freeze(),
+		Ranks:    inv.order.freeze(&inv.names),
 		Counts:   inv.pages.counts.freeze(),
 		Scores:   scores,
 		Log:      inv.log,

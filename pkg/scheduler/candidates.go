@@ -20,32 +20,55 @@ func inChunks(n, size int, do func(low, high int) *framework.Status) *framework.
 	if n < 2*size {
 		return do(0, n)
 	}
-	failures := make([]*framework.Status, (n+size-1)/size)
-	var taken atomic.Int64
-	var failed atomic.Bool
-	work := func() {
-		for !failed.Load() {
-			chunk := int(taken.Add(1)) - 1
-			if chunk >= len(failures) {
-				return
-			}
-			if failures[chunk] = do(chunk*size, min(n, (chunk+1)*size)); failures[chunk] != nil {
-				failed.Store(true)
-			}
+	s := &sharing{n: n, size: size, do: do}
+	for range min((n+size-1)/size, runtime.GOMAXPROCS(0)) - 1 {
+		s.others.Add(1)
+		go s.help()
+	}
+	s.work()
+	s.others.Wait()
+	return s.failure
+}
+
+// sharing is work on ranges that several goroutines take one after the other, until one fails.
+type sharing struct {
+	n, size int
+	do      func(low, high int) *framework.Status
+	taken   atomic.Int64
+	others  sync.WaitGroup
+
+	mu sync.Mutex
+	// failure is that of the range that begins at failed.
+	failure *framework.Status
+	failed  int
+}
+
+// help works in a goroutine of its own. Go of the WaitGroup would allocate more.
+func (s *sharing) help() {
+	defer s.others.Done()
+	s.work()
+}
+
+func (s *sharing) work() {
+	for {
+		low := int(s.taken.Add(1)-1) * s.size
+		if low >= s.n {
+			return
+		}
+		if failure := s.do(low, min(s.n, low+s.size)); failure != nil {
+			s.fail(failure, low)
 		}
 	}
-	var others sync.WaitGroup
-	for range min(len(failures), runtime.GOMAXPROCS(0)) - 1 {
-		others.Go(work)
+}
+
+// fail keeps the failure of the first range, and leaves no range for anyone to take.
+func (s *sharing) fail(failure *framework.Status, low int) {
+	s.taken.Store(int64(s.n))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure == nil || low < s.failed {
+		s.failure, s.failed = failure, low
 	}
-	work()
-	others.Wait()
-	for _, failure := range failures {
-		if failure != nil {
-			return failure
-		}
-	}
-	return nil
 }
 
 // verdicts are what the filters say of some candidates, in the order of the clusters.
@@ -56,22 +79,21 @@ type verdicts struct {
 
 // judge asks the filters about each candidate; the first rejection ends a cluster.
 func (r *Result) judge(ctx context.Context, candidates framework.Bitset, filters []framework.FilterPlugin) *framework.Status {
-	count := candidates.Len()
-	r.Feasible = make([]*framework.Cluster, 0, count)
-	if count < 2*chunkSize {
-		whole := verdicts{feasible: r.Feasible}
-		failure := r.judgeSome(ctx, candidates, 0, filters, &whole)
-		r.Feasible, r.excluded = whole.feasible, whole.excluded
-		return failure
+	all := make([]*framework.Cluster, candidates.Len())
+	words := max(1, len(candidates))
+	if len(all) >= 2*chunkSize {
+		words = chunkSize / 64
 	}
-	words := chunkSize / 64
-	chunks := make([]verdicts, (len(candidates)+words-1)/words)
+	// Every chunk has room for its candidates where they end up if none before it is excluded.
+	chunks, free := make([]verdicts, len(candidates)/words+1), all
+	for i := range chunks {
+		n := candidates[min(len(candidates), i*words):min(len(candidates), (i+1)*words)].Len()
+		chunks[i].feasible, free = free[:0:n], free[n:]
+	}
 	failure := inChunks(len(candidates), words, func(low, high int) *framework.Status {
-		some := candidates[low:high]
-		mine := &chunks[low/words]
-		mine.feasible = make([]*framework.Cluster, 0, some.Len())
-		return r.judgeSome(ctx, some, low*64, filters, mine)
+		return r.judgeSome(ctx, candidates[low:high], low*64, filters, &chunks[low/words])
 	})
+	r.Feasible = all[:0]
 	for _, c := range chunks {
 		r.Feasible = append(r.Feasible, c.feasible...)
 		r.excluded = append(r.excluded, c.excluded...)

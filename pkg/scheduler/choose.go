@@ -1,7 +1,8 @@
 package scheduler
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -27,19 +28,28 @@ func (r *Result) choose(spreadWeight int64) {
 	}
 }
 
-// before says whether feasible cluster a ranks before b: clusters nobody demoted first, then the higher total, then the name.
-func (r *Result) before(a, b int) bool {
+// before says whether feasible cluster a ranks before b.
+func (r *Result) before(a, b int) bool { return r.compare(a, b) < 0 }
+
+// compare puts feasible clusters in order: those nobody demoted first, then by the higher total, then by name.
+func (r *Result) compare(a, b int) int {
 	if demoted := r.State.Demoted(); demoted != nil {
 		x, y := demoted.Has(r.Feasible[a].Index), demoted.Has(r.Feasible[b].Index)
-		if x != y {
-			return y
+		switch {
+		case x && !y:
+			return 1
+		case y && !x:
+			return -1
 		}
 	}
 	if r.Totals[a] != r.Totals[b] {
-		return r.Totals[a] > r.Totals[b]
+		return cmp.Compare(r.Totals[b], r.Totals[a])
 	}
-	return r.Feasible[a].Name < r.Feasible[b].Name
+	return r.byName(a, b)
 }
+
+// byName compares the names of feasible clusters.
+func (r *Result) byName(a, b int) int { return r.Snapshot.ByName(r.Feasible[a], r.Feasible[b]) }
 
 // Ranking are the positions in Feasible, best first.
 func (r *Result) Ranking() []int {
@@ -48,7 +58,7 @@ func (r *Result) Ranking() []int {
 		for i := range r.ranking {
 			r.ranking[i] = i
 		}
-		sort.Slice(r.ranking, func(i, j int) bool { return r.before(r.ranking[i], r.ranking[j]) })
+		slices.SortFunc(r.ranking, r.compare)
 	}
 	return r.ranking
 }
@@ -76,7 +86,7 @@ func (r *Result) best(k int) []int {
 			r.sift(top, 0)
 		}
 	}
-	sort.Slice(top, func(i, j int) bool { return r.before(top[i], top[j]) })
+	slices.SortFunc(top, r.compare)
 	return top
 }
 

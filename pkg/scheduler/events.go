@@ -89,28 +89,27 @@ func CutNote(note string) string {
 func (r *Result) scoreNote() string {
 	note := make([]byte, 0, maxNote)
 	sizeOf := func(i int) int { return len(r.appendScore(note[:0], i)) }
-	byName := func(i int, name string) int { return strings.Compare(r.Feasible[i].Name, name) }
 	// The positions of those listed, by name; nothing from the cut on is.
 	var listed []int
-	size, cut := 0, ""
-	for i, cluster := range r.Feasible {
-		if cut != "" && cluster.Name > cut {
+	size, cut := 0, -1
+	for i := range r.Feasible {
+		if cut >= 0 && r.byName(i, cut) > 0 {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(listed, cluster.Name, byName)
+		at, _ := slices.BinarySearchFunc(listed, i, r.byName)
 		listed = slices.Insert(listed, at, i)
 		size += sizeOf(i)
 		for size > maxScores {
 			last := listed[len(listed)-1]
 			listed = listed[:len(listed)-1]
 			size -= sizeOf(last)
-			cut = r.Feasible[last].Name
+			cut = last
 		}
 	}
 	for _, i := range listed {
 		note = r.appendScore(note, i)
 	}
-	if cut != "" {
+	if cut >= 0 {
 		note = append(note, "......"...)
 	}
 	return string(note)

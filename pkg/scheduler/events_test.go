@@ -16,8 +16,10 @@ import (
 
 // scored is a result with these totals, by cluster.
 func scored(names []string, totals []int64) *scheduler.Result {
-	r := &scheduler.Result{Snapshot: &framework.Snapshot{Subject: &framework.Subject{Placement: ask().Obj()}}, Totals: totals}
+	r := &scheduler.Result{Snapshot: &framework.Snapshot{Fleet: &framework.Fleet{}, Subject: &framework.Subject{Placement: ask().Obj()}}, Totals: totals}
+	sorted := slices.Sorted(slices.Values(names))
 	for i, name := range names {
+		r.Snapshot.Ranks = append(r.Snapshot.Ranks, int32(slices.Index(sorted, name)))
 		r.Feasible = append(r.Feasible, framework.NewCluster(fixture.Cluster(name).Obj(), i))
 	}
 	return r

@@ -196,7 +196,7 @@ func (s *spreading) before(a, b *queue) bool {
 	if x != y {
 		return x > y
 	}
-	return s.r.Feasible[i].Name < s.r.Feasible[j].Name
+	return s.r.byName(i, j) < 0
 }
 
 // blocking names the first DoNotSchedule constraint that stands in the way of a cluster that is left.

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -52,12 +53,17 @@ type QueueAdmission struct {
 // Fleet is the part of a Snapshot that all Placements share. Clusters have a dense index; a free slot is nil.
 type Fleet struct {
 	Clusters *Vector[*Cluster]
-	Counts   *DecisionCounts
+	// Ranks holds each cluster's position in the order of names, by the cluster's index.
+	Ranks  []int32
+	Counts *DecisionCounts
 	// Scores holds, by AddOnPlacementScore name, the object of each cluster by the cluster's index.
 	Scores map[string]*Vector[*v1alpha1.AddOnPlacementScore]
 	// Log says which clusters changed.
 	Log ChangeLog
 }
+
+// ByName compares clusters as their names do.
+func (f *Fleet) ByName(a, b *Cluster) int { return cmp.Compare(f.Ranks[a.Index], f.Ranks[b.Index]) }
 
 // Cluster is one ManagedCluster as plugins read it. It is replaced, never changed.
 type Cluster struct {
