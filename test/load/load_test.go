@@ -25,7 +25,7 @@ func TestRows(t *testing.T) {
 		t.Setenv("KUBEBUILDER_ASSETS", filepath.Join("..", "..", "bin", "hub"))
 	}
 	o, err := parse([]string{
-		"-controller", binary, "-clusters", "20", "-placements", "20", "-churn", "250", "-repeats", "1", "-samples", "4", "-heartbeats", "40",
+		"-controller", binary, "-clusters", "20", "-placements", "20", "-churn", "250", "-repeats", "1", "-samples", "5", "-heartbeats", "40",
 		"-budget", "5s", "-json", file,
 	})
 	if err != nil {
@@ -55,9 +55,11 @@ func TestRows(t *testing.T) {
 		}
 	}
 	for row, want := range map[string]struct{ cycles, pages, statuses float64 }{
-		"hot":     {1, 1, 0},
-		"hot-all": {20, 20, 0},
-		"cold":    {20, 20, 20},
+		"hot":           {1, 1, 0},
+		"hot-predicate": {1, 1, 0},
+		"hot-read":      {1, 1, 0},
+		"hot-all":       {20, 20, 0},
+		"cold":          {20, 20, 20},
 	} {
 		if x := got[row]; x.Cycles == nil || *x.Cycles < want.cycles || x.Pages < want.pages || x.Statuses < want.statuses {
 			t.Errorf("%s: %+v; want at least %+v", row, x, want)

@@ -76,7 +76,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.per, "per", 3, "clusters that each Placement wants")
 	flags.IntVar(&o.churn, "churn", 5000, "clusters of the Placement whose pages are counted")
 	flags.IntVar(&o.repeats, "repeats", 3, "cold starts, changes that move all Placements and back, and joins")
-	flags.IntVar(&o.samples, "samples", 200, "changes in each hot row, at most")
+	flags.IntVar(&o.samples, "samples", 200, "changes in each hot row, at most; one less if odd, as every other takes one back")
 	flags.IntVar(&o.heartbeats, "heartbeats", 1000, "heartbeats")
 	flags.DurationVar(&o.budget, "budget", 30*time.Second, "no more samples are taken in a hot row after this time")
 	flags.StringVar(&o.cycles, "cycles", `controller_runtime_reconcile_total{controller="placement"`, "how the metrics begin that count cycles")

@@ -102,10 +102,12 @@ func (r *run) forget(ctx context.Context) error {
 	}
 }
 
-// hot changes the allocatable memory of one cluster, so that the first Placement has to take it, and then back again. Every
-// Placement sees the cluster; none of the others has to move. Floor and changes alternate, twenty of each.
+// hot changes the allocatable memory of one cluster, so that the first Placement has to take it, and then back again: a change that
+// is not taken back would be part of what the next rows see. Every Placement sees the cluster; none of the others has to move.
+// Floor and changes alternate, twenty of each.
 func (r *run) hot(ctx context.Context, row string, s shape) error {
 	const batch = 20
+	samples := r.samples - r.samples%2
 	r.say("%s: preparing", row)
 	if err := r.fleet.reshape(ctx, s); err != nil {
 		return err
@@ -113,11 +115,11 @@ func (r *run) hot(ctx context.Context, row string, s shape) error {
 	if err := r.settle(ctx); err != nil {
 		return err
 	}
-	r.say("%s: up to %d changes", row, r.samples)
+	r.say("%s: up to %d changes", row, samples)
 	var took, floors []time.Duration
 	var spent effort
 	end := time.Now().Add(r.budget)
-	for len(took) < r.samples && (len(took) < 2 || time.Now().Before(end)) {
+	for len(took) < samples && (len(took) == 0 || time.Now().Before(end)) {
 		for range batch {
 			two, err := r.floor.two(ctx)
 			if err != nil {
@@ -129,13 +131,13 @@ func (r *run) hot(ctx context.Context, row string, s shape) error {
 			return err
 		}
 		err := r.spend(&spent, func() error {
-			for range min(batch, r.samples-len(took)) {
+			for range min(batch, samples-len(took)) {
 				elapsed, err := r.change(ctx, len(took))
 				if err != nil {
 					return err
 				}
 				took = append(took, elapsed)
-				if len(took) >= 2 && time.Now().After(end) {
+				if len(took)%2 == 0 && time.Now().After(end) {
 					break
 				}
 			}
