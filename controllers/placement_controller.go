@@ -85,6 +85,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		r.census.drop(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+	defer r.Scheduler.Release(attempt.Result)
 	watch.lap("decide")
 	pl := attempt.Snapshot.Subject.Placement
 	// 2. Publish, or hold. Without a Proposal the published decision stays.

@@ -45,8 +45,7 @@ func (TaintToleration) PreFilter(_ context.Context, _ *framework.CycleState, pl 
 
 // Filter implements framework.FilterPlugin.
 func (TaintToleration) Filter(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) *framework.Status {
-	// As many as there are taints, and nearer at hand: fetching the object of every candidate would be half of a cycle's time.
-	if len(cluster.TaintTimes) == 0 {
+	if !cluster.Tainted {
 		return nil
 	}
 	snapshot := state.Snapshot()

@@ -79,7 +79,7 @@ type verdicts struct {
 
 // judge asks the filters about each candidate; the first rejection ends a cluster.
 func (r *Result) judge(ctx context.Context, candidates framework.Bitset, filters []framework.FilterPlugin) *framework.Status {
-	all := make([]*framework.Cluster, candidates.Len())
+	all := r.room.clusters(candidates.Len())
 	words := max(1, len(candidates))
 	if len(all) >= 2*chunkSize {
 		words = chunkSize / 64
@@ -135,27 +135,39 @@ type scoring struct {
 	scores []int64
 }
 
+// rateSize is how many clusters one plugin scores before the next does, so that those are still in the processor's cache.
+const rateSize = 256
+
 // rate asks each plugin for the scores of the feasible clusters.
 func (r *Result) rate(ctx context.Context, plugins []scoring) *framework.Status {
-	pl := r.Snapshot.Subject.Placement
 	return inChunks(len(r.Feasible), chunkSize, func(low, high int) *framework.Status {
-		for _, p := range plugins {
-			for j, cluster := range r.Feasible[low:high] {
-				x, status := p.Score(ctx, r.State, pl, cluster)
-				if status != nil {
-					switch status.Code() {
-					case framework.Success:
-					case framework.Skip:
-						x = framework.NoScore
-					default:
-						return unexpected(p, "Score", status)
-					}
+		for ; low < high; low += rateSize {
+			for _, p := range plugins {
+				if failure := r.rateSome(ctx, p, low, min(low+rateSize, high)); failure != nil {
+					return failure
 				}
-				p.scores[low+j] = x
 			}
 		}
 		return nil
 	})
+}
+
+func (r *Result) rateSome(ctx context.Context, p scoring, low, high int) *framework.Status {
+	pl := r.Snapshot.Subject.Placement
+	for j, cluster := range r.Feasible[low:high] {
+		x, status := p.Score(ctx, r.State, pl, cluster)
+		if status != nil {
+			switch status.Code() {
+			case framework.Success:
+			case framework.Skip:
+				x = framework.NoScore
+			default:
+				return unexpected(p, "Score", status)
+			}
+		}
+		p.scores[low+j] = x
+	}
+	return nil
 }
 
 // normalize lets a plugin bring its scores into range, and demands that they are. What others measured is passed through as it is.

@@ -36,9 +36,10 @@ func (manyMarks) Score(_ context.Context, state *framework.CycleState, _ *v1alph
 	return int64(c.Index%201) - 100, nil
 }
 
-// TestManyCandidates: what is shared out among goroutines is what one after the other would have found.
+// TestManyCandidates: what is shared out among goroutines is what one after the other would have found, also in a room where others
+// have been.
 func TestManyCandidates(t *testing.T) {
-	const many = 20_000
+	const many = 40_000
 	inv := inventory.New(inventory.Options{})
 	inv.Update(fixture.Set("s1"))
 	inv.Update(fixture.Binding("ns", "s1"))
@@ -46,11 +47,28 @@ func TestManyCandidates(t *testing.T) {
 	for i := range many {
 		inv.Update(fixture.Cluster(fmt.Sprintf("c%05d", i)).Set("s1").Obj())
 	}
+	inv.Update(fixture.Set("s2"))
+	inv.Update(fixture.Binding("few", "s2"))
+	inv.Update(fixture.Placement("few", "p").Obj())
+	inv.Update(fixture.Cluster("other").Set("s2").Obj())
 	profile := &scheduler.Profile{
 		Filter: []framework.FilterPlugin{manyMarks{}}, Score: []scheduler.WeightedScore{{ScorePlugin: manyMarks{}, Weight: 1}},
 	}
 	s := scheduler.New(map[string]*scheduler.Profile{v1alpha1.DefaultProfile: profile}, nil)
-	r := s.Schedule(context.Background(), inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now))
+	for range 3 {
+		r := s.Schedule(context.Background(), inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now))
+		checkManyMarks(t, r, many)
+		s.Release(r)
+		few := s.Schedule(context.Background(), inv.Snapshot(inventory.Key{Namespace: "few", Name: "p"}, fixture.Now))
+		if len(few.Feasible) != 1 || few.Feasible[0].Name != "other" || few.Totals[0] != int64(many%201)-100 {
+			t.Errorf("after many candidates, one has a total of %v", few.Totals)
+		}
+		s.Release(few)
+	}
+}
+
+func checkManyMarks(t *testing.T, r *scheduler.Result, many int) {
+	t.Helper()
 	var feasible, excluded int
 	for j, c := range r.Feasible {
 		if want := int64(c.Index%201) - 100; r.Totals[j] != want || j > 0 && r.Feasible[j-1].Index >= c.Index {

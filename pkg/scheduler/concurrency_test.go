@@ -46,6 +46,7 @@ func TestDecidedAtOnce(t *testing.T) {
 				if _, failure := s.Publish(ctx, a); !failure.IsSuccess() {
 					t.Errorf("%s: %v", key, failure.Err())
 				}
+				s.Release(a.Result)
 			}
 		})
 	}

@@ -32,6 +32,7 @@ type Result struct {
 	narrowed   []narrowing
 	excluded   []exclusion
 	ranking    []int
+	room       *room
 }
 
 // PluginScores are one prioritizer's scores; framework.NoScore where it has none.

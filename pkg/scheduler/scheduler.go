@@ -23,6 +23,7 @@ type Scheduler struct {
 	profiles map[string]*Profile
 	waiting  *Waiting
 	inForce  inForce
+	rooms    rooms
 	cycle    sync.Mutex
 }
 
@@ -43,7 +44,7 @@ func (s *Scheduler) Schedule(ctx context.Context, snapshot *framework.Snapshot) 
 // schedule is one cycle; bonus is added to the totals of some clusters, by index, to find out what it would change.
 func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {
 	pl := snapshot.Subject.Placement
-	r := &Result{Snapshot: snapshot, State: framework.NewCycleState(snapshot), candidates: snapshot.Candidates()}
+	r := &Result{Snapshot: snapshot, State: framework.NewCycleState(snapshot), candidates: snapshot.Candidates(), room: s.rooms.take()}
 	if r.profile, r.Failure = s.profileOf(pl); r.Failure != nil {
 		return r
 	}
@@ -225,12 +226,14 @@ func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *fra
 		return failure
 	}
 	defer s.begin(r, "Score")()
-	r.Totals = make([]int64, len(r.Feasible))
-	values := make([]int64, len(r.Feasible)*len(scorers))
+	n := len(r.Feasible)
+	values := r.room.values(n * (1 + len(scorers)))
+	r.Totals, values = values[:n:n], values[n:]
+	clear(r.Totals)
 	active := make([]scoring, 0, len(scorers))
 	for i, p := range scorers {
 		if !off[p.name] || p.addOn {
-			active = append(active, scoring{p, values[i*len(r.Feasible) : (i+1)*len(r.Feasible)]})
+			active = append(active, scoring{p, values[i*n : (i+1)*n]})
 		}
 	}
 	if failure := r.rate(ctx, active); failure != nil {

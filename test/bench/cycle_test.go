@@ -99,9 +99,11 @@ func cycles(b *testing.B, inv *inventory.Inventory, c int) {
 		inv.Update(pages[state][which])
 	}
 	decide := func() {
-		if r := s.Schedule(context.Background(), inv.Snapshot(key, fixture.Now)); len(r.Selected) != 3 {
+		r := s.Schedule(context.Background(), inv.Snapshot(key, fixture.Now))
+		if len(r.Selected) != 3 {
 			b.Fatalf("selected %d clusters", len(r.Selected))
 		}
+		s.Release(r)
 	}
 	decide()
 	allocations := allocationsOf(change, decide)

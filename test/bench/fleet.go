@@ -113,6 +113,7 @@ func (f *Fleet) Decide(keys []inventory.Key) error {
 
 func (f *Fleet) decide(key inventory.Key) error {
 	r := f.scheduler.Schedule(context.Background(), f.Inventory.Snapshot(key, fixture.Now))
+	defer f.scheduler.Release(r)
 	if len(r.Selected) != 3 {
 		return fmt.Errorf("%d clusters are selected: %w", len(r.Selected), r.Failure.Err())
 	}

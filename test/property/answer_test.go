@@ -139,3 +139,10 @@ func newScheduler(t rapid.TB, balance bool) *scheduler.Scheduler {
 func decide(s *scheduler.Scheduler, inv *inventory.Inventory, key inventory.Key) *scheduler.Result {
 	return s.Schedule(context.Background(), inv.Snapshot(key, fixture.Now))
 }
+
+// ask leaves the room of the cycle to the next one.
+func ask(s *scheduler.Scheduler, inv *inventory.Inventory, key inventory.Key) answer {
+	r := decide(s, inv, key)
+	defer s.Release(r)
+	return answerOf(r)
+}

@@ -88,13 +88,13 @@ func TestNewClusterTakesNobodysPlace(t *testing.T) {
 		s := newScheduler(t, true)
 		before := map[inventory.Key][]string{}
 		for _, key := range inv.Placements() {
-			before[key] = selectedNames(answerOf(decide(s, inv, key)))
+			before[key] = selectedNames(ask(s, inv, key))
 		}
 		newcomer := drawCluster(t)
 		newcomer.Name = "c0"
 		inv.Update(newcomer)
 		for key, names := range before {
-			after := selectedNames(answerOf(decide(s, inv, key)))
+			after := selectedNames(ask(s, inv, key))
 			for _, name := range names {
 				if !slices.Contains(after, name) {
 					t.Fatalf("%s lost %s to a new cluster: %v became %v", key, name, names, after)

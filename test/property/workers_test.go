@@ -37,7 +37,7 @@ func TestWorkers(t *testing.T) {
 					t.Fatalf("snapshot of %s (-scratch +incremental):\n%s", key, diff)
 				}
 				fresh := newScheduler(t, true)
-				if diff := cmp.Diff(answerOf(decide(fresh, scratch, key)), answerOf(decide(w.engine, w.inv, key))); diff != "" {
+				if diff := cmp.Diff(ask(fresh, scratch, key), ask(w.engine, w.inv, key)); diff != "" {
 					t.Fatalf("answer to %s (-scratch +incremental):\n%s", key, diff)
 				}
 			}
@@ -102,6 +102,7 @@ func (w *workload) run(workers int) {
 // publish decides, reserves, writes, and is told of its own writes by the watch.
 func (w *workload) publish(key inventory.Key) {
 	r := decide(w.engine, w.inv, key)
+	defer w.engine.Release(r)
 	proposal := r.Proposal()
 	w.inv.Reserve(key, proposal.Added)
 	defer w.inv.Unreserve(key)

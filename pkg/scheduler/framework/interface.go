@@ -103,7 +103,7 @@ type PostFilterPlugin interface {
 	PostFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, filtered Filtered) ([]Intent, *Status)
 }
 
-// Filtered is what the filters left, and what they took.
+// Filtered is what the filters left, and what they took. Feasible is the next attempt's when this one has ended: not to be kept.
 type Filtered struct {
 	Feasible []*Cluster
 	// Excluded counts the candidates that each Filter plugin excluded, in the order of the plugins. A cluster is counted
@@ -126,7 +126,8 @@ type Intent struct {
 	Note   string `json:"note"`
 }
 
-// PreScorePlugin runs once an attempt with the feasible clusters.
+// PreScorePlugin runs once an attempt with the feasible clusters, a slice that is the next attempt's when this one has ended: not to
+// be kept.
 type PreScorePlugin interface {
 	Plugin
 	// PreScore prepares. Skip switches the plugin's Score off; any other code but Success is an Error.

@@ -65,44 +65,49 @@ type Fleet struct {
 // ByName compares clusters as their names do.
 func (f *Fleet) ByName(a, b *Cluster) int { return cmp.Compare(f.Ranks[a.Index], f.Ranks[b.Index]) }
 
-// Cluster is one ManagedCluster as plugins read it. It is replaced, never changed.
+// Cluster is one ManagedCluster as plugins read it. It is replaced, never changed. What plugins read of every candidate fits into one
+// line of the processor's cache, and the rest is elsewhere: with more clusters than that holds, a line is what a candidate costs.
 type Cluster struct {
 	*v1alpha1.ManagedCluster
 	// Index is the cluster's dense position, stable while the cluster exists.
 	Index int
-	// TaintTimes are when the taints count as added, by position in spec.taints.
-	TaintTimes []time.Time
 	// CPU and Memory are the allocatable amounts, in cores and bytes.
 	CPU, Memory Amount
+	// Tainted says that there are taints.
+	Tainted bool
+
+	*details
+}
+
+// details are what plugins read of some clusters only.
+type details struct {
+	// TaintTimes are when the taints count as added, by position in spec.taints.
+	TaintTimes []time.Time
 	// Claims are the status's clusterClaims; of equal names the last wins.
 	Claims map[string]string
 
-	rendered *rendering
-}
-
-// rendering is a cluster as a map, made when the first expression asks for it.
-type rendering struct {
-	once   sync.Once
-	object map[string]any
-	err    error
+	// rendered is the cluster as a map, made when the first expression asks for it.
+	once     sync.Once
+	rendered map[string]any
+	err      error
 }
 
 // NewCluster begins a cluster at an index.
 func NewCluster(object *v1alpha1.ManagedCluster, index int) *Cluster {
-	return &Cluster{ManagedCluster: object, Index: index, rendered: &rendering{}}
+	return &Cluster{ManagedCluster: object, Index: index, Tainted: len(object.Spec.Taints) > 0, details: &details{}}
 }
 
 // Changed is a copy with another object, for a trial.
 func (c *Cluster) Changed(object *v1alpha1.ManagedCluster) *Cluster {
 	changed := *c
-	changed.ManagedCluster, changed.rendered = object, &rendering{}
+	changed.ManagedCluster, changed.details = object, &details{TaintTimes: c.TaintTimes, Claims: c.Claims}
 	return &changed
 }
 
 // Unstructured is the cluster as a map, rendered once by the function of the first caller; nobody may change it.
 func (c *Cluster) Unstructured(render func(*v1alpha1.ManagedCluster) (map[string]any, error)) (map[string]any, error) {
-	c.rendered.once.Do(func() { c.rendered.object, c.rendered.err = render(c.ManagedCluster) })
-	return c.rendered.object, c.rendered.err
+	c.once.Do(func() { c.rendered, c.err = render(c.ManagedCluster) })
+	return c.rendered, c.err
 }
 
 // Amount is a quantity of a resource; Known is false when the cluster reports it neither allocatable nor as capacity.
