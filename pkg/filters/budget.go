@@ -27,9 +27,12 @@ const (
 // ledger is what is known of the candidates of a Placement whose predicates are charged. It covers nothing but candidates: what
 // clusters cost that the Placement may not use would tell of them.
 type ledger struct {
-	judged framework.Bitset
-	costs  []uint64
-	total  uint64
+	matches, judged framework.Bitset
+	// next is the entry of the inventory's change log up to which it is kept, once it is valid.
+	next  uint64
+	valid bool
+	costs []uint64
+	total uint64
 	// begun is the cluster at which a cycle stopped, with the answers of the expressions evaluated so far, in order, and their cost.
 	begun   *framework.Cluster
 	answers []bool
@@ -81,10 +84,10 @@ type judgement struct {
 // order in which clusters are judged, nor on how many cycles that takes.
 func (c *compiled) settle(ctx context.Context, snapshot *framework.Snapshot, allowed uint64) *framework.Status {
 	changes, known := snapshot.Log.Since(c.next)
-	c.next = snapshot.Log.Next()
 	if !c.valid || !known {
-		c.valid, c.matches, c.ledger = true, nil, ledger{}
+		c.ledger = ledger{valid: true}
 	}
+	c.next = snapshot.Log.Next()
 	for _, change := range changes {
 		c.forget(change.Index)
 	}

@@ -22,16 +22,19 @@ const PredicateName = "Predicate"
 // Predicate admits clusters that one of the Placement's predicates selects. Predicates are ORed; the label, claim and CEL
 // selectors inside one are ANDed; none, or an empty one, selects all.
 //
-// It compiles a spec once and remembers which candidates match; a cycle judges again only those that came or changed since.
+// It compiles a spec once and remembers which candidates match; a cycle judges again only those that came or changed since. Placements
+// with the same selectors share what is remembered, so that a fleet is judged once for all of them.
 //
 // What CEL and very many selectors may cost is bounded, and one cycle does a part of it only, for cycles are serial.
 type Predicate struct {
 	compiled map[types.NamespacedName]*compiled
+	// verdicts are by the text of the selectors.
+	verdicts map[string]*verdicts
 	// slice is what one cycle may spend on predicates that are charged.
 	slice uint64
 }
 
-// compiled is one Placement's predicates, and which candidates match as of an entry of the inventory's change log.
+// compiled is one Placement's predicates, and what is known of its candidates.
 type compiled struct {
 	uid        types.UID
 	generation int64
@@ -42,10 +45,18 @@ type compiled struct {
 	charged      bool
 	requirements uint64
 
-	matches framework.Bitset
-	next    uint64
-	valid   bool
+	// verdicts are for predicates that are not charged, the ledger for those that are.
+	verdicts *verdicts
 	ledger
+}
+
+// verdicts say which clusters selectors match, of those judged so far, as of an entry of the inventory's change log.
+type verdicts struct {
+	text string
+	// users counts the Placements that share them.
+	users           int
+	matches, judged framework.Bitset
+	next            uint64
 }
 
 type predicate struct {
@@ -55,7 +66,7 @@ type predicate struct {
 
 // NewPredicate is the plugin's factory.
 func NewPredicate(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
-	p := &Predicate{compiled: map[types.NamespacedName]*compiled{}, slice: math.MaxUint64}
+	p := &Predicate{compiled: map[types.NamespacedName]*compiled{}, verdicts: map[string]*verdicts{}, slice: math.MaxUint64}
 	if handle != nil && handle.Client != nil {
 		// In a simulation nobody waits.
 		p.slice = sliceCost
@@ -70,7 +81,35 @@ func (*Predicate) Name() string { return PredicateName }
 func (*Predicate) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
 // Forget implements framework.Forgetter.
-func (p *Predicate) Forget(key types.NamespacedName) { delete(p.compiled, key) }
+func (p *Predicate) Forget(key types.NamespacedName) {
+	if c := p.compiled[key]; c != nil {
+		delete(p.compiled, key)
+		p.leave(c)
+	}
+}
+
+// share has a Placement use the verdicts of all that have the same selectors.
+func (p *Predicate) share(c *compiled) {
+	if c.charged {
+		return
+	}
+	if others := p.verdicts[c.verdicts.text]; others != nil {
+		c.verdicts = others
+	} else {
+		p.verdicts[c.verdicts.text] = c.verdicts
+	}
+	c.verdicts.users++
+}
+
+// leave ends that. What nobody uses is forgotten.
+func (p *Predicate) leave(c *compiled) {
+	if c.charged {
+		return
+	}
+	if c.verdicts.users--; c.verdicts.users == 0 {
+		delete(p.verdicts, c.verdicts.text)
+	}
+}
 
 // PreFilter refuses selectors and expressions that do not compile, and admits the clusters that match.
 func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
@@ -82,8 +121,9 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 		return nil, c.status
 	}
 	if !c.charged {
-		c.update(state.Snapshot())
-	} else if status := c.settle(ctx, state.Snapshot(), p.slice); status != nil {
+		return &framework.PreFilterResult{Clusters: c.verdicts.update(state.Snapshot(), c.fits), Decides: true}, nil
+	}
+	if status := c.settle(ctx, state.Snapshot(), p.slice); status != nil {
 		if status.Code() == framework.Pending {
 			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
 		}
@@ -118,12 +158,14 @@ func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 	switch {
 	case snapshot.Trial && known:
 		own := *c
-		own.ledger = c.clone()
+		own.verdicts, own.ledger = c.verdicts.clone(), c.clone()
 		return &own
 	case snapshot.Trial:
 		return compile(pl)
 	case !known:
+		p.Forget(key)
 		c = compile(pl)
+		p.share(c)
 		p.compiled[key] = c
 	}
 	c.spec = pl.Spec.Predicates
@@ -137,7 +179,7 @@ func samePredicates(a, b []v1alpha1.ClusterPredicate) bool {
 }
 
 func compile(pl *v1alpha1.Placement) *compiled {
-	c := &compiled{uid: pl.UID, generation: pl.Generation, spec: pl.Spec.Predicates}
+	c := &compiled{uid: pl.UID, generation: pl.Generation, spec: pl.Spec.Predicates, verdicts: &verdicts{}}
 	if err := c.compile(); err != nil {
 		c.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
 	}
@@ -172,36 +214,55 @@ func (c *compiled) compile() error {
 		c.predicates = append(c.predicates, one)
 	}
 	c.charged = expressions > 0 || c.requirements > freeRequirements
+	if !c.charged {
+		c.verdicts.text = textOf(c.predicates)
+	}
 	return nil
 }
 
-// update brings the matches up to the snapshot, for predicates of a few selectors. Snapshots share the set, so it is copied before
-// it changes. It may still have clusters that are no candidates any more; judged is the snapshot's own, so that it costs no memory.
-func (c *compiled) update(snapshot *framework.Snapshot) {
-	changes, known := snapshot.Log.Since(c.next)
-	c.next = snapshot.Log.Next()
+// textOf is the same for the same selectors.
+func textOf(predicates []predicate) string {
+	var text strings.Builder
+	for _, one := range predicates {
+		text.WriteString(one.labels.String() + ";" + one.claims.String() + "|")
+	}
+	return text.String()
+}
+
+// update judges the candidates of a snapshot that are not judged yet, or changed since. Snapshots share the set returned, so it is copied
+// before it changes; what it says of clusters that are no candidates means nothing.
+func (v *verdicts) update(snapshot *framework.Snapshot, fits func(*framework.Cluster) bool) framework.Bitset {
+	changes, known := snapshot.Log.Since(v.next)
+	v.next = snapshot.Log.Next()
 	if !known {
-		c.judged = nil
+		v.judged = nil
+	}
+	for _, change := range changes {
+		if change.Selectable {
+			v.judged.Unset(change.Index)
+		}
 	}
 	candidates := snapshot.Candidates()
-	due := candidates.Without(c.judged)
-	c.judged = candidates
-	for _, change := range changes {
-		if change.Selectable && candidates.Has(change.Index) {
-			due = due.Set(change.Index)
-		}
+	if v.judged.Covers(candidates) {
+		return v.matches
 	}
-	copied := false
+	due := candidates.Without(v.judged)
+	v.matches = v.matches.Clone()
 	for i := range due.All {
-		if !copied {
-			c.matches, copied = c.matches.Clone(), true
-		}
-		if c.fits(snapshot.Clusters.Get(i)) {
-			c.matches = c.matches.Set(i)
+		if fits(snapshot.Clusters.Get(i)) {
+			v.matches = v.matches.Set(i)
 		} else {
-			c.matches.Unset(i)
+			v.matches.Unset(i)
 		}
 	}
+	v.judged = v.judged.Or(due)
+	return v.matches
+}
+
+func (v *verdicts) clone() *verdicts {
+	c := *v
+	c.judged = v.judged.Clone()
+	return &c
 }
 
 func (c *compiled) fits(cluster *framework.Cluster) bool {

@@ -25,7 +25,12 @@ func newPredicate(t *testing.T) *Predicate {
 // admitted are the names of the clusters that PreFilter lets through; Filter must say the same of each.
 func admitted(t *testing.T, p *Predicate, inv *inventory.Inventory) []string {
 	t.Helper()
-	state := stateOf(inv)
+	return admittedTo(t, p, inv, inventory.Key{Namespace: "n", Name: "p"})
+}
+
+func admittedTo(t *testing.T, p *Predicate, inv *inventory.Inventory, key inventory.Key) []string {
+	t.Helper()
+	state := framework.NewCycleState(inv.Snapshot(key, fixture.Now))
 	snapshot := state.Snapshot()
 	result, status := p.PreFilter(context.Background(), state, snapshot.Subject.Placement)
 	if !status.IsSuccess() && !status.IsSkip() {
@@ -151,6 +156,50 @@ func TestMatchesFollowChanges(t *testing.T) {
 	}
 	inv.Update(gold("c1").Obj())
 	check("after more than the log keeps", "c1", "c4")
+}
+
+// TestVerdictsAreShared: Placements with the same selectors share what is remembered, whichever sets they choose from.
+func TestVerdictsAreShared(t *testing.T) {
+	gold := func(name, set string) fixture.ClusterBuilder {
+		return fixture.Cluster(name).Set(set).Label("tier", "gold")
+	}
+	p := newPredicate(t)
+	inv := hub(ask().Predicate(fixture.MatchLabel("tier", "gold")), gold("c1", "s"), fixture.Cluster("c2"))
+	first, second := inventory.Key{Namespace: "n", Name: "p"}, inventory.Key{Namespace: "m", Name: "p"}
+	inv.Update(fixture.Set("r"))
+	inv.Update(fixture.Binding("m", "r"))
+	inv.Update(fixture.Placement("m", "p").Predicate(fixture.MatchLabel("tier", "gold")).Obj())
+	inv.Update(gold("c3", "r").Obj())
+	check := func(step string, key inventory.Key, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, admittedTo(t, p, inv, key)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step, diff)
+		}
+	}
+	check("the first's, at first", first, "c1")
+	check("the second's", second, "c3")
+	if len(p.verdicts) != 1 || p.compiled[first].verdicts != p.compiled[second].verdicts {
+		t.Errorf("%d Placements share %d verdicts", len(p.compiled), len(p.verdicts))
+	}
+	inv.Update(fixture.Cluster("c1").Set("s").Obj())
+	inv.Update(gold("c2", "r").Obj())
+	check("c2, which moved", second, "c2", "c3")
+	check("c1, which changed before the other was asked", first)
+	inv.Update(fixture.Cluster("c3").Set("s").Obj())
+	check("c3, which moved and changed", first)
+	check("c3 is gone", second, "c2")
+	inv.Update(ask().Generation(2).Predicate(fixture.MatchLabelExpression("tier", metav1.LabelSelectorOpDoesNotExist)).Obj())
+	check("another question", first, "c1", "c3")
+	check("the same question", second, "c2")
+	if len(p.verdicts) != 2 {
+		t.Errorf("two selectors have %d verdicts", len(p.verdicts))
+	}
+	p.Forget(first)
+	p.Forget(second)
+	p.Forget(second)
+	if len(p.verdicts)+len(p.compiled) != 0 {
+		t.Errorf("%d verdicts of Placements that are gone are remembered", len(p.verdicts))
+	}
 }
 
 // TestStatusWritesCostNoCompilation: most new states of a Placement are writes of its own status.

@@ -49,6 +49,16 @@ func (b Bitset) And(o Bitset) {
 	}
 }
 
+// Covers says whether all members of o are members of b.
+func (b Bitset) Covers(o Bitset) bool {
+	for i, w := range o {
+		if i >= len(b) && w != 0 || i < len(b) && w&^b[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Without returns what b has and o lacks, sharing nothing with either; nil where both are one set.
 func (b Bitset) Without(o Bitset) Bitset {
 	if len(b) == len(o) && (len(b) == 0 || &b[0] == &o[0]) {

@@ -56,6 +56,24 @@ func and(a, b Bitset) Bitset           { a.And(b); return a }
 func unset(b Bitset, i int) Bitset     { b.Unset(i); return b }
 func cloned(b Bitset) (orig, c Bitset) { return b, b.Clone() }
 
+func TestBitsetCovers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		b, o Bitset
+		want bool
+	}{
+		"all of them":        {bitsetOf(1, 2, 130), bitsetOf(2, 130), true},
+		"nothing":            {nil, nil, true},
+		"one is missing":     {bitsetOf(1, 130), bitsetOf(1, 2), false},
+		"one is beyond":      {bitsetOf(1), bitsetOf(1, 130), false},
+		"longer, but empty":  {bitsetOf(1), unset(bitsetOf(1, 130), 130), true},
+		"of more than there": {bitsetOf(1, 130), bitsetOf(1), true},
+	} {
+		if got := tc.b.Covers(tc.o); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestBitsetCloneSharesNothing(t *testing.T) {
 	original, copied := cloned(bitsetOf(1, 2))
 	copied.Unset(1)
