@@ -32,7 +32,7 @@ func (o *observer) gap(w Watched, object *v1alpha1.PlacementDecision, gone bool,
 	}
 	if missing > 0 && len(o.Gaps) < 1000 {
 		version, _ := strconv.ParseUint(object.ResourceVersion, 10, 64) // 0, which nobody made, if it is none
-		o.Gaps = append(o.Gaps, Gap{Placement: w.Name, Page: object.Name, Version: version, Deleted: gone, Missing: missing})
+		o.Gaps = append(o.Gaps, Gap{Placement: w.Name, Page: object.Name, UID: object.UID, Version: version, Deleted: gone, Missing: missing})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,6 +58,7 @@ type Seen struct {
 // Gap is a write of a page after which a core cluster was missing that had been there before.
 type Gap struct {
 	Placement, Page string
+	UID             types.UID
 	// Version is the hub's. A deletion has the one of the page as it was deleted.
 	Version uint64
 	Deleted bool
@@ -65,7 +67,7 @@ type Gap struct {
 
 // MadeBy says whether a controller made the gap.
 func (g Gap) MadeBy(m Made) bool {
-	return m.Versions[g.Version] && !g.Deleted || g.Deleted && m.Deleted[g.Page] > 0
+	return m.Versions[g.Version] && !g.Deleted || g.Deleted && m.Deleted[g.UID]
 }
 
 // observer checks all that one process reads.

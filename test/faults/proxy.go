@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -81,10 +83,11 @@ type Proxy struct {
 	echoes chan struct{}
 }
 
-// Made are the page writes of one controller: the hub's versions, how often each page was written, and how often deleted.
+// Made are the page writes of one controller: the hub's versions, how often each page was written, and which were deleted.
 type Made struct {
-	Versions         map[uint64]bool
-	Written, Deleted map[string]int
+	Versions map[uint64]bool
+	Written  map[string]int
+	Deleted  map[types.UID]bool
 }
 
 // StartProxy starts a proxy that ends with the suite, or the spec that starts it.
@@ -94,7 +97,7 @@ func StartProxy(config *rest.Config) *Proxy {
 	Expect(err).NotTo(HaveOccurred())
 	transport, err := rest.TransportFor(config)
 	Expect(err).NotTo(HaveOccurred())
-	p := &Proxy{faults: map[string]int{}, watches: map[*stream]bool{}, made: Made{map[uint64]bool{}, map[string]int{}, map[string]int{}}}
+	p := &Proxy{faults: map[string]int{}, watches: map[*stream]bool{}, made: Made{map[uint64]bool{}, map[string]int{}, map[types.UID]bool{}}}
 	p.Calm()
 	p.PassEchoes()
 	p.reverse = &httputil.ReverseProxy{
@@ -311,18 +314,22 @@ func (p *Proxy) modify(response *http.Response) error {
 
 // note keeps in mind which write it was. The caller holds the lock.
 func (p *Proxy) note(response *http.Response) error {
-	if response.Request.Method == http.MethodDelete {
-		p.made.Deleted[filepath.Base(response.Request.URL.Path)]++
-		return nil
-	}
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return fmt.Errorf("reading what was written: %w", err)
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	var written struct{ Metadata metav1.ObjectMeta }
+	// The answer to a deletion has no object.
+	var written struct {
+		Metadata metav1.ObjectMeta
+		Details  metav1.StatusDetails
+	}
 	if err := json.Unmarshal(body, &written); err != nil {
 		return fmt.Errorf("decoding what was written: %w", err)
+	}
+	if response.Request.Method == http.MethodDelete {
+		p.made.Deleted[cmp.Or(written.Details.UID, written.Metadata.UID)] = true
+		return nil
 	}
 	version, err := strconv.ParseUint(written.Metadata.ResourceVersion, 10, 64)
 	if err == nil {

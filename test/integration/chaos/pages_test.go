@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -57,11 +58,19 @@ var _ = Describe("A page", func() {
 		t := begin(ctx, "pages", true)
 		berth, proxy := t.controller()
 		t.settled(ctx)
+		// acted are the versions that the intruder wrote: a page that lost its label is gone for who reads by label.
+		acted := map[string]bool{}
 		random := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 6))
 		for i := range times(1, 8) * len(acts) {
 			act := acts[i%len(acts)]
 			// The controller may be faster.
-			Eventually(func() error { return act.do(ctx, t.anyPage(ctx, random)) }).Should(Succeed(), act.name)
+			Eventually(func() error {
+				page := t.anyPage(ctx, random)
+				before := page.ResourceVersion
+				err := act.do(ctx, page)
+				acted[page.ResourceVersion] = err == nil && page.ResourceVersion != before
+				return err
+			}).Should(Succeed(), act.name)
 			t.injected[act.name]++
 			Eventually(func() (string, error) { return t.wrong(ctx) }).Should(BeEmpty(), "after: %s", act.name)
 			if i%5 == 4 {
@@ -93,14 +102,14 @@ var _ = Describe("A page", func() {
 		Expect(berth.Alive()).To(BeTrue())
 		gaps, own := len(t.observer.SoFar().Gaps), 0
 		for _, gap := range t.observer.SoFar().Gaps {
-			if gap.MadeBy(proxy.Made()) {
+			if gap.MadeBy(proxy.Made()) && !acted[strconv.FormatUint(gap.Version, 10)] {
 				own++
 			}
 		}
 		t.end("pages are deleted, edited, relabelled, adopted",
 			fmt.Sprintf("%d writes took clusters away, %d of them the controller's", gaps, own))
 		Expect(gaps).To(BeNumerically(">", 0))
-		Expect(own).To(BeZero())
+		Expect(own).To(BeZero(), "%+v of %+v", proxy.Made(), t.observer.SoFar().Gaps)
 	}, NodeTimeout(6*time.Minute))
 })
 

@@ -95,10 +95,7 @@ func (t *trial) writes() int {
 	n := 0
 	for _, p := range t.proxies {
 		made := p.Made()
-		n += len(made.Versions)
-		for _, d := range made.Deleted {
-			n += d
-		}
+		n += len(made.Versions) + len(made.Deleted)
 	}
 	return n
 }
