@@ -8,12 +8,15 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	ctrlzap "sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/berth-dev/berth/controllers"
@@ -168,8 +171,17 @@ func startManager(ctx context.Context, cfg *rest.Config, out io.Writer, o contro
 
 // logTo makes every library log as structured lines to out.
 func logTo(out io.Writer) logr.Logger {
-	log := zap.New(zap.WriteTo(out), zap.UseDevMode(false))
+	log := newLog(out)
 	ctrllog.SetLogger(log)
 	klog.SetLogger(log.WithName("client-go"))
 	return log
+}
+
+// newLog writes the lines of controller-runtime's logger, but all of them: that one leaves out most lines with the same message from the
+// hundredth in a second on, which is when many Placements move.
+func newLog(out io.Writer) logr.Logger {
+	fields := zap.NewProductionEncoderConfig()
+	fields.EncodeTime = zapcore.RFC3339TimeEncoder
+	lines := zapcore.NewCore(&ctrlzap.KubeAwareEncoder{Encoder: zapcore.NewJSONEncoder(fields)}, zapcore.Lock(zapcore.AddSync(out)), zap.InfoLevel)
+	return zapr.NewLogger(zap.New(lines, zap.AddStacktrace(zap.ErrorLevel)))
 }

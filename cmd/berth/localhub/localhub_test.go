@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestReservePorts(t *testing.T) {
@@ -157,6 +158,12 @@ func sleeper(t *testing.T, arg string) *exec.Cmd {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // an error after a first Wait
 	})
+	// Start returns while the kernel is still laying out the program, and with it the command line.
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(commandLine(cmd.Process.Pid), arg); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s is not on the command line, which is %q", arg, commandLine(cmd.Process.Pid))
+		}
+	}
 	return cmd
 }
 
