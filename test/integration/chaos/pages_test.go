@@ -81,9 +81,7 @@ var _ = Describe("A page", func() {
 		t.settled(ctx)
 
 		By("relabelling one for a Placement that is not there")
-		page := t.anyPage(ctx, random)
-		page.Labels[v1alpha1.PlacementLabel] = "nobody"
-		Expect(hub.Update(ctx, page)).To(Succeed())
+		page := t.edit(ctx, random, func(page *v1alpha1.PlacementDecision) { page.Labels[v1alpha1.PlacementLabel] = "nobody" })
 		t.injected["page relabelled for another"]++
 		Eventually(func() (string, error) { return t.wrong(ctx) }).Should(BeEmpty())
 		t.expectUntouched(ctx, page)
@@ -91,9 +89,9 @@ var _ = Describe("A page", func() {
 		By("adopting one")
 		keeper := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: t.Name, Name: "keeper"}}
 		Expect(hub.Create(ctx, keeper)).To(Succeed())
-		page = t.anyPage(ctx, random)
-		page.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(keeper, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
-		Expect(hub.Update(ctx, page)).To(Succeed())
+		page = t.edit(ctx, random, func(page *v1alpha1.PlacementDecision) {
+			page.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(keeper, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+		})
 		t.injected["page adopted"]++
 		Eventually(func() (bool, error) { return t.warned(ctx, page.Name) }).Should(BeTrue())
 		Eventually(func() (string, error) { return t.lateStatus(ctx) }).Should(BeEmpty())
@@ -123,6 +121,17 @@ func (t *trial) anyPage(ctx context.Context, random *rand.Rand) *v1alpha1.Placem
 	})
 	Expect(pages).NotTo(BeEmpty())
 	return &pages[random.IntN(len(pages))]
+}
+
+// edit changes any page; the controller may be faster, and is while the fleet changes.
+func (t *trial) edit(ctx context.Context, random *rand.Rand, change func(*v1alpha1.PlacementDecision)) (page *v1alpha1.PlacementDecision) {
+	GinkgoHelper()
+	Eventually(func() error {
+		page = t.anyPage(ctx, random)
+		change(page)
+		return hub.Update(ctx, page)
+	}).Should(Succeed())
+	return page
 }
 
 // wrong says in what the published answers differ from what was asked for: which clusters, on pages of which groups.

@@ -43,7 +43,7 @@ var _ = Describe("A page that cannot be written", func() {
 		By("never being created")
 		Eventually(answer(ctx, namespace, "fine")).Should(Equal([]string{"a", "b"}))
 		Eventually(satisfied(ctx, namespace, "stuck")).Should(And(HavePrefix("False NotAllDecisionsScheduled: "), ContainSubstring("the proxy says so")))
-		Expect(satisfied(ctx, namespace, "fine")()).To(HavePrefix("True "))
+		Eventually(satisfied(ctx, namespace, "fine")).Should(HavePrefix("True "))
 		Expect(answer(ctx, namespace, "stuck")()).To(BeEmpty())
 		before, err := failures()
 		Expect(err).NotTo(HaveOccurred())
