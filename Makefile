@@ -116,7 +116,8 @@ fuzz: ## Fuzz every fuzz target for a few seconds (FUZZTIME)
 	@{ git grep -oE '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' || echo "no fuzz targets" >&2; } \
 		| sed 's|/[^/]*_test.go:func | |' \
 		| while read -r dir name; do \
-			echo "fuzzing $$name in $$dir"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$dir"; done
+			fuzz() { go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$dir"; }; \
+			echo "fuzzing $$name in $$dir"; fuzz || { echo "once more, as what it found fails again, and mere lack of time does not"; fuzz; }; done
 
 clean: ## Remove what was built; a local hub's data in .berth stays
 	@rm -rf bin
