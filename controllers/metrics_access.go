@@ -32,20 +32,6 @@ type guard struct {
 	next http.Handler
 }
 
-// plainMetrics is a server.Options.FilterProvider that lets everybody read.
-func plainMetrics(*rest.Config, *http.Client) (server.Filter, error) {
-	return func(_ logr.Logger, next http.Handler) (http.Handler, error) { return uncompressed(next), nil }, nil
-}
-
-// uncompressed answers whoever reads metrics without compressing them: a compressor keeps more than a megabyte between two scrapes, to
-// make a hundred kilobytes smaller.
-func uncompressed(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Del("Accept-Encoding")
-		next.ServeHTTP(w, r)
-	})
-}
-
 // guardMetrics is a server.Options.FilterProvider. The manager's HTTP client is left alone: its timeouts are for watches.
 func guardMetrics(cfg *rest.Config, _ *http.Client) (server.Filter, error) {
 	hub, err := kubernetes.NewForConfig(cfg)
@@ -53,7 +39,7 @@ func guardMetrics(cfg *rest.Config, _ *http.Client) (server.Filter, error) {
 		return nil, fmt.Errorf("building the client that asks who may read metrics: %w", err)
 	}
 	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
-		return &guard{hub: hub, log: log, next: uncompressed(next)}, nil
+		return &guard{hub: hub, log: log, next: next}, nil
 	}, nil
 }
 

@@ -140,7 +140,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 
 func metricsServer(o Options) server.Options {
 	if !o.MetricsSecure {
-		return server.Options{BindAddress: o.MetricsAddress, FilterProvider: plainMetrics}
+		return server.Options{BindAddress: o.MetricsAddress}
 	}
 	return server.Options{BindAddress: o.MetricsAddress, SecureServing: true, CertDir: o.MetricsCertDir, FilterProvider: guardMetrics}
 }
