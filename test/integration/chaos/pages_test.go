@@ -58,20 +58,13 @@ var _ = Describe("A page", func() {
 		t := begin(ctx, "pages", true)
 		berth, proxy := t.controller()
 		t.settled(ctx)
-		// acted are the versions that the intruder wrote: a page that lost its label is gone for who reads by label.
+		// acted are the versions that the intruder left: a page that lost its label is gone for who reads by label, and may be deleted
+		// by the controller later.
 		acted := map[string]bool{}
 		random := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 6))
 		for i := range times(1, 8) * len(acts) {
 			act := acts[i%len(acts)]
-			// The controller may be faster.
-			Eventually(func() error {
-				page := t.anyPage(ctx, random)
-				before := page.ResourceVersion
-				err := act.do(ctx, page)
-				acted[page.ResourceVersion] = err == nil && page.ResourceVersion != before
-				return err
-			}).Should(Succeed(), act.name)
-			t.injected[act.name]++
+			acted[t.intrude(ctx, random, act.name, act.do).ResourceVersion] = true
 			Eventually(func() (string, error) { return t.wrong(ctx) }).Should(BeEmpty(), "after: %s", act.name)
 			if i%5 == 4 {
 				// Meanwhile the fleet changes, too.
@@ -81,18 +74,20 @@ var _ = Describe("A page", func() {
 		t.settled(ctx)
 
 		By("relabelling one for a Placement that is not there")
-		page := t.edit(ctx, random, func(page *v1alpha1.PlacementDecision) { page.Labels[v1alpha1.PlacementLabel] = "nobody" })
-		t.injected["page relabelled for another"]++
+		page := t.intrude(ctx, random, "page relabelled for another", func(ctx context.Context, page *v1alpha1.PlacementDecision) error {
+			page.Labels[v1alpha1.PlacementLabel] = "nobody"
+			return hub.Update(ctx, page)
+		})
 		Eventually(func() (string, error) { return t.wrong(ctx) }).Should(BeEmpty())
 		t.expectUntouched(ctx, page)
 
 		By("adopting one")
 		keeper := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: t.Name, Name: "keeper"}}
 		Expect(hub.Create(ctx, keeper)).To(Succeed())
-		page = t.edit(ctx, random, func(page *v1alpha1.PlacementDecision) {
+		page = t.intrude(ctx, random, "page adopted", func(ctx context.Context, page *v1alpha1.PlacementDecision) error {
 			page.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(keeper, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+			return hub.Update(ctx, page)
 		})
-		t.injected["page adopted"]++
 		Eventually(func() (bool, error) { return t.warned(ctx, page.Name) }).Should(BeTrue())
 		Eventually(func() (string, error) { return t.lateStatus(ctx) }).Should(BeEmpty())
 		t.expectUntouched(ctx, page)
@@ -100,7 +95,7 @@ var _ = Describe("A page", func() {
 		Expect(berth.Alive()).To(BeTrue())
 		gaps, own := len(t.observer.SoFar().Gaps), 0
 		for _, gap := range t.observer.SoFar().Gaps {
-			if gap.MadeBy(proxy.Made()) && !acted[strconv.FormatUint(gap.Version, 10)] {
+			if byIntruder := gap.Deleted && acted[strconv.FormatUint(gap.Version, 10)]; gap.MadeBy(proxy.Made()) && !byIntruder {
 				own++
 			}
 		}
@@ -123,14 +118,16 @@ func (t *trial) anyPage(ctx context.Context, random *rand.Rand) *v1alpha1.Placem
 	return &pages[random.IntN(len(pages))]
 }
 
-// edit changes any page; the controller may be faster, and is while the fleet changes.
-func (t *trial) edit(ctx context.Context, random *rand.Rand, change func(*v1alpha1.PlacementDecision)) (page *v1alpha1.PlacementDecision) {
+// intrude does something to any page, and returns it as it was left. The controller may be faster, and is while the fleet changes.
+func (t *trial) intrude(
+	ctx context.Context, random *rand.Rand, fault string, do func(context.Context, *v1alpha1.PlacementDecision) error,
+) (page *v1alpha1.PlacementDecision) {
 	GinkgoHelper()
 	Eventually(func() error {
 		page = t.anyPage(ctx, random)
-		change(page)
-		return hub.Update(ctx, page)
-	}).Should(Succeed())
+		return do(ctx, page)
+	}).Should(Succeed(), fault)
+	t.injected[fault]++
 	return page
 }
 
