@@ -113,11 +113,12 @@ chaos: build $(TEST_HUB) ## Break replicas, hub, requests, pages, clock and leas
 	@BERTH_CHAOS=long go test -v -count 1 -timeout $(if $(BERTH_SOAK),150m,15m) ./test/integration/chaos 2>&1 | awk -f test/summary.awk
 
 fuzz: ## Fuzz every fuzz target for a few seconds (FUZZTIME)
-	@{ git grep -oE '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' || echo "no fuzz targets" >&2; } \
+	@log="$$(mktemp)"; trap 'rm -f "$$log"' EXIT; { git grep -oE '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' || echo "no fuzz targets" >&2; } \
 		| sed 's|/[^/]*_test.go:func | |' \
 		| while read -r dir name; do \
-			fuzz() { go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$dir"; }; \
-			echo "fuzzing $$name in $$dir"; fuzz || { echo "once more, as what it found fails again, and mere lack of time does not"; fuzz; }; done
+			fuzz() { go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$dir" | tee "$$log"; }; \
+			echo "fuzzing $$name in $$dir"; fuzz || { if grep -q 'Failing input' "$$log"; then exit 1; fi; \
+				echo "no input failed, the time ran out: once more"; fuzz; }; done
 
 clean: ## Remove what was built; a local hub's data in .berth stays
 	@rm -rf bin
