@@ -3,6 +3,7 @@ package framework
 import (
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -71,6 +72,14 @@ func TestBitsetCovers(t *testing.T) {
 		if got := tc.b.Covers(tc.o); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// TestClusterFitsALine: a cycle over a large fleet takes as long as fetching the clusters from memory.
+func TestClusterFitsALine(t *testing.T) {
+	const line = 64
+	if size := unsafe.Sizeof(Cluster{}); size > line {
+		t.Errorf("a cluster has %d bytes, more than the %d of a line of the processor's cache", size, line)
 	}
 }
 
