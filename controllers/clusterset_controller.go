@@ -191,7 +191,7 @@ func (r *BindingReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	var set v1alpha1.ManagedClusterSet
 	err := r.Client.Get(ctx, types.NamespacedName{Name: binding.Name}, &set)
 	switch {
-	case binding.Spec.ClusterSet != "" && binding.Spec.ClusterSet != binding.Name:
+	case binding.Spec.ClusterSet != binding.Name:
 		c.Reason = "NameMismatch"
 		c.Message = fmt.Sprintf("spec.clusterSet %q is not the binding's name %q: the binding is ignored", binding.Spec.ClusterSet, binding.Name)
 	case apierrors.IsNotFound(err):

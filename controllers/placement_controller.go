@@ -112,7 +112,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	if attempt.Failure.Code() == framework.Error {
 		return ctrl.Result{}, attempt.Failure.Err()
 	}
-	if at := attempt.State.Requeue(); !at.IsZero() {
+	if at := attempt.State.Wake(); !at.IsZero() {
 		return ctrl.Result{RequeueAfter: max(at.Sub(attempt.Snapshot.Now), time.Millisecond)}, nil
 	}
 	return ctrl.Result{}, nil

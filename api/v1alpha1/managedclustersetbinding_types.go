@@ -10,7 +10,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,shortName={mclsetbinding,mclsetbindings}
-// +kubebuilder:validation:XValidation:rule=`!has(self.spec) || !has(self.spec.clusterSet) ? oldSelf.hasValue() : (self.spec.clusterSet == self.metadata.name || (oldSelf.?spec.?clusterSet.hasValue() && oldSelf.value().spec.clusterSet == self.spec.clusterSet))`,optionalOldSelf=true,message="spec.clusterSet must equal metadata.name",fieldPath=".spec.clusterSet"
+// +kubebuilder:validation:XValidation:rule=`!has(self.spec) || !has(self.spec.clusterSet) ? oldSelf.hasValue() && !oldSelf.?spec.?clusterSet.hasValue() : (self.spec.clusterSet == self.metadata.name || (oldSelf.?spec.?clusterSet.hasValue() && oldSelf.value().spec.clusterSet == self.spec.clusterSet))`,optionalOldSelf=true,message="spec.clusterSet must equal metadata.name",fieldPath=".spec.clusterSet"
 type ManagedClusterSetBinding struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -57,6 +57,8 @@ func (TaintToleration) Filter(_ context.Context, state *framework.CycleState, pl
 		case taint.Effect == v1alpha1.TaintEffectPreferNoSelect:
 			if !tolerated {
 				state.Demote(cluster.Index)
+			} else if !end.IsZero() {
+				state.RanksUntil(cluster.Index, end)
 			}
 		case taint.Effect == v1alpha1.TaintEffectNoSelectIfNew && incumbent:
 		case !tolerated:

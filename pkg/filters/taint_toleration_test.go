@@ -56,8 +56,8 @@ func TestTaintToleration(t *testing.T) {
 		// wantReason excludes the cluster.
 		wantReason  string
 		wantDemoted bool
-		// wantUntil is in seconds from Now; nil when the verdict does not end.
-		wantUntil *int
+		// wantUntil and wantRankUntil are in seconds from Now; nil when the verdict, or the rank, does not end.
+		wantUntil, wantRankUntil *int
 	}{
 		"no taint":                      {cluster: fixture.Cluster("c"), placement: ask()},
 		"NoSelect":                      {cluster: tainted(noSelect), placement: ask(), wantReason: "taint k=v:NoSelect is not tolerated"},
@@ -106,8 +106,12 @@ func TestTaintToleration(t *testing.T) {
 		"NoSelectIfNew, once selected, needs no toleration": {
 			cluster: timed(noSelectNew), placement: ask().Toleration("k", exists, "", "").Seconds(30),
 		},
-		"the end of a tolerated PreferNoSelect is no timer": {
-			cluster: timed(preferNoSel), placement: ask().Toleration("k", exists, "", "").Seconds(30),
+		"the end of a tolerated PreferNoSelect ends the rank": {
+			cluster: timed(preferNoSel), placement: ask().Toleration("k", exists, "", "").Seconds(30), wantRankUntil: new(20),
+		},
+		"the first end of two tolerated PreferNoSelect": {
+			cluster:   timed(preferNoSel).TaintAt("l", "", preferNoSel, fixture.At(-5)).TaintAt("m", "", noSelect, fixture.At(-1)),
+			placement: ask().Toleration("", exists, "", "").Seconds(30), wantUntil: new(29), wantRankUntil: new(20),
 		},
 		"PreferNoSelect tolerated no longer": {
 			cluster: timed(preferNoSel), placement: ask().Toleration("k", exists, "", "").Seconds(10), wantDemoted: true,
@@ -128,12 +132,17 @@ func TestTaintToleration(t *testing.T) {
 			if got := state.Demoted().Has(0); got != tc.wantDemoted {
 				t.Errorf("demoted is %t", got)
 			}
-			var want time.Time
-			if tc.wantUntil != nil {
-				want = fixture.At(*tc.wantUntil).Time
+			at := func(seconds *int) time.Time {
+				if seconds == nil {
+					return time.Time{}
+				}
+				return fixture.At(*seconds).Time
 			}
-			if got := state.Expiry(0); !got.Equal(want) {
+			if got, want := state.Expiry(0), at(tc.wantUntil); !got.Equal(want) {
 				t.Errorf("the verdict holds until %v, want %v", got, want)
+			}
+			if got, want := state.RankExpiry(0), at(tc.wantRankUntil); !got.Equal(want) {
+				t.Errorf("the rank holds until %v, want %v", got, want)
 			}
 		})
 	}

@@ -69,6 +69,10 @@ func names(keys []inventory.Key) []string {
 func TestWhoIsWoken(t *testing.T) {
 	renamed := fixture.Binding("n", "s2")
 	renamed.Spec.ClusterSet = "s1"
+	nameless := fixture.Binding("n", "s2")
+	nameless.Spec.ClusterSet = ""
+	emptied := fixture.Binding("n", "s1")
+	emptied.Spec.ClusterSet = ""
 	status := fixture.Placement("n", "plain").Obj()
 	status.Status.NumberOfSelectedClusters = 1
 	bare := page().Version("8").Obj()
@@ -119,6 +123,8 @@ func TestWhoIsWoken(t *testing.T) {
 		"a binding goes":                      {delete: fixture.Binding("n", "s1"), want: allOfN},
 		"an unknown binding goes":             {delete: fixture.Binding("n", "s4")},
 		"a binding of another name is no one": {update: renamed},
+		"a binding that names no set":         {update: nameless},
+		"a binding loses its set's name":      {update: emptied, want: allOfN},
 
 		"a score, nothing changed":        {update: fixture.Score("c1", "r1").Value("v", 5).Obj()},
 		"a score":                         {update: fixture.Score("c1", "r1").Value("v", 6).Obj(), want: []string{"n/cel", "n/score"}},

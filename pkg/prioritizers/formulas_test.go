@@ -93,6 +93,16 @@ func TestResourceAllocatable(t *testing.T) {
 			},
 			want: map[string]int64{"c1": -100, "c2": 100, "c3": none, "c4": none, "c5": none},
 		},
+		"an amount that is no finite number counts for no range": {
+			clusters: []fixture.ClusterBuilder{
+				memory("c1", "1Gi"), memory("c2", "2Gi"), memory("c3", "0e309"), memory("c4", "1e309"), memory("c5", "-1e309"), memory("c6", "1e308"),
+			},
+			want: map[string]int64{"c1": -100, "c2": 100, "c3": none, "c4": none, "c5": none, "c6": none},
+		},
+		"the widest range": {
+			clusters: []fixture.ClusterBuilder{memory("c1", "-8e307"), memory("c2", "0"), memory("c3", "8e307")},
+			want:     map[string]int64{"c1": -100, "c2": 0, "c3": 100},
+		},
 		"nobody has any": {clusters: []fixture.ClusterBuilder{fixture.Cluster("c1")}, want: map[string]int64{"c1": none}},
 	}
 	for name, tc := range tests {

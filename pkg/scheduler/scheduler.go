@@ -90,6 +90,9 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 		if t := r.State.Expiry(chosen.Cluster.Index); !t.IsZero() {
 			r.State.RequeueAt(t)
 		}
+		if t := r.State.RankExpiry(chosen.Cluster.Index); !t.IsZero() {
+			r.State.WakeAt(t)
+		}
 	}
 	return r
 }

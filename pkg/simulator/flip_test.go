@@ -68,7 +68,7 @@ func drawFleet(t *rapid.T) Objects {
 	effects := rapid.SampledFrom([]v1alpha1.TaintEffect{v1alpha1.TaintEffectNoSelect, v1alpha1.TaintEffectPreferNoSelect, v1alpha1.TaintEffectNoSelectIfNew})
 	o := Objects{
 		Sets:     []*v1alpha1.ManagedClusterSet{{ObjectMeta: metav1.ObjectMeta{Name: "s"}}},
-		Bindings: []*v1alpha1.ManagedClusterSetBinding{{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "ns"}}},
+		Bindings: []*v1alpha1.ManagedClusterSetBinding{{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "ns"}, Spec: v1alpha1.ManagedClusterSetBindingSpec{ClusterSet: "s"}}},
 	}
 	if rapid.Bool().Draw(t, "by label") {
 		o.Sets[0].Spec.ClusterSelector = v1alpha1.ManagedClusterSelector{SelectorType: v1alpha1.LabelSelector,

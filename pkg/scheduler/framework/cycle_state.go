@@ -2,6 +2,7 @@ package framework
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -27,8 +28,11 @@ type CycleState struct {
 	writing  sync.Mutex
 	warnings []Warning
 	requeue  time.Time
-	demoted  Bitset
-	holds    map[int]time.Time
+	// wake asks for a new attempt without being a Requeue; ranks says until when the rank of a cluster is right.
+	wake    time.Time
+	demoted Bitset
+	holds   map[int]time.Time
+	ranks   map[int]time.Time
 }
 
 type entry struct {
@@ -85,11 +89,8 @@ func (s *CycleState) replace(key StateKey, with *entry) {
 
 // Clone copies the state, entry by entry.
 func (s *CycleState) Clone() *CycleState {
-	c := &CycleState{snapshot: s.snapshot, requeue: s.requeue, demoted: s.demoted.Clone()}
+	c := &CycleState{snapshot: s.snapshot, requeue: s.requeue, wake: s.wake, demoted: s.demoted.Clone(), holds: maps.Clone(s.holds), ranks: maps.Clone(s.ranks)}
 	c.warnings = append(c.warnings, s.warnings...)
-	for i, t := range s.holds {
-		c.HoldsUntil(i, t)
-	}
 	for _, e := range s.list() {
 		c.Write(e.key, e.data.Clone())
 	}
@@ -107,13 +108,34 @@ func ReadAs[T StateData](s *CycleState, key StateKey) (T, bool) {
 func (s *CycleState) RequeueAt(t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.requeue.IsZero() || t.Before(s.requeue) {
-		s.requeue = t
-	}
+	s.requeue = earlier(s.requeue, t)
 }
 
 // Requeue is the earliest time asked for; zero when none.
 func (s *CycleState) Requeue() time.Time { return s.requeue }
+
+// WakeAt asks for a new attempt at t that Requeue, which the reference knows too, does not tell of; the earliest of all wins.
+func (s *CycleState) WakeAt(t time.Time) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.wake = earlier(s.wake, t)
+}
+
+// Wake is when the next attempt is due: the earliest time that RequeueAt or WakeAt asked for; zero when none.
+func (s *CycleState) Wake() time.Time {
+	if s.requeue.IsZero() {
+		return s.wake
+	}
+	return earlier(s.wake, s.requeue)
+}
+
+// earlier is the earlier of two times; a zero old time is none.
+func earlier(old, t time.Time) time.Time {
+	if old.IsZero() || t.Before(old) {
+		return t
+	}
+	return old
+}
 
 // HoldsUntil says that the verdict on a cluster is right until t only. It asks for a new attempt if the cluster is selected.
 func (s *CycleState) HoldsUntil(cluster int, t time.Time) {
@@ -122,13 +144,24 @@ func (s *CycleState) HoldsUntil(cluster int, t time.Time) {
 	if s.holds == nil {
 		s.holds = make(map[int]time.Time)
 	}
-	if old, ok := s.holds[cluster]; !ok || t.Before(old) {
-		s.holds[cluster] = t
-	}
+	s.holds[cluster] = earlier(s.holds[cluster], t)
 }
 
 // Expiry is when the verdict on a cluster ends; zero when it does not.
 func (s *CycleState) Expiry(cluster int) time.Time { return s.holds[cluster] }
+
+// RanksUntil says that the rank of a cluster is right until t only. It asks for a new attempt if the cluster is selected.
+func (s *CycleState) RanksUntil(cluster int, t time.Time) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.ranks == nil {
+		s.ranks = make(map[int]time.Time)
+	}
+	s.ranks[cluster] = earlier(s.ranks[cluster], t)
+}
+
+// RankExpiry is when the rank of a cluster ends; zero when it does not.
+func (s *CycleState) RankExpiry(cluster int) time.Time { return s.ranks[cluster] }
 
 // Demote ranks a cluster after every one that is not demoted, whatever the scores.
 func (s *CycleState) Demote(cluster int) {

@@ -71,7 +71,7 @@ type Cluster struct {
 	*v1alpha1.ManagedCluster
 	// Index is the cluster's dense position, stable while the cluster exists.
 	Index int
-	// CPU and Memory are the allocatable amounts, in cores and bytes.
+	// CPU and Memory are the allocatable amounts, in cores and bytes: finite numbers, and so are their differences.
 	CPU, Memory Amount
 	// Tainted says that there are taints.
 	Tainted bool

@@ -54,12 +54,14 @@ func TestCycleStateEntries(t *testing.T) {
 func TestCycleStateAnswers(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	s := NewCycleState(nil)
-	if !s.Requeue().IsZero() || !s.Expiry(1).IsZero() || s.Demoted() != nil {
+	if !s.Requeue().IsZero() || !s.Wake().IsZero() || !s.Expiry(1).IsZero() || !s.RankExpiry(1).IsZero() || s.Demoted() != nil {
 		t.Error("a new state asks for something")
 	}
 	for _, sec := range []int{30, 10, 20} {
 		s.RequeueAt(at(sec))
 		s.HoldsUntil(1, at(sec+1))
+		s.RanksUntil(1, at(sec+2))
+		s.WakeAt(at(sec - 1))
 	}
 	s.Demote(7)
 	s.Warn("P", "first")
@@ -67,10 +69,15 @@ func TestCycleStateAnswers(t *testing.T) {
 	c := s.Clone()
 	s.RequeueAt(at(1))
 	s.HoldsUntil(1, at(2))
+	s.RanksUntil(1, at(2))
+	s.WakeAt(at(0))
 	s.Demote(8)
 	s.Warn("P", "third")
-	if !c.Requeue().Equal(at(10)) || !c.Expiry(1).Equal(at(11)) {
-		t.Errorf("requeue %v, expiry %v: the earliest of all counts", c.Requeue(), c.Expiry(1))
+	if !c.Requeue().Equal(at(10)) || !c.Expiry(1).Equal(at(11)) || !c.RankExpiry(1).Equal(at(12)) || !c.Wake().Equal(at(9)) {
+		t.Errorf("requeue %v, expiry %v, rank expiry %v, wake %v: the earliest of all counts", c.Requeue(), c.Expiry(1), c.RankExpiry(1), c.Wake())
+	}
+	if c.RequeueAt(at(5)); !c.Wake().Equal(at(5)) {
+		t.Errorf("wakes at %v, want the requeue before it", c.Wake())
 	}
 	if got := slices.Collect(c.Demoted().All); !slices.Equal(got, []int{7}) {
 		t.Errorf("demoted are %v", got)

@@ -1,0 +1,38 @@
+package scheduler_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// TestEndOfToleratedPreferNoSelectWakes: when the toleration of a selected cluster's PreferNoSelect taint ends, another cluster may
+// be selected.
+func TestEndOfToleratedPreferNoSelectWakes(t *testing.T) {
+	p := ask().Number(1).Toleration("slow", v1alpha1.TolerationOpExists, "", "").Seconds(30)
+	selected := fixture.Cluster("a").Set("s1").TaintAt("slow", "", v1alpha1.TaintEffectPreferNoSelect, fixture.At(-10)).Obj()
+	inv := fleet(p)
+	inv.Update(selected)
+	inv.Update(fixture.Cluster("b").Set("s1").TaintAt("slow", "", v1alpha1.TaintEffectPreferNoSelect, fixture.At(-25)).Obj())
+	s := newScheduler(t)
+	for _, tc := range []struct {
+		now      time.Time
+		want     string
+		wantWake time.Time
+	}{
+		{fixture.Now, "a", fixture.At(20).Time},
+		{fixture.At(6).Time, "a", fixture.At(20).Time},
+		{fixture.At(20).Time, "a", time.Time{}},
+	} {
+		r := s.Schedule(context.Background(), inv.Snapshot(key, tc.now))
+		if len(r.Selected) != 1 || r.Selected[0].Cluster.Name != tc.want {
+			t.Errorf("at %s: selected %v, want %s", tc.now, r.Selected, tc.want)
+		}
+		if !r.State.Wake().Equal(tc.wantWake) || !r.State.Requeue().IsZero() {
+			t.Errorf("at %s: wakes at %s, requeue %s; want %s and none", tc.now, r.State.Wake(), r.State.Requeue(), tc.wantWake)
+		}
+	}
+}
