@@ -82,6 +82,8 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	if attempt == nil {
 		r.Scheduler.Forget(request.NamespacedName)
 		r.told.Delete(request.NamespacedName)
+		// An attempt that began before the deletion may have reserved after it.
+		r.Inventory.Unreserve(request.NamespacedName)
 		r.census.drop(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
@@ -207,6 +209,6 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 	}
 	// The next cycle starts from this status, ahead of its echo.
 	written.ManagedFields = nil
-	r.Inventory.Update(written)
+	r.Inventory.Replace(written)
 	return nil
 }

@@ -98,6 +98,19 @@ func (inv *Inventory) Update(obj client.Object) []Key {
 	return woken.keys()
 }
 
+// Replace takes in a Placement whose status was just written, ahead of its echo in the watch or behind it. It replaces an earlier
+// state of the same object only: a Placement that the watch has reported as deleted since must not come back, and an edit is for the
+// watch to report, which wakes.
+func (inv *Inventory) Replace(object *v1alpha1.Placement) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p := inv.placements[Key{Namespace: object.Namespace, Name: object.Name}]
+	if p == nil || p.object.UID != object.UID || earlier(object, p.object) || !sameQuestion(p.object, object) {
+		return
+	}
+	p.object, p.subject = object, nil
+}
+
 // Delete takes in that an object is gone and returns the Placements that this can affect, in order of their keys.
 func (inv *Inventory) Delete(obj client.Object) []Key {
 	inv.mu.Lock()
@@ -211,6 +224,9 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	s := &framework.Subject{Placement: p.object, Entries: map[int]int32{}}
 	own := inv.pages.byPlacement[p.key]
 	for _, page := range own {
+		if page.leaving {
+			continue
+		}
 		if page.held {
 			if !controls(p.object, page.object) {
 				// Whoever made it: what it says was not held for this Placement.
@@ -245,7 +261,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		inv.mu.Lock()
 		defer inv.mu.Unlock()
 		page := inv.pages.byName[Key{Namespace: p.key.Namespace, Name: name}]
-		return page != nil && (page.owner != p.key || page.held)
+		return page != nil && (page.owner != p.key || !page.published())
 	}
 	p.subject = s
 	return s

@@ -17,11 +17,15 @@ import (
 type page struct {
 	object  *v1alpha1.PlacementDecision
 	indexes []int
-	// held pages do not count.
-	held bool
+	// held pages are part of a hold; leaving ones are being deleted, and gone once their finalizers are. Consumers of the inventory
+	// meet neither among what is published, but their names are taken.
+	held, leaving bool
 	// owner is the Placement whose page this is, by label, or by owner reference while it has no label.
 	owner Key
 }
+
+// published says whether the page counts as a place where clusters are published.
+func (p *page) published() bool { return !p.held && !p.leaving }
 
 // placement is the name in the page's label.
 func (p *page) placement() string { return p.object.Labels[v1alpha1.PlacementLabel] }
@@ -35,10 +39,18 @@ type pageTable struct {
 	counts  decisionCounts
 	// deleted are pages that Berth deleted and whose last events are still on their way.
 	deleted map[types.UID]bool
-	// announced are pages that are being written, as they are to be; a deletion is nil.
-	announced map[Key]*v1alpha1.PlacementDecision
+	// announced are pages that are being written.
+	announced map[Key]*announcement
 	// seen is the latest resource version that the watch told of.
 	seen uint64
+}
+
+// announcement is a write whose answer is not there yet.
+type announcement struct {
+	// content is the page as it is to be; nil for a deletion.
+	content *v1alpha1.PlacementDecision
+	// gone is the page of that name that the watch has reported as deleted meanwhile.
+	gone types.UID
 }
 
 func newPageTable() pageTable {
@@ -47,7 +59,7 @@ func newPageTable() pageTable {
 		byPlacement: map[Key]map[string]*page{},
 		byIndex:     map[int]map[*page]bool{},
 		deleted:     map[types.UID]bool{},
-		announced:   map[Key]*v1alpha1.PlacementDecision{},
+		announced:   map[Key]*announcement{},
 	}
 }
 
@@ -67,7 +79,7 @@ func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (
 	}
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	inv.pages.announced[name] = page
+	inv.pages.announced[name] = &announcement{content: page}
 	return func() {
 		inv.mu.Lock()
 		defer inv.mu.Unlock()
@@ -75,18 +87,28 @@ func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (
 	}
 }
 
-// isNews says whether the watch tells of something that nobody announced; a deletion has no content.
+// isNews says whether the watch tells of something that nobody announced; a deletion has no content, and neither has a page that
+// is being deleted.
 func (t *pageTable) isNews(name Key, content *v1alpha1.PlacementDecision) bool {
+	if content != nil && isLeaving(content) {
+		content = nil
+	}
 	announced, ok := t.announced[name]
-	if !ok || (announced == nil) != (content == nil) {
+	if !ok || (announced.content == nil) != (content == nil) {
 		return true
 	}
-	return announced != nil && !sameContent(announced, content)
+	return content != nil && !sameContent(announced.content, content)
 }
 
-// assumePage takes in a page that was written. One that is not there although the watch is past that write has come to an end
-// since: nothing would ever take it out again.
+// isLeaving says whether a page is being deleted: it stays until its finalizers are gone.
+func isLeaving(page *v1alpha1.PlacementDecision) bool { return page.DeletionTimestamp != nil }
+
+// assumePage takes in a page that was written, unless the watch has reported since that it was deleted: nothing would ever take it
+// out again. A watch that was interrupted reports the deletion with an older version of the page than the one written.
 func (inv *Inventory) assumePage(object *v1alpha1.PlacementDecision) {
+	if a := inv.pages.announced[nameOf(object)]; a != nil && a.gone != "" && a.gone == object.UID {
+		return
+	}
 	version, ok := versionOf(object)
 	if ok && version <= inv.pages.seen && !inv.pages.has(object) {
 		return
@@ -94,9 +116,16 @@ func (inv *Inventory) assumePage(object *v1alpha1.PlacementDecision) {
 	inv.updatePage(object, wakeSet{})
 }
 
-// assumeDeleted takes in that a page was deleted. If the watch told of it first, nothing is on its way any more.
+// assumeDeleted takes in that the deletion of a page was accepted: it is gone, or is being deleted while it has finalizers. If the
+// watch told of its end first, nothing is on its way any more.
 func (inv *Inventory) assumeDeleted(object *v1alpha1.PlacementDecision) {
 	if !inv.pages.has(object) {
+		return
+	}
+	if len(object.Finalizers) > 0 {
+		leaving := object.DeepCopy()
+		leaving.DeletionTimestamp = new(metav1.Now())
+		inv.updatePage(leaving, wakeSet{})
 		return
 	}
 	if object.UID != "" {
@@ -142,18 +171,18 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeS
 		inv.removePage(name, woken)
 	}
 	p := &page{object: object, owner: ownerOf(object)}
-	p.held = framework.IsHeldPage(object)
+	p.held, p.leaving = framework.IsHeldPage(object), isLeaving(object)
 	for _, d := range object.Status.Decisions {
 		i := inv.names.hold(d.ClusterName)
 		p.indexes = append(p.indexes, i)
-		if !p.held {
+		if p.published() {
 			inv.pages.counts.add(i, 1)
 		}
 		if inv.pages.byIndex[i] == nil {
 			inv.pages.byIndex[i] = map[*page]bool{}
 		}
 		inv.pages.byIndex[i][p] = true
-		if !p.held {
+		if p.published() {
 			inv.arrived(p.owner, i)
 		}
 	}
@@ -169,6 +198,9 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeS
 }
 
 func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, woken wakeSet) {
+	if a := inv.pages.announced[nameOf(object)]; a != nil {
+		a.gone = object.UID
+	}
 	if inv.pages.deleted[object.UID] {
 		delete(inv.pages.deleted, object.UID)
 		return
@@ -184,7 +216,7 @@ func (inv *Inventory) removePage(name Key, woken wakeSet) {
 		return
 	}
 	for _, i := range p.indexes {
-		if !p.held {
+		if p.published() {
 			inv.pages.counts.add(i, -1)
 		}
 		delete(inv.pages.byIndex[i], p)

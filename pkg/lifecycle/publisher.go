@@ -191,10 +191,12 @@ func (p *DecisionPublisher) settle(ctx context.Context, pl *v1alpha1.Placement) 
 	return found, nil
 }
 
-// happened says whether the page as it was found is what the write was to make of it.
+// happened says whether the page as it was found is what the write was to make of it. A page that is being deleted counts as gone,
+// whatever it lists.
 func happened(pl *v1alpha1.Placement, w decisions.Write, found *v1alpha1.PlacementDecision) bool {
-	if w.Op == decisions.Delete || found == nil {
-		return w.Op == decisions.Delete && found == nil
+	gone := found == nil || found.DeletionTimestamp != nil
+	if w.Op == decisions.Delete || gone {
+		return w.Op == decisions.Delete && gone
 	}
 	wanted := w.Page.Object(pl)
 	return equality.Semantic.DeepEqual(found.Labels, wanted.Labels) &&

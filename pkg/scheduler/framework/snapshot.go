@@ -129,8 +129,8 @@ type ClusterSet struct {
 // Subject is one Placement and what the hub publishes for it.
 type Subject struct {
 	Placement *v1alpha1.Placement
-	// Pages are the PlacementDecisions labelled with the Placement's name, and unfinished ones that it owns, by name; held
-	// pages apart.
+	// Pages are the PlacementDecisions labelled with the Placement's name, and unfinished ones that it owns, by name; without held
+	// pages and those that are being deleted.
 	Pages []*v1alpha1.PlacementDecision
 	// Published are the names on the labelled pages, those that are no cluster of the hub included.
 	Published Bitset
@@ -144,7 +144,7 @@ type Subject struct {
 	HeldClusters Bitset
 	// Incumbents is Published, joined with HeldClusters.
 	Incumbents Bitset
-	// Taken says whether a held page, or another Placement's, has this name in the namespace.
+	// Taken says whether a held page, one that is being deleted, or another Placement's, has this name in the namespace.
 	Taken func(name string) bool
 }
 
@@ -153,7 +153,8 @@ func (s *Subject) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Placement.Namespace, Name: s.Placement.Name}
 }
 
-// DecisionCounts says how often each cluster is listed on the hub's PlacementDecisions, held pages apart. A name that is
+// DecisionCounts says how often each cluster is listed on the hub's PlacementDecisions, without held pages and those that are being
+// deleted. A name that is
 // no cluster has an index, too.
 type DecisionCounts struct {
 	ByIndex *Vector[int32]

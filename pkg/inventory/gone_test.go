@@ -1,0 +1,158 @@
+package inventory_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// TestReplace: the answer of a status write that arrives after the watch reported the deletion does not bring the Placement back.
+func TestReplace(t *testing.T) {
+	key := inventory.Key{Namespace: "n", Name: "p"}
+	at := func(uid, version string, selected int32) *v1alpha1.Placement {
+		pl := fixture.Placement("n", "p").Obj()
+		pl.UID, pl.ResourceVersion, pl.Status.NumberOfSelectedClusters = "", version, selected
+		pl.ResourceVersion, pl.Status.NumberOfSelectedClusters = version, selected
+		pl.UID = "first"
+		if uid != "" {
+			pl.UID = "second"
+		}
+		return pl
+	}
+	edited := at("", "12", 1)
+	edited.Generation = 2
+	tests := map[string]struct {
+		before func(*inventory.Inventory)
+		write  *v1alpha1.Placement
+		// want is the version that is known afterwards; empty for none.
+		want string
+	}{
+		"ahead of its echo":         {write: at("", "11", 1), want: "11"},
+		"behind its echo":           {before: func(inv *inventory.Inventory) { inv.Update(at("", "11", 1)) }, write: at("", "11", 1), want: "11"},
+		"behind a later write":      {before: func(inv *inventory.Inventory) { inv.Update(at("", "13", 2)) }, write: at("", "11", 1), want: "13"},
+		"behind the deletion":       {before: func(inv *inventory.Inventory) { inv.Delete(at("", "10", 0)) }, write: at("", "11", 1)},
+		"behind the next life":      {before: func(inv *inventory.Inventory) { inv.Delete(at("", "10", 0)); inv.Update(at("2", "12", 0)) }, write: at("", "11", 1), want: "12"},
+		"an edit that nobody asked": {write: edited, want: "10"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inv := inventory.New(inventory.Options{})
+			inv.Update(at("", "10", 0))
+			if tc.before != nil {
+				tc.before(inv)
+			}
+			inv.Replace(tc.write)
+			got := ""
+			if pl := inv.Placement(key); pl != nil {
+				got = pl.ResourceVersion
+			}
+			if got != tc.want {
+				t.Errorf("known is version %q, want %q", got, tc.want)
+			}
+			if len(inv.Placements()) > 0 != (tc.want != "") {
+				t.Errorf("Placements: %v", inv.Placements())
+			}
+		})
+	}
+}
+
+// TestDeletedPageStaysGone: a watch that was interrupted reports the deletion of a page with the last version it had seen, which is
+// older than the write whose answer arrives after it.
+func TestDeletedPageStaysGone(t *testing.T) {
+	inv := fullInventory()
+	before := fixture.Page("n", "plain-decision-1").UID("1").Of("plain").OwnedBy("plain").Version("8").Lists("c1")
+	inv.Update(before.Obj())
+	written := before.Version("20").Lists("c2").Obj()
+	end := inv.Announce(written, false)
+	inv.Delete(before.Version("8").Obj())
+	inv.Assume(written, false)
+	end()
+	if got := published(inv, "plain"); len(got) > 0 {
+		t.Errorf("a deleted page publishes %v", got)
+	}
+	inv.Update(fixture.Page("n", "plain-decision-1").UID("2").Of("plain").OwnedBy("plain").Version("30").Lists("c2").Obj())
+	if diff := cmp.Diff([]string{"c2"}, published(inv, "plain")); diff != "" {
+		t.Errorf("the next page of that name (-want +got):\n%s", diff)
+	}
+}
+
+// published are the clusters on the pages of a Placement as the next attempt finds them.
+func published(inv *inventory.Inventory, placement string) []string {
+	var names []string
+	for _, page := range inv.Snapshot(inventory.Key{Namespace: "n", Name: placement}, fixture.Now).Subject.Pages {
+		for _, d := range page.Status.Decisions {
+			names = append(names, d.ClusterName)
+		}
+	}
+	return names
+}
+
+// TestPageThatIsBeingDeleted: a page with a finalizer counts as gone from the moment its deletion is accepted, whoever deletes it,
+// except that its name stays taken; nothing changes when it is finally gone.
+func TestPageThatIsBeingDeleted(t *testing.T) {
+	key := inventory.Key{Namespace: "n", Name: "plain"}
+	page := fixture.Page("n", "plain-decision-2").UID("1").Of("plain").OwnedBy("plain").Version("8").Lists("c1").Obj()
+	page.Finalizers = []string{"example.com/slow"}
+	leaving := page.DeepCopy()
+	deleted := fixture.At(0)
+	leaving.ResourceVersion, leaving.DeletionTimestamp = "9", &deleted
+	tests := map[string]struct {
+		deletion func(*inventory.Inventory) []inventory.Key
+		wantWake []string
+	}{
+		"by Berth": {deletion: func(inv *inventory.Inventory) []inventory.Key {
+			end := inv.Announce(page, true)
+			defer end()
+			inv.Assume(page, true)
+			return inv.Update(leaving.DeepCopy())
+		}},
+		"by Berth, whose watch is first": {deletion: func(inv *inventory.Inventory) []inventory.Key {
+			end := inv.Announce(page, true)
+			defer end()
+			defer inv.Assume(page, true)
+			return inv.Update(leaving.DeepCopy())
+		}},
+		"by Berth, whose watch is late": {deletion: func(inv *inventory.Inventory) []inventory.Key {
+			end := inv.Announce(page, true)
+			inv.Assume(page, true)
+			end()
+			return inv.Update(leaving.DeepCopy())
+		}},
+		"by another": {deletion: func(inv *inventory.Inventory) []inventory.Key { return inv.Update(leaving.DeepCopy()) }, wantWake: []string{"n/plain"}},
+		"found after its answer was lost": {deletion: func(inv *inventory.Inventory) []inventory.Key {
+			inv.Assume(leaving.DeepCopy(), false)
+			return nil
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inv := inventory.New(inventory.Options{})
+			inv.Update(fixture.Placement("n", "plain").Obj())
+			inv.Update(fixture.Cluster("c1").Obj())
+			inv.Update(page.DeepCopy())
+			if diff := cmp.Diff(tc.wantWake, names(tc.deletion(inv))); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+			check := func(when string, taken bool) {
+				subject := inv.Snapshot(key, fixture.Now).Subject
+				if got := published(inv, "plain"); len(got) > 0 || subject.Published.Len() > 0 || len(subject.Entries) > 0 {
+					t.Errorf("%s: published are %v, %d clusters, %d entries", when, got, subject.Published.Len(), len(subject.Entries))
+				}
+				if subject.Taken(page.Name) != taken {
+					t.Errorf("%s: the name is taken: %t", when, !taken)
+				}
+				if n := inv.Snapshot(key, fixture.Now).Counts.Max(nil); n > 0 {
+					t.Errorf("%s: Balance counts %d", when, n)
+				}
+			}
+			check("while it has a finalizer", true)
+			inv.Delete(leaving)
+			check("when it is gone", false)
+			inv.Update(page.DeepCopy())
+		})
+	}
+}
