@@ -58,7 +58,8 @@ var _ = Describe("A Placement that is deleted while it is decided", Serial, func
 		late := rest.CopyConfig(config)
 		late.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return lateAnswers{next, func(path string) {
-				name := strings.Split(strings.Split(path, "/placements/")[1], "/")[0]
+				_, name, _ := strings.Cut(path, "/placements/")
+				name, _, _ = strings.Cut(name, "/")
 				pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: name}}
 				if hub.Delete(ctx, pl) == nil {
 					<-gone[name]
