@@ -152,6 +152,7 @@ func (r *PlacementReconciler) tell(ctx context.Context, pl *v1alpha1.Placement, 
 		news = append(news, scheduler.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: intent.Note})
 	}
 	var text strings.Builder
+	text.WriteString(string(pl.UID) + "\n")
 	for _, e := range news {
 		text.WriteString(e.Reason + " " + e.Note + "\n")
 	}
@@ -168,15 +169,20 @@ func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt, published *fr
 	if published != nil {
 		status.NumberOfSelectedClusters = int32(len(published.Selected))
 		status.DecisionGroups = published.Outcome.Groups
-		// New pages carry scores, too: the next ones are due after the rate limit.
-		byScore := attempt.Snapshot.Subject.Placement.Spec.SortBy == v1alpha1.SortByScore
-		if published.Outcome.ScoresWritten || byScore && len(published.Writes) > 0 {
+		if attempt.ScoresWritten(published) {
 			// The API keeps whole seconds: rounded up, or the rate limit would end early.
-			status.LastScoreUpdateTime = &metav1.Time{Time: attempt.Snapshot.Now.Add(time.Second - 1).Truncate(time.Second)}
+			status.LastScoreUpdateTime = roundUp(attempt.Snapshot.Now)
+		} else if last := published.LastScores; !last.IsZero() && (status.LastScoreUpdateTime == nil || last.After(status.LastScoreUpdateTime.Time)) {
+			// The status that told of it was not stored.
+			status.LastScoreUpdateTime = roundUp(last)
 		}
 	}
 	attempt.SetConditions(&status.Conditions)
 	return status
+}
+
+func roundUp(t time.Time) *metav1.Time {
+	return &metav1.Time{Time: t.Add(time.Second - 1).Truncate(time.Second)}
 }
 
 // reportFailure says in the Satisfied condition that the answer could not be published.

@@ -190,6 +190,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time) *framework.Snapshot {
 			continue
 		}
 		snapshot.BoundSets = append(snapshot.BoundSets, name)
+		snapshot.Bound = append(snapshot.Bound, set.freeze())
 		if p.wants(name) {
 			snapshot.Sets = append(snapshot.Sets, set.freeze())
 		}

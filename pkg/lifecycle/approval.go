@@ -43,7 +43,8 @@ func (*Approval) Name() string { return ApprovalName }
 
 // Permit implements framework.PermitPlugin.
 func (a *Approval) Permit(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
-	if pl.Annotations[v1alpha1.ApprovalAnnotation] != v1alpha1.ApprovalRequired || approved(pl, p) {
+	// What a namespace may not use any more leaves without approval.
+	if pl.Annotations[v1alpha1.ApprovalAnnotation] != v1alpha1.ApprovalRequired || p.Forced || approved(pl, p) {
 		return nil, 0
 	}
 	return framework.NewStatus(framework.Wait, "changes of this Placement need approval; "+howToApprove(pl, p)), a.args.Timeout.Duration

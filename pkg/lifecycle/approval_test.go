@@ -14,7 +14,7 @@ import (
 )
 
 func TestApproval(t *testing.T) {
-	const token = "0123456789abcdef-sc8j2q"
+	const token = "0123456789abcdef9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c2-sc8j2q"
 	const how = "changes of this Placement need approval; approve with the annotation berth.dev/approve=" + token
 	tests := map[string]struct {
 		args                string
@@ -28,8 +28,8 @@ func TestApproval(t *testing.T) {
 		"not approved":            {token: token, required: "required", want: how, wantTimeout: 7 * 24 * time.Hour},
 		"with a timeout":          {args: `{"timeout": "72h"}`, token: token, required: "required", want: how, wantTimeout: 72 * time.Hour},
 		"approved":                {token: token, required: "required", approvals: token},
-		"another change approved": {token: token, required: "required", approvals: "fedcba9876543210-sc8j2q", want: how + ` (it says "fedcba9876543210-sc8j2q", which is another change: that approves nothing)`, wantTimeout: 7 * 24 * time.Hour},
-		"an earlier hold of it":   {token: token, required: "required", approvals: "0123456789abcdef-sc8j2p", want: how + ` (it says "0123456789abcdef-sc8j2p", which is another change: that approves nothing)`, wantTimeout: 7 * 24 * time.Hour},
+		"another change approved": {token: token, required: "required", approvals: "fedcba98765432103465f6e6975baa864ca957f0914ecda9bf7eb601ac31ac20-sc8j2q", want: how + ` (it says "fedcba98765432103465f6e6975baa864ca957f0914ecda9bf7eb601ac31ac20-sc8j2q", which is another change: that approves nothing)`, wantTimeout: 7 * 24 * time.Hour},
+		"an earlier hold of it":   {token: token, required: "required", approvals: "0123456789abcdef9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c2-sc8j2p", want: how + ` (it says "0123456789abcdef9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c2-sc8j2p", which is another change: that approves nothing)`, wantTimeout: 7 * 24 * time.Hour},
 		"its digest alone":        {token: token, required: "required", approvals: "0123456789abcdef", want: how + ` (it says "0123456789abcdef", which is another change: that approves nothing)`, wantTimeout: 7 * 24 * time.Hour},
 		"a long word":             {token: token, required: "required", approvals: strings.Repeat("x", 200), want: how + ` (it says "` + strings.Repeat("x", 80) + `", which is another change: that approves nothing)`, wantTimeout: 7 * 24 * time.Hour},
 		"nothing approves a change without a name": {required: "required",

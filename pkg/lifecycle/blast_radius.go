@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
-	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,8 +29,10 @@ type BlastRadiusArgs struct {
 	// MinRemoved is how many clusters a Placement must lose within the window for MaxRemoved to count, so that small Placements
 	// can move. Default 2.
 	MinRemoved int `json:"minRemoved,omitempty"`
-	// FleetMaxRemoved is the most removals within the window over all Placements. A change that would exceed it is held. Unset:
-	// no limit.
+	// FleetMaxRemoved is the most removals within the window over all Placements of a namespace, and over all Placements of the
+	// fleet. A change that would exceed it is held. Unset: no limit. So that no namespace uses up what others may remove, two rules
+	// apply to the limit over the fleet: a removal that follows an edit of the Placement's own spec or profile counts in its
+	// namespace only, and the other removals of one namespace count for other namespaces up to half of the limit, rounded up.
 	FleetMaxRemoved *int `json:"fleetMaxRemoved,omitempty"`
 	// Window is the time over which removals are summed up. Default 10m.
 	Window metav1.Duration `json:"window,omitzero"`
@@ -57,21 +59,38 @@ type BlastRadius struct {
 // blastLedger is what the instances in all profiles share: limits are over all Placements, and a Placement may change profile.
 type blastLedger struct {
 	mu sync.Mutex
-	// removals are those let pass, in the order of their times, no older than the longest window.
+	// removals are those that were published, in the order of their times, no older than the longest window.
 	removals []removal
+	// open are the removals that are being published, or were published in part, by Placement.
+	open     map[types.UID]openRemoval
 	window   time.Duration
-	settling map[types.UID]settling
+	settling map[settlingKey]settling
 }
 
+// removal is a number of clusters that a Placement lost at one time.
 type removal struct {
 	placement types.UID
+	namespace string
 	at        time.Time
 	clusters  int
-	// proposal removed them. It is known again, and not kept.
-	proposal weak.Pointer[framework.Proposal]
+	// edited says that the Placement was edited before.
+	edited bool
 }
 
-// settling is a removal that is looked at.
+// openRemoval is a removal that is not finished. Attempts that are repeated remove the same clusters, which count once.
+type openRemoval struct {
+	removal
+	// begun are the clusters of attempts that failed after a page was written, reserved those of the attempt in progress; sorted.
+	begun, reserved []string
+}
+
+// settlingKey tells the change of a Placement from the forced removal that goes ahead of it.
+type settlingKey struct {
+	placement types.UID
+	forced    bool
+}
+
+// settling is a removal that is not judged yet.
 type settling struct {
 	key          types.NamespacedName
 	digest       string
@@ -99,7 +118,9 @@ func NewBlastRadius(_ context.Context, raw json.RawMessage, handle *framework.Ha
 	if len(raw) > 0 && args.MaxRemoved == nil && args.FleetMaxRemoved == nil {
 		return nil, errors.New("one of maxRemoved and fleetMaxRemoved is required")
 	}
-	ledger := framework.Shared(handle, BlastRadiusName, func() *blastLedger { return &blastLedger{settling: map[types.UID]settling{}} })
+	ledger := framework.Shared(handle, BlastRadiusName, func() *blastLedger {
+		return &blastLedger{open: map[types.UID]openRemoval{}, settling: map[settlingKey]settling{}}
+	})
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
 	ledger.window = max(ledger.window, args.Window.Duration)
@@ -135,23 +156,22 @@ func (a *BlastRadiusArgs) validate() error {
 // Name implements framework.Plugin.
 func (*BlastRadius) Name() string { return BlastRadiusName }
 
+// off says that there is no limit.
+func (b *BlastRadius) off() bool { return b.args.MaxRemoved == nil && b.args.FleetMaxRemoved == nil }
+
 // Permit implements framework.PermitPlugin.
 func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
-	if b.args.MaxRemoved == nil && b.args.FleetMaxRemoved == nil {
+	if b.off() {
 		return nil, 0
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(p.Removed) == 0 {
-		delete(b.settling, pl.UID)
+	key := settlingKey{pl.UID, p.Forced}
+	if len(p.Removed) == 0 || approved(pl, p) {
+		delete(b.settling, key)
 		return nil, 0
 	}
 	now := state.Snapshot().Now
-	if approved(pl, p) {
-		delete(b.settling, pl.UID)
-		b.pass(pl, p, now)
-		return nil, 0
-	}
 	_, held := p.HeldBy[BlastRadiusName]
 	held = held || slices.Contains(p.EndedBy, BlastRadiusName)
 	// A change that is held, by whichever plugin, has settled: to wait anew would end that hold, and begin it again.
@@ -161,13 +181,12 @@ func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl 
 			return framework.NewStatus(framework.Pending, fmt.Sprintf("a removal is judged once it has stayed the same for %s", b.settle)), 0
 		}
 	}
-	delete(b.settling, pl.UID)
-	why := b.exceeded(state.Snapshot().Subject, p, now)
+	delete(b.settling, key)
+	why := b.exceeded(pl, p, now)
 	if why == "" && held {
 		why = "the change was too large when it was held"
 	}
 	if why == "" {
-		b.pass(pl, p, now)
 		return nil, 0
 	}
 	return framework.NewStatus(framework.Wait, why+"; "+howToApprove(pl, p)), b.args.Timeout.Duration
@@ -178,15 +197,16 @@ func (b *BlastRadius) settled(pl *v1alpha1.Placement, p *framework.Proposal, now
 	if b.settle == 0 {
 		return now
 	}
-	s, known := b.settling[pl.UID]
-	// Nobody asks about a change that was given up: what is still remembered long after its judgement was due is of that one.
+	key := settlingKey{pl.UID, p.Forced}
+	s, known := b.settling[key]
+	// An entry this old belongs to an abandoned change; start a new one.
 	if !known || now.After(s.first.Add(2*settleRounds*b.settle)) {
 		s = settling{first: now, key: types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}}
 	}
 	if s.digest != p.Digest {
 		s.digest, s.since = p.Digest, now
 	}
-	b.settling[pl.UID] = s
+	b.settling[key] = s
 	until, latest := s.since.Add(b.settle), s.first.Add(settleRounds*b.settle)
 	if latest.Before(until) {
 		return latest
@@ -194,64 +214,137 @@ func (b *BlastRadius) settled(pl *v1alpha1.Placement, p *framework.Proposal, now
 	return until
 }
 
-// exceeded says which limit the change would exceed; empty when none.
-func (b *BlastRadius) exceeded(subject *framework.Subject, p *framework.Proposal, now time.Time) string {
-	before, fleet := 0, 0
-	for _, r := range b.removals {
-		if !r.at.After(now.Add(-b.args.Window.Duration)) {
-			continue
-		}
-		fleet += r.clusters
-		if r.placement == subject.Placement.UID {
-			before += r.clusters
-		}
-	}
-	lost, had := before+len(p.Removed), before+subject.Published.Len()
+// exceeded says which limit the change would exceed; empty when none. It names no counts of other namespaces.
+func (b *BlastRadius) exceeded(pl *v1alpha1.Placement, p *framework.Proposal, now time.Time) string {
+	removed := len(union(b.openSince(pl, now).begun, p.Removed))
+	placement, namespace, others := b.count(pl, now)
+	lost, had := placement+removed, placement+len(p.Clusters)-len(p.Added)+len(p.Removed)
 	if limit := b.args.MaxRemoved; limit != nil && lost >= b.args.MinRemoved {
 		if most, err := intstr.GetScaledValueFromIntOrPercent(limit, had, false); err == nil && lost > most {
 			return fmt.Sprintf("%d of %d clusters would be removed within %s, more than %s", lost, had, b.args.Window.Duration, limit.String())
 		}
 	}
-	if limit := b.args.FleetMaxRemoved; limit != nil && fleet+len(p.Removed) > *limit {
-		return fmt.Sprintf("%d removals over all Placements within %s would be more than %d", fleet+len(p.Removed), b.args.Window.Duration, *limit)
+	limit := b.args.FleetMaxRemoved
+	switch {
+	case limit == nil:
+	case namespace.all+removed > *limit:
+		return fmt.Sprintf("%d removals over all Placements of the namespace within %s would be more than %d",
+			namespace.all+removed, b.args.Window.Duration, *limit)
+	case !p.Edited && others+namespace.unedited+removed > *limit:
+		return fmt.Sprintf("the removals over all Placements of the fleet within %s would be more than %d", b.args.Window.Duration, *limit)
 	}
 	return ""
 }
 
-// pass notes a removal that is let pass.
-func (b *BlastRadius) pass(pl *v1alpha1.Placement, p *framework.Proposal, now time.Time) {
-	b.forgetBefore(now.Add(-b.window))
-	b.removals = append(b.removals, removal{placement: pl.UID, at: now, clusters: len(p.Removed), proposal: weak.Make(p)})
+// removedClusters are the removals of one namespace: all, and those that did not follow an edit of the Placement.
+type removedClusters struct{ all, unedited int }
+
+// count sums up the removals within the window: of the Placement, of its namespace, and, as far as they count there, of the others. An
+// unfinished removal of the Placement itself is left out.
+func (b *BlastRadius) count(pl *v1alpha1.Placement, now time.Time) (placement int, namespace removedClusters, others int) {
+	byNamespace := map[string]removedClusters{}
+	add := func(r removal) {
+		if !r.at.After(now.Add(-b.args.Window.Duration)) {
+			return
+		}
+		n := byNamespace[r.namespace]
+		if n.all += r.clusters; !r.edited {
+			n.unedited += r.clusters
+		}
+		byNamespace[r.namespace] = n
+		if r.placement == pl.UID {
+			placement += r.clusters
+		}
+	}
+	for _, r := range b.removals {
+		add(r)
+	}
+	for uid, r := range b.open {
+		if uid != pl.UID {
+			add(r.whole())
+		}
+	}
+	namespace = byNamespace[pl.Namespace]
+	delete(byNamespace, pl.Namespace)
+	if limit := b.args.FleetMaxRemoved; limit != nil {
+		for _, n := range byNamespace {
+			others += min(n.unedited, (*limit+1)/2)
+		}
+	}
+	return placement, namespace, others
+}
+
+// whole is the removal with all its clusters.
+func (r openRemoval) whole() removal {
+	r.clusters = len(union(r.begun, r.reserved))
+	return r.removal
+}
+
+// openSince is the unfinished removal of a Placement, if it is within the window.
+func (b *BlastRadius) openSince(pl *v1alpha1.Placement, now time.Time) openRemoval {
+	if r := b.open[pl.UID]; r.at.After(now.Add(-b.window)) {
+		return r
+	}
+	return openRemoval{}
+}
+
+// union merges two lists of sorted names.
+func union(a, b []string) []string {
+	if len(a) == 0 {
+		return b
+	}
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (b *blastLedger) forgetBefore(t time.Time) {
-	kept := b.removals[:0]
-	for _, r := range b.removals {
-		if r.at.After(t) {
-			kept = append(kept, r)
-		}
-	}
-	clear(b.removals[len(kept):])
-	b.removals = kept
+	b.removals = slices.DeleteFunc(b.removals, func(r removal) bool { return !r.at.After(t) })
+	maps.DeleteFunc(b.open, func(_ types.UID, r openRemoval) bool { return !r.at.After(t) })
 }
 
-// Reserve reserves nothing: what is removed counts once Permit lets it pass.
-func (*BlastRadius) Reserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
-	return nil
-}
-
-// Unreserve takes back what Permit noted: the change did not come to pass. One that did in part counts whole.
-func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) {
-	if len(p.Writes) > 0 {
-		return
+// Reserve counts the removal from now on, so that the next attempt sees it.
+func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) *framework.Status {
+	if b.off() || len(p.Removed) == 0 {
+		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, r := range slices.Backward(b.removals) {
-		if r.proposal == weak.Make(p) {
-			b.removals = slices.Delete(b.removals, i, i+1)
-			return
-		}
+	now := state.Snapshot().Now
+	b.forgetBefore(now.Add(-b.window))
+	before := b.open[pl.UID]
+	b.open[pl.UID] = openRemoval{
+		removal: removal{placement: pl.UID, namespace: pl.Namespace, at: now, edited: p.Edited && (len(before.begun) == 0 || before.edited)},
+		begun:   before.begun, reserved: p.Removed,
+	}
+	return nil
+}
+
+// Unreserve takes back what Reserve counted. Where a page was written, the clusters count as removed.
+func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r, known := b.open[pl.UID]
+	if !known {
+		return
+	}
+	if len(p.Writes) > 0 {
+		r.begun = union(r.begun, r.reserved)
+	}
+	if r.reserved = nil; len(r.begun) > 0 {
+		b.open[pl.UID] = r
+	} else {
+		delete(b.open, pl.UID)
+	}
+}
+
+// PostBind finishes the removal.
+func (b *BlastRadius) PostBind(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, _ *framework.Proposal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r, known := b.open[pl.UID]; known {
+		b.removals = append(b.removals, r.whole())
+		delete(b.open, pl.UID)
 	}
 }
 
@@ -259,9 +352,5 @@ func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, _ *v
 func (b *BlastRadius) Forget(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for uid, s := range b.settling {
-		if s.key == key {
-			delete(b.settling, uid)
-		}
-	}
+	maps.DeleteFunc(b.settling, func(_ settlingKey, s settling) bool { return s.key == key })
 }

@@ -22,9 +22,16 @@ var start = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 type loss struct {
 	// at is when it is proposed, after the start.
 	at time.Duration
-	// placement is p unless it is said; has is how many clusters it has, 10 unless it is said.
+	// placement is p and namespace is ns unless it is said; has is how many clusters it has, 10 unless it is said.
 	placement    string
+	namespace    string
 	has, removed int
+	// from is the number of the first cluster that is removed.
+	from int
+	// edited says that the Placement was edited since its last decision.
+	edited bool
+	// failed says that the attempt fails after a page was written.
+	failed bool
 	// digest is d unless it is said.
 	digest   string
 	approved bool
@@ -48,8 +55,10 @@ func (l loss) proposal() *framework.Proposal {
 		p.Ended, p.EndedBy = true, []string{BlastRadiusName}
 	}
 	for i := range l.removed {
-		p.Removed = append(p.Removed, fmt.Sprintf("c%d", i))
+		p.Removed = append(p.Removed, fmt.Sprintf("c%d", l.from+i))
 	}
+	p.Edited = l.edited
+	p.Clusters = make([]string, max(0, l.has-l.removed))
 	for plugin := range strings.FieldsSeq(l.held) {
 		p.HeldBy = map[string]time.Time{plugin: start.Add(time.Hour)}
 	}
@@ -63,13 +72,13 @@ func (l loss) propose(t *testing.T, b *BlastRadius) string {
 	if l.placement != "" {
 		pl.Name, pl.UID = l.placement, types.UID(l.placement)
 	}
+	if l.namespace != "" {
+		pl.Namespace = l.namespace
+	}
 	if l.has == 0 {
 		l.has = 10
 	}
 	subject := &framework.Subject{Placement: pl}
-	for i := range l.has {
-		subject.Published = subject.Published.Set(i)
-	}
 	p := l.proposal()
 	if l.approved {
 		pl.Annotations = map[string]string{v1alpha1.ApproveAnnotation: p.Token}
@@ -80,8 +89,13 @@ func (l loss) propose(t *testing.T, b *BlastRadius) string {
 		t.Fatalf("Reserve: %v", status.Err())
 	}
 	status, timeout := b.Permit(context.Background(), state, pl, p)
-	if l.undone {
+	if l.failed {
+		p.Writes = make([]framework.PageWrite, 1)
+	}
+	if l.undone || l.failed || !status.IsSuccess() {
 		b.Unreserve(context.Background(), state, pl, p)
+	} else {
+		b.PostBind(context.Background(), state, pl, p)
 	}
 	switch status.Code() {
 	case framework.Success:
@@ -130,13 +144,46 @@ func TestBlastRadius(t *testing.T) {
 			{at: time.Minute, has: 7, removed: 3, want: "pass"},
 		}},
 		"each Placement for itself": {`{"maxRemoved": 3` + atOnce, []loss{{removed: 3, want: "pass"}, {placement: "q", removed: 3, want: "pass"}}},
-		"over the fleet": {`{"fleetMaxRemoved": 5` + atOnce, []loss{
+		"over the namespace": {`{"fleetMaxRemoved": 5` + atOnce, []loss{
 			{removed: 3, want: "pass"},
-			{placement: "q", removed: 2, want: "pass"},
-			{placement: "r", removed: 1, want: "6 removals over all Placements within 10m0s would be more than 5;"},
+			{placement: "q", removed: 2, edited: true, want: "pass"},
+			{placement: "r", removed: 1, want: "6 removals over all Placements of the namespace within 10m0s would be more than 5;"},
+			{placement: "r", removed: 1, edited: true, want: "6 removals over all Placements of the namespace"},
 			{at: 10 * time.Minute, placement: "r", removed: 5, want: "pass"},
 		}},
-		"over the fleet, not one":    {`{"fleetMaxRemoved": 0` + atOnce, []loss{{removed: 1, want: "1 removals over all"}}},
+		"over the namespace, not one": {`{"fleetMaxRemoved": 0` + atOnce, []loss{{removed: 1, want: "1 removals over all"}}},
+		"over the fleet, without the counts of others": {`{"fleetMaxRemoved": 5` + atOnce, []loss{
+			{removed: 2, want: "pass"},
+			{placement: "q", namespace: "b", removed: 3, want: "pass"},
+			{placement: "r", namespace: "c", removed: 1, want: "the removals over all Placements of the fleet within 10m0s would be more than 5; approve"},
+			{at: 10 * time.Minute, placement: "r", namespace: "c", removed: 5, want: "pass"},
+		}},
+		"one namespace uses half of what others may remove": {`{"fleetMaxRemoved": 5` + atOnce, []loss{
+			{removed: 5, want: "pass"},
+			{placement: "q", namespace: "b", removed: 3, want: "the removals over all Placements of the fleet"},
+			{placement: "q", namespace: "b", removed: 2, want: "pass"},
+		}},
+		"edits count in their namespace": {`{"fleetMaxRemoved": 5` + atOnce, []loss{
+			{removed: 5, edited: true, want: "pass"},
+			{placement: "q", namespace: "b", removed: 5, want: "pass"},
+			{placement: "r", namespace: "c", removed: 5, edited: true, want: "pass"},
+		}},
+		"a removal that is repeated counts once": {`{"maxRemoved": 4` + atOnce, []loss{
+			{removed: 4, failed: true, want: "pass"},
+			{removed: 4, failed: true, want: "pass"},
+			{removed: 4, want: "pass"},
+			{has: 6, removed: 1, want: "5 of 10 clusters"},
+		}},
+		"another one after it counts, too": {`{"maxRemoved": 4` + atOnce, []loss{
+			{removed: 3, failed: true, want: "pass"},
+			{removed: 3, from: 2, want: "5 of 10 clusters"},
+			{removed: 2, from: 2, want: "pass"},
+			{has: 8, removed: 1, from: 5, want: "5 of 12 clusters"},
+		}},
+		"what failed in part ends with the window": {`{"maxRemoved": 4` + atOnce, []loss{
+			{removed: 4, failed: true, want: "pass"},
+			{at: 10 * time.Minute, removed: 4, from: 4, want: "pass"},
+		}},
 		"what failed does not count": {`{"maxRemoved": 3` + atOnce, []loss{{removed: 3, undone: true, want: "pass"}, {removed: 3, want: "pass"}, {removed: 3, has: 7, undone: true, want: "6 of 10"}, {has: 7, removed: 1, want: "4 of 10"}}},
 		"held stays held": {`{"maxRemoved": 3` + atOnce, []loss{
 			{removed: 3, want: "pass"},

@@ -247,11 +247,11 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	}
 	byScore := subject.Placement.Spec.SortBy == v1alpha1.SortByScore
 	answer := strategy.Answer(choices, byScore)
-	due := decisions.ScoresDue(subject.Placement, snapshot.Now)
+	due := decisions.ScoresDue(subject.Placement, proposal.LastScores, snapshot.Now)
 	if q := snapshot.Queue; q != nil {
 		answer.Queue = q.Record
 	}
-	answer.HoldScores = snapshot.Now.Before(due)
+	answer.HoldScores = snapshot.Now.Before(due) && !proposal.Restores
 	plan := decisions.NewPlan(subject.Placement, subject.Pages, subject.Taken, answer)
 	if plan.ScoresHeld {
 		state.RequeueAt(due)

@@ -167,6 +167,10 @@ type desk struct {
 	clusters  map[string]*v1alpha1.ManagedCluster
 	scores    map[string]*v1alpha1.AddOnPlacementScore
 	woken     []inventory.Key
+	// arguments are those of the default profile's plugins, by plugin.
+	arguments map[string]string
+	// unbound says that nothing is bound to the namespace.
+	unbound bool
 }
 
 // newDesk begins with nothing published.
@@ -199,13 +203,18 @@ func (d *desk) restart() {
 		}
 		defaults.Plugins.MultiPoint.Enabled = append(defaults.Plugins.MultiPoint.Enabled, config.Plugin{Name: plugin.Name()})
 	}
+	for name, args := range d.arguments {
+		defaults.PluginConfig = append(defaults.PluginConfig, config.PluginConfig{Name: name, Args: json.RawMessage(args)})
+	}
 	profiles, err := scheduler.NewProfiles(context.Background(), nil, defaults, registry, handle)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.scheduler = scheduler.New(profiles, d.waiting)
 	d.inv.Update(fixture.Set("s1"))
-	d.inv.Update(fixture.Binding("ns", "s1"))
+	if !d.unbound {
+		d.inv.Update(fixture.Binding("ns", "s1"))
+	}
 	d.inv.Update(d.placement.DeepCopy())
 	for _, name := range slices.Sorted(maps.Keys(d.clusters)) {
 		d.inv.Update(d.clusters[name].DeepCopy())

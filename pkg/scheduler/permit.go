@@ -6,7 +6,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -37,15 +36,19 @@ const awaitInterval = 10 * time.Second
 // maxNamed is how many clusters a message names each way.
 const maxNamed = 10
 
-// identify names the change, where plugins may hold it, and says what became of it before.
-func (a *Attempt) identify() {
+// identify gives the change its token, where plugins may hold it, and says what became of it before. What the process remembers of a
+// hold counts more than what its pages say: others may have edited them.
+func (a *Attempt) identify(waiting *Waiting) {
 	if len(a.profile.Permit) == 0 {
 		return
 	}
 	p, subject := a.Proposal, a.Snapshot.Subject
-	p.Token = tokenOf(a.Snapshot, p.Digest)
+	p.Token = tokenOf(a.Snapshot, p)
 	if subject.Held != nil && subject.Held.Token == p.Token {
 		p.HeldBy = subject.Held.Deadlines
+	}
+	if deadlines := waiting.deadlines(subject.Placement.UID, p.Token); deadlines != nil {
+		p.HeldBy = deadlines
 	}
 	if p.Ended = endedAs(subject.Placement, p.Token); p.Ended {
 		p.EndedBy = endedBy(pendingCondition(subject.Placement).Message)
@@ -116,7 +119,7 @@ func (s *Scheduler) Foresee(ctx context.Context, r *Result, p *framework.Proposa
 	if len(p.Added) == 0 && len(p.Removed) == 0 {
 		return a, nil
 	}
-	a.identify()
+	a.identify(nil)
 	return a, s.permit(ctx, a)
 }
 
@@ -147,14 +150,9 @@ func (a *Attempt) hold(waits map[string]time.Time, reasons map[string]string, re
 		a.State.RequeueAt(waits[plugin])
 		parts = append(parts, fmt.Sprintf("%s until %s: %s", plugin, deadline.Format(time.RFC3339), reasons[plugin]))
 	}
-	names := make([]string, len(p.Selected))
-	for i, s := range p.Selected {
-		names[i] = s.Cluster.Name
-	}
-	sort.Strings(names)
 	a.Pending = &Pending{
 		Reason: v1alpha1.ReasonHeld, Message: a.change() + " is held by " + strings.Join(parts, "; "),
-		Hold: &framework.Hold{Token: p.Token, Clusters: names, Deadlines: waits},
+		Hold: &framework.Hold{Token: p.Token, Clusters: p.Clusters, Deadlines: waits},
 	}
 }
 
@@ -215,7 +213,7 @@ func (a *Attempt) await(status *framework.Status) {
 	if !a.stayEnded() {
 		a.Pending = &Pending{Reason: v1alpha1.ReasonWaiting, Message: a.change() + " waits for " + status.Err().Error()}
 		if len(a.Proposal.HeldBy) > 0 {
-			a.Pending.Hold = a.Snapshot.Subject.Held
+			a.Pending.Hold = &framework.Hold{Token: a.Proposal.Token, Clusters: a.Proposal.Clusters, Deadlines: a.Proposal.HeldBy}
 		}
 	}
 	if a.State.Requeue().IsZero() {
@@ -254,32 +252,46 @@ func endedBy(message string) []string {
 	return nil
 }
 
-var changePattern = regexp.MustCompile(`^Change ([0-9a-f]{16}-[0-9a-z]+) `)
-
 // tokenIn reads the token from a condition's message.
 func tokenIn(message string) string {
-	if m := changePattern.FindStringSubmatch(message); m != nil {
-		return m[1]
+	rest, _ := strings.CutPrefix(message, "Change ")
+	if token, _, found := strings.Cut(rest, " "); found && framework.IsToken(token) {
+		return token
 	}
 	return ""
 }
 
-// tokenOf names the change to the clusters with a digest: as it was named while it was held, or when its hold ended, unless the
+// tokenOf names the change to the Proposal's clusters: as it was named while it was held, or when its hold ended, unless the
 // Placement changed since; else anew.
-func tokenOf(snapshot *framework.Snapshot, digest string) string {
+func tokenOf(snapshot *framework.Snapshot, p *framework.Proposal) string {
 	subject := snapshot.Subject
 	c := pendingCondition(subject.Placement)
+	named := ""
+	if c != nil {
+		named = tokenIn(c.Message)
+	}
 	stale := c != nil && c.Status != metav1.ConditionTrue && c.ObservedGeneration != subject.Placement.Generation
-	if held := subject.Held; held != nil && framework.DigestIn(held.Token) == digest {
+	if held := subject.Held; held != nil && slices.Equal(held.Clusters, p.Clusters) && believed(snapshot, held.Token, named) {
 		// What is stored may not be cleared yet though it ended.
 		if !stale || !endedAs(subject.Placement, held.Token) {
 			return held.Token
 		}
 	}
-	if c != nil && !stale && framework.DigestIn(tokenIn(c.Message)) == digest {
-		return tokenIn(c.Message)
+	if !stale && named != "" && framework.DigestIn(named) == p.Digest {
+		return named
 	}
-	return framework.TokenFor(digest, snapshot.Now)
+	return framework.TokenFor(p.Digest, snapshot.Now)
+}
+
+// maxClockSkew is how far in the future a hold may have begun, by the clock of another replica.
+const maxClockSkew = time.Hour
+
+// believed says whether the token of held pages may be used again. Others can edit pages: a token that an approval or a rejection
+// names counts only if the condition, which only the controller writes, names it, too.
+func believed(snapshot *framework.Snapshot, token, named string) bool {
+	annotations := snapshot.Subject.Placement.Annotations
+	answered := token == annotations[v1alpha1.ApproveAnnotation] || token == annotations[v1alpha1.RejectAnnotation]
+	return (token == named || !answered) && !framework.SinceIn(token).After(snapshot.Now.Add(maxClockSkew))
 }
 
 // ended returns what the condition says of a hold that ended without being let pass.
@@ -305,7 +317,7 @@ func pendingCondition(pl *v1alpha1.Placement) *metav1.Condition {
 func (a *Attempt) satisfiedMeanwhile(c metav1.Condition) metav1.Condition {
 	missing := len(a.Proposal.Added)
 	if n := a.Snapshot.Subject.Placement.Spec.NumberOfClusters; n != nil {
-		missing = int(*n) - a.Snapshot.Subject.Published.Len()
+		missing = int(*n) - a.kept()
 	}
 	if missing <= 0 {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, "All cluster decisions scheduled"
@@ -314,6 +326,17 @@ func (a *Attempt) satisfiedMeanwhile(c metav1.Condition) metav1.Condition {
 	c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled
 	c.Message = fmt.Sprintf("%d cluster decisions unscheduled: see condition %s", missing, v1alpha1.PlacementConditionDecisionPending)
 	return c
+}
+
+// kept counts the clusters that are published while the change is pending.
+func (a *Attempt) kept() int {
+	switch {
+	case a.interim != nil:
+		return len(a.interim.Clusters)
+	case a.last != nil:
+		return len(a.last.names)
+	}
+	return a.Snapshot.Subject.Published.Len()
 }
 
 // SetConditions brings the Placement's conditions up to date.

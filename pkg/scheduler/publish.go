@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -16,10 +17,14 @@ type Attempt struct {
 	// Pending says that the Proposal may not be published, or not yet.
 	Pending *Pending
 
+	// last is what was published before, if anything was.
+	last *decision
+	// interim is published while the Proposal is pending: forced removals, or repairs; nil if the pages stay as they are.
+	interim *framework.Proposal
 	refused *framework.Status
 }
 
-// Attempt takes a snapshot, decides on it, reserves what it takes and asks for leave, all before the next cycle begins: what
+// Attempt takes a snapshot, decides on it, reserves what it takes and asks Permit, all before the next cycle begins: what
 // one attempt reserved, the next one's snapshot has. It is nil when there is no snapshot to take. Publish is to follow.
 func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot) *Attempt {
 	s.cycle.Lock()
@@ -28,26 +33,88 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 	if snapshot == nil {
 		return nil
 	}
+	s.recognize(snapshot.Subject)
+	last, known := s.published.of(snapshot.Subject)
 	a := &Attempt{Result: s.schedule(ctx, snapshot, nil)}
-	if a.Proposal = a.Result.Proposal(); a.Proposal == nil {
+	if known {
+		a.last = &last
+	}
+	if a.Proposal = a.Result.proposal(last.names); a.Proposal == nil {
 		return a
 	}
-	// A Proposal that changes no cluster reserves nothing and needs no leave, and neither does one that puts right what somebody
-	// else did to the pages.
-	current, known := s.inForce.of(snapshot.Subject)
-	changes := len(a.Proposal.Added) > 0 || len(a.Proposal.Removed) > 0
-	if changes && (!known || current.digest != a.Proposal.Digest) {
-		a.identify()
-		if a.refused = s.reserve(ctx, a); a.refused == nil {
-			a.refused = s.permit(ctx, a)
+	a.Proposal.LastScores = last.scoresAt
+	// A Proposal that changes no cluster reserves nothing and does not ask Permit. The same holds for the repair of pages.
+	if len(a.Proposal.Added) > 0 || len(a.Proposal.Removed) > 0 {
+		a.Proposal.Edited = last.generation != 0 &&
+			(last.generation != snapshot.Subject.Placement.Generation || last.profile != profileName(snapshot.Subject.Placement))
+		s.reserveAndPermit(ctx, a)
+		if a.Pending != nil {
+			s.permitForced(ctx, a)
 		}
-		if a.refused != nil || a.Pending != nil {
-			s.unreserve(ctx, a)
+		if a.Pending != nil && a.interim == nil {
+			a.interim = a.repair()
 		}
 	}
 	s.note(a)
 	a.took(max(len(a.Proposal.Selected), snapshot.Subject.Published.Len()))
 	return a
+}
+
+// reserveAndPermit reserves what the Proposal takes and asks Permit; unless it may be published, nothing stays reserved.
+func (s *Scheduler) reserveAndPermit(ctx context.Context, a *Attempt) {
+	a.identify(s.waiting)
+	if a.refused = s.reserve(ctx, a); a.refused == nil {
+		a.refused = s.permit(ctx, a)
+	}
+	if a.refused != nil || a.Pending != nil {
+		s.unreserve(ctx, a, a.Proposal)
+	}
+}
+
+// permitForced lets clusters leave that no set bound to the namespace has any more, while the rest of the change is pending. Permit is
+// asked about that removal alone, as a change of its own; if a plugin holds that, too, the clusters stay.
+func (s *Scheduler) permitForced(ctx context.Context, a *Attempt) {
+	if a.last == nil {
+		return
+	}
+	without := a.last.forcedOut(a.Snapshot)
+	if len(without) == 0 {
+		return
+	}
+	result := *a.Result
+	result.State = a.State.Clone()
+	forced := &Attempt{Result: &result, Proposal: a.last.proposal(a, without), last: a.last}
+	s.reserveAndPermit(ctx, forced)
+	if forced.refused != nil || forced.Pending != nil {
+		if at := result.State.Requeue(); at.After(a.Snapshot.Now) {
+			a.State.RequeueAt(at)
+		}
+		return
+	}
+	if slices.Equal(forced.Proposal.Clusters, a.Proposal.Clusters) {
+		// There is no rest.
+		forced.Proposal.Selected = a.Proposal.Selected
+		a.Proposal, a.Pending = forced.Proposal, nil
+		return
+	}
+	a.interim = forced.Proposal
+	a.State.RequeueAt(a.Snapshot.Now)
+}
+
+// repair publishes the last decision again if its pages were changed by somebody else, or are not there. Where nothing was published
+// yet, it is one empty page, which marks the Placement as seen.
+func (a *Attempt) repair() *framework.Proposal {
+	subject := a.Snapshot.Subject
+	switch {
+	case a.last == nil && len(subject.Placement.Status.DecisionGroups) > 0:
+		// There was an answer, and nobody remembers it: consumers are better off without a page than with an empty one.
+		return nil
+	case a.last == nil:
+		return (&decision{}).proposal(a, nil)
+	case !a.last.damaged(subject):
+		return nil
+	}
+	return a.last.proposal(a, nil)
 }
 
 // took tells the queue how many clusters the Placement has, or is about to have.
@@ -73,36 +140,63 @@ func (s *Scheduler) Publish(ctx context.Context, a *Attempt) (*framework.Proposa
 		return s.keep(ctx, a)
 	}
 	p := a.Proposal
-	failure := s.preBind(ctx, a)
-	if failure == nil {
-		failure = s.bind(ctx, a, p)
-	}
-	if failure != nil {
-		s.unreserve(ctx, a)
+	if failure := s.publish(ctx, a, p); failure != nil {
 		return p, failure
 	}
-	s.postBind(ctx, a)
 	a.took(len(p.Selected))
 	if a.Failure != nil {
 		// It marks the Placement as seen, and is no answer.
 		return p, nil
 	}
-	s.inForce.set(a.Snapshot.Subject, p)
+	s.published.set(a, p)
 	return p, s.store(ctx, a, nil)
 }
 
-// keep stores a hold that begins or goes on, and clears one that ended, and sees to it that what is in force is published.
-func (s *Scheduler) keep(ctx context.Context, a *Attempt) (*framework.Proposal, *framework.Status) {
-	if !a.Pending.fresh {
-		if failure := s.store(ctx, a, a.Pending.Hold); !failure.IsSuccess() {
-			return nil, failure
+// publish takes a Proposal from PreBind to PostBind.
+func (s *Scheduler) publish(ctx context.Context, a *Attempt, p *framework.Proposal) *framework.Status {
+	failure := s.preBind(ctx, a, p)
+	if failure == nil {
+		failure = s.bind(ctx, a, p)
+	}
+	if failure != nil {
+		if a.ScoresWritten(p) {
+			s.published.scored(a.Snapshot.Subject, a.Snapshot.Now)
 		}
+		s.unreserve(ctx, a, p)
+		return failure
 	}
-	restored := s.restoration(a)
-	if restored == nil {
-		return nil, nil
+	s.postBind(ctx, a, p)
+	return nil
+}
+
+// ScoresWritten says whether writes of the Proposal brought scores to pages.
+func (a *Attempt) ScoresWritten(p *framework.Proposal) bool {
+	// New pages carry scores, too: the next ones are due after the rate limit.
+	byScore := a.Snapshot.Subject.Placement.Spec.SortBy == v1alpha1.SortByScore
+	return len(p.Writes) > 0 && (p.Outcome.ScoresWritten || byScore)
+}
+
+// keep publishes what does not wait for the pending change, then stores a hold that begins or goes on, or clears one that ended.
+func (s *Scheduler) keep(ctx context.Context, a *Attempt) (*framework.Proposal, *framework.Status) {
+	if a.interim != nil {
+		failure := s.publishInterim(ctx, a)
+		if failure != nil {
+			return a.interim, failure
+		}
+		s.published.set(a, a.interim)
 	}
-	return restored, s.bind(ctx, a, restored)
+	if a.Pending.fresh {
+		return a.interim, nil
+	}
+	return a.interim, s.store(ctx, a, a.Pending.Hold)
+}
+
+// publishInterim publishes forced removals as any change; a repair is only bound.
+func (s *Scheduler) publishInterim(ctx context.Context, a *Attempt) *framework.Status {
+	if a.interim.Forced {
+		return s.publish(ctx, a, a.interim)
+	}
+	return s.bind(ctx, a, a.interim)
 }
 
 // store has the Bind plugins keep a hold, or clear what is kept.
@@ -139,16 +233,16 @@ func (s *Scheduler) reserve(ctx context.Context, a *Attempt) *framework.Status {
 }
 
 // unreserve undoes every Reserve in reverse, those that never ran included.
-func (s *Scheduler) unreserve(ctx context.Context, a *Attempt) {
+func (s *Scheduler) unreserve(ctx context.Context, a *Attempt, p *framework.Proposal) {
 	for _, plugin := range slices.Backward(a.profile.Reserve) {
-		plugin.Unreserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Proposal)
+		plugin.Unreserve(ctx, a.State, a.Snapshot.Subject.Placement, p)
 	}
 }
 
-func (s *Scheduler) preBind(ctx context.Context, a *Attempt) *framework.Status {
+func (s *Scheduler) preBind(ctx context.Context, a *Attempt, p *framework.Proposal) *framework.Status {
 	defer s.begin(a.Result, "PreBind")()
 	for _, plugin := range a.profile.PreBind {
-		if status := plugin.PreBind(ctx, a.State, a.Snapshot.Subject.Placement, a.Proposal); !status.IsSuccess() {
+		if status := plugin.PreBind(ctx, a.State, a.Snapshot.Subject.Placement, p); !status.IsSuccess() {
 			return status.WithPlugin(plugin.Name())
 		}
 	}
@@ -170,10 +264,10 @@ func (s *Scheduler) bind(ctx context.Context, a *Attempt, p *framework.Proposal)
 	return framework.AsStatus(errors.New("no Bind plugin publishes this Placement"))
 }
 
-func (s *Scheduler) postBind(ctx context.Context, a *Attempt) {
+func (s *Scheduler) postBind(ctx context.Context, a *Attempt, p *framework.Proposal) {
 	defer s.begin(a.Result, "PostBind")()
 	for _, plugin := range a.profile.PostBind {
-		plugin.PostBind(ctx, a.State, a.Snapshot.Subject.Placement, a.Proposal)
+		plugin.PostBind(ctx, a.State, a.Snapshot.Subject.Placement, p)
 	}
 }
 

@@ -189,36 +189,26 @@ func (r *Result) Why(ctx context.Context, index int) *framework.Status {
 	return nil
 }
 
-// Proposal diffs the selection against what is published. Where nothing was decided, it is nil: the published decision
-// stays. Only where nothing is published yet, it proposes one empty page, which marks the Placement as seen, unless no page
-// could carry the Placement's name.
+// Proposal compares the selection with the pages. See proposal.
 func (r *Result) Proposal() *framework.Proposal {
+	published, _ := listed(r.Snapshot.Subject.OwnPages())
+	return r.proposal(published)
+}
+
+// proposal compares the selection with what is published, by sorted names. Where nothing was decided, it is nil: the published
+// decision stays. Only where nothing is published yet, it proposes one empty page, which marks the Placement as seen, unless no page
+// could carry the Placement's name.
+func (r *Result) proposal(published []string) *framework.Proposal {
 	pl := r.Snapshot.Subject.Placement
 	if r.Failure != nil && (len(r.Snapshot.Subject.LabelledPages()) > 0 || len(pl.Name) > v1alpha1.MaxLabelValueLength) {
 		return nil
 	}
-	p := &framework.Proposal{Selected: r.Selected}
-	published := map[string]bool{}
-	for _, page := range r.Snapshot.Subject.LabelledPages() {
-		for _, d := range page.Status.Decisions {
-			published[d.ClusterName] = true
-		}
+	p := &framework.Proposal{Selected: r.Selected, Clusters: make([]string, len(r.Selected))}
+	for i, s := range r.Selected {
+		p.Clusters[i] = s.Cluster.Name
 	}
-	names := make([]string, 0, len(r.Selected))
-	for _, s := range r.Selected {
-		name := s.Cluster.Name
-		names = append(names, name)
-		if published[name] {
-			delete(published, name)
-		} else {
-			p.Added = append(p.Added, name)
-		}
-	}
-	for name := range published {
-		p.Removed = append(p.Removed, name)
-	}
-	sort.Strings(p.Added)
-	sort.Strings(p.Removed)
-	p.Digest = framework.DigestOf(names)
+	sort.Strings(p.Clusters)
+	p.Added, p.Removed = missing(p.Clusters, published), missing(published, p.Clusters)
+	p.Digest = framework.DigestOf(p.Clusters)
 	return p
 }

@@ -20,9 +20,11 @@ type Scheduler struct {
 	// what it returns, when it ends: once, however many plugins and clusters there are.
 	Timer func(profile, point string) (end func())
 
-	profiles map[string]*Profile
-	waiting  *Waiting
-	inForce  inForce
+	profiles  map[string]*Profile
+	waiting   *Waiting
+	published lastPublished
+	// subjects are the Placements that were decided, by key: another UID of the same key is another Placement.
+	subjects map[types.NamespacedName]types.UID
 	rooms    rooms
 	cycle    sync.Mutex
 }
@@ -30,7 +32,10 @@ type Scheduler struct {
 // New is a scheduler with profiles by name. A Placement chooses one by annotation, v1alpha1.DefaultProfile otherwise. Who never
 // publishes needs no Waiting.
 func New(profiles map[string]*Profile, waiting *Waiting) *Scheduler {
-	return &Scheduler{profiles: profiles, waiting: waiting, inForce: inForce{all: map[types.UID]decision{}}}
+	return &Scheduler{
+		profiles: profiles, waiting: waiting, published: lastPublished{all: map[types.UID]decision{}},
+		subjects: map[types.NamespacedName]types.UID{},
+	}
 }
 
 // Schedule runs one cycle on a snapshot. It always returns a Result; one whose Failure is set says why nothing was decided,
@@ -287,12 +292,27 @@ func unexpected(p framework.Plugin, point string, status *framework.Status) *fra
 	return framework.AsStatus(fmt.Errorf("%s answered %s: %s", point, status.Code(), status.Reason())).WithPlugin(p.Name())
 }
 
-// Forget drops what plugins remember of a Placement that is gone.
+// Forget drops what the engine and plugins remember of a Placement that is gone.
 func (s *Scheduler) Forget(key types.NamespacedName) {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
+	s.forget(key)
+}
+
+// recognize forgets the Placement that had the subject's name before, if it is another one: it may have been deleted and created
+// again without an attempt in between.
+func (s *Scheduler) recognize(subject *framework.Subject) {
+	key := subject.Key()
+	if before, known := s.subjects[key]; known && before != subject.Placement.UID {
+		s.forget(key)
+	}
+	s.subjects[key] = subject.Placement.UID
+}
+
+func (s *Scheduler) forget(key types.NamespacedName) {
+	delete(s.subjects, key)
 	s.waiting.forget(key)
-	s.inForce.forget(key)
+	s.published.forget(key)
 	for _, profile := range s.profiles {
 		for _, f := range profile.forgetters() {
 			f.Forget(key)

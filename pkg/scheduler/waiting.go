@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -94,6 +95,19 @@ func (w *Waiting) said(uid types.UID, token string) (allowed map[string]bool, re
 		return nil, ""
 	}
 	return h.allowed, h.rejected
+}
+
+// deadlines are those of the hold with a token; nil if there is no such hold.
+func (w *Waiting) deadlines(uid types.UID, token string) map[string]time.Time {
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h := w.held[uid]; h != nil && h.Token == token {
+		return h.Plugins
+	}
+	return nil
 }
 
 // hold notes that a change waits; of a hold that goes on, it keeps what was said.

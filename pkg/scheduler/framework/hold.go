@@ -3,6 +3,7 @@ package framework
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -62,8 +63,30 @@ func IsHeldPage(page *v1alpha1.PlacementDecision) bool {
 	return held && (!published || page.Annotations[v1alpha1.HoldAnnotation] != "")
 }
 
-// HoldOf reads a hold from its pages; nil when there are none that make a whole one. A hold whose writing was interrupted is
-// none: its clusters do not come to the digest.
+// maxHold is the longest that a deadline may be after the beginning of its hold: the next maintenance window opens within five years.
+const maxHold = 6 * 366 * 24 * time.Hour
+
+var tokenPattern = regexp.MustCompile(`^[0-9a-f]{64}-[0-9a-z]{1,12}$`)
+
+// IsToken says whether a text has the form of a token.
+func IsToken(text string) bool { return tokenPattern.MatchString(text) }
+
+// valid says whether Berth can have written the record.
+func (r *heldRecord) valid() bool {
+	since := SinceIn(r.Token)
+	if !IsToken(r.Token) || since.IsZero() {
+		return false
+	}
+	for plugin, deadline := range r.Deadlines {
+		if plugin == "" || deadline.Before(since) || deadline.After(since.Add(maxHold)) {
+			return false
+		}
+	}
+	return true
+}
+
+// HoldOf reads a hold from its pages. It is nil if they do not make a whole and valid one: the clusters of a hold whose writing was
+// interrupted do not come to its digest.
 func HoldOf(pages []*v1alpha1.PlacementDecision) *Hold {
 	var text string
 	h := &Hold{}
@@ -77,7 +100,7 @@ func HoldOf(pages []*v1alpha1.PlacementDecision) *Hold {
 		}
 	}
 	var record heldRecord
-	if len(pages) == 0 || json.Unmarshal([]byte(text), &record) != nil || DigestIn(record.Token) != DigestOf(h.Clusters) {
+	if len(pages) == 0 || json.Unmarshal([]byte(text), &record) != nil || !record.valid() || DigestIn(record.Token) != DigestOf(h.Clusters) {
 		return nil
 	}
 	sort.Strings(h.Clusters)

@@ -23,7 +23,7 @@ func drawHold(t *rapid.T, prefix string, since int64) *Hold {
 	}
 	h.Token = TokenFor(DigestOf(h.Clusters), time.Unix(since, 0))
 	h.Deadlines = rapid.MapOfN(rapid.StringMatching("[A-Z][a-z]{1,8}"), rapid.Custom(func(t *rapid.T) time.Time {
-		return time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "second"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanosecond")).UTC()
+		return time.Unix(rapid.Int64Range(since, since+1<<27).Draw(t, "second"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanosecond")).UTC()
 	}), 1, 3).Draw(t, "deadlines")
 	return h
 }
@@ -105,21 +105,34 @@ func TestHoldOf(t *testing.T) {
 		return p
 	}
 	record := fmt.Sprintf(`{"token":%q}`, token)
+	until := func(deadline string) string {
+		return fmt.Sprintf(`{"token":%q,"deadlines":{"Approval":%q}}`, token, deadline)
+	}
+	digest := DigestOf([]string{"a", "b"})
 	tests := map[string]struct {
 		pages []*v1alpha1.PlacementDecision
 		want  []string
 	}{
-		"no page":             {},
-		"one":                 {pages: []*v1alpha1.PlacementDecision{page("1", record, "b", "a")}, want: []string{"a", "b"}},
-		"two":                 {pages: []*v1alpha1.PlacementDecision{page("1", record, "b"), page("2", record, "a")}, want: []string{"a", "b"}},
-		"one is missing":      {pages: []*v1alpha1.PlacementDecision{page("1", record, "b")}},
-		"one too many":        {pages: []*v1alpha1.PlacementDecision{page("1", record, "a", "b"), page("2", record, "c")}},
-		"one of another hold": {pages: []*v1alpha1.PlacementDecision{page("1", record, "a"), page("2", `{"token":"x-1"}`, "b")}},
-		"deadlines differ":    {pages: []*v1alpha1.PlacementDecision{page("1", record, "a"), page("2", record+" ", "b")}},
-		"edited by hand":      {pages: []*v1alpha1.PlacementDecision{page("1", record, "a", "evil")}},
-		"no record":           {pages: []*v1alpha1.PlacementDecision{page("1", "", "a", "b")}},
-		"no JSON":             {pages: []*v1alpha1.PlacementDecision{page("1", "{", "a", "b")}},
-		"no token":            {pages: []*v1alpha1.PlacementDecision{page("1", "{}", "a", "b")}},
+		"no page":                     {},
+		"one":                         {pages: []*v1alpha1.PlacementDecision{page("1", record, "b", "a")}, want: []string{"a", "b"}},
+		"two":                         {pages: []*v1alpha1.PlacementDecision{page("1", record, "b"), page("2", record, "a")}, want: []string{"a", "b"}},
+		"one is missing":              {pages: []*v1alpha1.PlacementDecision{page("1", record, "b")}},
+		"one too many":                {pages: []*v1alpha1.PlacementDecision{page("1", record, "a", "b"), page("2", record, "c")}},
+		"one of another hold":         {pages: []*v1alpha1.PlacementDecision{page("1", record, "a"), page("2", `{"token":"x-1"}`, "b")}},
+		"deadlines differ":            {pages: []*v1alpha1.PlacementDecision{page("1", record, "a"), page("2", record+" ", "b")}},
+		"edited by hand":              {pages: []*v1alpha1.PlacementDecision{page("1", record, "a", "evil")}},
+		"no record":                   {pages: []*v1alpha1.PlacementDecision{page("1", "", "a", "b")}},
+		"no JSON":                     {pages: []*v1alpha1.PlacementDecision{page("1", "{", "a", "b")}},
+		"no token":                    {pages: []*v1alpha1.PlacementDecision{page("1", "{}", "a", "b")}},
+		"with a deadline":             {pages: []*v1alpha1.PlacementDecision{page("1", until("1970-01-08T00:00:00Z"), "a", "b")}, want: []string{"a", "b"}},
+		"a deadline before it began":  {pages: []*v1alpha1.PlacementDecision{page("1", until("1960-01-01T00:00:00Z"), "a", "b")}},
+		"a deadline after many years": {pages: []*v1alpha1.PlacementDecision{page("1", until("9999-01-01T00:00:00Z"), "a", "b")}},
+		"a deadline of no plugin": {pages: []*v1alpha1.PlacementDecision{
+			page("1", fmt.Sprintf(`{"token":%q,"deadlines":{"":"1970-01-08T00:00:00Z"}}`, token), "a", "b")}},
+		"a token without a time":                {pages: []*v1alpha1.PlacementDecision{page("1", fmt.Sprintf(`{"token":%q}`, digest), "a", "b")}},
+		"a token with other words":              {pages: []*v1alpha1.PlacementDecision{page("1", fmt.Sprintf(`{"token":%q}`, digest+"-1 (0 added"), "a", "b")}},
+		"a token of a time that no clock shows": {pages: []*v1alpha1.PlacementDecision{page("1", fmt.Sprintf(`{"token":%q}`, digest+"-zzzzzzzzzzzzzzzz"), "a", "b")}},
+		"a digest that was cut":                 {pages: []*v1alpha1.PlacementDecision{page("1", fmt.Sprintf(`{"token":%q}`, digest[:16]+"-1"), "a", "b")}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

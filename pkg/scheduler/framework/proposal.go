@@ -13,10 +13,20 @@ import (
 type Proposal struct {
 	// Selected are the chosen clusters, best first.
 	Selected []Selection
-	// Added and Removed are the names that differ from what is published, sorted.
+	// Clusters are the names of Selected, sorted.
+	Clusters []string
+	// Added and Removed are the names that differ from what Berth published last, sorted.
 	Added, Removed []string
-	// Digest names the set of clusters: equal sets have equal digests, whatever their order and scores.
+	// Digest is DigestOf(Clusters): equal sets have equal digests, whatever their order and scores.
 	Digest string
+	// Forced says that the change only removes clusters that are in no set bound to the namespace any more.
+	Forced bool
+	// Edited says that the Placement's spec or profile changed since its last decision was published.
+	Edited bool
+	// Restores says that the Proposal publishes again what was published last: scoreRateLimit does not apply.
+	Restores bool
+	// LastScores is when scores were published last, as far as the process remembers. The status may say an earlier time.
+	LastScores time.Time
 	// Token is what an approval of this change must say: the digest, and when the change was first held.
 	Token string
 	// HeldBy are the plugins that hold this very change already, with their deadlines.
@@ -77,14 +87,16 @@ type Verdict struct {
 	Flips string `json:"flips,omitempty"`
 }
 
-// DigestOf names a set of cluster names.
+// DigestOf is the SHA-256 of the sorted names, each ended by a zero byte, in lowercase hex.
 func DigestOf(names []string) string {
-	sorted := append([]string(nil), names...)
-	sort.Strings(sorted)
+	if !sort.StringsAreSorted(names) {
+		names = append([]string(nil), names...)
+		sort.Strings(names)
+	}
 	h := sha256.New()
-	for _, n := range sorted {
+	for _, n := range names {
 		h.Write([]byte(n))
 		h.Write([]byte{0})
 	}
-	return hex.EncodeToString(h.Sum(nil))[:16]
+	return hex.EncodeToString(h.Sum(nil))
 }

@@ -2,9 +2,11 @@ package framework
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -22,8 +24,10 @@ type Snapshot struct {
 	Subject *Subject
 	// Sets are the ManagedClusterSets the Placement may use, by name.
 	Sets []*ClusterSet
-	// BoundSets names the sets bound to the Placement's namespace, by name; those that exist.
+	// BoundSets names the sets bound to the Placement's namespace, by name; those that exist. Bound are these sets, whether the
+	// Placement wants them or not.
 	BoundSets []string
+	Bound     []*ClusterSet
 	// Limit caps the clusters that may be selected; negative means no cap.
 	Limit int
 	// Queue is what the Placement's queue allows; nil where no queues are configured. Sets and Limit have it in them already.
@@ -215,6 +219,21 @@ func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
 		}
 	}
 	return labelled
+}
+
+// OwnPages are the pages that consumers see, without those that another object controls: an earlier Placement of the same name, for
+// example.
+func (s *Subject) OwnPages() []*v1alpha1.PlacementDecision {
+	own := s.LabelledPages()
+	return slices.DeleteFunc(own, func(page *v1alpha1.PlacementDecision) bool {
+		owner := metav1.GetControllerOfNoCopy(page)
+		return owner != nil && owner.UID != s.Placement.UID && s.Placement.UID != ""
+	})
+}
+
+// IsUsable says whether the cluster is in a set that is bound to the Placement's namespace.
+func (s *Snapshot) IsUsable(cluster *Cluster) bool {
+	return slices.ContainsFunc(s.Bound, func(set *ClusterSet) bool { return set.Members.Has(cluster.Index) })
 }
 
 // Candidates are the members of the eligible sets. Nobody may change the result: snapshots share it.

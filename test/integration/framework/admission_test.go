@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -51,7 +52,7 @@ var ways = map[string]func(ctx context.Context, user client.Client, pl *unstruct
 var _ = Describe("Who may edit a Placement may not thereby approve", Ordered, ContinueOnFailure, func() {
 	var t team
 	var editor, approver client.Client
-	var decided, undecided *v1alpha1.Placement
+	var decided, undecided, free *v1alpha1.Placement
 	BeforeAll(func(ctx SpecContext) {
 		runBerth(0)
 		t = newTeam(ctx)
@@ -60,6 +61,7 @@ var _ = Describe("Who may edit a Placement may not thereby approve", Ordered, Co
 		approver = t.user(ctx, "approver", "get", "create", "update", "patch", "delete", "approve")
 		decided = t.place(ctx, t.placement("decided"), 2)
 		require(ctx, decided, patient)
+		free = t.place(ctx, t.placement("free"), 2)
 		// Nobody decides for it.
 		undecided = t.placement("undecided").Annotation(v1alpha1.PlacementDisableAnnotation, "true").
 			Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired).Obj()
@@ -73,19 +75,27 @@ var _ = Describe("Who may edit a Placement may not thereby approve", Ordered, Co
 	DescribeTable("in any served version, in any way", func(ctx SpecContext, version string) {
 		for way, annotate := range ways {
 			for _, c := range []struct{ key, value, refusal string }{
-				{v1alpha1.ApproveAnnotation, "0123456789abcdef-t0", "may not set the annotation berth.dev/approve"},
-				{v1alpha1.ApprovalAnnotation, "", "may not end the annotation berth.dev/approval=required"},
-				{v1alpha1.ApprovalAnnotation, "no", "may not end the annotation berth.dev/approval=required"},
+				{v1alpha1.ApproveAnnotation, "0123456789abcdef9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c2-t0", "may not set the annotation berth.dev/approve"},
+				{v1alpha1.ApprovalAnnotation, "", "may not set or end the annotation berth.dev/approval=required"},
+				{v1alpha1.ApprovalAnnotation, "no", "may not set or end the annotation berth.dev/approval=required"},
+				{v1alpha1.PlacementDisableAnnotation, "true", "may not set or end the annotation " + v1alpha1.PlacementDisableAnnotation},
 				{v1alpha1.ProfileAnnotation, "", "may not change the annotation berth.dev/profile"},
 				{v1alpha1.ProfileAnnotation, careful, "may not change the annotation berth.dev/profile"},
 			} {
 				By(fmt.Sprintf("%s of %s=%s", way, c.key, c.value))
 				Expect(annotate(ctx, editor, as(version, decided), c.key, c.value)).To(forbidden("user editor " + c.refusal))
 				Expect(annotate(ctx, approver, as(version, decided), c.key, c.value)).To(Succeed())
-				if c.key != v1alpha1.ApproveAnnotation {
+				if c.key == v1alpha1.ProfileAnnotation {
 					Expect(annotate(ctx, editor, as(version, undecided), c.key, c.value)).To(Succeed(), "before anything is decided")
 				}
 			}
+			for key, value := range map[string]string{v1alpha1.ApprovalAnnotation: "", v1alpha1.PlacementDisableAnnotation: "no"} {
+				Expect(annotate(ctx, editor, as(version, undecided), key, value)).To(forbidden("user editor may not set or end"))
+				Expect(annotate(ctx, approver, as(version, undecided), key, value)).To(Succeed())
+			}
+			Expect(annotate(ctx, editor, as(version, free), v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired)).To(forbidden("user editor may not set or end"))
+			Expect(annotate(ctx, approver, as(version, free), v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired)).To(Succeed())
+			Expect(annotate(ctx, editor, as(version, free), v1alpha1.ApprovalAnnotation, "no")).To(Succeed(), "requiring nothing")
 			Expect(annotate(ctx, editor, as(version, decided), "example.com/note", "mine")).To(Succeed())
 			Expect(annotate(ctx, editor, as(version, decided), v1alpha1.ApproveAnnotation, "")).To(Succeed(), "approving nothing")
 			Expect(annotate(ctx, editor, as(version, undecided), v1alpha1.ApproveAnnotation, "x")).To(forbidden("user editor may not set"))
@@ -98,7 +108,10 @@ var _ = Describe("Who may edit a Placement may not thereby approve", Ordered, Co
 		}
 		Expect(create(editor, v1alpha1.ApproveAnnotation, "x")).To(forbidden("user editor may not set"))
 		Expect(create(approver, v1alpha1.ApproveAnnotation, "x")).To(Succeed())
-		Expect(create(editor, v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired)).To(Succeed())
+		for key, value := range map[string]string{v1alpha1.ApprovalAnnotation: v1alpha1.ApprovalRequired, v1alpha1.PlacementDisableAnnotation: "true"} {
+			Expect(create(editor, key, value)).To(forbidden("user editor may not set or end"))
+			Expect(create(approver, key, value)).To(Succeed())
+		}
 		Expect(create(editor, v1alpha1.ProfileAnnotation, careful)).To(Succeed())
 		pl := as(version, t.placement(fresh).Obj())
 		Expect(ways["server-side apply"](ctx, editor, pl, v1alpha1.ApproveAnnotation, "x")).To(forbidden("user editor may not set"))
@@ -114,7 +127,8 @@ var _ = Describe("Who may edit a Placement may not thereby approve", Ordered, Co
 		dryRun := &client.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 		Expect(editor.Delete(ctx, decided.DeepCopy(), dryRun)).To(forbidden("user editor may not delete"))
 		Expect(approver.Delete(ctx, decided.DeepCopy(), dryRun)).To(Succeed())
-		Expect(editor.Delete(ctx, undecided.DeepCopy(), dryRun)).To(Succeed(), "before anything is decided")
+		Expect(editor.Delete(ctx, undecided.DeepCopy(), dryRun)).To(forbidden("user editor may not delete"))
+		Expect(editor.Delete(ctx, free.DeepCopy(), dryRun)).To(Succeed())
 
 		leaving := newTeam(ctx)
 		leaving.clusters(ctx, 1)
@@ -127,12 +141,59 @@ var _ = Describe("Who may edit a Placement may not thereby approve", Ordered, Co
 		Eventually(func() error { return user.Delete(ctx, pl.DeepCopy(), dryRun) }).Should(Succeed())
 	})
 
+	It("and may not add finalizers, but remove them, and delete in every way", func(ctx SpecContext) {
+		const finalizer = "example.com/stay"
+		finalizers := func(user client.Client, pl *v1alpha1.Placement, patch string, options ...client.PatchOption) error {
+			return user.Patch(ctx, fixture.Placement(pl.Namespace, pl.Name).Obj(), client.RawPatch("application/merge-patch+json",
+				[]byte(`{"metadata":{"finalizers":`+patch+`}}`)), options...)
+		}
+		Expect(finalizers(editor, free, `["`+finalizer+`"]`)).To(forbidden("user editor may not add finalizers"))
+		Expect(finalizers(approver, free, `["`+finalizer+`"]`)).To(Succeed())
+		Expect(finalizers(editor, free, `["`+finalizer+`","example.com/more"]`)).To(forbidden("user editor may not add finalizers"))
+		Expect(annotation(ctx, editor, free, "example.com/note", "mine")).To(Succeed(), "with the finalizer of somebody else")
+		Expect(finalizers(editor, free, `null`)).To(Succeed())
+		pl := t.placement(fresh).Obj()
+		pl.Finalizers = []string{finalizer}
+		Expect(editor.Create(ctx, pl.DeepCopy(), client.DryRunAll)).To(forbidden("user editor may not add finalizers"))
+		Expect(approver.Create(ctx, pl.DeepCopy(), client.DryRunAll)).To(Succeed())
+
+		for policy, added := range map[metav1.DeletionPropagation]string{
+			metav1.DeletePropagationForeground: metav1.FinalizerDeleteDependents, metav1.DeletePropagationOrphan: metav1.FinalizerOrphanDependents,
+			metav1.DeletePropagationBackground: "",
+		} {
+			pl := t.place(ctx, t.placement("gone-"+strings.ToLower(string(policy))), 2)
+			Expect(editor.Delete(ctx, pl.DeepCopy(), client.PropagationPolicy(policy))).To(Succeed())
+			if added == "" {
+				continue
+			}
+			Expect(get(ctx, pl).Finalizers).To(ConsistOf(added))
+			// What the garbage collector does, with rights that do not include approving.
+			Expect(finalizers(editor, pl, `null`)).To(Succeed())
+			Eventually(func() error { return hub.Get(ctx, client.ObjectKeyFromObject(pl), pl) }).Should(WithTransform(apierrors.IsNotFound, BeTrue()))
+		}
+	})
+
+	It("and may not give what needs approval an owner that is not there, which has it collected", func(ctx SpecContext) {
+		owners := func(user client.Client, pl *v1alpha1.Placement, uid string) error {
+			return user.Patch(ctx, fixture.Placement(pl.Namespace, pl.Name).Obj(), client.RawPatch("application/merge-patch+json",
+				[]byte(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"ghost","uid":"`+uid+`"}]}}`)))
+		}
+		Expect(owners(editor, decided, "1")).To(forbidden("user editor may not add owners"))
+		Expect(owners(editor, undecided, "1")).To(forbidden("user editor may not add owners"))
+		Expect(owners(approver, decided, "1")).To(Succeed())
+		Expect(owners(editor, decided, "2")).To(forbidden("user editor may not add owners"), "nor change the one that is there")
+		Expect(annotation(ctx, editor, decided, "example.com/note", "owned")).To(Succeed())
+		Expect(mergePatch(ctx, editor, fixture.Placement(decided.Namespace, decided.Name).Obj(), `{"metadata":{"ownerReferences":null}}`)).To(Succeed())
+		Expect(owners(editor, free, "1")).To(Succeed(), "where nothing needs approval")
+		Expect(mergePatch(ctx, editor, fixture.Placement(free.Namespace, free.Name).Obj(), `{"metadata":{"ownerReferences":null}}`)).To(Succeed())
+	})
+
 	It("so that a held change waits for one who may", func(ctx SpecContext) {
 		consumer := observe(ctx, decided)
 		Expect(mergePatch(ctx, editor, fixture.Placement(decided.Namespace, decided.Name).Obj(), `{"spec":{"numberOfClusters":1}}`)).To(Succeed())
 		token := tokenOf(ctx, decided, held(0, 1))
 		Expect(annotation(ctx, editor, decided, v1alpha1.ApproveAnnotation, token)).To(forbidden("user editor may not set"))
-		Expect(annotation(ctx, editor, decided, v1alpha1.ApprovalAnnotation, "")).To(forbidden("user editor may not end"))
+		Expect(annotation(ctx, editor, decided, v1alpha1.ApprovalAnnotation, "")).To(forbidden("user editor may not set or end"))
 		Expect(annotation(ctx, editor, decided, v1alpha1.ProfileAnnotation, always)).To(forbidden("user editor may not change"))
 		Consistently(pending(ctx, decided)).Should(held(0, 1))
 		consumer.sawNoChange(ctx)

@@ -187,10 +187,10 @@ func pending(ctx context.Context, pl *v1alpha1.Placement) func() string {
 
 // held matches a change that waits, of so many clusters each way.
 func held(added, removed int) OmegaMatcher {
-	return MatchRegexp(`^True Held: Change [0-9a-f]{16}-[0-9a-z]+ \(%d added[^,]*, %d removed[^,]*\) is held by `, added, removed)
+	return MatchRegexp(`^True Held: Change [0-9a-f]{64}-[0-9a-z]+ \(%d added[^,]*, %d removed[^,]*\) is held by `, added, removed)
 }
 
-var tokenPattern = regexp.MustCompile(`Change ([0-9a-f]{16}-[0-9a-z]+) `)
+var tokenPattern = regexp.MustCompile(`Change ([0-9a-f]{64}-[0-9a-z]+) `)
 
 // tokenOf waits for a held change and returns its name.
 func tokenOf(ctx context.Context, pl *v1alpha1.Placement, is OmegaMatcher) string {

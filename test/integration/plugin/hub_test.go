@@ -129,7 +129,7 @@ func number(ctx context.Context, pl *v1alpha1.Placement, n int) {
 	patch(ctx, fixture.Placement(pl.Namespace, pl.Name).Obj(), fmt.Sprintf(`{"spec":{"numberOfClusters":%d}}`, n))
 }
 
-var tokenPattern = regexp.MustCompile(`^True Held: Change ([0-9a-f]{16}-[0-9a-z]+) \((\d+) added.*, (\d+) removed`)
+var tokenPattern = regexp.MustCompile(`^True Held: Change ([0-9a-f]{64}-[0-9a-z]+) \((\d+) added.*, (\d+) removed`)
 
 // held waits until a change is held that adds so many clusters and removes none, and returns its name.
 func held(ctx context.Context, pl *v1alpha1.Placement, added int) (token string) {

@@ -57,7 +57,7 @@ var _ = Describe("docs/kubectl-placement.md", func() {
 
 // stable is a text without what is another at every run.
 func stable(text string) string {
-	text = regexp.MustCompile(`[0-9a-f]{16}-[0-9a-z]+`).ReplaceAllString(text, "CHANGE")
+	text = regexp.MustCompile(`[0-9a-f]{64}-[0-9a-z]+`).ReplaceAllString(text, "CHANGE")
 	text = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`).ReplaceAllString(text, "TIME")
 	return strings.TrimSpace(text)
 }

@@ -1,0 +1,396 @@
+package scheduler_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// whole renders the published pages with labels, owners, scores and reasons.
+func (d *desk) whole() string {
+	d.pages.mu.Lock()
+	defer d.pages.mu.Unlock()
+	var all []string
+	for _, page := range d.pages.pages {
+		if page.Labels[v1alpha1.PlacementLabel] == "" {
+			continue
+		}
+		text := fmt.Sprintf("%s %v", page.Name, page.Labels)
+		for _, owner := range page.OwnerReferences {
+			text += fmt.Sprintf(" owner %s", owner.UID)
+		}
+		for _, e := range page.Status.Decisions {
+			text += fmt.Sprintf(" %s/%s", e.ClusterName, e.Reason)
+			if e.Score != nil {
+				text += fmt.Sprint("=", *e.Score)
+			}
+		}
+		all = append(all, text)
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+// unbind takes the namespace's set away.
+func (d *desk) unbind() {
+	d.unbound = true
+	d.inv.Delete(fixture.Binding("ns", "s1"))
+}
+
+// TestPublishedPagesAreRepairedWhileAChangeIsPending: damage to published pages is reverted, without asking Permit, whatever became of
+// the change that is pending.
+func TestPublishedPagesAreRepairedWhileAChangeIsPending(t *testing.T) {
+	damages := map[string]func(*v1alpha1.PlacementDecision){
+		"the group index": func(page *v1alpha1.PlacementDecision) { page.Labels[v1alpha1.DecisionGroupIndexLabel] = "7" },
+		"the group name":  func(page *v1alpha1.PlacementDecision) { page.Labels[v1alpha1.DecisionGroupNameLabel] = "canary" },
+		"a label is gone": func(page *v1alpha1.PlacementDecision) { delete(page.Labels, v1alpha1.DecisionGroupIndexLabel) },
+		"the owner":       func(page *v1alpha1.PlacementDecision) { page.OwnerReferences = nil },
+		"a reason":        func(page *v1alpha1.PlacementDecision) { page.Status.Decisions[0].Reason = "because" },
+		"a score":         func(page *v1alpha1.PlacementDecision) { page.Status.Decisions[0].Score = new(int64(1)) },
+		"an entry twice": func(page *v1alpha1.PlacementDecision) {
+			page.Status.Decisions = append(page.Status.Decisions, page.Status.Decisions[0])
+		},
+		"what is held": func(page *v1alpha1.PlacementDecision) {
+			page.Status.Decisions = append(page.Status.Decisions, v1alpha1.ClusterDecision{ClusterName: "c2"})
+		},
+	}
+	for name, damage := range damages {
+		for pending, then := range map[string]func(d *desk){
+			"held":     func(*desk) {},
+			"rejected": func(d *desk) { d.reject("x") },
+			"expired":  func(d *desk) { d.now = d.now.Add(time.Hour) },
+			"denied":   func(d *desk) { d.y.answer = refuses },
+			"waiting":  func(d *desk) { d.y.answer = awaits },
+		} {
+			t.Run(name+", "+pending, func(t *testing.T) {
+				d := holding(t)
+				then(d)
+				d.settle()
+				before, condition := d.whole(), d.pending()
+				d.meddle("p-decision-1", func(page *v1alpha1.PlacementDecision) bool { damage(page); return true })
+				d.settle()
+				if diff := cmp.Diff(before+"\n"+condition, d.whole()+"\n"+d.pending()); diff != "" {
+					t.Errorf("pages and condition (-before +after):\n%s", diff)
+				}
+				d.pages.writes = nil
+				d.settle()
+				if len(d.pages.writes) > 0 {
+					t.Errorf("repaired pages were written again: %q", d.pages.writes)
+				}
+			})
+		}
+	}
+}
+
+// TestPagesThatAreRightAreNotWrittenWhileHeld: new scores and labels of clusters move nothing while a change is held.
+func TestPagesThatAreRightAreNotWrittenWhileHeld(t *testing.T) {
+	p := ask().Obj()
+	p.Spec.SortBy = v1alpha1.SortByScore
+	d := newDesk(t, ask(), "c1")
+	d.placement.Spec = p.Spec
+	d.restart()
+	d.settle()
+	d.x.answer = holds
+	d.add("c2")
+	d.settle()
+	before := d.whole()
+	d.clusters["c1"].Labels["color"] = "blue"
+	d.inv.Update(d.clusters["c1"].DeepCopy())
+	d.now = d.now.Add(10 * time.Minute)
+	d.settle()
+	if diff := cmp.Diff(before, d.whole()); diff != "" {
+		t.Errorf("pages (-before +after):\n%s", diff)
+	}
+}
+
+// TestLostSetIsObeyed: clusters of a set that is no longer bound leave although a change is pending.
+func TestLostSetIsObeyed(t *testing.T) {
+	tests := map[string]struct {
+		approval, limit string
+		then            func(d *desk)
+		lose            func(d *desk)
+		want            string
+	}{
+		"held by its approval":     {approval: "required", lose: (*desk).unbind, want: "p-decision-1: |  | "},
+		"held, and rejected":       {approval: "required", then: (*desk).refuseIt, lose: (*desk).unbind, want: "p-decision-1: |  | "},
+		"held, then expired":       {approval: "required", then: func(d *desk) { d.now = d.now.Add(8 * 24 * time.Hour) }, lose: (*desk).unbind, want: "p-decision-1: |  | "},
+		"the set is deleted":       {approval: "required", lose: func(d *desk) { d.inv.Delete(fixture.Set("s1")); d.unbound = true }, want: "p-decision-1: |  | "},
+		"a cluster leaves its set": {approval: "required", lose: func(d *desk) { d.relabel("c1", "s2") }, want: "p-decision-1: c2 | p-held-1: c2 c3 | True/Held"},
+		"a cluster is being deleted": {approval: "required", lose: func(d *desk) {
+			now := metav1.NewTime(d.now)
+			d.clusters["c1"].DeletionTimestamp = &now
+			d.inv.Update(d.clusters["c1"].DeepCopy())
+		}, want: "p-decision-1: c2 | p-held-1: c2 c3 | True/Held"},
+		"but the rest waits": {approval: "required", lose: func(d *desk) { d.relabel("c1", "s2"); d.relabel("c3", "s2") },
+			want: "p-decision-1: c2 |  | "},
+		"a set that the author no longer wants is not lost": {approval: "required", lose: func(d *desk) {
+			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.ClusterSets = []string{"s3"} })
+		}, want: "p-decision-1: c1 c2 | p-held-1: | True/Held"},
+		"a limit of the fleet still counts": {limit: `{"maxRemoved": 1, "settle": "0s"}`, lose: (*desk).unbind,
+			want: "p-decision-1: c1 c2 | p-held-1: | True/Held"},
+		"a limit that it keeps does not matter": {approval: "required", limit: `{"maxRemoved": 1, "settle": "0s"}`, lose: func(d *desk) { d.relabel("c1", "s2") },
+			want: "p-decision-1: c2 | p-held-1: c2 c3 | True/Held"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1", "c2")
+			if tc.limit != "" {
+				d.arguments = map[string]string{"BlastRadius": tc.limit}
+				d.restart()
+			}
+			d.settle()
+			d.expect("p-decision-1: c1 c2 |  | ")
+			if tc.approval != "" {
+				d.edit(func(pl *v1alpha1.Placement) {
+					pl.Annotations = map[string]string{v1alpha1.ApprovalAnnotation: tc.approval}
+				})
+				d.add("c3")
+				d.settle()
+				d.expect("p-decision-1: c1 c2 | p-held-1: c1 c2 c3 | True/Held")
+			}
+			if tc.then != nil {
+				tc.then(d)
+				d.settle()
+			}
+			tc.lose(d)
+			d.settle()
+			d.expect(tc.want)
+			d.restart()
+			d.settle()
+			d.expect(tc.want)
+		})
+	}
+}
+
+// refuseIt is an approver's rejection.
+func (d *desk) refuseIt() {
+	token := d.token()
+	d.edit(func(pl *v1alpha1.Placement) { pl.Annotations[v1alpha1.RejectAnnotation] = token })
+}
+
+// relabel moves a cluster to another set.
+func (d *desk) relabel(name, set string) {
+	d.clusters[name].Labels[v1alpha1.ClusterSetLabel] = set
+	d.inv.Update(d.clusters[name].DeepCopy())
+}
+
+// TestRemovalCountsOnce: a removal that takes several attempts, because writes of pages fail, is one removal.
+func TestRemovalCountsOnce(t *testing.T) {
+	var names []string
+	for i := range 250 {
+		names = append(names, fmt.Sprintf("c%03d", i))
+	}
+	d := newDesk(t, ask().Predicate(fixture.MatchLabel("pool", "in")), names...)
+	for _, c := range d.clusters {
+		c.Labels["pool"] = "in"
+	}
+	d.arguments = map[string]string{"BlastRadius": `{"maxRemoved": "20%", "settle": "0s"}`}
+	d.restart()
+	d.settle()
+	for i := range 40 {
+		name := names[i*6]
+		d.clusters[name].Labels["pool"] = "out"
+		d.inv.Update(d.clusters[name].DeepCopy())
+	}
+	failures := 0
+	d.pages.refuse = func(write string) error {
+		if strings.HasSuffix(write, "-2") && failures < 3 {
+			failures++
+			return errors.New("hub is down")
+		}
+		return nil
+	}
+	for range 10 {
+		if _, failure := d.try(); failure.IsSuccess() {
+			break
+		}
+	}
+	d.settle()
+	if failures != 3 || d.pending() != "" || len(strings.Fields(d.published()))-3 != 210 {
+		t.Errorf("after %d failures %q is pending, and published is %s", failures, d.pending(), d.published())
+	}
+	leave := func(n int) { // so many more leave
+		for _, name := range slices.Sorted(maps.Keys(d.clusters)) {
+			if c := d.clusters[name]; n > 0 && c.Labels["pool"] == "in" {
+				n--
+				c.Labels["pool"] = "out"
+				d.inv.Update(c.DeepCopy())
+			}
+		}
+		d.settle()
+	}
+	leave(10)
+	if d.pending() != "" {
+		t.Errorf("50 of 250 are held: %s", d.message())
+	}
+	leave(1)
+	if d.pending() != "True/Held" || !strings.Contains(d.message(), "51 of 250 clusters") {
+		t.Errorf("51 of 250: %q", d.pending())
+	}
+}
+
+// TestRecreatedPlacement: a Placement that was deleted and created again has nothing of the one before, also when nobody was told of the
+// deletion in between.
+func TestRecreatedPlacement(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.settle()
+	d.approve("")
+	d.add("c2")
+	d.settle()
+	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
+	d.now = d.now.Add(time.Hour)
+	token := d.token()
+	// The page and the hold of the former one stay until they are collected.
+	d.placement.UID, d.placement.Generation, d.placement.Status = "another", 1, v1alpha1.PlacementStatus{}
+	d.placement.Annotations = map[string]string{v1alpha1.ApprovalAnnotation: v1alpha1.ApprovalRequired, v1alpha1.ApproveAnnotation: token}
+	d.inv.Update(d.placement.DeepCopy())
+	d.remove("c2")
+	d.settle()
+	if d.pending() != "True/Held" || d.token() == token || !strings.Contains(d.message(), "(1 added: c1, 0 removed)") {
+		t.Errorf("the first decision is %q: %s", d.pending(), d.message())
+	}
+	var waiting []string
+	for _, w := range d.waiting.List() {
+		waiting = append(waiting, string(w.UID)+" "+w.Token)
+	}
+	if diff := cmp.Diff([]string{"another " + d.token()}, waiting); diff != "" {
+		t.Errorf("waiting (-want +got):\n%s", diff)
+	}
+	for _, page := range d.pages.pages {
+		if page.Labels[v1alpha1.PlacementLabel] != "" && metav1.GetControllerOf(page).UID == "another" && len(page.Status.Decisions) > 0 {
+			t.Errorf("published without approval: %v", page.Status.Decisions)
+		}
+	}
+}
+
+// TestForgedHold: held pages are objects that people with the right to write pages can forge.
+func TestForgedHold(t *testing.T) {
+	forge := func(d *desk, token string, deadline time.Time, clusters ...string) {
+		hold := framework.Hold{Token: token, Clusters: clusters, Deadlines: map[string]time.Time{"Approval": deadline, "x": deadline}}
+		pages, err := hold.Pages(d.placement, nil)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		for _, page := range pages {
+			if old := d.pages.pages[inventory.Key{Namespace: "ns", Name: page.Name}]; old != nil {
+				page.UID = old.UID
+			} else {
+				page.UID = types.UID("forged " + page.Name)
+			}
+			written, err := d.pages.put("forge", page)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			d.inv.Update(written)
+		}
+	}
+	t.Run("with the name of a change that was approved before", func(t *testing.T) {
+		d := newDesk(t, ask(), "c1")
+		d.settle()
+		d.approve("")
+		d.add("c2")
+		d.settle()
+		approved := d.token()
+		d.approve(approved)
+		d.settle()
+		d.expect("p-decision-1: c1 c2 |  | ")
+		d.now = d.now.Add(time.Hour)
+		d.clusters["c2"].Labels[v1alpha1.ClusterSetLabel] = "s1"
+		d.remove("c2")
+		d.settle()
+		d.approve(d.token())
+		d.settle()
+		d.expect("p-decision-1: c1 |  | ")
+		d.approve(approved)
+		forge(d, approved, d.now.Add(time.Hour), "c1", "c2")
+		d.add("c2")
+		d.settle()
+		d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
+		d.restart()
+		d.settle()
+		d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
+	})
+	for name, deadline := range map[string]time.Duration{
+		"to expire at once":       -24 * time.Hour,
+		"before it was held":      -1_000_000 * time.Hour,
+		"to expire never":         2_000_000 * time.Hour,
+		"to expire tomorrow":      24 * time.Hour,
+		"to expire in five years": 5 * 365 * 24 * time.Hour,
+	} {
+		t.Run("with another deadline, "+name, func(t *testing.T) {
+			d := holding(t)
+			forge(d, d.token(), d.now.Add(deadline), "c1", "c2")
+			a := d.settle()
+			d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
+			if diff := cmp.Diff(map[string]time.Time{"x": fixture.Now.Add(time.Hour)}, a.Pending.Hold.Deadlines); diff != "" {
+				t.Errorf("deadlines (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestScoreRateLimitSurvivesALostStatus: the time of the last scores counts although the status that tells of it was not written.
+func TestScoreRateLimitSurvivesALostStatus(t *testing.T) {
+	d := newDesk(t, ask().AddOn("r", "v", 1), "c1", "c2")
+	d.placement.Spec.SortBy = v1alpha1.SortByScore
+	d.placement.Spec.ScoreRateLimit = "10m"
+	score := func(value int32) {
+		d.scores["c1"] = fixture.Score("c1", "r").Value("v", value).Obj()
+		d.inv.Update(d.scores["c1"].DeepCopy())
+	}
+	d.restart()
+	score(10)
+	attempt := func() {
+		// As after a conflict: what is published counts, the status is not stored.
+		ctx := context.Background()
+		a := d.scheduler.Attempt(ctx, func() *framework.Snapshot { return d.inv.Snapshot(key, d.now) })
+		if _, failure := d.scheduler.Publish(ctx, a); !failure.IsSuccess() {
+			t.Fatal(failure.Err())
+		}
+	}
+	attempt()
+	d.pages.writes = nil
+	for i := range 5 {
+		d.now = d.now.Add(time.Minute)
+		score(int32(20 + i))
+		attempt()
+	}
+	if len(d.pages.writes) > 0 {
+		t.Errorf("within the limit: %q", d.pages.writes)
+	}
+	d.now = d.now.Add(10 * time.Minute)
+	attempt()
+	if diff := cmp.Diff([]string{"update p-decision-1"}, d.pages.writes); diff != "" {
+		t.Errorf("after it (-want +got):\n%s", diff)
+	}
+}
+
+// TestDigest: the whole SHA-256, so that nobody finds two sets of one digest.
+func TestDigest(t *testing.T) {
+	d := holding(t)
+	digest := framework.DigestIn(d.token())
+	if want := framework.DigestOf([]string{"c2", "c1"}); digest != want || len(digest) != 64 {
+		t.Errorf("the change is %s, want the SHA-256 %s", d.token(), want)
+	}
+	var record struct{ Token string }
+	page := d.pages.pages[inventory.Key{Namespace: "ns", Name: "p-held-1"}]
+	if err := json.Unmarshal([]byte(page.Annotations[v1alpha1.HoldAnnotation]), &record); err != nil || record.Token != d.token() {
+		t.Errorf("the held page says %q, %v", record.Token, err)
+	}
+}

@@ -1,0 +1,132 @@
+package framework
+
+import (
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func() {
+	BeforeAll(func() { runBerth(0) })
+
+	// pendings are ways in which a change stays pending.
+	pendings := map[string]func(ctx SpecContext, pl *v1alpha1.Placement){
+		"held": func(SpecContext, *v1alpha1.Placement) {},
+		"rejected": func(ctx SpecContext, pl *v1alpha1.Placement) {
+			annotate(ctx, pl, v1alpha1.RejectAnnotation, tokenOf(ctx, pl, held(1, 0)))
+			Eventually(pending(ctx, pl)).Should(HavePrefix("False Rejected: "))
+		},
+	}
+
+	for name, become := range pendings {
+		It("clusters of a set that is no longer bound leave at once, "+name, func(ctx SpecContext) {
+			t := newTeam(ctx)
+			t.clusters(ctx, 4)
+			other := fixture.Set(string(t) + "-other")
+			Expect(hub.Create(ctx, other)).To(Succeed())
+			Expect(hub.Create(ctx, fixture.Binding(string(t), other.Name))).To(Succeed())
+			Expect(hub.Create(ctx, fixture.Cluster(string(t)+"-z").Set(other.Name).Label(poolLabel, "in").Obj())).To(Succeed())
+			pl := t.place(ctx, t.placement("p").Number(4), 4)
+			all := t.names(0, 4)
+			Expect(answer(ctx, pl)()).To(Equal(all))
+			require(ctx, pl, v1alpha1.DefaultProfile)
+			number(ctx, pl, 5)
+			tokenOf(ctx, pl, held(1, 0))
+			become(ctx, pl)
+
+			By("a cluster leaving its set")
+			Expect(mergePatch(ctx, hub, fixture.Cluster(all[0]).Obj(), `{"metadata":{"labels":{"`+v1alpha1.ClusterSetLabel+`":"elsewhere"}}}`)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) {
+				Expect(client.IgnoreNotFound(hub.Delete(ctx, fixture.Cluster(all[0]).Obj()))).To(Succeed())
+				Expect(client.IgnoreNotFound(hub.Delete(ctx, fixture.Cluster(string(t)+"-z").Obj()))).To(Succeed())
+			})
+			Eventually(answer(ctx, pl)).Should(Equal(all[1:]))
+			Eventually(pending(ctx, pl)).Should(held(1, 0), "what would replace it still waits")
+
+			By("the binding being revoked")
+			Expect(hub.Delete(ctx, fixture.Binding(string(t), string(t)))).To(Succeed())
+			Eventually(answer(ctx, pl)).Should(BeEmpty())
+			Consistently(answer(ctx, pl)).Should(BeEmpty(), "the cluster of the other set waits")
+			Eventually(pending(ctx, pl)).Should(held(1, 0))
+			approve(ctx, pl, tokenOf(ctx, pl, held(1, 0)))
+			Eventually(answer(ctx, pl)).Should(Equal([]string{string(t) + "-z"}))
+		})
+
+		It("damage to the published pages is repaired, "+name, func(ctx SpecContext) {
+			t := newTeam(ctx)
+			t.clusters(ctx, 3)
+			pl := t.place(ctx, t.placement("p").Number(2), 2)
+			require(ctx, pl, v1alpha1.DefaultProfile)
+			number(ctx, pl, 3)
+			tokenOf(ctx, pl, held(1, 0))
+			become(ctx, pl)
+			before := pending(ctx, pl)()
+			content := func() any {
+				pages := pagesBy(ctx, pl, v1alpha1.PlacementLabel)
+				if len(pages) != 1 {
+					return len(pages)
+				}
+				return []any{pages[0].Labels, pages[0].OwnerReferences, pages[0].Status.Decisions}
+			}
+			published, name := content(), pagesBy(ctx, pl, v1alpha1.PlacementLabel)[0].Name
+			for _, patch := range []string{
+				`{"metadata":{"labels":{"` + v1alpha1.DecisionGroupIndexLabel + `":"7"}}}`,
+				`{"metadata":{"labels":{"` + v1alpha1.DecisionGroupNameLabel + `":"canary"}}}`,
+				`{"metadata":{"labels":{"` + v1alpha1.PlacementLabel + `":null}}}`,
+				`{"metadata":{"ownerReferences":null}}`,
+				`{"status":{"decisions":[]}}`,
+				`{"status":{"decisions":[{"clusterName":"` + t.names(0, 1)[0] + `","reason":"because"},{"clusterName":"` + t.names(1, 2)[0] + `","reason":""}]}}`,
+				`{"status":{"decisions":[{"clusterName":"` + t.names(0, 1)[0] + `","reason":""},{"clusterName":"` + t.names(1, 2)[0] +
+					`","reason":""},{"clusterName":"` + t.names(2, 3)[0] + `","reason":""}]}}`,
+			} {
+				By("damage by " + patch)
+				page := &v1alpha1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: name}}
+				Expect(mergePatch(ctx, hub, page, patch)).To(Succeed())
+				if strings.HasPrefix(patch, `{"status"`) {
+					Expect(hub.Status().Patch(ctx, page, client.RawPatch("application/merge-patch+json", []byte(patch)))).To(Succeed())
+				}
+				Eventually(content).Should(Equal(published))
+			}
+			Consistently(content).Should(Equal(published))
+			Expect(pending(ctx, pl)()).To(Equal(before), "the change is pending as before")
+		})
+	}
+
+	It("a Placement of the same name, created anew, has nothing of it", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 3)
+		pl := t.place(ctx, t.placement("p").Number(2), 2)
+		require(ctx, pl, v1alpha1.DefaultProfile)
+		number(ctx, pl, 3)
+		token := tokenOf(ctx, pl, held(1, 0))
+		former := get(ctx, pl).UID
+		By("creating it again, with the approval of the former one's change, at once")
+		again := t.placement("p").Number(2).Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired).
+			Annotation(v1alpha1.ApproveAnnotation, token).Obj()
+		again.UID, again.Generation = "", 0
+		Expect(hub.Delete(ctx, pl)).To(Succeed())
+		Expect(hub.Create(ctx, again)).To(Succeed())
+		Eventually(pending(ctx, again)).Should(held(2, 0), "the first decision is a change of two clusters, although the former pages are there")
+		Expect(tokenOf(ctx, again, held(2, 0))).NotTo(Equal(token))
+		own := func() []string {
+			names := []string{}
+			for _, page := range pagesBy(ctx, again, v1alpha1.PlacementLabel) {
+				if owner := metav1.GetControllerOf(&page); owner != nil && owner.UID != former {
+					names = append(names, clustersOn([]v1alpha1.PlacementDecision{page})...)
+				}
+			}
+			return names
+		}
+		Consistently(own, 500*time.Millisecond).Should(BeEmpty())
+		approve(ctx, again, tokenOf(ctx, again, held(2, 0)))
+		Eventually(own).Should(HaveLen(2))
+	})
+})
