@@ -131,20 +131,20 @@ func TestLostSetIsObeyed(t *testing.T) {
 		"held, and rejected":       {approval: "required", then: (*desk).refuseIt, lose: (*desk).unbind, want: "p-decision-1: |  | "},
 		"held, then expired":       {approval: "required", then: func(d *desk) { d.now = d.now.Add(8 * 24 * time.Hour) }, lose: (*desk).unbind, want: "p-decision-1: |  | "},
 		"the set is deleted":       {approval: "required", lose: func(d *desk) { d.inv.Delete(fixture.Set("s1")); d.unbound = true }, want: "p-decision-1: |  | "},
-		"a cluster leaves its set": {approval: "required", lose: func(d *desk) { d.relabel("c1", "s2") }, want: "p-decision-1: c2 | p-held-1: c2 c3 | True/Held"},
+		"a cluster leaves its set": {approval: "required", lose: func(d *desk) { d.leaveSet("c1") }, want: "p-decision-1: c2 | p-held-1: c2 c3 | True/Held"},
 		"a cluster is being deleted": {approval: "required", lose: func(d *desk) {
 			now := metav1.NewTime(d.now)
 			d.clusters["c1"].DeletionTimestamp = &now
 			d.inv.Update(d.clusters["c1"].DeepCopy())
 		}, want: "p-decision-1: c2 | p-held-1: c2 c3 | True/Held"},
-		"but the rest waits": {approval: "required", lose: func(d *desk) { d.relabel("c1", "s2"); d.relabel("c3", "s2") },
+		"but the rest waits": {approval: "required", lose: func(d *desk) { d.leaveSet("c1"); d.leaveSet("c3") },
 			want: "p-decision-1: c2 |  | "},
 		"a set that the author no longer wants is not lost": {approval: "required", lose: func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.ClusterSets = []string{"s3"} })
 		}, want: "p-decision-1: c1 c2 | p-held-1: | True/Held"},
 		"a limit of the fleet still counts": {limit: `{"maxRemoved": 1, "settle": "0s"}`, lose: (*desk).unbind,
 			want: "p-decision-1: c1 c2 | p-held-1: | True/Held"},
-		"a limit that it keeps does not matter": {approval: "required", limit: `{"maxRemoved": 1, "settle": "0s"}`, lose: func(d *desk) { d.relabel("c1", "s2") },
+		"a limit that it keeps does not matter": {approval: "required", limit: `{"maxRemoved": 1, "settle": "0s"}`, lose: func(d *desk) { d.leaveSet("c1") },
 			want: "p-decision-1: c2 | p-held-1: c2 c3 | True/Held"},
 	}
 	for name, tc := range tests {
@@ -184,9 +184,9 @@ func (d *desk) refuseIt() {
 	d.edit(func(pl *v1alpha1.Placement) { pl.Annotations[v1alpha1.RejectAnnotation] = token })
 }
 
-// relabel moves a cluster to another set.
-func (d *desk) relabel(name, set string) {
-	d.clusters[name].Labels[v1alpha1.ClusterSetLabel] = set
+// leaveSet moves a cluster to a set that is not bound.
+func (d *desk) leaveSet(name string) {
+	d.clusters[name].Labels[v1alpha1.ClusterSetLabel] = "s2"
 	d.inv.Update(d.clusters[name].DeepCopy())
 }
 

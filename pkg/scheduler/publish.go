@@ -39,7 +39,7 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 	if known {
 		a.last = &last
 	}
-	if a.Proposal = a.Result.proposal(last.names); a.Proposal == nil {
+	if a.Proposal = a.proposal(last.names); a.Proposal == nil {
 		return a
 	}
 	a.Proposal.LastScores = last.scoresAt

@@ -143,9 +143,9 @@ var _ = Describe("Who may edit a Placement may not thereby approve", Ordered, Co
 
 	It("and may not add finalizers, but remove them, and delete in every way", func(ctx SpecContext) {
 		const finalizer = "example.com/stay"
-		finalizers := func(user client.Client, pl *v1alpha1.Placement, patch string, options ...client.PatchOption) error {
+		finalizers := func(user client.Client, pl *v1alpha1.Placement, patch string) error {
 			return user.Patch(ctx, fixture.Placement(pl.Namespace, pl.Name).Obj(), client.RawPatch("application/merge-patch+json",
-				[]byte(`{"metadata":{"finalizers":`+patch+`}}`)), options...)
+				[]byte(`{"metadata":{"finalizers":`+patch+`}}`)))
 		}
 		Expect(finalizers(editor, free, `["`+finalizer+`"]`)).To(forbidden("user editor may not add finalizers"))
 		Expect(finalizers(approver, free, `["`+finalizer+`"]`)).To(Succeed())
