@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -121,6 +122,8 @@ type gate struct {
 	// left is how many writes may pass before it closes; nobody counts while reached is nil.
 	left    int
 	reached chan struct{}
+	// failing are the pages whose next writes fail, and how many of them.
+	failing map[string]int
 }
 
 func startGate() *gate {
@@ -165,8 +168,39 @@ func (g *gate) closeAfter(n int) <-chan struct{} {
 	return g.reached
 }
 
+// fail has the next writes of a page fail.
+func (g *gate) fail(page string, writes int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failing = map[string]int{page: writes}
+}
+
+// failures are the writes that are still to fail.
+func (g *gate) failures(page string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.failing[page]
+}
+
+// fails says whether a request is to fail.
+func (g *gate) fails(r *http.Request) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	page := path.Base(r.URL.Path)
+	if r.Method == http.MethodGet || g.failing[page] == 0 {
+		return false
+	}
+	g.failing[page]--
+	return true
+}
+
 // ServeHTTP implements http.Handler.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.fails(r) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		http.Error(w, "storage is full", http.StatusInsufficientStorage)
+		return
+	}
 	if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/placementdecisions") && !g.pass() {
 		// Only once the body is read does the server notice that the client is gone.
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -69,7 +70,7 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		Expect(answer(ctx, pl)()).To(Equal(t.names(8, 40)))
 	})
 
-	It("sums up the removals of the whole fleet", func(ctx SpecContext) {
+	It("sums up the removals over all Placements of a namespace", func(ctx SpecContext) {
 		By("a restart, which begins a new window: what other profiles removed counts, too")
 		berth.stop()
 		berth.start(0)
@@ -97,7 +98,7 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 			g.Expect(waiting).To(HaveLen(1))
 		}).Should(Succeed())
 		_, waiting := states()
-		Expect(pending(ctx, waiting[0])()).To(ContainSubstring("12 removals over all Placements within 10m0s would be more than 10"))
+		Expect(pending(ctx, waiting[0])()).To(ContainSubstring("12 removals over all Placements of the namespace within 10m0s would be more than 10"))
 		approve(ctx, waiting[0], tokenOf(ctx, waiting[0], held(0, 4)))
 		published(ctx, waiting[0], t.names(4, 20))
 	})
@@ -118,6 +119,27 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		}
 		Eventually(pending(ctx, pl), 3*hastyTimeout).Should(HavePrefix("False Expired: Change " + token))
 		consumer.sawNoChange(ctx)
+	})
+})
+
+var _ = Describe("The blast radius, while writes of pages fail", func() {
+	It("counts a removal once, however often it is tried", func(ctx SpecContext) {
+		const clusters, page = 150, "p-decision-1" // Page 2 is written first.
+		t := newTeam(ctx)
+		t.clusters(ctx, clusters)
+		door := startGate()
+		startProcess(door.kubeconfig(), false)
+		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), clusters)
+		door.fail(page, 3)
+		By("removing 20% of the clusters, from both pages")
+		inParallel(30, func(i int) error {
+			return mergePatch(ctx, hub, fixture.Cluster(t.names(85+i, 86+i)[0]).Obj(), fmt.Sprintf(`{"metadata":{"labels":{%q:"out"}}}`, poolLabel))
+		})
+		Eventually(func() int { return door.failures(page) }).Should(BeZero())
+		published(ctx, pl, slices.Concat(t.names(0, 85), t.names(115, clusters)))
+		By("removing one more")
+		move(ctx, t.names(0, 1)[0], "out")
+		Eventually(pending(ctx, pl)).Should(And(held(0, 1), ContainSubstring("31 of 150 clusters")))
 	})
 })
 
