@@ -24,7 +24,7 @@ import (
 var (
 	stageSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_scheduling_duration_seconds",
-		Help:    "Time that an attempt for one Placement took, by stage (wait, snapshot, decide, publish, status).",
+		Help:    "Time that an attempt for one Placement took, by stage (prepare, wait, snapshot, decide, publish, status).",
 		Buckets: prometheus.ExponentialBuckets(0.00005, 4, 10), // to 13 s
 	}, []string{"stage"})
 	pointSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -32,6 +32,19 @@ var (
 		Help:    "Time that all plugins of an extension point took together in an attempt for one Placement, by profile.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 11), // to 10 s
 	}, []string{"extension_point", "profile"})
+	lockSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "berth_cycle_lock_duration_seconds",
+		Help:    "Time for which an attempt kept all others from deciding, by profile and outcome (Decided, Continues, TimedOut, Failed, Skipped).",
+		Buckets: []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 5},
+	}, []string{"profile", "outcome"})
+	cycleTimeouts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_cycle_timeouts_total",
+		Help: "Attempts that were stopped at cycleTimeout, by the extension point and plugin that ran.",
+	}, []string{"extension_point", "plugin"})
+	attemptsDeferred = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_attempts_deferred_total",
+		Help: "Attempts put off because earlier ones for the Placement, or for slow Placements of its namespace, took too long.",
+	})
 	permitSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_permit_wait_duration_seconds",
 		Help:    "Time for which Permit held a change, by what became of it (Published, Replaced, or the reason of DecisionPending).",
@@ -81,7 +94,7 @@ var held atomic.Pointer[scheduler.Waiting]
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		stageSeconds, pointSeconds, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, heldNow, fleetEvents, eventsLost,
+		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, heldNow, fleetEvents, eventsLost,
 	}
 }
 
@@ -111,10 +124,18 @@ func timePoint(profile, point string) (end func()) {
 	return func() { pointSeconds.WithLabelValues(point, profile).Observe(time.Since(began).Seconds()) }
 }
 
+// timeLock is a scheduler's LockHeld.
+func timeLock(profile, outcome string, held time.Duration) {
+	lockSeconds.WithLabelValues(profile, outcome).Observe(held.Seconds())
+}
+
 // count counts what came of an attempt that was to be published.
 func count(attempt *scheduler.Attempt, failure *framework.Status, published *framework.Proposal) {
 	if decided := attempt.Failure; !decided.IsSuccess() {
 		decideFailures.WithLabelValues(decided.Plugin(), decided.Code().String()).Inc()
+	}
+	if point, plugin, ok := attempt.TimedOut(); ok {
+		cycleTimeouts.WithLabelValues(point, plugin).Inc()
 	}
 	if since, became, over := attempt.HoldOver(); over && failure.IsSuccess() {
 		permitSeconds.WithLabelValues(became).Observe(attempt.Snapshot.Now.Sub(since).Seconds())

@@ -20,6 +20,8 @@ import (
 func ordinary() {
 	stageSeconds.WithLabelValues("decide").Observe(0.001)
 	pointSeconds.WithLabelValues("Filter", v1alpha1.DefaultProfile).Observe(0.001)
+	lockSeconds.WithLabelValues(v1alpha1.DefaultProfile, "Decided").Observe(0.001)
+	cycleTimeouts.WithLabelValues("Filter", "Predicate").Add(0)
 	permitSeconds.WithLabelValues("Published").Observe(1)
 	decideFailures.WithLabelValues("Predicate", "Error").Add(0)
 	publishFailures.WithLabelValues("DecisionPublisher", "Conflict").Add(0)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
@@ -59,8 +60,12 @@ type EventSink interface {
 // Reconcile implements reconcile.Reconciler.
 func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	defer r.Events.Yield()()
-	// 1. Decide on the fleet as it is now.
 	watch := newStopwatch()
+	if wait := r.wait(request); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	watch.lap("prepare")
+	// 1. Decide on the fleet as it is now.
 	skipped := false
 	attempt := r.Scheduler.Attempt(ctx, func() *framework.Snapshot {
 		watch.lap("wait")
@@ -90,6 +95,14 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	defer r.Scheduler.Release(attempt.Result)
 	watch.lap("decide")
 	pl := attempt.Snapshot.Subject.Placement
+	if _, _, timedOut := attempt.TimedOut(); timedOut {
+		log.FromContext(ctx).Info("attempt timed out", "why", attempt.Failure.Err().Error())
+	}
+	if attempt.FirstTimeout() {
+		// It may be the machine that was slow: nothing is said until it happens again.
+		count(attempt, nil, nil)
+		return requeue(attempt), nil
+	}
 	// 2. Publish, or hold. Without a Proposal the published decision stays.
 	published, failure := r.Scheduler.Publish(ctx, attempt)
 	watch.lap("publish")
@@ -111,13 +124,38 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		r.Events.Send(ctx, pl, []scheduler.Event{*e})
 	}
 	// 5. When to look again.
-	if attempt.Failure.Code() == framework.Error {
+	if _, _, timedOut := attempt.TimedOut(); attempt.Failure.Code() == framework.Error && !timedOut {
 		return ctrl.Result{}, attempt.Failure.Err()
 	}
+	return requeue(attempt), nil
+}
+
+// requeue is when an attempt asked to be repeated.
+func requeue(attempt *scheduler.Attempt) ctrl.Result {
 	if at := attempt.State.Wake(); !at.IsZero() {
-		return ctrl.Result{RequeueAfter: max(at.Sub(attempt.Snapshot.Now), time.Millisecond)}, nil
+		return ctrl.Result{RequeueAfter: max(at.Sub(attempt.Snapshot.Now), time.Millisecond)}
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{}
+}
+
+// prepareInterval is how soon a Placement is looked at again that is not prepared.
+const prepareInterval = 20 * time.Millisecond
+
+// wait returns how long the attempt has to wait: because earlier ones took too long, or because not
+// all is compiled yet.
+func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
+	pl := r.Inventory.Placement(request.NamespacedName)
+	if pl == nil || scheduler.Skipped(pl) != "" {
+		return 0
+	}
+	if wait := r.Scheduler.Wait(pl); wait > 0 {
+		attemptsDeferred.Inc()
+		return wait
+	}
+	if !r.Scheduler.Prepare(pl) {
+		return prepareInterval
+	}
+	return 0
 }
 
 // failed says in the status that the answer could not be published, and has the attempt repeated.

@@ -183,7 +183,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, events *eventSender, cfg *rest
 		return err
 	}
 	decides = scheduler.New(profiles, waiting)
-	decides.Timer = timePoint
+	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
 	placements := &feed{cache: mgr.GetCache(), inventory: inv, waiting: waiting, clock: o.Now}
 	if o.QueueConfig.Name != "" {
 		if err := placements.seat(mgr, o, events); err != nil {

@@ -76,13 +76,16 @@ type judgement struct {
 	budget         uint64
 	// asked counts the expressions of the cluster in hand.
 	asked int
+	// yield says that this cycle has taken as much time as it may.
+	yield func() bool
 	// stopped says why the cluster in hand cannot be judged now.
 	stopped *framework.Status
 }
 
 // settle brings the matches up to the snapshot, for predicates that are charged. Whether the budget holds does not depend on the
 // order in which clusters are judged, nor on how many cycles that takes.
-func (c *compiled) settle(ctx context.Context, snapshot *framework.Snapshot, allowed uint64) *framework.Status {
+func (c *compiled) settle(ctx context.Context, state *framework.CycleState, allowed uint64) *framework.Status {
+	snapshot := state.Snapshot()
 	changes, known := snapshot.Log.Since(c.next)
 	if !c.valid || !known {
 		c.ledger = ledger{valid: true}
@@ -98,7 +101,7 @@ func (c *compiled) settle(ctx context.Context, snapshot *framework.Snapshot, all
 	if c.begun != nil && !members.Has(c.begun.Index) {
 		c.forget(c.begun.Index)
 	}
-	j := &judgement{compiled: c, snapshot: snapshot, allowed: allowed, candidates: members.Len()}
+	j := &judgement{compiled: c, snapshot: snapshot, allowed: allowed, yield: state.ShouldYield, candidates: members.Len()}
 	j.budget = budgetBase + budgetEach*uint64(j.candidates)
 	copied := false
 	for i := range members.Without(c.judged).All {
@@ -153,7 +156,7 @@ func (c *compiled) costly() string {
 
 // judge says whether a predicate selects the cluster, unless j is stopped before that is known.
 func (j *judgement) judge(ctx context.Context, cluster *framework.Cluster) bool {
-	if j.spent >= j.allowed {
+	if j.sliceOver() {
 		j.stopped = stillAtIt()
 		return false
 	}
@@ -180,8 +183,12 @@ func (j *judgement) judge(ctx context.Context, cluster *framework.Cluster) bool 
 	return false
 }
 
+// sliceOver says whether the rest is for a later cycle, by cost or by time. Each cycle does some of
+// the work.
+func (j *judgement) sliceOver() bool { return j.spent >= j.allowed || j.spent > 0 && j.yield() }
+
 func stillAtIt() *framework.Status {
-	return framework.NewStatus(framework.Pending, "predicates that cost much are still being evaluated")
+	return framework.Unfinished("predicates that cost much are still being evaluated")
 }
 
 // ask evaluates an expression, unless that was done for this cluster in an earlier cycle.
@@ -194,7 +201,7 @@ func (j *judgement) ask(ctx context.Context, e *expression, cluster *framework.C
 	case j.total+j.owed > j.budget:
 		j.stopped = j.over()
 		return false
-	case j.spent >= j.allowed:
+	case j.sliceOver():
 		j.stopped = stillAtIt()
 		return false
 	}

@@ -43,6 +43,7 @@ func fleetOf(n int) []fixture.ClusterBuilder {
 
 func judgeAll(ctx context.Context, p *Predicate, inv *inventory.Inventory, name string) (*framework.PreFilterResult, *framework.Status, *framework.CycleState) {
 	state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: name}, fixture.Now))
+	p.Prepare(state.Snapshot().Subject.Placement, func() bool { return false })
 	result, status := p.PreFilter(ctx, state, state.Snapshot().Subject.Placement)
 	return result, status, state
 }
@@ -144,14 +145,18 @@ func TestHostileBesideGood(t *testing.T) {
 func TestSlicesDoNotChangeTheAnswer(t *testing.T) {
 	expression := `managedCluster.metadata.labels.parity == "1" && ` + loops(2)
 	other := loops(2) + ` && managedCluster.metadata.name < "c010"`
-	answer := func(slice uint64, clusters []fixture.ClusterBuilder) (names []string, total uint64) {
+	parts := 0
+	answer := func(slice uint64, late bool, clusters []fixture.ClusterBuilder) (names []string, total uint64) {
 		p := newPredicate(t)
 		p.slice = slice
 		inv := hub(ask().Predicate(fixture.MatchCEL(expression), fixture.MatchCEL(other)).Predicate(fixture.MatchCEL(other+"&& false")).
 			Predicate(fixture.MatchCEL(`managedCluster.metadata.name == "c020"`)), clusters...)
 		for {
-			result, status, state := judgeAll(t.Context(), p, inv, "p")
-			if status.Code() == framework.Pending {
+			state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now))
+			state.YieldWhen(func() bool { return late })
+			result, status := p.PreFilter(t.Context(), state, state.Snapshot().Subject.Placement)
+			if status.IsUnfinished() {
+				parts++
 				continue
 			}
 			for i := range result.Clusters.All {
@@ -162,13 +167,22 @@ func TestSlicesDoNotChangeTheAnswer(t *testing.T) {
 		}
 	}
 	fleet := fleetOf(30)
-	want, cost := answer(math.MaxUint64, fleet)
+	want, cost := answer(math.MaxUint64, false, fleet)
 	if diff := cmp.Diff([]string{"c001", "c003", "c005", "c007", "c009", "c020"}, want); diff != "" {
 		t.Fatal(diff)
 	}
 	slices.Reverse(fleet)
-	for _, slice := range []uint64{1, 500, 10_000, math.MaxUint64} {
-		got, total := answer(slice, fleet)
+	// 0 stands for cycles that are late from the beginning.
+	for _, slice := range []uint64{0, 1, 500, 10_000, math.MaxUint64} {
+		parts = 0
+		late, allowed := slice == 0, slice
+		if late {
+			allowed = math.MaxUint64
+		}
+		got, total := answer(allowed, late, fleet)
+		if slice < 500 && parts < 30 {
+			t.Errorf("in slices of %d: %d parts", slice, parts)
+		}
 		if diff := cmp.Diff(want, got); diff != "" || total != cost {
 			t.Errorf("in slices of %d, at a cost of %d instead of %d: (-want +got)\n%s", slice, total, cost, diff)
 		}

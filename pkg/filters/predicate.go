@@ -3,9 +3,11 @@ package filters
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +34,12 @@ type Predicate struct {
 	verdicts map[string]*verdicts
 	// slice is what one cycle may spend on predicates that are charged.
 	slice uint64
+
+	// ahead says that what takes long to compile is compiled by Prepare only.
+	ahead bool
+	// mu guards prepared, what Prepare compiled. All else is used in cycles, which are serial.
+	mu       sync.Mutex
+	prepared map[types.NamespacedName]*compiled
 }
 
 // compiled is one Placement's predicates, and what is known of its candidates.
@@ -66,10 +74,13 @@ type predicate struct {
 
 // NewPredicate is the plugin's factory.
 func NewPredicate(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
-	p := &Predicate{compiled: map[types.NamespacedName]*compiled{}, verdicts: map[string]*verdicts{}, slice: math.MaxUint64}
+	p := &Predicate{
+		compiled: map[types.NamespacedName]*compiled{}, verdicts: map[string]*verdicts{}, slice: math.MaxUint64,
+		prepared: map[types.NamespacedName]*compiled{},
+	}
 	if handle != nil && handle.Client != nil {
 		// In a simulation nobody waits.
-		p.slice = sliceCost
+		p.slice, p.ahead = sliceCost, true
 	}
 	return p, nil
 }
@@ -82,6 +93,13 @@ func (*Predicate) Reads(*v1alpha1.Placement) framework.Reads { return framework.
 
 // Forget implements framework.Forgetter.
 func (p *Predicate) Forget(key types.NamespacedName) {
+	p.drop(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.prepared, key)
+}
+
+func (p *Predicate) drop(key types.NamespacedName) {
 	if c := p.compiled[key]; c != nil {
 		delete(p.compiled, key)
 		p.leave(c)
@@ -117,13 +135,17 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 		return nil, framework.NewStatus(framework.Skip, "")
 	}
 	c := p.of(state.Snapshot())
+	if c == nil {
+		state.RequeueAt(state.Snapshot().Now.Add(slicePause))
+		return nil, framework.Unfinished("predicates are still being compiled")
+	}
 	if c.status != nil {
 		return nil, c.status
 	}
 	if !c.charged {
 		return &framework.PreFilterResult{Clusters: c.verdicts.update(state.Snapshot(), c.fits), Decides: true}, nil
 	}
-	if status := c.settle(ctx, state.Snapshot(), p.slice); status != nil {
+	if status := c.settle(ctx, state, p.slice); status != nil {
 		if status.Code() == framework.Pending {
 			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
 		}
@@ -135,6 +157,9 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 // Filter judges one cluster, saying why it does not match.
 func (p *Predicate) Filter(ctx context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) *framework.Status {
 	c := p.of(state.Snapshot())
+	if c == nil {
+		return framework.Unfinished("predicates are still being compiled")
+	}
 	if c.status != nil || len(c.predicates) == 0 {
 		return c.status
 	}
@@ -149,12 +174,13 @@ func (p *Predicate) Filter(ctx context.Context, state *framework.CycleState, _ *
 	return framework.NewStatus(framework.Unschedulable, strings.Join(reasons, "; "))
 }
 
-// of returns the compiled form of the subject's predicates. A trial gets a form of its own: what is remembered follows the
-// inventory's change log, and a trial's log has an entry that never happened.
+// of returns the compiled form of the subject's predicates, nil while Prepare has not compiled
+// them. A trial gets a form of its own: what is remembered follows the inventory's change log, and
+// a trial's log has an entry that never happened.
 func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 	pl, key := snapshot.Subject.Placement, snapshot.Subject.Key()
 	c := p.compiled[key]
-	known := c != nil && c.uid == pl.UID && c.generation == pl.Generation && samePredicates(c.spec, pl.Spec.Predicates)
+	known := c.isOf(pl)
 	switch {
 	case snapshot.Trial && known:
 		own := *c
@@ -163,13 +189,73 @@ func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 	case snapshot.Trial:
 		return compile(pl)
 	case !known:
-		p.Forget(key)
-		c = compile(pl)
+		if c = p.take(pl); c == nil {
+			return nil
+		}
+		p.drop(key)
 		p.share(c)
 		p.compiled[key] = c
 	}
 	c.spec = pl.Spec.Predicates
 	return c
+}
+
+// take returns a compiled form that no cycle has used; nil if Prepare has to make it.
+func (p *Predicate) take(pl *v1alpha1.Placement) *compiled {
+	if !p.ahead || !takesLong(pl.Spec.Predicates) {
+		return compile(pl)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.prepared[nameOf(pl)]; c.isOf(pl) {
+		return c
+	}
+	return nil
+}
+
+// Prepared implements framework.Preparer.
+func (p *Predicate) Prepared(pl *v1alpha1.Placement) bool {
+	if !p.ahead || !takesLong(pl.Spec.Predicates) {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.prepared[nameOf(pl)].isOf(pl)
+}
+
+// Prepare implements framework.Preparer. Expressions that were compiled before are found again by
+// their text.
+func (p *Predicate) Prepare(pl *v1alpha1.Placement, yield func() bool) (done bool) {
+	c := compileUntil(pl, yield)
+	if c == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.prepared[nameOf(pl)] = c
+	return true
+}
+
+func nameOf(pl *v1alpha1.Placement) types.NamespacedName {
+	return types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
+}
+
+// takesLong says whether compiling may take longer than a cycle should.
+func takesLong(specs []v1alpha1.ClusterPredicate) bool {
+	n := 0
+	for i := range specs {
+		s := &specs[i].RequiredClusterSelector
+		n += 1 + len(s.LabelSelector.MatchLabels) + len(s.LabelSelector.MatchExpressions) + len(s.ClaimSelector.MatchExpressions)
+		if n > freeRequirements || len(s.CelSelector.CelExpressions) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isOf says whether this is the compiled form of a Placement's predicates.
+func (c *compiled) isOf(pl *v1alpha1.Placement) bool {
+	return c != nil && c.uid == pl.UID && c.generation == pl.Generation && samePredicates(c.spec, pl.Spec.Predicates)
 }
 
 // samePredicates compares by identity first: the inventory hands out the same object until it changes. Most changes are writes
@@ -179,15 +265,25 @@ func samePredicates(a, b []v1alpha1.ClusterPredicate) bool {
 }
 
 func compile(pl *v1alpha1.Placement) *compiled {
+	return compileUntil(pl, func() bool { return false })
+}
+
+var errYielded = errors.New("yielded")
+
+// compileUntil returns nil when yield returned true before all was compiled.
+func compileUntil(pl *v1alpha1.Placement, yield func() bool) *compiled {
 	c := &compiled{uid: pl.UID, generation: pl.Generation, spec: pl.Spec.Predicates, verdicts: &verdicts{}}
-	if err := c.compile(); err != nil {
+	switch err := c.compile(yield); {
+	case errors.Is(err, errYielded):
+		return nil
+	case err != nil:
 		c.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
 	}
 	return c
 }
 
-func (c *compiled) compile() error {
-	expressions, bytes := 0, 0
+func (c *compiled) compile(yield func() bool) error {
+	expressions, bytes, fresh := 0, 0, 0
 	for _, spec := range c.spec {
 		s := spec.RequiredClusterSelector
 		var one predicate
@@ -205,9 +301,15 @@ func (c *compiled) compile() error {
 			if expressions > maxExpressions || bytes > maxExpressionBytes {
 				return fmt.Errorf("the CEL expressions are more than %d, or longer than %d bytes in all", maxExpressions, maxExpressionBytes)
 			}
-			e, err := compileExpression(text)
-			if err != nil {
-				return err
+			e := celExpressions.get(text)
+			if e == nil {
+				// Each call compiles one, however late it is.
+				if fresh++; fresh > 1 && yield() {
+					return errYielded
+				}
+				if e, err = compileExpression(text); err != nil {
+					return err
+				}
 			}
 			one.expressions = append(one.expressions, e)
 		}

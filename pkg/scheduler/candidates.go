@@ -109,6 +109,9 @@ next:
 		cluster := r.Snapshot.Clusters.Get(base + i)
 		for _, p := range filters {
 			status := p.Filter(ctx, r.State, pl, cluster)
+			if r.expired() {
+				return r.timeout("Filter", p.Name())
+			}
 			if status == nil {
 				continue
 			}
@@ -156,6 +159,9 @@ func (r *Result) rateSome(ctx context.Context, p scoring, low, high int) *framew
 	pl := r.Snapshot.Subject.Placement
 	for j, cluster := range r.Feasible[low:high] {
 		x, status := p.Score(ctx, r.State, pl, cluster)
+		if r.expired() {
+			return r.timeout("Score", p.Name())
+		}
 		if status != nil {
 			switch status.Code() {
 			case framework.Success:
@@ -173,7 +179,11 @@ func (r *Result) rateSome(ctx context.Context, p scoring, low, high int) *framew
 // normalize lets a plugin bring its scores into range, and demands that they are. What others measured is passed through as it is.
 func (r *Result) normalize(ctx context.Context, p scoring) *framework.Status {
 	if n, ok := p.ScorePlugin.(framework.NormalizeScorer); ok {
-		if status := n.NormalizeScore(ctx, r.State, r.Snapshot.Subject.Placement, p.scores); !status.IsSuccess() {
+		status := n.NormalizeScore(ctx, r.State, r.Snapshot.Subject.Placement, p.scores)
+		if late := r.timeout("NormalizeScore", p.Name()); late != nil {
+			return late
+		}
+		if !status.IsSuccess() {
 			return unexpected(p, "NormalizeScore", status)
 		}
 	}

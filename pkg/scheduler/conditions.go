@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -37,7 +38,28 @@ func (r *Result) Conditions() []metav1.Condition {
 	return conditions
 }
 
+// kept returns a stored condition that is True while a later attempt continues to evaluate the same
+// spec: until it ends, nothing contradicts the condition. nil otherwise.
+func (r *Result) kept(conditionType string) *metav1.Condition {
+	pl := r.Snapshot.Subject.Placement
+	c := meta.FindStatusCondition(pl.Status.Conditions, conditionType)
+	if !r.Failure.IsUnfinished() || c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != pl.Generation {
+		return nil
+	}
+	return c
+}
+
+// publishedStands says whether all clusters that were published last are still published and are
+// candidates.
+func (r *Result) publishedStands() bool {
+	subject := r.Snapshot.Subject
+	return subject.Published.Len() == int(subject.Placement.Status.NumberOfSelectedClusters) && r.candidates.Covers(subject.Published)
+}
+
 func (r *Result) misconfiguredCondition() metav1.Condition {
+	if c := r.kept(v1alpha1.PlacementConditionMisconfigured); c != nil {
+		return metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}
+	}
 	if r.Misconfigured() {
 		return metav1.Condition{
 			Type:    v1alpha1.PlacementConditionMisconfigured,
@@ -75,6 +97,9 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	case r.Candidates() == 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonAllManagedClusterSetsEmpty,
 			fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(r.eligible(), ","))
+	case r.kept(v1alpha1.PlacementConditionSatisfied) != nil && r.publishedStands():
+		c := r.kept(v1alpha1.PlacementConditionSatisfied)
+		return c.Status, c.Reason, c.Message
 	case r.Failure != nil:
 		return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, r.Failure.Err().Error()
 	case len(r.Selected) == 0 && snapshot.Limit != 0:

@@ -65,6 +65,9 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt) *framework.Status {
 	waits, reasons := map[string]time.Time{}, map[string]string{}
 	for _, plugin := range a.profile.Permit {
 		status, timeout := plugin.Permit(ctx, a.State, pl, a.Proposal)
+		if late := a.timeout("Permit", plugin.Name()); late != nil {
+			return late
+		}
 		switch status.Code() {
 		case framework.Success:
 		case framework.Wait:

@@ -22,6 +22,8 @@ type Attempt struct {
 	// interim is published while the Proposal is pending: forced removals, or repairs; nil if the pages stay as they are.
 	interim *framework.Proposal
 	refused *framework.Status
+	// timeouts counts the attempts in a row that timed out, this one included.
+	timeouts int
 }
 
 // Attempt takes a snapshot, decides on it, reserves what it takes and asks Permit, all before the next cycle begins: what
@@ -29,10 +31,16 @@ type Attempt struct {
 func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot) *Attempt {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
-	snapshot := take()
-	if snapshot == nil {
-		return nil
+	ctx, deadline := s.startDeadline(ctx)
+	var a *Attempt
+	if snapshot := take(); snapshot != nil {
+		a = s.attempt(ctx, snapshot)
 	}
+	s.endCycle(a, deadline.stop())
+	return a
+}
+
+func (s *Scheduler) attempt(ctx context.Context, snapshot *framework.Snapshot) *Attempt {
 	s.recognize(snapshot.Subject)
 	last, known := s.published.of(snapshot.Subject)
 	a := &Attempt{Result: s.schedule(ctx, snapshot, nil)}
@@ -53,6 +61,10 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 		}
 		if a.Pending != nil && a.interim == nil {
 			a.interim = a.repair()
+		}
+		if timeoutIn(a.refused) != nil {
+			a.Failure, a.Selected, a.Proposal, a.refused = a.refused, nil, nil, nil
+			return a
 		}
 	}
 	s.note(a)
@@ -85,6 +97,10 @@ func (s *Scheduler) permitForced(ctx context.Context, a *Attempt) {
 	result.State = a.State.Clone()
 	forced := &Attempt{Result: &result, Proposal: a.last.proposal(a, without), last: a.last}
 	s.reserveAndPermit(ctx, forced)
+	if timeoutIn(forced.refused) != nil {
+		a.refused, a.Pending = forced.refused, nil
+		return
+	}
 	if forced.refused != nil || forced.Pending != nil {
 		if at := result.State.Requeue(); at.After(a.Snapshot.Now) {
 			a.State.RequeueAt(at)
@@ -217,6 +233,9 @@ func (s *Scheduler) reserve(ctx context.Context, a *Attempt) *framework.Status {
 	defer s.begin(a.Result, "Reserve")()
 	for _, plugin := range a.profile.Reserve {
 		status := plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Proposal)
+		if late := a.timeout("Reserve", plugin.Name()); late != nil {
+			return late
+		}
 		switch status.Code() {
 		case framework.Success:
 			continue

@@ -27,6 +27,7 @@ type Result struct {
 	// Short names the spread constraint that made the selection stop short; empty when none did.
 	Short string
 
+	deadline   *cycleDeadline
 	profile    *Profile
 	candidates framework.Bitset
 	narrowed   []narrowing

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -19,6 +21,15 @@ type Scheduler struct {
 	// Timer, where it is set before the first attempt, hears of each extension point that an attempt reaches, when it begins and, by
 	// what it returns, when it ends: once, however many plugins and clusters there are.
 	Timer func(profile, point string) (end func())
+	// CycleTimeout is how long an attempt may hold the cycle lock, from when it takes it. 0 is no
+	// limit, also for Schedule and Foresee.
+	CycleTimeout time.Duration
+	// Clock measures how long attempts take; it is not the clock of decisions. New sets the real
+	// one.
+	Clock clock.WithDelayedExecution
+	// LockHeld, where it is set before the first attempt, is told how long each attempt held the
+	// cycle lock, and its outcome.
+	LockHeld func(profile, outcome string, held time.Duration)
 
 	profiles  map[string]*Profile
 	waiting   *Waiting
@@ -26,14 +37,16 @@ type Scheduler struct {
 	// subjects are the Placements that were decided, by key: another UID of the same key is another Placement.
 	subjects map[types.NamespacedName]types.UID
 	rooms    rooms
+	shares   shares
 	cycle    sync.Mutex
+	prepare  sync.Mutex
 }
 
 // New is a scheduler with profiles by name. A Placement chooses one by annotation, v1alpha1.DefaultProfile otherwise. Who never
 // publishes needs no Waiting.
 func New(profiles map[string]*Profile, waiting *Waiting) *Scheduler {
 	return &Scheduler{
-		profiles: profiles, waiting: waiting, published: lastPublished{all: map[types.UID]decision{}},
+		Clock: clock.RealClock{}, profiles: profiles, waiting: waiting, published: lastPublished{all: map[types.UID]decision{}},
 		subjects: map[types.NamespacedName]types.UID{},
 	}
 }
@@ -49,8 +62,16 @@ func (s *Scheduler) Schedule(ctx context.Context, snapshot *framework.Snapshot) 
 // schedule is one cycle; bonus is added to the totals of some clusters, by index, to find out what it would change.
 func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {
 	pl := snapshot.Subject.Placement
-	r := &Result{Snapshot: snapshot, State: framework.NewCycleState(snapshot), candidates: snapshot.Candidates(), room: s.rooms.take()}
+	r := &Result{
+		Snapshot: snapshot, State: framework.NewCycleState(snapshot), candidates: snapshot.Candidates(), room: s.rooms.take(), deadline: deadlineOf(ctx),
+	}
 	if r.profile, r.Failure = s.profileOf(pl); r.Failure != nil {
+		return r
+	}
+	if r.deadline != nil {
+		r.State.YieldWhen(r.deadline.halfOver)
+	}
+	if r.Failure = r.timeout("Snapshot", ""); r.Failure != nil {
 		return r
 	}
 
@@ -90,6 +111,10 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 	r.add(bonus)
 	// 7. Select.
 	r.choose(spread)
+	if r.Failure = r.timeout("Select", ""); r.Failure != nil {
+		r.Selected = nil
+		return r
+	}
 	// 8. When the answer has to be looked at again.
 	for _, chosen := range r.Selected {
 		if t := r.State.Expiry(chosen.Cluster.Index); !t.IsZero() {
@@ -154,6 +179,9 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admiss
 	skipped = map[string]bool{}
 	for _, p := range r.profile.PreFilter {
 		result, status := p.PreFilter(ctx, r.State, r.Snapshot.Subject.Placement)
+		if late := r.timeout("PreFilter", p.Name()); late != nil {
+			return nil, nil, late
+		}
 		status = status.WithPlugin(p.Name())
 		switch status.Code() {
 		case framework.Success:
@@ -213,6 +241,9 @@ func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status
 	filtered := framework.Filtered{Feasible: r.Feasible, Excluded: r.ExcludedBy()}
 	for _, p := range r.profile.PostFilter {
 		intents, status := p.PostFilter(ctx, r.State, pl, filtered)
+		if late := r.timeout("PostFilter", p.Name()); late != nil {
+			return late
+		}
 		for _, intent := range intents {
 			intent.Plugin = p.Name()
 			r.Intents = append(r.Intents, intent)
@@ -270,7 +301,11 @@ func (s *Scheduler) preScore(ctx context.Context, r *Result, scorers []scorer) (
 		if r.profile.score(p.Name()) != nil && !slices.ContainsFunc(scorers, weighed) {
 			continue
 		}
-		switch status := p.PreScore(ctx, r.State, r.Snapshot.Subject.Placement, r.Feasible); status.Code() {
+		status := p.PreScore(ctx, r.State, r.Snapshot.Subject.Placement, r.Feasible)
+		if late := r.timeout("PreScore", p.Name()); late != nil {
+			return nil, late
+		}
+		switch status.Code() {
 		case framework.Success:
 		case framework.Skip:
 			if off == nil {
@@ -313,6 +348,7 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 	delete(s.subjects, key)
 	s.waiting.forget(key)
 	s.published.forget(key)
+	s.shares.forget(key)
 	for _, profile := range s.profiles {
 		for _, f := range profile.forgetters() {
 			f.Forget(key)

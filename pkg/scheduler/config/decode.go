@@ -10,8 +10,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	goyaml "go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -135,6 +137,9 @@ func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.Error
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return nil
 	}
+	if t == reflect.TypeFor[*metav1.Duration]() {
+		return checkDuration(at, value)
+	}
 	switch t.Kind() {
 	case reflect.Struct:
 		object, ok := value.(map[string]any)
@@ -172,6 +177,17 @@ func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.Error
 		}
 	}
 	return mistakes
+}
+
+// checkDuration accepts what can be a cycleTimeout, the only duration.
+func checkDuration(at *field.Path, value any) field.ErrorList {
+	text, ok := value.(string)
+	d, err := time.ParseDuration(text)
+	if !ok || err != nil || d < MinCycleTimeout || d > MaxCycleTimeout {
+		return field.ErrorList{field.Invalid(at, value, fmt.Sprintf("must be a duration from %s to %s, for example %s",
+			MinCycleTimeout, MaxCycleTimeout, DefaultCycleTimeout))}
+	}
+	return nil
 }
 
 func unknownFields(at *field.Path, object map[string]any, known map[string]reflect.Type) (mistakes field.ErrorList) {

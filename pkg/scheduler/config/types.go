@@ -1,6 +1,11 @@
 package config
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // What a file must say it is.
 const (
@@ -22,6 +27,14 @@ const (
 	DefaultWeight = 1
 )
 
+// MinCycleTimeout to MaxCycleTimeout is what a file may give as cycleTimeout; DefaultCycleTimeout
+// counts when it gives none.
+const (
+	MinCycleTimeout     = 10 * time.Millisecond
+	MaxCycleTimeout     = time.Minute
+	DefaultCycleTimeout = 100 * time.Millisecond
+)
+
 // PlacementSchedulerConfiguration says which plugins decide about Placements.
 type PlacementSchedulerConfiguration struct {
 	// APIVersion is config.berth.dev/v1alpha1.
@@ -32,9 +45,26 @@ type PlacementSchedulerConfiguration struct {
 	// +kubebuilder:validation:Enum=PlacementSchedulerConfiguration
 	Kind string `json:"kind"`
 
+	// CycleTimeout is how long the decision about one Placement may delay all others, from 10ms to
+	// 1m; 100ms when absent. A decision that takes longer fails: what is published stays, and the
+	// attempt is repeated after ten times this, then twice as long each time, at most 5m. A
+	// PreFilter plugin that evaluates in parts, as Predicate does, ends a part at half of it. A
+	// Placement whose attempts take more than a quarter of it is slow, and all slow ones of a
+	// namespace get 10% of the time together.
+	// +optional
+	CycleTimeout *metav1.Duration `json:"cycleTimeout,omitempty"`
+
 	// Profiles are the choices that Placements have. Without one named default, the built-in defaults are that profile.
 	// +optional
 	Profiles []Profile `json:"profiles,omitempty"`
+}
+
+// Timeout is CycleTimeout, or the default where nothing says it; c may be nil.
+func (c *PlacementSchedulerConfiguration) Timeout() time.Duration {
+	if c == nil || c.CycleTimeout == nil {
+		return DefaultCycleTimeout
+	}
+	return c.CycleTimeout.Duration
 }
 
 // Profile is a choice of plugins. What it says is merged with the built-in defaults.

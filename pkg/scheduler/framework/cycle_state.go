@@ -33,6 +33,7 @@ type CycleState struct {
 	demoted Bitset
 	holds   map[int]time.Time
 	ranks   map[int]time.Time
+	yield   func() bool
 }
 
 type entry struct {
@@ -89,7 +90,7 @@ func (s *CycleState) replace(key StateKey, with *entry) {
 
 // Clone copies the state, entry by entry.
 func (s *CycleState) Clone() *CycleState {
-	c := &CycleState{snapshot: s.snapshot, requeue: s.requeue, wake: s.wake, demoted: s.demoted.Clone(), holds: maps.Clone(s.holds), ranks: maps.Clone(s.ranks)}
+	c := &CycleState{snapshot: s.snapshot, requeue: s.requeue, wake: s.wake, demoted: s.demoted.Clone(), holds: maps.Clone(s.holds), ranks: maps.Clone(s.ranks), yield: s.yield}
 	c.warnings = append(c.warnings, s.warnings...)
 	for _, e := range s.list() {
 		c.Write(e.key, e.data.Clone())
@@ -103,6 +104,15 @@ func ReadAs[T StateData](s *CycleState, key StateKey) (T, bool) {
 	t, ok := v.(T)
 	return t, ok
 }
+
+// ShouldYield says that half of the cycle's time is over. A PreFilter plugin that can continue its
+// work in a later attempt then answers Unfinished; each attempt has to get some of the work done,
+// however late it is. It costs a look at the clock. Always false where a cycle has no deadline, as
+// in a simulation.
+func (s *CycleState) ShouldYield() bool { return s.yield != nil && s.yield() }
+
+// YieldWhen is for the engine: it sets what ShouldYield asks.
+func (s *CycleState) YieldWhen(over func() bool) { s.yield = over }
 
 // RequeueAt asks for a new attempt at t; the earliest of all wins.
 func (s *CycleState) RequeueAt(t time.Time) {

@@ -11,6 +11,11 @@ import (
 
 // Plugin is anything that runs at one or more extension points. One instance serves a profile; scheduling cycles are
 // serial, but from Reserve on a plugin may meet itself in another Placement's attempt.
+//
+// From PreFilter to Permit the context ends when the cycle's deadline passes (cycleTimeout, 100 ms
+// by default): whatever a plugin answers after that, the attempt has failed, the published decision
+// stays, and the attempt is repeated with growing delays. A plugin that may wait for anything or
+// work for long must return when its context ends.
 type Plugin interface {
 	// Name is the name under which the Registry has the plugin.
 	Name() string
@@ -33,6 +38,17 @@ type PreFilterPlugin interface {
 	// attempt stops and is tried again soon. Anything else is an Error. Whatever is not Success or Skip leaves the published
 	// decision as it was.
 	PreFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) (*PreFilterResult, *Status)
+}
+
+// Preparer is a PreFilterPlugin with work that depends on nothing but the Placement and may take
+// long: compiling expressions, for example. It is done outside of cycles; PreFilter answers
+// Unfinished for a Placement that is not prepared. Simulations do not prepare.
+type Preparer interface {
+	// Prepared may be called at any time.
+	Prepared(pl *v1alpha1.Placement) bool
+	// Prepare does some of the work, until yield returns true, and says whether all of it is done.
+	// One Placement is prepared at a time.
+	Prepare(pl *v1alpha1.Placement, yield func() bool) (done bool)
 }
 
 // Forgetter is a Plugin that remembers something of each Placement from attempt to attempt.

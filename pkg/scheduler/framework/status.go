@@ -39,6 +39,8 @@ type Status struct {
 	plugin string
 	reason string
 	err    error
+	// unfinished is set by Unfinished.
+	unfinished bool
 }
 
 // NewStatus answers with a code and a reason in words.
@@ -50,6 +52,13 @@ func AsStatus(err error) *Status {
 		return nil
 	}
 	return &Status{code: Error, reason: err.Error(), err: err}
+}
+
+// Unfinished answers Pending for a PreFilter plugin that continues its work in a later attempt, at
+// the time it asked for with CycleState.RequeueAt. Until then conditions keep speaking of the
+// published decision.
+func Unfinished(reason string) *Status {
+	return &Status{code: Pending, reason: reason, unfinished: true}
 }
 
 // Code is Success for nil.
@@ -91,6 +100,9 @@ func (s *Status) IsSuccess() bool { return s.Code() == Success }
 
 // IsSkip says whether the plugin passed.
 func (s *Status) IsSkip() bool { return s.Code() == Skip }
+
+// IsUnfinished says whether the plugin continues its work in a later attempt.
+func (s *Status) IsUnfinished() bool { return s != nil && s.unfinished }
 
 // Err is nil for Success, else an error that reads `<plugin>: <reason>` and wraps what AsStatus was given.
 func (s *Status) Err() error {
