@@ -95,13 +95,10 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	defer r.Scheduler.Release(attempt.Result)
 	watch.lap("decide")
 	pl := attempt.Snapshot.Subject.Placement
-	if _, _, timedOut := attempt.TimedOut(); timedOut {
-		log.FromContext(ctx).Info("attempt timed out", "why", attempt.Failure.Err().Error())
-	}
 	if attempt.FirstTimeout() {
 		// It may be the machine that was slow: nothing is said until it happens again.
 		count(attempt, nil, nil)
-		return requeue(attempt), nil
+		return requeue(ctx, attempt)
 	}
 	// 2. Publish, or hold. Without a Proposal the published decision stays.
 	published, failure := r.Scheduler.Publish(ctx, attempt)
@@ -124,18 +121,20 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		r.Events.Send(ctx, pl, []scheduler.Event{*e})
 	}
 	// 5. When to look again.
-	if _, _, timedOut := attempt.TimedOut(); attempt.Failure.Code() == framework.Error && !timedOut {
-		return ctrl.Result{}, attempt.Failure.Err()
-	}
-	return requeue(attempt), nil
+	return requeue(ctx, attempt)
 }
 
-// requeue is when an attempt asked to be repeated.
-func requeue(attempt *scheduler.Attempt) ctrl.Result {
-	if at := attempt.State.Wake(); !at.IsZero() {
-		return ctrl.Result{RequeueAfter: max(at.Sub(attempt.Snapshot.Now), time.Millisecond)}
+// requeue is when the attempt is repeated: with backoff after an error, or when it asked for it.
+func requeue(ctx context.Context, attempt *scheduler.Attempt) (ctrl.Result, error) {
+	if _, _, timedOut := attempt.TimedOut(); timedOut {
+		log.FromContext(ctx).Info("attempt timed out", "why", attempt.Failure.Err().Error())
+	} else if attempt.Failure.Code() == framework.Error {
+		return ctrl.Result{}, attempt.Failure.Err()
 	}
-	return ctrl.Result{}
+	if at := attempt.State.Wake(); !at.IsZero() {
+		return ctrl.Result{RequeueAfter: max(at.Sub(attempt.Snapshot.Now), time.Millisecond)}, nil
+	}
+	return ctrl.Result{}, nil
 }
 
 // prepareInterval is how soon a Placement is looked at again that is not prepared.

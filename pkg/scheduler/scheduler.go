@@ -113,9 +113,14 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 	r.choose(spread)
 	if r.Failure = r.timeout("Select", ""); r.Failure != nil {
 		r.Selected = nil
-		return r
 	}
 	// 8. When the answer has to be looked at again.
+	r.requeueAtExpiry()
+	return r
+}
+
+// requeueAtExpiry asks for an attempt when the verdict on a selected cluster ends.
+func (r *Result) requeueAtExpiry() {
 	for _, chosen := range r.Selected {
 		if t := r.State.Expiry(chosen.Cluster.Index); !t.IsZero() {
 			r.State.RequeueAt(t)
@@ -124,7 +129,6 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 			r.State.WakeAt(t)
 		}
 	}
-	return r
 }
 
 // begin tells the Timer that an extension point begins. The function is to be called when it ends.

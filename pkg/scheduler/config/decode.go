@@ -137,9 +137,6 @@ func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.Error
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return nil
 	}
-	if t == reflect.TypeFor[*metav1.Duration]() {
-		return checkDuration(at, value)
-	}
 	switch t.Kind() {
 	case reflect.Struct:
 		object, ok := value.(map[string]any)
@@ -171,12 +168,21 @@ func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.Error
 		case text == "":
 			return field.ErrorList{field.Required(at, "must not be empty")}
 		}
-	default: // *int32
-		if n, ok := value.(int64); !ok || n < math.MinInt32 || n > math.MaxInt32 {
-			return field.ErrorList{field.TypeInvalid(at, value, "must be an integer"+rangeOfWeights)}
-		}
+	default:
+		return checkScalar(at, value, t)
 	}
 	return mistakes
+}
+
+// checkScalar checks a weight or a duration.
+func checkScalar(at *field.Path, value any, t reflect.Type) field.ErrorList {
+	if t == reflect.TypeFor[*metav1.Duration]() {
+		return checkDuration(at, value)
+	}
+	if n, ok := value.(int64); !ok || n < math.MinInt32 || n > math.MaxInt32 {
+		return field.ErrorList{field.TypeInvalid(at, value, "must be an integer"+rangeOfWeights)}
+	}
+	return nil
 }
 
 // checkDuration accepts what can be a cycleTimeout, the only duration.
