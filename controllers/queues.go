@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -113,19 +115,23 @@ func registerWebhooks(mgr ctrl.Manager, queues *admission.Queues, name types.Nam
 	return admission.Register(mgr.GetWebhookServer(), admission.Options{
 		Access: queues.Access, UserLabel: os.Getenv(tenancy.UserLabelEnv),
 		QueueConfig: name, CheckQueues: admission.CheckQueues,
-		Administers: func(ctx context.Context, placement types.NamespacedName, who tenancy.Identity) bool {
+		GuardedTags: queues.GuardedTags, Administers: queues.Administers,
+		Recorded: func(ctx context.Context, placement types.NamespacedName, uid types.UID) string {
 			pages := &v1alpha1.PlacementDecisionList{}
 			err := mgr.GetClient().List(ctx, pages, client.InNamespace(placement.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: placement.Name})
 			if err != nil {
-				mgr.GetLogger().Error(err, "Pages could not be read, so nobody counts as an administrator", "placement", placement.String())
-				return false
+				mgr.GetLogger().Error(err, "Listing the PlacementDecisions failed: nobody counts as an administrator", "placement", placement.String())
+				return ""
 			}
-			for _, page := range pages.Items {
-				if record := page.Annotations[v1alpha1.QueueAnnotation]; record != "" {
-					return queues.Administers(record, who)
+			slices.SortFunc(pages.Items, func(a, b v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
+			for i := range pages.Items {
+				page := &pages.Items[i]
+				owner := metav1.GetControllerOfNoCopy(page)
+				if record := page.Annotations[v1alpha1.QueueAnnotation]; record != "" && owner != nil && owner.UID == uid {
+					return record
 				}
 			}
-			return false
+			return ""
 		},
 	})
 }

@@ -3,7 +3,9 @@ package admission
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -52,6 +54,9 @@ func (s *stamper) Handle(ctx context.Context, request webhook.AdmissionRequest) 
 // +kubebuilder:webhookconfiguration:mutating=false,name=berth
 // +kubebuilder:webhook:mutating=false,name=verify.placements.berth.dev,path=/verify-placement,groups=cluster.open-cluster-management.io,versions=*,resources=placements,verbs=create;update,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
 
+// maxPlacement bounds a Placement, in bytes of JSON, so that a request with a Placement before and after an update is not too large.
+const maxPlacement = 448 << 10
+
 // verifier sees a Placement as it is about to be stored, after everything that may have changed it.
 type verifier struct{ placementReader }
 
@@ -63,6 +68,9 @@ func (v *verifier) Handle(ctx context.Context, request webhook.AdmissionRequest)
 	}
 	if asked == nil {
 		return webhook.Allowed("")
+	}
+	if size := len(request.Object.Raw); size > maxPlacement && size > len(request.OldObject.Raw) {
+		return webhook.Denied(fmt.Sprintf("the Placement has %d bytes of JSON, more than %d", size, maxPlacement))
 	}
 	if decision := v.options.Access().Verify(*asked); !decision.Allowed {
 		return webhook.Denied(decision.Reason)
@@ -105,12 +113,21 @@ func (p placementReader) read(ctx context.Context, request *admissionv1.Admissio
 	asked.OldAnnotation = valueOf(old.Annotations, tenancy.UserInfoAnnotation)
 	asked.OldLabel = valueOf(old.Labels, p.options.UserLabel)
 	asked.OldQueue = tenancy.RequestedQueue(old.Annotations, old.Labels)
-	if p.options.Administers != nil {
-		asked.Administers = func() bool {
-			return p.options.Administers(ctx, types.NamespacedName{Namespace: request.Namespace, Name: request.Name}, by)
-		}
+	if maps.Equal(object.Annotations, old.Annotations) && maps.Equal(object.Labels, old.Labels) {
+		return asked, object, nil // Nothing that a queue depends on can have changed.
 	}
+	record := p.options.Recorded(ctx, types.NamespacedName{Namespace: request.Namespace, Name: request.Name}, old.UID)
+	tags := p.options.GuardedTags(record)
+	asked.Tags, asked.OldTags = tagsOf(object, tags), tagsOf(old, tags)
+	asked.Administers = func() bool { return p.options.Administers(record, by) }
 	return asked, object, nil
+}
+
+// tagsOf returns the named tags of a Placement.
+func tagsOf(object *metav1.ObjectMeta, names []string) map[string]string {
+	tags := tenancy.Tags(object.Annotations, object.Labels)
+	maps.DeleteFunc(tags, func(name, _ string) bool { return !slices.Contains(names, name) })
+	return tags
 }
 
 // metadataOf reads no more of an object than every version of it has in common.

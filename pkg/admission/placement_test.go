@@ -97,8 +97,10 @@ func TestVerifier(t *testing.T) {
 	const (
 		bare    = `{"metadata":{"name":"web"}}`
 		stamped = `{"metadata":{"name":"web","annotations":{"` + userInfo + `":"{\"user\":\"dave\",\"username\":\"dave\",\"groups\":[\"dev\"]}"}}}`
-		anns    = `{"metadata":{"name":"web","annotations":{"` + userInfo + `":"{\"user\":\"ann\"}"}}}`
+		anns    = `{"metadata":{"name":"web","uid":"7","annotations":{"` + userInfo + `":"{\"user\":\"ann\"}"}}}`
 		annsInB = `{"metadata":{"name":"web","labels":{"queue":"root.b"},"annotations":{"` + userInfo + `":"{\"user\":\"ann\"}"}}}`
+		annsWeb = `{"metadata":{"name":"web","labels":{"Team":"web"},"annotations":{"` + userInfo + `":"{\"user\":\"ann\"}","team":"db"}}}`
+		annsTag = `{"metadata":{"name":"web","labels":{"other":"x"},"annotations":{"` + userInfo + `":"{\"user\":\"ann\"}","team":"web"}}}`
 		asEve   = `{"metadata":{"name":"web","labels":{"who":"eve"}}}`
 	)
 	for name, tc := range map[string]struct {
@@ -107,24 +109,32 @@ func TestVerifier(t *testing.T) {
 		wantDenied  string
 		wantAsked   bool
 	}{
-		"stamped":                  {operation: admissionv1.Create, object: stamped},
-		"not stamped":              {operation: admissionv1.Create, object: bare, wantDenied: "missing"},
-		"another's name":           {operation: admissionv1.Create, object: anns, wantDenied: "not allowed to set user annotation"},
-		"left alone":               {operation: admissionv1.Update, object: anns, old: anns},
-		"changed":                  {operation: admissionv1.Update, object: stamped, old: anns, wantDenied: "change is not allowed"},
-		"removed":                  {operation: admissionv1.Update, object: bare, old: stamped, wantDenied: "change is not allowed"},
-		"added":                    {operation: admissionv1.Update, object: stamped, old: bare, wantDenied: "not allowed to set user annotation"},
-		"label added":              {operation: admissionv1.Update, object: asEve, old: bare, wantDenied: "label"},
-		"queue of another's":       {operation: admissionv1.Update, object: annsInB, old: anns, wantDenied: "requested queue", wantAsked: true},
-		"an old object unreadable": {operation: admissionv1.Update, object: bare, old: `[]`, wantDenied: "as stored"},
-		"unreadable":               {operation: admissionv1.Create, object: `{`, wantDenied: "reading the object"},
-		"a deletion":               {operation: admissionv1.Delete, old: bare},
+		"stamped":                             {operation: admissionv1.Create, object: stamped},
+		"not stamped":                         {operation: admissionv1.Create, object: bare, wantDenied: "missing"},
+		"another's name":                      {operation: admissionv1.Create, object: anns, wantDenied: "not allowed to set user annotation"},
+		"left alone":                          {operation: admissionv1.Update, object: anns, old: anns},
+		"changed":                             {operation: admissionv1.Update, object: stamped, old: anns, wantDenied: "change is not allowed"},
+		"removed":                             {operation: admissionv1.Update, object: bare, old: stamped, wantDenied: "change is not allowed"},
+		"added":                               {operation: admissionv1.Update, object: stamped, old: bare, wantDenied: "not allowed to set user annotation"},
+		"label added":                         {operation: admissionv1.Update, object: asEve, old: bare, wantDenied: "label"},
+		"queue of another's":                  {operation: admissionv1.Update, object: annsInB, old: anns, wantDenied: "requested queue", wantAsked: true},
+		"tag of another's":                    {operation: admissionv1.Update, object: annsTag, old: anns, wantDenied: `may not change tag team, which queue rules read, from "" to "web"`, wantAsked: true},
+		"tag of another's, hidden by a label": {operation: admissionv1.Update, object: annsWeb, old: annsTag},
+		"too large":                           {operation: admissionv1.Create, object: `{"metadata":{"name":"web"},"spec":"` + strings.Repeat("x", maxPlacement) + `"}`, wantDenied: "more than 458752"},
+		"too large already":                   {operation: admissionv1.Update, object: `{"metadata":{"name":"web"},"spec":"` + strings.Repeat("x", maxPlacement) + `"}`, old: `{"metadata":{"name":"web"},"spec":"` + strings.Repeat("x", maxPlacement) + `"}`},
+		"an old object unreadable":            {operation: admissionv1.Update, object: bare, old: `[]`, wantDenied: "as stored"},
+		"unreadable":                          {operation: admissionv1.Create, object: `{`, wantDenied: "reading the object"},
+		"a deletion":                          {operation: admissionv1.Delete, old: bare},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wasAsked := false
 			options := Options{Access: usual, UserLabel: "who",
-				Administers: func(_ context.Context, placement types.NamespacedName, who tenancy.Identity) bool {
-					wasAsked = placement == types.NamespacedName{Namespace: "team", Name: "web"} && who.User == "dave"
+				Recorded: func(_ context.Context, placement types.NamespacedName, uid types.UID) string {
+					return string(uid) + " of " + placement.String()
+				},
+				GuardedTags: func(string) []string { return []string{"team"} },
+				Administers: func(record string, who tenancy.Identity) bool {
+					wasAsked = record == "7 of team/web" && who.User == "dave"
 					return false
 				}}
 			got := (&verifier{placementReader{options}}).Handle(t.Context(), asked(tc.operation, tc.object, tc.old))
@@ -185,16 +195,27 @@ func (p tenancyProblem) Error() string { return string(p) }
 func TestRegisterRefusesHalfTheOptions(t *testing.T) {
 	check := func([]byte) ([]string, error) { return nil, nil }
 	name := types.NamespacedName{Namespace: "berth-system", Name: "yunikorn-configs"}
-	for want, options := range map[string]Options{
-		"Access":      {QueueConfig: name, CheckQueues: check},
-		"QueueConfig": {Access: usual, CheckQueues: check},
-		"CheckQueues": {Access: usual, QueueConfig: name},
+	whole := Options{
+		Access: usual, QueueConfig: name, CheckQueues: check,
+		Recorded:    func(context.Context, types.NamespacedName, types.UID) string { return "" },
+		GuardedTags: func(string) []string { return nil },
+		Administers: func(string, tenancy.Identity) bool { return false },
+	}
+	for without, leaveOut := range map[string]func(*Options){
+		"Access":      func(o *Options) { o.Access = nil },
+		"QueueConfig": func(o *Options) { o.QueueConfig = types.NamespacedName{} },
+		"CheckQueues": func(o *Options) { o.CheckQueues = nil },
+		"Recorded":    func(o *Options) { o.Recorded = nil },
+		"GuardedTags": func(o *Options) { o.GuardedTags = nil },
+		"Administers": func(o *Options) { o.Administers = nil },
 	} {
-		if err := Register(webhook.NewServer(webhook.Options{}), options); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("without %s: error %v", want, err)
+		options := whole
+		leaveOut(&options)
+		if err := Register(webhook.NewServer(webhook.Options{}), options); err == nil {
+			t.Errorf("without %s: no error", without)
 		}
 	}
-	if err := Register(webhook.NewServer(webhook.Options{}), Options{Access: usual, QueueConfig: name, CheckQueues: check}); err != nil {
+	if err := Register(webhook.NewServer(webhook.Options{}), whole); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -19,7 +21,7 @@ import (
 // verdicts into what the scheduler may decide. Controller and simulator share it.
 type Queues struct {
 	admission *tenancy.QueueAdmission
-	now       func() time.Time
+	published func(types.NamespacedName) (queue string, clusters int)
 	access    atomic.Pointer[tenancy.AccessControl]
 
 	configuring sync.Mutex
@@ -30,7 +32,8 @@ type Queues struct {
 type QueuesOptions struct {
 	// UserLabel is the key of the label that names a user. Default tenancy.DefaultUserLabel.
 	UserLabel string
-	// Published returns the queue that a Placement's pages record, and how many clusters they list.
+	// Published returns the queue that a Placement's pages record, and how many clusters they list: the pages that this very Placement
+	// controls.
 	Published func(types.NamespacedName) (queue string, clusters int)
 	// Wake is called for Placements that are to be decided anew.
 	Wake func([]types.NamespacedName)
@@ -39,7 +42,7 @@ type QueuesOptions struct {
 
 // NewQueues begins without a configuration: no Placement is admitted, and what is published stays.
 func NewQueues(o QueuesOptions) *Queues {
-	q := &Queues{now: o.Now}
+	q := &Queues{published: o.Published}
 	q.access.Store(&tenancy.AccessControl{})
 	q.admission = tenancy.NewQueueAdmission(tenancy.QueueAdmissionOptions{
 		UserLabel: o.UserLabel, Now: o.Now,
@@ -101,6 +104,9 @@ func (q *Queues) Administers(record string, who tenancy.Identity) bool {
 	return q.admission.Administers(record, who)
 }
 
+// GuardedTags are the tags of a Placement with this record, in lower case, on which its queue depends.
+func (q *Queues) GuardedTags(record string) []string { return q.admission.GuardedTags(record) }
+
 // Namespace takes in the annotations of a Namespace; nil when it is gone.
 func (q *Queues) Namespace(name string, annotations map[string]string) {
 	q.admission.Namespace(name, annotations)
@@ -108,10 +114,14 @@ func (q *Queues) Namespace(name string, annotations map[string]string) {
 
 // Update takes in a Placement that came or changed.
 func (q *Queues) Update(pl *v1alpha1.Placement) {
-	q.admission.Submit(tenancy.Submission{
+	submission := tenancy.Submission{
 		Key: tenancy.Key{Namespace: pl.Namespace, Name: pl.Name}, Created: pl.CreationTimestamp.Time,
 		Annotations: pl.Annotations, Labels: pl.Labels,
-	})
+	}
+	if c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionQueueAdmitted); c != nil && c.Status == metav1.ConditionTrue {
+		submission.Admitted = c.Message
+	}
+	q.admission.Submit(submission)
 }
 
 // Delete takes in that a Placement is gone.
@@ -125,7 +135,9 @@ func (q *Queues) Seat(snapshot *framework.Snapshot) {
 		wanted = int(*n)
 	}
 	verdict := q.admission.Resolve(key, wanted)
+	_, listed := q.published(snapshot.Subject.Key())
 	seat := &framework.QueueAdmission{
+		Listed:   listed,
 		Admitted: verdict.Admitted, Reason: verdict.Reason, Message: verdict.Message, Rejected: verdict.Rejected,
 		Restricted: verdict.Restricted, LimitBy: verdict.LimitBy, Record: verdict.Record,
 		Took: func(clusters int) { q.admission.Took(key, clusters) },

@@ -24,9 +24,13 @@ type Options struct {
 	Access func() tenancy.AccessControl
 	// UserLabel is the key of the label that names a user. Default tenancy.DefaultUserLabel.
 	UserLabel string
-	// Administers tells whether the adminacl of the queue recorded for the Placement, or of a queue above it, grants who. Nil
-	// grants nobody.
-	Administers func(ctx context.Context, placement types.NamespacedName, who tenancy.Identity) bool
+	// Recorded returns the queue that the pages of a Placement record, of those that the Placement with this UID controls; empty for none.
+	// Required.
+	Recorded func(ctx context.Context, placement types.NamespacedName, uid types.UID) (record string)
+	// GuardedTags returns the tags, in lower case, on which the queue of a Placement with this record depends. Required.
+	GuardedTags func(record string) []string
+	// Administers tells whether the adminacl of a recorded queue, or of a queue above it, grants who. Required.
+	Administers func(record string, who tenancy.Identity) bool
 	// QueueConfig is the ConfigMap that holds the queues; others are none of Berth's. Required.
 	QueueConfig types.NamespacedName
 	// CheckQueues returns what is wrong with a queue configuration, and what is legal and yet without effect, in words for
@@ -36,15 +40,17 @@ type Options struct {
 
 // Register puts the handlers on a server. It returns an error, and registers nothing, where options are missing.
 func Register(server webhook.Server, o Options) error {
-	if o.Access == nil || o.CheckQueues == nil || o.QueueConfig.Name == "" || o.QueueConfig.Namespace == "" {
-		return errors.New("registering the admission handlers: Access, QueueConfig and CheckQueues are required")
+	if o.Access == nil || o.Recorded == nil || o.GuardedTags == nil || o.Administers == nil || o.CheckQueues == nil ||
+		o.QueueConfig.Name == "" || o.QueueConfig.Namespace == "" {
+		return errors.New("registering the admission handlers: all options but UserLabel are required")
 	}
 	if o.UserLabel == "" {
 		o.UserLabel = tenancy.DefaultUserLabel
 	}
 	reader := placementReader{options: o}
-	server.Register(stampPath, &webhook.Admission{Handler: &stamper{reader}})
-	server.Register(verifyPath, &webhook.Admission{Handler: &verifier{reader}})
-	server.Register(queuesPath, &webhook.Admission{Handler: &queueChecker{config: o.QueueConfig, check: o.CheckQueues}})
+	server.Register(stampPath, limitBody(&webhook.Admission{Handler: &stamper{reader}}))
+	server.Register(verifyPath, limitBody(&webhook.Admission{Handler: &verifier{reader}}))
+	checker := &webhook.Admission{Handler: &queueChecker{config: o.QueueConfig, check: o.CheckQueues}}
+	server.Register(queuesPath, limitWaiting(limitBody(oneAtATime(checker))))
 	return nil
 }

@@ -236,7 +236,8 @@ func (inv *Inventory) removePage(name Key, woken wakeSet) {
 	}
 }
 
-// Published returns the queue that the pages of a Placement record, empty when none does, and how many clusters they list.
+// Published returns the queue that the pages of a Placement record, empty when none does, and how many clusters they list. Only pages count
+// that this very Placement controls: others can be made to quote a queue by everybody who writes pages.
 func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -244,13 +245,20 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 	if p == nil {
 		return "", 0
 	}
-	s := inv.subject(p)
-	for _, page := range s.LabelledPages() {
-		if queue = page.Annotations[v1alpha1.QueueAnnotation]; queue != "" {
-			break
+	var listed framework.Bitset
+	own := inv.pages.byPlacement[placement]
+	for _, object := range inv.subject(p).LabelledPages() {
+		if !controls(p.object, object) {
+			continue
+		}
+		if queue == "" {
+			queue = object.Annotations[v1alpha1.QueueAnnotation]
+		}
+		for _, i := range own[object.Name].indexes {
+			listed = listed.Set(i)
 		}
 	}
-	return queue, s.Published.Len()
+	return queue, listed.Len()
 }
 
 // restate makes the next snapshot read the Placement's pages anew; false when there is no such Placement.

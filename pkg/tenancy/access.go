@@ -1,7 +1,9 @@
 package tenancy
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,6 +36,7 @@ type AccessControl struct {
 func ParseAccessControl(settings map[string]string) (AccessControl, []string) {
 	control := AccessControl{TrustControllers: true, SystemUsers: []*regexp.Regexp{regexp.MustCompile(defaultSystemUsers)}}
 	var warnings []string
+	instructions := 0
 	for _, key := range sortedAccessKeys(settings) {
 		value := settings[key]
 		var err error
@@ -43,17 +46,20 @@ func ParseAccessControl(settings map[string]string) (AccessControl, []string) {
 		case "trustControllers":
 			err = setBool(&control.TrustControllers, value)
 		case "systemUsers":
-			err = setExpressions(&control.SystemUsers, value)
+			err = setExpressions(&control.SystemUsers, value, &instructions)
 		case "externalUsers":
-			err = setExpressions(&control.ExternalUsers, value)
+			err = setExpressions(&control.ExternalUsers, value, &instructions)
 		case "externalGroups":
-			err = setExpressions(&control.ExternalGroups, value)
+			err = setExpressions(&control.ExternalGroups, value, &instructions)
 		default:
-			warnings = append(warnings, key+": there is no such setting")
+			warnings = append(warnings, messagef("%s: there is no such setting", key))
 		}
 		if err != nil {
-			warnings = append(warnings, fmt.Sprintf("%s: %v; the default is used", key, err))
+			warnings = append(warnings, messagef("%s: %v; the default is used", key, err))
 		}
+	}
+	if more := len(warnings) - MaxProblems; more > 0 {
+		warnings = append(warnings[:MaxProblems-1], fmt.Sprintf("%d more are not listed", more+1))
 	}
 	return control, warnings
 }
@@ -72,22 +78,22 @@ func sortedAccessKeys(settings map[string]string) []string {
 func setBool(into *bool, value string) error {
 	parsed, err := strconv.ParseBool(value)
 	if err != nil {
-		return fmt.Errorf("%q is neither true nor false", value)
+		return errors.New(messagef("%q is neither true nor false", value))
 	}
 	*into = parsed
 	return nil
 }
 
 // setExpressions leaves into as it is unless every expression compiles. An empty one would match everybody: it is left out.
-func setExpressions(into *[]*regexp.Regexp, value string) error {
+func setExpressions(into *[]*regexp.Regexp, value string, instructions *int) error {
 	var parsed []*regexp.Regexp
 	for text := range strings.SplitSeq(value, ",") {
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		expression, err := regexp.Compile(text)
+		expression, err := compilePattern(text, instructions)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s is not a regular expression: %w", Quote(text), err)
 		}
 		parsed = append(parsed, expression)
 	}
@@ -116,8 +122,10 @@ type AccessRequest struct {
 	Annotation, Label, OldAnnotation, OldLabel *string
 	// Queue and OldQueue are what RequestedQueue gives for the object and for the object as stored.
 	Queue, OldQueue string
-	// Administers tells, for an update that changes the requested queue, whether By may administer the queue the Placement is
-	// in. Nil says no. It is called at most once, and only where the answer depends on it.
+	// Tags and OldTags are the tags of the object and of the object as stored that its queue depends on.
+	Tags, OldTags map[string]string
+	// Administers tells, for an update that changes the requested queue or a tag, whether By may administer the queue the Placement
+	// is in. Nil says no. It is called at most once, and only where the answer depends on it.
 	Administers func() bool
 }
 
@@ -131,7 +139,7 @@ type AccessDecision struct {
 }
 
 func deny(format string, args ...any) AccessDecision {
-	return AccessDecision{Reason: fmt.Sprintf(format, args...)}
+	return AccessDecision{Reason: messagef(format, args...)}
 }
 
 // Decide answers before the object is stamped.
@@ -183,12 +191,32 @@ func (a AccessControl) decideUpdate(r AccessRequest) AccessDecision {
 	case r.Annotation == nil && !sameLabel(r.Label, r.OldLabel):
 		return deny("the label that names the submitter must not change without annotation %s", UserInfoAnnotation)
 	}
-	// Queue names ignore case.
-	if strings.EqualFold(r.Queue, r.OldQueue) || r.submitted() || r.Administers != nil && r.Administers() {
+	what, old, current := r.moved()
+	if what == "" || r.submitted() || r.Administers != nil && r.Administers() {
 		return AccessDecision{Allowed: true}
 	}
-	return deny("user %q may not change the requested queue from %q to %q: only the submitter and administrators of the Placement's queue may",
-		r.By.User, r.OldQueue, r.Queue)
+	return deny("user %q may not change %s from %q to %q: only the submitter and administrators of the Placement's queue may",
+		r.By.User, description(what), old, current)
+}
+
+// moved says what an update changes that may put the Placement into another queue; empty for nothing.
+func (r AccessRequest) moved() (what, old, current string) {
+	// Queue names ignore case.
+	if !strings.EqualFold(r.Queue, r.OldQueue) {
+		return "the requested queue", r.OldQueue, r.Queue
+	}
+	names := map[string]bool{}
+	for _, tags := range []map[string]string{r.OldTags, r.Tags} {
+		for name := range tags {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if r.Tags[name] != r.OldTags[name] {
+			return "tag " + Cut(name) + ", which queue rules read,", r.OldTags[name], r.Tags[name]
+		}
+	}
+	return "", "", ""
 }
 
 // submitted tells whether who asks is who submitted the Placement as it is stored. A Placement of nobody's has no submitter.

@@ -1,7 +1,7 @@
 package tenancy
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 )
@@ -20,7 +20,7 @@ type ACL struct {
 func ParseACL(text string) (acl ACL, dropped []string, err error) {
 	fields := strings.Split(text, " ")
 	if len(fields) > 2 {
-		return ACL{}, nil, fmt.Errorf("multiple spaces found in the access list %q: one separates the users from the groups", text)
+		return ACL{}, nil, errors.New(messagef("multiple spaces found in the access list %q: one separates the users from the groups", text))
 	}
 	acl.text = text
 	acl.everyone = slices.Contains(fields, wildcard)

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
+
+// MaxConfig bounds a configuration, in bytes. A ConfigMap holds no more.
+const MaxConfig = 1 << 20
 
 // DefaultPartition is the partition that counts; others are only validated.
 const DefaultPartition = "default"
@@ -25,60 +27,35 @@ type Config struct {
 	Resolver string
 }
 
-// Problem is an error in a configuration, or a warning about one.
-type Problem struct {
-	Line    int    // from 1; 0 where no line is known
-	Path    string // such as partitions[0].queues[1].submitacl; may be empty
-	Message string
-}
-
-func (p Problem) String() string {
-	text := p.Message
-	if p.Path != "" {
-		text = p.Path + ": " + text
-	}
-	if p.Line > 0 {
-		text = fmt.Sprintf("line %d: %s", p.Line, text)
-	}
-	return text
-}
-
-// Problems is the error of an invalid configuration: all that is wrong with it, by line.
-type Problems []Problem
-
-// Error has one problem on each line.
-func (p Problems) Error() string {
-	lines := make([]string, len(p))
-	for i, problem := range p {
-		lines[i] = problem.String()
-	}
-	return strings.Join(lines, "\n")
-}
-
 // Parse reads a configuration in YAML. It is strict: an unknown, repeated or mistyped key is an error like any other. The
 // error, if there is one, is of type Problems; warnings are about what is legal and yet without effect. Neither depends on
-// anything but the text.
+// anything but the text. A text of more than MaxConfig bytes is refused unread. Time and memory are linear in its length.
 func Parse(text []byte) (*Config, []Problem, error) {
+	if len(text) > MaxConfig {
+		return nil, nil, Problems{{Message: fmt.Sprintf("the configuration has %d bytes, more than %d", len(text), MaxConfig)}}
+	}
 	document, err := parseYAML(text)
 	if err != nil {
 		return nil, nil, Problems{yamlProblem(err)}
 	}
 	r := &reader{}
 	partitions := r.document(document)
+	if r.problems.total >= MaxProblems {
+		return nil, nil, Problems(r.problems.sorted())
+	}
 	v := &validator{errors: r.problems}
 	trees := v.partitions(partitions)
-	sortProblems(v.errors)
-	sortProblems(v.warnings)
-	if len(v.errors) > 0 {
-		return nil, v.warnings, Problems(v.errors)
+	warnings := v.warnings.sorted()
+	if v.errors.total > 0 {
+		return nil, warnings, Problems(v.errors.sorted())
 	}
 	for i, p := range partitions {
 		if p.isDefault() {
-			return &Config{Tree: trees[i], Resolver: cmp.Or(p.resolver.value, "none")}, v.warnings, nil
+			return &Config{Tree: trees[i], Resolver: cmp.Or(p.resolver.value, "none")}, warnings, nil
 		}
 	}
 	// Nothing says where anything goes, so nothing goes anywhere.
-	return &Config{Tree: newTree(&partitionConfig{}), Resolver: "none"}, v.warnings, nil
+	return &Config{Tree: newTree(&partitionConfig{}), Resolver: "none"}, warnings, nil
 }
 
 // parseYAML returns the root of the text's only document.
@@ -109,14 +86,8 @@ var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 func yamlProblem(err error) Problem {
 	match := yamlLine.FindStringSubmatch(err.Error())
 	if match == nil {
-		return Problem{Message: err.Error()}
+		return Problem{Message: Bound(err.Error())}
 	}
 	line, _ := strconv.Atoi(match[1]) // digits
-	return Problem{Line: line, Message: "yaml: " + strings.TrimPrefix(err.Error(), match[0])}
-}
-
-func sortProblems(problems []Problem) {
-	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
-	})
+	return Problem{Line: line, Message: Bound("yaml: " + strings.TrimPrefix(err.Error(), match[0]))}
 }

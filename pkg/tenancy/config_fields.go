@@ -66,7 +66,7 @@ func (r *reader) queue(n *yaml.Node, path string) *queueConfig {
 func (r *reader) resources(into *quotaConfig) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		into.place = place{n.Line, path}
-		r.mapping(n, path, fields{"guaranteed": r.textMap(&into.guaranteed), "max": r.textMap(&into.max)})
+		r.mapping(n, path, fields{"guaranteed": r.amounts(&into.guaranteed), "max": r.amounts(&into.max)})
 	}
 }
 
@@ -114,7 +114,7 @@ func (r *reader) limits(into *[]*limitConfig) func(*yaml.Node, string) {
 				"users":           r.texts(&l.users),
 				"groups":          r.texts(&l.groups),
 				"maxapplications": r.count(&l.maxApplications),
-				"maxresources":    r.textMap(&l.maxResources),
+				"maxresources":    r.amounts(&l.maxResources),
 			})
 			*into = append(*into, l)
 		})

@@ -9,8 +9,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNodes is how many values a document may have, repeated by aliases or not. Queues by the thousand need a tenth of it.
-const maxNodes = 1 << 17
+// What a document may contain, with all that aliases repeat. Queues by the thousand need a tenth of it.
+const (
+	maxNodes      = 1 << 17       // values
+	maxCharacters = 4 * MaxConfig // of plain text
+	maxDepth      = 64            // values around a value
+	maxResources  = 32            // of one quota
+)
 
 // What is read from the text, each with its place in it. Nothing here is validated but keys and types.
 type (
@@ -66,6 +71,7 @@ type (
 	filterConfig struct {
 		kind          text
 		users, groups []text
+		compiled      filter // by the validator
 	}
 	limitConfig struct {
 		place
@@ -81,59 +87,80 @@ func (p *partitionConfig) isDefault() bool {
 
 // reader walks the nodes of a document and collects what does not fit.
 type reader struct {
-	problems []Problem
-	nodes    int
-	inAlias  bool
+	problems   problemList
+	nodes      int
+	characters int
+	depth      int
+	inAlias    bool
 }
 
 // fields says for each legal key what to do with its value.
 type fields map[string]func(n *yaml.Node, path string)
 
 func (r *reader) failf(n *yaml.Node, path, format string, args ...any) {
-	r.problems = append(r.problems, Problem{n.Line, path, fmt.Sprintf(format, args...)})
+	r.problems.addf(place{n.Line, path}, format, args...)
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-func describe(n *yaml.Node) string {
+// description is a part of a message that is cut already.
+type description string
+
+func describe(n *yaml.Node) description {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"
 	case yaml.SequenceNode:
 		return "a list"
 	}
-	return fmt.Sprintf("%q", n.Value)
+	return description(Quote(n.Value))
 }
 
-// visit calls f with the node, or with what an alias stands for. Aliases inside of what an alias stands for are refused, and so is
-// growth beyond measure: a small text could otherwise be an endless document.
+// visit calls f with the node, or with what an alias stands for. It refuses aliases inside of what an alias stands for, deep nesting, and a
+// document that is too large with all that its aliases repeat.
 func (r *reader) visit(n *yaml.Node, path string, f func(n *yaml.Node)) {
-	if r.nodes++; r.nodes > maxNodes {
-		if r.nodes == maxNodes+1 {
-			r.failf(n, path, "yaml: the document is too large")
+	content := n
+	if n.Kind == yaml.AliasNode {
+		if r.inAlias {
+			r.failf(n, path, "yaml: an alias inside of what another alias stands for")
+			return
 		}
+		r.inAlias = true
+		defer func() { r.inAlias = false }()
+		content = n.Alias
+	}
+	if r.depth == maxDepth {
+		r.failf(n, path, "yaml: the document is nested more than %d levels deep", maxDepth)
 		return
 	}
-	if n.Kind != yaml.AliasNode {
-		f(n)
+	if !r.spend(n, path, 1, len(content.Value)) {
 		return
 	}
-	if r.inAlias {
-		r.failf(n, path, "yaml: an alias inside of what another alias stands for")
-		return
+	r.depth++
+	f(content)
+	r.depth--
+}
+
+// spend counts values and characters, and says whether the document may have so many.
+func (r *reader) spend(n *yaml.Node, path string, values, characters int) bool {
+	before := r.nodes <= maxNodes && r.characters <= maxCharacters
+	r.nodes += values
+	r.characters += characters
+	within := r.nodes <= maxNodes && r.characters <= maxCharacters
+	if before && !within {
+		r.failf(n, path, "yaml: the document is too large")
 	}
-	r.inAlias = true
-	f(n.Alias)
-	r.inAlias = false
+	return within
 }
 
 // mapping reads a mapping with legal keys only, each at most once. Null is an empty one.
 func (r *reader) mapping(n *yaml.Node, path string, legal fields) {
 	r.entries(n, path, func(key, value *yaml.Node) {
-		at := join(path, key.Value)
+		at := join(path, Cut(key.Value))
 		read, ok := legal[key.Value]
 		if !ok {
 			r.failf(key, at, "unknown field")
+			r.spend(key, path, 1, 0)
 			return
 		}
 		r.visit(value, at, func(value *yaml.Node) { read(value, at) })
@@ -151,10 +178,17 @@ func (r *reader) entries(n *yaml.Node, path string, each func(key, value *yaml.N
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
+		line, twice := seen[key.Value]
+		if twice || key.Kind != yaml.ScalarNode {
+			r.spend(key, path, 1, 0) // its value is not visited
+		}
+		if !r.spend(key, path, 0, len(key.Value)) {
+			return
+		}
 		if key.Kind != yaml.ScalarNode {
 			r.failf(key, path, "yaml: a key must be plain text, not %s", describe(key))
-		} else if line, ok := seen[key.Value]; ok {
-			r.failf(key, join(path, key.Value), "yaml: the key is set twice, first on line %d", line)
+		} else if twice {
+			r.failf(key, join(path, Cut(key.Value)), "yaml: the key is set twice, first on line %d", line)
 		} else {
 			seen[key.Value] = key.Line
 			each(key, value)
@@ -214,13 +248,24 @@ func (r *reader) textMap(into *map[string]text) func(*yaml.Node, string) {
 		}
 		*into = map[string]text{}
 		r.entries(n, path, func(key, value *yaml.Node) {
-			at := join(path, key.Value)
+			at := join(path, Cut(key.Value))
 			r.visit(value, at, func(value *yaml.Node) {
 				var t text
 				r.text(&t)(value, at)
 				(*into)[key.Value] = t
 			})
 		})
+	}
+}
+
+// amounts reads a mapping from resources to amounts.
+func (r *reader) amounts(into *map[string]text) func(*yaml.Node, string) {
+	read := r.textMap(into)
+	return func(n *yaml.Node, path string) {
+		if read(n, path); len(*into) > maxResources {
+			r.failf(n, path, "it must name at most %d resources, not %d", maxResources, len(*into))
+			*into = nil
+		}
 	}
 }
 

@@ -1,15 +1,23 @@
 package tenancy
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // filter says whom a rule is for. The zero filter admits everyone.
 type filter struct {
 	deny          bool
 	users, groups *nameList // nil where there is no list
+}
+
+// newFilter compiles a filter and says which of its entries are not usable, users' and groups'. Instructions counts those of all expressions.
+func newFilter(c *filterConfig, instructions *int) (f filter, unusable [2][]string) {
+	f.deny = strings.EqualFold(c.kind.value, "deny")
+	f.users, unusable[0] = newNameList(values(c.users), legalUser, instructions)
+	f.groups, unusable[1] = newNameList(values(c.groups), legalGroup, instructions)
+	return f, unusable
 }
 
 // nameList matches names: one of several, or a regular expression. One in which nothing is usable matches none.
@@ -20,7 +28,7 @@ type nameList struct {
 
 // newNameList reads the entries of a filter's users or groups and says which of them are not usable. A single entry that is not a
 // legal name is an unanchored regular expression; among several entries there are only names.
-func newNameList(entries []string, legal *regexp.Regexp) (list *nameList, unusable []string) {
+func newNameList(entries []string, legal *regexp.Regexp, instructions *int) (list *nameList, unusable []string) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
@@ -32,11 +40,11 @@ func newNameList(entries []string, legal *regexp.Regexp) (list *nameList, unusab
 		case entry == "":
 			unusable = append(unusable, "the empty entry is ignored")
 		case len(entries) > 1:
-			unusable = append(unusable, fmt.Sprintf("%q is ignored: it is not a legal name, and a regular expression must be the only entry", entry))
+			unusable = append(unusable, messagef("%q is ignored: it is not a legal name, and a regular expression must be the only entry", entry))
 		default:
 			var err error
-			if list.pattern, err = regexp.Compile(entry); err != nil {
-				unusable = append(unusable, fmt.Sprintf("%q is ignored: it is neither a legal name nor a regular expression: %v", entry, err))
+			if list.pattern, err = compilePattern(entry, instructions); err != nil {
+				unusable = append(unusable, messagef("%q is ignored: it is neither a legal name nor a regular expression: %v", entry, err))
 			}
 		}
 	}

@@ -16,7 +16,8 @@ func makeFilter(kind string, users, groups []string) filter {
 	for _, group := range groups {
 		c.groups = append(c.groups, text{value: group})
 	}
-	return newFilter(&c)
+	f, _ := newFilter(&c, new(int))
+	return f
 }
 
 func TestFilter(t *testing.T) {

@@ -52,7 +52,7 @@ func ParseIdentity(text string) (Identity, error) {
 			return Identity{}, fmt.Errorf("%q is empty", key)
 		}
 		if identity.User != "" && identity.User != *name {
-			return Identity{}, fmt.Errorf("user %q and username %q differ", identity.User, *name)
+			return Identity{}, errors.New(messagef("user %q and username %q differ", identity.User, *name))
 		}
 		identity.User = *name
 	}
@@ -99,7 +99,7 @@ func identityFields(text string) (map[string]json.RawMessage, error) {
 			return nil, fmt.Errorf("not JSON: %w", err)
 		}
 		if _, twice := fields[key]; twice {
-			return nil, fmt.Errorf("%q is there twice", key)
+			return nil, errors.New(messagef("%q is there twice", key))
 		}
 		fields[key] = value
 	}

@@ -14,6 +14,14 @@ var (
 	legalRule  = regexp.MustCompile(`^[_a-zA-Z][a-zA-Z0-9_]*$`)
 )
 
+// A queue's full name, wherever it comes from, is at most this long, root included.
+const (
+	MaxQueueLevels = 16
+	MaxQueueLength = 512 // characters; only ASCII is legal
+
+	maxLevel = 64 // characters of one level
+)
+
 const (
 	rootName = "root"
 	wildcard = "*"
@@ -37,8 +45,30 @@ func legalLevels(name string) bool {
 	return true
 }
 
-// LegalQueueName says whether a name is that of a queue, written in full from root.
-func LegalQueueName(name string) bool { return qualified(name) && legalLevels(name) }
+// tooLong says in what a queue's name exceeds the bounds, and is empty for one within them.
+func tooLong(name string) string {
+	if len(name) > MaxQueueLength {
+		return messagef("queue name %q is longer than %d characters", name, MaxQueueLength)
+	}
+	if levels := strings.Count(name, ".") + 1; levels > MaxQueueLevels {
+		return messagef("queue name %q has %d levels, more than %d", name, levels, MaxQueueLevels)
+	}
+	return ""
+}
+
+// bounded returns an input for a record. One that is longer than a queue's name can be is cut: no rule makes a queue of it anyway.
+func bounded(input string) string {
+	if len(input) > MaxQueueLength {
+		return Cut(input)
+	}
+	return input
+}
+
+// LegalQueueName says whether a name is that of a queue, written in full from root, of at most MaxQueueLevels levels and
+// MaxQueueLength characters.
+func LegalQueueName(name string) bool {
+	return tooLong(name) == "" && qualified(name) && legalLevels(name)
+}
 
 // above returns the name of the queue that holds the named one, "" above root.
 func above(name string) string {

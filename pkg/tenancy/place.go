@@ -25,11 +25,11 @@ type Placed struct {
 
 // Rejected is the error of a submission that matches no rule. It is an answer: nothing went wrong.
 type Rejected struct {
-	Reasons []string // one for each rule
+	Reasons []string // one for each rule, each at most MaxMessage bytes
 }
 
 func (r *Rejected) Error() string {
-	return "no placement rule matched: " + strings.Join(r.Reasons, "; ")
+	return Bound("no placement rule matched: " + strings.Join(r.Reasons, "; "))
 }
 
 // Place finds the queue of a submission: that of the first rule which yields one the user may submit to. The members say which queues
@@ -44,9 +44,9 @@ func (t *Tree) Place(request Request, members *Members) (Placed, error) {
 			reason = a.refusal(queue)
 		}
 		if reason == "" {
-			return Placed{queue, r.kind, t.queues[queue] != nil, reasons}, nil
+			return Placed{queue, r.kind, t.Queue(queue) != nil, reasons}, nil
 		}
-		reasons = append(reasons, fmt.Sprintf("rule %d (%s): %s", i+1, r.kind, reason))
+		reasons = append(reasons, Bound(fmt.Sprintf("rule %d (%s): %s", i+1, r.kind, reason)))
 	}
 	return Placed{}, &Rejected{reasons}
 }
@@ -59,13 +59,13 @@ func (a *attempt) refusal(queue string) string {
 	}
 	switch {
 	case !a.tree.SubmitAllowed(nearest, a.request.User, a.request.Groups):
-		return fmt.Sprintf("user %s may not submit to %s", a.request.User, queue)
+		return messagef("user %s may not submit to %s", a.request.User, queue)
 	case a.members.Draining(nearest):
-		return fmt.Sprintf("queue %s is draining", nearest)
+		return messagef("queue %s is draining", nearest)
 	case nearest == queue && !a.leaf(queue):
-		return fmt.Sprintf("queue %s is not a leaf", queue)
+		return messagef("queue %s is not a leaf", queue)
 	case nearest != queue && a.leaf(nearest):
-		return fmt.Sprintf("queue %s cannot be created: %s is a leaf", queue, nearest)
+		return messagef("queue %s cannot be created: %s is a leaf", queue, nearest)
 	}
 	return ""
 }

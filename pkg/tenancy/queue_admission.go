@@ -2,8 +2,6 @@ package tenancy
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -20,6 +18,12 @@ const (
 	ReasonQuotaExceeded  = "QuotaExceeded"
 )
 
+// The tags that are not a Placement's to set.
+const (
+	namespaceTag   = "namespace"
+	parentQueueTag = "namespace.parentqueue"
+)
+
 // ParentQueueAnnotation is the key of the annotation that holds, on a Namespace, the value of the tag namespace.parentqueue of the Placements in it.
 const ParentQueueAnnotation = "yunikorn.apache.org/parentqueue"
 
@@ -31,9 +35,12 @@ type Submission struct {
 	Key
 	Created             time.Time
 	Annotations, Labels map[string]string
+	// Admitted is the message of the verdict that was stored last with the Placement itself, if it was admitted; empty otherwise.
+	// It confirms records, which others may write.
+	Admitted string
 }
 
-// QueueVerdict is what its queue means for a Placement.
+// QueueVerdict is what its queue means for a Placement. Its texts have at most MaxMessage bytes, Record is of bounded size.
 type QueueVerdict struct {
 	// Reason and Message say how it came to the queue, or why to none. Admitted is false then.
 	Admitted        bool
@@ -54,7 +61,7 @@ type QueueVerdict struct {
 }
 
 // QueueAdmission keeps every Placement in its queue. A Placement is placed once: again only when its submitter, the queue it asks for
-// or a tag that counted changes, or its queue is gone. Those that are not placed yet are, oldest first. It is safe for
+// or a tag that counted changes, when its queue is gone, or when its submitter may no longer submit there. Those that are not placed yet are, oldest first. It is safe for
 // concurrent use.
 type QueueAdmission struct {
 	options QueueAdmissionOptions
@@ -74,7 +81,8 @@ type QueueAdmission struct {
 type QueueAdmissionOptions struct {
 	// UserLabel is the key of the label that names a user; default DefaultUserLabel.
 	UserLabel string
-	// Published returns what is kept with the published decision of a Placement, and how many clusters it has.
+	// Published returns what is kept with the published decision of a Placement, and how many clusters it has: on the pages that this very
+	// Placement controls.
 	Published func(Key) (record string, clusters int)
 	// Wake is called, never while Published is, for Placements whose verdict may have changed.
 	Wake func([]Key)
@@ -89,19 +97,12 @@ type seat struct {
 	app      *Application
 	record   record
 	admitted bool
-	verdict  QueueVerdict // why it is not admitted
-	retry    time.Time    // when to look at it again although nothing changed
-}
-
-// record is what QueueVerdict.Record holds.
-type record struct {
-	Queue     string            `json:"queue"`
-	Rule      string            `json:"rule"`
-	User      string            `json:"user"`
-	Requested string            `json:"requested,omitempty"`
-	Tags      map[string]string `json:"tags,omitempty"`
-	// Configured is the queue itself or the nearest one above it that is or was configured, other than root: if it no longer is, it drains.
-	Configured string `json:"configured,omitempty"`
+	// proven says that the submitter was let into the queue of the record while that was configured: it may drain.
+	proven bool
+	// lost says that the submitter has no right to be in the queue of the record.
+	lost    bool
+	verdict QueueVerdict // why it is not admitted
+	retry   time.Time    // when to look at it again although nothing changed
 }
 
 // NewQueueAdmission begins without a configuration: nothing is admitted.
@@ -126,7 +127,7 @@ func (a *QueueAdmission) Configure(text []byte) (warnings []Problem, err error) 
 			if a.config != nil {
 				return nil
 			}
-			a.problem = err.Error()
+			a.problem = Bound(err.Error())
 			return slices.Collect(maps.Keys(a.seats))
 		}
 		// Which queues drain follows from the records, as it does after a restart.
@@ -174,15 +175,18 @@ func (a *QueueAdmission) Namespace(name string, annotations map[string]string) {
 func (a *QueueAdmission) Submit(submission Submission) {
 	a.change(func() []Key {
 		s := a.seats[submission.Key]
-		if s != nil && maps.Equal(s.Annotations, submission.Annotations) && maps.Equal(s.Labels, submission.Labels) && s.Created.Equal(submission.Created) {
-			return nil
-		}
+		same := s != nil && maps.Equal(s.Annotations, submission.Annotations) && maps.Equal(s.Labels, submission.Labels) && s.Created.Equal(submission.Created)
 		if s == nil {
 			s = &seat{}
 			a.seats[submission.Key] = s
+		} else if submission.Admitted == "" {
+			// It may be admitted no longer because the configuration is gone.
+			submission.Admitted = s.Admitted
 		}
-		s.Submission = submission
-		a.unseated[submission.Key] = s
+		// The texts are those of the newest object: older ones are not kept in memory.
+		if s.Submission = submission; !same {
+			a.unseated[submission.Key] = s
+		}
 		return nil
 	})
 }
@@ -260,13 +264,24 @@ func (a *QueueAdmission) limit(s *seat, limited bool) {
 
 // Administers says whether the adminacl of a recorded queue, or of one above it, grants somebody. Without a record it grants nobody.
 func (a *QueueAdmission) Administers(stored string, who Identity) bool {
+	r, ok := readRecord(stored)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var r record
-	if a.config == nil || json.Unmarshal([]byte(stored), &r) != nil || r.Queue == "" {
-		return false
+	return ok && a.config != nil && a.config.Tree.AdminAllowed(r.Queue, who.User, who.Groups)
+}
+
+// GuardedTags are the tags of a Placement, in lower case, on which its queue depends: those that the rules read, and those that its stored
+// record holds. The reserved ones, which are not the Placement's, are left out.
+func (a *QueueAdmission) GuardedTags(stored string) []string {
+	r, _ := readRecord(stored)
+	tags := slices.Collect(maps.Keys(r.Tags))
+	a.mu.Lock()
+	if a.config != nil {
+		tags = append(tags, a.config.Tree.usedTags()...)
 	}
-	return a.config.Tree.AdminAllowed(r.Queue, who.User, who.Groups)
+	a.mu.Unlock()
+	slices.Sort(tags)
+	return slices.DeleteFunc(slices.Compact(tags), func(tag string) bool { return tag == namespaceTag || tag == parentQueueTag })
 }
 
 // Resolve says what its queue means for a Placement that was submitted and wants a number of clusters; -1 is all it can get.
@@ -295,26 +310,22 @@ func (a *QueueAdmission) Resolve(key Key, wanted int) (verdict QueueVerdict) {
 
 // admit says what its queue means for a Placement that has one.
 func (a *QueueAdmission) admit(s *seat, wanted int) QueueVerdict {
-	v := QueueVerdict{Admitted: true, Queue: s.app.Queue, Reason: ReasonPlaced, Limit: -1,
-		Message: fmt.Sprintf("queue %s by rule %s for user %s", s.record.Queue, s.record.Rule, s.record.User)}
+	v := QueueVerdict{Admitted: true, Queue: s.app.Queue, Reason: ReasonPlaced, Limit: -1, Message: s.record.placedMessage()}
 	if a.members.Draining(s.app.Queue) {
-		v.Reason = ReasonQueueDraining
-		v.Message = fmt.Sprintf("queue %s drains: it keeps its Placements and takes no others", s.app.Queue)
+		v.Reason, v.Message = ReasonQueueDraining, s.record.drainingMessage()
 	}
 	v.Sets, v.Restricted = a.config.Tree.ClusterSets(s.app.Queue)
 	var room Room
 	a.members.without(*s.app, func() { room = a.config.Tree.Room(a.members, s.app.Queue, s.app.User, s.app.Groups) })
 	if room.Clusters < Unlimited {
 		stored, published := a.options.Published(s.Key)
-		if r := (record{}); json.Unmarshal([]byte(stored), &r) == nil && r.Queue != s.app.Queue {
+		if r, ok := readRecord(stored); ok && r.Queue != s.app.Queue {
 			published = 0 // it moved, and what it had elsewhere gives it nothing here
 		}
 		// A quota that was lowered evicts nobody.
 		v.Limit, v.LimitBy = int(max(room.Clusters, int64(published))), room.ClustersBy
 	}
 	a.limit(s, v.Limit >= 0 && (wanted < 0 || wanted > v.Limit))
-	if text, err := json.Marshal(s.record); err == nil {
-		v.Record = string(text)
-	}
+	v.Record = s.record.String()
 	return v
 }

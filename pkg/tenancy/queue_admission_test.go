@@ -25,8 +25,10 @@ type desk struct {
 	namespaces map[string]string // parent queues
 	placements map[string]*placement
 	pages      map[string]page
-	woken      map[string]bool
-	verdicts   map[string]tenancy.QueueVerdict
+	// status is what the Placements themselves say of their admission: the message, where they are admitted.
+	status   map[string]string
+	woken    map[string]bool
+	verdicts map[string]tenancy.QueueVerdict
 }
 
 type placement struct {
@@ -40,7 +42,7 @@ type page struct {
 }
 
 func newDesk(config string) *desk {
-	d := &desk{now: epoch.Add(time.Hour), namespaces: map[string]string{}, placements: map[string]*placement{}, pages: map[string]page{}}
+	d := &desk{now: epoch.Add(time.Hour), namespaces: map[string]string{}, placements: map[string]*placement{}, pages: map[string]page{}, status: map[string]string{}}
 	d.begin()
 	d.configure(config)
 	return d
@@ -91,7 +93,8 @@ func (d *desk) namespace(name, parent string) {
 func (d *desk) submit(p *placement) {
 	d.placements[p.Name] = p
 	d.woken[p.Name] = true
-	d.admission.Submit(tenancy.Submission{Key: p.Key, Created: p.Created, Annotations: maps.Clone(p.Annotations), Labels: maps.Clone(p.Labels)})
+	d.admission.Submit(tenancy.Submission{Key: p.Key, Created: p.Created, Annotations: maps.Clone(p.Annotations), Labels: maps.Clone(p.Labels),
+		Admitted: d.status[p.Name]})
 }
 
 // add has somebody create a Placement, each a minute younger than the one before, and decides.
@@ -138,6 +141,7 @@ func (d *desk) remove(name string) {
 	delete(d.placements, name)
 	delete(d.pages, name)
 	delete(d.verdicts, name)
+	delete(d.status, name)
 	d.admission.Withdraw(tenancy.Key{Namespace: "ns", Name: name})
 	d.run()
 }
@@ -157,6 +161,9 @@ func (d *desk) run() {
 func (d *desk) decide(p *placement) {
 	v := d.admission.Resolve(p.Key, p.wanted)
 	d.verdicts[p.Name] = v
+	if d.status[p.Name] = ""; v.Admitted {
+		d.status[p.Name] = v.Message
+	}
 	if !v.Admitted && !v.Rejected {
 		return
 	}
@@ -227,10 +234,98 @@ func TestQueueAdmission(t *testing.T) {
 			config: partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}]"),
 			do: func(d *desk) {
 				d.add("old", "ann", "", 1)
-				d.configure(partition("queues: [{name: a, submitacl: ' '}, {name: b}]\nplacementrules: [{name: fixed, value: root.b}]"))
+				d.configure(partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.b}]"))
 				d.add("new", "ann", "", 1)
 			},
 			want: want{"old": "Placed root.a 1", "new": "Placed root.b 1"},
+		},
+		"who loses the right to a queue gets another": {
+			config: partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}]"),
+			do: func(d *desk) {
+				d.add("p", "ann", "", 1)
+				d.configure(partition("queues: [{name: a, submitacl: ' '}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}, {name: fixed, value: root.b}]"))
+			},
+			want: want{"p": "Placed root.b 1"},
+		},
+		"who loses the right to a queue while the controller is away gets another": {
+			config: partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}]"),
+			do: func(d *desk) {
+				d.add("p", "ann", "", 1)
+				d.config = partition("queues: [{name: a, submitacl: ' '}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}, {name: fixed, value: root.b}]")
+				d.restart(rand.New(rand.NewPCG(1, 1)))
+			},
+			want: want{"p": "Placed root.b 1"},
+		},
+		"who loses the right to the only queue gets nothing": {
+			config: partition("queues: [{name: a}]\nplacementrules: [{name: fixed, value: root.a}]"),
+			do: func(d *desk) {
+				d.add("p", "ann", "", 1)
+				d.configure(partition("queues: [{name: a, submitacl: bob}]\nplacementrules: [{name: fixed, value: root.a}]"))
+			},
+			want: want{"p": "NoRuleMatched 0"},
+		},
+		"who loses the right to a queue keeps nothing while waiting for another": {
+			config: partition("queues: [{name: a}, {name: b, maxapplications: 1}]\nplacementrules: [{name: provided}, {name: fixed, value: root.b}]"),
+			do: func(d *desk) {
+				d.add("q", "bob", "b", 1)
+				d.add("p", "ann", "a", 1)
+				d.configure(partition("queues: [{name: a, submitacl: bob}, {name: b, maxapplications: 1}]\nplacementrules: [{name: provided}, {name: fixed, value: root.b}]"))
+			},
+			want: want{"p": "QuotaExceeded 0", "q": "Placed root.b 1"},
+		},
+		"a removed queue drains though nothing above it lets its users in, also after a restart": {
+			config: partition("queues: [{name: root, submitacl: ' ', queues: [{name: a, submitacl: ann}]}]"),
+			do: func(d *desk) {
+				d.add("p", "ann", "root.a", 1)
+				d.configure(partition("queues: [{name: root, submitacl: ' ', queues: [{name: b, submitacl: ann}]}]"))
+				d.restart(rand.New(rand.NewPCG(1, 1)))
+			},
+			want: want{"p": "QueueDraining root.a 1"},
+		},
+		"a record of a queue that the submitter has no right to counts for nothing": {
+			config: partition("queues: [{name: mine, submitacl: eve}, {name: prod, submitacl: ann, maxapplications: 1}]"),
+			do: func(d *desk) {
+				d.pages["forged"] = page{`{"queue":"root.prod","rule":"provided","user":"eve","requested":"root.prod","configured":"root.prod"}`, 9}
+				d.add("forged", "eve", "root.prod", 1)
+				d.add("p", "ann", "root.prod", 1)
+			},
+			want: want{"forged": "NoRuleMatched 0", "p": "Placed root.prod 1"},
+		},
+		"a record of another user counts for nothing": {
+			config: partition("queues: [{name: prod, submitacl: ann, maxapplications: 1}]"),
+			do: func(d *desk) {
+				d.pages["forged"] = page{`{"queue":"root.prod","rule":"provided","user":"ann","requested":"root.prod","configured":"root.prod"}`, 9}
+				d.add("forged", "eve", "root.prod", 1)
+				d.add("p", "ann", "root.prod", 1)
+			},
+			want: want{"forged": "NoRuleMatched 0", "p": "Placed root.prod 1"},
+		},
+		"a record of a queue that was never configured makes none drain": {
+			config: partition("queues: [{name: teams, parent: true}]\nplacementrules: [{name: provided, create: true}]"),
+			do: func(d *desk) {
+				d.pages["forged"] = page{`{"queue":"root.teams.web","rule":"provided","user":"eve","requested":"root.teams.web","configured":"root.teams.web"}`, 1}
+				d.add("forged", "eve", "root.teams.web", 1)
+				d.add("p", "ann", "root.teams.web", 1)
+			},
+			want: want{"forged": "Placed root.teams.web 1", "p": "Placed root.teams.web 1"},
+		},
+		"a record of a queue that was never configured lets nobody in": {
+			config: partition("queues: [{name: root, submitacl: ' ', queues: [{name: prod, parent: true, submitacl: ann, maxapplications: 1}]}]\nplacementrules: [{name: provided, create: true}]"),
+			do: func(d *desk) {
+				d.pages["forged"] = page{`{"queue":"root.prod.x","rule":"provided","user":"eve","requested":"root.prod.x","configured":"root.prod.x"}`, 1}
+				d.add("forged", "eve", "root.prod.x", 1)
+				d.add("p", "ann", "root.prod.y", 1)
+			},
+			want: want{"forged": "NoRuleMatched 0", "p": "Placed root.prod.y 1"},
+		},
+		"another's change of case in the request moves nobody": {
+			config: partition("queues: [{name: a}]"),
+			do: func(d *desk) {
+				d.add("p", "ann", "root.a", 1)
+				d.configure(partition("queues: [{name: b}]"))
+				d.edit("p", labelled("queue", "ROOT.a"))
+			},
+			want: want{"p": "QueueDraining root.a 1"},
 		},
 		"another requested queue moves it": {
 			config: partition("queues: [{name: a}, {name: b}]"),

@@ -139,7 +139,7 @@ func (d *desk) check(t *rapid.T, kind, touched, active string, reloaded bool, be
 		}
 	}
 	// A controller that begins anew has the same to say, and nothing to write. Who was rejected may find that a queue exists by now.
-	again := &desk{now: d.now, config: active, namespaces: d.namespaces, placements: maps.Clone(d.placements), pages: maps.Clone(d.pages)}
+	again := &desk{now: d.now, config: active, namespaces: d.namespaces, placements: maps.Clone(d.placements), pages: maps.Clone(d.pages), status: maps.Clone(d.status)}
 	again.restart(rand.New(rand.NewPCG(1, 2)))
 	want, got := d.state(), again.state()
 	for name := range want {

@@ -2,7 +2,6 @@ package tenancy
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -51,26 +50,21 @@ func (a *QueueAdmission) settle() (woken []Key) {
 
 // stays keeps a Placement in the queue it was placed in, if nothing speaks against it, and says so.
 func (a *QueueAdmission) stays(s *seat) bool {
-	if s.app == nil && !a.recall(s) {
+	identity, err := ReadIdentity(s.Annotations, s.Labels, a.options.UserLabel)
+	if err == nil && s.app == nil {
+		a.recall(s, identity)
+	}
+	if s.app == nil {
 		return false
 	}
-	identity, err := ReadIdentity(s.Annotations, s.Labels, a.options.UserLabel)
-	holds := err == nil && s.record.User == identity.User && s.record.Requested == RequestedQueue(s.Annotations, s.Labels) && a.standing(s.record)
-	tags := a.tags(s)
-	for tag, value := range s.record.Tags {
-		holds = holds && tags[tag] == value
-	}
-	if !holds {
+	if err != nil || !a.unchanged(s, identity) || !a.standing(s.record) || !a.entitled(s, identity) {
 		if !s.admitted && s.app.Clusters == 0 { // a record of nothing
 			a.members.Remove(*s.app)
 			s.app = nil
 		}
 		return false
 	}
-	s.admitted, s.retry = true, time.Time{}
-	if s.app.Groups == nil {
-		a.regroup(s, identity)
-	}
+	s.admitted = true
 	s.record.Configured = a.configured(s.record)
 	for name := s.record.Configured; name != "" && a.config.Tree.Queue(name) == nil; name = above(name) {
 		a.members.Drain(name)
@@ -78,29 +72,72 @@ func (a *QueueAdmission) stays(s *seat) bool {
 	return true
 }
 
-// recall takes in what is kept with the published decision, and says whether there is anything.
-func (a *QueueAdmission) recall(s *seat) bool {
-	stored, clusters := a.options.Published(s.Key)
-	r := record{}
-	if stored == "" || json.Unmarshal([]byte(stored), &r) != nil || !LegalQueueName(r.Queue) {
+// unchanged says whether a Placement asks for what its record says.
+func (a *QueueAdmission) unchanged(s *seat, identity Identity) bool {
+	if s.record.User != bounded(identity.User) || !strings.EqualFold(s.record.Requested, bounded(RequestedQueue(s.Annotations, s.Labels))) {
 		return false
 	}
-	s.record = r
-	s.app = &Application{Queue: r.Queue, User: r.User, Clusters: int64(clusters)}
-	a.members.Add(*s.app)
+	tags := a.tags(s)
+	for tag, value := range s.record.Tags {
+		if bounded(tags[tag]) != value {
+			return false
+		}
+	}
 	return true
 }
 
-// regroup finds the groups of one that was placed before. While they cannot be found it keeps its place all the same.
-func (a *QueueAdmission) regroup(s *seat, identity Identity) {
-	resolved, err := a.resolver.Resolve(identity)
-	if err != nil {
-		s.retry = a.options.Now().Add(resolverKeepsFailure)
+// recall takes in what is kept with the published decision. A record that the submitter has no right to counts for nothing, not even until
+// the Placement is placed: others may write records.
+func (a *QueueAdmission) recall(s *seat, identity Identity) {
+	stored, clusters := a.options.Published(s.Key)
+	r, ok := readRecord(stored)
+	if !ok || r.User != bounded(identity.User) {
 		return
 	}
-	was := *s.app
-	s.app.Groups = resolved.Groups
-	a.members.replace(was, *s.app)
+	s.proven = s.Admitted != "" && (s.Admitted == r.placedMessage() || s.Admitted == r.drainingMessage())
+	if !s.proven && a.config.Tree.Queue(r.Configured) == nil {
+		r.Configured = "" // Nothing but the record says that it was.
+	}
+	s.record = r
+	if a.entitled(s, identity) {
+		groups, _ := a.groups(s, identity)
+		s.app = &Application{Queue: r.Queue, User: identity.User, Groups: groups, Clusters: int64(clusters)}
+		a.members.Add(*s.app)
+	}
+}
+
+// entitled says whether the submitter may be in the queue of the record, by the access lists in force. It is enough to have been let in
+// before: for a queue that drains since, and while the submitter's groups cannot be found.
+func (a *QueueAdmission) entitled(s *seat, identity Identity) bool {
+	groups, known := a.groups(s, identity)
+	if s.app != nil && known && !slices.Equal(groups, s.app.Groups) {
+		was := *s.app
+		s.app.Groups = groups
+		a.members.replace(was, *s.app)
+	}
+	drains := s.record.Configured != "" && a.config.Tree.Queue(s.record.Configured) == nil
+	if !a.config.Tree.SubmitAllowed(s.record.Queue, identity.User, groups) {
+		s.lost = !s.proven || !drains && known
+		return !s.lost
+	}
+	s.lost = false
+	s.proven = s.proven || !drains
+	return true
+}
+
+// groups returns those of the submitter. If they cannot be found it is tried again later, and until then they are those that are known from before,
+// if there are any.
+func (a *QueueAdmission) groups(s *seat, identity Identity) (groups []string, known bool) {
+	resolved, err := a.resolver.Resolve(identity)
+	if err == nil {
+		s.retry = time.Time{}
+		return resolved.Groups, true
+	}
+	s.retry = a.options.Now().Add(resolverKeepsFailure)
+	if s.app != nil && s.app.Groups != nil {
+		return s.app.Groups, true
+	}
+	return nil, false
 }
 
 // standing says whether the queue of a record still is one: a configured one may drain, but must not have become a parent, and
@@ -125,7 +162,7 @@ func (a *QueueAdmission) configured(r record) string {
 
 // tags are a Placement's, as the rules read them.
 func (a *QueueAdmission) tags(s *seat) map[string]string {
-	return Tags(s.Annotations, s.Labels, map[string]string{"namespace": s.Namespace, "namespace.parentqueue": a.parents[s.Namespace]})
+	return Tags(s.Annotations, s.Labels, map[string]string{namespaceTag: s.Namespace, parentQueueTag: a.parents[s.Namespace]})
 }
 
 // request is the submission as the rules read it.
@@ -147,10 +184,13 @@ func (a *QueueAdmission) place(s *seat) (left bool) {
 	_, published := a.options.Published(s.Key)
 	enter := func() {
 		app, r, verdict := a.find(s, int64(published))
+		if s.lost && published > 0 && verdict.Reason == ReasonQuotaExceeded {
+			verdict.Rejected = true // While it waits it must not keep what it has from a queue where it has no right to be.
+		}
 		s.verdict, s.admitted = verdict, app != nil
 		switch {
 		case app != nil:
-			s.app, s.record = app, r
+			s.app, s.record, s.proven, s.lost = app, r, true, false
 		case verdict.Rejected || published == 0:
 			s.app = nil
 		}
@@ -181,27 +221,27 @@ func (a *QueueAdmission) place(s *seat) (left bool) {
 func (a *QueueAdmission) find(s *seat, published int64) (*Application, record, QueueVerdict) {
 	request, err := a.request(s)
 	if err != nil {
-		return nil, record{}, QueueVerdict{Reason: ReasonUserUnresolved, Message: err.Error(), Limit: -1, RetryAfter: resolverKeepsFailure}
+		return nil, record{}, QueueVerdict{Reason: ReasonUserUnresolved, Message: Bound(err.Error()), Limit: -1, RetryAfter: resolverKeepsFailure}
 	}
 	placed, err := a.config.Tree.Place(request, a.members)
 	if err != nil {
-		verdict := QueueVerdict{Reason: ReasonNoRuleMatched, Message: err.Error(), Rejected: true, Limit: -1}
+		verdict := QueueVerdict{Reason: ReasonNoRuleMatched, Rejected: true, Limit: -1}
 		if rejected := (*Rejected)(nil); errors.As(err, &rejected) {
-			verdict.Message = strings.Join(rejected.Reasons, "; ")
+			verdict.Message = Bound(strings.Join(rejected.Reasons, "; "))
 		}
 		return nil, record{}, verdict
 	}
 	if room := a.config.Tree.Room(a.members, placed.Queue, request.User, request.Groups); room.Applications < 1 {
 		return nil, record{}, QueueVerdict{Reason: ReasonQuotaExceeded, Limit: -1,
-			Message: fmt.Sprintf("queue %s is full: %s", placed.Queue, room.ApplicationsBy)}
+			Message: Bound(fmt.Sprintf("queue %s is full: %s", Cut(placed.Queue), room.ApplicationsBy))}
 	}
-	r := record{Queue: placed.Queue, Rule: placed.Rule, User: request.User, Requested: request.Queue}
+	r := record{Queue: placed.Queue, Rule: placed.Rule, User: bounded(request.User), Requested: bounded(request.Queue)}
 	r.Configured = a.configured(r)
 	for _, tag := range a.config.Tree.usedTags() {
 		if r.Tags == nil {
 			r.Tags = map[string]string{}
 		}
-		r.Tags[tag] = request.Tags[tag]
+		r.Tags[tag] = bounded(request.Tags[tag])
 	}
 	return &Application{Queue: placed.Queue, User: request.User, Groups: request.Groups, Clusters: published}, r, QueueVerdict{}
 }

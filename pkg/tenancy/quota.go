@@ -1,7 +1,7 @@
 package tenancy
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"math/big"
 	"regexp"
@@ -59,6 +59,9 @@ func values(texts []text) []string {
 	return values
 }
 
+// maxDigits is how many digits the largest legal amount can have.
+const maxDigits = 19
+
 var (
 	quantity = regexp.MustCompile(`^\+?([0-9]+)([A-Za-z]*)$`)
 	thousand = []string{"", "k", "M", "G", "T", "P", "E"}
@@ -70,9 +73,14 @@ var (
 func parseQuantity(resource, value string) (int64, error) {
 	match := quantity.FindStringSubmatch(strings.Join(strings.Fields(value), ""))
 	if match == nil {
-		return 0, fmt.Errorf("%q is not a quantity: it must be a whole number from 0 on, with a suffix at most", value)
+		return 0, errors.New(messagef("%q is not a quantity: it must be a whole number from 0 on, with a suffix at most", value))
 	}
-	n, _ := new(big.Int).SetString(match[1], 10)
+	// Reading a number takes more than linear time.
+	digits := strings.TrimLeft(match[1], "0")
+	if len(digits) > maxDigits {
+		return 0, errors.New(messagef("%q is not a quantity: it is too large", value))
+	}
+	n, _ := new(big.Int).SetString("0"+digits, 10)
 	suffix := match[2]
 	base, power := int64(1000), slices.Index(thousand, suffix)
 	if power < 0 {
@@ -84,14 +92,14 @@ func parseQuantity(resource, value string) (int64, error) {
 	case resource == "vcore" && suffix == "m":
 		power = 0
 	case power < 0:
-		return 0, fmt.Errorf("%q is not a quantity: %q is no known suffix", value, suffix)
+		return 0, errors.New(messagef("%q is not a quantity: %q is no known suffix", value, suffix))
 	}
 	if resource == "vcore" && suffix != "m" {
 		n.Mul(n, big.NewInt(1000))
 	}
 	n.Mul(n, new(big.Int).Exp(big.NewInt(base), big.NewInt(int64(power)), nil))
 	if !n.IsInt64() {
-		return 0, fmt.Errorf("%q is not a quantity: it is too large", value)
+		return 0, errors.New(messagef("%q is not a quantity: it is too large", value))
 	}
 	return n.Int64(), nil
 }
@@ -136,19 +144,17 @@ func (r *Room) narrow(quota, used Quota, by string) {
 // the user. The members must not include that application.
 func (t *Tree) Room(members *Members, queue, user string, groups []string) Room {
 	room := Room{Quota: Quota{Unlimited, Unlimited}}
-	queue = strings.ToLower(queue)
-	for _, name := range lineage(queue) {
-		used, quota := members.at(name), Quota{Unlimited, Unlimited}
-		var limits [][]limit
-		if q := t.queues[name]; q != nil {
-			quota, limits = q.Quota, q.limits
-		} else if tmpl := t.templateFor(name); tmpl != nil && name == queue {
-			quota = tmpl.quota
+	path, configured := t.path(queue)
+	for _, q := range path {
+		used := members.at(q.Name)
+		room.narrow(q.Quota, used.total, Cut(q.Name))
+		for _, list := range q.limits {
+			room.limit(list, used, q.Name, user, groups)
 		}
-		room.narrow(quota, used.total, name)
-		for _, list := range limits {
-			room.limit(list, used, name, user, groups)
-		}
+	}
+	if tmpl := templateOf(path, configured); tmpl != nil {
+		queue = strings.ToLower(queue)
+		room.narrow(tmpl.quota, members.at(queue).total, Cut(queue))
 	}
 	return room
 }
@@ -157,9 +163,9 @@ func (t *Tree) Room(members *Members, queue, user string, groups []string) Room 
 // as that group, and so everybody who has none of the groups listed counts as the wildcard.
 func (r *Room) limit(limits []limit, used *level, queue, user string, groups []string) {
 	if name, quota := quotaFor(limits, limit.usersOf, user); name != "" {
-		r.narrow(quota, used.users[user], queue+" user "+name)
+		r.narrow(quota, used.users[user], Cut(queue)+" user "+Cut(name))
 	}
 	if name, quota := quotaFor(limits, limit.groupsOf, groups...); name != "" {
-		r.narrow(quota, used.usedBy(name, limits), queue+" group "+name)
+		r.narrow(quota, used.usedBy(name, limits), Cut(queue)+" group "+Cut(name))
 	}
 }

@@ -44,7 +44,7 @@ func KnownGroupResolver(kind string) bool { return resolverLookup(kind) != nil }
 func NewGroupResolver(kind string, now func() time.Time) (*GroupResolver, error) {
 	lookup := resolverLookup(kind)
 	if lookup == nil {
-		return nil, fmt.Errorf("unknown user group resolver %q: there are none, os and test", kind)
+		return nil, errors.New(messagef("unknown user group resolver %q: there are none, os and test", kind))
 	}
 	return &GroupResolver{lookup: lookup, now: now, known: map[string]resolved{}}, nil
 }
@@ -69,7 +69,7 @@ func (r *GroupResolver) Resolve(identity Identity) (Identity, error) {
 	}
 	found := r.find(identity.User)
 	if found.err != nil {
-		return Identity{}, fmt.Errorf("finding the groups of user %q: %w", identity.User, found.err)
+		return Identity{}, fmt.Errorf("finding the groups of user %s: %w", Quote(identity.User), found.err)
 	}
 	identity.Groups = slices.Clone(found.groups)
 	return identity, nil

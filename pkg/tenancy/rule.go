@@ -1,9 +1,6 @@
 package tenancy
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // The rules there are.
 const (
@@ -26,7 +23,7 @@ type rule struct {
 }
 
 func newRule(c *ruleConfig) *rule {
-	r := &rule{kind: strings.ToLower(c.name.value), create: c.create, value: c.value.value, filter: newFilter(&c.filter), place: c.place}
+	r := &rule{kind: strings.ToLower(c.name.value), create: c.create, value: c.value.value, filter: c.filter.compiled, place: c.place}
 	if r.kind == ruleTag {
 		r.value = strings.ToLower(r.value)
 	}
@@ -34,13 +31,6 @@ func newRule(c *ruleConfig) *rule {
 		r.parent = newRule(c.parent)
 	}
 	return r
-}
-
-func newFilter(c *filterConfig) filter {
-	f := filter{deny: strings.EqualFold(c.kind.value, "deny")}
-	f.users, _ = newNameList(values(c.users), legalUser)
-	f.groups, _ = newNameList(values(c.groups), legalGroup)
-	return f
 }
 
 // attempt is one submission on its way through the rules.
@@ -59,10 +49,12 @@ func (a *attempt) raw(r *rule) (raw, reason string) {
 	case ruleUser:
 		return a.request.User, "the submission has no user"
 	case ruleTag:
-		return a.tags[r.value], fmt.Sprintf("tag %s is not set", r.value)
+		return a.tags[r.value], messagef("tag %s is not set", r.value)
 	}
 	return r.value, "it has no value"
 }
+
+func illegal(queue string) string { return messagef("%q is not a legal queue name", queue) }
 
 // eval returns the queue that the rule yields, in lower case, or the reason why it yields none. Nothing is known of other rules but the
 // rule's parents, which run first.
@@ -72,18 +64,24 @@ func (a *attempt) eval(r *rule) (queue, reason string) {
 		return "", reason
 	}
 	if !r.filter.admits(a.request.User, a.request.Groups) {
-		return "", "its filter keeps out user " + a.request.User
+		return "", messagef("its filter keeps out user %s", a.request.User)
+	}
+	if len(raw) > MaxQueueLength {
+		return "", tooLong(raw)
 	}
 	if r.kind != ruleUser && qualified(raw) {
+		if reason = tooLong(raw); reason != "" {
+			return "", reason
+		}
 		if !legalLevels(raw) {
-			return "", fmt.Sprintf("%q is not a legal queue name", raw)
+			return "", illegal(raw)
 		}
 		queue = strings.ToLower(raw)
 	} else if queue, reason = a.below(r, raw); queue == "" {
 		return "", reason
 	}
 	if !r.create && !a.exists(queue) {
-		return "", fmt.Sprintf("queue %s does not exist, and create is not set", queue)
+		return "", messagef("queue %s does not exist, and create is not set", queue)
 	}
 	return queue, ""
 }
@@ -96,27 +94,31 @@ func (a *attempt) below(r *rule, raw string) (queue, reason string) {
 		child = strings.ReplaceAll(raw, ".", dot)
 	}
 	if !legalLevels(child) {
-		return "", fmt.Sprintf("%q is not a legal queue name", child)
+		return "", illegal(child)
 	}
 	parent := rootName
 	if r.parent != nil {
 		if parent, reason = a.eval(r.parent); parent == "" {
-			return "", fmt.Sprintf("parent rule %s: %s", r.parent.kind, reason)
+			return "", "parent rule " + r.parent.kind + ": " + reason
 		}
 		if a.exists(parent) && a.leaf(parent) {
-			return "", fmt.Sprintf("parent rule %s: queue %s is a leaf", r.parent.kind, parent)
+			return "", messagef("parent rule %s: queue %s is a leaf", r.parent.kind, parent)
 		}
 	}
-	return parent + "." + strings.ToLower(child), ""
+	queue = parent + "." + strings.ToLower(child)
+	if reason = tooLong(queue); reason != "" {
+		return "", reason
+	}
+	return queue, ""
 }
 
 func (a *attempt) exists(queue string) bool {
-	return a.tree.queues[queue] != nil || a.members.at(queue).total.Applications > 0
+	return a.tree.Queue(queue) != nil || a.members.at(queue).total.Applications > 0
 }
 
 // leaf says of a queue that exists whether it can hold applications: whether it neither has queues below it nor is made to.
 func (a *attempt) leaf(queue string) bool {
-	if q := a.tree.queues[queue]; q != nil && !q.Leaf() {
+	if q := a.tree.Queue(queue); q != nil && !q.Leaf() {
 		return false
 	}
 	l := a.members.at(queue)

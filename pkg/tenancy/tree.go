@@ -1,7 +1,6 @@
 package tenancy
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -10,11 +9,11 @@ import (
 // Tree is what a valid configuration comes to: its queues, from root down, and its placement rules. It never changes. Queues that
 // exist only because something was placed in them are not part of it; they are Members.
 //
-// Every method takes a queue's full name in any case, and one that is not configured stands below its nearest configured ancestor.
+// Every method takes a queue's full name in any case, and one that is not configured stands below its nearest configured ancestor. The time
+// it takes is linear in the length of the name.
 type Tree struct {
-	root   *Queue
-	queues map[string]*Queue
-	rules  []*rule
+	root  *Queue
+	rules []*rule
 }
 
 // Queue is a configured queue. It must not be changed.
@@ -24,16 +23,27 @@ type Queue struct {
 	Quota               Quota
 	Children            []*Queue // as written
 
-	parent     bool // as written
-	properties map[string]text
-	template   *template
-	limits     [][]limit // each list for itself
+	parent   bool // as written
+	sets     clusterSet
+	template *template
+	limits   [][]limit         // each list for itself
+	children map[string]*Queue // by the last level of their names
 }
 
 // template is what dynamic queues get that have no configuration of their own.
 type template struct {
-	quota      Quota
-	properties map[string]text
+	quota Quota
+	sets  clusterSet
+}
+
+// clusterSet is what the property clustersets names, sorted; nil where there is no such property.
+type clusterSet []string
+
+func newClusterSet(properties map[string]text) clusterSet {
+	if value, ok := properties[clusterSetsProperty]; ok {
+		return clusterSets(value.value)
+	}
+	return nil
 }
 
 // clusterSetsProperty names the cluster sets that a queue owns.
@@ -44,7 +54,7 @@ func (q *Queue) Leaf() bool { return !q.parent && len(q.Children) == 0 && q.Name
 
 // newTree builds what it can from a partition, also from an invalid one, whose tree serves its further validation.
 func newTree(p *partitionConfig) *Tree {
-	t := &Tree{queues: map[string]*Queue{}}
+	t := &Tree{}
 	t.root = t.add(p.top(), "")
 	t.root.limits = append(t.root.limits, newLimits(p.limits))
 	for _, c := range p.rules {
@@ -64,18 +74,26 @@ func (p *partitionConfig) top() *queueConfig {
 	return &queueConfig{place: p.place, name: text{value: rootName}, queues: p.queues}
 }
 
+// add leaves out queues whose names are not legal, with all below them: the validator reports those.
 func (t *Tree) add(c *queueConfig, parent string) *Queue {
 	name := join(parent, strings.ToLower(c.name.value))
-	q := &Queue{Name: name, parent: c.parent, properties: c.properties, Quota: newQuota(&c.quota), limits: [][]limit{newLimits(c.limits)}}
+	q := &Queue{
+		Name: name, parent: c.parent, sets: newClusterSet(c.properties), Quota: newQuota(&c.quota),
+		limits: [][]limit{newLimits(c.limits)}, children: make(map[string]*Queue, len(c.queues)),
+	}
 	// An error is the validator's to report.
 	q.SubmitACL, _, _ = ParseACL(c.submitACL.value)
 	q.AdminACL, _, _ = ParseACL(c.adminACL.value)
 	if c.hasTemplate() {
-		q.template = &template{newQuota(&c.template), c.templateProperties}
+		q.template = &template{newQuota(&c.template), newClusterSet(c.templateProperties)}
 	}
-	t.queues[name] = q
 	for _, child := range c.queues {
-		q.Children = append(q.Children, t.add(child, name))
+		level := strings.ToLower(child.name.value)
+		if !legalLevel.MatchString(level) || tooLong(join(name, level)) != "" {
+			continue
+		}
+		q.children[level] = t.add(child, name)
+		q.Children = append(q.Children, q.children[level])
 	}
 	return q
 }
@@ -88,13 +106,43 @@ func (c *queueConfig) hasTemplate() bool {
 func (t *Tree) Root() *Queue { return t.root }
 
 // Queue is the configured queue of that name, nil if there is none.
-func (t *Tree) Queue(name string) *Queue { return t.queues[strings.ToLower(name)] }
+func (t *Tree) Queue(name string) *Queue {
+	path, complete := t.path(name)
+	if !complete {
+		return nil
+	}
+	return path[len(path)-1]
+}
+
+// path returns the configured queues from root down to the named one, and whether it is one of them. It reads the name once, up to
+// the first level that is not configured.
+func (t *Tree) path(name string) (path []*Queue, complete bool) {
+	first, rest, more := strings.Cut(name, ".")
+	if !strings.EqualFold(first, rootName) {
+		return nil, false
+	}
+	q := t.root
+	path = append(path, q)
+	for more {
+		var level string
+		level, rest, more = strings.Cut(rest, ".")
+		if len(level) > maxLevel {
+			return path, false
+		}
+		if q = q.children[strings.ToLower(level)]; q == nil {
+			return path, false
+		}
+		path = append(path, q)
+	}
+	return path, true
+}
 
 // up yields the configured queues from the named one, or its nearest configured ancestor, to root.
 func (t *Tree) up(name string) iter.Seq[*Queue] {
 	return func(yield func(*Queue) bool) {
-		for name := strings.ToLower(name); name != ""; name = above(name) {
-			if q := t.queues[name]; q != nil && !yield(q) {
+		path, _ := t.path(name)
+		for _, q := range slices.Backward(path) {
+			if !yield(q) {
 				return
 			}
 		}
@@ -103,11 +151,10 @@ func (t *Tree) up(name string) iter.Seq[*Queue] {
 
 // nearest is the named queue, if it is configured, or the nearest one above it that is.
 func (t *Tree) nearest(name string) *Queue {
-	name = strings.ToLower(name)
-	for name != "" && t.queues[name] == nil {
-		name = above(name)
+	for q := range t.up(name) {
+		return q
 	}
-	return cmp.Or(t.queues[name], t.root)
+	return t.root
 }
 
 // SubmitAllowed says whether a user may place applications in a queue: if either list of the queue or of an ancestor grants it, or
@@ -136,34 +183,31 @@ func (t *Tree) AdminAllowed(queue, user string, groups []string) bool {
 // ClusterSets returns the cluster sets that a queue owns, sorted, and whether it is restricted to them: without a property on
 // the queue's way to root it is not, and owns what there is.
 func (t *Tree) ClusterSets(queue string) (sets []string, restricted bool) {
-	for q := range t.up(queue) {
-		if value, ok := q.properties[clusterSetsProperty]; ok {
-			sets, restricted = clusterSets(value.value), true
+	path, configured := t.path(queue)
+	for _, q := range slices.Backward(path) {
+		if q.sets != nil {
+			sets, restricted = q.sets, true
 			break
 		}
 	}
-	tmpl := t.templateFor(queue)
-	if tmpl == nil {
-		return sets, restricted
+	tmpl := templateOf(path, configured)
+	if tmpl == nil || tmpl.sets == nil {
+		return slices.Clone(sets), restricted
 	}
-	value, ok := tmpl.properties[clusterSetsProperty]
-	if !ok {
-		return sets, restricted
-	}
-	own := clusterSets(value.value)
+	own := slices.Clone(tmpl.sets)
 	if restricted {
 		// A template inherited from further up must not give back what a queue below it has taken away.
-		own = slices.DeleteFunc(own, func(set string) bool { return !slices.Contains(sets, set) })
+		own = slices.DeleteFunc(own, func(set string) bool { _, has := slices.BinarySearch(sets, set); return !has })
 	}
 	return own, true
 }
 
-// templateFor returns the template of the nearest ancestor that has one; nil for configured queues.
-func (t *Tree) templateFor(queue string) *template {
-	if t.Queue(queue) != nil {
+// templateOf returns the template for the queue below a path: that of the nearest queue of the path that has one; nil for a configured queue.
+func templateOf(path []*Queue, configured bool) *template {
+	if configured {
 		return nil
 	}
-	for q := range t.up(queue) {
+	for _, q := range slices.Backward(path) {
 		if q.template != nil {
 			return q.template
 		}

@@ -1,22 +1,23 @@
 package tenancy
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
 // validator judges what has been read, and collects everything that is wrong.
 type validator struct {
-	errors, warnings []Problem
+	errors, warnings problemList
+	patterns         int // instructions of all regular expressions
 }
 
 func (v *validator) errorf(at place, format string, args ...any) {
-	v.errors = append(v.errors, Problem{at.line, at.path, fmt.Sprintf(format, args...)})
+	v.errors.addf(at, format, args...)
 }
 
 func (v *validator) warnf(at place, format string, args ...any) {
-	v.warnings = append(v.warnings, Problem{at.line, at.path, fmt.Sprintf(format, args...)})
+	v.warnings.addf(at, format, args...)
 }
 
 // or is the text's own place where it was written, else that of what it belongs to.
@@ -29,7 +30,7 @@ func (t text) or(owner place) place {
 
 // partitions validates all of them and returns the tree of each.
 func (v *validator) partitions(partitions []*partitionConfig) []*Tree {
-	if len(partitions) == 0 && len(v.errors) == 0 {
+	if len(partitions) == 0 && v.errors.total == 0 {
 		v.errorf(place{}, "queue config is not set: there is no partition")
 	}
 	trees := make([]*Tree, len(partitions))
@@ -68,25 +69,35 @@ func (v *validator) partition(p *partitionConfig) *Tree {
 	if top.quota.guaranteed != nil || top.quota.max != nil {
 		v.errorf(top.quota.place, "the root queue must not have resource limits")
 	}
-	v.queue(top)
+	v.queue(top, "")
 	v.clusterSets(top, nil)
 	v.quotas(top, nil)
 	v.applications(top)
-	v.limits(top, p.limits, nil)
+	v.limits(top, p.limits, limitBounds{})
+	valid := make([]bool, len(p.rules))
+	for i, r := range p.rules {
+		errors := v.errors.total
+		v.rule(r)
+		valid[i] = v.errors.total == errors
+	}
 	tree := newTree(p)
 	for i, r := range p.rules {
-		errors := len(v.errors)
-		if v.rule(r); len(v.errors) == errors {
+		if valid[i] {
 			v.ruleInTree(tree, tree.rules[i], r)
 		}
 	}
 	return tree
 }
 
-// queue validates what a queue and those below it say by themselves.
-func (v *validator) queue(q *queueConfig) {
+// queue validates what a queue and those below it say by themselves. Nothing below a queue whose name is too long is looked at.
+func (v *validator) queue(q *queueConfig, parent string) {
+	name := join(parent, strings.ToLower(q.name.value))
 	if !legalLevel.MatchString(q.name.value) {
 		v.errorf(q.name.or(q.place), "invalid queue name %q: it must be 1 to 64 letters, digits and _ : # / @ -", q.name.value)
+		name = parent
+	} else if reason := tooLong(name); reason != "" {
+		v.errorf(q.name.or(q.place), "%s", description(reason))
+		return
 	}
 	for _, acl := range []text{q.submitACL, q.adminACL} {
 		_, dropped, err := ParseACL(acl.value)
@@ -104,17 +115,18 @@ func (v *validator) queue(q *queueConfig) {
 	v.properties(q.templateProperties)
 	siblings := map[string]bool{}
 	for _, child := range q.queues {
-		name := strings.ToLower(child.name.value)
-		if siblings[name] {
+		level := strings.ToLower(child.name.value)
+		if siblings[level] {
 			v.errorf(child.name.or(child.place), "duplicate child name %s: queue %s has one already", child.name.value, q.name.value)
 		}
-		siblings[name] = true
-		v.queue(child)
+		siblings[level] = true
+		v.queue(child, name)
 	}
 }
 
 func (v *validator) properties(properties map[string]text) {
-	for key, value := range properties {
+	for _, key := range slices.Sorted(maps.Keys(properties)) {
+		value := properties[key]
 		for _, prefix := range []string{"application.sort.", "priority.", "preemption."} {
 			if strings.HasPrefix(key, prefix) {
 				v.warnf(value.place, "this is not enforced")
@@ -127,26 +139,26 @@ func (v *validator) properties(properties map[string]text) {
 }
 
 // clusterSets demands that a queue owns nothing that the queue above it does not own. Owned is nil where all sets are.
-func (v *validator) clusterSets(q *queueConfig, owned []string) {
-	for i, properties := range []map[string]text{q.templateProperties, q.properties} {
-		value, ok := properties[clusterSetsProperty]
-		if !ok {
-			continue
-		}
-		of, sets := owned, clusterSets(value.value)
-		if own, ok := q.properties[clusterSetsProperty]; ok && i == 0 {
-			of = clusterSets(own.value)
-		}
-		for _, set := range sets {
-			if of != nil && !slices.Contains(of, set) {
-				v.errorf(value.place, "cluster set %s is not among those of the queue above", set)
-			}
-		}
-		if i == 1 {
-			owned = sets
-		}
+func (v *validator) clusterSets(q *queueConfig, owned map[string]bool) {
+	of := owned
+	if value, ok := q.properties[clusterSetsProperty]; ok {
+		of = v.ownedSets(value, owned)
+	}
+	if value, ok := q.templateProperties[clusterSetsProperty]; ok {
+		v.ownedSets(value, of)
 	}
 	for _, child := range q.queues {
-		v.clusterSets(child, owned)
+		v.clusterSets(child, of)
 	}
+}
+
+// ownedSets returns the sets that a property names. Those that are not among the owned ones are errors.
+func (v *validator) ownedSets(value text, owned map[string]bool) map[string]bool {
+	sets := map[string]bool{}
+	for _, set := range clusterSets(value.value) {
+		if sets[set] = true; owned != nil && !owned[set] {
+			v.errorf(value.place, "cluster set %s is not among those of the queue above", set)
+		}
+	}
+	return sets
 }

@@ -17,13 +17,29 @@ func (a amounts) positive() bool {
 	return false
 }
 
+// maxima are the maximums of a queue, or those of a limit, and of what is above: the smallest counts. Nil sets none.
+type maxima struct {
+	own   amounts
+	above *maxima
+}
+
+// of returns the smallest maximum of a resource, if there is one.
+func (m *maxima) of(name string) (most int64, ok bool) {
+	for ; m != nil; m = m.above {
+		if n, has := m.own[name]; has && (!ok || n < most) {
+			most, ok = n, true
+		}
+	}
+	return most, ok
+}
+
 // amounts reads quantities. Those that are not legal are errors, and left out.
 func (v *validator) amounts(written map[string]text) amounts {
 	read := amounts{}
-	for name, value := range written {
-		n, err := parseQuantity(name, value.value)
+	for _, name := range slices.Sorted(maps.Keys(written)) {
+		n, err := parseQuantity(name, written[name].value)
 		if err != nil {
-			v.errorf(value.place, "%v", err)
+			v.errorf(written[name].place, "%v", err)
 			continue
 		}
 		read[name] = n
@@ -32,42 +48,28 @@ func (v *validator) amounts(written map[string]text) amounts {
 }
 
 // within demands of each amount that the maximum, where it has one, is no smaller.
-func (v *validator) within(at place, what string, most, have amounts, than string) {
+func (v *validator) within(at place, what string, most *maxima, have amounts, than string) {
 	for _, name := range slices.Sorted(maps.Keys(have)) {
-		if limit, ok := most[name]; ok && have[name] > limit {
+		if limit, ok := most.of(name); ok && have[name] > limit {
 			v.errorf(at, "%s of %s is %d, more than the %d of %s", what, name, have[name], limit, than)
 		}
 	}
 }
 
-// narrowed is the smaller of two maximums, resource by resource.
-func narrowed(a, b amounts) amounts {
-	narrow := maps.Clone(a)
-	if narrow == nil {
-		narrow = amounts{}
-	}
-	for name, n := range b {
-		if have, ok := narrow[name]; !ok || n < have {
-			narrow[name] = n
-		}
-	}
-	return narrow
-}
-
 // quotas validates the resources of a queue and those below it against the maximum of those above, and returns what the queue
 // guarantees: what it says, or else what its children say.
-func (v *validator) quotas(q *queueConfig, above amounts) amounts {
+func (v *validator) quotas(q *queueConfig, above *maxima) amounts {
 	at := q.quota.place
 	if at.path == "" {
 		at = q.place
 	}
-	guaranteed, most := v.amounts(q.quota.guaranteed), v.amounts(q.quota.max)
-	v.within(at, "the guaranteed amount", most, guaranteed, "its own maximum")
-	v.within(at, "the maximum", above, most, "a queue above")
-	most = narrowed(most, above)
+	guaranteed, own := v.amounts(q.quota.guaranteed), v.amounts(q.quota.max)
+	v.within(at, "the guaranteed amount", &maxima{own: own}, guaranteed, "its own maximum")
+	v.within(at, "the maximum", above, own, "a queue above")
+	most := &maxima{own, above}
 	v.notEnforced(q.quota)
 	v.notEnforced(q.template)
-	v.within(q.template.place, "the guaranteed amount", v.amounts(q.template.max), v.amounts(q.template.guaranteed), "its own maximum")
+	v.within(q.template.place, "the guaranteed amount", &maxima{own: v.amounts(q.template.max)}, v.amounts(q.template.guaranteed), "its own maximum")
 
 	sum := amounts{}
 	for _, child := range q.queues {
@@ -77,7 +79,7 @@ func (v *validator) quotas(q *queueConfig, above amounts) amounts {
 			}
 		}
 	}
-	v.within(at, "the guaranteed sum of the children", guaranteed, sum, "what is guaranteed to their parent")
+	v.within(at, "the guaranteed sum of the children", &maxima{own: guaranteed}, sum, "what is guaranteed to their parent")
 	v.within(at, "the guaranteed sum of the children", most, sum, "the maximum")
 	if len(guaranteed) > 0 {
 		return guaranteed
@@ -86,13 +88,13 @@ func (v *validator) quotas(q *queueConfig, above amounts) amounts {
 }
 
 func (v *validator) notEnforced(q quotaConfig) {
-	for name, value := range q.max {
+	for _, name := range slices.Sorted(maps.Keys(q.max)) {
 		if name != clustersResource {
-			v.warnf(value.place, "this is not enforced: only %s is", clustersResource)
+			v.warnf(q.max[name].place, "this is not enforced: only %s is", clustersResource)
 		}
 	}
-	for _, value := range q.guaranteed {
-		v.warnf(value.place, "this is not enforced")
+	for _, name := range slices.Sorted(maps.Keys(q.guaranteed)) {
+		v.warnf(q.guaranteed[name].place, "this is not enforced")
 	}
 }
 
@@ -115,36 +117,52 @@ func (v *validator) applications(q *queueConfig) {
 // bounds is what limits further down must fit into.
 type bounds struct {
 	applications uint64 // 0 is unlimited
-	resources    amounts
+	resources    *maxima
 }
 
-// within is the tighter of both.
+// within is the tighter of both, the receiver being below the other.
 func (b bounds) within(o bounds) bounds {
-	tight := bounds{b.applications, narrowed(b.resources, o.resources)}
+	tight := bounds{b.applications, o.resources}
+	if b.resources != nil {
+		tight.resources = &maxima{b.resources.own, o.resources}
+	}
 	if tight.applications == 0 || o.applications > 0 && o.applications < tight.applications {
 		tight.applications = o.applications
 	}
 	return tight
 }
 
-// limits validates the limits of a queue and those below it. More are the partition's, which count for root. Above holds the bounds by
-// "queue", "user NAME" and "group NAME".
-func (v *validator) limits(q *queueConfig, more []*limitConfig, above map[string]bounds) {
-	own := bounds{q.quota.maxApplications.value, amounts{}}
-	for name, value := range q.quota.max {
-		if n, err := parseQuantity(name, value.value); err == nil {
-			own.resources[name] = n
+// limitBounds holds the bounds on the way from root to a queue, by "queue", "user NAME" and "group NAME".
+type limitBounds map[string]bounds
+
+// set sets a bound and returns what takes that back.
+func (l limitBounds) set(key string, b bounds) (undo func()) {
+	old, had := l[key]
+	l[key] = b
+	return func() {
+		if had {
+			l[key] = old
+		} else {
+			delete(l, key)
 		}
 	}
-	here := maps.Clone(above)
-	if here == nil {
-		here = map[string]bounds{}
+}
+
+// limits validates the limits of a queue and those below it. More are the partition's, which count for root. Here is the same afterwards.
+func (v *validator) limits(q *queueConfig, more []*limitConfig, here limitBounds) {
+	own := bounds{q.quota.maxApplications.value, &maxima{own: amounts{}}}
+	for name, value := range q.quota.max {
+		if n, err := parseQuantity(name, value.value); err == nil {
+			own.resources.own[name] = n
+		}
 	}
-	here["queue"] = own.within(above["queue"])
+	defer here.set("queue", own.within(here["queue"]))()
 	for _, list := range [][]*limitConfig{more, q.limits} {
 		names := &limitNames{users: map[string]bool{}, groups: map[string]bool{}}
 		for _, l := range list {
-			v.limit(l, names, here)
+			for _, undo := range v.limit(l, names, here) {
+				defer undo()
+			}
 		}
 	}
 	for _, child := range q.queues {
@@ -155,7 +173,8 @@ func (v *validator) limits(q *queueConfig, more []*limitConfig, above map[string
 // limitNames are those that a list of limits has named so far.
 type limitNames struct{ users, groups map[string]bool }
 
-func (v *validator) limit(l *limitConfig, names *limitNames, here map[string]bounds) {
+// limit validates one limit, adds it to the bounds and returns what takes that back.
+func (v *validator) limit(l *limitConfig, names *limitNames, here limitBounds) (undo []func()) {
 	if len(l.users)+len(l.groups) == 0 {
 		v.errorf(l.place, "a limit needs users or groups")
 	}
@@ -168,8 +187,8 @@ func (v *validator) limit(l *limitConfig, names *limitNames, here map[string]bou
 			v.errorf(group.place, "the only group must not be *: that is what the queue's own maximum is for")
 		}
 	}
-	have := bounds{l.maxApplications.value, v.amounts(l.maxResources)}
-	if have.applications == 0 && !have.resources.positive() {
+	have := bounds{l.maxApplications.value, &maxima{own: v.amounts(l.maxResources)}}
+	if have.applications == 0 && !have.resources.own.positive() {
 		v.errorf(l.place, "a limit needs maxapplications or maxresources above 0")
 	}
 	v.notEnforced(quotaConfig{max: l.maxResources})
@@ -183,8 +202,9 @@ func (v *validator) limit(l *limitConfig, names *limitNames, here map[string]bou
 	}
 	for _, key := range keys {
 		v.bound(l, have, here[key], key+" in a queue above")
-		here[key] = have.within(here[key])
+		undo = append(undo, here.set(key, have.within(here[key])))
 	}
+	return undo
 }
 
 func (v *validator) limitName(name text, kind string, seen map[string]bool, legal bool) {
@@ -203,5 +223,5 @@ func (v *validator) bound(l *limitConfig, have, most bounds, than string) {
 	if most.applications > 0 && have.applications > most.applications {
 		v.errorf(l.maxApplications.place, "maxapplications is %d, more than the %d of %s", have.applications, most.applications, than)
 	}
-	v.within(l.place, "the maximum", most.resources, have.resources, than)
+	v.within(l.place, "the maximum", most.resources, have.resources.own, than)
 }

@@ -17,7 +17,9 @@ func (v *validator) rule(r *ruleConfig) {
 		v.errorf(at, "rule %s needs a value", name)
 	}
 	if name == ruleFixed && r.value.value != "" {
-		if !legalLevels(r.value.value) {
+		if reason := tooLong(r.value.value); reason != "" {
+			v.errorf(r.value.place, "%s", description(reason))
+		} else if !legalLevels(r.value.value) {
 			v.errorf(r.value.place, "invalid queue name %q: each level must be 1 to 64 letters, digits and _ : # / @ -", r.value.value)
 		}
 		if qualified(r.value.value) && r.parent != nil {
@@ -34,15 +36,11 @@ func (v *validator) filter(f *filterConfig) {
 	if kind := strings.ToLower(f.kind.value); !slices.Contains([]string{"", "allow", "deny"}, kind) {
 		v.errorf(f.kind.place, "filter type %q must be allow or deny", f.kind.value)
 	}
+	var unusable [2][]string
+	f.compiled, unusable = newFilter(f, &v.patterns)
 	for i, entries := range [][]text{f.users, f.groups} {
-		legal := legalUser
-		if i == 1 {
-			legal = legalGroup
-		}
-		if _, unusable := newNameList(values(entries), legal); len(unusable) > 0 {
-			for _, message := range unusable {
-				v.warnf(entries[0].place, "%s", message)
-			}
+		for _, message := range unusable[i] {
+			v.warnf(entries[0].place, "%s", description(message))
 		}
 	}
 }
@@ -51,13 +49,17 @@ func (v *validator) filter(f *filterConfig) {
 func (v *validator) ruleInTree(t *Tree, r *rule, c *ruleConfig) {
 	queue, complete := r.fixedPath()
 	at := c.fixedPlace()
+	if reason := tooLong(queue); reason != "" {
+		v.errorf(at, "%s", description(reason))
+		return
+	}
 	for _, name := range lineage(above(queue)) {
-		if q := t.queues[name]; q != nil && q.Leaf() {
+		if q := t.Queue(name); q != nil && q.Leaf() {
 			v.errorf(at, "queue %s continues below %s, which must be a parent, not a leaf", queue, name)
 			return
 		}
 	}
-	q := t.queues[queue]
+	q := t.Queue(queue)
 	switch {
 	case q != nil && complete && !q.Leaf():
 		v.errorf(at, "queue %s is a parent, not a leaf: nothing can be placed in it", queue)
@@ -65,7 +67,7 @@ func (v *validator) ruleInTree(t *Tree, r *rule, c *ruleConfig) {
 		v.errorf(at, "queue %s must be a parent, not a leaf: the rule puts other queues below it", queue)
 	}
 	for ; r != nil; r = r.parent {
-		if fixed, complete := r.fixedPath(); complete && !r.create && t.queues[fixed] == nil {
+		if fixed, complete := r.fixedPath(); complete && !r.create && t.Queue(fixed) == nil {
 			v.warnf(r.place, "queue %s is not configured and create is not set: the rule matches only where the queue exists all the same", fixed)
 		}
 	}

@@ -50,6 +50,8 @@ type QueueAdmission struct {
 	Record string
 	// RetryAt asks for another attempt; zero for none.
 	RetryAt time.Time
+	// Listed is how many clusters the pages list that this very Placement controls.
+	Listed int
 	// Took is told how many clusters the Placement has, or is about to have.
 	Took func(clusters int)
 }

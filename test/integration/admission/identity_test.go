@@ -199,6 +199,25 @@ func describeVersion(version string) {
 		Expect(as("bob").Update(ctx, move("root.d"))).To(refused("may not change the requested queue"))
 	})
 
+	It("and the administrators of its queue may change a tag that rules read, and nobody else", func(ctx SpecContext) {
+		object := labelled(placement(version, "tagged"), "team", "web")
+		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+		tag := func(to string) *unstructured.Unstructured { return labelled(stored(ctx, object, version), "team", to) }
+		Expect(as("eve").Update(ctx, tag("db"))).To(refused(`may not change tag team, which queue rules read, from "web" to "db"`))
+		Expect(as("eve").Update(ctx, labelled(stored(ctx, object, version), "TEAM", "db"))).To(refused("may not change tag team"))
+		Expect(as(gardener).Update(ctx, tag("db"))).To(refused("may not change tag team"))
+		Expect(as("eve").Update(ctx, labelled(stored(ctx, object, version), "other", "x"))).To(Succeed())
+		removed := stored(ctx, object, version)
+		removed.SetLabels(nil)
+		Expect(as("eve").Update(ctx, removed)).To(refused(`from "web" to ""`))
+		Expect(as("ann", "other").Update(ctx, tag("db"))).To(Succeed())
+
+		eve := "eve"
+		administrator.Store(&eve)
+		DeferCleanup(administrator.Store, (*string)(nil))
+		Expect(as("eve").Update(ctx, tag("ops"))).To(Succeed())
+	})
+
 	It("is verified after every other webhook", func(ctx SpecContext) {
 		for how, words := range map[string]string{"replace": forbidden, "remove": "missing"} {
 			Expect(as("ann", "dev").Create(ctx, labelled(placement(version, "tampered"), "tamper", how))).To(refused(words))

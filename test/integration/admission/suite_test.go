@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -152,9 +153,13 @@ func startServing() {
 	})
 	Expect(admission.Register(server, admission.Options{
 		Access: func() tenancy.AccessControl { return *settings.Load() },
-		Administers: func(_ context.Context, placement types.NamespacedName, who tenancy.Identity) bool {
+		Recorded: func(_ context.Context, placement types.NamespacedName, uid types.UID) string {
+			return placement.Namespace + " " + string(uid)
+		},
+		GuardedTags: func(string) []string { return []string{"team"} },
+		Administers: func(record string, who tenancy.Identity) bool {
 			name := administrator.Load()
-			return name != nil && who.User == *name && placement.Namespace == namespace && placement.Name != ""
+			return name != nil && who.User == *name && strings.HasPrefix(record, namespace+" ") && record != namespace+" "
 		},
 		QueueConfig: types.NamespacedName{Namespace: "berth-system", Name: "yunikorn-configs"},
 		CheckQueues: func(text []byte) ([]string, error) {

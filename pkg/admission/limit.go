@@ -1,0 +1,70 @@
+package admission
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// What one request may cost. Everybody who reaches the port can send one, unless client certificates are verified.
+const (
+	// maxBody bounds a request, in bytes.
+	maxBody = 1 << 20
+	// maxBodyTime is how long the sender may take for the body; it is the timeout of the webhooks.
+	maxBodyTime = 5 * time.Second
+	// maxChecks is how many checks of queue configurations may be read or wait at once.
+	maxChecks = 8
+)
+
+// limitBody reads the body, of at most maxBody bytes, before anything looks at it.
+func limitBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A connection without deadlines is a test's.
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(maxBodyTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			http.Error(w, fmt.Sprintf("the request has more than %d bytes", maxBody), http.StatusRequestEntityTooLarge)
+			return
+		}
+		if err != nil {
+			http.Error(w, "the request could not be read", http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// limitWaiting answers that it is busy when maxChecks requests are in progress.
+func limitWaiting(next http.Handler) http.Handler {
+	inProgress := make(chan struct{}, maxChecks)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case inProgress <- struct{}{}:
+			defer func() { <-inProgress }()
+			next.ServeHTTP(w, r)
+		default:
+			http.Error(w, fmt.Sprintf("busy: %d queue configurations are being checked", maxChecks), http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// oneAtATime has a request wait while another one runs, for as long as its sender waits.
+func oneAtATime(next http.Handler) http.Handler {
+	running := make(chan struct{}, 1)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case running <- struct{}{}:
+			defer func() { <-running }()
+			next.ServeHTTP(w, r)
+		case <-r.Context().Done():
+			http.Error(w, "busy: another queue configuration is being checked", http.StatusServiceUnavailable)
+		}
+	})
+}
