@@ -68,7 +68,11 @@ func (s *Scheduler) attempt(ctx context.Context, snapshot *framework.Snapshot) *
 		}
 	}
 	s.note(a)
-	a.took(max(len(a.Proposal.Selected), snapshot.Subject.Published.Len()))
+	clusters := len(a.Proposal.Selected)
+	if snapshot.Queue != nil {
+		clusters = max(clusters, snapshot.Queue.Listed)
+	}
+	a.took(clusters)
 	return a
 }
 
@@ -137,7 +141,7 @@ func (a *Attempt) repair() *framework.Proposal {
 func (a *Attempt) took(clusters int) {
 	if queue := a.Snapshot.Queue; queue != nil && queue.Took != nil {
 		if a.Pending != nil || a.refused != nil {
-			clusters = a.Snapshot.Subject.Published.Len()
+			clusters = queue.Listed
 		}
 		queue.Took(clusters)
 	}

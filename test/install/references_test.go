@@ -37,8 +37,8 @@ func installations() map[string]installation {
 		"config/beside-ocm":                {kustomized("beside-ocm"), nil},
 		"config/queues and all that is on": {kustomized("queues", "multicluster", "monitoring", "dashboard"), []string{"ConfigMap berth-system/yunikorn-configs"}},
 		"the chart":                        {charted("berth", "berth-system", ""), nil},
-		"the chart, everything on":         {charted("berth", "berth-system", everything), []string{"Secret berth-system/pull"}},
-		"the chart by other names":         {charted("fleet", "tools", everything), []string{"Secret tools/pull"}},
+		"the chart, everything on":         {charted("berth", "berth-system", everything), []string{"Secret berth-system/pull", "Secret berth-system/berth-webhook-clients"}},
+		"the chart by other names":         {charted("fleet", "tools", everything), []string{"Secret tools/pull", "Secret tools/berth-webhook-clients"}},
 		"the chart with a certificate of one's own": {
 			charted("berth", "berth-system", "queues: {enabled: true, certManager: false, secretName: mine, caBundle: Y2E=}"),
 			[]string{"Secret berth-system/mine", "ConfigMap berth-system/yunikorn-configs"},

@@ -103,6 +103,8 @@ config: {apiVersion: config.berth.dev/v1alpha1, kind: PlacementSchedulerConfigur
 queues:
   enabled: true
   configMap: queues
+  clientCASecret: berth-webhook-clients
+  apiServers: [10.0.0.10/32, "fd00::10/128"]
   config: |
     partitions:
     - name: default

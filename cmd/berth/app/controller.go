@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -39,6 +41,7 @@ type controllerOptions struct {
 	housekeeping   []string
 	queueConfig    string
 	webhookCertDir string
+	webhookClients string
 	webhookPort    int
 }
 
@@ -60,6 +63,9 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 			}
 			if o.webhookCertDir != "" && o.queueConfig == "" {
 				return usagef("--webhook-cert-dir is of no use without --queue-config")
+			}
+			if o.webhookClients != "" && o.webhookCertDir == "" {
+				return usagef("--webhook-client-ca-file is of no use without --webhook-cert-dir")
 			}
 			if !cmd.Flags().Changed("metrics-secure") {
 				o.metricsSecure = !onLoopback(o.metrics)
@@ -85,6 +91,9 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 	flags.StringVar(&o.queueConfig, "queue-config", "", "ConfigMap with the queues, as NAMESPACE/NAME (default: no queues)")
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
 		"folder with tls.crt and tls.key for the admission webhooks that stamp and verify submitters (default: no webhooks)")
+	flags.StringVar(&o.webhookClients, "webhook-client-ca-file", "",
+		"certificates of the authorities that sign the API server's client certificate; the admission webhooks then refuse all callers without one "+
+			"(default: callers are not verified)")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhooks")
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "install Berth's CRDs first, unless the hub's are another's")
 	return cmd
@@ -117,6 +126,13 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 	var webhooks *webhook.Options
 	if o.webhookCertDir != "" {
 		webhooks = &webhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir}
+		if o.webhookClients != "" {
+			verify, err := admission.VerifyClients(o.webhookClients)
+			if err != nil {
+				return err
+			}
+			webhooks.TLSOpts = []func(*tls.Config){verify}
+		}
 	}
 	return startManager(ctx, cfg, out, controllers.Options{
 		QueueConfig:             queueConfig,

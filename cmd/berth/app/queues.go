@@ -96,14 +96,15 @@ func (o *placeOptions) run(cmd *cobra.Command) error {
 	for _, tag := range o.tags {
 		name, value, ok := strings.Cut(tag, "=")
 		if !ok || name == "" {
-			return usagef("--tag: %q is not NAME=VALUE", tag)
+			return usagef("--tag: %s is not NAME=VALUE", tenancy.Quote(tag))
 		}
 		request.Tags[name] = value
 	}
 	members := tenancy.NewMembers()
 	for _, queue := range o.existing {
 		if !tenancy.LegalQueueName(queue) {
-			return usagef("--existing: %q is not the name of a queue, such as root.a.b", queue)
+			return usagef("--existing: %s is not the name of a queue, such as root.a.b, of at most %d levels and %d characters",
+				tenancy.Quote(queue), tenancy.MaxQueueLevels, tenancy.MaxQueueLength)
 		}
 		members.Add(tenancy.Application{Queue: queue})
 	}
@@ -132,7 +133,7 @@ func groupsOf(config *tenancy.Config, user string) ([]string, error) {
 	}
 	identity, err := resolver.Resolve(tenancy.Identity{User: user})
 	if err != nil {
-		return nil, fmt.Errorf("finding the groups of user %s: %w", user, err)
+		return nil, fmt.Errorf("finding the groups of user %s: %w", tenancy.Cut(user), err)
 	}
 	return identity.Groups, nil
 }
@@ -146,7 +147,7 @@ func readQueues(file string, in io.Reader, warn io.Writer) (*tenancy.Config, err
 		return nil, usagef("-f is required")
 	case "-":
 		file = "standard input"
-		text, err = io.ReadAll(in)
+		text, err = io.ReadAll(io.LimitReader(in, tenancy.MaxConfig+1))
 	default:
 		text, err = os.ReadFile(file)
 	}

@@ -3,6 +3,7 @@ package admission
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -49,6 +50,8 @@ var (
 	// serving says where the handlers are and with which certificate; stopServing ends them.
 	serving     envtest.WebhookInstallOptions
 	stopServing func()
+	// clientCA is the file with the authority of the API server's client certificate.
+	clientCA string
 
 	// settings and administrator are what the handlers go by.
 	settings      atomic.Pointer[tenancy.AccessControl]
@@ -68,7 +71,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	crds, err := crd.All()
 	Expect(err).NotTo(HaveOccurred())
 	environment := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: crds}
-	environment.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "RBAC")
+	folder := GinkgoT().TempDir()
+	clientCA = makeClientCertificates(folder)
+	environment.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "RBAC").
+		Set("admission-control-config-file", filepath.Join(folder, "admission.yaml"))
 	config, err = environment.Start()
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(environment.Stop)
@@ -148,8 +154,11 @@ func putInForce(values map[string]string) {
 
 func startServing() {
 	GinkgoHelper()
+	verify, err := admission.VerifyClients(clientCA)
+	Expect(err).NotTo(HaveOccurred())
 	server := webhook.NewServer(webhook.Options{
 		Host: serving.LocalServingHost, Port: serving.LocalServingPort, CertDir: serving.LocalServingCertDir,
+		TLSOpts: []func(*tls.Config){verify},
 	})
 	Expect(admission.Register(server, admission.Options{
 		Access: func() tenancy.AccessControl { return *settings.Load() },

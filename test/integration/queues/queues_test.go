@@ -32,11 +32,13 @@ partitions:
   - {name: prod, submitacl: carl, adminacl: boss, properties: {clustersets: "prod"}}
   - {name: small, submitacl: "*", maxapplications: 2, resources: {max: {clusters: 2}}}
   - {name: legacy, submitacl: nobody}
+  - {name: web, submitacl: dan}
   placementrules:
   - {name: provided}
+  - {name: tag, value: team}
   - {name: fixed, value: root.legacy}
 `
-	recordOfLive = `{"queue":"root.legacy","rule":"fixed","user":"nobody","configured":"root.legacy"}`
+	recordOfLive = `{"queue":"root.legacy","rule":"fixed","user":"nobody","tags":{"team":""},"configured":"root.legacy"}`
 )
 
 // The specs share one hub and tell one story: queues are switched on over a live hub, used, changed, and outlive their controllers.
@@ -94,7 +96,7 @@ var _ = Describe("queues", Ordered, func() {
 		submit(ctx, "ann", fixture.Placement("team", "all").Obj(), "root.dev")
 		Eventually(admitted).WithContext(ctx).WithArguments("all").Should(Equal("True Placed: queue root.dev by rule provided for user ann"))
 		Expect(clusters(ctx, "all")).To(Equal([]string{"dev-1", "dev-2"}))
-		Expect(records(ctx, "all")).To(Equal([]string{`{"queue":"root.dev","rule":"provided","user":"ann","requested":"root.dev","configured":"root.dev"}`}))
+		Expect(records(ctx, "all")).To(Equal([]string{`{"queue":"root.dev","rule":"provided","user":"ann","requested":"root.dev","tags":{"team":""},"configured":"root.dev"}`}))
 
 		submit(ctx, "ann", fixture.Placement("team", "some").Sets("prod", "dev").Obj(), "root.dev")
 		Eventually(clusters).WithContext(ctx).WithArguments("some").Should(Equal([]string{"dev-1", "dev-2"}))
@@ -108,7 +110,7 @@ var _ = Describe("queues", Ordered, func() {
 
 	It("say of each rule why it did not match", func(ctx SpecContext) {
 		submit(ctx, "ann", fixture.Placement("team", "refused").Obj(), "root.prod")
-		const reasons = "rule 1 (provided): user ann may not submit to root.prod; rule 2 (fixed): user ann may not submit to root.legacy"
+		const reasons = "rule 1 (provided): user ann may not submit to root.prod; rule 2 (tag): tag team is not set; rule 3 (fixed): user ann may not submit to root.legacy"
 		Eventually(admitted).WithContext(ctx).WithArguments("refused").Should(Equal("False NoRuleMatched: " + reasons))
 		Expect(condition(ctx, "refused", v1alpha1.PlacementConditionSatisfied)).To(Equal("False QueueRejected: No queue takes the placement: " + reasons))
 		Expect(clusters(ctx, "refused")).To(BeEmpty())
@@ -142,6 +144,68 @@ var _ = Describe("queues", Ordered, func() {
 		Expect(move("boss", "root.prod")).To(MatchError(ContainSubstring("may not change the requested queue")), "boss administers root.prod only")
 		Expect(move("carl", "root.prod")).To(Succeed())
 		Eventually(clusters).WithContext(ctx).WithArguments("moved").Should(Equal([]string{"prod-1", "prod-2"}))
+	})
+
+	It("let the owner and administrators change a tag that rules read, and nobody else", func(ctx SpecContext) {
+		pl := fixture.Placement("team", "tagged").Obj()
+		pl.Labels = map[string]string{"team": "web"}
+		Expect(as("dan").Create(ctx, pl)).To(Succeed())
+		Eventually(admitted).WithContext(ctx).WithArguments("tagged").Should(Equal("True Placed: queue root.web by rule tag for user dan"))
+		tag := func(user, to string) error {
+			patch := fmt.Sprintf(`{"metadata":{"labels":{"team":%q}}}`, to)
+			return as(user).Patch(ctx, stored(ctx, "tagged"), client.RawPatch(types.MergePatchType, []byte(patch)))
+		}
+		Expect(tag("ann", "small")).To(MatchError(ContainSubstring("may not change tag team")))
+		Expect(tag("boss", "small")).To(MatchError(ContainSubstring("may not change tag team")), "boss administers root.prod only")
+		Expect(admitted(ctx, "tagged")).To(ContainSubstring("root.web"))
+		Expect(tag("dan", "small")).To(Succeed())
+		Eventually(admitted).WithContext(ctx).WithArguments("tagged").Should(Equal("True Placed: queue root.small by rule tag for user dan"))
+		Expect(root.Delete(ctx, stored(ctx, "tagged"))).To(Succeed())
+	})
+
+	It("believe a record only on pages that the Placement controls, and only for those with the right", func(ctx SpecContext) {
+		berth.stop()
+		record := func(queue, user string) string {
+			return fmt.Sprintf(`{"queue":%q,"rule":"provided","user":%q,"requested":%q,"configured":%q}`, queue, user, queue, queue)
+		}
+		forge := func(pl *v1alpha1.Placement, page, record string, controlled bool) {
+			GinkgoHelper()
+			owner := metav1.OwnerReference{APIVersion: "cluster.open-cluster-management.io/v1beta1", Kind: "Placement", Name: pl.Name, UID: pl.UID, Controller: &controlled}
+			object := &v1alpha1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{
+				Namespace: pl.Namespace, Name: page, Labels: map[string]string{v1alpha1.PlacementLabel: pl.Name},
+				Annotations: map[string]string{v1alpha1.QueueAnnotation: record}, OwnerReferences: []metav1.OwnerReference{owner},
+			}}
+			Expect(root.Create(ctx, object)).To(Succeed())
+			object.Status.Decisions = []v1alpha1.ClusterDecision{{ClusterName: "prod-1"}, {ClusterName: "prod-2"}}
+			Expect(root.Status().Update(ctx, object)).To(Succeed())
+		}
+		unguarded := withoutGuard(ctx)
+		forged := fixture.Placement("other", "forged").Number(2).Annotation(userInfo, `{"user":"eve","groups":[]}`).Obj()
+		foreign := fixture.Placement("other", "foreign").Number(2).Annotation(userInfo, `{"user":"carl","groups":[]}`).Obj()
+		Expect(root.Create(ctx, forged)).To(Succeed())
+		Expect(root.Create(ctx, foreign)).To(Succeed())
+		forge(forged, "forged-decision-1", record("root.prod", "eve"), true)
+		forge(foreign, "foreign-decision-1", record("root.prod", "carl"), false)
+		unguarded()
+		berth = start(config, withQueues())
+		reasons := "False NoRuleMatched: rule 1 (provided): no queue was requested"
+		Eventually(func() string { return conditionOf(ctx, "other", "forged", v1alpha1.PlacementConditionQueueAdmitted) }).Should(HavePrefix(reasons))
+		Eventually(func() string { return conditionOf(ctx, "other", "foreign", v1alpha1.PlacementConditionQueueAdmitted) }).Should(HavePrefix(reasons))
+		Expect(root.Delete(ctx, forged)).To(Succeed())
+		Expect(root.Delete(ctx, foreign)).To(Succeed())
+		Eventually(answers).WithContext(ctx).Should(Succeed())
+	})
+
+	It("take from those who lose the right what they had by it, as an answer", func(ctx SpecContext) {
+		submit(ctx, "bob", fixture.Placement("team", "revoked").Obj(), "root.dev")
+		Eventually(clusters).WithContext(ctx).WithArguments("revoked").Should(Equal([]string{"dev-1", "dev-2"}))
+		configure(ctx, strings.Replace(everything, `submitacl: "ann,bob"`, `submitacl: "ann"`, 1))
+		Eventually(admitted).WithContext(ctx).WithArguments("revoked").Should(HavePrefix("False NoRuleMatched: rule 1 (provided): user bob may not submit to root.dev"))
+		Eventually(clusters).WithContext(ctx).WithArguments("revoked").Should(BeEmpty())
+		Expect(clusters(ctx, "all")).To(Equal([]string{"dev-1", "dev-2"}))
+		configure(ctx, everything)
+		Eventually(clusters).WithContext(ctx).WithArguments("revoked").Should(Equal([]string{"dev-1", "dev-2"}))
+		Expect(root.Delete(ctx, stored(ctx, "revoked"))).To(Succeed())
 	})
 
 	It("have Placements wait for a place, and cap and free clusters", func(ctx SpecContext) {
@@ -276,7 +340,12 @@ func admitted(ctx context.Context, name string) string {
 
 // condition is "status reason: message", once it speaks of the Placement as it is.
 func condition(ctx context.Context, name, kind string) string {
-	pl := stored(ctx, name)
+	return conditionOf(ctx, "team", name, kind)
+}
+
+func conditionOf(ctx context.Context, namespace, name, kind string) string {
+	pl := &v1alpha1.Placement{}
+	Expect(root.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pl)).To(Succeed())
 	c := meta.FindStatusCondition(pl.Status.Conditions, kind)
 	if c == nil || c.ObservedGeneration != pl.Generation {
 		return "not said yet"

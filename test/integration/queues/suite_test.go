@@ -197,3 +197,21 @@ func answers(ctx context.Context) error {
 	}
 	return nil
 }
+
+// withoutGuard takes the webhooks away, as before queues are switched on, until the function returned is called.
+func withoutGuard(ctx context.Context) (again func()) {
+	GinkgoHelper()
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	for _, configuration := range []client.Object{mutating, validating} {
+		Expect(root.Get(ctx, client.ObjectKey{Name: webhooks.Name}, configuration)).To(Succeed())
+		Expect(root.Delete(ctx, configuration)).To(Succeed())
+		configuration.SetResourceVersion("")
+	}
+	probe := fixture.Placement("team", "probe").Annotation(userInfo, `{"user":"eve"}`).Obj()
+	Eventually(func() error { return root.Create(ctx, probe.DeepCopy(), client.DryRunAll) }).Should(Succeed())
+	return func() {
+		Expect(root.Create(ctx, mutating)).To(Succeed())
+		Expect(root.Create(ctx, validating)).To(Succeed())
+	}
+}
