@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -100,7 +99,7 @@ func (r *ClusterSetReconciler) Reconcile(ctx context.Context, request ctrl.Reque
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !meta.SetStatusCondition(&set.Status.Conditions, condition) {
+	if !v1alpha1.SetCondition(&set.Status.Conditions, condition) {
 		return ctrl.Result{}, nil
 	}
 	return again(r.Client.Status().Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
@@ -202,7 +201,7 @@ func (r *BindingReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		c.Status, c.Reason = metav1.ConditionTrue, "ClusterSetBound"
 	}
 	base := binding.DeepCopy()
-	if !meta.SetStatusCondition(&binding.Status.Conditions, c) {
+	if !v1alpha1.SetCondition(&binding.Status.Conditions, c) {
 		return ctrl.Result{}, nil
 	}
 	return again(r.Client.Status().Patch(ctx, &binding, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))

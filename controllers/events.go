@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,7 +103,6 @@ func (s *eventSender) Send(ctx context.Context, pl *v1alpha1.Placement, events [
 
 // SendAbout queues an event regarding a ConfigMap.
 func (s *eventSender) SendAbout(config *corev1.ConfigMap, event scheduler.Event) {
-	event.Note = scheduler.CutNote(event.Note)
 	s.queue("", corev1.ObjectReference{
 		APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap",
 		Namespace: config.Namespace, Name: config.Name, UID: config.UID, ResourceVersion: config.ResourceVersion,
@@ -138,16 +138,23 @@ func (s *eventSender) signal() {
 	}
 }
 
+// Bounds of an event's parts in bytes, beside its note: the API server refuses what is longer.
+const (
+	maxEventName   = 253
+	maxEventReason = 128
+)
+
+// event builds every event that Berth sends, with its parts cut to what the API server takes.
 func (s *eventSender) event(regarding corev1.ObjectReference, e scheduler.Event, now time.Time) *eventsv1.Event {
 	event := &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", regarding.Name, now.UnixNano()), Namespace: regarding.Namespace},
+		ObjectMeta:          metav1.ObjectMeta{Name: eventName(regarding.Name, now), Namespace: regarding.Namespace},
 		EventTime:           metav1.NewMicroTime(now),
 		ReportingController: reporter,
-		ReportingInstance:   s.instance,
+		ReportingInstance:   cut(s.instance, maxEventReason),
 		Type:                e.Type,
-		Reason:              e.Reason,
-		Action:              e.Action,
-		Note:                e.Note,
+		Reason:              cut(e.Reason, maxEventReason),
+		Action:              cut(e.Action, maxEventReason),
+		Note:                scheduler.CutNote(e.Note),
 		Regarding:           regarding,
 	}
 	if page := e.Related; page != nil {
@@ -157,6 +164,17 @@ func (s *eventSender) event(regarding corev1.ObjectReference, e scheduler.Event,
 		}
 	}
 	return event
+}
+
+// eventName is unique: no two events have the same time.
+func eventName(regarding string, now time.Time) string {
+	suffix := fmt.Sprintf(".%x", now.UnixNano())
+	return strings.TrimRight(cut(regarding, maxEventName-len(suffix)), "-.") + suffix
+}
+
+// cut shortens a text at a whole character.
+func cut(text string, limit int) string {
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
 // Run sends events. When ctx ends, what waits is sent at once, for a few seconds.
@@ -221,7 +239,10 @@ func (s *eventSender) send(ctx context.Context, event *letter) {
 		switch {
 		case err == nil || apierrors.IsAlreadyExists(err):
 			return
-		case errors.Is(err, context.Canceled), try == eventTries, apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err):
+		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
+			// The namespace goes, or is gone: nobody could read the event.
+			return
+		case errors.Is(err, context.Canceled), try == eventTries, apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 			eventsLost.Inc()
 			s.log.Error(err, "An event was lost", "namespace", event.Namespace, "name", event.Regarding.Name, "reconcileID", event.reconcileID,
 				"reason", event.Reason, "note", event.Note)

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,6 +169,13 @@ func TestAnEndDoesNotWaitForAHubThatRefuses(t *testing.T) {
 	})
 }
 
+// terminating is the answer to a creation in a namespace that is being deleted.
+func terminating(resource schema.GroupResource) error {
+	err := apierrors.NewForbidden(resource, "1", errors.New("the namespace is being terminated"))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+	return err
+}
+
 func TestEventsAreTriedAgain(t *testing.T) {
 	resource := schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"}
 	tests := map[string]struct {
@@ -187,6 +196,8 @@ func TestEventsAreTriedAgain(t *testing.T) {
 			want:     []string{"1 after 0s", "1 after 100ms", "1 after 2.1s", "1 after 500ms", "1 after 8.5s"},
 			wantLost: 1,
 		},
+		"the namespace is being deleted": {answers: []error{terminating(resource)}, want: []string{"1 after 0s"}},
+		"the namespace is gone":          {answers: []error{apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")}, want: []string{"1 after 0s"}},
 		"nobody may": {answers: []error{apierrors.NewForbidden(resource, "1", nil)}, want: []string{"1 after 0s"}, wantLost: 1},
 	}
 	for name, tc := range tests {

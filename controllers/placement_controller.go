@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,8 +33,9 @@ type PlacementReconciler struct {
 	Events EventSink
 	Now    func() time.Time
 
-	// told remembers what was said of each Placement beside its decisions.
-	told   sync.Map
+	// told remembers what was said of each Placement beside its decisions; refused, by Placement, why the API server refused its status.
+	told    sync.Map
+	refused sync.Map
 	census census
 }
 
@@ -87,6 +87,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	if attempt == nil {
 		r.Scheduler.Forget(request.NamespacedName)
 		r.told.Delete(request.NamespacedName)
+		r.refused.Delete(request.NamespacedName)
 		// An attempt that began before the deletion may have reserved after it.
 		r.Inventory.Unreserve(request.NamespacedName)
 		r.census.drop(request.NamespacedName)
@@ -200,6 +201,14 @@ func (r *PlacementReconciler) tell(ctx context.Context, pl *v1alpha1.Placement, 
 	}
 }
 
+// tellRefused says once, and again when the reason changes, that the status does not say what is published.
+func (r *PlacementReconciler) tellRefused(ctx context.Context, pl *v1alpha1.Placement, err error) {
+	note := scheduler.CutNote("The API server refuses the status, which does not say what is published: " + err.Error())
+	if before, _ := r.refused.Swap(client.ObjectKeyFromObject(pl), note); before != note {
+		r.Events.Send(ctx, pl, []scheduler.Event{{Type: corev1.EventTypeWarning, Reason: "StatusRefused", Action: "WriteStatus", Note: note}})
+	}
+}
+
 // statusOf describes what is published now.
 func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt, published *framework.Proposal) *v1alpha1.PlacementStatus {
 	status := attempt.Snapshot.Subject.Placement.Status.DeepCopy()
@@ -225,7 +234,7 @@ func roundUp(t time.Time) *metav1.Time {
 // reportFailure says in the Satisfied condition that the answer could not be published.
 func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Placement, failure error) error {
 	status := pl.Status.DeepCopy()
-	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+	v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
 		Type:               v1alpha1.PlacementConditionSatisfied,
 		Status:             metav1.ConditionFalse,
 		Reason:             v1alpha1.ReasonNotAllDecisionsScheduled,
@@ -235,7 +244,8 @@ func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Pl
 	return r.writeStatus(ctx, pl, status)
 }
 
-// writeStatus writes what differs. A conflict means that the Placement changed meanwhile, and is tried again with the new one.
+// writeStatus writes what differs. A conflict means that the Placement changed meanwhile, and is tried again with the new one. A status
+// that the API server refuses as invalid is tried again, too, and an event says why, as no condition can.
 func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Placement, status *v1alpha1.PlacementStatus) error {
 	r.census.put(client.ObjectKeyFromObject(pl), status.Conditions)
 	if equality.Semantic.DeepEqual(&pl.Status, status) {
@@ -248,8 +258,12 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 		if err = client.IgnoreNotFound(err); err != nil {
 			statusFailures.WithLabelValues(reasonOf(err)).Inc()
 		}
+		if apierrors.IsInvalid(err) {
+			r.tellRefused(ctx, pl, err)
+		}
 		return err
 	}
+	r.refused.Delete(client.ObjectKeyFromObject(pl))
 	// The next cycle starts from this status, ahead of its echo.
 	written.ManagedFields = nil
 	r.Inventory.Replace(written)

@@ -44,7 +44,8 @@ type Options struct {
 	MetricsSecure  bool
 	MetricsCertDir string
 	// Housekeeping names the controllers that keep sets and clusters in order: "*" for all of them (none where another's CRDs
-	// show that Open Cluster Management keeps them), a name for one, "-name" for all but one.
+	// show that Open Cluster Management keeps them), a name for one, "-name" for all but one. They count in their order; where the
+	// first is a "-name", "*" goes before it. An unknown name is refused.
 	Housekeeping []string
 	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those out of the tree that it may name.
 	Config  *config.PlacementSchedulerConfiguration
@@ -154,6 +155,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, events *eventSender, cfg *rest
 	if err != nil {
 		return err
 	}
+	o.Log.Info("Housekeeping", "controllers", slices.Sorted(maps.Keys(keepers)))
 	var known inventory.Options
 	for name, keeper := range keepers {
 		if err := keeper.SetUp(ctx, mgr); err != nil {
@@ -176,7 +178,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, events *eventSender, cfg *rest
 		Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume, Announce: inv.Announce, Reserve: inv.Reserve, Unreserve: inv.Unreserve, Waiting: waiting,
 		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now()) },
 		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
-			events.Send(context.Background(), pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: scheduler.CutNote(note)}})
+			events.Send(context.Background(), pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: note}})
 		},
 	})
 	if err != nil {
@@ -230,7 +232,8 @@ type housekeeper interface {
 	SetUp(ctx context.Context, mgr ctrl.Manager) error
 }
 
-// housekeepers are those that the names choose.
+// housekeepers are those that the names choose, one after the other: "*" adds all, a name adds one, "-name" takes one away. Names that
+// begin with "-name" leave out of the default, which is "*".
 func housekeepers(c client.Client, now func() time.Time, names []string, ownCRDs bool) (map[string]housekeeper, error) {
 	all := map[string]housekeeper{
 		"clusterset":        &ClusterSetReconciler{Client: c},
@@ -238,6 +241,9 @@ func housekeepers(c client.Client, now func() time.Time, names []string, ownCRDs
 	}
 	for _, k := range []*ClusterKeeper{DefaultSetKeeper(c), TaintTimeKeeper(c, now), AvailabilityKeeper(c, now)} {
 		all[k.Name] = k
+	}
+	if len(names) > 0 && strings.HasPrefix(names[0], "-") {
+		names = append([]string{"*"}, names...)
 	}
 	chosen := map[string]housekeeper{}
 	for _, name := range names {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
@@ -71,6 +72,10 @@ func Compile(strategy v1alpha1.DecisionStrategy) (*Strategy, error) {
 		return nil, fmt.Errorf("decisionStrategy.groupStrategy.clustersPerDecisionGroup: %w", err)
 	}
 	for i, g := range strategy.GroupStrategy.DecisionGroups {
+		// Pages carry it as a label. Where the schema is another's, nothing else would refuse it but the write of the page.
+		if problems := validation.IsValidLabelValue(g.GroupName); len(problems) > 0 {
+			return nil, fmt.Errorf("decisionStrategy.groupStrategy.decisionGroups[%d].groupName: %s", i, problems[0])
+		}
 		byLabel, err := metav1.LabelSelectorAsSelector(&g.ClusterSelector.LabelSelector)
 		if err != nil {
 			return nil, fmt.Errorf("decisionStrategy.groupStrategy.decisionGroups[%d].groupClusterSelector.labelSelector: %w", i, err)

@@ -17,9 +17,11 @@ func TestCompileRefuses(t *testing.T) {
 	byClaim := v1alpha1.GroupClusterSelector{ClaimSelector: v1alpha1.ClusterClaimSelector{MatchExpressions: bad}}
 	for name, tc := range map[string]struct {
 		length   intstr.IntOrString
+		name     string
 		selector v1alpha1.GroupClusterSelector
 		want     []string
 	}{
+		"a name that is no label value": {name: strings.Repeat("g", 64), want: []string{"decisionGroups[0].groupName", "must be no more than 63"}},
 		"a string without percent sign": {
 			length: intstr.FromString("5"),
 			want:   []string{"clustersPerDecisionGroup", "5 invalid type: string is not a percentage"},
@@ -33,9 +35,13 @@ func TestCompileRefuses(t *testing.T) {
 		"a bad claimSelector": {selector: byClaim, want: []string{"decisionGroups[0].groupClusterSelector.claimSelector", "values set can't be empty"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			name := "g"
+			if tc.name != "" {
+				name = tc.name
+			}
 			_, err := Compile(v1alpha1.DecisionStrategy{GroupStrategy: v1alpha1.GroupStrategy{
 				ClustersPerDecisionGroup: tc.length,
-				DecisionGroups:           []v1alpha1.DecisionGroup{{GroupName: "g", ClusterSelector: tc.selector}},
+				DecisionGroups:           []v1alpha1.DecisionGroup{{GroupName: name, ClusterSelector: tc.selector}},
 			}})
 			if err == nil {
 				t.Fatal("no error")

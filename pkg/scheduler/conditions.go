@@ -34,6 +34,7 @@ func (r *Result) Conditions() []metav1.Condition {
 	}
 	for i := range conditions {
 		conditions[i].ObservedGeneration = generation
+		conditions[i].Message = v1alpha1.CutMessage(conditions[i].Message)
 	}
 	return conditions
 }

@@ -348,7 +348,7 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 		if c.Type == v1alpha1.PlacementConditionSatisfied && a.Pending != nil {
 			c = a.satisfiedMeanwhile(c)
 		}
-		meta.SetStatusCondition(conditions, c)
+		v1alpha1.SetCondition(conditions, c)
 	}
 	switch {
 	case a.Proposal == nil:
@@ -359,7 +359,7 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 		if a.Pending.Reason == v1alpha1.ReasonHeld || a.Pending.Reason == v1alpha1.ReasonWaiting {
 			status = metav1.ConditionTrue
 		}
-		meta.SetStatusCondition(conditions, metav1.Condition{
+		v1alpha1.SetCondition(conditions, metav1.Condition{
 			Type: v1alpha1.PlacementConditionDecisionPending, Status: status, Reason: a.Pending.Reason, Message: a.Pending.Message,
 			ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
 		})
@@ -372,8 +372,8 @@ func (a *Attempt) PendingEvent() *Event {
 	if a.Pending == nil || a.Pending.Reason == v1alpha1.ReasonWaiting {
 		return nil
 	}
-	if c := pendingCondition(a.Snapshot.Subject.Placement); c != nil && c.Reason == a.Pending.Reason && c.Message == a.Pending.Message {
+	if c := pendingCondition(a.Snapshot.Subject.Placement); c != nil && c.Reason == a.Pending.Reason && c.Message == v1alpha1.CutMessage(a.Pending.Message) {
 		return nil
 	}
-	return &Event{Type: corev1.EventTypeWarning, Reason: "Decision" + a.Pending.Reason, Action: "DecisionPending", Note: CutNote(a.Pending.Message)}
+	return &Event{Type: corev1.EventTypeWarning, Reason: "Decision" + a.Pending.Reason, Action: "DecisionPending", Note: a.Pending.Message}
 }

@@ -87,7 +87,7 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 	flags.StringVar(&o.pprof, "pprof-address", "0", "host:port of Go's profiles, which tell much of what the controller knows; 0 switches it off")
 	flags.IntVar(&o.workers, "workers", 16, "Placements published at once")
 	flags.StringSliceVar(&o.housekeeping, "housekeeping", []string{"*"},
-		"controllers that keep sets and clusters in order, by name; * for all, unless Open Cluster Management's CRDs show that it does; -NAME for all but one")
+		"controllers that keep sets and clusters in order, by name; * for all, unless Open Cluster Management's CRDs show that it does; -NAME for all but one; names count in their order")
 	flags.StringVar(&o.queueConfig, "queue-config", "", "ConfigMap with the queues, as NAMESPACE/NAME (default: no queues)")
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
 		"folder with tls.crt and tls.key for the admission webhooks that stamp and verify submitters (default: no webhooks)")

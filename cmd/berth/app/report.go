@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -161,7 +160,7 @@ func (r *reporter) report(ctx context.Context) (string, error) {
 	base := cluster.DeepCopy()
 	available := r.observe(ctx, &cluster.Status)
 	available.ObservedGeneration = cluster.Generation
-	meta.SetStatusCondition(&cluster.Status.Conditions, available)
+	v1alpha1.SetCondition(&cluster.Status.Conditions, available)
 	if equality.Semantic.DeepEqual(base.Status, cluster.Status) {
 		return "", nil
 	}
