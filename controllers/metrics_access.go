@@ -2,7 +2,10 @@ package controllers
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -25,11 +28,13 @@ const accessTimeout = 10 * time.Second
 
 // guard lets those read metrics who show a token of the hub and may get the path: 401 for whoever shows none that is good, 403 for
 // whoever may not, 500 where the hub could not be asked. controller-runtime's own filter does the same with the API server's
-// libraries, whose gRPC and tracing would make the program half as large again.
+// libraries, whose gRPC and tracing would make the program half as large again. What the hub said counts for a while, and a client
+// address may cause so many reviews: 429 beyond that.
 type guard struct {
-	hub  kubernetes.Interface
-	log  logr.Logger
-	next http.Handler
+	hub     kubernetes.Interface
+	log     logr.Logger
+	next    http.Handler
+	reviews *reviews
 }
 
 // guardMetrics is a server.Options.FilterProvider. The manager's HTTP client is left alone: its timeouts are for watches.
@@ -39,7 +44,7 @@ func guardMetrics(cfg *rest.Config, _ *http.Client) (server.Filter, error) {
 		return nil, fmt.Errorf("building the client that asks who may read metrics: %w", err)
 	}
 	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
-		return &guard{hub: hub, log: log, next: next}, nil
+		return &guard{hub: hub, log: log, next: next, reviews: newReviews(time.Now)}, nil
 	}, nil
 }
 
@@ -47,32 +52,48 @@ func guardMetrics(cfg *rest.Config, _ *http.Client) (server.Filter, error) {
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), accessTimeout)
 	defer cancel()
-	user, err := g.authenticate(ctx, r)
-	allowed := false
-	if err == nil && user != nil {
-		allowed, err = g.authorize(ctx, user, r)
-	}
+	said, err := g.decide(ctx, r)
 	switch {
+	case errors.Is(err, errTooMany):
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
 	case err != nil:
 		g.log.Error(err, "Access to the metrics could not be decided", "path", r.URL.Path)
 		http.Error(w, "access could not be decided", http.StatusInternalServerError)
-	case user == nil:
+	case said.user == nil:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, "a bearer token of the hub is needed", http.StatusUnauthorized)
-	case !allowed:
-		http.Error(w, fmt.Sprintf("user %s may not %s %s", user.Username, verb(r), r.URL.Path), http.StatusForbidden)
+	case !said.allowed:
+		http.Error(w, fmt.Sprintf("user %s may not %s %s", said.user.Username, verb(r), r.URL.Path), http.StatusForbidden)
 	default:
 		g.next.ServeHTTP(w, r)
 	}
 }
 
-// authenticate returns nobody for a token that is missing or not good.
-func (g *guard) authenticate(ctx context.Context, r *http.Request) (*authenticationv1.UserInfo, error) {
+// decide says who asks, and whether they may.
+func (g *guard) decide(ctx context.Context, r *http.Request) (access, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return nil, nil
+	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxTokenLength {
+		return access{}, nil
 	}
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = r.RemoteAddr
+	}
+	key := sha256.Sum256([]byte(verb(r) + "\x00" + r.URL.Path + "\x00" + token))
+	return g.reviews.decide(ctx, key, address, func(ctx context.Context) (access, error) {
+		user, err := g.authenticate(ctx, token)
+		if err != nil || user == nil {
+			return access{}, err
+		}
+		allowed, err := g.authorize(ctx, user, r)
+		return access{user: user, allowed: allowed}, err
+	})
+}
+
+// authenticate returns nobody for a token that is not good.
+func (g *guard) authenticate(ctx context.Context, token string) (*authenticationv1.UserInfo, error) {
 	review, err := g.hub.AuthenticationV1().TokenReviews().Create(ctx,
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {

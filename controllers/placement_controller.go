@@ -36,7 +36,7 @@ type PlacementReconciler struct {
 	// told remembers what was said of each Placement beside its decisions; refused, by Placement, why the API server refused its status.
 	told    sync.Map
 	refused sync.Map
-	census census
+	census  census
 }
 
 // EventSink takes events to be sent, and never blocks. The context says of which reconciliation they tell. They yield to what is in
