@@ -3,6 +3,8 @@ package standalone
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -42,6 +44,14 @@ func foreignCRDs() []*apiextensionsv1.CustomResourceDefinition {
 		c.Spec.Versions = versions
 	}
 	return crds
+}
+
+// listed is an object of a kind of admission policies, to delete all of them.
+func listed(kind string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion("admissionregistration.k8s.io/v1")
+	object.SetKind(kind)
+	return object
 }
 
 // loosen takes away the constraints that are Berth's own.
@@ -177,6 +187,46 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		Expect(o.watched).To(BeNumerically(">=", 6*4*3), "three writes for each of four pages")
 		Expect(o.polled).To(BeNumerically(">", 10))
 		AddReportEntry("states watched, lists polled", []int{o.watched, o.polled})
+	})
+
+	It("a binding that names no set binds none, and the policy refuses it", func(ctx SpecContext) {
+		set := fixture.Set(unique("set"))
+		c := fixture.Cluster(unique("c")).Set(set.Name).Obj()
+		beside.make(ctx, set, c)
+		namespace := beside.namespace(ctx)
+		nameless := binding("v1beta2", namespace, set.Name)
+		delete(nameless.Object, "spec")
+		Expect(beside.Create(ctx, nameless)).To(Succeed())
+		pl := fixture.Placement(namespace, "p").Obj()
+		beside.make(ctx, pl)
+		Eventually(beside.placement(ctx, pl, v1alpha1.PlacementConditionSatisfied)).Should(HavePrefix("False NoManagedClusterSetBindings"))
+		Expect(beside.chosen(ctx, pl)()).To(BeEmpty())
+
+		By("taking the set from a binding")
+		named := binding("v1beta2", namespace, set.Name)
+		Expect(beside.Delete(ctx, nameless)).To(Succeed())
+		Expect(beside.Create(ctx, named)).To(Succeed())
+		Eventually(beside.chosen(ctx, pl)).Should(Equal([]string{c.Name}))
+		forget := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"clusterSet":null}}`))
+		Expect(beside.Patch(ctx, named, forget)).To(Succeed())
+		Eventually(beside.chosen(ctx, pl)).Should(BeEmpty())
+
+		By("with the policy")
+		policies, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "admission", "cluster-sets.yaml"))
+		Expect(err).NotTo(HaveOccurred())
+		beside.apply(ctx, string(policies))
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(beside.DeleteAllOf(ctx, listed("ValidatingAdmissionPolicyBinding"))).To(Succeed())
+			Expect(beside.DeleteAllOf(ctx, listed("ValidatingAdmissionPolicy"))).To(Succeed())
+		})
+		other := binding("v1beta2", namespace, "other")
+		other.Object["spec"] = map[string]any{}
+		refused := MatchError(ContainSubstring("spec.clusterSet must name a ManagedClusterSet"))
+		Eventually(func() error { return beside.Create(ctx, other.DeepCopy(), client.DryRunAll) }).Should(refused)
+		Expect(beside.Create(ctx, binding("v1beta2", namespace, "third"), client.DryRunAll)).To(Succeed())
+		By("editing something else about a stored one")
+		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+		Expect(beside.Patch(ctx, named, label)).To(Succeed())
 	})
 
 	It("pages are what consumers read", func(ctx SpecContext) {
