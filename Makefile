@@ -69,7 +69,7 @@ test: build $(TEST_HUB) ## Run every test, those against a real API server inclu
 			go -C examples/custom-plugin test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) config/samples/argocd/* | cksum)" \
 			go -C test/argocd test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
-		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) $$(git ls-files -co --exclude-standard Dockerfile config charts docs) | cksum)" \
+		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) $$(git ls-files -co --exclude-standard Dockerfile .dockerignore config charts docs) | cksum)" \
 			go -C test/install test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		exit $$failed; } 2>&1 | awk -f test/summary.awk
 
