@@ -242,4 +242,8 @@ func TestHostile(t *testing.T) {
 	if fmt.Sprint(got) != "[0 true]" {
 		t.Errorf("images and no harm: %v", got)
 	}
+	shown := eval[[]string](b, `return [visible('a\u202eb\nc\u{e0001}'), shellQuote("a'b;$(id)"), shellQuote('web-1')]`)
+	if want := []string{`a\u202eb` + "\n" + `c\ue0001`, `'a'\''b;$(id)'`, "web-1"}; !slices.Equal(shown, want) {
+		t.Errorf("control characters, and words of a command, are shown as %q, want %q", shown, want)
+	}
 }

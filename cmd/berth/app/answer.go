@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -105,7 +106,7 @@ func (o *answerOptions) run(ctx context.Context, name string, cmd *cobra.Command
 		return err
 	}
 	if o.output == "table" || o.output == "wide" {
-		fmt.Fprintf(out, "placement.%s/%s %s\n", v1alpha1.GroupName, name, o.done)
+		say(out, "placement.%s/%s %s\n", v1alpha1.GroupName, name, o.done)
 	}
 	return nil
 }
@@ -134,22 +135,23 @@ func (o *answerOptions) answerable(pl *v1alpha1.Placement) error {
 	case c.Reason == v1alpha1.ReasonHeld:
 	case c.Reason == v1alpha1.ReasonExpired && o.late, c.Reason == v1alpha1.ReasonRejected && o.late:
 	default:
-		return fmt.Errorf("holds no change (%s: %s)", c.Reason, c.Message)
+		return fmt.Errorf("holds no change (%s)", oneLine(c.Reason+": "+c.Message))
 	}
 	if tokenIn(c.Message) == "" {
-		return fmt.Errorf("does not say which change it holds (%s: %s)", c.Reason, c.Message)
+		return fmt.Errorf("does not say which change it holds (%s)", oneLine(c.Reason+": "+c.Message))
 	}
 	return nil
 }
 
-// tokenIn is the name of the change in the message of the condition, which begins with "Change <name> (".
+// changeInMessage finds the name of the change in the message of the condition, which begins with "Change <name> (". A name has
+// lower-case letters, digits and dashes only, so that it can be copied into a command.
+var changeInMessage = regexp.MustCompile(`^Change ([0-9a-z-]+) `)
+
 func tokenIn(message string) string {
-	rest, found := strings.CutPrefix(message, "Change ")
-	token, _, ends := strings.Cut(rest, " ")
-	if !found || !ends {
-		return ""
+	if found := changeInMessage.FindStringSubmatch(message); found != nil {
+		return found[1]
 	}
-	return token
+	return ""
 }
 
 // read returns what is held now.
@@ -213,13 +215,13 @@ func (h *heldChange) print(out io.Writer, format string) error {
 	case format == "json" || format == "yaml":
 		return printObject(out, format, h)
 	case format != "wide":
-		_, err := fmt.Fprintf(out, "Placement %s: %s: %s\n", h.Placement, h.Status, h.Message)
+		err := say(out, "Placement %s: %s: %s\n", h.Placement, h.Status, h.Message)
 		return err
 	case !h.Listed:
-		_, err := fmt.Fprintf(out, "Placement %s: %s: %s\nThe whole list cannot be read.\n", h.Placement, h.Status, h.Message)
+		err := say(out, "Placement %s: %s: %s\nThe whole list cannot be read.\n", h.Placement, h.Status, h.Message)
 		return err
 	}
-	fmt.Fprintf(out, "Placement %s: %s: %s\n", h.Placement, h.Status, h.Message)
+	say(out, "Placement %s: %s: %s\n", h.Placement, h.Status, h.Message)
 	t := &table{heading: []string{"CHANGE", "CLUSTER"}}
 	for _, name := range h.Added {
 		t.add(cell{"added", green}, cell{name, plain})
@@ -232,7 +234,7 @@ func (h *heldChange) print(out io.Writer, format string) error {
 
 // ask is true only if somebody says yes.
 func ask(in io.Reader, out io.Writer, question string) (bool, error) {
-	fmt.Fprintf(out, "%s [y/N] ", question)
+	say(out, "%s [y/N] ", question)
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("reading the answer: %w", err)

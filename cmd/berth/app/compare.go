@@ -192,13 +192,13 @@ func (o *compareOptions) print(out io.Writer, c *simulator.Comparison) error {
 		if err := changeTable(c, wide).print(out, colourful(out)); err != nil {
 			return err
 		}
-		fmt.Fprintln(out)
+		say(out, "\n")
 	}
 	s := c.Summary
 	if s.Changed == 0 {
-		fmt.Fprintf(out, "Nothing changes: %s compared.\n", number(s.Placements, "Placement"))
+		say(out, "Nothing changes: %s compared.\n", number(s.Placements, "Placement"))
 	} else {
-		fmt.Fprintf(out, "Changes: %d of %s, %s added, %d removed, %s written.\n",
+		say(out, "Changes: %d of %s, %s added, %d removed, %s written.\n",
 			s.Changed, number(s.Placements, "Placement"), number(s.Added, "cluster"), s.Removed, number(s.Pages, "page"))
 	}
 	if len(c.Unsettled) == 0 {
@@ -210,7 +210,7 @@ func (o *compareOptions) print(out io.Writer, c *simulator.Comparison) error {
 			names[i] += " (held)"
 		}
 	}
-	_, err := fmt.Fprintf(out, "Published otherwise than would be decided now, without this change: %s.\n", list(names, wide, ", "))
+	err := say(out, "Published otherwise than would be decided now, without this change: %s.\n", list(names, wide, ", "))
 	return err
 }
 

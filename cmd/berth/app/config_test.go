@@ -21,7 +21,7 @@ func TestInvalidConfiguration(t *testing.T) {
 		},
 		"two mistakes": {
 			file: head + "profiles: [{}, {}, {name: default}]",
-			want: "berth: conf.yaml: profiles[1].name: Duplicate value: \"default\"\nconf.yaml: profiles[2].name: Duplicate value: \"default\"\n",
+			want: "berth: conf.yaml: profiles[1].name: Duplicate value: \"default\"\n  conf.yaml: profiles[2].name: Duplicate value: \"default\"\n",
 		},
 		"only its plugins know": {
 			file: head + "profiles: [{pluginConfig: [{name: MaintenanceWindow, args: {window: 3}}]}]",

@@ -47,7 +47,7 @@ func installCRDs(ctx context.Context, config *rest.Config, out io.Writer) error 
 			return fmt.Errorf("installing CRD %s: %w", crd.Name, err)
 		}
 		if !owned {
-			fmt.Fprintf(out, "CRD %s was installed by something else: left as it is\n", crd.Name)
+			say(out, "CRD %s was installed by something else: left as it is\n", crd.Name)
 			continue
 		}
 		installed = append(installed, crd)

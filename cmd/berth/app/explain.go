@@ -2,12 +2,10 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
@@ -104,7 +101,7 @@ func (o *explainOptions) run(ctx context.Context, name string, progress *progres
 		return err
 	}
 	if report.Answer != nil && o.cluster != "" && !slices.Contains(report.AvailableClusters, o.cluster) {
-		_, err = fmt.Fprintf(out, "  %s is no candidate: it is in none of the sets that the Placement may choose from.\n", o.cluster)
+		err = say(out, "  %s is no candidate: it is in none of the sets that the Placement may choose from.\n", o.cluster)
 	}
 	return err
 }
@@ -118,19 +115,6 @@ func (o *explainOptions) known(objects *simulator.Objects, key types.NamespacedN
 		return fmt.Errorf("there is no ManagedCluster %s", o.cluster)
 	}
 	return nil
-}
-
-// printObject prints JSON or YAML.
-func printObject(out io.Writer, format string, object any) error {
-	text, err := json.MarshalIndent(object, "", "  ")
-	if err == nil && format == "yaml" {
-		text, err = yaml.JSONToYAML(text)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(out, strings.TrimSpace(string(text)))
-	return err
 }
 
 func addQueuesFlag(cmd *cobra.Command, queues *string) {

@@ -78,7 +78,7 @@ func (o *exploreOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("serving at %s: %w (--address takes another port, 0 any)", o.address, err)
 	}
-	fmt.Fprintf(out, "Open http://%s%s\nCtrl-C stops it.\n", listener.Addr(), pages.Path())
+	say(out, "Open http://%s%s\nCtrl-C stops it.\n", listener.Addr(), pages.Path())
 	return serveUntil(ctx, listener, pages)
 }
 

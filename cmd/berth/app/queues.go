@@ -156,7 +156,7 @@ func readQueues(file string, in io.Reader, warn io.Writer) (*tenancy.Config, err
 	}
 	config, warnings, err := tenancy.Parse(text)
 	for _, warning := range warnings {
-		fmt.Fprintf(warn, "warning: %s: %s\n", file, warning)
+		say(warn, "warning: %s: %s\n", file, warning)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a valid queue configuration:\n%w", file, err)
@@ -166,27 +166,26 @@ func readQueues(file string, in io.Reader, warn io.Writer) (*tenancy.Config, err
 
 // printQueues shows a queue on one line and those below it on further ones, each level further to the right.
 func printQueues(out io.Writer, tree *tenancy.Tree, q *tenancy.Queue, depth int) error {
-	var line strings.Builder
-	line.WriteString(strings.Repeat("  ", depth) + q.Name[strings.LastIndexByte(q.Name, '.')+1:])
+	words := []string{strings.Repeat("  ", depth) + q.Name[strings.LastIndexByte(q.Name, '.')+1:]}
 	if q.Leaf() {
-		line.WriteString(" (leaf)")
+		words[0] += " (leaf)"
 	}
 	for _, acl := range []struct {
 		name string
 		tenancy.ACL
 	}{{"submitacl", q.SubmitACL}, {"adminacl", q.AdminACL}} {
 		if acl.IsSet() {
-			fmt.Fprintf(&line, "  %s=%q", acl.name, acl.String())
+			words = append(words, fmt.Sprintf("%s=%q", acl.name, acl.String()))
 		}
 	}
-	line.WriteString("  clustersets=" + describeSets(tree.ClusterSets(q.Name)))
+	words = append(words, "clustersets="+describeSets(tree.ClusterSets(q.Name)))
 	if q.Quota.Applications < tenancy.Unlimited {
-		fmt.Fprintf(&line, "  maxapplications=%d", q.Quota.Applications)
+		words = append(words, fmt.Sprintf("maxapplications=%d", q.Quota.Applications))
 	}
 	if q.Quota.Clusters < tenancy.Unlimited {
-		fmt.Fprintf(&line, "  clusters=%d", q.Quota.Clusters)
+		words = append(words, fmt.Sprintf("clusters=%d", q.Quota.Clusters))
 	}
-	if _, err := fmt.Fprintln(out, line.String()); err != nil {
+	if err := say(out, "%s\n", strings.Join(words, "  ")); err != nil {
 		return err
 	}
 	for _, child := range q.Children {
@@ -218,7 +217,7 @@ func (o *placeOptions) printPlaced(out io.Writer, placed tenancy.Placed) error {
 	if !placed.Configured {
 		dynamic = " (dynamic)"
 	}
-	fmt.Fprintf(out, "%s%s, by rule %d (%s)\n", placed.Queue, dynamic, len(placed.Reasons)+1, placed.Rule)
+	say(out, "%s%s, by rule %d (%s)\n", placed.Queue, dynamic, len(placed.Reasons)+1, placed.Rule)
 	return printReasons(out, placed.Reasons)
 }
 
@@ -229,13 +228,13 @@ func (o *placeOptions) printRejected(out io.Writer, reasons []string) error {
 			Reasons  []string `json:"reasons"`
 		}{true, reasons})
 	}
-	fmt.Fprintln(out, "rejected: no placement rule matched")
+	say(out, "rejected: no placement rule matched\n")
 	return printReasons(out, reasons)
 }
 
 func printReasons(out io.Writer, reasons []string) error {
 	for _, reason := range reasons {
-		if _, err := fmt.Fprintf(out, "  %s\n", reason); err != nil {
+		if err := say(out, "  %s\n", reason); err != nil {
 			return err
 		}
 	}

@@ -86,9 +86,9 @@ func (o *reportOptions) run(ctx context.Context, name string, out io.Writer) err
 			return err
 		case err != nil:
 			// The hub may be back the next time.
-			fmt.Fprintf(out, "ManagedCluster %s: %v\n", name, err)
+			say(out, "ManagedCluster %s: %v\n", name, err)
 		case changed != "":
-			fmt.Fprintf(out, "ManagedCluster %s: %s\n", name, changed)
+			say(out, "ManagedCluster %s: %s\n", name, changed)
 		}
 		if o.once {
 			return nil

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -116,6 +119,10 @@ func Run(root *cobra.Command, args []string) int {
 		args = append([]string{cobra.ShellCompRequestCmd}, args...)
 	}
 	root.SetArgs(args)
+	root.SetOut(escaping(root.OutOrStdout()))
+	root.SetErr(escaping(root.ErrOrStderr()))
+	// What libraries log is the text of others, too.
+	klog.SetLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(root.ErrOrStderr()))))
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -123,11 +130,13 @@ func Run(root *cobra.Command, args []string) int {
 	if errors.Is(err, errChanges) {
 		return exitChanges
 	}
+	// Indented, no further line of a message looks like a message of its own.
+	message := strings.ReplaceAll(err.Error(), "\n", "\n  ")
 	if failed := (*failure)(nil); errors.As(err, &failed) {
-		fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.DisplayName(), err)
+		cmd.PrintErrf("%s: %s\n", root.DisplayName(), message)
 		return exitFailure
 	}
-	fmt.Fprintf(root.ErrOrStderr(), "%s: %v (see %s --help)\n", root.DisplayName(), err, cmd.CommandPath())
+	cmd.PrintErrf("%s: %s (see %s --help)\n", root.DisplayName(), message, cmd.CommandPath())
 	return exitUsage
 }
 

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -52,7 +51,7 @@ func applySamples(ctx context.Context, config *rest.Config, fsys fs.FS, out io.W
 			placements = append(placements, placementKey{object.GetNamespace(), object.GetName()})
 		}
 	}
-	fmt.Fprintf(out, "Applied %d sample objects.\n", len(objects))
+	say(out, "Applied %d sample objects.\n", len(objects))
 	return placements, nil
 }
 
@@ -169,8 +168,7 @@ func printSettled(ctx context.Context, config *rest.Config, placements []placeme
 // decisionTable also tells whether every Placement has conditions.
 func decisionTable(ctx context.Context, client dynamic.Interface, placements []placementKey) (text string, decided bool, err error) {
 	var buffer bytes.Buffer
-	table := tabwriter.NewWriter(&buffer, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "NAMESPACE\tPLACEMENT\tSATISFIED\tREASON\tNUMBER\tCLUSTERS")
+	t := &table{heading: []string{"NAMESPACE", "PLACEMENT", "SATISFIED", "REASON", "NUMBER", "CLUSTERS"}}
 	decided = true
 	for _, key := range placements {
 		placement, err := client.Resource(clusterResource("placements")).Namespace(key.namespace).Get(ctx, key.name, metav1.GetOptions{})
@@ -190,9 +188,10 @@ func decisionTable(ctx context.Context, client dynamic.Interface, placements []p
 		if err != nil {
 			return "", false, fmt.Errorf("reading the decisions of %s/%s: %w", key.namespace, key.name, err)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", key.namespace, key.name, satisfied, reason, number, shorten(clusters))
+		t.add(cell{text: key.namespace}, cell{text: key.name}, cell{text: satisfied}, cell{text: reason},
+			cell{text: fmt.Sprint(number)}, cell{text: shorten(clusters)})
 	}
-	if err := table.Flush(); err != nil {
+	if err := t.print(&buffer, false); err != nil {
 		return "", false, err
 	}
 	return buffer.String(), decided, nil

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
@@ -166,30 +164,20 @@ func decide(
 }
 
 func (s *simulation) print(out io.Writer, format string) error {
-	switch format {
-	case "table", "wide":
-		return s.printTables(out, format == "wide")
-	case "yaml":
-		text, err := yaml.Marshal(s)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(text)
-		return err
+	if format == "json" || format == "yaml" {
+		return printObject(out, format, s)
 	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(s)
+	return s.printTables(out, format == "wide")
 }
 
 func (s *simulation) printTables(out io.Writer, wide bool) error {
 	if len(s.Results) == 0 && s.Scenarios == nil {
-		_, err := fmt.Fprintln(out, "No Placements found.")
+		err := say(out, "No Placements found.\n")
 		return err
 	}
 	for i, report := range s.Results {
 		if i > 0 {
-			fmt.Fprintln(out)
+			say(out, "\n")
 		}
 		if err := printReport(out, report, wide); err != nil {
 			return err
@@ -197,9 +185,9 @@ func (s *simulation) printTables(out io.Writer, wide bool) error {
 	}
 	for _, scenario := range s.Scenarios {
 		for n, step := range scenario.Steps {
-			fmt.Fprintf(out, "\n# scenario %s, step %d\n", scenario.ID, n+1)
+			say(out, "\n# scenario %s, step %d\n", scenario.ID, n+1)
 			for _, r := range step.Refused {
-				fmt.Fprintf(out, "refused: %s: %s\n", r.Object, r.Error)
+				say(out, "refused: %s: %s\n", r.Object, r.Error)
 			}
 			for _, report := range step.Results {
 				if err := printReport(out, report, wide); err != nil {

@@ -8,15 +8,7 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 )
-
-// isTerminal says whether a stream ends at a person.
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
-}
 
 // colourful says whether what is printed may have colours: on a terminal that can show them, unless NO_COLOR is set.
 func colourful(out io.Writer) bool {
@@ -57,7 +49,9 @@ func (t *table) print(out io.Writer, colours bool) error {
 	rows := append([][]cell{heading}, t.rows...)
 	widths := make([]int, len(heading))
 	for _, row := range rows {
-		for i, c := range row {
+		for i := range row {
+			row[i].text = oneLine(row[i].text)
+			c := row[i]
 			widths[i] = max(widths[i], minColumn, utf8.RuneCountInString(c.text)+columnGap)
 		}
 	}
@@ -74,7 +68,8 @@ func (t *table) print(out io.Writer, colours bool) error {
 				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)))
 			}
 		}
-		if _, err := fmt.Fprintln(out, line.String()); err != nil {
+		// The cells are escaped; the colours must not be.
+		if err := writeRaw(out, line.String()+"\n"); err != nil {
 			return err
 		}
 	}
@@ -116,12 +111,12 @@ func (p *progress) show(after time.Duration) {
 		for {
 			select {
 			case <-timer.C:
-				fmt.Fprintf(p.out, "\r\x1b[K%s …", p.said())
+				_ = writeRaw(p.out, "\r\x1b[K"+oneLine(p.said())+" …") // progress may go unseen
 				shown = true
 				timer.Reset(progressEvery)
 			case <-done:
 				if shown {
-					fmt.Fprint(p.out, "\r\x1b[K")
+					_ = writeRaw(p.out, "\r\x1b[K")
 				}
 				return
 			}

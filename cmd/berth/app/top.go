@@ -151,7 +151,7 @@ func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
 		return printObject(out, o.output, map[string]any{"clusters": uses})
 	}
 	if len(uses) == 0 {
-		_, err := fmt.Fprintln(out, "No clusters found.")
+		err := say(out, "No clusters found.\n")
 		return err
 	}
 	t := &table{heading: []string{"CLUSTER", "DECISIONS", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)", "USED BY"}}

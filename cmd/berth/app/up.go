@@ -73,7 +73,7 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 	}
 	defer hub.Stop()
 	kubeconfig := filepath.Join(o.dataDir, "kubeconfig")
-	fmt.Fprintf(out, "The hub is up at %s; its kubeconfig is %s.\n", hub.Config().Host, kubeconfig)
+	say(out, "The hub is up at %s; its kubeconfig is %s.\n", hub.Config().Host, kubeconfig)
 
 	// Whatever ends first ends the others: a signal, a process of the hub, the controller.
 	running, end := context.WithCancelCause(ctx)
@@ -88,7 +88,7 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 	case hub.Err() != nil:
 		return hub.Err() // the cause of any other error
 	case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
-		fmt.Fprintln(out, "Stopping…")
+		say(out, "Stopping…\n")
 		return nil
 	default:
 		return err
@@ -125,7 +125,7 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 		if err := o.queues.guard(ctx, hub.Config()); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "Placements go to the queues of %s; the ConfigMap is %s.\n", o.queueConfig, localQueueConfig)
+		say(out, "Placements go to the queues of %s; the ConfigMap is %s.\n", o.queueConfig, localQueueConfig)
 		if placements, err = o.applySamples(ctx, hub, out); err != nil {
 			return err
 		}
@@ -206,13 +206,13 @@ func printNext(out io.Writer, kubeconfig string, placements []placementKey) {
 		}
 		commands = []string{
 			"get placements --all-namespaces",
-			fmt.Sprintf("describe placement %s -n %s", p.name, p.namespace),
-			fmt.Sprintf("describe placementdecision %s-decision-1 -n %s", p.name, p.namespace),
+			"describe placement " + shellQuote(p.name) + " -n " + shellQuote(p.namespace),
+			"describe placementdecision " + shellQuote(p.name+"-decision-1") + " -n " + shellQuote(p.namespace),
 		}
 	}
-	fmt.Fprintln(out, "\nTry in another terminal:")
+	say(out, "\nTry in another terminal:\n")
 	for _, command := range commands {
-		fmt.Fprintf(out, "  kubectl --kubeconfig %s %s\n", kubeconfig, command)
+		say(out, "  kubectl --kubeconfig %s %s\n", shellQuote(kubeconfig), command)
 	}
-	fmt.Fprintln(out, "\nCtrl-C stops the hub; its data stays.")
+	say(out, "\nCtrl-C stops the hub; its data stays.\n")
 }

@@ -18,34 +18,34 @@ const maxOnPage = 10
 // printReport shows one Placement for a person: what was decided, then why, cluster by cluster.
 func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 	if r.Skipped != "" {
-		_, err := fmt.Fprintf(out, "Placement %s: left alone (%s)\n", r.Placement, r.Skipped)
+		err := say(out, "Placement %s: left alone (%s)\n", r.Placement, r.Skipped)
 		return err
 	}
-	fmt.Fprintf(out, "Placement %s: %d of %d clusters selected\n", r.Placement, r.NumberOfSelectedClusters, len(r.AvailableClusters))
+	say(out, "Placement %s: %d of %d clusters selected\n", r.Placement, r.NumberOfSelectedClusters, len(r.AvailableClusters))
 	for _, c := range r.Conditions {
-		fmt.Fprintf(out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+		say(out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
 	}
 	for _, intent := range r.Intents {
-		fmt.Fprintf(out, "  %s %s: %s\n", intent.Plugin, intent.Reason, intent.Note)
+		say(out, "  %s %s: %s\n", intent.Plugin, intent.Reason, intent.Note)
 	}
 	for _, d := range r.Decisions {
 		names := d.Clusters
 		if more := len(names) - maxOnPage; more > 0 && !wide {
 			names = append(slices.Clone(names[:maxOnPage]), fmt.Sprintf("… %d more", more))
 		}
-		fmt.Fprintf(out, "  %s: %s\n", d.Name, strings.Join(names, " "))
+		say(out, "  %s: %s\n", d.Name, strings.Join(names, " "))
 	}
 	if len(r.Verdicts) == 0 {
 		return nil
 	}
 	if r.Pending != nil {
-		fmt.Fprintln(out, "  The clusters above are those published; the table is about the change that waits.")
+		say(out, "  The clusters above are those published; the table is about the change that waits.\n")
 	}
 	if err := verdictTable(r, wide).print(out, colourful(out)); err != nil {
 		return err
 	}
 	if unproved(r.Verdicts) {
-		fmt.Fprintf(out, "  More than %d clusters were left out: what would let one in, explain says with --cluster.\n", scheduler.MaxFlips)
+		say(out, "  More than %d clusters were left out: what would let one in, explain says with --cluster.\n", scheduler.MaxFlips)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -31,9 +30,8 @@ func printVersion(out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading the CRDs: %w", err)
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(table, "berth %s (commit %s, %s)\n", name, revision, runtime.Version())
-	fmt.Fprintln(table, "KIND\tGROUP\tSERVED\tSTORED")
+	say(out, "berth %s (commit %s, %s)\n", name, revision, runtime.Version())
+	t := &table{heading: []string{"KIND", "GROUP", "SERVED", "STORED"}}
 	for _, crd := range crds {
 		var served []string
 		stored := ""
@@ -45,9 +43,9 @@ func printVersion(out io.Writer) error {
 				stored = v.Name
 			}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", crd.Spec.Names.Kind, crd.Spec.Group, strings.Join(served, ", "), stored)
+		t.add(cell{text: crd.Spec.Names.Kind}, cell{text: crd.Spec.Group}, cell{text: strings.Join(served, ", ")}, cell{text: stored})
 	}
-	return table.Flush()
+	return t.print(out, false)
 }
 
 func buildVersion() (name, revision string) {

@@ -1,4 +1,5 @@
-// The page of berth explore. What comes from the hub enters the document as text only. The matrix is drawn anew for what is in sight.
+// The page of berth explore. What comes from the hub enters the document as text only, with its control characters visible, and a
+// command as words that a shell takes literally. The matrix is drawn anew for what is in sight.
 "use strict";
 
 const ROW = 24, COLUMN = 26, OVERSCAN = 2;
@@ -17,10 +18,20 @@ let rows = [], columns = []; // indexes of what the searches leave
 let at = { row: 0, column: 0 }; // -1 is the row of Placements' names, or the column of clusters'
 let asked = 0; // the last question; answers to others come too late
 
+// visible shows control characters as \uXXXX: those of direction, or without width, would make a name look like another.
+function visible(text) {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => (c === "\n" ? c : "\\u" + c.codePointAt(0).toString(16).padStart(4, "0")));
+}
+
+// shellQuote makes a text one word of a POSIX shell, whatever it has.
+function shellQuote(text) {
+  return /^[\w./:=@%+,-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'";
+}
+
 function make(tag, className, ...content) {
   const element = document.createElement(tag);
   element.className = className;
-  element.append(...content);
+  element.append(...content.map((part) => (typeof part === "string" ? visible(part) : part)));
   return element;
 }
 
@@ -39,7 +50,7 @@ async function get(path, parameters) {
 
 function problem(error) {
   const unreachable = error && error.name === "TypeError";
-  byId("problem").textContent = unreachable ? "berth explore does not answer: is it still running?" : error ? error.message : "";
+  byId("problem").textContent = unreachable ? "berth explore does not answer: is it still running?" : error ? visible(error.message) : "";
   byId("problem").hidden = !error;
 }
 
@@ -113,7 +124,8 @@ function children(line, wanted, role) {
   }
 }
 
-function fill(element, row, column, className, text, label) {
+function fill(element, row, column, className, rawText, rawLabel) {
+  const [text, label] = [visible(rawText), visible(rawLabel)];
   if (!element.firstChild) element.append("");
   if (element.firstChild.data !== text) element.firstChild.data = text;
   if (element.className !== className) element.className = className;
@@ -339,7 +351,7 @@ function tallies(cells) {
 function tellHeld(placement, pending) {
   const lines = (sign, names) => names.map((name) => sign + " " + name).join("\n");
   const [namespace, name] = placement.split("/");
-  const answer = make("pre", "command", "kubectl placement approve " + name + " -n " + namespace);
+  const answer = make("pre", "command", "kubectl placement approve " + shellQuote(name) + " -n " + shellQuote(namespace));
   return [
     make("p", "waits-for", pending.reason + ": " + pending.message),
     ...(pending.reason === "Held" ? [answer] : []),
@@ -362,7 +374,7 @@ function showHeld() {
     const counts = count(column.cells);
     const [added, removed] = [counts[3] || 0, counts[4] || 0];
     const button = make("button", "", make("span", "", column.placement), make("span", "added", "+" + added), make("span", "removed", "−" + removed));
-    button.setAttribute("aria-label", column.placement + ": " + added + " to be added, " + removed + " to be removed");
+    button.setAttribute("aria-label", visible(column.placement) + ": " + added + " to be added, " + removed + " to be removed");
     button.type = "button";
     button.addEventListener("click", () => { showPlacement(column); details.focus(); });
     return make("li", "", button);

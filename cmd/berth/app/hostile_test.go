@@ -1,0 +1,268 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// hubKinds are the kinds of a hub, by resource, in the consumers' versions.
+var hubKinds = map[string]struct {
+	version, kind string
+	namespaced    bool
+}{
+	"placements":                {"v1beta1", "Placement", true},
+	"placementdecisions":        {"v1beta1", "PlacementDecision", true},
+	"managedclusters":           {"v1", "ManagedCluster", false},
+	"managedclustersets":        {"v1beta2", "ManagedClusterSet", false},
+	"managedclustersetbindings": {"v1beta2", "ManagedClusterSetBinding", true},
+	"addonplacementscores":      {"v1alpha1", "AddOnPlacementScore", true},
+}
+
+// hostileLists are what the hostile hub has, by resource: hostile text wherever its schema, or a hub without one, lets it in.
+func hostileLists() map[string][]any {
+	held := fixture.Placement("shop", "web").Number(1).Annotation(hostile, hostile).Obj()
+	held.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.PlacementConditionDecisionPending, Status: "True", Reason: v1alpha1.ReasonHeld, Message: "Change 0123abcd-x (1 added: " + hostile,
+	}}
+	typed := func(plural string) metav1.TypeMeta {
+		return metav1.TypeMeta{Kind: hubKinds[plural].kind, APIVersion: v1alpha1.GroupName + "/" + hubKinds[plural].version}
+	}
+	held.TypeMeta = typed("placements")
+	page := fixture.Page("shop", hostile).Of("web").OwnedBy("web").Lists(hostile).Obj()
+	page.TypeMeta = typed("placementdecisions")
+	return map[string][]any{
+		"placements":         {held, fixture.Placement("shop", hostile).Obj()},
+		"placementdecisions": {page, fixture.Page(hostile, "page").Of(hostile).Lists(hostile).Obj()},
+		"managedclusters": {
+			fixture.Cluster(hostile).Set("s").Taint("key", hostile, v1alpha1.TaintEffectNoSelect).Obj(), fixture.Cluster("plain").Set("s").Obj(),
+		},
+		"managedclustersets":        {fixture.Set("s")},
+		"managedclustersetbindings": {fixture.Binding("shop", "s")},
+		"addonplacementscores":      {},
+	}
+}
+
+// startHostileHub answers as a hub whose names, values and messages are hostile, and returns the path of a kubeconfig for it.
+func startHostileHub(t *testing.T) string {
+	t.Helper()
+	answers := map[string]any{"/api": metav1.APIVersions{Versions: []string{"v1"}}, "/api/v1": metav1.APIResourceList{GroupVersion: "v1"}}
+	group := metav1.APIGroup{Name: v1alpha1.GroupName}
+	resources := map[string]*metav1.APIResourceList{}
+	for plural, of := range hubKinds {
+		path := v1alpha1.GroupName + "/" + of.version
+		if resources[path] == nil {
+			resources[path] = &metav1.APIResourceList{GroupVersion: path}
+			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: path, Version: of.version})
+			answers["/apis/"+path] = resources[path]
+		}
+		resources[path].APIResources = append(resources[path].APIResources, metav1.APIResource{
+			Name: plural, Kind: of.kind, Namespaced: of.namespaced, Verbs: metav1.Verbs{"get", "list", "patch"},
+		})
+		list := map[string]any{"kind": of.kind + "List", "apiVersion": path, "metadata": map[string]any{}, "items": hostileLists()[plural]}
+		answers["/apis/"+path+"/"+plural] = list
+		answers["/apis/"+path+"/namespaces/shop/"+plural] = list
+	}
+	answers["/apis"] = metav1.APIGroupList{Groups: []metav1.APIGroup{group}}
+	answers["/apis/"+v1alpha1.GroupName] = group
+	answers["/apis/"+v1alpha1.GroupName+"/v1beta1/namespaces/shop/placements/web"] = hostileLists()["placements"][0]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, found := answers[r.URL.Path]
+		w.Header().Set("Content-Type", "application/json")
+		if !found || r.Method != http.MethodGet {
+			w.WriteHeader(http.StatusForbidden)
+			answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 403, Reason: "Forbidden", Message: hostile}
+		}
+		_ = json.NewEncoder(w).Encode(answer) // a client that went away
+	}))
+	t.Cleanup(server.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u, namespace: shop}}, {name: ` + quotedHostile() + `}],
+ clusters: [{name: c, cluster: {server: "` + server.URL + `"}}], users: [{name: u}]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// quotedHostile is the hostile text in YAML.
+func quotedHostile() string {
+	data, _ := json.Marshal(hostile) // a string always can
+	return string(escapeControls(data, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) }))
+}
+
+// TestHostileText feeds every command hostile text, from the hub, from files and as arguments. A terminal is shown no control
+// character, and no line that the text made up.
+func TestHostileText(t *testing.T) {
+	kubeconfig := startHostileHub(t)
+	t.Setenv("KUBECONFIG", kubeconfig)
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var objects []any
+	for kind, list := range hostileLists() {
+		for _, o := range list {
+			text, err := json.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			object := map[string]any{}
+			if err := json.Unmarshal(text, &object); err != nil {
+				t.Fatal(err)
+			}
+			object["kind"], object["apiVersion"] = hubKinds[kind].kind, v1alpha1.GroupName+"/"+hubKinds[kind].version
+			// The schema takes these names no more than an API server does.
+			if metadata, ok := object["metadata"].(map[string]any); ok && strings.Contains(metadata["name"].(string), "evil") {
+				if kind != "managedclusters" {
+					continue
+				}
+				metadata["name"] = "tainted"
+			}
+			objects = append(objects, object)
+		}
+	}
+	fleet := write("fleet.json", quotedList(t, objects))
+	refused := write("refused.yaml", "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata: {namespace: shop, name: "+quotedHostile()+"}\n")
+	queues := write("queues.yaml", "partitions: [{name: default, queues: [{name: root, queues: [{name: a, properties: {berth.dev/clustersets: "+quotedHostile()+"}}]}], placementrules: [{name: tag, value: "+quotedHostile()+"}]}]\n")
+	// A hub answers in UTF-8.
+	onHub := strings.ToValidUTF8(hostile, "\ufffd")
+	commands := map[string]struct {
+		root  func(...Option) *cobra.Command
+		words [][]string
+	}{
+		"berth":                      {NewCommand, [][]string{{hostile}, {"--" + hostile}, {"help", hostile}}},
+		"berth controller":           {NewCommand, [][]string{{"--config", hostile}, {"--queue-config", hostile}, {hostile}}},
+		"berth explain":              {NewCommand, [][]string{{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {hostile}, {"web", "--cluster", onHub}, {"web", "--context", hostile}}},
+		"berth explore":              {NewCommand, [][]string{{"--config", hostile}, {"--address", hostile}}},
+		"berth queues":               {NewCommand, [][]string{{hostile}}},
+		"berth queues check":         {NewCommand, [][]string{{"-f", queues}, {"-f", hostile}}},
+		"berth queues place":         {NewCommand, [][]string{{"-f", queues, "--user", hostile}, {"-f", queues, "--user", "u", "--tag", hostile + "=" + hostile, "-o", "json"}, {"-f", queues, "--user", hostile, "--queue", hostile}}},
+		"berth report":               {NewCommand, [][]string{{hostile, "--member-kubeconfig", kubeconfig, "--once"}, {"plain", "--member-kubeconfig", hostile}}},
+		"berth simulate":             {NewCommand, [][]string{{"-f", fleet}, {"-f", fleet, "-o", "wide"}, {"-f", fleet, "-o", "json"}, {"-f", fleet, "-o", "yaml"}, {"-f", refused}, {"-f", hostile}, {"-f", fleet, "--placement", hostile + "/" + hostile}}},
+		"berth up":                   {NewCommand, [][]string{{"--queue-config", hostile}, {"--config", hostile}, {"--data-dir", "a\x00" + hostile}}},
+		"berth version":              {NewCommand, [][]string{{hostile}, {}}},
+		"kubectl placement":          {NewKubectlCommand, [][]string{{hostile}, {"__complete", "explain", ""}, {"__complete", "top", "--context", ""}, {"__complete", "explain", "--cluster", ""}}},
+		"kubectl placement approve":  {NewKubectlCommand, [][]string{{"web", "--yes"}, {"web", "--yes", "-o", "wide"}, {"web", "-y", "-o", "json"}, {"web", "-y", "-o", "yaml"}, {"web", "-y", "--change", hostile}, {hostile}}},
+		"kubectl placement reject":   {NewKubectlCommand, [][]string{{"web", "--yes"}, {"web", "--yes", "-o", "wide"}, {hostile, "-n", hostile}}},
+		"kubectl placement explain":  {NewKubectlCommand, [][]string{{"web"}}},
+		"kubectl placement simulate": {NewKubectlCommand, [][]string{{"--label", onHub + ":a=b"}, {"--remove", "cluster/" + onHub}, {"--remove", "cluster/" + onHub, "-o", "wide"}, {"--remove", "cluster/" + onHub, "-o", "json"}, {"--remove", "cluster/" + onHub, "-o", "yaml"}, {"--taint", hostile}}},
+		"kubectl placement top":      {NewKubectlCommand, [][]string{{}, {"-o", "wide"}, {"-o", "json"}, {"-o", "yaml"}, {"-l", hostile}, {"--sort-by", hostile}}},
+		"kubectl placement version":  {NewKubectlCommand, [][]string{{hostile}}},
+	}
+	for _, root := range []*cobra.Command{NewCommand(), NewKubectlCommand()} {
+		eachCommand(root, func(cmd *cobra.Command) {
+			if len(commands[cmd.CommandPath()].words) == 0 {
+				t.Errorf("%s is given no hostile text: add it here", cmd.CommandPath())
+			}
+		})
+	}
+	for path, tc := range commands {
+		for _, words := range tc.words {
+			t.Run(path+" "+strings.NewReplacer(hostile, "HOSTILE", onHub, "HOSTILE").Replace(strings.Join(words, " ")), func(t *testing.T) {
+				root := tc.root()
+				var out, stderr bytes.Buffer
+				root.SetOut(&out)
+				root.SetErr(&stderr)
+				root.SetIn(strings.NewReader(""))
+				way := strings.Fields(strings.TrimPrefix(path, root.CommandPath()))
+				Run(root, append(way, words...))
+				checkShown(t, out.String()+stderr.String())
+				if out.Len()+stderr.Len() == 0 {
+					t.Error("nothing was printed")
+				}
+			})
+		}
+	}
+}
+
+func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, sub := range cmd.Commands() {
+		eachCommand(sub, do)
+	}
+}
+
+func quotedList(t *testing.T, items []any) string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// checkShown demands that a text controls no terminal, and that no line of it is the hostile text's.
+func checkShown(t *testing.T, shown string) {
+	t.Helper()
+	if strings.ContainsFunc(shown, func(r rune) bool { return r != '\n' && r != '\t' && controls(r) }) || strings.Contains(shown, "\x9b") {
+		t.Errorf("control characters are printed: %q", shown)
+	}
+	for line := range strings.Lines(shown) {
+		if strings.HasPrefix(line, "FORGED") {
+			t.Errorf("the text makes a line of its own: %q", shown)
+		}
+	}
+}
+
+// TestHostileDecisions: `up` shows the samples' decisions, whatever they are.
+func TestHostileDecisions(t *testing.T) {
+	cfg, err := connect(kubeconfigAt(startHostileHub(t)), "hub", "kubeconfig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := printSettled(t.Context(), rest.CopyConfig(cfg), []placementKey{{"shop", "web"}}, escaping(&out)); err != nil {
+		t.Fatal(err)
+	}
+	checkShown(t, out.String())
+	if !strings.Contains(out.String(), `evil\u001b]52;`) {
+		t.Errorf("the cluster is not shown: %q", out.String())
+	}
+}
+
+// TestSuggestedCommands: what `up` offers to copy is what it says, in a shell too.
+func TestSuggestedCommands(t *testing.T) {
+	var out bytes.Buffer
+	printNext(&out, "/tmp/my data/$(id)/kubeconfig", []placementKey{{"shop", "a;id"}})
+	for _, want := range []string{
+		"  kubectl --kubeconfig '/tmp/my data/$(id)/kubeconfig' get placements --all-namespaces\n",
+		" describe placement 'a;id' -n shop\n", " describe placementdecision 'a;id-decision-1' -n shop\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, out.String())
+		}
+	}
+}
+
+// TestChangeInMessage: no part of a command is in the name of a change.
+func TestChangeInMessage(t *testing.T) {
+	for message, want := range map[string]string{
+		"Change 0123456789abcdef-tn5h20 (1 added": "0123456789abcdef-tn5h20",
+		"Change $(id) (1 added":                   "",
+		"Change a;id (1 added":                    "",
+		"Change a\x1b[2J (1 added":                "",
+		"Change a":                                "",
+	} {
+		if got := tokenIn(message); got != want {
+			t.Errorf("%q: got %q, want %q", message, got, want)
+		}
+	}
+}
