@@ -27,10 +27,11 @@ const (
 
 // Options say where a hub lives and how it is run.
 type Options struct {
-	// DataDir is created when missing and holds everything the hub keeps. Required.
+	// DataDir is created when missing and holds everything the hub keeps. It must belong to the user, with all that is in it.
+	// Required.
 	DataDir string
-	// Assets is the folder to look for etcd, kube-apiserver and gc first. If empty, the folder KUBEBUILDER_ASSETS names, then
-	// hub beside the running binary, then ./bin/hub.
+	// Assets is the folder to look for etcd, kube-apiserver and gc first, absolute. If empty, it is the folder that
+	// KUBEBUILDER_ASSETS names. The folder hub beside the running binary comes after it.
 	Assets string
 	// Out receives a line for each step that takes more than a second. Nil discards them.
 	Out io.Writer
@@ -65,6 +66,9 @@ func Start(ctx context.Context, options Options) (*Hub, error) {
 		return nil, err
 	}
 	files, err := newLayout(options.DataDir)
+	if untrusted := (*UntrustedError)(nil); errors.As(err, &untrusted) {
+		return nil, untrusted
+	}
 	if err != nil {
 		return nil, fmt.Errorf("preparing the data directory: %w", err)
 	}
@@ -248,6 +252,9 @@ func newLayout(dataDir string) (layout, error) {
 	}
 	root, err := filepath.Abs(dataDir)
 	if err != nil {
+		return layout{}, err
+	}
+	if err := checkTrust(root, os.Geteuid()); err != nil {
 		return layout{}, err
 	}
 	l := layout{root: root}

@@ -79,39 +79,59 @@ func TestLockDir(t *testing.T) {
 }
 
 func TestFindPrograms(t *testing.T) {
-	assets := t.TempDir()
-	t.Setenv("KUBEBUILDER_ASSETS", assets)
+	assets, beside := t.TempDir(), filepath.Join(filepath.Dir(executable(t)), "hub")
+	t.Cleanup(func() { os.RemoveAll(beside) })
 	t.Chdir(t.TempDir())
-	local, err := filepath.Abs(filepath.Join("bin", "hub"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(local, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := findPrograms(""); err == nil || !strings.Contains(err.Error(), assets) || !strings.Contains(err.Error(), local) {
-		t.Errorf("the error does not name the folders: %v", err)
-	}
-	for path, mode := range map[string]os.FileMode{
-		filepath.Join(assets, "etcd"):           0o755,
-		filepath.Join(assets, "kube-apiserver"): 0o755,
-		filepath.Join(assets, "gc"):             0o644, // not executable
-		filepath.Join(local, "etcd"):            0o755,
-		filepath.Join(local, "gc"):              0o755,
-	} {
-		if err := os.WriteFile(path, nil, mode); err != nil {
+	for _, folder := range []string{filepath.Join("bin", "hub"), "hub", beside} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+	write := func(mode os.FileMode, paths ...string) {
+		for _, path := range paths {
+			if err := os.WriteFile(path, nil, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// Programs of whoever owns the current directory.
+	for _, folder := range []string{filepath.Join("bin", "hub"), "hub", "."} {
+		write(0o755, filepath.Join(folder, "etcd"), filepath.Join(folder, "kube-apiserver"), filepath.Join(folder, "gc"))
+	}
+	t.Setenv("KUBEBUILDER_ASSETS", assets)
+	if got, err := findPrograms(""); err == nil || !strings.Contains(err.Error(), assets+", "+beside+":") {
+		t.Errorf("got %+v, %v; want an error that names the folders %s and %s only", got, err, assets, beside)
+	}
+	t.Setenv("KUBEBUILDER_ASSETS", filepath.Join("bin", "hub"))
+	if got, err := findPrograms(""); err == nil || !strings.Contains(err.Error(), `KUBEBUILDER_ASSETS: "bin/hub" is not an absolute path`) {
+		t.Errorf("got %+v, %v; want an error about a relative path", got, err)
+	}
+
+	t.Setenv("KUBEBUILDER_ASSETS", assets)
+	write(0o755, filepath.Join(assets, "etcd"), filepath.Join(assets, "kube-apiserver"), filepath.Join(beside, "etcd"), filepath.Join(beside, "gc"))
+	write(0o644, filepath.Join(assets, "gc")) // not executable
 	got, err := findPrograms("")
 	want := programs{
 		etcd:      filepath.Join(assets, "etcd"),
 		apiServer: filepath.Join(assets, "kube-apiserver"),
-		gc:        filepath.Join(local, "gc"),
+		gc:        filepath.Join(beside, "gc"),
 	}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
+}
+
+// executable is the path of the running test.
+func executable(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestEndStale(t *testing.T) {

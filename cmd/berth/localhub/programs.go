@@ -12,7 +12,7 @@ import (
 type programs struct{ etcd, apiServer, gc string }
 
 // findPrograms takes each program from the first folder that has it: a KUBEBUILDER_ASSETS made for other tools has
-// no gc.
+// no gc. It never looks in the current directory, whose files may be another user's.
 func findPrograms(assets string) (programs, error) {
 	folders, err := assetFolders(assets)
 	if err != nil {
@@ -22,7 +22,7 @@ func findPrograms(assets string) (programs, error) {
 	for name, path := range map[string]*string{"etcd": &found.etcd, "kube-apiserver": &found.apiServer, "gc": &found.gc} {
 		i := slices.IndexFunc(folders, func(folder string) bool { return isExecutable(filepath.Join(folder, name)) })
 		if i < 0 {
-			return programs{}, fmt.Errorf("no %s in %s: `make build` builds it, KUBEBUILDER_ASSETS may name another folder",
+			return programs{}, fmt.Errorf("no %s in %s: `make hub` builds it, KUBEBUILDER_ASSETS may name another folder",
 				name, strings.Join(folders, ", "))
 		}
 		*path = filepath.Join(folders[i], name)
@@ -30,28 +30,23 @@ func findPrograms(assets string) (programs, error) {
 	return found, nil
 }
 
-// assetFolders are absolute, as children run in another folder.
+// assetFolders are absolute.
 func assetFolders(assets string) ([]string, error) {
 	if assets == "" {
 		assets = os.Getenv("KUBEBUILDER_ASSETS")
 	}
 	var folders []string
 	if assets != "" {
-		folders = append(folders, assets)
+		if !filepath.IsAbs(assets) {
+			return nil, fmt.Errorf("KUBEBUILDER_ASSETS: %q is not an absolute path", assets)
+		}
+		folders = append(folders, filepath.Clean(assets))
 	}
 	if exe, err := os.Executable(); err == nil {
 		if resolved, err := filepath.EvalSymlinks(exe); err == nil {
 			exe = resolved
 		}
 		folders = append(folders, filepath.Join(filepath.Dir(exe), "hub"))
-	}
-	folders = append(folders, filepath.Join("bin", "hub"))
-	for i, folder := range folders {
-		absolute, err := filepath.Abs(folder)
-		if err != nil {
-			return nil, err
-		}
-		folders[i] = absolute
 	}
 	return slices.Compact(folders), nil
 }

@@ -1,0 +1,85 @@
+package localhub
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// UntrustedError says that another user could have written, or could read, what the hub is about to trust.
+type UntrustedError struct {
+	// Path is the file or folder, Problem what is wrong with it and Remedy what to do.
+	Path, Problem, Remedy string
+}
+
+func (e *UntrustedError) Error() string {
+	return fmt.Sprintf("the data directory cannot be trusted: %q %s: %s, or choose another --data-dir", e.Path, e.Problem, e.Remedy)
+}
+
+// checkTrust returns an *UntrustedError unless everything in the data directory belongs to the user and nobody else can write it or
+// read its private keys. It follows no link inside. A directory that does not exist is fine.
+func checkTrust(root string, user int) error {
+	given, err := os.Lstat(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// A link of another user's could lead into any folder of this one.
+	if given.Mode()&fs.ModeSymlink != 0 {
+		if err := checkOwner(root, given, user); err != nil {
+			return err
+		}
+		if root, err = filepath.EvalSymlinks(root); err != nil {
+			return err
+		}
+	}
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a running hub, which will refuse this start, removes files
+		}
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return checkEntry(path, info, user)
+	})
+}
+
+func checkEntry(path string, info fs.FileInfo, user int) error {
+	if err := checkOwner(path, info, user); err != nil {
+		return err
+	}
+	private := strings.HasSuffix(path, ".key") || strings.HasSuffix(path, "kubeconfig")
+	switch mode := info.Mode(); {
+	case !mode.IsRegular() && !mode.IsDir():
+		return &UntrustedError{path, "is neither a file nor a folder", "remove it"}
+	case mode.Perm()&0o022 != 0:
+		return &UntrustedError{path, fmt.Sprintf("can be written by other users (mode %04o)", mode.Perm()),
+			"see that nobody changed it and take the permission away with chmod go-w"}
+	case private && mode.Perm()&0o077 != 0:
+		return &UntrustedError{path, fmt.Sprintf("holds a private key and can be read by other users (mode %04o)", mode.Perm()),
+			"remove it, and a new one is made"}
+	}
+	return nil
+}
+
+func checkOwner(path string, info fs.FileInfo, user int) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(stat.Uid) == user {
+		return nil
+	}
+	return &UntrustedError{path, fmt.Sprintf("belongs to the user with ID %d, not to yours, %d", stat.Uid, user),
+		"remove it if you did not make it, or give it to your user with chown"}
+}
