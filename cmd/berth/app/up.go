@@ -29,7 +29,7 @@ type upOptions struct {
 	dataDir       string
 	samples       bool
 	queueConfig   string
-	// queues is what the file queueConfig describes; nil without one.
+	// queues is what the file queueConfig describes, or the hub has from an earlier start; nil without either.
 	queues *localQueues
 }
 
@@ -53,7 +53,7 @@ Everything it keeps is in the data directory: the next start on it has all data.
 	cmd.Flags().StringVar(&o.dataDir, "data-dir", ".berth", "folder for the data, the kubeconfig and the logs")
 	addConfigFlag(cmd, &o.config)
 	cmd.Flags().StringVar(&o.queueConfig, "queue-config", "",
-		"file with the queues: a queues.yaml, or a ConfigMap that has one; Placements then need a queue and carry who submitted them")
+		"file with the queues: a queues.yaml, or a ConfigMap that has one; Placements then need a queue and carry who submitted them, at later starts too")
 	cmd.Flags().BoolVar(&o.samples, "samples", false, "apply the sample fleet and Placements and print their decisions")
 	return cmd
 }
@@ -122,10 +122,10 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 		}
 	}()
 	if o.queues != nil {
-		if err := o.queues.guard(ctx, hub.Config()); err != nil {
+		if err := awaitStamp(ctx, hub.Config()); err != nil {
 			return err
 		}
-		say(out, "Placements go to the queues of %s; the ConfigMap is %s.\n", o.queueConfig, localQueueConfig)
+		say(out, "Placements go to the queues of %s; the ConfigMap is %s.\n", o.queues.from, localQueueConfig)
 		if placements, err = o.applySamples(ctx, hub, out); err != nil {
 			return err
 		}
@@ -143,15 +143,18 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 	return context.Cause(ctx)
 }
 
-// install puts on the hub what the controller needs.
+// install puts on the hub what the controller needs. The webhooks come before the kind that they guard.
 func (o *upOptions) install(ctx context.Context, hub *localhub.Hub, out io.Writer) error {
+	if err := o.prepareQueues(ctx, hub); err != nil {
+		return err
+	}
 	if err := installCRDs(ctx, hub.Config(), out); err != nil {
 		return err
 	}
 	if _, err := applyFiles(ctx, hub.Config(), admission.FS); err != nil {
 		return fmt.Errorf("installing the admission policies: %w", err)
 	}
-	return o.prepareQueues(ctx, hub)
+	return nil
 }
 
 // applySamples applies the sample fleet and Placements, if they are wanted.

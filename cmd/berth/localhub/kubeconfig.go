@@ -17,33 +17,44 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// writeKubeconfigs writes the administrator's kubeconfig, and one for gc that stays as it is when a person edits theirs. It
-// returns the same as a client configuration.
+// writeKubeconfigs writes the administrator's kubeconfig, and gc's, which has a context for each of its controllers and no
+// administrator. It returns the administrator's as a client configuration.
 func writeKubeconfigs(files layout, pki *pki, port int) (*rest.Config, error) {
-	const name = "berth"
-	kubeconfig := api.NewConfig()
-	kubeconfig.Clusters[name] = &api.Cluster{
-		Server:                   fmt.Sprintf("https://127.0.0.1:%d", port),
-		CertificateAuthorityData: pki.admin.ca,
-	}
-	kubeconfig.AuthInfos[name] = &api.AuthInfo{ClientCertificateData: pki.admin.cert, ClientKeyData: pki.admin.key}
-	kubeconfig.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
-	kubeconfig.CurrentContext = name
-	data, err := clientcmd.Write(*kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range []string{files.path("kubeconfig"), files.path("pki", "gc.kubeconfig")} {
+	admin := kubeconfigFor(port, map[string]*credentials{"berth": pki.admin})
+	admin.CurrentContext = "berth"
+	for path, kubeconfig := range map[string]*api.Config{
+		files.path("kubeconfig"):           admin,
+		files.path("pki", "gc.kubeconfig"): kubeconfigFor(port, map[string]*credentials{collectorName: pki.collector, namespacesName: pki.namespaces}),
+	} {
+		data, err := clientcmd.Write(*kubeconfig)
+		if err != nil {
+			return nil, err
+		}
 		if err := writeFile(path, data); err != nil {
 			return nil, err
 		}
 	}
-	config, err := clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()
+	config, err := clientcmd.NewDefaultClientConfig(*admin, nil).ClientConfig()
 	if err != nil {
 		return nil, err
 	}
 	config.QPS = -1
 	return config, nil
+}
+
+// kubeconfigFor has a context for each of the users, under their names, on the hub's API server.
+func kubeconfigFor(port int, users map[string]*credentials) *api.Config {
+	const cluster = "berth"
+	kubeconfig := api.NewConfig()
+	for name, user := range users {
+		kubeconfig.Clusters[cluster] = &api.Cluster{
+			Server:                   fmt.Sprintf("https://127.0.0.1:%d", port),
+			CertificateAuthorityData: user.ca,
+		}
+		kubeconfig.AuthInfos[name] = &api.AuthInfo{ClientCertificateData: user.cert, ClientKeyData: user.key}
+		kubeconfig.Contexts[name] = &api.Context{Cluster: cluster, AuthInfo: name}
+	}
+	return kubeconfig
 }
 
 // probe returns a function that asks the server on the loopback port whether it is ready: etcd and kube-apiserver

@@ -38,7 +38,23 @@ type credentials struct {
 // read everything anyway.
 type pki struct {
 	apiServer, admin, etcdServer, etcdClient *credentials
-	serviceAccountKey                        string // path
+	// collector and namespaces are for gc's two controllers, which have the rights that kube-controller-manager gives them.
+	collector, namespaces *credentials
+	serviceAccountKey     string // path
+}
+
+// The names of gc's controllers in kube-system: RBAC grants their ClusterRoles to these service accounts.
+const (
+	collectorName  = "generic-garbage-collector"
+	namespacesName = "namespace-controller"
+)
+
+// kubeController is the subject of a client that acts as a service account of kube-system.
+func kubeController(name string) pkix.Name {
+	return pkix.Name{
+		CommonName:   "system:serviceaccount:kube-system:" + name,
+		Organization: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"},
+	}
 }
 
 type authority struct {
@@ -73,6 +89,8 @@ func ensurePKI(dir string, now time.Time) (*pki, error) {
 			Subject:     pkix.Name{CommonName: "berth-admin", Organization: []string{"system:masters"}},
 			ExtKeyUsage: both[1:],
 		}},
+		{collectorName, &result.collector, x509.Certificate{Subject: kubeController(collectorName), ExtKeyUsage: both[1:]}},
+		{namespacesName, &result.namespaces, x509.Certificate{Subject: kubeController(namespacesName), ExtKeyUsage: both[1:]}},
 		// etcd's gateway calls etcd with the server's certificate.
 		{"etcd", &result.etcdServer, x509.Certificate{
 			Subject:     pkix.Name{CommonName: "etcd"},

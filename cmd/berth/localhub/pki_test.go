@@ -5,8 +5,12 @@ import (
 	"crypto/x509"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 func TestEnsurePKI(t *testing.T) {
@@ -65,6 +69,8 @@ func checkPKI(t *testing.T, pki *pki, now time.Time) {
 		"admin":       {pki.admin, x509.ExtKeyUsageClientAuth, ""},
 		"etcd":        {pki.etcdServer, x509.ExtKeyUsageServerAuth, "127.0.0.1"},
 		"etcd-client": {pki.etcdClient, x509.ExtKeyUsageClientAuth, ""},
+		"collector":   {pki.collector, x509.ExtKeyUsageClientAuth, ""},
+		"namespaces":  {pki.namespaces, x509.ExtKeyUsageClientAuth, ""},
 	} {
 		cert, err := parseCertificate(tc.credentials.cert)
 		if err != nil {
@@ -78,8 +84,8 @@ func checkPKI(t *testing.T, pki *pki, now time.Time) {
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(pki.serviceAccountKey), "*"))
-	if err != nil || len(files) != 11 {
-		t.Errorf("got files %v, %v; want 11", files, err)
+	if err != nil || len(files) != 15 {
+		t.Errorf("got files %v, %v; want 15", files, err)
 	}
 	for _, file := range files {
 		info, err := os.Stat(file)
@@ -89,6 +95,41 @@ func checkPKI(t *testing.T, pki *pki, now time.Time) {
 		if info.Mode().Perm() != 0o600 || info.Size() == 0 {
 			t.Errorf("%s: mode %s, %d bytes", file, info.Mode(), info.Size())
 		}
+	}
+}
+
+// TestKubeconfigOfGC: gc holds no administrator's certificate, but those of the two controllers that it runs.
+func TestKubeconfigOfGC(t *testing.T) {
+	files, err := newLayout(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets, err := ensurePKI(files.path("pki"), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writeKubeconfigs(files, secrets, 1); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.LoadFromFile(files.path("pki", "gc.kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for name, of := range config.Contexts {
+		cert, err := parseCertificate(config.AuthInfos[of.AuthInfo].ClientCertificateData)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[name] = cert.Subject.CommonName + " of " + strings.Join(cert.Subject.Organization, " ")
+	}
+	const groups = " of system:serviceaccounts system:serviceaccounts:kube-system"
+	want := map[string]string{
+		"generic-garbage-collector": "system:serviceaccount:kube-system:generic-garbage-collector" + groups,
+		"namespace-controller":      "system:serviceaccount:kube-system:namespace-controller" + groups,
+	}
+	if diff := cmp.Diff(want, got); diff != "" || config.CurrentContext != "" {
+		t.Errorf("(-want +got):\n%s\ncurrent context %q", diff, config.CurrentContext)
 	}
 }
 

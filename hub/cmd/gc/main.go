@@ -2,6 +2,10 @@
 // removes the dependants of deleted owners, and the namespace controller, which empties deleted namespaces. It runs
 // the two Kubernetes packages as they are, against the API server that --kubeconfig names, until SIGINT or SIGTERM.
 //
+// Each of the two has an identity of its own, which the kubeconfig has as the contexts generic-garbage-collector and
+// namespace-controller. As in kube-controller-manager they should be the service accounts of these names in kube-system: what
+// admission policies refuse to the garbage collector, an owner reference cannot get it to do.
+//
 // The kinds an API server serves change while gc runs, as CRDs come and go: every syncPeriod gc compares discovery
 // with the kinds it watches.
 package main
@@ -41,11 +45,15 @@ const (
 	initialSyncTimeout = 30 * time.Second
 	resyncPeriod       = 12 * time.Hour
 	workers            = 4
+
+	// The contexts of the kubeconfig.
+	collectorContext  = "generic-garbage-collector"
+	namespacesContext = "namespace-controller"
 )
 
 func main() {
 	klog.InitFlags(nil)
-	kubeconfig := flag.String("kubeconfig", "", "path to the kubeconfig of the API server (required)")
+	kubeconfig := flag.String("kubeconfig", "", "path to the kubeconfig, with the contexts "+collectorContext+" and "+namespacesContext+" (required)")
 	flag.Parse()
 	if *kubeconfig == "" || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "gc: usage: gc --kubeconfig FILE")
@@ -62,39 +70,59 @@ func main() {
 	klog.Flush()
 }
 
-// run returns nil once ctx is done and an error if the controllers cannot be started.
-func run(ctx context.Context, kubeconfig string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+// clients are those of one controller.
+type clients struct {
+	config   *rest.Config
+	typed    kubernetes.Interface
+	metadata metadata.Interface
+}
+
+func newClients(kubeconfig, context string) (*clients, error) {
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
 	if err != nil {
-		return fmt.Errorf("reading the kubeconfig: %w", err)
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	config.UserAgent = "berth-gc"
 	// The API server has a handful of clients and its own flow control; waiting here would only make deletions slow.
 	config.QPS = -1
+	c := &clients{config: config}
+	if c.typed, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("building the client: %w", err)
+	}
+	if c.metadata, err = metadata.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("building the metadata client: %w", err)
+	}
+	return c, nil
+}
 
-	client, err := kubernetes.NewForConfig(config)
+// run returns nil once ctx is done and an error if the controllers cannot be started.
+func run(ctx context.Context, kubeconfig string) error {
+	collecting, err := newClients(kubeconfig, collectorContext)
 	if err != nil {
-		return fmt.Errorf("building the client: %w", err)
+		return err
 	}
-	metadataClient, err := metadata.NewForConfig(config)
+	emptying, err := newClients(kubeconfig, namespacesContext)
 	if err != nil {
-		return fmt.Errorf("building the metadata client: %w", err)
+		return err
 	}
-	if _, err := client.Discovery().ServerVersion(); err != nil {
+	if _, err := collecting.typed.Discovery().ServerVersion(); err != nil {
 		return fmt.Errorf("reaching the API server: %w", err)
 	}
 
-	typed := informers.NewSharedInformerFactory(client, resyncPeriod)
-	untyped := metadatainformer.NewSharedInformerFactory(metadataClient, resyncPeriod)
-	namespaces := namespace.NewNamespaceController(ctx, client, metadataClient,
-		client.Discovery().ServerPreferredNamespacedResources, typed.Core().V1().Namespaces(), resyncPeriod, v1.FinalizerKubernetes)
+	namespaceInformers := informers.NewSharedInformerFactory(emptying.typed, resyncPeriod)
+	namespaces := namespace.NewNamespaceController(ctx, emptying.typed, emptying.metadata, emptying.typed.Discovery().ServerPreferredNamespacedResources,
+		namespaceInformers.Core().V1().Namespaces(), resyncPeriod, v1.FinalizerKubernetes)
 
+	typed := informers.NewSharedInformerFactory(collecting.typed, resyncPeriod)
+	untyped := metadatainformer.NewSharedInformerFactory(collecting.metadata, resyncPeriod)
 	started := make(chan struct{})
-	collector, monitored, err := newCollector(ctx, config, client, metadataClient,
+	collector, monitored, err := newCollector(ctx, collecting,
 		informerfactory.NewInformerFactory(typed, untyped), started)
 	if err != nil {
 		return err
 	}
+	namespaceInformers.Start(ctx.Done())
 	typed.Start(ctx.Done())
 	untyped.Start(ctx.Done())
 	close(started)
@@ -113,15 +141,14 @@ func run(ctx context.Context, kubeconfig string) error {
 // newCollector also returns the discovery client that Sync polls. It must not be the one behind the collector's REST
 // mapper: a reset of the mapper would invalidate it in the middle of a comparison.
 func newCollector(
-	ctx context.Context, config *rest.Config, client kubernetes.Interface, metadataClient metadata.Interface,
-	factory informerfactory.InformerFactory, started <-chan struct{},
+	ctx context.Context, c *clients, factory informerfactory.InformerFactory, started <-chan struct{},
 ) (*garbagecollector.GarbageCollector, discovery.DiscoveryInterface, error) {
-	monitored, err := discovery.NewDiscoveryClientForConfig(config)
+	monitored, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("building the discovery client: %w", err)
 	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
-	collector, err := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper,
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.typed.Discovery()))
+	collector, err := garbagecollector.NewGarbageCollector(ctx, c.typed, c.metadata, mapper,
 		garbagecollector.DefaultIgnoredResources(), factory, started)
 	if err != nil {
 		return nil, nil, fmt.Errorf("building the garbage collector: %w", err)

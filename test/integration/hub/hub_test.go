@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -68,6 +69,35 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 		Expect(running.client.Create(ctx, dependant)).To(Succeed())
 		Expect(running.client.Delete(ctx, owner)).To(Succeed())
 		eventuallyGone(ctx, running.client, dependant)
+	})
+
+	It("does not delete for a garbage collector what only approvers may delete", func(ctx SpecContext) {
+		guarded := newPlacement("kept", "guarded")
+		guarded.SetAnnotations(map[string]string{"berth.dev/approval": "required"})
+		Expect(running.client.Create(ctx, guarded)).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(running.client.Get(ctx, client.ObjectKeyFromObject(guarded), guarded)).To(Succeed())
+			conditions, _, _ := unstructured.NestedSlice(guarded.Object, "status", "conditions")
+			g.Expect(conditions).NotTo(BeEmpty())
+		}).Should(Succeed())
+		// An owner that never was is as good as one that is gone.
+		ghost := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "ghost", UID: "11111111-2222-3333-4444-555555555555"}}
+		patch := client.MergeFrom(guarded.DeepCopy())
+		guarded.SetOwnerReferences(ghost)
+		Expect(running.client.Patch(ctx, guarded, patch)).To(Succeed())
+		dependant := newConfigMap("kept", "haunted")
+		dependant.OwnerReferences = ghost
+		Expect(running.client.Create(ctx, dependant)).To(Succeed())
+
+		eventuallyGone(ctx, running.client, dependant)
+		Eventually(func() (string, error) {
+			log, err := os.ReadFile(filepath.Join(dataDir, "logs", "gc.log"))
+			return string(log), err
+		}).Should(MatchRegexp(`user system:serviceaccount:kube-system:generic-garbage-collector may not delete a Placement .*that needs the right to approve`))
+		Expect(running.client.Get(ctx, client.ObjectKeyFromObject(guarded), guarded)).To(Succeed())
+		Expect(guarded.GetDeletionTimestamp()).To(BeNil())
+		Expect(running.client.Delete(ctx, guarded)).To(Succeed(), "an administrator may approve")
+		eventuallyGone(ctx, running.client, guarded)
 	})
 
 	It("removes the pages of a Placement that is deleted", func(ctx SpecContext) {

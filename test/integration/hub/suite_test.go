@@ -45,9 +45,9 @@ func berth() string {
 }
 
 // begin runs `berth up` on the data directory, in a process group of its own as a shell would.
-func begin(dataDir string) *gexec.Session {
+func begin(dataDir string, flags ...string) *gexec.Session {
 	GinkgoHelper()
-	command := exec.Command(berth(), "up", "--data-dir", dataDir)
+	command := exec.Command(berth(), append([]string{"up", "--data-dir", dataDir}, flags...)...)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
@@ -63,9 +63,9 @@ type hub struct {
 }
 
 // up starts a hub and waits until it says what to try next.
-func up(dataDir string) *hub {
+func up(dataDir string, flags ...string) *hub {
 	GinkgoHelper()
-	session := begin(dataDir)
+	session := begin(dataDir, flags...)
 	Eventually(session, startTimeout).Should(Or(gbytes.Say("Try in another terminal"), gexec.Exit()))
 	Expect(session.ExitCode()).To(Equal(-1), "berth up ended: %s", session.Err.Contents())
 	result := &hub{Session: session, client: connect(dataDir), pids: map[string]int{}}

@@ -19,6 +19,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -87,13 +89,30 @@ func startCollector(assets string) {
 	if _, err := os.Stat(binary); err != nil {
 		binary = filepath.Join(builtHub, "gc")
 	}
-	gc := exec.Command(binary, "--kubeconfig", kubeconfig)
+	gc := exec.Command(binary, "--kubeconfig", kubeconfigOfGC())
 	gc.Stdout, gc.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(gc.Start()).To(Succeed())
 	DeferCleanup(func() {
 		Expect(gc.Process.Signal(syscall.SIGTERM)).To(Succeed())
 		Expect(gc.Wait()).To(Succeed())
 	})
+}
+
+// kubeconfigOfGC has the administrator act as each of the two controllers that gc runs.
+func kubeconfigOfGC() string {
+	GinkgoHelper()
+	file, err := clientcmd.LoadFromFile(kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	admin := file.Contexts[file.CurrentContext]
+	for _, name := range []string{"generic-garbage-collector", "namespace-controller"} {
+		user := file.AuthInfos[admin.AuthInfo].DeepCopy()
+		user.Impersonate = "system:serviceaccount:kube-system:" + name
+		file.AuthInfos[name] = user
+		file.Contexts[name] = &api.Context{Cluster: admin.Cluster, AuthInfo: name}
+	}
+	path := filepath.Join(filepath.Dir(kubeconfig), "gc.kubeconfig")
+	Expect(clientcmd.WriteToFile(*file, path)).To(Succeed())
+	return path
 }
 
 // controller is one run of Berth's controller after the other, in this process.
