@@ -15,6 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -29,7 +30,15 @@ type forger struct {
 	refused, unanswered, stored atomic.Int64
 }
 
-func startForger(c client.Client) *forger {
+func startForger(dataDir string) *forger {
+	GinkgoHelper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dataDir, "kubeconfig"))
+	Expect(err).NotTo(HaveOccurred())
+	// A connection to an API server that is gone must not be waited for while the next one is up.
+	config.NextProtos, config.Timeout = []string{"http/1.1"}, 2*time.Second
+	config.QPS = -1
+	c, err := client.New(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(context.Background())
 	f := &forger{stop: stop, done: make(chan struct{})}
 	go func() {
@@ -63,12 +72,14 @@ var _ = Describe("a hub with queues", func() {
 		queues := filepath.Join(GinkgoT().TempDir(), "queues.yaml")
 		Expect(os.WriteFile(queues, []byte("partitions: [{name: default, queues: [{name: root, queues: [{name: a}]}]}]\n"), 0o600)).To(Succeed())
 		running := up(dataDir, "--queue-config", queues)
-		forging := startForger(running.client)
+		forging := startForger(dataDir)
 		// goesOn waits until the forger was refused once more, which is after all that was done before.
 		goesOn := func() {
 			GinkgoHelper()
 			refused := forging.refused.Load()
-			Eventually(forging.refused.Load).Should(BeNumerically(">", refused))
+			Eventually(forging.refused.Load).Should(BeNumerically(">", refused), func() string {
+				return fmt.Sprintf("%d forgeries are stored", forging.stored.Load())
+			})
 		}
 		for _, flags := range [][]string{{"--queue-config", queues}, nil} {
 			By(fmt.Sprintf("starting again with %q", flags))
@@ -76,6 +87,7 @@ var _ = Describe("a hub with queues", func() {
 			unanswered := forging.unanswered.Load()
 			Eventually(running.Terminate(), stopTimeout).Should(gexec.Exit(0))
 			running = up(dataDir, flags...)
+			Expect(forging.stored.Load()).To(BeZero())
 			goesOn()
 			// The forger was there when the API server was, and the controller was not.
 			Expect(forging.unanswered.Load()).To(BeNumerically(">", unanswered))
