@@ -15,6 +15,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/ext"
+	"github.com/google/cel-go/interpreter"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/cel/library"
 
@@ -24,7 +25,8 @@ import (
 
 // Limits of an expression.
 const (
-	// celCostLimit is in CEL's units, of about 0.15 microseconds, for one cluster.
+	// celCostLimit is for one cluster, in units of at most about 0.1 microseconds. A call that alone costs more does not run, so
+	// that an evaluation does the work of less than twice the limit.
 	celCostLimit = 1_000_000
 	// celMaxLength is in bytes.
 	celMaxLength = 16 << 10
@@ -44,7 +46,7 @@ const managedCluster = "managedCluster"
 
 // celEnvironment is built once: the libraries are many.
 var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(
+	env, err := cel.NewEnv(
 		cel.EagerlyValidateDeclarations(true),
 		cel.DefaultUTCTimeZone(true),
 		cel.OptionalTypes(),
@@ -62,7 +64,14 @@ var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 			cel.ListType(cel.DynType), cel.BinaryBinding(celScores))),
 		cel.Function("parseJSON", cel.MemberOverload("string_parse_json", []*cel.Type{cel.StringType}, cel.DynType,
 			cel.UnaryBinding(celParseJSON))),
+		cel.Function(rangeOf, cel.Overload("range_of", []*cel.Type{cel.TypeParamType("A")}, cel.TypeParamType("A"),
+			cel.UnaryBinding(func(v ref.Val) ref.Val { return v }))),
+		cel.Macros(chargedMacros()...),
 	)
+	if err != nil {
+		return nil, err
+	}
+	return env, checkPrices(env)
 })
 
 // expression is a compiled CEL expression. It is safe for concurrent use.
@@ -171,6 +180,10 @@ func (e *expression) matches(ctx context.Context, snapshot *framework.Snapshot, 
 		cost = min(max(*actual, 1), celCostLimit)
 	}
 	if err != nil {
+		if cancelled := (interpreter.EvalCancelledError{}); errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
+			// What it would have cost is not in the sum.
+			cost = celCostLimit
+		}
 		return false, cost, errors.New(shortened(err.Error(), celMaxReason))
 	}
 	matched, ok := result.Value().(bool)
@@ -225,7 +238,7 @@ func celScores(self, name ref.Val) ref.Val {
 	if !isCluster || !isString {
 		return types.MaybeNoSuchOverloadErr(self)
 	}
-	object := value.snapshot.Scores[resource].Get(value.cluster.Index)
+	object := scoresOf(self, name)
 	if object == nil {
 		return types.NewErr("AddOnPlacementScore %s/%s not found", value.cluster.Name, resource)
 	}
@@ -234,6 +247,15 @@ func celScores(self, name ref.Val) ref.Val {
 		scores[i] = map[string]any{"name": s.Name, "value": int64(s.Value)}
 	}
 	return celAdapter{}.NativeToValue(scores)
+}
+
+// scoresOf returns nil where there are none, or self is no cluster.
+func scoresOf(self, name ref.Val) *v1alpha1.AddOnPlacementScore {
+	value, ok := self.(*clusterValue)
+	if !ok {
+		return nil
+	}
+	return value.snapshot.Scores[textIn(name)].Get(value.cluster.Index)
 }
 
 func celParseJSON(self ref.Val) ref.Val {

@@ -4,91 +4,46 @@ import (
 	"math"
 
 	"github.com/google/cel-go/common"
-	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
-	"k8s.io/apiserver/pkg/cel/library"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// The Kubernetes estimator charges a call after it ran, and takes much for free that its static estimate has bounded before:
-// here nothing is estimated statically. So what is free there but is not (JSON, deep comparisons, values that hold a value
-// many times over, long strings) is charged here, and the guard weighs calls that can explode before they run.
 const (
-	// A value weighs valueWeight, a string 1 a byte more. maxWeight bounds what one call makes or reads: as ten bytes cost 1,
-	// more costs more than the limit anyway.
+	// A value weighs valueWeight, a string 1 a byte more. Ten of weight cost one unit. maxWeight bounds what one call reads or
+	// makes: more costs more than the limit anyway.
 	valueWeight = 10
 	maxWeight   = celCostLimit * 10
+	// quantityWeight is that of a quantity, whose digits are arithmetic of their own. componentWeight is that of each identifier
+	// of a semantic version.
+	quantityWeight  = 300
+	componentWeight = 100
 	// freeWeight is what a list or map literal may hold without being charged for it.
 	freeWeight = 100 * valueWeight
 )
 
-// costs charges the calls of one expression, and refuses some.
+// costs charges the calls of one expression.
 type costs struct {
-	library.CostEstimator
 	patterns patterns
+	// called hears of each call that is not refused; nil where nobody listens.
+	called func(function string)
 }
 
-// CallCost implements interpreter.ActualCostEstimator. CEL's own charge stands where it returns nil.
+// CallCost implements interpreter.ActualCostEstimator. Every function has a price of its own: the default of the interpreter
+// counts the characters of each argument, which takes longer than many a call.
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
-	var known uint64
-	if cost := c.CostEstimator.CallCost(function, overload, args, result); cost != nil {
-		known = *cost
+	cost := c.price(function, overload, args)
+	if function == "findAll" && result != nil {
+		cost += c.foundCost(overload, args, result)
 	}
-	var cost uint64
-	switch function {
-	case "parseJSON":
-		cost = stringCost(args[0]) + builtCost(result)
-	case "scores":
-		cost = builtCost(result)
-	case literal:
-		cost = literalCost(args, result)
-	case "replace":
-		cost = known + stringCost(result)
-	case "matches", "find", "findAll":
-		cost = max(known, c.searchCost(args))
-	case operators.Add, operators.Equals, operators.NotEquals, operators.In:
-		if cost = containerCost(function, args[0], args[1]); cost == 0 {
-			return nil
-		}
-	case "indexOf", "lastIndexOf", "includes":
-		cost = known + tenth(weigh(args[0], maxWeight)) + tenth(weigh(args[1], maxWeight))
-	case "contains", "startsWith", "endsWith", operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
-		return nil
-	default:
-		if cost = known; cost == 0 {
-			cost = stringCost(result) + stringsCost(args)
-		}
-	}
-	cost = max(cost, 1)
 	return &cost
 }
 
-// containerCost is what an operator costs between lists and maps; 0 between other values.
-func containerCost(operator string, left, right ref.Val) uint64 {
-	list, ok := right.(traits.Lister)
-	switch {
-	case operator == operators.Add && ok:
-		return tenth(weigh(list, maxWeight))
-	case operator == operators.In && ok:
-		return max(uint64(list.Size().(types.Int)), tenth(weigh(list, maxWeight)))
-	case operator != operators.Add && operator != operators.In && isContainer(left) && isContainer(right):
-		return tenth(min(weigh(left, maxWeight), weigh(right, maxWeight)))
-	}
-	return 0
-}
-
-// searchCost is CEL's own charge for a regular expression or, where its program is larger than its text lets on, the program's.
-func (c *costs) searchCost(args []ref.Val) uint64 {
-	text, pattern, ok := texts(args)
-	if !ok {
-		return 1
-	}
-	byText := uint64(math.Ceil(float64(len(text)+1)*common.StringTraversalCostFactor)) *
-		uint64(math.Ceil(float64(len(pattern))*common.RegexStringLengthCostFactor))
-	_, size := c.patterns.compile(pattern)
-	return max(byText, uint64(size)*uint64(len(text)+5)/50)
+// price is what a call costs by its arguments. It is at least 1.
+func (c *costs) price(function, overload string, args []ref.Val) uint64 {
+	return max(1, celPrices[function].price(c, overload, args))
 }
 
 // literal is the name of a list or map literal as a call.
@@ -103,8 +58,13 @@ type weighed struct {
 // Function implements interpreter.InterpretableCall.
 func (weighed) Function() string { return literal }
 
-// OverloadID implements interpreter.InterpretableCall.
-func (weighed) OverloadID() string { return literal }
+// OverloadID implements interpreter.InterpretableCall: it is the base cost.
+func (w weighed) OverloadID() string {
+	if w.Type() == types.MapType {
+		return mapLiteral
+	}
+	return ""
+}
 
 // Exec implements interpreter.InterpretableV2.
 func (w weighed) Exec(frame *interpreter.ExecutionFrame) ref.Val {
@@ -119,18 +79,6 @@ func (w weighed) Eval(variables interpreter.Activation) ref.Val {
 // Args implements interpreter.InterpretableCall.
 func (w weighed) Args() []interpreter.InterpretableV2 { return w.InitVals() }
 
-func literalCost(args []ref.Val, result ref.Val) uint64 {
-	cost := uint64(common.ListCreateBaseCost)
-	if _, ok := result.(traits.Mapper); ok {
-		cost = common.MapCreateBaseCost
-	}
-	weight := -freeWeight
-	for _, arg := range args {
-		weight += weigh(arg, maxWeight)
-	}
-	return cost + tenth(max(weight, 0))
-}
-
 func isContainer(v ref.Val) bool {
 	switch v.(type) {
 	case traits.Lister, traits.Mapper, *types.Optional:
@@ -141,18 +89,14 @@ func isContainer(v ref.Val) bool {
 
 // weigh stops once it is past the limit.
 func weigh(v ref.Val, limit int) int {
-	n := valueWeight
+	n := valueWeight + leafWeight(v)
 	switch v := v.(type) {
-	case types.String:
-		n += len(v)
-	case types.Bytes:
-		n += len(v)
 	case *types.Optional:
 		if v.HasValue() {
 			n += weigh(v.GetValue(), limit-n)
 		}
 	case traits.Mapper:
-		for it := v.Iterator(); n <= limit && it.HasNext() == types.True; {
+		for it := unordered(v).Iterator(); n <= limit && it.HasNext() == types.True; {
 			key := it.Next()
 			n += weigh(key, limit-n)
 			if value, found := v.Find(key); found && n <= limit {
@@ -167,43 +111,37 @@ func weigh(v ref.Val, limit int) int {
 	return n
 }
 
-// builtCost is what a list or map costs when an expression spells it out, and 1 for each value in it.
-func builtCost(v ref.Val) uint64 {
-	cost := uint64(1)
-	switch v := v.(type) {
-	case traits.Mapper:
-		cost += common.MapCreateBaseCost
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			if value, found := v.Find(it.Next()); found {
-				cost += builtCost(value)
-			}
-		}
-	case traits.Lister:
-		cost += common.ListCreateBaseCost
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			cost += builtCost(it.Next())
-		}
-	}
-	return cost
-}
-
-// stringCost is what it takes to read or write a string once; nothing for other values.
-func stringCost(v ref.Val) uint64 {
+// leafWeight is what a value weighs that no other is in, beside valueWeight.
+func leafWeight(v ref.Val) int {
 	switch v := v.(type) {
 	case types.String:
-		return tenth(len(v))
+		return len(v)
 	case types.Bytes:
-		return tenth(len(v))
+		return len(v)
+	case apiservercel.Quantity, *apiservercel.Quantity:
+		return quantityWeight
+	case apiservercel.Semver:
+		n := 0
+		for _, identifier := range v.Pre {
+			n += componentWeight + len(identifier.VersionStr)
+		}
+		for _, text := range v.Build {
+			n += componentWeight + len(text)
+		}
+		return n
+	case apiservercel.URL:
+		return len(v.Opaque) + len(v.Host) + len(v.Path) + len(v.RawPath) + len(v.RawQuery) + len(v.Fragment) + len(v.RawFragment)
 	}
 	return 0
 }
 
-func stringsCost(values []ref.Val) uint64 {
-	var cost uint64
-	for _, v := range values {
-		cost += stringCost(v)
-	}
-	return cost
-}
-
 func tenth(n int) uint64 { return uint64(math.Ceil(float64(n) * common.StringTraversalCostFactor)) }
+
+// product multiplies and does not overflow.
+func product(factors ...uint64) uint64 {
+	p := 1.0
+	for _, f := range factors {
+		p *= float64(f)
+	}
+	return uint64(min(p, float64(maxWeight)))
+}

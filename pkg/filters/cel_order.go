@@ -32,7 +32,40 @@ func ordered(v ref.Val) ref.Val {
 	return v
 }
 
+// unordered is the map to be walked in any order, which takes less time.
+func unordered(m traits.Mapper) traits.Mapper {
+	switch m := m.(type) {
+	case orderedMap:
+		return m.Mapper
+	case *clusterValue:
+		return unordered(m.Mapper)
+	}
+	return m
+}
+
 type orderedMap struct{ traits.Mapper }
+
+// Find implements traits.Mapper. A key is hashed at each look-up, for the price of a short one.
+func (m orderedMap) Find(key ref.Val) (ref.Val, bool) {
+	if textLength(key) > maxKey {
+		refuse()
+	}
+	return m.Mapper.Find(key)
+}
+
+// Get implements traits.Indexer.
+func (m orderedMap) Get(key ref.Val) ref.Val {
+	if textLength(key) > maxKey {
+		refuse()
+	}
+	return m.Mapper.Get(key)
+}
+
+// Contains implements traits.Container.
+func (m orderedMap) Contains(key ref.Val) ref.Val {
+	_, found := m.Find(key)
+	return types.Bool(found)
+}
 
 // IsZeroValue implements traits.Zeroer.
 func (m orderedMap) IsZeroValue() bool { return m.Size() == types.IntZero }

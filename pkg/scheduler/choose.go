@@ -18,7 +18,7 @@ func (r *Result) choose(spreadWeight int64) {
 	}
 	var chosen []int
 	if constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints; len(constraints) > 0 {
-		chosen, r.Short = r.spread(constraints, spreadWeight, k)
+		chosen, r.Short, r.Failure = r.spread(constraints, spreadWeight, k)
 	} else {
 		chosen = r.best(k)
 	}

@@ -3,121 +3,118 @@ package scheduler
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
+// maxSpreadWork bounds the selection by the Spread prioritizer: clusters picked times domains to pick from. Each pick changes what
+// all domains are worth, as its scores are scaled over the candidates.
+const maxSpreadWork = 500_000
+
 // spreading is the selection under topology spread constraints. Constraints nest: the domain of constraint i is the tuple of
 // the values of keys 1 to i, and its siblings are the domains that share the first i-1.
+//
+// A pick changes nothing but the domains it is in, and those siblings that no longer violate a constraint because the least chosen
+// has risen. Each domain is in a heap of its siblings by the best cluster in it, so that a pick costs about the logarithm of
+// their number.
 type spreading struct {
 	r           *Result
 	constraints []v1alpha1.SpreadConstraintsTerm
 	weight      int64
+	root        *siblings
 	// queues are the clusters not chosen yet that agree in all domains, in rank order: only the first of each can be next.
 	queues []*queue
-}
-
-// siblings are the domains of one constraint that share all earlier values. The least chosen is kept, with how many
-// domains have it, so that a pick looks at the siblings again only when the last of those moves on.
-type siblings struct {
-	members []*domain
-	least   int64
-	atLeast int
-}
-
-type domain struct {
-	parent *siblings
-	chosen int64
-}
-
-func (d *domain) pick() {
-	f := d.parent
-	d.chosen++
-	if d.chosen-1 > f.least {
-		return
-	}
-	if f.atLeast--; f.atLeast > 0 {
-		return
-	}
-	f.least = d.chosen
-	for _, m := range f.members {
-		f.least = min(f.least, m.chosen)
-	}
-	for _, m := range f.members {
-		if m.chosen == f.least {
-			f.atLeast++
-		}
-	}
-}
-
-type queue struct {
-	// path has the domain of each constraint; nil where a key is missing.
-	path     []*domain
-	clusters []int
-	// bonus is what the Spread prioritizer adds to the next pick from here.
-	bonus float64
+	// open and soft are scratch space of next.
+	open []*queue
+	soft []uint
+	// compared counts comparisons of domains.
+	compared int
 }
 
 // spread picks k clusters one by one; short names the constraint that left no candidate.
-func (r *Result) spread(constraints []v1alpha1.SpreadConstraintsTerm, weight int64, k int) (chosen []int, short string) {
+func (r *Result) spread(constraints []v1alpha1.SpreadConstraintsTerm, weight int64, k int) (chosen []int, short string, failure *framework.Status) {
 	s := &spreading{r: r, constraints: constraints, weight: weight}
 	s.sort()
+	if weight != 0 && k*len(s.queues) > maxSpreadWork {
+		return nil, "", misconfigured(fmt.Sprintf("spec.spreadPolicy.spreadConstraints: with the prioritizer Spread, %d clusters to choose times "+
+			"%d topology domains is more than %d; choose fewer clusters, use topology keys with fewer values, or leave Spread out of "+
+			"spec.prioritizerPolicy.configurations", k, len(s.queues), maxSpreadWork))
+	}
+	chosen, short = s.pickAll(k)
+	return chosen, short, nil
+}
+
+func (s *spreading) pickAll(k int) (chosen []int, short string) {
 	for len(chosen) < k {
-		q := s.next()
+		var q *queue
+		if s.weight == 0 {
+			q = s.root.best(s).queue
+		} else {
+			q = s.next()
+		}
 		if q == nil {
 			return chosen, s.blocking()
 		}
-		chosen = append(chosen, q.clusters[0])
-		q.clusters = q.clusters[1:]
-		for _, d := range q.path {
-			if d != nil {
-				d.pick()
-			}
-		}
+		chosen = append(chosen, s.pick(q))
 	}
 	return chosen, ""
 }
 
+// pick takes the first cluster of a queue.
+func (s *spreading) pick(q *queue) int {
+	ranking := s.r.Ranking()
+	j := ranking[q.ranks[0]]
+	q.ranks = q.ranks[1:]
+	for i := len(q.path) - 1; i >= 0; i-- {
+		if d := q.path[i]; d != nil {
+			d.parent.pick(s, d)
+		}
+	}
+	return j
+}
+
 // sort puts the feasible clusters, in rank order, into one queue for each tuple of domains.
 func (s *spreading) sort() {
-	byPath := map[string]*queue{}
 	type place struct {
-		level int
-		path  string
+		in    *siblings
+		value string
 	}
-	domains, families := map[place]*domain{}, map[place]*siblings{}
-	for _, j := range s.r.Ranking() {
-		var key strings.Builder
+	s.root = newSiblings(s.constraints, 0)
+	domains := map[place]*domain{}
+	for rank, j := range s.r.Ranking() {
 		path := make([]*domain, len(s.constraints))
-		whole := true
+		in := s.root
+		var last *domain
 		for i, c := range s.constraints {
 			value, ok := topologyValue(s.r.Feasible[j], c)
-			whole = whole && ok
-			family := place{i, key.String()}
-			fmt.Fprintf(&key, "%t%d:%s", ok, len(value), value)
-			if !whole {
-				continue
+			if !ok {
+				break
 			}
-			at := place{i, key.String()}
-			if domains[at] == nil {
-				if families[family] == nil {
-					families[family] = &siblings{}
+			d := domains[place{in, value}]
+			if d == nil {
+				d = in.add()
+				if i+1 < len(s.constraints) {
+					d.children = newSiblings(s.constraints, i+1)
 				}
-				domains[at] = &domain{parent: families[family]}
-				families[family].members = append(families[family].members, domains[at])
-				families[family].atLeast++
+				domains[place{in, value}] = d
 			}
-			path[i] = domains[at]
+			path[i], last, in = d, d, d.children
 		}
-		q := byPath[key.String()]
-		if q == nil {
-			q = &queue{path: path}
-			byPath[key.String()] = q
-			s.queues = append(s.queues, q)
+		var q **queue
+		if in == nil {
+			q = &last.queue
+		} else {
+			q = &in.missing
 		}
-		q.clusters = append(q.clusters, j)
+		if *q == nil {
+			*q = &queue{path: path}
+			s.queues = append(s.queues, *q)
+		}
+		(*q).ranks = append((*q).ranks, rank)
+	}
+	if s.weight == 0 {
+		s.root.fill(s)
 	}
 }
 
@@ -130,22 +127,21 @@ func topologyValue(c *framework.Cluster, term v1alpha1.SpreadConstraintsTerm) (s
 	return value, ok
 }
 
-// next is the queue whose first cluster is picked: among those that violate no DoNotSchedule constraint, the least by the
-// violated ScheduleAnyway constraints in index order, then by rank.
+// next is the queue whose first cluster is picked under the Spread prioritizer: among those that violate no DoNotSchedule
+// constraint, the least by the violated ScheduleAnyway constraints in index order, then by rank. It looks at all queues, as each
+// pick may change what all of them are worth.
 func (s *spreading) next() *queue {
-	var open []*queue
-	var soft []uint
+	open, soft := s.open[:0], s.soft[:0]
 	for _, q := range s.queues {
-		if len(q.clusters) == 0 {
+		if len(q.ranks) == 0 {
 			continue
 		}
 		if hard, violated := s.violations(q); hard < 0 {
 			open, soft = append(open, q), append(soft, violated)
 		}
 	}
-	if s.weight != 0 {
-		s.favour(open)
-	}
+	s.open, s.soft = open, soft
+	s.favour(open)
 	best := -1
 	for n, q := range open {
 		if best < 0 || soft[n] < soft[best] || soft[n] == soft[best] && s.before(q, open[best]) {
@@ -180,16 +176,16 @@ func (s *spreading) favour(open []*queue) {
 			default:
 				scaled = ((float64(d.parent.least-d.chosen)-low)/(high-low) - 0.5) * 2 * 100
 			}
-			q.bonus += float64(s.weight) * scaled / math.Pow(2, float64(i+1))
+			q.bonus += float64(s.weight) * scaled / float64(int64(2)<<i)
 		}
 	}
 }
 
 // before compares the first clusters of two queues as the ranking does, the Spread prioritizer's part added.
 func (s *spreading) before(a, b *queue) bool {
-	i, j := a.clusters[0], b.clusters[0]
+	i, j := s.r.Ranking()[a.ranks[0]], s.r.Ranking()[b.ranks[0]]
 	demoted := s.r.State.Demoted()
-	if s.weight == 0 || demoted.Has(s.r.Feasible[i].Index) != demoted.Has(s.r.Feasible[j].Index) {
+	if demoted.Has(s.r.Feasible[i].Index) != demoted.Has(s.r.Feasible[j].Index) {
 		return s.r.before(i, j)
 	}
 	x, y := float64(s.r.Totals[i])+a.bonus, float64(s.r.Totals[j])+b.bonus
@@ -203,7 +199,7 @@ func (s *spreading) before(a, b *queue) bool {
 func (s *spreading) blocking() string {
 	first := -1
 	for _, q := range s.queues {
-		if len(q.clusters) == 0 {
+		if len(q.ranks) == 0 {
 			continue
 		}
 		if hard, _ := s.violations(q); hard >= 0 && (first < 0 || hard < first) {

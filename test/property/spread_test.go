@@ -67,11 +67,11 @@ func spreadOut(t *rapid.T, weight int32) *scheduler.Result {
 	inv := inventory.New(inventory.Options{})
 	inv.Update(fixture.Set("s"))
 	inv.Update(fixture.Binding("n", "s"))
-	for n := range rapid.IntRange(1, 14).Draw(t, "clusters") {
+	for n := range rapid.IntRange(1, 40).Draw(t, "clusters") {
 		name := fmt.Sprintf("c%02d", n)
 		b := fixture.Cluster(name).Set("s")
 		for _, key := range []string{"region", "zone"} {
-			if v := oneOf(t, key, "1", "2", "3", ""); v != "" {
+			if v := oneOf(t, key, "1", "2", "3", "4", ""); v != "" {
 				b = b.Label(key, v)
 			}
 		}
@@ -89,7 +89,7 @@ func spreadOut(t *rapid.T, weight int32) *scheduler.Result {
 		p = p.Prioritizer(v1alpha1.PrioritizerSpread, weight)
 	}
 	if rapid.Bool().Draw(t, "number") {
-		p = p.Number(rapid.Int32Range(0, 14).Draw(t, "numberOfClusters"))
+		p = p.Number(rapid.Int32Range(0, 40).Draw(t, "numberOfClusters"))
 	}
 	keys := rapid.Permutation([]string{"region", "zone", "rack"}).Draw(t, "keys")
 	for _, key := range keys[:rapid.IntRange(1, 3).Draw(t, "constraints")] {
