@@ -25,12 +25,14 @@ type AddOnPlacementScoreStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=100
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// scores are the scores by name.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=1000
 	Scores []AddOnPlacementScoreItem `json:"scores,omitempty"`
 
 	// validUntil is when the scores expire; from then on they count as 0. They never do when it is absent.

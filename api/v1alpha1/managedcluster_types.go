@@ -32,6 +32,7 @@ type ManagedCluster struct {
 type ManagedClusterSpec struct {
 	// managedClusterClientConfigs are the addresses of the cluster's API server.
 	// +optional
+	// +kubebuilder:validation:MaxItems=100
 	ManagedClusterClientConfigs []ClientConfig `json:"managedClusterClientConfigs,omitempty"`
 
 	// hubAcceptsClient says whether the hub lets the cluster's agent in. Placement does not look at it.
@@ -45,6 +46,7 @@ type ManagedClusterSpec struct {
 
 	// taints keep the cluster out of Placements that do not tolerate them.
 	// +optional
+	// +kubebuilder:validation:MaxItems=256
 	Taints []Taint `json:"taints,omitempty"`
 }
 
@@ -102,6 +104,7 @@ type ManagedClusterStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=100
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// capacity is the sum of all the nodes' resources.
@@ -118,6 +121,7 @@ type ManagedClusterStatus struct {
 
 	// clusterClaims are facts the cluster states of itself, such as its region. Of two with one name the last one counts.
 	// +optional
+	// +kubebuilder:validation:MaxItems=1000
 	ClusterClaims []ManagedClusterClaim `json:"clusterClaims,omitempty"`
 
 	// managedNamespaces are the namespaces that the cluster's sets want managed on it.
@@ -125,6 +129,7 @@ type ManagedClusterStatus struct {
 	// +listType=map
 	// +listMapKey=clusterSet
 	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=10000
 	ManagedNamespaces []ClusterSetManagedNamespaceConfig `json:"managedNamespaces,omitempty"`
 }
 
@@ -174,6 +179,7 @@ type ClusterSetManagedNamespaceConfig struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=100
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

@@ -37,6 +37,7 @@ type ManagedClusterSetSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=1000
 	ManagedNamespaces []ManagedNamespaceConfig `json:"managedNamespaces,omitempty"`
 }
 
@@ -83,6 +84,7 @@ const (
 type ManagedClusterSetStatus struct {
 	// conditions say, among others, whether the set has any cluster (ClusterSetEmpty).
 	// +optional
+	// +kubebuilder:validation:MaxItems=100
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

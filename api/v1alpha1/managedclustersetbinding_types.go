@@ -36,6 +36,7 @@ type ManagedClusterSetBindingSpec struct {
 type ManagedClusterSetBindingStatus struct {
 	// conditions say whether the set is visible in the namespace (Bound).
 	// +optional
+	// +kubebuilder:validation:MaxItems=100
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

@@ -35,6 +35,7 @@ type PlacementSpec struct {
 	// clusterSets names the ManagedClusterSets to choose from. Sets that are not bound to the namespace are ignored; when
 	// the list is empty, every bound set counts.
 	// +optional
+	// +kubebuilder:validation:MaxItems=1000
 	ClusterSets []string `json:"clusterSets,omitempty"`
 
 	// numberOfClusters is how many clusters are wanted, the best first. All that qualify when absent.
@@ -44,6 +45,7 @@ type PlacementSpec struct {
 
 	// predicates say which clusters qualify. They are ORed; none, or an empty one, lets every cluster qualify.
 	// +optional
+	// +kubebuilder:validation:MaxItems=100
 	Predicates []ClusterPredicate `json:"predicates,omitempty"`
 
 	// prioritizerPolicy says which of the clusters that qualify are better.
@@ -56,6 +58,7 @@ type PlacementSpec struct {
 
 	// tolerations let clusters qualify in spite of their taints.
 	// +optional
+	// +kubebuilder:validation:MaxItems=256
 	Tolerations []Toleration `json:"tolerations,omitempty"`
 
 	// decisionStrategy says how the chosen clusters are arranged in groups, for rollouts.
@@ -114,6 +117,7 @@ type ClusterSelector struct {
 type ClusterClaimSelector struct {
 	// matchExpressions are requirements on claims. They are ANDed.
 	// +optional
+	// +kubebuilder:validation:MaxItems=100
 	MatchExpressions []metav1.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
 }
 
@@ -122,6 +126,7 @@ type ClusterCelSelector struct {
 	// celExpressions are CEL expressions over the variable managedCluster. They are ANDed. One that fails, costs too much
 	// or yields no boolean matches nothing.
 	// +optional
+	// +kubebuilder:validation:MaxItems=100
 	CelExpressions []string `json:"celExpressions,omitempty"`
 }
 
@@ -135,6 +140,7 @@ type PrioritizerPolicy struct {
 
 	// configurations give prioritizers their weights. Of two with the same coordinate the last one counts.
 	// +optional
+	// +kubebuilder:validation:MaxItems=64
 	Configurations []PrioritizerConfig `json:"configurations,omitempty"`
 }
 
@@ -309,6 +315,7 @@ type GroupStrategy struct {
 	// decisionGroups claim clusters in the order written, each cluster once. Those nobody claims form groups without a
 	// name, which come last.
 	// +optional
+	// +kubebuilder:validation:MaxItems=100
 	DecisionGroups []DecisionGroup `json:"decisionGroups,omitempty"`
 
 	// clustersPerDecisionGroup is the most clusters a group may have: a number, or a percentage of the chosen clusters,
@@ -354,6 +361,7 @@ type PlacementStatus struct {
 
 	// decisionGroups are the groups the chosen clusters are divided into, by index.
 	// +optional
+	// +kubebuilder:validation:MaxItems=100000
 	DecisionGroups []DecisionGroupStatus `json:"decisionGroups,omitempty"`
 
 	// lastScoreUpdateTime is when order or scores alone were last published.
@@ -365,6 +373,7 @@ type PlacementStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=100
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
@@ -380,6 +389,7 @@ type DecisionGroupStatus struct {
 
 	// decisions are the names of the PlacementDecisions that list the group's clusters.
 	// +optional
+	// +kubebuilder:validation:MaxItems=100000
 	Decisions []string `json:"decisions,omitempty"`
 
 	// clusterCount is how many clusters the group has.

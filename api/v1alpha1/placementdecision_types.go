@@ -26,6 +26,7 @@ type PlacementDecisionStatus struct {
 
 	// decisions are the chosen clusters of this page. The list is there, and empty, when nothing is chosen.
 	// +required
+	// +kubebuilder:validation:MaxItems=1000
 	Decisions []ClusterDecision `json:"decisions"`
 }
 

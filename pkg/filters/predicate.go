@@ -294,7 +294,8 @@ func (c *compiled) compile(yield func() bool) error {
 		if one.claims, err = metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: s.ClaimSelector.MatchExpressions}); err != nil {
 			return err
 		}
-		c.requirements += 1 + uint64(len(s.LabelSelector.MatchLabels)+len(s.LabelSelector.MatchExpressions)+len(s.ClaimSelector.MatchExpressions))
+		c.requirements += 1 + uint64(len(s.LabelSelector.MatchLabels)) + requirements(s.LabelSelector.MatchExpressions) +
+			requirements(s.ClaimSelector.MatchExpressions)
 		for _, text := range s.CelSelector.CelExpressions {
 			expressions++
 			bytes += len(text)
@@ -320,6 +321,15 @@ func (c *compiled) compile(yield func() bool) error {
 		c.verdicts.text = textOf(c.predicates)
 	}
 	return nil
+}
+
+// requirements counts them. A value is compared with as it stands in the list, so ten values count as much as a requirement.
+func requirements(all []metav1.LabelSelectorRequirement) uint64 {
+	n := uint64(len(all))
+	for i := range all {
+		n += uint64(len(all[i].Values)) / 10
+	}
+	return n
 }
 
 // textOf is the same for the same selectors.

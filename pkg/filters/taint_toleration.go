@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sort"
 	"strings"
 	"time"
 
@@ -30,8 +31,11 @@ func (TaintToleration) Name() string { return TaintTolerationName }
 // Reads implements framework.ClusterReader: taints always count.
 func (TaintToleration) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
+// tolerationsKey is where a cycle has its toleration index.
+const tolerationsKey framework.StateKey = TaintTolerationName
+
 // PreFilter refuses tolerations without sense.
-func (TaintToleration) PreFilter(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
+func (TaintToleration) PreFilter(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	for _, t := range pl.Spec.Tolerations {
 		switch {
 		case t.Key == "" && t.Operator != v1alpha1.TolerationOpExists:
@@ -39,6 +43,9 @@ func (TaintToleration) PreFilter(_ context.Context, _ *framework.CycleState, pl 
 		case t.Operator == v1alpha1.TolerationOpExists && t.Value != "":
 			return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, "If the operator is Exists, the value should be empty.")
 		}
+	}
+	if len(pl.Spec.Tolerations) > 0 {
+		state.Write(tolerationsKey, indexTolerations(pl.Spec.Tolerations))
 	}
 	return nil, nil
 }
@@ -50,9 +57,13 @@ func (TaintToleration) Filter(_ context.Context, state *framework.CycleState, pl
 	}
 	snapshot := state.Snapshot()
 	incumbent := snapshot.Subject.Incumbents.Has(cluster.Index)
+	tolerations, ok := framework.ReadAs[tolerationIndex](state, tolerationsKey)
+	if !ok {
+		tolerations = indexTolerations(pl.Spec.Tolerations)
+	}
 	var until time.Time
 	for i, taint := range cluster.Spec.Taints {
-		tolerated, end := tolerates(pl.Spec.Tolerations, taint, cluster.TaintTimes[i], snapshot.Now)
+		tolerated, end := tolerations.tolerate(taint, cluster.TaintTimes[i], snapshot.Now)
 		switch {
 		case taint.Effect == v1alpha1.TaintEffectPreferNoSelect:
 			if !tolerated {
@@ -82,7 +93,7 @@ func (TaintToleration) Relax(_ context.Context, state *framework.CycleState, pl 
 	changed := pl.DeepCopy()
 	var texts []string
 	for i, taint := range cluster.Spec.Taints {
-		tolerated, _ := tolerates(changed.Spec.Tolerations, taint, cluster.TaintTimes[i], snapshot.Now)
+		tolerated, _ := indexTolerations(changed.Spec.Tolerations).tolerate(taint, cluster.TaintTimes[i], snapshot.Now)
 		if tolerated || taint.Effect == v1alpha1.TaintEffectNoSelectIfNew && incumbent {
 			continue
 		}
@@ -97,30 +108,80 @@ func (TaintToleration) Relax(_ context.Context, state *framework.CycleState, pl 
 	return []framework.Relaxation{{Text: strings.Join(texts, " and "), Placement: changed}}
 }
 
-// tolerates says whether some toleration matches the taint, and until when the first that does so holds; the zero time is
-// forever.
-func tolerates(tolerations []v1alpha1.Toleration, taint v1alpha1.Taint, added, now time.Time) (bool, time.Time) {
-	for _, t := range tolerations {
-		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
-			continue
-		}
+// tolerationIndex has tolerations by what they match, so that a taint is not compared with each of them.
+type tolerationIndex map[matched][]indexed
+
+// matched are the key and the value of a taint, and its effect; an empty key or effect matches all. With operator Exists value is
+// empty.
+type matched struct {
+	key, value string
+	exists     bool
+	effect     v1alpha1.TaintEffect
+}
+
+// indexed is a toleration's place in the list, and its seconds; forever without.
+type indexed struct {
+	place   int
+	seconds int64
+	forever bool
+}
+
+// Clone implements framework.StateData. The index does not change.
+func (x tolerationIndex) Clone() framework.StateData { return x }
+
+func indexTolerations(tolerations []v1alpha1.Toleration) tolerationIndex {
+	x := tolerationIndex{}
+	for i, t := range tolerations {
+		at := matched{key: t.Key, effect: t.Effect}
 		switch t.Operator {
 		case v1alpha1.TolerationOpExists:
+			at.exists = true
 		case "", v1alpha1.TolerationOpEqual:
-			if t.Value != taint.Value {
-				continue
-			}
+			at.value = t.Value
 		default:
 			continue
 		}
-		if t.TolerationSeconds == nil {
-			return true, time.Time{}
+		one := indexed{place: i, forever: t.TolerationSeconds == nil}
+		if !one.forever {
+			one.seconds = *t.TolerationSeconds
 		}
-		if end := addSeconds(added, *t.TolerationSeconds); now.Before(end) {
-			return true, end
+		same := x[at]
+		// The first that holds counts: one that ends no later than another before it is never the first.
+		if len(same) == 0 || !same[len(same)-1].forever && (one.forever || one.seconds > same[len(same)-1].seconds) {
+			x[at] = append(same, one)
 		}
 	}
-	return false, time.Time{}
+	return x
+}
+
+// tolerate says whether some toleration matches the taint, and until when the first that does so holds; the zero time is
+// forever.
+func (x tolerationIndex) tolerate(taint v1alpha1.Taint, added, now time.Time) (bool, time.Time) {
+	if len(x) == 0 {
+		return false, time.Time{}
+	}
+	var first *indexed
+	for _, effect := range [...]v1alpha1.TaintEffect{taint.Effect, ""} {
+		for _, at := range [...]matched{
+			{key: taint.Key, value: taint.Value, effect: effect},
+			{value: taint.Value, effect: effect},
+			{key: taint.Key, exists: true, effect: effect},
+			{exists: true, effect: effect},
+		} {
+			same := x[at]
+			i := sort.Search(len(same), func(i int) bool { return same[i].forever || now.Before(addSeconds(added, same[i].seconds)) })
+			if i < len(same) && (first == nil || same[i].place < first.place) {
+				first = &same[i]
+			}
+		}
+	}
+	switch {
+	case first == nil:
+		return false, time.Time{}
+	case first.forever:
+		return true, time.Time{}
+	}
+	return true, addSeconds(added, first.seconds)
 }
 
 // addSeconds does not overflow: a toleration of more than 250 years is one for ever.

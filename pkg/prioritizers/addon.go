@@ -67,13 +67,13 @@ func (a *addOnScore) Score(_ context.Context, state *framework.CycleState, _ *v1
 		// Expired is strictly later.
 		state.RequeueAt(until.Add(1))
 	}
-	var value int64
-	for _, s := range object.Status.Scores {
-		if s.Name == a.coordinate.ScoreName {
-			value = int64(s.Value)
+	// Of two with one name the last one counts.
+	for i := len(object.Status.Scores) - 1; i >= 0; i-- {
+		if s := &object.Status.Scores[i]; s.Name == a.coordinate.ScoreName {
+			return int64(s.Value), nil
 		}
 	}
-	return value, nil
+	return 0, nil
 }
 
 // note remembers an expired score.

@@ -79,6 +79,9 @@ func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, 
 	if r.Failure = r.enqueue(); r.Failure != nil {
 		return r
 	}
+	if r.Failure = checkBounds(pl); r.Failure != nil {
+		return r
+	}
 	// 1. PreFilter, always, so that a mistake is said even when there is nothing to choose from.
 	admitted, skipped, failure := s.preFilter(ctx, r)
 	if r.Failure = failure; failure != nil {

@@ -61,6 +61,7 @@ func expand(in []byte, k kind) ([]byte, error) {
 	source := crd.Spec.Versions[0]
 	restrictOperators(source.Schema.OpenAPIV3Schema)
 	boundQuantities(source.Schema.OpenAPIV3Schema)
+	boundSelectors(source.Schema.OpenAPIV3Schema)
 
 	crd.Labels = managedBy
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
@@ -107,6 +108,31 @@ func restrictOperators(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 	if schema.Items != nil {
 		restrictOperators(schema.Items.Schema)
+	}
+}
+
+// The most matchExpressions of a selector, and values of one of them. They are the limits in api/v1alpha1; the types of label
+// selectors are of another module and have no markers.
+const (
+	maxRequirements      = int64(100)
+	maxRequirementValues = int64(1_000)
+)
+
+// boundSelectors limits the lists of label selectors.
+func boundSelectors(schema *apiextensionsv1.JSONSchemaProps) {
+	for name, property := range schema.Properties {
+		if name == "matchExpressions" && property.Items != nil {
+			property.MaxItems = new(maxRequirements)
+			values := property.Items.Schema.Properties["values"]
+			values.MaxItems = new(maxRequirementValues)
+			property.Items.Schema.Properties["values"] = values
+			schema.Properties[name] = property
+			continue
+		}
+		boundSelectors(&property)
+	}
+	if schema.Items != nil {
+		boundSelectors(schema.Items.Schema)
 	}
 }
 

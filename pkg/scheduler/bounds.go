@@ -1,0 +1,72 @@
+package scheduler
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// maxGroupRequirements bounds the requirements of all decision groups, which are matched with every chosen cluster. A value counts
+// as much as a requirement.
+const maxGroupRequirements = 5_000
+
+// bounds collects the first list that is too long.
+type bounds struct{ failure *framework.Status }
+
+// checkBounds refuses lists longer than the schema allows, before anything is compiled or matched: the schema may be that of
+// somebody else.
+func checkBounds(pl *v1alpha1.Placement) *framework.Status {
+	b := &bounds{}
+	spec := &pl.Spec
+	b.atMost("spec.clusterSets", len(spec.ClusterSets), v1alpha1.MaxClusterSets)
+	b.atMost("spec.predicates", len(spec.Predicates), v1alpha1.MaxPredicates)
+	for i := range spec.Predicates {
+		s := &spec.Predicates[i].RequiredClusterSelector
+		path := fmt.Sprintf("spec.predicates[%d].requiredClusterSelector", i)
+		b.requirements(path+".labelSelector", s.LabelSelector.MatchExpressions)
+		b.requirements(path+".claimSelector", s.ClaimSelector.MatchExpressions)
+		b.atMost(path+".celSelector.celExpressions", len(s.CelSelector.CelExpressions), v1alpha1.MaxCelExpressions)
+	}
+	b.atMost("spec.prioritizerPolicy.configurations", len(spec.PrioritizerPolicy.Configurations), v1alpha1.MaxPrioritizers)
+	b.atMost("spec.spreadPolicy.spreadConstraints", len(spec.SpreadPolicy.SpreadConstraints), v1alpha1.MaxSpreadConstraints)
+	b.atMost("spec.tolerations", len(spec.Tolerations), v1alpha1.MaxTolerations)
+	b.groups("spec.decisionStrategy.groupStrategy.decisionGroups", spec.DecisionStrategy.GroupStrategy.DecisionGroups)
+	return b.failure
+}
+
+func (b *bounds) groups(path string, groups []v1alpha1.DecisionGroup) {
+	b.atMost(path, len(groups), v1alpha1.MaxDecisionGroups)
+	n := 0
+	for i := range groups {
+		s := &groups[i].ClusterSelector
+		at := fmt.Sprintf("%s[%d].groupClusterSelector", path, i)
+		n += len(s.LabelSelector.MatchLabels) + b.requirements(at+".labelSelector", s.LabelSelector.MatchExpressions) +
+			b.requirements(at+".claimSelector", s.ClaimSelector.MatchExpressions)
+	}
+	if b.failure == nil && n > maxGroupRequirements {
+		b.failure = misconfigured(fmt.Sprintf("%s: %d requirements and values in all, at most %d are allowed", path, n, maxGroupRequirements))
+	}
+}
+
+// requirements counts them, and their values.
+func (b *bounds) requirements(path string, all []metav1.LabelSelectorRequirement) int {
+	path += ".matchExpressions"
+	b.atMost(path, len(all), v1alpha1.MaxRequirements)
+	n := len(all)
+	for i := range all {
+		if len(all[i].Values) > v1alpha1.MaxRequirementValues {
+			b.atMost(fmt.Sprintf("%s[%d].values", path, i), len(all[i].Values), v1alpha1.MaxRequirementValues)
+		}
+		n += len(all[i].Values)
+	}
+	return n
+}
+
+func (b *bounds) atMost(path string, items, most int) {
+	if items > most && b.failure == nil {
+		b.failure = misconfigured(fmt.Sprintf("%s: %d items, at most %d are allowed", path, items, most))
+	}
+}
