@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // served is what one version of a CRD offers.
@@ -102,4 +104,65 @@ func all(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 		t.Fatal(err)
 	}
 	return crds
+}
+
+// TestEveryListIsBounded: a list without a limit is what one object can make every reader pay for.
+func TestEveryListIsBounded(t *testing.T) {
+	crds, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range crds {
+		for _, version := range crd.Spec.Versions {
+			walkLists(version.Schema.OpenAPIV3Schema, crd.Spec.Names.Kind+" "+version.Name, func(path string, list *apiextensionsv1.JSONSchemaProps) {
+				if list.MaxItems == nil {
+					t.Errorf("%s has no maxItems", path)
+				}
+			})
+		}
+	}
+}
+
+// TestLimitsAreTheEngines: the engine refuses the same where the schema is that of somebody else.
+func TestLimitsAreTheEngines(t *testing.T) {
+	crds, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	selector := "Placement v1beta1.spec.predicates[].requiredClusterSelector"
+	want := map[string]int64{
+		"Placement v1beta1.spec.clusterSets":                                   v1alpha1.MaxClusterSets,
+		"Placement v1beta1.spec.predicates":                                    v1alpha1.MaxPredicates,
+		"Placement v1beta1.spec.tolerations":                                   v1alpha1.MaxTolerations,
+		"Placement v1beta1.spec.prioritizerPolicy.configurations":              v1alpha1.MaxPrioritizers,
+		"Placement v1beta1.spec.spreadPolicy.spreadConstraints":                v1alpha1.MaxSpreadConstraints,
+		"Placement v1beta1.spec.decisionStrategy.groupStrategy.decisionGroups": v1alpha1.MaxDecisionGroups,
+		selector + ".celSelector.celExpressions":                               v1alpha1.MaxCelExpressions,
+		selector + ".labelSelector.matchExpressions":                           v1alpha1.MaxRequirements,
+		selector + ".claimSelector.matchExpressions":                           v1alpha1.MaxRequirements,
+		selector + ".labelSelector.matchExpressions[].values":                  v1alpha1.MaxRequirementValues,
+	}
+	got := map[string]int64{}
+	for _, crd := range crds {
+		for _, version := range crd.Spec.Versions {
+			walkLists(version.Schema.OpenAPIV3Schema, crd.Spec.Names.Kind+" "+version.Name, func(path string, list *apiextensionsv1.JSONSchemaProps) {
+				if _, ok := want[path]; ok && list.MaxItems != nil {
+					got[path] = *list.MaxItems
+				}
+			})
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+}
+
+func walkLists(schema *apiextensionsv1.JSONSchemaProps, path string, visit func(string, *apiextensionsv1.JSONSchemaProps)) {
+	for name, property := range schema.Properties {
+		walkLists(&property, path+"."+name, visit)
+	}
+	if schema.Items != nil {
+		visit(path, schema)
+		walkLists(schema.Items.Schema, path+"[]", visit)
+	}
 }

@@ -44,7 +44,7 @@ var celPrices = func() map[string]priced {
 		{price: constant(1), afterwards: true, names: []string{
 			operators.LogicalNot, operators.Negate, operators.LogicalAnd, operators.LogicalOr, operators.Conditional, operators.Modulo,
 			operators.Multiply, operators.Subtract, operators.Divide, operators.Index, operators.OptIndex, operators.OptSelect,
-			operators.NotStrictlyFalse, operators.OldNotStrictlyFalse,
+			operators.NotStrictlyFalse, "__not_strictly_false__",
 			"dyn", "type", "optional.none", "optional.of", "optional.ofNonZeroValue", "hasValue", "value", "or", "orValue", "first", "last",
 			"format.byte", "format.date", "format.datetime", "format.dns1035Label", "format.dns1035LabelPrefix", "format.dns1123Label",
 			"format.dns1123LabelPrefix", "format.dns1123Subdomain", "format.dns1123SubdomainPrefix", "format.labelValue",

@@ -187,12 +187,10 @@ func hugeCalls(tb testing.TB, n int, pairs bool) map[string][]hugeCall {
 		for _, overload := range function.OverloadDecls() {
 			kinds := overload.ArgTypes()
 			run := bindingFor(bindings, overload.ID(), name, len(kinds))
-			switch {
-			case name == "findAll":
+			switch name {
+			case "findAll":
 				run = c.findAll
-			case name == operators.Equals:
-				run = func(args ...ref.Val) ref.Val { return types.Equal(args[0], args[1]) }
-			case name == operators.NotEquals:
+			case operators.Equals, operators.NotEquals:
 				run = func(args ...ref.Val) ref.Val { return types.Equal(args[0], args[1]) }
 			}
 			if run == nil || len(kinds) == 0 {
@@ -378,9 +376,9 @@ func (h hugeCall) measure(c *costs) (fastest time.Duration, cost uint64) {
 	fastest = time.Hour
 	for range 9 {
 		func() {
-			begin := time.Now()
+			begin := time.Now() //nolint:forbidigo // A benchmark measures time.
 			defer func() {
-				fastest = min(fastest, time.Since(begin))
+				fastest = min(fastest, time.Since(begin)) //nolint:forbidigo // A benchmark measures time.
 				if recover() != nil {
 					cost = celCostLimit
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
@@ -161,7 +162,7 @@ func TestTolerationsWithoutSense(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, status := TaintToleration{}.PreFilter(context.Background(), nil, tc.placement.Obj())
+			_, status := TaintToleration{}.PreFilter(context.Background(), framework.NewCycleState(&framework.Snapshot{}), tc.placement.Obj())
 			if status.Reason() != tc.want || (tc.want != "") != (status.Code() == framework.UnschedulableAndUnresolvable) {
 				t.Errorf("got %s %q, want %q", status.Code(), status.Reason(), tc.want)
 			}
@@ -183,4 +184,54 @@ func TestTaintRelaxations(t *testing.T) {
 	if len(pl.Spec.Tolerations) != 1 || len(got[0].Placement.Spec.Tolerations) != 3 {
 		t.Error("the change is not made on a copy")
 	}
+}
+
+// TestTolerationIndex compares the index with each toleration in turn.
+func TestTolerationIndex(t *testing.T) {
+	literal := func(tolerations []v1alpha1.Toleration, taint v1alpha1.Taint, added, now time.Time) (bool, time.Time) {
+		for _, t := range tolerations {
+			if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+				continue
+			}
+			equal := t.Operator == "" || t.Operator == v1alpha1.TolerationOpEqual
+			if !equal && t.Operator != v1alpha1.TolerationOpExists || equal && t.Value != taint.Value {
+				continue
+			}
+			if t.TolerationSeconds == nil {
+				return true, time.Time{}
+			}
+			if end := addSeconds(added, *t.TolerationSeconds); now.Before(end) {
+				return true, end
+			}
+		}
+		return false, time.Time{}
+	}
+	effects := []v1alpha1.TaintEffect{"", v1alpha1.TaintEffectNoSelect, v1alpha1.TaintEffectNoSelectIfNew}
+	rapid.Check(t, func(t *rapid.T) {
+		one := rapid.Custom(func(t *rapid.T) v1alpha1.Toleration {
+			toleration := v1alpha1.Toleration{
+				Key: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key"), Value: rapid.SampledFrom([]string{"", "v"}).Draw(t, "value"),
+				Operator: rapid.SampledFrom([]v1alpha1.TolerationOperator{"", "Equal", "Exists", "Like"}).Draw(t, "operator"),
+				Effect:   rapid.SampledFrom(effects).Draw(t, "effect"),
+			}
+			if toleration.Operator == v1alpha1.TolerationOpExists {
+				toleration.Value = ""
+			}
+			if rapid.Bool().Draw(t, "ends") {
+				toleration.TolerationSeconds = new(rapid.Int64Range(-1, 4).Draw(t, "seconds"))
+			}
+			return toleration
+		})
+		tolerations := rapid.SliceOfN(one, 0, 12).Draw(t, "tolerations")
+		taint := v1alpha1.Taint{
+			Key: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), Value: rapid.SampledFrom([]string{"", "v"}).Draw(t, "value"),
+			Effect: rapid.SampledFrom(effects[1:]).Draw(t, "effect"),
+		}
+		now := fixture.Now
+		added := now.Add(-time.Duration(rapid.IntRange(0, 4).Draw(t, "age")) * time.Second)
+		wantOK, wantEnd := literal(tolerations, taint, added, now)
+		if ok, end := indexTolerations(tolerations).tolerate(taint, added, now); ok != wantOK || !end.Equal(wantEnd) {
+			t.Fatalf("got %t until %v, want %t until %v", ok, end, wantOK, wantEnd)
+		}
+	})
 }

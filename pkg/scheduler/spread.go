@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -66,8 +67,8 @@ func (s *spreading) pick(q *queue) int {
 	ranking := s.r.Ranking()
 	j := ranking[q.ranks[0]]
 	q.ranks = q.ranks[1:]
-	for i := len(q.path) - 1; i >= 0; i-- {
-		if d := q.path[i]; d != nil {
+	for _, d := range slices.Backward(q.path) {
+		if d != nil {
 			d.parent.pick(s, d)
 		}
 	}

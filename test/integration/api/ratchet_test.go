@@ -42,6 +42,10 @@ var storedBad = []stored{
 		placementNamed("selector", "{predicates: [{requiredClusterSelector: {labelSelector: {matchExpressions: [{key: a, operator: Like}]}}}]}"),
 		`{"spec": {"numberOfClusters": 2}}`,
 		`{"spec": {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Unlike"}]}}}]}}`},
+	{"Placement with too many cluster sets", placementNamed("sets", "{clusterSets: ["+strings.Repeat("s, ", 1_001)+"s]}"),
+		`{"spec": {"numberOfClusters": 2}}`, `{"spec": {"clusterSets": [` + strings.Repeat(`"t", `, 1_001) + `"t"]}}`},
+	{"Placement with too many tolerations", placementNamed("tolerations", "{tolerations: ["+strings.Repeat("{key: a}, ", 256)+"{key: b}]}"),
+		`{"spec": {"numberOfClusters": 2}}`, `{"spec": {"tolerations": [` + strings.Repeat(`{"key": "a"}, `, 256) + `{"key": "c"}]}}`},
 	{"ManagedClusterSet with a long name", "{kind: ManagedClusterSet, metadata: {name: " + strings.Repeat("s", 70) + "}}",
 		`{"spec": {"clusterSelector": {"selectorType": "LabelSelector"}}}`, ""},
 	{"ManagedClusterSet with an unknown selector operator",
@@ -146,7 +150,7 @@ func loosened(c *apiextensionsv1.CustomResourceDefinition) {
 }
 
 func loosen(schema *apiextensionsv1.JSONSchemaProps) {
-	schema.XValidations, schema.Minimum, schema.Enum = nil, nil, nil
+	schema.XValidations, schema.Minimum, schema.Enum, schema.MaxItems = nil, nil, nil, nil
 	for name, property := range schema.Properties {
 		loosen(&property)
 		schema.Properties[name] = property
