@@ -81,7 +81,9 @@ var _ = Describe("An attempt that takes too long", func() {
 				Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{{Name: "Stuck"}}}},
 			}}},
 			Plugins: framework.Registry{
-				"Stuck": func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return stuck{}, nil },
+				"Stuck": func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+					return stuck{}, nil
+				},
 			},
 		})
 		DeferCleanup(func() {
