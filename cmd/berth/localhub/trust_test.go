@@ -18,9 +18,9 @@ func TestCheckTrust(t *testing.T) {
 			}
 		}
 	}
-	create := func(make func(path string) error, name ...string) func(*testing.T, string) {
+	create := func(with func(path string) error, name ...string) func(*testing.T, string) {
 		return func(t *testing.T, root string) {
-			if err := make(filepath.Join(append([]string{root}, name...)...)); err != nil {
+			if err := with(filepath.Join(append([]string{root}, name...)...)); err != nil {
 				t.Fatal(err)
 			}
 		}
