@@ -47,7 +47,7 @@ func (r *Result) spread(constraints []v1alpha1.SpreadConstraintsTerm, weight int
 }
 
 func (s *spreading) pickAll(k int) (chosen []int, short string) {
-	for len(chosen) < k {
+	for len(chosen) < k && !s.r.expired() {
 		var q *queue
 		if s.weight == 0 {
 			q = s.root.best(s).queue
