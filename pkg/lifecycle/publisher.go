@@ -233,7 +233,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	subject := snapshot.Subject
 	strategy, err := decisions.Compile(subject.Placement.Spec.DecisionStrategy)
 	if err != nil {
-		if len(proposal.Selected) > 0 {
+		if len(proposal.Selected) > 0 && !proposal.Forced {
 			return decisions.Plan{}, fmt.Errorf("compiling spec.%w", err)
 		}
 		strategy, err = decisions.Compile(v1alpha1.DecisionStrategy{})

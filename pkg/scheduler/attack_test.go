@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
@@ -142,6 +143,24 @@ func TestLostSetIsObeyed(t *testing.T) {
 		"a set that the author no longer wants is not lost": {approval: "required", lose: func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.ClusterSets = []string{"s3"} })
 		}, want: "p-decision-1: c1 c2 | p-held-1: | True/Held"},
+		"the Placement is misconfigured": {lose: func(d *desk) {
+			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
+			d.settle()
+			d.expect("p-decision-1: c1 c2 |  | ")
+			d.leaveSet("c1")
+		}, want: "p-decision-1: c2 |  | "},
+		"its decision groups are misconfigured": {lose: func(d *desk) {
+			d.edit(func(pl *v1alpha1.Placement) {
+				pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromString("many")
+			})
+			d.settle()
+			d.expect("p-decision-1: c1 c2 |  | ")
+			d.unbind()
+		}, want: "p-decision-1: |  | "},
+		"its profile does not exist": {lose: func(d *desk) {
+			d.edit(func(pl *v1alpha1.Placement) { pl.Annotations = map[string]string{v1alpha1.ProfileAnnotation: "none"} })
+			d.leaveSet("c1")
+		}, want: "p-decision-1: c2 |  | "},
 		"a limit of the fleet still counts": {limit: `{"maxRemoved": 1, "settle": "0s"}`, lose: (*desk).unbind,
 			want: "p-decision-1: c1 c2 | p-held-1: | True/Held"},
 		"a limit that it keeps does not matter": {approval: "required", limit: `{"maxRemoved": 1, "settle": "0s"}`, lose: func(d *desk) { d.leaveSet("c1") },

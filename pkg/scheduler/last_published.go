@@ -203,8 +203,9 @@ func (d *decision) proposal(a *Attempt, without []string) *framework.Proposal {
 			byName[c.Name] = framework.Selection{Cluster: c}
 		}
 	}
-	for i, c := range a.Feasible {
-		byName[c.Name] = framework.Selection{Cluster: c, Score: a.Totals[i]}
+	for i, total := range a.Totals {
+		c := a.Feasible[i]
+		byName[c.Name] = framework.Selection{Cluster: c, Score: total}
 	}
 	for _, name := range names {
 		selection, ok := byName[name]

@@ -19,7 +19,7 @@ type Attempt struct {
 
 	// last is what was published before, if anything was.
 	last *decision
-	// interim is published while the Proposal is pending: forced removals, or repairs; nil if the pages stay as they are.
+	// interim is published while the Proposal is pending, or nil: forced removals, or repairs; nil if the pages stay as they are.
 	interim *framework.Proposal
 	refused *framework.Status
 	// timeouts counts the attempts in a row that timed out, this one included.
@@ -48,6 +48,7 @@ func (s *Scheduler) attempt(ctx context.Context, snapshot *framework.Snapshot) *
 		a.last = &last
 	}
 	if a.Proposal = a.proposal(last.names); a.Proposal == nil {
+		s.permitForced(ctx, a)
 		return a
 	}
 	a.Proposal.LastScores = last.scoresAt
@@ -87,8 +88,9 @@ func (s *Scheduler) reserveAndPermit(ctx context.Context, a *Attempt) {
 	}
 }
 
-// permitForced lets clusters leave that no set bound to the namespace has any more, while the rest of the change is pending. Permit is
-// asked about that removal alone, as a change of its own; if a plugin holds that, too, the clusters stay.
+// permitForced lets clusters leave that no set bound to the namespace has any more, while the rest of the change is pending, or while
+// nothing could be decided. Permit is asked about that removal alone, as a change of its own; if a plugin holds that, too, the
+// clusters stay.
 func (s *Scheduler) permitForced(ctx context.Context, a *Attempt) {
 	if a.last == nil {
 		return
@@ -111,7 +113,7 @@ func (s *Scheduler) permitForced(ctx context.Context, a *Attempt) {
 		}
 		return
 	}
-	if slices.Equal(forced.Proposal.Clusters, a.Proposal.Clusters) {
+	if a.Proposal != nil && slices.Equal(forced.Proposal.Clusters, a.Proposal.Clusters) {
 		// There is no rest.
 		forced.Proposal.Selected = a.Proposal.Selected
 		a.Proposal, a.Pending = forced.Proposal, nil
@@ -152,11 +154,9 @@ func (a *Attempt) took(clusters int) {
 // Proposal made of it, and the attempt is to be repeated.
 func (s *Scheduler) Publish(ctx context.Context, a *Attempt) (*framework.Proposal, *framework.Status) {
 	switch {
-	case a.Proposal == nil:
-		return nil, nil
 	case a.refused != nil:
 		return nil, a.refused
-	case a.Pending != nil:
+	case a.Proposal == nil || a.Pending != nil:
 		return s.keep(ctx, a)
 	}
 	p := a.Proposal
@@ -196,7 +196,8 @@ func (a *Attempt) ScoresWritten(p *framework.Proposal) bool {
 	return len(p.Writes) > 0 && (p.Outcome.ScoresWritten || byScore)
 }
 
-// keep publishes what does not wait for the pending change, then stores a hold that begins or goes on, or clears one that ended.
+// keep publishes what does not wait for a pending change, or for a decision. Then it stores a hold that begins or goes on, or clears
+// one that ended.
 func (s *Scheduler) keep(ctx context.Context, a *Attempt) (*framework.Proposal, *framework.Status) {
 	if a.interim != nil {
 		failure := s.publishInterim(ctx, a)
@@ -205,7 +206,7 @@ func (s *Scheduler) keep(ctx context.Context, a *Attempt) (*framework.Proposal, 
 		}
 		s.published.set(a, a.interim)
 	}
-	if a.Pending.fresh {
+	if a.Pending == nil || a.Pending.fresh {
 		return a.interim, nil
 	}
 	return a.interim, s.store(ctx, a, a.Pending.Hold)

@@ -100,6 +100,18 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 		})
 	}
 
+	It("nor does an author keep the clusters of a lost set by a mistake in the Placement", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 3)
+		pl := t.place(ctx, t.placement("p"), 3)
+		annotate(ctx, pl, v1alpha1.ProfileAnnotation, "none")
+		Eventually(condition(ctx, pl, v1alpha1.PlacementConditionMisconfigured)).Should(HavePrefix("True "))
+		Consistently(answer(ctx, pl)).Should(HaveLen(3), "the mistake alone changes nothing")
+		Expect(hub.Delete(ctx, fixture.Binding(string(t), string(t)))).To(Succeed())
+		Eventually(answer(ctx, pl)).Should(BeEmpty())
+		Expect(condition(ctx, pl, v1alpha1.PlacementConditionMisconfigured)()).To(HavePrefix("True "))
+	})
+
 	It("a Placement of the same name, created anew, has nothing of it", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 3)
@@ -128,5 +140,37 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 		Consistently(own, 500*time.Millisecond).Should(BeEmpty())
 		approve(ctx, again, tokenOf(ctx, again, held(2, 0)))
 		Eventually(own).Should(HaveLen(2))
+	})
+})
+
+var _ = Describe("While statuses cannot be written", func() {
+	It("new scores keep to the rate limit", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		t.clusters(ctx, 2)
+		name := t.names(0, 1)[0]
+		makeNamespace(ctx, name)
+		Expect(hub.Create(ctx, fixture.Score(name, "load").Obj())).To(Succeed())
+		score(ctx, name, 10)
+		door := startGate()
+		startProcess(door.kubeconfig(), false)
+		const many = 1_000_000
+		door.fail("status", many)
+		pl := t.placement("p").Mode(v1alpha1.PrioritizerPolicyModeExact).AddOn("load", "free", 1).Obj()
+		pl.Spec.SortBy, pl.Spec.ScoreRateLimit = v1alpha1.SortByScore, "1h"
+		Expect(hub.Create(ctx, pl)).To(Succeed())
+		Eventually(answer(ctx, pl)).Should(HaveLen(2))
+		page := pagesBy(ctx, pl, v1alpha1.PlacementLabel)[0]
+		By("new scores, again and again")
+		for i := range 4 {
+			score(ctx, name, int32(20+i))
+			before := door.failures("status")
+			annotate(ctx, pl, "example.com/note", strings.Repeat("x", i+1))
+			Eventually(func() int { return door.failures("status") }).Should(BeNumerically("<", before-1))
+		}
+		Expect(pagesBy(ctx, pl, v1alpha1.PlacementLabel)[0].ResourceVersion).To(Equal(page.ResourceVersion))
+		By("the hub storing statuses again")
+		door.fail("status", 0)
+		Eventually(func() *metav1.Time { return get(ctx, pl).Status.LastScoreUpdateTime }).ShouldNot(BeNil())
+		Expect(pagesBy(ctx, pl, v1alpha1.PlacementLabel)[0].ResourceVersion).To(Equal(page.ResourceVersion))
 	})
 })
