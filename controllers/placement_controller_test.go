@@ -2,14 +2,17 @@ package controllers
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -57,5 +60,43 @@ func TestDeletedPlacementStaysGone(t *testing.T) {
 				t.Errorf("the inventory has %v again", keys)
 			}
 		})
+	}
+}
+
+// sentEvents notes the events sent.
+type sentEvents struct{ notes []string }
+
+func (*sentEvents) Yield() func() { return func() {} }
+
+func (s *sentEvents) Send(_ context.Context, _ *v1alpha1.Placement, events []scheduler.Event) {
+	for _, e := range events {
+		s.notes = append(s.notes, e.Reason+": "+e.Note)
+	}
+}
+
+// TestRefusedStatusIsTold: a status that the API server refuses is tried again, and an event says so once for each reason.
+func TestRefusedStatusIsTold(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	pl := fixture.Placement("n", "p").Obj()
+	pl.UID, pl.ResourceVersion = "1", "10"
+	inv.Update(pl)
+	var answer error
+	events := &sentEvents{}
+	r := &PlacementReconciler{Inventory: inv, Events: events, Client: statusClient{writer: statusWriter{patch: func(client.Object) error { return answer }}}}
+	invalid := func(detail string) error {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Placement"}, "p", field.ErrorList{field.Invalid(field.NewPath("status"), "", detail)})
+	}
+	for i, step := range []struct {
+		answer error
+		want   int
+	}{{invalid("long"), 1}, {invalid("long"), 1}, {invalid("wide"), 2}, {nil, 2}, {invalid("wide"), 3}} {
+		answer = step.answer
+		err := r.writeStatus(context.Background(), pl, &v1alpha1.PlacementStatus{NumberOfSelectedClusters: 1})
+		if (err == nil) != (answer == nil) || len(events.notes) != step.want {
+			t.Errorf("step %d: got %v and %d events, want %d", i, err, len(events.notes), step.want)
+		}
+	}
+	if !strings.HasPrefix(events.notes[0], "StatusRefused: The API server refuses the status") {
+		t.Errorf("got %q", events.notes[0])
 	}
 }
