@@ -83,6 +83,7 @@ verify: manifests lint test ## Generate, lint and test, then demand a clean tree
 
 manifests: bin/tools/controller-gen bin/tools/crdversions bin/tools/plugindocs bin/tools/configschema ## Generate deep copies, CRDs, RBAC, webhooks, the configuration's schema, the plugins' arguments and docs/reference from the code, and what the chart has of them
 	@bin/tools/controller-gen object crd paths=./api/v1alpha1 output:crd:dir=bin/crd
+	@bin/tools/controller-gen object paths=./api/berth/v1alpha1
 	@bin/tools/crdversions bin/crd config/crd/bases
 	@bin/tools/configschema config/schema/placementschedulerconfiguration.json
 	@bin/tools/plugindocs docs/plugins pkg/filters pkg/prioritizers pkg/lifecycle

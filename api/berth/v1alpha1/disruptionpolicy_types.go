@@ -1,0 +1,109 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Defaults and bounds of a DisruptionPolicy.
+const (
+	DefaultApprovalTimeoutSeconds = 7 * 24 * 60 * 60
+	DefaultHistoryLimit           = 10
+	MaxHistoryLimit               = 100
+)
+
+// DisruptionPolicy says how the published decisions of some Placements of its namespace may change. It
+// belongs to whoever is responsible for availability; authors of Placements need no right to it. Where
+// several select one Placement, the strictest value of each field applies.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced,shortName=dp
+// +kubebuilder:printcolumn:name="Approval",type=string,JSONPath=`.spec.approval`
+// +kubebuilder:printcolumn:name="Placements",type=integer,JSONPath=`.status.placements`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type DisruptionPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the policy.
+	// +required
+	Spec DisruptionPolicySpec `json:"spec"`
+
+	// status says which Placements the policy selects.
+	// +optional
+	Status DisruptionPolicyStatus `json:"status,omitzero"`
+}
+
+// DisruptionPolicySpec is the policy.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.placementSelector) != has(self.placements)",message="exactly one of placementSelector and placements is required"
+type DisruptionPolicySpec struct {
+	// placementSelector selects Placements of the namespace by their labels; {} selects all.
+	// +optional
+	PlacementSelector *metav1.LabelSelector `json:"placementSelector,omitempty"`
+
+	// placements are names of Placements of the namespace.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Placements []string `json:"placements,omitempty"`
+
+	// approval Required holds every change, the first publication too, until its PlacementChange is
+	// approved.
+	// +optional
+	Approval ApprovalMode `json:"approval,omitempty"`
+
+	// approvalTimeoutSeconds is how long a change waits for an approval before it expires. From 1 to
+	// 31,536,000 (a year); a week by default.
+	// +optional
+	// +default=604800
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
+	ApprovalTimeoutSeconds int64 `json:"approvalTimeoutSeconds,omitempty"`
+
+	// historyLimit is how many Published records are kept, and as many others. From 1 to 100; 10 by
+	// default.
+	// +optional
+	// +default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	HistoryLimit int32 `json:"historyLimit,omitempty"`
+}
+
+// ApprovalMode says whether changes need an approval.
+//
+// +kubebuilder:validation:Enum=Required
+type ApprovalMode string
+
+// ApprovalRequired holds every change until it is approved.
+const ApprovalRequired ApprovalMode = "Required"
+
+// PolicyReady is the condition of a DisruptionPolicy that is in use as written.
+const PolicyReady = "Ready"
+
+// DisruptionPolicyStatus says which Placements the policy selects.
+type DisruptionPolicyStatus struct {
+	// placements is the number of Placements that the policy selects.
+	// +optional
+	Placements int32 `json:"placements"`
+
+	// conditions has Ready, with the reason.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// DisruptionPolicyList is a list of DisruptionPolicies.
+//
+// +kubebuilder:object:root=true
+type DisruptionPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []DisruptionPolicy `json:"items"`
+}

@@ -1,0 +1,274 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RevisionAnnotation is the revision of the PlacementChange that last wrote a PlacementDecision.
+const RevisionAnnotation = "berth.dev/revision"
+
+// Bounds of a record.
+const (
+	// MaxListedClusters bounds spec.added and spec.removed.
+	MaxListedClusters = 1000
+	// MaxDeltaBytes bounds spec.delta, compressed; etcd takes objects of 1.5 MiB.
+	MaxDeltaBytes = 700 << 10
+)
+
+// PlacementChange is the record of one change of a Placement's published decision. Berth creates it; people
+// write only spec.approval. The Placement owns it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced,shortName=pch
+// +kubebuilder:printcolumn:name="Placement",type=string,JSONPath=`.spec.placement`
+// +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.spec.revision`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Added",type=integer,JSONPath=`.spec.addedCount`
+// +kubebuilder:printcolumn:name="Removed",type=integer,JSONPath=`.spec.removedCount`
+// +kubebuilder:printcolumn:name="Cause",type=string,JSONPath=`.spec.cause`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.approval) || (has(oldSelf.spec.approval) && self.spec.approval == oldSelf.spec.approval) || (has(self.status) && has(self.status.phase) && self.status.phase in ['Held', 'Rejected', 'Expired'])",message="spec.approval: only a change that is Held, Rejected or Expired can be approved or rejected"
+type PlacementChange struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what changes. It is immutable except for approval.
+	// +required
+	Spec PlacementChangeSpec `json:"spec"`
+
+	// status is what became of the change.
+	// +optional
+	Status PlacementChangeStatus `json:"status,omitzero"`
+}
+
+// PlacementChangeSpec is what changes.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.profile) == has(oldSelf.profile)",message="spec is immutable except for approval"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || (has(self.approval) && (self.approval == oldSelf.approval || (oldSelf.approval.decision == 'Rejected' && self.approval.decision == 'Approved')))",message="spec.approval is set once; only Rejected may become Approved"
+type PlacementChangeSpec struct {
+	// placement is the name of the Placement, in the same namespace.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Placement string `json:"placement"`
+
+	// revision counts the changes of this Placement from 1.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Revision int64 `json:"revision"`
+
+	// firstRevision is the first revision that a merged record covers. Absent: this revision alone.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	FirstRevision int64 `json:"firstRevision,omitempty"`
+
+	// from is the SHA-256 of the sorted names of the clusters that were published before, lowercase hex.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	From string `json:"from"`
+
+	// to is the SHA-256 of the sorted names of the clusters that are selected, lowercase hex.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	To string `json:"to"`
+
+	// clusters is the number of clusters that are selected.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Clusters int32 `json:"clusters"`
+
+	// added are the names that the change adds, sorted; the first 1,000 of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Added []string `json:"added,omitempty"`
+
+	// removed are the names that the change removes, sorted; the first 1,000 of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Removed []string `json:"removed,omitempty"`
+
+	// addedCount is the exact number of clusters that the change adds.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	AddedCount int32 `json:"addedCount"`
+
+	// removedCount is the exact number of clusters that the change removes.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	RemovedCount int32 `json:"removedCount"`
+
+	// delta has both lists complete where one is longer than 1,000 names: gzip of
+	// {"added": [...], "removed": [...]}, at most 700 KiB.
+	// +optional
+	// +kubebuilder:validation:MaxLength=955735
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Delta []byte `json:"delta,omitempty"`
+
+	// truncated says that the lists are incomplete: they do not fit into delta either.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Truncated bool `json:"truncated,omitempty"`
+
+	// cause is what triggered the change, one line, such as "ManagedCluster store004: labels" or
+	// "Placement: spec".
+	// +required
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Cause string `json:"cause"`
+
+	// placementGeneration is the generation of the Placement that was decided.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	PlacementGeneration int64 `json:"placementGeneration"`
+
+	// profile is the scheduler profile that decided.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Profile string `json:"profile,omitempty"`
+
+	// approval answers a change that is held. It is set once; Rejected may become Approved.
+	// +optional
+	Approval *ChangeApproval `json:"approval,omitempty"`
+}
+
+// ApprovalDecision is the answer to a change that is held.
+//
+// +kubebuilder:validation:Enum=Approved;Rejected
+type ApprovalDecision string
+
+// The answers to a change that is held.
+const (
+	Approved ApprovalDecision = "Approved"
+	Rejected ApprovalDecision = "Rejected"
+)
+
+// ChangeApproval is the answer to a change that is held.
+type ChangeApproval struct {
+	// decision is Approved or Rejected.
+	// +required
+	Decision ApprovalDecision `json:"decision"`
+
+	// by is the user who decides. The admission policy demands that it is the name of the requesting user.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	By string `json:"by"`
+
+	// comment is for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Comment string `json:"comment,omitempty"`
+}
+
+// ChangePhase is what became of a change.
+//
+// +kubebuilder:validation:Enum=Held;Progressing;Published;Superseded;Rejected;Expired
+type ChangePhase string
+
+// The phases of a change. Held and Progressing changes are open; at most one per Placement is.
+const (
+	// PhaseHeld: the change waits for an approval or for a plugin.
+	PhaseHeld ChangePhase = "Held"
+	// PhaseProgressing: the change is permitted and published in steps.
+	PhaseProgressing ChangePhase = "Progressing"
+	// PhasePublished: the change is complete.
+	PhasePublished ChangePhase = "Published"
+	// PhaseSuperseded: another answer came before this one was published.
+	PhaseSuperseded ChangePhase = "Superseded"
+	// PhaseRejected: somebody, or a plugin, rejected the change.
+	PhaseRejected ChangePhase = "Rejected"
+	// PhaseExpired: nobody approved the change in time.
+	PhaseExpired ChangePhase = "Expired"
+)
+
+// PlacementChangeStatus is what became of a change.
+type PlacementChangeStatus struct {
+	// phase is Held, Progressing, Published, Superseded, Rejected or Expired.
+	// +optional
+	Phase ChangePhase `json:"phase,omitempty"`
+
+	// holds are what the change waits for.
+	// +optional
+	// +listType=map
+	// +listMapKey=plugin
+	// +kubebuilder:validation:MaxItems=32
+	Holds []ChangeHold `json:"holds,omitempty"`
+
+	// remaining counts what is not published yet.
+	// +optional
+	Remaining *RemainingClusters `json:"remaining,omitempty"`
+
+	// startTime is when the change was first seen.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// permittedTime is when the change was let through.
+	// +optional
+	PermittedTime *metav1.Time `json:"permittedTime,omitempty"`
+
+	// lastProgressTime is when a step was published, or an added cluster became ready, for the last time.
+	// +optional
+	LastProgressTime *metav1.Time `json:"lastProgressTime,omitempty"`
+
+	// completionTime is when the change ended.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// message describes the phase.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+}
+
+// ChangeHold is one reason why a change waits.
+type ChangeHold struct {
+	// plugin is what holds the change.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Plugin string `json:"plugin"`
+
+	// reason says why, for people.
+	// +required
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason"`
+
+	// until is when the hold ends in Expired. Absent: it does not expire.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
+}
+
+// RemainingClusters counts what is not published yet.
+type RemainingClusters struct {
+	// added is the number of clusters to be added.
+	// +required
+	Added int32 `json:"added"`
+
+	// removed is the number of clusters to be removed.
+	// +required
+	Removed int32 `json:"removed"`
+}
+
+// PlacementChangeList is a list of PlacementChanges.
+//
+// +kubebuilder:object:root=true
+type PlacementChangeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []PlacementChange `json:"items"`
+}

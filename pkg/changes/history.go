@@ -1,0 +1,150 @@
+package changes
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// History are the records of one Placement, by revision.
+type History []*berthv1alpha1.PlacementChange
+
+// HistoryOf picks the records that belong to this very Placement: those that its UID controls. Names and
+// labels do not count. A Placement without a UID, as files may hold, is known by its name.
+func HistoryOf(pl *v1alpha1.Placement, records []*berthv1alpha1.PlacementChange) History {
+	var own History
+	for _, record := range records {
+		if record.Namespace == pl.Namespace && controls(pl, record) {
+			own = append(own, record)
+		}
+	}
+	slices.SortFunc(own, func(a, b *berthv1alpha1.PlacementChange) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
+	return own
+}
+
+func controls(pl *v1alpha1.Placement, object metav1.Object) bool {
+	owner := metav1.GetControllerOfNoCopy(object)
+	return owner != nil && owner.Kind == "Placement" && owner.Name == pl.Name && (pl.UID == "" || owner.UID == pl.UID)
+}
+
+// NextRevision is 1 + the highest revision on the Placement's records and its own pages. An annotation
+// that is no revision, or lies more than 1,000,000 beyond the records, is ignored: pages are editable.
+func (h History) NextRevision(pages []*v1alpha1.PlacementDecision) int64 {
+	var last int64
+	if len(h) > 0 {
+		last = h[len(h)-1].Spec.Revision
+	}
+	bound := last + 1_000_000
+	for _, page := range pages {
+		if n, err := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64); err == nil && n <= bound {
+			last = max(last, n)
+		}
+	}
+	return last + 1
+}
+
+// IsOpen is true for a record that is Held or Progressing, and for one without a status: its writer
+// stopped between creating it and saying so.
+func IsOpen(record *berthv1alpha1.PlacementChange) bool {
+	switch record.Status.Phase {
+	case "", berthv1alpha1.PhaseHeld, berthv1alpha1.PhaseProgressing:
+		return true
+	}
+	return false
+}
+
+// Open is the newest open record; nil if none is. Older open ones were left by a crash and are superseded.
+func (h History) Open() *berthv1alpha1.PlacementChange {
+	for _, record := range slices.Backward(h) {
+		if IsOpen(record) {
+			return record
+		}
+	}
+	return nil
+}
+
+// Ended is the newest Rejected or Expired record of this very change: the same sets, the same generation
+// of the Placement. Such a change does not open again. Nil if there is none.
+func (h History) Ended(c *Change) *berthv1alpha1.PlacementChange {
+	for _, record := range slices.Backward(h) {
+		if endedUnpublished(record) && record.Spec.From == c.From && record.Spec.To == c.To && record.Spec.PlacementGeneration == c.Generation {
+			return record
+		}
+	}
+	return nil
+}
+
+func endedUnpublished(record *berthv1alpha1.PlacementChange) bool {
+	return record.Status.Phase == berthv1alpha1.PhaseRejected || record.Status.Phase == berthv1alpha1.PhaseExpired
+}
+
+// Continues is true if the open record is of this change: the same target, the same generation, and
+// published clusters between its start and its target.
+func Continues(record *berthv1alpha1.PlacementChange, c *Change, published []string) bool {
+	if record.Spec.To != c.To || record.Spec.PlacementGeneration != c.Generation {
+		return false
+	}
+	if record.Spec.From == c.From {
+		return true
+	}
+	_, errBefore := Before(record, published)
+	_, errTarget := Target(record, published)
+	return errBefore == nil && errTarget == nil
+}
+
+// Gaps are the revisions before which something is missing: records that a crash lost, or that were not
+// kept. What came before the oldest record is not looked at.
+func (h History) Gaps() []int64 {
+	var gaps []int64
+	published := "" // the digest that the next record starts from; unknown if empty
+	for i, record := range h {
+		if i > 0 && (firstRevision(record) != h[i-1].Spec.Revision+1 || published != "" && record.Spec.From != published) {
+			gaps = append(gaps, record.Spec.Revision)
+		}
+		switch {
+		case record.Status.Phase == berthv1alpha1.PhasePublished:
+			published = record.Spec.To
+		case record.Status.PermittedTime != nil:
+			// It may have been published in part.
+			published = ""
+		default:
+			published = record.Spec.From
+		}
+	}
+	return gaps
+}
+
+func firstRevision(record *berthv1alpha1.PlacementChange) int64 {
+	return cmp.Or(record.Spec.FirstRevision, record.Spec.Revision)
+}
+
+// Surplus are the records to delete, oldest first. Kept are the newest limit Published ones, as many
+// others, the open ones, Rejected and Expired ones that still apply (from the published clusters, of this
+// generation), and all from a pinned revision on (0: none is pinned); berthv1alpha1.MaxHistoryLimit at most.
+func (h History) Surplus(limit int, publishedDigest string, generation, pinned int64) []*berthv1alpha1.PlacementChange {
+	var surplus []*berthv1alpha1.PlacementChange
+	published, others, kept := 0, 0, 0
+	for _, record := range slices.Backward(h) {
+		applies := endedUnpublished(record) && record.Spec.From == publishedDigest && record.Spec.PlacementGeneration == generation
+		keep := IsOpen(record) || applies || pinned > 0 && record.Spec.Revision >= pinned
+		if record.Status.Phase == berthv1alpha1.PhasePublished {
+			published++
+			keep = keep || published <= limit
+		} else {
+			others++
+			keep = keep || others <= limit
+		}
+		if keep && kept < berthv1alpha1.MaxHistoryLimit {
+			kept++
+		} else {
+			surplus = append(surplus, record)
+		}
+	}
+	slices.Reverse(surplus)
+	return surplus
+}

@@ -1,0 +1,227 @@
+package changes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// rec is a record of the Placement "uid": its revision and phase, from one set to another, each a
+// string of one-letter names.
+func rec(t *testing.T, revision int64, phase berthv1alpha1.ChangePhase, from, to string) *berthv1alpha1.PlacementChange {
+	t.Helper()
+	c := NewChange(letters(from), letters(to))
+	c.Generation = 1
+	record, err := NewRecord(placement("uid"), 0, revision, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.Status.Phase = phase
+	return record
+}
+
+func letters(s string) []string {
+	names := make([]string, 0, len(s))
+	for _, r := range s {
+		names = append(names, string(r))
+	}
+	return names
+}
+
+func revisions(records []*berthv1alpha1.PlacementChange) []int64 {
+	numbers := []int64{}
+	for _, r := range records {
+		numbers = append(numbers, r.Spec.Revision)
+	}
+	return numbers
+}
+
+func TestHistoryOf(t *testing.T) {
+	other := rec(t, 3, "", "", "a")
+	other.OwnerReferences[0].UID = "deleted"
+	elsewhere := rec(t, 4, "", "", "a")
+	elsewhere.Namespace = "other"
+	ownerless := rec(t, 5, "", "", "a")
+	ownerless.OwnerReferences = nil
+	records := []*berthv1alpha1.PlacementChange{rec(t, 2, "", "", "a"), other, elsewhere, ownerless, rec(t, 1, "", "", "a")}
+	for name, tc := range map[string]struct {
+		uid  types.UID
+		want []int64
+	}{
+		"by UID":                 {"uid", []int64{1, 2}},
+		"of another UID":         {"deleted", []int64{3}},
+		"without a UID, by name": {"", []int64{1, 2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, revisions(HistoryOf(placement(tc.uid), records))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNextRevision(t *testing.T) {
+	page := func(value string) *v1alpha1.PlacementDecision {
+		return &v1alpha1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{berthv1alpha1.RevisionAnnotation: value}}}
+	}
+	history := History{rec(t, 4, "", "", "a")}
+	for name, tc := range map[string]struct {
+		history History
+		pages   []*v1alpha1.PlacementDecision
+		want    int64
+	}{
+		"first":                    {want: 1},
+		"after a record":           {history: history, want: 5},
+		"after a page":             {history: history, pages: []*v1alpha1.PlacementDecision{page("6"), page("2")}, want: 7},
+		"not a number":             {history: history, pages: []*v1alpha1.PlacementDecision{page("x"), page("")}, want: 5},
+		"a number that is forged":  {history: history, pages: []*v1alpha1.PlacementDecision{page("9223372036854775807")}, want: 5},
+		"a negative number":        {pages: []*v1alpha1.PlacementDecision{page("-3")}, want: 1},
+		"pages without any record": {pages: []*v1alpha1.PlacementDecision{page("12")}, want: 13},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.history.NextRevision(tc.pages); got != tc.want {
+				t.Errorf("want %d, got %d", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestOpen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		phases []berthv1alpha1.ChangePhase
+		want   int64
+	}{
+		"none":                    {phases: []berthv1alpha1.ChangePhase{"Published", "Superseded", "Rejected", "Expired"}},
+		"held":                    {phases: []berthv1alpha1.ChangePhase{"Published", "Held"}, want: 2},
+		"progressing":             {phases: []berthv1alpha1.ChangePhase{"Progressing", "Rejected"}, want: 1},
+		"created and not yet set": {phases: []berthv1alpha1.ChangePhase{"Published", ""}, want: 2},
+		"the newer of two":        {phases: []berthv1alpha1.ChangePhase{"Held", "Held"}, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h History
+			for i, phase := range tc.phases {
+				h = append(h, rec(t, int64(i+1), phase, "", "a"))
+			}
+			got := int64(0)
+			if open := h.Open(); open != nil {
+				got = open.Spec.Revision
+			}
+			if got != tc.want {
+				t.Errorf("want %d, got %d", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestEnded(t *testing.T) {
+	h := History{rec(t, 1, "Published", "", "ab"), rec(t, 2, "Rejected", "ab", "ac"), rec(t, 3, "Expired", "ab", "ad"), rec(t, 4, "Superseded", "ab", "ae")}
+	for name, tc := range map[string]struct {
+		from, to   string
+		generation int64
+		want       bool
+	}{
+		"rejected":           {"ab", "ac", 1, true},
+		"expired":            {"ab", "ad", 1, true},
+		"superseded":         {"ab", "ae", 1, false},
+		"another start":      {"a", "ac", 1, false},
+		"another target":     {"ab", "af", 1, false},
+		"another generation": {"ab", "ac", 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := NewChange(letters(tc.from), letters(tc.to))
+			c.Generation = tc.generation
+			if got := h.Ended(&c) != nil; got != tc.want {
+				t.Errorf("want %t, got %t", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestContinues(t *testing.T) {
+	record := rec(t, 1, "Progressing", "ab", "cd")
+	for name, tc := range map[string]struct {
+		published, to string
+		generation    int64
+		want          bool
+	}{
+		"nothing done":          {"ab", "cd", 1, true},
+		"a step done":           {"abc", "cd", 1, true},
+		"all but one removal":   {"bcd", "cd", 1, true},
+		"another target":        {"ab", "ce", 1, false},
+		"another generation":    {"ab", "cd", 2, false},
+		"something from beyond": {"abx", "cd", 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := NewChange(letters(tc.published), letters(tc.to))
+			c.Generation = tc.generation
+			if got := Continues(record, &c, letters(tc.published)); got != tc.want {
+				t.Errorf("want %t, got %t", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestGaps(t *testing.T) {
+	permitted := rec(t, 2, "Superseded", "a", "bc")
+	permitted.Status.PermittedTime = &metav1.Time{Time: time.Unix(1, 0)}
+	merged := rec(t, 4, "Published", "ab", "d")
+	merged.Spec.FirstRevision = 2
+	for name, tc := range map[string]struct {
+		h    History
+		want []int64
+	}{
+		"none":                          {h: History{rec(t, 1, "Published", "", "a"), rec(t, 2, "Published", "a", "b")}},
+		"the oldest are not kept":       {h: History{rec(t, 7, "Published", "x", "a")}},
+		"a rejected one between":        {h: History{rec(t, 1, "Published", "", "a"), rec(t, 2, "Rejected", "a", "b"), rec(t, 3, "Published", "a", "c")}},
+		"a merged one":                  {h: History{rec(t, 1, "Published", "", "ab"), merged}},
+		"published in part":             {h: History{rec(t, 1, "Published", "", "a"), permitted, rec(t, 3, "Published", "ab", "c")}},
+		"a revision is missing":         {h: History{rec(t, 1, "Published", "", "a"), rec(t, 3, "Published", "a", "b")}, want: []int64{3}},
+		"a start that nobody published": {h: History{rec(t, 1, "Published", "", "a"), rec(t, 2, "Published", "b", "c")}, want: []int64{2}},
+		"after a rejected one, too":     {h: History{rec(t, 1, "Published", "", "a"), rec(t, 2, "Rejected", "a", "b"), rec(t, 3, "Published", "b", "c")}, want: []int64{3}},
+		"the chain goes on after a gap": {h: History{rec(t, 1, "Published", "", "a"), rec(t, 3, "Published", "c", "b"), rec(t, 4, "Published", "b", "")}, want: []int64{3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.h.Gaps()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSurplus(t *testing.T) {
+	var published History
+	for i := range int64(5) {
+		published = append(published, rec(t, i+1, "Published", "", "a"))
+	}
+	var many History
+	for i := range int64(150) {
+		many = append(many, rec(t, i+1, "Held", "", "a"))
+	}
+	for name, tc := range map[string]struct {
+		h      History
+		limit  int
+		pinned int64
+		want   []int64
+	}{
+		"within the limit":      {h: published, limit: 5, want: []int64{}},
+		"the oldest go":         {h: published, limit: 2, want: []int64{1, 2, 3}},
+		"a pinned one stays":    {h: published, limit: 2, pinned: 2, want: []int64{1}},
+		"others count apart":    {h: History{rec(t, 1, "Superseded", "", "a"), rec(t, 2, "Published", "", "a"), rec(t, 3, "Superseded", "", "a"), rec(t, 4, "Published", "", "a")}, limit: 1, want: []int64{1, 2}},
+		"an open one stays":     {h: History{rec(t, 1, "Held", "", "a"), rec(t, 2, "Superseded", "", "a"), rec(t, 3, "Superseded", "", "a")}, limit: 1, want: []int64{2}},
+		"rejected that applies": {h: History{rec(t, 1, "Rejected", "ab", "a"), rec(t, 2, "Superseded", "", "a"), rec(t, 3, "Superseded", "", "a")}, limit: 1, want: []int64{2}},
+		"rejected from another": {h: History{rec(t, 1, "Rejected", "b", "a"), rec(t, 2, "Superseded", "", "a"), rec(t, 3, "Superseded", "", "a")}, limit: 1, want: []int64{1, 2}},
+		"100 at most":           {h: many, limit: 1, want: revisions(many[:50])},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, revisions(tc.h.Surplus(tc.limit, Digest(letters("ab")), 1, tc.pinned))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

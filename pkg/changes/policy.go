@@ -1,0 +1,67 @@
+package changes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Policy is what the DisruptionPolicies of a Placement come to: the strictest value of each field.
+type Policy struct {
+	// Names are the policies that select the Placement, sorted.
+	Names []string
+	// ApprovalRequired holds every change until it is approved, for at most ApprovalTimeout.
+	ApprovalRequired bool
+	ApprovalTimeout  time.Duration
+	// HistoryLimit is the number of Published records that are kept, and of others.
+	HistoryLimit int
+}
+
+// Selects is true if the policy selects the Placement. An invalid selector selects nothing and is an error.
+func Selects(policy *berthv1alpha1.DisruptionPolicy, pl *v1alpha1.Placement) (bool, error) {
+	if policy.Namespace != pl.Namespace {
+		return false, nil
+	}
+	if policy.Spec.PlacementSelector == nil {
+		return slices.Contains(policy.Spec.Placements, pl.Name), nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(policy.Spec.PlacementSelector)
+	if err != nil {
+		return false, fmt.Errorf("DisruptionPolicy %s/%s: spec.placementSelector: %w", policy.Namespace, policy.Name, err)
+	}
+	return selector.Matches(labels.Set(pl.Labels)), nil
+}
+
+// PolicyOf combines the policies that select the Placement. The shorter approval timeout and the longer
+// history are the stricter ones. A policy with an invalid selector is left out; its Ready condition says so.
+func PolicyOf(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy) Policy {
+	p := Policy{HistoryLimit: berthv1alpha1.DefaultHistoryLimit}
+	for _, policy := range policies {
+		if selects, err := Selects(policy, pl); err != nil || !selects {
+			continue
+		}
+		limit := int(cmp.Or(policy.Spec.HistoryLimit, berthv1alpha1.DefaultHistoryLimit))
+		if len(p.Names) == 0 {
+			p.HistoryLimit = limit
+		}
+		p.Names = append(p.Names, policy.Name)
+		p.HistoryLimit = max(p.HistoryLimit, limit)
+		if policy.Spec.Approval != berthv1alpha1.ApprovalRequired {
+			continue
+		}
+		timeout := time.Duration(cmp.Or(policy.Spec.ApprovalTimeoutSeconds, berthv1alpha1.DefaultApprovalTimeoutSeconds)) * time.Second
+		if !p.ApprovalRequired || timeout < p.ApprovalTimeout {
+			p.ApprovalTimeout = timeout
+		}
+		p.ApprovalRequired = true
+	}
+	slices.Sort(p.Names)
+	return p
+}

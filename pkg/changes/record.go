@@ -1,0 +1,219 @@
+package changes
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Change is the step from the set that is published to the set that is selected.
+type Change struct {
+	// From and To are the digests of both sets; Clusters is the size of the selected one.
+	From, To string
+	Clusters int
+	// Added and Removed are the names that lead from one set to the other, sorted.
+	Added, Removed []string
+	// Cause is what triggered the attempt, one line.
+	Cause string
+	// Generation is the Placement's, Profile the one that decided.
+	Generation int64
+	Profile    string
+}
+
+// NewChange is the change from the published to the selected clusters, without cause, generation and profile.
+func NewChange(published, selected []string) Change {
+	added, removed := Between(published, selected)
+	return Change{From: Digest(published), To: Digest(selected), Clusters: len(Sorted(selected)), Added: added, Removed: removed}
+}
+
+// Empty is true if both sets are equal.
+func (c *Change) Empty() bool { return len(c.Added) == 0 && len(c.Removed) == 0 }
+
+// maxCause bounds the cause on a record, in bytes; the schema allows as many characters.
+const maxCause = 1024
+
+// Name is the name of the record of a revision.
+func Name(placement string, revision int64) string {
+	return placement + "-" + strconv.FormatInt(revision, 10)
+}
+
+// NewRecord is the record of a change, owned by its Placement and without status. A merged record covers
+// the revisions from first to revision; otherwise first is 0.
+func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv1alpha1.PlacementChange, error) {
+	record := &berthv1alpha1.PlacementChange{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pl.Namespace, Name: Name(pl.Name, revision),
+			Labels: map[string]string{v1alpha1.PlacementLabel: pl.Name},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersionV1Beta1.String(), Kind: "Placement", Name: pl.Name, UID: pl.UID,
+				Controller: new(true),
+			}},
+		},
+		Spec: berthv1alpha1.PlacementChangeSpec{
+			Placement: pl.Name, Revision: revision, FirstRevision: first,
+			From: c.From, To: c.To, Clusters: int32(c.Clusters),
+			AddedCount: int32(len(c.Added)), RemovedCount: int32(len(c.Removed)),
+			Added: firstNames(c.Added), Removed: firstNames(c.Removed),
+			Cause: oneLine(c.Cause), PlacementGeneration: c.Generation, Profile: c.Profile,
+		},
+	}
+	if first == revision {
+		record.Spec.FirstRevision = 0
+	}
+	if max(len(c.Added), len(c.Removed)) <= berthv1alpha1.MaxListedClusters {
+		return record, nil
+	}
+	delta, err := compress(c.Added, c.Removed)
+	if err != nil {
+		return nil, fmt.Errorf("compressing the clusters of %s: %w", record.Name, err)
+	}
+	if len(delta) <= berthv1alpha1.MaxDeltaBytes {
+		record.Spec.Delta = delta
+	} else {
+		record.Spec.Truncated = true
+	}
+	return record, nil
+}
+
+func firstNames(names []string) []string {
+	return names[:min(len(names), berthv1alpha1.MaxListedClusters)]
+}
+
+// oneLine makes a text fit for spec.cause: valid UTF-8, no control characters, at most maxCause bytes.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	if len(text) <= maxCause {
+		return text
+	}
+	end := maxCause - len("…")
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// ErrIncomplete says that a record does not list all its clusters (spec.truncated).
+var ErrIncomplete = errors.New("the record does not list all its clusters")
+
+// Lists returns all names that the record adds and removes, sorted.
+func Lists(record *berthv1alpha1.PlacementChange) (added, removed []string, err error) {
+	s := &record.Spec
+	switch {
+	case s.Truncated:
+		return nil, nil, fmt.Errorf("PlacementChange %s/%s: %w", record.Namespace, record.Name, ErrIncomplete)
+	case len(s.Delta) > 0:
+		if added, removed, err = decompress(s.Delta); err != nil {
+			return nil, nil, fmt.Errorf("PlacementChange %s/%s: spec.delta: %w", record.Namespace, record.Name, err)
+		}
+	default:
+		added, removed = s.Added, s.Removed
+	}
+	if len(added) != int(s.AddedCount) || len(removed) != int(s.RemovedCount) {
+		return nil, nil, fmt.Errorf("PlacementChange %s/%s lists %d added and %d removed clusters, but spec.addedCount is %d and spec.removedCount %d",
+			record.Namespace, record.Name, len(added), len(removed), s.AddedCount, s.RemovedCount)
+	}
+	return added, removed, nil
+}
+
+// Target is the set that the record leads to, given clusters that any of its steps published; an error if
+// the record's lists and digests contradict each other.
+func Target(record *berthv1alpha1.PlacementChange, published []string) ([]string, error) {
+	added, removed, err := Lists(record)
+	if err != nil {
+		return nil, err
+	}
+	return verified(record, "to", record.Spec.To, apply(published, added, removed))
+}
+
+// Before is the set that the record starts from, given clusters that any of its steps published.
+func Before(record *berthv1alpha1.PlacementChange, published []string) ([]string, error) {
+	added, removed, err := Lists(record)
+	if err != nil {
+		return nil, err
+	}
+	return verified(record, "from", record.Spec.From, apply(published, removed, added))
+}
+
+func verified(record *berthv1alpha1.PlacementChange, field, digest string, names []string) ([]string, error) {
+	if Digest(names) != digest {
+		return nil, fmt.Errorf("PlacementChange %s/%s: its clusters do not have the digest in spec.%s", record.Namespace, record.Name, field)
+	}
+	return names, nil
+}
+
+// delta is the content of spec.delta.
+type delta struct {
+	Added   []string `json:"added"`
+	Removed []string `json:"removed"`
+}
+
+// maxDelta bounds the uncompressed content of spec.delta, in bytes: about a million names.
+const maxDelta = 64 << 20
+
+func compress(added, removed []string) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(w).Encode(delta{added, removed}); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func decompress(data []byte) (added, removed []string, err error) {
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxDelta+1))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(text) > maxDelta {
+		return nil, nil, fmt.Errorf("more than %d bytes uncompressed", maxDelta)
+	}
+	var d delta
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, nil, err
+	}
+	if !strictlySorted(d.Added) || !strictlySorted(d.Removed) {
+		return nil, nil, errors.New("the names are not sorted, or one is there twice")
+	}
+	return d.Added, d.Removed, nil
+}
+
+func strictlySorted(names []string) bool {
+	return slices.IsSorted(names) && len(slices.Compact(slices.Clone(names))) == len(names)
+}
+
+// Merge is one change for two that follow each other: from the first one's start to the second one's
+// target, with the second one's cause, generation and profile.
+func Merge(first, second Change) Change {
+	merged := second
+	merged.From = first.From
+	merged.Added = Sorted(append(minus(first.Added, second.Removed), minus(second.Added, first.Removed)...))
+	merged.Removed = Sorted(append(minus(first.Removed, second.Added), minus(second.Removed, first.Added)...))
+	return merged
+}
