@@ -24,6 +24,8 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -47,24 +49,11 @@ type Hub struct {
 	Kubeconfig string
 }
 
-// Start starts an API server with RBAC, Berth's CRDs, roles and admission policies, and the garbage
+// Start starts an API server with Berth's CRDs, roles and admission policies, and the garbage
 // collector. All of it stops at the end of the node that calls it, usually BeforeSuite.
 func Start(ctx context.Context) *Hub {
 	GinkgoHelper()
-	crds, err := crd.All()
-	Expect(err).NotTo(HaveOccurred())
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets(), CRDs: crds}
-	environment.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "RBAC")
-	h := &Hub{}
-	h.Config, err = environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
-	h.Config.QPS = -1
-	h.WithWatch, err = client.NewWithWatch(h.Config, client.Options{Scheme: scheme()})
-	Expect(err).NotTo(HaveOccurred())
-	h.Kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-	Expect(os.WriteFile(h.Kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
-
+	h := StartServer()
 	h.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: berth-system}}")
 	for _, file := range []string{"service_account.yaml", "role.yaml", "role_binding.yaml", "user_roles.yaml"} {
 		manifests, err := os.ReadFile(filepath.Join(root(), "config", "rbac", file))
@@ -76,7 +65,30 @@ func Start(ctx context.Context) *Hub {
 		Expect(err).NotTo(HaveOccurred())
 		h.Apply(ctx, string(policies))
 	}
-	h.startCollector()
+	h.StartCollector()
+	return h
+}
+
+// StartServer starts an API server with RBAC and Berth's CRDs and nothing else, configured further by the
+// functions given. It stops at the end of the node that calls it.
+func StartServer(configure ...func(*envtest.Environment)) *Hub {
+	GinkgoHelper()
+	crds, err := crd.All()
+	Expect(err).NotTo(HaveOccurred())
+	environment := &envtest.Environment{BinaryAssetsDirectory: assets(), CRDs: crds}
+	environment.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "RBAC")
+	for _, c := range configure {
+		c(environment)
+	}
+	h := &Hub{}
+	h.Config, err = environment.Start()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(environment.Stop)
+	h.Config.QPS = -1
+	h.WithWatch, err = client.NewWithWatch(h.Config, client.Options{Scheme: scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	h.Kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(os.WriteFile(h.Kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
 	return h
 }
 
@@ -105,20 +117,37 @@ func scheme() *k8sruntime.Scheme {
 	return scheme
 }
 
-// startCollector starts the garbage collector, which also empties deleted namespaces.
-func (h *Hub) startCollector() {
+// StartCollector starts the garbage collector, which also empties deleted namespaces.
+func (h *Hub) StartCollector() {
 	GinkgoHelper()
 	binary := filepath.Join(assets(), "gc")
 	if _, err := os.Stat(binary); err != nil {
 		binary = filepath.Join(root(), "bin", "hub", "gc")
 	}
-	gc := exec.Command(binary, "--kubeconfig", h.Kubeconfig)
+	gc := exec.Command(binary, "--kubeconfig", h.collectorKubeconfig())
 	gc.Stdout, gc.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(gc.Start()).To(Succeed())
 	DeferCleanup(func() {
 		Expect(gc.Process.Signal(syscall.SIGTERM)).To(Succeed())
 		Expect(gc.Wait()).To(Succeed())
 	})
+}
+
+// collectorKubeconfig lets the administrator act as each of the two controllers that gc runs.
+func (h *Hub) collectorKubeconfig() string {
+	GinkgoHelper()
+	file, err := clientcmd.LoadFromFile(h.Kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	admin := file.Contexts[file.CurrentContext]
+	for _, name := range []string{"generic-garbage-collector", "namespace-controller"} {
+		user := file.AuthInfos[admin.AuthInfo].DeepCopy()
+		user.Impersonate = "system:serviceaccount:kube-system:" + name
+		file.AuthInfos[name] = user
+		file.Contexts[name] = &api.Context{Cluster: admin.Cluster, AuthInfo: name}
+	}
+	path := filepath.Join(filepath.Dir(h.Kubeconfig), "gc.kubeconfig")
+	Expect(clientcmd.WriteToFile(*file, path)).To(Succeed())
+	return path
 }
 
 // As is the hub as a user sees it.
