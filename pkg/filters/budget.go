@@ -74,6 +74,8 @@ type judgement struct {
 	// spent is this cycle's cost, allowed how much that may become.
 	spent, allowed uint64
 	budget         uint64
+	// evaluated is true once this part has evaluated an expression.
+	evaluated bool
 	// asked counts the expressions of the cluster in hand.
 	asked int
 	// yield says that this cycle has taken as much time as it may.
@@ -207,9 +209,15 @@ func (j *judgement) ask(ctx context.Context, e *expression, cluster *framework.C
 	}
 	matched, cost, _ := e.matches(ctx, j.snapshot, cluster)
 	if ctx.Err() != nil {
+		// It may have been interrupted. If it was not the first of this part, the next part begins with it and has all
+		// the time for it.
 		j.stopped = framework.AsStatus(fmt.Errorf("evaluating CEL: %w", context.Cause(ctx)))
+		if j.evaluated {
+			j.stopped = stillAtIt()
+		}
 		return false
 	}
+	j.evaluated = true
 	j.answers = append(j.answers, matched)
 	j.owed += cost
 	j.spent += cost

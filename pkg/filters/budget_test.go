@@ -189,6 +189,43 @@ func TestSlicesDoNotChangeTheAnswer(t *testing.T) {
 	}
 }
 
+// endsAfter is a context that ends once it was asked a number of times whether it has.
+type endsAfter struct {
+	context.Context
+	left *int
+}
+
+func (c endsAfter) Err() error {
+	if *c.left--; *c.left < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// TestInterruptedEvaluation: an evaluation that the end of the context interrupts is made again by the
+// next part. It fails the attempt only if it was the first of its part: then it needs too long alone.
+func TestInterruptedEvaluation(t *testing.T) {
+	for name, tc := range map[string]struct {
+		evaluations int
+		want        framework.Code
+		unfinished  bool
+	}{
+		"the first of a part":  {0, framework.Error, false},
+		"the second of a part": {1, framework.Pending, true},
+		"none":                 {3, framework.Success, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPredicate(t)
+			inv := hub(ask().Predicate(fixture.MatchCEL(loops(1))), fleetOf(3)...)
+			state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now))
+			_, status := p.PreFilter(endsAfter{t.Context(), &tc.evaluations}, state, state.Snapshot().Subject.Placement)
+			if status.Code() != tc.want || status.IsUnfinished() != tc.unfinished {
+				t.Errorf("got %s %q, unfinished %t", status.Code(), status.Reason(), status.IsUnfinished())
+			}
+		})
+	}
+}
+
 // TestBudgetFollowsTheFleet: what goes is not charged any more, what comes is, and clusters of sets that the Placement may not use
 // never are: its author would learn of them.
 func TestBudgetFollowsTheFleet(t *testing.T) {

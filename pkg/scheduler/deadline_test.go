@@ -95,6 +95,18 @@ func TestCycleTimeout(t *testing.T) {
 	}
 }
 
+// TestUnfinishedIsNotLate: a plugin that continues in a later attempt decides nothing, so that its answer
+// counts however late it comes.
+func TestUnfinishedIsNotLate(t *testing.T) {
+	s, _, _ := probing(t, "a b", map[string]*framework.Status{"PreFilter a": framework.Unfinished("the rest follows")})
+	slowly(s, "PreFilter", 103*time.Millisecond)
+	inv := fleet(ask().Number(1), fixture.Cluster("1"))
+	a := s.Attempt(context.Background(), func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
+	if _, _, late := a.TimedOut(); late || !a.Failure.IsUnfinished() {
+		t.Errorf("late %t, %v", late, a.Failure.Err())
+	}
+}
+
 // TestNoCycleTimeout: neither a simulation nor an attempt that is as fast as it has to be is
 // stopped.
 func TestNoCycleTimeout(t *testing.T) {

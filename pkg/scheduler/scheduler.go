@@ -186,7 +186,8 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admiss
 	skipped = map[string]bool{}
 	for _, p := range r.profile.PreFilter {
 		result, status := p.PreFilter(ctx, r.State, r.Snapshot.Subject.Placement)
-		if late := r.timeout("PreFilter", p.Name()); late != nil {
+		// What is Unfinished decides nothing, however late it comes, and is continued.
+		if late := r.timeout("PreFilter", p.Name()); late != nil && !status.IsUnfinished() {
 			return nil, nil, late
 		}
 		status = status.WithPlugin(p.Name())
