@@ -19,6 +19,11 @@ const (
 	slicePause = 500 * time.Millisecond
 	// freeRequirements are those of selectors that are judged without being charged: no fleet is large enough for them to tell.
 	freeRequirements = 1_000
+	// yieldEach is how many clusters are judged between two looks at the clock, where nothing is charged.
+	yieldEach = 16
+	// maxSelectorValues bounds the requirements of all selectors of a Placement together with their values, which are compiled
+	// without a pause.
+	maxSelectorValues = 10_000
 	// maxExpressions and maxExpressionBytes bound what a Placement may have compiled.
 	maxExpressions     = 100
 	maxExpressionBytes = 64 << 10

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/berth-dev/berth/pkg/inventory"
@@ -48,6 +49,40 @@ func judgeAll(ctx context.Context, p *Predicate, inv *inventory.Inventory, name 
 	return result, status, state
 }
 
+// manyValues are requirements of 1,000 values each, none of which matches.
+func manyValues(n int) []fixture.Match {
+	values := make([]string, 1_000)
+	for i := range values {
+		values[i] = fmt.Sprintf("%s%03d", strings.Repeat("v", 60), i)
+	}
+	return slices.Repeat([]fixture.Match{fixture.MatchLabelExpression("parity", metav1.LabelSelectorOpNotIn, values...)}, n)
+}
+
+// TestSelectorsYield: a cycle ends judging by selectors when half of its time is over, and the next one continues. Many values are
+// compiled ahead of cycles.
+func TestSelectorsYield(t *testing.T) {
+	inv, p := hub(ask().Predicate(manyValues(5)...), fleetOf(100)...), newPredicate(t)
+	snapshot := inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now)
+	if !takesLong(snapshot.Subject.Placement.Spec.Predicates) {
+		t.Error("5,000 values are compiled in a cycle")
+	}
+	p.Prepare(snapshot.Subject.Placement, func() bool { return false })
+	for cycle := 1; ; cycle++ {
+		state := framework.NewCycleState(snapshot)
+		state.YieldWhen(func() bool { return true })
+		result, status := p.PreFilter(t.Context(), state, snapshot.Subject.Placement)
+		if status.IsSuccess() {
+			if n := result.Clusters.Len(); cycle != 7 || n != 100 {
+				t.Errorf("%d match after %d cycles, want 100 after 7", n, cycle)
+			}
+			return
+		}
+		if !status.IsUnfinished() || state.Requeue().IsZero() || cycle > 7 {
+			t.Fatalf("cycle %d: %s %q", cycle, status.Code(), status.Reason())
+		}
+	}
+}
+
 func TestBudget(t *testing.T) {
 	manyLabels := make([]fixture.Match, 5_000)
 	for i := range manyLabels {
@@ -69,6 +104,7 @@ func TestBudget(t *testing.T) {
 		"too many expressions":           {clusters: 1, matches: repeated("true", maxExpressions+1), want: "the CEL expressions are more than 100, or longer than 65536 bytes in all"},
 		"too long expressions":           {clusters: 1, matches: repeated("'"+strings.Repeat("x", celMaxLength-10)+"' != ''", 5), want: "the CEL expressions are more than"},
 		"selectors alone":                {clusters: 300, matches: manyLabels},
+		"too many values":                {clusters: 1, matches: manyValues(11), want: "the selectors of all predicates have more than 10000 requirements and values"},
 		"selectors alone, more clusters": {clusters: 3_000, matches: manyLabels, want: "1 predicates: evaluating it for 3000 clusters costs more"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -143,7 +143,11 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 		return nil, c.status
 	}
 	if !c.charged {
-		return &framework.PreFilterResult{Clusters: c.verdicts.update(state.Snapshot(), c.fits), Decides: true}, nil
+		if !c.verdicts.update(state.Snapshot(), c.fits, state.ShouldYield) {
+			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
+			return nil, stillAtIt()
+		}
+		return &framework.PreFilterResult{Clusters: c.verdicts.matches, Decides: true}, nil
 	}
 	if status := c.settle(ctx, state, p.slice); status != nil {
 		if status.Code() == framework.Pending {
@@ -245,7 +249,7 @@ func takesLong(specs []v1alpha1.ClusterPredicate) bool {
 	n := 0
 	for i := range specs {
 		s := &specs[i].RequiredClusterSelector
-		n += 1 + len(s.LabelSelector.MatchLabels) + len(s.LabelSelector.MatchExpressions) + len(s.ClaimSelector.MatchExpressions)
+		n += 1 + requirementsAndValues(s)
 		if n > freeRequirements || len(s.CelSelector.CelExpressions) > 0 {
 			return true
 		}
@@ -283,6 +287,12 @@ func compileUntil(pl *v1alpha1.Placement, yield func() bool) *compiled {
 }
 
 func (c *compiled) compile(yield func() bool) error {
+	total := 0
+	for i := range c.spec {
+		if total += requirementsAndValues(&c.spec[i].RequiredClusterSelector); total > maxSelectorValues {
+			return fmt.Errorf("the selectors of all predicates have more than %d requirements and values", maxSelectorValues)
+		}
+	}
 	expressions, bytes, fresh := 0, 0, 0
 	for _, spec := range c.spec {
 		s := spec.RequiredClusterSelector
@@ -323,6 +333,18 @@ func (c *compiled) compile(yield func() bool) error {
 	return nil
 }
 
+// requirementsAndValues counts what compiling the selectors of a predicate costs: each value is validated.
+func requirementsAndValues(s *v1alpha1.ClusterSelector) int {
+	n := len(s.LabelSelector.MatchLabels)
+	for _, all := range [...][]metav1.LabelSelectorRequirement{s.LabelSelector.MatchExpressions, s.ClaimSelector.MatchExpressions} {
+		n += len(all)
+		for i := range all {
+			n += len(all[i].Values)
+		}
+	}
+	return n
+}
+
 // requirements counts them. A value is compared with as it stands in the list, so ten values count as much as a requirement.
 func requirements(all []metav1.LabelSelectorRequirement) uint64 {
 	n := uint64(len(all))
@@ -341,9 +363,10 @@ func textOf(predicates []predicate) string {
 	return text.String()
 }
 
-// update judges the candidates of a snapshot that are not judged yet, or changed since. Snapshots share the set returned, so it is copied
-// before it changes; what it says of clusters that are no candidates means nothing.
-func (v *verdicts) update(snapshot *framework.Snapshot, fits func(*framework.Cluster) bool) framework.Bitset {
+// update judges the candidates of a snapshot that are not judged yet, or changed since. It is false if yield ended it before all were
+// judged: the next update continues. Snapshots share the matches, so they are copied before they change; what they say of clusters that are
+// no candidates means nothing.
+func (v *verdicts) update(snapshot *framework.Snapshot, fits func(*framework.Cluster) bool, yield func() bool) (done bool) {
 	changes, known := snapshot.Log.Since(v.next)
 	v.next = snapshot.Log.Next()
 	if !known {
@@ -356,11 +379,17 @@ func (v *verdicts) update(snapshot *framework.Snapshot, fits func(*framework.Clu
 	}
 	candidates := snapshot.Candidates()
 	if v.judged.Covers(candidates) {
-		return v.matches
+		return true
 	}
 	due := candidates.Without(v.judged)
 	v.matches = v.matches.Clone()
+	asked, judged := 0, framework.Bitset{}
 	for i := range due.All {
+		if asked++; asked%yieldEach == 0 && yield() {
+			v.judged = v.judged.Or(judged)
+			return false
+		}
+		judged = judged.Set(i)
 		if fits(snapshot.Clusters.Get(i)) {
 			v.matches = v.matches.Set(i)
 		} else {
@@ -368,7 +397,7 @@ func (v *verdicts) update(snapshot *framework.Snapshot, fits func(*framework.Clu
 		}
 	}
 	v.judged = v.judged.Or(due)
-	return v.matches
+	return true
 }
 
 func (v *verdicts) clone() *verdicts {
