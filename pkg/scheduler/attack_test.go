@@ -413,3 +413,26 @@ func TestDigest(t *testing.T) {
 		t.Errorf("the held page says %q, %v", record.Token, err)
 	}
 }
+
+// TestLostClustersLeaveThoughAttemptsTimeOut: an author cannot keep clusters of a lost set with a Placement that takes too long to
+// decide.
+func TestLostClustersLeaveThoughAttemptsTimeOut(t *testing.T) {
+	for _, point := range []string{"PreFilter", "Filter", "PreScore", "Score", "Select"} {
+		t.Run(point, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1", "c2")
+			d.settle()
+			d.expect("p-decision-1: c1 c2 |  | ")
+			clock := slowly(d.scheduler, point, 103*time.Millisecond)
+			d.leaveSet("c1")
+			a, _ := d.try()
+			if _, _, late := a.TimedOut(); !late {
+				t.Fatalf("it did not time out: %v", a.Failure.Err())
+			}
+			d.expect("p-decision-1: c2 |  | ")
+			clock.Step(time.Minute)
+			d.unbind()
+			d.try()
+			d.expect("p-decision-1: |  | ")
+		})
+	}
+}

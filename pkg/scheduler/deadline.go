@@ -84,8 +84,8 @@ func (r *Result) TimedOut() (point, plugin string, ok bool) {
 }
 
 // FirstTimeout says whether the cycle timed out and the one before it for this Placement, as it is
-// specified now, did not.
-func (a *Attempt) FirstTimeout() bool { return a.timeouts == 1 }
+// specified now, did not; false where there is something to publish all the same.
+func (a *Attempt) FirstTimeout() bool { return a.timeouts == 1 && a.interim == nil }
 
 // timeoutIn returns why a cycle was stopped; nil where a Status says something else.
 func timeoutIn(status *framework.Status) *timeoutError {

@@ -101,6 +101,13 @@ func (s *Scheduler) permitForced(ctx context.Context, a *Attempt) {
 	}
 	result := *a.Result
 	result.State = a.State.Clone()
+	if a.expired() {
+		// An author must not keep clusters by a Placement that times out: their removal has a deadline of its own.
+		var own *cycleDeadline
+		ctx, own = s.startDeadline(context.WithoutCancel(ctx))
+		defer own.stop()
+		result.deadline = own
+	}
 	forced := &Attempt{Result: &result, Proposal: a.last.proposal(a, without), last: a.last}
 	s.reserveAndPermit(ctx, forced)
 	if timeoutIn(forced.refused) != nil {
