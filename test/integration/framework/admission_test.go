@@ -162,7 +162,15 @@ var _ = Describe("Who may edit a Placement may not thereby approve", Ordered, Co
 			metav1.DeletePropagationBackground: "",
 		} {
 			pl := t.place(ctx, t.placement("gone-"+strings.ToLower(string(policy))), 2)
-			Expect(editor.Delete(ctx, pl.DeepCopy(), client.PropagationPolicy(policy))).To(Succeed())
+			deletes := editor
+			if policy == metav1.DeletePropagationOrphan {
+				// Its decisions would stay for ever.
+				keeps := forbidden("user editor may not delete a Placement and keep its decisions")
+				Expect(editor.Delete(ctx, pl.DeepCopy(), client.PropagationPolicy(policy))).To(keeps)
+				Expect(editor.Delete(ctx, pl.DeepCopy(), &client.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: new(true)}})).To(keeps)
+				deletes = approver
+			}
+			Expect(deletes.Delete(ctx, pl.DeepCopy(), client.PropagationPolicy(policy))).To(Succeed())
 			if added == "" {
 				continue
 			}
