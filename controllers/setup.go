@@ -208,7 +208,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, events *eventSender, cfg *rest
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers,
 			CacheSyncTimeout:        10 * time.Minute,
-			NewQueue:                queue.New(profiles[config.DefaultProfile].QueueSort, inv.Placement),
+			NewQueue:                queue.New(profiles[config.DefaultProfile].QueueSort, inv.Placement, o.Workers),
 			RateLimiter:             queue.RateLimiter(),
 			// A name is taken once a process otherwise; tests run several managers.
 			SkipNameValidation: new(true),

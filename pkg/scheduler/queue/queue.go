@@ -16,20 +16,34 @@ import (
 type Lookup func(types.NamespacedName) *v1alpha1.Placement
 
 // New is for a controller's Options.NewQueue: the same queue as controller-runtime's without priorities, metrics included,
-// except that the waiting Placements are taken in the order of the plugin instead of in that of arrival.
-func New(sort framework.QueueSortPlugin, lookup Lookup) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+// except that the waiting Placements are taken in the order of the plugin instead of in that of arrival, and that one namespace never
+// occupies all workers: a quarter of them, at least one, is left to others where there are several.
+func New(sort framework.QueueSortPlugin, lookup Lookup, workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		// Each layer registers metrics of its own under the name, and with nothing but a name takes the process's provider.
+		requests := NewHeap(sort.Less, lookup, workers-min(workers-1, max(1, workers/4)))
 		waiting := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{
-			Name: name, Queue: NewHeap(sort.Less, lookup),
+			Name: name, Queue: requests,
 		})
 		delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
 			Name: name, Queue: waiting,
 		})
-		return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
+		return &fair{workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
 			Name: name, DelayingQueue: delaying,
-		})
+		}), requests}
 	}
+}
+
+// fair tells the heap which requests are done.
+type fair struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	requests *Heap
+}
+
+// Done implements workqueue.TypedInterface. The worker that calls it asks for the next request, so nobody has to be woken.
+func (f *fair) Done(request reconcile.Request) {
+	f.requests.Done(request)
+	f.TypedRateLimitingInterface.Done(request)
 }
 
 // The delay before a failed attempt is repeated doubles from MinBackoff to MaxBackoff, for each Placement by itself. The

@@ -53,7 +53,7 @@ func TestHeapPopsInOrder(t *testing.T) {
 	less := lifecycle.PrioritySort{}.Less
 	rapid.Check(t, func(t *rapid.T) {
 		world, model := fleet{}, fleet{}
-		h := NewHeap(less, world.lookup)
+		h := NewHeap(less, world.lookup, 0)
 		pop := func() {
 			least := slices.MinFunc(keys(model), func(a, b types.NamespacedName) int {
 				switch x, y := model[a], model[b]; {
@@ -152,7 +152,7 @@ func TestHeap(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			world := fleet{}
-			h := NewHeap(lifecycle.PrioritySort{}.Less, world.lookup)
+			h := NewHeap(lifecycle.PrioritySort{}.Less, world.lookup, 0)
 			tc.steps(h, world)
 			if diff := gocmp.Diff(tc.want, drain(h)); diff != "" {
 				t.Errorf("order (-want +got):\n%s", diff)
@@ -163,7 +163,7 @@ func TestHeap(t *testing.T) {
 
 func TestHeapKeepsTheOrderOfArrivalAmongEquals(t *testing.T) {
 	world := fleet{}
-	h := NewHeap(func(_, _ *v1alpha1.Placement) bool { return false }, world.lookup)
+	h := NewHeap(func(_, _ *v1alpha1.Placement) bool { return false }, world.lookup, 0)
 	var want []string
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(50) {
 		name := fmt.Sprint("p", i)
@@ -179,7 +179,7 @@ func TestHeapKeepsTheOrderOfArrivalAmongEquals(t *testing.T) {
 // TestNew goes through all layers, as the controller does.
 func TestNew(t *testing.T) {
 	world := fleet{}
-	q := New(lifecycle.PrioritySort{}, world.lookup)("queue-test", RateLimiter())
+	q := New(lifecycle.PrioritySort{}, world.lookup, 16)("queue-test", RateLimiter())
 	defer q.ShutDown()
 	q.Add(world.set("low", 1, 0))
 	q.Add(world.set("middle", 5, 0))
@@ -255,7 +255,7 @@ func BenchmarkHeap(b *testing.B) {
 	for i := range requests {
 		requests[i] = world.set(fmt.Sprintf("p%05d", i), random.IntN(100), random.Int64N(1e6))
 	}
-	h := NewHeap(lifecycle.PrioritySort{}.Less, world.lookup)
+	h := NewHeap(lifecycle.PrioritySort{}.Less, world.lookup, 0)
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, r := range requests {
@@ -266,4 +266,48 @@ func BenchmarkHeap(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/placement")
+}
+
+// TestNamespaceLeavesWorkersToOthers: whatever the order says, requests of one namespace are not all that is in progress.
+func TestNamespaceLeavesWorkersToOthers(t *testing.T) {
+	world := fleet{}
+	h := NewHeap(lifecycle.PrioritySort{}.Less, world.lookup, 2)
+	for i := range 4 {
+		h.Push(world.set(fmt.Sprint("hostile-", i), 1_000, int64(i)))
+	}
+	other := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "other", Name: "ordinary"}}
+	var got []string
+	pop := func() {
+		if h.Len() == 0 {
+			got = append(got, "nothing")
+			return
+		}
+		got = append(got, fmt.Sprintf("%s of %d", h.Pop().Name, h.Len()+1))
+	}
+	pop()
+	pop()
+	pop()
+	h.Push(other)
+	pop()
+	h.Touch(request("hostile-3"))
+	h.Done(request("hostile-0"))
+	pop()
+	pop()
+	h.Push(request("hostile-0"))
+	h.Done(request("hostile-1"))
+	h.Done(request("hostile-2"))
+	pop()
+	pop()
+	want := []string{
+		"hostile-0 of 4", "hostile-1 of 1", "nothing", "ordinary of 1", "hostile-2 of 1", "nothing", "hostile-0 of 2", "hostile-3 of 1",
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("popped, of so many (-want +got):\n%s", diff)
+	}
+	h.Done(request("hostile-0"))
+	h.Done(request("hostile-3"))
+	h.Done(other)
+	if len(h.namespaces) != 0 {
+		t.Errorf("%d namespaces are left", len(h.namespaces))
+	}
 }
