@@ -84,6 +84,9 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 	}()
 
 	err = o.serve(running, end, hub, out, kubeconfig)
+	if ctx.Err() == nil {
+		hub.Stop() // a hub that is stopping because a process died says so once it has stopped
+	}
 	switch {
 	case hub.Err() != nil:
 		return hub.Err() // the cause of any other error

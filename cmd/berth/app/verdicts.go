@@ -23,7 +23,7 @@ func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 	}
 	say(out, "Placement %s: %d of %d clusters selected\n", r.Placement, r.NumberOfSelectedClusters, len(r.AvailableClusters))
 	for _, c := range r.Conditions {
-		say(out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+		printCondition(out, c)
 	}
 	for _, intent := range r.Intents {
 		say(out, "  %s %s: %s\n", intent.Plugin, intent.Reason, intent.Note)
@@ -48,6 +48,19 @@ func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 		say(out, "  More than %d clusters were left out: what would let one in, explain says with --cluster.\n", scheduler.MaxFlips)
 	}
 	return nil
+}
+
+// printCondition shows a condition. The further lines of its message, such as those in which the compiler of CEL points at a
+// mistake, are indented more than any line of the report, so that they look like none.
+func printCondition(out io.Writer, c simulator.Condition) {
+	first, further, _ := strings.Cut(c.Message, "\n")
+	say(out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, first)
+	if further == "" {
+		return
+	}
+	for line := range strings.SplitSeq(further, "\n") {
+		say(out, "      %s\n", line)
+	}
 }
 
 func verdictTable(r *simulator.Report, wide bool) *table {

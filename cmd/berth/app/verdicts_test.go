@@ -72,6 +72,10 @@ func TestLongReport(t *testing.T) {
 		"too many left out to be told what would let them in": {
 			placement: fixture.Placement("ns", "p").Number(10), want: []string{"\n  More than 100 clusters were left out: what would let one in, explain says with --cluster.\n"},
 		},
+		"where an expression is wrong is pointed at": {
+			placement: fixture.Placement("ns", "p").Predicate(fixture.MatchCEL(`managedCluster.`)),
+			want:      []string{"Syntax error: no viable alternative at input '.'\n       | managedCluster.\n       | ...............^\n"}, without: []string{`\u000a`},
+		},
 		"what is held is told from what is published": {
 			placement: fixture.Placement("ns", "p").Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired),
 			want:      []string{"  The clusters above are those published; the table is about the change that waits.\n"},

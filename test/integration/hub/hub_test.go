@@ -191,6 +191,24 @@ var _ = Describe("a hub that is not up yet", func() {
 		Expect(string(session.Err.Contents())).To(Equal("berth: waiting for the API server: interrupted\n"))
 		Expect(starting.living()).To(BeEmpty())
 	})
+
+	It("names the process that dies, not what its end breaks", func() {
+		assets := GinkgoT().TempDir()
+		built := os.Getenv("KUBEBUILDER_ASSETS")
+		if built == "" {
+			built = filepath.Join(filepath.Dir(berth()), "hub")
+		}
+		for _, name := range []string{"etcd", "kube-apiserver"} {
+			Expect(os.Symlink(filepath.Join(built, name), filepath.Join(assets, name))).To(Succeed())
+		}
+		script := []byte("#!/bin/sh\necho gc cannot run\nexit 7\n")
+		Expect(os.WriteFile(filepath.Join(assets, "gc"), script, 0o700)).To(Succeed()) //nolint:gosec // a program
+		GinkgoT().Setenv("KUBEBUILDER_ASSETS", assets)
+
+		session := begin(GinkgoT().TempDir())
+		Eventually(session, startTimeout).Should(gexec.Exit(1))
+		Expect(session.Err).To(gbytes.Say(`^berth: gc \(pid \d+\) died: exit status 7; the last lines of .*gc\.log:\n +gc cannot run\n$`))
+	})
 })
 
 func eventuallyGone(ctx context.Context, c client.Client, object client.Object) {
