@@ -59,7 +59,7 @@ func approved(pl *v1alpha1.Placement, p *framework.Proposal) bool {
 func howToApprove(pl *v1alpha1.Placement, p *framework.Proposal) string {
 	text := fmt.Sprintf("approve with the annotation %s=%s", v1alpha1.ApproveAnnotation, p.Token)
 	if stale := pl.Annotations[v1alpha1.ApproveAnnotation]; stale != "" {
-		text += fmt.Sprintf(" (it says %.80q, which is another change: that approves nothing)", stale)
+		text += fmt.Sprintf(" (the annotation now has %.80q, the name of another change, which approves nothing of this one)", stale)
 	}
 	return text
 }

@@ -85,7 +85,8 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 
 	err = o.serve(running, end, hub, out, kubeconfig)
 	if ctx.Err() == nil {
-		hub.Stop() // a hub that is stopping because a process died says so once it has stopped
+		// A process may have died, and the hub be stopping: its error is there once it has stopped.
+		hub.Stop()
 	}
 	switch {
 	case hub.Err() != nil:

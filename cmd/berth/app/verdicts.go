@@ -50,8 +50,8 @@ func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 	return nil
 }
 
-// printCondition shows a condition. The further lines of its message, such as those in which the compiler of CEL points at a
-// mistake, are indented more than any line of the report, so that they look like none.
+// printCondition shows a condition. The compiler of CEL points at mistakes in further lines of the
+// message: they are indented more than all lines of the report, so that no text can imitate one.
 func printCondition(out io.Writer, c simulator.Condition) {
 	first, further, _ := strings.Cut(c.Message, "\n")
 	say(out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, first)

@@ -64,7 +64,9 @@ func checkEntry(path string, info fs.FileInfo, user int) error {
 	private := strings.HasSuffix(path, ".key") || strings.HasSuffix(path, "kubeconfig")
 	switch mode := info.Mode(); {
 	case !mode.IsRegular() && !mode.IsDir():
-		return &UntrustedError{path, "is neither a file nor a folder", "remove it"}
+		return &UntrustedError{path, "is neither a file nor a folder, and a hub makes nothing else", "remove it if it does not belong there"}
+	case mode&fs.ModeSticky != 0 && mode.Perm()&0o022 != 0:
+		return &UntrustedError{path, "is shared with other users, who may make files in it", "give it a folder of its own in there"}
 	case mode.Perm()&0o022 != 0:
 		return &UntrustedError{path, fmt.Sprintf("can be written by other users (mode %04o)", mode.Perm()),
 			"see that nobody changed it and take the permission away with chmod go-w"}

@@ -35,6 +35,7 @@ func TestCheckTrust(t *testing.T) {
 		"a readable directory":                  {change: chmod(0o755)},
 		"another user's":                        {stranger: true, wantPath: ".", wantProblem: "belongs to the user with ID "},
 		"a directory that everybody may write":  {change: chmod(0o777), wantPath: ".", wantProblem: "can be written by other users (mode 0777)"},
+		"a directory for everybody, like /tmp":  {change: chmod(0o777 | os.ModeSticky), wantPath: ".", wantProblem: "is shared with other users"},
 		"a directory that the group may write":  {change: chmod(0o770), wantPath: ".", wantProblem: "can be written by other users (mode 0770)"},
 		"an authority that others may write":    {change: chmod(0o666, "pki", "ca.crt"), wantPath: "pki/ca.crt", wantProblem: "can be written by other users (mode 0666)"},
 		"an authority's key that others read":   {change: chmod(0o644, "pki", "ca.key"), wantPath: "pki/ca.key", wantProblem: "holds a private key and can be read by other users (mode 0644)"},

@@ -202,7 +202,7 @@ var _ = Describe("a hub that is not up yet", func() {
 			Expect(os.Symlink(filepath.Join(built, name), filepath.Join(assets, name))).To(Succeed())
 		}
 		script := []byte("#!/bin/sh\necho gc cannot run\nexit 7\n")
-		Expect(os.WriteFile(filepath.Join(assets, "gc"), script, 0o700)).To(Succeed()) //nolint:gosec // a program
+		Expect(os.WriteFile(filepath.Join(assets, "gc"), script, 0o700)).To(Succeed())
 		GinkgoT().Setenv("KUBEBUILDER_ASSETS", assets)
 
 		session := begin(GinkgoT().TempDir())
