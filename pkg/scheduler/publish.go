@@ -47,8 +47,15 @@ func (s *Scheduler) attempt(ctx context.Context, snapshot *framework.Snapshot) *
 	if known {
 		a.last = &last
 	}
-	if a.Proposal = a.proposal(last.names); a.Proposal == nil {
+	if a.Proposal = a.proposal(last.names); a.Failure != nil && known {
+		// An error is no answer: the last decision stays, also where somebody else deleted its pages.
+		a.Proposal = nil
+	}
+	if a.Proposal == nil {
 		s.permitForced(ctx, a)
+		if known && a.interim == nil {
+			a.interim = a.repair()
+		}
 		return a
 	}
 	a.Proposal.LastScores = last.scoresAt
@@ -135,8 +142,7 @@ func (s *Scheduler) permitForced(ctx context.Context, a *Attempt) {
 func (a *Attempt) repair() *framework.Proposal {
 	subject := a.Snapshot.Subject
 	switch {
-	case a.last == nil && len(subject.Placement.Status.DecisionGroups) > 0:
-		// There was an answer, and nobody remembers it: consumers are better off without a page than with an empty one.
+	case a.last == nil && hadClusters(subject.Placement):
 		return nil
 	case a.last == nil:
 		return (&decision{}).proposal(a, nil)

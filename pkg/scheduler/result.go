@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -197,11 +198,11 @@ func (r *Result) Proposal() *framework.Proposal {
 }
 
 // proposal compares the selection with what is published, by sorted names. Where nothing was decided, it is nil: the published
-// decision stays. Only where nothing is published yet, it proposes one empty page, which marks the Placement as seen, unless no page
+// decision stays. Only where nothing was published yet, it proposes one empty page, which marks the Placement as seen, unless no page
 // could carry the Placement's name.
 func (r *Result) proposal(published []string) *framework.Proposal {
 	pl := r.Snapshot.Subject.Placement
-	if r.Failure != nil && (len(r.Snapshot.Subject.LabelledPages()) > 0 || len(pl.Name) > v1alpha1.MaxLabelValueLength) {
+	if r.Failure != nil && (len(r.Snapshot.Subject.LabelledPages()) > 0 || hadClusters(pl) || len(pl.Name) > v1alpha1.MaxLabelValueLength) {
 		return nil
 	}
 	p := &framework.Proposal{Selected: r.Selected, Clusters: make([]string, len(r.Selected))}
@@ -212,4 +213,10 @@ func (r *Result) proposal(published []string) *framework.Proposal {
 	p.Added, p.Removed = missing(p.Clusters, published), missing(published, p.Clusters)
 	p.Digest = framework.DigestOf(p.Clusters)
 	return p
+}
+
+// hadClusters says whether clusters were published by what the status says. Where their pages are gone and nothing remembers the
+// answer, consumers are better off without a page than with an empty one.
+func hadClusters(pl *v1alpha1.Placement) bool {
+	return slices.ContainsFunc(pl.Status.DecisionGroups, func(g v1alpha1.DecisionGroupStatus) bool { return g.ClusterCount > 0 })
 }
