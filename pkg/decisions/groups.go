@@ -1,9 +1,11 @@
 package decisions
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -142,5 +144,44 @@ func (s *Strategy) Answer(choices []Choice, sortByScore bool) Answer {
 	if len(left) > 0 {
 		a.Claims = append(a.Claims, Claim{Choices: left})
 	}
+	return a
+}
+
+// AsPublished divides choices into the groups of the published pages. It is for a Placement whose strategy is invalid, so that clusters
+// that stay keep their groups. Clusters on no page form groups named "".
+func AsPublished(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, choices []Choice, sortByScore bool) Answer {
+	type group struct {
+		name  string
+		index int
+	}
+	of, sizes := map[string]group{}, map[group]int{}
+	for _, page := range published {
+		if standingOf(page, pl) != ours {
+			continue
+		}
+		g := group{page.Labels[v1alpha1.DecisionGroupNameLabel], indexOf(page.Labels[v1alpha1.DecisionGroupIndexLabel])}
+		for _, d := range page.Status.Decisions {
+			if _, known := of[d.ClusterName]; !known {
+				of[d.ClusterName] = g
+				sizes[g]++
+			}
+		}
+	}
+	a := Answer{Choices: choices, Length: min(len(choices), 1), SortByScore: sortByScore}
+	byName, first := map[string][]int{}, map[string]int{}
+	for i, c := range choices {
+		g := of[c.Name]
+		if at, known := first[g.name]; !known || g.index < at {
+			first[g.name] = g.index
+		}
+		byName[g.name] = append(byName[g.name], i)
+		a.Length = max(a.Length, min(sizes[g], len(choices)))
+	}
+	for name, all := range byName {
+		a.Claims = append(a.Claims, Claim{GroupName: name, Choices: all})
+	}
+	slices.SortFunc(a.Claims, func(x, y Claim) int {
+		return cmp.Or(cmp.Compare(first[x.GroupName], first[y.GroupName]), cmp.Compare(x.GroupName, y.GroupName))
+	})
 	return a
 }

@@ -231,22 +231,20 @@ func Written(pl *v1alpha1.Placement, w decisions.Write) framework.PageWrite {
 func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.Plan, error) {
 	snapshot := state.Snapshot()
 	subject := snapshot.Subject
-	strategy, err := decisions.Compile(subject.Placement.Spec.DecisionStrategy)
-	if err != nil {
-		if len(proposal.Selected) > 0 && !proposal.Forced {
-			return decisions.Plan{}, fmt.Errorf("compiling spec.%w", err)
-		}
-		strategy, err = decisions.Compile(v1alpha1.DecisionStrategy{})
-		if err != nil {
-			return decisions.Plan{}, fmt.Errorf("compiling the empty strategy: %w", err)
-		}
-	}
 	choices := make([]decisions.Choice, len(proposal.Selected))
 	for i, s := range proposal.Selected {
 		choices[i] = decisions.Choice{Name: s.Cluster.Name, Labels: s.Cluster.Labels, Claims: s.Cluster.Claims, Score: s.Score}
 	}
 	byScore := subject.Placement.Spec.SortBy == v1alpha1.SortByScore
-	answer := strategy.Answer(choices, byScore)
+	var answer decisions.Answer
+	switch strategy, err := decisions.Compile(subject.Placement.Spec.DecisionStrategy); {
+	case err == nil:
+		answer = strategy.Answer(choices, byScore)
+	case len(choices) == 0 || proposal.Forced || proposal.Restores:
+		answer = decisions.AsPublished(subject.Placement, subject.Pages, choices, byScore)
+	default:
+		return decisions.Plan{}, fmt.Errorf("compiling spec.%w", err)
+	}
 	due := decisions.ScoresDue(subject.Placement, proposal.LastScores, snapshot.Now)
 	if q := snapshot.Queue; q != nil {
 		answer.Queue = q.Record

@@ -3,6 +3,9 @@ package scheduler_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 )
@@ -59,4 +62,52 @@ func TestNoEmptyPageReplacesAForgottenAnswer(t *testing.T) {
 	d.restart()
 	d.settle()
 	d.expect(" |  | ")
+}
+
+// TestGroupsStayWhileTheirStrategyIsInvalid: readers of a decision group do not miss a cluster that stays, though nothing says any more
+// how clusters are divided into groups.
+func TestGroupsStayWhileTheirStrategyIsInvalid(t *testing.T) {
+	p := ask().Obj()
+	canary := v1alpha1.DecisionGroup{GroupName: "canary"}
+	canary.ClusterSelector.LabelSelector.MatchLabels = map[string]string{"ring": "canary"}
+	p.Spec.DecisionStrategy.GroupStrategy.DecisionGroups = []v1alpha1.DecisionGroup{canary}
+	for name, change := range map[string]func(d *desk){
+		"a cluster has to leave": func(d *desk) { d.leaveSet("c4") },
+		"a page is deleted": func(d *desk) {
+			d.meddle("p-decision-3", func(*v1alpha1.PlacementDecision) bool { return false })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1", "c2", "c3", "c4")
+			d.placement.Spec = *p.Spec.DeepCopy()
+			d.placement.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromInt32(2)
+			d.clusters["c1"].Labels["ring"] = "canary"
+			d.restart()
+			d.settle()
+			before := d.groups()
+			d.edit(func(pl *v1alpha1.Placement) {
+				pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromString("many")
+			})
+			d.settle()
+			change(d)
+			d.settle()
+			if name == "a cluster has to leave" {
+				delete(before, "c4")
+			}
+			if diff := cmp.Diff(before, d.groups()); diff != "" {
+				t.Errorf("groups by cluster (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// groups are the decision groups by cluster: "canary 0".
+func (d *desk) groups() map[string]string {
+	groups := map[string]string{}
+	for _, page := range d.pages.pages {
+		for _, e := range page.Status.Decisions {
+			groups[e.ClusterName] = page.Labels[v1alpha1.DecisionGroupNameLabel] + " " + page.Labels[v1alpha1.DecisionGroupIndexLabel]
+		}
+	}
+	return groups
 }
