@@ -117,11 +117,11 @@ func (s *Scheduler) permitForced(ctx context.Context, a *Attempt) {
 	}
 	forced := &Attempt{Result: &result, Proposal: a.last.proposal(a, without), last: a.last}
 	s.reserveAndPermit(ctx, forced)
-	if timeoutIn(forced.refused) != nil {
+	if forced.refused != nil {
 		a.refused, a.Pending = forced.refused, nil
 		return
 	}
-	if forced.refused != nil || forced.Pending != nil {
+	if forced.Pending != nil {
 		if at := result.State.Requeue(); at.After(a.Snapshot.Now) {
 			a.State.RequeueAt(at)
 		}
@@ -218,6 +218,9 @@ func (s *Scheduler) keep(ctx context.Context, a *Attempt) (*framework.Proposal, 
 			return a.interim, failure
 		}
 		s.published.set(a, a.interim)
+		if queue := a.Snapshot.Queue; a.Failure != nil && queue != nil && queue.Took != nil {
+			queue.Took(len(a.interim.Clusters))
+		}
 	}
 	if a.Pending == nil || a.Pending.fresh {
 		return a.interim, nil

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // TestPagesAreRepairedWhileNothingCanBeDecided: while an attempt fails, the last decision stays published, also where somebody else
@@ -110,4 +112,20 @@ func (d *desk) groups() map[string]string {
 		}
 	}
 	return groups
+}
+
+// TestErrorsOfForcedRemovalsAreReported: a plugin that fails on a forced removal fails the attempt, which is repeated.
+func TestErrorsOfForcedRemovalsAreReported(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.settle()
+	d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
+	d.leaveSet("c1")
+	d.x.answer = framework.AsStatus(errors.New("unreachable"))
+	if _, failure := d.try(); failure.IsSuccess() {
+		t.Error("the attempt succeeded")
+	}
+	d.expect("p-decision-1: c1 c2 |  | ")
+	d.x.answer = nil
+	d.settle()
+	d.expect("p-decision-1: c2 |  | ")
 }
