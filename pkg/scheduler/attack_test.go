@@ -331,7 +331,7 @@ func TestForgedHold(t *testing.T) {
 		d.expect("p-decision-1: c1 c2 |  | ")
 		d.now = d.now.Add(time.Hour)
 		d.clusters["c2"].Labels[v1alpha1.ClusterSetLabel] = "s1"
-		d.remove("c2")
+		d.exclude("c2")
 		d.settle()
 		d.approve(d.token())
 		d.settle()
