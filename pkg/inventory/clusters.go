@@ -42,6 +42,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeS
 		return
 	}
 	inv.changed(i, old == nil || len(d.labels) > 0 || len(d.claims) > 0)
+	left := false
 	for name, set := range inv.sets {
 		was, is := set.members.Has(i), set.matches(cluster)
 		if was != is {
@@ -50,8 +51,22 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeS
 		switch {
 		case was != is:
 			inv.viewers[name].wake(woken)
+			left = left || was
 		case is:
 			inv.viewers[name].wakeWhere(func(r *reads) bool { return r.touchedBy(d) }, woken)
+		}
+	}
+	if left {
+		inv.wakePublishers(i, woken)
+	}
+}
+
+// wakePublishers wakes the Placements whose pages list a cluster that left a set, or is gone: they may have to give it up, whether they
+// want the set or not.
+func (inv *Inventory) wakePublishers(i int, woken wakeSet) {
+	for _, page := range inv.pages.listing(i) {
+		if inv.placements[page.owner] != nil {
+			woken[page.owner] = true
 		}
 	}
 }
@@ -70,13 +85,10 @@ func (inv *Inventory) deleteCluster(name string, woken wakeSet) {
 			inv.viewers[name].wake(woken)
 		}
 	}
-	// A published cluster that goes is a change of what its Placements publish, seen by a set or not.
 	for _, page := range inv.pages.listing(i) {
-		if p := inv.placements[page.owner]; p != nil {
-			p.subject = nil
-			woken[page.owner] = true
-		}
+		inv.restate(page.owner)
 	}
+	inv.wakePublishers(i, woken)
 	inv.names.release(i)
 }
 

@@ -82,6 +82,10 @@ func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, woken wakeSe
 	inv.viewers[object.Name].wake(woken)
 	if old == nil {
 		inv.wakeBound(object.Name, woken)
+		return
+	}
+	for i := range old.members.Without(set.members).All {
+		inv.wakePublishers(i, woken)
 	}
 }
 

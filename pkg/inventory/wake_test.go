@@ -190,6 +190,37 @@ func TestDeletedClusterWakesWhoPublishesIt(t *testing.T) {
 	}
 }
 
+// TestClusterThatLeavesASetWakesWhoPublishesIt: a Placement may have to give up a cluster that leaves a set which is bound to the
+// namespace and which the Placement does not want.
+func TestClusterThatLeavesASetWakesWhoPublishesIt(t *testing.T) {
+	tests := map[string]struct {
+		event client.Object
+		want  []string
+	}{
+		"its label changes":          {fixture.Cluster("c1").Set("s2").Obj(), []string{"n/missing", "n/plain"}},
+		"it is being deleted":        {fixture.Cluster("c1").Set("s2").Label("in", "all").Deleting().Obj(), []string{"n/missing", "n/plain"}},
+		"the set's selector":         {fixture.SelectorSet("all", &metav1.LabelSelector{MatchLabels: map[string]string{"in": "none"}}), []string{"n/missing", "n/plain"}},
+		"a selector that keeps it":   {fixture.SelectorSet("all", &metav1.LabelSelector{}), []string{"n/plain"}},
+		"a cluster nobody publishes": {fixture.Cluster("c2").Set("s2").Obj(), []string{"n/plain"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inv := inventory.New(inventory.Options{})
+			for _, o := range []client.Object{
+				fixture.Placement("n", "plain").Obj(), fixture.Placement("n", "missing").Sets("s3").Obj(), fixture.Placement("n", "other").Sets("s3").Obj(),
+				fixture.SelectorSet("all", &metav1.LabelSelector{MatchLabels: map[string]string{"in": "all"}}), fixture.Set("s2"),
+				fixture.Binding("n", "all"), fixture.Cluster("c1").Set("s2").Label("in", "all").Obj(), fixture.Cluster("c2").Set("s2").Label("in", "all").Obj(),
+				fixture.Page("n", "missing-decision-1").Of("missing").OwnedBy("missing").Lists("c1").Obj(),
+			} {
+				inv.Update(o)
+			}
+			if diff := cmp.Diff(tc.want, names(inv.Update(tc.event))); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestAssume(t *testing.T) {
 	plain := inventory.Key{Namespace: "n", Name: "plain"}
 	published := func(inv *inventory.Inventory) []string {
