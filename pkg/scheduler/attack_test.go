@@ -99,6 +99,29 @@ func TestPublishedPagesAreRepairedWhileAChangeIsPending(t *testing.T) {
 	}
 }
 
+// TestDamageThatReadsAlike: entries that say the same as those published if one reads their fields in a row are damage, too.
+func TestDamageThatReadsAlike(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.placement.Spec.SortBy = v1alpha1.SortByScore
+	d.restart()
+	d.settle()
+	d.x.answer = holds
+	d.add("c3")
+	d.settle()
+	before := d.whole()
+	d.meddle("p-decision-1", func(page *v1alpha1.PlacementDecision) bool {
+		e := page.Status.Decisions
+		page.Status.Decisions = []v1alpha1.ClusterDecision{
+			{ClusterName: e[0].ClusterName}, {ClusterName: fmt.Sprint(*e[0].Score), Reason: e[1].ClusterName}, {Reason: fmt.Sprint(*e[1].Score)},
+		}
+		return true
+	})
+	d.settle()
+	if diff := cmp.Diff(before, d.whole()); diff != "" {
+		t.Errorf("pages (-before +after):\n%s", diff)
+	}
+}
+
 // TestPagesThatAreRightAreNotWrittenWhileHeld: new scores and labels of clusters move nothing while a change is held.
 func TestPagesThatAreRightAreNotWrittenWhileHeld(t *testing.T) {
 	p := ask().Obj()
