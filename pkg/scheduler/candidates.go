@@ -136,6 +136,38 @@ next:
 type scoring struct {
 	scorer
 	scores []int64
+	// shares says that scores is the buffer of all AddOn coordinates, of which a Placement may list many: they are asked for one
+	// coordinate after the other.
+	shares bool
+}
+
+// allot takes memory for Totals and the scores of each plugin. It returns the plugins that have a buffer of their own.
+func (r *Result) allot(plugins []scoring) (own []scoring) {
+	rows, shared := 1, 0
+	for i := range plugins {
+		plugins[i].shares = r.totalsOnly && plugins[i].addOn
+		if !plugins[i].shares || shared == 0 {
+			rows++
+		}
+		if plugins[i].shares {
+			shared++
+		}
+	}
+	n := len(r.Feasible)
+	values := r.room.values(n * rows)
+	r.Totals = values[:n:n]
+	clear(r.Totals)
+	last := values[(rows-1)*n:]
+	own = make([]scoring, 0, len(plugins)-shared)
+	for i := range plugins {
+		p := &plugins[i]
+		if p.scores = last; !p.shares {
+			values = values[n:]
+			p.scores = values[:n:n]
+			own = append(own, *p)
+		}
+	}
+	return own
 }
 
 // rateSize is how many clusters one plugin scores before the next does, so that those are still in the processor's cache.

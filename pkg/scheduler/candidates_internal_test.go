@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -46,4 +47,38 @@ func TestInChunks(t *testing.T) {
 			t.Fatalf("%v, %d of %d done", failure, len(done), n)
 		}
 	})
+}
+
+// TestAddOnScoresShareMemory: however many coordinates a Placement lists, an attempt has one buffer for their scores.
+func TestAddOnScoresShareMemory(t *testing.T) {
+	const clusters = 1_000
+	plugins := func() []scoring {
+		all := []scoring{{scorer: scorer{name: "Balance"}}, {scorer: scorer{name: "Steady"}}}
+		for range v1alpha1.MaxPrioritizers {
+			all = append(all, scoring{scorer: scorer{name: "AddOn", addOn: true}})
+		}
+		return all
+	}
+	for name, tc := range map[string]struct {
+		totalsOnly        bool
+		wantOwn, wantRows int
+	}{
+		"an attempt":     {true, 2, 4},
+		"an explanation": {false, 2 + v1alpha1.MaxPrioritizers, 3 + v1alpha1.MaxPrioritizers},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Result{Feasible: make([]*framework.Cluster, clusters), room: &room{}, totalsOnly: tc.totalsOnly}
+			all := plugins()
+			own := r.allot(all)
+			// Memory is allocated in sizes that may be somewhat larger.
+			if rows := cap(r.room.numbers) / clusters; len(own) != tc.wantOwn || rows < tc.wantRows || rows > tc.wantRows+tc.wantRows/4 {
+				t.Errorf("%d plugins have a buffer of their own, want %d; %d numbers a cluster, want %d", len(own), tc.wantOwn, rows, tc.wantRows)
+			}
+			for i, p := range append(all, scoring{scores: r.Totals}) {
+				if len(p.scores) != clusters {
+					t.Errorf("plugin %d has memory for %d clusters, want %d", i, len(p.scores), clusters)
+				}
+			}
+		})
+	}
 }

@@ -98,3 +98,28 @@ func checkManyMarks(t *testing.T, r *scheduler.Result, many int) {
 		}
 	}
 }
+
+// TestAttemptScoresAsASimulationDoes: that an attempt keeps no scores by plugin changes neither its answer nor its warnings.
+func TestAttemptScoresAsASimulationDoes(t *testing.T) {
+	ctx := context.Background()
+	p := ask().AddOn("r", "v", 3).AddOn("r", "w", -2).AddOn("old", "v", 5).Prioritizer(v1alpha1.PrioritizerSteady, 2).Number(2).Obj()
+	d := newDesk(t, ask(), "c1", "c2", "c3", "c4")
+	d.placement.Spec = p.Spec
+	for i, name := range []string{"c1", "c2", "c3"} {
+		d.scores[name] = fixture.Score(name, "r").Value("v", int32(i*7)).Value("w", int32(i*i*5)).Obj()
+		d.scores["old "+name] = fixture.Score(name, "old").Value("v", 9).ValidUntil(fixture.At(-1)).Obj()
+	}
+	d.restart()
+	snapshot := d.inv.Snapshot(key, d.now)
+	want := d.scheduler.Schedule(ctx, snapshot)
+	got := d.scheduler.Attempt(ctx, func() *framework.Snapshot { return snapshot })
+	if diff := cmp.Diff(want.Totals, got.Totals); diff != "" {
+		t.Errorf("totals (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want.State.Warnings(), got.State.Warnings()); diff != "" || len(want.State.Warnings()) != 1 {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	if len(want.Scores) != 5 || got.Scores != nil {
+		t.Errorf("%d and %d scores are kept", len(want.Scores), len(got.Scores))
+	}
+}

@@ -43,7 +43,7 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 func (s *Scheduler) attempt(ctx context.Context, snapshot *framework.Snapshot) *Attempt {
 	s.recognize(snapshot.Subject)
 	last, known := s.published.of(snapshot.Subject)
-	a := &Attempt{Result: s.schedule(ctx, snapshot, nil)}
+	a := &Attempt{Result: s.run(ctx, &Result{Snapshot: snapshot, totalsOnly: true}, nil)}
 	if known {
 		a.last = &last
 	}

@@ -17,7 +17,7 @@ type Result struct {
 	State    *framework.CycleState
 	// Failure, when not nil, says why nothing was decided.
 	Failure *framework.Status
-	// Feasible passed all filters. Totals and each Scores' Values are in its order.
+	// Feasible passed all filters. Totals and each Scores' Values are in its order. An Attempt has no Scores.
 	Feasible []*framework.Cluster
 	Scores   []PluginScores
 	Totals   []int64
@@ -28,6 +28,8 @@ type Result struct {
 	// Short names the spread constraint that made the selection stop short; empty when none did.
 	Short string
 
+	// totalsOnly says that nobody reads Scores, so that the memory of AddOn scores is free once they are in Totals.
+	totalsOnly bool
 	deadline   *cycleDeadline
 	profile    *Profile
 	candidates framework.Bitset

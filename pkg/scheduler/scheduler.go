@@ -61,10 +61,13 @@ func (s *Scheduler) Schedule(ctx context.Context, snapshot *framework.Snapshot) 
 
 // schedule is one cycle; bonus is added to the totals of some clusters, by index, to find out what it would change.
 func (s *Scheduler) schedule(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {
-	pl := snapshot.Subject.Placement
-	r := &Result{
-		Snapshot: snapshot, State: framework.NewCycleState(snapshot), candidates: snapshot.Candidates(), room: s.rooms.take(), deadline: deadlineOf(ctx),
-	}
+	return s.run(ctx, &Result{Snapshot: snapshot}, bonus)
+}
+
+// run is schedule for a Result that has its Snapshot.
+func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Result {
+	snapshot, pl := r.Snapshot, r.Snapshot.Subject.Placement
+	r.State, r.candidates, r.room, r.deadline = framework.NewCycleState(snapshot), snapshot.Candidates(), s.rooms.take(), deadlineOf(ctx)
 	if r.profile, r.Failure = s.profileOf(pl); r.Failure != nil {
 		return r
 	}
@@ -273,24 +276,27 @@ func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *fra
 		return failure
 	}
 	defer s.begin(r, "Score")()
-	n := len(r.Feasible)
-	values := r.room.values(n * (1 + len(scorers)))
-	r.Totals, values = values[:n:n], values[n:]
-	clear(r.Totals)
 	active := make([]scoring, 0, len(scorers))
-	for i, p := range scorers {
+	for _, p := range scorers {
 		if !off[p.name] || p.addOn {
-			active = append(active, scoring{p, values[i*n : (i+1)*n]})
+			active = append(active, scoring{scorer: p})
 		}
 	}
-	if failure := r.rate(ctx, active); failure != nil {
+	if failure := r.rate(ctx, r.allot(active)); failure != nil {
 		return failure
 	}
 	for _, p := range active {
+		if p.shares {
+			if failure := r.rate(ctx, []scoring{p}); failure != nil {
+				return failure
+			}
+		}
 		if failure := r.normalize(ctx, p); failure != nil {
 			return failure
 		}
-		r.Scores = append(r.Scores, PluginScores{Plugin: p.name, Weight: p.weight, Values: p.scores})
+		if !r.totalsOnly {
+			r.Scores = append(r.Scores, PluginScores{Plugin: p.name, Weight: p.weight, Values: p.scores})
+		}
 		for j, x := range p.scores {
 			if x != framework.NoScore {
 				r.Totals[j] += p.weight * x
