@@ -147,8 +147,9 @@ func (s *Strategy) Answer(choices []Choice, sortByScore bool) Answer {
 	return a
 }
 
-// AsPublished divides choices into the groups of the published pages. It is for a Placement whose strategy is invalid, so that clusters
-// that stay keep their groups. Clusters on no page form groups named "".
+// AsPublished divides choices into the groups of the published pages. It is for a Placement whose
+// strategy is invalid, so that clusters that stay keep their groups. Clusters on no page form
+// groups named "".
 func AsPublished(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, choices []Choice, sortByScore bool) Answer {
 	type group struct {
 		name  string

@@ -61,8 +61,8 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeS
 	}
 }
 
-// wakePublishers wakes the Placements whose pages list a cluster that left a set, or is gone: they may have to give it up, whether they
-// want the set or not.
+// wakePublishers wakes the Placements whose pages list a cluster that left a set, or is gone: they
+// may have to give it up, whether they want the set or not.
 func (inv *Inventory) wakePublishers(i int, woken wakeSet) {
 	for _, page := range inv.pages.listing(i) {
 		if inv.placements[page.owner] != nil {

@@ -190,8 +190,8 @@ func TestDeletedClusterWakesWhoPublishesIt(t *testing.T) {
 	}
 }
 
-// TestClusterThatLeavesASetWakesWhoPublishesIt: a Placement may have to give up a cluster that leaves a set which is bound to the
-// namespace and which the Placement does not want.
+// TestClusterThatLeavesASetWakesWhoPublishesIt: a Placement may have to give up a cluster that
+// leaves a set which is bound to the namespace and which the Placement does not want.
 func TestClusterThatLeavesASetWakesWhoPublishesIt(t *testing.T) {
 	tests := map[string]struct {
 		event client.Object

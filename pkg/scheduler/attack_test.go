@@ -99,7 +99,8 @@ func TestPublishedPagesAreRepairedWhileAChangeIsPending(t *testing.T) {
 	}
 }
 
-// TestDamageThatReadsAlike: entries that say the same as those published if one reads their fields in a row are damage, too.
+// TestDamageThatReadsAlike: entries that say the same as those published if one reads their fields
+// in a row are damage, too.
 func TestDamageThatReadsAlike(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2")
 	d.placement.Spec.SortBy = v1alpha1.SortByScore

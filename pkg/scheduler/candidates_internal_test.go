@@ -49,7 +49,8 @@ func TestInChunks(t *testing.T) {
 	})
 }
 
-// TestAddOnScoresShareMemory: however many coordinates a Placement lists, an attempt has one buffer for their scores.
+// TestAddOnScoresShareMemory: however many coordinates a Placement lists, an attempt has one buffer
+// for their scores.
 func TestAddOnScoresShareMemory(t *testing.T) {
 	const clusters = 1_000
 	plugins := func() []scoring {

@@ -99,7 +99,8 @@ func checkManyMarks(t *testing.T, r *scheduler.Result, many int) {
 	}
 }
 
-// TestAttemptScoresAsASimulationDoes: that an attempt keeps no scores by plugin changes neither its answer nor its warnings.
+// TestAttemptScoresAsASimulationDoes: that an attempt keeps no scores by plugin changes neither its
+// answer nor its warnings.
 func TestAttemptScoresAsASimulationDoes(t *testing.T) {
 	ctx := context.Background()
 	p := ask().AddOn("r", "v", 3).AddOn("r", "w", -2).AddOn("old", "v", 5).Prioritizer(v1alpha1.PrioritizerSteady, 2).Number(2).Obj()

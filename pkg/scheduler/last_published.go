@@ -141,7 +141,8 @@ var contentSeed = maphash.MakeSeed()
 func contentHash(page *v1alpha1.PlacementDecision) uint64 {
 	var h maphash.Hash
 	h.SetSeed(contentSeed)
-	// Each field says how long it is, so that no two contents are written alike. Errors are documented never to occur.
+	// Each field says how long it is, so that no two contents are written alike. Errors are
+	// documented never to occur.
 	field := func(text string) {
 		_, _ = h.WriteString(strconv.Itoa(len(text)) + ":")
 		_, _ = h.WriteString(text)
@@ -178,8 +179,8 @@ func (d *decision) damaged(subject *framework.Subject) bool {
 	})
 }
 
-// forcedOut are the published clusters that no set bound to the namespace has any more, those that are gone from the hub included,
-// sorted.
+// forcedOut are the published clusters that no set bound to the namespace has any more, those that
+// are gone from the hub included, sorted.
 func (d *decision) forcedOut(snapshot *framework.Snapshot) []string {
 	// Most often all clusters may stay, and stand on the pages: no other cluster is looked at then.
 	if stay := d.usable(snapshot, snapshot.Subject.Published.All); len(stay) == len(d.names) {
@@ -194,7 +195,8 @@ func (d *decision) forcedOut(snapshot *framework.Snapshot) []string {
 	}))
 }
 
-// usable are the published clusters that are among some indexes and in a set bound to the namespace, sorted.
+// usable are the published clusters that are among some indexes and in a set bound to the
+// namespace, sorted.
 func (d *decision) usable(snapshot *framework.Snapshot, indexes iter.Seq[int]) []string {
 	var names []string
 	for i := range indexes {

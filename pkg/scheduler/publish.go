@@ -48,7 +48,8 @@ func (s *Scheduler) attempt(ctx context.Context, snapshot *framework.Snapshot) *
 		a.last = &last
 	}
 	if a.Proposal = a.proposal(last.names); a.Failure != nil && known {
-		// An error is no answer: the last decision stays, also where somebody else deleted its pages.
+		// An error is no answer: the last decision stays, also where somebody else deleted its
+		// pages.
 		a.Proposal = nil
 	}
 	if a.Proposal == nil {

@@ -17,7 +17,8 @@ type Result struct {
 	State    *framework.CycleState
 	// Failure, when not nil, says why nothing was decided.
 	Failure *framework.Status
-	// Feasible passed all filters. Totals and each Scores' Values are in its order. An Attempt has no Scores.
+	// Feasible passed all filters. Totals and each Scores' Values are in its order. An Attempt has
+	// no Scores.
 	Feasible []*framework.Cluster
 	Scores   []PluginScores
 	Totals   []int64
@@ -28,7 +29,8 @@ type Result struct {
 	// Short names the spread constraint that made the selection stop short; empty when none did.
 	Short string
 
-	// totalsOnly says that nobody reads Scores, so that the memory of AddOn scores is free once they are in Totals.
+	// totalsOnly says that nobody reads Scores, so that the memory of AddOn scores is free once
+	// they are in Totals.
 	totalsOnly bool
 	deadline   *cycleDeadline
 	profile    *Profile
@@ -199,9 +201,10 @@ func (r *Result) Proposal() *framework.Proposal {
 	return r.proposal(published)
 }
 
-// proposal compares the selection with what is published, by sorted names. Where nothing was decided, it is nil: the published
-// decision stays. Only where nothing was published yet, it proposes one empty page, which marks the Placement as seen, unless no page
-// could carry the Placement's name.
+// proposal compares the selection with what is published, by sorted names. Where nothing was
+// decided, it is nil: the published decision stays. Only where nothing was published yet, it
+// proposes one empty page, which marks the Placement as seen, unless no page could carry the
+// Placement's name.
 func (r *Result) proposal(published []string) *framework.Proposal {
 	pl := r.Snapshot.Subject.Placement
 	if r.Failure != nil && (len(r.Snapshot.Subject.LabelledPages()) > 0 || hadClusters(pl) || len(pl.Name) > v1alpha1.MaxLabelValueLength) {
@@ -217,8 +220,9 @@ func (r *Result) proposal(published []string) *framework.Proposal {
 	return p
 }
 
-// hadClusters says whether clusters were published by what the status says. Where their pages are gone and nothing remembers the
-// answer, consumers are better off without a page than with an empty one.
+// hadClusters says whether clusters were published by what the status says. Where their pages are
+// gone and nothing remembers the answer, consumers are better off without a page than with an empty
+// one.
 func hadClusters(pl *v1alpha1.Placement) bool {
 	return slices.ContainsFunc(pl.Status.DecisionGroups, func(g v1alpha1.DecisionGroupStatus) bool { return g.ClusterCount > 0 })
 }

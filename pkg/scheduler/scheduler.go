@@ -270,69 +270,6 @@ func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status
 	return nil
 }
 
-func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *framework.Status {
-	off, failure := s.preScore(ctx, r, scorers)
-	if failure != nil {
-		return failure
-	}
-	defer s.begin(r, "Score")()
-	active := make([]scoring, 0, len(scorers))
-	for _, p := range scorers {
-		if !off[p.name] || p.addOn {
-			active = append(active, scoring{scorer: p})
-		}
-	}
-	if failure := r.rate(ctx, r.allot(active)); failure != nil {
-		return failure
-	}
-	for _, p := range active {
-		if p.shares {
-			if failure := r.rate(ctx, []scoring{p}); failure != nil {
-				return failure
-			}
-		}
-		if failure := r.normalize(ctx, p); failure != nil {
-			return failure
-		}
-		if !r.totalsOnly {
-			r.Scores = append(r.Scores, PluginScores{Plugin: p.name, Weight: p.weight, Values: p.scores})
-		}
-		for j, x := range p.scores {
-			if x != framework.NoScore {
-				r.Totals[j] += p.weight * x
-			}
-		}
-	}
-	return nil
-}
-
-// preScore runs the PreScore plugins in their order and returns those whose Score is switched off. A score plugin that this
-// Placement does not weigh prepares nothing.
-func (s *Scheduler) preScore(ctx context.Context, r *Result, scorers []scorer) (off map[string]bool, failure *framework.Status) {
-	defer s.begin(r, "PreScore")()
-	for _, p := range r.profile.PreScore {
-		weighed := func(other scorer) bool { return other.name == p.Name() && !other.addOn }
-		if r.profile.score(p.Name()) != nil && !slices.ContainsFunc(scorers, weighed) {
-			continue
-		}
-		status := p.PreScore(ctx, r.State, r.Snapshot.Subject.Placement, r.Feasible)
-		if late := r.timeout("PreScore", p.Name()); late != nil {
-			return nil, late
-		}
-		switch status.Code() {
-		case framework.Success:
-		case framework.Skip:
-			if off == nil {
-				off = map[string]bool{}
-			}
-			off[p.Name()] = true
-		default:
-			return nil, unexpected(p, "PreScore", status)
-		}
-	}
-	return off, nil
-}
-
 // unexpected turns a code that a point does not know into an Error, and lets an Error be what it is.
 func unexpected(p framework.Plugin, point string, status *framework.Status) *framework.Status {
 	if status.Code() == framework.Error {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// TestPagesAreRepairedWhileNothingCanBeDecided: while an attempt fails, the last decision stays published, also where somebody else
-// changes or deletes its pages.
+// TestPagesAreRepairedWhileNothingCanBeDecided: while an attempt fails, the last decision stays
+// published, also where somebody else changes or deletes its pages.
 func TestPagesAreRepairedWhileNothingCanBeDecided(t *testing.T) {
 	damages := map[string]func(*v1alpha1.PlacementDecision) bool{
 		"a page is deleted": func(*v1alpha1.PlacementDecision) bool { return false },
@@ -52,8 +52,8 @@ func TestPagesAreRepairedWhileNothingCanBeDecided(t *testing.T) {
 	}
 }
 
-// TestNoEmptyPageReplacesAForgottenAnswer: the status says that clusters were published, the pages are gone, and nothing can be decided:
-// consumers see no page rather than an empty answer.
+// TestNoEmptyPageReplacesAForgottenAnswer: the status says that clusters were published, the pages
+// are gone, and nothing can be decided: consumers see no page rather than an empty answer.
 func TestNoEmptyPageReplacesAForgottenAnswer(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.settle()
@@ -66,8 +66,8 @@ func TestNoEmptyPageReplacesAForgottenAnswer(t *testing.T) {
 	d.expect(" |  | ")
 }
 
-// TestGroupsStayWhileTheirStrategyIsInvalid: readers of a decision group do not miss a cluster that stays, though nothing says any more
-// how clusters are divided into groups.
+// TestGroupsStayWhileTheirStrategyIsInvalid: readers of a decision group do not miss a cluster that
+// stays, though nothing says any more how clusters are divided into groups.
 func TestGroupsStayWhileTheirStrategyIsInvalid(t *testing.T) {
 	p := ask().Obj()
 	canary := v1alpha1.DecisionGroup{GroupName: "canary"}
@@ -114,8 +114,8 @@ func (d *desk) groups() map[string]string {
 	return groups
 }
 
-// TestClustersThatAreGoneLeave: a cluster that is no longer on the hub is in no bound set either, so that it leaves although a change is
-// held or nothing can be decided.
+// TestClustersThatAreGoneLeave: a cluster that is no longer on the hub is in no bound set either,
+// so that it leaves although a change is held or nothing can be decided.
 func TestClustersThatAreGoneLeave(t *testing.T) {
 	t.Run("while a change is held", func(t *testing.T) {
 		d := newDesk(t, ask(), "c1", "c2")
@@ -138,7 +138,8 @@ func TestClustersThatAreGoneLeave(t *testing.T) {
 	})
 }
 
-// TestErrorsOfForcedRemovalsAreReported: a plugin that fails on a forced removal fails the attempt, which is repeated.
+// TestErrorsOfForcedRemovalsAreReported: a plugin that fails on a forced removal fails the attempt,
+// which is repeated.
 func TestErrorsOfForcedRemovalsAreReported(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2")
 	d.settle()
