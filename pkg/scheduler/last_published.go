@@ -22,12 +22,11 @@ import (
 // change: it is reverted without asking Permit.
 type lastPublished struct {
 	mu  sync.Mutex
-	all map[types.UID]decision
+	all map[types.NamespacedName]decision
 }
 
 // decision is what was published for one Placement.
 type decision struct {
-	key types.NamespacedName
 	// names of the clusters are sorted; scores are by name, nil where the pages have none.
 	names  []string
 	scores map[string]int64
@@ -44,14 +43,14 @@ type decision struct {
 func (l *lastPublished) of(subject *framework.Subject) (decision, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d, known := l.all[subject.Placement.UID]
+	d, known := l.all[subject.Key()]
 	if pages := subject.OwnPages(); !known && len(pages) > 0 {
-		d, known = decision{key: subject.Key(), pages: map[string]uint64{}}, true
+		d, known = decision{pages: map[string]uint64{}}, true
 		d.names, d.scores = listed(pages)
 		for _, page := range pages {
 			d.pages[page.Name] = contentHash(page)
 		}
-		l.all[subject.Placement.UID] = d
+		l.all[subject.Key()] = d
 	}
 	return d, known
 }
@@ -70,9 +69,9 @@ func (l *lastPublished) set(a *Attempt, p *framework.Proposal) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := l.all[subject.Placement.UID]
+	before := l.all[subject.Key()]
 	d := decision{
-		key: subject.Key(), names: p.Clusters, scores: before.scores, pages: make(map[string]uint64, len(pages)),
+		names: p.Clusters, scores: before.scores, pages: make(map[string]uint64, len(pages)),
 		generation: before.generation, profile: before.profile, scoresAt: before.scoresAt,
 	}
 	if a.ScoresWritten(p) {
@@ -98,23 +97,23 @@ func (l *lastPublished) set(a *Attempt, p *framework.Proposal) {
 			d.pages[name] = contentHash(page)
 		}
 	}
-	l.all[subject.Placement.UID] = d
+	l.all[subject.Key()] = d
 }
 
 // scored notes that scores were written at a time, also where a later write failed.
 func (l *lastPublished) scored(subject *framework.Subject, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if d, known := l.all[subject.Placement.UID]; known {
+	if d, known := l.all[subject.Key()]; known {
 		d.scoresAt = at
-		l.all[subject.Placement.UID] = d
+		l.all[subject.Key()] = d
 	}
 }
 
 func (l *lastPublished) forget(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.all, func(_ types.UID, d decision) bool { return d.key == key })
+	delete(l.all, key)
 }
 
 // listed are the names on pages, sorted, each once, and the scores, if there are any.

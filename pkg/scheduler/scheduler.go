@@ -46,7 +46,7 @@ type Scheduler struct {
 // publishes needs no Waiting.
 func New(profiles map[string]*Profile, waiting *Waiting) *Scheduler {
 	return &Scheduler{
-		Clock: clock.RealClock{}, profiles: profiles, waiting: waiting, published: lastPublished{all: map[types.UID]decision{}},
+		Clock: clock.RealClock{}, profiles: profiles, waiting: waiting, published: lastPublished{all: map[types.NamespacedName]decision{}},
 		subjects: map[types.NamespacedName]types.UID{},
 	}
 }
