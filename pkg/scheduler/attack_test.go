@@ -157,11 +157,6 @@ func TestLostSetIsObeyed(t *testing.T) {
 		"held, then expired":       {approval: "required", then: func(d *desk) { d.now = d.now.Add(8 * 24 * time.Hour) }, lose: (*desk).unbind, want: "p-decision-1: |  | "},
 		"the set is deleted":       {approval: "required", lose: func(d *desk) { d.inv.Delete(fixture.Set("s1")); d.unbound = true }, want: "p-decision-1: |  | "},
 		"a cluster leaves its set": {approval: "required", lose: func(d *desk) { d.leaveSet("c1") }, want: "p-decision-1: c2 | p-held-1: c2 c3 | True/Held"},
-		"a cluster is being deleted": {approval: "required", lose: func(d *desk) {
-			now := metav1.NewTime(d.now)
-			d.clusters["c1"].DeletionTimestamp = &now
-			d.inv.Update(d.clusters["c1"].DeepCopy())
-		}, want: "p-decision-1: c2 | p-held-1: c2 c3 | True/Held"},
 		"but the rest waits": {approval: "required", lose: func(d *desk) { d.leaveSet("c1"); d.leaveSet("c3") },
 			want: "p-decision-1: c2 |  | "},
 		"a set that the author no longer wants is not lost": {approval: "required", lose: func(d *desk) {
@@ -355,7 +350,7 @@ func TestForgedHold(t *testing.T) {
 		d.expect("p-decision-1: c1 c2 |  | ")
 		d.now = d.now.Add(time.Hour)
 		d.clusters["c2"].Labels[v1alpha1.ClusterSetLabel] = "s1"
-		d.exclude("c2")
+		d.remove("c2")
 		d.settle()
 		d.approve(d.token())
 		d.settle()

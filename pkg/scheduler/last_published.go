@@ -3,7 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"hash/maphash"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -178,33 +177,27 @@ func (d *decision) damaged(subject *framework.Subject) bool {
 	})
 }
 
-// forcedOut are the published clusters that no set bound to the namespace has any more, those that
-// are gone from the hub included, sorted.
+// forcedOut are the published clusters that are on the hub and in no set bound to the namespace any
+// more, sorted. A cluster that is gone, or going, is not among them: an accident that deletes clusters
+// must not pass by an approval.
 func (d *decision) forcedOut(snapshot *framework.Snapshot) []string {
-	// Most often all clusters may stay, and stand on the pages: no other cluster is looked at then.
-	if stay := d.usable(snapshot, snapshot.Subject.Published.All); len(stay) == len(d.names) {
-		return nil
-	}
-	return missing(d.names, d.usable(snapshot, func(yield func(int) bool) {
-		for i := range snapshot.Clusters.Len() {
-			if !yield(i) {
-				return
-			}
-		}
-	}))
-}
-
-// usable are the published clusters that are among some indexes and in a set bound to the
-// namespace, sorted.
-func (d *decision) usable(snapshot *framework.Snapshot, indexes iter.Seq[int]) []string {
 	var names []string
-	for i := range indexes {
+	check := func(i int) {
 		c := snapshot.Clusters.Get(i)
-		if c == nil {
-			continue
+		if c == nil || !c.DeletionTimestamp.IsZero() || snapshot.IsUsable(c) {
+			return
 		}
-		if _, published := slices.BinarySearch(d.names, c.Name); published && snapshot.IsUsable(c) {
+		if _, published := slices.BinarySearch(d.names, c.Name); published {
 			names = append(names, c.Name)
+		}
+	}
+	if onPages := snapshot.Subject.Published; onPages.Len() == len(d.names) {
+		for i := range onPages.All {
+			check(i)
+		}
+	} else {
+		for i := range snapshot.Clusters.Len() {
+			check(i)
 		}
 	}
 	slices.Sort(names)
@@ -231,7 +224,7 @@ func (d *decision) proposal(a *Attempt, without []string) *framework.Proposal {
 	for _, name := range names {
 		selection, ok := byName[name]
 		if !ok {
-			// It is gone from the hub, and a plugin holds its removal.
+			// It is gone from the hub; its removal is part of the change that is pending.
 			object := &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			selection.Cluster = framework.NewCluster(object, -1)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -44,10 +45,10 @@ func (d *desk) remove(name string) {
 	delete(d.clusters, name)
 }
 
-// exclude has a cluster that may stay no longer qualify, until it is added anew.
-func (d *desk) exclude(name string) {
-	taint := v1alpha1.Taint{Key: "no", Effect: v1alpha1.TaintEffectNoSelect}
-	d.clusters[name].Spec.Taints = append(d.clusters[name].Spec.Taints, taint)
+// terminate marks a cluster as being deleted.
+func (d *desk) terminate(name string) {
+	now := metav1.NewTime(d.now)
+	d.clusters[name].DeletionTimestamp = &now
 	d.inv.Update(d.clusters[name].DeepCopy())
 }
 
@@ -340,7 +341,7 @@ func TestApprove(t *testing.T) {
 		"a change that comes back after it was approved": {func(d *desk, token string) {
 			d.approve(token)
 			d.settle()
-			d.exclude("c2")
+			d.remove("c2")
 			d.settle()
 			d.now = d.now.Add(time.Minute)
 			d.approve(d.token())

@@ -114,28 +114,23 @@ func (d *desk) groups() map[string]string {
 	return groups
 }
 
-// TestClustersThatAreGoneLeave: a cluster that is no longer on the hub is in no bound set either,
-// so that it leaves although a change is held or nothing can be decided.
-func TestClustersThatAreGoneLeave(t *testing.T) {
-	t.Run("while a change is held", func(t *testing.T) {
-		d := newDesk(t, ask(), "c1", "c2")
-		d.settle()
-		d.approve("")
-		d.add("c3")
-		d.settle()
-		d.expect("p-decision-1: c1 c2 | p-held-1: c1 c2 c3 | True/Held")
-		d.remove("c1")
-		d.settle()
-		d.expect("p-decision-1: c2 | p-held-1: c2 c3 | True/Held")
-	})
-	t.Run("while nothing can be decided", func(t *testing.T) {
-		d := newDesk(t, ask(), "c1", "c2")
-		d.settle()
-		d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
-		d.remove("c1")
-		d.settle()
-		d.expect("p-decision-1: c2 |  | ")
-	})
+// TestClustersThatAreGoneAreHeld: clusters that are deleted from the hub, or are being deleted, are no
+// lost right: what needs approval waits for it.
+func TestClustersThatAreGoneAreHeld(t *testing.T) {
+	for name, lose := range map[string]func(*desk){
+		"deleted":       func(d *desk) { d.remove("c1") },
+		"being deleted": func(d *desk) { d.terminate("c1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1", "c2")
+			d.settle()
+			d.approve("")
+			d.settle()
+			lose(d)
+			d.settle()
+			d.expect("p-decision-1: c1 c2 | p-held-1: c2 | True/Held")
+		})
+	}
 }
 
 // TestErrorsOfForcedRemovalsAreReported: a plugin that fails on a forced removal fails the attempt,
