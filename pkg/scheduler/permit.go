@@ -350,6 +350,10 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 		}
 		v1alpha1.SetCondition(conditions, c)
 	}
+	if a.Snapshot.Queue == nil {
+		// Queues were switched off since it was written.
+		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionQueueAdmitted)
+	}
 	switch {
 	case a.Proposal == nil:
 	case a.Pending == nil:

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -148,4 +149,17 @@ func TestErrorsOfForcedRemovalsAreReported(t *testing.T) {
 	d.x.answer = nil
 	d.settle()
 	d.expect("p-decision-1: c2 |  | ")
+}
+
+// TestQueueConditionEndsWithQueues: where no queues are configured, no condition speaks of them.
+func TestQueueConditionEndsWithQueues(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	v1alpha1.SetCondition(&d.placement.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.PlacementConditionQueueAdmitted, Status: metav1.ConditionTrue, Reason: "Placed", Message: "queue root.a",
+	})
+	d.inv.Update(d.placement.DeepCopy())
+	d.settle()
+	if c := d.condition(v1alpha1.PlacementConditionQueueAdmitted); c != nil {
+		t.Errorf("still there: %+v", c)
+	}
 }
