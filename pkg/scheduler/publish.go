@@ -62,17 +62,10 @@ func (s *Scheduler) attempt(ctx context.Context, snapshot *framework.Snapshot) *
 	a.Proposal.LastScores = last.scoresAt
 	// A Proposal that changes no cluster reserves nothing and does not ask Permit. The same holds for the repair of pages.
 	if len(a.Proposal.Added) > 0 || len(a.Proposal.Removed) > 0 {
-		a.Proposal.Edited = last.generation != 0 &&
-			(last.generation != snapshot.Subject.Placement.Generation || last.profile != profileName(snapshot.Subject.Placement))
-		s.reserveAndPermit(ctx, a)
-		if a.Pending != nil {
-			s.permitForced(ctx, a)
-		}
-		if a.Pending != nil && a.interim == nil {
-			a.interim = a.repair()
-		}
-		if timeoutIn(a.refused) != nil {
-			a.Failure, a.Selected, a.Proposal, a.refused = a.refused, nil, nil, nil
+		pl := snapshot.Subject.Placement
+		a.Proposal.Edited = last.generation != 0 && (last.generation != pl.Generation || last.profile != profileName(pl))
+		if late := s.permitChange(ctx, a); late != nil {
+			a.Failure, a.Selected, a.Proposal, a.refused = late, nil, nil, nil
 			return a
 		}
 	}
@@ -83,6 +76,22 @@ func (s *Scheduler) attempt(ctx context.Context, snapshot *framework.Snapshot) *
 	}
 	a.took(clusters)
 	return a
+}
+
+// permitChange asks Permit about the change. While it is pending, forced removals go ahead, and
+// damaged pages are repaired. It returns the failure of an attempt that timed out meanwhile.
+func (s *Scheduler) permitChange(ctx context.Context, a *Attempt) (late *framework.Status) {
+	s.reserveAndPermit(ctx, a)
+	if a.Pending != nil {
+		s.permitForced(ctx, a)
+	}
+	if a.Pending != nil && a.interim == nil {
+		a.interim = a.repair()
+	}
+	if timeoutIn(a.refused) != nil {
+		return a.refused
+	}
+	return nil
 }
 
 // reserveAndPermit reserves what the Proposal takes and asks Permit; unless it may be published, nothing stays reserved.

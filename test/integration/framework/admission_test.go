@@ -167,7 +167,8 @@ var _ = Describe("Who may edit a Placement may not thereby approve", Ordered, Co
 				// Its decisions would stay for ever.
 				keeps := forbidden("user editor may not delete a Placement and keep its decisions")
 				Expect(editor.Delete(ctx, pl.DeepCopy(), client.PropagationPolicy(policy))).To(keeps)
-				Expect(editor.Delete(ctx, pl.DeepCopy(), &client.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: new(true)}})).To(keeps)
+				deprecated := &metav1.DeleteOptions{OrphanDependents: new(true)} //nolint:staticcheck // The API server still obeys it.
+				Expect(editor.Delete(ctx, pl.DeepCopy(), &client.DeleteOptions{Raw: deprecated})).To(keeps)
 				deletes = approver
 			}
 			Expect(deletes.Delete(ctx, pl.DeepCopy(), client.PropagationPolicy(policy))).To(Succeed())
