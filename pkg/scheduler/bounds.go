@@ -19,32 +19,31 @@ type bounds struct{ failure *framework.Status }
 // checkBounds refuses lists longer than the schema allows, before anything is compiled or matched: the schema may be that of
 // somebody else.
 func checkBounds(pl *v1alpha1.Placement) *framework.Status {
-	b := &bounds{}
+	var b bounds
 	spec := &pl.Spec
-	b.atMost("spec.clusterSets", len(spec.ClusterSets), v1alpha1.MaxClusterSets)
-	b.atMost("spec.predicates", len(spec.Predicates), v1alpha1.MaxPredicates)
+	b.atMost(fieldPath{list: "spec.clusterSets"}, len(spec.ClusterSets), v1alpha1.MaxClusterSets)
+	b.atMost(fieldPath{list: "spec.predicates"}, len(spec.Predicates), v1alpha1.MaxPredicates)
 	for i := range spec.Predicates {
 		s := &spec.Predicates[i].RequiredClusterSelector
-		path := fmt.Sprintf("spec.predicates[%d].requiredClusterSelector", i)
-		b.requirements(path+".labelSelector", s.LabelSelector.MatchExpressions)
-		b.requirements(path+".claimSelector", s.ClaimSelector.MatchExpressions)
-		b.atMost(path+".celSelector.celExpressions", len(s.CelSelector.CelExpressions), v1alpha1.MaxCelExpressions)
+		b.requirements(fieldPath{"spec.predicates", i, ".requiredClusterSelector.labelSelector.matchExpressions"}, s.LabelSelector.MatchExpressions)
+		b.requirements(fieldPath{"spec.predicates", i, ".requiredClusterSelector.claimSelector.matchExpressions"}, s.ClaimSelector.MatchExpressions)
+		b.atMost(fieldPath{"spec.predicates", i, ".requiredClusterSelector.celSelector.celExpressions"}, len(s.CelSelector.CelExpressions), v1alpha1.MaxCelExpressions)
 	}
-	b.atMost("spec.prioritizerPolicy.configurations", len(spec.PrioritizerPolicy.Configurations), v1alpha1.MaxPrioritizers)
-	b.atMost("spec.spreadPolicy.spreadConstraints", len(spec.SpreadPolicy.SpreadConstraints), v1alpha1.MaxSpreadConstraints)
-	b.atMost("spec.tolerations", len(spec.Tolerations), v1alpha1.MaxTolerations)
+	b.atMost(fieldPath{list: "spec.prioritizerPolicy.configurations"}, len(spec.PrioritizerPolicy.Configurations), v1alpha1.MaxPrioritizers)
+	b.atMost(fieldPath{list: "spec.spreadPolicy.spreadConstraints"}, len(spec.SpreadPolicy.SpreadConstraints), v1alpha1.MaxSpreadConstraints)
+	b.atMost(fieldPath{list: "spec.tolerations"}, len(spec.Tolerations), v1alpha1.MaxTolerations)
 	b.groups("spec.decisionStrategy.groupStrategy.decisionGroups", spec.DecisionStrategy.GroupStrategy.DecisionGroups)
 	return b.failure
 }
 
 func (b *bounds) groups(path string, groups []v1alpha1.DecisionGroup) {
-	b.atMost(path, len(groups), v1alpha1.MaxDecisionGroups)
+	b.atMost(fieldPath{list: path}, len(groups), v1alpha1.MaxDecisionGroups)
 	n := 0
 	for i := range groups {
 		s := &groups[i].ClusterSelector
-		at := fmt.Sprintf("%s[%d].groupClusterSelector", path, i)
-		n += len(s.LabelSelector.MatchLabels) + b.requirements(at+".labelSelector", s.LabelSelector.MatchExpressions) +
-			b.requirements(at+".claimSelector", s.ClaimSelector.MatchExpressions)
+		n += len(s.LabelSelector.MatchLabels) +
+			b.requirements(fieldPath{path, i, ".groupClusterSelector.labelSelector.matchExpressions"}, s.LabelSelector.MatchExpressions) +
+			b.requirements(fieldPath{path, i, ".groupClusterSelector.claimSelector.matchExpressions"}, s.ClaimSelector.MatchExpressions)
 	}
 	if b.failure == nil && n > maxGroupRequirements {
 		b.failure = misconfigured(fmt.Sprintf("%s: %d requirements and values in all, at most %d are allowed", path, n, maxGroupRequirements))
@@ -52,21 +51,35 @@ func (b *bounds) groups(path string, groups []v1alpha1.DecisionGroup) {
 }
 
 // requirements counts them, and their values.
-func (b *bounds) requirements(path string, all []metav1.LabelSelectorRequirement) int {
-	path += ".matchExpressions"
+func (b *bounds) requirements(path fieldPath, all []metav1.LabelSelectorRequirement) int {
 	b.atMost(path, len(all), v1alpha1.MaxRequirements)
 	n := len(all)
 	for i := range all {
 		if len(all[i].Values) > v1alpha1.MaxRequirementValues {
-			b.atMost(fmt.Sprintf("%s[%d].values", path, i), len(all[i].Values), v1alpha1.MaxRequirementValues)
+			b.atMost(fieldPath{path.String(), i, ".values"}, len(all[i].Values), v1alpha1.MaxRequirementValues)
 		}
 		n += len(all[i].Values)
 	}
 	return n
 }
 
-func (b *bounds) atMost(path string, items, most int) {
+func (b *bounds) atMost(path fieldPath, items, most int) {
 	if items > most && b.failure == nil {
-		b.failure = misconfigured(fmt.Sprintf("%s: %d items, at most %d are allowed", path, items, most))
+		b.failure = misconfigured(fmt.Sprintf("%s: %d items, at most %d are allowed", path.String(), items, most))
 	}
+}
+
+// fieldPath is the path of a list, or of a field of one of its items. It is put together for messages
+// only: every cycle checks many paths.
+type fieldPath struct {
+	list  string
+	index int
+	field string
+}
+
+func (p fieldPath) String() string {
+	if p.field == "" {
+		return p.list
+	}
+	return fmt.Sprintf("%s[%d]%s", p.list, p.index, p.field)
 }
