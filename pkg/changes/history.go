@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
@@ -19,17 +17,12 @@ type History []*berthv1alpha1.PlacementChange
 func HistoryOf(pl *v1alpha1.Placement, records []*berthv1alpha1.PlacementChange) History {
 	var own History
 	for _, record := range records {
-		if record.Namespace == pl.Namespace && controls(pl, record) {
+		if record.Namespace == pl.Namespace && pl.Controls(record) {
 			own = append(own, record)
 		}
 	}
 	slices.SortFunc(own, func(a, b *berthv1alpha1.PlacementChange) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
 	return own
-}
-
-func controls(pl *v1alpha1.Placement, object metav1.Object) bool {
-	owner := metav1.GetControllerOfNoCopy(object)
-	return owner != nil && owner.Kind == "Placement" && owner.Name == pl.Name && (pl.UID == "" || owner.UID == pl.UID)
 }
 
 // NextRevision is 1 + the highest revision on the Placement's records and its own pages. An annotation

@@ -219,7 +219,7 @@ func TestSurplus(t *testing.T) {
 		"100 at most":           {h: many, limit: 1, want: revisions(many[:50])},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, revisions(tc.h.Surplus(tc.limit, Digest(letters("ab")), 1, tc.pinned))); diff != "" {
+			if diff := cmp.Diff(tc.want, revisions(tc.h.Surplus(tc.limit, berthv1alpha1.Digest(letters("ab")), 1, tc.pinned))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

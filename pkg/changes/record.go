@@ -35,7 +35,7 @@ type Change struct {
 // NewChange is the change from the published to the selected clusters, without cause, generation and profile.
 func NewChange(published, selected []string) Change {
 	added, removed := Between(published, selected)
-	return Change{From: Digest(published), To: Digest(selected), Clusters: len(Sorted(selected)), Added: added, Removed: removed}
+	return Change{From: berthv1alpha1.Digest(published), To: berthv1alpha1.Digest(selected), Clusters: len(Sorted(selected)), Added: added, Removed: removed}
 }
 
 // Empty is true if both sets are equal.
@@ -152,7 +152,7 @@ func Before(record *berthv1alpha1.PlacementChange, published []string) ([]string
 }
 
 func verified(record *berthv1alpha1.PlacementChange, field, digest string, names []string) ([]string, error) {
-	if Digest(names) != digest {
+	if berthv1alpha1.Digest(names) != digest {
 		return nil, fmt.Errorf("PlacementChange %s/%s: its clusters do not have the digest in spec.%s", record.Namespace, record.Name, field)
 	}
 	return names, nil

@@ -46,15 +46,15 @@ func TestDigest(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Digest(tc.names); got != tc.want {
+			if got := berthv1alpha1.Digest(tc.names); got != tc.want {
 				t.Errorf("want %s, got %s", tc.want, got)
 			}
 		})
 	}
-	if Digest([]string{"b", "a", "a"}) != Digest([]string{"a", "b"}) {
+	if berthv1alpha1.Digest([]string{"b", "a", "a"}) != berthv1alpha1.Digest([]string{"a", "b"}) {
 		t.Error("order or duplicates matter")
 	}
-	if Digest([]string{"ab"}) == Digest([]string{"a", "b"}) {
+	if berthv1alpha1.Digest([]string{"ab"}) == berthv1alpha1.Digest([]string{"a", "b"}) {
 		t.Error("names run together")
 	}
 }
@@ -200,10 +200,10 @@ func TestRecordsLeadFromSetToSet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if Digest(target) != Digest(b) || Digest(before) != Digest(a) {
+		if berthv1alpha1.Digest(target) != berthv1alpha1.Digest(b) || berthv1alpha1.Digest(before) != berthv1alpha1.Digest(a) {
 			t.Fatalf("from %v to %v by %v: before %v, target %v", a, b, step, before, target)
 		}
-		if !Continues(record, &Change{From: Digest(step), To: first.To, Generation: first.Generation}, step) {
+		if !Continues(record, &Change{From: berthv1alpha1.Digest(step), To: first.To, Generation: first.Generation}, step) {
 			t.Fatalf("a step of the change does not continue it")
 		}
 	})

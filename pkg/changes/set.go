@@ -1,21 +1,6 @@
 package changes
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"slices"
-)
-
-// Digest identifies a set of cluster names: SHA-256 over the sorted names, each followed by a zero byte,
-// as 64 lowercase hex digits. Order and duplicates do not matter.
-func Digest(names []string) string {
-	h := sha256.New()
-	for _, name := range Sorted(names) {
-		h.Write([]byte(name))
-		h.Write([]byte{0})
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
+import "slices"
 
 // Sorted returns the names sorted, each once. The argument stays as it is.
 func Sorted(names []string) []string {

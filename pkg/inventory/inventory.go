@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -229,7 +228,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 			continue
 		}
 		if page.held {
-			if !controls(p.object, page.object) {
+			if !p.object.Controls(page.object) {
 				// Whoever made it: what it says was not held for this Placement.
 				continue
 			}
@@ -266,13 +265,6 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	}
 	p.subject = s
 	return s
-}
-
-// controls says whether a page belongs to this very Placement, not to an earlier one of the same name. A Placement without a uid, as
-// files may hold, is known by its name.
-func controls(pl *v1alpha1.Placement, page *v1alpha1.PlacementDecision) bool {
-	owner := metav1.GetControllerOfNoCopy(page)
-	return owner != nil && owner.Kind == "Placement" && owner.Name == pl.Name && (pl.UID == "" || owner.UID == pl.UID)
 }
 
 // changed notes that cluster i is not what it was.

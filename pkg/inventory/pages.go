@@ -248,7 +248,7 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 	var listed framework.Bitset
 	own := inv.pages.byPlacement[placement]
 	for _, object := range inv.subject(p).LabelledPages() {
-		if !controls(p.object, object) {
+		if !p.object.Controls(object) {
 			continue
 		}
 		if queue == "" {

@@ -43,7 +43,10 @@ func (l *lastPublished) of(subject *framework.Subject) (decision, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d, known := l.all[subject.Key()]
-	if pages := subject.OwnPages(); !known && len(pages) > 0 {
+	if known {
+		return d, true
+	}
+	if pages := subject.OwnPages(); len(pages) > 0 {
 		d, known = decision{pages: map[string]uint64{}}, true
 		d.names, d.scores = listed(pages)
 		for _, page := range pages {

@@ -104,6 +104,10 @@ func HoldOf(pages []*v1alpha1.PlacementDecision) *Hold {
 		return nil
 	}
 	sort.Strings(h.Clusters)
+	if n := len(h.Clusters); len(slices.Compact(h.Clusters)) != n {
+		// The digest is that of a set; Berth lists no cluster twice.
+		return nil
+	}
 	h.Token, h.Deadlines = record.Token, record.Deadlines
 	return h
 }

@@ -1,11 +1,9 @@
 package framework
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"sort"
 	"time"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
@@ -87,16 +85,5 @@ type Verdict struct {
 	Flips string `json:"flips,omitempty"`
 }
 
-// DigestOf is the SHA-256 of the sorted names, each ended by a zero byte, in lowercase hex.
-func DigestOf(names []string) string {
-	if !sort.StringsAreSorted(names) {
-		names = append([]string(nil), names...)
-		sort.Strings(names)
-	}
-	h := sha256.New()
-	for _, n := range names {
-		h.Write([]byte(n))
-		h.Write([]byte{0})
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
+// DigestOf is the digest of a set of clusters, as in the records of changes.
+func DigestOf(names []string) string { return berthv1alpha1.Digest(names) }
