@@ -17,7 +17,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
-// TestOneWriterOfMessages: conditions are set, and events are built, in one place each, which bounds them.
+// TestOneWriterOfMessages: conditions are set, and events are built, in one place each, which
+// bounds them.
 func TestOneWriterOfMessages(t *testing.T) {
 	only := map[string]string{
 		"meta.SetStatusCondition(": filepath.Join("api", "v1alpha1", "conditions.go"),

@@ -26,10 +26,11 @@ const accessTimeout = 10 * time.Second
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create,roleName=berth-metrics-access
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create,roleName=berth-metrics-access
 
-// guard lets those read metrics who show a token of the hub and may get the path: 401 for whoever shows none that is good, 403 for
-// whoever may not, 500 where the hub could not be asked. controller-runtime's own filter does the same with the API server's
-// libraries, whose gRPC and tracing would make the program half as large again. What the hub said counts for a while, and a client
-// address may cause so many reviews: 429 beyond that.
+// guard lets those read metrics who show a token of the hub and may get the path: 401 for whoever
+// shows none that is good, 403 for whoever may not, 500 where the hub could not be asked.
+// controller-runtime's own filter does the same with the API server's libraries, whose gRPC and
+// tracing would make the program half as large again. What the hub said counts for a while, and a
+// client address may cause so many reviews: 429 beyond that.
 type guard struct {
 	hub     kubernetes.Interface
 	log     logr.Logger

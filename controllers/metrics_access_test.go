@@ -127,7 +127,8 @@ func TestMetricsAccess(t *testing.T) {
 			{token: "good", requests: 1, want: 200, wantTokens: 1, wantAccesses: 1},
 			{token: "guess-%d", requests: 1000, want: 429, wantTokens: reviewsAtOnce - 1},
 			{wait: time.Second, token: "more-%d", requests: 1000, want: 429, wantTokens: 1},
-			// The token that was let in before is reviewed again, and so is one from another address.
+			// The token that was let in before is reviewed again, and so is one from another
+			// address.
 			{wait: allowedTime - time.Second, token: "last-%d", requests: 1000, want: 429, wantTokens: reviewsAtOnce},
 			{token: "good", requests: 5, want: 200, wantTokens: 1, wantAccesses: 1},
 			{address: "10.0.0.2", token: "weak", requests: 5, want: 403, wantTokens: 1, wantAccesses: 1},
@@ -198,7 +199,8 @@ func TestHubThatFails(t *testing.T) {
 	}
 }
 
-// TestReviewsAreBounded: however many tokens and addresses come, few are remembered, and those that were let in longest.
+// TestReviewsAreBounded: however many tokens and addresses come, few are remembered, and those that
+// were let in longest.
 func TestReviewsAreBounded(t *testing.T) {
 	r := newReviewer(t)
 	r.get("10.0.0.1", "good")

@@ -12,9 +12,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// Limits of what the guard asks the hub. A request for which an answer is remembered costs the hub nothing.
+// Limits of what the guard asks the hub. A request for which an answer is remembered costs the hub
+// nothing.
 const (
-	// allowedTime and refusedTime are how long an answer counts: a right that is taken away ends after allowedTime at the latest.
+	// allowedTime and refusedTime are how long an answer counts: a right that is taken away ends
+	// after allowedTime at the latest.
 	allowedTime = time.Minute
 	refusedTime = 10 * time.Second
 	// failedTime is how long a failure to ask counts.
@@ -23,8 +25,9 @@ const (
 	maxReviews = 1024
 	// maxTokenLength is in bytes; tokens of service accounts have about 1,000.
 	maxTokenLength = 16 << 10
-	// A client address may cause so many reviews a second, and so many at once. A token that was let in before is reviewed again
-	// whatever the address has caused, so that nobody can keep out the reader of the metrics.
+	// A client address may cause so many reviews a second, and so many at once. A token that was
+	// let in before is reviewed again however many reviews the address has caused, so that nobody
+	// can keep out the reader of the metrics.
 	reviewsPerSecond, reviewsAtOnce = 1, 10
 	// maxAddresses bounds the addresses that are counted.
 	maxAddresses = 1024
@@ -42,7 +45,8 @@ type access struct {
 // reviewKey names a question: a token, a verb and a path. The token itself is not kept.
 type reviewKey [sha256.Size]byte
 
-// review is the answer to one question. asking holds a token while the hub is asked, so that many who ask at once cost one review.
+// review is the answer to one question. asking holds a token while the hub is asked, so that many
+// who ask at once cost one review.
 type review struct {
 	asking chan struct{}
 
@@ -99,7 +103,8 @@ func (r *reviews) decide(ctx context.Context, key reviewKey, address string, ask
 	return said, err
 }
 
-// remembered returns the answer that still counts, or that the address must wait. It is not ok when the hub is to be asked.
+// remembered returns the answer that still counts, or that the address must wait. It is not ok when
+// the hub is to be asked.
 func (r *reviews) remembered(one *review, address string) (said access, ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +120,8 @@ func (r *reviews) remembered(one *review, address string) (said access, ok bool,
 	return access{}, true, errTooMany
 }
 
-// find returns the entry of a question. When there are too many, those that have ended go, refused ones first.
+// find returns the entry of a question. When there are too many, those that have ended go, refused
+// ones first.
 func (r *reviews) find(key reviewKey) *review {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +143,8 @@ func (r *reviews) find(key reviewKey) *review {
 	return one
 }
 
-// admit counts a review that an address causes; false when it causes too many, or there are too many addresses.
+// admit counts a review that an address causes; false when it causes too many, or there are too
+// many addresses.
 func (r *reviews) admit(address string, now time.Time) bool {
 	limiter := r.sources[address]
 	if limiter == nil {

@@ -33,7 +33,8 @@ type PlacementReconciler struct {
 	Events EventSink
 	Now    func() time.Time
 
-	// told remembers what was said of each Placement beside its decisions; refused, by Placement, why the API server refused its status.
+	// told remembers what was said of each Placement beside its decisions; refused, by Placement,
+	// why the API server refused its status.
 	told    sync.Map
 	refused sync.Map
 	census  census
@@ -201,7 +202,8 @@ func (r *PlacementReconciler) tell(ctx context.Context, pl *v1alpha1.Placement, 
 	}
 }
 
-// tellRefused says once, and again when the reason changes, that the status does not say what is published.
+// tellRefused says once, and again when the reason changes, that the status does not say what is
+// published.
 func (r *PlacementReconciler) tellRefused(ctx context.Context, pl *v1alpha1.Placement, err error) {
 	note := scheduler.CutNote("The API server refuses the status, which does not say what is published: " + err.Error())
 	if before, _ := r.refused.Swap(client.ObjectKeyFromObject(pl), note); before != note {
@@ -219,7 +221,7 @@ func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt, published *fr
 			// The API keeps whole seconds: rounded up, or the rate limit would end early.
 			status.LastScoreUpdateTime = roundUp(attempt.Snapshot.Now)
 		} else if last := published.LastScores; !last.IsZero() && (status.LastScoreUpdateTime == nil || last.After(status.LastScoreUpdateTime.Time)) {
-			// The status that told of it was not stored.
+			// The API server did not store the status that had this time.
 			status.LastScoreUpdateTime = roundUp(last)
 		}
 	}
@@ -244,8 +246,9 @@ func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Pl
 	return r.writeStatus(ctx, pl, status)
 }
 
-// writeStatus writes what differs. A conflict means that the Placement changed meanwhile, and is tried again with the new one. A status
-// that the API server refuses as invalid is tried again, too, and an event says why, as no condition can.
+// writeStatus writes what differs. A conflict means that the Placement changed meanwhile, and is
+// tried again with the new one. A status that the API server refuses as invalid is tried again,
+// too, and an event says why, as no condition can.
 func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Placement, status *v1alpha1.PlacementStatus) error {
 	r.census.put(client.ObjectKeyFromObject(pl), status.Conditions)
 	if equality.Semantic.DeepEqual(&pl.Status, status) {

@@ -16,7 +16,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// statusWriter answers status patches by a function, which changes the object as the API server would.
+// statusWriter answers status patches by a function, which changes the object as the API server
+// would.
 type statusWriter struct {
 	client.SubResourceWriter
 	patch func(client.Object) error
@@ -34,7 +35,8 @@ type statusClient struct {
 
 func (c statusClient) Status() client.SubResourceWriter { return c.writer }
 
-// TestDeletedPlacementStaysGone: the watch reports the deletion before the answer of a status write is there.
+// TestDeletedPlacementStaysGone: the watch reports the deletion before the answer of a status write
+// is there.
 func TestDeletedPlacementStaysGone(t *testing.T) {
 	for name, answer := range map[string]error{
 		"the write is answered":   nil,
@@ -74,7 +76,8 @@ func (s *sentEvents) Send(_ context.Context, _ *v1alpha1.Placement, events []sch
 	}
 }
 
-// TestRefusedStatusIsTold: a status that the API server refuses is tried again, and an event says so once for each reason.
+// TestRefusedStatusIsTold: a status that the API server refuses is tried again, and an event says
+// so once for each reason.
 func TestRefusedStatusIsTold(t *testing.T) {
 	inv := inventory.New(inventory.Options{})
 	pl := fixture.Placement("n", "p").Obj()

@@ -43,9 +43,10 @@ type Options struct {
 	// MetricsCertDir has the tls.crt and tls.key for it; without one the certificate is made up.
 	MetricsSecure  bool
 	MetricsCertDir string
-	// Housekeeping names the controllers that keep sets and clusters in order: "*" for all of them (none where another's CRDs
-	// show that Open Cluster Management keeps them), a name for one, "-name" for all but one. They count in their order; where the
-	// first is a "-name", "*" goes before it. An unknown name is refused.
+	// Housekeeping names the controllers that keep sets and clusters in order: "*" for all of them
+	// (none where another's CRDs show that Open Cluster Management keeps them), a name for one,
+	// "-name" for all but one. They count in their order; where the first is a "-name", "*" goes
+	// before it. An unknown name is refused.
 	Housekeeping []string
 	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those out of the tree that it may name.
 	Config  *config.PlacementSchedulerConfiguration
@@ -232,8 +233,8 @@ type housekeeper interface {
 	SetUp(ctx context.Context, mgr ctrl.Manager) error
 }
 
-// housekeepers are those that the names choose, one after the other: "*" adds all, a name adds one, "-name" takes one away. Names that
-// begin with "-name" leave out of the default, which is "*".
+// housekeepers are those that the names choose, one after the other: "*" adds all, a name adds one,
+// "-name" takes one away. Names that begin with "-name" leave out of the default, which is "*".
 func housekeepers(c client.Client, now func() time.Time, names []string, ownCRDs bool) (map[string]housekeeper, error) {
 	all := map[string]housekeeper{
 		"clusterset":        &ClusterSetReconciler{Client: c},

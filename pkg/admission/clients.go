@@ -8,9 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// VerifyClients returns an option for a webhook server that refuses every caller without a client certificate from one of the
-// authorities in a file (PEM). The file is read again for each connection; while it is not readable, what it said last counts. It returns an
-// error if the file has no certificate now.
+// VerifyClients returns an option for a webhook server that refuses every caller without a client
+// certificate from one of the authorities in a file (PEM). The file is read again for each
+// connection; while it is not readable, what it said last counts. It returns an error if the file
+// has no certificate now.
 func VerifyClients(caFile string) (func(*tls.Config), error) {
 	first, err := readAuthorities(caFile)
 	if err != nil {

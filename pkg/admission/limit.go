@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// What one request may cost. Everybody who reaches the port can send one, unless client certificates are verified.
+// What one request may cost. Everybody who reaches the port can send one, unless client
+// certificates are verified.
 const (
 	// maxBody bounds a request, in bytes.
 	maxBody = 1 << 20

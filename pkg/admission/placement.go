@@ -54,7 +54,8 @@ func (s *stamper) Handle(ctx context.Context, request webhook.AdmissionRequest) 
 // +kubebuilder:webhookconfiguration:mutating=false,name=berth
 // +kubebuilder:webhook:mutating=false,name=verify.placements.berth.dev,path=/verify-placement,groups=cluster.open-cluster-management.io,versions=*,resources=placements,verbs=create;update,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
 
-// maxPlacement bounds a Placement, in bytes of JSON, so that a request with a Placement before and after an update is not too large.
+// maxPlacement bounds a Placement, in bytes of JSON, so that a request with a Placement before and
+// after an update is not too large.
 const maxPlacement = 448 << 10
 
 // verifier sees a Placement as it is about to be stored, after everything that may have changed it.

@@ -32,8 +32,8 @@ type Queues struct {
 type QueuesOptions struct {
 	// UserLabel is the key of the label that names a user. Default tenancy.DefaultUserLabel.
 	UserLabel string
-	// Published returns the queue that a Placement's pages record, and how many clusters they list: the pages that this very Placement
-	// controls.
+	// Published returns the queue that a Placement's pages record, and how many clusters they list:
+	// the pages that this very Placement controls.
 	Published func(types.NamespacedName) (queue string, clusters int)
 	// Wake is called for Placements that are to be decided anew.
 	Wake func([]types.NamespacedName)
@@ -104,7 +104,8 @@ func (q *Queues) Administers(record string, who tenancy.Identity) bool {
 	return q.admission.Administers(record, who)
 }
 
-// GuardedTags are the tags of a Placement with this record, in lower case, on which its queue depends.
+// GuardedTags are the tags of a Placement with this record, in lower case, on which its queue
+// depends.
 func (q *Queues) GuardedTags(record string) []string { return q.admission.GuardedTags(record) }
 
 // Namespace takes in the annotations of a Namespace; nil when it is gone.

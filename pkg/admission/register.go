@@ -24,12 +24,14 @@ type Options struct {
 	Access func() tenancy.AccessControl
 	// UserLabel is the key of the label that names a user. Default tenancy.DefaultUserLabel.
 	UserLabel string
-	// Recorded returns the queue that the pages of a Placement record, of those that the Placement with this UID controls; empty for none.
-	// Required.
+	// Recorded returns the queue that the pages of a Placement record, of those that the Placement
+	// with this UID controls; empty for none. Required.
 	Recorded func(ctx context.Context, placement types.NamespacedName, uid types.UID) (record string)
-	// GuardedTags returns the tags, in lower case, on which the queue of a Placement with this record depends. Required.
+	// GuardedTags returns the tags, in lower case, on which the queue of a Placement with this
+	// record depends. Required.
 	GuardedTags func(record string) []string
-	// Administers tells whether the adminacl of a recorded queue, or of a queue above it, grants who. Required.
+	// Administers tells whether the adminacl of a recorded queue, or of a queue above it, grants
+	// who. Required.
 	Administers func(record string, who tenancy.Identity) bool
 	// QueueConfig is the ConfigMap that holds the queues; others are none of Berth's. Required.
 	QueueConfig types.NamespacedName

@@ -12,8 +12,9 @@ import (
 // History are the records of one Placement, by revision.
 type History []*berthv1alpha1.PlacementChange
 
-// HistoryOf picks the records that belong to this very Placement: those that its UID controls. Names and
-// labels do not count. A Placement without a UID, as files may hold, is known by its name.
+// HistoryOf picks the records that belong to this very Placement: those that its UID controls.
+// Names and labels do not count. A Placement without a UID, as files may hold, is known by its
+// name.
 func HistoryOf(pl *v1alpha1.Placement, records []*berthv1alpha1.PlacementChange) History {
 	var own History
 	for _, record := range records {
@@ -25,8 +26,9 @@ func HistoryOf(pl *v1alpha1.Placement, records []*berthv1alpha1.PlacementChange)
 	return own
 }
 
-// NextRevision is 1 + the highest revision on the Placement's records and its own pages. An annotation
-// that is no revision, or lies more than 1,000,000 beyond the records, is ignored: pages are editable.
+// NextRevision is 1 + the highest revision on the Placement's records and its own pages. An
+// annotation that is no revision, or lies more than 1,000,000 beyond the records, is ignored: pages
+// are editable.
 func (h History) NextRevision(pages []*v1alpha1.PlacementDecision) int64 {
 	var last int64
 	if len(h) > 0 {
@@ -51,7 +53,8 @@ func IsOpen(record *berthv1alpha1.PlacementChange) bool {
 	return false
 }
 
-// Open is the newest open record; nil if none is. Older open ones were left by a crash and are superseded.
+// Open is the newest open record; nil if none is. Older open ones were left by a crash and are
+// superseded.
 func (h History) Open() *berthv1alpha1.PlacementChange {
 	for _, record := range slices.Backward(h) {
 		if IsOpen(record) {
@@ -61,8 +64,8 @@ func (h History) Open() *berthv1alpha1.PlacementChange {
 	return nil
 }
 
-// Ended is the newest Rejected or Expired record of this very change: the same sets, the same generation
-// of the Placement. Such a change does not open again. Nil if there is none.
+// Ended is the newest Rejected or Expired record of this very change: the same sets, the same
+// generation of the Placement. Such a change does not open again. Nil if there is none.
 func (h History) Ended(c *Change) *berthv1alpha1.PlacementChange {
 	for _, record := range slices.Backward(h) {
 		if endedUnpublished(record) && record.Spec.From == c.From && record.Spec.To == c.To && record.Spec.PlacementGeneration == c.Generation {
@@ -90,8 +93,8 @@ func Continues(record *berthv1alpha1.PlacementChange, c *Change, published []str
 	return errBefore == nil && errTarget == nil
 }
 
-// Gaps are the revisions before which something is missing: records that a crash lost, or that were not
-// kept. What came before the oldest record is not looked at.
+// Gaps are the revisions before which something is missing: records that a crash lost, or that were
+// not kept. What came before the oldest record is not looked at.
 func (h History) Gaps() []int64 {
 	var gaps []int64
 	published := "" // the digest that the next record starts from; unknown if empty
@@ -116,9 +119,10 @@ func firstRevision(record *berthv1alpha1.PlacementChange) int64 {
 	return cmp.Or(record.Spec.FirstRevision, record.Spec.Revision)
 }
 
-// Surplus are the records to delete, oldest first. Kept are the newest limit Published ones, as many
-// others, the open ones, Rejected and Expired ones that still apply (from the published clusters, of this
-// generation), and all from a pinned revision on (0: none is pinned); berthv1alpha1.MaxHistoryLimit at most.
+// Surplus are the records to delete, oldest first. Kept are the newest limit Published ones, as
+// many others, the open ones, Rejected and Expired ones that still apply (from the published
+// clusters, of this generation), and all from a pinned revision on (0: none is pinned);
+// berthv1alpha1.MaxHistoryLimit at most.
 func (h History) Surplus(limit int, publishedDigest string, generation, pinned int64) []*berthv1alpha1.PlacementChange {
 	var surplus []*berthv1alpha1.PlacementChange
 	published, others, kept := 0, 0, 0

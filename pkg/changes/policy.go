@@ -24,7 +24,8 @@ type Policy struct {
 	HistoryLimit int
 }
 
-// Selects is true if the policy selects the Placement. An invalid selector selects nothing and is an error.
+// Selects is true if the policy selects the Placement. An invalid selector selects nothing and is
+// an error.
 func Selects(policy *berthv1alpha1.DisruptionPolicy, pl *v1alpha1.Placement) (bool, error) {
 	if policy.Namespace != pl.Namespace {
 		return false, nil
@@ -39,8 +40,9 @@ func Selects(policy *berthv1alpha1.DisruptionPolicy, pl *v1alpha1.Placement) (bo
 	return selector.Matches(labels.Set(pl.Labels)), nil
 }
 
-// PolicyOf combines the policies that select the Placement. The shorter approval timeout and the longer
-// history are the stricter ones. A policy with an invalid selector is left out; its Ready condition says so.
+// PolicyOf combines the policies that select the Placement. The shorter approval timeout and the
+// longer history are the stricter ones. A policy with an invalid selector is left out; its Ready
+// condition says so.
 func PolicyOf(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy) Policy {
 	p := Policy{HistoryLimit: berthv1alpha1.DefaultHistoryLimit}
 	for _, policy := range policies {

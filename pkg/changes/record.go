@@ -32,7 +32,8 @@ type Change struct {
 	Profile    string
 }
 
-// NewChange is the change from the published to the selected clusters, without cause, generation and profile.
+// NewChange is the change from the published to the selected clusters, without cause, generation
+// and profile.
 func NewChange(published, selected []string) Change {
 	added, removed := Between(published, selected)
 	return Change{From: berthv1alpha1.Digest(published), To: berthv1alpha1.Digest(selected), Clusters: len(Sorted(selected)), Added: added, Removed: removed}
@@ -49,8 +50,8 @@ func Name(placement string, revision int64) string {
 	return placement + "-" + strconv.FormatInt(revision, 10)
 }
 
-// NewRecord is the record of a change, owned by its Placement and without status. A merged record covers
-// the revisions from first to revision; otherwise first is 0.
+// NewRecord is the record of a change, owned by its Placement and without status. A merged record
+// covers the revisions from first to revision; otherwise first is 0.
 func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv1alpha1.PlacementChange, error) {
 	record := &berthv1alpha1.PlacementChange{
 		ObjectMeta: metav1.ObjectMeta{
@@ -91,7 +92,8 @@ func firstNames(names []string) []string {
 	return names[:min(len(names), berthv1alpha1.MaxListedClusters)]
 }
 
-// oneLine makes a text fit for spec.cause: valid UTF-8, no control characters, at most maxCause bytes.
+// oneLine makes a text fit for spec.cause: valid UTF-8, no control characters, at most maxCause
+// bytes.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -132,8 +134,8 @@ func Lists(record *berthv1alpha1.PlacementChange) (added, removed []string, err 
 	return added, removed, nil
 }
 
-// Target is the set that the record leads to, given clusters that any of its steps published; an error if
-// the record's lists and digests contradict each other.
+// Target is the set that the record leads to, given clusters that any of its steps published; an
+// error if the record's lists and digests contradict each other.
 func Target(record *berthv1alpha1.PlacementChange, published []string) ([]string, error) {
 	added, removed, err := Lists(record)
 	if err != nil {
@@ -208,8 +210,8 @@ func strictlySorted(names []string) bool {
 	return slices.IsSorted(names) && len(slices.Compact(slices.Clone(names))) == len(names)
 }
 
-// Merge is one change for two that follow each other: from the first one's start to the second one's
-// target, with the second one's cause, generation and profile.
+// Merge is one change for two that follow each other: from the first one's start to the second
+// one's target, with the second one's cause, generation and profile.
 func Merge(first, second Change) Change {
 	merged := second
 	merged.From = first.From

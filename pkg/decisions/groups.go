@@ -74,7 +74,8 @@ func Compile(strategy v1alpha1.DecisionStrategy) (*Strategy, error) {
 		return nil, fmt.Errorf("decisionStrategy.groupStrategy.clustersPerDecisionGroup: %w", err)
 	}
 	for i, g := range strategy.GroupStrategy.DecisionGroups {
-		// Pages carry it as a label. Where the schema is another's, nothing else would refuse it but the write of the page.
+		// Pages carry it as a label. Where the schema is another's, nothing else would refuse it
+		// but the write of the page.
 		if problems := validation.IsValidLabelValue(g.GroupName); len(problems) > 0 {
 			return nil, fmt.Errorf("decisionStrategy.groupStrategy.decisionGroups[%d].groupName: %s", i, problems[0])
 		}

@@ -11,10 +11,11 @@ import (
 // rateLimit is the form of scoreRateLimit.
 var rateLimit = regexp.MustCompile(`^([0-9]+)([hms])$`)
 
-// ScoresDue is when new scores, or a new order by them, may be published next: scoreRateLimit (default 1m) after the last time. That
-// is the later one of the status and of what the process remembers, because a status may not have been stored. The result is in the
-// past when there is no last time, and when it is in the future: then the clock was set back since, and the limit must not last as
-// much longer. A second ahead is no more than how statuses round.
+// ScoresDue is when new scores, or a new order by them, may be published next: scoreRateLimit
+// (default 1m) after the last time. That is the later one of the status and of what the process
+// remembers, because a status may not have been stored. The result is in the past when there is no
+// last time, and when it is in the future: then the clock was set back since, and the limit must
+// not last as much longer. A second ahead is no more than how statuses round.
 func ScoresDue(pl *v1alpha1.Placement, remembered, now time.Time) time.Time {
 	last := remembered
 	if stored := pl.Status.LastScoreUpdateTime; stored != nil && stored.After(last) {

@@ -19,10 +19,11 @@ const (
 	slicePause = 500 * time.Millisecond
 	// freeRequirements are those of selectors that are judged without being charged: no fleet is large enough for them to tell.
 	freeRequirements = 1_000
-	// yieldEach is how many clusters are judged between two looks at the clock, where nothing is charged.
+	// yieldEach is how many clusters are judged between two looks at the clock, where nothing is
+	// charged.
 	yieldEach = 16
-	// maxSelectorValues bounds the requirements of all selectors of a Placement together with their values, which are compiled
-	// without a pause.
+	// maxSelectorValues bounds the requirements of all selectors of a Placement together with their
+	// values, which are compiled without a pause.
 	maxSelectorValues = 10_000
 	// maxExpressions and maxExpressionBytes bound what a Placement may have compiled.
 	maxExpressions     = 100
@@ -214,8 +215,8 @@ func (j *judgement) ask(ctx context.Context, e *expression, cluster *framework.C
 	}
 	matched, cost, _ := e.matches(ctx, j.snapshot, cluster)
 	if ctx.Err() != nil {
-		// It may have been interrupted. If it was not the first of this part, the next part begins with it and has all
-		// the time for it.
+		// It may have been interrupted. If it was not the first of this part, the next part begins
+		// with it and has all the time for it.
 		j.stopped = framework.AsStatus(fmt.Errorf("evaluating CEL: %w", context.Cause(ctx)))
 		if j.evaluated {
 			j.stopped = stillAtIt()

@@ -58,8 +58,8 @@ func manyValues(n int) []fixture.Match {
 	return slices.Repeat([]fixture.Match{fixture.MatchLabelExpression("parity", metav1.LabelSelectorOpNotIn, values...)}, n)
 }
 
-// TestSelectorsYield: a cycle ends judging by selectors when half of its time is over, and the next one continues. Many values are
-// compiled ahead of cycles.
+// TestSelectorsYield: a cycle ends judging by selectors when half of its time is over, and the next
+// one continues. Many values are compiled ahead of cycles.
 func TestSelectorsYield(t *testing.T) {
 	inv, p := hub(ask().Predicate(manyValues(5)...), fleetOf(100)...), newPredicate(t)
 	snapshot := inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now)
@@ -238,8 +238,9 @@ func (c endsAfter) Err() error {
 	return nil
 }
 
-// TestInterruptedEvaluation: an evaluation that the end of the context interrupts is made again by the
-// next part. It fails the attempt only if it was the first of its part: then it needs too long alone.
+// TestInterruptedEvaluation: an evaluation that the end of the context interrupts is made again by
+// the next part. It fails the attempt only if it was the first of its part: then it needs too long
+// alone.
 func TestInterruptedEvaluation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		evaluations int

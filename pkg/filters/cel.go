@@ -25,8 +25,9 @@ import (
 
 // Limits of an expression.
 const (
-	// celCostLimit is for one cluster, in units of at most about 0.1 microseconds. A call that alone costs more does not run, so
-	// that an evaluation does the work of less than twice the limit.
+	// celCostLimit is for one cluster, in units of at most about 0.1 microseconds. A call that
+	// alone costs more does not run, so that an evaluation does the work of less than twice the
+	// limit.
 	celCostLimit = 1_000_000
 	// celMaxLength is in bytes.
 	celMaxLength = 16 << 10

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// A value weighs valueWeight, a string 1 a byte more. Ten of weight cost one unit. maxWeight bounds what one call reads or
-	// makes: more costs more than the limit anyway.
+	// A value weighs valueWeight, a string 1 a byte more. Ten of weight cost one unit. maxWeight
+	// bounds what one call reads or makes: more costs more than the limit anyway.
 	valueWeight = 10
 	maxWeight   = celCostLimit * 10
-	// quantityWeight is that of a quantity, whose digits are arithmetic of their own. componentWeight is that of each identifier
-	// of a semantic version.
+	// quantityWeight is that of a quantity, whose digits are arithmetic of their own.
+	// componentWeight is that of each identifier of a semantic version.
 	quantityWeight  = 300
 	componentWeight = 100
 	// freeWeight is what a list or map literal may hold without being charged for it.
@@ -31,8 +31,9 @@ type costs struct {
 	called func(function string)
 }
 
-// CallCost implements interpreter.ActualCostEstimator. Every function has a price of its own: the default of the interpreter
-// counts the characters of each argument, which takes longer than many a call.
+// CallCost implements interpreter.ActualCostEstimator. Every function has a price of its own: the
+// default of the interpreter counts the characters of each argument, which takes longer than many a
+// call.
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	cost := c.price(function, overload, args)
 	if function == "findAll" && result != nil {

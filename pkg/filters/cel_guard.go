@@ -37,8 +37,8 @@ func chargedMacros() []cel.Macro {
 	return macros
 }
 
-// guard is called for each step of a program as it is planned. It puts a check before calls, which refuses those that cost too
-// much.
+// guard is called for each step of a program as it is planned. It puts a check before calls, which
+// refuses those that cost too much.
 func (c *costs) guard(env *cel.Env) interpreter.InterpretableDecoratorV2 {
 	return func(step interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		switch s := step.(type) {
@@ -84,8 +84,9 @@ func (c *costs) guarded(env *cel.Env, s interpreter.InterpretableCall) (interpre
 	}), nil
 }
 
-// flattened is a + that copies lists. The library's own sum of lists looks its elements up through all sums it is made of, so
-// that a walk through a sum of a thousand lists takes a thousand times as long.
+// flattened is a + that copies lists. The library's own sum of lists looks its elements up through
+// all sums it is made of, so that a walk through a sum of a thousand lists takes a thousand times
+// as long.
 type flattened struct{ interpreter.InterpretableCall }
 
 // Exec implements interpreter.InterpretableV2.
@@ -138,7 +139,8 @@ func (c *costs) implementation(env *cel.Env, call interpreter.InterpretableCall)
 	return nil, fmt.Errorf("%s is not implemented", call.Function())
 }
 
-// operation is the binding for so many arguments; nil where it has none. Like the interpreter it asks for the operand's trait.
+// operation is the binding for so many arguments; nil where it has none. Like the interpreter it
+// asks for the operand's trait.
 func operation(b *functions.Overload, args int) functions.FunctionOp {
 	var run functions.FunctionOp
 	switch {

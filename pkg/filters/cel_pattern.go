@@ -14,22 +14,25 @@ import (
 )
 
 const (
-	// maxPattern bounds a regular expression, in bytes, and maxProgram what it compiles to, in instructions.
+	// maxPattern bounds a regular expression, in bytes, and maxProgram what it compiles to, in
+	// instructions.
 	maxPattern = 4 << 10
 	maxProgram = 20_000
-	// maxClasses bounds the classes of characters by name, such as \pL, of which each has hundreds of ranges, and classCost is
-	// what it costs to read one.
+	// maxClasses bounds the classes of characters by name, such as \pL, of which each has hundreds
+	// of ranges, and classCost is what it costs to read one.
 	maxClasses = 20
 	classCost  = 5_000
 	// stepsPerUnit is how many instructions of a regular expression a search runs for one unit.
 	stepsPerUnit = 4
-	// parseCost and compileCost are what it costs to read a byte of a regular expression, and to compile an instruction.
+	// parseCost and compileCost are what it costs to read a byte of a regular expression, and to
+	// compile an instruction.
 	parseCost   = 20
 	compileCost = 5
-	// constantPattern is the overload of a search for a pattern that is a constant, which is compiled once.
+	// constantPattern is the overload of a search for a pattern that is a constant, which is
+	// compiled once.
 	constantPattern = "@constant_pattern"
-	// maxQuantity bounds a quantity's text, in bytes, and maxExponent its decimal exponent, in digits: reading 1e999999999
-	// takes longer than anybody waits.
+	// maxQuantity bounds a quantity's text, in bytes, and maxExponent its decimal exponent, in
+	// digits: reading 1e999999999 takes longer than anybody waits.
 	maxQuantity = 999
 	maxExponent = 3
 	// maxKey bounds what is looked up in a map, in bytes.
@@ -40,7 +43,8 @@ func isSearch(function string) bool {
 	return function == "matches" || function == "find" || function == "findAll"
 }
 
-// searching is the price of compiling the pattern, unless it is a constant, and of one search through the text.
+// searching is the price of compiling the pattern, unless it is a constant, and of one search
+// through the text.
 func searching(c *costs, overload string, args []ref.Val) uint64 {
 	pattern := textIn(args[1])
 	_, size := c.patterns.compile(pattern)
@@ -58,8 +62,8 @@ func searchCost(size int, args []ref.Val) uint64 {
 	return 1 + product(uint64(size), uint64(textLength(args[0])+5))/stepsPerUnit
 }
 
-// foundCost is what findAll costs beside its first search: each match is the end of one search, and the next one may go to the end
-// of the text. As searches are begun anew, they count twice.
+// foundCost is what findAll costs beside its first search: each match is the end of one search, and
+// the next one may go to the end of the text. As searches are begun anew, they count twice.
 func (c *costs) foundCost(_ string, args []ref.Val, result ref.Val) uint64 {
 	_, size := c.patterns.compile(textIn(args[1]))
 	return product(2*sizeOf(result), searchCost(size, args)) + tenth(weigh(result, maxWeight))
@@ -117,8 +121,9 @@ func (c *costs) search(function string, own functions.FunctionOp) functions.Func
 	}
 }
 
-// veil keeps the regular expression library from replacing a checked find or findAll by a call of its own, when it sees that
-// the pattern is a constant. Like the library it refuses a constant that is no pattern.
+// veil keeps the regular expression library from replacing a checked find or findAll by a call of
+// its own, when it sees that the pattern is a constant. Like the library it refuses a constant that
+// is no pattern.
 func veil(call interpreter.InterpretableCall) ([]interpreter.InterpretableV2, error) {
 	args := call.Args()
 	if call.Function() == "matches" {
@@ -144,8 +149,8 @@ func veil(call interpreter.InterpretableCall) ([]interpreter.InterpretableV2, er
 // veiled is a step of which it does not show that it is constant.
 type veiled struct{ interpreter.InterpretableV2 }
 
-// isConstant says whether a pattern is a constant, and remembers it compiled for as long as the expression is. Constants that
-// are large together count as computed.
+// isConstant says whether a pattern is a constant, and remembers it compiled for as long as the
+// expression is. Constants that are large together count as computed.
 func (c *costs) isConstant(arg interpreter.InterpretableV2) bool {
 	constant, ok := arg.(interpreter.InterpretableConst)
 	if !ok {
@@ -186,7 +191,8 @@ func (p *patterns) keep(text string) bool {
 	return true
 }
 
-// compile returns the pattern and the size of its program, in instructions; nil when it is invalid or too large.
+// compile returns the pattern and the size of its program, in instructions; nil when it is invalid
+// or too large.
 func (p *patterns) compile(text string) (*regexp.Regexp, int) {
 	if found, ok := p.constants[text]; ok {
 		return found.Regexp, found.size
@@ -204,8 +210,8 @@ func (p *patterns) compile(text string) (*regexp.Regexp, int) {
 	return found.Regexp, found.size
 }
 
-// compilePattern compiles a pattern of at most so many instructions. The Regexp is nil when there are more, and when the
-// pattern is invalid: the call itself says why.
+// compilePattern compiles a pattern of at most so many instructions. The Regexp is nil when there
+// are more, and when the pattern is invalid: the call itself says why.
 func compilePattern(text string, most int) pattern {
 	if len(text) > maxPattern || classes(text) > maxClasses {
 		return pattern{size: maxProgram + 1}

@@ -15,11 +15,13 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// price is what a call costs at most, by its arguments. A named function is charged with it before it runs: a call that alone
-// costs more than the limit does not run. Operators are charged afterwards, as they only walk once through what was paid for.
-// It takes no longer than the call itself.
+// price is what a call costs at most, by its arguments. A named function is charged with it before
+// it runs: a call that alone costs more than the limit does not run. Operators are charged
+// afterwards, as they only walk once through what was paid for. It takes no longer than the call
+// itself.
 //
-// BenchmarkFunctions has what the units are measured by: 1,000,000 of them take about 100 milliseconds, or less.
+// BenchmarkFunctions has what the units are measured by: 1,000,000 of them take about 100
+// milliseconds, or less.
 type price func(c *costs, overload string, args []ref.Val) uint64
 
 const (
@@ -113,7 +115,8 @@ func checkPrices(env *cel.Env) error {
 
 func constant(n uint64) price { return func(*costs, string, []ref.Val) uint64 { return n } }
 
-// texts is for functions that walk through texts, but not through lists and maps, so many times as fast as they are compared.
+// texts is for functions that walk through texts, but not through lists and maps, so many times as
+// fast as they are compared.
 func texts(times uint64) price {
 	return func(_ *costs, _ string, args []ref.Val) uint64 {
 		n := times
@@ -242,7 +245,8 @@ func formatting(_ *costs, _ string, args []ref.Val) uint64 {
 	return 1 + 2*tenth(len(text)) + 5*tenth(weigh(args[1], maxWeight)) + clauses*uint64(strings.Count(text, "%"))
 }
 
-// parsing charges for each value, list and map that JSON may hold, as if an expression spelled it out.
+// parsing charges for each value, list and map that JSON may hold, as if an expression spelled it
+// out.
 func parsing(_ *costs, _ string, args []ref.Val) uint64 {
 	text := textIn(args[0])
 	lists, maps := strings.Count(text, "["), strings.Count(text, "{")

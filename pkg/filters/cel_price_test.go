@@ -174,7 +174,8 @@ type hugeCall struct {
 	run                functions.FunctionOp
 }
 
-// hugeCalls are calls of all functions of the environment, with every value for each argument; in all pairs, if asked for.
+// hugeCalls are calls of all functions of the environment, with every value for each argument; in
+// all pairs, if asked for.
 func hugeCalls(tb testing.TB, n int, pairs bool) map[string][]hugeCall {
 	tb.Helper()
 	c := &costs{}
@@ -227,8 +228,9 @@ func hugeCalls(tb testing.TB, n int, pairs bool) map[string][]hugeCall {
 	return all
 }
 
-// TestEveryFunctionHasItsPrice walks all functions of the environment, so that none of a library that is added is forgotten, with
-// megabytes for arguments. Those that are charged for nothing but being called do not look at them.
+// TestEveryFunctionHasItsPrice walks all functions of the environment, so that none of a library
+// that is added is forgotten, with megabytes for arguments. Those that are charged for nothing but
+// being called do not look at them.
 func TestEveryFunctionHasItsPrice(t *testing.T) {
 	// unread are functions that take as long for a megabyte as for a byte.
 	unread := map[string]bool{}
@@ -263,7 +265,8 @@ func TestEveryFunctionHasItsPrice(t *testing.T) {
 	}
 }
 
-// least is what a call costs at least: a unit for each twenty bytes that it has to read. Some end early with the shorter argument.
+// least is what a call costs at least: a unit for each twenty bytes that it has to read. Some end
+// early with the shorter argument.
 func (h hugeCall) least() uint64 {
 	switch h.function {
 	case operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
@@ -389,8 +392,8 @@ func (h hugeCall) measure(c *costs) (fastest time.Duration, cost uint64) {
 	return fastest, cost
 }
 
-// BenchmarkFunctions measures what a unit is worth: the dearest of a function's calls that are not refused, with arguments of 1 and
-// of 100 kilobytes.
+// BenchmarkFunctions measures what a unit is worth: the dearest of a function's calls that are not
+// refused, with arguments of 1 and of 100 kilobytes.
 func BenchmarkFunctions(b *testing.B) {
 	sizes := []int{1 << 10, 100 << 10}
 	calls := []map[string][]hugeCall{hugeCalls(b, sizes[0], true), hugeCalls(b, sizes[1], true)}

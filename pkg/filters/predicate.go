@@ -333,7 +333,8 @@ func (c *compiled) compile(yield func() bool) error {
 	return nil
 }
 
-// requirementsAndValues counts what compiling the selectors of a predicate costs: each value is validated.
+// requirementsAndValues counts what compiling the selectors of a predicate costs: each value is
+// validated.
 func requirementsAndValues(s *v1alpha1.ClusterSelector) int {
 	n := len(s.LabelSelector.MatchLabels)
 	for _, all := range [...][]metav1.LabelSelectorRequirement{s.LabelSelector.MatchExpressions, s.ClaimSelector.MatchExpressions} {
@@ -345,7 +346,8 @@ func requirementsAndValues(s *v1alpha1.ClusterSelector) int {
 	return n
 }
 
-// requirements counts them. A value is compared with as it stands in the list, so ten values count as much as a requirement.
+// requirements counts them. A value is compared with as it stands in the list, so ten values count
+// as much as a requirement.
 func requirements(all []metav1.LabelSelectorRequirement) uint64 {
 	n := uint64(len(all))
 	for i := range all {
@@ -363,9 +365,10 @@ func textOf(predicates []predicate) string {
 	return text.String()
 }
 
-// update judges the candidates of a snapshot that are not judged yet, or changed since. It is false if yield ended it before all were
-// judged: the next update continues. Snapshots share the matches, so they are copied before they change; what they say of clusters that are
-// no candidates means nothing.
+// update judges the candidates of a snapshot that are not judged yet, or changed since. It is false
+// if yield ended it before all were judged: the next update continues. Snapshots share the matches,
+// so they are copied before they change; what they say of clusters that are no candidates means
+// nothing.
 func (v *verdicts) update(snapshot *framework.Snapshot, fits func(*framework.Cluster) bool, yield func() bool) (done bool) {
 	changes, known := snapshot.Log.Since(v.next)
 	v.next = snapshot.Log.Next()

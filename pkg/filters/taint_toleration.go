@@ -108,11 +108,12 @@ func (TaintToleration) Relax(_ context.Context, state *framework.CycleState, pl 
 	return []framework.Relaxation{{Text: strings.Join(texts, " and "), Placement: changed}}
 }
 
-// tolerationIndex has tolerations by what they match, so that a taint is not compared with each of them.
+// tolerationIndex has tolerations by what they match, so that a taint is not compared with each of
+// them.
 type tolerationIndex map[matched][]indexed
 
-// matched are the key and the value of a taint, and its effect; an empty key or effect matches all. With operator Exists value is
-// empty.
+// matched are the key and the value of a taint, and its effect; an empty key or effect matches all.
+// With operator Exists value is empty.
 type matched struct {
 	key, value string
 	exists     bool
@@ -146,7 +147,8 @@ func indexTolerations(tolerations []v1alpha1.Toleration) tolerationIndex {
 			one.seconds = *t.TolerationSeconds
 		}
 		same := x[at]
-		// The first that holds counts: one that ends no later than another before it is never the first.
+		// The first that holds counts: one that ends no later than another before it is never the
+		// first.
 		if len(same) == 0 || !same[len(same)-1].forever && (one.forever || one.seconds > same[len(same)-1].seconds) {
 			x[at] = append(same, one)
 		}
@@ -154,8 +156,8 @@ func indexTolerations(tolerations []v1alpha1.Toleration) tolerationIndex {
 	return x
 }
 
-// tolerate says whether some toleration matches the taint, and until when the first that does so holds; the zero time is
-// forever.
+// tolerate says whether some toleration matches the taint, and until when the first that does so
+// holds; the zero time is forever.
 func (x tolerationIndex) tolerate(taint v1alpha1.Taint, added, now time.Time) (bool, time.Time) {
 	if len(x) == 0 {
 		return false, time.Time{}

@@ -57,7 +57,8 @@ func TestTaintToleration(t *testing.T) {
 		// wantReason excludes the cluster.
 		wantReason  string
 		wantDemoted bool
-		// wantUntil and wantRankUntil are in seconds from Now; nil when the verdict, or the rank, does not end.
+		// wantUntil and wantRankUntil are in seconds from Now; nil when the verdict, or the rank,
+		// does not end.
 		wantUntil, wantRankUntil *int
 	}{
 		"no taint":                      {cluster: fixture.Cluster("c"), placement: ask()},

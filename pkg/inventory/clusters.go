@@ -125,11 +125,13 @@ func (inv *Inventory) taintTime(taint v1alpha1.Taint, old *framework.Cluster) ti
 	return inv.options.FirstSeen()
 }
 
-// maxAmount bounds the amounts that are known, either way: the difference of two such amounts is a finite number.
+// maxAmount bounds the amounts that are known, either way: the difference of two such amounts is a
+// finite number.
 const maxAmount = math.MaxFloat64 / 2
 
-// amount returns an allocatable amount. It is not known where the capacity is missing, or where the number is not finite, such as
-// 0e309 and 1e309: one such amount would change the scores of all other clusters.
+// amount returns an allocatable amount. It is not known where the capacity is missing, or where the
+// number is not finite, such as 0e309 and 1e309: one such amount would change the scores of all
+// other clusters.
 func amount(object *v1alpha1.ManagedCluster, name corev1.ResourceName) framework.Amount {
 	key := v1alpha1.ResourceName(name)
 	allocatable, ok := object.Status.Allocatable[key]

@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestReplace: the answer of a status write that arrives after the watch reported the deletion does not bring the Placement back.
+// TestReplace: the answer of a status write that arrives after the watch reported the deletion does
+// not bring the Placement back.
 func TestReplace(t *testing.T) {
 	key := inventory.Key{Namespace: "n", Name: "p"}
 	at := func(uid, version string, selected int32) *v1alpha1.Placement {
@@ -60,8 +61,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestDeletedPageStaysGone: a watch that was interrupted reports the deletion of a page with the last version it had seen, which is
-// older than the write whose answer arrives after it.
+// TestDeletedPageStaysGone: a watch that was interrupted reports the deletion of a page with the
+// last version it had seen, which is older than the write whose answer arrives after it.
 func TestDeletedPageStaysGone(t *testing.T) {
 	inv := fullInventory()
 	before := fixture.Page("n", "plain-decision-1").UID("1").Of("plain").OwnedBy("plain").Version("8").Lists("c1")
@@ -91,8 +92,9 @@ func published(inv *inventory.Inventory, placement string) []string {
 	return names
 }
 
-// TestPageThatIsBeingDeleted: a page with a finalizer counts as gone from the moment its deletion is accepted, whoever deletes it,
-// except that its name stays taken; nothing changes when it is finally gone.
+// TestPageThatIsBeingDeleted: a page with a finalizer counts as gone from the moment its deletion
+// is accepted, by any user, except that its name stays taken; nothing changes when it is finally
+// gone.
 func TestPageThatIsBeingDeleted(t *testing.T) {
 	key := inventory.Key{Namespace: "n", Name: "plain"}
 	page := fixture.Page("n", "plain-decision-2").UID("1").Of("plain").OwnedBy("plain").Version("8").Lists("c1").Obj()

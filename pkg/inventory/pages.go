@@ -17,8 +17,9 @@ import (
 type page struct {
 	object  *v1alpha1.PlacementDecision
 	indexes []int
-	// held pages are part of a hold; leaving ones are being deleted, and gone once their finalizers are. Consumers of the inventory
-	// meet neither among what is published, but their names are taken.
+	// held pages are part of a hold; leaving ones are being deleted, and gone once their finalizers
+	// are. Consumers of the inventory meet neither among what is published, but their names are
+	// taken.
 	held, leaving bool
 	// owner is the Placement whose page this is, by label, or by owner reference while it has no label.
 	owner Key
@@ -87,8 +88,8 @@ func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (
 	}
 }
 
-// isNews says whether the watch tells of something that nobody announced; a deletion has no content, and neither has a page that
-// is being deleted.
+// isNews says whether the watch tells of something that nobody announced; a deletion has no
+// content, and neither has a page that is being deleted.
 func (t *pageTable) isNews(name Key, content *v1alpha1.PlacementDecision) bool {
 	if content != nil && isLeaving(content) {
 		content = nil
@@ -103,8 +104,9 @@ func (t *pageTable) isNews(name Key, content *v1alpha1.PlacementDecision) bool {
 // isLeaving says whether a page is being deleted: it stays until its finalizers are gone.
 func isLeaving(page *v1alpha1.PlacementDecision) bool { return page.DeletionTimestamp != nil }
 
-// assumePage takes in a page that was written, unless the watch has reported since that it was deleted: nothing would ever take it
-// out again. A watch that was interrupted reports the deletion with an older version of the page than the one written.
+// assumePage takes in a page that was written, unless the watch has reported since that it was
+// deleted: nothing would ever take it out again. A watch that was interrupted reports the deletion
+// with an older version of the page than the one written.
 func (inv *Inventory) assumePage(object *v1alpha1.PlacementDecision) {
 	if a := inv.pages.announced[nameOf(object)]; a != nil && a.gone != "" && a.gone == object.UID {
 		return
@@ -116,8 +118,8 @@ func (inv *Inventory) assumePage(object *v1alpha1.PlacementDecision) {
 	inv.updatePage(object, wakeSet{})
 }
 
-// assumeDeleted takes in that the deletion of a page was accepted: it is gone, or is being deleted while it has finalizers. If the
-// watch told of its end first, nothing is on its way any more.
+// assumeDeleted takes in that the deletion of a page was accepted: it is gone, or is being deleted
+// while it has finalizers. If the watch reported its end first, no more events follow.
 func (inv *Inventory) assumeDeleted(object *v1alpha1.PlacementDecision) {
 	if !inv.pages.has(object) {
 		return
@@ -236,8 +238,9 @@ func (inv *Inventory) removePage(name Key, woken wakeSet) {
 	}
 }
 
-// Published returns the queue that the pages of a Placement record, empty when none does, and how many clusters they list. Only pages count
-// that this very Placement controls: others can be made to quote a queue by everybody who writes pages.
+// Published returns the queue that the pages of a Placement record, empty when none does, and how
+// many clusters they list. Only pages count that this very Placement controls: others can be made
+// to quote a queue by everybody who writes pages.
 func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()

@@ -107,8 +107,8 @@ func (inv *Inventory) wakeBound(set string, woken wakeSet) {
 	}
 }
 
-// updateBinding takes in a binding. One whose name is not its set's, or that names no set, is ignored: the right to bind is checked
-// for the set that it names.
+// updateBinding takes in a binding. One whose name is not its set's, or that names no set, is
+// ignored: the right to bind is checked for the set that it names.
 func (inv *Inventory) updateBinding(object *v1alpha1.ManagedClusterSetBinding, woken wakeSet) {
 	if object.Spec.ClusterSet != object.Name {
 		inv.deleteBinding(object, woken)

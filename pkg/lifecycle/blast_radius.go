@@ -29,10 +29,12 @@ type BlastRadiusArgs struct {
 	// MinRemoved is how many clusters a Placement must lose within the window for MaxRemoved to count, so that small Placements
 	// can move. Default 2.
 	MinRemoved int `json:"minRemoved,omitempty"`
-	// FleetMaxRemoved is the most removals within the window over all Placements of a namespace, and over all Placements of the
-	// fleet. A change that would exceed it is held. Unset: no limit. So that no namespace uses up what others may remove, two rules
-	// apply to the limit over the fleet: a removal that follows an edit of the Placement's own spec or profile counts in its
-	// namespace only, and the other removals of one namespace count for other namespaces up to half of the limit, rounded up.
+	// FleetMaxRemoved is the most removals within the window over all Placements of a namespace,
+	// and over all Placements of the fleet. A change that would exceed it is held. Unset: no limit.
+	// So that no namespace uses up what others may remove, two rules apply to the limit over the
+	// fleet: a removal that follows an edit of the Placement's own spec or profile counts in its
+	// namespace only, and the other removals of one namespace count for other namespaces up to half
+	// of the limit, rounded up.
 	FleetMaxRemoved *int `json:"fleetMaxRemoved,omitempty"`
 	// Window is the time over which removals are summed up. Default 10m.
 	Window metav1.Duration `json:"window,omitzero"`
@@ -59,7 +61,8 @@ type BlastRadius struct {
 // blastLedger is what the instances in all profiles share: limits are over all Placements, and a Placement may change profile.
 type blastLedger struct {
 	mu sync.Mutex
-	// removals are those that were published, in the order of their times, no older than the longest window.
+	// removals are those that were published, in the order of their times, no older than the
+	// longest window.
 	removals []removal
 	// open are the removals that are being published, or were published in part, by Placement.
 	open     map[types.UID]openRemoval
@@ -77,10 +80,12 @@ type removal struct {
 	edited bool
 }
 
-// openRemoval is a removal that is not finished. Attempts that are repeated remove the same clusters, which count once.
+// openRemoval is a removal that is not finished. Attempts that are repeated remove the same
+// clusters, which count once.
 type openRemoval struct {
 	removal
-	// begun are the clusters of attempts that failed after a page was written, reserved those of the attempt in progress; sorted.
+	// begun are the clusters of attempts that failed after a page was written, reserved those of
+	// the attempt in progress; sorted.
 	begun, reserved []string
 }
 
@@ -214,7 +219,8 @@ func (b *BlastRadius) settled(pl *v1alpha1.Placement, p *framework.Proposal, now
 	return until
 }
 
-// exceeded says which limit the change would exceed; empty when none. It names no counts of other namespaces.
+// exceeded says which limit the change would exceed; empty when none. It names no counts of other
+// namespaces.
 func (b *BlastRadius) exceeded(pl *v1alpha1.Placement, p *framework.Proposal, now time.Time) string {
 	removed := len(union(b.openSince(pl, now).begun, p.Removed))
 	placement, namespace, others := b.count(pl, now)
@@ -236,11 +242,12 @@ func (b *BlastRadius) exceeded(pl *v1alpha1.Placement, p *framework.Proposal, no
 	return ""
 }
 
-// removedClusters are the removals of one namespace: all, and those that did not follow an edit of the Placement.
+// removedClusters are the removals of one namespace: all, and those that did not follow an edit of
+// the Placement.
 type removedClusters struct{ all, unedited int }
 
-// count sums up the removals within the window: of the Placement, of its namespace, and, as far as they count there, of the others. An
-// unfinished removal of the Placement itself is left out.
+// count sums up the removals within the window: of the Placement, of its namespace, and, as far as
+// they count there, of the others. An unfinished removal of the Placement itself is left out.
 func (b *BlastRadius) count(pl *v1alpha1.Placement, now time.Time) (placement int, namespace removedClusters, others int) {
 	byNamespace := map[string]removedClusters{}
 	add := func(r removal) {
@@ -320,7 +327,8 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 	return nil
 }
 
-// Unreserve takes back what Reserve counted. Where a page was written, the clusters count as removed.
+// Unreserve takes back what Reserve counted. Where a page was written, the clusters count as
+// removed.
 func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

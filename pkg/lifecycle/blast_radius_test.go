@@ -22,7 +22,8 @@ var start = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 type loss struct {
 	// at is when it is proposed, after the start.
 	at time.Duration
-	// placement is p and namespace is ns unless it is said; has is how many clusters it has, 10 unless it is said.
+	// placement is p and namespace is ns unless it is said; has is how many clusters it has, 10
+	// unless it is said.
 	placement    string
 	namespace    string
 	has, removed int

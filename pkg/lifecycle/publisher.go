@@ -191,8 +191,8 @@ func (p *DecisionPublisher) settle(ctx context.Context, pl *v1alpha1.Placement) 
 	return found, nil
 }
 
-// happened says whether the page as it was found is what the write was to make of it. A page that is being deleted counts as gone,
-// whatever it lists.
+// happened says whether the page as it was found is what the write was to make of it. A page that
+// is being deleted counts as gone, whatever it lists.
 func happened(pl *v1alpha1.Placement, w decisions.Write, found *v1alpha1.PlacementDecision) bool {
 	gone := found == nil || found.DeletionTimestamp != nil
 	if w.Op == decisions.Delete || gone {

@@ -8,9 +8,10 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// ResourceAllocatable prefers clusters with much of a resource: int(((a−min)/(max−min) − 0.5)·2·100) of the allocatable amount
-// a over the feasible clusters, in IEEE doubles; 100 when all have the same. A cluster that lacks the resource in allocatable
-// or in capacity, or whose allocatable amount is no finite number, has no score. A negative amount counts as it is.
+// ResourceAllocatable prefers clusters with much of a resource: int(((a−min)/(max−min) −
+// 0.5)·2·100) of the allocatable amount a over the feasible clusters, in IEEE doubles; 100 when all
+// have the same. A cluster that lacks the resource in allocatable or in capacity, or whose
+// allocatable amount is no finite number, has no score. A negative amount counts as it is.
 type ResourceAllocatable struct {
 	name   string
 	amount func(*framework.Cluster) framework.Amount

@@ -54,8 +54,8 @@ func (d *desk) unbind() {
 	d.inv.Delete(fixture.Binding("ns", "s1"))
 }
 
-// TestPublishedPagesAreRepairedWhileAChangeIsPending: damage to published pages is reverted, without asking Permit, whatever became of
-// the change that is pending.
+// TestPublishedPagesAreRepairedWhileAChangeIsPending: damage to published pages is reverted,
+// without asking Permit, whatever became of the change that is pending.
 func TestPublishedPagesAreRepairedWhileAChangeIsPending(t *testing.T) {
 	damages := map[string]func(*v1alpha1.PlacementDecision){
 		"the group index": func(page *v1alpha1.PlacementDecision) { page.Labels[v1alpha1.DecisionGroupIndexLabel] = "7" },
@@ -123,7 +123,8 @@ func TestDamageThatReadsAlike(t *testing.T) {
 	}
 }
 
-// TestPagesThatAreRightAreNotWrittenWhileHeld: new scores and labels of clusters move nothing while a change is held.
+// TestPagesThatAreRightAreNotWrittenWhileHeld: new scores and labels of clusters move nothing while
+// a change is held.
 func TestPagesThatAreRightAreNotWrittenWhileHeld(t *testing.T) {
 	p := ask().Obj()
 	p.Spec.SortBy = v1alpha1.SortByScore
@@ -144,7 +145,8 @@ func TestPagesThatAreRightAreNotWrittenWhileHeld(t *testing.T) {
 	}
 }
 
-// TestLostSetIsObeyed: clusters of a set that is no longer bound leave although a change is pending.
+// TestLostSetIsObeyed: clusters of a set that is no longer bound leave although a change is
+// pending.
 func TestLostSetIsObeyed(t *testing.T) {
 	tests := map[string]struct {
 		approval, limit string
@@ -228,7 +230,8 @@ func (d *desk) leaveSet(name string) {
 	d.inv.Update(d.clusters[name].DeepCopy())
 }
 
-// TestRemovalCountsOnce: a removal that takes several attempts, because writes of pages fail, is one removal.
+// TestRemovalCountsOnce: a removal that takes several attempts, because writes of pages fail, is
+// one removal.
 func TestRemovalCountsOnce(t *testing.T) {
 	var names []string
 	for i := range 250 {
@@ -283,8 +286,8 @@ func TestRemovalCountsOnce(t *testing.T) {
 	}
 }
 
-// TestRecreatedPlacement: a Placement that was deleted and created again has nothing of the one before, also when nobody was told of the
-// deletion in between.
+// TestRecreatedPlacement: a Placement that was deleted and created again has nothing of the one
+// before, also when nobody was told of the deletion in between.
 func TestRecreatedPlacement(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.settle()
@@ -383,7 +386,8 @@ func TestForgedHold(t *testing.T) {
 	}
 }
 
-// TestScoreRateLimitSurvivesALostStatus: the time of the last scores counts although the status that tells of it was not written.
+// TestScoreRateLimitSurvivesALostStatus: the time of the last scores counts although the status
+// that tells of it was not written.
 func TestScoreRateLimitSurvivesALostStatus(t *testing.T) {
 	d := newDesk(t, ask().AddOn("r", "v", 1), "c1", "c2")
 	d.placement.Spec.SortBy = v1alpha1.SortByScore
@@ -433,8 +437,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestLostClustersLeaveThoughAttemptsTimeOut: an author cannot keep clusters of a lost set with a Placement that takes too long to
-// decide.
+// TestLostClustersLeaveThoughAttemptsTimeOut: an author cannot keep clusters of a lost set with a
+// Placement that takes too long to decide.
 func TestLostClustersLeaveThoughAttemptsTimeOut(t *testing.T) {
 	for _, point := range []string{"PreFilter", "Filter", "PreScore", "Score", "Select"} {
 		t.Run(point, func(t *testing.T) {

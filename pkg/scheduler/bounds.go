@@ -9,15 +9,15 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// maxGroupRequirements bounds the requirements of all decision groups, which are matched with every chosen cluster. A value counts
-// as much as a requirement.
+// maxGroupRequirements bounds the requirements of all decision groups, which are matched with every
+// chosen cluster. A value counts as much as a requirement.
 const maxGroupRequirements = 5_000
 
 // bounds collects the first list that is too long.
 type bounds struct{ failure *framework.Status }
 
-// checkBounds refuses lists longer than the schema allows, before anything is compiled or matched: the schema may be that of
-// somebody else.
+// checkBounds refuses lists longer than the schema allows, before anything is compiled or matched:
+// the schema may be that of somebody else.
 func checkBounds(pl *v1alpha1.Placement) *framework.Status {
 	var b bounds
 	spec := &pl.Spec
@@ -69,8 +69,8 @@ func (b *bounds) atMost(path fieldPath, items, most int) {
 	}
 }
 
-// fieldPath is the path of a list, or of a field of one of its items. It is put together for messages
-// only: every cycle checks many paths.
+// fieldPath is the path of a list, or of a field of one of its items. It is put together for
+// messages only: every cycle checks many paths.
 type fieldPath struct {
 	list  string
 	index int

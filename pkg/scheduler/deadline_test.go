@@ -95,8 +95,8 @@ func TestCycleTimeout(t *testing.T) {
 	}
 }
 
-// TestUnfinishedIsNotLate: a plugin that continues in a later attempt decides nothing, so that its answer
-// counts however late it comes.
+// TestUnfinishedIsNotLate: a plugin that continues in a later attempt decides nothing, so that its
+// answer counts however late it comes.
 func TestUnfinishedIsNotLate(t *testing.T) {
 	s, _, _ := probing(t, "a b", map[string]*framework.Status{"PreFilter a": framework.Unfinished("the rest follows")})
 	slowly(s, "PreFilter", 103*time.Millisecond)

@@ -76,7 +76,8 @@ func (r *Result) warn(e *Event) {
 	e.Note = CutNote(e.Note + ": " + strings.Join(texts, "; "))
 }
 
-// CutNote shortens a note to the 1,024 bytes that the API takes, at a whole character, and leaves out what is no valid UTF-8.
+// CutNote shortens a note to the 1,024 bytes that the API takes, at a whole character, and leaves
+// out what is no valid UTF-8.
 func CutNote(note string) string {
 	if len(note) <= maxNote {
 		return strings.ToValidUTF8(note, "")

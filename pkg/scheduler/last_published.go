@@ -16,9 +16,10 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// lastPublished remembers the decision that Berth published last for each Placement; of one that was published by an earlier process,
-// what its pages list when it is decided first. A Proposal is compared with this, so that an edit of pages by somebody else is no
-// change: it is reverted without asking Permit.
+// lastPublished remembers the decision that Berth published last for each Placement; of one that
+// was published by an earlier process, what its pages list when it is decided first. A Proposal is
+// compared with this, so that an edit of pages by somebody else is no change: it is reverted
+// without asking Permit.
 type lastPublished struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]decision
@@ -38,7 +39,8 @@ type decision struct {
 	scoresAt time.Time
 }
 
-// of returns the last published decision of a snapshot's Placement; false while nothing was published.
+// of returns the last published decision of a snapshot's Placement; false while nothing was
+// published.
 func (l *lastPublished) of(subject *framework.Subject) (decision, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,8 +139,8 @@ func listed(pages []*v1alpha1.PlacementDecision) (names []string, scores map[str
 
 var contentSeed = maphash.MakeSeed()
 
-// contentHash is equal for pages that consumers and the garbage collector read alike. The seed is secret, so that nobody can construct
-// another page of the same hash.
+// contentHash is equal for pages that consumers and the garbage collector read alike. The seed is
+// secret, so that nobody can construct another page of the same hash.
 func contentHash(page *v1alpha1.PlacementDecision) uint64 {
 	var h maphash.Hash
 	h.SetSeed(contentSeed)
@@ -181,8 +183,8 @@ func (d *decision) damaged(subject *framework.Subject) bool {
 }
 
 // forcedOut are the published clusters that are on the hub and in no set bound to the namespace any
-// more, sorted. A cluster that is gone, or going, is not among them: an accident that deletes clusters
-// must not pass by an approval.
+// more, sorted. A cluster that is gone, or going, is not among them: an accident that deletes
+// clusters must not pass by an approval.
 func (d *decision) forcedOut(snapshot *framework.Snapshot) []string {
 	var names []string
 	check := func(i int) {
@@ -207,7 +209,8 @@ func (d *decision) forcedOut(snapshot *framework.Snapshot) []string {
 	return names
 }
 
-// proposal publishes the last decision again, without some of its clusters. Scores are those published last.
+// proposal publishes the last decision again, without some of its clusters. Scores are those
+// published last.
 func (d *decision) proposal(a *Attempt, without []string) *framework.Proposal {
 	names := missing(d.names, without)
 	p := &framework.Proposal{

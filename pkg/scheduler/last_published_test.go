@@ -25,7 +25,8 @@ func (d *desk) meddle(name string, change func(*v1alpha1.PlacementDecision) bool
 	d.inv.Update(page)
 }
 
-// TestMeddling: what somebody else does to pages is put right without leave, also while a change waits.
+// TestMeddling: what somebody else does to pages is put right without leave, also while a change
+// waits.
 func TestMeddling(t *testing.T) {
 	vanish := func(*v1alpha1.PlacementDecision) bool { return false }
 	empty := func(page *v1alpha1.PlacementDecision) bool {
@@ -85,8 +86,8 @@ func TestMeddling(t *testing.T) {
 	}
 }
 
-// TestNobodyRemembers: after a restart nobody knows what a page that vanished meanwhile had; consumers see no page rather than an
-// empty answer.
+// TestNobodyRemembers: after a restart nobody knows what a page that vanished meanwhile had;
+// consumers see no page rather than an empty answer.
 func TestNobodyRemembers(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.settle()

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestMessagesAreBounded: whatever an author, a keeper of sets or a plugin makes a message of, the status stays one that the API server
-// takes.
+// TestMessagesAreBounded: whatever an author, a keeper of sets or a plugin makes a message of, the
+// status stays one that the API server takes.
 func TestMessagesAreBounded(t *testing.T) {
 	long := strings.Repeat("ß", 1<<19)
 	many := func(n int) (sets []string) {

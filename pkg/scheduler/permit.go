@@ -36,8 +36,9 @@ const awaitInterval = 10 * time.Second
 // maxNamed is how many clusters a message names each way.
 const maxNamed = 10
 
-// identify gives the change its token, where plugins may hold it, and says what became of it before. What the process remembers of a
-// hold counts more than what its pages say: others may have edited them.
+// identify gives the change its token, where plugins may hold it, and says what became of it
+// before. What the process remembers of a hold counts more than what its pages say: others may have
+// edited them.
 func (a *Attempt) identify(waiting *Waiting) {
 	if len(a.profile.Permit) == 0 {
 		return
@@ -264,8 +265,8 @@ func tokenIn(message string) string {
 	return ""
 }
 
-// tokenOf names the change to the Proposal's clusters: as it was named while it was held, or when its hold ended, unless the
-// Placement changed since; else anew.
+// tokenOf names the change to the Proposal's clusters: as it was named while it was held, or when
+// its hold ended, unless the Placement changed since; else anew.
 func tokenOf(snapshot *framework.Snapshot, p *framework.Proposal) string {
 	subject := snapshot.Subject
 	c := pendingCondition(subject.Placement)
@@ -289,8 +290,9 @@ func tokenOf(snapshot *framework.Snapshot, p *framework.Proposal) string {
 // maxClockSkew is how far in the future a hold may have begun, by the clock of another replica.
 const maxClockSkew = time.Hour
 
-// believed says whether the token of held pages may be used again. Others can edit pages: a token that an approval or a rejection
-// names counts only if the condition, which only the controller writes, names it, too.
+// believed says whether the token of held pages may be used again. Others can edit pages: a token
+// that an approval or a rejection names counts only if the condition, which only the controller
+// writes, names it, too.
 func believed(snapshot *framework.Snapshot, token, named string) bool {
 	annotations := snapshot.Subject.Placement.Annotations
 	answered := token == annotations[v1alpha1.ApproveAnnotation] || token == annotations[v1alpha1.RejectAnnotation]

@@ -19,15 +19,17 @@ type Attempt struct {
 
 	// last is what was published before, if anything was.
 	last *decision
-	// interim is published while the Proposal is pending, or nil: forced removals, or repairs; nil if the pages stay as they are.
+	// interim is published while the Proposal is pending, or nil: forced removals, or repairs; nil
+	// if the pages stay as they are.
 	interim *framework.Proposal
 	refused *framework.Status
 	// timeouts counts the attempts in a row that timed out, this one included.
 	timeouts int
 }
 
-// Attempt takes a snapshot, decides on it, reserves what it takes and asks Permit, all before the next cycle begins: what
-// one attempt reserved, the next one's snapshot has. It is nil when there is no snapshot to take. Publish is to follow.
+// Attempt takes a snapshot, decides on it, reserves what it takes and asks Permit, all before the
+// next cycle begins: what one attempt reserved, the next one's snapshot has. It is nil when there
+// is no snapshot to take. Publish is to follow.
 func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot) *Attempt {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
@@ -60,7 +62,8 @@ func (s *Scheduler) attempt(ctx context.Context, snapshot *framework.Snapshot) *
 		return a
 	}
 	a.Proposal.LastScores = last.scoresAt
-	// A Proposal that changes no cluster reserves nothing and does not ask Permit. The same holds for the repair of pages.
+	// A Proposal that changes no cluster reserves nothing and does not ask Permit. The same holds
+	// for the repair of pages.
 	if len(a.Proposal.Added) > 0 || len(a.Proposal.Removed) > 0 {
 		pl := snapshot.Subject.Placement
 		a.Proposal.Edited = last.generation != 0 && (last.generation != pl.Generation || last.profile != profileName(pl))
@@ -94,7 +97,8 @@ func (s *Scheduler) permitChange(ctx context.Context, a *Attempt) (late *framewo
 	return nil
 }
 
-// reserveAndPermit reserves what the Proposal takes and asks Permit; unless it may be published, nothing stays reserved.
+// reserveAndPermit reserves what the Proposal takes and asks Permit; unless it may be published,
+// nothing stays reserved.
 func (s *Scheduler) reserveAndPermit(ctx context.Context, a *Attempt) {
 	a.identify(s.waiting)
 	if a.refused = s.reserve(ctx, a); a.refused == nil {
@@ -105,9 +109,9 @@ func (s *Scheduler) reserveAndPermit(ctx context.Context, a *Attempt) {
 	}
 }
 
-// permitForced lets clusters leave that no set bound to the namespace has any more, while the rest of the change is pending, or while
-// nothing could be decided. Permit is asked about that removal alone, as a change of its own; if a plugin holds that, too, the
-// clusters stay.
+// permitForced lets clusters leave that no set bound to the namespace has any more, while the rest
+// of the change is pending, or while nothing could be decided. Permit is asked about that removal
+// alone, as a change of its own; if a plugin holds that, too, the clusters stay.
 func (s *Scheduler) permitForced(ctx context.Context, a *Attempt) {
 	if a.last == nil {
 		return
@@ -119,7 +123,8 @@ func (s *Scheduler) permitForced(ctx context.Context, a *Attempt) {
 	result := *a.Result
 	result.State = a.State.Clone()
 	if a.expired() {
-		// An author must not keep clusters by a Placement that times out: their removal has a deadline of its own.
+		// An author must not keep clusters by a Placement that times out: their removal has a
+		// deadline of its own.
 		var own *cycleDeadline
 		ctx, own = s.startDeadline(context.WithoutCancel(ctx))
 		defer own.stop()
@@ -147,8 +152,8 @@ func (s *Scheduler) permitForced(ctx context.Context, a *Attempt) {
 	a.State.RequeueAt(a.Snapshot.Now)
 }
 
-// repair publishes the last decision again if its pages were changed by somebody else, or are not there. Where nothing was published
-// yet, it is one empty page, which marks the Placement as seen.
+// repair publishes the last decision again if its pages were changed by somebody else, or are not
+// there. Where nothing was published yet, it is one empty page, which marks the Placement as seen.
 func (a *Attempt) repair() *framework.Proposal {
 	subject := a.Snapshot.Subject
 	switch {
@@ -219,8 +224,8 @@ func (a *Attempt) ScoresWritten(p *framework.Proposal) bool {
 	return len(p.Writes) > 0 && (p.Outcome.ScoresWritten || byScore)
 }
 
-// keep publishes what does not wait for a pending change, or for a decision. Then it stores a hold that begins or goes on, or clears
-// one that ended.
+// keep publishes what does not wait for a pending change, or for a decision. Then it stores a hold
+// that begins or goes on, or clears one that ended.
 func (s *Scheduler) keep(ctx context.Context, a *Attempt) (*framework.Proposal, *framework.Status) {
 	if a.interim != nil {
 		failure := s.publishInterim(ctx, a)

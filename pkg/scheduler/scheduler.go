@@ -34,7 +34,8 @@ type Scheduler struct {
 	profiles  map[string]*Profile
 	waiting   *Waiting
 	published lastPublished
-	// subjects are the Placements that were decided, by key: another UID of the same key is another Placement.
+	// subjects are the Placements that were decided, by key: another UID of the same key is another
+	// Placement.
 	subjects map[types.NamespacedName]types.UID
 	rooms    rooms
 	shares   shares
@@ -285,8 +286,8 @@ func (s *Scheduler) Forget(key types.NamespacedName) {
 	s.forget(key)
 }
 
-// recognize forgets the Placement that had the subject's name before, if it is another one: it may have been deleted and created
-// again without an attempt in between.
+// recognize forgets the Placement that had the subject's name before, if it is another one: it may
+// have been deleted and created again without an attempt in between.
 func (s *Scheduler) recognize(subject *framework.Subject) {
 	key := subject.Key()
 	if before, known := s.subjects[key]; known && before != subject.Placement.UID {

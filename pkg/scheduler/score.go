@@ -45,8 +45,8 @@ func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *fra
 	return nil
 }
 
-// preScore runs the PreScore plugins in their order and returns those whose Score is switched off. A score plugin that this
-// Placement does not weigh prepares nothing.
+// preScore runs the PreScore plugins in their order and returns those whose Score is switched off.
+// A score plugin that this Placement does not weigh prepares nothing.
 func (s *Scheduler) preScore(ctx context.Context, r *Result, scorers []scorer) (off map[string]bool, failure *framework.Status) {
 	defer s.begin(r, "PreScore")()
 	for _, p := range r.profile.PreScore {
@@ -111,7 +111,8 @@ func (r *Result) allot(plugins []scoring) (own []scoring) {
 	return own
 }
 
-// rateSize is how many clusters one plugin scores before the next does, so that those are still in the processor's cache.
+// rateSize is how many clusters one plugin scores before the next does, so that those are still in
+// the processor's cache.
 const rateSize = 256
 
 // rate asks each plugin for the scores of the feasible clusters.
@@ -149,7 +150,8 @@ func (r *Result) rateSome(ctx context.Context, p scoring, low, high int) *framew
 	return nil
 }
 
-// normalize lets a plugin bring its scores into range, and demands that they are. What others measured is passed through as it is.
+// normalize lets a plugin bring its scores into range, and demands that they are. What others
+// measured is passed through as it is.
 func (r *Result) normalize(ctx context.Context, p scoring) *framework.Status {
 	if n, ok := p.ScorePlugin.(framework.NormalizeScorer); ok {
 		status := n.NormalizeScore(ctx, r.State, r.Snapshot.Subject.Placement, p.scores)

@@ -10,9 +10,9 @@ import (
 type siblings struct {
 	maxSkew int64
 	hard    bool
-	// bit is the place of the constraint in a number of violated ScheduleAnyway constraints, in which the first weighs most; 0
-	// when it is DoNotSchedule. later has all bits of the constraints that follow, and blocks says that one of them, or this one,
-	// is DoNotSchedule.
+	// bit is the place of the constraint in a number of violated ScheduleAnyway constraints, in
+	// which the first weighs most; 0 when it is DoNotSchedule. later has all bits of the
+	// constraints that follow, and blocks says that one of them, or this one, is DoNotSchedule.
 	bit, later uint
 	blocks     bool
 
@@ -20,8 +20,9 @@ type siblings struct {
 	// least is the least chosen in a member. counts has how many members have so many chosen.
 	least  int64
 	counts map[int64]int
-	// good and bad are the members with a candidate left, those that keep the constraint and those that violate it. violating has the
-	// latter by how many are chosen in them, and possibly others.
+	// good and bad are the members with a candidate left, those that keep the constraint and those
+	// that violate it. violating has the latter by how many are chosen in them, and possibly
+	// others.
 	good, bad domains
 	violating map[int64][]*domain
 	// missing are clusters that lack this constraint's key; nil where there are none.
@@ -31,7 +32,8 @@ type siblings struct {
 type domain struct {
 	parent *siblings
 	chosen int64
-	// children are the domains of the next constraint; nil for the last one, whose clusters are in the queue.
+	// children are the domains of the next constraint; nil for the last one, whose clusters are in
+	// the queue.
 	children *siblings
 	queue    *queue
 
@@ -51,8 +53,8 @@ type queue struct {
 	bonus float64
 }
 
-// candidate is the first cluster of a queue, with the ScheduleAnyway constraints that it violates. Its queue is nil when there is
-// none.
+// candidate is the first cluster of a queue, with the ScheduleAnyway constraints that it violates.
+// Its queue is nil when there is none.
 type candidate struct {
 	violated uint
 	queue    *queue

@@ -9,16 +9,17 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// maxSpreadWork bounds the selection by the Spread prioritizer: clusters picked times domains to pick from. Each pick changes what
-// all domains are worth, as its scores are scaled over the candidates.
+// maxSpreadWork bounds the selection by the Spread prioritizer: clusters picked times domains to
+// pick from. Each pick changes what all domains are worth, as its scores are scaled over the
+// candidates.
 const maxSpreadWork = 500_000
 
 // spreading is the selection under topology spread constraints. Constraints nest: the domain of constraint i is the tuple of
 // the values of keys 1 to i, and its siblings are the domains that share the first i-1.
 //
-// A pick changes nothing but the domains it is in, and those siblings that no longer violate a constraint because the least chosen
-// has risen. Each domain is in a heap of its siblings by the best cluster in it, so that a pick costs about the logarithm of
-// their number.
+// A pick changes nothing but the domains it is in, and those siblings that no longer violate a
+// constraint because the least chosen has risen. Each domain is in a heap of its siblings by the
+// best cluster in it, so that a pick costs about the logarithm of their number.
 type spreading struct {
 	r           *Result
 	constraints []v1alpha1.SpreadConstraintsTerm
@@ -128,9 +129,10 @@ func topologyValue(c *framework.Cluster, term v1alpha1.SpreadConstraintsTerm) (s
 	return value, ok
 }
 
-// next is the queue whose first cluster is picked under the Spread prioritizer: among those that violate no DoNotSchedule
-// constraint, the least by the violated ScheduleAnyway constraints in index order, then by rank. It looks at all queues, as each
-// pick may change what all of them are worth.
+// next is the queue whose first cluster is picked under the Spread prioritizer: among those that
+// violate no DoNotSchedule constraint, the least by the violated ScheduleAnyway constraints in
+// index order, then by rank. It looks at all queues, as each pick may change what all of them are
+// worth.
 func (s *spreading) next() *queue {
 	open, soft := s.open[:0], s.soft[:0]
 	for _, q := range s.queues {

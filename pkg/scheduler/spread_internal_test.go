@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// spreadFleet is the result of a cycle in which n clusters are feasible. Each is in a rack of its own; zones and regions have 10 and
-// 100 of them.
+// spreadFleet is the result of a cycle in which n clusters are feasible. Each is in a rack of its
+// own; zones and regions have 10 and 100 of them.
 func spreadFleet(n int) *Result {
 	pl := &v1alpha1.Placement{}
 	snapshot := &framework.Snapshot{Fleet: &framework.Fleet{}, Subject: &framework.Subject{Placement: pl}, Limit: -1}
@@ -39,7 +39,8 @@ func spreadOver(hard bool, keys ...string) []v1alpha1.SpreadConstraintsTerm {
 	return constraints
 }
 
-// TestSpreadWork counts comparisons: they must grow with the clusters, not with clusters times domains.
+// TestSpreadWork counts comparisons: they must grow with the clusters, not with clusters times
+// domains.
 func TestSpreadWork(t *testing.T) {
 	const n = 5_000
 	for name, constraints := range map[string][]v1alpha1.SpreadConstraintsTerm{

@@ -115,8 +115,8 @@ func (d *desk) groups() map[string]string {
 	return groups
 }
 
-// TestClustersThatAreGoneAreHeld: clusters that are deleted from the hub, or are being deleted, are no
-// lost right: what needs approval waits for it.
+// TestClustersThatAreGoneAreHeld: clusters that are deleted from the hub, or are being deleted, are
+// no lost right: what needs approval waits for it.
 func TestClustersThatAreGoneAreHeld(t *testing.T) {
 	for name, lose := range map[string]func(*desk){
 		"deleted":       func(d *desk) { d.remove("c1") },

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestEndOfToleratedPreferNoSelectWakes: when the toleration of a selected cluster's PreferNoSelect taint ends, another cluster may
-// be selected.
+// TestEndOfToleratedPreferNoSelectWakes: when the toleration of a selected cluster's PreferNoSelect
+// taint ends, another cluster may be selected.
 func TestEndOfToleratedPreferNoSelectWakes(t *testing.T) {
 	p := ask().Number(1).Toleration("slow", v1alpha1.TolerationOpExists, "", "").Seconds(30)
 	selected := fixture.Cluster("a").Set("s1").TaintAt("slow", "", v1alpha1.TaintEffectPreferNoSelect, fixture.At(-10)).Obj()

@@ -122,10 +122,12 @@ type AccessRequest struct {
 	Annotation, Label, OldAnnotation, OldLabel *string
 	// Queue and OldQueue are what RequestedQueue gives for the object and for the object as stored.
 	Queue, OldQueue string
-	// Tags and OldTags are the tags of the object and of the object as stored that its queue depends on.
+	// Tags and OldTags are the tags of the object and of the object as stored that its queue
+	// depends on.
 	Tags, OldTags map[string]string
-	// Administers tells, for an update that changes the requested queue or a tag, whether By may administer the queue the Placement
-	// is in. Nil says no. It is called at most once, and only where the answer depends on it.
+	// Administers tells, for an update that changes the requested queue or a tag, whether By may
+	// administer the queue the Placement is in. Nil says no. It is called at most once, and only
+	// where the answer depends on it.
 	Administers func() bool
 }
 
@@ -199,7 +201,8 @@ func (a AccessControl) decideUpdate(r AccessRequest) AccessDecision {
 		r.By.User, description(what), old, current)
 }
 
-// moved says what an update changes that may put the Placement into another queue; empty for nothing.
+// moved says what an update changes that may put the Placement into another queue; empty for
+// nothing.
 func (r AccessRequest) moved() (what, old, current string) {
 	// Queue names ignore case.
 	if !strings.EqualFold(r.Queue, r.OldQueue) {

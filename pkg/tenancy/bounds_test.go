@@ -116,7 +116,8 @@ func TestConfiguredQueueNamesAreBounded(t *testing.T) {
 	}
 }
 
-// TestLookupsAreLinear asks for a queue of a million levels. Where each level cost a pass over the name, this would not end.
+// TestLookupsAreLinear asks for a queue of a million levels. Where each level cost a pass over the
+// name, this would not end.
 func TestLookupsAreLinear(t *testing.T) {
 	config, _, err := tenancy.Parse([]byte(partition(
 		"queues: [{name: a, parent: true, submitacl: ann, adminacl: boss, properties: {clustersets: x}, childtemplate: {resources: {max: {clusters: 3}}}}]")))
@@ -136,7 +137,8 @@ func TestLookupsAreLinear(t *testing.T) {
 	}
 }
 
-// TestWhatIsSaidAndKeptIsBounded has Placements carry as much as annotations can hold, in all that rules read and messages quote.
+// TestWhatIsSaidAndKeptIsBounded has Placements carry as much as annotations can hold, in all that
+// rules read and messages quote.
 func TestWhatIsSaidAndKeptIsBounded(t *testing.T) {
 	long := strings.Repeat(".\"é", 20000)
 	for name, tc := range map[string]struct {

@@ -27,9 +27,10 @@ type Config struct {
 	Resolver string
 }
 
-// Parse reads a configuration in YAML. It is strict: an unknown, repeated or mistyped key is an error like any other. The
-// error, if there is one, is of type Problems; warnings are about what is legal and yet without effect. Neither depends on
-// anything but the text. A text of more than MaxConfig bytes is refused unread. Time and memory are linear in its length.
+// Parse reads a configuration in YAML. It is strict: an unknown, repeated or mistyped key is an
+// error like any other. The error, if there is one, is of type Problems; warnings are about what is
+// legal and yet without effect. Neither depends on anything but the text. A text of more than
+// MaxConfig bytes is refused unread. Time and memory are linear in its length.
 func Parse(text []byte) (*Config, []Problem, error) {
 	if len(text) > MaxConfig {
 		return nil, nil, Problems{{Message: fmt.Sprintf("the configuration has %d bytes, more than %d", len(text), MaxConfig)}}

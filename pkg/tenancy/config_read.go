@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What a document may contain, with all that aliases repeat. Queues by the thousand need a tenth of it.
+// What a document may contain, with all that aliases repeat. Queues by the thousand need a tenth of
+// it.
 const (
 	maxNodes      = 1 << 17       // values
 	maxCharacters = 4 * MaxConfig // of plain text
@@ -116,8 +117,9 @@ func describe(n *yaml.Node) description {
 	return description(Quote(n.Value))
 }
 
-// visit calls f with the node, or with what an alias stands for. It refuses aliases inside of what an alias stands for, deep nesting, and a
-// document that is too large with all that its aliases repeat.
+// visit calls f with the node, or with what an alias stands for. It refuses aliases inside of what
+// an alias stands for, deep nesting, and a document that is too large with all that its aliases
+// repeat.
 func (r *reader) visit(n *yaml.Node, path string, f func(n *yaml.Node)) {
 	content := n
 	if n.Kind == yaml.AliasNode {

@@ -12,7 +12,8 @@ type filter struct {
 	users, groups *nameList // nil where there is no list
 }
 
-// newFilter compiles a filter and says which of its entries are not usable, users' and groups'. Instructions counts those of all expressions.
+// newFilter compiles a filter and says which of its entries are not usable, users' and groups'.
+// Instructions counts those of all expressions.
 func newFilter(c *filterConfig, instructions *int) (f filter, unusable [2][]string) {
 	f.deny = strings.EqualFold(c.kind.value, "deny")
 	f.users, unusable[0] = newNameList(values(c.users), legalUser, instructions)

@@ -56,7 +56,8 @@ func tooLong(name string) string {
 	return ""
 }
 
-// bounded returns an input for a record. One that is longer than a queue's name can be is cut: no rule makes a queue of it anyway.
+// bounded returns an input for a record. One that is longer than a queue's name can be is cut: no
+// rule makes a queue of it anyway.
 func bounded(input string) string {
 	if len(input) > MaxQueueLength {
 		return Cut(input)
@@ -64,8 +65,8 @@ func bounded(input string) string {
 	return input
 }
 
-// LegalQueueName says whether a name is that of a queue, written in full from root, of at most MaxQueueLevels levels and
-// MaxQueueLength characters.
+// LegalQueueName says whether a name is that of a queue, written in full from root, of at most
+// MaxQueueLevels levels and MaxQueueLength characters.
 func LegalQueueName(name string) bool {
 	return tooLong(name) == "" && qualified(name) && legalLevels(name)
 }

@@ -6,15 +6,16 @@ import (
 	"regexp/syntax"
 )
 
-// Regular expressions take memory when they are compiled, and time for each character that they are matched with, in proportion to their
-// instructions: a{1000} has a thousand.
+// Regular expressions take memory when they are compiled, and time for each character that they are
+// matched with, in proportion to their instructions: a{1000} has a thousand.
 const (
 	maxPattern         = 512                  // characters of one
 	maxInstructions    = 10000                // of one
 	maxAllInstructions = 10 * maxInstructions // of all together
 )
 
-// compilePattern compiles a regular expression of bounded size. Used counts the instructions of all that one configuration has.
+// compilePattern compiles a regular expression of bounded size. Used counts the instructions of all
+// that one configuration has.
 func compilePattern(text string, used *int) (*regexp.Regexp, error) {
 	if len(text) > maxPattern {
 		return nil, errors.New(messagef("it is longer than %d characters", maxPattern))

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// MaxProblems is how many errors, and how many warnings, about one configuration are listed. The last one counts those that are not.
+// MaxProblems is how many errors, and how many warnings, about one configuration are listed. The
+// last one counts those that are not.
 const MaxProblems = 100
 
 // Problem is an error in a configuration, or a warning about one.
@@ -29,7 +30,8 @@ func (p Problem) String() string {
 	return Bound(text)
 }
 
-// Problems is the error of an invalid configuration: what is wrong with it, by line, at most MaxProblems.
+// Problems is the error of an invalid configuration: what is wrong with it, by line, at most
+// MaxProblems.
 type Problems []Problem
 
 // Error has one problem on each line.

@@ -35,12 +35,13 @@ type Submission struct {
 	Key
 	Created             time.Time
 	Annotations, Labels map[string]string
-	// Admitted is the message of the verdict that was stored last with the Placement itself, if it was admitted; empty otherwise.
-	// It confirms records, which others may write.
+	// Admitted is the message of the verdict that was stored last with the Placement itself, if it
+	// was admitted; empty otherwise. It confirms records, which others may write.
 	Admitted string
 }
 
-// QueueVerdict is what its queue means for a Placement. Its texts have at most MaxMessage bytes, Record is of bounded size.
+// QueueVerdict is what its queue means for a Placement. Its texts have at most MaxMessage bytes,
+// Record is of bounded size.
 type QueueVerdict struct {
 	// Reason and Message say how it came to the queue, or why to none. Admitted is false then.
 	Admitted        bool
@@ -60,9 +61,10 @@ type QueueVerdict struct {
 	RetryAfter time.Duration
 }
 
-// QueueAdmission keeps every Placement in its queue. A Placement is placed once: again only when its submitter, the queue it asks for
-// or a tag that counted changes, when its queue is gone, or when its submitter may no longer submit there. Those that are not placed yet are, oldest first. It is safe for
-// concurrent use.
+// QueueAdmission keeps every Placement in its queue. A Placement is placed once: again only when
+// its submitter, the queue it asks for or a tag that counted changes, when its queue is gone, or
+// when its submitter may no longer submit there. Those that are not placed yet are, oldest first.
+// It is safe for concurrent use.
 type QueueAdmission struct {
 	options QueueAdmissionOptions
 
@@ -81,8 +83,8 @@ type QueueAdmission struct {
 type QueueAdmissionOptions struct {
 	// UserLabel is the key of the label that names a user; default DefaultUserLabel.
 	UserLabel string
-	// Published returns what is kept with the published decision of a Placement, and how many clusters it has: on the pages that this very
-	// Placement controls.
+	// Published returns what is kept with the published decision of a Placement, and how many
+	// clusters it has: on the pages that this very Placement controls.
 	Published func(Key) (record string, clusters int)
 	// Wake is called, never while Published is, for Placements whose verdict may have changed.
 	Wake func([]Key)
@@ -97,7 +99,8 @@ type seat struct {
 	app      *Application
 	record   record
 	admitted bool
-	// proven says that the submitter was let into the queue of the record while that was configured: it may drain.
+	// proven says that the submitter was let into the queue of the record while that was
+	// configured: it may drain.
 	proven bool
 	// lost says that the submitter has no right to be in the queue of the record.
 	lost    bool
@@ -270,8 +273,9 @@ func (a *QueueAdmission) Administers(stored string, who Identity) bool {
 	return ok && a.config != nil && a.config.Tree.AdminAllowed(r.Queue, who.User, who.Groups)
 }
 
-// GuardedTags are the tags of a Placement, in lower case, on which its queue depends: those that the rules read, and those that its stored
-// record holds. The reserved ones, which are not the Placement's, are left out.
+// GuardedTags are the tags of a Placement, in lower case, on which its queue depends: those that
+// the rules read, and those that its stored record holds. The reserved ones, which are not the
+// Placement's, are left out.
 func (a *QueueAdmission) GuardedTags(stored string) []string {
 	r, _ := readRecord(stored)
 	tags := slices.Collect(maps.Keys(r.Tags))

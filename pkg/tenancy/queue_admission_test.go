@@ -25,7 +25,8 @@ type desk struct {
 	namespaces map[string]string // parent queues
 	placements map[string]*placement
 	pages      map[string]page
-	// status is what the Placements themselves say of their admission: the message, where they are admitted.
+	// status is what the Placements themselves say of their admission: the message, where they are
+	// admitted.
 	status   map[string]string
 	woken    map[string]bool
 	verdicts map[string]tenancy.QueueVerdict

@@ -86,8 +86,8 @@ func (a *QueueAdmission) unchanged(s *seat, identity Identity) bool {
 	return true
 }
 
-// recall takes in what is kept with the published decision. A record that the submitter has no right to counts for nothing, not even until
-// the Placement is placed: others may write records.
+// recall takes in what is kept with the published decision. A record that the submitter has no
+// right to counts for nothing, not even until the Placement is placed: others may write records.
 func (a *QueueAdmission) recall(s *seat, identity Identity) {
 	stored, clusters := a.options.Published(s.Key)
 	r, ok := readRecord(stored)
@@ -106,8 +106,9 @@ func (a *QueueAdmission) recall(s *seat, identity Identity) {
 	}
 }
 
-// entitled says whether the submitter may be in the queue of the record, by the access lists in force. It is enough to have been let in
-// before: for a queue that drains since, and while the submitter's groups cannot be found.
+// entitled says whether the submitter may be in the queue of the record, by the access lists in
+// force. It is enough to have been let in before: for a queue that drains since, and while the
+// submitter's groups cannot be found.
 func (a *QueueAdmission) entitled(s *seat, identity Identity) bool {
 	groups, known := a.groups(s, identity)
 	if s.app != nil && known && !slices.Equal(groups, s.app.Groups) {
@@ -125,8 +126,8 @@ func (a *QueueAdmission) entitled(s *seat, identity Identity) bool {
 	return true
 }
 
-// groups returns those of the submitter. If they cannot be found it is tried again later, and until then they are those that are known from before,
-// if there are any.
+// groups returns those of the submitter. If they cannot be found it is tried again later, and until
+// then they are those that are known from before, if there are any.
 func (a *QueueAdmission) groups(s *seat, identity Identity) (groups []string, known bool) {
 	resolved, err := a.resolver.Resolve(identity)
 	if err == nil {

@@ -16,11 +16,13 @@ type record struct {
 	User      string            `json:"user"`
 	Requested string            `json:"requested,omitempty"`
 	Tags      map[string]string `json:"tags,omitempty"`
-	// Configured is the queue itself or the nearest one above it that is or was configured, other than root: if it no longer is, it drains.
+	// Configured is the queue itself or the nearest one above it that is or was configured, other
+	// than root: if it no longer is, it drains.
 	Configured string `json:"configured,omitempty"`
 }
 
-// readRecord reads what is stored on a page, where anybody may have written it. It is false for what Berth would not have written.
+// readRecord reads what is stored on a page, where anybody may have written it. It is false for
+// what Berth would not have written.
 func readRecord(stored string) (r record, ok bool) {
 	if stored == "" || len(stored) > maxRecord || json.Unmarshal([]byte(stored), &r) != nil {
 		return record{}, false
@@ -38,7 +40,8 @@ func (r record) String() string {
 	return string(text)
 }
 
-// placedMessage is what a Placement in its queue is told, and drainingMessage where the queue drains.
+// placedMessage is what a Placement in its queue is told, and drainingMessage where the queue
+// drains.
 func (r record) placedMessage() string {
 	return messagef("queue %s by rule %s for user %s", r.Queue, r.Rule, r.User)
 }

@@ -16,7 +16,8 @@ const (
 	ellipsis = "…"
 )
 
-// Cut returns the first MaxQuote characters of a name that a message contains, followed by … where there are more.
+// Cut returns the first MaxQuote characters of a name that a message contains, followed by … where
+// there are more.
 func Cut(name string) string {
 	end := cutAt(name)
 	if end == len(name) {
@@ -58,8 +59,8 @@ func Bound(message string) string {
 	return message[:end] + ellipsis
 }
 
-// messagef formats a message: the strings among the arguments, also those in lists, are cut, and the whole is bounded. It is not for
-// parts that are messages themselves: join those and use Bound.
+// messagef formats a message: the strings among the arguments, also those in lists, are cut, and
+// the whole is bounded. It is not for parts that are messages themselves: join those and use Bound.
 func messagef(format string, args ...any) string {
 	for i, arg := range args {
 		switch arg := arg.(type) {

@@ -9,8 +9,8 @@ import (
 // Tree is what a valid configuration comes to: its queues, from root down, and its placement rules. It never changes. Queues that
 // exist only because something was placed in them are not part of it; they are Members.
 //
-// Every method takes a queue's full name in any case, and one that is not configured stands below its nearest configured ancestor. The time
-// it takes is linear in the length of the name.
+// Every method takes a queue's full name in any case, and one that is not configured stands below
+// its nearest configured ancestor. The time it takes is linear in the length of the name.
 type Tree struct {
 	root  *Queue
 	rules []*rule
@@ -74,7 +74,8 @@ func (p *partitionConfig) top() *queueConfig {
 	return &queueConfig{place: p.place, name: text{value: rootName}, queues: p.queues}
 }
 
-// add leaves out queues whose names are not legal, with all below them: the validator reports those.
+// add leaves out queues whose names are not legal, with all below them: the validator reports
+// those.
 func (t *Tree) add(c *queueConfig, parent string) *Queue {
 	name := join(parent, strings.ToLower(c.name.value))
 	q := &Queue{
@@ -114,8 +115,8 @@ func (t *Tree) Queue(name string) *Queue {
 	return path[len(path)-1]
 }
 
-// path returns the configured queues from root down to the named one, and whether it is one of them. It reads the name once, up to
-// the first level that is not configured.
+// path returns the configured queues from root down to the named one, and whether it is one of
+// them. It reads the name once, up to the first level that is not configured.
 func (t *Tree) path(name string) (path []*Queue, complete bool) {
 	first, rest, more := strings.Cut(name, ".")
 	if !strings.EqualFold(first, rootName) {
@@ -202,7 +203,8 @@ func (t *Tree) ClusterSets(queue string) (sets []string, restricted bool) {
 	return own, true
 }
 
-// templateOf returns the template for the queue below a path: that of the nearest queue of the path that has one; nil for a configured queue.
+// templateOf returns the template for the queue below a path: that of the nearest queue of the path
+// that has one; nil for a configured queue.
 func templateOf(path []*Queue, configured bool) *template {
 	if configured {
 		return nil

@@ -89,7 +89,8 @@ func (v *validator) partition(p *partitionConfig) *Tree {
 	return tree
 }
 
-// queue validates what a queue and those below it say by themselves. Nothing below a queue whose name is too long is looked at.
+// queue validates what a queue and those below it say by themselves. Nothing below a queue whose
+// name is too long is looked at.
 func (v *validator) queue(q *queueConfig, parent string) {
 	name := join(parent, strings.ToLower(q.name.value))
 	if !legalLevel.MatchString(q.name.value) {
@@ -152,7 +153,8 @@ func (v *validator) clusterSets(q *queueConfig, owned map[string]bool) {
 	}
 }
 
-// ownedSets returns the sets that a property names. Those that are not among the owned ones are errors.
+// ownedSets returns the sets that a property names. Those that are not among the owned ones are
+// errors.
 func (v *validator) ownedSets(value text, owned map[string]bool) map[string]bool {
 	sets := map[string]bool{}
 	for _, set := range clusterSets(value.value) {

@@ -17,7 +17,8 @@ func (a amounts) positive() bool {
 	return false
 }
 
-// maxima are the maximums of a queue, or those of a limit, and of what is above: the smallest counts. Nil sets none.
+// maxima are the maximums of a queue, or those of a limit, and of what is above: the smallest
+// counts. Nil sets none.
 type maxima struct {
 	own   amounts
 	above *maxima
@@ -132,7 +133,8 @@ func (b bounds) within(o bounds) bounds {
 	return tight
 }
 
-// limitBounds holds the bounds on the way from root to a queue, by "queue", "user NAME" and "group NAME".
+// limitBounds holds the bounds on the way from root to a queue, by "queue", "user NAME" and "group
+// NAME".
 type limitBounds map[string]bounds
 
 // set sets a bound and returns what takes that back.
@@ -148,7 +150,8 @@ func (l limitBounds) set(key string, b bounds) (undo func()) {
 	}
 }
 
-// limits validates the limits of a queue and those below it. More are the partition's, which count for root. Here is the same afterwards.
+// limits validates the limits of a queue and those below it. More are the partition's, which count
+// for root. Here is the same afterwards.
 func (v *validator) limits(q *queueConfig, more []*limitConfig, here limitBounds) {
 	own := bounds{q.quota.maxApplications.value, &maxima{own: amounts{}}}
 	for name, value := range q.quota.max {

@@ -69,8 +69,8 @@ func Start(ctx context.Context) *Hub {
 	return h
 }
 
-// StartServer starts an API server with RBAC and Berth's CRDs and nothing else, configured further by the
-// functions given. It stops at the end of the node that calls it.
+// StartServer starts an API server with RBAC and Berth's CRDs and nothing else, configured further
+// by the functions given. It stops at the end of the node that calls it.
 func StartServer(configure ...func(*envtest.Environment)) *Hub {
 	GinkgoHelper()
 	crds, err := crd.All()
@@ -160,8 +160,8 @@ func (h *Hub) As(user string, groups ...string) client.WithWatch {
 	return c
 }
 
-// Author is the hub as a user sees it who has the roles berth-viewer and berth-editor in one namespace
-// and no other rights.
+// Author is the hub as a user sees it who has the roles berth-viewer and berth-editor in one
+// namespace and no other rights.
 func (h *Hub) Author(ctx context.Context, namespace string) client.WithWatch {
 	GinkgoHelper()
 	user := "author-of-" + namespace
@@ -216,8 +216,8 @@ type Controller struct {
 	stopped chan error
 }
 
-// StartController runs Berth's controller with the rights of its service account and the options given;
-// it serves neither metrics nor probes unless they name an address. Stop it.
+// StartController runs Berth's controller with the rights of its service account and the options
+// given; it serves neither metrics nor probes unless they name an address. Stop it.
 func (h *Hub) StartController(o controllers.Options) *Controller {
 	GinkgoHelper()
 	config := rest.CopyConfig(h.Config)

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// The tests in this file hold the section "What remains" of docs/threat-model.md to the code: each shows
-// a risk that Berth does not remove, so that the document neither hides nor overstates it.
+// The tests in this file hold the section "What remains" of docs/threat-model.md to the code: each
+// shows a risk that Berth does not remove, so that the document neither hides nor overstates it.
 
 // decide returns the conditions and clusters of one Placement, given all objects.
 func decide(t *testing.T, objects simulator.Objects, name string) (conditions map[string]string, clusters string) {
@@ -78,8 +78,9 @@ func teamObjects(placements ...fixture.PlacementBuilder) simulator.Objects {
 	return objects
 }
 
-// A cluster joins a set of type LabelSelector by its labels: the right to label clusters is the right to
-// join such sets. The right managedclustersets/join guards the label of exclusive sets only.
+// A cluster joins a set of type LabelSelector by its labels: the right to label clusters is the
+// right to join such sets. The right managedclustersets/join guards the label of exclusive sets
+// only.
 func TestLabelSelectedSetTrustsClusterLabels(t *testing.T) {
 	objects := teamObjects(fixture.Placement("team", "web"))
 	objects.Sets = []*v1alpha1.ManagedClusterSet{
@@ -104,8 +105,8 @@ partitions:
   placementrules: [{name: fixed, value: root.ops, filter: {type: allow, groups: [ops]}}]
 `
 
-// A stamp keeps the groups that the submitter had when the Placement was created. Losing a group later
-// does not change it.
+// A stamp keeps the groups that the submitter had when the Placement was created. Losing a group
+// later does not change it.
 func TestStampKeepsGroupsOfItsTime(t *testing.T) {
 	objects := teamObjects(
 		submittedBy(fixture.Placement("team", "then"), "alice", "ops"),
@@ -120,8 +121,8 @@ func TestStampKeepsGroupsOfItsTime(t *testing.T) {
 	}
 }
 
-// The queue follows the submitter, not the editor: whoever may edit a Placement in a shared namespace
-// asks for more clusters in the submitter's queue.
+// The queue follows the submitter, not the editor: whoever may edit a Placement in a shared
+// namespace asks for more clusters in the submitter's queue.
 func TestEditorUsesQueueOfSubmitter(t *testing.T) {
 	for number, want := range map[int32]string{1: "dev-1", 2: "dev-1 dev-2"} {
 		objects := teamObjects(submittedBy(fixture.Placement("team", "web").Number(number), "alice", "ops"))
@@ -132,8 +133,8 @@ func TestEditorUsesQueueOfSubmitter(t *testing.T) {
 	}
 }
 
-// A rule that creates queues from what users choose gives a queue to the first who names it: its place
-// is gone for those whose name it bears.
+// A rule that creates queues from what users choose gives a queue to the first who names it: its
+// place is gone for those whose name it bears.
 func TestDynamicQueueIsFirstComeFirstServed(t *testing.T) {
 	objects := teamObjects(
 		submittedBy(fixture.Placement("team", "a-squatter").Annotation("yunikorn.apache.org/queue", "payments"), "mallory"),

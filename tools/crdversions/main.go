@@ -111,8 +111,8 @@ func restrictOperators(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// The most matchExpressions of a selector, and values of one of them. They are the limits in api/v1alpha1; the types of label
-// selectors are of another module and have no markers.
+// The most matchExpressions of a selector, and values of one of them. They are the limits in
+// api/v1alpha1; the types of label selectors are of another module and have no markers.
 const (
 	maxRequirements      = int64(100)
 	maxRequirementValues = int64(1_000)

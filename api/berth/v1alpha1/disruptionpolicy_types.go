@@ -12,7 +12,7 @@ const (
 )
 
 // DisruptionPolicy says how the published decisions of some Placements of its namespace may change. It
-// belongs to whoever is responsible for availability; authors of Placements need no right to it. Where
+// belongs to the people responsible for availability; authors of Placements need no right to it. Where
 // several select one Placement, the strictest value of each field applies.
 //
 // +kubebuilder:object:root=true

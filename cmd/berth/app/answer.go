@@ -143,8 +143,9 @@ func (o *answerOptions) answerable(pl *v1alpha1.Placement) error {
 	return nil
 }
 
-// changeInMessage finds the name of the change in the message of the condition, which begins with "Change <name> (". A name has
-// lower-case letters, digits and dashes only, so that it can be copied into a command.
+// changeInMessage finds the name of the change in the message of the condition, which begins with
+// "Change <name> (". A name has lower-case letters, digits and dashes only, so that it can be
+// copied into a command.
 var changeInMessage = regexp.MustCompile(`^Change ([0-9a-z-]+) `)
 
 func tokenIn(message string) string {

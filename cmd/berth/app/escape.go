@@ -12,8 +12,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Names and messages of the hub, and the content of files, are the text of others. A terminal would obey the control characters in
-// it: it would set the clipboard, rename the window, or show a name that is not the name. Two layers keep them out:
+// Names and messages of the hub, and the content of files, are the text of others. A terminal would
+// obey the control characters in it: it would set the clipboard, rename the window, or show a name
+// that is not the name. Two layers keep them out:
 //
 //   - escapingWriter, which Run puts under every command, escapes all control characters but newline and tab;
 //   - say and table escape newline and tab, too, in what they are given to show, so that a text cannot add a line or a column.
@@ -55,7 +56,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// say formats as fmt.Fprintf does and escapes every control character of the arguments, newlines and tabs included.
+// say formats as fmt.Fprintf does and escapes every control character of the arguments, newlines
+// and tabs included.
 func say(out io.Writer, format string, args ...any) error {
 	if false {
 		_ = fmt.Sprintf(format, args...) // go vet checks the format of calls of say
@@ -78,8 +80,9 @@ func (a escapedArg) Format(state fmt.State, verb rune) {
 // oneLine escapes every control character, newlines and tabs included.
 func oneLine(text string) string { return escape(text, "") }
 
-// escape replaces the characters that could control a terminal or hide on it by \uXXXX, as in JSON, and bytes that are not UTF-8
-// by \xXX. What is JSON stays the same JSON. Characters in keep stay as they are.
+// escape replaces the characters that could control a terminal or hide on it by \uXXXX, as in JSON,
+// and bytes that are not UTF-8 by \xXX. What is JSON stays the same JSON. Characters in keep stay
+// as they are.
 func escape(text, keep string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return controls(r) || r == utf8.RuneError }) {
 		return text
@@ -102,8 +105,8 @@ func escape(text, keep string) string {
 	return escaped.String()
 }
 
-// controls says whether a character is a control (C0, DEL, C1), a format character (bidirectional and zero-width controls among
-// them) or a separator of lines or paragraphs.
+// controls says whether a character is a control (C0, DEL, C1), a format character (bidirectional
+// and zero-width controls among them) or a separator of lines or paragraphs.
 func controls(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }

@@ -12,8 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// hostile sets the clipboard, renames the window, erases the screen, reverses the line, hides, and begins a line of its own. It
-// has all kinds of control characters: C0, DEL, C1 (also as a bare byte), bidirectional, zero-width, and one of the last plane.
+// hostile sets the clipboard, renames the window, erases the screen, reverses the line, hides, and
+// begins a line of its own. It has all kinds of control characters: C0, DEL, C1 (also as a bare
+// byte), bidirectional, zero-width, and one of the last plane.
 const hostile = "evil\x1b]52;c;ZXZpbA==\x07\x1b]2;title\x1b\\\x1b[2J\x9b2J\u009b2J\x7f\u202eesrever\u2066\u200b\ufeff\U000e0001\r\nFORGED line\tcolumn"
 
 const hostileEscaped = `evil\u001b]52;c;ZXZpbA==\u0007\u001b]2;title\u001b\\u001b[2J\x9b2J\u009b2J\u007f\u202eesrever\u2066\u200b\ufeff\udb40\udc01\u000d\u000aFORGED line\u0009column`
@@ -59,7 +60,8 @@ func TestTableEscapesCells(t *testing.T) {
 	}
 }
 
-// FuzzEscape: nothing that is written controls the terminal, and what was JSON or YAML stays the same.
+// FuzzEscape: nothing that is written controls the terminal, and what was JSON or YAML stays the
+// same.
 func FuzzEscape(f *testing.F) {
 	for _, text := range []string{hostile, "", "plain", "\xff\xfe", "\U000e0020", "a: b\n- c", "\u2028", `\u202e`} {
 		f.Add(text)

@@ -32,7 +32,8 @@ var hubKinds = map[string]struct {
 	"addonplacementscores":      {"v1alpha1", "AddOnPlacementScore", true},
 }
 
-// hostileLists are what the hostile hub has, by resource: hostile text wherever its schema, or a hub without one, lets it in.
+// hostileLists are what the hostile hub has, by resource: hostile text wherever its schema, or a
+// hub without one, lets it in.
 func hostileLists() map[string][]any {
 	held := fixture.Placement("shop", "web").Number(1).Annotation(hostile, hostile).Obj()
 	held.Status.Conditions = []metav1.Condition{{
@@ -56,7 +57,8 @@ func hostileLists() map[string][]any {
 	}
 }
 
-// startHostileHub answers as a hub whose names, values and messages are hostile, and returns the path of a kubeconfig for it.
+// startHostileHub answers as a hub whose names, values and messages are hostile, and returns the
+// path of a kubeconfig for it.
 func startHostileHub(t *testing.T) string {
 	t.Helper()
 	answers := map[string]any{"/api": metav1.APIVersions{Versions: []string{"v1"}}, "/api/v1": metav1.APIResourceList{GroupVersion: "v1"}}
@@ -104,8 +106,8 @@ func quotedHostile() string {
 	return string(escapeControls(data, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) }))
 }
 
-// TestHostileText feeds every command hostile text, from the hub, from files and as arguments. A terminal is shown no control
-// character, and no line that the text made up.
+// TestHostileText feeds every command hostile text, from the hub, from files and as arguments. A
+// terminal is shown no control character, and no line that the text made up.
 func TestHostileText(t *testing.T) {
 	kubeconfig := startHostileHub(t)
 	t.Setenv("KUBECONFIG", kubeconfig)
@@ -209,7 +211,8 @@ func quotedList(t *testing.T, items []any) string {
 	return string(text)
 }
 
-// checkShown demands that a text controls no terminal, and that no line of it is the hostile text's.
+// checkShown demands that a text controls no terminal, and that no line of it is the hostile
+// text's.
 func checkShown(t *testing.T, shown string) {
 	t.Helper()
 	if strings.ContainsFunc(shown, func(r rune) bool { return r != '\n' && r != '\t' && controls(r) }) || strings.Contains(shown, "\x9b") {

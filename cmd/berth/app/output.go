@@ -24,7 +24,8 @@ func printObject(out io.Writer, format string, object any) error {
 	return err
 }
 
-// yamlOf turns JSON into YAML. Strings with control characters are quoted, as only quoted strings have escapes.
+// yamlOf turns JSON into YAML. Strings with control characters are quoted, as only quoted strings
+// have escapes.
 func yamlOf(text []byte) ([]byte, error) {
 	// The reader of YAML refuses some of them, and knows no pair of escapes for one character.
 	text, err := yaml.JSONToYAML(escapeControls(text, func(r rune) string {

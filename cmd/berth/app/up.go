@@ -29,7 +29,8 @@ type upOptions struct {
 	dataDir       string
 	samples       bool
 	queueConfig   string
-	// queues is what the file queueConfig describes, or the hub has from an earlier start; nil without either.
+	// queues is what the file queueConfig describes, or the hub has from an earlier start; nil
+	// without either.
 	queues *localQueues
 }
 
@@ -147,7 +148,8 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 	return context.Cause(ctx)
 }
 
-// install puts on the hub what the controller needs. The webhooks come before the kind that they guard.
+// install puts on the hub what the controller needs. The webhooks come before the kind that they
+// guard.
 func (o *upOptions) install(ctx context.Context, hub *localhub.Hub, out io.Writer) error {
 	if err := o.prepareQueues(ctx, hub); err != nil {
 		return err

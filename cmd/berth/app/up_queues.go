@@ -76,9 +76,11 @@ func readLocalQueues(path string) (*localQueues, error) {
 	return q, nil
 }
 
-// prepareQueues has the API server ask the controller about every Placement, at the address where it will answer, and puts the queues
-// on the hub. The webhooks of an earlier start are changed in place: while nobody answers them they refuse every Placement, and
-// they are what tells a start without --queue-config that the hub has queues. Without those, and without the flag, it does nothing.
+// prepareQueues has the API server ask the controller about every Placement, at the address where
+// it will answer, and puts the queues on the hub. The webhooks of an earlier start are changed in
+// place: while nobody answers them they refuse every Placement, and they are what tells a start
+// without --queue-config that the hub has queues. Without those, and without the flag, it does
+// nothing.
 func (o *upOptions) prepareQueues(ctx context.Context, hub *localhub.Hub) error {
 	c, err := client.New(hub.Config(), client.Options{Scheme: scheme.Scheme})
 	if err != nil {
@@ -154,7 +156,8 @@ func createOrReplace(ctx context.Context, c client.Client, object client.Object)
 	})
 }
 
-// awaitStamp returns once the API server has the controller stamp a Placement. The Placement is not stored.
+// awaitStamp returns once the API server has the controller stamp a Placement. The Placement is not
+// stored.
 func awaitStamp(ctx context.Context, cfg *rest.Config) error {
 	c, err := dynamic.NewForConfig(cfg)
 	if err != nil {

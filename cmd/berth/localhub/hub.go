@@ -27,11 +27,12 @@ const (
 
 // Options say where a hub lives and how it is run.
 type Options struct {
-	// DataDir is created when missing and holds everything the hub keeps. It must belong to the user, with all that is in it.
-	// Required.
+	// DataDir is created when missing and holds everything the hub keeps. It must belong to the
+	// user, with all that is in it. Required.
 	DataDir string
-	// Assets is the folder to look for etcd, kube-apiserver and gc first, absolute. If empty, it is the folder that
-	// KUBEBUILDER_ASSETS names. The folder hub beside the running binary comes after it.
+	// Assets is the folder to look for etcd, kube-apiserver and gc first, absolute. If empty, it is
+	// the folder that KUBEBUILDER_ASSETS names. The folder hub beside the running binary comes
+	// after it.
 	Assets string
 	// Out receives a line for each step that takes more than a second. Nil discards them.
 	Out io.Writer

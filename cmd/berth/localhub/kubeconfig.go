@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// writeKubeconfigs writes the administrator's kubeconfig, and gc's, which has a context for each of its controllers and no
-// administrator. It returns the administrator's as a client configuration.
+// writeKubeconfigs writes the administrator's kubeconfig, and gc's, which has a context for each of
+// its controllers and no administrator. It returns the administrator's as a client configuration.
 func writeKubeconfigs(files layout, pki *pki, port int) (*rest.Config, error) {
 	admin := kubeconfigFor(port, map[string]*credentials{"berth": pki.admin})
 	admin.CurrentContext = "berth"

@@ -94,7 +94,7 @@ func TestFindPrograms(t *testing.T) {
 			}
 		}
 	}
-	// Programs of whoever owns the current directory.
+	// Programs that the owner of the current directory put there.
 	for _, folder := range []string{filepath.Join("bin", "hub"), "hub", "."} {
 		write(0o755, filepath.Join(folder, "etcd"), filepath.Join(folder, "kube-apiserver"), filepath.Join(folder, "gc"))
 	}

@@ -38,12 +38,14 @@ type credentials struct {
 // read everything anyway.
 type pki struct {
 	apiServer, admin, etcdServer, etcdClient *credentials
-	// collector and namespaces are for gc's two controllers, which have the rights that kube-controller-manager gives them.
+	// collector and namespaces are for gc's two controllers, which have the rights that
+	// kube-controller-manager gives them.
 	collector, namespaces *credentials
 	serviceAccountKey     string // path
 }
 
-// The names of gc's controllers in kube-system: RBAC grants their ClusterRoles to these service accounts.
+// The names of gc's controllers in kube-system: RBAC grants their ClusterRoles to these service
+// accounts.
 const (
 	collectorName  = "generic-garbage-collector"
 	namespacesName = "namespace-controller"

@@ -98,7 +98,8 @@ func checkPKI(t *testing.T, pki *pki, now time.Time) {
 	}
 }
 
-// TestKubeconfigOfGC: gc holds no administrator's certificate, but those of the two controllers that it runs.
+// TestKubeconfigOfGC: gc holds no administrator's certificate, but those of the two controllers
+// that it runs.
 func TestKubeconfigOfGC(t *testing.T) {
 	files, err := newLayout(t.TempDir())
 	if err != nil {

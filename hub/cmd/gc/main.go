@@ -2,9 +2,10 @@
 // removes the dependants of deleted owners, and the namespace controller, which empties deleted namespaces. It runs
 // the two Kubernetes packages as they are, against the API server that --kubeconfig names, until SIGINT or SIGTERM.
 //
-// Each of the two has an identity of its own, which the kubeconfig has as the contexts generic-garbage-collector and
-// namespace-controller. As in kube-controller-manager they should be the service accounts of these names in kube-system: what
-// admission policies refuse to the garbage collector, an owner reference cannot get it to do.
+// Each of the two has an identity of its own, which the kubeconfig has as the contexts
+// generic-garbage-collector and namespace-controller. As in kube-controller-manager they should be
+// the service accounts of these names in kube-system: what admission policies refuse to the garbage
+// collector, an owner reference cannot get it to do.
 //
 // The kinds an API server serves change while gc runs, as CRDs come and go: every syncPeriod gc compares discovery
 // with the kinds it watches.

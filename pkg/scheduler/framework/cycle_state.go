@@ -28,7 +28,8 @@ type CycleState struct {
 	writing  sync.Mutex
 	warnings []Warning
 	requeue  time.Time
-	// wake asks for a new attempt without being a Requeue; ranks says until when the rank of a cluster is right.
+	// wake asks for a new attempt without being a Requeue; ranks says until when the rank of a
+	// cluster is right.
 	wake    time.Time
 	demoted Bitset
 	holds   map[int]time.Time
@@ -124,14 +125,16 @@ func (s *CycleState) RequeueAt(t time.Time) {
 // Requeue is the earliest time asked for; zero when none.
 func (s *CycleState) Requeue() time.Time { return s.requeue }
 
-// WakeAt asks for a new attempt at t that Requeue, which the reference knows too, does not tell of; the earliest of all wins.
+// WakeAt asks for a new attempt at t that Requeue, which the reference knows too, does not tell of;
+// the earliest of all wins.
 func (s *CycleState) WakeAt(t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.wake = earlier(s.wake, t)
 }
 
-// Wake is when the next attempt is due: the earliest time that RequeueAt or WakeAt asked for; zero when none.
+// Wake is when the next attempt is due: the earliest time that RequeueAt or WakeAt asked for; zero
+// when none.
 func (s *CycleState) Wake() time.Time {
 	if s.requeue.IsZero() {
 		return s.wake
@@ -160,7 +163,8 @@ func (s *CycleState) HoldsUntil(cluster int, t time.Time) {
 // Expiry is when the verdict on a cluster ends; zero when it does not.
 func (s *CycleState) Expiry(cluster int) time.Time { return s.holds[cluster] }
 
-// RanksUntil says that the rank of a cluster is right until t only. It asks for a new attempt if the cluster is selected.
+// RanksUntil says that the rank of a cluster is right until t only. It asks for a new attempt if
+// the cluster is selected.
 func (s *CycleState) RanksUntil(cluster int, t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()

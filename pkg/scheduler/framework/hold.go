@@ -63,7 +63,8 @@ func IsHeldPage(page *v1alpha1.PlacementDecision) bool {
 	return held && (!published || page.Annotations[v1alpha1.HoldAnnotation] != "")
 }
 
-// maxHold is the longest that a deadline may be after the beginning of its hold: the next maintenance window opens within five years.
+// maxHold is the longest that a deadline may be after the beginning of its hold: the next
+// maintenance window opens within five years.
 const maxHold = 6 * 366 * 24 * time.Hour
 
 var tokenPattern = regexp.MustCompile(`^[0-9a-f]{64}-[0-9a-z]{1,12}$`)
@@ -85,8 +86,8 @@ func (r *heldRecord) valid() bool {
 	return true
 }
 
-// HoldOf reads a hold from its pages. It is nil if they do not make a whole and valid one: the clusters of a hold whose writing was
-// interrupted do not come to its digest.
+// HoldOf reads a hold from its pages. It is nil if they do not make a whole and valid one: the
+// clusters of a hold whose writing was interrupted do not come to its digest.
 func HoldOf(pages []*v1alpha1.PlacementDecision) *Hold {
 	var text string
 	h := &Hold{}

@@ -17,13 +17,17 @@ type Proposal struct {
 	Added, Removed []string
 	// Digest is DigestOf(Clusters): equal sets have equal digests, whatever their order and scores.
 	Digest string
-	// Forced says that the change only removes clusters that are in no set bound to the namespace any more.
+	// Forced says that the change only removes clusters that are in no set bound to the namespace
+	// any more.
 	Forced bool
-	// Edited says that the Placement's spec or profile changed since its last decision was published.
+	// Edited says that the Placement's spec or profile changed since its last decision was
+	// published.
 	Edited bool
-	// Restores says that the Proposal publishes again what was published last: scoreRateLimit does not apply.
+	// Restores says that the Proposal publishes again what was published last: scoreRateLimit does
+	// not apply.
 	Restores bool
-	// LastScores is when scores were published last, as far as the process remembers. The status may say an earlier time.
+	// LastScores is when scores were published last, as far as the process remembers. The status
+	// may say an earlier time.
 	LastScores time.Time
 	// Token is what an approval of this change must say: the digest, and when the change was first held.
 	Token string

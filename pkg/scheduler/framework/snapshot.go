@@ -24,8 +24,8 @@ type Snapshot struct {
 	Subject *Subject
 	// Sets are the ManagedClusterSets the Placement may use, by name.
 	Sets []*ClusterSet
-	// BoundSets names the sets bound to the Placement's namespace, by name; those that exist. Bound are these sets, whether the
-	// Placement wants them or not.
+	// BoundSets names the sets bound to the Placement's namespace, by name; those that exist. Bound
+	// are these sets, whether the Placement wants them or not.
 	BoundSets []string
 	Bound     []*ClusterSet
 	// Limit caps the clusters that may be selected; negative means no cap.
@@ -77,7 +77,8 @@ type Cluster struct {
 	*v1alpha1.ManagedCluster
 	// Index is the cluster's dense position, stable while the cluster exists.
 	Index int
-	// CPU and Memory are the allocatable amounts, in cores and bytes: finite numbers, and so are their differences.
+	// CPU and Memory are the allocatable amounts, in cores and bytes: finite numbers, and so are
+	// their differences.
 	CPU, Memory Amount
 	// Tainted says that there are taints.
 	Tainted bool
@@ -135,8 +136,8 @@ type ClusterSet struct {
 // Subject is one Placement and what the hub publishes for it.
 type Subject struct {
 	Placement *v1alpha1.Placement
-	// Pages are the PlacementDecisions labelled with the Placement's name, and unfinished ones that it owns, by name; without held
-	// pages and those that are being deleted.
+	// Pages are the PlacementDecisions labelled with the Placement's name, and unfinished ones that
+	// it owns, by name; without held pages and those that are being deleted.
 	Pages []*v1alpha1.PlacementDecision
 	// Published are the names on the labelled pages, those that are no cluster of the hub included.
 	Published Bitset
@@ -150,7 +151,8 @@ type Subject struct {
 	HeldClusters Bitset
 	// Incumbents is Published, joined with HeldClusters.
 	Incumbents Bitset
-	// Taken says whether a held page, one that is being deleted, or another Placement's, has this name in the namespace.
+	// Taken says whether a held page, one that is being deleted, or another Placement's, has this
+	// name in the namespace.
 	Taken func(name string) bool
 }
 
@@ -159,9 +161,8 @@ func (s *Subject) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Placement.Namespace, Name: s.Placement.Name}
 }
 
-// DecisionCounts says how often each cluster is listed on the hub's PlacementDecisions, without held pages and those that are being
-// deleted. A name that is
-// no cluster has an index, too.
+// DecisionCounts says how often each cluster is listed on the hub's PlacementDecisions, without
+// held pages and those that are being deleted. A name that is no cluster has an index, too.
 type DecisionCounts struct {
 	ByIndex *Vector[int32]
 	// Histogram counts the names by their number of decisions: Histogram[c] names are listed c times; 0 is not kept.
@@ -223,8 +224,8 @@ func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
 	return labelled
 }
 
-// OwnPages are the pages that consumers see, without those that another object controls: an earlier Placement of the same name, for
-// example.
+// OwnPages are the pages that consumers see, without those that another object controls: an earlier
+// Placement of the same name, for example.
 func (s *Subject) OwnPages() []*v1alpha1.PlacementDecision {
 	own := s.LabelledPages()
 	return slices.DeleteFunc(own, func(page *v1alpha1.PlacementDecision) bool {

@@ -14,10 +14,12 @@ import (
 // key: what is left to do for a Placement that is gone is nearly nothing. Placements that less does not tell apart are yielded
 // in the order they came.
 //
-// Requests of a namespace that is at its limit wait until one of its requests is done: until then Len leaves them out.
+// Requests of a namespace that is at its limit wait until one of its requests is done: until then
+// Len leaves them out.
 //
-// A request is placed by its Placement as it was at the last Push or Touch, so that the order holds still in between. Push,
-// Touch and Pop cost O(log n). Only Done is safe for concurrent use; workqueue calls the others under its lock.
+// A request is placed by its Placement as it was at the last Push or Touch, so that the order holds
+// still in between. Push, Touch and Pop cost O(log n). Only Done is safe for concurrent use;
+// workqueue calls the others under its lock.
 type Heap struct {
 	lookup Lookup
 	before func(a, b *item) bool
@@ -28,14 +30,14 @@ type Heap struct {
 	// limit is how many requests of a namespace may be in progress at once; 0 is any number.
 	limit      int
 	namespaces map[string]*namespace
-	// ready are the namespaces with waiting requests that are below the limit, the one with the least request first; waiting counts
-	// their requests.
+	// ready are the namespaces with waiting requests that are below the limit, the one with the
+	// least request first; waiting counts their requests.
 	ready   ready
 	waiting int
 }
 
-// NewHeap is an empty heap in the order of less. At most limit requests of a namespace are in progress at once, from Pop to Done;
-// 0 is no limit.
+// NewHeap is an empty heap in the order of less. At most limit requests of a namespace are in
+// progress at once, from Pop to Done; 0 is no limit.
 func NewHeap(less func(a, b *v1alpha1.Placement) bool, lookup Lookup, limit int) *Heap {
 	h := &Heap{lookup: lookup, limit: limit, byKey: map[reconcile.Request]*item{}, namespaces: map[string]*namespace{}}
 	h.before = func(a, b *item) bool {

@@ -15,9 +15,10 @@ import (
 // is called with the queue locked: it must not use the queue, and a lock that it takes must not be held by who uses the queue.
 type Lookup func(types.NamespacedName) *v1alpha1.Placement
 
-// New is for a controller's Options.NewQueue: the same queue as controller-runtime's without priorities, metrics included,
-// except that the waiting Placements are taken in the order of the plugin instead of in that of arrival, and that one namespace never
-// occupies all workers: a quarter of them, at least one, is left to others where there are several.
+// New is for a controller's Options.NewQueue: the same queue as controller-runtime's without
+// priorities, metrics included, except that the waiting Placements are taken in the order of the
+// plugin instead of in that of arrival, and that one namespace never occupies all workers: a
+// quarter of them, at least one, is left to others where there are several.
 func New(sort framework.QueueSortPlugin, lookup Lookup, workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		// Each layer registers metrics of its own under the name, and with nothing but a name takes the process's provider.
@@ -40,7 +41,8 @@ type fair struct {
 	requests *Heap
 }
 
-// Done implements workqueue.TypedInterface. The worker that calls it asks for the next request, so nobody has to be woken.
+// Done implements workqueue.TypedInterface. The worker that calls it asks for the next request, so
+// nobody has to be woken.
 func (f *fair) Done(request reconcile.Request) {
 	f.requests.Done(request)
 	f.TypedRateLimitingInterface.Done(request)

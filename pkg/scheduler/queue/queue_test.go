@@ -268,7 +268,8 @@ func BenchmarkHeap(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/placement")
 }
 
-// TestNamespaceLeavesWorkersToOthers: whatever the order says, requests of one namespace are not all that is in progress.
+// TestNamespaceLeavesWorkersToOthers: whatever the order says, requests of one namespace are not
+// all that is in progress.
 func TestNamespaceLeavesWorkersToOthers(t *testing.T) {
 	world := fleet{}
 	h := NewHeap(lifecycle.PrioritySort{}.Less, world.lookup, 2)

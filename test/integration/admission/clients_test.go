@@ -20,8 +20,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// makeClientCertificates writes an authority, a client certificate of it, one of another authority, and the API server's configuration to use the
-// first one with every webhook. It returns the authority's file.
+// makeClientCertificates writes an authority, a client certificate of it, one of another authority,
+// and the API server's configuration to use the first one with every webhook. It returns the
+// authority's file.
 func makeClientCertificates(folder string) (authority string) {
 	GinkgoHelper()
 	for _, name := range []string{"client", "stranger"} {
@@ -80,7 +81,8 @@ var _ = Describe("the handlers", func() {
 			file := filepath.Join(filepath.Dir(clientCA), certificate)
 			pair, err := tls.LoadX509KeyPair(file+".crt", file+".key")
 			Expect(err).NotTo(HaveOccurred())
-			// A client leaves out certificates that the server does not ask for, unless it is told not to.
+			// A client leaves out certificates that the server does not ask for, unless it is told
+			// not to.
 			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 		}
 		url := fmt.Sprintf("https://%s:%d/check-queue-config", serving.LocalServingHost, serving.LocalServingPort)

@@ -19,7 +19,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// history is what a consumer and a user see of the ordinary Placement, without the namespace's name.
+// history is what a consumer and a user see of the ordinary Placement, without the namespace's
+// name.
 type history struct {
 	// Published are the sets of clusters that a reader of the page saw, in order.
 	Published []string
@@ -31,8 +32,9 @@ type history struct {
 
 var namespaces atomic.Int32
 
-// newNamespace makes a namespace with a cluster set of the same name bound to it, and n clusters named
-// <namespace>-0 and so on with memory of 10Gi, 20Gi and so on. All of it is deleted after the spec.
+// newNamespace makes a namespace with a cluster set of the same name bound to it, and n clusters
+// named <namespace>-0 and so on with memory of 10Gi, 20Gi and so on. All of it is deleted after the
+// spec.
 func newNamespace(ctx context.Context, prefix string, n int) string {
 	GinkgoHelper()
 	name := fmt.Sprintf("%s-%d", prefix, namespaces.Add(1))
@@ -63,8 +65,8 @@ status: {allocatable: {memory: %[3]dGi}, capacity: {memory: 100Gi}}
 	return name
 }
 
-// ordinary places a Placement of two clusters by allocatable memory in a namespace of its own and makes
-// three of its clusters the best one, one after the other. It returns what others saw of it.
+// ordinary places a Placement of two clusters by allocatable memory in a namespace of its own and
+// makes three of its clusters the best one, one after the other. It returns what others saw of it.
 func ordinary(ctx context.Context) history {
 	GinkgoHelper()
 	namespace := newNamespace(ctx, "ordinary", 5)
@@ -140,7 +142,8 @@ func (h *history) events(ctx context.Context, g Gomega, namespace string) []stri
 	return events
 }
 
-// expectAsAlone checks that the ordinary Placement is decided beside what the spec made as it is alone.
+// expectAsAlone checks that the ordinary Placement is decided beside what the spec made as it is
+// alone.
 func expectAsAlone(ctx context.Context) {
 	GinkgoHelper()
 	Expect(ordinary(ctx)).To(Equal(alone))

@@ -28,7 +28,8 @@ partitions:
   - {name: fixed, value: root.web, filter: {type: deny, users: [eve]}}
 `
 
-// Queues are switched on for these specs only, which also compare with the ordinary Placement beside nothing.
+// Queues are switched on for these specs only, which also compare with the ordinary Placement
+// beside nothing.
 var _ = Describe("Placements that ask for queues with long names", Ordered, func() {
 	var quiet history
 

@@ -1,6 +1,6 @@
-// Package hostile tests, on a real API server, that one tenant's objects neither stop nor delay another
-// tenant's decisions: each spec puts something hostile beside an ordinary Placement and compares what is
-// decided, published and reported for it with what happens when it is alone.
+// Package hostile tests, on a real API server, that one tenant's objects neither stop nor delay
+// another tenant's decisions: each spec puts something hostile beside an ordinary Placement and
+// compares what is decided, published and reported for it with what happens when it is alone.
 package hostile
 
 import (
@@ -21,7 +21,8 @@ const patience = 60 * time.Second
 
 var (
 	hub *testhub.Hub
-	// berth is the controller under test. A spec that needs other options stops it and starts another.
+	// berth is the controller under test. A spec that needs other options stops it and starts
+	// another.
 	berth *testhub.Controller
 	// alone is what the ordinary Placement's history looks like without a hostile neighbour.
 	alone history

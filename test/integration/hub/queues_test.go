@@ -21,12 +21,13 @@ import (
 
 const userInfo = "yunikorn.apache.org/user.info"
 
-// forger creates Placements that say somebody else submitted them, one after the other, as long as it runs.
+// forger creates Placements that say somebody else submitted them, one after the other, as long as
+// it runs.
 type forger struct {
 	stop context.CancelFunc
 	done chan struct{}
-	// refused counts those that Berth refused, unanswered those that the API server refused because Berth did not answer, and
-	// stored those that nobody refused.
+	// refused counts those that Berth refused, unanswered those that the API server refused because
+	// Berth did not answer, and stored those that nobody refused.
 	refused, unanswered, stored atomic.Int64
 }
 
@@ -73,7 +74,8 @@ var _ = Describe("a hub with queues", func() {
 		Expect(os.WriteFile(queues, []byte("partitions: [{name: default, queues: [{name: root, queues: [{name: a}]}]}]\n"), 0o600)).To(Succeed())
 		running := up(dataDir, "--queue-config", queues)
 		forging := startForger(dataDir)
-		// goesOn waits until the forger was refused once more, which is after all that was done before.
+		// goesOn waits until the forger was refused once more, which is after all that was done
+		// before.
 		goesOn := func() {
 			GinkgoHelper()
 			refused := forging.refused.Load()

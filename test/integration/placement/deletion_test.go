@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// lateAnswers deletes each Placement whose name begins with doomed when its status is written, and holds back the answer of that
-// write until the watch has reported the deletion.
+// lateAnswers deletes each Placement whose name begins with doomed when its status is written, and
+// holds back the answer of that write until the watch has reported the deletion.
 type lateAnswers struct {
 	next    http.RoundTripper
 	deleted func(path string)

@@ -198,7 +198,8 @@ func answers(ctx context.Context) error {
 	return nil
 }
 
-// withoutGuard takes the webhooks away, as before queues are switched on, until the function returned is called.
+// withoutGuard takes the webhooks away, as before queues are switched on, until the function
+// returned is called.
 func withoutGuard(ctx context.Context) (again func()) {
 	GinkgoHelper()
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
