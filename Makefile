@@ -17,6 +17,9 @@ TEST_TIMEOUT ?= 20m
 BENCH_COUNT ?= 6
 FUZZTIME ?= 5s
 LOAD_SIZES ?= 100x100,1000x1000
+MUTANTS ?= 200
+MUTANT_SEED ?= 0
+MUTANT_PACKAGES ?= ./pkg/scheduler/... ./pkg/decisions ./pkg/inventory ./pkg/lifecycle ./pkg/changes ./pkg/filters ./pkg/clustercel ./pkg/prioritizers ./controllers
 
 APP := github.com/berth-dev/berth/cmd/berth/app
 K8S_VERSION = $(shell cd hub && go list -m -f '{{.Version}}' k8s.io/kubernetes)
@@ -24,7 +27,7 @@ K8S_NUMBERS = $(subst ., ,$(K8S_VERSION:v%=%))
 K8S_STAMP = k8s.io/component-base/version
 
 # What the chart has verbatim, beside the CRDs.
-CHART_PARTS := rbac/role.yaml rbac/user_roles.yaml admission/approval.yaml admission/cluster-sets.yaml webhook/manifests.yaml \
+CHART_PARTS := rbac/role.yaml rbac/user_roles.yaml admission/changes.yaml admission/cluster-sets.yaml webhook/manifests.yaml \
 	multicluster/role.yaml multicluster/crd.yaml monitoring/service_monitor.yaml monitoring/rules.yaml dashboard/berth.json
 
 # Tests start the API server in KUBEBUILDER_ASSETS if that is set, else the one built here; the garbage collector is always ours.
@@ -33,7 +36,7 @@ TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc,$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
-.PHONY: help build hub run test browser verify manifests lint bench load chaos fuzz clean
+.PHONY: help build hub run test browser verify manifests lint bench load chaos fuzz mutants clean
 
 ##@ Use
 
@@ -82,8 +85,7 @@ verify: manifests lint test ## Generate, lint and test, then demand a clean tree
 	@echo "verify: generated files, lint, tests and tree are fine"
 
 manifests: bin/tools/controller-gen bin/tools/crdversions bin/tools/plugindocs bin/tools/configschema ## Generate deep copies, CRDs, RBAC, webhooks, the configuration's schema, the plugins' arguments and docs/reference from the code, and what the chart has of them
-	@bin/tools/controller-gen object crd paths=./api/v1alpha1 output:crd:dir=bin/crd
-	@bin/tools/controller-gen object paths=./api/berth/v1alpha1
+	@bin/tools/controller-gen object crd paths=./api/v1alpha1 paths=./api/berth/v1alpha1 output:crd:dir=bin/crd
 	@bin/tools/crdversions bin/crd config/crd/bases
 	@bin/tools/configschema config/schema/placementschedulerconfiguration.json
 	@bin/tools/plugindocs docs/plugins pkg/filters pkg/prioritizers pkg/lifecycle
@@ -121,6 +123,9 @@ fuzz: ## Fuzz every fuzz target for a few seconds (FUZZTIME)
 			echo "fuzzing $$name in $$dir"; fuzz || { if grep -q 'Failing input' "$$log"; then exit 1; fi; \
 				echo "no input failed, the time ran out: once more"; fuzz; }; done
 
+mutants: bin/tools/mutants ## Change the code in random places (MUTANTS, MUTANT_SEED, MUTANT_PACKAGES) and show which changes unit, property and golden tests miss
+	@bin/tools/mutants -n $(MUTANTS) -seed $(MUTANT_SEED) $(MUTANT_PACKAGES)
+
 clean: ## Remove what was built; a local hub's data in .berth stays
 	@rm -rf bin
 
@@ -155,6 +160,8 @@ bin/tools/plugindocs: PACKAGE := ./plugindocs
 bin/tools/plugindocs: $(wildcard tools/plugindocs/*.go)
 bin/tools/configschema: PACKAGE := ./configschema
 bin/tools/configschema: $(wildcard tools/configschema/*.go)
-bin/tools/golangci-lint bin/tools/controller-gen bin/tools/crdversions bin/tools/plugindocs bin/tools/configschema bin/tools/benchstat: tools/go.mod tools/go.sum
+bin/tools/mutants: PACKAGE := ./mutants
+bin/tools/mutants: $(wildcard tools/mutants/*.go)
+bin/tools/golangci-lint bin/tools/controller-gen bin/tools/crdversions bin/tools/plugindocs bin/tools/configschema bin/tools/mutants bin/tools/benchstat: tools/go.mod tools/go.sum
 	@echo "building $(@F)$(if $(filter golangci-lint,$(@F)), (several minutes the first time))"
 	$(call install,tools,,$(PACKAGE))

@@ -256,24 +256,26 @@ func (s *eventSender) send(ctx context.Context, event *letter) {
 	}
 }
 
-// managerWithEvents sends events while the manager runs, and once it has stopped: its reconcilers, which stop last, have something to
-// tell until then.
-type managerWithEvents struct {
+// managerWithBackground sends events and writes records while the manager runs, and once it has stopped:
+// its reconcilers, which stop last, have something to report until then.
+type managerWithBackground struct {
 	ctrl.Manager
-	events *eventSender
+	events  *eventSender
+	records *Recorder
 }
 
 // Start implements manager.Manager.
-func (m managerWithEvents) Start(ctx context.Context) error {
+func (m *managerWithBackground) Start(ctx context.Context) error {
 	running, stopped := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopped()
-	var sender sync.WaitGroup
-	sender.Go(func() { m.events.Run(running) })
+	var background sync.WaitGroup
+	background.Go(func() { m.events.Run(running) })
+	background.Go(func() { m.records.Run(running) })
 	if err := m.Manager.Start(ctx); err != nil {
 		// Reconcilers may not have stopped: without the lease they must end with the process, at once.
 		return err
 	}
 	stopped()
-	sender.Wait()
+	background.Wait()
 	return nil
 }

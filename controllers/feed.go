@@ -15,19 +15,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
-// feed is the one source of the placement controller: it watches the six kinds, hands each event to the inventory, and
+// feed is the one source of the placement controller: it watches the kinds that decisions are made of, hands each event to the inventory, and
 // queues the Placements that the inventory names. The controller starts no worker before every handler has taken in its
 // initial list, so that no answer is given from half a view.
 type feed struct {
 	cache     cache.Cache
 	inventory *inventory.Inventory
-	waiting   *scheduler.Waiting
+	waiting   *scheduler.HeldChanges
 	clock     func() time.Time
 	// queues is nil where none are configured; queuesRead is closed once it is known what the configuration says.
 	queues     *admission.Queues
@@ -37,6 +38,10 @@ type feed struct {
 	handlers []toolscache.ResourceEventHandlerRegistration
 	// synced says that the inventory has everything.
 	synced atomic.Bool
+	// onSynced is called then, before the first attempt.
+	onSynced func()
+	// kinds are watched.
+	kinds []kinds.Kind
 }
 
 // Start implements source.Source.
@@ -78,24 +83,24 @@ func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInter
 // watch has the cache watch the feed's kinds. Called before the cache starts, it lists all of them at once, and a replica that waits for
 // the lease knows the fleet when it gets it.
 func (f *feed) watch(ctx context.Context) ([]cache.Informer, error) {
-	kinds := []client.Object{
-		&v1alpha1.ManagedClusterSet{}, &v1alpha1.ManagedClusterSetBinding{}, &v1alpha1.ManagedCluster{},
-		&v1alpha1.AddOnPlacementScore{}, &v1alpha1.PlacementDecision{}, &v1alpha1.Placement{},
+	var watched []client.Object
+	for _, kind := range f.kinds {
+		watched = append(watched, kind.New())
 	}
 	if f.queues != nil {
-		kinds = append(kinds, namespaceMetadata())
+		watched = append(watched, namespaceMetadata())
 	}
-	informers := make([]cache.Informer, len(kinds))
-	for i, kind := range kinds {
+	informers := make([]cache.Informer, len(watched))
+	for i, object := range watched {
 		var err error
-		if informers[i], err = f.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
-			return nil, fmt.Errorf("watching %T: %w", kind, err)
+		if informers[i], err = f.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return nil, fmt.Errorf("watching %T: %w", object, err)
 		}
 	}
 	return informers, nil
 }
 
-// wakeAll queues Placements for a reason that is no event of the six kinds. Before there is a queue it does nothing.
+// wakeAll queues Placements for a reason that is no event of these kinds. Before there is a queue it does nothing.
 func (f *feed) wakeAll(keys []inventory.Key) {
 	if wake := f.wake.Load(); wake != nil {
 		(*wake)(keys)
@@ -146,6 +151,7 @@ func (f *feed) WaitForSync(ctx context.Context) error {
 			return errors.New("the queue configuration could not be read in time")
 		}
 	}
+	f.onSynced()
 	f.synced.Store(true)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -24,7 +25,7 @@ import (
 var (
 	stageSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_scheduling_duration_seconds",
-		Help:    "Time that an attempt for one Placement took, by stage (prepare, wait, snapshot, decide, publish, status).",
+		Help:    "Time that an attempt for one Placement took, by stage (prepare, wait, snapshot, publish, status).",
 		Buckets: prometheus.ExponentialBuckets(0.00005, 4, 10), // to 13 s
 	}, []string{"stage"})
 	pointSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -47,9 +48,17 @@ var (
 	})
 	permitSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_permit_wait_duration_seconds",
-		Help:    "Time for which Permit held a change, by what became of it (Published, Replaced, or the reason of DecisionPending).",
+		Help:    "Time for which a change was held, by the phase in which it ended (Published, Superseded, Rejected, Expired).",
 		Buckets: []float64{1, 10, 60, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600},
 	}, []string{"result"})
+	attemptsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_attempts_total",
+		Help: "Attempts for one Placement, by outcome (Unchanged, Undecided, Published, Progressing, Held, Waiting, Denied, Rejected, Expired, Failed).",
+	}, []string{"outcome"})
+	recordFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_record_failures_total",
+		Help: "Writes of PlacementChanges that failed in the background and are retried where that can help, by the API server's reason.",
+	}, []string{"reason"})
 	decisionWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_decision_writes_total",
 		Help: "PlacementDecision pages written, by operation (create, update, delete).",
@@ -90,11 +99,11 @@ var (
 )
 
 // held are the holds of the manager that was built last; a process has one, but for tests.
-var held atomic.Pointer[scheduler.Waiting]
+var held atomic.Pointer[scheduler.HeldChanges]
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, heldNow, fleetEvents, eventsLost,
+		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, heldNow, fleetEvents, eventsLost,
 	}
 }
 
@@ -129,20 +138,22 @@ func timeLock(profile, outcome string, held time.Duration) {
 	lockSeconds.WithLabelValues(profile, outcome).Observe(held.Seconds())
 }
 
-// count counts what came of an attempt that was to be published.
-func count(attempt *scheduler.Attempt, failure *framework.Status, published *framework.Proposal) {
+// count counts what came of an attempt.
+func count(attempt *scheduler.Attempt) {
+	outcome := attempt.Outcome
+	if !attempt.Err.IsSuccess() {
+		outcome = scheduler.Failed
+	}
+	attemptsTotal.WithLabelValues(string(outcome)).Inc()
 	if decided := attempt.Failure; !decided.IsSuccess() {
 		decideFailures.WithLabelValues(decided.Plugin(), decided.Code().String()).Inc()
 	}
 	if point, plugin, ok := attempt.TimedOut(); ok {
 		cycleTimeouts.WithLabelValues(point, plugin).Inc()
 	}
-	if since, became, over := attempt.HoldOver(); over && failure.IsSuccess() {
-		permitSeconds.WithLabelValues(became).Observe(attempt.Snapshot.Now.Sub(since).Seconds())
-	}
 	var writes []framework.PageWrite
-	if published != nil {
-		writes = published.Writes
+	if attempt.Step != nil {
+		writes = attempt.Step.Writes
 	}
 	for _, w := range writes {
 		operation := "update"
@@ -154,7 +165,7 @@ func count(attempt *scheduler.Attempt, failure *framework.Status, published *fra
 		}
 		decisionWrites.WithLabelValues(operation).Inc()
 	}
-	if !failure.IsSuccess() {
+	if failure := attempt.Err; !failure.IsSuccess() {
 		publishFailures.WithLabelValues(failure.Plugin(), reasonOf(failure.Err())).Inc()
 	}
 }
@@ -181,19 +192,8 @@ func countEvent(o client.Object, woken []inventory.Key) {
 }
 
 func kindOf(o client.Object) string {
-	switch o.(type) {
-	case *v1alpha1.ManagedCluster:
-		return "ManagedCluster"
-	case *v1alpha1.ManagedClusterSet:
-		return "ManagedClusterSet"
-	case *v1alpha1.ManagedClusterSetBinding:
-		return "ManagedClusterSetBinding"
-	case *v1alpha1.AddOnPlacementScore:
-		return "AddOnPlacementScore"
-	case *v1alpha1.Placement:
-		return "Placement"
-	case *v1alpha1.PlacementDecision:
-		return "PlacementDecision"
+	if kind, ok := kinds.Of(o); ok {
+		return kind.Name
 	}
 	return "Namespace"
 }

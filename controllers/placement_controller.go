@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -31,7 +32,9 @@ type PlacementReconciler struct {
 	// Queues narrows what a Placement may use; nil where none are configured.
 	Queues *admission.Queues
 	Events EventSink
-	Now    func() time.Time
+	// Records writes the records of changes; nil if the hub does not serve them.
+	Records *Recorder
+	Now     func() time.Time
 
 	// told remembers what was said of each Placement beside its decisions; refused, by Placement,
 	// why the API server refused its status.
@@ -61,69 +64,92 @@ type EventSink interface {
 // Reconcile implements reconcile.Reconciler.
 func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	defer r.Events.Yield()()
+	defer r.Records.Yield()()
 	watch := newStopwatch()
 	if wait := r.wait(request); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	watch.lap("prepare")
-	// 1. Decide on the fleet as it is now.
+	// Steps 1 to 9: decide on the fleet as it is now, and publish.
 	skipped := false
 	attempt := r.Scheduler.Attempt(ctx, func() *framework.Snapshot {
 		watch.lap("wait")
-		snapshot := r.Inventory.Snapshot(request.NamespacedName, r.Now())
-		if snapshot != nil && scheduler.Skipped(snapshot.Subject.Placement) != "" {
-			skipped = true
+		snapshot := r.snapshot(request.NamespacedName)
+		skipped = snapshot != nil && scheduler.Skipped(snapshot.Subject.Placement) != ""
+		watch.lap("snapshot")
+		if skipped {
 			return nil
 		}
-		if snapshot != nil && r.Queues != nil {
-			r.Queues.Seat(snapshot)
-		}
-		watch.lap("snapshot")
 		return snapshot
 	})
-	if skipped {
-		r.census.drop(request.NamespacedName)
-		return ctrl.Result{}, nil
-	}
 	if attempt == nil {
-		r.Scheduler.Forget(request.NamespacedName)
-		r.told.Delete(request.NamespacedName)
-		r.refused.Delete(request.NamespacedName)
-		// An attempt that began before the deletion may have reserved after it.
-		r.Inventory.Unreserve(request.NamespacedName)
-		r.census.drop(request.NamespacedName)
+		r.leftOut(request.NamespacedName, skipped)
 		return ctrl.Result{}, nil
 	}
 	defer r.Scheduler.Release(attempt.Result)
-	watch.lap("decide")
-	pl := attempt.Snapshot.Subject.Placement
+	watch.lap("publish")
+	// 10. Report.
+	count(attempt)
 	if attempt.FirstTimeout() {
 		// It may be the machine that was slow: nothing is said until it happens again.
-		count(attempt, nil, nil)
 		return requeue(ctx, attempt)
 	}
-	// 2. Publish, or hold. Without a Proposal the published decision stays.
-	published, failure := r.Scheduler.Publish(ctx, attempt)
-	watch.lap("publish")
-	// 3. Tell of the writes that happened, also when a later one failed.
-	count(attempt, failure, published)
-	if published != nil {
-		r.Events.Send(ctx, pl, attempt.Events(published))
-	}
-	r.tell(ctx, pl, attempt, published)
-	// 4. Status, after the decisions it speaks of.
-	if err := failure.Err(); err != nil {
-		return ctrl.Result{}, r.failed(ctx, pl, err)
-	}
-	if err := r.writeStatus(ctx, pl, r.statusOf(attempt, published)); err != nil {
-		return ctrl.Result{}, fmt.Errorf("writing the status: %w", err)
+	if err := r.report(ctx, attempt); err != nil {
+		return ctrl.Result{}, err
 	}
 	watch.lap("status")
-	if e := attempt.PendingEvent(); e != nil {
+	return requeue(ctx, attempt)
+}
+
+// snapshot freezes the fleet as the Placement sees it; nil when it is gone.
+func (r *PlacementReconciler) snapshot(key types.NamespacedName) *framework.Snapshot {
+	now := r.Now()
+	var queue *framework.QueueAdmission
+	if pl := r.Inventory.Placement(key); r.Queues != nil && pl != nil {
+		queue = r.Queues.Admission(pl, now)
+	}
+	return r.Inventory.Snapshot(key, now, queue)
+}
+
+// leftOut forgets a Placement that is gone; of one that is only left alone, what it was counted as.
+func (r *PlacementReconciler) leftOut(key types.NamespacedName, skipped bool) {
+	r.census.drop(key)
+	if skipped {
+		return
+	}
+	r.Scheduler.Forget(key)
+	r.Records.Forget(key)
+	r.told.Delete(key)
+	r.refused.Delete(key)
+	// An attempt that began before the deletion may have reserved after it.
+	r.Inventory.Unreserve(key)
+}
+
+// report is step 10: it tells of the writes that happened, also when a later one failed; then it
+// writes the records and the status, which speak of the published decision.
+func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Attempt) error {
+	pl := attempt.Snapshot.Subject.Placement
+	if attempt.Step != nil {
+		r.Events.Send(ctx, pl, attempt.Events(attempt.Step))
+	}
+	r.tell(ctx, pl, attempt)
+	if err := attempt.Err.Err(); err != nil {
+		return r.failed(ctx, pl, err)
+	}
+	if err := r.Records.After(ctx, attempt); err != nil {
+		return err
+	}
+	if err := r.writeStatus(ctx, pl, r.statusOf(attempt)); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	if e := attempt.PendingEvent(); e != nil && attempt.IsNews() {
 		r.Events.Send(ctx, pl, []scheduler.Event{*e})
 	}
-	// 5. When to look again.
-	return requeue(ctx, attempt)
+	if !attempt.Effects().Keep && attempt.Outcome != scheduler.Waiting {
+		// An attempt that waits, or continues later, is for the same cause.
+		r.Inventory.ClearCause(attempt.Snapshot.Subject.Key(), attempt.Snapshot.Cause)
+	}
+	return nil
 }
 
 // requeue is when the attempt is repeated: with backoff after an error, or when it asked for it.
@@ -175,7 +201,8 @@ func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement
 
 // tell says once, and again when it changes, what PostFilter plugins would have done, and which pages look like the Placement's
 // and are not.
-func (r *PlacementReconciler) tell(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt, published *framework.Proposal) {
+func (r *PlacementReconciler) tell(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
+	published := attempt.Step
 	if published == nil {
 		return
 	}
@@ -212,7 +239,8 @@ func (r *PlacementReconciler) tellRefused(ctx context.Context, pl *v1alpha1.Plac
 }
 
 // statusOf describes what is published now.
-func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt, published *framework.Proposal) *v1alpha1.PlacementStatus {
+func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.PlacementStatus {
+	published := attempt.Step
 	status := attempt.Snapshot.Subject.Placement.Status.DeepCopy()
 	if published != nil {
 		status.NumberOfSelectedClusters = int32(len(published.Selected))

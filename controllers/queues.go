@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/scheduler"
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 // What queues need, where they are configured. The ConfigMap is in the controller's own namespace.
@@ -93,7 +93,7 @@ func (c *queueConfig) configure(obj any) {
 // seat has the feed keep Placements in queues.
 func (f *feed) seat(mgr ctrl.Manager, o Options, events *eventSender) error {
 	f.queues = admission.NewQueues(admission.QueuesOptions{
-		UserLabel: os.Getenv(tenancy.UserLabelEnv), Published: f.inventory.Published, Now: o.Now,
+		UserLabel: os.Getenv(identity.UserLabelEnv), Published: f.inventory.Published, Recorded: f.inventory.RecordedQueue, Now: o.Now,
 		Wake: f.wakeAll,
 	})
 	config := &queueConfig{
@@ -113,10 +113,14 @@ func (f *feed) seat(mgr ctrl.Manager, o Options, events *eventSender) error {
 // registerWebhooks puts the admission handlers on the manager's webhook server.
 func registerWebhooks(mgr ctrl.Manager, queues *admission.Queues, name types.NamespacedName) error {
 	return admission.Register(mgr.GetWebhookServer(), admission.Options{
-		Access: queues.Access, UserLabel: os.Getenv(tenancy.UserLabelEnv),
+		Access: queues.Access, UserLabel: os.Getenv(identity.UserLabelEnv),
 		QueueConfig: name, CheckQueues: admission.CheckQueues,
 		GuardedTags: queues.GuardedTags, Administers: queues.Administers,
 		Recorded: func(ctx context.Context, placement types.NamespacedName, uid types.UID) string {
+			if uid == "" {
+				return ""
+			}
+			pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: placement.Namespace, Name: placement.Name, UID: uid}}
 			pages := &v1alpha1.PlacementDecisionList{}
 			err := mgr.GetClient().List(ctx, pages, client.InNamespace(placement.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: placement.Name})
 			if err != nil {
@@ -126,8 +130,7 @@ func registerWebhooks(mgr ctrl.Manager, queues *admission.Queues, name types.Nam
 			slices.SortFunc(pages.Items, func(a, b v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 			for i := range pages.Items {
 				page := &pages.Items[i]
-				owner := metav1.GetControllerOfNoCopy(page)
-				if record := page.Annotations[v1alpha1.QueueAnnotation]; record != "" && owner != nil && owner.UID == uid {
+				if record := page.Annotations[v1alpha1.QueueAnnotation]; record != "" && pl.Controls(page) {
 					return record
 				}
 			}

@@ -22,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/inventory"
@@ -76,10 +78,12 @@ const stopTime = 10 * time.Second
 
 // NewManager builds a manager with every loop and watch of Berth. Start it to run.
 //
-//	feed                   watches the six kinds and tells the inventory, which says whom to wake; also watches the clock
+//	feed                   watches the kinds that decisions are made of and tells the inventory, which says whom to wake; also watches the clock
 //	placement              decides and publishes one Placement, writes its status and events
+//	disruptionpolicy       counts the Placements that a DisruptionPolicy selects; condition Ready
 //	queues                 reads the queues' ConfigMap, where one is named, and answers admission requests
 //	events                 sends events at the hub's pace, after decisions
+//	records                writes the history of changes, after decisions
 //
 // and, as Housekeeping says, what a hub without Open Cluster Management's registration controller lacks:
 //
@@ -96,7 +100,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 		o.Now = time.Now
 	}
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := kinds.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
 	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
@@ -137,7 +141,8 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 		return nil, fmt.Errorf("building the events client: %w", err)
 	}
 	events := newEventSender(client, o.Log.WithName("events"))
-	return managerWithEvents{mgr, events}, setUp(ctx, mgr, events, cfg, o)
+	background := &managerWithBackground{Manager: mgr, events: events}
+	return background, setUp(ctx, mgr, background, cfg, o)
 }
 
 func metricsServer(o Options) server.Options {
@@ -147,81 +152,120 @@ func metricsServer(o Options) server.Options {
 	return server.Options{BindAddress: o.MetricsAddress, SecureServing: true, CertDir: o.MetricsCertDir, FilterProvider: guardMetrics}
 }
 
-func setUp(ctx context.Context, mgr ctrl.Manager, events *eventSender, cfg *rest.Config, o Options) error {
-	pages, ownCRDs, err := pageClient(cfg, mgr.GetClient(), mgr.GetAPIReader())
+func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg *rest.Config, o Options) error {
+	served, err := discoverKinds(cfg)
 	if err != nil {
 		return err
 	}
-	keepers, err := housekeepers(mgr.GetClient(), o.Now, o.Housekeeping, ownCRDs)
+	if err := checkKinds(served, o); err != nil {
+		return err
+	}
+	keepers, err := setUpHousekeeping(ctx, mgr, o, served.wholePages)
 	if err != nil {
 		return err
 	}
-	o.Log.Info("Housekeeping", "controllers", slices.Sorted(maps.Keys(keepers)))
-	var known inventory.Options
-	for name, keeper := range keepers {
-		if err := keeper.SetUp(ctx, mgr); err != nil {
-			return fmt.Errorf("setting up %s: %w", name, err)
+	if served.ownKinds {
+		if err := (&DisruptionPolicyReconciler{Client: mgr.GetClient()}).SetUp(ctx, mgr); err != nil {
+			return fmt.Errorf("setting up disruptionpolicy: %w", err)
 		}
-		if name == "cluster-taint-time" {
-			known.FirstSeen = o.Now
-		}
+	}
+	known := inventory.Options{}
+	if keepers["cluster-taint-time"] != nil {
+		known.FirstSeen = o.Now
 	}
 	// The scheduler is built from the profiles, whose plugins reach the inventory, which asks the scheduler what they read.
 	var decides *scheduler.Scheduler
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)
-	registry := builtin.Registry()
-	if err := registry.Merge(o.Plugins); err != nil {
-		return err
+	placements := &feed{cache: mgr.GetCache(), inventory: inv, waiting: scheduler.NewHeldChanges(), clock: o.Now, kinds: served.watched()}
+	if o.QueueConfig.Name != "" {
+		if err := placements.seat(mgr, o, m.events); err != nil {
+			return err
+		}
 	}
-	waiting := scheduler.NewWaiting()
-	profiles, err := scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{
-		Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume, Announce: inv.Announce, Reserve: inv.Reserve, Unreserve: inv.Unreserve, Waiting: waiting,
-		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now()) },
-		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
-			events.Send(context.Background(), pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: note}})
-		},
-	})
+	profiles, err := buildProfiles(ctx, mgr, cfg, placements, m.events, served.wholePages, o)
 	if err != nil {
 		return err
 	}
-	decides = scheduler.New(profiles, waiting)
+	decides = scheduler.New(profiles, placements.waiting)
 	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
-	placements := &feed{cache: mgr.GetCache(), inventory: inv, waiting: waiting, clock: o.Now}
-	if o.QueueConfig.Name != "" {
-		if err := placements.seat(mgr, o, events); err != nil {
-			return err
-		}
+	decides.Remember = inv.SetPublished
+	if served.ownKinds {
+		m.records = NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
+		decides.RecordFirst = m.records.Before
+	}
+	placements.onSynced = func() {
+		decides.Recount(inv.Records())
+		inv.Started()
 	}
 	if _, err := placements.watch(ctx); err != nil {
 		return err
 	}
-	held.Store(waiting)
+	held.Store(placements.waiting)
 	if err := addProbes(mgr, placements, o); err != nil {
 		return err
 	}
+	return addPlacementController(mgr, placements, profiles[config.DefaultProfile].QueueSort, &PlacementReconciler{
+		Client: mgr.GetClient(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Now: o.Now,
+	}, o)
+}
+
+// setUpHousekeeping sets up the chosen controllers beside the placement controller, by name.
+func setUpHousekeeping(ctx context.Context, mgr ctrl.Manager, o Options, ownCRDs bool) (map[string]housekeeper, error) {
+	keepers, err := housekeepers(mgr.GetClient(), o.Now, o.Housekeeping, ownCRDs)
+	if err != nil {
+		return nil, err
+	}
+	o.Log.Info("Housekeeping", "controllers", slices.Sorted(maps.Keys(keepers)))
+	for name, keeper := range keepers {
+		if err := keeper.SetUp(ctx, mgr); err != nil {
+			return nil, fmt.Errorf("setting up %s: %w", name, err)
+		}
+	}
+	return keepers, nil
+}
+
+// buildProfiles builds the plugins of all profiles.
+func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, placements *feed, events *eventSender, wholePages bool, o Options) (map[string]*scheduler.Profile, error) {
+	registry := builtin.Registry()
+	if err := registry.Merge(o.Plugins); err != nil {
+		return nil, err
+	}
+	pages, err := pageClient(cfg, mgr.GetClient(), mgr.GetAPIReader(), wholePages)
+	if err != nil {
+		return nil, err
+	}
+	inv := placements.inventory
+	handle := &framework.Handle{
+		Client: mgr.GetClient(), Pages: pages, Assume: inv.Assume, Announce: inv.Announce, Reserve: inv.Reserve, Unreserve: inv.Unreserve,
+		Waiting:  placements.waiting,
+		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
+		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
+			events.Send(context.Background(), pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: note}})
+		},
+	}
+	if placements.queues != nil {
+		handle.Quota = placements.queues.Count
+	}
+	return scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, handle)
+}
+
+func addPlacementController(mgr ctrl.Manager, placements *feed, order framework.QueueSortPlugin, r *PlacementReconciler, o Options) error {
 	if o.Workers == 0 {
 		o.Workers = 16
 	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named("placement").
 		WatchesRawSource(placements).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers,
 			CacheSyncTimeout:        10 * time.Minute,
-			NewQueue:                queue.New(profiles[config.DefaultProfile].QueueSort, inv.Placement, o.Workers),
+			NewQueue:                queue.New(order, r.Inventory.Placement, o.Workers),
 			RateLimiter:             queue.RateLimiter(),
 			// A name is taken once a process otherwise; tests run several managers.
 			SkipNameValidation: new(true),
 		}).
-		Complete(&PlacementReconciler{
-			Client:    mgr.GetClient(),
-			Inventory: inv,
-			Scheduler: decides,
-			Queues:    placements.queues,
-			Events:    events,
-			Now:       o.Now,
-		})
+		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the placement controller: %w", err)
 	}
@@ -264,34 +308,87 @@ func housekeepers(c client.Client, now func() time.Time, names []string, ownCRDs
 	return chosen, nil
 }
 
-// pageClient chooses how pages are written: whole, where v1alpha1 PlacementDecisions have no status subresource, as in Berth's
-// own CRDs, else in steps.
-func pageClient(cfg *rest.Config, consumers client.Client, reader client.Reader) (pages framework.PageClient, ownCRDs bool, err error) {
+// servedKinds is what the hub serves.
+type servedKinds struct {
+	// wholePages is true if v1alpha1 PlacementDecisions have no status subresource, as in Berth's own
+	// CRDs.
+	wholePages bool
+	// ownKinds is true if Berth's own kinds are served; missing names those that are not.
+	ownKinds bool
+	missing  []string
+}
+
+// watched returns the kinds to watch: Berth's own are all among them, or none.
+func (s servedKinds) watched() []kinds.Kind {
+	return slices.DeleteFunc(kinds.All(), func(k kinds.Kind) bool { return k.Optional() && !s.ownKinds })
+}
+
+// discoverKinds asks what the hub serves.
+func discoverKinds(cfg *rest.Config) (servedKinds, error) {
 	discover, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
-		return nil, false, fmt.Errorf("building the discovery client: %w", err)
+		return servedKinds{}, fmt.Errorf("building the discovery client: %w", err)
 	}
-	resources, err := discover.ServerResourcesForGroupVersion(v1alpha1.GroupName + "/v1alpha1")
-	if client.IgnoreNotFound(err) != nil {
-		return nil, false, fmt.Errorf("asking how PlacementDecisions are served: %w", err)
+	resources := func(version string) (map[string]bool, error) {
+		list, err := discover.ServerResourcesForGroupVersion(version)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("asking for the resources of %s: %w", version, err)
+		}
+		names := map[string]bool{}
+		if err == nil {
+			for _, r := range list.APIResources {
+				names[r.Name] = true
+			}
+		}
+		return names, nil
 	}
-	served, subresource := false, false
-	if err == nil {
-		for _, r := range resources.APIResources {
-			served = served || r.Name == "placementdecisions"
-			subresource = subresource || r.Name == "placementdecisions/status"
+	placements, err := resources(v1alpha1.GroupName + "/v1alpha1")
+	if err != nil {
+		return servedKinds{}, err
+	}
+	served := servedKinds{wholePages: placements["placementdecisions"] && !placements["placementdecisions/status"]}
+	own, err := resources(berthv1alpha1.GroupVersion.String())
+	for _, kind := range kinds.All() {
+		if kind.Optional() && !own[kind.Plural] {
+			served.missing = append(served.missing, kind.Plural)
 		}
 	}
-	if !served || subresource {
-		return lifecycle.SteppedPages(consumers, reader), false, nil
+	served.ownKinds = len(served.missing) == 0
+	return served, err
+}
+
+// holdingPlugins are those whose holds need records: without them a held change could not be approved,
+// and would be forgotten by a restart.
+var holdingPlugins = []string{lifecycle.ApprovalName, lifecycle.BlastRadiusName, lifecycle.MaintenanceWindowName}
+
+// checkKinds says what is missing without the kinds of the group berth.dev. It is an error if the
+// configuration file names a plugin that needs them.
+func checkKinds(served servedKinds, o Options) error {
+	if served.ownKinds {
+		return nil
+	}
+	for _, name := range o.Config.NamedPlugins() {
+		if slices.Contains(holdingPlugins, name) {
+			return fmt.Errorf("the configuration names the plugin %s, which needs the CustomResourceDefinitions %s of %s: "+
+				"install them with --install-crds", name, strings.Join(served.missing, " and "), berthv1alpha1.GroupVersion)
+		}
+	}
+	o.Log.Info("Changes have no records and need no approval: the hub does not serve all kinds of the group", "group", berthv1alpha1.GroupVersion.Group, "missing", served.missing)
+	return nil
+}
+
+// pageClient chooses how pages are written: whole, or in steps where they have a status subresource.
+func pageClient(cfg *rest.Config, consumers client.Client, reader client.Reader, whole bool) (framework.PageClient, error) {
+	if !whole {
+		return lifecycle.SteppedPages(consumers, reader), nil
 	}
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddPagesToScheme(scheme); err != nil {
-		return nil, false, fmt.Errorf("building the pages' scheme: %w", err)
+		return nil, fmt.Errorf("building the pages' scheme: %w", err)
 	}
 	writer, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, false, fmt.Errorf("building the pages client: %w", err)
+		return nil, fmt.Errorf("building the pages client: %w", err)
 	}
-	return lifecycle.WholePages(writer), true, nil
+	return lifecycle.WholePages(writer), nil
 }

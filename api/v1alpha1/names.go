@@ -17,27 +17,13 @@ const (
 
 // Labels and annotations of Berth's own.
 const (
-	// HeldLabel, on a PlacementDecision, names the Placement whose unpublished, waiting answer the page holds. Such a page
-	// has no PlacementLabel and is no part of what is published.
-	HeldLabel = "berth.dev/held"
 	// QueueAnnotation, on a PlacementDecision, records the queue its Placement was admitted to, and by which rule.
 	QueueAnnotation = "berth.dev/queue"
 	// ProfileAnnotation, on a Placement, chooses the scheduling profile.
 	ProfileAnnotation = "berth.dev/profile"
 	// PriorityAnnotation, on a Placement, is an integer: of several waiting, the higher is decided first.
 	PriorityAnnotation = "berth.dev/priority"
-	// ApprovalAnnotation, on a Placement, holds every change of its answer until approved when it is ApprovalRequired.
-	ApprovalAnnotation = "berth.dev/approval"
-	// ApproveAnnotation, on a Placement, names the one held change that is approved, as the condition DecisionPending gives it.
-	ApproveAnnotation = "berth.dev/approve"
 
-	// RejectAnnotation, on a Placement, names the one held change that is refused.
-	RejectAnnotation = "berth.dev/reject"
-	// HoldAnnotation, on a PlacementDecision with HeldLabel, is what the hold is known by and until when it lasts (JSON).
-	HoldAnnotation = "berth.dev/hold"
-
-	// ApprovalRequired is the value of ApprovalAnnotation that asks for approval.
-	ApprovalRequired = "required"
 	// DefaultProfile is the profile of a Placement without ProfileAnnotation.
 	DefaultProfile = "default"
 )
@@ -79,14 +65,13 @@ const (
 const (
 	// ReasonHeld, with True: a Permit plugin holds the change.
 	ReasonHeld = "Held"
-	// ReasonWaiting, with True: a plugin awaits an outside fact, and is asked again.
+	// ReasonWaiting, with True: a plugin waits for an outside fact, and is asked again.
 	ReasonWaiting = "Waiting"
-	// ReasonExpired, with False: nobody approved the change in time. It is not held anew until the answer or the Placement
-	// changes.
+	// ReasonExpired, with False: the change was not approved in time. The same change is not held again.
 	ReasonExpired = "Expired"
-	// ReasonDenied, with False: a plugin does not let the change pass. It is asked again when something is decided anew.
+	// ReasonDenied, with False: a plugin denies the change. It is asked again when something is decided anew.
 	ReasonDenied = "Denied"
-	// ReasonRejected, with False: somebody refused a held change. It is not held anew, as if it had expired.
+	// ReasonRejected, with False: somebody rejected the change. The same change is not held again.
 	ReasonRejected = "Rejected"
 )
 

@@ -17,24 +17,26 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// kinds maps what a sample may say it is to the type it must parse into. An ApplicationSet is Argo CD's and has no type here.
-var kinds = map[string]func() any{
-	"cluster.open-cluster-management.io/v1 ManagedCluster":                func() any { return &v1alpha1.ManagedCluster{} },
-	"cluster.open-cluster-management.io/v1beta2 ManagedClusterSet":        func() any { return &v1alpha1.ManagedClusterSet{} },
-	"cluster.open-cluster-management.io/v1beta2 ManagedClusterSetBinding": func() any { return &v1alpha1.ManagedClusterSetBinding{} },
-	"cluster.open-cluster-management.io/v1alpha1 AddOnPlacementScore":     func() any { return &v1alpha1.AddOnPlacementScore{} },
-	"cluster.open-cluster-management.io/v1alpha1 Placement":               func() any { return &v1alpha1.Placement{} },
-	"cluster.open-cluster-management.io/v1beta1 Placement":                func() any { return &v1alpha1.Placement{} },
-	"v1 Namespace":                                  func() any { return &corev1.Namespace{} },
-	"v1 ConfigMap":                                  func() any { return &corev1.ConfigMap{} },
-	"rbac.authorization.k8s.io/v1 Role":             func() any { return &rbacv1.Role{} },
-	"rbac.authorization.k8s.io/v1 RoleBinding":      func() any { return &rbacv1.RoleBinding{} },
-	"argoproj.io/v1alpha1 ApplicationSet":           func() any { return &map[string]any{} },
-	"kustomize.config.k8s.io/v1beta1 Kustomization": func() any { return &map[string]any{} },
-}
+// types maps what a sample may say it is to the type it must parse into. An ApplicationSet is Argo CD's and has no type here.
+var types = func() map[string]func() any {
+	all := map[string]func() any{
+		"cluster.open-cluster-management.io/v1alpha1 Placement": func() any { return &v1alpha1.Placement{} },
+		"v1 Namespace":                                  func() any { return &corev1.Namespace{} },
+		"v1 ConfigMap":                                  func() any { return &corev1.ConfigMap{} },
+		"rbac.authorization.k8s.io/v1 Role":             func() any { return &rbacv1.Role{} },
+		"rbac.authorization.k8s.io/v1 RoleBinding":      func() any { return &rbacv1.RoleBinding{} },
+		"argoproj.io/v1alpha1 ApplicationSet":           func() any { return &map[string]any{} },
+		"kustomize.config.k8s.io/v1beta1 Kustomization": func() any { return &map[string]any{} },
+	}
+	for _, kind := range kinds.All() {
+		all[kind.GroupVersion.String()+" "+kind.Name] = func() any { return kind.New() }
+	}
+	return all
+}()
 
 func TestEverySampleParses(t *testing.T) {
 	samples := parseAll(t, os.DirFS("."))
@@ -129,7 +131,7 @@ func parse(t *testing.T, file string, document []byte) any {
 	if err := yaml.Unmarshal(document, &kind); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	newObject, ok := kinds[kind.APIVersion+" "+kind.Kind]
+	newObject, ok := types[kind.APIVersion+" "+kind.Kind]
 	if !ok {
 		t.Fatalf("%s: %s %s is no kind that a sample may have", file, kind.APIVersion, kind.Kind)
 	}

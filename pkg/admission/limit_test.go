@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 // serve returns the handlers as they are served. Check is asked about every queue configuration.
@@ -21,7 +21,7 @@ func serve(t *testing.T, check func([]byte) ([]string, error)) http.Handler {
 		Access: usual, CheckQueues: check, QueueConfig: types.NamespacedName{Namespace: "berth-system", Name: "yunikorn-configs"},
 		Recorded:    func(context.Context, types.NamespacedName, types.UID) string { return "" },
 		GuardedTags: func(string) []string { return nil },
-		Administers: func(string, tenancy.Identity) bool { return false },
+		Administers: func(string, identity.Identity) bool { return false },
 	})
 	if err != nil {
 		t.Fatal(err)

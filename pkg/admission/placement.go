@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 // An update never stamps, and what it may not do the verifier says: the API server asks the stamper about creates only.
@@ -45,9 +46,9 @@ func (s *stamper) Handle(ctx context.Context, request webhook.AdmissionRequest) 
 	stamp := decision.Stamp.String()
 	if metadata.Annotations == nil { // where there is no map, a key has nowhere to go
 		return webhook.Patched("", webhook.JSONPatchOp{Operation: "add", Path: "/metadata/annotations",
-			Value: map[string]string{tenancy.UserInfoAnnotation: stamp}})
+			Value: map[string]string{identity.UserInfoAnnotation: stamp}})
 	}
-	key := strings.NewReplacer("~", "~0", "/", "~1").Replace(tenancy.UserInfoAnnotation)
+	key := strings.NewReplacer("~", "~0", "/", "~1").Replace(identity.UserInfoAnnotation)
 	return webhook.Patched("", webhook.JSONPatchOp{Operation: "add", Path: "/metadata/annotations/" + key, Value: stamp})
 }
 
@@ -84,7 +85,7 @@ type placementReader struct{ options Options }
 
 // read returns the request and the metadata of its object, and nil for what is not the create or update of a Placement itself,
 // such as a write of its status, which leaves metadata as it is.
-func (p placementReader) read(ctx context.Context, request *admissionv1.AdmissionRequest) (*tenancy.AccessRequest, *metav1.ObjectMeta, error) {
+func (p placementReader) read(ctx context.Context, request *admissionv1.AdmissionRequest) (*identity.AccessRequest, *metav1.ObjectMeta, error) {
 	if request.Resource.Group != v1alpha1.GroupName || request.Resource.Resource != "placements" || request.SubResource != "" {
 		return nil, nil, nil
 	}
@@ -96,11 +97,11 @@ func (p placementReader) read(ctx context.Context, request *admissionv1.Admissio
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the object: %w", err)
 	}
-	by := tenancy.Identity{User: request.UserInfo.Username, Groups: request.UserInfo.Groups}
-	asked := &tenancy.AccessRequest{
+	by := identity.Identity{User: request.UserInfo.Username, Groups: request.UserInfo.Groups}
+	asked := &identity.AccessRequest{
 		Update:     update,
 		By:         by,
-		Annotation: valueOf(object.Annotations, tenancy.UserInfoAnnotation),
+		Annotation: valueOf(object.Annotations, identity.UserInfoAnnotation),
 		Label:      valueOf(object.Labels, p.options.UserLabel),
 		Queue:      tenancy.RequestedQueue(object.Annotations, object.Labels),
 	}
@@ -111,7 +112,7 @@ func (p placementReader) read(ctx context.Context, request *admissionv1.Admissio
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the object as stored: %w", err)
 	}
-	asked.OldAnnotation = valueOf(old.Annotations, tenancy.UserInfoAnnotation)
+	asked.OldAnnotation = valueOf(old.Annotations, identity.UserInfoAnnotation)
 	asked.OldLabel = valueOf(old.Labels, p.options.UserLabel)
 	asked.OldQueue = tenancy.RequestedQueue(old.Annotations, old.Labels)
 	if maps.Equal(object.Annotations, old.Annotations) && maps.Equal(object.Labels, old.Labels) {

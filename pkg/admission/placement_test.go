@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 const (
@@ -33,8 +33,8 @@ func asked(operation admissionv1.Operation, object, old string) webhook.Admissio
 	}}
 }
 
-func usual() tenancy.AccessControl {
-	control, _ := tenancy.ParseAccessControl(nil)
+func usual() identity.AccessControl {
+	control, _ := identity.ParseAccessControl(nil)
 	return control
 }
 
@@ -73,7 +73,7 @@ func TestStamper(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&request)
 			}
-			got := (&stamper{placementReader{Options{Access: usual, UserLabel: tenancy.DefaultUserLabel}}}).Handle(t.Context(), request)
+			got := (&stamper{placementReader{Options{Access: usual, UserLabel: identity.DefaultUserLabel}}}).Handle(t.Context(), request)
 			checkAnswer(t, got, tc.wantDenied)
 			if diff := cmp.Diff(tc.want, got.Patches); diff != "" {
 				t.Error(diff)
@@ -133,7 +133,7 @@ func TestVerifier(t *testing.T) {
 					return string(uid) + " of " + placement.String()
 				},
 				GuardedTags: func(string) []string { return []string{"team"} },
-				Administers: func(record string, who tenancy.Identity) bool {
+				Administers: func(record string, who identity.Identity) bool {
 					wasAsked = record == "7 of team/web" && who.User == "dave"
 					return false
 				}}
@@ -199,7 +199,7 @@ func TestRegisterRefusesHalfTheOptions(t *testing.T) {
 		Access: usual, QueueConfig: name, CheckQueues: check,
 		Recorded:    func(context.Context, types.NamespacedName, types.UID) string { return "" },
 		GuardedTags: func(string) []string { return nil },
-		Administers: func(string, tenancy.Identity) bool { return false },
+		Administers: func(string, identity.Identity) bool { return false },
 	}
 	for without, leaveOut := range map[string]func(*Options){
 		"Access":      func(o *Options) { o.Access = nil },

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 // QueuesKey is the key of the ConfigMap under which the queues are.
@@ -47,6 +47,6 @@ func (q *queueChecker) Handle(_ context.Context, request webhook.AdmissionReques
 	if err != nil {
 		return webhook.Denied(fmt.Sprintf("%s: %v", QueuesKey, err))
 	}
-	_, settings := tenancy.ParseAccessControl(config.Data)
+	_, settings := identity.ParseAccessControl(config.Data)
 	return webhook.Allowed("").WithWarnings(append(warnings, settings...)...)
 }

@@ -2,27 +2,26 @@ package admission
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/assignment"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
+	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
 )
 
 // Queues keeps Placements in the queues that a ConfigMap describes: it turns objects into what pkg/tenancy decides on, and its
 // verdicts into what the scheduler may decide. Controller and simulator share it.
 type Queues struct {
-	admission *tenancy.QueueAdmission
+	admission *assignment.Assignments
 	published func(types.NamespacedName) (queue string, clusters int)
-	access    atomic.Pointer[tenancy.AccessControl]
+	access    atomic.Pointer[identity.AccessControl]
 
 	configuring sync.Mutex
 	data        map[string]string // of the ConfigMap that was read last
@@ -30,11 +29,14 @@ type Queues struct {
 
 // QueuesOptions are all required but UserLabel.
 type QueuesOptions struct {
-	// UserLabel is the key of the label that names a user. Default tenancy.DefaultUserLabel.
+	// UserLabel is the key of the label that names a user. Default identity.DefaultUserLabel.
 	UserLabel string
 	// Published returns the queue that a Placement's pages record, and how many clusters they list:
 	// the pages that this very Placement controls.
 	Published func(types.NamespacedName) (queue string, clusters int)
+	// Recorded returns the queue that the last change of a Placement recorded, which nobody but the
+	// controller writes.
+	Recorded func(types.NamespacedName) (queue string)
 	// Wake is called for Placements that are to be decided anew.
 	Wake func([]types.NamespacedName)
 	Now  func() time.Time
@@ -43,11 +45,12 @@ type QueuesOptions struct {
 // NewQueues begins without a configuration: no Placement is admitted, and what is published stays.
 func NewQueues(o QueuesOptions) *Queues {
 	q := &Queues{published: o.Published}
-	q.access.Store(&tenancy.AccessControl{})
-	q.admission = tenancy.NewQueueAdmission(tenancy.QueueAdmissionOptions{
+	q.access.Store(&identity.AccessControl{})
+	q.admission = assignment.New(assignment.Options{
 		UserLabel: o.UserLabel, Now: o.Now,
-		Published: func(key tenancy.Key) (string, int) { return o.Published(types.NamespacedName(key)) },
-		Wake: func(keys []tenancy.Key) {
+		Published: func(key assignment.Key) (string, int) { return o.Published(types.NamespacedName(key)) },
+		Recorded:  func(key assignment.Key) string { return o.Recorded(types.NamespacedName(key)) },
+		Wake: func(keys []assignment.Key) {
 			woken := make([]types.NamespacedName, len(keys))
 			for i, key := range keys {
 				woken[i] = types.NamespacedName(key)
@@ -70,7 +73,7 @@ func (q *Queues) Configure(config *corev1.ConfigMap) (warnings []string, err err
 	if q.data == nil {
 		q.data = map[string]string{}
 	}
-	access, warnings := tenancy.ParseAccessControl(config.Data)
+	access, warnings := identity.ParseAccessControl(config.Data)
 	q.access.Store(&access)
 	problems, err := q.admission.Configure([]byte(config.Data[QueuesKey]))
 	for _, p := range problems {
@@ -88,11 +91,11 @@ func (q *Queues) Unconfigured(why string) {
 }
 
 // Access are the settings in force of who may name another submitter.
-func (q *Queues) Access() tenancy.AccessControl { return *q.access.Load() }
+func (q *Queues) Access() identity.AccessControl { return *q.access.Load() }
 
 // CheckQueues says what is wrong with a queue configuration, and what is legal and yet without effect.
 func CheckQueues(text []byte) (warnings []string, err error) {
-	_, problems, err := tenancy.Parse(text)
+	_, problems, err := queueconfig.Parse(text)
 	for _, p := range problems {
 		warnings = append(warnings, p.String())
 	}
@@ -100,7 +103,7 @@ func CheckQueues(text []byte) (warnings []string, err error) {
 }
 
 // Administers says whether somebody administers the queue that pages record.
-func (q *Queues) Administers(record string, who tenancy.Identity) bool {
+func (q *Queues) Administers(record string, who identity.Identity) bool {
 	return q.admission.Administers(record, who)
 }
 
@@ -115,41 +118,38 @@ func (q *Queues) Namespace(name string, annotations map[string]string) {
 
 // Update takes in a Placement that came or changed.
 func (q *Queues) Update(pl *v1alpha1.Placement) {
-	submission := tenancy.Submission{
-		Key: tenancy.Key{Namespace: pl.Namespace, Name: pl.Name}, Created: pl.CreationTimestamp.Time,
+	q.admission.Submit(assignment.Submission{
+		Key: assignment.Key{Namespace: pl.Namespace, Name: pl.Name}, Created: pl.CreationTimestamp.Time,
 		Annotations: pl.Annotations, Labels: pl.Labels,
-	}
-	if c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionQueueAdmitted); c != nil && c.Status == metav1.ConditionTrue {
-		submission.Admitted = c.Message
-	}
-	q.admission.Submit(submission)
+	})
 }
 
 // Delete takes in that a Placement is gone.
-func (q *Queues) Delete(placement types.NamespacedName) { q.admission.Withdraw(tenancy.Key(placement)) }
+func (q *Queues) Delete(placement types.NamespacedName) {
+	q.admission.Withdraw(assignment.Key(placement))
+}
 
-// Seat narrows a snapshot to what the Placement's queue allows.
-func (q *Queues) Seat(snapshot *framework.Snapshot) {
-	key := tenancy.Key(snapshot.Subject.Key())
+// Admission is what its queue means for a Placement now.
+func (q *Queues) Admission(pl *v1alpha1.Placement, now time.Time) *framework.QueueAdmission {
+	name := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
 	wanted := -1
-	if n := snapshot.Subject.Placement.Spec.NumberOfClusters; n != nil {
+	if n := pl.Spec.NumberOfClusters; n != nil {
 		wanted = int(*n)
 	}
-	verdict := q.admission.Resolve(key, wanted)
-	_, listed := q.published(snapshot.Subject.Key())
-	seat := &framework.QueueAdmission{
-		Listed:   listed,
+	verdict := q.admission.Resolve(assignment.Key(name), wanted)
+	_, listed := q.published(name)
+	queue := &framework.QueueAdmission{
 		Admitted: verdict.Admitted, Reason: verdict.Reason, Message: verdict.Message, Rejected: verdict.Rejected,
-		Restricted: verdict.Restricted, LimitBy: verdict.LimitBy, Record: verdict.Record,
-		Took: func(clusters int) { q.admission.Took(key, clusters) },
+		Restricted: verdict.Restricted, Sets: verdict.Sets, Limit: verdict.Limit, LimitBy: verdict.LimitBy,
+		Record: verdict.Record, Listed: listed,
 	}
 	if verdict.RetryAfter > 0 {
-		seat.RetryAt = snapshot.Now.Add(verdict.RetryAfter)
+		queue.RetryAt = now.Add(verdict.RetryAfter)
 	}
-	snapshot.Queue, snapshot.Limit = seat, verdict.Limit
-	if verdict.Restricted {
-		snapshot.Sets = slices.DeleteFunc(slices.Clone(snapshot.Sets), func(set *framework.ClusterSet) bool {
-			return !slices.Contains(verdict.Sets, set.Name)
-		})
-	}
+	return queue
+}
+
+// Count takes in how many clusters a Placement has, or is about to have.
+func (q *Queues) Count(placement types.NamespacedName, clusters int) {
+	q.admission.Took(assignment.Key(placement), clusters)
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 // The paths of the handlers, by which config/webhook names them.
@@ -21,8 +21,8 @@ const (
 // requests that somebody waits for: they answer from memory.
 type Options struct {
 	// Access gives the settings in force. Required.
-	Access func() tenancy.AccessControl
-	// UserLabel is the key of the label that names a user. Default tenancy.DefaultUserLabel.
+	Access func() identity.AccessControl
+	// UserLabel is the key of the label that names a user. Default identity.DefaultUserLabel.
 	UserLabel string
 	// Recorded returns the queue that the pages of a Placement record, of those that the Placement
 	// with this UID controls; empty for none. Required.
@@ -32,7 +32,7 @@ type Options struct {
 	GuardedTags func(record string) []string
 	// Administers tells whether the adminacl of a recorded queue, or of a queue above it, grants
 	// who. Required.
-	Administers func(record string, who tenancy.Identity) bool
+	Administers func(record string, who identity.Identity) bool
 	// QueueConfig is the ConfigMap that holds the queues; others are none of Berth's. Required.
 	QueueConfig types.NamespacedName
 	// CheckQueues returns what is wrong with a queue configuration, and what is legal and yet without effect, in words for
@@ -47,7 +47,7 @@ func Register(server webhook.Server, o Options) error {
 		return errors.New("registering the admission handlers: all options but UserLabel are required")
 	}
 	if o.UserLabel == "" {
-		o.UserLabel = tenancy.DefaultUserLabel
+		o.UserLabel = identity.DefaultUserLabel
 	}
 	reader := placementReader{options: o}
 	server.Register(stampPath, limitBody(&webhook.Admission{Handler: &stamper{reader}}))

@@ -23,6 +23,7 @@ func Registry() framework.Registry {
 		v1alpha1.PrioritizerResourceAllocatableMemory: withoutArgs(prioritizers.NewResourceAllocatableMemory),
 		string(v1alpha1.ScoreCoordinateTypeAddOn):     withoutArgs(prioritizers.NewAddOn),
 		lifecycle.PrioritySortName:                    lifecycle.NewPrioritySort,
+		lifecycle.QueueAdmissionName:                  lifecycle.NewQueueAdmission,
 		lifecycle.UnmetName:                           lifecycle.NewUnmet,
 		lifecycle.InFlightName:                        lifecycle.NewInFlight,
 		lifecycle.ApprovalName:                        lifecycle.NewApproval,
@@ -45,11 +46,12 @@ func withoutArgs(factory framework.PluginFactory) framework.PluginFactory {
 
 // DefaultProfile is what runs when nothing is configured: each plugin at every point it implements. Balance and Steady count 1 in
 // the Additive mode; the other prioritizers only where a Placement lists them. BlastRadius and MaintenanceWindow let everything
-// pass until they have arguments, Approval until a Placement asks for it.
+// pass until they have arguments, Approval until a DisruptionPolicy requires it.
 func DefaultProfile() config.Profile {
 	listed := new(int32(0))
 	return config.Profile{Name: v1alpha1.DefaultProfile, Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{
 		{Name: lifecycle.PrioritySortName},
+		{Name: lifecycle.QueueAdmissionName},
 		{Name: filters.PredicateName},
 		{Name: filters.TaintTolerationName},
 		{Name: v1alpha1.PrioritizerBalance},

@@ -26,21 +26,38 @@ func HistoryOf(pl *v1alpha1.Placement, records []*berthv1alpha1.PlacementChange)
 	return own
 }
 
-// NextRevision is 1 + the highest revision on the Placement's records and its own pages. An
-// annotation that is no revision, or lies more than 1,000,000 beyond the records, is ignored: pages
-// are editable.
-func (h History) NextRevision(pages []*v1alpha1.PlacementDecision) int64 {
-	var last int64
-	if len(h) > 0 {
-		last = h[len(h)-1].Spec.Revision
+// Last is the highest revision; 0 without records.
+func (h History) Last() int64 {
+	if len(h) == 0 {
+		return 0
 	}
-	bound := last + 1_000_000
+	return h[len(h)-1].Spec.Revision
+}
+
+// maxRevisionsAhead is how far the revision on a page may be ahead of the records: pages are editable.
+const maxRevisionsAhead = 1_000_000
+
+// PageRevision is the highest revision that pages carry; 0 if none carries one. An annotation that is
+// no revision, or lies more than 1,000,000 beyond the records, is ignored.
+func (h History) PageRevision(pages []*v1alpha1.PlacementDecision) int64 {
+	var highest int64
 	for _, page := range pages {
-		if n, err := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64); err == nil && n <= bound {
-			last = max(last, n)
+		n, err := strconv.ParseInt(page.Annotations[berthv1alpha1.RevisionAnnotation], 10, 64)
+		if err == nil && n <= h.Last()+maxRevisionsAhead {
+			highest = max(highest, n)
 		}
 	}
-	return last + 1
+	return highest
+}
+
+// Newest is the newest record of a phase; nil if there is none.
+func (h History) Newest(phase berthv1alpha1.ChangePhase) *berthv1alpha1.PlacementChange {
+	for _, record := range slices.Backward(h) {
+		if record.Status.Phase == phase {
+			return record
+		}
+	}
+	return nil
 }
 
 // IsOpen is true for a record that is Held or Progressing, and for one without a status: its writer

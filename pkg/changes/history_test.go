@@ -66,7 +66,25 @@ func TestHistoryOf(t *testing.T) {
 	}
 }
 
-func TestNextRevision(t *testing.T) {
+func TestLast(t *testing.T) {
+	for name, tc := range map[string]struct {
+		history History
+		want    int64
+	}{
+		"none":         {},
+		"one":          {history: History{rec(t, 4, "", "", "a")}, want: 4},
+		"the newest":   {history: History{rec(t, 4, "", "", "a"), rec(t, 9, "", "a", "b")}, want: 9},
+		"of any phase": {history: History{rec(t, 1, "Published", "", "a"), rec(t, 2, "Rejected", "a", "b")}, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.history.Last(); got != tc.want {
+				t.Errorf("want %d, got %d", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestPageRevision(t *testing.T) {
 	page := func(value string) *v1alpha1.PlacementDecision {
 		return &v1alpha1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{berthv1alpha1.RevisionAnnotation: value}}}
 	}
@@ -76,16 +94,19 @@ func TestNextRevision(t *testing.T) {
 		pages   []*v1alpha1.PlacementDecision
 		want    int64
 	}{
-		"first":                    {want: 1},
-		"after a record":           {history: history, want: 5},
-		"after a page":             {history: history, pages: []*v1alpha1.PlacementDecision{page("6"), page("2")}, want: 7},
-		"not a number":             {history: history, pages: []*v1alpha1.PlacementDecision{page("x"), page("")}, want: 5},
-		"a number that is forged":  {history: history, pages: []*v1alpha1.PlacementDecision{page("9223372036854775807")}, want: 5},
-		"a negative number":        {pages: []*v1alpha1.PlacementDecision{page("-3")}, want: 1},
-		"pages without any record": {pages: []*v1alpha1.PlacementDecision{page("12")}, want: 13},
+		"no page":                    {history: history},
+		"a page without one":         {history: history, pages: []*v1alpha1.PlacementDecision{{}}},
+		"the highest of the pages":   {history: history, pages: []*v1alpha1.PlacementDecision{page("6"), page("2")}, want: 6},
+		"below the records":          {history: history, pages: []*v1alpha1.PlacementDecision{page("2")}, want: 2},
+		"not a number":               {history: history, pages: []*v1alpha1.PlacementDecision{page("x"), page("")}},
+		"a number that is forged":    {history: history, pages: []*v1alpha1.PlacementDecision{page("9223372036854775807"), page("5")}, want: 5},
+		"as far ahead as is allowed": {history: history, pages: []*v1alpha1.PlacementDecision{page("1000004")}, want: 1_000_004},
+		"further ahead":              {history: history, pages: []*v1alpha1.PlacementDecision{page("1000005")}},
+		"a negative number":          {pages: []*v1alpha1.PlacementDecision{page("-3")}},
+		"pages without any record":   {pages: []*v1alpha1.PlacementDecision{page("12")}, want: 12},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.history.NextRevision(tc.pages); got != tc.want {
+			if got := tc.history.PageRevision(tc.pages); got != tc.want {
 				t.Errorf("want %d, got %d", tc.want, got)
 			}
 		})

@@ -18,7 +18,9 @@ type Policy struct {
 	// Names are the policies that select the Placement, sorted.
 	Names []string
 	// ApprovalRequired holds every change until it is approved, for at most ApprovalTimeout.
+	// ApprovalBy is the first policy that requires it.
 	ApprovalRequired bool
+	ApprovalBy       string
 	ApprovalTimeout  time.Duration
 	// HistoryLimit is the number of Published records that are kept, and of others.
 	HistoryLimit int
@@ -61,6 +63,9 @@ func PolicyOf(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy
 		timeout := time.Duration(cmp.Or(policy.Spec.ApprovalTimeoutSeconds, berthv1alpha1.DefaultApprovalTimeoutSeconds)) * time.Second
 		if !p.ApprovalRequired || timeout < p.ApprovalTimeout {
 			p.ApprovalTimeout = timeout
+		}
+		if !p.ApprovalRequired || policy.Name < p.ApprovalBy {
+			p.ApprovalBy = policy.Name
 		}
 		p.ApprovalRequired = true
 	}

@@ -38,7 +38,7 @@ func TestPolicyOf(t *testing.T) {
 				policy("a", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}, Approval: berthv1alpha1.ApprovalRequired}),
 				policy("b", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "back"}}}),
 			},
-			want: Policy{Names: []string{"a"}, ApprovalRequired: true, ApprovalTimeout: 7 * 24 * time.Hour, HistoryLimit: 10},
+			want: Policy{Names: []string{"a"}, ApprovalRequired: true, ApprovalBy: "a", ApprovalTimeout: 7 * 24 * time.Hour, HistoryLimit: 10},
 		},
 		"the strictest of several": {
 			policies: []*berthv1alpha1.DisruptionPolicy{
@@ -46,7 +46,7 @@ func TestPolicyOf(t *testing.T) {
 				policy("b", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 4, ApprovalTimeoutSeconds: 90, Approval: berthv1alpha1.ApprovalRequired}),
 				policy("a", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 3, ApprovalTimeoutSeconds: 60, Approval: berthv1alpha1.ApprovalRequired}),
 			},
-			want: Policy{Names: []string{"a", "b", "c"}, ApprovalRequired: true, ApprovalTimeout: time.Minute, HistoryLimit: 4},
+			want: Policy{Names: []string{"a", "b", "c"}, ApprovalRequired: true, ApprovalBy: "a", ApprovalTimeout: time.Minute, HistoryLimit: 4},
 		},
 		"an invalid selector selects nothing": {
 			policies: []*berthv1alpha1.DisruptionPolicy{

@@ -30,6 +30,8 @@ type Change struct {
 	// Generation is the Placement's, Profile the one that decided.
 	Generation int64
 	Profile    string
+	// Queue is what was recorded of the Placement's queue; empty without queues.
+	Queue string
 }
 
 // NewChange is the change from the published to the selected clusters, without cause, generation
@@ -67,7 +69,7 @@ func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv
 			From: c.From, To: c.To, Clusters: int32(c.Clusters),
 			AddedCount: int32(len(c.Added)), RemovedCount: int32(len(c.Removed)),
 			Added: firstNames(c.Added), Removed: firstNames(c.Removed),
-			Cause: oneLine(c.Cause), PlacementGeneration: c.Generation, Profile: c.Profile,
+			Cause: oneLine(c.Cause), PlacementGeneration: c.Generation, Profile: c.Profile, Queue: c.Queue,
 		},
 	}
 	if first == revision {

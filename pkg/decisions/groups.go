@@ -40,6 +40,8 @@ type Answer struct {
 	HoldScores bool
 	// Queue is what the pages record of the Placement's queue; empty leaves what they say.
 	Queue string
+	// Revision is that of the change, which written pages carry; 0 leaves what they say.
+	Revision int64
 	// onePage keeps every page in a group of its own.
 	onePage bool
 }
@@ -158,7 +160,7 @@ func AsPublished(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision
 	}
 	of, sizes := map[string]group{}, map[group]int{}
 	for _, page := range published {
-		if standingOf(page, pl) != ours {
+		if pl.StandingOf(page) != v1alpha1.PageOwn {
 			continue
 		}
 		g := group{page.Labels[v1alpha1.DecisionGroupNameLabel], indexOf(page.Labels[v1alpha1.DecisionGroupIndexLabel])}

@@ -338,7 +338,7 @@ func (l *layout) free(page *draft) bool {
 // newDraft is a page under the first number after n that nobody uses.
 func (l *layout) newDraft(n int) (draft, int) {
 	for n++; ; n++ {
-		name := l.placement.Name + infix + strconv.Itoa(n)
+		name := v1alpha1.PageName(l.placement.Name, n)
 		if !l.taken[name] && (l.inUse == nil || !l.inUse(name)) {
 			l.taken[name] = true
 			return draft{name: name, number: n, index: unseen}, n
@@ -350,9 +350,6 @@ func (l *layout) sortByName(clusters []int) {
 	slices.SortFunc(clusters, func(a, b int) int { return strings.Compare(l.answer.Choices[a].Name, l.answer.Choices[b].Name) })
 }
 
-// infix stands between the name of a Placement and the number of a page of its.
-const infix = "-decision-"
-
 // inPageOrder sorts by number; pages named otherwise come last, by name.
 func inPageOrder(a, b *draft) int {
 	if c := cmp.Compare(uint(a.number-1), uint(b.number-1)); c != 0 {
@@ -361,13 +358,13 @@ func inPageOrder(a, b *draft) int {
 	return strings.Compare(a.name, b.name)
 }
 
+// numberOf is the number in a page's name; 0 for a name that Berth would not give.
 func numberOf(page, placement string) int {
-	rest, ok := strings.CutPrefix(page, placement+infix)
-	n := indexOf(rest)
-	if !ok || n < 1 {
+	owner, number, ok := v1alpha1.NumberOfPage(page)
+	if !ok || owner != placement {
 		return 0
 	}
-	return n
+	return number
 }
 
 // indexOf parses a number from 0 in the one way it is written, or says noIndex.

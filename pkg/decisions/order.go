@@ -181,7 +181,7 @@ func (s *sequence) write(d *draft, decisions []v1alpha1.ClusterDecision, changed
 	}
 	d.visible, d.dressed, d.have = true, true, decisions
 	s.writes = append(s.writes, Write{Op: op, DecisionsChanged: changed, Page: Page{
-		Name: d.name, GroupName: d.group, GroupIndex: d.index, Decisions: decisions, Queue: s.l.answer.Queue, Current: d.current,
+		Name: d.name, GroupName: d.group, GroupIndex: d.index, Decisions: decisions, Queue: s.l.answer.Queue, Revision: s.l.answer.Revision, Current: d.current,
 	}})
 }
 

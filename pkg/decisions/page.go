@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
@@ -19,6 +20,8 @@ type Page struct {
 	Decisions []v1alpha1.ClusterDecision
 	// Queue is the value of the queue annotation; empty leaves what is there.
 	Queue string
+	// Revision is that of the change that writes the page; 0 leaves what is there.
+	Revision int64
 	// Current is the object as published, nil when there is none yet.
 	Current *v1alpha1.PlacementDecision
 }
@@ -35,15 +38,20 @@ func (p Page) Object(pl *v1alpha1.Placement) *v1alpha1.PlacementDecision {
 		out.Labels = map[string]string{}
 	}
 	maps.Copy(out.Labels, p.labels(pl))
-	delete(out.Labels, v1alpha1.HeldLabel)
-	if p.Queue != "" {
+	annotate := func(key, value string) {
 		if out.Annotations == nil {
 			out.Annotations = map[string]string{}
 		}
-		out.Annotations[v1alpha1.QueueAnnotation] = p.Queue
+		out.Annotations[key] = value
+	}
+	if p.Queue != "" {
+		annotate(v1alpha1.QueueAnnotation, p.Queue)
+	}
+	if p.Revision != 0 {
+		annotate(berthv1alpha1.RevisionAnnotation, strconv.FormatInt(p.Revision, 10))
 	}
 	if owner := ownerReference(pl); !slices.ContainsFunc(out.OwnerReferences, func(r metav1.OwnerReference) bool { return sameReference(r, owner) }) {
-		out.OwnerReferences = slices.DeleteFunc(out.OwnerReferences, func(r metav1.OwnerReference) bool { return refersTo(r, pl) })
+		out.OwnerReferences = slices.DeleteFunc(out.OwnerReferences, func(r metav1.OwnerReference) bool { return pl.IsReferredToBy(r) })
 		out.OwnerReferences = append(out.OwnerReferences, owner)
 	}
 	out.Status.Decisions = make([]v1alpha1.ClusterDecision, len(p.Decisions))
@@ -64,7 +72,7 @@ func (p Page) labels(pl *v1alpha1.Placement) map[string]string {
 // dressed reports whether Current already has the labels, the queue and the owner that Object would give it.
 func (p Page) dressed(pl *v1alpha1.Placement) bool {
 	have := p.Current.Labels
-	if _, held := have[v1alpha1.HeldLabel]; held || p.Queue != "" && p.Current.Annotations[v1alpha1.QueueAnnotation] != p.Queue {
+	if p.Queue != "" && p.Current.Annotations[v1alpha1.QueueAnnotation] != p.Queue {
 		return false
 	}
 	for key, value := range p.labels(pl) {
@@ -87,49 +95,4 @@ func sameReference(a, b metav1.OwnerReference) bool {
 		isTrue(a.Controller) && isTrue(a.BlockOwnerDeletion)
 }
 
-// refersTo reports whether an owner reference means this very Placement, not an earlier one of the same name. A Placement
-// without a uid, as files may hold, is known by its name.
-func refersTo(r metav1.OwnerReference, pl *v1alpha1.Placement) bool {
-	if pl.UID == "" {
-		return r.Kind == "Placement" && r.Name == pl.Name
-	}
-	return r.UID == pl.UID
-}
-
 func isTrue(b *bool) bool { return b != nil && *b }
-
-// standing is what a PlacementDecision is to a Placement.
-type standing int
-
-const (
-	unrelated  standing = iota // no page of this Placement
-	ours                       // published, and ours or to be adopted
-	unfinished                 // ours, never labelled: no reader sees it
-	foreign                    // published, but something else controls it
-	leaving                    // published, and about to vanish
-)
-
-func standingOf(pd *v1alpha1.PlacementDecision, pl *v1alpha1.Placement) standing {
-	controller := metav1.GetControllerOfNoCopy(pd)
-	label, labelled := pd.Labels[v1alpha1.PlacementLabel]
-	_, held := pd.Labels[v1alpha1.HeldLabel]
-	held = held && (!labelled || pd.Annotations[v1alpha1.HoldAnnotation] != "")
-	mine := controller != nil && refersTo(*controller, pl)
-	going := pd.DeletionTimestamp != nil
-	switch {
-	case pd.Namespace != pl.Namespace, held:
-		return unrelated
-	case !labelled:
-		if !mine || going {
-			return unrelated
-		}
-		return unfinished
-	case label != pl.Name:
-		return unrelated
-	case controller != nil && !mine:
-		return foreign
-	case going:
-		return leaving
-	}
-	return ours
-}

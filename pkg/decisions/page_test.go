@@ -49,10 +49,6 @@ func TestPageObject(t *testing.T) {
 			current: &v1alpha1.PlacementDecision{ObjectMeta: with(nil, stale)},
 			want:    with(labels, owner),
 		},
-		"what is published is not held": {
-			current: &v1alpha1.PlacementDecision{ObjectMeta: with(map[string]string{v1alpha1.HeldLabel: "p"}, owner)},
-			want:    with(labels, owner),
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := tc.current.DeepCopy()

@@ -61,16 +61,16 @@ func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, ta
 	names := make(map[string]bool, len(published))
 	for _, pd := range published {
 		names[pd.Name] = true
-		switch standingOf(pd, pl) {
-		case ours:
+		switch pl.StandingOf(pd) {
+		case v1alpha1.PageOwn:
 			drafts = append(drafts, &draft{
 				name: pd.Name, number: numberOf(pd.Name, pl.Name), current: pd, visible: true,
 				group: pd.Labels[v1alpha1.DecisionGroupNameLabel], index: indexOf(pd.Labels[v1alpha1.DecisionGroupIndexLabel]),
 				have: pd.Status.Decisions,
 			})
-		case unfinished:
+		case v1alpha1.PageUnfinished:
 			drafts = append(drafts, &draft{name: pd.Name, number: numberOf(pd.Name, pl.Name), current: pd, index: unseen})
-		case foreign:
+		case v1alpha1.PageForeign:
 			p.Foreign = append(p.Foreign, pd.Name)
 		}
 	}
@@ -92,13 +92,13 @@ func changed(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, l 
 	pages, entries, distinct := 0, 0, 0
 	elsewhere := map[int]bool{} // on no page of ours
 	for _, pd := range published {
-		standing := standingOf(pd, pl)
-		if standing == unrelated || standing == unfinished {
+		standing := pl.StandingOf(pd)
+		if standing == v1alpha1.PageUnrelated || standing == v1alpha1.PageUnfinished {
 			continue
 		}
 		pages++
 		entries += len(pd.Status.Decisions)
-		if standing == ours {
+		if standing == v1alpha1.PageOwn {
 			continue
 		}
 		for j := range pd.Status.Decisions {
@@ -182,7 +182,7 @@ func (l *layout) entry(i int) v1alpha1.ClusterDecision {
 }
 
 func (l *layout) final(d *draft) Page {
-	return Page{Name: d.name, GroupName: d.home.name, GroupIndex: d.home.index, Decisions: d.want, Queue: l.answer.Queue, Current: d.current}
+	return Page{Name: d.name, GroupName: d.home.name, GroupIndex: d.home.index, Decisions: d.want, Queue: l.answer.Queue, Revision: l.answer.Revision, Current: d.current}
 }
 
 // GroupStatus is the plan's groups as the Placement's status lists them.

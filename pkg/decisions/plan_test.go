@@ -204,10 +204,6 @@ func TestNewPlan(t *testing.T) {
 			published: pages{page("p-decision-1", "", "0", "a", func(pd *v1alpha1.PlacementDecision) { pd.Labels[v1alpha1.PlacementLabel] = "q" })},
 			answer:    answer(0, ":a"), want: []string{"Create p-decision-2 /0: a"},
 		},
-		"a held page is none of ours": {
-			published: pages{page("p-held-1", "", "0", "a", withoutLabel(v1alpha1.PlacementLabel), func(pd *v1alpha1.PlacementDecision) { pd.Labels[v1alpha1.HeldLabel] = "p" })},
-			answer:    answer(0, ":a"), want: []string{"Create p-decision-1 /0: a"},
-		},
 		"a page being deleted counts as gone": {
 			published: pages{page("p-decision-1", "", "0", "a", func(pd *v1alpha1.PlacementDecision) { pd.DeletionTimestamp = &metav1.Time{} })},
 			answer:    answer(0, ":a"), want: []string{"Create p-decision-2 /0: a"}, wantQuiet: true,

@@ -18,22 +18,20 @@ import (
 
 // small has a Placement of each kind: one whose change is held, one that takes all it may, one that is wrong, one that is switched off.
 func small() simulator.Objects {
-	o := simulator.Objects{Sets: []*v1alpha1.ManagedClusterSet{fixture.Set("s")}, Bindings: []*v1alpha1.ManagedClusterSetBinding{fixture.Binding("ns", "s")}}
+	o := simulator.Objects{fixture.Set("s"), fixture.Binding("ns", "s")}
 	for _, name := range []string{"c1", "c2", "c3"} {
-		o.Clusters = append(o.Clusters, fixture.Cluster(name).Set("s").Label("name", name).Obj())
+		o = append(o, fixture.Cluster(name).Set("s").Label("name", name).Obj())
 	}
-	o.Clusters = append(o.Clusters,
+	return append(o,
 		fixture.Cluster("c4").Set("s").Taint("k", "v", v1alpha1.TaintEffectNoSelect).Obj(),
-		fixture.Cluster("c0").Obj())
-	o.Placements = []*v1alpha1.Placement{
-		fixture.Placement("ns", "held").Number(1).Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired).
-			Predicate(fixture.MatchLabel("name", "c2")).Obj(),
+		fixture.Cluster("c0").Obj(),
+		fixture.Placement("ns", "held").Number(1).Predicate(fixture.MatchLabel("name", "c2")).Obj(),
 		fixture.Placement("ns", "off").Annotation(v1alpha1.PlacementDisableAnnotation, "true").Obj(),
 		fixture.Placement("ns", "two").Number(2).Obj(),
 		fixture.Placement("ns", "wrong").Predicate(fixture.MatchCEL("nonsense(")).Obj(),
-	}
-	o.Decisions = []*v1alpha1.PlacementDecision{fixture.Page("ns", "held-decision-1").Of("held").OwnedBy("held").Lists("c3", "gone").Obj()}
-	return o
+		fixture.Page("ns", "held-decision-1").Of("held").OwnedBy("held").Lists("c3", "gone").Obj(),
+		fixture.ApprovalPolicy("ns", "careful", "held"),
+	)
 }
 
 func newTestServer(objects simulator.Objects) *Server {
@@ -136,7 +134,7 @@ func TestCell(t *testing.T) {
 		"left out":         {"ns/two", "c3", 200, []string{`"selected":false`, `"rank":3`, `"flips":"`}},
 		"excluded":         {"ns/two", "c4", 200, []string{`"plugin":"TaintToleration"`, `"reason":"`}},
 		"no candidate":     {"ns/two", "c0", 200, []string{`"note":"No candidate: `}},
-		"a held addition":  {"ns/held", "c2", 200, []string{`"pending":"`, `need approval`}},
+		"a held addition":  {"ns/held", "c2", 200, []string{`"pending":"`, `requires approval`}},
 		"switched off":     {"ns/off", "c1", 200, []string{`it is disabled`}},
 		"wrong":            {"ns/wrong", "c1", 200, []string{`"note":"`, `Misconfigured`}},
 		"no such cluster":  {"ns/two", "gone", 404, []string{`the cluster \"gone\": not found`}},

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
@@ -89,7 +90,7 @@ func newView(ctx context.Context, objects simulator.Objects, now time.Time, o si
 		return nil, err
 	}
 	v := &view{simulator: s, matrix: Matrix{At: now, Clusters: []string{}, Plugins: []string{}, Placements: []Column{}}, placements: map[string]*Placement{}}
-	for _, c := range objects.Clusters {
+	for _, c := range simulator.List[*v1alpha1.ManagedCluster](objects) {
 		v.matrix.Clusters = append(v.matrix.Clusters, c.Name)
 	}
 	slices.Sort(v.matrix.Clusters)

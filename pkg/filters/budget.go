@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-dev/berth/pkg/clustercel"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -12,10 +13,10 @@ import (
 const (
 	// All candidates of a Placement together may cost budgetBase and budgetEach more for each: ten clusters at the limit of an
 	// expression, or as many as there are at a thousandth of it.
-	budgetBase = 10 * celCostLimit
+	budgetBase = 10 * clustercel.CostLimit
 	budgetEach = 1_000
 	// sliceCost is what one cycle spends before it lets others run, for slicePause. An expression that was begun is ended.
-	sliceCost  = celCostLimit / 2
+	sliceCost  = clustercel.CostLimit / 2
 	slicePause = 500 * time.Millisecond
 	// freeRequirements are those of selectors that are judged without being charged: no fleet is large enough for them to tell.
 	freeRequirements = 1_000
@@ -149,7 +150,7 @@ func (c *compiled) costly() string {
 	for _, one := range c.predicates {
 		for _, e := range one.expressions {
 			if others++; others == 0 {
-				text = e.text
+				text = e.Excerpt()
 			}
 		}
 	}
@@ -157,9 +158,9 @@ func (c *compiled) costly() string {
 	case others < 0:
 		return fmt.Sprintf("%d predicates", len(c.predicates))
 	case others == 0:
-		return fmt.Sprintf("CEL %q", shortened(text, celMaxReason))
+		return fmt.Sprintf("CEL %q", text)
 	}
-	return fmt.Sprintf("CEL %q, with %d more expressions", shortened(text, celMaxReason), others)
+	return fmt.Sprintf("CEL %q, with %d more expressions", text, others)
 }
 
 // judge says whether a predicate selects the cluster, unless j is stopped before that is known.
@@ -200,7 +201,7 @@ func stillAtIt() *framework.Status {
 }
 
 // ask evaluates an expression, unless that was done for this cluster in an earlier cycle.
-func (j *judgement) ask(ctx context.Context, e *expression, cluster *framework.Cluster) bool {
+func (j *judgement) ask(ctx context.Context, e *clustercel.Expression, cluster *framework.Cluster) bool {
 	j.asked++
 	if j.asked <= len(j.answers) {
 		return j.answers[j.asked-1]
@@ -213,7 +214,7 @@ func (j *judgement) ask(ctx context.Context, e *expression, cluster *framework.C
 		j.stopped = stillAtIt()
 		return false
 	}
-	matched, cost, _ := e.matches(ctx, j.snapshot, cluster)
+	matched, cost, _ := matches(ctx, e, j.snapshot, cluster)
 	if ctx.Err() != nil {
 		// It may have been interrupted. If it was not the first of this part, the next part begins
 		// with it and has all the time for it.

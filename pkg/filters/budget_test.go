@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/berth-dev/berth/pkg/clustercel"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
@@ -43,7 +44,7 @@ func fleetOf(n int) []fixture.ClusterBuilder {
 }
 
 func judgeAll(ctx context.Context, p *Predicate, inv *inventory.Inventory, name string) (*framework.PreFilterResult, *framework.Status, *framework.CycleState) {
-	state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: name}, fixture.Now))
+	state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: name}, fixture.Now, nil))
 	p.Prepare(state.Snapshot().Subject.Placement, func() bool { return false })
 	result, status := p.PreFilter(ctx, state, state.Snapshot().Subject.Placement)
 	return result, status, state
@@ -62,7 +63,7 @@ func manyValues(n int) []fixture.Match {
 // one continues. Many values are compiled ahead of cycles.
 func TestSelectorsYield(t *testing.T) {
 	inv, p := hub(ask().Predicate(manyValues(5)...), fleetOf(100)...), newPredicate(t)
-	snapshot := inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now)
+	snapshot := inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil)
 	if !takesLong(snapshot.Subject.Placement.Spec.Predicates) {
 		t.Error("5,000 values are compiled in a cycle")
 	}
@@ -102,7 +103,7 @@ func TestBudget(t *testing.T) {
 		"three hundred at the limit":     {clusters: 300, matches: repeated(atLimit, 1), want: "costs more than the budget of 10300000"},
 		"many expressions for one":       {clusters: 1, matches: repeated(below, 40), want: `, with 39 more expressions: evaluating`},
 		"too many expressions":           {clusters: 1, matches: repeated("true", maxExpressions+1), want: "the CEL expressions are more than 100, or longer than 65536 bytes in all"},
-		"too long expressions":           {clusters: 1, matches: repeated("'"+strings.Repeat("x", celMaxLength-10)+"' != ''", 5), want: "the CEL expressions are more than"},
+		"too long expressions":           {clusters: 1, matches: repeated("'"+strings.Repeat("x", clustercel.MaxLength-10)+"' != ''", 5), want: "the CEL expressions are more than"},
 		"selectors alone":                {clusters: 300, matches: manyLabels},
 		"too many values":                {clusters: 1, matches: manyValues(11), want: "the selectors of all predicates have more than 10000 requirements and values"},
 		"selectors alone, more clusters": {clusters: 3_000, matches: manyLabels, want: "1 predicates: evaluating it for 3000 clusters costs more"},
@@ -146,7 +147,7 @@ func TestHostileBesideGood(t *testing.T) {
 	for cycle := 0; ; cycle++ {
 		before := spent()
 		_, status, state := judgeAll(t.Context(), p, inv, "p")
-		if cost := spent() - before; cost > sliceCost+celCostLimit {
+		if cost := spent() - before; cost > sliceCost+clustercel.CostLimit {
 			t.Fatalf("one cycle costs %d", cost)
 		}
 		if status.Code() == framework.UnschedulableAndUnresolvable {
@@ -188,7 +189,7 @@ func TestSlicesDoNotChangeTheAnswer(t *testing.T) {
 		inv := hub(ask().Predicate(fixture.MatchCEL(expression), fixture.MatchCEL(other)).Predicate(fixture.MatchCEL(other+"&& false")).
 			Predicate(fixture.MatchCEL(`managedCluster.metadata.name == "c020"`)), clusters...)
 		for {
-			state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now))
+			state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil))
 			state.YieldWhen(func() bool { return late })
 			result, status := p.PreFilter(t.Context(), state, state.Snapshot().Subject.Placement)
 			if status.IsUnfinished() {
@@ -254,7 +255,7 @@ func TestInterruptedEvaluation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPredicate(t)
 			inv := hub(ask().Predicate(fixture.MatchCEL(loops(1))), fleetOf(3)...)
-			state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now))
+			state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil))
 			_, status := p.PreFilter(endsAfter{t.Context(), &tc.evaluations}, state, state.Snapshot().Subject.Placement)
 			if status.Code() != tc.want || status.IsUnfinished() != tc.unfinished {
 				t.Errorf("got %s %q, unfinished %t", status.Code(), status.Reason(), status.IsUnfinished())

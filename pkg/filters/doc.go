@@ -1,4 +1,4 @@
 // Package filters has the PreFilter and Filter plugins, one file each.
 //
-// It may import the framework and the API types.
+// It may import api, the framework and clustercel.
 package filters

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
@@ -30,7 +31,7 @@ func admitted(t *testing.T, p *Predicate, inv *inventory.Inventory) []string {
 
 func admittedTo(t *testing.T, p *Predicate, inv *inventory.Inventory, key inventory.Key) []string {
 	t.Helper()
-	state := framework.NewCycleState(inv.Snapshot(key, fixture.Now))
+	state := framework.NewCycleState(inv.Snapshot(key, fixture.Now, nil))
 	snapshot := state.Snapshot()
 	result, status := p.PreFilter(context.Background(), state, snapshot.Subject.Placement)
 	if !status.IsSuccess() && !status.IsSkip() {
@@ -156,6 +157,40 @@ func TestMatchesFollowChanges(t *testing.T) {
 	}
 	inv.Update(gold("c1").Obj())
 	check("after more than the log keeps", "c1", "c4")
+}
+
+// TestClustersAreJudgedOnce: later cycles look at those that changed only.
+func TestClustersAreJudgedOnce(t *testing.T) {
+	inv := hub(ask(), fixture.Cluster("c1"), fixture.Cluster("c2"))
+	v := &verdicts{}
+	update := func() (judged []string) {
+		fits := func(c *framework.Cluster) bool {
+			judged = append(judged, c.Name)
+			return true
+		}
+		if !v.update(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil), fits, func() bool { return false }) {
+			t.Error("not all are judged")
+		}
+		return judged
+	}
+	for _, step := range []struct {
+		change *v1alpha1.ManagedCluster
+		want   []string
+	}{
+		{nil, []string{"c1", "c2"}},
+		{nil, nil},
+		{fixture.Cluster("c1").Set("s").Allocatable("cpu", "3").Obj(), nil},
+		{fixture.Cluster("c1").Set("s").Label("tier", "gold").Obj(), []string{"c1"}},
+		{fixture.Cluster("c3").Set("s").Obj(), []string{"c3"}},
+		{nil, nil},
+	} {
+		if step.change != nil {
+			inv.Update(step.change)
+		}
+		if diff := cmp.Diff(step.want, update()); diff != "" {
+			t.Errorf("judged (-want +got):\n%s", diff)
+		}
+	}
 }
 
 // TestVerdictsAreShared: Placements with the same selectors share what is remembered, whichever sets they choose from.

@@ -60,11 +60,11 @@ func (p *predicate) relax(ctx context.Context, snapshot *framework.Snapshot, pl 
 	}
 	var kept []string
 	for _, e := range p.expressions {
-		if ok, _, err := e.matches(ctx, snapshot, changed); err == nil && ok {
-			kept = append(kept, e.text)
+		if ok, _, err := matches(ctx, e, snapshot, changed); err == nil && ok {
+			kept = append(kept, e.Text())
 			continue
 		}
-		texts = append(texts, fmt.Sprintf("without CEL %q", e.text))
+		texts = append(texts, fmt.Sprintf("without CEL %q", e.Text()))
 	}
 	if len(kept) < len(p.expressions) {
 		r.Placement = pl.DeepCopy()

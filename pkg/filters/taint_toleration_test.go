@@ -39,7 +39,7 @@ func ask() fixture.PlacementBuilder { return fixture.Placement("n", "p") }
 
 // stateOf begins an attempt on the one Placement.
 func stateOf(inv *inventory.Inventory) *framework.CycleState {
-	return framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now))
+	return framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil))
 }
 
 func TestTaintToleration(t *testing.T) {

@@ -36,7 +36,7 @@ func TestAmounts(t *testing.T) {
 			inv.Update(fixture.Placement("n", "p").Obj())
 			cluster := fixture.Cluster("c").Allocatable("cpu", amount).Allocatable("memory", amount).Obj()
 			inv.Update(cluster)
-			got := inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now).Clusters.Get(0)
+			got := inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil).Clusters.Get(0)
 			if diff := cmp.Diff([]framework.Amount{want, want}, []framework.Amount{got.CPU, got.Memory}); diff != "" {
 				t.Errorf("amounts (-want +got):\n%s", diff)
 			}

@@ -19,7 +19,26 @@ type difference struct {
 	labels, claims     map[string]bool
 	taints, membership bool
 	cpu, memory        bool
-	anything           bool
+	anything, added    bool
+}
+
+// String names the first part in which both states differ.
+func (d *difference) String() string {
+	switch {
+	case d.added:
+		return "added"
+	case d.membership:
+		return "being deleted"
+	case len(d.labels) > 0:
+		return "labels"
+	case len(d.claims) > 0:
+		return "claims"
+	case d.taints:
+		return "taints"
+	case d.cpu || d.memory:
+		return "allocatable"
+	}
+	return "changed"
 }
 
 func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeSet) {
@@ -41,6 +60,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeS
 	if !d.anything {
 		return
 	}
+	inv.what = d.String()
 	inv.changed(i, old == nil || len(d.labels) > 0 || len(d.claims) > 0)
 	left := false
 	for name, set := range inv.sets {
@@ -56,13 +76,13 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeS
 			inv.viewers[name].wakeWhere(func(r *reads) bool { return r.touchedBy(d) }, woken)
 		}
 	}
-	if left {
+	if left || old == nil || old.DeletionTimestamp.IsZero() != object.DeletionTimestamp.IsZero() {
 		inv.wakePublishers(i, woken)
 	}
 }
 
-// wakePublishers wakes the Placements whose pages list a cluster that left a set, or is gone: they
-// may have to give it up, whether they want the set or not.
+// wakePublishers wakes the Placements whose pages list a cluster that left a set, is being deleted, is
+// gone or came back: they may have to give it up, whether they want its set or not.
 func (inv *Inventory) wakePublishers(i int, woken wakeSet) {
 	for _, page := range inv.pages.listing(i) {
 		if inv.placements[page.owner] != nil {
@@ -71,8 +91,8 @@ func (inv *Inventory) wakePublishers(i int, woken wakeSet) {
 	}
 }
 
-func (inv *Inventory) deleteCluster(name string, woken wakeSet) {
-	i, ok := inv.names.index[name]
+func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, woken wakeSet) {
+	i, ok := inv.names.index[object.Name]
 	if !ok || inv.clusters.Get(i) == nil {
 		return
 	}
@@ -149,7 +169,7 @@ func amount(object *v1alpha1.ManagedCluster, name corev1.ResourceName) framework
 // nothing is allocated for equal maps.
 func compare(old, cluster *framework.Cluster) difference {
 	if old == nil {
-		return difference{anything: true, membership: true}
+		return difference{anything: true, membership: true, added: true}
 	}
 	d := difference{
 		labels: changedKeys(old.Labels, cluster.Labels),

@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -84,7 +85,7 @@ func TestDeletedPageStaysGone(t *testing.T) {
 // published are the clusters on the pages of a Placement as the next attempt finds them.
 func published(inv *inventory.Inventory, placement string) []string {
 	var names []string
-	for _, page := range inv.Snapshot(inventory.Key{Namespace: "n", Name: placement}, fixture.Now).Subject.Pages {
+	for _, page := range inv.Snapshot(inventory.Key{Namespace: "n", Name: placement}, fixture.Now, nil).Subject.Pages {
 		for _, d := range page.Status.Decisions {
 			names = append(names, d.ClusterName)
 		}
@@ -140,14 +141,14 @@ func TestPageThatIsBeingDeleted(t *testing.T) {
 				t.Errorf("woken (-want +got):\n%s", diff)
 			}
 			check := func(when string, taken bool) {
-				subject := inv.Snapshot(key, fixture.Now).Subject
+				subject := inv.Snapshot(key, fixture.Now, nil).Subject
 				if got := published(inv, "plain"); len(got) > 0 || subject.Published.Len() > 0 || len(subject.Entries) > 0 {
 					t.Errorf("%s: published are %v, %d clusters, %d entries", when, got, subject.Published.Len(), len(subject.Entries))
 				}
-				if subject.Taken(page.Name) != taken {
+				if slices.Contains(subject.Taken, page.Name) != taken {
 					t.Errorf("%s: the name is taken: %t", when, !taken)
 				}
-				if n := inv.Snapshot(key, fixture.Now).Counts.Max(nil); n > 0 {
+				if n := inv.Snapshot(key, fixture.Now, nil).Counts.Max(nil); n > 0 {
 					t.Errorf("%s: Balance counts %d", when, n)
 				}
 			}

@@ -13,7 +13,7 @@ func (inv *Inventory) Reserve(placement Key, clusters []string) {
 	shown := map[int]bool{}
 	for _, p := range inv.pages.byPlacement[placement] {
 		for _, i := range p.indexes {
-			shown[i] = shown[i] || p.published()
+			shown[i] = shown[i] || !p.leaving
 		}
 	}
 	reserved := map[int]bool{}

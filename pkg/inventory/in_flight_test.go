@@ -12,7 +12,6 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -32,18 +31,13 @@ func balanced(clusters int) *inventory.Inventory {
 // counts are the decisions on each cluster as Balance sees them, those without any left out.
 func counts(inv *inventory.Inventory) map[string]int32 {
 	got := map[string]int32{}
-	fleet := inv.Snapshot(watched, fixture.Now).Fleet
+	fleet := inv.Snapshot(watched, fixture.Now, nil).Fleet
 	for i := range fleet.Clusters.Len() {
 		if c := fleet.Clusters.Get(i); c != nil && fleet.Counts.ByIndex.Get(i) != 0 {
 			got[c.Name] = fleet.Counts.ByIndex.Get(i)
 		}
 	}
 	return got
-}
-
-// heldPage is a page of what is held for Placement p.
-func heldPage(n int, clusters ...string) *v1alpha1.PlacementDecision {
-	return fixture.Page("n", fmt.Sprintf("p-held-%d", n)).Label(v1alpha1.HeldLabel, "p").Lists(clusters...).Obj()
 }
 
 func TestReserve(t *testing.T) {
@@ -85,22 +79,6 @@ func TestReserve(t *testing.T) {
 			inv.Reserve(p, []string{"c0"})
 			inv.Update(fixture.Page("n", "p-decision-1").OwnedBy("p").Lists("c0").Obj())
 		}, map[string]int32{"c0": 1}},
-		"held pages do not count": {func(inv *inventory.Inventory) { inv.Update(heldPage(1, "c0")) }, map[string]int32{}},
-		"held pages show nothing": {func(inv *inventory.Inventory) {
-			inv.Update(heldPage(1, "c0", "c1"))
-			inv.Reserve(p, []string{"c0"})
-			inv.Update(heldPage(2, "c0"))
-		}, map[string]int32{"c0": 1}},
-		"held, and published": {func(inv *inventory.Inventory) {
-			inv.Update(heldPage(1, "c0"))
-			inv.Reserve(p, []string{"c0"})
-			inv.Assume(page("c0"), false)
-			inv.Assume(heldPage(1, "c0"), true)
-		}, map[string]int32{"c0": 1}},
-		"a page that is held no more": {func(inv *inventory.Inventory) {
-			inv.Update(fixture.Page("n", "x").Version("1").Label(v1alpha1.HeldLabel, "p").Lists("c0").Obj())
-			inv.Update(fixture.Page("n", "x").Version("2").Of("p").Lists("c0").Obj())
-		}, map[string]int32{"c0": 1}},
 		"the Placement is deleted": {func(inv *inventory.Inventory) {
 			inv.Update(fixture.Placement("n", "p").Obj())
 			inv.Reserve(p, []string{"c0"})
@@ -137,7 +115,7 @@ func TestCountsAreRecomputable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inv, version := balanced(4), 0
 		pages, reserved := map[string]*v1alpha1.PlacementDecision{}, map[string]map[string]bool{}
-		// shown are the names on a Placement's pages, held ones apart.
+		// shown are the names on a Placement's pages.
 		shown := func(placement string) map[string]bool {
 			all := map[string]bool{}
 			for _, page := range pages {
@@ -167,12 +145,7 @@ func TestCountsAreRecomputable(t *testing.T) {
 				placement := somePlacement.Draw(t, "placement")
 				version++
 				page := fixture.Page("n", fmt.Sprintf("%s-%d", placement, rapid.IntRange(1, 2).Draw(t, "page"))).Version(fmt.Sprint(version)).Lists(someNames.Draw(t, "clusters")...)
-				if rapid.Bool().Draw(t, "held") {
-					page = page.Label(v1alpha1.HeldLabel, placement)
-				} else {
-					page = page.Of(placement)
-				}
-				written := page.Obj()
+				written := page.Of(placement).Obj()
 				if old := pages[written.Name]; old != nil {
 					written.UID = old.UID
 				} else {
@@ -184,10 +157,8 @@ func TestCountsAreRecomputable(t *testing.T) {
 					inv.Update(written)
 				}
 				pages[written.Name] = written
-				if !framework.IsHeldPage(written) {
-					for _, d := range written.Status.Decisions {
-						delete(reserved[placement], d.ClusterName)
-					}
+				for _, d := range written.Status.Decisions {
+					delete(reserved[placement], d.ClusterName)
 				}
 			},
 			"delete": func(t *rapid.T) {
@@ -216,9 +187,7 @@ func TestCountsAreRecomputable(t *testing.T) {
 				want := map[string]int32{}
 				for _, page := range pages {
 					for _, d := range page.Status.Decisions {
-						if !framework.IsHeldPage(page) {
-							want[d.ClusterName]++
-						}
+						want[d.ClusterName]++
 					}
 				}
 				for _, clusters := range reserved {
@@ -230,7 +199,7 @@ func TestCountsAreRecomputable(t *testing.T) {
 					t.Fatalf("decisions (-want +got):\n%s", diff)
 				}
 				histogram := map[int32]int32{}
-				for c, n := range inv.Snapshot(watched, fixture.Now).Counts.Histogram {
+				for c, n := range inv.Snapshot(watched, fixture.Now, nil).Counts.Histogram {
 					if n != 0 {
 						histogram[int32(c)] = n
 					}

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -49,6 +51,14 @@ type Inventory struct {
 
 	pages    pageTable
 	inFlight inFlight
+	records  recordTable
+	// policies are DisruptionPolicies by namespace, then name.
+	policies map[string]map[string]*berthv1alpha1.DisruptionPolicy
+
+	// started is false during the initial listing.
+	started bool
+	// what describes the event that is being taken in: which part of the object changed.
+	what string
 
 	// fleet is the last frozen one, until something changes.
 	fleet *framework.Fleet
@@ -67,6 +77,8 @@ func New(options Options) *Inventory {
 		viewers:     map[string]audience{},
 		pages:       newPageTable(),
 		inFlight:    inFlight{},
+		records:     newRecordTable(),
+		policies:    map[string]map[string]*berthv1alpha1.DisruptionPolicy{},
 	}
 }
 
@@ -75,25 +87,24 @@ func (inv *Inventory) Update(obj client.Object) []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	woken := wakeSet{}
-	switch o := obj.(type) {
-	case *v1alpha1.ManagedCluster:
-		inv.updateCluster(o, woken)
-	case *v1alpha1.ManagedClusterSet:
-		inv.updateSet(o, woken)
-	case *v1alpha1.ManagedClusterSetBinding:
-		inv.updateBinding(o, woken)
-	case *v1alpha1.AddOnPlacementScore:
-		inv.updateScore(o, woken)
-	case *v1alpha1.Placement:
-		inv.updatePlacement(o, woken)
-	case *v1alpha1.PlacementDecision:
-		inv.pages.saw(o)
-		news := inv.pages.isNews(nameOf(o), o)
-		inv.updatePage(o, woken)
-		if !news {
-			return nil
-		}
+	inv.what = "changed"
+	if kind, ok := kinds.Of(obj); ok {
+		handlers[kind.Name].update(inv, obj, woken)
 	}
+	inv.blame(woken, obj)
+	return woken.keys()
+}
+
+// Delete takes in that an object is gone and returns the Placements that this can affect, in order of their keys.
+func (inv *Inventory) Delete(obj client.Object) []Key {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	woken := wakeSet{}
+	inv.what = "deleted"
+	if kind, ok := kinds.Of(obj); ok {
+		handlers[kind.Name].remove(inv, obj, woken)
+	}
+	inv.blame(woken, obj)
 	return woken.keys()
 }
 
@@ -109,37 +120,6 @@ func (inv *Inventory) Replace(object *v1alpha1.Placement) {
 		return
 	}
 	p.object, p.subject = object, nil
-}
-
-// Delete takes in that an object is gone and returns the Placements that this can affect, in order of their keys.
-func (inv *Inventory) Delete(obj client.Object) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	woken := wakeSet{}
-	switch o := obj.(type) {
-	case *v1alpha1.ManagedCluster:
-		inv.deleteCluster(o.Name, woken)
-	case *v1alpha1.ManagedClusterSet:
-		inv.deleteSet(o.Name, woken)
-	case *v1alpha1.ManagedClusterSetBinding:
-		inv.deleteBinding(o, woken)
-	case *v1alpha1.AddOnPlacementScore:
-		inv.deleteScore(o, woken)
-	case *v1alpha1.Placement:
-		key := Key{Namespace: o.Namespace, Name: o.Name}
-		inv.unreserve(key)
-		inv.deletePlacement(key)
-		// So that whoever remembers something of it can forget.
-		woken[key] = true
-	case *v1alpha1.PlacementDecision:
-		inv.pages.saw(o)
-		news := inv.pages.isNews(nameOf(o), nil)
-		inv.deletePage(o, woken)
-		if !news {
-			return nil
-		}
-	}
-	return woken.keys()
 }
 
 // Assume takes in a page that was just written, or deleted, ahead of its echo in the watch or behind it.
@@ -174,16 +154,26 @@ func (inv *Inventory) Placements() []Key {
 	return woken.keys()
 }
 
-// Snapshot freezes the fleet as one Placement sees it; nil when there is no such Placement. It costs what changed since the
-// last one.
-func (inv *Inventory) Snapshot(key Key, now time.Time) *framework.Snapshot {
+// Snapshot freezes the fleet as one Placement sees it, limited to what its queue allows (nil: there
+// are no queues). It is nil when there is no such Placement. It costs what changed since the last
+// one.
+func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	p := inv.placements[key]
 	if p == nil {
 		return nil
 	}
-	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: inv.subject(p), Limit: -1}
+	if p.last == nil {
+		if own := inv.subject(p).OwnPages(); len(own) > 0 {
+			p.last, p.subject = framework.PublishedOn(own), nil
+			p.last.Revision = inv.historyOf(p).PageRevision(own)
+		}
+	}
+	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Cause: p.cause, Subject: inv.subject(p), Queue: queue, Limit: -1}
+	if queue != nil {
+		snapshot.Limit = queue.Limit
+	}
 	for _, name := range sortedNames(inv.bindings[key.Namespace]) {
 		set := inv.sets[name]
 		if set == nil {
@@ -191,7 +181,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time) *framework.Snapshot {
 		}
 		snapshot.BoundSets = append(snapshot.BoundSets, name)
 		snapshot.Bound = append(snapshot.Bound, set.freeze())
-		if p.wants(name) {
+		if p.wants(name) && queue.Allows(name) {
 			snapshot.Sets = append(snapshot.Sets, set.freeze())
 		}
 	}
@@ -222,22 +212,15 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	if p.subject != nil {
 		return p.subject
 	}
-	s := &framework.Subject{Placement: p.object, Entries: map[int]int32{}}
-	own := inv.pages.byPlacement[p.key]
-	for _, page := range own {
+	s := &framework.Subject{
+		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Policies: inv.policiesOf(p), Taken: inv.pages.takenNames(p.key),
+	}
+	for _, page := range inv.pages.byPlacement[p.key] {
 		if page.leaving {
 			continue
 		}
-		if page.held {
-			if !p.object.Controls(page.object) {
-				// Whoever made it: what it says was not held for this Placement.
-				continue
-			}
-			s.HeldPages = append(s.HeldPages, page.object)
-			continue
-		}
 		s.Pages = append(s.Pages, page.object)
-		if page.placement() != p.key.Name {
+		if !page.object.IsLabelledFor(p.key.Name) {
 			continue
 		}
 		for _, i := range page.indexes {
@@ -245,25 +228,10 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 			s.Published = s.Published.Set(i)
 		}
 	}
-	for _, pages := range [][]*v1alpha1.PlacementDecision{s.Pages, s.HeldPages} {
-		sort.Slice(pages, func(i, j int) bool { return pages[i].Name < pages[j].Name })
-	}
-	s.Incumbents = s.Published
-	if s.Held = framework.HoldOf(s.HeldPages); s.Held != nil {
-		s.Incumbents = s.Published.Clone()
-		for _, page := range s.HeldPages {
-			for _, i := range own[page.Name].indexes {
-				s.Incumbents = s.Incumbents.Set(i)
-				s.HeldClusters = s.HeldClusters.Set(i)
-			}
-		}
-	}
-	s.Taken = func(name string) bool {
-		inv.mu.Lock()
-		defer inv.mu.Unlock()
-		page := inv.pages.byName[Key{Namespace: p.key.Namespace, Name: name}]
-		return page != nil && (page.owner != p.key || !page.published())
-	}
+	sort.Slice(s.Pages, func(i, j int) bool { return s.Pages[i].Name < s.Pages[j].Name })
+	history := inv.historyOf(p)
+	s.Records = history
+	inv.addTarget(s, p, history)
 	p.subject = s
 	return s
 }

@@ -30,7 +30,7 @@ func TestClustersCompareAsTheirNamesDo(t *testing.T) {
 				delete(there, name)
 			},
 			"compare": func(t *rapid.T) {
-				fleet := inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, time.Time{}).Fleet
+				fleet := inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, time.Time{}, nil).Fleet
 				seen := 0
 				for i := range fleet.Clusters.Len() {
 					for j := range fleet.Clusters.Len() {

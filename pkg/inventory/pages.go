@@ -17,19 +17,12 @@ import (
 type page struct {
 	object  *v1alpha1.PlacementDecision
 	indexes []int
-	// held pages are part of a hold; leaving ones are being deleted, and gone once their finalizers
-	// are. Consumers of the inventory meet neither among what is published, but their names are
-	// taken.
-	held, leaving bool
+	// leaving pages are being deleted, and gone once their finalizers are. They do not count as
+	// published, but their names are taken.
+	leaving bool
 	// owner is the Placement whose page this is, by label, or by owner reference while it has no label.
 	owner Key
 }
-
-// published says whether the page counts as a place where clusters are published.
-func (p *page) published() bool { return !p.held && !p.leaving }
-
-// placement is the name in the page's label.
-func (p *page) placement() string { return p.object.Labels[v1alpha1.PlacementLabel] }
 
 // pageTable are the hub's PlacementDecisions and the counts over them.
 type pageTable struct {
@@ -38,6 +31,9 @@ type pageTable struct {
 	// byIndex lists the pages on which a name stands.
 	byIndex map[int]map[*page]bool
 	counts  decisionCounts
+	// taken are the names of pages that a Placement cannot use for its own: other pages have them, or
+	// ones that are being deleted.
+	taken map[Key]map[string]bool
 	// deleted are pages that Berth deleted and whose last events are still on their way.
 	deleted map[types.UID]bool
 	// announced are pages that are being written.
@@ -59,6 +55,7 @@ func newPageTable() pageTable {
 		byName:      map[Key]*page{},
 		byPlacement: map[Key]map[string]*page{},
 		byIndex:     map[int]map[*page]bool{},
+		taken:       map[Key]map[string]bool{},
 		deleted:     map[types.UID]bool{},
 		announced:   map[Key]*announcement{},
 	}
@@ -173,23 +170,24 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeS
 		inv.removePage(name, woken)
 	}
 	p := &page{object: object, owner: ownerOf(object)}
-	p.held, p.leaving = framework.IsHeldPage(object), isLeaving(object)
+	p.leaving = isLeaving(object)
 	for _, d := range object.Status.Decisions {
 		i := inv.names.hold(d.ClusterName)
 		p.indexes = append(p.indexes, i)
-		if p.published() {
+		if !p.leaving {
 			inv.pages.counts.add(i, 1)
 		}
 		if inv.pages.byIndex[i] == nil {
 			inv.pages.byIndex[i] = map[*page]bool{}
 		}
 		inv.pages.byIndex[i][p] = true
-		if p.published() {
+		if !p.leaving {
 			inv.arrived(p.owner, i)
 		}
 	}
 	inv.fleet = nil
 	inv.pages.byName[name] = p
+	inv.setTaken(p, true)
 	if inv.pages.byPlacement[p.owner] == nil {
 		inv.pages.byPlacement[p.owner] = map[string]*page{}
 	}
@@ -197,6 +195,27 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeS
 	if inv.restate(p.owner) {
 		woken[p.owner] = true
 	}
+}
+
+// setTaken says whether a page has a name that a Placement would use for its own, but cannot.
+func (inv *Inventory) setTaken(p *page, taken bool) {
+	name, _, ok := v1alpha1.NumberOfPage(p.object.Name)
+	user := Key{Namespace: p.object.Namespace, Name: name}
+	switch {
+	case !ok || user == p.owner && !p.leaving:
+		return
+	case !taken:
+		delete(inv.pages.taken[user], p.object.Name)
+		if len(inv.pages.taken[user]) == 0 {
+			delete(inv.pages.taken, user)
+		}
+	default:
+		if inv.pages.taken[user] == nil {
+			inv.pages.taken[user] = map[string]bool{}
+		}
+		inv.pages.taken[user][p.object.Name] = true
+	}
+	inv.restate(user)
 }
 
 func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, woken wakeSet) {
@@ -218,7 +237,7 @@ func (inv *Inventory) removePage(name Key, woken wakeSet) {
 		return
 	}
 	for _, i := range p.indexes {
-		if p.published() {
+		if !p.leaving {
 			inv.pages.counts.add(i, -1)
 		}
 		delete(inv.pages.byIndex[i], p)
@@ -229,6 +248,7 @@ func (inv *Inventory) removePage(name Key, woken wakeSet) {
 	}
 	inv.fleet = nil
 	delete(inv.pages.byName, name)
+	inv.setTaken(p, false)
 	delete(inv.pages.byPlacement[p.owner], name.Name)
 	if len(inv.pages.byPlacement[p.owner]) == 0 {
 		delete(inv.pages.byPlacement, p.owner)
@@ -274,14 +294,8 @@ func (inv *Inventory) restate(owner Key) bool {
 }
 
 func ownerOf(object *v1alpha1.PlacementDecision) Key {
-	if name := object.Labels[v1alpha1.PlacementLabel]; name != "" {
+	if name := object.PlacementName(); name != "" {
 		return Key{Namespace: object.Namespace, Name: name}
-	}
-	if name := object.Labels[v1alpha1.HeldLabel]; name != "" {
-		return Key{Namespace: object.Namespace, Name: name}
-	}
-	if ref := metav1.GetControllerOf(object); ref != nil && ref.Kind == "Placement" {
-		return Key{Namespace: object.Namespace, Name: ref.Name}
 	}
 	return Key{}
 }
@@ -310,7 +324,6 @@ func samePage(a, b *v1alpha1.PlacementDecision) bool { return a.UID == b.UID && 
 
 func sameContent(a, b *v1alpha1.PlacementDecision) bool {
 	return maps.Equal(a.Labels, b.Labels) &&
-		a.Annotations[v1alpha1.HoldAnnotation] == b.Annotations[v1alpha1.HoldAnnotation] &&
 		a.Annotations[v1alpha1.QueueAnnotation] == b.Annotations[v1alpha1.QueueAnnotation] &&
 		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
 		(a.Status.Decisions == nil) == (b.Status.Decisions == nil) &&

@@ -18,6 +18,10 @@ type placement struct {
 	// kind is the same for all that read the same.
 	kind    string
 	subject *framework.Subject
+	// last is what was published last; nil while nothing is.
+	last *framework.Published
+	// cause is what triggered the next attempt; empty if nothing did.
+	cause string
 }
 
 // wants says whether the Placement uses the set once it is bound.
@@ -117,10 +121,16 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, woken wakeSet)
 		old.object, old.subject = object, nil
 		return
 	}
+	inv.what = "created"
+	var last *framework.Published
 	if old != nil {
+		inv.what = edited(old.object, object)
+		if old.object.UID == object.UID {
+			last = old.last
+		}
 		inv.deletePlacement(key)
 	}
-	p := &placement{key: key, object: object, reads: readsOf(&object.Spec)}
+	p := &placement{last: last, key: key, object: object, reads: readsOf(&object.Spec)}
 	if inv.options.Reads != nil {
 		p.reads.add(inv.options.Reads(object))
 	}
@@ -151,6 +161,21 @@ func (inv *Inventory) deletePlacement(key Key) {
 	if len(inv.byNamespace[key.Namespace]) == 0 {
 		delete(inv.byNamespace, key.Namespace)
 	}
+}
+
+// edited says what differs between two states of a Placement.
+func edited(old, object *v1alpha1.Placement) string {
+	switch {
+	case old.UID != object.UID:
+		return "created"
+	case !equality.Semantic.DeepEqual(old.Spec, object.Spec):
+		return "spec"
+	case old.DeletionTimestamp.IsZero() != object.DeletionTimestamp.IsZero():
+		return "deleted"
+	case !equality.Semantic.DeepEqual(old.Labels, object.Labels):
+		return "labels"
+	}
+	return "annotations"
 }
 
 // sameQuestion says whether two states of a Placement ask for the same.

@@ -12,42 +12,30 @@ import (
 
 // clusterSet is a ManagedClusterSet with its members kept up to date.
 type clusterSet struct {
-	name string
 	spec v1alpha1.ManagedClusterSelector
-	// selector is nil for a set whose members carry its name in their clusterset label.
-	selector labels.Selector
-	err      error
-	members  framework.Bitset
+	// set is what the members are found by; it has none itself.
+	set     framework.ClusterSet
+	members framework.Bitset
 	// frozen is what snapshots share; it has the members until one changes.
 	frozen *framework.ClusterSet
 }
 
 func newClusterSet(object *v1alpha1.ManagedClusterSet) *clusterSet {
-	spec := object.Spec.ClusterSelector
-	s := &clusterSet{name: object.Name, spec: spec}
-	switch spec.SelectorType {
+	s := &clusterSet{spec: object.Spec.ClusterSelector, set: framework.ClusterSet{Name: object.Name}}
+	switch s.spec.SelectorType {
 	case "", v1alpha1.ExclusiveClusterSetLabel:
 	case v1alpha1.LabelSelector:
-		if s.selector, s.err = metav1.LabelSelectorAsSelector(spec.LabelSelector); s.err != nil {
-			s.selector = labels.Nothing()
+		if s.set.Selector, s.set.Err = metav1.LabelSelectorAsSelector(s.spec.LabelSelector); s.set.Err != nil {
+			s.set.Selector = labels.Nothing()
 		}
 	default:
-		s.selector = labels.Nothing()
+		s.set.Selector = labels.Nothing()
 	}
 	return s
 }
 
-// matches says whether the cluster is a member; one being deleted is none.
-func (s *clusterSet) matches(c *framework.Cluster) bool {
-	if !c.DeletionTimestamp.IsZero() {
-		return false
-	}
-	if s.selector == nil {
-		set, ok := c.Labels[v1alpha1.ClusterSetLabel]
-		return ok && set == s.name
-	}
-	return s.selector.Matches(labels.Set(c.Labels))
-}
+// matches is true if the cluster is a member.
+func (s *clusterSet) matches(c *framework.Cluster) bool { return s.set.Admits(c) }
 
 func (s *clusterSet) put(i int, member bool) {
 	if s.frozen != nil {
@@ -62,7 +50,8 @@ func (s *clusterSet) put(i int, member bool) {
 
 func (s *clusterSet) freeze() *framework.ClusterSet {
 	if s.frozen == nil {
-		s.frozen = &framework.ClusterSet{Name: s.name, Members: s.members, Err: s.err, Admits: s.matches}
+		frozen := s.set
+		frozen.Members, s.frozen = s.members, &frozen
 	}
 	return s.frozen
 }
@@ -89,12 +78,12 @@ func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, woken wakeSe
 	}
 }
 
-func (inv *Inventory) deleteSet(name string, woken wakeSet) {
-	if inv.sets[name] == nil {
+func (inv *Inventory) deleteSet(object *v1alpha1.ManagedClusterSet, woken wakeSet) {
+	if inv.sets[object.Name] == nil {
 		return
 	}
-	delete(inv.sets, name)
-	inv.wakeBound(name, woken)
+	delete(inv.sets, object.Name)
+	inv.wakeBound(object.Name, woken)
 }
 
 // wakeBound wakes all Placements of the namespaces that a set is bound to. Those that do not want it see it, too: whether any

@@ -44,7 +44,7 @@ func (AuditLog) PostBind(ctx context.Context, _ *framework.CycleState, pl *v1alp
 		return
 	}
 	line := []any{
-		"placement", client.ObjectKeyFromObject(pl).String(), "uid", pl.UID, "generation", pl.Generation, "digest", p.Digest,
+		"placement", client.ObjectKeyFromObject(pl).String(), "uid", pl.UID, "generation", pl.Generation, "revision", p.Revision, "digest", p.Digest,
 		"added", len(p.Added), "removed", len(p.Removed), "pages", len(p.Writes), "why", why(pl),
 	}
 	if len(p.Added) > 0 {
@@ -56,8 +56,8 @@ func (AuditLog) PostBind(ctx context.Context, _ *framework.CycleState, pl *v1alp
 	if by := submitter(pl); by != "" {
 		line = append(line, "by", by)
 	}
-	if approved(pl, p) {
-		line = append(line, "approval", p.Token)
+	if p.Approved {
+		line = append(line, "approved", true)
 	}
 	log.FromContext(ctx).Info("decision published", line...)
 }

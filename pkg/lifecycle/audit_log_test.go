@@ -46,13 +46,12 @@ func TestAuditLog(t *testing.T) {
 		"after an edit, submitted and approved": {
 			annotations: map[string]string{
 				"yunikorn.apache.org/user.info": `{"user": "sue", "username": "sue", "groups": ["dev"]}`,
-				v1alpha1.ApproveAnnotation:      "d-1",
 			},
 			status:   satisfiedAt(3),
-			proposal: framework.Proposal{Digest: "d", Token: "d-1", Removed: []string{"b"}},
+			proposal: framework.Proposal{Digest: "d", Revision: 7, Approved: true, Removed: []string{"b"}},
 			want: map[string]any{
-				"digest": "d", "added": 0.0, "removed": 1.0, "removedNames": []any{"b"}, "pages": 0.0,
-				"why": "generation 4, was 3", "by": "sue", "approval": "d-1",
+				"digest": "d", "revision": 7.0, "added": 0.0, "removed": 1.0, "removedNames": []any{"b"}, "pages": 0.0,
+				"why": "generation 4, was 3", "by": "sue", "approved": true,
 			},
 		},
 		"after the fleet changed; many, an older spelling": {
@@ -65,10 +64,10 @@ func TestAuditLog(t *testing.T) {
 				"why":        "generation 4 as before: clusters, sets, scores, annotations or time differ", "by": "ann",
 			},
 		},
-		"an illegible submitter is none, nor is the approval of another change": {
-			annotations: map[string]string{"yunikorn.apache.org/user.info": `sue`, v1alpha1.ApproveAnnotation: "d-0"},
+		"an illegible submitter is none": {
+			annotations: map[string]string{"yunikorn.apache.org/user.info": `sue`},
 			status:      satisfiedAt(3),
-			proposal:    framework.Proposal{Digest: "d", Token: "d-1", Removed: []string{"b"}},
+			proposal:    framework.Proposal{Digest: "d", Removed: []string{"b"}},
 			want: map[string]any{
 				"digest": "d", "added": 0.0, "removed": 1.0, "removedNames": []any{"b"}, "pages": 0.0, "why": "generation 4, was 3",
 			},
@@ -96,7 +95,7 @@ func TestAuditLog(t *testing.T) {
 			if err := json.Unmarshal([]byte(lines[0]), &got); err != nil {
 				t.Fatal(err)
 			}
-			want := map[string]any{"logger": "", "level": 0.0, "msg": "decision published", "placement": "ns/p", "uid": "u", "generation": 4.0}
+			want := map[string]any{"logger": "", "level": 0.0, "msg": "decision published", "placement": "ns/p", "uid": "u", "generation": 4.0, "revision": 0.0}
 			maps.Copy(want, tc.want)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("line (-want +got):\n%s", diff)

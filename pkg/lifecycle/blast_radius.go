@@ -1,12 +1,14 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -50,7 +53,8 @@ type BlastRadiusArgs struct {
 // approved: an edit, a label typo, a lost feed or an expired taint toleration all look the same to the workloads. A change once
 // held stays held, also when the window has moved on.
 //
-// What was removed before is remembered in memory: a restart begins a new window.
+// Permit compares with what Reserve, Unreserve and PostBind counted before the attempt. After a restart
+// the count starts from the records of the changes inside the window.
 type BlastRadius struct {
 	args   BlastRadiusArgs
 	settle time.Duration
@@ -60,14 +64,20 @@ type BlastRadius struct {
 
 // blastLedger is what the instances in all profiles share: limits are over all Placements, and a Placement may change profile.
 type blastLedger struct {
-	mu sync.Mutex
+	mu     sync.Mutex
+	window time.Duration
+	// counts are replaced, never changed.
+	counts    *blastCounts
+	recounted bool
+}
+
+// blastCounts are the removals that were counted up to one instant; immutable.
+type blastCounts struct {
 	// removals are those that were published, in the order of their times, no older than the
 	// longest window.
 	removals []removal
 	// open are the removals that are being published, or were published in part, by Placement.
-	open     map[types.UID]openRemoval
-	window   time.Duration
-	settling map[settlingKey]settling
+	open map[types.UID]openRemoval
 }
 
 // removal is a number of clusters that a Placement lost at one time.
@@ -87,19 +97,6 @@ type openRemoval struct {
 	// begun are the clusters of attempts that failed after a page was written, reserved those of
 	// the attempt in progress; sorted.
 	begun, reserved []string
-}
-
-// settlingKey tells the change of a Placement from the forced removal that goes ahead of it.
-type settlingKey struct {
-	placement types.UID
-	forced    bool
-}
-
-// settling is a removal that is not judged yet.
-type settling struct {
-	key          types.NamespacedName
-	digest       string
-	first, since time.Time
 }
 
 // settleRounds bounds how long a change that does not settle is looked at.
@@ -124,7 +121,7 @@ func NewBlastRadius(_ context.Context, raw json.RawMessage, handle *framework.Ha
 		return nil, errors.New("one of maxRemoved and fleetMaxRemoved is required")
 	}
 	ledger := framework.Shared(handle, BlastRadiusName, func() *blastLedger {
-		return &blastLedger{open: map[types.UID]openRemoval{}, settling: map[settlingKey]settling{}}
+		return &blastLedger{counts: &blastCounts{}}
 	})
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
@@ -166,53 +163,32 @@ func (b *BlastRadius) off() bool { return b.args.MaxRemoved == nil && b.args.Fle
 
 // Permit implements framework.PermitPlugin.
 func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
-	if b.off() {
-		return nil, 0
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	key := settlingKey{pl.UID, p.Forced}
-	if len(p.Removed) == 0 || approved(pl, p) {
-		delete(b.settling, key)
+	if b.off() || len(p.Removed) == 0 || p.Approved {
 		return nil, 0
 	}
 	now := state.Snapshot().Now
 	_, held := p.HeldBy[BlastRadiusName]
-	held = held || slices.Contains(p.EndedBy, BlastRadiusName)
+	held = held || slices.Contains(p.ExpiredBy, BlastRadiusName)
 	// A change that is held, by whichever plugin, has settled: to wait anew would end that hold, and begin it again.
-	if !held && len(p.HeldBy) == 0 {
-		if until := b.settled(pl, p, now); now.Before(until) {
-			state.RequeueAt(until)
-			return framework.NewStatus(framework.Pending, fmt.Sprintf("a removal is judged once it has stayed the same for %s", b.settle)), 0
-		}
+	if until := b.settledAt(p); !held && len(p.HeldBy) == 0 && now.Before(until) {
+		state.RequeueAt(until)
+		return framework.NewStatus(framework.Pending, fmt.Sprintf("a removal is judged once it has stayed the same for %s", b.settle)), 0
 	}
-	delete(b.settling, key)
-	why := b.exceeded(pl, p, now)
+	counts, _ := state.Snapshot().PluginCounts[BlastRadiusName].(*blastCounts)
+	why := b.exceeded(counts, pl, p, now)
 	if why == "" && held {
 		why = "the change was too large when it was held"
 	}
 	if why == "" {
 		return nil, 0
 	}
-	return framework.NewStatus(framework.Wait, why+"; "+howToApprove(pl, p)), b.args.Timeout.Duration
+	return framework.NewStatus(framework.Wait, why), b.args.Timeout.Duration
 }
 
-// settled is when a removal may be judged.
-func (b *BlastRadius) settled(pl *v1alpha1.Placement, p *framework.Proposal, now time.Time) time.Time {
-	if b.settle == 0 {
-		return now
-	}
-	key := settlingKey{pl.UID, p.Forced}
-	s, known := b.settling[key]
-	// An entry this old belongs to an abandoned change; start a new one.
-	if !known || now.After(s.first.Add(2*settleRounds*b.settle)) {
-		s = settling{first: now, key: types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}}
-	}
-	if s.digest != p.Digest {
-		s.digest, s.since = p.Digest, now
-	}
-	b.settling[key] = s
-	until, latest := s.since.Add(b.settle), s.first.Add(settleRounds*b.settle)
+// settledAt is when a removal may be judged: once it has stayed the same for the settle time, or ten
+// times that after the first removal was proposed.
+func (b *BlastRadius) settledAt(p *framework.Proposal) time.Time {
+	until, latest := p.Since.Add(b.settle), p.RemovingSince.Add(settleRounds*b.settle)
 	if latest.Before(until) {
 		return latest
 	}
@@ -221,9 +197,12 @@ func (b *BlastRadius) settled(pl *v1alpha1.Placement, p *framework.Proposal, now
 
 // exceeded says which limit the change would exceed; empty when none. It names no counts of other
 // namespaces.
-func (b *BlastRadius) exceeded(pl *v1alpha1.Placement, p *framework.Proposal, now time.Time) string {
-	removed := len(union(b.openSince(pl, now).begun, p.Removed))
-	placement, namespace, others := b.count(pl, now)
+func (b *BlastRadius) exceeded(counts *blastCounts, pl *v1alpha1.Placement, p *framework.Proposal, now time.Time) string {
+	if counts == nil {
+		counts = &blastCounts{}
+	}
+	removed := len(union(b.openSince(counts, pl, now).begun, p.Removed))
+	placement, namespace, others := b.count(counts, pl, now)
 	lost, had := placement+removed, placement+len(p.Clusters)-len(p.Added)+len(p.Removed)
 	if limit := b.args.MaxRemoved; limit != nil && lost >= b.args.MinRemoved {
 		if most, err := intstr.GetScaledValueFromIntOrPercent(limit, had, false); err == nil && lost > most {
@@ -248,7 +227,7 @@ type removedClusters struct{ all, unedited int }
 
 // count sums up the removals within the window: of the Placement, of its namespace, and, as far as
 // they count there, of the others. An unfinished removal of the Placement itself is left out.
-func (b *BlastRadius) count(pl *v1alpha1.Placement, now time.Time) (placement int, namespace removedClusters, others int) {
+func (b *BlastRadius) count(counts *blastCounts, pl *v1alpha1.Placement, now time.Time) (placement int, namespace removedClusters, others int) {
 	byNamespace := map[string]removedClusters{}
 	add := func(r removal) {
 		if !r.at.After(now.Add(-b.args.Window.Duration)) {
@@ -263,10 +242,10 @@ func (b *BlastRadius) count(pl *v1alpha1.Placement, now time.Time) (placement in
 			placement += r.clusters
 		}
 	}
-	for _, r := range b.removals {
+	for _, r := range counts.removals {
 		add(r)
 	}
-	for uid, r := range b.open {
+	for uid, r := range counts.open {
 		if uid != pl.UID {
 			add(r.whole())
 		}
@@ -288,8 +267,8 @@ func (r openRemoval) whole() removal {
 }
 
 // openSince is the unfinished removal of a Placement, if it is within the window.
-func (b *BlastRadius) openSince(pl *v1alpha1.Placement, now time.Time) openRemoval {
-	if r := b.open[pl.UID]; r.at.After(now.Add(-b.window)) {
+func (b *BlastRadius) openSince(counts *blastCounts, pl *v1alpha1.Placement, now time.Time) openRemoval {
+	if r := counts.open[pl.UID]; r.at.After(now.Add(-b.window)) {
 		return r
 	}
 	return openRemoval{}
@@ -305,9 +284,59 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-func (b *blastLedger) forgetBefore(t time.Time) {
-	b.removals = slices.DeleteFunc(b.removals, func(r removal) bool { return !r.at.After(t) })
-	maps.DeleteFunc(b.open, func(_ types.UID, r openRemoval) bool { return !r.at.After(t) })
+// update replaces the counts by a changed copy, without what is older than the longest window.
+func (b *blastLedger) update(now time.Time, change func(next *blastCounts)) {
+	next := &blastCounts{removals: slices.Clone(b.counts.removals), open: map[types.UID]openRemoval{}}
+	maps.Copy(next.open, b.counts.open)
+	if !now.IsZero() {
+		oldest := now.Add(-b.window)
+		next.removals = slices.DeleteFunc(next.removals, func(r removal) bool { return !r.at.After(oldest) })
+		maps.DeleteFunc(next.open, func(_ types.UID, r openRemoval) bool { return !r.at.After(oldest) })
+	}
+	change(next)
+	b.counts = next
+}
+
+// Counts implements framework.Counter.
+func (b *BlastRadius) Counts() any {
+	if b.off() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.counts
+}
+
+// Recount implements framework.Counter: it counts the published changes inside the window.
+func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.off() || b.recounted {
+		return
+	}
+	b.recounted = true
+	records = slices.Clone(records)
+	slices.SortFunc(records, func(x, y *berthv1alpha1.PlacementChange) int {
+		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Spec.Placement, y.Spec.Placement), cmp.Compare(x.Spec.Revision, y.Spec.Revision))
+	})
+	generations := map[types.UID]int64{}
+	b.update(time.Time{}, func(next *blastCounts) {
+		for _, record := range records {
+			owner := metav1.GetControllerOfNoCopy(record)
+			if owner == nil || record.Status.Phase != berthv1alpha1.PhasePublished || record.Status.CompletionTime == nil {
+				continue
+			}
+			before, known := generations[owner.UID]
+			generations[owner.UID] = record.Spec.PlacementGeneration
+			if record.Spec.RemovedCount > 0 {
+				next.removals = append(next.removals, removal{
+					placement: owner.UID, namespace: record.Namespace, at: record.Status.CompletionTime.Time,
+					clusters: int(record.Spec.RemovedCount), edited: known && before != record.Spec.PlacementGeneration,
+				})
+			}
+		}
+		slices.SortFunc(next.removals, func(x, y removal) int { return x.at.Compare(y.at) })
+	})
 }
 
 // Reserve counts the removal from now on, so that the next attempt sees it.
@@ -318,12 +347,13 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := state.Snapshot().Now
-	b.forgetBefore(now.Add(-b.window))
-	before := b.open[pl.UID]
-	b.open[pl.UID] = openRemoval{
-		removal: removal{placement: pl.UID, namespace: pl.Namespace, at: now, edited: p.Edited && (len(before.begun) == 0 || before.edited)},
-		begun:   before.begun, reserved: p.Removed,
-	}
+	b.update(now, func(next *blastCounts) {
+		before := next.open[pl.UID]
+		next.open[pl.UID] = openRemoval{
+			removal: removal{placement: pl.UID, namespace: pl.Namespace, at: now, edited: p.Edited && (len(before.begun) == 0 || before.edited)},
+			begun:   before.begun, reserved: p.Removed,
+		}
+	})
 	return nil
 }
 
@@ -332,33 +362,31 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, known := b.open[pl.UID]
+	r, known := b.counts.open[pl.UID]
 	if !known {
 		return
 	}
 	if len(p.Writes) > 0 {
 		r.begun = union(r.begun, r.reserved)
 	}
-	if r.reserved = nil; len(r.begun) > 0 {
-		b.open[pl.UID] = r
-	} else {
-		delete(b.open, pl.UID)
-	}
+	r.reserved = nil
+	b.update(time.Time{}, func(next *blastCounts) {
+		if len(r.begun) > 0 {
+			next.open[pl.UID] = r
+		} else {
+			delete(next.open, pl.UID)
+		}
+	})
 }
 
 // PostBind finishes the removal.
 func (b *BlastRadius) PostBind(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, _ *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r, known := b.open[pl.UID]; known {
-		b.removals = append(b.removals, r.whole())
-		delete(b.open, pl.UID)
+	if r, known := b.counts.open[pl.UID]; known {
+		b.update(time.Time{}, func(next *blastCounts) {
+			next.removals = append(next.removals, r.whole())
+			delete(next.open, pl.UID)
+		})
 	}
-}
-
-// Forget implements framework.Forgetter.
-func (b *BlastRadius) Forget(key types.NamespacedName) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	maps.DeleteFunc(b.settling, func(_ settlingKey, s settling) bool { return s.key == key })
 }

@@ -4,14 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -51,9 +57,9 @@ func (l loss) proposal() *framework.Proposal {
 	if digest == "" {
 		digest = "d"
 	}
-	p := &framework.Proposal{Digest: digest, Token: digest + "-1"}
+	p := &framework.Proposal{Digest: digest, Approved: l.approved}
 	if l.ended {
-		p.Ended, p.EndedBy = true, []string{BlastRadiusName}
+		p.ExpiredBy = []string{BlastRadiusName}
 	}
 	for i := range l.removed {
 		p.Removed = append(p.Removed, fmt.Sprintf("c%d", l.from+i))
@@ -66,8 +72,41 @@ func (l loss) proposal() *framework.Proposal {
 	return p
 }
 
+// attempts are those of all Placements, one after the other, with what the engine remembers from one
+// to the next.
+type attempts struct {
+	*BlastRadius
+	// waiting are the changes that the last attempts proposed, by Placement.
+	waiting map[types.UID]framework.Stability
+}
+
+func newAttempts(t *testing.T, args string) attempts {
+	t.Helper()
+	plugin, err := NewBlastRadius(t.Context(), json.RawMessage(args), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return attempts{plugin.(*BlastRadius), map[types.UID]framework.Stability{}}
+}
+
+// time measures as the engine does for how long a change has been proposed.
+func (a attempts) time(pl *v1alpha1.Placement, p *framework.Proposal, now time.Time) {
+	before := a.waiting[pl.UID]
+	p.Since, p.RemovingSince = now, now
+	if before.Digest == p.Digest {
+		p.Since = before.Since
+	}
+	if !before.RemovingSince.IsZero() {
+		p.RemovingSince = before.RemovingSince
+	}
+	a.waiting[pl.UID] = framework.Stability{Digest: p.Digest, Since: p.Since, RemovingSince: p.RemovingSince}
+	if len(p.Removed) == 0 {
+		delete(a.waiting, pl.UID)
+	}
+}
+
 // propose asks the plugin about the loss and renders the answer as loss.want is written.
-func (l loss) propose(t *testing.T, b *BlastRadius) string {
+func (a attempts) propose(t *testing.T, l loss) string {
 	t.Helper()
 	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}}
 	if l.placement != "" {
@@ -80,23 +119,28 @@ func (l loss) propose(t *testing.T, b *BlastRadius) string {
 		l.has = 10
 	}
 	subject := &framework.Subject{Placement: pl}
-	p := l.proposal()
-	if l.approved {
-		pl.Annotations = map[string]string{v1alpha1.ApproveAnnotation: p.Token}
-	}
-	now := start.Add(l.at)
-	state := framework.NewCycleState(&framework.Snapshot{Now: now, Subject: subject})
-	if status := b.Reserve(context.Background(), state, pl, p); !status.IsSuccess() {
+	p, now := l.proposal(), start.Add(l.at)
+	a.time(pl, p, now)
+	state := framework.NewCycleState(&framework.Snapshot{Now: now, Subject: subject, PluginCounts: map[string]any{BlastRadiusName: a.Counts()}})
+	dry, _ := a.Permit(t.Context(), state, pl, p)
+	if status := a.Reserve(t.Context(), state, pl, p); !status.IsSuccess() {
 		t.Fatalf("Reserve: %v", status.Err())
 	}
-	status, timeout := b.Permit(context.Background(), state, pl, p)
+	status, timeout := a.Permit(t.Context(), state, pl, p)
+	if dry.Code() != status.Code() || dry.Reason() != status.Reason() {
+		t.Errorf("a dry run says %s %q, the attempt %s %q", dry.Code(), dry.Reason(), status.Code(), status.Reason())
+	}
 	if l.failed {
 		p.Writes = make([]framework.PageWrite, 1)
 	}
 	if l.undone || l.failed || !status.IsSuccess() {
-		b.Unreserve(context.Background(), state, pl, p)
+		a.Unreserve(t.Context(), state, pl, p)
 	} else {
-		b.PostBind(context.Background(), state, pl, p)
+		a.PostBind(t.Context(), state, pl, p)
+	}
+	if waits := a.waiting[pl.UID]; status.Code() != framework.Pending {
+		waits.RemovingSince = time.Time{}
+		a.waiting[pl.UID] = waits
 	}
 	switch status.Code() {
 	case framework.Success:
@@ -123,12 +167,12 @@ func TestBlastRadius(t *testing.T) {
 		"additions pass":        {`{"maxRemoved": 0` + atOnce, []loss{{removed: 0, want: "pass"}}},
 		"a share": {`{"maxRemoved": "20%"` + atOnce, []loss{
 			{removed: 2, undone: true, want: "pass"},
-			{removed: 3, want: "3 of 10 clusters would be removed within 10m0s, more than 20%; approve with the annotation berth.dev/approve=d-1"},
+			{removed: 3, want: "3 of 10 clusters would be removed within 10m0s, more than 20%"},
 		}},
 		"a share is rounded down": {`{"maxRemoved": "29%"` + atOnce, []loss{{removed: 2, undone: true, want: "pass"}, {removed: 3, want: "3 of 10"}}},
 		"no share at all":         {`{"maxRemoved": "0%"` + atOnce, []loss{{removed: 2, want: "2 of 10"}}},
 		"all of it":               {`{"maxRemoved": "100%"` + atOnce, []loss{{removed: 10, want: "pass"}}},
-		"a number":                {`{"maxRemoved": 4` + atOnce, []loss{{removed: 4, undone: true, want: "pass"}, {removed: 5, want: "5 of 10 clusters would be removed within 10m0s, more than 4;"}}},
+		"a number":                {`{"maxRemoved": 4` + atOnce, []loss{{removed: 4, undone: true, want: "pass"}, {removed: 5, want: "5 of 10 clusters would be removed within 10m0s, more than 4"}}},
 		"few are not looked at":   {`{"maxRemoved": 0` + atOnce, []loss{{removed: 1, undone: true, want: "pass"}, {removed: 2, want: "2 of 10"}}},
 		"few, as it is said": {`{"maxRemoved": 0, "minRemoved": 4` + atOnce, []loss{
 			{removed: 3, undone: true, want: "pass"}, {removed: 4, want: "4 of 10"},
@@ -136,7 +180,7 @@ func TestBlastRadius(t *testing.T) {
 		"one after the other is summed up": {`{"maxRemoved": 3` + atOnce, []loss{
 			{removed: 2, want: "pass"},
 			{at: time.Minute, has: 8, removed: 1, want: "pass"},
-			{at: 2 * time.Minute, has: 7, removed: 1, want: "4 of 10 clusters would be removed within 10m0s, more than 3;"},
+			{at: 2 * time.Minute, has: 7, removed: 1, want: "4 of 10 clusters would be removed within 10m0s, more than 3"},
 		}},
 		"a share is of what it had": {`{"maxRemoved": "50%"` + atOnce, []loss{{removed: 4, want: "pass"}, {has: 6, removed: 1, want: "pass"}, {has: 5, removed: 1, want: "6 of 10"}}},
 		"the window slides": {`{"maxRemoved": 3, "window": "1m"` + atOnce, []loss{
@@ -148,7 +192,7 @@ func TestBlastRadius(t *testing.T) {
 		"over the namespace": {`{"fleetMaxRemoved": 5` + atOnce, []loss{
 			{removed: 3, want: "pass"},
 			{placement: "q", removed: 2, edited: true, want: "pass"},
-			{placement: "r", removed: 1, want: "6 removals over all Placements of the namespace within 10m0s would be more than 5;"},
+			{placement: "r", removed: 1, want: "6 removals over all Placements of the namespace within 10m0s would be more than 5"},
 			{placement: "r", removed: 1, edited: true, want: "6 removals over all Placements of the namespace"},
 			{at: 10 * time.Minute, placement: "r", removed: 5, want: "pass"},
 		}},
@@ -156,7 +200,7 @@ func TestBlastRadius(t *testing.T) {
 		"over the fleet, without the counts of others": {`{"fleetMaxRemoved": 5` + atOnce, []loss{
 			{removed: 2, want: "pass"},
 			{placement: "q", namespace: "b", removed: 3, want: "pass"},
-			{placement: "r", namespace: "c", removed: 1, want: "the removals over all Placements of the fleet within 10m0s would be more than 5; approve"},
+			{placement: "r", namespace: "c", removed: 1, want: "the removals over all Placements of the fleet within 10m0s would be more than 5"},
 			{at: 10 * time.Minute, placement: "r", namespace: "c", removed: 5, want: "pass"},
 		}},
 		"one namespace uses half of what others may remove": {`{"fleetMaxRemoved": 5` + atOnce, []loss{
@@ -214,13 +258,15 @@ func TestBlastRadius(t *testing.T) {
 			{at: 4 * time.Second, removed: 0, want: "pass"},
 			{at: 5 * time.Second, removed: 1, want: "settle 5s"},
 		}},
-		"a removal that was given up does not hasten the next": {`{"maxRemoved": 3}`, []loss{
+		"a removal that was published does not hasten the next": {`{"maxRemoved": 3}`, []loss{
 			{removed: 1, digest: "a", want: "settle 5s"},
+			{at: 5 * time.Second, removed: 1, digest: "a", want: "pass"},
 			{at: time.Hour, removed: 1, digest: "b", want: "settle 5s"},
 		}},
-		"nor does the same one": {`{"maxRemoved": 3}`, []loss{
-			{removed: 1, digest: "a", want: "settle 5s"},
-			{at: time.Hour, removed: 1, digest: "a", want: "settle 5s"},
+		"nor does one that was held": {`{"maxRemoved": 3}`, []loss{
+			{removed: 4, digest: "a", want: "settle 5s"},
+			{at: 5 * time.Second, removed: 4, digest: "a", want: "4 of 10"},
+			{at: time.Hour, removed: 5, digest: "b", want: "settle 5s"},
 		}},
 		"each Placement settles for itself": {`{"maxRemoved": 3}`, []loss{
 			{removed: 1, want: "settle 5s"},
@@ -230,12 +276,9 @@ func TestBlastRadius(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			plugin, err := NewBlastRadius(context.Background(), json.RawMessage(tc.args), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := newAttempts(t, tc.args)
 			for i, l := range tc.losses {
-				got := l.propose(t, plugin.(*BlastRadius))
+				got := a.propose(t, l)
 				if got != l.want && (l.want == "pass" || !strings.Contains(got, l.want)) {
 					t.Errorf("change %d: got %q, want %q", i, got, l.want)
 				}
@@ -246,14 +289,10 @@ func TestBlastRadius(t *testing.T) {
 
 // TestBlastRadiusUnsettled: a removal that never stays the same is judged after ten times settle.
 func TestBlastRadiusUnsettled(t *testing.T) {
-	plugin, err := NewBlastRadius(context.Background(), json.RawMessage(`{"maxRemoved": 3}`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := plugin.(*BlastRadius)
+	a := newAttempts(t, `{"maxRemoved": 3}`)
 	for second := 0; ; second += 4 {
 		l := loss{at: time.Duration(second) * time.Second, removed: 4, digest: fmt.Sprint(second)}
-		got := l.propose(t, b)
+		got := a.propose(t, l)
 		want := "settle " + time.Duration(min(5, 50-second)*int(time.Second)).String()
 		if second >= 50 {
 			want = "4 of 10"
@@ -267,20 +306,82 @@ func TestBlastRadiusUnsettled(t *testing.T) {
 	}
 }
 
-func TestBlastRadiusForgets(t *testing.T) {
-	plugin, err := NewBlastRadius(context.Background(), json.RawMessage(`{"maxRemoved": 3}`), nil)
-	if err != nil {
-		t.Fatal(err)
+// TestBlastRadiusRecounts: after a restart, removals are those of the Published records within the window.
+func TestBlastRadiusRecounts(t *testing.T) {
+	type removalRecord struct {
+		owner      types.UID
+		namespace  string
+		revision   int64
+		generation int64
+		removed    int32
+		// ago is how long before the start it was completed; 0 for never.
+		ago   time.Duration
+		phase berthv1alpha1.ChangePhase
 	}
-	b := plugin.(*BlastRadius)
-	loss{removed: 1}.propose(t, b)
-	loss{removed: 1, placement: "q"}.propose(t, b)
-	b.Forget(types.NamespacedName{Namespace: "ns", Name: "p"})
-	if got := (loss{at: 5 * time.Second, removed: 1}).propose(t, b); got != "settle 5s" {
-		t.Errorf("forgotten, and %s", got)
+	published := berthv1alpha1.PhasePublished
+	of := func(revision int64, removed int32, ago time.Duration) removalRecord {
+		return removalRecord{"p", "ns", revision, 1, removed, ago, published}
 	}
-	if got := (loss{at: 5 * time.Second, removed: 1, placement: "q"}).propose(t, b); got != "pass" {
-		t.Errorf("not forgotten, and %s", got)
+	tests := map[string]struct {
+		args    string
+		records []removalRecord
+		loss    loss
+		want    string
+	}{
+		"none":                              {args: `{"maxRemoved": 3`, loss: loss{removed: 3}, want: "pass"},
+		"within the window":                 {args: `{"maxRemoved": 3`, records: []removalRecord{of(1, 2, time.Minute)}, loss: loss{has: 8, removed: 2}, want: "4 of 10 clusters"},
+		"up to the limit":                   {args: `{"maxRemoved": 4`, records: []removalRecord{of(1, 2, time.Minute)}, loss: loss{has: 8, removed: 2}, want: "pass"},
+		"several":                           {args: `{"maxRemoved": 3`, records: []removalRecord{of(2, 1, time.Minute), of(1, 2, 2*time.Minute)}, loss: loss{has: 7, removed: 1}, want: "4 of 10 clusters"},
+		"before the window":                 {args: `{"maxRemoved": 3`, records: []removalRecord{of(1, 2, 10*time.Minute)}, loss: loss{removed: 2}, want: "pass"},
+		"an earlier Placement of that name": {args: `{"maxRemoved": 3`, records: []removalRecord{{"earlier", "ns", 1, 1, 3, time.Minute, published}}, loss: loss{removed: 3}, want: "pass"},
+		"additions":                         {args: `{"maxRemoved": 3`, records: []removalRecord{of(1, 0, time.Minute)}, loss: loss{removed: 3}, want: "pass"},
+		"held":                              {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, 1, 3, 0, berthv1alpha1.PhaseHeld}}, loss: loss{removed: 3}, want: "pass"},
+		"superseded":                        {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, 1, 3, time.Minute, berthv1alpha1.PhaseSuperseded}}, loss: loss{removed: 3}, want: "pass"},
+		"over the namespace":                {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "ns", 1, 1, 3, time.Minute, published}}, loss: loss{removed: 1}, want: "4 removals over all Placements of the namespace"},
+		"over the fleet":                    {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "other", 1, 1, 2, time.Minute, published}}, loss: loss{removed: 2}, want: "the removals over all Placements of the fleet"},
+		"over the fleet, after an edit": {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{
+			{"q", "other", 1, 1, 0, time.Hour, published}, {"q", "other", 2, 2, 2, time.Minute, published},
+		}, loss: loss{removed: 2}, want: "pass"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var records []*berthv1alpha1.PlacementChange
+			for _, r := range tc.records {
+				pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: string(r.owner), UID: r.owner}}
+				record, err := changes.NewRecord(pl, 0, r.revision, changes.Change{Generation: r.generation})
+				if err != nil {
+					t.Fatal(err)
+				}
+				record.Spec.RemovedCount, record.Status.Phase = r.removed, r.phase
+				if r.ago > 0 {
+					record.Status.CompletionTime = &metav1.Time{Time: start.Add(-r.ago)}
+				}
+				records = append(records, record)
+			}
+			a := newAttempts(t, tc.args+`, "settle": "0s"}`)
+			a.Recount(records)
+			// Another profile's plugin shares the counts, and counts nothing twice.
+			a.Recount(records)
+			if got := a.propose(t, tc.loss); got != tc.want && (tc.want == "pass" || !strings.Contains(got, tc.want)) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestBlastRadiusCountsAreImmutable: what a Snapshot has does not change with later attempts.
+func TestBlastRadiusCountsAreImmutable(t *testing.T) {
+	a := newAttempts(t, `{"maxRemoved": 3, "settle": "0s"}`)
+	if off := newAttempts(t, ""); off.Counts() != nil {
+		t.Error("counts although it is off")
+	}
+	for _, l := range []loss{{removed: 1}, {removed: 2, failed: true}, {removed: 1, undone: true}, {at: time.Hour, removed: 1}} {
+		before := a.Counts().(*blastCounts)
+		copied := blastCounts{removals: slices.Clone(before.removals), open: maps.Clone(before.open)}
+		a.propose(t, l)
+		if diff := cmp.Diff(copied, *before, cmp.AllowUnexported(blastCounts{}, removal{}, openRemoval{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("after %+v (-before +after):\n%s", l, diff)
+		}
 	}
 }
 

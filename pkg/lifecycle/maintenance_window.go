@@ -26,8 +26,8 @@ type MaintenanceWindowArgs struct {
 	Additions bool `json:"additions"`
 	// Removals says whether a change that removes clusters has to wait for a window. Default true.
 	Removals bool `json:"removals"`
-	// Approvable says whether a change that the annotation berth.dev/approve names is published at once. Default false: an approved change waits for a
-	// window, too.
+	// Approvable says whether an approved change is published at once. Default false: an approved
+	// change waits for a window, too.
 	Approvable bool `json:"approvable"`
 }
 
@@ -74,12 +74,12 @@ func (*MaintenanceWindow) Name() string { return MaintenanceWindowName }
 
 // Permit lets a guarded change pass while a window is open, and else holds it until the next one opens. Nobody need wake it
 // then: it asks for that itself.
-func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
+func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	guarded := m.args.Additions && len(p.Added) > 0 || m.args.Removals && len(p.Removed) > 0
 	if len(m.windows) == 0 || !guarded {
 		return nil, 0
 	}
-	if m.args.Approvable && approved(pl, p) {
+	if m.args.Approvable && p.Approved {
 		return nil, 0
 	}
 	now := state.Snapshot().Now

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -44,8 +43,7 @@ func TestMaintenanceWindowPermit(t *testing.T) {
 		args        string
 		added       []string
 		removed     []string
-		approve     string
-		ended       string
+		approved    bool
 		wantWait    bool
 		wantOpening time.Time
 	}{
@@ -59,12 +57,10 @@ func TestMaintenanceWindowPermit(t *testing.T) {
 		"additions are free":                   {args: `{` + night + `, "additions": false}`, added: added},
 		"additions are free, removals are not": {args: `{` + night + `, "additions": false}`, added: added, removed: removed, wantWait: true, wantOpening: opening},
 		"removals are free":                    {args: `{` + night + `, "removals": false}`, removed: removed},
-		"approved":                             {args: `{` + night + `, "approvable": true}`, added: added, approve: "d1"},
-		"another change is approved":           {args: `{` + night + `, "approvable": true}`, added: added, approve: "d0", wantWait: true, wantOpening: opening},
-		"approval does not count":              {args: `{` + night + `}`, added: added, approve: "d1", wantWait: true, wantOpening: opening},
-		"inside, after a hold expired":         {args: `{` + midday + `}`, added: added, ended: v1alpha1.ReasonExpired},
-		"inside, approved after a rejection":   {args: `{` + midday + `}`, added: added, ended: v1alpha1.ReasonRejected, approve: "d1"},
-		"outside, after a hold expired":        {args: `{` + night + `}`, added: added, ended: v1alpha1.ReasonExpired, wantWait: true, wantOpening: opening},
+		"approved":                             {args: `{` + night + `, "approvable": true}`, added: added, approved: true},
+		"approvable, and not approved":         {args: `{` + night + `, "approvable": true}`, added: added, wantWait: true, wantOpening: opening},
+		"approval does not count":              {args: `{` + night + `}`, added: added, approved: true, wantWait: true, wantOpening: opening},
+		"inside, approved":                     {args: `{` + midday + `}`, added: added, approved: true},
 		"the earliest of several": {
 			args:  `{"windows": [{"schedule": "0 23 * * *", "duration": "1h"}, {"schedule": "0 22 * * *", "duration": "1h"}]}`,
 			added: added, wantWait: true, wantOpening: opening,
@@ -75,9 +71,8 @@ func TestMaintenanceWindowPermit(t *testing.T) {
 			m := newMaintenanceWindow(t, tc.args)
 			now := at(t, "2026-07-01T12:00:00Z")
 			state := framework.NewCycleState(&framework.Snapshot{Now: now})
-			pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.ApproveAnnotation: tc.approve}}}
-			pl.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PlacementConditionDecisionPending, Reason: tc.ended}}
-			status, timeout := m.Permit(context.Background(), state, pl, &framework.Proposal{Added: tc.added, Removed: tc.removed, Token: "d1", Ended: tc.ended != ""})
+			proposal := &framework.Proposal{Added: tc.added, Removed: tc.removed, Approved: tc.approved}
+			status, timeout := m.Permit(context.Background(), state, &v1alpha1.Placement{}, proposal)
 			if !tc.wantWait {
 				if !status.IsSuccess() || timeout != 0 || !state.Requeue().IsZero() {
 					t.Errorf("got %s %q for %s, again at %v: want Success", status.Code(), status.Reason(), timeout, state.Requeue())

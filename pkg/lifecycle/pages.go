@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -52,6 +53,7 @@ func (s steppedPages) Read(ctx context.Context, namespace, name string) (*v1alph
 }
 
 func (s steppedPages) Create(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	page = withoutRevision(page)
 	bare := page.DeepCopy()
 	delete(bare.Labels, v1alpha1.PlacementLabel)
 	if err := s.client.Create(ctx, bare); err != nil {
@@ -63,6 +65,7 @@ func (s steppedPages) Create(ctx context.Context, page *v1alpha1.PlacementDecisi
 }
 
 func (s steppedPages) Update(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	page = withoutRevision(page)
 	filled := page.DeepCopy()
 	if err := s.client.Status().Update(ctx, filled); err != nil {
 		return nil, fmt.Errorf("writing the decisions: %w", err)
@@ -73,6 +76,14 @@ func (s steppedPages) Update(ctx context.Context, page *v1alpha1.PlacementDecisi
 		return nil, fmt.Errorf("writing the labels: %w", err)
 	}
 	return labelled, nil
+}
+
+// withoutRevision is the page without the revision of its change: a page whose clusters alone change
+// is one request less where metadata stays the same.
+func withoutRevision(page *v1alpha1.PlacementDecision) *v1alpha1.PlacementDecision {
+	page = page.DeepCopy()
+	delete(page.Annotations, berthv1alpha1.RevisionAnnotation)
+	return page
 }
 
 func (s steppedPages) Delete(ctx context.Context, page *v1alpha1.PlacementDecision) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -153,6 +154,12 @@ func (p *DecisionPublisher) step(ctx context.Context, pl *v1alpha1.Placement, w 
 	return done, nil
 }
 
+func (p *DecisionPublisher) assume(page *v1alpha1.PlacementDecision, deleted bool) {
+	if p.handle.Assume != nil {
+		p.handle.Assume(page, deleted)
+	}
+}
+
 // doubt notes that nobody knows what a page is like.
 func (p *DecisionPublisher) doubt(pl *v1alpha1.Placement, page decisions.Page) {
 	p.mu.Lock()
@@ -240,7 +247,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	switch strategy, err := decisions.Compile(subject.Placement.Spec.DecisionStrategy); {
 	case err == nil:
 		answer = strategy.Answer(choices, byScore)
-	case len(choices) == 0 || proposal.Forced || proposal.Restores:
+	case len(choices) == 0 || proposal.Revoked || proposal.Restores:
 		answer = decisions.AsPublished(subject.Placement, subject.Pages, choices, byScore)
 	default:
 		return decisions.Plan{}, fmt.Errorf("compiling spec.%w", err)
@@ -250,7 +257,12 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 		answer.Queue = q.Record
 	}
 	answer.HoldScores = snapshot.Now.Before(due) && !proposal.Restores
-	plan := decisions.NewPlan(subject.Placement, subject.Pages, subject.Taken, answer)
+	answer.Revision = proposal.Revision
+	taken := func(name string) bool {
+		_, found := slices.BinarySearch(subject.Taken, name)
+		return found
+	}
+	plan := decisions.NewPlan(subject.Placement, subject.Pages, taken, answer)
 	if plan.ScoresHeld {
 		state.RequeueAt(due)
 	}

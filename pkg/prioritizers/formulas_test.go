@@ -31,7 +31,7 @@ func hub(clusters ...fixture.ClusterBuilder) *inventory.Inventory {
 func scores(t *testing.T, plugin framework.Plugin, inv *inventory.Inventory, seconds int) (map[string]int64, *framework.CycleState) {
 	t.Helper()
 	ctx := context.Background()
-	state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.At(seconds).Time))
+	state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.At(seconds).Time, nil))
 	snapshot := state.Snapshot()
 	var feasible []*framework.Cluster
 	for i := range snapshot.Sets[0].Members.All {
@@ -163,12 +163,9 @@ func TestBalance(t *testing.T) {
 			pages: []*v1alpha1.PlacementDecision{fixture.Page("m", "x").Of("q").Lists("c1", "c2", "c2").Obj()},
 			want:  map[string]int64{"c1": 0, "c2": -100},
 		},
-		"without label, yes; held, no": {
-			pages: []*v1alpha1.PlacementDecision{
-				fixture.Page("n", "x").OwnedBy("p").Lists("c1").Obj(),
-				fixture.Page("m", "q-held-1").Label(v1alpha1.HeldLabel, "q").Lists("c2").Obj(),
-			},
-			want: map[string]int64{"c1": -100, "c2": 100},
+		"a page without label counts": {
+			pages: []*v1alpha1.PlacementDecision{fixture.Page("n", "x").OwnedBy("p").Lists("c1").Obj()},
+			want:  map[string]int64{"c1": -100, "c2": 100},
 		},
 	}
 	for name, tc := range tests {

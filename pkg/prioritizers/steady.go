@@ -26,12 +26,12 @@ func (Steady) Reads(*v1alpha1.Placement) framework.Reads { return framework.Read
 // Score implements framework.ScorePlugin.
 func (Steady) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) (int64, *framework.Status) {
 	subject := state.Snapshot().Subject
-	published := subject.Published.Has(cluster.Index)
 	switch {
-	case subject.Held == nil && published, subject.Held != nil && subject.HeldClusters.Has(cluster.Index):
-		return framework.MaxScore, nil
-	case published:
+	case subject.Leaving.Has(cluster.Index):
+		// Less than what the open change keeps, so that scores do not undo it.
 		return framework.MaxScore / 2, nil
+	case subject.Incumbents.Has(cluster.Index):
+		return framework.MaxScore, nil
 	}
 	return 0, nil
 }

@@ -2,7 +2,6 @@ package scheduler_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,11 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -158,12 +156,12 @@ func TestLostSetIsObeyed(t *testing.T) {
 		"held, and rejected":       {approval: "required", then: (*desk).refuseIt, lose: (*desk).unbind, want: "p-decision-1: |  | "},
 		"held, then expired":       {approval: "required", then: func(d *desk) { d.now = d.now.Add(8 * 24 * time.Hour) }, lose: (*desk).unbind, want: "p-decision-1: |  | "},
 		"the set is deleted":       {approval: "required", lose: func(d *desk) { d.inv.Delete(fixture.Set("s1")); d.unbound = true }, want: "p-decision-1: |  | "},
-		"a cluster leaves its set": {approval: "required", lose: func(d *desk) { d.leaveSet("c1") }, want: "p-decision-1: c2 | p-held-1: c2 c3 | True/Held"},
+		"a cluster leaves its set": {approval: "required", lose: func(d *desk) { d.leaveSet("c1") }, want: "p-decision-1: c2 | [c2 c3] | True/Held"},
 		"but the rest waits": {approval: "required", lose: func(d *desk) { d.leaveSet("c1"); d.leaveSet("c3") },
 			want: "p-decision-1: c2 |  | "},
 		"a set that the author no longer wants is not lost": {approval: "required", lose: func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.ClusterSets = []string{"s3"} })
-		}, want: "p-decision-1: c1 c2 | p-held-1: | True/Held"},
+		}, want: "p-decision-1: c1 c2 | [] | True/Held"},
 		"the Placement is misconfigured": {lose: func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
 			d.settle()
@@ -183,9 +181,9 @@ func TestLostSetIsObeyed(t *testing.T) {
 			d.leaveSet("c1")
 		}, want: "p-decision-1: c2 |  | "},
 		"a limit of the fleet still counts": {limit: `{"maxRemoved": 1, "settle": "0s"}`, lose: (*desk).unbind,
-			want: "p-decision-1: c1 c2 | p-held-1: | True/Held"},
+			want: "p-decision-1: c1 c2 | [] | True/Held"},
 		"a limit that it keeps does not matter": {approval: "required", limit: `{"maxRemoved": 1, "settle": "0s"}`, lose: func(d *desk) { d.leaveSet("c1") },
-			want: "p-decision-1: c2 | p-held-1: c2 c3 | True/Held"},
+			want: "p-decision-1: c2 | [c2 c3] | True/Held"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -197,12 +195,10 @@ func TestLostSetIsObeyed(t *testing.T) {
 			d.settle()
 			d.expect("p-decision-1: c1 c2 |  | ")
 			if tc.approval != "" {
-				d.edit(func(pl *v1alpha1.Placement) {
-					pl.Annotations = map[string]string{v1alpha1.ApprovalAnnotation: tc.approval}
-				})
+				d.require()
 				d.add("c3")
 				d.settle()
-				d.expect("p-decision-1: c1 c2 | p-held-1: c1 c2 c3 | True/Held")
+				d.expect("p-decision-1: c1 c2 | [c1 c2 c3] | True/Held")
 			}
 			if tc.then != nil {
 				tc.then(d)
@@ -220,8 +216,7 @@ func TestLostSetIsObeyed(t *testing.T) {
 
 // refuseIt is an approver's rejection.
 func (d *desk) refuseIt() {
-	token := d.token()
-	d.edit(func(pl *v1alpha1.Placement) { pl.Annotations[v1alpha1.RejectAnnotation] = token })
+	d.answer(d.revision(), berthv1alpha1.Rejected)
 }
 
 // leaveSet moves a cluster to a set that is not bound.
@@ -291,98 +286,32 @@ func TestRemovalCountsOnce(t *testing.T) {
 func TestRecreatedPlacement(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.settle()
-	d.approve("")
+	d.require()
 	d.add("c2")
 	d.settle()
-	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
+	d.expect("p-decision-1: c1 | [c1 c2] | True/Held")
 	d.now = d.now.Add(time.Hour)
-	token := d.token()
+	token := d.revision()
 	// The page and the hold of the former one stay until they are collected.
 	d.placement.UID, d.placement.Generation, d.placement.Status = "another", 1, v1alpha1.PlacementStatus{}
-	d.placement.Annotations = map[string]string{v1alpha1.ApprovalAnnotation: v1alpha1.ApprovalRequired, v1alpha1.ApproveAnnotation: token}
 	d.inv.Update(d.placement.DeepCopy())
+	d.approve(token)
 	d.remove("c2")
 	d.settle()
-	if d.pending() != "True/Held" || d.token() == token || !strings.Contains(d.message(), "(1 added: c1, 0 removed)") {
+	if d.pending() != "True/Held" || d.revision() != "1" || !strings.Contains(d.message(), "(1 added: c1, 0 removed)") {
 		t.Errorf("the first decision is %q: %s", d.pending(), d.message())
 	}
 	var waiting []string
 	for _, w := range d.waiting.List() {
-		waiting = append(waiting, string(w.UID)+" "+w.Token)
+		waiting = append(waiting, fmt.Sprint(w.UID, " ", w.Revision))
 	}
-	if diff := cmp.Diff([]string{"another " + d.token()}, waiting); diff != "" {
+	if diff := cmp.Diff([]string{"another " + d.revision()}, waiting); diff != "" {
 		t.Errorf("waiting (-want +got):\n%s", diff)
 	}
 	for _, page := range d.pages.pages {
 		if page.Labels[v1alpha1.PlacementLabel] != "" && metav1.GetControllerOf(page).UID == "another" && len(page.Status.Decisions) > 0 {
 			t.Errorf("published without approval: %v", page.Status.Decisions)
 		}
-	}
-}
-
-// TestForgedHold: held pages are objects that people with the right to write pages can forge.
-func TestForgedHold(t *testing.T) {
-	forge := func(d *desk, token string, deadline time.Time, clusters ...string) {
-		hold := framework.Hold{Token: token, Clusters: clusters, Deadlines: map[string]time.Time{"Approval": deadline, "x": deadline}}
-		pages, err := hold.Pages(d.placement, nil)
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		for _, page := range pages {
-			if old := d.pages.pages[inventory.Key{Namespace: "ns", Name: page.Name}]; old != nil {
-				page.UID = old.UID
-			} else {
-				page.UID = types.UID("forged " + page.Name)
-			}
-			written, err := d.pages.put("forge", page)
-			if err != nil {
-				d.t.Fatal(err)
-			}
-			d.inv.Update(written)
-		}
-	}
-	t.Run("with the name of a change that was approved before", func(t *testing.T) {
-		d := newDesk(t, ask(), "c1")
-		d.settle()
-		d.approve("")
-		d.add("c2")
-		d.settle()
-		approved := d.token()
-		d.approve(approved)
-		d.settle()
-		d.expect("p-decision-1: c1 c2 |  | ")
-		d.now = d.now.Add(time.Hour)
-		d.clusters["c2"].Labels[v1alpha1.ClusterSetLabel] = "s1"
-		d.remove("c2")
-		d.settle()
-		d.approve(d.token())
-		d.settle()
-		d.expect("p-decision-1: c1 |  | ")
-		d.approve(approved)
-		forge(d, approved, d.now.Add(time.Hour), "c1", "c2")
-		d.add("c2")
-		d.settle()
-		d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
-		d.restart()
-		d.settle()
-		d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
-	})
-	for name, deadline := range map[string]time.Duration{
-		"to expire at once":       -24 * time.Hour,
-		"before it was held":      -1_000_000 * time.Hour,
-		"to expire never":         2_000_000 * time.Hour,
-		"to expire tomorrow":      24 * time.Hour,
-		"to expire in five years": 5 * 365 * 24 * time.Hour,
-	} {
-		t.Run("with another deadline, "+name, func(t *testing.T) {
-			d := holding(t)
-			forge(d, d.token(), d.now.Add(deadline), "c1", "c2")
-			a := d.settle()
-			d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
-			if diff := cmp.Diff(map[string]time.Time{"x": fixture.Now.Add(time.Hour)}, a.Pending.Hold.Deadlines); diff != "" {
-				t.Errorf("deadlines (-want +got):\n%s", diff)
-			}
-		})
 	}
 }
 
@@ -401,9 +330,9 @@ func TestScoreRateLimitSurvivesALostStatus(t *testing.T) {
 	attempt := func() {
 		// As after a conflict: what is published counts, the status is not stored.
 		ctx := context.Background()
-		a := d.scheduler.Attempt(ctx, func() *framework.Snapshot { return d.inv.Snapshot(key, d.now) })
-		if _, failure := d.scheduler.Publish(ctx, a); !failure.IsSuccess() {
-			t.Fatal(failure.Err())
+		a := d.scheduler.Attempt(ctx, func() *framework.Snapshot { return d.inv.Snapshot(key, d.now, nil) })
+		if !a.Err.IsSuccess() {
+			t.Fatal(a.Err.Err())
 		}
 	}
 	attempt()
@@ -426,14 +355,9 @@ func TestScoreRateLimitSurvivesALostStatus(t *testing.T) {
 // TestDigest: the whole SHA-256, so that nobody finds two sets of one digest.
 func TestDigest(t *testing.T) {
 	d := holding(t)
-	digest := framework.DigestIn(d.token())
-	if want := framework.DigestOf([]string{"c2", "c1"}); digest != want || len(digest) != 64 {
-		t.Errorf("the change is %s, want the SHA-256 %s", d.token(), want)
-	}
-	var record struct{ Token string }
-	page := d.pages.pages[inventory.Key{Namespace: "ns", Name: "p-held-1"}]
-	if err := json.Unmarshal([]byte(page.Annotations[v1alpha1.HoldAnnotation]), &record); err != nil || record.Token != d.token() {
-		t.Errorf("the held page says %q, %v", record.Token, err)
+	record := d.newest()
+	if want := framework.DigestOf([]string{"c2", "c1"}); record.Spec.To != want || len(want) != 64 {
+		t.Errorf("the change leads to %s, want the SHA-256 %s", record.Spec.To, want)
 	}
 }
 

@@ -76,9 +76,9 @@ type verdicts struct {
 	excluded []exclusion
 }
 
-// judge asks the filters about each candidate; the first rejection ends a cluster.
-func (r *Result) judge(ctx context.Context, candidates framework.Bitset, filters []framework.FilterPlugin) *framework.Status {
-	all := r.room.clusters(candidates.Len())
+// runFilterPlugins asks the filters about each candidate; the first rejection ends a cluster.
+func (r *Result) runFilterPlugins(ctx context.Context, candidates framework.Bitset, filters []framework.FilterPlugin) *framework.Status {
+	all := r.scratch.clusters(candidates.Len())
 	words := max(1, len(candidates))
 	if len(all) >= 2*chunkSize {
 		words = chunkSize / 64
@@ -90,7 +90,7 @@ func (r *Result) judge(ctx context.Context, candidates framework.Bitset, filters
 		chunks[i].feasible, free = free[:0:n], free[n:]
 	}
 	failure := inChunks(len(candidates), words, func(low, high int) *framework.Status {
-		return r.judgeSome(ctx, candidates[low:high], low*64, filters, &chunks[low/words])
+		return r.filterChunk(ctx, candidates[low:high], low*64, filters, &chunks[low/words])
 	})
 	r.Feasible = all[:0]
 	for _, c := range chunks {
@@ -100,8 +100,8 @@ func (r *Result) judge(ctx context.Context, candidates framework.Bitset, filters
 	return failure
 }
 
-// judgeSome asks the filters about the candidates whose indexes count from base.
-func (r *Result) judgeSome(ctx context.Context, candidates framework.Bitset, base int, filters []framework.FilterPlugin, to *verdicts) *framework.Status {
+// filterChunk asks the filters about the candidates whose indexes count from base.
+func (r *Result) filterChunk(ctx context.Context, candidates framework.Bitset, base int, filters []framework.FilterPlugin, to *verdicts) *framework.Status {
 	pl := r.Snapshot.Subject.Placement
 next:
 	for i := range candidates.All {

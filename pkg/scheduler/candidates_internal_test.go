@@ -68,11 +68,11 @@ func TestAddOnScoresShareMemory(t *testing.T) {
 		"an explanation": {false, 2 + v1alpha1.MaxPrioritizers, 3 + v1alpha1.MaxPrioritizers},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Result{Feasible: make([]*framework.Cluster, clusters), room: &room{}, totalsOnly: tc.totalsOnly}
+			r := &Result{Feasible: make([]*framework.Cluster, clusters), scratch: &scratch{}, totalsOnly: tc.totalsOnly}
 			all := plugins()
 			own := r.allot(all)
 			// Memory is allocated in sizes that may be somewhat larger.
-			if rows := cap(r.room.numbers) / clusters; len(own) != tc.wantOwn || rows < tc.wantRows || rows > tc.wantRows+tc.wantRows/4 {
+			if rows := cap(r.scratch.numbers) / clusters; len(own) != tc.wantOwn || rows < tc.wantRows || rows > tc.wantRows+tc.wantRows/4 {
 				t.Errorf("%d plugins have a buffer of their own, want %d; %d numbers a cluster, want %d", len(own), tc.wantOwn, rows, tc.wantRows)
 			}
 			for i, p := range append(all, scoring{scores: r.Totals}) {

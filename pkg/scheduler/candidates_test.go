@@ -56,14 +56,14 @@ func TestManyCandidates(t *testing.T) {
 	}
 	s := scheduler.New(map[string]*scheduler.Profile{v1alpha1.DefaultProfile: profile}, nil)
 	for range 3 {
-		r := s.Schedule(context.Background(), inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now))
-		checkManyMarks(t, r, many)
-		s.Release(r)
-		few := s.Schedule(context.Background(), inv.Snapshot(inventory.Key{Namespace: "few", Name: "p"}, fixture.Now))
+		r := s.Decide(context.Background(), inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now, nil))
+		checkManyMarks(t, r.Result, many)
+		s.Release(r.Result)
+		few := s.Decide(context.Background(), inv.Snapshot(inventory.Key{Namespace: "few", Name: "p"}, fixture.Now, nil))
 		if len(few.Feasible) != 1 || few.Feasible[0].Name != "other" || few.Totals[0] != int64(many%201)-100 {
 			t.Errorf("after many candidates, one has a total of %v", few.Totals)
 		}
-		s.Release(few)
+		s.Release(few.Result)
 	}
 }
 
@@ -111,8 +111,8 @@ func TestAttemptScoresAsASimulationDoes(t *testing.T) {
 		d.scores["old "+name] = fixture.Score(name, "old").Value("v", 9).ValidUntil(fixture.At(-1)).Obj()
 	}
 	d.restart()
-	snapshot := d.inv.Snapshot(key, d.now)
-	want := d.scheduler.Schedule(ctx, snapshot)
+	snapshot := d.inv.Snapshot(key, d.now, nil)
+	want := d.scheduler.Decide(ctx, snapshot)
 	got := d.scheduler.Attempt(ctx, func() *framework.Snapshot { return snapshot })
 	if diff := cmp.Diff(want.Totals, got.Totals); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)

@@ -1,108 +1,61 @@
 package scheduler
 
 import (
-	"cmp"
-	"slices"
-
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/selection"
 )
 
-// choose takes the best clusters, as many as are wanted and allowed.
-func (r *Result) choose(spreadWeight int64) {
-	k := len(r.Feasible)
-	if n := r.Snapshot.Subject.Placement.Spec.NumberOfClusters; n != nil {
-		k = min(k, int(*n))
+// demandOf returns how many clusters a snapshot's Placement wants and may have.
+func demandOf(snapshot *framework.Snapshot) selection.Demand {
+	limitBy := ""
+	if snapshot.Queue != nil {
+		limitBy = snapshot.Queue.LimitBy
 	}
-	if r.Snapshot.Limit >= 0 {
-		k = min(k, r.Snapshot.Limit)
+	return selection.DemandOf(snapshot.Subject.Placement, snapshot.Limit, limitBy)
+}
+
+// selectClusters chooses the clusters of the Demand.
+func (r *Result) selectClusters() *framework.Status {
+	c := selection.Candidates{Totals: r.Totals, ByName: r.byName, Demoted: r.demoted(), Topology: r.topology}
+	chosen, short, err := selection.Select(&c, &r.Demand, r.expired)
+	if err != nil {
+		return misconfigured(err.Error())
 	}
-	var chosen []int
-	if constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints; len(constraints) > 0 {
-		chosen, r.Short, r.Failure = r.spread(constraints, spreadWeight, k)
-	} else {
-		chosen = r.best(k)
-	}
+	r.Short = short
 	r.Selected = make([]framework.Selection, len(chosen))
 	for i, j := range chosen {
 		r.Selected[i] = framework.Selection{Cluster: r.Feasible[j], Score: r.Totals[j]}
 	}
+	return nil
 }
-
-// before says whether feasible cluster a ranks before b.
-func (r *Result) before(a, b int) bool { return r.compare(a, b) < 0 }
-
-// compare puts feasible clusters in order: those nobody demoted first, then by the higher total, then by name.
-func (r *Result) compare(a, b int) int {
-	if demoted := r.State.Demoted(); demoted != nil {
-		x, y := demoted.Has(r.Feasible[a].Index), demoted.Has(r.Feasible[b].Index)
-		switch {
-		case x && !y:
-			return 1
-		case y && !x:
-			return -1
-		}
-	}
-	if r.Totals[a] != r.Totals[b] {
-		return cmp.Compare(r.Totals[b], r.Totals[a])
-	}
-	return r.byName(a, b)
-}
-
-// byName compares the names of feasible clusters.
-func (r *Result) byName(a, b int) int { return r.Snapshot.ByName(r.Feasible[a], r.Feasible[b]) }
 
 // Ranking are the positions in Feasible, best first.
 func (r *Result) Ranking() []int {
 	if r.ranking == nil {
-		r.ranking = make([]int, len(r.Feasible))
-		for i := range r.ranking {
-			r.ranking[i] = i
-		}
-		slices.SortFunc(r.ranking, r.compare)
+		r.ranking = selection.Rank(&selection.Candidates{Totals: r.Totals, ByName: r.byName, Demoted: r.demoted()})
 	}
 	return r.ranking
 }
 
-// best returns the k first of the ranking without ranking the others: a heap of the k best seen, the worst on top.
-func (r *Result) best(k int) []int {
-	if k == 0 {
+// demoted returns what tells the demoted positions in Feasible from the others; nil when none is.
+func (r *Result) demoted() func(i int) bool {
+	demoted := r.State.Demoted()
+	if demoted == nil {
 		return nil
 	}
-	if r.ranking != nil || k*4 > len(r.Feasible) {
-		return r.Ranking()[:k]
-	}
-	top := make([]int, 0, k)
-	for i := range r.Feasible {
-		switch {
-		case len(top) < k:
-			top = append(top, i)
-			if len(top) == k {
-				for j := k/2 - 1; j >= 0; j-- {
-					r.sift(top, j)
-				}
-			}
-		case r.before(i, top[0]):
-			top[0] = i
-			r.sift(top, 0)
-		}
-	}
-	slices.SortFunc(top, r.compare)
-	return top
+	return func(i int) bool { return demoted.Has(r.Feasible[i].Index) }
 }
 
-// sift restores the heap below i: every parent ranks after its children.
-func (r *Result) sift(heap []int, i int) {
-	for {
-		worst := i
-		for c := 2*i + 1; c <= 2*i+2 && c < len(heap); c++ {
-			if r.before(heap[worst], heap[c]) {
-				worst = c
-			}
-		}
-		if worst == i {
-			return
-		}
-		heap[i], heap[worst] = heap[worst], heap[i]
-		i = worst
+// byName compares the names of feasible clusters by their positions.
+func (r *Result) byName(a, b int) int { return r.Snapshot.ByName(r.Feasible[a], r.Feasible[b]) }
+
+// topology returns a feasible cluster's value of a spread constraint's key.
+func (r *Result) topology(i int, term v1alpha1.SpreadConstraintsTerm) (value string, ok bool) {
+	values := r.Feasible[i].Labels
+	if term.TopologyKeyType == v1alpha1.TopologyKeyTypeClaim {
+		values = r.Feasible[i].Claims
 	}
+	value, ok = values[term.TopologyKey]
+	return value, ok
 }

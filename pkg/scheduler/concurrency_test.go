@@ -27,7 +27,7 @@ func TestDecidedAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scheduler.New(profiles, scheduler.NewWaiting())
+	s := scheduler.New(profiles, scheduler.NewHeldChanges())
 	inv.Update(fixture.Set("s1"))
 	inv.Update(fixture.Binding("ns", "s1"))
 	queue := make(chan inventory.Key, many)
@@ -42,9 +42,9 @@ func TestDecidedAtOnce(t *testing.T) {
 	for range workers {
 		wg.Go(func() {
 			for key := range queue {
-				a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
-				if _, failure := s.Publish(ctx, a); !failure.IsSuccess() {
-					t.Errorf("%s: %v", key, failure.Err())
+				a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+				if !a.Err.IsSuccess() {
+					t.Errorf("%s: %v", key, a.Err.Err())
 				}
 				s.Release(a.Result)
 			}
@@ -63,7 +63,7 @@ func TestDecidedAtOnce(t *testing.T) {
 	if len(taken) != many {
 		t.Errorf("%d Placements have %d clusters", many, len(taken))
 	}
-	fleet := inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p00"}, fixture.Now).Fleet
+	fleet := inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p00"}, fixture.Now, nil).Fleet
 	if got := fleet.Counts.Histogram; len(got) != 2 || got[1] != many {
 		t.Errorf("%v names by their number of decisions: something is still on its way", got)
 	}

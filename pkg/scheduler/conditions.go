@@ -89,11 +89,10 @@ func (r *Result) satisfiedCondition() metav1.Condition {
 
 // satisfied is the first row that applies of the table in the user guide.
 func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message string) {
-	snapshot := r.Snapshot
 	if reason, message = r.withoutSets(); reason != "" {
 		return metav1.ConditionFalse, reason, message
 	}
-	missing := r.missing()
+	missing := r.Demand.Missing(len(r.Feasible), len(r.Selected))
 	switch {
 	case r.Candidates() == 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonAllManagedClusterSetsEmpty,
@@ -103,7 +102,7 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 		return c.Status, c.Reason, c.Message
 	case r.Failure != nil:
 		return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, r.Failure.Err().Error()
-	case len(r.Selected) == 0 && snapshot.Limit != 0:
+	case len(r.Selected) == 0 && r.Demand.Limit != 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonNoManagedClusterMatched,
 			"No ManagedCluster matches any of the cluster predicate"
 	case r.Short != "":
@@ -113,8 +112,8 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 		return metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, "All cluster decisions scheduled"
 	}
 	message = fmt.Sprintf("%d cluster decisions unscheduled", missing)
-	if snapshot.Queue != nil && snapshot.Limit >= 0 && len(r.Selected) == snapshot.Limit {
-		message += " by quota: " + snapshot.Queue.LimitBy
+	if r.Demand.LimitBy != "" && r.Demand.Capped(len(r.Feasible), len(r.Selected)) {
+		message += " by quota: " + r.Demand.LimitBy
 	}
 	return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, message
 }
@@ -137,14 +136,6 @@ func (r *Result) withoutSets() (reason, message string) {
 			strings.Join(snapshot.Subject.Placement.Spec.ClusterSets, ","))
 	}
 	return "", ""
-}
-
-// missing is how many clusters are wanted and not selected; without a wanted number, all feasible ones are wanted.
-func (r *Result) missing() int {
-	if n := r.Snapshot.Subject.Placement.Spec.NumberOfClusters; n != nil {
-		return int(*n) - len(r.Selected)
-	}
-	return len(r.Feasible) - len(r.Selected)
 }
 
 func (r *Result) eligible() []string {

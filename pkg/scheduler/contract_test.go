@@ -61,7 +61,7 @@ type outcome struct {
 }
 
 // effects say what each word of the contract stands for.
-var effects = map[string]func(point string, code framework.Code) outcome{
+var wantedEffects = map[string]func(point string, code framework.Code) outcome{
 	// The attempt goes on as if nothing had been said.
 	"continue": func(string, framework.Code) outcome { return outcome{calls: whole, selected: "1:20 2:20"} },
 	// As that; no other plugin of the point is asked.
@@ -147,11 +147,10 @@ func probed(s *scheduler.Scheduler, calls *[]string) (outcome, *scheduler.Attemp
 	ctx := context.Background()
 	inv := fleet(ask().Number(3), fixture.Cluster("1"), fixture.Cluster("2"))
 	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("1").Obj())
-	a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
-	_, failure := s.Publish(ctx, a)
-	got := outcome{calls: strings.Join(*calls, ", "), failure: a.Failure.Code(), publish: failure.Code()}
-	if a.Pending != nil {
-		got.pending = a.Pending.Reason
+	a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+	got := outcome{calls: strings.Join(*calls, ", "), failure: a.Failure.Code(), publish: a.Err.Code()}
+	if a.Effects().Pending != "" {
+		got.pending = string(a.Outcome)
 	}
 	if at := a.State.Requeue(); !at.IsZero() {
 		got.requeue = at.Sub(fixture.Now)
@@ -161,7 +160,7 @@ func probed(s *scheduler.Scheduler, calls *[]string) (outcome, *scheduler.Attemp
 		selected = append(selected, fmt.Sprintf("%s:%d", s.Cluster.Name, s.Score))
 	}
 	got.selected = strings.Join(selected, " ")
-	return got, a, failure
+	return got, a, a.Err
 }
 
 func TestContract(t *testing.T) {
@@ -171,7 +170,7 @@ func TestContract(t *testing.T) {
 			t.Run(row.point+"/"+code.String(), func(t *testing.T) {
 				s, _, calls := probing(t, "a b", map[string]*framework.Status{row.point + " a": framework.NewStatus(code, "so it is")})
 				got, a, failure := probed(s, calls)
-				effect, known := effects[word]
+				effect, known := wantedEffects[word]
 				if !known {
 					t.Fatalf("%q is no effect", word)
 				}
@@ -184,8 +183,8 @@ func TestContract(t *testing.T) {
 						t.Errorf("%s: %v", said.Plugin(), said.Err())
 					}
 				}
-				if a.Failure != nil && a.Proposal != nil {
-					t.Errorf("proposed %+v", a.Proposal)
+				if a.Failure != nil && a.Target != nil {
+					t.Errorf("selected %+v", a.Target)
 				}
 			})
 		}
@@ -263,7 +262,7 @@ func TestPluginsReceiveTheProposal(t *testing.T) {
 				t.Fatalf("%d calls with a Proposal: %q", len(probes["a"].proposals), *calls)
 			}
 			for _, p := range probes["a"].proposals {
-				if p != a.Proposal || len(p.Selected) != 2 || len(p.Added) != 1 || p.Added[0] != "2" || p.Digest != framework.DigestOf([]string{"1", "2"}) || p.Token == "" {
+				if p != a.Target || len(p.Selected) != 2 || len(p.Added) != 1 || p.Added[0] != "2" || p.Digest != framework.DigestOf([]string{"1", "2"}) || p.Revision == 0 {
 					t.Errorf("got %+v", p)
 				}
 			}
@@ -292,8 +291,8 @@ func TestAnErrorIsNotEmpty(t *testing.T) {
 			if !tc.unpublished {
 				inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("1").Obj())
 			}
-			a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
-			published, failure := s.Publish(ctx, a)
+			a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+			published, failure := a.Step, a.Err
 			if !failure.IsSuccess() {
 				t.Fatal(failure.Err())
 			}
@@ -314,8 +313,8 @@ func TestUnknownProfile(t *testing.T) {
 	ctx := context.Background()
 	s, _, calls := probing(t, "a", nil)
 	inv := fleet(ask().Annotation(v1alpha1.ProfileAnnotation, "none"), fixture.Cluster("1"))
-	a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
-	published, failure := s.Publish(ctx, a)
+	a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+	published, failure := a.Step, a.Err
 	if !a.Misconfigured() || !failure.IsSuccess() {
 		t.Errorf("attempt: %v; publishing: %v", a.Failure.Err(), failure.Err())
 	}
@@ -331,20 +330,20 @@ func TestNewerInputSupersedes(t *testing.T) {
 	s, probes, _ := probing(t, "a", map[string]*framework.Status{"Permit a": framework.NewStatus(framework.Wait, "not yet")})
 	inv := fleet(ask(), fixture.Cluster("1"))
 	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("1").Obj())
-	var tokens []string
+	var revisions []int64
 	for _, newer := range []string{"2", "3"} {
 		inv.Update(fixture.Cluster(newer).Set("s1").Obj())
-		a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
-		if published, failure := s.Publish(ctx, a); published != nil || !failure.IsSuccess() {
-			t.Fatalf("published %+v, %v", published, failure.Err())
+		a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+		if a.Step != nil || !a.Err.IsSuccess() {
+			t.Fatalf("published %+v, %v", a.Step, a.Err.Err())
 		}
-		if a.Pending == nil || a.Pending.Reason != v1alpha1.ReasonHeld {
-			t.Fatalf("pending %+v", a.Pending)
+		if a.Outcome != scheduler.Held {
+			t.Fatalf("the outcome is %s", a.Outcome)
 		}
-		tokens = append(tokens, a.Proposal.Token)
+		revisions = append(revisions, a.Change.Revision)
 	}
 	last := probes["a"].proposals[len(probes["a"].proposals)-1]
-	if tokens[0] == tokens[1] || len(last.HeldBy) > 0 || !slices.Equal(last.Added, []string{"2", "3"}) {
-		t.Errorf("tokens %q, the last change is %+v", tokens, last)
+	if revisions[0] == revisions[1] || len(last.HeldBy) > 0 || !slices.Equal(last.Added, []string{"2", "3"}) {
+		t.Errorf("revisions %d, the last change is %+v", revisions, last)
 	}
 }

@@ -65,7 +65,7 @@ func TestPolicy(t *testing.T) {
 			inv := fleet(ask(), fixture.Cluster("c1"))
 			tc.placement.Generation = 2
 			inv.Update(tc.placement)
-			r := newScheduler(t).Schedule(context.Background(), inv.Snapshot(key, fixture.Now))
+			r := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 			var got []string
 			for _, s := range r.Scores {
 				got = append(got, fmt.Sprintf("%s×%d", s.Plugin, s.Weight))
@@ -99,9 +99,9 @@ func TestSelection(t *testing.T) {
 			inv.Update(c.Obj())
 			inv.Update(fixture.Score(fmt.Sprintf("c%02d", i), "r").Value("v", rapid.Int32Range(0, 4).Draw(t, "score")).Obj())
 		}
-		snapshot := inv.Snapshot(key, fixture.Now)
+		snapshot := inv.Snapshot(key, fixture.Now, nil)
 		snapshot.Limit = rapid.IntRange(-1, 40).Draw(t, "limit")
-		r := s.Schedule(context.Background(), snapshot)
+		r := s.Decide(context.Background(), snapshot)
 		want := min(k, n)
 		if snapshot.Limit >= 0 {
 			want = min(want, snapshot.Limit)
@@ -124,6 +124,23 @@ func TestSelection(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSelectionFails: a Placement whose selection costs too much is misconfigured; nothing is
+// decided, and no cluster is unpublished.
+func TestSelectionFails(t *testing.T) {
+	inv := fleet(ask().Number(750).Spread("rack", 1, v1alpha1.ScheduleAnyway).Prioritizer(v1alpha1.PrioritizerSpread, 1))
+	for i := range 750 {
+		inv.Update(fixture.Cluster(fmt.Sprintf("c%03d", i)).Set("s1").Label("rack", fmt.Sprint(i)).Obj())
+	}
+	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("c000").Obj())
+	r := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
+	if !r.Misconfigured() || !strings.Contains(r.Failure.Reason(), "750 clusters to choose times 750 topology domains") {
+		t.Errorf("the failure is %s %q", r.Failure.Code(), r.Failure.Reason())
+	}
+	if len(r.Selected) > 0 || r.Target != nil {
+		t.Errorf("selected %d, proposed %v", len(r.Selected), r.Target)
+	}
 }
 
 // TestConditions goes through the rows of the table of conditions, first to last.
@@ -180,11 +197,11 @@ func TestConditions(t *testing.T) {
 			for _, o := range append(tc.objects, tc.placement.Generation(7).Obj()) {
 				inv.Update(o)
 			}
-			snapshot := inv.Snapshot(key, fixture.Now)
+			snapshot := inv.Snapshot(key, fixture.Now, nil)
 			if tc.limit != nil {
 				snapshot.Limit = *tc.limit
 			}
-			conditions := newScheduler(t).Schedule(context.Background(), snapshot).Conditions()
+			conditions := newScheduler(t).Decide(context.Background(), snapshot).Conditions()
 			misconfigured, satisfied := conditions[0], conditions[1]
 			if diff := cmp.Diff(tc.want, fmt.Sprint(satisfied.Status, " ", satisfied.Reason, " ", satisfied.Message)); diff != "" {
 				t.Errorf("PlacementSatisfied (-want +got):\n%s", diff)
@@ -215,11 +232,11 @@ func TestWhatNoAnswerCouldBePublishedFor(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			inv := fleet(tc.placement, fixture.Cluster("c1"))
-			r := newScheduler(t).Schedule(context.Background(), inv.Snapshot(inventory.Key{Namespace: "ns", Name: tc.placement.Obj().Name}, fixture.Now))
+			r := newScheduler(t).Decide(context.Background(), inv.Snapshot(inventory.Key{Namespace: "ns", Name: tc.placement.Obj().Name}, fixture.Now, nil))
 			if !r.Misconfigured() {
 				t.Errorf("got %v: the Placement is misconfigured", r.Failure.Err())
 			}
-			if p := r.Proposal(); (p != nil) != tc.wantProposal || p != nil && len(p.Selected) > 0 {
+			if p := r.Target; (p != nil) != tc.wantProposal || p != nil && len(p.Selected) > 0 {
 				t.Errorf("the proposal is %+v", p)
 			}
 		})
@@ -246,7 +263,7 @@ func TestProposal(t *testing.T) {
 			if tc.published != nil {
 				inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists(tc.published...).Obj())
 			}
-			got := newScheduler(t).Schedule(context.Background(), inv.Snapshot(key, fixture.Now)).Proposal()
+			got := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil)).Target
 			if (got == nil) != (tc.want == nil) {
 				t.Fatalf("got %+v", got)
 			}

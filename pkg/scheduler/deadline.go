@@ -85,14 +85,17 @@ func (r *Result) TimedOut() (point, plugin string, ok bool) {
 
 // FirstTimeout says whether the cycle timed out and the one before it for this Placement, as it is
 // specified now, did not; false where there is something to publish all the same.
-func (a *Attempt) FirstTimeout() bool { return a.timeouts == 1 && a.interim == nil }
+func (a *Attempt) FirstTimeout() bool {
+	return a.timeouts == 1 && (a.Step == nil || a.Step == a.Target)
+}
 
 // timeoutIn returns why a cycle was stopped; nil where a Status says something else.
 func timeoutIn(status *framework.Status) *timeoutError {
-	var e *timeoutError
-	if status.Code() == framework.Error {
-		errors.As(status.Err(), &e)
+	if status.Code() != framework.Error {
+		return nil
 	}
+	var e *timeoutError
+	errors.As(status.Err(), &e)
 	return e
 }
 

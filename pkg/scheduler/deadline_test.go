@@ -70,7 +70,7 @@ func TestCycleTimeout(t *testing.T) {
 				if point == "Snapshot" {
 					clock.Step(103 * time.Millisecond)
 				}
-				return inv.Snapshot(key, fixture.Now)
+				return inv.Snapshot(key, fixture.Now, nil)
 			})
 			if diff := cmp.Diff(want, strings.Join(*calls, ", ")); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
@@ -85,8 +85,8 @@ func TestCycleTimeout(t *testing.T) {
 			if at, _, ok := a.TimedOut(); at != point || !ok || !a.FirstTimeout() {
 				t.Errorf("timed out at %q, %t, first: %t", at, ok, a.FirstTimeout())
 			}
-			if published, failure := s.Publish(ctx, a); a.Proposal != nil || published != nil || failure != nil {
-				t.Errorf("proposed %+v, published %+v, %v", a.Proposal, published, failure.Err())
+			if a.Target != nil || a.Step != nil || a.Err != nil {
+				t.Errorf("selected %+v, published %+v, %v", a.Target, a.Step, a.Err.Err())
 			}
 			if diff := cmp.Diff([]string{"default TimedOut 103ms"}, held); diff != "" {
 				t.Errorf("lock held (-want +got):\n%s", diff)
@@ -101,7 +101,7 @@ func TestUnfinishedIsNotLate(t *testing.T) {
 	s, _, _ := probing(t, "a b", map[string]*framework.Status{"PreFilter a": framework.Unfinished("the rest follows")})
 	slowly(s, "PreFilter", 103*time.Millisecond)
 	inv := fleet(ask().Number(1), fixture.Cluster("1"))
-	a := s.Attempt(context.Background(), func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
+	a := s.Attempt(context.Background(), func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	if _, _, late := a.TimedOut(); late || !a.Failure.IsUnfinished() {
 		t.Errorf("late %t, %v", late, a.Failure.Err())
 	}
@@ -113,11 +113,11 @@ func TestNoCycleTimeout(t *testing.T) {
 	s, _, _ := probing(t, "a b", nil)
 	slowly(s, "Filter", time.Hour)
 	inv := fleet(ask().Number(2), fixture.Cluster("1"), fixture.Cluster("2"))
-	if r := s.Schedule(context.Background(), inv.Snapshot(key, fixture.Now)); r.Failure != nil || len(r.Selected) != 2 {
+	if r := s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil)); r.Failure != nil || len(r.Selected) != 2 {
 		t.Errorf("a simulation: %v, %d selected", r.Failure.Err(), len(r.Selected))
 	}
 	slowly(s, "Filter", 99*time.Millisecond)
-	a := s.Attempt(context.Background(), func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
+	a := s.Attempt(context.Background(), func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	if a.Failure != nil || len(a.Selected) != 2 {
 		t.Errorf("an attempt of 99 ms: %v, %d selected", a.Failure.Err(), len(a.Selected))
 	}
@@ -154,13 +154,13 @@ func TestPluginThatWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scheduler.New(profiles, scheduler.NewWaiting())
+	s := scheduler.New(profiles, scheduler.NewHeldChanges())
 	clock := slowly(s, "", 0)
 	inv := fleet(ask(), fixture.Cluster("1"))
 	inv.Update(fixture.Placement("ns", "quick").Obj())
 	attempts := make(chan *scheduler.Attempt)
 	go func() {
-		attempts <- s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
+		attempts <- s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	}()
 	<-w.begun
 	clock.Step(100 * time.Millisecond)
@@ -169,7 +169,7 @@ func TestPluginThatWaits(t *testing.T) {
 		t.Errorf("got %v", a.Failure.Err())
 	}
 	quick := inventory.Key{Namespace: "ns", Name: "quick"}
-	if a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(quick, fixture.Now) }); a.Failure != nil || len(a.Selected) != 1 {
+	if a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(quick, fixture.Now, nil) }); a.Failure != nil || len(a.Selected) != 1 {
 		t.Errorf("the next one: %v", a.Failure.Err())
 	}
 }
@@ -182,7 +182,7 @@ func TestTimeoutsAreRepeatedWithGrowingDelays(t *testing.T) {
 	clock := slowly(s, "Filter", 100*time.Millisecond)
 	inv := fleet(ask().Generation(1), fixture.Cluster("1"))
 	attempt := func() *scheduler.Attempt {
-		return s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
+		return s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	}
 	var delays []time.Duration
 	for range 11 {
@@ -238,7 +238,7 @@ func TestSlowPlacementsShareLittleTime(t *testing.T) {
 		if s.Wait(inv.Placement(key)) > 0 {
 			return false
 		}
-		s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
+		s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 		return true
 	}
 	// A fast neighbour in the namespace goes on, once it is known to be fast.
@@ -309,7 +309,7 @@ func TestConditionsWhileEvaluationContinues(t *testing.T) {
 			pl.Status.Conditions, pl.Status.NumberOfSelectedClusters = tc.stored, tc.selected
 			inv.Update(pl)
 			inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists(strings.Fields(tc.pages)...).Obj())
-			a := s.Attempt(context.Background(), func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
+			a := s.Attempt(context.Background(), func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 			got := map[string]string{}
 			for _, c := range a.Conditions() {
 				got[c.Type] = string(c.Status) + " " + c.Message

@@ -14,8 +14,11 @@ const MaxFlips = 100
 
 // Explain says of every candidate why it was, or was not, selected, by name; of one only, if it is named. Empty when nothing
 // was decided. What would let a cluster in is proved by deciding again; in an answer with more than 100 clusters left out, it
-// is looked for only when one cluster is asked about.
+// is looked for only when one cluster is asked about. It holds the cycle lock: plugins may use what
+// they remember.
 func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []framework.Verdict {
+	s.cycle.Lock()
+	defer s.cycle.Unlock()
 	verdicts := make([]framework.Verdict, 0, r.Candidates())
 	if r.Failure != nil {
 		return verdicts
@@ -47,6 +50,12 @@ func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []frame
 	}
 	sort.Slice(verdicts, func(i, j int) bool { return verdicts[i].Cluster < verdicts[j].Cluster })
 	return verdicts
+}
+
+// trial is steps 2 to 4 on another snapshot. bonus is added to the totals of some clusters, by index.
+// The caller holds the cycle lock.
+func (s *Scheduler) trial(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {
+	return s.run(ctx, &Result{Snapshot: snapshot}, bonus)
 }
 
 func (r *Result) selectedIndexes() framework.Bitset {
@@ -129,7 +138,7 @@ func (s *Scheduler) relaxed(ctx context.Context, r *Result, cluster *framework.C
 	if change.Cluster != nil {
 		snapshot, cluster = snapshot.WithCluster(change.Cluster), change.Cluster
 	}
-	trial := s.schedule(ctx, snapshot, nil)
+	trial := s.trial(ctx, snapshot, nil)
 	if trial.Failure != nil {
 		return "", false
 	}
@@ -185,7 +194,7 @@ func (s *Scheduler) raise(ctx context.Context, r *Result, cluster *framework.Clu
 	slices.Sort(lacks)
 	// The rank only gets better with the score, and so does the chance to be picked.
 	at := sort.Search(len(lacks), func(i int) bool {
-		return s.schedule(ctx, r.Snapshot, map[int]int64{cluster.Index: lacks[i]}).selectedIndexes().Has(cluster.Index)
+		return s.trial(ctx, r.Snapshot, map[int]int64{cluster.Index: lacks[i]}).selectedIndexes().Has(cluster.Index)
 	})
 	if at == len(lacks) {
 		return "", false
@@ -204,7 +213,7 @@ func (s *Scheduler) oneMore(ctx context.Context, r *Result, cluster *framework.C
 			*pl.Spec.NumberOfClusters = int32(rank + 1)
 		}
 	}
-	if s.schedule(ctx, r.Snapshot.WithPlacement(pl), nil).selectedIndexes().Has(cluster.Index) {
+	if s.trial(ctx, r.Snapshot.WithPlacement(pl), nil).selectedIndexes().Has(cluster.Index) {
 		return fmt.Sprintf("numberOfClusters %d", *pl.Spec.NumberOfClusters)
 	}
 	return ""

@@ -49,17 +49,17 @@ func TestExplainLeavesNoTrace(t *testing.T) {
 	ctx := context.Background()
 	s := newScheduler(t)
 	inv := fleet(fixture.Placement("ns", "p").Predicate(fixture.MatchLabel("a", "x")), fixture.Cluster("c1"), fixture.Cluster("c2"), fixture.Cluster("c3"))
-	r := s.Schedule(ctx, inv.Snapshot(key, fixture.Now))
+	r := s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil))
 	flips := map[string]string{}
-	for _, v := range s.Explain(ctx, r, "") {
+	for _, v := range s.Explain(ctx, r.Result, "") {
 		flips[v.Cluster] = v.Flips
 	}
 	if diff := cmp.Diff(map[string]string{"c1": "label a=x", "c2": "label a=x", "c3": "label a=x"}, flips); diff != "" {
 		t.Errorf("flips (-want +got):\n%s", diff)
 	}
-	s.Explain(ctx, r, "c3")
+	s.Explain(ctx, r.Result, "c3")
 	inv.Update(fixture.Cluster("c1").Set("s1").Label("a", "x").Obj())
-	if diff := cmp.Diff([]string{"c1"}, selected(s.Schedule(ctx, inv.Snapshot(key, fixture.Now)))); diff != "" {
+	if diff := cmp.Diff([]string{"c1"}, selected(s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil)).Result)); diff != "" {
 		t.Errorf("selected after a label changed (-want +got):\n%s", diff)
 	}
 }

@@ -1,49 +1,46 @@
 package scheduler_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// TestHoldOver has every hold end once, with the time it took, whichever attempts and restarts lie in between.
-func TestHoldOver(t *testing.T) {
-	reject := func(d *desk) {
-		token := d.token()
-		d.edit(func(pl *v1alpha1.Placement) { pl.Annotations = map[string]string{v1alpha1.RejectAnnotation: token} })
-	}
+// TestRecordEnds: what becomes of the record of a held change, whichever attempts and restarts lie in
+// between.
+func TestRecordEnds(t *testing.T) {
 	tests := map[string]struct {
 		then func(d *desk)
-		want string
+		want berthv1alpha1.ChangePhase
 	}{
-		"it goes on":               {func(*desk) {}, ""},
-		"let pass":                 {func(d *desk) { d.x.answer = nil }, "Published after 10m0s"},
-		"after a restart":          {func(d *desk) { d.x.answer = nil; d.restart() }, "Published after 10m0s"},
-		"expired":                  {func(d *desk) { d.now = d.now.Add(time.Hour) }, "Expired after 1h10m0s"},
-		"rejected":                 {reject, "Rejected after 10m0s"},
-		"denied":                   {func(d *desk) { d.x.answer = refuses }, "Denied after 10m0s"},
-		"waits for a fact":         {func(d *desk) { d.x.answer = awaits }, ""},
-		"superseded":               {func(d *desk) { d.add("c3") }, "Replaced after 10m0s"},
-		"no change any more":       {func(d *desk) { d.remove("c2") }, "Replaced after 10m0s"},
-		"nothing could be decided": {func(d *desk) { d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(-1)) }) }, ""},
+		"it goes on":               {func(*desk) {}, berthv1alpha1.PhaseHeld},
+		"permitted":                {func(d *desk) { d.x.answer = nil }, berthv1alpha1.PhasePublished},
+		"after a restart":          {func(d *desk) { d.x.answer = nil; d.restart() }, berthv1alpha1.PhasePublished},
+		"expired":                  {func(d *desk) { d.now = d.now.Add(time.Hour) }, berthv1alpha1.PhaseExpired},
+		"rejected":                 {func(d *desk) { d.answer(d.revision(), berthv1alpha1.Rejected) }, berthv1alpha1.PhaseRejected},
+		"denied":                   {func(d *desk) { d.x.answer = refuses }, berthv1alpha1.PhaseSuperseded},
+		"waits for a fact":         {func(d *desk) { d.x.answer = awaits }, berthv1alpha1.PhaseHeld},
+		"superseded":               {func(d *desk) { d.add("c3") }, berthv1alpha1.PhaseSuperseded},
+		"no change any more":       {func(d *desk) { d.remove("c2") }, berthv1alpha1.PhaseSuperseded},
+		"nothing could be decided": {func(d *desk) { d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(-1)) }) }, berthv1alpha1.PhaseHeld},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := holding(t)
 			d.now = d.now.Add(10 * time.Minute)
+			revision := d.revision()
 			tc.then(d)
-			var ends []string
 			for range 4 {
-				if since, became, over := d.attempt().HoldOver(); over {
-					ends = append(ends, became+" after "+d.now.Sub(since).String())
-				}
+				d.attempt()
 			}
-			if diff := cmp.Diff(tc.want, strings.Join(ends, ", ")); diff != "" {
-				t.Errorf("ends (-want +got):\n%s", diff)
+			if got := d.phase(revision); got != tc.want {
+				t.Errorf("the phase is %s, want %s", got, tc.want)
+			}
+			status := d.records["p-"+revision].Status
+			if ended := tc.want != berthv1alpha1.PhaseHeld; (status.CompletionTime != nil) != ended || status.StartTime == nil {
+				t.Errorf("started %v, completed %v", status.StartTime, status.CompletionTime)
 			}
 		})
 	}

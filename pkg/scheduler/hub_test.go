@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,8 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
@@ -26,7 +29,7 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// memoryPages is a framework.PageClient on a map. writes lists what was done ("create p-held-1").
+// memoryPages is a framework.PageClient on a map. writes lists what was done ("create p-decision-1").
 type memoryPages struct {
 	mu      sync.Mutex
 	pages   map[inventory.Key]*v1alpha1.PlacementDecision
@@ -158,7 +161,7 @@ type desk struct {
 	t         *testing.T
 	pages     *memoryPages
 	inv       *inventory.Inventory
-	waiting   *scheduler.Waiting
+	waiting   *scheduler.HeldChanges
 	scheduler *scheduler.Scheduler
 	x, y      *gate
 	fore      *fore
@@ -167,6 +170,11 @@ type desk struct {
 	clusters  map[string]*v1alpha1.ManagedCluster
 	scores    map[string]*v1alpha1.AddOnPlacementScore
 	woken     []inventory.Key
+	// records are the PlacementChanges by name; policy may require approval.
+	records map[string]*berthv1alpha1.PlacementChange
+	policy  *berthv1alpha1.DisruptionPolicy
+	// refuseRecords, when set, may fail the write of a record.
+	refuseRecords func(record *berthv1alpha1.PlacementChange) error
 	// arguments are those of the default profile's plugins, by plugin.
 	arguments map[string]string
 	// unbound says that nothing is bound to the namespace.
@@ -178,6 +186,7 @@ func newDesk(t *testing.T, p fixture.PlacementBuilder, clusters ...string) *desk
 	t.Helper()
 	d := &desk{
 		t: t, now: fixture.Now, placement: p.Obj(), pages: &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}},
+		records:  map[string]*berthv1alpha1.PlacementChange{},
 		clusters: map[string]*v1alpha1.ManagedCluster{}, scores: map[string]*v1alpha1.AddOnPlacementScore{},
 		x: &gate{name: "x", timeout: time.Hour}, y: &gate{name: "y", timeout: 2 * time.Hour}, fore: &fore{bare: bare{"fore"}},
 	}
@@ -191,7 +200,7 @@ func newDesk(t *testing.T, p fixture.PlacementBuilder, clusters ...string) *desk
 // restart forgets all that is not on the hub.
 func (d *desk) restart() {
 	d.t.Helper()
-	d.inv, d.waiting, d.woken = inventory.New(inventory.Options{}), scheduler.NewWaiting(), nil
+	d.inv, d.waiting, d.woken = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), nil
 	d.waiting.OnChange(func(key types.NamespacedName) { d.woken = append(d.woken, key) })
 	handle := &framework.Handle{
 		Pages: d.pages, Assume: d.inv.Assume, Reserve: d.inv.Reserve, Unreserve: d.inv.Unreserve, Waiting: d.waiting,
@@ -211,6 +220,7 @@ func (d *desk) restart() {
 		d.t.Fatal(err)
 	}
 	d.scheduler = scheduler.New(profiles, d.waiting)
+	d.scheduler.Remember, d.scheduler.RecordFirst = d.inv.SetPublished, d.recordFirst
 	d.inv.Update(fixture.Set("s1"))
 	if !d.unbound {
 		d.inv.Update(fixture.Binding("ns", "s1"))
@@ -225,6 +235,119 @@ func (d *desk) restart() {
 	for _, page := range d.pages.pages {
 		d.inv.Update(page.DeepCopy())
 	}
+	for _, record := range d.records {
+		d.inv.Update(record.DeepCopy())
+	}
+	if d.policy != nil {
+		d.inv.Update(d.policy.DeepCopy())
+	}
+	d.scheduler.Recount(d.inv.Records())
+}
+
+// write stores a record as the hub would: under a name that is taken by an earlier Placement's record it
+// replaces that one.
+func (d *desk) write(record *berthv1alpha1.PlacementChange) error {
+	if d.refuseRecords != nil {
+		if err := d.refuseRecords(record); err != nil {
+			return err
+		}
+	}
+	d.pages.version++
+	record = record.DeepCopy()
+	record.ResourceVersion = strconv.Itoa(d.pages.version)
+	if record.UID == "" {
+		record.UID = types.UID("record " + record.ResourceVersion)
+	}
+	if old := d.records[record.Name]; old != nil && old.UID != record.UID {
+		d.inv.Delete(old.DeepCopy())
+	}
+	d.records[record.Name] = record
+	d.inv.AssumeRecord(record.DeepCopy())
+	return nil
+}
+
+func (d *desk) recordFirst(_ context.Context, a *scheduler.Attempt) error {
+	writes, err := a.RecordsBefore()
+	if err != nil || len(writes) == 0 {
+		return err
+	}
+	for _, record := range writes {
+		if err := d.write(record); err != nil {
+			return err
+		}
+	}
+	a.Recorded()
+	return nil
+}
+
+// recordAfter writes what became of the change at once.
+func (d *desk) recordAfter(a *scheduler.Attempt) {
+	d.t.Helper()
+	for _, record := range a.RecordsAfter() {
+		if err := d.write(record); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	revision, change, ok := a.History()
+	if !ok {
+		return
+	}
+	record, err := changes.NewRecord(d.placement, 0, revision, change)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	now := metav1.NewTime(d.now)
+	record.Status = berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhasePublished, StartTime: &now, PermittedTime: &now, CompletionTime: &now}
+	if err := d.write(record); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// require has a policy require approval.
+func (d *desk) require() {
+	d.policy = &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "careful"}, Spec: berthv1alpha1.DisruptionPolicySpec{
+		PlacementSelector: &metav1.LabelSelector{}, Approval: berthv1alpha1.ApprovalRequired,
+	}}
+	d.inv.Update(d.policy.DeepCopy())
+}
+
+// answer approves or rejects the change with a revision, if the hub accepts that.
+func (d *desk) answer(revision string, decision berthv1alpha1.ApprovalDecision) {
+	record := d.records["p-"+revision]
+	if record == nil {
+		d.t.Fatalf("there is no revision %s", revision)
+	}
+	switch record.Status.Phase {
+	case berthv1alpha1.PhaseHeld, berthv1alpha1.PhaseRejected, berthv1alpha1.PhaseExpired:
+		record = record.DeepCopy()
+		record.Spec.Approval = &berthv1alpha1.ChangeApproval{Decision: decision, By: "ann"}
+		d.pages.version++
+		record.ResourceVersion = strconv.Itoa(d.pages.version)
+		d.records[record.Name] = record
+		d.inv.Update(record.DeepCopy())
+	}
+}
+
+func (d *desk) approve(revision string) { d.answer(revision, berthv1alpha1.Approved) }
+
+// phase is that of a revision.
+func (d *desk) phase(revision string) berthv1alpha1.ChangePhase {
+	return d.records["p-"+revision].Status.Phase
+}
+
+// newest is the record with the highest revision of this very Placement that is not Published or
+// Superseded.
+func (d *desk) newest() *berthv1alpha1.PlacementChange {
+	var newest *berthv1alpha1.PlacementChange
+	for _, record := range d.records {
+		switch {
+		case !d.placement.Controls(record):
+		case record.Status.Phase == berthv1alpha1.PhasePublished || record.Status.Phase == berthv1alpha1.PhaseSuperseded:
+		case newest == nil || newest.Spec.Revision < record.Spec.Revision:
+			newest = record
+		}
+	}
+	return newest
 }
 
 // edit changes the Placement as the API server would: an edit of the spec is a new generation.
@@ -255,16 +378,22 @@ func (d *desk) attempt() *scheduler.Attempt {
 	return a
 }
 
+func (d *desk) take() *framework.Snapshot { return d.inv.Snapshot(key, d.now, nil) }
+
+var errHubDown = errors.New("hub is down")
+
+func pageKey(name string) inventory.Key { return inventory.Key{Namespace: "ns", Name: name} }
+
 // try is a pass that may fail; then the status stays.
 func (d *desk) try() (*scheduler.Attempt, *framework.Status) {
 	ctx := context.Background()
-	a := d.scheduler.Attempt(ctx, func() *framework.Snapshot { return d.inv.Snapshot(key, d.now) })
-	_, failure := d.scheduler.Publish(ctx, a)
-	if failure.IsSuccess() {
+	a := d.scheduler.Attempt(ctx, d.take)
+	if a.Err.IsSuccess() {
+		d.recordAfter(a)
 		a.SetConditions(&d.placement.Status.Conditions)
 		d.inv.Update(d.placement.DeepCopy())
 	}
-	return a, failure
+	return a, a.Err
 }
 
 // settle goes on as long as another pass is due now.
@@ -282,7 +411,30 @@ func (d *desk) settle() *scheduler.Attempt {
 
 func (d *desk) published() string { return d.pages.listed(v1alpha1.PlacementLabel) }
 
-func (d *desk) held() string { return d.pages.listed(v1alpha1.HeldLabel) }
+// held are the clusters that the open record leads to.
+func (d *desk) held() string {
+	record := d.newest()
+	if record == nil || !changes.IsOpen(record) {
+		return ""
+	}
+	names, _ := framework.Listed(slices.Collect(maps.Values(d.own())))
+	target, err := changes.Target(record, names)
+	if err != nil {
+		return err.Error()
+	}
+	return "[" + strings.Join(target, " ") + "]"
+}
+
+// own are the published pages of this very Placement.
+func (d *desk) own() map[inventory.Key]*v1alpha1.PlacementDecision {
+	own := map[inventory.Key]*v1alpha1.PlacementDecision{}
+	for key, page := range d.pages.pages {
+		if page.Labels[v1alpha1.PlacementLabel] != "" && d.placement.Controls(page) {
+			own[key] = page
+		}
+	}
+	return own
+}
 
 // pending is the condition DecisionPending as "status/reason".
 func (d *desk) pending() string {
@@ -296,18 +448,14 @@ func (d *desk) condition(kind string) *metav1.Condition {
 	return meta.FindStatusCondition(d.placement.Status.Conditions, kind)
 }
 
-// token is the token in the condition's message.
-func (d *desk) token() string {
+// revision is that of the change which is pending.
+func (d *desk) revision() string {
 	d.t.Helper()
-	c := d.condition(v1alpha1.PlacementConditionDecisionPending)
-	if c == nil {
+	record := d.newest()
+	if record == nil {
 		d.t.Fatal("nothing is pending")
 	}
-	words := strings.Fields(c.Message)
-	if len(words) < 2 || words[0] != "Change" {
-		d.t.Fatalf("the message names no change: %q", c.Message)
-	}
-	return words[1]
+	return strconv.FormatInt(record.Spec.Revision, 10)
 }
 
 // state is all that readers see.

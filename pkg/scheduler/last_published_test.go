@@ -37,10 +37,6 @@ func TestMeddling(t *testing.T) {
 		page.Status.Decisions = append(page.Status.Decisions, v1alpha1.ClusterDecision{ClusterName: "c9"})
 		return true
 	}
-	hide := func(page *v1alpha1.PlacementDecision) bool {
-		page.Labels = map[string]string{v1alpha1.HeldLabel: "p"}
-		return true
-	}
 	tests := map[string]struct {
 		meddle  func(*v1alpha1.PlacementDecision) bool
 		page    string
@@ -50,21 +46,9 @@ func TestMeddling(t *testing.T) {
 		"a page vanishes":                        {meddle: vanish, want: "p-decision-1: c1 |  | "},
 		"a page is emptied":                      {meddle: empty, want: "p-decision-1: c1 |  | "},
 		"a name is added":                        {meddle: stray, want: "p-decision-1: c1 |  | "},
-		"a page vanishes while a change waits":   {meddle: vanish, waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
-		"a page is emptied while a change waits": {meddle: empty, waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
-		"a name is added while a change waits":   {meddle: stray, waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
-		"a page is labelled as held":             {meddle: hide, want: "p-decision-2: c1 |  | "},
-		"a held page is emptied":                 {meddle: empty, page: "p-held-1", waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
-		"a held page is labelled as published": {page: "p-held-1", waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2 | True/Held",
-			meddle: func(page *v1alpha1.PlacementDecision) bool {
-				page.Labels[v1alpha1.PlacementLabel] = "p"
-				return true
-			}},
-		"another's page claims to be a hold": {page: "p-held-1", waiting: true, want: "p-decision-1: c1 | p-held-1: c1 c2, p-held-2: c1 c2 | True/Held",
-			meddle: func(page *v1alpha1.PlacementDecision) bool {
-				page.OwnerReferences = nil
-				return true
-			}},
+		"a page vanishes while a change waits":   {meddle: vanish, waiting: true, want: "p-decision-1: c1 | [c1 c2] | True/Held"},
+		"a page is emptied while a change waits": {meddle: empty, waiting: true, want: "p-decision-1: c1 | [c1 c2] | True/Held"},
+		"a name is added while a change waits":   {meddle: stray, waiting: true, want: "p-decision-1: c1 | [c1 c2] | True/Held"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -93,10 +77,26 @@ func TestNobodyRemembers(t *testing.T) {
 	d.settle()
 	d.placement.Status.DecisionGroups = []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 1}}
 	d.x.answer = holds
+	d.add("c2")
 	delete(d.pages.pages, inventory.Key{Namespace: "ns", Name: "p-decision-1"})
 	d.restart()
 	d.settle()
-	d.expect(" | p-held-1: c1 | True/Held")
+	d.expect(" | [c1 c2] | True/Held")
+}
+
+// TestDeletedPagesAreRestored: pages that vanished while no controller ran are written again without
+// asking Permit, if the answer is that of the newest record.
+func TestDeletedPagesAreRestored(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.settle()
+	d.x.answer = holds
+	delete(d.pages.pages, inventory.Key{Namespace: "ns", Name: "p-decision-1"})
+	d.restart()
+	d.settle()
+	d.expect("p-decision-1: c1 |  | ")
+	if len(d.records) != 1 {
+		t.Errorf("%d records, want that of the first publication alone", len(d.records))
+	}
 }
 
 // TestSharedByProfiles: what a plugin has in common with its instances in other profiles.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -41,7 +40,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		"a mode":              {placement: ask().Mode(v1alpha1.PrioritizerPolicyModeType(long)), wantCut: v1alpha1.PlacementConditionMisconfigured},
 		"an expression":       {placement: ask().Predicate(fixture.MatchCEL("'" + strings.Repeat("x", 10_000) + "' + y")), wantCut: ""},
 		"a change": {placement: ask(), wantCut: v1alpha1.PlacementConditionDecisionPending, edit: func(a *scheduler.Attempt) {
-			a.Pending = &scheduler.Pending{Reason: v1alpha1.ReasonDenied, Message: long}
+			a.Deny(long)
 		}},
 	}
 	for name, tc := range tests {
@@ -51,10 +50,8 @@ func TestMessagesAreBounded(t *testing.T) {
 				inv.Update(fixture.Set(set))
 				inv.Update(fixture.Binding("ns", set))
 			}
-			r := newScheduler(t).Schedule(context.Background(), inv.Snapshot(key, fixture.Now))
-			a := &scheduler.Attempt{Result: r, Proposal: r.Proposal()}
+			a := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 			if tc.edit != nil {
-				a.Proposal = &framework.Proposal{}
 				tc.edit(a)
 			}
 			var stored []metav1.Condition

@@ -2,14 +2,15 @@ package scheduler_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -29,7 +30,7 @@ func holding(t *testing.T) *desk {
 	d.add("c2")
 	d.x.answer = holds
 	d.settle()
-	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
+	d.expect("p-decision-1: c1 | [c1 c2] | True/Held")
 	return d
 }
 
@@ -64,15 +65,8 @@ func (d *desk) message() string {
 	return d.condition(v1alpha1.PlacementConditionDecisionPending).Message
 }
 
-// approve says that a change is approved, as Approval understands it, and that the Placement's changes need that.
-func (d *desk) approve(token string) {
-	d.edit(func(pl *v1alpha1.Placement) {
-		pl.Annotations = map[string]string{v1alpha1.ApprovalAnnotation: v1alpha1.ApprovalRequired, v1alpha1.ApproveAnnotation: token}
-	})
-}
-
 func TestHold(t *testing.T) {
-	const open = "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"
+	const open = "p-decision-1: c1 | [c1 c2] | True/Held"
 	const passed = "p-decision-1: c1 c2 |  | "
 	const dropped = "p-decision-1: c1 |  | False/Expired"
 	tests := map[string]struct {
@@ -84,8 +78,8 @@ func TestHold(t *testing.T) {
 		"it stays":                              {func(d *desk) { d.settle() }, open, "same"},
 		"it outlives restarts":                  {func(d *desk) { d.restart(); d.settle(); d.restart(); d.settle() }, open, "same"},
 		"the plugin lets it pass":               {func(d *desk) { d.x.answer = nil }, passed, ""},
-		"an edit that changes no cluster":       {func(d *desk) { d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) }) }, open, "same"},
-		"a newer answer supersedes it":          {func(d *desk) { d.add("c3") }, "p-decision-1: c1 | p-held-1: c1 c2 c3 | True/Held", "new"},
+		"an edit, though it changes no cluster": {func(d *desk) { d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) }) }, open, "new"},
+		"a newer answer supersedes it":          {func(d *desk) { d.add("c3") }, "p-decision-1: c1 | [c1 c2 c3] | True/Held", "new"},
 		"what is published is the answer again": {func(d *desk) { d.remove("c2") }, "p-decision-1: c1 |  | ", ""},
 		"the same again later is another hold": {func(d *desk) {
 			d.remove("c2")
@@ -126,7 +120,7 @@ func TestHold(t *testing.T) {
 			d.now = d.now.Add(time.Hour)
 			d.settle()
 			d.add("c3")
-		}, "p-decision-1: c1 | p-held-1: c1 c2 c3 | True/Held", "new"},
+		}, "p-decision-1: c1 | [c1 c2 c3] | True/Held", "new"},
 		"expired, then a plugin awaits a fact, then not": {func(d *desk) {
 			d.now = d.now.Add(time.Hour)
 			d.settle()
@@ -148,9 +142,9 @@ func TestHold(t *testing.T) {
 			d.settle()
 			d.fore.answer = nil
 		}, dropped, "same"},
-		"a plugin refuses it":            {func(d *desk) { d.y.answer = refuses }, "p-decision-1: c1 |  | False/Denied", "same"},
-		"a plugin awaits a fact":         {func(d *desk) { d.y.answer = awaits }, "p-decision-1: c1 | p-held-1: c1 c2 | True/Waiting", "same"},
-		"a Reserve plugin awaits a fact": {func(d *desk) { d.fore.answer = awaits }, "p-decision-1: c1 | p-held-1: c1 c2 | True/Waiting", "same"},
+		"a plugin refuses it":            {func(d *desk) { d.y.answer = refuses }, "p-decision-1: c1 |  | False/Denied", ""},
+		"a plugin awaits a fact":         {func(d *desk) { d.y.answer = awaits }, "p-decision-1: c1 | [c1 c2] | True/Waiting", "same"},
+		"a Reserve plugin awaits a fact": {func(d *desk) { d.fore.answer = awaits }, "p-decision-1: c1 | [c1 c2] | True/Waiting", "same"},
 		"a fact that comes does not prolong it": {func(d *desk) {
 			d.now = d.now.Add(50 * time.Minute)
 			d.y.answer = awaits
@@ -158,13 +152,10 @@ func TestHold(t *testing.T) {
 			d.y.answer = nil
 			d.now = d.now.Add(10 * time.Minute)
 		}, dropped, "same"},
-		"a held page is lost": {func(d *desk) {
-			for k, page := range d.pages.pages {
-				if framework.IsHeldPage(page) {
-					delete(d.pages.pages, k)
-					d.inv.Delete(page)
-				}
-			}
+		"its record is lost": {func(d *desk) {
+			record := d.newest()
+			delete(d.records, record.Name)
+			d.inv.Delete(record)
 		}, open, "same"},
 		"nothing is decided any more": {func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
@@ -173,18 +164,18 @@ func TestHold(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := holding(t)
-			before := d.token()
+			before := d.revision()
 			tc.then(d)
 			d.settle()
 			d.expect(tc.want)
 			if tc.wantToken == "" {
 				return
 			}
-			if (d.token() == before) != (tc.wantToken == "same") {
-				t.Errorf("the token was %s and is %s, want a %s one", before, d.token(), tc.wantToken)
+			if (d.revision() == before) != (tc.wantToken == "same") {
+				t.Errorf("the token was %s and is %s, want a %s one", before, d.revision(), tc.wantToken)
 			}
-			if framework.DigestIn(d.token()) != d.x.seen.Digest {
-				t.Errorf("the token %s is not of the digest %s", d.token(), d.x.seen.Digest)
+			if to := d.newest().Spec.To; to != d.x.seen.Digest {
+				t.Errorf("the record leads to %s, not to the digest %s", to, d.x.seen.Digest)
 			}
 		})
 	}
@@ -205,11 +196,11 @@ func TestDeadlines(t *testing.T) {
 		"an interrupted write is no hold": {func(d *desk) {
 			d.now = start.Add(10 * time.Minute)
 			d.add("c3")
-			d.pages.refuse = func(string) error { return errors.New("hub is down") }
+			d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errors.New("hub is down") }
 			if _, failure := d.try(); failure.IsSuccess() {
 				d.t.Fatal("the hold was written")
 			}
-			d.pages.refuse = nil
+			d.refuseRecords = nil
 			d.now = start.Add(20 * time.Minute)
 			d.restart()
 		}, map[string]time.Time{"x": start.Add(80 * time.Minute)}},
@@ -219,10 +210,10 @@ func TestDeadlines(t *testing.T) {
 			d := holding(t)
 			tc.then(d)
 			a := d.settle()
-			if a.Pending == nil || a.Pending.Hold == nil {
-				t.Fatalf("pending %+v", a.Pending)
+			if a.Outcome != scheduler.Held {
+				t.Fatalf("the outcome is %s", a.Outcome)
 			}
-			if diff := cmp.Diff(tc.want, a.Pending.Hold.Deadlines); diff != "" {
+			if diff := cmp.Diff(tc.want, untilOf(a.Holds)); diff != "" {
 				t.Errorf("deadlines (-want +got):\n%s", diff)
 			}
 			earliest := time.Time{}
@@ -235,7 +226,7 @@ func TestDeadlines(t *testing.T) {
 				t.Errorf("tried again at %s, want %s", a.State.Requeue(), earliest)
 			}
 			d.restart()
-			if diff := cmp.Diff(tc.want, d.inv.Snapshot(key, d.now).Subject.Held.Deadlines); diff != "" {
+			if diff := cmp.Diff(tc.want, untilOf(d.newest().Status.Holds)); diff != "" {
 				t.Errorf("deadlines on the hub (-want +got):\n%s", diff)
 			}
 			d.settle()
@@ -261,17 +252,17 @@ func TestJitter(t *testing.T) {
 	score(d, "c2", 50)
 	score(d, "c3", 49)
 	d.settle()
-	const want = "p-decision-1: c1 | p-held-1: c2 | True/Held"
+	const want = "p-decision-1: c1 | [c2] | True/Held"
 	d.expect(want)
-	token := d.token()
+	token := d.revision()
 	for _, jitter := range []int32{60, 40, 100} {
 		score(d, "c3", jitter)
 		d.settle()
 		d.restart()
 		d.settle()
 		d.expect(want)
-		if d.token() != token {
-			t.Fatalf("the token was %s and is %s", token, d.token())
+		if d.revision() != token {
+			t.Fatalf("the token was %s and is %s", token, d.revision())
 		}
 	}
 	d.x.answer = nil
@@ -279,39 +270,39 @@ func TestJitter(t *testing.T) {
 	d.expect("p-decision-1: c2 |  | ")
 }
 
-// TestWrites: what waits is written once, pages are cleared only after the condition says why, and a crash at any point does
+func untilOf(holds []berthv1alpha1.ChangeHold) map[string]time.Time {
+	until := map[string]time.Time{}
+	for _, hold := range holds {
+		until[hold.Plugin] = hold.Until.Time
+	}
+	return until
+}
+
+// TestHoldIsWrittenOnce: a hold that goes on costs no write, its end one, and a crash at any point does
 // not begin the hold anew.
-func TestWrites(t *testing.T) {
+func TestHoldIsWrittenOnce(t *testing.T) {
 	d := holding(t)
-	d.pages.writes = nil
+	version := d.newest().ResourceVersion
 	d.settle()
 	d.restart()
 	d.settle()
-	if len(d.pages.writes) > 0 {
-		t.Errorf("a hold that goes on was written again: %q", d.pages.writes)
+	if d.newest().ResourceVersion != version {
+		t.Error("a hold that goes on was written again")
 	}
 	d.now = d.now.Add(time.Hour)
-	a := d.attempt()
-	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | False/Expired")
-	if at := a.State.Requeue(); at.After(d.now) || at.IsZero() {
-		t.Errorf("cleared at %s only", at)
+	d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errors.New("hub is down") }
+	if _, failure := d.try(); failure.IsSuccess() {
+		t.Error("the end was written")
 	}
-	// The status that says so may be lost, and the next one, too.
-	d.placement.Status.Conditions = nil
-	d.restart()
-	d.attempt()
-	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | False/Expired")
-	d.pages.refuse = func(string) error { return errors.New("hub is down") }
-	if _, failure := d.try(); failure.IsSuccess() || !strings.Contains(failure.Err().Error(), "deleting the held PlacementDecision ns/p-held-1: hub is down") {
-		t.Errorf("got %v", failure.Err())
-	}
-	d.pages.refuse = nil
+	d.refuseRecords = nil
 	d.restart()
 	d.settle()
 	d.expect("p-decision-1: c1 |  | False/Expired")
-	if diff := cmp.Diff([]string{"delete p-held-1"}, d.pages.writes); diff != "" {
-		t.Errorf("writes (-want +got):\n%s", diff)
-	}
+	// The status that says so may be lost.
+	d.placement.Status.Conditions = nil
+	d.restart()
+	d.settle()
+	d.expect("p-decision-1: c1 |  | False/Expired")
 }
 
 // TestApprove: only the change that waits can be approved, also after it expired.
@@ -329,38 +320,50 @@ func TestApprove(t *testing.T) {
 			d.restart()
 			d.approve(token)
 		}, passed},
-		"by the digest alone":          {func(d *desk, token string) { d.approve(framework.DigestIn(token)) }, "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
-		"a change that was superseded": {func(d *desk, token string) { d.add("c3"); d.approve(token) }, "p-decision-1: c1 | p-held-1: c1 c2 c3 | True/Held"},
+		"a change that was superseded": {func(d *desk, token string) { d.add("c3"); d.approve(token) }, "p-decision-1: c1 | [c1 c2 c3] | True/Held"},
 		"an earlier hold of the same": {func(d *desk, token string) {
 			d.remove("c2")
 			d.settle()
 			d.now = d.now.Add(time.Minute)
 			d.add("c2")
 			d.approve(token)
-		}, "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
+		}, "p-decision-1: c1 | [c1 c2] | True/Held"},
 		"a change that comes back after it was approved": {func(d *desk, token string) {
 			d.approve(token)
 			d.settle()
 			d.remove("c2")
 			d.settle()
 			d.now = d.now.Add(time.Minute)
-			d.approve(d.token())
+			d.approve(d.revision())
 			d.settle()
 			d.now = d.now.Add(time.Minute)
 			d.add("c2")
 			d.approve(token)
-		}, "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
-		"but another plugin holds it":   {func(d *desk, token string) { d.y.answer = holds; d.approve(token) }, "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"},
+		}, "p-decision-1: c1 | [c1 c2] | True/Held"},
+		"after it was rejected": {func(d *desk, token string) {
+			d.answer(token, berthv1alpha1.Rejected)
+			d.settle()
+			d.expect("p-decision-1: c1 |  | False/Rejected")
+			d.restart()
+			d.settle()
+			d.approve(token)
+		}, passed},
+		"rejected, and then another answer": {func(d *desk, token string) {
+			d.answer(token, berthv1alpha1.Rejected)
+			d.settle()
+			d.add("c3")
+		}, "p-decision-1: c1 | [c1 c2 c3] | True/Held"},
+		"but another plugin holds it":   {func(d *desk, token string) { d.y.answer = holds; d.approve(token) }, "p-decision-1: c1 | [c1 c2] | True/Held"},
 		"but another plugin refuses it": {func(d *desk, token string) { d.y.answer = refuses; d.approve(token) }, "p-decision-1: c1 |  | False/Denied"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, ask(), "c1")
 			d.settle()
-			d.approve("")
+			d.require()
 			d.add("c2")
 			d.settle()
-			tc.then(d, d.token())
+			tc.then(d, d.revision())
 			d.settle()
 			d.expect(tc.want)
 		})

@@ -18,6 +18,7 @@ type scorer struct {
 // the Spread prioritizer, which the selection applies. A non-nil Status names what is misconfigured.
 func (p *Profile) policy(pl *v1alpha1.Placement) (scorers []scorer, spread int64, status *framework.Status) {
 	policy := pl.Spec.PrioritizerPolicy
+	scorers = make([]scorer, 0, len(p.Score)+len(policy.Configurations))
 	switch policy.Mode {
 	case "", v1alpha1.PrioritizerPolicyModeAdditive:
 		for _, s := range p.Score {

@@ -81,7 +81,7 @@ func probing(t *testing.T, names string, answers map[string]*framework.Status) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scheduler.New(profiles, scheduler.NewWaiting()), probes, calls
+	return scheduler.New(profiles, scheduler.NewHeldChanges()), probes, calls
 }
 
 func (p *probe) Reserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {

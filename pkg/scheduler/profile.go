@@ -15,6 +15,7 @@ import (
 type Profile struct {
 	Name       string
 	QueueSort  framework.QueueSortPlugin
+	PreEnqueue []framework.PreEnqueuePlugin
 	PreFilter  []framework.PreFilterPlugin
 	Filter     []framework.FilterPlugin
 	PostFilter []framework.PostFilterPlugin
@@ -96,6 +97,7 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 // pointOf says what makes a plugin one of a point.
 var pointOf = map[config.Point]func(framework.Plugin) bool{
 	config.QueueSort:  is[framework.QueueSortPlugin],
+	config.PreEnqueue: is[framework.PreEnqueuePlugin],
 	config.PreFilter:  is[framework.PreFilterPlugin],
 	config.Filter:     is[framework.FilterPlugin],
 	config.PostFilter: is[framework.PostFilterPlugin],
@@ -120,6 +122,7 @@ func newProfile(name string, at map[config.Point][]config.Plugin, plugins instan
 	p := &Profile{
 		Name:       name,
 		QueueSort:  ordered[framework.QueueSortPlugin](at[config.QueueSort], plugins)[0],
+		PreEnqueue: ordered[framework.PreEnqueuePlugin](at[config.PreEnqueue], plugins),
 		PreFilter:  ordered[framework.PreFilterPlugin](at[config.PreFilter], plugins),
 		Filter:     ordered[framework.FilterPlugin](at[config.Filter], plugins),
 		PostFilter: ordered[framework.PostFilterPlugin](at[config.PostFilter], plugins),
@@ -152,4 +155,33 @@ func (p *Profile) score(name string) framework.ScorePlugin {
 		}
 	}
 	return nil
+}
+
+// all are the plugins that may remember something; one may be listed more than once.
+func (p *Profile) all() []framework.Plugin {
+	var all []framework.Plugin
+	for _, plugin := range p.PreFilter {
+		all = append(all, plugin)
+	}
+	for _, plugin := range p.Reserve {
+		all = append(all, plugin)
+	}
+	for _, plugin := range p.Permit {
+		all = append(all, plugin)
+	}
+	for _, plugin := range p.Bind {
+		all = append(all, plugin)
+	}
+	return all
+}
+
+// counters are the Reserve plugins that count over several attempts.
+func (p *Profile) counters() []framework.Counter {
+	var all []framework.Counter
+	for _, plugin := range p.Reserve {
+		if counter, ok := plugin.(framework.Counter); ok {
+			all = append(all, counter)
+		}
+	}
+	return all
 }

@@ -104,13 +104,13 @@ func TestPublish(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := scheduler.New(profiles, scheduler.NewWaiting())
+			s := scheduler.New(profiles, scheduler.NewHeldChanges())
 			inv := fleet(ask(), fixture.Cluster("c1"))
 			if tc.unchanged {
 				inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("c1").Obj())
 			}
-			a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now) })
-			_, failure := s.Publish(ctx, a)
+			a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+			failure := a.Err
 			if diff := cmp.Diff(tc.want, strings.Join(calls, ", ")); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
@@ -118,11 +118,11 @@ func TestPublish(t *testing.T) {
 				t.Errorf("failed with %v, want %q", failure.Err(), tc.wantErr)
 			}
 			var deadlines map[string]time.Time
-			if a.Pending != nil && a.Pending.Hold != nil {
-				deadlines = a.Pending.Hold.Deadlines
+			if a.Outcome == scheduler.Held {
+				deadlines = untilOf(a.Holds)
 			}
-			if a.Pending != nil && !strings.HasSuffix(a.Pending.Message, tc.wantPending) || a.Pending == nil && tc.wantPending != "" {
-				t.Errorf("pending %+v, want %q", a.Pending, tc.wantPending)
+			if !strings.HasSuffix(a.Message(), tc.wantPending) || tc.wantPending == "" && a.Message() != "" {
+				t.Errorf("pending %q, want %q", a.Message(), tc.wantPending)
 			}
 			if diff := cmp.Diff(tc.wantHeld, deadlines); diff != "" {
 				t.Errorf("held until (-want +got):\n%s", diff)
@@ -180,14 +180,14 @@ func TestEvents(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := newScheduler(t).Schedule(context.Background(), inv.Snapshot(key, fixture.Now))
-			if diff := cmp.Diff(tc.want, eventsOf(r, tc.writes...)); diff != "" {
+			r := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
+			if diff := cmp.Diff(tc.want, eventsOf(r.Result, tc.writes...)); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 		})
 	}
 	t.Run("the same clusters as before: silence", func(t *testing.T) {
-		r := newScheduler(t).Schedule(context.Background(), inv.Snapshot(key, fixture.Now))
+		r := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 		if got := r.Events(&framework.Proposal{Writes: []framework.PageWrite{{Page: page("one", "c1"), DecisionsChanged: true}}}); got != nil {
 			t.Errorf("got %v", got)
 		}
@@ -201,7 +201,7 @@ func TestLongNotesAreCut(t *testing.T) {
 		inv.Update(fixture.Cluster(name).Set("s1").Obj())
 		inv.Update(fixture.Score(name, "é").Value("v", 1).ValidUntil(fixture.At(-1)).Obj())
 	}
-	r := newScheduler(t).Schedule(context.Background(), inv.Snapshot(key, fixture.Now))
+	r := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 	page := fixture.Page("ns", "p-decision-1").Of("p").Lists("a-cluster-000").Obj()
 	events := r.Events(&framework.Proposal{
 		Writes: []framework.PageWrite{{Page: page, DecisionsChanged: true}}, Outcome: framework.Outcome{Changed: true},

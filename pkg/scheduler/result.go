@@ -6,9 +6,11 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/selection"
 )
 
 // Result is what one cycle found out. Names are put to it only when somebody asks.
@@ -22,6 +24,8 @@ type Result struct {
 	Feasible []*framework.Cluster
 	Scores   []PluginScores
 	Totals   []int64
+	// Demand is how many clusters are wanted and allowed, and how they are spread.
+	Demand selection.Demand
 	// Selected are the chosen clusters, best first.
 	Selected []framework.Selection
 	// Intents are what PostFilter plugins would have done so that more clusters fit.
@@ -38,7 +42,10 @@ type Result struct {
 	narrowed   []narrowing
 	excluded   []exclusion
 	ranking    []int
-	room       *room
+	// expiry is when the verdict or rank of a selected cluster ends first, expiryCause which.
+	expiry      time.Time
+	expiryCause string
+	scratch     *scratch
 }
 
 // PluginScores are one prioritizer's scores; framework.NoScore where it has none.
@@ -193,31 +200,6 @@ func (r *Result) Why(ctx context.Context, index int) *framework.Status {
 		return framework.NewStatus(framework.Unschedulable, "not among the clusters it admits").WithPlugin(n.plugin)
 	}
 	return nil
-}
-
-// Proposal compares the selection with the pages. See proposal.
-func (r *Result) Proposal() *framework.Proposal {
-	published, _ := listed(r.Snapshot.Subject.OwnPages())
-	return r.proposal(published)
-}
-
-// proposal compares the selection with what is published, by sorted names. Where nothing was
-// decided, it is nil: the published decision stays. Only where nothing was published yet, it
-// proposes one empty page, which marks the Placement as seen, unless no page could carry the
-// Placement's name.
-func (r *Result) proposal(published []string) *framework.Proposal {
-	pl := r.Snapshot.Subject.Placement
-	if r.Failure != nil && (len(r.Snapshot.Subject.LabelledPages()) > 0 || hadClusters(pl) || len(pl.Name) > v1alpha1.MaxLabelValueLength) {
-		return nil
-	}
-	p := &framework.Proposal{Selected: r.Selected, Clusters: make([]string, len(r.Selected))}
-	for i, s := range r.Selected {
-		p.Clusters[i] = s.Cluster.Name
-	}
-	sort.Strings(p.Clusters)
-	p.Added, p.Removed = missing(p.Clusters, published), missing(published, p.Clusters)
-	p.Digest = framework.DigestOf(p.Clusters)
-	return p
 }
 
 // hadClusters says whether clusters were published by what the status says. Where their pages are

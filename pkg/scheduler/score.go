@@ -24,6 +24,9 @@ func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *fra
 	if failure := r.rate(ctx, r.allot(active)); failure != nil {
 		return failure
 	}
+	if !r.totalsOnly {
+		r.Scores = make([]PluginScores, 0, len(active))
+	}
 	for _, p := range active {
 		if p.shares {
 			if failure := r.rate(ctx, []scoring{p}); failure != nil {
@@ -95,7 +98,7 @@ func (r *Result) allot(plugins []scoring) (own []scoring) {
 		}
 	}
 	n := len(r.Feasible)
-	values := r.room.values(n * rows)
+	values := r.scratch.values(n * rows)
 	r.Totals = values[:n:n]
 	clear(r.Totals)
 	last := values[(rows-1)*n:]

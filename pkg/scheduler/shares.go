@@ -197,7 +197,7 @@ const (
 func (s *Scheduler) endCycle(a *Attempt, held time.Duration) {
 	profile, outcome := "", CycleSkipped
 	if a != nil {
-		profile, outcome = a.profile.Name, a.outcome()
+		profile, outcome = a.profile.Name, a.cycleOutcome()
 		if s.CycleTimeout > 0 {
 			timeouts, delay := s.shares.decided(a.Snapshot.Subject.Placement, held, s.CycleTimeout, outcome == CycleTimedOut, s.Clock.Now())
 			if outcome == CycleTimedOut {
@@ -211,14 +211,14 @@ func (s *Scheduler) endCycle(a *Attempt, held time.Duration) {
 	}
 }
 
-func (a *Attempt) outcome() string {
+func (a *Attempt) cycleOutcome() string {
 	_, _, timedOut := a.TimedOut()
 	switch {
 	case timedOut:
 		return CycleTimedOut
 	case a.Failure.IsUnfinished():
 		return CycleContinues
-	case a.Failure != nil || a.refused != nil:
+	case a.Failure != nil || a.Outcome == Failed:
 		return CycleFailed
 	}
 	return CycleDecided

@@ -125,11 +125,11 @@ func TestClustersThatAreGoneAreHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, ask(), "c1", "c2")
 			d.settle()
-			d.approve("")
+			d.require()
 			d.settle()
 			lose(d)
 			d.settle()
-			d.expect("p-decision-1: c1 c2 | p-held-1: c2 | True/Held")
+			d.expect("p-decision-1: c1 c2 | [c2] | True/Held")
 		})
 	}
 }

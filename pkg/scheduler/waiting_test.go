@@ -2,12 +2,10 @@ package scheduler_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -16,7 +14,7 @@ import (
 
 // TestWaiting: plugins allow and reject what waits.
 func TestWaiting(t *testing.T) {
-	const open = "p-decision-1: c1 | p-held-1: c1 c2 | True/Held"
+	const open = "p-decision-1: c1 | [c1 c2] | True/Held"
 	const passed = "p-decision-1: c1 c2 |  | "
 	tests := map[string]struct {
 		then      func(d *desk)
@@ -39,7 +37,7 @@ func TestWaiting(t *testing.T) {
 			d.attempt()
 			d.allow("y", true)
 		}, open, 1},
-		"what is allowed holds for that change": {func(d *desk) { d.allow("x", true); d.allow("y", true); d.add("c3") }, "p-decision-1: c1 | p-held-1: c1 c2 c3 | True/Held", 2},
+		"what is allowed holds for that change": {func(d *desk) { d.allow("x", true); d.allow("y", true); d.add("c3") }, "p-decision-1: c1 | [c1 c2 c3] | True/Held", 2},
 		"one rejects":                           {func(d *desk) { d.reject("y") }, "p-decision-1: c1 |  | False/Rejected", 1},
 		"rejected, then allowed":                {func(d *desk) { d.reject("y"); d.allow("x", false); d.allow("y", false) }, "p-decision-1: c1 |  | False/Rejected", 1},
 		"a rejection outlives a restart":        {func(d *desk) { d.reject("y"); d.attempt(); d.restart() }, "p-decision-1: c1 |  | False/Rejected", 0},
@@ -87,7 +85,7 @@ func (d *desk) reject(plugin string) {
 func TestWaitingList(t *testing.T) {
 	d := holding(t)
 	want := []framework.WaitingPlacement{{
-		Key: key, UID: "ns/p", Token: d.token(), Added: []string{"c2"}, Plugins: map[string]time.Time{"x": fixture.Now.Add(time.Hour)},
+		Key: key, UID: "ns/p", Revision: 2, Added: []string{"c2"}, Plugins: map[string]time.Time{"x": fixture.Now.Add(time.Hour)},
 	}}
 	for range 2 {
 		if diff := cmp.Diff(want, d.waiting.List()); diff != "" {
@@ -116,35 +114,34 @@ func TestPendingMessages(t *testing.T) {
 	}
 	tests := map[string]struct {
 		then func(d *desk)
-		// want has TOKEN for the token.
 		want string
 	}{
-		"held":        {func(*desk) {}, "Change TOKEN (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet"},
-		"held by two": {func(d *desk) { d.y.answer = holds }, "Change TOKEN (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet; y until 2026-08-01T14:00:00Z: not yet"},
+		"held":        {func(*desk) {}, "Change 2 (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet"},
+		"held by two": {func(d *desk) { d.y.answer = holds }, "Change 2 (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet; y until 2026-08-01T14:00:00Z: not yet"},
 		"at most ten names": {func(d *desk) { d.remove("c1"); d.remove("c2"); d.add(many...) },
-			"Change TOKEN (12 added: m00 m01 m02 m03 m04 m05 m06 m07 m08 m09 and 2 more, 1 removed: c1) is held by x until 2026-08-01T13:00:00Z: not yet"},
+			"Change 3 (12 added: m00 m01 m02 m03 m04 m05 m06 m07 m08 m09 and 2 more, 1 removed: c1) is held by x until 2026-08-01T13:00:00Z: not yet"},
 		"expired": {func(d *desk) { d.now = d.now.Add(time.Hour) },
-			"Change TOKEN (1 added: c2, 0 removed) was not let pass by x before 2026-08-01T13:00:00Z: not yet. The published decision stays"},
+			"Change 2 (1 added: c2, 0 removed) was not approved in time. The published decision stays; to publish the change, approve it: kubectl placement approve p -n ns"},
 		"rejected": {func(d *desk) { d.reject("x") },
-			"Change TOKEN (1 added: c2, 0 removed) was rejected by x: no. The published decision stays"},
-		"denied":            {func(d *desk) { d.x.answer = refuses }, "Change TOKEN (1 added: c2, 0 removed) is denied by x: never"},
-		"waiting":           {func(d *desk) { d.x.answer = awaits }, "Change TOKEN (1 added: c2, 0 removed) waits for x: a fact"},
-		"denied by Reserve": {func(d *desk) { d.fore.answer = refuses }, "Change TOKEN (1 added: c2, 0 removed) is denied by fore: never"},
+			"Change 2 (1 added: c2, 0 removed) was rejected by x: no. The published decision stays; to publish the change, approve it: kubectl placement approve p -n ns"},
+		"denied":            {func(d *desk) { d.x.answer = refuses }, "Change 2 (1 added: c2, 0 removed) is denied by x: never"},
+		"waiting":           {func(d *desk) { d.x.answer = awaits }, "Change 2 (1 added: c2, 0 removed) waits for x: a fact"},
+		"denied by Reserve": {func(d *desk) { d.fore.answer = refuses }, "Change 2 (1 added: c2, 0 removed) is denied by fore: never"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := holding(t)
 			tc.then(d)
 			d.settle()
-			if diff := cmp.Diff(strings.Replace(tc.want, "TOKEN", d.token(), 1), d.message()); diff != "" {
+			if diff := cmp.Diff(tc.want, d.message()); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
 			if c := d.condition(v1alpha1.PlacementConditionDecisionPending); c.ObservedGeneration != d.placement.Generation {
 				t.Errorf("observed generation %d, want %d", c.ObservedGeneration, d.placement.Generation)
 			}
-			// An event tells of it once.
-			if a := d.attempt(); a.PendingEvent() != nil {
-				t.Errorf("told again: %+v", a.PendingEvent())
+			// An event reports it once.
+			if a := d.attempt(); a.PendingEvent() != nil && a.IsNews() {
+				t.Errorf("reported again: %+v", a.PendingEvent())
 			}
 		})
 	}
@@ -160,8 +157,8 @@ func TestPendingEvent(t *testing.T) {
 	d.add("c2")
 	for _, want := range []string{"DecisionHeld", ""} {
 		got := ""
-		if e := d.attempt().PendingEvent(); e != nil {
-			got = e.Reason
+		if a := d.attempt(); a.PendingEvent() != nil && a.IsNews() {
+			got = a.PendingEvent().Reason
 		}
 		if got != want {
 			t.Errorf("told %q, want %q", got, want)
@@ -214,7 +211,7 @@ func TestFirstDecisionHeld(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2")
 	d.x.answer = holds
 	d.settle()
-	d.expect("p-decision-1: | p-held-1: c1 c2 | True/Held")
+	d.expect("p-decision-1: | [c1 c2] | True/Held")
 	want := "2 cluster decisions unscheduled: see condition DecisionPending"
 	if c := d.condition(v1alpha1.PlacementConditionSatisfied); c == nil || c.Status != "False" || c.Message != want {
 		t.Errorf("PlacementSatisfied is %+v", c)
@@ -231,65 +228,12 @@ func TestEmptyAnswerHeld(t *testing.T) {
 	d.x.answer = holds
 	d.remove("c1")
 	d.settle()
-	d.expect("p-decision-1: c1 | p-held-1: | True/Held")
-	token := d.token()
+	d.expect("p-decision-1: c1 | [] | True/Held")
+	token := d.revision()
 	d.restart()
 	d.settle()
-	d.expect("p-decision-1: c1 | p-held-1: | True/Held")
-	if d.token() != token || len(d.x.seen.HeldBy) != 1 {
-		t.Errorf("the token was %s and is %s; held by %v", token, d.token(), d.x.seen.HeldBy)
-	}
-}
-
-// TestRejectAnnotation: who may approve may refuse as well, and only the change that is named.
-func TestRejectAnnotation(t *testing.T) {
-	d := newDesk(t, ask(), "c1")
-	d.settle()
-	d.x.answer = holds
-	d.add("c2")
-	d.settle()
-	reject := func(token string) {
-		d.edit(func(pl *v1alpha1.Placement) {
-			metav1.SetMetaDataAnnotation(&pl.ObjectMeta, v1alpha1.RejectAnnotation, token)
-		})
-		d.settle()
-	}
-	reject(framework.DigestIn(d.token()))
-	d.expect("p-decision-1: c1 | p-held-1: c1 c2 | True/Held")
-	reject(d.token())
-	d.expect("p-decision-1: c1 |  | False/Rejected")
-	d.restart()
-	d.settle()
-	d.expect("p-decision-1: c1 |  | False/Rejected")
-	d.now = d.now.Add(time.Minute)
-	d.add("c3")
-	d.settle()
-	d.expect("p-decision-1: c1 | p-held-1: c1 c2 c3 | True/Held")
-}
-
-// TestManyHeldPages: a hold of more clusters than a page lists, among names that others have.
-func TestManyHeldPages(t *testing.T) {
-	d := newDesk(t, ask(), "c")
-	d.settle()
-	other := fixture.Page("ns", "p-held-2").Obj()
-	d.pages.pages[key] = other
-	d.inv.Update(other.DeepCopy())
-	for i := range 250 {
-		d.add(fmt.Sprintf("d%03d", i))
-	}
-	d.x.answer = holds
-	d.settle()
-	var names []string
-	for page := range strings.SplitSeq(d.held(), ", ") {
-		name, _, _ := strings.Cut(page, ":")
-		names = append(names, name)
-	}
-	if diff := cmp.Diff([]string{"p-held-1", "p-held-3", "p-held-4"}, names); diff != "" {
-		t.Errorf("held pages (-want +got):\n%s", diff)
-	}
-	d.x.answer = nil
-	d.settle()
-	if d.held() != "" || d.pending() != "" {
-		t.Errorf("once published: %s", d.state())
+	d.expect("p-decision-1: c1 | [] | True/Held")
+	if d.revision() != token || len(d.x.seen.HeldBy) != 1 {
+		t.Errorf("the token was %s and is %s; held by %v", token, d.revision(), d.x.seen.HeldBy)
 	}
 }

@@ -27,7 +27,7 @@ func TestEndOfToleratedPreferNoSelectWakes(t *testing.T) {
 		{fixture.At(6).Time, "a", fixture.At(20).Time},
 		{fixture.At(20).Time, "a", time.Time{}},
 	} {
-		r := s.Schedule(context.Background(), inv.Snapshot(key, tc.now))
+		r := s.Decide(context.Background(), inv.Snapshot(key, tc.now, nil))
 		if len(r.Selected) != 1 || r.Selected[0].Cluster.Name != tc.want {
 			t.Errorf("at %s: selected %v, want %s", tc.now, r.Selected, tc.want)
 		}

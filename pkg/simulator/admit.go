@@ -21,9 +21,10 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
 )
 
 // admitted is what an API server makes of one object.
@@ -33,7 +34,7 @@ type admitted struct {
 	// known says that the kind is one of Berth's.
 	known bool
 	// value is the typed object, an Unstructured when another API group owns it, or nil when there is nothing to hold.
-	value any
+	value client.Object
 	// refused says why the API server would not store it; empty if it would.
 	refused string
 }
@@ -54,14 +55,14 @@ func admit(item object, strict bool) (admitted, error) {
 	if err != nil {
 		return admitted{}, fmt.Errorf("apiVersion: Invalid value: %q: must be group/version", item.apiVersion)
 	}
-	if gv.Group != v1alpha1.GroupName {
+	if !kinds.InGroup(gv.Group) {
 		return admitted{ref: refOf(content, item.kind, true), value: &unstructured.Unstructured{Object: content}}, nil
 	}
-	kinds, err := knownKinds()
+	known, err := knownKinds()
 	if err != nil {
 		return admitted{}, err
 	}
-	kind, ok := kinds[item.kind]
+	kind, ok := known[schema.GroupKind{Group: gv.Group, Kind: item.kind}]
 	if !ok {
 		return admitted{ref: refOf(content, item.kind, true)}, nil
 	}
@@ -75,7 +76,7 @@ func (k *kind) admit(content map[string]any, version string, strict bool, repeat
 	meta, unknown, problems := k.prepare(content)
 	got := admitted{ref: refOf(content, k.name, k.namespaced), known: true}
 	if !k.served[version] {
-		problems = append(problems, field.NotSupported(field.NewPath("apiVersion"), v1alpha1.GroupName+"/"+version, k.servedVersions()))
+		problems = append(problems, field.NotSupported(field.NewPath("apiVersion"), k.group+"/"+version, k.servedVersions()))
 	}
 	if strict {
 		for _, path := range unknown {
@@ -91,7 +92,7 @@ func (k *kind) admit(content map[string]any, version string, strict bool, repeat
 	got.refused = describe(problems)
 
 	// The controller reads every kind in the version stored, and so must whoever sees the object whole, such as CEL.
-	content["apiVersion"] = v1alpha1.GroupName + "/" + k.storage
+	content["apiVersion"] = k.group + "/" + k.storage
 	value := k.new()
 	if err := decode(content, value); err != nil {
 		// No client could hold it. Half an object could mean the opposite of the whole: it is left out.

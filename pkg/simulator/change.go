@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/lifecycle"
+	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
 // Comparison is what a change to a hub does to all its Placements.
@@ -54,7 +57,7 @@ type Change struct {
 	Pages []PageChange `json:"pages"`
 	// Conditions are those that differ in status, reason or message; counts of excluded clusters in the message do not matter.
 	Conditions []ConditionChange `json:"conditions"`
-	// NeedsApproval says that the Placement's annotation has the change held until somebody approves it.
+	// NeedsApproval is true if the change would be held until somebody approves it.
 	NeedsApproval bool `json:"needsApproval,omitempty"`
 }
 
@@ -125,7 +128,7 @@ type outcome struct {
 	there bool
 	// clusters are what is decided, published what consumers read; sorted, each once.
 	clusters, published []string
-	held, needsApproval bool
+	held                bool
 	pages               map[string]*v1alpha1.PlacementDecision
 	conditions          []Condition
 }
@@ -138,29 +141,40 @@ func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (outc
 	if err != nil {
 		return outcome{}, err
 	}
-	pl := d.subject.Placement
-	o := outcome{
-		there: true, held: d.subject.Held != nil, pages: map[string]*v1alpha1.PlacementDecision{},
-		needsApproval: pl.Annotations[v1alpha1.ApprovalAnnotation] == v1alpha1.ApprovalRequired,
-	}
+	o := outcome{there: true, pages: map[string]*v1alpha1.PlacementDecision{}}
 	for _, page := range d.subject.LabelledPages() {
 		o.pages[page.Name] = page
 	}
 	o.published = clustersOn(o.pages)
-	if d.result != nil {
-		for _, c := range d.result.Conditions() {
+	if d.Attempt != nil {
+		o.held = d.Outcome == scheduler.Held
+		for _, c := range d.Conditions() {
 			o.conditions = append(o.conditions, Condition{c.Type, c.Status, c.Reason, c.Message})
 		}
-	}
-	if d.proposal != nil {
-		clear(o.pages)
-		for _, page := range d.plan.Pages {
-			object := page.Object(pl)
-			o.pages[object.Name] = object
+		if err := s.target(d, o.pages); err != nil {
+			return outcome{}, err
 		}
 	}
 	o.clusters = clustersOn(o.pages)
 	return o, nil
+}
+
+// target puts the pages of the selected clusters in the place of the published ones, whether the change
+// may be published now or not. Where nothing was decided they stay.
+func (s *Simulator) target(d *decided, pages map[string]*v1alpha1.PlacementDecision) error {
+	if d.Target == nil {
+		return nil
+	}
+	plan, err := lifecycle.Plan(d.State, d.Target)
+	if err != nil {
+		return fmt.Errorf("planning the pages of %s: %w", d.subject.Key(), err)
+	}
+	clear(pages)
+	for _, page := range plan.Pages {
+		object := page.Object(d.subject.Placement)
+		pages[object.Name] = object
+	}
+	return nil
 }
 
 func clustersOn(pages map[string]*v1alpha1.PlacementDecision) []string {
@@ -189,7 +203,7 @@ func differ(key types.NamespacedName, was, is outcome) *Change {
 	case len(change.Added)+len(change.Removed)+len(change.Pages)+len(change.Conditions) == 0:
 		return nil
 	}
-	change.NeedsApproval = is.needsApproval && len(change.Added)+len(change.Removed) > 0
+	change.NeedsApproval = is.held && len(change.Added)+len(change.Removed) > 0
 	return change
 }
 

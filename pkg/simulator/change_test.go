@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -19,25 +20,21 @@ var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 // shop is a hub on which a namespace sees the clusters c1 and c2 of one set: web is everywhere, api on one that has the label gpu.
 func shop() Objects {
+
 	placement := func(b fixture.PlacementBuilder) *v1alpha1.Placement {
 		pl := b.Obj()
 		pl.UID = types.UID(pl.Namespace + "/" + pl.Name)
 		return pl
 	}
+	page := func(of string, clusters ...string) *v1alpha1.PlacementDecision {
+		return fixture.Page("shop", of+"-decision-1").Of(of).OwnedBy(of).Lists(clusters...).Obj()
+	}
 	return Objects{
-		Sets:     []*v1alpha1.ManagedClusterSet{fixture.Set("eu"), fixture.Set("us")},
-		Bindings: []*v1alpha1.ManagedClusterSetBinding{fixture.Binding("shop", "eu")},
-		Clusters: []*v1alpha1.ManagedCluster{
-			fixture.Cluster("c1").Set("eu").Label("gpu", "true").Obj(), fixture.Cluster("c2").Set("eu").Obj(), fixture.Cluster("c3").Set("us").Obj(),
-		},
-		Placements: []*v1alpha1.Placement{
-			placement(fixture.Placement("shop", "api").Predicate(fixture.MatchLabel("gpu", "true")).Number(1)),
-			placement(fixture.Placement("shop", "web")),
-		},
-		Decisions: []*v1alpha1.PlacementDecision{
-			fixture.Page("shop", "api-decision-1").Of("api").OwnedBy("api").Lists("c1").Obj(),
-			fixture.Page("shop", "web-decision-1").Of("web").OwnedBy("web").Lists("c1", "c2").Obj(),
-		},
+		fixture.Set("eu"), fixture.Set("us"), fixture.Binding("shop", "eu"),
+		fixture.Cluster("c1").Set("eu").Label("gpu", "true").Obj(), fixture.Cluster("c2").Set("eu").Obj(), fixture.Cluster("c3").Set("us").Obj(),
+		placement(fixture.Placement("shop", "api").Predicate(fixture.MatchLabel("gpu", "true")).Number(1)),
+		placement(fixture.Placement("shop", "web")),
+		page("api", "c1"), page("web", "c1", "c2"),
 	}
 }
 
@@ -54,7 +51,11 @@ func TestCompare(t *testing.T) {
 		return func(o Objects) (Objects, error) { return o.Overlay(add, noon), nil }
 	}
 	without := func(kind, namespace, name string) func(o Objects) (Objects, error) {
-		return func(o Objects) (Objects, error) { return o.Without(kind, namespace, name) }
+		k, known := kinds.Named(kind)
+		if !known {
+			t.Fatalf("unknown kind %s", kind)
+		}
+		return func(o Objects) (Objects, error) { return o.Without(k, namespace, name) }
 	}
 	scheduled, unscheduled := "True AllDecisionsScheduled", "False NotAllDecisionsScheduled"
 	for name, tc := range map[string]struct {
@@ -85,20 +86,20 @@ func TestCompare(t *testing.T) {
 			},
 		},
 		"a Placement that wants more than there is": {
-			change: with(Objects{Placements: []*v1alpha1.Placement{
+			change: with(Objects{
 				fixture.Placement("shop", "api").Predicate(fixture.MatchLabel("gpu", "true")).Number(2).Obj(),
-			}}),
+			}),
 			wantChanges: []string{"shop/api Updated 1-1; PlacementSatisfied " + scheduled + " > " + unscheduled},
 		},
 		"a new Placement": {
-			change: with(Objects{Placements: []*v1alpha1.Placement{fixture.Placement("shop", "new").Obj()}}),
+			change: with(Objects{fixture.Placement("shop", "new").Obj()}),
 			wantChanges: []string{"shop/new Created 0-2 +c1 +c2; new-decision-1 Created; " +
 				"PlacementMisconfigured  > False Succeedconfigured; PlacementSatisfied  > " + scheduled},
 		},
 		"a mistake": {
-			change: with(Objects{Placements: []*v1alpha1.Placement{
+			change: with(Objects{
 				fixture.Placement("shop", "web").Toleration("", v1alpha1.TolerationOpEqual, "x", "").Obj(),
-			}}),
+			}),
 			wantChanges: []string{"shop/web Updated 2-2; PlacementMisconfigured False Succeedconfigured > True Misconfigured; " +
 				"PlacementSatisfied " + scheduled + " > " + unscheduled},
 		},
@@ -119,13 +120,13 @@ func TestCompare(t *testing.T) {
 			},
 		},
 		"what is not published yet is none of the change": {
-			hub:           func(o *Objects) { o.Decisions = o.Decisions[:1] },
+			hub:           func(o *Objects) { *o = (*o)[:len(*o)-1] },
 			change:        edited("c2", label("tier", "2")),
 			wantUnsettled: []string{"shop/web"},
 		},
 		"a Placement that is left alone": {
 			hub: func(o *Objects) {
-				o.Placements[1].Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+				List[*v1alpha1.Placement](*o)[1].Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
 			},
 			change: without("ManagedCluster", "", "c2"),
 		},
@@ -156,7 +157,7 @@ func TestCompare(t *testing.T) {
 			if c.Summary.Changed != len(c.Changes) || c.Summary.Placements < 2 {
 				t.Errorf("summary is %+v", c.Summary)
 			}
-			if diff := cmp.Diff(shop().Clusters, hub.Clusters); tc.hub == nil && diff != "" {
+			if diff := cmp.Diff(shop(), hub); tc.hub == nil && diff != "" {
 				t.Errorf("the hub's own objects changed:\n%s", diff)
 			}
 		})
@@ -166,9 +167,9 @@ func TestCompare(t *testing.T) {
 // TestCompareApproval has a Placement that needs approval and already waits for a change.
 func TestCompareApproval(t *testing.T) {
 	hub := shop()
-	web := hub.Placements[1]
-	web.Annotations = map[string]string{v1alpha1.ApprovalAnnotation: v1alpha1.ApprovalRequired}
-	hub.Decisions[1].Status.Decisions = hub.Decisions[1].Status.Decisions[:1]
+	hub = append(hub, fixture.ApprovalPolicy("shop", "careful", "web"))
+	page := List[*v1alpha1.PlacementDecision](hub)[1]
+	page.Status.Decisions = page.Status.Decisions[:1]
 	changed, err := hub.EditCluster("c3", label(v1alpha1.ClusterSetLabel, "eu"))
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +178,7 @@ func TestCompareApproval(t *testing.T) {
 	if len(c.Changes) != 1 || !c.Changes[0].NeedsApproval || !cmp.Equal(c.Changes[0].Added, []string{"c3"}) {
 		t.Errorf("changes are %+v, want c3 added with approval", c.Changes)
 	}
-	if diff := cmp.Diff([]Unsettled{{Placement: "shop/web"}}, c.Unsettled); diff != "" {
+	if diff := cmp.Diff([]Unsettled{{Placement: "shop/web", Held: true}}, c.Unsettled); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -242,8 +243,7 @@ func TestOverlay(t *testing.T) {
 	next := fixture.Cluster("c").Label("a", "b").Taint("known", "", v1alpha1.TaintEffectNoSelect).
 		Taint("undated", "", v1alpha1.TaintEffectNoSelect).Taint("fresh", "", v1alpha1.TaintEffectNoSelect).Obj()
 	created := fixture.Cluster("d").Taint("fresh", "", v1alpha1.TaintEffectNoSelect).Obj()
-	clusters := Objects{Clusters: []*v1alpha1.ManagedCluster{old}}.
-		Overlay(Objects{Clusters: []*v1alpha1.ManagedCluster{next, created}}, noon).Clusters
+	clusters := Objects{old}.Overlay(Objects{next, created}, noon)
 
 	want := next.DeepCopy()
 	want.UID, want.ResourceVersion, want.Status = old.UID, old.ResourceVersion, old.Status
@@ -251,12 +251,12 @@ func TestOverlay(t *testing.T) {
 	want.Spec.Taints[2].TimeAdded = metav1.NewTime(noon)
 	wantCreated := created.DeepCopy()
 	wantCreated.Spec.Taints[0].TimeAdded = metav1.NewTime(noon)
-	if diff := cmp.Diff([]*v1alpha1.ManagedCluster{want, wantCreated}, clusters, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(Objects{want, wantCreated}, clusters, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}
-	for _, kind := range []string{"Placement", "ManagedCluster", "ManagedClusterSet", "ManagedClusterSetBinding", "AddOnPlacementScore", "Secret"} {
+	for _, kind := range kinds.All() {
 		if _, err := shop().Without(kind, "shop", "none"); err == nil {
-			t.Errorf("a %s that is not there was removed", kind)
+			t.Errorf("a %s that is not there was removed", kind.Name)
 		}
 	}
 }
@@ -272,7 +272,10 @@ func TestLoadInto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{input.Objects.Placements[0].Namespace, input.Objects.Placements[1].Namespace, input.Objects.Clusters[0].Namespace}
+	var got []string
+	for _, o := range input.Objects {
+		got = append(got, o.GetNamespace())
+	}
 	if diff := cmp.Diff([]string{"shop", "other", ""}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // FuzzDecide: whatever specs and states of the six kinds a hub holds, admitted by Berth's schemas or let in by others, every Placement
@@ -137,7 +139,7 @@ func lawful(t *testing.T, objects Objects, report *Report) {
 	failed := len(report.Conditions) > 0 && report.Conditions[0].Status == "True" && len(report.Ranking) == 0
 	if failed {
 		published := 0
-		for _, page := range objects.Decisions {
+		for _, page := range List[*v1alpha1.PlacementDecision](objects) {
 			if page.Labels["cluster.open-cluster-management.io/placement"] == strings.TrimPrefix(report.Placement, "n/") {
 				published += len(page.Status.Decisions)
 			}

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
 )
 
 // TestPromisedFlipsFlip changes the objects as the verdicts say and decides anew: the cluster must then be selected.
@@ -66,12 +67,10 @@ func TestPromisedFlipsFlip(t *testing.T) {
 func drawFleet(t *rapid.T) Objects {
 	values := rapid.SampledFrom([]string{"a", "b", "c"})
 	effects := rapid.SampledFrom([]v1alpha1.TaintEffect{v1alpha1.TaintEffectNoSelect, v1alpha1.TaintEffectPreferNoSelect, v1alpha1.TaintEffectNoSelectIfNew})
-	o := Objects{
-		Sets:     []*v1alpha1.ManagedClusterSet{{ObjectMeta: metav1.ObjectMeta{Name: "s"}}},
-		Bindings: []*v1alpha1.ManagedClusterSetBinding{{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "ns"}, Spec: v1alpha1.ManagedClusterSetBindingSpec{ClusterSet: "s"}}},
-	}
+	set := &v1alpha1.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+	o := Objects{set, fixture.Binding("ns", "s")}
 	if rapid.Bool().Draw(t, "by label") {
-		o.Sets[0].Spec.ClusterSelector = v1alpha1.ManagedClusterSelector{SelectorType: v1alpha1.LabelSelector,
+		set.Spec.ClusterSelector = v1alpha1.ManagedClusterSelector{SelectorType: v1alpha1.LabelSelector,
 			LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "zone", Operator: metav1.LabelSelectorOpExists}}}}
 	}
 	for i := range rapid.IntRange(1, 8).Draw(t, "clusters") {
@@ -83,7 +82,7 @@ func drawFleet(t *rapid.T) Objects {
 		for range rapid.IntRange(0, 2).Draw(t, "taints") {
 			c.Spec.Taints = append(c.Spec.Taints, v1alpha1.Taint{Key: "k" + values.Draw(t, "key"), Value: values.Draw(t, "value"), Effect: effects.Draw(t, "effect")})
 		}
-		o.Clusters = append(o.Clusters, c)
+		o = append(o, c)
 	}
 	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"}}
 	if rapid.Bool().Draw(t, "counted") {
@@ -102,8 +101,7 @@ func drawFleet(t *rapid.T) Objects {
 		pl.Spec.SpreadPolicy.SpreadConstraints = []v1alpha1.SpreadConstraintsTerm{{TopologyKey: "zone", TopologyKeyType: v1alpha1.TopologyKeyTypeLabel,
 			MaxSkew: 1, WhenUnsatisfiable: rapid.SampledFrom([]v1alpha1.UnsatisfiableMaxSkewAction{v1alpha1.DoNotSchedule, v1alpha1.ScheduleAnyway}).Draw(t, "when")}}
 	}
-	o.Placements = []*v1alpha1.Placement{pl}
-	return o
+	return append(o, pl)
 }
 
 func drawRequirement(t *rapid.T, key string, values *rapid.Generator[string]) metav1.LabelSelectorRequirement {
@@ -117,15 +115,21 @@ func drawRequirement(t *rapid.T, key string, values *rapid.Generator[string]) me
 
 // apply reads a promise back into objects.
 func apply(t *rapid.T, o Objects, cluster, flips string) Objects {
-	pl := o.Placements[0].DeepCopy()
-	changed := o
-	changed.Placements = []*v1alpha1.Placement{pl}
-	changed.Clusters = slices.Clone(o.Clusters)
-	var c *v1alpha1.ManagedCluster
-	for i := range changed.Clusters {
-		if changed.Clusters[i].Name == cluster {
-			c = changed.Clusters[i].DeepCopy()
-			changed.Clusters[i] = c
+	var (
+		pl *v1alpha1.Placement
+		c  *v1alpha1.ManagedCluster
+	)
+	changed := slices.Clone(o)
+	for i, object := range changed {
+		switch object := object.(type) {
+		case *v1alpha1.Placement:
+			pl = object.DeepCopy()
+			changed[i] = pl
+		case *v1alpha1.ManagedCluster:
+			if object.Name == cluster {
+				c = object.DeepCopy()
+				changed[i] = c
+			}
 		}
 	}
 	claims := map[string]string{}
@@ -180,5 +184,5 @@ func raise(o *Objects, pl *v1alpha1.Placement, cluster string, n int32) {
 		ScoreCoordinate: &v1alpha1.ScoreCoordinate{Type: v1alpha1.ScoreCoordinateTypeAddOn, AddOn: &v1alpha1.AddOnScore{ResourceName: "more", ScoreName: "more"}}})
 	score := &v1alpha1.AddOnPlacementScore{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: cluster}}
 	score.Status.Scores = []v1alpha1.AddOnPlacementScoreItem{{Name: "more", Value: n}}
-	o.Scores = append(slices.Clone(o.Scores), score)
+	*o = append(*o, score)
 }

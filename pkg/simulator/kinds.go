@@ -10,64 +10,52 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/config/crd"
 )
 
 // kind is one of Berth's kinds with its CRD made ready for use.
 type kind struct {
-	name       string
-	namespaced bool
-	served     map[string]bool
+	group, name string
+	namespaced  bool
+	served      map[string]bool
 	// storage is the version stored. Its schema stands for all: the CRDs hold them equal.
 	storage    string
 	structural *structuralschema.Structural
 	schema     crdvalidation.SchemaValidator
 	// rules compiles the CEL rules when first asked; nil if there are none.
 	rules func() *cel.Validator
-	new   func() any
+	new   func() kinds.Object
 }
 
-// constructors are the kinds that have a Go type.
-var constructors = map[string]func() any{
-	"Placement":                func() any { return &v1alpha1.Placement{} },
-	"PlacementDecision":        func() any { return &v1alpha1.PlacementDecision{} },
-	"ManagedCluster":           func() any { return &v1alpha1.ManagedCluster{} },
-	"ManagedClusterSet":        func() any { return &v1alpha1.ManagedClusterSet{} },
-	"ManagedClusterSetBinding": func() any { return &v1alpha1.ManagedClusterSetBinding{} },
-	"AddOnPlacementScore":      func() any { return &v1alpha1.AddOnPlacementScore{} },
-}
-
-// knownKinds reads the CRDs, once a process.
-var knownKinds = sync.OnceValues(func() (map[string]*kind, error) {
+// knownKinds reads the CRDs of the kinds in the table, once a process.
+var knownKinds = sync.OnceValues(func() (map[schema.GroupKind]*kind, error) {
 	definitions, err := crd.All()
 	if err != nil {
 		return nil, fmt.Errorf("reading the built-in CRDs: %w", err)
 	}
-	kinds := map[string]*kind{}
+	known := map[schema.GroupKind]*kind{}
 	for _, definition := range definitions {
-		name := definition.Spec.Names.Kind
-		construct, ok := constructors[name]
+		listed, ok := kinds.Get(definition.Spec.Group, definition.Spec.Names.Kind)
 		if !ok {
 			continue
 		}
-		kind, err := newKind(definition, construct)
+		kind, err := newKind(definition, listed)
 		if err != nil {
-			return nil, fmt.Errorf("reading the CRD of %s: %w", name, err)
+			return nil, fmt.Errorf("reading the CRD of %s: %w", listed.Name, err)
 		}
-		kinds[name] = kind
+		known[schema.GroupKind{Group: kind.group, Kind: kind.name}] = kind
 	}
-	return kinds, nil
+	return known, nil
 })
 
-func newKind(definition *apiextensionsv1.CustomResourceDefinition, construct func() any) (*kind, error) {
+func newKind(definition *apiextensionsv1.CustomResourceDefinition, listed kinds.Kind) (*kind, error) {
 	k := &kind{
-		name:       definition.Spec.Names.Kind,
-		namespaced: definition.Spec.Scope == apiextensionsv1.NamespaceScoped,
-		served:     map[string]bool{},
-		new:        construct,
+		group: definition.Spec.Group, name: listed.Name, namespaced: listed.Namespaced,
+		served: map[string]bool{}, new: listed.New,
 	}
 	var props apiextensions.JSONSchemaProps
 	for _, version := range definition.Spec.Versions {
@@ -96,7 +84,7 @@ func (k *kind) servedVersions() []string {
 	var versions []string
 	for version, served := range k.served {
 		if served {
-			versions = append(versions, v1alpha1.GroupName+"/"+version)
+			versions = append(versions, k.group+"/"+version)
 		}
 	}
 	slices.Sort(versions)

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
 )
 
 // Input is what was read: plain objects, or the scenarios of scenario files, never both. Scenarios is nil for plain objects
@@ -24,16 +24,19 @@ type Input struct {
 }
 
 // Objects are one hub's objects: defaulted, in the order they were read, each name once. Their apiVersion is the one the
-// CRD stores, whichever was written. They are shared, between the steps of a scenario for one, and must not be changed.
-type Objects struct {
-	Placements []*v1alpha1.Placement
-	Decisions  []*v1alpha1.PlacementDecision
-	Clusters   []*v1alpha1.ManagedCluster
-	Sets       []*v1alpha1.ManagedClusterSet
-	Bindings   []*v1alpha1.ManagedClusterSetBinding
-	Scores     []*v1alpha1.AddOnPlacementScore
-	// Other holds the objects of other API groups as they were written.
-	Other []*unstructured.Unstructured
+// CRD stores, whichever was written. Those of other API groups are Unstructured, as they were written. Objects are shared,
+// between the steps of a scenario for one, and must not be changed.
+type Objects []client.Object
+
+// List returns the objects of one type, in their order.
+func List[T client.Object](objects Objects) []T {
+	var all []T
+	for _, object := range objects {
+		if o, ok := object.(T); ok {
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 // Scenario is a history of snapshots recorded under one name.
@@ -161,28 +164,10 @@ func (l *loader) plainObject(name, at string, item object) error {
 		}
 		l.definedIn[got.ref] = name
 	}
-	l.input.Objects.add(got.value)
-	return nil
-}
-
-// add files an object under its kind; nil is nothing.
-func (o *Objects) add(value any) {
-	switch value := value.(type) {
-	case *v1alpha1.Placement:
-		o.Placements = append(o.Placements, value)
-	case *v1alpha1.PlacementDecision:
-		o.Decisions = append(o.Decisions, value)
-	case *v1alpha1.ManagedCluster:
-		o.Clusters = append(o.Clusters, value)
-	case *v1alpha1.ManagedClusterSet:
-		o.Sets = append(o.Sets, value)
-	case *v1alpha1.ManagedClusterSetBinding:
-		o.Bindings = append(o.Bindings, value)
-	case *v1alpha1.AddOnPlacementScore:
-		o.Scores = append(o.Scores, value)
-	case *unstructured.Unstructured:
-		o.Other = append(o.Other, value)
+	if got.value != nil {
+		l.input.Objects = append(l.input.Objects, got.value)
 	}
+	return nil
 }
 
 // header is what must be known of a document before it can be read.
@@ -249,5 +234,5 @@ func (h header) isList() bool {
 		return h.APIVersion == "v1"
 	}
 	group, _ := schema.ParseGroupVersion(h.APIVersion)
-	return strings.HasSuffix(h.Kind, "List") && (h.Items != nil || group.Group == v1alpha1.GroupName)
+	return strings.HasSuffix(h.Kind, "List") && (h.Items != nil || kinds.InGroup(group.Group))
 }

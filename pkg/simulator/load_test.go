@@ -26,6 +26,27 @@ spec:
   tolerations:
   - {key: gpu, value: "yes"}
 `
+	policyText = `apiVersion: berth.dev/v1alpha1
+kind: DisruptionPolicy
+metadata: {name: all}
+spec:
+  placementSelector: {}
+`
+	changeText = `apiVersion: berth.dev/v1alpha1
+kind: PlacementChange
+metadata: {name: p1-1, namespace: ns1}
+spec:
+  placement: p1
+  revision: 1
+  from: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+  to: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+  clusters: 0
+  addedCount: 0
+  removedCount: 0
+  cause: start
+  placementGeneration: 1
+  profile: default
+`
 	clusterText = group + `v1
 kind: ManagedCluster
 metadata: {name: c1, namespace: ignored, labels: {region: eu}}
@@ -72,26 +93,9 @@ func zipped(t testing.TB, text string) string {
 // names lists what was read, for comparison.
 func names(o Objects) []string {
 	var all []string
-	for _, x := range o.Placements {
-		all = append(all, "Placement "+x.Namespace+"/"+x.Name)
-	}
-	for _, x := range o.Decisions {
-		all = append(all, "PlacementDecision "+x.Namespace+"/"+x.Name)
-	}
-	for _, x := range o.Clusters {
-		all = append(all, "ManagedCluster "+x.Name)
-	}
-	for _, x := range o.Sets {
-		all = append(all, "ManagedClusterSet "+x.Name)
-	}
-	for _, x := range o.Bindings {
-		all = append(all, "ManagedClusterSetBinding "+x.Namespace+"/"+x.Name)
-	}
-	for _, x := range o.Scores {
-		all = append(all, "AddOnPlacementScore "+x.Namespace+"/"+x.Name)
-	}
-	for _, x := range o.Other {
-		all = append(all, x.GetKind()+" "+x.GetName())
+	for _, x := range o {
+		id := identityOf(x)
+		all = append(all, id.kind+" "+strings.TrimPrefix(id.namespace+"/"+id.name, "/"))
 	}
 	return all
 }
@@ -115,7 +119,7 @@ func TestLoad(t *testing.T) {
 		},
 		"a byte order mark and Windows line ends": {
 			files: map[string]string{"fleet.yaml": "\xef\xbb\xbf" + strings.ReplaceAll(setText+"---\n"+clusterText, "\n", "\r\n")},
-			want:  []string{"ManagedCluster c1", "ManagedClusterSet all"},
+			want:  []string{"ManagedClusterSet all", "ManagedCluster c1"},
 		},
 		"a List": {
 			files: map[string]string{"fleet.yaml": "apiVersion: v1\nkind: List\nitems:\n- " + placementJSON},
@@ -140,6 +144,10 @@ func TestLoad(t *testing.T) {
 				"apiVersion: v1\nkind: Namespace\nmetadata: {name: ns1}\n---\n" + group + "v1\nkind: ClusterManagementAddOn\nmetadata: {name: x}\n"},
 			want: []string{"Namespace ns1", "Namespace ns1"},
 		},
+		"Berth's own kinds": {
+			files: map[string]string{"all.yaml": policyText + "---\n" + changeText},
+			want:  []string{"DisruptionPolicy default/all", "PlacementChange ns1/p1-1"},
+		},
 		"two files, one name in two namespaces": {
 			files: map[string]string{"a.yaml": placementText, "b.yaml": strings.Replace(placementText, "ns1", "ns2", 1)},
 			want:  []string{"Placement ns1/p1", "Placement ns2/p1"},
@@ -163,7 +171,9 @@ func TestLoadDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	placement, cluster, set := input.Objects.Placements[0], input.Objects.Clusters[0], input.Objects.Sets[0]
+	placement := input.Objects[0].(*v1alpha1.Placement)
+	cluster := input.Objects[1].(*v1alpha1.ManagedCluster)
+	set := input.Objects[2].(*v1alpha1.ManagedClusterSet)
 	config := placement.Spec.PrioritizerPolicy.Configurations[0]
 	got := map[string]any{
 		"mode": placement.Spec.PrioritizerPolicy.Mode, "weight": *config.Weight, "type": config.ScoreCoordinate.Type,
@@ -242,6 +252,14 @@ func TestLoadErrors(t *testing.T) {
 			files: map[string]string{"fleet.yaml": strings.Replace(setText, "v1alpha1", "v1beta1", 1)},
 			want: `DIR/fleet.yaml: ManagedClusterSet all: apiVersion: Unsupported value: "cluster.open-cluster-management.io/v1beta1": ` +
 				`supported values: "cluster.open-cluster-management.io/v1alpha1", "cluster.open-cluster-management.io/v1beta2"`,
+		},
+		"one of Berth's own kinds": {
+			files: map[string]string{"a.yaml": policyText, "b.yaml": strings.Replace(changeText, "revision: 1", "revision: 0", 1)},
+			want:  "DIR/b.yaml: PlacementChange ns1/p1-1: spec.revision: Invalid value: 0: should be greater than or equal to 1",
+		},
+		"a rule of one of Berth's own kinds": {
+			files: map[string]string{"a.yaml": strings.Replace(policyText, "{}", "{}\n  placements: [p1]", 1)},
+			want:  "DIR/a.yaml: DisruptionPolicy default/all: spec: Invalid value: ",
 		},
 		"one object in two files": {
 			files: map[string]string{"a.yaml": placementText, "b.yaml": placementText},
@@ -329,7 +347,7 @@ func TestLoadSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"Placement ns1/p1", "ManagedClusterSet all"}, names(input.Objects)); diff != "" {
+	if diff := cmp.Diff([]string{"ManagedClusterSet all", "Placement ns1/p1"}, names(input.Objects)); diff != "" {
 		t.Error(diff)
 	}
 }

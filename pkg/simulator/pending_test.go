@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -16,6 +15,7 @@ import (
 func TestPending(t *testing.T) {
 	tests := map[string]struct {
 		placement   fixture.PlacementBuilder
+		others      Objects
 		args        string
 		listed      []string
 		want        []string
@@ -24,8 +24,8 @@ func TestPending(t *testing.T) {
 	}{
 		"nothing holds it": {placement: fixture.Placement("ns", "p").Number(1), listed: []string{"c2", "c3"}, want: []string{"c2"}},
 		"approval": {
-			placement: fixture.Placement("ns", "p").Number(1).Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired),
-			listed:    []string{"c2", "c3"}, want: []string{"c2", "c3"}, wantPending: "changes of this Placement need approval",
+			placement: fixture.Placement("ns", "p").Number(1), others: Objects{fixture.ApprovalPolicy("ns", "careful")},
+			listed: []string{"c2", "c3"}, want: []string{"c2", "c3"}, wantPending: "DisruptionPolicy careful requires approval",
 		},
 		"a removal is judged at once": {
 			placement: fixture.Placement("ns", "p").Number(1), args: `{"maxRemoved": 0, "minRemoved": 1}`,
@@ -35,13 +35,13 @@ func TestPending(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			o := Objects{Sets: []*v1alpha1.ManagedClusterSet{fixture.Set("s")}, Bindings: []*v1alpha1.ManagedClusterSetBinding{fixture.Binding("ns", "s")}}
+			o := Objects{fixture.Set("s"), fixture.Binding("ns", "s")}
 			for _, c := range []string{"c1", "c2", "c3"} {
-				o.Clusters = append(o.Clusters, fixture.Cluster(c).Set("s").Obj())
+				o = append(o, fixture.Cluster(c).Set("s").Obj())
 			}
-			o.Placements = append(o.Placements, tc.placement.Obj())
+			o = append(append(o, tc.placement.Obj()), tc.others...)
 			if tc.listed != nil {
-				o.Decisions = append(o.Decisions, fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists(tc.listed...).Obj())
+				o = append(o, fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists(tc.listed...).Obj())
 			}
 			configuration := &config.PlacementSchedulerConfiguration{Profiles: []config.Profile{{Name: config.DefaultProfile}}}
 			if tc.args != "" {

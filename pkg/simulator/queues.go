@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/inventory"
 )
@@ -17,7 +18,7 @@ import (
 // valid admits nobody, as in the controller.
 func queuesOf(objects Objects, inv *inventory.Inventory, now time.Time, userLabel string) (*admission.Queues, error) {
 	var config *corev1.ConfigMap
-	for _, o := range objects.Other {
+	for _, o := range List[*unstructured.Unstructured](objects) {
 		if o.GetAPIVersion() != "v1" || o.GetKind() != "ConfigMap" || o.GetName() != admission.QueueConfigName {
 			continue
 		}
@@ -33,18 +34,18 @@ func queuesOf(objects Objects, inv *inventory.Inventory, now time.Time, userLabe
 		return nil, nil
 	}
 	queues := admission.NewQueues(admission.QueuesOptions{
-		UserLabel: userLabel, Published: inv.Published,
+		UserLabel: userLabel, Published: inv.Published, Recorded: inv.RecordedQueue,
 		Wake: func([]types.NamespacedName) {}, Now: func() time.Time { return now },
 	})
 	if _, err := queues.Configure(config); err != nil {
 		queues.Unconfigured(err.Error())
 	}
-	for _, o := range objects.Other {
+	for _, o := range List[*unstructured.Unstructured](objects) {
 		if isNamespace(o) {
 			queues.Namespace(o.GetName(), o.GetAnnotations())
 		}
 	}
-	for _, pl := range objects.Placements {
+	for _, pl := range List[*v1alpha1.Placement](objects) {
 		queues.Update(pl)
 	}
 	return queues, nil

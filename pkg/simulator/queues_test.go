@@ -26,14 +26,14 @@ func other(kind, namespace, name string, fields map[string]any) *unstructured.Un
 func fleetOfTwo() Objects {
 	o := Objects{}
 	for _, set := range []string{"dev", "prod"} {
-		o.Sets = append(o.Sets, fixture.Set(set))
-		o.Bindings = append(o.Bindings, fixture.Binding("ns1", set))
+		o = append(o, fixture.Set(set))
+		o = append(o, fixture.Binding("ns1", set))
 		for _, i := range []string{"1", "2"} {
-			o.Clusters = append(o.Clusters, fixture.Cluster(set+i).Set(set).Obj())
+			o = append(o, fixture.Cluster(set+i).Set(set).Obj())
 		}
 	}
 	for _, name := range []string{"p1", "p2"} {
-		o.Placements = append(o.Placements, fixture.Placement("ns1", name).Number(2).Obj())
+		o = append(o, fixture.Placement("ns1", name).Number(2).Obj())
 	}
 	return o
 }
@@ -69,14 +69,14 @@ partitions:
 	o := fleetOfTwo()
 	namespace := other("Namespace", "", "ns1", map[string]any{})
 	namespace.SetAnnotations(map[string]string{"yunikorn.apache.org/parentqueue": "root.team"})
-	o.Other = append(o.Other, namespace, other("ConfigMap", "berth-system", "yunikorn-configs", map[string]any{"data": map[string]any{"queues.yaml": queues}}))
+	o = append(o, namespace, other("ConfigMap", "berth-system", "yunikorn-configs", map[string]any{"data": map[string]any{"queues.yaml": queues}}))
 	text := string(decideAll(t, o))
 	for words, want := range map[string]int{`root.team.nobody by rule user`: 2, "by quota: root.team clusters 3": 1, `"prod1"`: -1, `"dev1"`: 0} {
 		if got := strings.Count(text, words); want >= 0 && got != want || want < 0 && got == 0 {
 			t.Errorf("%s: want %d, got %d in %s", words, want, got, text)
 		}
 	}
-	o.Other = append(o.Other, other("ConfigMap", "elsewhere", "yunikorn-configs", map[string]any{}))
+	o = append(o, other("ConfigMap", "elsewhere", "yunikorn-configs", map[string]any{}))
 	if _, err := New(t.Context(), o, time.Unix(0, 0), Options{}); err == nil || !strings.Contains(err.Error(), "is there twice") {
 		t.Errorf("two configurations: %v", err)
 	}
@@ -85,7 +85,7 @@ partitions:
 func TestWithoutQueuesNothingIsSaidOfThem(t *testing.T) {
 	plain := decideAll(t, fleetOfTwo())
 	o := fleetOfTwo()
-	o.Other = append(o.Other, other("Namespace", "", "ns1", map[string]any{}), other("ConfigMap", "berth-system", "others", map[string]any{"data": map[string]any{"queues.yaml": "x"}}))
+	o = append(o, other("Namespace", "", "ns1", map[string]any{}), other("ConfigMap", "berth-system", "others", map[string]any{"data": map[string]any{"queues.yaml": "x"}}))
 	if diff := cmp.Diff(string(plain), string(decideAll(t, o))); diff != "" {
 		t.Errorf("(-without +with):\n%s", diff)
 	}

@@ -111,25 +111,29 @@ func newReport(placement string, r *scheduler.Result, verdicts []framework.Verdi
 }
 
 // planned adds the pages to be and what is said about them.
-func (a *Answer) planned(pl *v1alpha1.Placement, plan decisions.Plan, r *scheduler.Result, p *framework.Proposal) {
+func (a *Answer) planned(pl *v1alpha1.Placement, plan decisions.Plan, attempt *scheduler.Attempt) {
 	for _, page := range plan.Pages {
 		a.add(page.Object(pl))
 	}
 	a.GroupStatus = append(a.GroupStatus, plan.GroupStatus()...)
-	for _, e := range r.Events(p) {
+	for _, e := range attempt.Events(attempt.Step) {
 		a.Events = append(a.Events, Event{e.Type, e.Reason, e.Action, e.Related.Name, e.Note})
 	}
-	if t := r.State.Requeue(); !t.IsZero() {
-		seconds := t.Sub(r.Snapshot.Now).Truncate(time.Microsecond).Seconds()
+	if t := attempt.State.Requeue(); !t.IsZero() {
+		seconds := t.Sub(attempt.Snapshot.Now).Truncate(time.Microsecond).Seconds()
 		a.RequeueAfterSeconds = &seconds
 	}
 }
 
-// pending adds what would be held, and what the conditions say meanwhile.
+// pending adds the change that would not be published now, if there is one, and what the conditions
+// say meanwhile.
 func (a *Answer) pending(pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
+	if attempt.Effects().Pending == "" {
+		return
+	}
 	a.Pending = &Pending{
-		Reason: attempt.Pending.Reason, Message: attempt.Pending.Message,
-		Added: append([]string{}, attempt.Proposal.Added...), Removed: append([]string{}, attempt.Proposal.Removed...),
+		Reason: string(attempt.Outcome), Message: attempt.Message(),
+		Added: append([]string{}, attempt.Change.Added...), Removed: append([]string{}, attempt.Change.Removed...),
 	}
 	conditions := pl.Status.DeepCopy().Conditions
 	attempt.SetConditions(&conditions)

@@ -83,7 +83,9 @@ func (l *loader) step(text stepText) (Step, error) {
 		if got.refused != "" {
 			step.Refused = append(step.Refused, Refusal{Object: got.ref, Error: got.refused})
 		}
-		step.Objects.add(got.value)
+		if got.value != nil {
+			step.Objects = append(step.Objects, got.value)
+		}
 		return nil
 	})
 	return step, err

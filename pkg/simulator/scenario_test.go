@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // scenarioOf is a scenario file of one step with these objects.
@@ -113,7 +115,10 @@ func TestScenarioSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, second := input.Scenarios[0].Steps[0].Objects.Placements, input.Scenarios[0].Steps[1].Objects.Placements
+	placements := func(step int) []*v1alpha1.Placement {
+		return List[*v1alpha1.Placement](input.Scenarios[0].Steps[step].Objects)
+	}
+	first, second := placements(0), placements(1)
 	if first[0] != second[0] {
 		t.Error("p1 was read twice")
 	}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/decisions"
@@ -30,7 +31,7 @@ type Options struct {
 	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those out of the tree that it may name.
 	Config  *config.PlacementSchedulerConfiguration
 	Plugins framework.Registry
-	// UserLabel is the key of the label that names a user, for the queues; default tenancy.DefaultUserLabel.
+	// UserLabel is the key of the label that names a user, for the queues; default identity.DefaultUserLabel.
 	UserLabel string
 }
 
@@ -45,23 +46,16 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 		return nil, fmt.Errorf("building the profiles: %w", err)
 	}
 	inv := inventory.New(inventory.Options{})
-	for _, o := range objects.Sets {
-		inv.Update(o)
+	byKind := map[string]Objects{}
+	for _, o := range objects {
+		if kind, ok := kinds.Of(o); ok {
+			byKind[kind.Name] = append(byKind[kind.Name], o)
+		}
 	}
-	for _, o := range objects.Bindings {
-		inv.Update(o)
-	}
-	for _, o := range objects.Clusters {
-		inv.Update(o)
-	}
-	for _, o := range objects.Scores {
-		inv.Update(o)
-	}
-	for _, o := range objects.Placements {
-		inv.Update(o)
-	}
-	for _, o := range objects.Decisions {
-		inv.Update(o)
+	for _, kind := range kinds.All() {
+		for _, o := range byKind[kind.Name] {
+			inv.Update(o)
+		}
 	}
 	queues, err := queuesOf(objects, inv, now, o.UserLabel)
 	if err != nil {
@@ -99,63 +93,57 @@ func (s *Simulator) report(
 	if d.skipped != "" {
 		return &Report{Placement: key.String(), Skipped: d.skipped}, nil
 	}
-	report := newReport(key.String(), d.result, verdicts(d.result))
-	switch {
-	case d.proposal == nil:
+	report := newReport(key.String(), d.Result, verdicts(d.Result))
+	if d.Step == nil {
 		report.published(d.subject)
-	case d.attempt.Pending != nil:
-		report.published(d.subject)
-		report.pending(d.subject.Placement, d.attempt)
-	default:
-		report.planned(d.subject.Placement, d.plan, d.result, d.proposal)
+	} else {
+		report.planned(d.subject.Placement, d.plan, d.Attempt)
 	}
+	report.pending(d.subject.Placement, d.Attempt)
 	return report, nil
 }
 
 // decided is one Placement's answer as the engine has it.
 type decided struct {
+	// Attempt is nil for a Placement that is left alone; skipped says why.
+	*scheduler.Attempt
 	subject *framework.Subject
-	// skipped says why the Placement is left alone; then there is no result.
 	skipped string
-	result  *scheduler.Result
-	// proposal is nil where nothing was decided, and what is published stays. The writes of its plan are taken as done.
-	proposal *framework.Proposal
-	plan     decisions.Plan
-	// attempt says whether the Proposal would be held.
-	attempt *scheduler.Attempt
+	// plan is that of the attempt's Step, whose writes are taken as done.
+	plan decisions.Plan
 }
 
 func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*decided, error) {
-	snapshot := s.inventory.Snapshot(key, s.now)
-	if snapshot == nil {
+	pl := s.inventory.Placement(key)
+	if pl == nil {
 		return nil, fmt.Errorf("no Placement %s in the input", key)
 	}
-	d := &decided{subject: snapshot.Subject, skipped: scheduler.Skipped(snapshot.Subject.Placement)}
+	var queue *framework.QueueAdmission
+	if s.queues != nil {
+		queue = s.queues.Admission(pl, s.now)
+	}
+	snapshot := s.inventory.Snapshot(key, s.now, queue)
+	d := &decided{subject: snapshot.Subject, skipped: scheduler.Skipped(pl)}
 	if d.skipped != "" {
 		return d, nil
 	}
-	if s.queues != nil {
-		s.queues.Seat(snapshot)
+	d.Attempt = s.scheduler.Decide(ctx, snapshot)
+	if d.Outcome == scheduler.Failed {
+		return nil, fmt.Errorf("deciding %s: %w", key, d.Err.Err())
 	}
-	d.result = s.scheduler.Schedule(ctx, snapshot)
-	if d.proposal = d.result.Proposal(); d.proposal == nil {
+	if d.Target != nil && queue != nil {
+		s.queues.Count(key, len(d.Target.Selected))
+	}
+	if d.Step == nil {
 		return d, nil
 	}
-	if queue := snapshot.Queue; queue != nil {
-		queue.Took(len(d.proposal.Selected))
-	}
-	attempt, failure := s.scheduler.Foresee(ctx, d.result, d.proposal)
-	if err := failure.Err(); err != nil {
-		return nil, fmt.Errorf("asking for leave to publish %s: %w", key, err)
-	}
-	d.attempt = attempt
 	var err error
-	if d.plan, err = lifecycle.Plan(d.result.State, d.proposal); err != nil {
+	if d.plan, err = lifecycle.Plan(d.State, d.Step); err != nil {
 		return nil, fmt.Errorf("planning the pages of %s: %w", key, err)
 	}
-	d.proposal.Outcome = lifecycle.OutcomeOf(d.plan)
+	d.Step.Outcome = lifecycle.OutcomeOf(d.plan)
 	for _, w := range d.plan.Writes {
-		d.proposal.Writes = append(d.proposal.Writes, lifecycle.Written(d.subject.Placement, w))
+		d.Step.Writes = append(d.Step.Writes, lifecycle.Written(pl, w))
 	}
 	return d, nil
 }

@@ -20,14 +20,14 @@ type ACL struct {
 func ParseACL(text string) (acl ACL, dropped []string, err error) {
 	fields := strings.Split(text, " ")
 	if len(fields) > 2 {
-		return ACL{}, nil, errors.New(messagef("multiple spaces found in the access list %q: one separates the users from the groups", text))
+		return ACL{}, nil, errors.New(Messagef("multiple spaces found in the access list %q: one separates the users from the groups", text))
 	}
 	acl.text = text
-	acl.everyone = slices.Contains(fields, wildcard)
+	acl.everyone = slices.Contains(fields, Wildcard)
 	for i, field := range fields {
 		for name := range strings.SplitSeq(field, ",") {
 			switch {
-			case name == "" || field == wildcard:
+			case name == "" || field == Wildcard:
 			case i == 0 && legalUser.MatchString(name):
 				acl.users = append(acl.users, name)
 			case i == 1 && legalGroup.MatchString(name):

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// filter says whom a rule is for. The zero filter admits everyone.
-type filter struct {
+// Filter says whom a rule is for. The zero Filter admits everyone.
+type Filter struct {
 	deny          bool
 	users, groups *nameList // nil where there is no list
 }
 
-// newFilter compiles a filter and says which of its entries are not usable, users' and groups'.
-// Instructions counts those of all expressions.
-func newFilter(c *filterConfig, instructions *int) (f filter, unusable [2][]string) {
-	f.deny = strings.EqualFold(c.kind.value, "deny")
-	f.users, unusable[0] = newNameList(values(c.users), legalUser, instructions)
-	f.groups, unusable[1] = newNameList(values(c.groups), legalGroup, instructions)
+// NewFilter compiles a filter and says which of its entries are not usable, users' and groups'. The
+// kind deny, in any case, turns it around. Instructions counts those of all expressions.
+func NewFilter(kind string, users, groups []string, instructions *int) (f Filter, unusable [2][]string) {
+	f.deny = strings.EqualFold(kind, "deny")
+	f.users, unusable[0] = newNameList(users, legalUser, instructions)
+	f.groups, unusable[1] = newNameList(groups, legalGroup, instructions)
 	return f, unusable
 }
 
@@ -41,11 +41,11 @@ func newNameList(entries []string, legal *regexp.Regexp, instructions *int) (lis
 		case entry == "":
 			unusable = append(unusable, "the empty entry is ignored")
 		case len(entries) > 1:
-			unusable = append(unusable, messagef("%q is ignored: it is not a legal name, and a regular expression must be the only entry", entry))
+			unusable = append(unusable, Messagef("%q is ignored: it is not a legal name, and a regular expression must be the only entry", entry))
 		default:
 			var err error
-			if list.pattern, err = compilePattern(entry, instructions); err != nil {
-				unusable = append(unusable, messagef("%q is ignored: it is neither a legal name nor a regular expression: %v", entry, err))
+			if list.pattern, err = CompilePattern(entry, instructions); err != nil {
+				unusable = append(unusable, Messagef("%q is ignored: it is neither a legal name nor a regular expression: %v", entry, err))
 			}
 		}
 	}
@@ -59,8 +59,8 @@ func (l *nameList) matches(names ...string) bool {
 	})
 }
 
-// admits says whether the rule is for the user.
-func (f filter) admits(user string, groups []string) bool {
+// Admits says whether the rule is for the user.
+func (f Filter) Admits(user string, groups []string) bool {
 	if f.users == nil && f.groups == nil {
 		return true
 	}

@@ -8,15 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func makeFilter(kind string, users, groups []string) filter {
-	c := filterConfig{kind: text{value: kind}}
-	for _, user := range users {
-		c.users = append(c.users, text{value: user})
-	}
-	for _, group := range groups {
-		c.groups = append(c.groups, text{value: group})
-	}
-	f, _ := newFilter(&c, new(int))
+func makeFilter(kind string, users, groups []string) Filter {
+	f, _ := NewFilter(kind, users, groups, new(int))
 	return f
 }
 
@@ -44,7 +37,7 @@ func TestFilter(t *testing.T) {
 			f := makeFilter(tc.kind, tc.users, tc.groups)
 			var got []string
 			for _, user := range []string{"ann", "bob", "bobby", "svc$"} {
-				if f.admits(user, []string{"other", user}) {
+				if f.Admits(user, []string{"other", user}) {
 					got = append(got, user)
 				}
 			}
@@ -64,21 +57,21 @@ func FuzzFilter(f *testing.F) {
 			return slices.DeleteFunc(strings.Split(lines, "\n"), func(entry string) bool { return entry == "" })
 		}
 		users, groups := entries(userLines), entries(groupLines)
-		allowed := makeFilter("allow", users, groups).admits(user, []string{group})
-		denied := !makeFilter("deny", users, groups).admits(user, []string{group})
+		allowed := makeFilter("allow", users, groups).Admits(user, []string{group})
+		denied := !makeFilter("deny", users, groups).Admits(user, []string{group})
 		if len(users)+len(groups) > 0 && allowed != denied {
 			t.Errorf("allow %t, deny %t", allowed, denied)
 		}
 		if legalUser.MatchString(user) && slices.Contains(users, user) && !allowed {
 			t.Error("a user who is listed is not allowed")
 		}
-		if allowed && !makeFilter("", users, groups).admits(user, []string{"other", group}) {
+		if allowed && !makeFilter("", users, groups).Admits(user, []string{"other", group}) {
 			t.Error("another group takes away what a group gives")
 		}
 		if len(users) < 2 {
 			return
 		}
-		again := makeFilter("allow", append(users, users...), groups).admits(user, []string{group})
+		again := makeFilter("allow", append(users, users...), groups).Admits(user, []string{group})
 		if again != allowed {
 			t.Error("duplicates matter")
 		}

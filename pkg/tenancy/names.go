@@ -11,7 +11,6 @@ var (
 	legalLevel = regexp.MustCompile(`^[a-zA-Z0-9_:#/@-]{1,64}$`)
 	legalUser  = regexp.MustCompile(`^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$`)
 	legalGroup = regexp.MustCompile(`^[_a-zA-Z][a-zA-Z0-9:_.-]*$`)
-	legalRule  = regexp.MustCompile(`^[_a-zA-Z][a-zA-Z0-9_]*$`)
 )
 
 // A queue's full name, wherever it comes from, is at most this long, root included.
@@ -23,20 +22,35 @@ const (
 )
 
 const (
-	rootName = "root"
-	wildcard = "*"
+	// RootName is the queue above all others.
+	RootName = "root"
+	// Wildcard stands for every user or group.
+	Wildcard = "*"
+	// queueKey is the key of the label or annotation that names the requested queue; legacyQueueKey
+	// that of the label alone.
+	queueKey       = "yunikorn.apache.org/queue"
+	legacyQueueKey = "queue"
 	// dot stands for "." where a name becomes one level of a queue's name.
 	dot = "_dot_"
 )
 
-// qualified says whether a queue's name begins at root.
-func qualified(name string) bool {
+// LegalLevel says whether a name is one level of a queue's name.
+func LegalLevel(name string) bool { return legalLevel.MatchString(name) }
+
+// LegalUser says whether a user may be named in filters, access lists and limits.
+func LegalUser(name string) bool { return legalUser.MatchString(name) }
+
+// LegalGroup says whether a group may be named in filters, access lists and limits.
+func LegalGroup(name string) bool { return legalGroup.MatchString(name) }
+
+// Qualified says whether a queue's name begins at root.
+func Qualified(name string) bool {
 	first, _, _ := strings.Cut(name, ".")
-	return strings.EqualFold(first, rootName)
+	return strings.EqualFold(first, RootName)
 }
 
-// legalLevels says whether every level of a name is legal.
-func legalLevels(name string) bool {
+// LegalLevels says whether every level of a name is legal.
+func LegalLevels(name string) bool {
 	for level := range strings.SplitSeq(name, ".") {
 		if !legalLevel.MatchString(level) {
 			return false
@@ -45,42 +59,33 @@ func legalLevels(name string) bool {
 	return true
 }
 
-// tooLong says in what a queue's name exceeds the bounds, and is empty for one within them.
-func tooLong(name string) string {
+// TooLong says in what a queue's name exceeds the bounds, and is empty for one within them.
+func TooLong(name string) string {
 	if len(name) > MaxQueueLength {
-		return messagef("queue name %q is longer than %d characters", name, MaxQueueLength)
+		return Messagef("queue name %q is longer than %d characters", name, MaxQueueLength)
 	}
 	if levels := strings.Count(name, ".") + 1; levels > MaxQueueLevels {
-		return messagef("queue name %q has %d levels, more than %d", name, levels, MaxQueueLevels)
+		return Messagef("queue name %q has %d levels, more than %d", name, levels, MaxQueueLevels)
 	}
 	return ""
-}
-
-// bounded returns an input for a record. One that is longer than a queue's name can be is cut: no
-// rule makes a queue of it anyway.
-func bounded(input string) string {
-	if len(input) > MaxQueueLength {
-		return Cut(input)
-	}
-	return input
 }
 
 // LegalQueueName says whether a name is that of a queue, written in full from root, of at most
 // MaxQueueLevels levels and MaxQueueLength characters.
 func LegalQueueName(name string) bool {
-	return tooLong(name) == "" && qualified(name) && legalLevels(name)
+	return TooLong(name) == "" && Qualified(name) && LegalLevels(name)
 }
 
-// above returns the name of the queue that holds the named one, "" above root.
-func above(name string) string {
+// Above returns the name of the queue that holds the named one, "" above root.
+func Above(name string) string {
 	i := strings.LastIndexByte(name, '.')
 	return name[:max(i, 0)]
 }
 
-// lineage returns the names of all the queue's ancestors and its own, root first.
-func lineage(name string) []string {
+// Lineage returns the names of all the queue's ancestors and its own, root first.
+func Lineage(name string) []string {
 	var names []string
-	for ; name != ""; name = above(name) {
+	for ; name != ""; name = Above(name) {
 		names = append(names, name)
 	}
 	slices.Reverse(names)
@@ -102,4 +107,14 @@ func Tags(layers ...map[string]string) map[string]string {
 		}
 	}
 	return tags
+}
+
+// RequestedQueue is the queue that a Placement with these annotations and labels asks for, empty for none.
+func RequestedQueue(annotations, labels map[string]string) string {
+	for _, queue := range []string{labels[queueKey], annotations[queueKey], labels[legacyQueueKey]} {
+		if queue != "" {
+			return queue
+		}
+	}
+	return ""
 }

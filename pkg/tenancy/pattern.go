@@ -14,25 +14,25 @@ const (
 	maxAllInstructions = 10 * maxInstructions // of all together
 )
 
-// compilePattern compiles a regular expression of bounded size. Used counts the instructions of all
+// CompilePattern compiles a regular expression of bounded size. Used counts the instructions of all
 // that one configuration has.
-func compilePattern(text string, used *int) (*regexp.Regexp, error) {
+func CompilePattern(text string, used *int) (*regexp.Regexp, error) {
 	if len(text) > maxPattern {
-		return nil, errors.New(messagef("it is longer than %d characters", maxPattern))
+		return nil, errors.New(Messagef("it is longer than %d characters", maxPattern))
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		if reason := (*syntax.Error)(nil); errors.As(err, &reason) {
-			return nil, errors.New(messagef("%s: %q", reason.Code.String(), reason.Expr))
+			return nil, errors.New(Messagef("%s: %q", reason.Code.String(), reason.Expr))
 		}
 		return nil, err
 	}
 	size := instructions(parsed)
 	if size > maxInstructions {
-		return nil, errors.New(messagef("it has more than %d instructions", maxInstructions))
+		return nil, errors.New(Messagef("it has more than %d instructions", maxInstructions))
 	}
 	if *used += size; *used > maxAllInstructions {
-		return nil, errors.New(messagef("all regular expressions together have more than %d instructions", maxAllInstructions))
+		return nil, errors.New(Messagef("all regular expressions together have more than %d instructions", maxAllInstructions))
 	}
 	return regexp.Compile(text)
 }

@@ -44,9 +44,9 @@ func (t *Tree) Place(request Request, members *Members) (Placed, error) {
 			reason = a.refusal(queue)
 		}
 		if reason == "" {
-			return Placed{queue, r.kind, t.Queue(queue) != nil, reasons}, nil
+			return Placed{queue, r.Kind, t.Queue(queue) != nil, reasons}, nil
 		}
-		reasons = append(reasons, Bound(fmt.Sprintf("rule %d (%s): %s", i+1, r.kind, reason)))
+		reasons = append(reasons, Bound(fmt.Sprintf("rule %d (%s): %s", i+1, r.Kind, reason)))
 	}
 	return Placed{}, &Rejected{reasons}
 }
@@ -55,17 +55,17 @@ func (t *Tree) Place(request Request, members *Members) (Placed, error) {
 func (a *attempt) refusal(queue string) string {
 	nearest := queue
 	for !a.exists(nearest) {
-		nearest = above(nearest)
+		nearest = Above(nearest)
 	}
 	switch {
 	case !a.tree.SubmitAllowed(nearest, a.request.User, a.request.Groups):
-		return messagef("user %s may not submit to %s", a.request.User, queue)
+		return Messagef("user %s may not submit to %s", a.request.User, queue)
 	case a.members.Draining(nearest):
-		return messagef("queue %s is draining", nearest)
+		return Messagef("queue %s is draining", nearest)
 	case nearest == queue && !a.leaf(queue):
-		return messagef("queue %s is not a leaf", queue)
+		return Messagef("queue %s is not a leaf", queue)
 	case nearest != queue && a.leaf(nearest):
-		return messagef("queue %s cannot be created: %s is a leaf", queue, nearest)
+		return Messagef("queue %s cannot be created: %s is a leaf", queue, nearest)
 	}
 	return ""
 }

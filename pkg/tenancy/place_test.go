@@ -1,29 +1,16 @@
 package tenancy_test
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
+	"github.com/berth-dev/berth/test/fixture"
 )
-
-// cases reads a file of test/cases.
-func cases(t testing.TB, name string, into any) {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("../../test/cases", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
-	}
-}
 
 type submission struct {
 	User   string
@@ -69,7 +56,7 @@ func placeIn(t *testing.T, tree *tenancy.Tree, request tenancy.Request, members 
 
 func TestPlacementCases(t *testing.T) {
 	var all []placementCase
-	cases(t, "placement_rules.json", &all)
+	fixture.Cases(t, "placement_rules.json", &all)
 	for _, tc := range all {
 		t.Run(tc.ID, func(t *testing.T) {
 			config := parse(t, tc.Config)
@@ -81,18 +68,13 @@ func TestPlacementCases(t *testing.T) {
 	}
 }
 
-func parse(t testing.TB, text string) *tenancy.Config {
+func parse(t testing.TB, text string) *queueconfig.Config {
 	t.Helper()
-	config, _, err := tenancy.Parse([]byte(text))
+	config, _, err := queueconfig.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return config
-}
-
-// partition makes a document of the keys of the default partition.
-func partition(body string) string {
-	return "partitions:\n- name: default\n  " + strings.ReplaceAll(strings.TrimSpace(body), "\n", "\n  ") + "\n"
 }
 
 func TestPlace(t *testing.T) {
@@ -202,7 +184,7 @@ queues:
 		t.Run(name, func(t *testing.T) {
 			text := tc.config
 			if text == "" {
-				text = partition(queues + "placementrules:\n" + strings.TrimSpace(tc.rules))
+				text = fixture.Partition(queues + "placementrules:\n" + strings.TrimSpace(tc.rules))
 			}
 			placed, err := parse(t, text).Tree.Place(tc.request, tc.members)
 			var reasons []string
@@ -220,8 +202,8 @@ queues:
 }
 
 func TestDraining(t *testing.T) {
-	before := parse(t, partition("queues: [{name: a}, {name: p, queues: [{name: b}]}, {name: empty}]")).Tree
-	after := parse(t, partition("queues: [{name: kept}]\nplacementrules: [{name: provided, create: true}]")).Tree
+	before := parse(t, fixture.Partition("queues: [{name: a}, {name: p, queues: [{name: b}]}, {name: empty}]")).Tree
+	after := parse(t, fixture.Partition("queues: [{name: kept}]\nplacementrules: [{name: provided, create: true}]")).Tree
 	inA := tenancy.Application{Queue: "root.a", User: "ann"}
 	members := tenancy.NewMembers(inA, tenancy.Application{Queue: "root.p.b"}, tenancy.Application{Queue: "root.dyn"})
 	members.Reconfigure(nil, before)

@@ -4,33 +4,22 @@ import "strings"
 
 // The rules there are.
 const (
-	ruleProvided = "provided"
-	ruleUser     = "user"
-	ruleFixed    = "fixed"
-	ruleTag      = "tag"
+	RuleProvided = "provided"
+	RuleUser     = "user"
+	RuleFixed    = "fixed"
+	RuleTag      = "tag"
 )
 
-var ruleKinds = []string{ruleProvided, ruleUser, ruleFixed, ruleTag}
+// RuleKinds lists the rules there are.
+func RuleKinds() []string { return []string{RuleProvided, RuleUser, RuleFixed, RuleTag} }
 
-// rule makes the name of a queue from a submission.
-type rule struct {
-	kind   string
-	create bool
-	value  string // of fixed a queue's name, of tag a tag's in lower case
-	parent *rule
-	filter filter
-	place  place
-}
-
-func newRule(c *ruleConfig) *rule {
-	r := &rule{kind: strings.ToLower(c.name.value), create: c.create, value: c.value.value, filter: c.filter.compiled, place: c.place}
-	if r.kind == ruleTag {
-		r.value = strings.ToLower(r.value)
-	}
-	if c.parent != nil {
-		r.parent = newRule(c.parent)
-	}
-	return r
+// Rule makes the name of a queue from a submission.
+type Rule struct {
+	Kind   string
+	Create bool   // the queue need not exist
+	Value  string // of fixed a queue's name, of tag a tag's in lower case
+	Parent *Rule
+	Filter Filter
 }
 
 // attempt is one submission on its way through the rules.
@@ -42,71 +31,71 @@ type attempt struct {
 }
 
 // raw returns what the rule makes its queue from, or why there is nothing.
-func (a *attempt) raw(r *rule) (raw, reason string) {
-	switch r.kind {
-	case ruleProvided:
+func (a *attempt) raw(r *Rule) (raw, reason string) {
+	switch r.Kind {
+	case RuleProvided:
 		return a.request.Queue, "no queue was requested"
-	case ruleUser:
+	case RuleUser:
 		return a.request.User, "the submission has no user"
-	case ruleTag:
-		return a.tags[r.value], messagef("tag %s is not set", r.value)
+	case RuleTag:
+		return a.tags[r.Value], Messagef("tag %s is not set", r.Value)
 	}
-	return r.value, "it has no value"
+	return r.Value, "it has no value"
 }
 
-func illegal(queue string) string { return messagef("%q is not a legal queue name", queue) }
+func illegal(queue string) string { return Messagef("%q is not a legal queue name", queue) }
 
 // eval returns the queue that the rule yields, in lower case, or the reason why it yields none. Nothing is known of other rules but the
 // rule's parents, which run first.
-func (a *attempt) eval(r *rule) (queue, reason string) {
+func (a *attempt) eval(r *Rule) (queue, reason string) {
 	raw, reason := a.raw(r)
 	if raw == "" {
 		return "", reason
 	}
-	if !r.filter.admits(a.request.User, a.request.Groups) {
-		return "", messagef("its filter keeps out user %s", a.request.User)
+	if !r.Filter.Admits(a.request.User, a.request.Groups) {
+		return "", Messagef("its filter keeps out user %s", a.request.User)
 	}
 	if len(raw) > MaxQueueLength {
-		return "", tooLong(raw)
+		return "", TooLong(raw)
 	}
-	if r.kind != ruleUser && qualified(raw) {
-		if reason = tooLong(raw); reason != "" {
+	if r.Kind != RuleUser && Qualified(raw) {
+		if reason = TooLong(raw); reason != "" {
 			return "", reason
 		}
-		if !legalLevels(raw) {
+		if !LegalLevels(raw) {
 			return "", illegal(raw)
 		}
 		queue = strings.ToLower(raw)
 	} else if queue, reason = a.below(r, raw); queue == "" {
 		return "", reason
 	}
-	if !r.create && !a.exists(queue) {
-		return "", messagef("queue %s does not exist, and create is not set", queue)
+	if !r.Create && !a.exists(queue) {
+		return "", Messagef("queue %s does not exist, and create is not set", queue)
 	}
 	return queue, ""
 }
 
 // below puts a name that does not begin at root below the queue of the parent rule, or else below root. Dots make levels in a
 // fixed value only: a user's or a tag's name is one level.
-func (a *attempt) below(r *rule, raw string) (queue, reason string) {
+func (a *attempt) below(r *Rule, raw string) (queue, reason string) {
 	child := raw
-	if r.kind != ruleFixed {
+	if r.Kind != RuleFixed {
 		child = strings.ReplaceAll(raw, ".", dot)
 	}
-	if !legalLevels(child) {
+	if !LegalLevels(child) {
 		return "", illegal(child)
 	}
-	parent := rootName
-	if r.parent != nil {
-		if parent, reason = a.eval(r.parent); parent == "" {
-			return "", "parent rule " + r.parent.kind + ": " + reason
+	parent := RootName
+	if r.Parent != nil {
+		if parent, reason = a.eval(r.Parent); parent == "" {
+			return "", "parent rule " + r.Parent.Kind + ": " + reason
 		}
 		if a.exists(parent) && a.leaf(parent) {
-			return "", messagef("parent rule %s: queue %s is a leaf", r.parent.kind, parent)
+			return "", Messagef("parent rule %s: queue %s is a leaf", r.Parent.Kind, parent)
 		}
 	}
 	queue = parent + "." + strings.ToLower(child)
-	if reason = tooLong(queue); reason != "" {
+	if reason = TooLong(queue); reason != "" {
 		return "", reason
 	}
 	return queue, ""
@@ -125,18 +114,30 @@ func (a *attempt) leaf(queue string) bool {
 	return l.total.Applications == l.own
 }
 
-// fixedPath returns the part of a queue's name that a rule with its parents yields for every submission, root if there is
+// FixedPath returns the part of a queue's name that a rule with its parents yields for every submission, root if there is
 // none, and whether that is all of it.
-func (r *rule) fixedPath() (queue string, complete bool) {
-	if r.kind == ruleFixed && qualified(r.value) {
-		return strings.ToLower(r.value), true
+func (r *Rule) FixedPath() (queue string, complete bool) {
+	if r.Kind == RuleFixed && Qualified(r.Value) {
+		return strings.ToLower(r.Value), true
 	}
-	queue, complete = rootName, true
-	if r.parent != nil {
-		queue, complete = r.parent.fixedPath()
+	queue, complete = RootName, true
+	if r.Parent != nil {
+		queue, complete = r.Parent.FixedPath()
 	}
-	if r.kind != ruleFixed || !complete {
+	if r.Kind != RuleFixed || !complete {
 		return queue, false
 	}
-	return queue + "." + strings.ToLower(r.value), true
+	return queue + "." + strings.ToLower(r.Value), true
+}
+
+// UsedTags are the tags that the rules read, in lower case.
+func (t *Tree) UsedTags() (tags []string) {
+	for _, r := range t.rules {
+		for ; r != nil; r = r.Parent {
+			if r.Kind == RuleTag {
+				tags = append(tags, r.Value)
+			}
+		}
+	}
+	return tags
 }

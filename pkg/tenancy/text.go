@@ -59,9 +59,12 @@ func Bound(message string) string {
 	return message[:end] + ellipsis
 }
 
-// messagef formats a message: the strings among the arguments, also those in lists, are cut, and
+// Part is a part of a message that is bounded already: Messagef does not cut it.
+type Part string
+
+// Messagef formats a message: the strings among the arguments, also those in lists, are cut, and
 // the whole is bounded. It is not for parts that are messages themselves: join those and use Bound.
-func messagef(format string, args ...any) string {
+func Messagef(format string, args ...any) string {
 	for i, arg := range args {
 		switch arg := arg.(type) {
 		case string:

@@ -13,7 +13,7 @@ import (
 // its nearest configured ancestor. The time it takes is linear in the length of the name.
 type Tree struct {
 	root  *Queue
-	rules []*rule
+	rules []*Rule
 }
 
 // Queue is a configured queue. It must not be changed.
@@ -23,84 +23,66 @@ type Queue struct {
 	Quota               Quota
 	Children            []*Queue // as written
 
-	parent   bool // as written
-	sets     clusterSet
-	template *template
-	limits   [][]limit         // each list for itself
+	parent   bool     // as written
+	sets     []string // sorted; nil where all of the queue above
+	template *Template
+	limits   [][]Limit         // each list for itself
 	children map[string]*Queue // by the last level of their names
 }
 
-// template is what dynamic queues get that have no configuration of their own.
-type template struct {
-	quota Quota
-	sets  clusterSet
+// QueueSpec is one queue as it is configured, with all below it.
+type QueueSpec struct {
+	Name string // one level
+	// Parent says that it is a parent even without children.
+	Parent              bool
+	SubmitACL, AdminACL string
+	Quota               Quota
+	Limits              []Limit
+	// ClusterSets are sorted; nil is no restriction beside those of the queues above.
+	ClusterSets []string
+	Template    *Template // nil for none
+	Queues      []QueueSpec
 }
 
-// clusterSet is what the property clustersets names, sorted; nil where there is no such property.
-type clusterSet []string
-
-func newClusterSet(properties map[string]text) clusterSet {
-	if value, ok := properties[clusterSetsProperty]; ok {
-		return clusterSets(value.value)
-	}
-	return nil
+// Template is what dynamic queues get that have no configuration of their own.
+type Template struct {
+	Quota       Quota
+	ClusterSets []string // as a QueueSpec's
 }
-
-// clusterSetsProperty names the cluster sets that a queue owns.
-const clusterSetsProperty = "clustersets"
 
 // Leaf says whether nothing can be configured below the queue. Applications are placed in leaves only.
-func (q *Queue) Leaf() bool { return !q.parent && len(q.Children) == 0 && q.Name != rootName }
+func (q *Queue) Leaf() bool { return !q.parent && len(q.Children) == 0 && q.Name != RootName }
 
-// newTree builds what it can from a partition, also from an invalid one, whose tree serves its further validation.
-func newTree(p *partitionConfig) *Tree {
-	t := &Tree{}
-	t.root = t.add(p.top(), "")
-	t.root.limits = append(t.root.limits, newLimits(p.limits))
-	for _, c := range p.rules {
-		t.rules = append(t.rules, newRule(c))
-	}
+// NewTree builds what it can, also from an invalid configuration, whose tree serves its further
+// validation: it leaves out illegal access lists, and queues with illegal names with all below them.
+// More are the limits of root beside its own.
+func NewTree(root QueueSpec, more []Limit, rules []*Rule) *Tree {
+	t := &Tree{rules: rules}
+	t.root = t.add(&root, "")
+	t.root.limits = append(t.root.limits, more)
 	if len(t.rules) == 0 {
-		t.rules = []*rule{{kind: ruleProvided}}
+		t.rules = []*Rule{{Kind: RuleProvided}}
 	}
 	return t
 }
 
-// top is the root queue: the one written, or else one that holds all that are written.
-func (p *partitionConfig) top() *queueConfig {
-	if len(p.queues) == 1 && strings.EqualFold(p.queues[0].name.value, rootName) {
-		return p.queues[0]
-	}
-	return &queueConfig{place: p.place, name: text{value: rootName}, queues: p.queues}
-}
-
-// add leaves out queues whose names are not legal, with all below them: the validator reports
-// those.
-func (t *Tree) add(c *queueConfig, parent string) *Queue {
-	name := join(parent, strings.ToLower(c.name.value))
+func (t *Tree) add(spec *QueueSpec, prefix string) *Queue {
+	name := prefix + strings.ToLower(spec.Name)
 	q := &Queue{
-		Name: name, parent: c.parent, sets: newClusterSet(c.properties), Quota: newQuota(&c.quota),
-		limits: [][]limit{newLimits(c.limits)}, children: make(map[string]*Queue, len(c.queues)),
+		Name: name, parent: spec.Parent, sets: spec.ClusterSets, Quota: spec.Quota, template: spec.Template,
+		limits: [][]Limit{spec.Limits}, children: make(map[string]*Queue, len(spec.Queues)),
 	}
-	// An error is the validator's to report.
-	q.SubmitACL, _, _ = ParseACL(c.submitACL.value)
-	q.AdminACL, _, _ = ParseACL(c.adminACL.value)
-	if c.hasTemplate() {
-		q.template = &template{newQuota(&c.template), newClusterSet(c.templateProperties)}
-	}
-	for _, child := range c.queues {
-		level := strings.ToLower(child.name.value)
-		if !legalLevel.MatchString(level) || tooLong(join(name, level)) != "" {
+	q.SubmitACL, _, _ = ParseACL(spec.SubmitACL)
+	q.AdminACL, _, _ = ParseACL(spec.AdminACL)
+	for i := range spec.Queues {
+		level := strings.ToLower(spec.Queues[i].Name)
+		if !LegalLevel(level) || TooLong(name+"."+level) != "" {
 			continue
 		}
-		q.children[level] = t.add(child, name)
+		q.children[level] = t.add(&spec.Queues[i], name+".")
 		q.Children = append(q.Children, q.children[level])
 	}
 	return q
-}
-
-func (c *queueConfig) hasTemplate() bool {
-	return len(c.templateProperties) > 0 || len(c.template.max) > 0 || len(c.template.guaranteed) > 0 || c.template.maxApplications.value > 0
 }
 
 // Root is the queue above all others.
@@ -119,7 +101,7 @@ func (t *Tree) Queue(name string) *Queue {
 // them. It reads the name once, up to the first level that is not configured.
 func (t *Tree) path(name string) (path []*Queue, complete bool) {
 	first, rest, more := strings.Cut(name, ".")
-	if !strings.EqualFold(first, rootName) {
+	if !strings.EqualFold(first, RootName) {
 		return nil, false
 	}
 	q := t.root
@@ -150,8 +132,8 @@ func (t *Tree) up(name string) iter.Seq[*Queue] {
 	}
 }
 
-// nearest is the named queue, if it is configured, or the nearest one above it that is.
-func (t *Tree) nearest(name string) *Queue {
+// Nearest is the named queue, if it is configured, or the nearest one above it that is.
+func (t *Tree) Nearest(name string) *Queue {
 	for q := range t.up(name) {
 		return q
 	}
@@ -192,10 +174,10 @@ func (t *Tree) ClusterSets(queue string) (sets []string, restricted bool) {
 		}
 	}
 	tmpl := templateOf(path, configured)
-	if tmpl == nil || tmpl.sets == nil {
+	if tmpl == nil || tmpl.ClusterSets == nil {
 		return slices.Clone(sets), restricted
 	}
-	own := slices.Clone(tmpl.sets)
+	own := slices.Clone(tmpl.ClusterSets)
 	if restricted {
 		// A template inherited from further up must not give back what a queue below it has taken away.
 		own = slices.DeleteFunc(own, func(set string) bool { _, has := slices.BinarySearch(sets, set); return !has })
@@ -205,7 +187,7 @@ func (t *Tree) ClusterSets(queue string) (sets []string, restricted bool) {
 
 // templateOf returns the template for the queue below a path: that of the nearest queue of the path
 // that has one; nil for a configured queue.
-func templateOf(path []*Queue, configured bool) *template {
+func templateOf(path []*Queue, configured bool) *Template {
 	if configured {
 		return nil
 	}
@@ -215,16 +197,4 @@ func templateOf(path []*Queue, configured bool) *template {
 		}
 	}
 	return nil
-}
-
-// clusterSets reads a comma-separated list. The empty text names no set.
-func clusterSets(value string) []string {
-	sets := []string{}
-	for set := range strings.SplitSeq(value, ",") {
-		if set = strings.TrimSpace(set); set != "" {
-			sets = append(sets, set)
-		}
-	}
-	slices.Sort(sets)
-	return slices.Compact(sets)
 }

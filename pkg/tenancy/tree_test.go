@@ -4,10 +4,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/test/fixture"
 )
 
 func TestAllowed(t *testing.T) {
-	tree := parse(t, partition(`
+	tree := parse(t, fixture.Partition(`
 queues:
 - name: open
   queues: [{name: leaf}]
@@ -49,7 +51,7 @@ queues:
 }
 
 func TestClusterSets(t *testing.T) {
-	tree := parse(t, partition(`
+	tree := parse(t, fixture.Partition(`
 queues:
 - name: free
 - name: prod
@@ -84,7 +86,7 @@ queues:
 }
 
 func TestQueue(t *testing.T) {
-	tree := parse(t, partition("queues: [{name: Root}, {name: B, queues: [{name: c}]}]")).Tree
+	tree := parse(t, fixture.Partition("queues: [{name: Root}, {name: B, queues: [{name: c}]}]")).Tree
 	for name, want := range map[string]struct{ exists, leaf bool }{
 		"root": {true, false}, "root.root": {true, true}, "Root.B": {true, false}, "root.b.C": {true, true}, "root.c": {}, "b": {},
 	} {

@@ -99,11 +99,11 @@ func cycles(b *testing.B, inv *inventory.Inventory, c int) {
 		inv.Update(pages[state][which])
 	}
 	decide := func() {
-		r := s.Schedule(context.Background(), inv.Snapshot(key, fixture.Now))
+		r := s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 		if len(r.Selected) != 3 {
 			b.Fatalf("selected %d clusters", len(r.Selected))
 		}
-		s.Release(r)
+		s.Release(r.Result)
 	}
 	decide()
 	allocations := allocationsOf(change, decide)
@@ -152,7 +152,7 @@ func BenchmarkCandidates(b *testing.B) {
 		} else {
 			inv.Update(in)
 		}
-		if got := inv.Snapshot(key, fixture.Now).Sets[0].Members.Len(); got != want {
+		if got := inv.Snapshot(key, fixture.Now, nil).Sets[0].Members.Len(); got != want {
 			b.Fatalf("%d candidates, want %d", got, want)
 		}
 	}

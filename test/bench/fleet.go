@@ -112,12 +112,12 @@ func (f *Fleet) Decide(keys []inventory.Key) error {
 }
 
 func (f *Fleet) decide(key inventory.Key) error {
-	r := f.scheduler.Schedule(context.Background(), f.Inventory.Snapshot(key, fixture.Now))
-	defer f.scheduler.Release(r)
+	r := f.scheduler.Decide(context.Background(), f.Inventory.Snapshot(key, fixture.Now, nil))
+	defer f.scheduler.Release(r.Result)
 	if len(r.Selected) != 3 {
 		return fmt.Errorf("%d clusters are selected: %w", len(r.Selected), r.Failure.Err())
 	}
-	plan, err := lifecycle.Plan(r.State, r.Proposal())
+	plan, err := lifecycle.Plan(r.State, r.Target)
 	if err != nil {
 		return fmt.Errorf("planning: %w", err)
 	}
@@ -127,6 +127,7 @@ func (f *Fleet) decide(key inventory.Key) error {
 		write.Page.UID, write.Page.ResourceVersion = types.UID(key.String()), strconv.Itoa(f.version)
 		f.Inventory.Assume(write.Page, write.Deleted)
 	}
+	f.Inventory.SetPublished(r.Snapshot.Subject, &framework.Published{Names: r.Target.Clusters, Digest: r.Target.Digest})
 	return nil
 }
 

@@ -160,7 +160,7 @@ func whatRuns(t *testing.T, file string) map[string]string {
 		scores = append(scores, fmt.Sprintf("%s=%d", s.Name(), s.Weight))
 	}
 	return map[string]string{
-		"queueSort": p.QueueSort.Name(), "preFilter": listed(p.PreFilter), "filter": listed(p.Filter), "postFilter": listed(p.PostFilter),
+		"queueSort": p.QueueSort.Name(), "preEnqueue": listed(p.PreEnqueue), "preFilter": listed(p.PreFilter), "filter": listed(p.Filter), "postFilter": listed(p.PostFilter),
 		"preScore": listed(p.PreScore), "score": strings.Join(scores, ", "), "reserve": listed(p.Reserve), "permit": listed(p.Permit),
 		"preBind": listed(p.PreBind), "bind": listed(p.Bind), "postBind": listed(p.PostBind),
 	}

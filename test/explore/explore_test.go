@@ -171,14 +171,11 @@ func heldChanges(t *testing.T, b *browser) {
 	b.wait(settled)
 	b.wait(`document.querySelector('#details pre.added')`)
 	got := eval[string](b, details)
-	for _, want := range []string{"team-00/cache", "Held: ", "need approval", "kubectl placement approve cache -n team-00", "12 added, 4 removed", "\n+ ap-south-", "\n− " + clusterName(4)} {
+	for _, want := range []string{"team-00/cache", "Held: ", "requires approval", "kubectl placement approve cache -n team-00", "12 added, 4 removed", "\n+ ap-south-", "\n− " + clusterName(4)} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it says\n%s\nwithout %q", got, want)
 		}
 	}
-	b.prefer("dark")
-	b.picture("held-changes.png")
-	b.prefer("light")
 }
 
 // narrow leaves room for clusters, and for why, in the window of a telephone.
@@ -225,9 +222,9 @@ func colours(t *testing.T, b *browser) {
 func TestHostile(t *testing.T) {
 	name := `<img src=x onerror="window.harmed=1">`
 	o := simulator.Objects{
-		Sets: []*v1alpha1.ManagedClusterSet{fixture.Set("s")}, Bindings: []*v1alpha1.ManagedClusterSetBinding{fixture.Binding("ns", "s")},
-		Clusters:   []*v1alpha1.ManagedCluster{fixture.Cluster(name).Set("s").Taint("k", name, v1alpha1.TaintEffectNoSelect).Obj()},
-		Placements: []*v1alpha1.Placement{fixture.Placement("ns", name).Obj()},
+		fixture.Set("s"), fixture.Binding("ns", "s"),
+		fixture.Cluster(name).Set("s").Taint("k", name, v1alpha1.TaintEffectNoSelect).Obj(),
+		fixture.Placement("ns", name).Obj(),
 	}
 	b := newBrowser(t)
 	b.open(serve(t, o))

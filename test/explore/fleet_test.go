@@ -26,7 +26,7 @@ func clusterName(i int) string {
 
 // fleet has clusters of many kinds, and Placements that choose among them in many ways. Some changes need approval.
 func fleet() simulator.Objects {
-	o := simulator.Objects{Sets: []*v1alpha1.ManagedClusterSet{fixture.Set("prod"), fixture.Set("edge")}}
+	o := simulator.Objects{fixture.Set("prod"), fixture.Set("edge")}
 	for i := range fleetClusters {
 		set := "prod"
 		if i%10 == 9 {
@@ -38,19 +38,22 @@ func fleet() simulator.Objects {
 		if i%17 == 3 {
 			c = c.Taint("maintenance", "", v1alpha1.TaintEffectNoSelect)
 		}
-		o.Clusters = append(o.Clusters, c.Obj())
+		o = append(o, c.Obj())
 	}
 	for i := range fleetPlacements {
 		namespace, name := fmt.Sprintf("team-%02d", i/8), []string{"web", "api", "cache", "batch", "search", "audit", "models", "backup"}[i%8]
 		if i%8 == 0 {
-			o.Bindings = append(o.Bindings, fixture.Binding(namespace, "prod"))
+			o = append(o, fixture.Binding(namespace, "prod"))
 			if i%16 == 0 {
-				o.Bindings = append(o.Bindings, fixture.Binding(namespace, "edge"))
+				o = append(o, fixture.Binding(namespace, "edge"))
 			}
 		}
-		o.Placements = append(o.Placements, placement(i, namespace, name))
+		o = append(o, placement(i, namespace, name))
 		if i%8 == 2 {
-			o.Decisions = append(o.Decisions, fixture.Page(namespace, name+"-decision-1").Of(name).OwnedBy(name).
+			o = append(o, fixture.ApprovalPolicy(namespace, name, name))
+		}
+		if i%8 == 2 {
+			o = append(o, fixture.Page(namespace, name+"-decision-1").Of(name).OwnedBy(name).
 				Lists(clusterName(4), clusterName(6), clusterName(10), clusterName(12)).Obj())
 		}
 	}
@@ -65,7 +68,7 @@ func placement(i int, namespace, name string) *v1alpha1.Placement {
 	case 1:
 		p = p.Predicate(fixture.MatchLabel("tier", "gold"))
 	case 2:
-		p = p.Number(12).Prioritizer("ResourceAllocatableCPU", 1).Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired)
+		p = p.Number(12).Prioritizer("ResourceAllocatableCPU", 1)
 	case 3:
 		p = p.Toleration("maintenance", v1alpha1.TolerationOpExists, "", "")
 	case 4:

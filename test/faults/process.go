@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,19 +11,45 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/berth-dev/berth/test/testhub"
 )
 
-// Binary is the path of the program under test: BERTH_BIN, or what make build builds.
-func Binary() string {
-	GinkgoHelper()
-	path := os.Getenv("BERTH_BIN")
+// controllerVariable holds the kubeconfig when the test binary is to be a controller.
+const controllerVariable = "BERTH_TEST_CONTROLLER"
+
+// ControlIfAsked makes this process the controller that newManager builds when StartTestController
+// has started it, and does not return then. TestMain calls it.
+func ControlIfAsked(newManager func(ctx context.Context, hub *rest.Config) (manager.Manager, error)) {
+	path := os.Getenv(controllerVariable)
 	if path == "" {
-		path = filepath.Join("..", "..", "..", "bin", "berth")
+		return
 	}
-	path, err := filepath.Abs(path)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(path).To(BeARegularFile(), "make build builds it")
-	return path
+	if err := control(path, newManager); err != nil {
+		_, _ = os.Stderr.WriteString("controller: " + err.Error() + "\n")
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func control(path string, newManager func(ctx context.Context, hub *rest.Config) (manager.Manager, error)) error {
+	ctrl.SetLogger(logr.Discard())
+	hub, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return fmt.Errorf("finding the hub: %w", err)
+	}
+	ctx := context.Background()
+	m, err := newManager(ctx, hub)
+	if err != nil {
+		return err
+	}
+	return m.Start(ctx)
 }
 
 // Process is one run of the controller.
@@ -36,13 +63,28 @@ type Process struct {
 // StartController runs the controller with a kubeconfig until the spec ends, if nobody kills it before. Further flags go last.
 func StartController(kubeconfig string, flags ...string) *Process {
 	GinkgoHelper()
+	return start(exec.Command(testhub.Binary(), append([]string{
+		"controller", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-probe-bind-address=0", "--housekeeping=",
+	}, flags...)...))
+}
+
+// StartTestController is StartController for the controller that the test binary passes to
+// ControlIfAsked. It also sees the environment variables given, as NAME=value.
+func StartTestController(kubeconfig string, environment ...string) *Process {
+	GinkgoHelper()
+	self, err := os.Executable()
+	Expect(err).NotTo(HaveOccurred())
+	command := exec.Command(self)
+	command.Env = append(append(os.Environ(), controllerVariable+"="+kubeconfig), environment...)
+	return start(command)
+}
+
+func start(command *exec.Cmd) *Process {
+	GinkgoHelper()
 	path := filepath.Join(GinkgoT().TempDir(), "controller.log")
 	log, err := os.Create(path)
 	Expect(err).NotTo(HaveOccurred())
-	p := &Process{Ended: make(chan struct{}), log: path}
-	p.Command = exec.Command(Binary(), append([]string{
-		"controller", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-probe-bind-address=0", "--housekeeping=",
-	}, flags...)...)
+	p := &Process{Command: command, Ended: make(chan struct{}), log: path}
 	p.Command.Stdout, p.Command.Stderr = log, log
 	Expect(p.Command.Start()).To(Succeed())
 	go func() {

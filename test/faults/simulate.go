@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // Page is what a reader sees of one.
@@ -104,7 +105,7 @@ func simulate(ctx context.Context, objects []client.Object) (map[string][]Page, 
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		return nil, err
 	}
-	out, err := exec.CommandContext(ctx, Binary(), "simulate", "-f", file, "-o", "json").Output()
+	out, err := exec.CommandContext(ctx, testhub.Binary(), "simulate", "-f", file, "-o", "json").Output()
 	if err != nil {
 		return nil, fmt.Errorf("berth simulate: %w", err)
 	}

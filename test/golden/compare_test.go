@@ -77,8 +77,23 @@ func (e *evaluation) equal(what string, want, got any) bool {
 	return false
 }
 
+// kept are the published clusters that stay while nothing can be decided: all but those on the hub that
+// no set bound to the namespace has any more.
+func (e *evaluation) kept() map[string]bool {
+	anySet := e.placement.DeepCopy()
+	anySet.Spec.ClusterSets = nil
+	_, _, usable := candidatesOf(e.world, anySet)
+	kept := maps.Clone(e.published)
+	for _, c := range e.world.clusters {
+		if c.DeletionTimestamp == nil && !slices.Contains(usable, c) {
+			delete(kept, c.Name)
+		}
+	}
+	return kept
+}
+
 // checkMisconfigured holds the answer to a Placement with a mistake: it says so in the reference's words, if the reference
-// said anything, and what is published stays.
+// said anything, and what is published stays, without clusters that the namespace may not use any more.
 func (e *evaluation) checkMisconfigured() {
 	if e.want.code() != "Misconfigured" || !maps.Equal(e.published, e.recorded) {
 		e.met[misconfigurationIsSaid] = true
@@ -99,7 +114,7 @@ func (e *evaluation) checkMisconfigured() {
 			e.fail("message of PlacementMisconfigured: want one of %q, got %q", texts, said.Message)
 		}
 	}
-	e.equal("published decision", e.published, setOf(e.decided))
+	e.equal("published decision", e.kept(), setOf(e.decided))
 }
 
 // checkPipeline compares candidates, filters, scores and ranking.

@@ -5,7 +5,7 @@ type departure string
 
 const (
 	// misconfigurationIsSaid: a mistake in a Placement is said whether or not there are candidates, and the published decision
-	// stays. The reference validates only what it comes to use, and then wipes the decision, or panics.
+	// stays, without clusters that the namespace may not use any more. The reference validates only what it comes to use, and then wipes the decision, or panics.
 	misconfigurationIsSaid departure = "D1 misconfigured: said always, and the published decision stays"
 	// badSetIsAlone: an eligible set with an invalid selector contributes nothing. The reference gives the Placement up.
 	badSetIsAlone departure = "D2 an invalid set harms only itself"

@@ -52,17 +52,7 @@ func firstDifference(a, b []byte) (string, string) {
 }
 
 func shuffled(o simulator.Objects, random *rand.Rand) simulator.Objects {
-	o.Placements = shuffledSlice(o.Placements, random)
-	o.Decisions = shuffledSlice(o.Decisions, random)
-	o.Clusters = shuffledSlice(o.Clusters, random)
-	o.Sets = shuffledSlice(o.Sets, random)
-	o.Bindings = shuffledSlice(o.Bindings, random)
-	o.Scores = shuffledSlice(o.Scores, random)
+	o = slices.Clone(o)
+	random.Shuffle(len(o), func(i, j int) { o[i], o[j] = o[j], o[i] })
 	return o
-}
-
-func shuffledSlice[T any](list []T, random *rand.Rand) []T {
-	list = slices.Clone(list)
-	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	return list
 }

@@ -107,7 +107,7 @@ func (s *scoring) each(score func(name string) int64) map[string]int64 {
 	return scores
 }
 
-// balance counts all entries of all pages on the hub but the Placement's own and those that are held.
+// balance counts all entries of all pages on the hub but the Placement's own.
 func (s *scoring) balance() map[string]int64 {
 	own := map[*v1alpha1.PlacementDecision]bool{}
 	for _, p := range s.own {
@@ -115,7 +115,7 @@ func (s *scoring) balance() map[string]int64 {
 	}
 	counts, most := map[string]int{}, 0
 	for _, p := range s.pages {
-		if _, held := p.Labels[v1alpha1.HeldLabel]; held || own[p] {
+		if own[p] {
 			continue
 		}
 		for _, d := range p.Status.Decisions {

@@ -186,7 +186,7 @@ func TestTheChartsFilesAreTheSources(t *testing.T) {
 func TestTheChartIsTheKustomization(t *testing.T) {
 	for name, tc := range map[string]struct{ kustomization, values string }{
 		"plain":        {"default", ""},
-		"with OCM":     {"beside-ocm", "{installCRDs: false, housekeeping: false}"},
+		"with OCM":     {"beside-ocm", "{ocmCRDs: false, housekeeping: false}"},
 		"queues":       {"queues", "{queues: {enabled: true}}"},
 		"multicluster": {"multicluster", "{multicluster: {enabled: true}}"},
 		"monitoring":   {"monitoring", "{serviceMonitor: {enabled: true}, rules: {enabled: true}}"},
@@ -280,8 +280,31 @@ func TestCRDsOutliveTheRelease(t *testing.T) {
 			}
 		}
 	}
-	if crds != 7 {
-		t.Errorf("%d CRDs, want 7", crds)
+	if crds != 9 {
+		t.Errorf("%d CRDs, want 9", crds)
+	}
+}
+
+// TestBesideOCM: only the CRDs of Berth's own kinds are installed beside Open Cluster Management's.
+func TestBesideOCM(t *testing.T) {
+	for name, render := range map[string]func() ([]*unstructured.Unstructured, error){
+		"kustomization": func() ([]*unstructured.Unstructured, error) { return kustomize("beside-ocm") },
+		"chart":         func() ([]*unstructured.Unstructured, error) { return helm("berth-system", "ocmCRDs: false") },
+	} {
+		objects, err := render()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crds []string
+		for _, o := range objects {
+			if o.GetKind() == "CustomResourceDefinition" {
+				crds = append(crds, o.GetName())
+			}
+		}
+		slices.Sort(crds)
+		if diff := cmp.Diff([]string{"disruptionpolicies.berth.dev", "placementchanges.berth.dev"}, crds); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

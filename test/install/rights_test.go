@@ -37,6 +37,8 @@ const (
 // unasked are rights that no request of the controller's shows here, with what asks for them on its behalf, or when it would.
 var unasked = map[string]string{
 	"create managedclustersets/join." + ocm: "the policy berth-join-cluster-set, when a cluster is put into the default set",
+	"delete placementchanges.berth.dev":     "the recorder, when a Placement has more records than historyLimit",
+	"get placementchanges.berth.dev":        "the recorder, when another writer, such as a former leader, created a record of the same name",
 	"get placementdecisions." + ocm:         "the publisher, when the answer to a write was lost: it reads the page before it writes again",
 	"update placements/finalizers." + ocm:   "OwnerReferencesPermissionEnforcement, when a page names its Placement as owner that blocks",
 }
@@ -79,13 +81,22 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 		create(ctx, `{apiVersion: `+ocm+`/v1, kind: ManagedCluster, metadata: {name: two}}`)
 		Eventually(answer(ctx)).Should(ConsistOf("one", "two"))
 
+		By("counting the Placements that a policy selects")
+		create(ctx, `{apiVersion: berth.dev/v1alpha1, kind: DisruptionPolicy, metadata: {name: all, namespace: team}, spec: {placementSelector: {}}}`)
+		Eventually(func() int64 {
+			policy := object("berth.dev/v1alpha1", "DisruptionPolicy", "team", "all")
+			Expect(hub.Get(ctx, client.ObjectKeyFromObject(policy), policy)).To(Succeed())
+			count, _, _ := unstructured.NestedInt64(policy.Object, "status", "placements")
+			return count
+		}).Should(BeEquivalentTo(1))
+
 		By("holding a change until it is approved")
-		annotate(ctx, "berth.dev/approval", "required")
+		create(ctx, `{apiVersion: berth.dev/v1alpha1, kind: DisruptionPolicy, metadata: {name: careful, namespace: team}, spec: {placements: [app], approval: Required}}`)
 		create(ctx, `{apiVersion: `+ocm+`/v1, kind: ManagedCluster, metadata: {name: three}}`)
-		var token string
-		Eventually(func() string { token = change(ctx); return token }).ShouldNot(BeEmpty())
+		var held string
+		Eventually(func() string { held = change(ctx); return held }).ShouldNot(BeEmpty())
 		Expect(answer(ctx)()).To(ConsistOf("one", "two"))
-		annotate(ctx, "berth.dev/approve", token)
+		approve(ctx, held)
 		Eventually(answer(ctx)).Should(ConsistOf("one", "two", "three"))
 		Eventually(func() string { return change(ctx) }).Should(BeEmpty())
 	})
@@ -211,6 +222,16 @@ func annotate(ctx context.Context, key, value string) {
 	merge(ctx, "app", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
 }
 
+// approve approves the change of the Placement with a revision.
+func approve(ctx context.Context, revision string) {
+	GinkgoHelper()
+	me := object("authentication.k8s.io/v1", "SelfSubjectReview", "", "")
+	Expect(hub.Create(ctx, me)).To(Succeed())
+	user, _, _ := unstructured.NestedString(me.Object, "status", "userInfo", "username")
+	Expect(hub.Patch(ctx, object("berth.dev/v1alpha1", "PlacementChange", "team", "app-"+revision), client.RawPatch("application/merge-patch+json",
+		fmt.Appendf(nil, `{"spec":{"approval":{"decision":"Approved","by":%q}}}`, user)))).To(Succeed())
+}
+
 func merge(ctx context.Context, placement, patch string) {
 	GinkgoHelper()
 	Expect(hub.Patch(ctx, object(ocm+"/v1beta1", "Placement", "team", placement), client.RawPatch("application/merge-patch+json", []byte(patch)))).To(Succeed())
@@ -255,7 +276,7 @@ func clusters(ctx context.Context, placement string) []string {
 	return names
 }
 
-// change is the token of what is held for the Placement; empty when nothing is.
+// change is the revision that is held for the Placement; empty when nothing is.
 func change(ctx context.Context) string {
 	GinkgoHelper()
 	pl := object(ocm+"/v1beta1", "Placement", "team", "app")

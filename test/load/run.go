@@ -97,6 +97,14 @@ func runSize(ctx context.Context, o options, s size, progress io.Writer) (result
 	if err := r.cold(ctx); err != nil {
 		return nil, fmt.Errorf("cold: %w", err)
 	}
+	if err := r.measureRows(ctx); err != nil {
+		return nil, err
+	}
+	return r.results, nil
+}
+
+// measureRows measures the rows that are asked for, but the cold start.
+func (r *run) measureRows(ctx context.Context) error {
 	for _, row := range []struct {
 		name    string
 		measure func(context.Context) error
@@ -109,14 +117,14 @@ func runSize(ctx context.Context, o options, s size, progress io.Writer) (result
 		{"memory", r.memory},
 		{"churn", r.churnRow},
 	} {
-		if !slices.Contains(o.rows, row.name) {
+		if !slices.Contains(r.rows, row.name) {
 			continue
 		}
 		if err := row.measure(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", row.name, err), r.process.died())
+			return errors.Join(fmt.Errorf("%s: %w", row.name, err), r.process.died())
 		}
 	}
-	return r.results, nil
+	return nil
 }
 
 // say tells what takes a while.

@@ -56,11 +56,11 @@ type view struct {
 	Published, Incumbents  []string
 	Entries                map[string]int32
 	Taken                  []string
-	Held                   *framework.Hold
+	Records, Policies      []string
 }
 
 func viewOf(s *framework.Snapshot) view {
-	v := view{Bound: s.BoundSets, Counts: map[string]int32{}, Histogram: s.Counts.Histogram, Entries: map[string]int32{}, Held: s.Subject.Held}
+	v := view{Bound: s.BoundSets, Counts: map[string]int32{}, Histogram: s.Counts.Histogram, Entries: map[string]int32{}, Taken: s.Subject.Taken}
 	name := func(i int) string {
 		if c := s.Clusters.Get(i); c != nil {
 			return c.Name
@@ -96,18 +96,19 @@ func viewOf(s *framework.Snapshot) view {
 	for _, set := range s.Sets {
 		v.Sets = append(v.Sets, fmt.Sprint(set.Name, names(set.Members), set.Err))
 	}
-	for _, p := range slices.Concat(s.Subject.Pages, s.Subject.HeldPages) {
+	for _, p := range s.Subject.Pages {
 		v.Pages = append(v.Pages, p.Name+" "+p.ResourceVersion)
+	}
+	for _, r := range s.Subject.Records {
+		v.Records = append(v.Records, r.Name+" "+r.ResourceVersion)
+	}
+	for _, p := range s.Subject.Policies {
+		v.Policies = append(v.Policies, p.Name+" "+p.ResourceVersion)
 	}
 	v.Published, v.Incumbents = names(s.Subject.Published), names(s.Subject.Incumbents)
 	for i, n := range s.Subject.Entries {
 		if name(i) != "" {
 			v.Entries[name(i)] = n
-		}
-	}
-	for _, n := range pageNames {
-		if s.Subject.Taken(n) {
-			v.Taken = append(v.Taken, n)
 		}
 	}
 	return v
@@ -136,13 +137,13 @@ func newScheduler(t rapid.TB, balance bool) *scheduler.Scheduler {
 	return scheduler.New(profiles, nil)
 }
 
-func decide(s *scheduler.Scheduler, inv *inventory.Inventory, key inventory.Key) *scheduler.Result {
-	return s.Schedule(context.Background(), inv.Snapshot(key, fixture.Now))
+func decide(s *scheduler.Scheduler, inv *inventory.Inventory, key inventory.Key) *scheduler.Attempt {
+	return s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 }
 
-// ask leaves the room of the cycle to the next one.
+// ask leaves the buffers of the cycle to the next one.
 func ask(s *scheduler.Scheduler, inv *inventory.Inventory, key inventory.Key) answer {
 	r := decide(s, inv, key)
-	defer s.Release(r)
-	return answerOf(r)
+	defer s.Release(r.Result)
+	return answerOf(r.Result)
 }

@@ -11,10 +11,10 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -52,7 +52,7 @@ func (d *differential) step(t *rapid.T) {
 	switch action := oneOf(t, "action", "put", "put", "put", "put", "delete", "again", "publish", "withdraw", "echo", "tell late",
 		"reserve", "unreserve", "explain"); action {
 	case "put":
-		d.deliver(t, d.world.put(drawObject(t)))
+		d.deliver(t, d.world.put(d.world.drawObject(t)))
 	case "delete":
 		if all := d.world.all(); len(all) > 0 {
 			d.deliver(t, d.world.remove(all[pick(t, len(all))]))
@@ -92,7 +92,7 @@ func (d *differential) step(t *rapid.T) {
 		// What-if questions must leave no trace in what the plugins remember; the next event shows.
 		for _, key := range d.inv.Placements() {
 			r := decide(d.engine, d.inv, key)
-			d.engine.Explain(context.Background(), r, "")
+			d.engine.Explain(context.Background(), r.Result, "")
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (d *differential) reserve(t *rapid.T) {
 // arrive ends what is reserved for decisions that a page shows, if that is what it still shows.
 func (d *differential) arrive(o client.Object) {
 	page, ok := o.(*v1alpha1.PlacementDecision)
-	if !ok || framework.IsHeldPage(page) || d.world.objects[idOf(o)] != o {
+	if !ok || d.world.objects[idOf(o)] != o {
 		return
 	}
 	for _, decision := range page.Status.Decisions {
@@ -148,12 +148,9 @@ func (d *differential) owners(page *v1alpha1.PlacementDecision) []inventory.Key 
 	return nil
 }
 
-// ownerOf is the Placement that a page is for: by label, published or held, and by owner while it has none.
+// ownerOf is the Placement that a page is for: by label, and by owner while it has none.
 func ownerOf(page *v1alpha1.PlacementDecision) inventory.Key {
 	name := page.Labels[v1alpha1.PlacementLabel]
-	if name == "" {
-		name = page.Labels[v1alpha1.HeldLabel]
-	}
 	if owner := metav1.GetControllerOf(page); name == "" && owner != nil {
 		name = owner.Name
 	}
@@ -172,6 +169,10 @@ func (d *differential) deliver(t *rapid.T, e event) {
 	})
 	if _, ok := e.object.(*v1alpha1.PlacementDecision); ok {
 		d.late = append(d.late, e)
+	}
+	if record, ok := e.object.(*berthv1alpha1.PlacementChange); ok {
+		// Records are written in attempts for the Placement.
+		woken = append(woken, inventory.Key{Namespace: record.Namespace, Name: record.Spec.Placement})
 	}
 	d.check(t, append(woken, d.feed(e)...))
 }
@@ -211,10 +212,12 @@ func (d *differential) check(t *rapid.T, woken []inventory.Key) {
 	fresh := newScheduler(t, true)
 	after := map[inventory.Key]answer{}
 	for _, key := range d.inv.Placements() {
-		want, got := scratch.Snapshot(key, fixture.Now), d.inv.Snapshot(key, fixture.Now)
+		want, got := scratch.Snapshot(key, fixture.Now, nil), d.inv.Snapshot(key, fixture.Now, nil)
 		if diff := cmp.Diff(viewOf(want), viewOf(got)); diff != "" {
 			t.Fatalf("snapshot of %s (-scratch +incremental):\n%s", key, diff)
 		}
+		// No attempt restores edited pages here: what they list now counts as published last.
+		d.inv.SetPublished(got.Subject, nil)
 		if diff := cmp.Diff(ask(fresh, scratch, key), ask(d.engine, d.inv, key)); diff != "" {
 			t.Fatalf("answer to %s (-scratch +incremental):\n%s", key, diff)
 		}

@@ -19,7 +19,7 @@ import (
 func drawWorld(t *rapid.T) *world {
 	w := newWorld()
 	for range rapid.IntRange(5, 40).Draw(t, "objects") {
-		w.put(drawObject(t))
+		w.put(w.drawObject(t))
 	}
 	return w
 }
@@ -39,24 +39,7 @@ func TestOrderOfInput(t *testing.T) {
 }
 
 func reports(t *rapid.T, all []client.Object) []string {
-	var objects simulator.Objects
-	for _, object := range all {
-		switch o := object.(type) {
-		case *v1alpha1.ManagedCluster:
-			objects.Clusters = append(objects.Clusters, o)
-		case *v1alpha1.ManagedClusterSet:
-			objects.Sets = append(objects.Sets, o)
-		case *v1alpha1.ManagedClusterSetBinding:
-			objects.Bindings = append(objects.Bindings, o)
-		case *v1alpha1.AddOnPlacementScore:
-			objects.Scores = append(objects.Scores, o)
-		case *v1alpha1.Placement:
-			objects.Placements = append(objects.Placements, o)
-		case *v1alpha1.PlacementDecision:
-			objects.Decisions = append(objects.Decisions, o)
-		}
-	}
-	s, err := simulator.New(context.Background(), objects, fixture.Now, simulator.Options{})
+	s, err := simulator.New(context.Background(), all, fixture.Now, simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

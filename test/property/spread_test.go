@@ -102,7 +102,7 @@ func spreadOut(t *rapid.T, weight int32) *scheduler.Result {
 		}
 	}
 	inv.Update(object)
-	return decide(newScheduler(t, true), inv, inventory.Key{Namespace: "n", Name: "p"})
+	return decide(newScheduler(t, true), inv, inventory.Key{Namespace: "n", Name: "p"}).Result
 }
 
 // literalSpread is the rule read word for word: pick by pick, everything counted anew.

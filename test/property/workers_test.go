@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -32,7 +33,7 @@ func TestWorkers(t *testing.T) {
 				return true
 			})
 			for _, key := range w.inv.Placements() {
-				want, got := scratch.Snapshot(key, fixture.Now), w.inv.Snapshot(key, fixture.Now)
+				want, got := scratch.Snapshot(key, fixture.Now, nil), w.inv.Snapshot(key, fixture.Now, nil)
 				if diff := cmp.Diff(viewOf(want), viewOf(got)); diff != "" {
 					t.Fatalf("snapshot of %s (-scratch +incremental):\n%s", key, diff)
 				}
@@ -102,11 +103,10 @@ func (w *workload) run(workers int) {
 // publish decides, reserves, writes, and is told of its own writes by the watch.
 func (w *workload) publish(key inventory.Key) {
 	r := decide(w.engine, w.inv, key)
-	defer w.engine.Release(r)
-	proposal := r.Proposal()
-	w.inv.Reserve(key, proposal.Added)
+	defer w.engine.Release(r.Result)
+	w.inv.Reserve(key, r.Target.Added)
 	defer w.inv.Unreserve(key)
-	plan, err := lifecycle.Plan(r.State, proposal)
+	plan, err := lifecycle.Plan(r.State, r.Target)
 	if err != nil {
 		panic(err)
 	}
@@ -117,4 +117,5 @@ func (w *workload) publish(key inventory.Key) {
 		w.inv.Assume(page, false)
 		w.inv.Update(page)
 	}
+	w.inv.SetPublished(r.Snapshot.Subject, &framework.Published{Names: r.Target.Clusters, Digest: r.Target.Digest})
 }

@@ -12,8 +12,9 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -168,8 +169,6 @@ func drawPage(t *rapid.T) *v1alpha1.PlacementDecision {
 	b := fixture.Page(oneOf(t, "namespace", namespaceNames...), oneOf(t, "page", pageNames...))
 	if p := oneOf(t, "label", append(placementNames, "")...); p != "" {
 		b = b.Of(p)
-	} else if rapid.Bool().Draw(t, "held") {
-		b = b.Label(v1alpha1.HeldLabel, oneOf(t, "holder", placementNames...))
 	}
 	if p := oneOf(t, "owner", append(placementNames, "")...); p != "" {
 		b = b.OwnedBy(p)
@@ -177,16 +176,44 @@ func drawPage(t *rapid.T) *v1alpha1.PlacementDecision {
 	return b.Lists(rapid.SliceOfN(rapid.SampledFrom(decidedNames), 0, 4).Draw(t, "decisions")...).Obj()
 }
 
-// drawHeldPage is a whole hold on one page.
-func drawHeldPage(t *rapid.T) *v1alpha1.PlacementDecision {
-	clusters := rapid.SliceOfNDistinct(rapid.SampledFrom(decidedNames), 0, 3, rapid.ID).Draw(t, "held clusters")
-	holder := fixture.Placement(oneOf(t, "namespace", namespaceNames...), oneOf(t, "holder", placementNames...)).Obj()
-	hold := framework.Hold{Token: framework.TokenFor(framework.DigestOf(clusters), fixture.Now), Clusters: clusters}
-	pages, err := hold.Pages(holder, nil)
+// drawRecord is a change of a Placement that is there, or of an earlier one of its name.
+func (w *world) drawRecord(t *rapid.T) *berthv1alpha1.PlacementChange {
+	pl := fixture.Placement(oneOf(t, "namespace", namespaceNames...), oneOf(t, "placement", placementNames...)).Obj()
+	if now := w.objects[idOf(pl)]; now != nil && oneOf(t, "current", true, true, false) {
+		pl = now.(*v1alpha1.Placement)
+	} else {
+		pl.UID = "earlier"
+	}
+	drawNames := func(label string) []string {
+		return changes.Sorted(rapid.SliceOfNDistinct(rapid.SampledFrom(decidedNames), 0, 3, rapid.ID).Draw(t, label))
+	}
+	change := changes.NewChange(drawNames("from"), drawNames("to"))
+	change.Generation, change.Profile, change.Cause = oneOf(t, "generation", int64(1), 2), v1alpha1.DefaultProfile, "start"
+	record, err := changes.NewRecord(pl, 0, oneOf(t, "revision", int64(1), 2, 3), change)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pages[0]
+	record.Status.Phase = oneOf(t, "phase", "", berthv1alpha1.PhaseHeld, berthv1alpha1.PhaseHeld, berthv1alpha1.PhasePublished,
+		berthv1alpha1.PhaseSuperseded, berthv1alpha1.PhaseRejected, berthv1alpha1.PhaseExpired)
+	return record
+}
+
+func drawPolicy(t *rapid.T) *berthv1alpha1.DisruptionPolicy {
+	policy := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{
+		Namespace: oneOf(t, "namespace", namespaceNames...), Name: oneOf(t, "policy", "d1", "d2"),
+	}}
+	switch oneOf(t, "selects", "all", "names", "nothing", "broken") {
+	case "all":
+		policy.Spec.PlacementSelector = &metav1.LabelSelector{}
+	case "names":
+		policy.Spec.Placements = []string{oneOf(t, "placement", placementNames...)}
+	case "broken":
+		policy.Spec.PlacementSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+	}
+	if rapid.Bool().Draw(t, "required") {
+		policy.Spec.Approval = berthv1alpha1.ApprovalRequired
+	}
+	return policy
 }
 
 func drawPlacement(t *rapid.T) *v1alpha1.Placement {
@@ -246,8 +273,9 @@ func drawMatch(t *rapid.T) fixture.Match {
 }
 
 // drawObject is a new state of some object.
-func drawObject(t *rapid.T) client.Object {
-	switch oneOf(t, "kind", "cluster", "cluster", "cluster", "set", "binding", "score", "page", "page", "held page", "placement", "placement") {
+func (w *world) drawObject(t *rapid.T) client.Object {
+	switch oneOf(t, "kind", "cluster", "cluster", "cluster", "set", "binding", "score", "page", "page", "record", "record", "policy",
+		"placement", "placement") {
 	case "cluster":
 		return drawCluster(t)
 	case "set":
@@ -258,8 +286,10 @@ func drawObject(t *rapid.T) client.Object {
 		return drawScore(t)
 	case "page":
 		return drawPage(t)
-	case "held page":
-		return drawHeldPage(t)
+	case "record":
+		return w.drawRecord(t)
+	case "policy":
+		return drawPolicy(t)
 	}
 	return drawPlacement(t)
 }

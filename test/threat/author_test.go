@@ -75,32 +75,13 @@ func secrets() map[string][]client.Object {
 func seen(t *testing.T, probe fixture.PlacementBuilder, outside []client.Object) string {
 	t.Helper()
 	objects := simulator.Objects{
-		Placements: []*v1alpha1.Placement{probe.Obj()},
-		Sets:       []*v1alpha1.ManagedClusterSet{fixture.Set("mine")},
-		Bindings:   []*v1alpha1.ManagedClusterSetBinding{fixture.Binding(author, "mine")},
-		Scores:     []*v1alpha1.AddOnPlacementScore{fixture.Score("mine-2", "usage").Value("cpu", 20).Obj()},
-		Clusters: []*v1alpha1.ManagedCluster{
-			fixture.Cluster("mine-1").Set("mine").Label("zone", "z1").Allocatable("cpu", "1").Obj(),
-			fixture.Cluster("mine-2").Set("mine").Label("zone", "z1").Allocatable("cpu", "2").Obj(),
-			fixture.Cluster("mine-3").Set("mine").Label("zone", "z2").Allocatable("cpu", "3").Obj(),
-		},
+		probe.Obj(), fixture.Set("mine"), fixture.Binding(author, "mine"),
+		fixture.Score("mine-2", "usage").Value("cpu", 20).Obj(),
+		fixture.Cluster("mine-1").Set("mine").Label("zone", "z1").Allocatable("cpu", "1").Obj(),
+		fixture.Cluster("mine-2").Set("mine").Label("zone", "z1").Allocatable("cpu", "2").Obj(),
+		fixture.Cluster("mine-3").Set("mine").Label("zone", "z2").Allocatable("cpu", "3").Obj(),
 	}
-	for _, object := range outside {
-		switch o := object.(type) {
-		case *v1alpha1.ManagedCluster:
-			objects.Clusters = append(objects.Clusters, o)
-		case *v1alpha1.ManagedClusterSet:
-			objects.Sets = append(objects.Sets, o)
-		case *v1alpha1.ManagedClusterSetBinding:
-			objects.Bindings = append(objects.Bindings, o)
-		case *v1alpha1.AddOnPlacementScore:
-			objects.Scores = append(objects.Scores, o)
-		case *v1alpha1.Placement:
-			objects.Placements = append(objects.Placements, o)
-		case *v1alpha1.PlacementDecision:
-			objects.Decisions = append(objects.Decisions, o)
-		}
-	}
+	objects = append(objects, outside...)
 	s, err := simulator.New(t.Context(), objects, fixture.Now, simulator.Options{})
 	if err != nil {
 		t.Fatal(err)

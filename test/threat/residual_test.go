@@ -68,12 +68,11 @@ func submittedBy(b fixture.PlacementBuilder, user string, groups ...string) fixt
 
 func teamObjects(placements ...fixture.PlacementBuilder) simulator.Objects {
 	objects := simulator.Objects{
-		Sets:     []*v1alpha1.ManagedClusterSet{fixture.Set("dev")},
-		Bindings: []*v1alpha1.ManagedClusterSetBinding{fixture.Binding("team", "dev")},
-		Clusters: []*v1alpha1.ManagedCluster{fixture.Cluster("dev-1").Set("dev").Obj(), fixture.Cluster("dev-2").Set("dev").Obj()},
+		fixture.Set("dev"), fixture.Binding("team", "dev"),
+		fixture.Cluster("dev-1").Set("dev").Obj(), fixture.Cluster("dev-2").Set("dev").Obj(),
 	}
 	for _, b := range placements {
-		objects.Placements = append(objects.Placements, b.Obj())
+		objects = append(objects, b.Obj())
 	}
 	return objects
 }
@@ -82,17 +81,15 @@ func teamObjects(placements ...fixture.PlacementBuilder) simulator.Objects {
 // right to join such sets. The right managedclustersets/join guards the label of exclusive sets
 // only.
 func TestLabelSelectedSetTrustsClusterLabels(t *testing.T) {
-	objects := teamObjects(fixture.Placement("team", "web"))
-	objects.Sets = []*v1alpha1.ManagedClusterSet{
+	objects := simulator.Objects{
 		fixture.SelectorSet("dev", &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "trusted"}}),
-	}
-	objects.Clusters = []*v1alpha1.ManagedCluster{
+		fixture.Binding("team", "dev"), fixture.Placement("team", "web").Obj(),
 		fixture.Cluster("known").Label("tier", "trusted").Obj(), fixture.Cluster("self-labelled").Obj(),
 	}
 	if _, clusters := decide(t, objects, "web"); clusters != "known" {
 		t.Fatalf("before the cluster labels itself: %s", clusters)
 	}
-	objects.Clusters[1] = fixture.Cluster("self-labelled").Label("tier", "trusted").Obj()
+	objects[len(objects)-1] = fixture.Cluster("self-labelled").Label("tier", "trusted").Obj()
 	if _, clusters := decide(t, objects, "web"); clusters != "known self-labelled" {
 		t.Fatalf("after the cluster labels itself: %s", clusters)
 	}
@@ -112,7 +109,7 @@ func TestStampKeepsGroupsOfItsTime(t *testing.T) {
 		submittedBy(fixture.Placement("team", "then"), "alice", "ops"),
 		submittedBy(fixture.Placement("team", "now"), "alice"),
 	)
-	objects.Other = append(objects.Other, queueConfig(groupQueues))
+	objects = append(objects, queueConfig(groupQueues))
 	for name, want := range map[string]string{"then": "True Placed", "now": "False NoRuleMatched"} {
 		conditions, _ := decide(t, objects, name)
 		if got := conditions[v1alpha1.PlacementConditionQueueAdmitted]; !strings.HasPrefix(got, want) {
@@ -126,7 +123,7 @@ func TestStampKeepsGroupsOfItsTime(t *testing.T) {
 func TestEditorUsesQueueOfSubmitter(t *testing.T) {
 	for number, want := range map[int32]string{1: "dev-1", 2: "dev-1 dev-2"} {
 		objects := teamObjects(submittedBy(fixture.Placement("team", "web").Number(number), "alice", "ops"))
-		objects.Other = append(objects.Other, queueConfig(groupQueues))
+		objects = append(objects, queueConfig(groupQueues))
 		if _, clusters := decide(t, objects, "web"); clusters != want {
 			t.Errorf("%d clusters asked for: want %s, got %s", number, want, clusters)
 		}
@@ -140,7 +137,7 @@ func TestDynamicQueueIsFirstComeFirstServed(t *testing.T) {
 		submittedBy(fixture.Placement("team", "a-squatter").Annotation("yunikorn.apache.org/queue", "payments"), "mallory"),
 		submittedBy(fixture.Placement("team", "b-payments").Annotation("yunikorn.apache.org/queue", "payments"), "payments"),
 	)
-	objects.Other = append(objects.Other, queueConfig(`
+	objects = append(objects, queueConfig(`
 partitions:
 - name: default
   queues: [{name: teams, parent: true, childtemplate: {maxapplications: 1}}]

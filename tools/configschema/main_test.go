@@ -138,7 +138,7 @@ func TestArguments(t *testing.T) {
 		"a number or a share":               {plugin: "BlastRadius", args: "{maxRemoved: 5}", want: true},
 		"none of many":                      {plugin: "BlastRadius", args: "{}", want: true},
 		"unknown ones":                      {plugin: "BlastRadius", args: "{maxRemove: 5}"},
-		"those of another plugin":           {plugin: "Approval", args: "{maxRemoved: 5}"},
+		"those of another plugin":           {plugin: "MaintenanceWindow", args: "{maxRemoved: 5}"},
 		"of another type":                   {plugin: "BlastRadius", args: "{maxRemoved: [5]}"},
 		"in a list":                         {plugin: "MaintenanceWindow", args: "{windows: [{schedule: 0 6 * * 0, duration: 2h}]}", want: true},
 		"unknown ones in a list":            {plugin: "MaintenanceWindow", args: "{windows: [{schedule: 0 6 * * 0, duration: 2h, zone: UTC}]}"},

@@ -8,10 +8,10 @@ const (
 
 // The plugins in the tree, with arguments and without. A file may name others, too: the schema knows nothing of theirs.
 var (
-	withArgs = []string{"Approval", "BlastRadius", "DecisionPublisher", "MaintenanceWindow"}
+	withArgs = []string{"BlastRadius", "DecisionPublisher", "MaintenanceWindow"}
 
 	withoutArgs = []string{
-		"AddOn", "AuditLog", "Balance", "InFlight", "Predicate", "PrioritySort", "ResourceAllocatableCPU",
+		"AddOn", "Approval", "AuditLog", "Balance", "InFlight", "Predicate", "PrioritySort", "QueueAdmission", "ResourceAllocatableCPU",
 		"ResourceAllocatableMemory", "Steady", "TaintToleration", "Unmet",
 	}
 )

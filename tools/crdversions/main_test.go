@@ -135,7 +135,7 @@ func TestExpandRefuses(t *testing.T) {
 
 func TestRunWantsEveryKind(t *testing.T) {
 	from := t.TempDir()
-	name := group + "_" + table[0].plural + ".yaml"
+	name := table[0].group + "_" + table[0].plural + ".yaml"
 	if err := os.WriteFile(filepath.Join(from, name), []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,10 @@
 package main
 
-// group is the API group of every kind in the table.
-const group = "cluster.open-cluster-management.io"
+// The API groups: of Open Cluster Management's kinds and of Berth's own.
+const (
+	ocmGroup   = "cluster.open-cluster-management.io"
+	berthGroup = "berth.dev"
+)
 
 // version is one version a CRD serves.
 type version struct {
@@ -14,15 +17,17 @@ type version struct {
 // kind says which versions the CRD of one plural serves. The first is the version stored: the one consumers read, so that
 // a fleet moves to Open Cluster Management, or from it, without migrating stored objects.
 type kind struct {
-	plural   string
-	versions []version
+	group, plural string
+	versions      []version
 }
 
 var table = []kind{
-	{plural: "addonplacementscores", versions: []version{{name: "v1alpha1"}}},
-	{plural: "managedclusters", versions: []version{{name: "v1"}, {name: "v1alpha1"}}},
-	{plural: "managedclustersetbindings", versions: []version{{name: "v1beta2"}, {name: "v1alpha1"}}},
-	{plural: "managedclustersets", versions: []version{{name: "v1beta2"}, {name: "v1alpha1"}}},
-	{plural: "placementdecisions", versions: []version{{name: "v1beta1"}, {name: "v1alpha1", wholeWrites: true}}},
-	{plural: "placements", versions: []version{{name: "v1beta1"}, {name: "v1alpha1"}}},
+	{berthGroup, "disruptionpolicies", []version{{name: "v1alpha1"}}},
+	{berthGroup, "placementchanges", []version{{name: "v1alpha1"}}},
+	{ocmGroup, "addonplacementscores", []version{{name: "v1alpha1"}}},
+	{ocmGroup, "managedclusters", []version{{name: "v1"}, {name: "v1alpha1"}}},
+	{ocmGroup, "managedclustersetbindings", []version{{name: "v1beta2"}, {name: "v1alpha1"}}},
+	{ocmGroup, "managedclustersets", []version{{name: "v1beta2"}, {name: "v1alpha1"}}},
+	{ocmGroup, "placementdecisions", []version{{name: "v1beta1"}, {name: "v1alpha1", wholeWrites: true}}},
+	{ocmGroup, "placements", []version{{name: "v1beta1"}, {name: "v1alpha1"}}},
 }

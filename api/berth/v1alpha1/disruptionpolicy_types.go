@@ -38,6 +38,8 @@ type DisruptionPolicy struct {
 // DisruptionPolicySpec is the policy.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.placementSelector) != has(self.placements)",message="exactly one of placementSelector and placements is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchLabels) || self.placementSelector.matchLabels.size() <= 100",message="placementSelector.matchLabels: at most 100 labels"
+// +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchExpressions) || self.placementSelector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) == (has(e.values) && e.values.size() > 0))",message="placementSelector.matchExpressions: In and NotIn need values, Exists and DoesNotExist have none"
 type DisruptionPolicySpec struct {
 	// placementSelector selects Placements of the namespace by their labels; {} selects all.
 	// +optional
@@ -95,6 +97,7 @@ type DisruptionPolicyStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=100
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

@@ -28,7 +28,7 @@ const (
 // +kubebuilder:printcolumn:name="Removed",type=integer,JSONPath=`.spec.removedCount`
 // +kubebuilder:printcolumn:name="Cause",type=string,JSONPath=`.spec.cause`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.approval) || (has(oldSelf.spec.approval) && self.spec.approval == oldSelf.spec.approval) || (has(self.status) && has(self.status.phase) && self.status.phase in ['Held', 'Rejected', 'Expired'])",message="spec.approval: only a change that is Held, Rejected or Expired can be approved or rejected"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.approval) || (has(oldSelf.spec.approval) && self.spec.approval == oldSelf.spec.approval) || (has(self.status) && has(self.status.phase) && self.status.phase in ['Held', 'Rejected', 'Expired'] && !has(self.status.permittedTime))",message="spec.approval: only a change that is Held and not permitted yet, Rejected or Expired can be approved or rejected"
 type PlacementChange struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -44,7 +44,7 @@ type PlacementChange struct {
 
 // PlacementChangeSpec is what changes.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.profile) == has(oldSelf.profile)",message="spec is immutable except for approval"
+// +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.profile) == has(oldSelf.profile) && has(self.queue) == has(oldSelf.queue)",message="spec is immutable except for approval"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || (has(self.approval) && (self.approval == oldSelf.approval || (oldSelf.approval.decision == 'Rejected' && self.approval.decision == 'Approved')))",message="spec.approval is set once; only Rejected may become Approved"
 type PlacementChangeSpec struct {
 	// placement is the name of the Placement, in the same namespace.
@@ -112,9 +112,12 @@ type PlacementChangeSpec struct {
 	RemovedCount int32 `json:"removedCount"`
 
 	// delta has both lists complete where one is longer than 1,000 names: gzip of
-	// {"added": [...], "removed": [...]}, at most 700 KiB.
+	// {"added": [...], "removed": [...]}, at most 700 KiB. The schema has a pattern instead of format
+	// byte, with which CEL rules of the API server refuse the characters + and /.
 	// +optional
-	// +kubebuilder:validation:MaxLength=955735
+	// +kubebuilder:validation:MaxLength=955736
+	// +kubebuilder:validation:Format=""
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Delta []byte `json:"delta,omitempty"`
 
@@ -140,6 +143,13 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Profile string `json:"profile,omitempty"`
+
+	// queue is what was recorded of the Placement's queue when the change was decided (JSON), as on the
+	// pages. It confirms the queue of a Placement after a restart: pages can be edited by others.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Queue string `json:"queue,omitempty"`
 
 	// approval answers a change that is held. It is set once; Rejected may become Approved.
 	// +optional

@@ -7,70 +7,89 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/changes"
 )
 
-// answer is what one may say to a held change.
-type answer struct {
+// decision is one of the two answers to a change.
+type decision struct {
 	verb, done, doing string
-	// annotation is set, opposite removed.
-	annotation, opposite string
-	// late says that a change may get this answer after its time, too.
-	late bool
+	value             berthv1alpha1.ApprovalDecision
+	// reasons are those of DecisionPending with which a Placement has a change to answer.
+	reasons []string
 }
 
 var (
-	approval  = answer{"approve", "approved", "approving", v1alpha1.ApproveAnnotation, v1alpha1.RejectAnnotation, true}
-	rejection = answer{"reject", "rejected", "rejecting", v1alpha1.RejectAnnotation, v1alpha1.ApproveAnnotation, false}
+	approval = decision{"approve", "approved", "approving", berthv1alpha1.Approved,
+		[]string{v1alpha1.ReasonHeld, v1alpha1.ReasonRejected, v1alpha1.ReasonExpired}}
+	rejection = decision{"reject", "rejected", "rejecting", berthv1alpha1.Rejected, []string{v1alpha1.ReasonHeld}}
 )
 
 type answerOptions struct {
-	answer
-	hub    hubFlags
-	change string
-	yes    bool
-	output string
+	decision
+	hub      hubFlags
+	revision int64
+	comment  string
+	yes      bool
+	output   string
 }
 
-func newAnswerCommand(with answer) *cobra.Command {
-	o := answerOptions{answer: with}
+func newAnswerCommand(with decision) *cobra.Command {
+	o := answerOptions{decision: with}
+	title := strings.ToUpper(with.verb[:1]) + with.verb[1:]
+	which := "the change that a Placement holds"
+	if with.value == berthv1alpha1.Approved {
+		which = "the change that a Placement holds, or one that was rejected or expired and still applies"
+	}
 	cmd := &cobra.Command{
 		Use:   with.verb + " NAME [-n NAMESPACE]",
-		Short: strings.ToUpper(with.verb[:1]) + with.verb[1:] + " the change that a Placement holds",
-		Long: fmt.Sprintf(`Show the change that a Placement holds, ask, and %s it.
+		Short: title + " the change that a Placement holds",
+		Long: fmt.Sprintf(`%s %s.
 
-What is %s is the very change that was shown: if another took its place meanwhile, that is said and nothing is done. -o wide shows all
-clusters. Needs the verbs get, patch and approve on placements, and list on placementdecisions to show more than the first clusters.`, with.verb, with.done),
+The change is shown first: its cause, what holds it, and the clusters that it adds and removes (-o wide: all of them). Then the command asks;
+--yes answers. Exactly the change that was shown is %s. Needs the rights to get placements and to list and patch placementchanges; to approve a
+change that was rejected or expired, also to list placementdecisions.`, title, which, with.done),
 		Example:           fmt.Sprintf("  kubectl placement %s web -n shop", with.verb),
 		Args:              onePlacement,
-		ValidArgsFunction: o.hub.completePlacements(func(pl *v1alpha1.Placement) bool { return o.answerable(pl) == nil }),
+		ValidArgsFunction: o.hub.completePlacements(o.offers),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(o.output); err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("revision") && o.revision < 1 {
+				return usagef("--revision: %d is not a revision: they count from 1", o.revision)
 			}
 			return o.run(cmd.Context(), args[0], cmd)
 		},
 	}
 	o.hub.add(cmd)
 	o.hub.addNamespace(cmd, "the Placement's namespace (default: the kubeconfig's)")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().StringVar(&o.change, "change", "", "answer this change only, by the name that is shown")
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	flags.StringVar(&o.comment, "comment", "", "why, for those who read the history")
+	flags.Int64Var(&o.revision, "revision", 0, "answer this change only")
+	complete(cmd, "revision", cobra.NoFileCompletions)
+	complete(cmd, "comment", cobra.NoFileCompletions)
 	addOutputFlag(cmd, &o.output)
 	return cmd
+}
+
+// offers is true if the Placement's condition says that it has a change to answer.
+func (o *answerOptions) offers(pl *v1alpha1.Placement) bool {
+	pending := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
+	return pending != nil && slices.Contains(o.reasons, pending.Reason)
 }
 
 func (o *answerOptions) run(ctx context.Context, name string, cmd *cobra.Command) error {
@@ -79,22 +98,25 @@ func (o *answerOptions) run(ctx context.Context, name string, cmd *cobra.Command
 		return err
 	}
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	held, err := o.read(ctx, hub, key)
+	pl, history, err := readHistory(ctx, hub, key)
 	if err != nil {
 		return err
 	}
-	if o.change != "" && o.change != held.Change {
-		return fmt.Errorf("change %s of Placement %s is not what is held: that is %s", o.change, key, held.Change)
+	published := func() (string, error) { return publishedDigest(ctx, hub, pl) }
+	record, err := o.choose(pl, history, published)
+	if err != nil {
+		return fmt.Errorf("nothing to %s: %w", o.verb, err)
 	}
 	out := cmd.OutOrStdout()
-	if err := held.print(out, o.output); err != nil {
+	if err := o.show(out, record); err != nil {
 		return err
 	}
 	if !o.yes {
 		if !isTerminal(cmd.InOrStdin()) {
-			return usagef("nobody to ask: give --yes to %s it", o.verb)
+			return usagef("there is no terminal to ask on: give --yes to %s the change", o.verb)
 		}
-		sure, err := ask(cmd.InOrStdin(), cmd.ErrOrStderr(), fmt.Sprintf("%s change %s?", strings.ToUpper(o.verb[:1])+o.verb[1:], held.Change))
+		question := fmt.Sprintf("%s change %d of Placement %s?", strings.ToUpper(o.verb[:1])+o.verb[1:], record.Spec.Revision, key)
+		sure, err := ask(cmd.InOrStdin(), cmd.ErrOrStderr(), question)
 		if err != nil {
 			return err
 		}
@@ -102,135 +124,88 @@ func (o *answerOptions) run(ctx context.Context, name string, cmd *cobra.Command
 			return fmt.Errorf("nothing was %s", o.done)
 		}
 	}
-	if err := o.write(ctx, hub, key, held.Change); err != nil {
+	if err := o.write(ctx, hub, key, record); err != nil {
 		return err
 	}
 	if o.output == "table" || o.output == "wide" {
-		say(out, "placement.%s/%s %s\n", v1alpha1.GroupName, name, o.done)
+		return say(out, "placementchange.%s/%s %s\n", berthv1alpha1.GroupName, record.Name, o.done)
 	}
 	return nil
 }
 
-// heldChange is a change that waits, as it is shown.
-type heldChange struct {
-	Placement string `json:"placement"`
-	Change    string `json:"change"`
-	// Status is the reason of the condition: Held, or Expired or Rejected where it may still be approved.
-	Status  string `json:"status"`
-	Message string `json:"message"`
-	// Deadlines are when each plugin that holds the change gives up.
-	Deadlines map[string]time.Time `json:"deadlines,omitempty"`
-	// Listed says that Added and Removed are known: the held pages could be read, and still were there.
-	Listed  bool     `json:"listed"`
-	Added   []string `json:"added,omitempty"`
-	Removed []string `json:"removed,omitempty"`
+func (o *answerOptions) show(out io.Writer, record *berthv1alpha1.PlacementChange) error {
+	view := viewOf(record).withClusters(record)
+	if o.output == "json" || o.output == "yaml" {
+		return printObject(out, o.output, view)
+	}
+	return view.print(out, o.output == "wide")
 }
 
-// answerable says why a Placement has nothing to be answered, if that is so.
-func (o *answerOptions) answerable(pl *v1alpha1.Placement) error {
-	c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
-	switch {
-	case c == nil:
-		return errors.New("holds no change")
-	case c.Reason == v1alpha1.ReasonHeld:
-	case c.Reason == v1alpha1.ReasonExpired && o.late, c.Reason == v1alpha1.ReasonRejected && o.late:
-	default:
-		return fmt.Errorf("holds no change (%s)", oneLine(c.Reason+": "+c.Message))
+// choose returns the record to answer: the open one, or for an approval the newest Rejected or
+// Expired one that still applies.
+func (o *answerOptions) choose(
+	pl *v1alpha1.Placement, history changes.History, published func() (string, error),
+) (*berthv1alpha1.PlacementChange, error) {
+	key := client.ObjectKeyFromObject(pl)
+	if o.revision > 0 {
+		record, err := recordOf(history, key, o.revision)
+		if err != nil {
+			return nil, err
+		}
+		return record, o.answerable(pl, record, published)
 	}
-	if tokenIn(c.Message) == "" {
-		return fmt.Errorf("does not say which change it holds (%s)", oneLine(c.Reason+": "+c.Message))
+	if record := history.Open(); record != nil {
+		return record, o.answerable(pl, record, published)
+	}
+	var why error
+	for _, record := range slices.Backward(history) {
+		err := o.answerable(pl, record, published)
+		if err == nil {
+			return record, nil
+		}
+		if why == nil && ended(record) {
+			why = err
+		}
+	}
+	if why != nil {
+		return nil, why
+	}
+	return nil, fmt.Errorf("no change of Placement %s is held", key)
+}
+
+// ended is true for a change that was given up before it was published.
+func ended(record *berthv1alpha1.PlacementChange) bool {
+	return record.Status.Phase == berthv1alpha1.PhaseRejected || record.Status.Phase == berthv1alpha1.PhaseExpired
+}
+
+// answerable is an error if the change cannot get this answer.
+func (o *answerOptions) answerable(
+	pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange, published func() (string, error),
+) error {
+	change := fmt.Sprintf("change %d of Placement %s/%s", record.Spec.Revision, pl.Namespace, pl.Name)
+	given := record.Spec.Approval
+	switch {
+	case given != nil && given.Decision == o.value:
+		return fmt.Errorf("%s was %s by %s already", change, o.done, given.By)
+	case given != nil && given.Decision == berthv1alpha1.Approved:
+		return fmt.Errorf("%s was approved by %s already", change, given.By)
+	case record.Status.Phase == berthv1alpha1.PhaseHeld:
+		return nil
+	case record.Status.Phase == "":
+		return fmt.Errorf("the controller has not reported the phase of %s yet", change)
+	case !ended(record) || o.value != berthv1alpha1.Approved:
+		return fmt.Errorf("%s is %s", change, record.Status.Phase)
+	case record.Spec.PlacementGeneration != pl.Generation:
+		return fmt.Errorf("%s is %s and does not apply any more: the Placement was edited since", change, record.Status.Phase)
+	}
+	digest, err := published()
+	if err != nil {
+		return err
+	}
+	if record.Spec.From != digest {
+		return fmt.Errorf("%s is %s and does not apply any more: other clusters were published since", change, record.Status.Phase)
 	}
 	return nil
-}
-
-// changeInMessage finds the name of the change in the message of the condition, which begins with
-// "Change <name> (". A name has lower-case letters, digits and dashes only, so that it can be
-// copied into a command.
-var changeInMessage = regexp.MustCompile(`^Change ([0-9a-z-]+) `)
-
-func tokenIn(message string) string {
-	if found := changeInMessage.FindStringSubmatch(message); found != nil {
-		return found[1]
-	}
-	return ""
-}
-
-// read returns what is held now.
-func (o *answerOptions) read(ctx context.Context, hub client.Client, key types.NamespacedName) (*heldChange, error) {
-	pl := &v1alpha1.Placement{}
-	err := hub.Get(ctx, key, pl)
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no Placement %s", key)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Placement %s: %w", key, err)
-	}
-	if err := o.answerable(pl); err != nil {
-		return nil, fmt.Errorf("nothing to %s: Placement %s %w", o.verb, key, err)
-	}
-	c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
-	held := &heldChange{Placement: key.String(), Change: tokenIn(c.Message), Status: c.Reason, Message: c.Message}
-	var pages v1alpha1.PlacementDecisionList
-	err = hub.List(ctx, &pages, client.InNamespace(key.Namespace))
-	if apierrors.IsForbidden(err) {
-		// Whoever may approve need not see decisions; the message names the first clusters.
-		return held, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the held change: %w", err)
-	}
-	held.list(pl, pointers(pages.Items))
-	return held, nil
-}
-
-// list compares the held pages with those that are published, if they hold this very change.
-func (h *heldChange) list(pl *v1alpha1.Placement, pages []*v1alpha1.PlacementDecision) {
-	var holding []*v1alpha1.PlacementDecision
-	published := map[string]bool{}
-	for _, page := range pages {
-		switch {
-		case framework.IsHeldPage(page) && page.Labels[v1alpha1.HeldLabel] == pl.Name && metav1.IsControlledBy(page, pl):
-			holding = append(holding, page)
-		case page.Labels[v1alpha1.PlacementLabel] == pl.Name:
-			for _, decision := range page.Status.Decisions {
-				published[decision.ClusterName] = true
-			}
-		}
-	}
-	hold := framework.HoldOf(holding)
-	if hold == nil || hold.Token != h.Change {
-		return
-	}
-	h.Listed, h.Deadlines = true, hold.Deadlines
-	for _, name := range hold.Clusters {
-		if !published[name] {
-			h.Added = append(h.Added, name)
-		}
-		delete(published, name)
-	}
-	h.Removed = slices.Sorted(maps.Keys(published))
-}
-
-func (h *heldChange) print(out io.Writer, format string) error {
-	switch {
-	case format == "json" || format == "yaml":
-		return printObject(out, format, h)
-	case format != "wide":
-		err := say(out, "Placement %s: %s: %s\n", h.Placement, h.Status, h.Message)
-		return err
-	case !h.Listed:
-		err := say(out, "Placement %s: %s: %s\nThe whole list cannot be read.\n", h.Placement, h.Status, h.Message)
-		return err
-	}
-	say(out, "Placement %s: %s: %s\n", h.Placement, h.Status, h.Message)
-	t := &table{heading: []string{"CHANGE", "CLUSTER"}}
-	for _, name := range h.Added {
-		t.add(cell{"added", green}, cell{name, plain})
-	}
-	for _, name := range h.Removed {
-		t.add(cell{"removed", red}, cell{name, plain})
-	}
-	return t.print(out, colourful(out))
 }
 
 // ask is true only if somebody says yes.
@@ -247,52 +222,52 @@ func ask(in io.Reader, out io.Writer, question string) (bool, error) {
 	return false, nil
 }
 
-// maxWrites bounds how often a write that met another is tried anew.
-const maxWrites = 10
-
-// write sets the annotation if the change is still the one that was shown: the Placement, with its conditions, must not have changed since
-// that was looked up once more.
-func (o *answerOptions) write(ctx context.Context, hub client.Client, key types.NamespacedName, token string) error {
-	for range maxWrites {
-		pl := &v1alpha1.Placement{}
-		if err := hub.Get(ctx, key, pl); err != nil {
-			return fmt.Errorf("reading Placement %s: %w", key, err)
-		}
-		if err := o.superseded(pl, token); err != nil {
-			return err
-		}
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-			"uid": pl.UID, "resourceVersion": pl.ResourceVersion,
-			"annotations": map[string]any{o.annotation: token, o.opposite: nil},
-		}})
-		if err != nil {
-			return err
-		}
-		err = hub.Patch(ctx, pl, client.RawPatch(types.MergePatchType, patch))
-		switch {
-		case err == nil:
-			return nil
-		case apierrors.IsConflict(err):
-			continue
-		case apierrors.IsForbidden(err):
-			return fmt.Errorf("%s change %s of Placement %s needs the verbs patch and approve on placements: %w", o.doing, token, key, err)
-		}
-		return fmt.Errorf("%s change %s of Placement %s: %w", o.doing, token, key, err)
+// write sets spec.approval. The rules of the CRD refuse it if the change may not be answered any
+// more; the UID keeps another record of the same name from being answered.
+func (o *answerOptions) write(ctx context.Context, hub client.Client, key types.NamespacedName, record *berthv1alpha1.PlacementChange) error {
+	doing := fmt.Sprintf("%s change %d of Placement %s", o.doing, record.Spec.Revision, key)
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := hub.Create(ctx, review); err != nil {
+		return fmt.Errorf("%s: asking the hub for the user's name: %w", doing, err)
 	}
-	return fmt.Errorf("%s change %s of Placement %s: it changes too often", o.doing, token, key)
+	answer := map[string]any{"decision": o.value, "by": review.Status.UserInfo.Username, "comment": nil}
+	if o.comment != "" {
+		answer["comment"] = o.comment
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": record.UID}, "spec": map[string]any{"approval": answer},
+	})
+	if err != nil {
+		return err
+	}
+	written := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: record.Namespace, Name: record.Name}}
+	err = hub.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch))
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s needs the right to patch placementchanges: %w", doing, err)
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return fmt.Errorf("%s: its record was deleted meanwhile; nothing was %s", doing, o.done)
+	case apierrors.IsInvalid(err):
+		return o.refused(ctx, hub, doing, record, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// superseded says that the change is not held any more.
-func (o *answerOptions) superseded(pl *v1alpha1.Placement, token string) error {
-	now := ""
-	if err := o.answerable(pl); err == nil {
-		now = tokenIn(meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending).Message)
+// refused says what became of a change that could not be answered any more.
+func (o *answerOptions) refused(
+	ctx context.Context, hub client.Client, doing string, record *berthv1alpha1.PlacementChange, cause error,
+) error {
+	current := &berthv1alpha1.PlacementChange{}
+	if err := hub.Get(ctx, client.ObjectKeyFromObject(record), current); err != nil {
+		return fmt.Errorf("%s: %w", doing, cause)
 	}
-	switch now {
-	case token:
-		return nil
-	case "":
-		return fmt.Errorf("change %s of Placement %s/%s is not held any more; nothing was %s", token, pl.Namespace, pl.Name, o.done)
+	switch given := current.Spec.Approval; {
+	case given != nil && (record.Spec.Approval == nil || *given != *record.Spec.Approval):
+		return fmt.Errorf("%s: it is %s by %s meanwhile; nothing was %s", doing, strings.ToLower(string(given.Decision)), given.By, o.done)
+	case current.Status.Phase != record.Status.Phase:
+		return fmt.Errorf("%s: it is %s meanwhile; nothing was %s", doing, current.Status.Phase, o.done)
 	}
-	return fmt.Errorf("change %s of Placement %s/%s was superseded by %s; nothing was %s", token, pl.Namespace, pl.Name, now, o.done)
+	return fmt.Errorf("%s: %w", doing, cause)
 }

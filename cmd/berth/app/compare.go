@@ -13,12 +13,14 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 type compareOptions struct {
@@ -122,7 +124,7 @@ func (o *compareOptions) run(ctx context.Context, progress *progress, in io.Read
 		return nil, err
 	}
 	progress.say("comparing")
-	with := simulator.Options{UserLabel: os.Getenv(tenancy.UserLabelEnv), Config: configuration, Plugins: o.plugins}
+	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins}
 	before, err := simulator.New(ctx, objects, now, with)
 	if err != nil {
 		return nil, err
@@ -154,10 +156,13 @@ func (o *compareOptions) load(namespace string, in io.Reader, more bool) (simula
 
 // matter says whether any of the objects is of a kind that decisions depend on.
 func matter(o simulator.Objects) bool {
-	return len(o.Placements)+len(o.Decisions)+len(o.Clusters)+len(o.Sets)+len(o.Bindings)+len(o.Scores) > 0 ||
-		slices.ContainsFunc(o.Other, func(other *unstructured.Unstructured) bool {
-			return other.GetKind() == "ConfigMap" || other.GetKind() == "Namespace"
-		})
+	return slices.ContainsFunc(o, func(object client.Object) bool {
+		if _, ok := kinds.Of(object); ok {
+			return true
+		}
+		kind := object.GetObjectKind().GroupVersionKind().Kind
+		return kind == "ConfigMap" || kind == "Namespace"
+	})
 }
 
 // change is the hub's objects with everything done to them that was asked for.
@@ -168,7 +173,7 @@ func (o *compareOptions) change(
 	if err != nil {
 		return objects, err
 	}
-	for _, other := range input.Other {
+	for _, other := range simulator.List[*unstructured.Unstructured](input) {
 		// What was read of the hub has this name, too.
 		if key := (types.NamespacedName{Namespace: other.GetNamespace(), Name: other.GetName()}); other.GetKind() == "ConfigMap" && key == queues {
 			other.SetName(admission.QueueConfigName)
@@ -236,7 +241,7 @@ func changeTable(c *simulator.Comparison, wide bool) *table {
 		if wide {
 			needed := none
 			if change.NeedsApproval {
-				needed = v1alpha1.ApprovalRequired
+				needed = "required"
 			}
 			row = append(row, cell{needed, plain})
 		}

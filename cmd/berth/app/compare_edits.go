@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
@@ -104,25 +105,14 @@ func taintEdit(text string) (edit, error) {
 	}), nil
 }
 
-// removable are the kinds --remove takes, by the words for them.
-var removable = map[string]string{
-	"placement": "Placement", "managedcluster": "ManagedCluster", "cluster": "ManagedCluster",
-	"managedclusterset": "ManagedClusterSet", "set": "ManagedClusterSet",
-	"managedclustersetbinding": "ManagedClusterSetBinding", "binding": "ManagedClusterSetBinding",
-	"addonplacementscore": "AddOnPlacementScore", "score": "AddOnPlacementScore",
-}
-
 // removal reads KIND/NAME.
 func removal(text string) (edit, error) {
 	word, name, _ := strings.Cut(text, "/")
-	kind, known := removable[strings.TrimSuffix(strings.ToLower(word), "s")]
+	kind, known := kinds.Named(word)
 	if !known || name == "" {
-		return nil, usagef("--remove: %q is not KIND/NAME of a Placement, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding or AddOnPlacementScore", text)
+		return nil, usagef("--remove: %q is not KIND/NAME; the kinds are %s", text, strings.Join(kinds.Names(), ", "))
 	}
 	return func(objects simulator.Objects, namespace string, _ time.Time) (simulator.Objects, error) {
-		if kind == "ManagedCluster" || kind == "ManagedClusterSet" {
-			namespace = ""
-		}
 		return objects.Without(kind, namespace, name)
 	}, nil
 }

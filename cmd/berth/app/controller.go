@@ -22,6 +22,7 @@ import (
 
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/pkg/install"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -149,6 +150,15 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		Config:                  configuration,
 		Plugins:                 o.plugins,
 	})
+}
+
+// installCRDs installs Berth's CRDs and prints which were left as they are.
+func installCRDs(ctx context.Context, config *rest.Config, out io.Writer) error {
+	foreign, err := install.CRDs(ctx, config)
+	for _, name := range foreign {
+		say(out, "CRD %s was installed by something else: left as it is\n", name)
+	}
+	return err
 }
 
 // onLoopback says whether only this machine reaches an address.

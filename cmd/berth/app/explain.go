@@ -9,17 +9,19 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 type explainOptions struct {
@@ -78,14 +80,14 @@ func (o *explainOptions) run(ctx context.Context, name string, progress *progres
 		return err
 	}
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if err := o.known(&objects, key); err != nil {
+	if err := o.known(objects, key); err != nil {
 		return err
 	}
 	if err := readHubQueues(ctx, hub, o.queues, &objects); err != nil {
 		return err
 	}
 	progress.say("deciding")
-	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{UserLabel: os.Getenv(tenancy.UserLabelEnv), Config: configuration, Plugins: o.plugins})
+	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins})
 	if err != nil {
 		return err
 	}
@@ -107,11 +109,15 @@ func (o *explainOptions) run(ctx context.Context, name string, progress *progres
 }
 
 // known says which of what is asked about the hub does not have.
-func (o *explainOptions) known(objects *simulator.Objects, key types.NamespacedName) error {
-	if !slices.ContainsFunc(objects.Placements, func(pl *v1alpha1.Placement) bool { return client.ObjectKeyFromObject(pl) == key }) {
+func (o *explainOptions) known(objects simulator.Objects, key types.NamespacedName) error {
+	if !slices.ContainsFunc(simulator.List[*v1alpha1.Placement](objects), func(pl *v1alpha1.Placement) bool {
+		return client.ObjectKeyFromObject(pl) == key
+	}) {
 		return fmt.Errorf("there is no Placement %s", key)
 	}
-	if o.cluster != "" && !slices.ContainsFunc(objects.Clusters, func(c *v1alpha1.ManagedCluster) bool { return c.Name == o.cluster }) {
+	if o.cluster != "" && !slices.ContainsFunc(simulator.List[*v1alpha1.ManagedCluster](objects), func(c *v1alpha1.ManagedCluster) bool {
+		return c.Name == o.cluster
+	}) {
 		return fmt.Errorf("there is no ManagedCluster %s", o.cluster)
 	}
 	return nil
@@ -123,7 +129,7 @@ func addQueuesFlag(cmd *cobra.Command, queues *string) {
 
 // readHubQueues adds what queues depend on, if the controller says that it keeps any.
 func readHubQueues(ctx context.Context, hub client.Client, queues string, objects *simulator.Objects) error {
-	if !slices.ContainsFunc(objects.Placements, func(pl *v1alpha1.Placement) bool {
+	if !slices.ContainsFunc(simulator.List[*v1alpha1.Placement](*objects), func(pl *v1alpha1.Placement) bool {
 		return meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionQueueAdmitted) != nil
 	}) {
 		return nil
@@ -143,32 +149,34 @@ func readHubQueues(ctx context.Context, hub client.Client, queues string, object
 	if err := hub.List(ctx, namespaces); err != nil {
 		return fmt.Errorf("reading the namespaces: %w", err)
 	}
-	objects.Other = append(pointers(namespaces.Items), config)
+	for i := range namespaces.Items {
+		*objects = append(*objects, &namespaces.Items[i])
+	}
+	*objects = append(*objects, config)
 	return nil
 }
 
-// readHub lists what a decision is made of.
+// readHub lists what a decision is made of. A hub that has Open Cluster Management's CRDs alone need
+// not serve Berth's own kinds.
 func readHub(ctx context.Context, hub client.Client) (simulator.Objects, error) {
-	var (
-		objects    simulator.Objects
-		placements v1alpha1.PlacementList
-		pages      v1alpha1.PlacementDecisionList
-		clusters   v1alpha1.ManagedClusterList
-		sets       v1alpha1.ManagedClusterSetList
-		bindings   v1alpha1.ManagedClusterSetBindingList
-		scores     v1alpha1.AddOnPlacementScoreList
-	)
-	for _, list := range []client.ObjectList{&placements, &pages, &clusters, &sets, &bindings, &scores} {
-		if err := hub.List(ctx, list); err != nil {
-			return objects, fmt.Errorf("reading the hub: %w", err)
+	var objects simulator.Objects
+	for _, kind := range kinds.All() {
+		list := kind.NewList()
+		err := hub.List(ctx, list)
+		switch {
+		case kind.Optional() && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("reading the hub: %w", err)
+		}
+		items, err := kinds.Items(list)
+		if err != nil {
+			return nil, fmt.Errorf("reading the hub: %s: %w", kind.Plural, err)
+		}
+		for _, item := range items {
+			objects = append(objects, item)
 		}
 	}
-	objects.Placements = pointers(placements.Items)
-	objects.Decisions = pointers(pages.Items)
-	objects.Clusters = pointers(clusters.Items)
-	objects.Sets = pointers(sets.Items)
-	objects.Bindings = pointers(bindings.Items)
-	objects.Scores = pointers(scores.Items)
 	return objects, nil
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/pkg/explore"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 // shutdownAfter is how long an answer that is under way may take once the command is stopped.
@@ -73,7 +73,7 @@ func (o *exploreOptions) run(ctx context.Context, out io.Writer) error {
 		}
 		return objects, err
 	}
-	pages := explore.NewServer(read, simulator.Options{UserLabel: os.Getenv(tenancy.UserLabelEnv), Config: configuration, Plugins: o.plugins})
+	pages := explore.NewServer(read, simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins})
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.address)
 	if err != nil {
 		return fmt.Errorf("serving at %s: %w (--address takes another port, 0 any)", o.address, err)

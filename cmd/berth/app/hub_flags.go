@@ -8,11 +8,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
@@ -61,8 +64,10 @@ func (f *hubFlags) connect() (hub client.Client, namespace string, err error) {
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, "", err
+	for _, add := range []func(*runtime.Scheme) error{kinds.AddToScheme, authenticationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, "", err
+		}
 	}
 	if hub, err = client.New(cfg, client.Options{Scheme: scheme}); err != nil {
 		return nil, "", fmt.Errorf("connecting to the hub: %w", err)
@@ -149,4 +154,24 @@ func (f *hubFlags) completeContexts(*cobra.Command, []string, string) ([]cobra.C
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// kubeconfigAt is a kubeconfig; without a path, what KUBECONFIG or the pod says.
+func kubeconfigAt(path string) clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+}
+
+// connect reads a kubeconfig and says plainly when there is none.
+func connect(loader clientcmd.ClientConfig, what, flag string) (*rest.Config, error) {
+	cfg, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("finding the %s: no configuration in %s: give --%s, or set KUBECONFIG",
+			what, strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "), flag)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding the %s: %w", what, err)
+	}
+	return cfg, nil
 }

@@ -25,13 +25,14 @@ func programName() string {
 // NewKubectlCommand returns the command line of `kubectl placement`, to be given to Run.
 func NewKubectlCommand(opts ...Option) *cobra.Command {
 	o := optionsOf(opts)
-	root := newRoot(o, kubectlPlugin, "Ask why, what if and who, and answer changes that are held")
+	root := newRoot(o, kubectlPlugin, "Explain decisions, preview changes, list them, and approve or reject those that are held")
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl placement"}
 	root.AddCommand(
 		newAnswerCommand(approval),
 		newAnswerCommand(rejection),
 		newExplainCommand(o.plugins),
 		newCompareCommand(o.plugins),
+		newHistoryCommand(),
 		newTopCommand(),
 		newVersionCommand(),
 	)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/simulator"
@@ -55,13 +56,13 @@ func TestEdits(t *testing.T) {
 			if tc.wantErr != "" {
 				return
 			}
-			objects := simulator.Objects{Clusters: []*v1alpha1.ManagedCluster{cluster().Obj()}}
+			objects := simulator.Objects{cluster().Obj()}
 			for _, e := range edits {
 				if objects, err = e(objects, "ns", noon); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if diff := cmp.Diff(tc.want.Obj(), objects.Clusters[0]); diff != "" {
+			if diff := cmp.Diff(client.Object(tc.want.Obj()), objects[0]); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -90,35 +91,6 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestAnswerable(t *testing.T) {
-	for name, tc := range map[string]struct {
-		reason, message            string
-		wantApprovable, wantReject bool
-	}{
-		"held":                  {v1alpha1.ReasonHeld, "Change 0123-x (1 added: a, 0 removed) is held by Approval", true, true},
-		"out of time":           {v1alpha1.ReasonExpired, "Change 0123-x (1 added: a, 0 removed) was not let pass", true, false},
-		"rejected":              {v1alpha1.ReasonRejected, "Change 0123-x (1 added: a, 0 removed) was rejected", true, false},
-		"waiting for something": {v1alpha1.ReasonWaiting, "Change 0123-x (1 added: a, 0 removed) waits for", false, false},
-		"denied":                {v1alpha1.ReasonDenied, "Change 0123-x (1 added: a, 0 removed) is denied by", false, false},
-		"another's words":       {v1alpha1.ReasonHeld, "held", false, false},
-		"nothing":               {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			pl := &v1alpha1.Placement{}
-			if tc.reason != "" {
-				pl.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PlacementConditionDecisionPending, Reason: tc.reason, Message: tc.message}}
-			}
-			approve, reject := answerOptions{answer: approval}, answerOptions{answer: rejection}
-			if err := approve.answerable(pl); (err == nil) != tc.wantApprovable {
-				t.Errorf("approve: %v", err)
-			}
-			if err := reject.answerable(pl); (err == nil) != tc.wantReject {
-				t.Errorf("reject: %v", err)
-			}
-		})
-	}
-}
-
 func TestUses(t *testing.T) {
 	clusters := []v1alpha1.ManagedCluster{
 		*fixture.Cluster("a").Allocatable("cpu", "2").Allocatable("memory", "8Gi").Obj(),
@@ -129,7 +101,6 @@ func TestUses(t *testing.T) {
 		*fixture.Page("ns", "p-1").Of("p").Lists("b", "c", "gone").Obj(),
 		*fixture.Page("ns", "p-2").Of("p").Lists("b").Obj(),
 		*fixture.Page("ns", "q").Lists("b").Obj(),
-		*fixture.Page("ns", "p-held-1").Label(v1alpha1.HeldLabel, "p").Lists("a", "b", "c").Obj(),
 	}
 	for order, want := range map[string]string{"name": "abc", "decisions": "bca", "cpu": "abc", "memory": "abc"} {
 		uses := usesOf(clusters, pages, byUse[order])

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
+	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
 )
 
 func newQueuesCommand() *cobra.Command {
@@ -126,20 +128,20 @@ func (o *placeOptions) run(cmd *cobra.Command) error {
 	return o.printPlaced(cmd.OutOrStdout(), placed)
 }
 
-func groupsOf(config *tenancy.Config, user string) ([]string, error) {
-	resolver, err := tenancy.NewGroupResolver(config.Resolver, time.Now)
+func groupsOf(config *queueconfig.Config, user string) ([]string, error) {
+	resolver, err := identity.NewGroupResolver(config.Resolver, time.Now)
 	if err != nil {
 		return nil, err
 	}
-	identity, err := resolver.Resolve(tenancy.Identity{User: user})
+	resolved, err := resolver.Resolve(identity.Identity{User: user})
 	if err != nil {
 		return nil, fmt.Errorf("finding the groups of user %s: %w", tenancy.Cut(user), err)
 	}
-	return identity.Groups, nil
+	return resolved.Groups, nil
 }
 
 // readQueues reads a configuration, and tells the user of its warnings.
-func readQueues(file string, in io.Reader, warn io.Writer) (*tenancy.Config, error) {
+func readQueues(file string, in io.Reader, warn io.Writer) (*queueconfig.Config, error) {
 	var text []byte
 	var err error
 	switch file {
@@ -147,14 +149,14 @@ func readQueues(file string, in io.Reader, warn io.Writer) (*tenancy.Config, err
 		return nil, usagef("-f is required")
 	case "-":
 		file = "standard input"
-		text, err = io.ReadAll(io.LimitReader(in, tenancy.MaxConfig+1))
+		text, err = io.ReadAll(io.LimitReader(in, queueconfig.MaxConfig+1))
 	default:
 		text, err = os.ReadFile(file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the queue configuration: %w", err)
 	}
-	config, warnings, err := tenancy.Parse(text)
+	config, warnings, err := queueconfig.Parse(text)
 	for _, warning := range warnings {
 		say(warn, "warning: %s: %s\n", file, warning)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 type simulateOptions struct {
@@ -84,7 +84,7 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 	if err != nil {
 		return err
 	}
-	with := simulator.Options{UserLabel: os.Getenv(tenancy.UserLabelEnv), Config: configuration, Plugins: o.plugins}
+	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins}
 	s := simulation{}
 	if len(input.Scenarios) == 0 {
 		if s.Results, err = decide(ctx, input.Objects, now, with, only, progress); err != nil {

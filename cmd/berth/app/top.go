@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 type topOptions struct {
@@ -108,7 +107,7 @@ func (o *topOptions) read(ctx context.Context) ([]*clusterUse, error) {
 	return usesOf(clusters.Items, pages.Items, byUse[o.sortBy]), nil
 }
 
-// usesOf counts over all pages that do not hold what is not published, and sorts, clusters alike by name.
+// usesOf counts over all pages, and sorts, clusters alike by name.
 func usesOf(clusters []v1alpha1.ManagedCluster, pages []v1alpha1.PlacementDecision, order func(a, b *clusterUse) int) []*clusterUse {
 	byName := map[string]*clusterUse{}
 	uses := make([]*clusterUse, len(clusters))
@@ -122,9 +121,6 @@ func usesOf(clusters []v1alpha1.ManagedCluster, pages []v1alpha1.PlacementDecisi
 	}
 	for i := range pages {
 		page := &pages[i]
-		if framework.IsHeldPage(page) {
-			continue
-		}
 		placement := page.Labels[v1alpha1.PlacementLabel]
 		for _, decision := range page.Status.Decisions {
 			use := byName[decision.ClusterName]

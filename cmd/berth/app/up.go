@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/cmd/berth/localhub"
-	"github.com/berth-dev/berth/config/admission"
-	"github.com/berth-dev/berth/config/samples"
 	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/pkg/install"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 // controllerPatience is how long the controller may take to stop before the hub is stopped under it.
@@ -108,10 +109,10 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 	// Samples come before the controller so that it decides from the whole fleet at once: decisions that follow a fleet as it grows
 	// differ from those the samples' comments promise, because Placements may prefer what they chose before. With queues they come
 	// after it, as the controller is who says at admission whose they are.
-	var placements []placementKey
+	var placements []types.NamespacedName
 	var err error
 	if o.queues == nil {
-		if placements, err = o.applySamples(ctx, hub, out); err != nil {
+		if placements, err = o.applySamples(ctx, hub.Config(), out); err != nil {
 			return err
 		}
 	}
@@ -127,16 +128,16 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 		}
 	}()
 	if o.queues != nil {
-		if err := awaitStamp(ctx, hub.Config()); err != nil {
+		if err := install.AwaitWebhooks(ctx, hub.Config(), localQueueConfig.Namespace, identity.UserInfoAnnotation); err != nil {
 			return err
 		}
 		say(out, "Placements go to the queues of %s; the ConfigMap is %s.\n", o.queues.from, localQueueConfig)
-		if placements, err = o.applySamples(ctx, hub, out); err != nil {
+		if placements, err = o.applySamples(ctx, hub.Config(), out); err != nil {
 			return err
 		}
 	}
 	if o.samples {
-		if err := printSettled(ctx, hub.Config(), placements, out); err != nil {
+		if err := printDecisions(ctx, hub.Config(), placements, out); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
 				return cause
 			}
@@ -157,22 +158,7 @@ func (o *upOptions) install(ctx context.Context, hub *localhub.Hub, out io.Write
 	if err := installCRDs(ctx, hub.Config(), out); err != nil {
 		return err
 	}
-	if _, err := applyFiles(ctx, hub.Config(), admission.FS); err != nil {
-		return fmt.Errorf("installing the admission policies: %w", err)
-	}
-	return nil
-}
-
-// applySamples applies the sample fleet and Placements, if they are wanted.
-func (o *upOptions) applySamples(ctx context.Context, hub *localhub.Hub, out io.Writer) ([]placementKey, error) {
-	if !o.samples {
-		return nil, nil
-	}
-	placements, err := applySamples(ctx, hub.Config(), samples.FS, out)
-	if err != nil {
-		return nil, fmt.Errorf("applying the samples: %w", err)
-	}
-	return placements, nil
+	return install.AdmissionPolicies(ctx, hub.Config())
 }
 
 // startController runs the controller until ctx ends; its log is a file of the hub's, as the terminal belongs to the person.
@@ -204,19 +190,19 @@ func (o *upOptions) startController(ctx context.Context, end context.CancelCause
 	return done, nil
 }
 
-func printNext(out io.Writer, kubeconfig string, placements []placementKey) {
+func printNext(out io.Writer, kubeconfig string, placements []types.NamespacedName) {
 	commands := []string{"get managedclusters", "get placements --all-namespaces", "explain placement.spec"}
 	if len(placements) > 0 {
 		p := placements[0]
 		for _, candidate := range placements {
-			if candidate.name == "demo" {
+			if candidate.Name == "demo" {
 				p = candidate
 			}
 		}
 		commands = []string{
 			"get placements --all-namespaces",
-			"describe placement " + shellQuote(p.name) + " -n " + shellQuote(p.namespace),
-			"describe placementdecision " + shellQuote(p.name+"-decision-1") + " -n " + shellQuote(p.namespace),
+			"describe placement " + shellQuote(p.Name) + " -n " + shellQuote(p.Namespace),
+			"describe placementdecision " + shellQuote(p.Name+"-decision-1") + " -n " + shellQuote(p.Namespace),
 		}
 	}
 	say(out, "\nTry in another terminal:\n")

@@ -10,21 +10,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
 // reported is what is printed about the Placement ns/p among so many clusters.
-func reported(t *testing.T, p fixture.PlacementBuilder, clusters int, wide bool) string {
+func reported(t *testing.T, p fixture.PlacementBuilder, clusters int, wide bool, others ...client.Object) string {
 	t.Helper()
-	o := simulator.Objects{
-		Sets: []*v1alpha1.ManagedClusterSet{fixture.Set("s")}, Bindings: []*v1alpha1.ManagedClusterSetBinding{fixture.Binding("ns", "s")},
-		Placements: []*v1alpha1.Placement{p.Obj()},
-	}
+	o := simulator.Objects{fixture.Set("s"), fixture.Binding("ns", "s"), p.Obj()}
+	o = append(o, others...)
 	for i := range clusters {
-		o.Clusters = append(o.Clusters, fixture.Cluster(fmt.Sprintf("c%03d", i+1)).Set("s").Allocatable("cpu", fmt.Sprint(i+1)).Obj())
+		o = append(o, fixture.Cluster(fmt.Sprintf("c%03d", i+1)).Set("s").Allocatable("cpu", fmt.Sprint(i+1)).Obj())
 	}
 	s, err := simulator.New(context.Background(), o, time.Now(), simulator.Options{})
 	if err != nil {
@@ -59,6 +57,7 @@ func TestScoresOfAWideReport(t *testing.T) {
 func TestLongReport(t *testing.T) {
 	for name, tc := range map[string]struct {
 		placement     fixture.PlacementBuilder
+		others        []client.Object
 		wide          bool
 		want, without []string
 	}{
@@ -77,12 +76,12 @@ func TestLongReport(t *testing.T) {
 			want:      []string{"Syntax error: no viable alternative at input '.'\n       | managedCluster.\n       | ...............^\n"}, without: []string{`\u000a`},
 		},
 		"what is held is told from what is published": {
-			placement: fixture.Placement("ns", "p").Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired),
-			want:      []string{"  The clusters above are those published; the table is about the change that waits.\n"},
+			placement: fixture.Placement("ns", "p"), others: []client.Object{fixture.ApprovalPolicy("ns", "careful")},
+			want: []string{"  The clusters above are those published; the table is about the change that waits.\n"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := reported(t, tc.placement, 120, tc.wide)
+			got := reported(t, tc.placement, 120, tc.wide, tc.others...)
 			for _, want := range tc.want {
 				if !strings.Contains(got, want) {
 					t.Errorf("%q is not in:\n%s", want, got)

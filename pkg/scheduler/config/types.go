@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,6 +96,10 @@ type Plugins struct {
 	// QueueSort says which Placement is decided first: exactly one plugin, the same in all profiles.
 	// +optional
 	QueueSort PluginSet `json:"queueSort,omitzero"`
+
+	// PreEnqueue keeps Placements out, for example until their queue admits them.
+	// +optional
+	PreEnqueue PluginSet `json:"preEnqueue,omitzero"`
 
 	// PreFilter runs once a cycle, and may narrow the candidates or find a mistake in the Placement.
 	// +optional
@@ -191,6 +196,7 @@ type Point string
 // The extension points.
 const (
 	QueueSort  Point = "queueSort"
+	PreEnqueue Point = "preEnqueue"
 	PreFilter  Point = "preFilter"
 	Filter     Point = "filter"
 	PostFilter Point = "postFilter"
@@ -207,7 +213,7 @@ const (
 const multiPoint Point = "multiPoint"
 
 // Points are the extension points in the order in which they run.
-var Points = []Point{QueueSort, PreFilter, Filter, PostFilter, PreScore, Score, Reserve, Permit, PreBind, Bind, PostBind}
+var Points = []Point{QueueSort, PreEnqueue, PreFilter, Filter, PostFilter, PreScore, Score, Reserve, Permit, PreBind, Bind, PostBind}
 
 // lists are the keys of all sets, in the order of the file.
 var lists = append([]Point{multiPoint}, Points...)
@@ -215,8 +221,31 @@ var lists = append([]Point{multiPoint}, Points...)
 // at is the set of one key.
 func (p *Plugins) at(point Point) *PluginSet {
 	return map[Point]*PluginSet{
-		multiPoint: &p.MultiPoint, QueueSort: &p.QueueSort, PreFilter: &p.PreFilter, Filter: &p.Filter, PostFilter: &p.PostFilter,
+		multiPoint: &p.MultiPoint, QueueSort: &p.QueueSort, PreEnqueue: &p.PreEnqueue, PreFilter: &p.PreFilter,
+		Filter: &p.Filter, PostFilter: &p.PostFilter,
 		PreScore: &p.PreScore, Score: &p.Score, Reserve: &p.Reserve, Permit: &p.Permit, PreBind: &p.PreBind, Bind: &p.Bind,
 		PostBind: &p.PostBind,
 	}[point]
+}
+
+// NamedPlugins are the plugins that the file enables or configures, sorted; none where there is no
+// file.
+func (c *PlacementSchedulerConfiguration) NamedPlugins() []string {
+	if c == nil {
+		return nil
+	}
+	var names []string
+	for i := range c.Profiles {
+		profile := &c.Profiles[i]
+		for _, p := range profile.PluginConfig {
+			names = append(names, p.Name)
+		}
+		for _, point := range lists {
+			for _, p := range profile.Plugins.at(point).Enabled {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

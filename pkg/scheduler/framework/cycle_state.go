@@ -77,8 +77,9 @@ func (s *CycleState) Delete(key StateKey) { s.replace(key, nil) }
 func (s *CycleState) replace(key StateKey, with *entry) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	var kept []entry
-	for _, e := range s.list() {
+	old := s.list()
+	kept := make([]entry, 0, len(old)+1)
+	for _, e := range old {
 		if e.key != key {
 			kept = append(kept, e)
 		}

@@ -27,6 +27,9 @@ type Handle struct {
 	// that. Both are nil in a simulation.
 	Reserve   func(placement types.NamespacedName, clusters []string)
 	Unreserve func(placement types.NamespacedName)
+	// Quota tells the queues how many clusters a Placement has, or is about to have; nil in a
+	// simulation, and where no queues are configured.
+	Quota func(placement types.NamespacedName, clusters int)
 	// Waiting lists, allows and rejects held Proposals; nil in a simulation.
 	Waiting WaitingPlacements
 	// Snapshot is the fleet as a Placement sees it now, for work outside cycles; nil when there is no such Placement, and as a
@@ -58,26 +61,27 @@ type PageClient interface {
 	Delete(ctx context.Context, page *v1alpha1.PlacementDecision) error
 }
 
-// WaitingPlacement is a Proposal held by Permit.
+// WaitingPlacement is a change held by Permit.
 type WaitingPlacement struct {
 	Key types.NamespacedName
 	UID types.UID
-	// Token names the hold.
-	Token          string
+	// Revision is the number of the change.
+	Revision       int64
 	Added, Removed []string
 	// Plugins are those that still wait, each with its deadline.
 	Plugins map[string]time.Time
 }
 
-// WaitingPlacements are the held Proposals. What is allowed or rejected holds for the very change that waits: the Placement is
-// decided anew, and a change with another token waits as if nothing had been said. A restart forgets what was allowed.
+// WaitingPlacements are the held changes. What is allowed or rejected applies to that very change:
+// the Placement is decided anew, and a change with another revision waits as if nothing had been
+// said. A restart forgets what was allowed.
 type WaitingPlacements interface {
 	// List is in order of the keys.
 	List() []WaitingPlacement
-	// Allow clears one plugin of the Placement's hold; clearing the last one lets the Proposal pass. False when the plugin
-	// holds no change of this Placement.
+	// Allow clears one plugin of the Placement's hold; clearing the last one permits the change. False
+	// when the plugin holds no change of this Placement.
 	Allow(uid types.UID, plugin string) bool
-	// Reject ends the hold; the change is not held anew until the answer or the Placement changes. False when the plugin holds
-	// no change of this Placement.
+	// Reject ends the hold; the change is not held anew until the answer or the Placement changes.
+	// False when the plugin holds no change of this Placement.
 	Reject(uid types.UID, plugin, reason string) bool
 }

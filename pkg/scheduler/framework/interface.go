@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
@@ -27,6 +28,28 @@ type QueueSortPlugin interface {
 	Plugin
 	// Less says whether a is decided before b.
 	Less(a, b *v1alpha1.Placement) bool
+}
+
+// PreEnqueuePlugin keeps a Placement out, for example until its queue admits it. It runs first in a
+// cycle.
+type PreEnqueuePlugin interface {
+	Plugin
+	// PreEnqueue: Unschedulable parks the Placement, and the published decision stays;
+	// UnschedulableAndUnresolvable means that it gets no cluster, which is an answer. Any other code
+	// but Success is an Error.
+	PreEnqueue(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) *Status
+}
+
+// Counter is a plugin that counts what was published over several attempts, in Reserve, Unreserve
+// and PostBind.
+type Counter interface {
+	Plugin
+	// Counts returns what was counted so far. It becomes part of the next Snapshot and is not changed
+	// any more; nil if the plugin counts nothing. It is called with the cycle lock held.
+	Counts() any
+	// Recount starts from the records of all Placements, after a restart. It is called once, before
+	// the first attempt.
+	Recount(records []*berthv1alpha1.PlacementChange)
 }
 
 // PreFilterPlugin runs once an attempt, serially, candidates or not, so that a mistake in the Placement is always said.
@@ -181,14 +204,16 @@ type ReservePlugin interface {
 	Unreserve(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal)
 }
 
-// PermitPlugin lets a Proposal pass, refuses it, or holds it.
+// PermitPlugin permits a change, denies it, or holds it.
 type PermitPlugin interface {
 	Plugin
-	// Permit is the last step before the next cycle begins; it must not wait for anything. Wait holds the Proposal and asks the
-	// other plugins; the duration counts from when this plugin first held this change, and ends in a denial, never in an
-	// approval. Unschedulable and UnschedulableAndUnresolvable refuse the change, Pending has it tried again soon; anything
-	// else is an Error. The published decision stays in force meanwhile. While a change waits, it is proposed again whenever
-	// something is decided for the Placement, and Permit is asked again.
+	// Permit is the last step before the next cycle begins; it must not wait for anything, and it
+	// must remember nothing: simulations and explanations ask, too. Wait holds the change and asks
+	// the other plugins; the duration counts from when this plugin first held this change, and ends
+	// in Expired, never in an approval. Unschedulable and UnschedulableAndUnresolvable deny the
+	// change, Pending has it tried again soon; anything else is an Error. The published decision
+	// stays meanwhile. While a change is held, it is proposed again whenever something is decided
+	// for the Placement, and Permit is asked again.
 	Permit(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) (*Status, time.Duration)
 }
 
@@ -205,13 +230,6 @@ type BindPlugin interface {
 	// Bind: the plugins run in order until one does not answer Skip; if all do, the attempt fails. Any failure is retried with
 	// backoff.
 	Bind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
-}
-
-// Holder is a BindPlugin that can keep a held change where a restart and a new leader find it. The engine asks the first one
-// among the Bind plugins; without one, a restart begins the hold anew.
-type Holder interface {
-	// Hold stores the change; nil clears what is stored. It does nothing when that is so already.
-	Hold(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, hold *Hold) *Status
 }
 
 // PostBindPlugin is told what was published. It may be missed, by a crash for example.

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Proposal is what one cycle wants to publish.
+// Proposal is what one attempt wants to publish, and the change that leads there.
 type Proposal struct {
 	// Selected are the chosen clusters, best first.
 	Selected []Selection
@@ -15,28 +15,34 @@ type Proposal struct {
 	Clusters []string
 	// Added and Removed are the names that differ from what Berth published last, sorted.
 	Added, Removed []string
-	// Digest is DigestOf(Clusters): equal sets have equal digests, whatever their order and scores.
-	Digest string
-	// Forced says that the change only removes clusters that are in no set bound to the namespace
+	// Digest is DigestOf(Clusters), From that of what Berth published last: equal sets have equal
+	// digests, whatever their order and scores.
+	Digest, From string
+	// Revision is the change's number; if no cluster changes, that of the last change. 0 if it is not
+	// known.
+	Revision int64
+	// Revoked is true if the change only removes clusters that are in no set bound to the namespace
 	// any more.
-	Forced bool
-	// Edited says that the Placement's spec or profile changed since its last decision was
+	Revoked bool
+	// Edited is true if the Placement's spec or profile changed since its last decision was
 	// published.
 	Edited bool
-	// Restores says that the Proposal publishes again what was published last: scoreRateLimit does
+	// Restores is true if the Proposal publishes again what was published last: scoreRateLimit does
 	// not apply.
 	Restores bool
 	// LastScores is when scores were published last, as far as the process remembers. The status
 	// may say an earlier time.
 	LastScores time.Time
-	// Token is what an approval of this change must say: the digest, and when the change was first held.
-	Token string
+	// Approved is true if somebody with the right to do so approved this very change.
+	Approved bool
 	// HeldBy are the plugins that hold this very change already, with their deadlines.
 	HeldBy map[string]time.Time
-	// Ended says that a hold of this very change expired or was rejected. What was rejected passes by an approval only; of what
-	// expired, those plugins that held it, EndedBy, must not let it pass for no other reason than that time went by.
-	Ended   bool
-	EndedBy []string
+	// ExpiredBy are the plugins that held this very change until it expired. They must not let it
+	// pass for no other reason than that time went by.
+	ExpiredBy []string
+	// Since is when this very change was proposed first, without another in between; RemovingSince
+	// is since when each attempt has proposed to remove clusters.
+	Since, RemovingSince time.Time
 	// Writes are the writes done, in order. A Bind plugin appends each as it succeeds, also when a later one fails.
 	Writes []PageWrite
 	// Outcome is what the pages come to once all writes are done.

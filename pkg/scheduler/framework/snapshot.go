@@ -6,20 +6,25 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Snapshot is the fleet frozen at one instant, as one Placement sees it. It is immutable, and with the profile it is all
-// that a decision may depend on. Plugins that run after selection must not read it: it may be older than what they bind.
+// Snapshot is the whole input of one attempt: the fleet frozen at one instant, as one Placement sees
+// it, and all that is remembered from earlier attempts. It is immutable. With the profile it is all
+// that steps 2 to 8 may depend on. Plugins that run after selection must not read it: it may be
+// older than what they bind.
 type Snapshot struct {
-	// Trial says that this is no state of the hub, but one had something been different.
+	// Trial is true for a state that the hub never had: one that Explain tries.
 	Trial bool
 	*Fleet
 	// Now is the only clock of a cycle.
 	Now time.Time
+	// Cause is what triggered the attempt, one line, as in the record of a change.
+	Cause string
 	// Subject is the Placement to decide, with what is published for it.
 	Subject *Subject
 	// Sets are the ManagedClusterSets the Placement may use, by name.
@@ -30,8 +35,15 @@ type Snapshot struct {
 	Bound     []*ClusterSet
 	// Limit caps the clusters that may be selected; negative means no cap.
 	Limit int
-	// Queue is what the Placement's queue allows; nil where no queues are configured. Sets and Limit have it in them already.
+	// Queue is what the Placement's queue allows; nil where no queues are configured. Sets and Limit
+	// are limited to it.
 	Queue *QueueAdmission
+	// Timers are what the engine measured in earlier attempts for this Placement.
+	Timers Timers
+	// Answers are what plugins said of the open change through WaitingPlacements.
+	Answers Answers
+	// PluginCounts are what plugins counted before this attempt, by plugin (Counter).
+	PluginCounts map[string]any
 }
 
 // QueueAdmission is what its queue means for a Placement.
@@ -39,21 +51,84 @@ type QueueAdmission struct {
 	// Reason and Message are those of the condition QueueAdmitted, which is True if Admitted.
 	Admitted        bool
 	Reason, Message string
-	// Rejected says that no queue takes the Placement, which is an answer: no cluster. Other reasons not to be admitted decide
-	// nothing, and leave the published decision.
+	// Rejected is true if no queue accepts the Placement, which is an answer: no cluster. Any other
+	// reason not to be admitted decides nothing, and the published decision stays.
 	Rejected bool
-	// Restricted says that the queue owns cluster sets, and that the Placement may use no others.
+	// Restricted is true if the queue owns cluster sets; the Placement may use only Sets then.
 	Restricted bool
-	// LimitBy names the quotas that the snapshot's Limit comes from.
+	Sets       []string
+	// Limit caps the clusters that may be selected, negative means no cap; LimitBy names the quotas
+	// that it comes from.
+	Limit   int
 	LimitBy string
 	// Record is what pages keep of it.
 	Record string
 	// RetryAt asks for another attempt; zero for none.
 	RetryAt time.Time
-	// Listed is how many clusters the pages list that this very Placement controls.
+	// Listed is the number of clusters on the pages that this very Placement controls.
 	Listed int
-	// Took is told how many clusters the Placement has, or is about to have.
-	Took func(clusters int)
+}
+
+// Allows is true if the queue, if there is one, lets the Placement use a cluster set.
+func (q *QueueAdmission) Allows(set string) bool {
+	return q == nil || !q.Restricted || slices.Contains(q.Sets, set)
+}
+
+// Published is the decision that Berth published last for a Placement. A change starts from it, so
+// that an edit of pages by somebody else is no change.
+type Published struct {
+	// Names of the clusters are sorted; Digest is theirs. Scores are by name, nil if the pages have
+	// none.
+	Names  []string
+	Digest string
+	Scores map[string]int64
+	// Pages holds a hash of each page's content by the page's name.
+	Pages map[string]uint64
+	// Generation and Profile are those that were decided; 0 while that is not known.
+	Generation int64
+	Profile    string
+	// ScoresAt is when scores were written last; zero while that is not known.
+	ScoresAt time.Time
+	// Revision is that of the last published change; 0 while that is not known.
+	Revision int64
+	// Restored is true while the decision is what the pages listed when the process began: it may
+	// differ from what was published.
+	Restored bool
+}
+
+// Timers are what the engine measures from attempt to attempt, in memory: a restart starts them
+// anew, which only delays.
+type Timers struct {
+	// Change and Revoked time the change to the selected clusters, and the removal of revoked
+	// clusters alone.
+	Change, Revoked Stability
+	// Wake is when the last attempt asked for this one, WakeCause why.
+	Wake      time.Time
+	WakeCause string
+}
+
+// Stability says for how long attempts have proposed the same.
+type Stability struct {
+	// Digest is that of the set proposed last; empty if nothing was to change.
+	Digest string
+	// Since is when that set was proposed first, without another in between. RemovingSince is since
+	// when each attempt has proposed to remove clusters; zero if the last one did not.
+	Since, RemovingSince time.Time
+}
+
+// Answers are what plugins said of the change of a Placement that is held, as far as the process
+// remembers.
+type Answers struct {
+	// Revision, From, Digest and Generation name the change that is held.
+	Revision     int64
+	From, Digest string
+	Generation   int64
+	// Plugins are those that hold it, with their deadlines.
+	Plugins map[string]time.Time
+	// Allowed has the plugins whose hold was cleared. Rejected says who rejected the change, and
+	// why; empty if nobody did.
+	Allowed  map[string]bool
+	Rejected string
 }
 
 // Fleet is the part of a Snapshot that all Placements share. Clusters have a dense index; a free slot is nil.
@@ -127,33 +202,47 @@ type Amount struct {
 type ClusterSet struct {
 	Name    string
 	Members Bitset
+	// Selector is nil for a set whose members carry its name in their clusterset label.
+	Selector labels.Selector
 	// Err says why a set with an invalid selector has no members.
 	Err error
-	// Admits says whether a cluster, changed or not, is a member.
-	Admits func(*Cluster) bool
+}
+
+// Admits is true if a cluster, changed or not, is a member; one being deleted is none.
+func (s *ClusterSet) Admits(c *Cluster) bool {
+	if !c.DeletionTimestamp.IsZero() {
+		return false
+	}
+	if s.Selector == nil {
+		set, ok := c.Labels[v1alpha1.ClusterSetLabel]
+		return ok && set == s.Name
+	}
+	return s.Selector.Matches(labels.Set(c.Labels))
 }
 
 // Subject is one Placement and what the hub publishes for it.
 type Subject struct {
 	Placement *v1alpha1.Placement
 	// Pages are the PlacementDecisions labelled with the Placement's name, and unfinished ones that
-	// it owns, by name; without held pages and those that are being deleted.
+	// it owns, by name; without those that are being deleted.
 	Pages []*v1alpha1.PlacementDecision
 	// Published are the names on the labelled pages, those that are no cluster of the hub included.
 	Published Bitset
 	// Entries counts the decisions on the labelled pages by name index (DecisionCounts), duplicates included.
 	Entries map[int]int32
-	// Held is the change that Permit held last, if it still does; nil when none waits.
-	Held *Hold
-	// HeldPages are all pages with the held label, by name, those of an interrupted hold included.
-	HeldPages []*v1alpha1.PlacementDecision
-	// HeldClusters are the clusters of Held.
-	HeldClusters Bitset
-	// Incumbents is Published, joined with HeldClusters.
-	Incumbents Bitset
-	// Taken says whether a held page, one that is being deleted, or another Placement's, has this
-	// name in the namespace.
-	Taken func(name string) bool
+	// Last is what Berth published last; nil while nothing is published.
+	Last *Published
+	// Records are the PlacementChanges of this very Placement, by revision; they are not to be
+	// changed.
+	Records []*berthv1alpha1.PlacementChange
+	// Policies are the DisruptionPolicies that select the Placement, by name.
+	Policies []*berthv1alpha1.DisruptionPolicy
+	// Incumbents is Published, joined with the target of the open change. Leaving are the clusters
+	// that the open change removes.
+	Incumbents, Leaving Bitset
+	// Taken are names that this Placement's pages may have and that other pages, or ones that are
+	// being deleted, have; sorted.
+	Taken []string
 }
 
 // Key is the Placement's namespace and name.
@@ -161,8 +250,16 @@ func (s *Subject) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Placement.Namespace, Name: s.Placement.Name}
 }
 
+// LastNames are the clusters that Berth published last, sorted.
+func (s *Subject) LastNames() []string {
+	if s.Last == nil {
+		return nil
+	}
+	return s.Last.Names
+}
+
 // DecisionCounts says how often each cluster is listed on the hub's PlacementDecisions, without
-// held pages and those that are being deleted. A name that is no cluster has an index, too.
+// those that are being deleted. A name that is no cluster has an index, too.
 type DecisionCounts struct {
 	ByIndex *Vector[int32]
 	// Histogram counts the names by their number of decisions: Histogram[c] names are listed c times; 0 is not kept.
@@ -217,7 +314,7 @@ func (l ChangeLog) Since(n uint64) ([]Change, bool) {
 func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
 	var labelled []*v1alpha1.PlacementDecision
 	for _, page := range s.Pages {
-		if page.Labels[v1alpha1.PlacementLabel] == s.Placement.Name {
+		if page.IsLabelledFor(s.Placement.Name) {
 			labelled = append(labelled, page)
 		}
 	}
@@ -227,11 +324,13 @@ func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
 // OwnPages are the pages that consumers see, without those that another object controls: an earlier
 // Placement of the same name, for example.
 func (s *Subject) OwnPages() []*v1alpha1.PlacementDecision {
-	own := s.LabelledPages()
-	return slices.DeleteFunc(own, func(page *v1alpha1.PlacementDecision) bool {
-		owner := metav1.GetControllerOfNoCopy(page)
-		return owner != nil && owner.UID != s.Placement.UID && s.Placement.UID != ""
-	})
+	var own []*v1alpha1.PlacementDecision
+	for _, page := range s.Pages {
+		if s.Placement.StandingOf(page) == v1alpha1.PageOwn {
+			own = append(own, page)
+		}
+	}
+	return own
 }
 
 // IsUsable says whether the cluster is in a set that is bound to the Placement's namespace.

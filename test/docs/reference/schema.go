@@ -37,7 +37,7 @@ func apiPage() (string, error) {
 		return "", err
 	}
 	var page strings.Builder
-	page.WriteString(generated("config/crd/bases") + "# API\n\nThe six kinds of `cluster.open-cluster-management.io`. All served versions of a kind have the same fields.\n")
+	page.WriteString(generated("config/crd/bases") + "# API\n\nOpen Cluster Management's six kinds, and Berth's own (`berth.dev`). All served versions of a kind have the same fields.\n")
 	for _, c := range crds {
 		var served []string
 		for _, v := range c.Spec.Versions {
@@ -56,8 +56,8 @@ func apiPage() (string, error) {
 		for _, known := range []string{"apiVersion", "kind", "metadata"} {
 			delete(s.Properties, known)
 		}
-		fmt.Fprintf(&page, "\n## %s\n\n%s\n\nServed as %s; scope %s.\n\n%s", c.Spec.Names.Kind, oneLine(s.Description),
-			strings.Join(served, ", "), c.Spec.Scope, table(s))
+		fmt.Fprintf(&page, "\n## %s\n\n%s\n\nGroup `%s`, served as %s; scope %s.\n\n%s", c.Spec.Names.Kind, oneLine(s.Description),
+			c.Spec.Group, strings.Join(served, ", "), c.Spec.Scope, table(s))
 	}
 	return page.String(), nil
 }

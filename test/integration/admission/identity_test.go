@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 const (
@@ -47,7 +47,7 @@ var _ = Describe("a submitter", func() {
 func describeVersion(version string) {
 	It("is stamped on what it creates, which is otherwise left as it is", func(ctx SpecContext) {
 		object := placement(version, "plain")
-		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
 		found := stored(ctx, object, other(version))
 		Expect(found.GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
 		Expect(found.Object["spec"]).To(HaveKeyWithValue("numberOfClusters", BeNumerically("==", 3)))
@@ -55,51 +55,51 @@ func describeVersion(version string) {
 		more := placement(version, "")
 		more.SetGenerateName("generated-")
 		more.SetAnnotations(map[string]string{"a/b": "c"})
-		Expect(as("ann", "dev").Create(ctx, labelled(more, userLabel, "eve"))).To(Succeed())
+		Expect(hub.As("ann", "dev").Create(ctx, labelled(more, userLabel, "eve"))).To(Succeed())
 		Expect(stored(ctx, more, version).GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp, "a/b": "c"}))
 	})
 
 	It("is a service account with its groups, a trusted one too", func(ctx SpecContext) {
 		for i, user := range []string{robot, gardener} {
 			object := placement(version, fmt.Sprintf("account-%d", i))
-			Expect(as(user).Create(ctx, object)).To(Succeed())
-			identity, err := tenancy.ParseIdentity(stored(ctx, object, version).GetAnnotations()[userInfo])
+			Expect(hub.As(user).Create(ctx, object)).To(Succeed())
+			stamped, err := identity.Parse(stored(ctx, object, version).GetAnnotations()[userInfo])
 			Expect(err).NotTo(HaveOccurred())
-			Expect(identity.User).To(Equal(user))
-			Expect(identity.Groups).To(ContainElement("system:serviceaccounts"))
+			Expect(stamped.User).To(Equal(user))
+			Expect(stamped.Groups).To(ContainElement("system:serviceaccounts"))
 		}
 	})
 
 	It("cannot name another, nor itself", func(ctx SpecContext) {
 		for _, text := range []string{eves, annStamp, ""} {
-			Expect(as("ann", "dev").Create(ctx, annotated(placement(version, "forged"), text))).To(refused(forbidden))
+			Expect(hub.As("ann", "dev").Create(ctx, annotated(placement(version, "forged"), text))).To(refused(forbidden))
 		}
-		Expect(as(robot).Create(ctx, annotated(placement(version, "forged"), eves))).To(refused(forbidden))
-		Expect(as("root", "system:masters").Create(ctx, annotated(placement(version, "forged"), eves))).To(refused(forbidden))
+		Expect(hub.As(robot).Create(ctx, annotated(placement(version, "forged"), eves))).To(refused(forbidden))
+		Expect(hub.As("root", "system:masters").Create(ctx, annotated(placement(version, "forged"), eves))).To(refused(forbidden))
 		applied := client.ApplyConfigurationFromUnstructured(annotated(placement(version, "forged"), eves))
-		Expect(as("ann", "dev").Apply(ctx, applied, client.FieldOwner("ann"))).To(refused(forbidden))
+		Expect(hub.As("ann", "dev").Apply(ctx, applied, client.FieldOwner("ann"))).To(refused(forbidden))
 	})
 
 	It("may be named by those who are trusted, if they name it well", func(ctx SpecContext) {
 		object := annotated(placement(version, "carried"), eves)
-		Expect(as(gardener).Create(ctx, object)).To(Succeed())
+		Expect(hub.As(gardener).Create(ctx, object)).To(Succeed())
 		Expect(stored(ctx, object, version).GetAnnotations()).To(HaveKeyWithValue(userInfo, eves))
 		for _, text := range []string{"xyzxyz", "{}", "", `{"user":"a","username":"b"}`} {
-			Expect(as(gardener).Create(ctx, annotated(placement(version, "unreadable"), text))).To(refused("invalid"))
+			Expect(hub.As(gardener).Create(ctx, annotated(placement(version, "unreadable"), text))).To(refused("invalid"))
 		}
 
 		configure(map[string]string{"trustControllers": "false", "externalUsers": "^portal$", "externalGroups": "^brokers$"})
-		Expect(as(gardener).Create(ctx, annotated(placement(version, "distrusted"), eves))).To(refused(forbidden))
-		Expect(as("portal").Create(ctx, annotated(placement(version, "portal"), eves))).To(Succeed())
-		Expect(as("ann", "brokers").Create(ctx, annotated(placement(version, "broker"), eves))).To(Succeed())
-		Expect(as("ann", "dev").Create(ctx, annotated(placement(version, "neither"), eves))).To(refused(forbidden))
+		Expect(hub.As(gardener).Create(ctx, annotated(placement(version, "distrusted"), eves))).To(refused(forbidden))
+		Expect(hub.As("portal").Create(ctx, annotated(placement(version, "portal"), eves))).To(Succeed())
+		Expect(hub.As("ann", "brokers").Create(ctx, annotated(placement(version, "broker"), eves))).To(Succeed())
+		Expect(hub.As("ann", "dev").Create(ctx, annotated(placement(version, "neither"), eves))).To(refused(forbidden))
 	})
 
 	It("stays who it was, whoever writes and however", func(ctx SpecContext) {
 		object := placement(version, "kept")
-		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
 		configure(map[string]string{"bypassAuth": "true", "externalUsers": ".*"})
-		for _, user := range []client.Client{as("ann", "dev"), as("eve"), as(gardener), as("root", "system:masters")} {
+		for _, user := range []client.Client{hub.As("ann", "dev"), hub.As("eve"), hub.As(gardener), hub.As("root", "system:masters")} {
 			for _, through := range versions {
 				current := stored(ctx, object, through)
 				Expect(user.Update(ctx, annotated(current.DeepCopy(), eves))).To(refused(unchanged))
@@ -121,10 +121,10 @@ func describeVersion(version string) {
 
 	It("stays who it was when the status is written", func(ctx SpecContext) {
 		object := placement(version, "status")
-		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
 		forged := annotated(stored(ctx, object, version), eves)
 		Expect(unstructured.SetNestedField(forged.Object, int64(2), "status", "numberOfSelectedClusters")).To(Succeed())
-		Expect(as("eve").Status().Update(ctx, forged)).To(Succeed())
+		Expect(hub.As("eve").Status().Update(ctx, forged)).To(Succeed())
 		found := stored(ctx, object, version)
 		Expect(found.Object["status"]).To(HaveKeyWithValue("numberOfSelectedClusters", BeNumerically("==", 2)))
 		Expect(found.GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
@@ -132,8 +132,8 @@ func describeVersion(version string) {
 
 	It("does not hinder other changes, its own or another's", func(ctx SpecContext) {
 		object := placement(version, "edited")
-		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
-		for i, user := range []client.Client{as("ann", "dev"), as("eve"), as(gardener)} {
+		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
+		for i, user := range []client.Client{hub.As("ann", "dev"), hub.As("eve"), hub.As(gardener)} {
 			current := labelled(stored(ctx, object, version), "edit", fmt.Sprint(i))
 			Expect(unstructured.SetNestedField(current.Object, int64(i+5), "spec", "numberOfClusters")).To(Succeed())
 			Expect(user.Update(ctx, current)).To(Succeed())
@@ -145,7 +145,7 @@ func describeVersion(version string) {
 		for i, user := range []string{"ann", "ann", "eve"} {
 			object := placement(version, "applied")
 			Expect(unstructured.SetNestedField(object.Object, int64(i), "spec", "numberOfClusters")).To(Succeed())
-			Expect(as(user, "dev").Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("gitops"))).To(Succeed())
+			Expect(hub.As(user, "dev").Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("gitops"))).To(Succeed())
 			found := stored(ctx, object, version)
 			Expect(found.GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
 			Expect(found.Object["spec"]).To(HaveKeyWithValue("numberOfClusters", BeNumerically("==", i)))
@@ -155,75 +155,75 @@ func describeVersion(version string) {
 	It("may be named later by those who are trusted, where nobody was", func(ctx SpecContext) {
 		configure(map[string]string{"bypassAuth": "true"})
 		object := labelled(placement(version, "migrated"), userLabel, "ann")
-		Expect(as("eve").Create(ctx, object)).To(Succeed())
+		Expect(hub.As("eve").Create(ctx, object)).To(Succeed())
 		Expect(stored(ctx, object, version).GetAnnotations()).To(BeEmpty())
 
 		configure(map[string]string{})
-		Expect(as("eve").Update(ctx, labelled(stored(ctx, object, version), "edit", "1"))).To(Succeed())
-		Expect(as("eve").Update(ctx, annotated(stored(ctx, object, version), eves))).To(refused(forbidden))
-		Expect(as(gardener).Update(ctx, annotated(stored(ctx, object, version), "{}"))).To(refused("invalid"))
-		Expect(as(gardener).Update(ctx, annotated(stored(ctx, object, version), eves))).To(Succeed())
-		Expect(as(gardener).Update(ctx, annotated(stored(ctx, object, version), annStamp))).To(refused(unchanged))
+		Expect(hub.As("eve").Update(ctx, labelled(stored(ctx, object, version), "edit", "1"))).To(Succeed())
+		Expect(hub.As("eve").Update(ctx, annotated(stored(ctx, object, version), eves))).To(refused(forbidden))
+		Expect(hub.As(gardener).Update(ctx, annotated(stored(ctx, object, version), "{}"))).To(refused("invalid"))
+		Expect(hub.As(gardener).Update(ctx, annotated(stored(ctx, object, version), eves))).To(Succeed())
+		Expect(hub.As(gardener).Update(ctx, annotated(stored(ctx, object, version), annStamp))).To(refused(unchanged))
 	})
 
 	It("goes by its label under bypass, which then nobody changes", func(ctx SpecContext) {
 		configure(map[string]string{"bypassAuth": "true"})
-		Expect(as("eve").Create(ctx, annotated(placement(version, "anybody"), annStamp))).To(Succeed())
-		Expect(as("eve").Create(ctx, annotated(placement(version, "unreadable"), "{}"))).To(refused("invalid"))
+		Expect(hub.As("eve").Create(ctx, annotated(placement(version, "anybody"), annStamp))).To(Succeed())
+		Expect(hub.As("eve").Create(ctx, annotated(placement(version, "unreadable"), "{}"))).To(refused("invalid"))
 		bare := placement(version, "bare")
-		Expect(as("ann", "dev").Create(ctx, bare)).To(Succeed())
+		Expect(hub.As("ann", "dev").Create(ctx, bare)).To(Succeed())
 		Expect(stored(ctx, bare, version).GetAnnotations()).To(HaveKeyWithValue(userInfo, annStamp))
 
 		object := labelled(placement(version, "named"), userLabel, "ann")
-		Expect(as("eve").Create(ctx, object)).To(Succeed())
+		Expect(hub.As("eve").Create(ctx, object)).To(Succeed())
 		Expect(stored(ctx, object, version).GetAnnotations()).To(BeEmpty())
-		Expect(as("eve").Update(ctx, labelled(stored(ctx, object, version), userLabel, "eve"))).To(refused("label"))
+		Expect(hub.As("eve").Update(ctx, labelled(stored(ctx, object, version), userLabel, "eve"))).To(refused("label"))
 		removed := stored(ctx, object, version)
 		removed.SetLabels(nil)
-		Expect(as("root", "system:masters").Update(ctx, removed)).To(refused("label"))
+		Expect(hub.As("root", "system:masters").Update(ctx, removed)).To(refused("label"))
 	})
 
 	It("and the administrators of its queue may ask for another queue, and nobody else", func(ctx SpecContext) {
 		object := labelled(placement(version, "queued"), queue, "root.a")
-		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
 		move := func(to string) *unstructured.Unstructured { return labelled(stored(ctx, object, version), queue, to) }
-		Expect(as("eve").Update(ctx, move("root.b"))).To(refused("may not change the requested queue"))
-		Expect(as(gardener).Update(ctx, move("root.b"))).To(refused("may not change the requested queue"))
-		Expect(as("ann", "other").Update(ctx, move("root.b"))).To(Succeed())
-		Expect(as("eve").Update(ctx, move("ROOT.B"))).To(Succeed())
+		Expect(hub.As("eve").Update(ctx, move("root.b"))).To(refused("may not change the requested queue"))
+		Expect(hub.As(gardener).Update(ctx, move("root.b"))).To(refused("may not change the requested queue"))
+		Expect(hub.As("ann", "other").Update(ctx, move("root.b"))).To(Succeed())
+		Expect(hub.As("eve").Update(ctx, move("ROOT.B"))).To(Succeed())
 
 		eve := "eve"
 		administrator.Store(&eve)
 		DeferCleanup(administrator.Store, (*string)(nil))
-		Expect(as("eve").Update(ctx, move("root.c"))).To(Succeed())
-		Expect(as("bob").Update(ctx, move("root.d"))).To(refused("may not change the requested queue"))
+		Expect(hub.As("eve").Update(ctx, move("root.c"))).To(Succeed())
+		Expect(hub.As("bob").Update(ctx, move("root.d"))).To(refused("may not change the requested queue"))
 	})
 
 	It("and the administrators of its queue may change a tag that rules read, and nobody else", func(ctx SpecContext) {
 		object := labelled(placement(version, "tagged"), "team", "web")
-		Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
+		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
 		tag := func(to string) *unstructured.Unstructured { return labelled(stored(ctx, object, version), "team", to) }
-		Expect(as("eve").Update(ctx, tag("db"))).To(refused(`may not change tag team, which queue rules read, from "web" to "db"`))
-		Expect(as("eve").Update(ctx, labelled(stored(ctx, object, version), "TEAM", "db"))).To(refused("may not change tag team"))
-		Expect(as(gardener).Update(ctx, tag("db"))).To(refused("may not change tag team"))
-		Expect(as("eve").Update(ctx, labelled(stored(ctx, object, version), "other", "x"))).To(Succeed())
+		Expect(hub.As("eve").Update(ctx, tag("db"))).To(refused(`may not change tag team, which queue rules read, from "web" to "db"`))
+		Expect(hub.As("eve").Update(ctx, labelled(stored(ctx, object, version), "TEAM", "db"))).To(refused("may not change tag team"))
+		Expect(hub.As(gardener).Update(ctx, tag("db"))).To(refused("may not change tag team"))
+		Expect(hub.As("eve").Update(ctx, labelled(stored(ctx, object, version), "other", "x"))).To(Succeed())
 		removed := stored(ctx, object, version)
 		removed.SetLabels(nil)
-		Expect(as("eve").Update(ctx, removed)).To(refused(`from "web" to ""`))
-		Expect(as("ann", "other").Update(ctx, tag("db"))).To(Succeed())
+		Expect(hub.As("eve").Update(ctx, removed)).To(refused(`from "web" to ""`))
+		Expect(hub.As("ann", "other").Update(ctx, tag("db"))).To(Succeed())
 
 		eve := "eve"
 		administrator.Store(&eve)
 		DeferCleanup(administrator.Store, (*string)(nil))
-		Expect(as("eve").Update(ctx, tag("ops"))).To(Succeed())
+		Expect(hub.As("eve").Update(ctx, tag("ops"))).To(Succeed())
 	})
 
 	It("is verified after every other webhook", func(ctx SpecContext) {
 		for how, words := range map[string]string{"replace": forbidden, "remove": "missing"} {
-			Expect(as("ann", "dev").Create(ctx, labelled(placement(version, "tampered"), "tamper", how))).To(refused(words))
+			Expect(hub.As("ann", "dev").Create(ctx, labelled(placement(version, "tampered"), "tamper", how))).To(refused(words))
 			object := placement(version, "later-"+how)
-			Expect(as("ann", "dev").Create(ctx, object)).To(Succeed())
-			Expect(as("ann", "dev").Update(ctx, labelled(stored(ctx, object, version), "tamper", how))).To(refused(unchanged))
+			Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
+			Expect(hub.As("ann", "dev").Update(ctx, labelled(stored(ctx, object, version), "tamper", how))).To(refused(unchanged))
 		}
 	})
 }
@@ -232,7 +232,7 @@ var _ = Describe("handlers that are down", Ordered, func() {
 	var before *unstructured.Unstructured
 	BeforeAll(func(ctx SpecContext) {
 		before = placement("v1beta1", "before")
-		Expect(as("ann", "dev").Create(ctx, before)).To(Succeed())
+		Expect(hub.As("ann", "dev").Create(ctx, before)).To(Succeed())
 		stopServing()
 		DeferCleanup(func(ctx SpecContext) {
 			startServing()
@@ -243,10 +243,10 @@ var _ = Describe("handlers that are down", Ordered, func() {
 	It("let no Placement be created or changed, in any version", func(ctx SpecContext) {
 		down := And(MatchError(apierrors.IsInternalError, "IsInternalError"), MatchError(ContainSubstring("placements.berth.dev")))
 		for _, version := range versions {
-			Expect(as("ann", "dev").Create(ctx, placement(version, "while-down"))).To(down)
-			Expect(as("eve").Create(ctx, annotated(placement(version, "while-down"), eves))).To(down)
-			Expect(as("eve").Update(ctx, annotated(stored(ctx, before, version), eves))).To(down)
-			Expect(as("root", "system:masters").Update(ctx, annotated(stored(ctx, before, version), eves))).To(down)
+			Expect(hub.As("ann", "dev").Create(ctx, placement(version, "while-down"))).To(down)
+			Expect(hub.As("eve").Create(ctx, annotated(placement(version, "while-down"), eves))).To(down)
+			Expect(hub.As("eve").Update(ctx, annotated(stored(ctx, before, version), eves))).To(down)
+			Expect(hub.As("root", "system:masters").Update(ctx, annotated(stored(ctx, before, version), eves))).To(down)
 		}
 	})
 
@@ -254,42 +254,42 @@ var _ = Describe("handlers that are down", Ordered, func() {
 		for _, version := range versions {
 			current := stored(ctx, before, version)
 			Expect(unstructured.SetNestedField(current.Object, int64(1), "status", "numberOfSelectedClusters")).To(Succeed())
-			Expect(as("controller").Status().Update(ctx, current)).To(Succeed())
+			Expect(hub.As("controller").Status().Update(ctx, current)).To(Succeed())
 
 			page := &unstructured.Unstructured{}
 			page.SetAPIVersion(group + "/" + version)
 			page.SetKind("PlacementDecision")
 			page.SetNamespace(namespace)
 			page.SetName("page-" + version)
-			Expect(as("controller").Create(ctx, page)).To(Succeed())
+			Expect(hub.As("controller").Create(ctx, page)).To(Succeed())
 			page.SetLabels(map[string]string{"a": "b"})
-			Expect(as("controller").Update(ctx, page)).To(Succeed())
-			Expect(as("controller").Delete(ctx, page)).To(Succeed())
+			Expect(hub.As("controller").Update(ctx, page)).To(Succeed())
+			Expect(hub.As("controller").Delete(ctx, page)).To(Succeed())
 		}
-		Expect(as("ann", "dev").Delete(ctx, before)).To(Succeed())
+		Expect(hub.As("ann", "dev").Delete(ctx, before)).To(Succeed())
 	})
 
 	It("keep nobody from mending the queues", func(ctx SpecContext) {
 		config := queueConfig("broken")
-		Expect(root.Create(ctx, config)).To(Succeed())
-		Expect(root.Delete(ctx, config)).To(Succeed())
+		Expect(hub.Create(ctx, config)).To(Succeed())
+		Expect(hub.Delete(ctx, config)).To(Succeed())
 	})
 })
 
 var _ = Describe("the queue configuration", func() {
 	It("is refused when it is broken, and others' ConfigMaps never are", func(ctx SpecContext) {
-		Expect(root.Create(ctx, queueConfig("broken"))).To(MatchError(ContainSubstring("queues.yaml: line 1: broken")))
+		Expect(hub.Create(ctx, queueConfig("broken"))).To(MatchError(ContainSubstring("queues.yaml: line 1: broken")))
 		config := queueConfig("fine")
-		Expect(root.Create(ctx, config)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(root.Delete(ctx, config)).To(Succeed()) })
+		Expect(hub.Create(ctx, config)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(hub.Delete(ctx, config)).To(Succeed()) })
 		config.Data["queues.yaml"] = "broken"
-		Expect(root.Update(ctx, config.DeepCopy())).To(MatchError(ContainSubstring("queues.yaml: line 1: broken")))
+		Expect(hub.Update(ctx, config.DeepCopy())).To(MatchError(ContainSubstring("queues.yaml: line 1: broken")))
 
 		for _, elsewhere := range []metav1.ObjectMeta{{Namespace: "berth-system", Name: "other"}, {Namespace: namespace, Name: "yunikorn-configs"}} {
 			other := queueConfig("broken")
 			other.ObjectMeta = elsewhere
-			Expect(root.Create(ctx, other)).To(Succeed())
-			Expect(root.Delete(ctx, other)).To(Succeed())
+			Expect(hub.Create(ctx, other)).To(Succeed())
+			Expect(hub.Delete(ctx, other)).To(Succeed())
 		}
 	})
 })

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -20,17 +19,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/berth-dev/berth/config/crd"
 	webhooks "github.com/berth-dev/berth/config/webhook"
 	"github.com/berth-dev/berth/pkg/admission"
-	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 const (
@@ -44,9 +41,7 @@ const (
 )
 
 var (
-	config *rest.Config
-	// root has every right.
-	root client.Client
+	hub *testhub.Hub
 	// serving says where the handlers are and with which certificate; stopServing ends them.
 	serving     envtest.WebhookInstallOptions
 	stopServing func()
@@ -54,7 +49,7 @@ var (
 	clientCA string
 
 	// settings and administrator are what the handlers go by.
-	settings      atomic.Pointer[tenancy.AccessControl]
+	settings      atomic.Pointer[identity.AccessControl]
 	administrator atomic.Pointer[string]
 )
 
@@ -64,24 +59,13 @@ func TestAdmission(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = filepath.Join("..", "..", "..", "bin", "hub")
-	}
-	crds, err := crd.All()
-	Expect(err).NotTo(HaveOccurred())
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: crds}
 	folder := GinkgoT().TempDir()
 	clientCA = makeClientCertificates(folder)
-	environment.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "RBAC").
-		Set("admission-control-config-file", filepath.Join(folder, "admission.yaml"))
-	config, err = environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
-	config.QPS = -1
-	root = clientOf(config)
+	hub = testhub.StartServer(func(e *envtest.Environment) {
+		e.ControlPlane.GetAPIServer().Configure().Set("admission-control-config-file", filepath.Join(folder, "admission.yaml"))
+	})
 	for _, name := range []string{namespace, "berth-system"} {
-		Expect(root.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+		Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
 	}
 	letEverybodyIn(ctx)
 
@@ -92,42 +76,23 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	mutating, validating, err := webhooks.At(fmt.Sprintf("https://%s:%d", serving.LocalServingHost, serving.LocalServingPort),
 		serving.LocalServingCAData, "berth-system", "yunikorn-configs")
 	Expect(err).NotTo(HaveOccurred())
-	Expect(root.Create(ctx, mutating)).To(Succeed())
-	Expect(root.Create(ctx, validating)).To(Succeed())
-	Expect(root.Create(ctx, tamperers())).To(Succeed())
+	Expect(hub.Create(ctx, mutating)).To(Succeed())
+	Expect(hub.Create(ctx, validating)).To(Succeed())
+	Expect(hub.Create(ctx, tamperers())).To(Succeed())
 	awaitWebhooks(ctx)
 })
-
-func clientOf(config *rest.Config) client.Client {
-	GinkgoHelper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, admissionregistrationv1.AddToScheme} {
-		Expect(add(scheme)).To(Succeed())
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	Expect(err).NotTo(HaveOccurred())
-	return c
-}
-
-// as is the API server as a user meets it. A service account is in its groups without their being named.
-func as(user string, groups ...string) client.Client {
-	GinkgoHelper()
-	impersonating := rest.CopyConfig(config)
-	impersonating.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
-	return clientOf(impersonating)
-}
 
 // letEverybodyIn gives the rights that are not at issue.
 func letEverybodyIn(ctx context.Context) {
 	GinkgoHelper()
-	Expect(root.Create(ctx, &rbacv1.ClusterRole{
+	Expect(hub.Create(ctx, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "everybody"},
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}},
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}},
 		},
 	})).To(Succeed())
-	Expect(root.Create(ctx, &rbacv1.ClusterRoleBinding{
+	Expect(hub.Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "everybody"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "everybody"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:authenticated"}},
@@ -147,7 +112,7 @@ func putInForce(values map[string]string) {
 	for key, value := range values {
 		full["admissionController.accessControl."+key] = value
 	}
-	control, warnings := tenancy.ParseAccessControl(full)
+	control, warnings := identity.ParseAccessControl(full)
 	Expect(warnings).To(BeEmpty())
 	settings.Store(&control)
 }
@@ -161,12 +126,12 @@ func startServing() {
 		TLSOpts: []func(*tls.Config){verify},
 	})
 	Expect(admission.Register(server, admission.Options{
-		Access: func() tenancy.AccessControl { return *settings.Load() },
+		Access: func() identity.AccessControl { return *settings.Load() },
 		Recorded: func(_ context.Context, placement types.NamespacedName, uid types.UID) string {
 			return placement.Namespace + " " + string(uid)
 		},
 		GuardedTags: func(string) []string { return []string{"team"} },
-		Administers: func(record string, who tenancy.Identity) bool {
+		Administers: func(record string, who identity.Identity) bool {
 			name := administrator.Load()
 			return name != nil && who.User == *name && strings.HasPrefix(record, namespace+" ") && record != namespace+" "
 		},
@@ -194,11 +159,11 @@ func awaitWebhooks(ctx context.Context) {
 	GinkgoHelper()
 	probe := newPlacement("v1beta1", "probe")
 	Eventually(func(g Gomega) {
-		g.Expect(as("probe").Create(ctx, probe.DeepCopy(), client.DryRunAll)).To(Succeed())
+		g.Expect(hub.As("probe").Create(ctx, probe.DeepCopy(), client.DryRunAll)).To(Succeed())
 		for _, how := range []string{"replace", "remove"} {
 			forged := probe.DeepCopy()
 			forged.SetLabels(map[string]string{"tamper": how})
-			g.Expect(as("probe").Create(ctx, forged, client.DryRunAll)).To(MatchError(ContainSubstring("verify.placements.berth.dev")))
+			g.Expect(hub.As("probe").Create(ctx, forged, client.DryRunAll)).To(MatchError(ContainSubstring("verify.placements.berth.dev")))
 		}
 	}).WithTimeout(soon).Should(Succeed())
 }
@@ -240,7 +205,7 @@ func placement(version, name string) *unstructured.Unstructured {
 	GinkgoHelper()
 	object := newPlacement(version, name)
 	DeferCleanup(func(ctx SpecContext) {
-		Expect(client.IgnoreNotFound(root.Delete(ctx, object.DeepCopy()))).To(Succeed())
+		Expect(client.IgnoreNotFound(hub.Delete(ctx, object.DeepCopy()))).To(Succeed())
 	})
 	return object
 }
@@ -282,6 +247,6 @@ func stored(ctx context.Context, object *unstructured.Unstructured, version stri
 	found := &unstructured.Unstructured{}
 	found.SetAPIVersion(group + "/" + version)
 	found.SetKind(object.GetKind())
-	Expect(root.Get(ctx, client.ObjectKeyFromObject(object), found)).To(Succeed())
+	Expect(hub.Get(ctx, client.ObjectKeyFromObject(object), found)).To(Succeed())
 	return found
 }

@@ -4,8 +4,6 @@ package api
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,16 +11,15 @@ import (
 	. "github.com/onsi/gomega"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	clusterv1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/config/crd"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 const (
@@ -32,8 +29,7 @@ const (
 )
 
 var (
-	// hub reads and writes the consumers' versions, as the controller does.
-	hub client.Client
+	hub *testhub.Hub
 	// pages writes PlacementDecisions through v1alpha1, as the publisher does.
 	pages client.Client
 )
@@ -44,33 +40,15 @@ func TestAPI(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = filepath.Join("..", "..", "..", "bin", "hub")
-	}
-	crds, err := crd.All()
-	Expect(err).NotTo(HaveOccurred())
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: crds}
-	config, err := environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
-
-	hub, err = client.New(config, client.Options{Scheme: schemeOf(
-		clusterv1alpha1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme)})
-	Expect(err).NotTo(HaveOccurred())
-	pages, err = client.New(config, client.Options{Scheme: schemeOf(clusterv1alpha1.AddPagesToScheme)})
+	hub = testhub.StartServer()
+	scheme := runtime.NewScheme()
+	Expect(clusterv1alpha1.AddPagesToScheme(scheme)).To(Succeed())
+	var err error
+	pages, err = client.New(hub.Config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 
 	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 })
-
-func schemeOf(add ...func(*runtime.Scheme) error) *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	for _, a := range add {
-		Expect(a(scheme)).To(Succeed())
-	}
-	return scheme
-}
 
 // versionsOf returns the versions served of a kind; the first is the one stored.
 func versionsOf(kind string) []string {
@@ -105,9 +83,9 @@ func parse(body, version string) *unstructured.Unstructured {
 }
 
 // create stores the object for the length of the spec.
-func create(ctx context.Context, object client.Object, options ...client.CreateOption) {
+func create(ctx context.Context, object client.Object) {
 	GinkgoHelper()
-	Expect(hub.Create(ctx, object, options...)).To(Succeed())
+	Expect(hub.Create(ctx, object)).To(Succeed())
 	deleteAfterwards(object)
 }
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
-	schedulerconfig "github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // clock is the machine's, and can be set.
@@ -39,7 +39,7 @@ var _ = Describe("A clock", func() {
 	It("that is set forward and back ends and renews what runs out, and takes nothing else away", func(ctx SpecContext) {
 		t := begin(ctx, "clock", false)
 		c := &clock{}
-		t.inProcess(ctx, c)
+		t.inProcess(c)
 		t.settled(ctx)
 		t.churn(ctx, false)
 
@@ -63,8 +63,7 @@ var _ = Describe("A clock", func() {
 			Mode(v1alpha1.PrioritizerPolicyModeExact).AddOn("speed", "rate", 1).Obj()
 		limited.Spec.SortBy, limited.Spec.ScoreRateLimit = v1alpha1.SortByScore, "1h"
 		Expect(hub.Create(ctx, t.timed("here").Label(faults.PoolLabel, "held").Obj())).To(Succeed())
-		held := fixture.Placement(t.Name, "held").Predicate(pool("held")).
-			Annotation(v1alpha1.ProfileAnnotation, "patient").Obj()
+		held := fixture.Placement(t.Name, "held").Predicate(pool("held")).Obj()
 		for _, pl := range []*v1alpha1.Placement{tolerating, scored, limited, held} {
 			Expect(hub.Create(ctx, pl)).To(Succeed())
 		}
@@ -74,9 +73,9 @@ var _ = Describe("A clock", func() {
 		Eventually(t.names(ctx, "held")).Should(Equal([]string{"here"}))
 		t.score(ctx, "b", 10, nil, v1alpha1.AddOnPlacementScoreItem{Name: "rate", Value: 7})
 		By("holding a change")
-		Expect(t.Change(ctx, "held", func(pl *v1alpha1.Placement) {
-			pl.Annotations[v1alpha1.ApprovalAnnotation] = v1alpha1.ApprovalRequired
-		})).To(Succeed())
+		policy := fixture.ApprovalPolicy(t.Name, "held", "held")
+		policy.Spec.ApprovalTimeoutSeconds = int64(expiry.Seconds())
+		Expect(hub.Create(ctx, policy)).To(Succeed())
 		Expect(hub.Create(ctx, t.timed("joining").Label(faults.PoolLabel, "held").Obj())).To(Succeed())
 		Eventually(t.pending(ctx)).Should(HavePrefix("True "))
 		Expect(t.scores(ctx)()).To(HavePrefix("a:0 "), "new scores are not due yet")
@@ -91,7 +90,7 @@ var _ = Describe("A clock", func() {
 		c.set(jump)
 		Eventually(t.names(ctx, "tolerating")).Should(Equal([]string{"clean"}))
 		Eventually(t.scores(ctx)).Should(HavePrefix("b:7 "))
-		// What was held too long is dropped, and what is still wanted is held anew under another token.
+		// What was held too long has expired.
 		Eventually(t.pending(ctx)).ShouldNot(Equal(first))
 		after := time.Since(at)
 		Expect(t.names(ctx, "held")()).To(Equal([]string{"here"}))
@@ -114,26 +113,11 @@ var _ = Describe("A clock", func() {
 	}, NodeTimeout(4*time.Minute))
 })
 
-// inProcess runs a controller that obeys the clock, and has a profile whose approvals run out.
-func (t *trial) inProcess(ctx context.Context, c *clock) {
+// inProcess runs a controller that obeys the clock.
+func (t *trial) inProcess(c *clock) {
 	GinkgoHelper()
-	configuration, err := schedulerconfig.Load([]byte(`apiVersion: config.berth.dev/v1alpha1
-kind: PlacementSchedulerConfiguration
-profiles:
-- {name: patient, pluginConfig: [{name: Approval, args: {timeout: 1h}}]}
-`))
-	Expect(err).NotTo(HaveOccurred())
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	manager, err := controllers.NewManager(running, t.proxy().Config(), controllers.Options{
-		MetricsAddress: "0", HealthAddress: "0", Log: GinkgoLogr, Config: configuration, Now: c.now,
-	})
-	Expect(err).NotTo(HaveOccurred())
-	ended := make(chan error, 1)
-	go func() { ended <- manager.Start(running) }()
-	DeferCleanup(func() {
-		stop()
-		Eventually(ended).Should(Receive(BeNil()))
-	})
+	berth := testhub.StartController(t.proxy().Config(), controllers.Options{Now: c.now})
+	DeferCleanup(berth.Stop)
 }
 
 // timed is a cluster of the spec's own.

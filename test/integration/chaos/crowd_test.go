@@ -68,7 +68,7 @@ var _ = Describe("A crowd of Placements", func() {
 		Expect(berth.Alive()).To(BeTrue())
 		written := proxy.Made().Written
 		for i := range crowd {
-			Expect(written).To(HaveKeyWithValue(name(i)+"-decision-1", 1))
+			Expect(written[name(i)+"-decision-1"]).To(Equal(1), name(i))
 		}
 		t.end(fmt.Sprintf("%d Placements are created at once", crowd),
 			fmt.Sprintf("created in %s, all decided after %s", faults.Seconds(created), faults.Seconds(took)))

@@ -16,13 +16,12 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/cmd/berth/localhub"
 	"github.com/berth-dev/berth/config/crd"
 	"github.com/berth-dev/berth/test/faults"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // patience is how long a step may take on a busy machine.
@@ -40,10 +39,8 @@ func times(short, longer int) int {
 }
 
 var (
-	// hub reads and writes past all caches and proxies, in the consumers' versions.
-	hub    client.Client
-	config *rest.Config
-	local  *restartable
+	hub   *testhub.Hub
+	local *restartable
 )
 
 func TestMain(m *testing.M) {
@@ -61,17 +58,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	ctrl.SetLogger(GinkgoLogr)
 
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = filepath.Join("..", "..", "..", "bin", "hub")
-	}
-	local = &restartable{options: localhub.Options{DataDir: GinkgoT().TempDir(), Assets: assets, Out: GinkgoWriter}}
+	local = &restartable{options: localhub.Options{DataDir: GinkgoT().TempDir(), Assets: testhub.Assets(), Out: GinkgoWriter}}
 	local.start(ctx)
 	DeferCleanup(func() { local.Stop() })
-	config = local.Config()
-	var err error
-	hub, err = client.New(config, client.Options{Scheme: faults.NewScheme()})
-	Expect(err).NotTo(HaveOccurred())
+	hub = testhub.Connect(local.KubeconfigPath())
 	crds, err := crd.All()
 	Expect(err).NotTo(HaveOccurred())
 	for _, c := range crds {
@@ -113,7 +103,7 @@ func (r *restartable) kill(program string) {
 func (r *restartable) again(ctx context.Context) {
 	GinkgoHelper()
 	r.start(ctx)
-	Expect(r.Config().Host).To(Equal(config.Host), "the port is the same")
+	Expect(r.Config().Host).To(Equal(hub.Config.Host), "the port is the same")
 }
 
 // served says whether all six kinds can be listed.

@@ -37,7 +37,7 @@ var _ = Describe("A write whose answer is lost", func() {
 		Eventually(answer(ctx, name, "p")).Should(Equal([]string{"a", "moving", "b"}))
 		Eventually(satisfied(ctx, name, "p")).Should(HavePrefix("True "))
 		observer := faults.StartObserver(faults.Orders{
-			Kubeconfig: direct, Placements: []faults.Watched{{Namespace: name, Name: "p", Core: []string{"a", "b", "moving"}}}, Pollers: 1,
+			Kubeconfig: hub.Kubeconfig, Placements: []faults.Watched{{Namespace: name, Name: "p", Core: []string{"a", "b", "moving"}}}, Pollers: 1,
 		})
 		Eventually(func() int { return observer.SoFar().Polls }).Should(BeNumerically(">", 0))
 

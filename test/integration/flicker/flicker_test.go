@@ -32,7 +32,7 @@ var _ = Describe("A reader", func() {
 		faulty.Reset()
 		faulty.Fail(someOf(rand.New(rand.NewPCG(seed, 2))))
 		DeferCleanup(faulty.Calm)
-		observer := faults.StartObserver(faults.Orders{Kubeconfig: direct, Placements: f.Watched(), Pollers: 12})
+		observer := faults.StartObserver(faults.Orders{Kubeconfig: hub.Kubeconfig, Placements: f.Watched(), Pollers: 12})
 		began := time.Now()
 		f.Publish(ctx)
 
@@ -50,7 +50,7 @@ var _ = Describe("A reader", func() {
 
 		// 2. Calm: the answer is what a simulation of the same objects says.
 		last := faults.StartController(throughProxy)
-		Eventually(func() (string, error) { return f.Difference(ctx) }).Should(BeEmpty())
+		Eventually(func() (string, error) { return f.Difference(ctx) }).WithPolling(250 * time.Millisecond).Should(BeEmpty())
 		seen := observer.Stop()
 		Expect(last.Alive()).To(BeTrue())
 		writes, failed := faulty.Reset()

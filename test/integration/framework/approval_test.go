@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -34,16 +35,15 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		number(ctx, pl, 14)
 		Eventually(pending(ctx, pl)).Should(held(12, 0))
 		text := pending(ctx, pl)()
-		token := tokenOf(ctx, pl, held(12, 0))
-		Expect(text).To(And(ContainSubstring("12 added: "), ContainSubstring(" and 2 more"), ContainSubstring("0 removed"),
-			ContainSubstring(v1alpha1.ApproveAnnotation+"="+token)))
+		revision := revisionOf(ctx, pl, held(12, 0))
+		Expect(text).To(And(ContainSubstring("12 added: "), ContainSubstring(" and 2 more"), ContainSubstring("0 removed")))
 		Expect(strings.Count(text, string(t)+"-")).To(Equal(10), "the first ten names: %s", text)
 		Expect(deadline(text, "Approval")).To(BeTemporally("~", time.Now().Add(7*24*time.Hour), time.Minute))
 		Eventually(heldClusters(ctx, pl)).Should(And(HaveLen(14), ContainElements(before)))
-		for _, page := range pagesBy(ctx, pl, v1alpha1.HeldLabel) {
-			Expect(metav1.IsControlledBy(&page, get(ctx, pl))).To(BeTrue())
-		}
-		Expect(wideRow(ctx, pl)).To(And(HaveKeyWithValue("Pending", "Held"), HaveKeyWithValue("Pending Change", ContainSubstring(token))))
+		record := recordsOf(ctx, pl).Open()
+		Expect(fmt.Sprint(record.Spec.Revision)).To(Equal(revision))
+		Expect(record.Spec.Cause).To(Equal("Placement: spec"))
+		Expect(wideRow(ctx, pl)).To(And(HaveKeyWithValue("Pending", "Held"), HaveKeyWithValue("Pending Change", ContainSubstring("Change "+revision))))
 		busy := reconciles()
 		Expect(busy).To(BeNumerically(">", 0))
 		Consistently(reconciles).Should(Equal(busy), "waiting costs nothing")
@@ -52,7 +52,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		consumer.sawNoChange(ctx)
 
 		waiting := heldClusters(ctx, pl)()
-		approve(ctx, pl, token)
+		approve(ctx, pl, revision)
 		published(ctx, pl, waiting)
 		Expect(wideRow(ctx, pl)).To(HaveKeyWithValue("Pending", BeNil()))
 	})
@@ -60,12 +60,13 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 	It("has its first decision held, too", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 2)
-		pl := t.placement("p").Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired).Obj()
+		pl := t.placement("p").Obj()
+		requireBy(ctx, pl, berthv1alpha1.DefaultApprovalTimeoutSeconds)
 		Expect(hub.Create(ctx, pl)).To(Succeed())
-		token := tokenOf(ctx, pl, held(2, 0))
+		revision := revisionOf(ctx, pl, held(2, 0))
 		Expect(answer(ctx, pl)()).To(BeEmpty())
 		Expect(condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)()).To(HavePrefix("False "))
-		approve(ctx, pl, token)
+		approve(ctx, pl, revision)
 		published(ctx, pl, t.names(0, 2))
 	})
 
@@ -77,15 +78,14 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		consumer := observe(ctx, pl)
 
 		move(ctx, t.names(0, 1)[0], "out")
-		first := tokenOf(ctx, pl, held(0, 1))
+		first := revisionOf(ctx, pl, held(0, 1))
 		By("a newer input superseding the change")
 		move(ctx, t.names(1, 2)[0], "out")
-		second := tokenOf(ctx, pl, held(0, 2))
+		second := revisionOf(ctx, pl, held(0, 2))
 		Expect(second).NotTo(Equal(first))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(2, 3)))
 		By("approving the change before")
-		approve(ctx, pl, first)
-		Eventually(pending(ctx, pl)).Should(And(held(0, 2), ContainSubstring(first), ContainSubstring("approves nothing"), ContainSubstring(second)))
+		Expect(answerChange(ctx, hub, pl, first, berthv1alpha1.Approved)).To(MatchError(ContainSubstring("only a change that is Held and not permitted yet, Rejected or Expired can be approved")))
 		Consistently(pending(ctx, pl)).Should(held(0, 2))
 		consumer.sawNoChange(ctx)
 		By("approving the right one")
@@ -100,25 +100,16 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		require(ctx, pl, v1alpha1.DefaultProfile)
 		leaves := func() string {
 			move(ctx, t.names(1, 2)[0], "out")
-			return tokenOf(ctx, pl, held(0, 1))
+			return revisionOf(ctx, pl, held(0, 1))
 		}
 		first := leaves()
 		move(ctx, t.names(1, 2)[0], "in")
 		Eventually(pending(ctx, pl)).Should(BeEmpty(), "what is wanted is what is published")
 		Eventually(heldClusters(ctx, pl)).Should(BeEmpty())
 		consumer := observe(ctx, pl)
-		// A change is named by the second in which it was first held.
-		var second string
-		Eventually(func() string {
-			second = leaves()
-			if second == first {
-				move(ctx, t.names(1, 2)[0], "in")
-				Eventually(pending(ctx, pl)).Should(BeEmpty())
-			}
-			return second
-		}).ShouldNot(Equal(first))
-		approve(ctx, pl, first)
-		Eventually(pending(ctx, pl)).Should(And(held(0, 1), ContainSubstring("approves nothing")))
+		second := leaves()
+		Expect(second).NotTo(Equal(first))
+		Expect(answerChange(ctx, hub, pl, first, berthv1alpha1.Approved)).NotTo(Succeed())
 		Consistently(pending(ctx, pl)).Should(held(0, 1))
 		consumer.sawNoChange(ctx)
 		approve(ctx, pl, second)
@@ -132,11 +123,11 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		require(ctx, pl, hasty)
 		consumer := observe(ctx, pl)
 		move(ctx, t.names(2, 3)[0], "out")
-		token := tokenOf(ctx, pl, held(0, 1))
+		revision := revisionOf(ctx, pl, held(0, 1))
 		until := deadline(pending(ctx, pl)(), "Approval")
 		Expect(until).To(BeTemporally("~", time.Now(), hastyTimeout+time.Second))
 
-		expired := And(HavePrefix("False Expired: Change "+token+" "), ContainSubstring("Approval before "+until.Format(time.RFC3339)))
+		expired := HavePrefix("False Expired: Change " + revision + " ")
 		Eventually(pending(ctx, pl)).Should(expired)
 		Expect(time.Now()).NotTo(BeTemporally("<", until))
 		Eventually(heldClusters(ctx, pl)).Should(BeEmpty())
@@ -149,8 +140,8 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		annotate(ctx, pl, "example.com/note", "seen")
 		Consistently(pending(ctx, pl)).Should(expired)
 		By("a restart")
-		berth.stop()
-		berth.start(0)
+		berth.Stop()
+		startBerth(0)
 		decided(ctx, t)
 		annotate(ctx, pl, "example.com/note", "seen again")
 		Consistently(pending(ctx, pl)).Should(expired)
@@ -160,7 +151,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		consumer.sawNoChange(ctx)
 
 		By("a late approval")
-		approve(ctx, pl, token)
+		approve(ctx, pl, revision)
 		published(ctx, pl, t.names(0, 2))
 	})
 
@@ -170,13 +161,17 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		pl := t.place(ctx, t.placement("p"), 3)
 		require(ctx, pl, hasty)
 		move(ctx, t.names(2, 3)[0], "out")
-		first := tokenOf(ctx, pl, held(0, 1))
+		first := revisionOf(ctx, pl, held(0, 1))
 		Eventually(pending(ctx, pl)).Should(HavePrefix("False Expired: Change " + first))
 		move(ctx, t.names(1, 2)[0], "out")
-		second := tokenOf(ctx, pl, held(0, 2))
+		second := revisionOf(ctx, pl, held(0, 2))
+		Expect(second).NotTo(Equal(first))
+		By("the expired change coming back, which is not held again")
 		move(ctx, t.names(1, 2)[0], "in")
-		third := tokenOf(ctx, pl, held(0, 1))
-		Expect([]string{second, third}).NotTo(ContainElement(first))
+		Eventually(pending(ctx, pl)).Should(HavePrefix("False Expired: Change " + first + " "))
+		By("an edit, which asks again")
+		number(ctx, pl, 5)
+		Expect([]string{first, second}).NotTo(ContainElement(revisionOf(ctx, pl, held(0, 1))))
 	})
 
 	It("keeps a held shrink through the jitter of scores", func(ctx SpecContext) {
@@ -195,12 +190,12 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		Eventually(answer(ctx, pl)).Should(Equal(t.names(0, 4)))
 		require(ctx, pl, v1alpha1.DefaultProfile)
 		number(ctx, pl, 3)
-		token := tokenOf(ctx, pl, held(0, 1))
+		revision := revisionOf(ctx, pl, held(0, 1))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(0, 3)))
 		witness := t.place(ctx, exact("witness").Number(3), 3)
 		score(ctx, t.names(3, 4)[0], 75)
 		Eventually(answer(ctx, witness)).Should(ContainElement(t.names(3, 4)[0]))
-		Consistently(pending(ctx, pl)).Should(ContainSubstring("Change " + token))
+		Consistently(pending(ctx, pl)).Should(ContainSubstring("Change " + revision))
 	})
 
 	It("keeps a held change through the jitter of scores", func(ctx SpecContext) {
@@ -219,7 +214,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		Eventually(answer(ctx, pl)).Should(Equal(t.names(0, 3)))
 		require(ctx, pl, v1alpha1.DefaultProfile)
 		number(ctx, pl, 4)
-		token := tokenOf(ctx, pl, held(1, 0))
+		revision := revisionOf(ctx, pl, held(1, 0))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(0, 4)))
 		consumer := observe(ctx, pl)
 
@@ -229,15 +224,15 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		score(ctx, t.names(3, 4)[0], 40)
 		score(ctx, t.names(4, 5)[0], 60)
 		Eventually(answer(ctx, witness)).Should(ContainElement(t.names(4, 5)[0]))
-		Consistently(pending(ctx, pl)).Should(ContainSubstring("Change " + token))
+		Consistently(pending(ctx, pl)).Should(ContainSubstring("Change " + revision))
 		Expect(heldClusters(ctx, pl)()).To(Equal(t.names(0, 4)))
 
 		By("more than jitter, which supersedes")
 		score(ctx, t.names(3, 4)[0], -90)
-		Eventually(pending(ctx, pl)).Should(And(held(1, 0), Not(ContainSubstring("Change "+token))))
+		Eventually(pending(ctx, pl)).Should(And(held(1, 0), Not(ContainSubstring("Change "+revision))))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(slices.Concat(t.names(0, 3), t.names(4, 5))))
 		consumer.sawNoChange(ctx)
-		approve(ctx, pl, tokenOf(ctx, pl, held(1, 0)))
+		approve(ctx, pl, revisionOf(ctx, pl, held(1, 0)))
 		published(ctx, pl, slices.Concat(t.names(0, 3), t.names(4, 5)))
 	})
 })
@@ -267,13 +262,13 @@ func get(ctx context.Context, pl *v1alpha1.Placement) *v1alpha1.Placement {
 // wideRow is what `kubectl get placement -o wide` prints, by column.
 func wideRow(ctx context.Context, pl *v1alpha1.Placement) map[string]any {
 	GinkgoHelper()
-	server, _, err := rest.DefaultServerUrlFor(config)
+	server, _, err := rest.DefaultServerUrlFor(hub.Config)
 	Expect(err).NotTo(HaveOccurred())
 	url := server.JoinPath("apis", v1alpha1.GroupName, "v1beta1", "namespaces", pl.Namespace, "placements", pl.Name)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
 	Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
-	httpClient, err := rest.HTTPClientFor(config)
+	httpClient, err := rest.HTTPClientFor(hub.Config)
 	Expect(err).NotTo(HaveOccurred())
 	response, err := httpClient.Do(request)
 	Expect(err).NotTo(HaveOccurred())

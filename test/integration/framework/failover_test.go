@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -21,7 +21,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -29,27 +31,27 @@ var _ = Describe("A held change outlives the controller", func() {
 	It("when it is killed and another replica takes the lease", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 130)
-		leader := startProcess(kubeconfig, true)
+		leader := startProcess(hub.Kubeconfig, true)
 		place := func(name string) *v1alpha1.Placement { return t.place(ctx, t.placement(name), 130) }
 		waits, approved, expires := place("waits"), place("approved"), place("expires")
 		require(ctx, waits, patient)
 		require(ctx, approved, patient)
 		require(ctx, expires, hasty)
-		startProcess(kubeconfig, true)
+		startProcess(hub.Kubeconfig, true)
 		waitsConsumer, approvedConsumer, expiresConsumer := observe(ctx, waits), observe(ctx, approved), observe(ctx, expires)
 		move(ctx, t.names(129, 130)[0], "out")
 		for _, pl := range []*v1alpha1.Placement{expires, waits, approved} {
-			tokenOf(ctx, pl, held(0, 1))
+			revisionOf(ctx, pl, held(0, 1))
 			Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(0, 129)))
 		}
 		said, kept := pending(ctx, waits)(), uids(ctx, waits)
-		Expect(kept).To(HaveLen(2))
-		short := tokenPattern.FindString(pending(ctx, expires)())
+		Expect(kept).To(HaveLen(1))
+		short := revisionPattern.FindString(pending(ctx, expires)())
 
-		leader.kill()
+		leader.Kill()
 		By("approving while there is no controller")
 		approvedConsumer.sawNoChange(ctx)
-		approve(ctx, approved, tokenOf(ctx, approved, held(0, 1)))
+		approve(ctx, approved, revisionOf(ctx, approved, held(0, 1)))
 		By("the new leader taking over")
 		published(ctx, approved, t.names(0, 129))
 		Eventually(pending(ctx, expires)).Should(HavePrefix("False Expired: " + short))
@@ -60,7 +62,7 @@ var _ = Describe("A held change outlives the controller", func() {
 		waitsConsumer.sawNoChange(ctx)
 		expiresConsumer.sawNoChange(ctx)
 
-		approve(ctx, waits, tokenOf(ctx, waits, held(0, 1)))
+		approve(ctx, waits, revisionOf(ctx, waits, held(0, 1)))
 		published(ctx, waits, t.names(0, 129))
 	})
 
@@ -82,34 +84,42 @@ var _ = Describe("A held change outlives the controller", func() {
 		require(ctx, pl, v1alpha1.DefaultProfile)
 		Expect(mergePatch(ctx, hub, fixture.Placement(pl.Namespace, pl.Name).Obj(),
 			`{"spec":{"predicates":[{"requiredClusterSelector":{"labelSelector":{"matchLabels":{"new":"yes"}}}}]}}`)).To(Succeed())
-		token := tokenOf(ctx, pl, held(all-old, kept))
+		revision := revisionOf(ctx, pl, held(all-old, kept))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(kept, all)))
 		text := pending(ctx, pl)()
 
 		reached := door.closeAfter(2)
-		approve(ctx, pl, token)
+		approve(ctx, pl, revision)
 		Eventually(reached).Should(BeClosed())
-		first.kill()
+		first.Kill()
 		half := answer(ctx, pl)()
 		Expect(half).NotTo(Or(Equal(t.names(0, old)), Equal(t.names(kept, all))), "the change is half done")
 		Expect(half).To(ContainElements(t.names(kept, old)), "what stays is there")
 		Expect(pending(ctx, pl)()).To(Equal(text))
 		Expect(heldClusters(ctx, pl)()).To(Equal(t.names(kept, all)))
 
-		startProcess(kubeconfig, false)
+		startProcess(hub.Kubeconfig, false)
 		published(ctx, pl, t.names(kept, all))
-		Expect(get(ctx, pl).Annotations).To(HaveKeyWithValue(v1alpha1.ApproveAnnotation, token))
+		Eventually(func() berthv1alpha1.ChangePhase {
+			return recordsOf(ctx, pl).Newest(berthv1alpha1.PhasePublished).Status.Phase
+		}).Should(Equal(berthv1alpha1.PhasePublished))
+		for _, record := range recordsOf(ctx, pl) {
+			if fmt.Sprint(record.Spec.Revision) == revision {
+				Expect(record.Status.Phase).To(Equal(berthv1alpha1.PhasePublished))
+			}
+		}
 	})
 })
 
-// uids are those of the held pages.
+// uids are those of the open records.
 func uids(ctx context.Context, pl *v1alpha1.Placement) []string {
 	GinkgoHelper()
 	var all []string
-	for _, page := range pagesBy(ctx, pl, v1alpha1.HeldLabel) {
-		all = append(all, string(page.UID))
+	for _, record := range recordsOf(ctx, pl) {
+		if changes.IsOpen(record) {
+			all = append(all, string(record.UID))
+		}
 	}
-	slices.Sort(all)
 	return all
 }
 
@@ -128,9 +138,9 @@ type gate struct {
 
 func startGate() *gate {
 	GinkgoHelper()
-	target, _, err := rest.DefaultServerUrlFor(config)
+	target, _, err := rest.DefaultServerUrlFor(hub.Config)
 	Expect(err).NotTo(HaveOccurred())
-	transport, err := rest.TransportFor(config)
+	transport, err := rest.TransportFor(hub.Config)
 	Expect(err).NotTo(HaveOccurred())
 	g := &gate{reverse: &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host}) },

@@ -6,19 +6,22 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -41,7 +44,7 @@ func newTeam(ctx context.Context) team {
 	Expect(hub.Create(ctx, fixture.Binding(string(t), string(t)))).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
 		// A hub without other controllers collects nothing.
-		for _, kind := range []client.Object{&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}} {
+		for _, kind := range []client.Object{&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}, &berthv1alpha1.PlacementChange{}, &berthv1alpha1.DisruptionPolicy{}} {
 			Expect(hub.DeleteAllOf(ctx, kind, client.InNamespace(string(t)))).To(Succeed())
 		}
 		Expect(hub.DeleteAllOf(ctx, &v1alpha1.ManagedCluster{}, client.MatchingLabels{v1alpha1.ClusterSetLabel: string(t)})).To(Succeed())
@@ -66,7 +69,7 @@ func (t team) names(a, b int) []string {
 // clusters creates clusters 0 to n-1 in the pool. How an i-th one differs is up to the caller.
 func (t team) clusters(ctx context.Context, n int, differ ...func(i int, b fixture.ClusterBuilder) fixture.ClusterBuilder) {
 	GinkgoHelper()
-	inParallel(n, func(i int) error {
+	faults.InParallel(n, func(i int) error {
 		b := fixture.Cluster(t.names(i, i+1)[0]).Set(string(t)).Label(poolLabel, "in")
 		for _, d := range differ {
 			b = d(i, b)
@@ -90,15 +93,31 @@ func (t team) place(ctx context.Context, b fixture.PlacementBuilder, clusters in
 	return pl
 }
 
-// require asks for approval of all changes from now on, by a profile.
+// require has a policy require approval of all changes of the Placement from now on, in a profile.
 func require(ctx context.Context, pl *v1alpha1.Placement, profile string) {
 	GinkgoHelper()
+	timeout := int64(berthv1alpha1.DefaultApprovalTimeoutSeconds)
+	if profile == hasty || profile == guarded {
+		timeout = int64(hastyTimeout.Seconds())
+	}
+	probe := func(i int) string { return fmt.Sprintf("probe-%s-%d", pl.Name, i) }
+	requireBy(ctx, pl, timeout, probe(0), probe(1), probe(2), probe(3), probe(4))
 	annotate(ctx, pl, v1alpha1.ProfileAnnotation, profile)
-	// Clusters come by another watch: until the controller has seen this one, it may still decide on a change of theirs without it. An
-	// edit that asks for the same shows when it has.
+	// Placements and policies come by different watches: until the controller has seen the policy, it
+	// may still publish a change. A Placement whose first publication is held shows when it has.
+	for i := 0; ; i++ {
+		one := fixture.Placement(pl.Namespace, probe(i)).Predicate(inPool).Obj()
+		Expect(hub.Create(ctx, one)).To(Succeed())
+		Eventually(condition(ctx, one, v1alpha1.PlacementConditionSatisfied)).ShouldNot(BeEmpty())
+		seen := strings.HasPrefix(pending(ctx, one)(), "True Held: ")
+		Expect(hub.Delete(ctx, one)).To(Succeed())
+		if seen {
+			break
+		}
+	}
+	// An edit that asks for the same shows when the controller has seen the profile.
 	now := get(ctx, pl)
-	Expect(mergePatch(ctx, hub, now, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"spec":{"scoreRateLimit":"%ds"}}`,
-		v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired, 61+now.Generation))).To(Succeed())
+	Expect(mergePatch(ctx, hub, now, fmt.Sprintf(`{"spec":{"scoreRateLimit":"%ds"}}`, 61+now.Generation))).To(Succeed())
 	Eventually(func() int64 {
 		now := get(ctx, pl)
 		if c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.PlacementConditionMisconfigured); c != nil {
@@ -108,24 +127,15 @@ func require(ctx context.Context, pl *v1alpha1.Placement, profile string) {
 	}).Should(BeZero())
 }
 
-// inParallel runs n calls, eight at a time, and fails with the first error.
-func inParallel(n int, call func(i int) error) {
+// requireBy creates the policy that requires approval for one Placement, and for others by name.
+func requireBy(ctx context.Context, pl *v1alpha1.Placement, timeout int64, others ...string) {
 	GinkgoHelper()
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	var once sync.Once
-	var failure error
-	for range 8 {
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				if err := call(i); err != nil {
-					once.Do(func() { failure = err })
-				}
-			}
-		})
-	}
-	workers.Wait()
-	Expect(failure).NotTo(HaveOccurred())
+	Expect(hub.Create(ctx, &berthv1alpha1.DisruptionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name},
+		Spec: berthv1alpha1.DisruptionPolicySpec{
+			Placements: append([]string{pl.Name}, others...), Approval: berthv1alpha1.ApprovalRequired, ApprovalTimeoutSeconds: timeout,
+		},
+	})).To(Succeed())
 }
 
 // annotate sets an annotation as kubectl annotate does; an empty value removes it.
@@ -155,10 +165,19 @@ func mergePatch(ctx context.Context, as client.Client, object client.Object, pat
 	return as.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
-// approve answers a held change.
-func approve(ctx context.Context, pl *v1alpha1.Placement, token string) {
+// approve approves the change with a revision.
+func approve(ctx context.Context, pl *v1alpha1.Placement, revision string) {
 	GinkgoHelper()
-	annotate(ctx, pl, v1alpha1.ApproveAnnotation, token)
+	Expect(answerChange(ctx, hub, pl, revision, berthv1alpha1.Approved)).To(Succeed())
+}
+
+// answerChange approves or rejects the change with a revision, as a user.
+func answerChange(ctx context.Context, as client.Client, pl *v1alpha1.Placement, revision string, decision berthv1alpha1.ApprovalDecision) error {
+	GinkgoHelper()
+	me := &authenticationv1.SelfSubjectReview{}
+	Expect(as.Create(ctx, me)).To(Succeed())
+	record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name + "-" + revision}}
+	return mergePatch(ctx, as, record, fmt.Sprintf(`{"spec":{"approval":{"decision":%q,"by":%q}}}`, decision, me.Status.UserInfo.Username))
 }
 
 // number asks for another number of clusters.
@@ -187,17 +206,29 @@ func pending(ctx context.Context, pl *v1alpha1.Placement) func() string {
 
 // held matches a change that waits, of so many clusters each way.
 func held(added, removed int) OmegaMatcher {
-	return MatchRegexp(`^True Held: Change [0-9a-f]{64}-[0-9a-z]+ \(%d added[^,]*, %d removed[^,]*\) is held by `, added, removed)
+	return MatchRegexp(`^True Held: Change \d+ \(%d added[^,]*, %d removed[^,]*\) is held by `, added, removed)
 }
 
-var tokenPattern = regexp.MustCompile(`Change ([0-9a-f]{64}-[0-9a-z]+) `)
+var revisionPattern = regexp.MustCompile(`Change (\d+) `)
 
-// tokenOf waits for a held change and returns its name.
-func tokenOf(ctx context.Context, pl *v1alpha1.Placement, is OmegaMatcher) string {
+// revisionOf waits for a held change and returns its revision.
+func revisionOf(ctx context.Context, pl *v1alpha1.Placement, is OmegaMatcher) string {
 	GinkgoHelper()
 	var text string
 	Eventually(pending(ctx, pl)).Should(And(is, WithTransform(func(s string) string { text = s; return s }, Not(BeEmpty()))))
-	return tokenPattern.FindStringSubmatch(text)[1]
+	return revisionPattern.FindStringSubmatch(text)[1]
+}
+
+// recordsOf are the records of this very Placement.
+func recordsOf(ctx context.Context, pl *v1alpha1.Placement) changes.History {
+	GinkgoHelper()
+	list := &berthv1alpha1.PlacementChangeList{}
+	Expect(hub.List(ctx, list, client.InNamespace(pl.Namespace))).To(Succeed())
+	var all []*berthv1alpha1.PlacementChange
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return changes.HistoryOf(get(ctx, pl), all)
 }
 
 // deadline reads from a condition until when a plugin holds the change.
@@ -211,11 +242,11 @@ func deadline(text, plugin string) time.Time {
 	return at
 }
 
-// pagesBy are a Placement's pages by one of its two labels, by name.
-func pagesBy(ctx context.Context, pl *v1alpha1.Placement, label string) []v1alpha1.PlacementDecision {
+// pagesOf are a Placement's pages, by name.
+func pagesOf(ctx context.Context, pl *v1alpha1.Placement) []v1alpha1.PlacementDecision {
 	GinkgoHelper()
 	list := &v1alpha1.PlacementDecisionList{}
-	Expect(hub.List(ctx, list, client.InNamespace(pl.Namespace), client.MatchingLabels{label: pl.Name})).To(Succeed())
+	Expect(hub.List(ctx, list, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name})).To(Succeed())
 	slices.SortFunc(list.Items, func(a, b v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 	return list.Items
 }
@@ -233,19 +264,29 @@ func clustersOn(pages []v1alpha1.PlacementDecision) []string {
 
 // answer is a check for Eventually: the clusters that consumers find, a doubled one twice.
 func answer(ctx context.Context, pl *v1alpha1.Placement) func() []string {
-	return func() []string { return clustersOn(pagesBy(ctx, pl, v1alpha1.PlacementLabel)) }
+	return func() []string { return clustersOn(pagesOf(ctx, pl)) }
 }
 
-// heldClusters is a check for Eventually: the clusters on held pages.
+// heldClusters is a check for Eventually: the clusters that the open change leads to.
 func heldClusters(ctx context.Context, pl *v1alpha1.Placement) func() []string {
-	return func() []string { return clustersOn(pagesBy(ctx, pl, v1alpha1.HeldLabel)) }
+	return func() []string {
+		open := recordsOf(ctx, pl).Open()
+		if open == nil {
+			return nil
+		}
+		target, err := changes.Target(open, answer(ctx, pl)())
+		if err != nil {
+			return []string{err.Error()}
+		}
+		return append([]string{}, target...)
+	}
 }
 
-// published waits until these clusters are published and nothing is pending or held.
+// published waits until these clusters are published and nothing is pending.
 func published(ctx context.Context, pl *v1alpha1.Placement, clusters []string) {
 	GinkgoHelper()
 	Eventually(answer(ctx, pl)).Should(Equal(clusters))
 	Eventually(pending(ctx, pl)).Should(BeEmpty())
-	Eventually(func() []v1alpha1.PlacementDecision { return pagesBy(ctx, pl, v1alpha1.HeldLabel) }).Should(BeEmpty())
+	Eventually(heldClusters(ctx, pl)).Should(BeEmpty())
 	Eventually(condition(ctx, pl, v1alpha1.PlacementConditionSatisfied)).Should(HavePrefix("True "))
 }

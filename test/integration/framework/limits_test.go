@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -30,16 +31,15 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 100)
 		consumer := observe(ctx, pl)
 		mistype(ctx, t.names(0, 60))
-		token := tokenOf(ctx, pl, held(0, 60))
+		revision := revisionOf(ctx, pl, held(0, 60))
 		Expect(pending(ctx, pl)()).To(And(ContainSubstring("BlastRadius until "),
-			ContainSubstring("60 of 100 clusters would be removed within 10m0s, more than 20%"),
-			ContainSubstring(v1alpha1.ApproveAnnotation+"="+token)))
+			ContainSubstring("60 of 100 clusters would be removed within 10m0s, more than 20%")))
 		Expect(deadline(pending(ctx, pl)(), "BlastRadius")).To(BeTemporally("~", time.Now().Add(7*24*time.Hour), time.Minute))
 		Eventually(heldClusters(ctx, pl)).Should(Equal(t.names(60, 100)))
 		Consistently(answer(ctx, pl)).Should(HaveLen(100))
 		consumer.sawNoChange(ctx)
 
-		approve(ctx, pl, token)
+		approve(ctx, pl, revision)
 		published(ctx, pl, t.names(60, 100))
 	})
 
@@ -49,7 +49,7 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 10)
 		consumer := observe(ctx, pl)
 		mistype(ctx, t.names(0, 6))
-		tokenOf(ctx, pl, held(0, 6))
+		revisionOf(ctx, pl, held(0, 6))
 		for _, name := range t.names(0, 6) {
 			move(ctx, name, "in")
 		}
@@ -71,9 +71,9 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("sums up the removals over all Placements of a namespace", func(ctx SpecContext) {
-		By("a restart, which begins a new window: what other profiles removed counts, too")
-		berth.stop()
-		berth.start(0)
+		By("a restart: what was removed before counts by its records, in its own namespace")
+		berth.Stop()
+		startBerth(0)
 		t := newTeam(ctx)
 		t.clusters(ctx, 20)
 		var placements []*v1alpha1.Placement
@@ -99,7 +99,7 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		}).Should(Succeed())
 		_, waiting := states()
 		Expect(pending(ctx, waiting[0])()).To(ContainSubstring("12 removals over all Placements of the namespace within 10m0s would be more than 10"))
-		approve(ctx, waiting[0], tokenOf(ctx, waiting[0], held(0, 4)))
+		approve(ctx, waiting[0], revisionOf(ctx, waiting[0], held(0, 4)))
 		published(ctx, waiting[0], t.names(4, 20))
 	})
 
@@ -110,14 +110,14 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		require(ctx, pl, guarded)
 		consumer := observe(ctx, pl)
 		mistype(ctx, t.names(0, 1))
-		token := tokenOf(ctx, pl, held(0, 1))
+		revision := revisionOf(ctx, pl, held(0, 1))
 		until := deadline(pending(ctx, pl)(), "Approval")
 		for i := range 5 {
 			annotate(ctx, pl, "example.com/note", fmt.Sprint(i))
 			Consistently(pending(ctx, pl), "100ms").Should(held(0, 1))
 			Expect(deadline(pending(ctx, pl)(), "Approval")).To(Equal(until))
 		}
-		Eventually(pending(ctx, pl), 3*hastyTimeout).Should(HavePrefix("False Expired: Change " + token))
+		Eventually(pending(ctx, pl), 3*hastyTimeout).Should(HavePrefix("False Expired: Change " + revision))
 		consumer.sawNoChange(ctx)
 	})
 })
@@ -132,7 +132,7 @@ var _ = Describe("The blast radius, while writes of pages fail", func() {
 		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), clusters)
 		door.fail(page, 3)
 		By("removing 20% of the clusters, from both pages")
-		inParallel(30, func(i int) error {
+		faults.InParallel(30, func(i int) error {
 			return mergePatch(ctx, hub, fixture.Cluster(t.names(85+i, 86+i)[0]).Obj(), fmt.Sprintf(`{"metadata":{"labels":{%q:"out"}}}`, poolLabel))
 		})
 		Eventually(func() int { return door.failures(page) }).Should(BeZero())
@@ -147,14 +147,14 @@ var _ = Describe("The maintenance window", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func() { runBerth(0) })
 
 	// outside is a Placement with a change outside the window.
-	outside := func(ctx context.Context, profile string) (t team, pl *v1alpha1.Placement, token string) {
+	outside := func(ctx context.Context, profile string) (t team, pl *v1alpha1.Placement, revision string) {
 		GinkgoHelper()
 		t = newTeam(ctx)
 		t.clusters(ctx, 4)
 		pl = t.place(ctx, t.placement("p").Number(3), 3)
 		annotate(ctx, pl, v1alpha1.ProfileAnnotation, profile)
 		number(ctx, pl, 4)
-		return t, pl, tokenOf(ctx, pl, held(1, 0))
+		return t, pl, revisionOf(ctx, pl, held(1, 0))
 	}
 
 	It("holds changes outside it, and says when it opens", func(ctx SpecContext) {
@@ -175,10 +175,10 @@ var _ = Describe("The maintenance window", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("keeps an approved change waiting, too, unless told otherwise", func(ctx SpecContext) {
-		_, strict, token := outside(ctx, yearly)
-		approve(ctx, strict, token)
-		t, pl, token := outside(ctx, exempting)
-		approve(ctx, pl, token)
+		_, strict, revision := outside(ctx, yearly)
+		approve(ctx, strict, revision)
+		t, pl, revision := outside(ctx, exempting)
+		approve(ctx, pl, revision)
 		published(ctx, pl, t.names(0, 4))
 		Expect(answer(ctx, strict)()).To(HaveLen(3))
 		Expect(pending(ctx, strict)()).To(held(1, 0))

@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // lines are what a controller logged, as JSON.
@@ -65,7 +65,7 @@ func (r refusal) RoundTrip(request *http.Request) (*http.Response, error) {
 var _ = Describe("The log", func() {
 	It("has one id for each cycle, on all its lines", func(ctx SpecContext) {
 		var failed atomic.Bool
-		to := rest.CopyConfig(config)
+		to := rest.CopyConfig(hub.Config)
 		to.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return refusal{next, func(r *http.Request) int {
 				switch {
@@ -82,17 +82,9 @@ var _ = Describe("The log", func() {
 		pl := t.placement("logged").Obj()
 		Expect(hub.Create(ctx, pl)).To(Succeed())
 
-		log, running := &lines{}, make(chan error, 1)
-		life, cancel := context.WithCancel(context.Background())
-		manager, err := controllers.NewManager(life, to, controllers.Options{
-			MetricsAddress: "0", HealthAddress: "0", Log: funcr.NewJSON(log.add, funcr.Options{}),
-		})
-		Expect(err).NotTo(HaveOccurred())
-		go func() { running <- manager.Start(life) }()
-		DeferCleanup(func() {
-			cancel()
-			Eventually(running).Should(Receive(BeNil()))
-		})
+		log := &lines{}
+		logging := testhub.StartController(to, controllers.Options{Log: funcr.NewJSON(log.add, funcr.Options{})})
+		DeferCleanup(logging.Stop)
 
 		cycles := func() map[string][]string { return log.cycles(pl.Namespace, pl.Name) }
 		Eventually(cycles).Should(And(

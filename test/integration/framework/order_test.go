@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/faults"
 )
 
 var _ = Describe("Many Placements at once", func() {
@@ -21,7 +23,7 @@ var _ = Describe("Many Placements at once", func() {
 		priorities := []string{"", "5", "-3", "1000000", "5", "0", "2", "high"}
 		t := newTeam(ctx)
 		t.clusters(ctx, 3)
-		inParallel(many, func(i int) error {
+		faults.InParallel(many, func(i int) error {
 			b := t.placement(fmt.Sprintf("p-%03d", i)).Number(1)
 			if p := priorities[i*7%len(priorities)]; p != "" {
 				b = b.Annotation(v1alpha1.PriorityAnnotation, p)
@@ -40,7 +42,7 @@ var _ = Describe("Many Placements at once", func() {
 		Expect(want).To(HaveLen(many))
 
 		runBerth(1)
-		Eventually(func() []string { return firstPublished(ctx, t) }).Should(HaveLen(many))
+		Eventually(func() []string { return firstPublished(ctx, t) }).WithPolling(200 * time.Millisecond).Should(HaveLen(many))
 		Expect(firstPublished(ctx, t)).To(Equal(want))
 	})
 
@@ -49,8 +51,8 @@ var _ = Describe("Many Placements at once", func() {
 		t := newTeam(ctx)
 		t.clusters(ctx, many)
 		runBerth(workers)
-		inParallel(many, func(i int) error { return hub.Create(ctx, t.placement(fmt.Sprintf("p-%03d", i)).Number(1).Obj()) })
-		Eventually(func() int { return len(firstPublished(ctx, t)) }).Should(Equal(many))
+		faults.InParallel(many, func(i int) error { return hub.Create(ctx, t.placement(fmt.Sprintf("p-%03d", i)).Number(1).Obj()) })
+		Eventually(func() int { return len(firstPublished(ctx, t)) }).WithPolling(200 * time.Millisecond).Should(Equal(many))
 		Expect(clustersOn(allPages(ctx, t))).To(Equal(t.names(0, many)))
 		Consistently(func() []string { return clustersOn(allPages(ctx, t)) }).Should(Equal(t.names(0, many)))
 	}, Entry("by one worker", 1), Entry("by four workers", 4), Entry("by thirty-two workers", 32))
@@ -59,7 +61,7 @@ var _ = Describe("Many Placements at once", func() {
 		const many = 100
 		t := newTeam(ctx)
 		t.clusters(ctx, many)
-		inParallel(many, func(i int) error { return hub.Create(ctx, t.placement(fmt.Sprintf("p-%03d", i)).Number(1).Obj()) })
+		faults.InParallel(many, func(i int) error { return hub.Create(ctx, t.placement(fmt.Sprintf("p-%03d", i)).Number(1).Obj()) })
 		runBerth(32)
 		Eventually(func() []string { return clustersOn(allPages(ctx, t)) }).Should(Equal(t.names(0, many)))
 	})

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -21,7 +22,7 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 	pendings := map[string]func(ctx SpecContext, pl *v1alpha1.Placement){
 		"held": func(SpecContext, *v1alpha1.Placement) {},
 		"rejected": func(ctx SpecContext, pl *v1alpha1.Placement) {
-			annotate(ctx, pl, v1alpha1.RejectAnnotation, tokenOf(ctx, pl, held(1, 0)))
+			Expect(answerChange(ctx, hub, pl, revisionOf(ctx, pl, held(1, 0)), berthv1alpha1.Rejected)).To(Succeed())
 			Eventually(pending(ctx, pl)).Should(HavePrefix("False Rejected: "))
 		},
 	}
@@ -39,7 +40,7 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 			Expect(answer(ctx, pl)()).To(Equal(all))
 			require(ctx, pl, v1alpha1.DefaultProfile)
 			number(ctx, pl, 5)
-			tokenOf(ctx, pl, held(1, 0))
+			revisionOf(ctx, pl, held(1, 0))
 			become(ctx, pl)
 
 			By("a cluster leaving its set")
@@ -56,7 +57,7 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 			Eventually(answer(ctx, pl)).Should(BeEmpty())
 			Consistently(answer(ctx, pl)).Should(BeEmpty(), "the cluster of the other set waits")
 			Eventually(pending(ctx, pl)).Should(held(1, 0))
-			approve(ctx, pl, tokenOf(ctx, pl, held(1, 0)))
+			approve(ctx, pl, revisionOf(ctx, pl, held(1, 0)))
 			Eventually(answer(ctx, pl)).Should(Equal([]string{string(t) + "-z"}))
 		})
 
@@ -66,17 +67,17 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 			pl := t.place(ctx, t.placement("p").Number(2), 2)
 			require(ctx, pl, v1alpha1.DefaultProfile)
 			number(ctx, pl, 3)
-			tokenOf(ctx, pl, held(1, 0))
+			revisionOf(ctx, pl, held(1, 0))
 			become(ctx, pl)
 			before := pending(ctx, pl)()
 			content := func() any {
-				pages := pagesBy(ctx, pl, v1alpha1.PlacementLabel)
+				pages := pagesOf(ctx, pl)
 				if len(pages) != 1 {
 					return len(pages)
 				}
 				return []any{pages[0].Labels, pages[0].OwnerReferences, pages[0].Status.Decisions}
 			}
-			published, name := content(), pagesBy(ctx, pl, v1alpha1.PlacementLabel)[0].Name
+			published, name := content(), pagesOf(ctx, pl)[0].Name
 			for _, patch := range []string{
 				`{"metadata":{"labels":{"` + v1alpha1.DecisionGroupIndexLabel + `":"7"}}}`,
 				`{"metadata":{"labels":{"` + v1alpha1.DecisionGroupNameLabel + `":"canary"}}}`,
@@ -118,19 +119,19 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 		pl := t.place(ctx, t.placement("p").Number(2), 2)
 		require(ctx, pl, v1alpha1.DefaultProfile)
 		number(ctx, pl, 3)
-		token := tokenOf(ctx, pl, held(1, 0))
+		revision := revisionOf(ctx, pl, held(1, 0))
 		former := get(ctx, pl).UID
-		By("creating it again, with the approval of the former one's change, at once")
-		again := t.placement("p").Number(2).Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired).
-			Annotation(v1alpha1.ApproveAnnotation, token).Obj()
+		By("creating it again, with the former one's change approved, at once")
+		again := t.placement("p").Number(2).Obj()
 		again.UID, again.Generation = "", 0
 		Expect(hub.Delete(ctx, pl)).To(Succeed())
+		approve(ctx, pl, revision)
 		Expect(hub.Create(ctx, again)).To(Succeed())
 		Eventually(pending(ctx, again)).Should(held(2, 0), "the first decision is a change of two clusters, although the former pages are there")
-		Expect(tokenOf(ctx, again, held(2, 0))).NotTo(Equal(token))
+		Expect(revisionOf(ctx, again, held(2, 0))).To(Equal("1"), "revisions begin anew")
 		own := func() []string {
 			names := []string{}
-			for _, page := range pagesBy(ctx, again, v1alpha1.PlacementLabel) {
+			for _, page := range pagesOf(ctx, again) {
 				if owner := metav1.GetControllerOf(&page); owner != nil && owner.UID != former {
 					names = append(names, clustersOn([]v1alpha1.PlacementDecision{page})...)
 				}
@@ -138,7 +139,7 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 			return names
 		}
 		Consistently(own, 500*time.Millisecond).Should(BeEmpty())
-		approve(ctx, again, tokenOf(ctx, again, held(2, 0)))
+		approve(ctx, again, revisionOf(ctx, again, held(2, 0)))
 		Eventually(own).Should(HaveLen(2))
 	})
 })
@@ -159,7 +160,7 @@ var _ = Describe("While statuses cannot be written", func() {
 		pl.Spec.SortBy, pl.Spec.ScoreRateLimit = v1alpha1.SortByScore, "1h"
 		Expect(hub.Create(ctx, pl)).To(Succeed())
 		Eventually(answer(ctx, pl)).Should(HaveLen(2))
-		page := pagesBy(ctx, pl, v1alpha1.PlacementLabel)[0]
+		page := pagesOf(ctx, pl)[0]
 		By("new scores, again and again")
 		for i := range 4 {
 			score(ctx, name, int32(20+i))
@@ -167,10 +168,12 @@ var _ = Describe("While statuses cannot be written", func() {
 			annotate(ctx, pl, "example.com/note", strings.Repeat("x", i+1))
 			Eventually(func() int { return door.failures("status") }).Should(BeNumerically("<", before-1))
 		}
-		Expect(pagesBy(ctx, pl, v1alpha1.PlacementLabel)[0].ResourceVersion).To(Equal(page.ResourceVersion))
+		Expect(pagesOf(ctx, pl)[0].ResourceVersion).To(Equal(page.ResourceVersion))
 		By("the hub storing statuses again")
 		door.fail("status", 0)
+		// The next attempt need not wait for the backoff.
+		annotate(ctx, pl, "example.com/note", "again")
 		Eventually(func() *metav1.Time { return get(ctx, pl).Status.LastScoreUpdateTime }).ShouldNot(BeNil())
-		Expect(pagesBy(ctx, pl, v1alpha1.PlacementLabel)[0].ResourceVersion).To(Equal(page.ResourceVersion))
+		Expect(pagesOf(ctx, pl)[0].ResourceVersion).To(Equal(page.ResourceVersion))
 	})
 })

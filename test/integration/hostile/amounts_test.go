@@ -19,7 +19,7 @@ var _ = Describe("An amount that is no finite number", func() {
 			patch := client.RawPatch(types.MergePatchType, []byte(`{"status": {"allocatable": {"memory": "`+amount+`"}}}`))
 			Expect(hub.Status().Patch(ctx, cluster, patch)).To(Succeed())
 		}
-		hub.Apply(ctx, `
+		hub.ApplyYAML(ctx, `
 apiVersion: cluster.open-cluster-management.io/v1beta1
 kind: Placement
 metadata: {name: most, namespace: `+namespace+`}

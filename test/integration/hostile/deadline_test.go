@@ -91,7 +91,7 @@ var _ = Describe("An attempt that takes too long", func() {
 			berth = hub.StartController(controllers.Options{Housekeeping: []string{"*"}})
 		})
 		namespace := newNamespace(ctx, "stuck", 3)
-		hub.Apply(ctx, placement(namespace, "before", "", "numberOfClusters: 2"))
+		hub.ApplyYAML(ctx, placement(namespace, "before", "", "numberOfClusters: 2"))
 		Eventually(func(g Gomega) {
 			g.Expect(clustersOf(ctx, g, namespace, "before")).To(HaveLen(2))
 			g.Expect(satisfied(ctx, g, namespace, "before")).To(HavePrefix("True"))
@@ -101,7 +101,7 @@ var _ = Describe("An attempt that takes too long", func() {
 		for i := range 50 {
 			manifests.WriteString(placement(namespace, fmt.Sprint("stuck-", i), stuckLabel+": here", ""))
 		}
-		hub.Apply(ctx, manifests.String())
+		hub.ApplyYAML(ctx, manifests.String())
 
 		expectAsAlone(ctx)
 
@@ -110,7 +110,7 @@ var _ = Describe("An attempt that takes too long", func() {
 				HavePrefix("False Stuck: Filter ran when the cycle was stopped after "), HaveSuffix(": a cycle may take 100ms (cycleTimeout)")))
 			g.Expect(clustersOf(ctx, g, namespace, "before")).To(HaveLen(2))
 		}).Should(Succeed())
-		hub.Apply(ctx, placement(namespace, "before", "", "numberOfClusters: 3"))
+		hub.ApplyYAML(ctx, placement(namespace, "before", "", "numberOfClusters: 3"))
 		Eventually(func(g Gomega) {
 			g.Expect(clustersOf(ctx, g, namespace, "before")).To(HaveLen(3))
 			g.Expect(satisfied(ctx, g, namespace, "before")).To(HavePrefix("True"))
@@ -123,7 +123,7 @@ var _ = Describe("An attempt that takes too long", func() {
 		digits := "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
 		expression := strings.Repeat(digits+".all(a, ", 3) + `["a", "b", "c", "d", "e"].all(b, managedCluster.metadata.name != b)` + strings.Repeat(")", 3)
 		cel := fmt.Sprintf(`predicates: [{requiredClusterSelector: {celSelector: {celExpressions: [%q]}}}]`, expression)
-		hub.Apply(ctx, placement(namespace, "cel", "", cel))
+		hub.ApplyYAML(ctx, placement(namespace, "cel", "", cel))
 		Eventually(func(g Gomega) {
 			g.Expect(clustersOf(ctx, g, namespace, "cel")).To(HaveLen(40))
 			g.Expect(satisfied(ctx, g, namespace, "cel")).To(HavePrefix("True"))
@@ -133,7 +133,7 @@ var _ = Describe("An attempt that takes too long", func() {
 		placements, err := hub.Watch(ctx, &v1alpha1.PlacementList{}, client.InNamespace(namespace))
 		Expect(err).NotTo(HaveOccurred())
 		defer placements.Stop()
-		hub.Apply(ctx, fmt.Sprintf(`
+		hub.ApplyYAML(ctx, fmt.Sprintf(`
 apiVersion: cluster.open-cluster-management.io/v1
 kind: ManagedCluster
 metadata: {name: %s-new, labels: {cluster.open-cluster-management.io/clusterset: %[1]s}}

@@ -55,7 +55,7 @@ spec: {hubAcceptsClient: true}
 status: {allocatable: {memory: %[3]dGi}, capacity: {memory: 100Gi}}
 `, name, i, 10*(i+1))
 	}
-	hub.Apply(ctx, manifests.String())
+	hub.ApplyYAML(ctx, manifests.String())
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(hub.DeleteAllOf(ctx, &v1alpha1.Placement{}, client.InNamespace(name))).To(Succeed())
 		Expect(hub.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
@@ -73,7 +73,7 @@ func ordinary(ctx context.Context) history {
 	pages, err := hub.Watch(ctx, &v1alpha1.PlacementDecisionList{}, client.InNamespace(namespace))
 	Expect(err).NotTo(HaveOccurred())
 	defer pages.Stop()
-	hub.Apply(ctx, `
+	hub.ApplyYAML(ctx, `
 apiVersion: cluster.open-cluster-management.io/v1beta1
 kind: Placement
 metadata: {name: web, namespace: `+namespace+`}
@@ -84,7 +84,7 @@ spec:
 	h := history{}
 	h.await(pages, namespace, "3 4")
 	for i, want := range []string{"0 4", "0 1", "1 2"} {
-		hub.Apply(ctx, fmt.Sprintf(`
+		hub.ApplyYAML(ctx, fmt.Sprintf(`
 apiVersion: cluster.open-cluster-management.io/v1
 kind: ManagedCluster
 metadata: {name: %s-%d, labels: {cluster.open-cluster-management.io/clusterset: %[1]s}}

@@ -37,7 +37,7 @@ var _ = Describe("Placements that ask for queues with long names", Ordered, func
 		manifests := "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: queues}, " +
 			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}, " +
 			"subjects: [{kind: ServiceAccount, name: berth, namespace: berth-system}]}"
-		hub.Apply(ctx, manifests)
+		hub.ApplyYAML(ctx, manifests)
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "yunikorn-configs"}, Data: map[string]string{"queues.yaml": queues}}
 		Expect(hub.Create(ctx, config)).To(Succeed())
 		restart(controllers.Options{Housekeeping: []string{"*"}, QueueConfig: types.NamespacedName{Namespace: config.Namespace, Name: config.Name}})

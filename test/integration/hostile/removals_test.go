@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
@@ -17,10 +18,15 @@ import (
 var _ = Describe("With a limit of removals over the fleet", Ordered, func() {
 	const limit = 6
 
-	// restart forgets the removals so far.
-	restart := func() {
+	// restart forgets the removals so far: with their records nothing remembers them.
+	restart := func(ctx context.Context) {
 		GinkgoHelper()
 		berth.Stop()
+		records := &berthv1alpha1.PlacementChangeList{}
+		Expect(hub.List(ctx, records)).To(Succeed())
+		for i := range records.Items {
+			Expect(client.IgnoreNotFound(hub.Delete(ctx, &records.Items[i]))).To(Succeed())
+		}
 		scheduling, err := config.Load(fmt.Appendf(nil, `
 apiVersion: config.berth.dev/v1alpha1
 kind: PlacementSchedulerConfiguration
@@ -41,14 +47,14 @@ profiles:
 		GinkgoHelper()
 		namespace := newNamespace(ctx, "hostile", clusters)
 		pl := &v1alpha1.Placement{}
-		hub.Apply(ctx, `{apiVersion: cluster.open-cluster-management.io/v1beta1, kind: Placement, metadata: {name: greedy, namespace: `+namespace+`}, spec: {}}`)
+		hub.ApplyYAML(ctx, `{apiVersion: cluster.open-cluster-management.io/v1beta1, kind: Placement, metadata: {name: greedy, namespace: `+namespace+`}, spec: {}}`)
 		pl.Namespace, pl.Name = namespace, "greedy"
 		Eventually(selected(ctx, pl)).Should(BeEquivalentTo(clusters))
 		return pl
 	}
 
 	It("a tenant that edits its own Placement uses up nobody else's", func(ctx SpecContext) {
-		restart()
+		restart(ctx)
 		pl := hostile(ctx, limit+2)
 		Expect(hub.Patch(ctx, pl, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"numberOfClusters":2}}`)))).To(Succeed())
 		Eventually(selected(ctx, pl)).Should(BeEquivalentTo(2), "as many removals as one namespace may have")
@@ -59,7 +65,7 @@ profiles:
 	})
 
 	It("a tenant that loses its clusters otherwise leaves others half of it", func(ctx SpecContext) {
-		restart()
+		restart(ctx)
 		pl := hostile(ctx, limit)
 		Expect(hub.DeleteAllOf(ctx, &v1alpha1.ManagedClusterSetBinding{}, client.InNamespace(pl.Namespace))).To(Succeed())
 		Eventually(selected(ctx, pl)).Should(BeZero())

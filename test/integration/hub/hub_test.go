@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // The specs share one data directory and tell one story: a start costs seconds.
@@ -73,7 +75,11 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 
 	It("does not delete for a garbage collector what only approvers may delete", func(ctx SpecContext) {
 		guarded := newPlacement("kept", "guarded")
-		guarded.SetAnnotations(map[string]string{"berth.dev/approval": "required"})
+		policy := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "berth.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": map[string]any{"namespace": "kept", "name": "guarded"},
+			"spec": map[string]any{"placements": []any{"guarded"}, "approval": "Required"},
+		}}
+		Expect(running.client.Create(ctx, policy)).To(Succeed())
 		Expect(running.client.Create(ctx, guarded)).To(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(running.client.Get(ctx, client.ObjectKeyFromObject(guarded), guarded)).To(Succeed())
@@ -93,7 +99,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 		Eventually(func() (string, error) {
 			log, err := os.ReadFile(filepath.Join(dataDir, "logs", "gc.log"))
 			return string(log), err
-		}).Should(MatchRegexp(`user system:serviceaccount:kube-system:generic-garbage-collector may not delete a Placement .*that needs the right to approve`))
+		}).Should(MatchRegexp(`user system:serviceaccount:kube-system:generic-garbage-collector may not delete Placement guarded while DisruptionPolicy `))
 		Expect(running.client.Get(ctx, client.ObjectKeyFromObject(guarded), guarded)).To(Succeed())
 		Expect(guarded.GetDeletionTimestamp()).To(BeNil())
 		Expect(running.client.Delete(ctx, guarded)).To(Succeed(), "an administrator may approve")
@@ -194,12 +200,8 @@ var _ = Describe("a hub that is not up yet", func() {
 
 	It("names the process that dies, not what its end breaks", func() {
 		assets := GinkgoT().TempDir()
-		built := os.Getenv("KUBEBUILDER_ASSETS")
-		if built == "" {
-			built = filepath.Join(filepath.Dir(berth()), "hub")
-		}
 		for _, name := range []string{"etcd", "kube-apiserver"} {
-			Expect(os.Symlink(filepath.Join(built, name), filepath.Join(assets, name))).To(Succeed())
+			Expect(os.Symlink(filepath.Join(testhub.Assets(), name), filepath.Join(assets, name))).To(Succeed())
 		}
 		script := []byte("#!/bin/sh\necho gc cannot run\nexit 7\n")
 		Expect(os.WriteFile(filepath.Join(assets, "gc"), script, 0o700)).To(Succeed())

@@ -16,8 +16,9 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 const (
@@ -32,22 +33,10 @@ func TestHub(t *testing.T) {
 	RunSpecs(t, "berth up")
 }
 
-// berth returns the path of the binary under test.
-func berth() string {
-	path := os.Getenv("BERTH_BIN")
-	if path == "" {
-		path = filepath.Join("..", "..", "..", "bin", "berth")
-	}
-	path, err := filepath.Abs(path)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(path).To(BeARegularFile(), "make build builds it")
-	return path
-}
-
 // begin runs `berth up` on the data directory, in a process group of its own as a shell would.
 func begin(dataDir string, flags ...string) *gexec.Session {
 	GinkgoHelper()
-	command := exec.Command(berth(), append([]string{"up", "--data-dir", dataDir}, flags...)...)
+	command := exec.Command(testhub.Binary(), append([]string{"up", "--data-dir", dataDir}, flags...)...)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
@@ -77,11 +66,7 @@ func up(dataDir string, flags ...string) *hub {
 
 func connect(dataDir string) client.Client {
 	GinkgoHelper()
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dataDir, "kubeconfig"))
-	Expect(err).NotTo(HaveOccurred())
-	c, err := client.New(config, client.Options{})
-	Expect(err).NotTo(HaveOccurred())
-	return c
+	return testhub.Connect(filepath.Join(dataDir, "kubeconfig"))
 }
 
 func childPID(dataDir, name string) int {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,11 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // hush is in everything that is not for the author: names, labels, claims, taints, scores.
@@ -116,21 +115,13 @@ func (t *tenant) told(ctx context.Context, placements ...string) map[string][]ev
 // newUser has what the roles for people give an editor of the tenant's namespace, events included.
 func newUser(ctx context.Context, t *tenant) *somebody {
 	GinkgoHelper()
-	manifests := os.DirFS(filepath.Join("..", "..", "..", "config"))
-	for _, file := range []string{"rbac/user_roles.yaml", "admission/cluster-sets.yaml", "admission/approval.yaml"} {
-		applyFile(ctx, manifests, file)
-	}
 	user := &somebody{tenant: t, name: "author-" + t.namespace}
+	user.client = hub.As(user.name)
 	t.apply(ctx, "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: events}, "+
 		"rules: [{apiGroups: ['', events.k8s.io], resources: [events], verbs: [get, list, watch]}]}")
 	for role, kind := range map[string]string{"berth-viewer": "ClusterRole", "berth-editor": "ClusterRole", "events": "Role"} {
 		user.grant(ctx, role, kind)
 	}
-	impersonating := rest.CopyConfig(config)
-	impersonating.Impersonate.UserName = user.name
-	var err error
-	user.client, err = client.New(impersonating, client.Options{Scheme: hub.Scheme()})
-	Expect(err).NotTo(HaveOccurred())
 	return user
 }
 
@@ -213,7 +204,7 @@ func (u *somebody) probe(ctx context.Context, theirs *tenant) {
 // ask applies a Placement as the author.
 func (u *somebody) ask(ctx context.Context, name, spec string) {
 	GinkgoHelper()
-	object := parse("{apiVersion: " + apiVersions["Placement"] + ", kind: Placement, metadata: {name: " + name + "}, spec: " + spec + "}")[0]
+	object := testhub.Parse("{apiVersion: " + apiVersions["Placement"] + ", kind: Placement, metadata: {name: " + name + "}, spec: " + spec + "}")[0]
 	object.SetNamespace(u.namespace)
 	Expect(u.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("author"), client.ForceOwnership)).To(Succeed(), name)
 }
@@ -227,21 +218,32 @@ func (u *somebody) cannotDecide(ctx context.Context, theirs *tenant) {
 		Expect(u.client.Status().Update(ctx, &page)).To(beForbidden())
 	}
 	Expect(u.client.Create(ctx, fixture.Page(u.namespace, "forged").Of("one").Obj())).To(beForbidden())
-	for _, annotation := range []string{v1alpha1.ApproveAnnotation, v1alpha1.RejectAnnotation} {
-		for _, t := range []*tenant{u.tenant, theirs} {
-			Expect(u.client.Patch(ctx, fixture.Placement(t.namespace, "all").Obj(), annotate(annotation, "0123456789abcdef-t0"))).To(beForbidden(), annotation)
+	for _, t := range []*tenant{u.tenant, theirs} {
+		for _, record := range recordsIn(ctx, t.namespace) {
+			Expect(u.client.Patch(ctx, &record, client.RawPatch("application/merge-patch+json",
+				[]byte(`{"spec":{"approval":{"decision":"Approved","by":"author"}}}`)))).To(beForbidden(), record.Name)
 		}
 	}
 	// These are the author's to write, and concern the author's Placement alone.
 	for annotation, value := range map[string]string{
 		v1alpha1.PriorityAnnotation: "1000000",
-		v1alpha1.HoldAnnotation:     theirs.namespace + "/all",
 		v1alpha1.QueueAnnotation:    "root." + theirs.namespace,
 	} {
 		pl := fixture.Placement(u.namespace, "all").Obj()
 		Expect(u.client.Patch(ctx, pl, annotate(annotation, value))).To(Succeed(), annotation)
 		Expect(u.client.Patch(ctx, pl, annotate(annotation, ""))).To(Succeed(), annotation)
 	}
+}
+
+// recordsIn are the records of a namespace's changes.
+func recordsIn(ctx context.Context, namespace string) []berthv1alpha1.PlacementChange {
+	GinkgoHelper()
+	records := &berthv1alpha1.PlacementChangeList{}
+	Eventually(func() int {
+		Expect(hub.List(ctx, records, client.InNamespace(namespace))).To(Succeed())
+		return len(records.Items)
+	}).ShouldNot(BeZero())
+	return records.Items
 }
 
 // forge has the author, who may write pages of its own namespace now, write one as for another namespace's Placement.

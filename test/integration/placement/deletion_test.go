@@ -16,7 +16,9 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // lateAnswers deletes each Placement whose name begins with doomed when its status is written, and
@@ -55,7 +57,7 @@ var _ = Describe("A Placement that is deleted while it is decided", Serial, func
 		}()
 		DeferCleanup(reports.Stop)
 
-		late := rest.CopyConfig(config)
+		late := rest.CopyConfig(hub.Config)
 		late.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return lateAnswers{next, func(path string) {
 				_, name, _ := strings.Cut(path, "/placements/")
@@ -66,16 +68,11 @@ var _ = Describe("A Placement that is deleted while it is decided", Serial, func
 				}
 			}}
 		})
-		berth.stop()
-		manager, err := controllers.NewManager(ctx, late, controllers.Options{MetricsAddress: "0", HealthAddress: "0", Log: GinkgoLogr})
-		Expect(err).NotTo(HaveOccurred())
-		running, cancel := context.WithCancel(context.Background())
-		stopped := make(chan error, 1)
-		go func() { stopped <- manager.Start(running) }()
+		berth.Stop()
+		lateController := testhub.StartController(late, controllers.Options{})
 		DeferCleanup(func() {
-			cancel()
-			Eventually(stopped).Should(Receive(BeNil()))
-			berth.start()
+			lateController.Stop()
+			startBerth()
 		})
 
 		for i := range many {
@@ -135,12 +132,12 @@ var _ = Describe("A page with a finalizer", func() {
 	}
 	BeforeEach(func(ctx SpecContext) {
 		t = newTenant(ctx)
-		for i := range 150 {
-			c := fixture.Cluster(t.full(fmt.Sprintf("c%03d", i))).Set(t.namespace).Obj()
-			c.Spec.HubAcceptsClient = true
-			Expect(hub.Create(ctx, c)).To(Succeed())
-			deleteAfterwards(c)
-		}
+		faults.InParallel(150, func(i int) error {
+			return hub.Create(ctx, fixture.Cluster(t.full(fmt.Sprintf("c%03d", i))).Set(t.namespace).Obj())
+		})
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(hub.DeleteAllOf(ctx, &v1alpha1.ManagedCluster{}, client.MatchingLabels{v1alpha1.ClusterSetLabel: t.namespace})).To(Succeed())
+		})
 		t.placement(ctx, "p", "{numberOfClusters: 150}")
 		Eventually(selected(ctx)).Should(Equal(150))
 		edit(ctx, page(ctx, "p-decision-2"), func(p *v1alpha1.PlacementDecision) { p.Finalizers = []string{slow} })
@@ -171,9 +168,12 @@ var _ = Describe("A page with a finalizer", func() {
 		Expect(hub.Delete(ctx, page(ctx, "p-decision-2"))).To(Succeed())
 		Eventually(lasting(ctx)).Should(Equal(150))
 		Eventually(selected(ctx)).Should(Equal(150))
-		for _, group := range placementAt(ctx, t.key("p")).Status.DecisionGroups {
-			Expect(group.Decisions).NotTo(ContainElement("p-decision-2"))
-		}
+		Eventually(func() (pages []string) {
+			for _, group := range placementAt(ctx, t.key("p")).Status.DecisionGroups {
+				pages = append(pages, group.Decisions...)
+			}
+			return pages
+		}).ShouldNot(ContainElement("p-decision-2"))
 		release(ctx, "p-decision-2")
 		t.settle(ctx, t.full("c000"))
 		Expect(t.published(ctx, "p")()).To(HaveLen(150))

@@ -148,7 +148,7 @@ func describes(ctx context.Context) {
 	}
 	describe := func(args ...string) string {
 		GinkgoHelper()
-		out, err := exec.CommandContext(ctx, kubectl, append([]string{"--kubeconfig", kubeconfig, "describe", "-n", "ns1"}, args...)...).CombinedOutput()
+		out, err := exec.CommandContext(ctx, kubectl, append([]string{"--kubeconfig", hub.Kubeconfig, "describe", "-n", "ns1"}, args...)...).CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(out))
 		return string(out)
 	}

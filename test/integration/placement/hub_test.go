@@ -1,10 +1,7 @@
 package placement
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -13,62 +10,23 @@ import (
 	. "github.com/onsi/gomega"
 
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // key names a Placement.
 type key = client.ObjectKey
-
-// parse reads YAML documents.
-func parse(manifests string) []*unstructured.Unstructured {
-	GinkgoHelper()
-	var objects []*unstructured.Unstructured
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return objects
-		}
-		Expect(err).NotTo(HaveOccurred())
-		object := &unstructured.Unstructured{}
-		Expect(yaml.UnmarshalStrict(document, &object.Object)).To(Succeed(), string(document))
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
-	}
-}
-
-// apply does what a user does with kubectl: a server-side apply of the object and, as that drops the status, one of it.
-func apply(ctx context.Context, object *unstructured.Unstructured) {
-	GinkgoHelper()
-	owner := client.FieldOwner("user")
-	main := object.DeepCopy()
-	unstructured.RemoveNestedField(main.Object, "status")
-	Expect(hub.Apply(ctx, client.ApplyConfigurationFromUnstructured(main), owner, client.ForceOwnership)).To(Succeed())
-	status, ok := object.Object["status"]
-	if !ok {
-		return
-	}
-	sub := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-	sub.SetGroupVersionKind(object.GroupVersionKind())
-	sub.SetName(object.GetName())
-	sub.SetNamespace(object.GetNamespace())
-	Expect(hub.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(sub), owner, client.ForceOwnership)).To(Succeed())
-}
 
 // applyFile applies a sample and removes it after the spec, or the container whose BeforeAll calls it.
 func applyFile(ctx context.Context, fsys fs.FS, name string) {
 	GinkgoHelper()
 	data, err := fs.ReadFile(fsys, name)
 	Expect(err).NotTo(HaveOccurred())
-	for _, object := range parse(string(data)) {
-		apply(ctx, object)
+	for _, object := range testhub.Parse(string(data)) {
+		hub.ApplyObject(ctx, object)
 		deleteAfterwards(object)
 	}
 }

@@ -110,7 +110,7 @@ var _ = Describe("Readers who select pages by label", func() {
 // setPagesStatus says whether v1alpha1 PlacementDecisions have a status subresource, which the controller looks at when it starts.
 func setPagesStatus(ctx SpecContext, subresources *apiextensionsv1.CustomResourceSubresources) {
 	GinkgoHelper()
-	berth.stop()
+	berth.Stop()
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "placementdecisions." + v1alpha1.GroupName}}
 	edit(ctx, crd, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		for i := range crd.Spec.Versions {
@@ -119,12 +119,12 @@ func setPagesStatus(ctx SpecContext, subresources *apiextensionsv1.CustomResourc
 			}
 		}
 	})
-	discover, err := discovery.NewDiscoveryClientForConfig(config)
+	discover, err := discovery.NewDiscoveryClientForConfig(hub.Config)
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(func() bool {
 		list, err := discover.ServerResourcesForGroupVersion(v1alpha1.GroupName + "/v1alpha1")
 		Expect(err).NotTo(HaveOccurred())
 		return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "placementdecisions/status" })
 	}).Should(Equal(subresources != nil))
-	berth.start()
+	startBerth()
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // tenant is a namespace with a cluster set of its own, named alike and bound to it. Whatever a spec makes through it is gone
@@ -60,7 +61,7 @@ var apiVersions = map[string]string{
 func (t *tenant) apply(ctx context.Context, manifests ...string) {
 	GinkgoHelper()
 	text := strings.ReplaceAll(strings.Join(manifests, "\n---\n"), "$NS", t.namespace)
-	for _, object := range parse(text) {
+	for _, object := range testhub.Parse(text) {
 		if object.GetAPIVersion() == "" {
 			object.SetAPIVersion(apiVersions[object.GetKind()])
 		}
@@ -97,7 +98,7 @@ func (t *tenant) apply(ctx context.Context, manifests ...string) {
 		default:
 			object.SetNamespace(t.namespace)
 		}
-		apply(ctx, object)
+		hub.ApplyObject(ctx, object)
 		if object.GetNamespace() == "" {
 			deleteAfterwards(object)
 		}

@@ -1,101 +1,13 @@
 package plugin
 
 import (
-	"encoding/json"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
-
-var _ = Describe("approve and reject", func() {
-	var (
-		t  team
-		pl *v1alpha1.Placement
-	)
-	BeforeEach(func(ctx SpecContext) {
-		t = newTeam(ctx)
-		pl = t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
-		require(ctx, pl)
-	})
-	all := func() []string { return []string{t.name(1), t.name(2), t.name(3)} }
-
-	It("let the change pass that was shown", func(ctx SpecContext) {
-		got := run(ctx, "", "approve", "web", "-n", string(t), "--yes")
-		Expect(got).To(Equal(result{failed, "", "kubectl placement: nothing to approve: Placement " + string(t) + "/web holds no change\n"}))
-
-		number(ctx, pl, 3)
-		token := held(ctx, pl, 2)
-		got = run(ctx, "", "approve", "web", "-n", string(t), "--yes", "-o", "json")
-		Expect(got.code).To(Equal(same), got.err)
-		shown := map[string]any{}
-		Expect(json.Unmarshal([]byte(got.out), &shown)).To(Succeed())
-		Expect(shown).To(And(HaveKeyWithValue("change", token), HaveKeyWithValue("status", "Held"), HaveKeyWithValue("listed", true),
-			HaveKeyWithValue("added", ConsistOf(t.name(2), t.name(3))), HaveKeyWithValue("deadlines", HaveKey("Approval"))))
-		Eventually(answer(ctx, string(t), "web")).Should(Equal(all()))
-	})
-
-	It("drop a change, which can be approved later", func(ctx SpecContext) {
-		number(ctx, pl, 2)
-		token := held(ctx, pl, 1)
-		Expect(run(ctx, "", "reject", "web", "-n", string(t), "-y").code).To(Equal(same))
-		Eventually(func() string { return condition(ctx, pl, v1alpha1.PlacementConditionDecisionPending) }).Should(HavePrefix("False Rejected: Change " + token))
-		Expect(answer(ctx, string(t), "web")()).To(HaveLen(1))
-		got := run(ctx, "", "reject", "web", "-n", string(t), "-y")
-		Expect(got.code).To(Equal(failed))
-		Expect(got.err).To(ContainSubstring("nothing to reject: Placement " + string(t) + "/web holds no change (Rejected: Change " + token))
-
-		Expect(run(ctx, "", "approve", "web", "-n", string(t), "-y").code).To(Equal(same))
-		Eventually(answer(ctx, string(t), "web")).Should(HaveLen(2))
-		Expect(now(ctx, pl).Annotations).NotTo(HaveKey(v1alpha1.RejectAnnotation))
-	})
-
-	It("answer no other change than the one that is meant", func(ctx SpecContext) {
-		number(ctx, pl, 2)
-		first := held(ctx, pl, 1)
-		number(ctx, pl, 3)
-		second := held(ctx, pl, 2)
-		got := run(ctx, "", "approve", "web", "-n", string(t), "--yes", "--change", first)
-		Expect(got.code).To(Equal(failed))
-		Expect(got.err).To(ContainSubstring("change " + first + " of Placement " + string(t) + "/web is not what is held: that is " + second))
-		Expect(now(ctx, pl).Annotations).NotTo(HaveKey(v1alpha1.ApproveAnnotation))
-	})
-
-	It("need somebody to ask, or --yes", func(ctx SpecContext) {
-		number(ctx, pl, 2)
-		token := held(ctx, pl, 1)
-		got := run(ctx, "y\n", "approve", "web", "-n", string(t))
-		Expect(got.code).To(Equal(misused))
-		Expect(got.out).To(ContainSubstring(token))
-		Expect(got.err).To(ContainSubstring("nobody to ask: give --yes"))
-		Expect(now(ctx, pl).Annotations).NotTo(HaveKey(v1alpha1.ApproveAnnotation))
-	})
-
-	It("are for those who may", func(ctx SpecContext) {
-		number(ctx, pl, 2)
-		held(ctx, pl, 1)
-		t.grant(ctx, "viewer", map[string][]string{"placements": {"get"}, "placementdecisions": {"list"}})
-		t.grant(ctx, "editor", map[string][]string{"placements": {"get", "patch"}, "placementdecisions": {"list"}})
-		t.grant(ctx, "approver", map[string][]string{"placements": {"get", "patch", "approve"}})
-		for user, want := range map[string]string{
-			"nobody": `User "nobody" cannot get resource "placements"`,
-			"viewer": `needs the verbs patch and approve on placements: placements.cluster.open-cluster-management.io "web" is forbidden: User "viewer" cannot patch`,
-			"editor": `user editor may not set the annotation berth.dev/approve: that needs the right to approve placements`,
-		} {
-			got := run(ctx, "", "approve", "web", "-n", string(t), "--yes", "--as", user)
-			Expect(got.code).To(Equal(failed), user)
-			Expect(got.err).To(ContainSubstring(want))
-		}
-		Expect(now(ctx, pl).Annotations).NotTo(HaveKey(v1alpha1.ApproveAnnotation))
-		got := run(ctx, "", "approve", "web", "-n", string(t), "--yes", "--as", "approver", "-o", "wide")
-		Expect(got.code).To(Equal(same), got.err)
-		Expect(got.out).To(And(ContainSubstring("1 added: "+t.name(2)), ContainSubstring("The whole list cannot be read.")))
-		Eventually(answer(ctx, string(t), "web")).Should(HaveLen(2))
-	})
-})
 
 var _ = Describe("top, explain and completion", func() {
 	It("top counts what is published, and says who may not see it", func(ctx SpecContext) {

@@ -119,8 +119,7 @@ func condition(ctx context.Context, pl *v1alpha1.Placement, kind string) string 
 // require asks for approval of all changes from now on.
 func require(ctx context.Context, pl *v1alpha1.Placement) {
 	GinkgoHelper()
-	patch(ctx, fixture.Placement(pl.Namespace, pl.Name).Obj(),
-		fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired))
+	Expect(hub.Create(ctx, fixture.ApprovalPolicy(pl.Namespace, pl.Name, pl.Name))).To(Succeed())
 }
 
 // number asks for so many clusters.
@@ -129,20 +128,18 @@ func number(ctx context.Context, pl *v1alpha1.Placement, n int) {
 	patch(ctx, fixture.Placement(pl.Namespace, pl.Name).Obj(), fmt.Sprintf(`{"spec":{"numberOfClusters":%d}}`, n))
 }
 
-var tokenPattern = regexp.MustCompile(`^True Held: Change ([0-9a-f]{64}-[0-9a-z]+) \((\d+) added.*, (\d+) removed`)
+var countsPattern = regexp.MustCompile(`^True Held: Change \d+ \((\d+) added.*, (\d+) removed`)
 
-// held waits until a change is held that adds so many clusters and removes none, and returns its name.
-func held(ctx context.Context, pl *v1alpha1.Placement, added int) (token string) {
+// held waits until a change is held that adds so many clusters and removes none.
+func held(ctx context.Context, pl *v1alpha1.Placement, added int) {
 	GinkgoHelper()
 	Eventually(func() []string {
-		found := tokenPattern.FindStringSubmatch(condition(ctx, pl, v1alpha1.PlacementConditionDecisionPending))
+		found := countsPattern.FindStringSubmatch(condition(ctx, pl, v1alpha1.PlacementConditionDecisionPending))
 		if found == nil {
 			return nil
 		}
-		token = found[1]
-		return found[2:]
+		return found[1:]
 	}).Should(Equal([]string{fmt.Sprint(added), "0"}))
-	return token
 }
 
 // grant gives a user rights in the namespace: resources to their verbs.

@@ -10,9 +10,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -49,15 +51,19 @@ var _ = Describe("docs/kubectl-placement.md", func() {
 				}).Should(Equal(stable(want)), line)
 			}
 		}
-		for _, command := range []string{"explain", "simulate", "top", "approve", "reject"} {
+		for _, command := range []string{"explain", "simulate", "top", "history", "approve", "reject"} {
 			Expect(done).To(HaveKey("placement " + command))
 		}
 	})
 })
 
-// stable is a text without what is another at every run.
+var age = regexp.MustCompile(`  (\d+[smhd])+ `)
+
+// stable is a text without what is another at every run: times, ages and, beside ages, the width of columns.
 func stable(text string) string {
-	text = regexp.MustCompile(`[0-9a-f]{64}-[0-9a-z]+`).ReplaceAllString(text, "CHANGE")
+	if aged := age.ReplaceAllString(text, "  AGE "); aged != text {
+		text = regexp.MustCompile(` {2,}`).ReplaceAllString(aged, "  ")
+	}
 	text = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`).ReplaceAllString(text, "TIME")
 	return strings.TrimSpace(text)
 }
@@ -70,9 +76,14 @@ func kubectl(ctx context.Context, files map[string]string, words []string) {
 		text, known := files[words[len(words)-1]]
 		Expect(known).To(BeTrue(), "%v", words)
 		apply(ctx, text, words[2] == "--subresource=status")
-	case "annotate": // placement NAME -n NAMESPACE KEY=VALUE
-		key, value, _ := strings.Cut(words[5], "=")
-		patch(ctx, fixture.Placement(words[4], words[2]).Obj(), `{"metadata":{"annotations":{"`+key+`":"`+value+`"}}}`)
+		if strings.Contains(text, "kind: DisruptionPolicy") {
+			// The controller knows it once it has written its status.
+			policy := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "careful"}}
+			Eventually(func(g Gomega) {
+				g.Expect(hub.Get(ctx, client.ObjectKeyFromObject(policy), policy)).To(Succeed())
+				g.Expect(policy.Status.Placements).To(BeEquivalentTo(1))
+			}).Should(Succeed())
+		}
 	case "label": // managedcluster NAME KEY=VALUE
 		key, value, _ := strings.Cut(words[3], "=")
 		patch(ctx, fixture.Cluster(words[2]).Obj(), `{"metadata":{"labels":{"`+key+`":"`+value+`"}}}`)

@@ -133,7 +133,8 @@ spec: {}
 	})
 
 	It("names the Placements that wait, and those whose change would", func(ctx SpecContext) {
-		pl := t.place(ctx, fixture.Placement(string(t), "waits").Annotation(v1alpha1.ApprovalAnnotation, v1alpha1.ApprovalRequired), 0)
+		Expect(hub.Create(ctx, fixture.ApprovalPolicy(string(t), "waits", "waits"))).To(Succeed())
+		pl := t.place(ctx, fixture.Placement(string(t), "waits"), 0)
 		held(ctx, pl, 3)
 		got := run(ctx, "", "simulate", "--remove", "cluster/"+t.name(3), "-o", "wide")
 		Expect(got.out).To(And(MatchRegexp(`waits +Updated .* required\n`),

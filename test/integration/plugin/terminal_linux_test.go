@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -95,39 +96,44 @@ var _ = Describe("On a terminal", func() {
 		t = newTeam(ctx)
 		pl = t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
 	})
-	waits := func(ctx SpecContext) string {
-		require(ctx, pl)
-		number(ctx, pl, 2)
-		return held(ctx, pl, 1)
-	}
-
 	It("approve asks, and does nothing without a yes", func(ctx SpecContext) {
-		token := waits(ctx)
+		record := recorded(ctx, pl, 2, "a", "b", berthv1alpha1.PhaseHeld)
 		s := onTerminal(ctx, nil, "approve", "web", "-n", string(t), "-o", "wide")
-		Eventually(s.text).Should(ContainSubstring("Approve change " + token + "? [y/N] "))
-		Expect(s.text()).To(ContainSubstring("\x1b[32madded\x1b[0m"))
+		Eventually(s.text).Should(ContainSubstring("Approve change 2 of Placement " + string(t) + "/web? [y/N] "))
+		Expect(s.text()).To(And(ContainSubstring("\x1b[32madded\x1b[0m"), ContainSubstring("\x1b[31mremoved\x1b[0m")))
 		s.types("\n")
 		Expect(s.code()).To(Equal(failed))
 		Expect(s.text()).To(ContainSubstring("nothing was approved"))
-		Expect(now(ctx, pl).Annotations).NotTo(HaveKey(v1alpha1.ApproveAnnotation))
+		Expect(approvalOf(ctx, record)).To(BeNil())
 
 		s = onTerminal(ctx, nil, "approve", "web", "-n", string(t))
 		Eventually(s.text).Should(ContainSubstring("[y/N] "))
 		s.types("y\n")
 		Expect(s.code()).To(Equal(same))
-		Eventually(answer(ctx, string(t), "web")).Should(HaveLen(2))
+		Expect(approvalOf(ctx, record)).To(HaveField("Decision", berthv1alpha1.Approved))
 	})
 
 	It("approve refuses a change that was superseded while it asked", func(ctx SpecContext) {
-		first := waits(ctx)
+		record := recorded(ctx, pl, 2, "a", "b", berthv1alpha1.PhaseHeld)
 		s := onTerminal(ctx, nil, "approve", "web", "-n", string(t))
 		Eventually(s.text).Should(ContainSubstring("[y/N] "))
-		number(ctx, pl, 3)
-		second := held(ctx, pl, 2)
+		setPhase(ctx, record, berthv1alpha1.PhaseSuperseded)
+		recorded(ctx, pl, 3, "a", "c", berthv1alpha1.PhaseHeld)
 		s.types("y\n")
 		Expect(s.code()).To(Equal(failed))
-		Expect(s.text()).To(ContainSubstring("change " + first + " of Placement " + string(t) + "/web was superseded by " + second + "; nothing was approved"))
-		Expect(now(ctx, pl).Annotations).NotTo(HaveKey(v1alpha1.ApproveAnnotation))
+		Expect(s.text()).To(ContainSubstring("approving change 2 of Placement " + string(t) + "/web: it is Superseded meanwhile; nothing was approved"))
+		Expect(approvalOf(ctx, record)).To(BeNil())
+	})
+
+	It("reject refuses a change that somebody approved while it asked", func(ctx SpecContext) {
+		record := recorded(ctx, pl, 2, "a", "b", berthv1alpha1.PhaseHeld)
+		s := onTerminal(ctx, nil, "reject", "web", "-n", string(t))
+		Eventually(s.text).Should(ContainSubstring("[y/N] "))
+		Expect(run(ctx, "", "approve", "web", "-n", string(t), "--yes").code).To(Equal(same))
+		s.types("yes\n")
+		Expect(s.code()).To(Equal(failed))
+		Expect(s.text()).To(MatchRegexp(`it is approved by \S+ meanwhile; nothing was rejected`))
+		Expect(approvalOf(ctx, record)).To(HaveField("Decision", berthv1alpha1.Approved))
 	})
 
 	It("what is added is green and what is removed red, unless NO_COLOR is set", func(ctx SpecContext) {

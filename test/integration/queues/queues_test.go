@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
@@ -46,22 +47,22 @@ var _ = Describe("queues", Ordered, func() {
 	var live *v1alpha1.Placement
 	var untouched string
 
-	AfterAll(func() { berth.stop() })
+	AfterAll(func() { berth.Stop() })
 
 	It("cost nothing where none are configured", func(ctx SpecContext) {
 		live = fixture.Placement("team", "live").Number(2).Sets("lab").Obj()
-		Expect(root.Create(ctx, live)).To(Succeed())
+		Expect(hub.Create(ctx, live)).To(Succeed())
 		berth = start(unaware, controllers.Options{})
 		Eventually(clusters).WithContext(ctx).WithArguments("live").Should(Equal([]string{"lab-1", "lab-2"}))
 		Eventually(condition).WithContext(ctx).WithArguments("live", v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True AllDecisionsScheduled"))
-		berth.stop()
+		berth.Stop()
 
 		found := stored(ctx, "live")
 		Expect(meta.FindStatusCondition(found.Status.Conditions, v1alpha1.PlacementConditionQueueAdmitted)).To(BeNil())
 		Expect(found.Annotations).To(BeEmpty())
 		pages := pagesOf(ctx, "live")
 		Expect(pages).To(HaveLen(1))
-		Expect(pages[0].Annotations).To(BeEmpty())
+		Expect(pages[0].Annotations).To(Equal(map[string]string{berthv1alpha1.RevisionAnnotation: "1"}))
 		untouched = pages[0].ResourceVersion
 
 		log, err := os.ReadFile(audit)
@@ -74,12 +75,12 @@ var _ = Describe("queues", Ordered, func() {
 	})
 
 	It("admit nobody and leave what is published while there is no configuration, or a broken one", func(ctx SpecContext) {
-		berth = start(config, withQueues())
+		berth = start(hub.Config, withQueues())
 		Eventually(admitted).WithContext(ctx).WithArguments("live").Should(Equal("False ConfigInvalid: ConfigMap berth-system/yunikorn-configs is missing"))
 		configure(ctx, "partitions: [{name: default, queues: [{name: a!}]}]")
 		Eventually(admitted).WithContext(ctx).WithArguments("live").Should(HavePrefix("False ConfigInvalid: line 1: "))
 		Eventually(configEvents).WithContext(ctx).Should(ContainElement(HavePrefix("QueueConfigInvalid line 1: ")))
-		Eventually(berth.said).Should(Receive(ContainSubstring("was not put in force")))
+		Eventually(said).Should(Receive(ContainSubstring("was not put in force")))
 		Expect(clusters(ctx, "live")).To(Equal([]string{"lab-1", "lab-2"}))
 		Expect(pagesOf(ctx, "live")[0].ResourceVersion).To(Equal(untouched))
 	})
@@ -104,7 +105,7 @@ var _ = Describe("queues", Ordered, func() {
 		submit(ctx, "ann", fixture.Placement("team", "none").Sets("prod").Obj(), "root.dev")
 		Eventually(condition).WithContext(ctx).WithArguments("none", v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("False NoIntersection: "))
 		Expect(clusters(ctx, "none")).To(BeEmpty())
-		edit(ctx, as("ann"), "none", func(pl *v1alpha1.Placement) { pl.Spec.ClusterSets = nil })
+		edit(ctx, hub.As("ann"), "none", func(pl *v1alpha1.Placement) { pl.Spec.ClusterSets = nil })
 		Eventually(clusters).WithContext(ctx).WithArguments("none").Should(Equal([]string{"dev-1", "dev-2"}))
 	})
 
@@ -119,13 +120,13 @@ var _ = Describe("queues", Ordered, func() {
 
 	It("let nobody submit as another", func(ctx SpecContext) {
 		forged := fixture.Placement("team", "forged").Annotation(userInfo, `{"user":"carl"}`).Obj()
-		Expect(as("ann").Create(ctx, forged)).To(MatchError(ContainSubstring("not allowed to set user annotation")))
+		Expect(hub.As("ann").Create(ctx, forged)).To(MatchError(ContainSubstring("not allowed to set user annotation")))
 		pl := stored(ctx, "refused")
 		pl.Annotations[userInfo] = `{"user":"carl"}`
-		Expect(as("ann").Update(ctx, pl)).To(MatchError(ContainSubstring("user info annotation change is not allowed")))
+		Expect(hub.As("ann").Update(ctx, pl)).To(MatchError(ContainSubstring("user info annotation change is not allowed")))
 		pl = stored(ctx, "refused")
 		pl.Labels["yunikorn.apache.org/username"] = "carl"
-		Expect(as("ann").Update(ctx, pl)).To(Succeed())
+		Expect(hub.As("ann").Update(ctx, pl)).To(Succeed())
 		Expect(admitted(ctx, "refused")).To(HavePrefix("False NoRuleMatched: rule 1 (provided): user ann "))
 		Expect(clusters(ctx, "refused")).To(BeEmpty())
 	})
@@ -135,7 +136,7 @@ var _ = Describe("queues", Ordered, func() {
 		Eventually(clusters).WithContext(ctx).WithArguments("moved").Should(Equal([]string{"prod-1", "prod-2"}))
 		move := func(user, to string) error {
 			patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, queueLabel, to)
-			return as(user).Patch(ctx, stored(ctx, "moved"), client.RawPatch(types.MergePatchType, []byte(patch)))
+			return hub.As(user).Patch(ctx, stored(ctx, "moved"), client.RawPatch(types.MergePatchType, []byte(patch)))
 		}
 		Expect(move("ann", "root.dev")).To(MatchError(ContainSubstring("may not change the requested queue")))
 		Eventually(func() error { return move("boss", "root.small") }).Should(Succeed())
@@ -149,22 +150,22 @@ var _ = Describe("queues", Ordered, func() {
 	It("let the owner and administrators change a tag that rules read, and nobody else", func(ctx SpecContext) {
 		pl := fixture.Placement("team", "tagged").Obj()
 		pl.Labels = map[string]string{"team": "web"}
-		Expect(as("dan").Create(ctx, pl)).To(Succeed())
+		Expect(hub.As("dan").Create(ctx, pl)).To(Succeed())
 		Eventually(admitted).WithContext(ctx).WithArguments("tagged").Should(Equal("True Placed: queue root.web by rule tag for user dan"))
 		tag := func(user, to string) error {
 			patch := fmt.Sprintf(`{"metadata":{"labels":{"team":%q}}}`, to)
-			return as(user).Patch(ctx, stored(ctx, "tagged"), client.RawPatch(types.MergePatchType, []byte(patch)))
+			return hub.As(user).Patch(ctx, stored(ctx, "tagged"), client.RawPatch(types.MergePatchType, []byte(patch)))
 		}
 		Expect(tag("ann", "small")).To(MatchError(ContainSubstring("may not change tag team")))
 		Expect(tag("boss", "small")).To(MatchError(ContainSubstring("may not change tag team")), "boss administers root.prod only")
 		Expect(admitted(ctx, "tagged")).To(ContainSubstring("root.web"))
 		Expect(tag("dan", "small")).To(Succeed())
 		Eventually(admitted).WithContext(ctx).WithArguments("tagged").Should(Equal("True Placed: queue root.small by rule tag for user dan"))
-		Expect(root.Delete(ctx, stored(ctx, "tagged"))).To(Succeed())
+		Expect(hub.Delete(ctx, stored(ctx, "tagged"))).To(Succeed())
 	})
 
 	It("believe a record only on pages that the Placement controls, and only for those with the right", func(ctx SpecContext) {
-		berth.stop()
+		berth.Stop()
 		record := func(queue, user string) string {
 			return fmt.Sprintf(`{"queue":%q,"rule":"provided","user":%q,"requested":%q,"configured":%q}`, queue, user, queue, queue)
 		}
@@ -175,24 +176,24 @@ var _ = Describe("queues", Ordered, func() {
 				Namespace: pl.Namespace, Name: page, Labels: map[string]string{v1alpha1.PlacementLabel: pl.Name},
 				Annotations: map[string]string{v1alpha1.QueueAnnotation: record}, OwnerReferences: []metav1.OwnerReference{owner},
 			}}
-			Expect(root.Create(ctx, object)).To(Succeed())
+			Expect(hub.Create(ctx, object)).To(Succeed())
 			object.Status.Decisions = []v1alpha1.ClusterDecision{{ClusterName: "prod-1"}, {ClusterName: "prod-2"}}
-			Expect(root.Status().Update(ctx, object)).To(Succeed())
+			Expect(hub.Status().Update(ctx, object)).To(Succeed())
 		}
 		unguarded := withoutGuard(ctx)
 		forged := fixture.Placement("other", "forged").Number(2).Annotation(userInfo, `{"user":"eve","groups":[]}`).Obj()
 		foreign := fixture.Placement("other", "foreign").Number(2).Annotation(userInfo, `{"user":"carl","groups":[]}`).Obj()
-		Expect(root.Create(ctx, forged)).To(Succeed())
-		Expect(root.Create(ctx, foreign)).To(Succeed())
+		Expect(hub.Create(ctx, forged)).To(Succeed())
+		Expect(hub.Create(ctx, foreign)).To(Succeed())
 		forge(forged, "forged-decision-1", record("root.prod", "eve"), true)
 		forge(foreign, "foreign-decision-1", record("root.prod", "carl"), false)
 		unguarded()
-		berth = start(config, withQueues())
+		berth = start(hub.Config, withQueues())
 		reasons := "False NoRuleMatched: rule 1 (provided): no queue was requested"
 		Eventually(func() string { return conditionOf(ctx, "other", "forged", v1alpha1.PlacementConditionQueueAdmitted) }).Should(HavePrefix(reasons))
 		Eventually(func() string { return conditionOf(ctx, "other", "foreign", v1alpha1.PlacementConditionQueueAdmitted) }).Should(HavePrefix(reasons))
-		Expect(root.Delete(ctx, forged)).To(Succeed())
-		Expect(root.Delete(ctx, foreign)).To(Succeed())
+		Expect(hub.Delete(ctx, forged)).To(Succeed())
+		Expect(hub.Delete(ctx, foreign)).To(Succeed())
 		Eventually(answers).WithContext(ctx).Should(Succeed())
 	})
 
@@ -205,7 +206,7 @@ var _ = Describe("queues", Ordered, func() {
 		Expect(clusters(ctx, "all")).To(Equal([]string{"dev-1", "dev-2"}))
 		configure(ctx, everything)
 		Eventually(clusters).WithContext(ctx).WithArguments("revoked").Should(Equal([]string{"dev-1", "dev-2"}))
-		Expect(root.Delete(ctx, stored(ctx, "revoked"))).To(Succeed())
+		Expect(hub.Delete(ctx, stored(ctx, "revoked"))).To(Succeed())
 	})
 
 	It("have Placements wait for a place, and cap and free clusters", func(ctx SpecContext) {
@@ -217,9 +218,9 @@ var _ = Describe("queues", Ordered, func() {
 		submit(ctx, "eve", fixture.Placement("team", "third").Number(2).Obj(), "root.small")
 		Eventually(admitted).WithContext(ctx).WithArguments("third").Should(Equal("False QuotaExceeded: queue root.small is full: root.small maxapplications 2"))
 
-		edit(ctx, as("dan"), "first", func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
+		edit(ctx, hub.As("dan"), "first", func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
 		Eventually(clusters).WithContext(ctx).WithArguments("second").Should(HaveLen(1))
-		Expect(root.Delete(ctx, stored(ctx, "first"))).To(Succeed())
+		Expect(hub.Delete(ctx, stored(ctx, "first"))).To(Succeed())
 		Eventually(clusters).WithContext(ctx).WithArguments("second").Should(HaveLen(2))
 		Eventually(admitted).WithContext(ctx).WithArguments("third").Should(HavePrefix("True Placed: queue root.small"))
 	})
@@ -234,9 +235,9 @@ var _ = Describe("queues", Ordered, func() {
 
 	It("outlive their controller, and a configuration that was lost", func(ctx SpecContext) {
 		before := records(ctx, "all")
-		berth.stop()
-		Expect(root.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: queueConfig.Namespace, Name: queueConfig.Name}})).To(Succeed())
-		berth = start(config, withQueues())
+		berth.Stop()
+		Expect(hub.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: queueConfig.Namespace, Name: queueConfig.Name}})).To(Succeed())
+		berth = start(hub.Config, withQueues())
 		Eventually(admitted).WithContext(ctx).WithArguments("all").Should(HavePrefix("False ConfigInvalid: "))
 		Expect(records(ctx, "all")).To(Equal(before))
 		configure(ctx, everything)
@@ -245,8 +246,8 @@ var _ = Describe("queues", Ordered, func() {
 		Expect(records(ctx, "all")).To(Equal(before))
 		Expect(records(ctx, "live")).To(Equal([]string{recordOfLive}))
 
-		Expect(root.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: queueConfig.Namespace, Name: queueConfig.Name}})).To(Succeed())
-		Eventually(berth.said).Should(Receive(ContainSubstring("what was in force stays")))
+		Expect(hub.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: queueConfig.Namespace, Name: queueConfig.Name}})).To(Succeed())
+		Eventually(said).Should(Receive(ContainSubstring("what was in force stays")))
 		Eventually(answers).WithContext(ctx).Should(Succeed())
 		submit(ctx, "bob", fixture.Placement("team", "later").Obj(), "root.dev")
 		Eventually(clusters).WithContext(ctx).WithArguments("later").Should(Equal([]string{"dev-1", "dev-2"}))
@@ -254,18 +255,18 @@ var _ = Describe("queues", Ordered, func() {
 	})
 
 	It("are asked about by a replica that does not decide, too", func(ctx SpecContext) {
-		berth.stop()
-		berth = start(config, controllers.Options{QueueConfig: queueConfig, LeaderElection: true, LeaderElectionNamespace: "berth-system"})
+		berth.Stop()
+		berth = start(hub.Config, controllers.Options{QueueConfig: queueConfig, LeaderElection: true, LeaderElectionNamespace: "berth-system"})
 		submitted := stored(ctx, "moved")
-		Eventually(berth.said).Should(Receive(ContainSubstring("Starting workers")))
+		Eventually(said).Should(Receive(ContainSubstring("Starting workers")))
 		o := withQueues()
 		o.LeaderElection, o.LeaderElectionNamespace = true, "berth-system"
-		follower := start(config, o)
-		DeferCleanup(func() { follower.stop() })
+		follower := start(hub.Config, o)
+		DeferCleanup(func() { follower.Stop() })
 		Eventually(answers).WithContext(ctx).Should(Succeed())
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"root.small"}}}`, queueLabel))
-		Expect(as("ann").Patch(ctx, submitted.DeepCopy(), patch)).To(MatchError(ContainSubstring("may not change the requested queue")))
-		Eventually(func() error { return as("boss").Patch(ctx, submitted.DeepCopy(), patch) }).Should(Succeed())
+		Expect(hub.As("ann").Patch(ctx, submitted.DeepCopy(), patch)).To(MatchError(ContainSubstring("may not change the requested queue")))
+		Eventually(func() error { return hub.As("boss").Patch(ctx, submitted.DeepCopy(), patch) }).Should(Succeed())
 		submit(ctx, "bob", fixture.Placement("team", "last").Obj(), "root.dev")
 		Eventually(clusters).WithContext(ctx).WithArguments("last").Should(Equal([]string{"dev-1", "dev-2"}))
 	})
@@ -274,7 +275,7 @@ var _ = Describe("queues", Ordered, func() {
 func submit(ctx context.Context, user string, pl *v1alpha1.Placement, queue string) {
 	GinkgoHelper()
 	pl.Labels = map[string]string{queueLabel: queue}
-	Expect(as(user).Create(ctx, pl)).To(Succeed())
+	Expect(hub.As(user).Create(ctx, pl)).To(Succeed())
 }
 
 func edit(ctx context.Context, c client.Client, name string, change func(*v1alpha1.Placement)) {
@@ -296,23 +297,23 @@ func reconfigure(ctx context.Context, queues string) error {
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: queueConfig.Namespace, Name: queueConfig.Name}, Data: map[string]string{"queues.yaml": queues},
 	}
-	if err := root.Create(ctx, object.DeepCopy()); client.IgnoreAlreadyExists(err) != nil || err == nil {
+	if err := hub.Create(ctx, object.DeepCopy()); client.IgnoreAlreadyExists(err) != nil || err == nil {
 		return err
 	}
-	return root.Update(ctx, object)
+	return hub.Update(ctx, object)
 }
 
 func stored(ctx context.Context, name string) *v1alpha1.Placement {
 	GinkgoHelper()
 	pl := &v1alpha1.Placement{}
-	Expect(root.Get(ctx, client.ObjectKey{Namespace: "team", Name: name}, pl)).To(Succeed())
+	Expect(hub.Get(ctx, client.ObjectKey{Namespace: "team", Name: name}, pl)).To(Succeed())
 	return pl
 }
 
 func pagesOf(ctx context.Context, name string) []v1alpha1.PlacementDecision {
 	GinkgoHelper()
 	list := &v1alpha1.PlacementDecisionList{}
-	Expect(root.List(ctx, list, client.InNamespace("team"), client.MatchingLabels{v1alpha1.PlacementLabel: name})).To(Succeed())
+	Expect(hub.List(ctx, list, client.InNamespace("team"), client.MatchingLabels{v1alpha1.PlacementLabel: name})).To(Succeed())
 	return list.Items
 }
 
@@ -345,7 +346,7 @@ func condition(ctx context.Context, name, kind string) string {
 
 func conditionOf(ctx context.Context, namespace, name, kind string) string {
 	pl := &v1alpha1.Placement{}
-	Expect(root.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pl)).To(Succeed())
+	Expect(hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pl)).To(Succeed())
 	c := meta.FindStatusCondition(pl.Status.Conditions, kind)
 	if c == nil || c.ObservedGeneration != pl.Generation {
 		return "not said yet"
@@ -356,7 +357,7 @@ func conditionOf(ctx context.Context, namespace, name, kind string) string {
 // configEvents are those about the queues' ConfigMap.
 func configEvents(ctx context.Context) (events []string) {
 	list := &eventsv1.EventList{}
-	Expect(root.List(ctx, list, client.InNamespace(queueConfig.Namespace))).To(Succeed())
+	Expect(hub.List(ctx, list, client.InNamespace(queueConfig.Namespace))).To(Succeed())
 	for _, e := range list.Items {
 		if e.Regarding.Kind == "ConfigMap" && e.Regarding.Name == queueConfig.Name {
 			events = append(events, e.Reason+" "+e.Note)

@@ -11,16 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,27 +26,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/config/crd"
 	webhooks "github.com/berth-dev/berth/config/webhook"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // patience is how long a step may take on a busy machine; most take milliseconds.
 const patience = 20 * time.Second
 
 var (
-	config *rest.Config
-	// root has every right.
-	root client.Client
-	// unaware is root under another name, whose requests the API server logs.
+	hub *testhub.Hub
+	// unaware is an administrator whose requests the API server logs.
 	unaware *rest.Config
 	// serving says where the handlers are and with which certificate.
 	serving envtest.WebhookInstallOptions
 	// audit is the API server's log of requests.
 	audit string
 	// berth is the controller under test.
-	berth *controller
+	berth *testhub.Controller
+	// said receives the log lines of the controller that was started last.
+	said chan string
 
 	queueConfig = types.NamespacedName{Namespace: "berth-system", Name: "yunikorn-configs"}
 )
@@ -65,25 +62,17 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	ctrl.SetLogger(GinkgoLogr)
 
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = filepath.Join("..", "..", "..", "bin", "hub")
-	}
-	crds, err := crd.All()
-	Expect(err).NotTo(HaveOccurred())
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: crds}
 	folder := GinkgoT().TempDir()
 	audit = filepath.Join(folder, "audit.log")
 	policy := filepath.Join(folder, "policy.yaml")
 	Expect(os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Request, userGroups: [unaware]}, {level: None}]\n"), 0o600)).To(Succeed())
-	environment.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "RBAC").
-		Set("audit-policy-file", policy).Set("audit-log-path", audit).Set("audit-log-mode", "blocking")
-	config, err = environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
-	config.QPS = -1
-	root = clientOf(config)
-	user, err := environment.AddUser(envtest.User{Name: "unaware", Groups: []string{"system:masters", "unaware"}}, config)
+	var environment *envtest.Environment
+	hub = testhub.StartServer(func(e *envtest.Environment) {
+		environment = e
+		e.ControlPlane.GetAPIServer().Configure().
+			Set("audit-policy-file", policy).Set("audit-log-path", audit).Set("audit-log-mode", "blocking")
+	})
+	user, err := environment.AddUser(envtest.User{Name: "unaware", Groups: []string{"system:masters", "unaware"}}, hub.Config)
 	Expect(err).NotTo(HaveOccurred())
 	unaware = user.Config()
 	makeFleet(ctx)
@@ -94,80 +83,40 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 func makeFleet(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range []string{"berth-system", "team", "other"} {
-		Expect(root.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+		Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
 	}
 	for _, set := range []string{"dev", "prod", "lab"} {
-		Expect(root.Create(ctx, fixture.Set(set))).To(Succeed())
+		Expect(hub.Create(ctx, fixture.Set(set))).To(Succeed())
 		for _, namespace := range []string{"team", "other"} {
-			Expect(root.Create(ctx, fixture.Binding(namespace, set))).To(Succeed())
+			Expect(hub.Create(ctx, fixture.Binding(namespace, set))).To(Succeed())
 		}
 		for i := range 2 {
-			Expect(root.Create(ctx, fixture.Cluster(fmt.Sprintf("%s-%d", set, i+1)).Set(set).Obj())).To(Succeed())
+			Expect(hub.Create(ctx, fixture.Cluster(fmt.Sprintf("%s-%d", set, i+1)).Set(set).Obj())).To(Succeed())
 		}
 	}
-	Expect(root.Create(ctx, &rbacv1.ClusterRole{
+	Expect(hub.Create(ctx, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "everybody"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"placements"}, Verbs: []string{"*"}}},
 	})).To(Succeed())
-	Expect(root.Create(ctx, &rbacv1.ClusterRoleBinding{
+	Expect(hub.Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "everybody"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "everybody"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:authenticated"}},
 	})).To(Succeed())
 }
 
-func clientOf(config *rest.Config) client.Client {
+// start runs the controller with the rights of config.
+func start(config *rest.Config, o controllers.Options) *testhub.Controller {
 	GinkgoHelper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme, rbacv1.AddToScheme, admissionregistrationv1.AddToScheme,
-	} {
-		Expect(add(scheme)).To(Succeed())
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	Expect(err).NotTo(HaveOccurred())
-	return c
-}
-
-// as is the API server as a user meets it.
-func as(user string) client.Client {
-	GinkgoHelper()
-	impersonating := rest.CopyConfig(config)
-	impersonating.Impersonate = rest.ImpersonationConfig{UserName: user}
-	return clientOf(impersonating)
-}
-
-// controller is one run of Berth's controller in this process.
-type controller struct {
-	cancel  context.CancelFunc
-	stopped chan error
-	// said has what it logged.
-	said chan string
-}
-
-// start runs a controller. Options without an address keep it silent there.
-func start(config *rest.Config, o controllers.Options) *controller {
-	GinkgoHelper()
-	c := &controller{stopped: make(chan error, 1), said: make(chan string, 10000)}
-	o.MetricsAddress, o.HealthAddress = "0", "0"
+	said = make(chan string, 10000)
+	to := said
 	o.Log = funcr.New(func(prefix, args string) {
 		GinkgoWriter.Println(prefix, args)
 		select {
-		case c.said <- args:
+		case to <- args:
 		default:
 		}
 	}, funcr.Options{})
-	var ctx context.Context
-	ctx, c.cancel = context.WithCancel(logr.NewContext(context.Background(), o.Log))
-	manager, err := controllers.NewManager(ctx, config, o)
-	Expect(err).NotTo(HaveOccurred())
-	go func() { c.stopped <- manager.Start(ctx) }()
-	return c
-}
-
-func (c *controller) stop() {
-	GinkgoHelper()
-	c.cancel()
-	Eventually(c.stopped).Should(Receive(BeNil()))
+	return testhub.StartController(config, o)
 }
 
 // withQueues are the options with which berth up runs the controller. Its handlers listen where the webhooks point.
@@ -183,15 +132,15 @@ func guard(ctx context.Context) {
 	mutating, validating, err := webhooks.At(fmt.Sprintf("https://%s:%d", serving.LocalServingHost, serving.LocalServingPort),
 		serving.LocalServingCAData, queueConfig.Namespace, queueConfig.Name)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(root.Create(ctx, mutating)).To(Succeed())
-	Expect(root.Create(ctx, validating)).To(Succeed())
+	Expect(hub.Create(ctx, mutating)).To(Succeed())
+	Expect(hub.Create(ctx, validating)).To(Succeed())
 	Eventually(answers).WithContext(ctx).Should(Succeed())
 }
 
 // answers says whether forgeries are refused by now.
 func answers(ctx context.Context) error {
 	forged := fixture.Placement("team", "probe").Annotation(userInfo, `{"user":"eve"}`).Obj()
-	err := as("probe").Create(ctx, forged, client.DryRunAll)
+	err := hub.As("probe").Create(ctx, forged, client.DryRunAll)
 	if err == nil || !strings.Contains(err.Error(), "not allowed to set user annotation") {
 		return fmt.Errorf("the webhooks do not answer yet: %w", err)
 	}
@@ -205,14 +154,14 @@ func withoutGuard(ctx context.Context) (again func()) {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	for _, configuration := range []client.Object{mutating, validating} {
-		Expect(root.Get(ctx, client.ObjectKey{Name: webhooks.Name}, configuration)).To(Succeed())
-		Expect(root.Delete(ctx, configuration)).To(Succeed())
+		Expect(hub.Get(ctx, client.ObjectKey{Name: webhooks.Name}, configuration)).To(Succeed())
+		Expect(hub.Delete(ctx, configuration)).To(Succeed())
 		configuration.SetResourceVersion("")
 	}
 	probe := fixture.Placement("team", "probe").Annotation(userInfo, `{"user":"eve"}`).Obj()
-	Eventually(func() error { return root.Create(ctx, probe.DeepCopy(), client.DryRunAll) }).Should(Succeed())
+	Eventually(func() error { return hub.Create(ctx, probe.DeepCopy(), client.DryRunAll) }).Should(Succeed())
 	return func() {
-		Expect(root.Create(ctx, mutating)).To(Succeed())
-		Expect(root.Create(ctx, validating)).To(Succeed())
+		Expect(hub.Create(ctx, mutating)).To(Succeed())
+		Expect(hub.Create(ctx, validating)).To(Succeed())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // binding is a binding as one of the served versions has it.
@@ -117,8 +118,7 @@ var _ = Describe("The admission policies", Ordered, ContinueOnFailure, func() {
 	It("hold for Berth's own account, which may join the default set alone", func(ctx SpecContext) {
 		inX := fixture.Cluster(unique("c")).Set(x).Obj()
 		alone.make(ctx, inX)
-		berth, err := client.New(alone.as(account), client.Options{Scheme: alone.Scheme()})
-		Expect(err).NotTo(HaveOccurred())
+		berth := alone.As(testhub.Account)
 		Expect(move(ctx, berth, "v1", inX.Name, "default")).To(forbidden("out of ManagedClusterSet "+x, "join"))
 		Expect(move(ctx, berth, "v1", inX.Name, y)).To(forbidden("ManagedClusterSet", "join"))
 	})

@@ -3,8 +3,10 @@ package standalone
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,8 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/config/crd"
+	"github.com/berth-dev/berth/pkg/install"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -29,6 +33,7 @@ func foreignCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	GinkgoHelper()
 	crds, err := crd.All()
 	Expect(err).NotTo(HaveOccurred())
+	crds = slices.DeleteFunc(crds, func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Spec.Group != v1alpha1.GroupName })
 	for _, c := range crds {
 		c.Labels = nil
 		var versions []apiextensionsv1.CustomResourceDefinitionVersion
@@ -214,7 +219,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		By("with the policy")
 		policies, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "admission", "cluster-sets.yaml"))
 		Expect(err).NotTo(HaveOccurred())
-		beside.apply(ctx, string(policies))
+		beside.ApplyYAML(ctx, string(policies))
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(beside.DeleteAllOf(ctx, listed("ValidatingAdmissionPolicyBinding"))).To(Succeed())
 			Expect(beside.DeleteAllOf(ctx, listed("ValidatingAdmissionPolicy"))).To(Succeed())
@@ -346,6 +351,24 @@ var _ = Describe("Beside Open Cluster Management", func() {
 			}}}}
 		}),
 	)
+
+	It("--install-crds adds Berth's own kinds, and leaves the others untouched", func(ctx SpecContext) {
+		before := map[string]string{}
+		for _, c := range foreignCRDs() {
+			Expect(beside.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
+			before[c.Name] = c.ResourceVersion
+		}
+		foreign, err := install.CRDs(ctx, beside.Config)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(foreign).To(ConsistOf(slices.Collect(maps.Keys(before))))
+		for name, version := range before {
+			c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			Expect(beside.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
+			Expect(c.ResourceVersion).To(Equal(version), name)
+		}
+		Expect(beside.List(ctx, &berthv1alpha1.PlacementChangeList{})).To(Succeed())
+		Expect(beside.List(ctx, &berthv1alpha1.DisruptionPolicyList{})).To(Succeed())
+	})
 
 	It("a Placement whose name is no label value says so, and harms nobody", func(ctx SpecContext) {
 		namespace, _, _ := fleet(ctx, 1)

@@ -271,7 +271,7 @@ var _ = Describe("Housekeeping", func() {
 	DescribeTable("is what its names choose:", entries...)
 
 	DescribeTable("knows its names", func(ctx SpecContext, name string) {
-		_, err := controllers.NewManager(ctx, alone.config, controllers.Options{
+		_, err := controllers.NewManager(ctx, alone.Config, controllers.Options{
 			MetricsAddress: "0", HealthAddress: "0", Log: GinkgoLogr, Housekeeping: []string{"*", name},
 		})
 		Expect(err).To(MatchError(`there is no controller "sweeper"; there are cluster-availability, cluster-default-set, ` +

@@ -1,10 +1,7 @@
 package standalone
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"io"
 	"slices"
 	"strings"
 
@@ -16,11 +13,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/rand"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
@@ -28,24 +22,6 @@ import (
 
 // unique is a name that no other spec has.
 func unique(prefix string) string { return prefix + "-" + rand.String(6) }
-
-// apply applies YAML documents as kubectl would.
-func (s *server) apply(ctx context.Context, manifests string) {
-	GinkgoHelper()
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		Expect(err).NotTo(HaveOccurred())
-		object := &unstructured.Unstructured{}
-		Expect(yaml.UnmarshalStrict(document, &object.Object)).To(Succeed(), string(document))
-		if len(object.Object) > 0 {
-			Expect(s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership)).To(Succeed())
-		}
-	}
-}
 
 // make creates objects, to be gone after the spec.
 func (s *server) make(ctx context.Context, objects ...client.Object) {
@@ -200,8 +176,7 @@ func (s *server) user(ctx context.Context, right string, sets ...string) client.
 	}
 	Expect(s.Create(ctx, role)).To(Succeed())
 	s.grant(ctx, role.Name, role.Name)
-	c, err := client.New(s.as(role.Name), client.Options{Scheme: s.Scheme()})
-	Expect(err).NotTo(HaveOccurred())
+	c := s.As(role.Name)
 	for _, attributes := range asked {
 		Eventually(func(g Gomega) bool {
 			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // outcome is what a command printed, and its exit code.
@@ -35,17 +36,10 @@ type outcome struct {
 // report runs `berth report`.
 func report(ctx context.Context, args ...string) outcome {
 	GinkgoHelper()
-	binary := os.Getenv("BERTH_BIN")
-	if binary == "" {
-		binary = filepath.Join("..", "..", "..", "bin", "berth")
-	}
-	binary, err := filepath.Abs(binary)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(binary).To(BeARegularFile(), "make build builds it")
 	var out, errs bytes.Buffer
-	command := exec.CommandContext(ctx, binary, append([]string{"report"}, args...)...)
+	command := exec.CommandContext(ctx, testhub.Binary(), append([]string{"report"}, args...)...)
 	command.Stdout, command.Stderr = &out, &errs
-	err = command.Run()
+	err := command.Run()
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
 		Expect(err).NotTo(HaveOccurred())
 	}
@@ -60,7 +54,7 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 	// The member is the hub itself.
 	BeforeAll(func(ctx SpecContext) {
 		anything := true
-		_, err := envtest.InstallCRDs(alone.config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{{
+		_, err := envtest.InstallCRDs(alone.Config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{{
 			ObjectMeta: metav1.ObjectMeta{Name: "clusterclaims." + v1alpha1.GroupName},
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 				Group: v1alpha1.GroupName, Scope: apiextensionsv1.ClusterScoped,
@@ -74,7 +68,7 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 			},
 		}}})
 		Expect(err).NotTo(HaveOccurred())
-		alone.apply(ctx, `
+		alone.ApplyYAML(ctx, `
 {apiVersion: cluster.open-cluster-management.io/v1alpha1, kind: ClusterClaim, metadata: {name: region}, spec: {value: north}}
 ---
 {apiVersion: cluster.open-cluster-management.io/v1alpha1, kind: ClusterClaim, metadata: {name: id.example.com}, spec: {value: "42"}}
@@ -90,7 +84,7 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 	})
 
 	args := func(name string, more ...string) []string {
-		return append([]string{name, "--kubeconfig", alone.kubeconfig, "--member-kubeconfig", alone.kubeconfig, "--once"}, more...)
+		return append([]string{name, "--kubeconfig", alone.Kubeconfig, "--member-kubeconfig", alone.Kubeconfig, "--once"}, more...)
 	}
 	fetch := func(ctx context.Context, c *v1alpha1.ManagedCluster) {
 		GinkgoHelper()
@@ -107,7 +101,7 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 	It("writes a member's facts once, and keeps them when the member is gone", func(ctx SpecContext) {
 		c := fixture.Cluster(unique("member")).Set("x").Obj()
 		alone.make(ctx, c)
-		server, err := discovery.NewDiscoveryClientForConfigOrDie(alone.config).ServerVersion()
+		server, err := discovery.NewDiscoveryClientForConfigOrDie(alone.Config).ServerVersion()
 		Expect(err).NotTo(HaveOccurred())
 
 		Expect(report(ctx, args(c.Name)...)).To(Equal(outcome{out: "ManagedCluster " + c.Name +
@@ -127,7 +121,7 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 
 		By("not reaching the member")
 		nowhere := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-		lost, err := os.ReadFile(alone.kubeconfig)
+		lost, err := os.ReadFile(alone.Kubeconfig)
 		Expect(err).NotTo(HaveOccurred())
 		lost = regexp.MustCompile(`server: .*`).ReplaceAll(lost, []byte("server: https://127.0.0.1:1"))
 		Expect(os.WriteFile(nowhere, lost, 0o600)).To(Succeed())
@@ -155,7 +149,7 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("fails on a kubeconfig that there is not", func(ctx SpecContext) {
-		got := report(ctx, "c", "--kubeconfig", alone.kubeconfig, "--member-kubeconfig", "/nonexistent", "--once")
+		got := report(ctx, "c", "--kubeconfig", alone.Kubeconfig, "--member-kubeconfig", "/nonexistent", "--once")
 		Expect(got.code).To(Equal(1))
 		Expect(got.err).To(MatchRegexp(`^berth: finding the member: .*/nonexistent.*\n$`))
 	})

@@ -1,0 +1,188 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+)
+
+// readHistory returns a Placement and its records, those of an earlier Placement of the same name
+// excluded.
+func readHistory(ctx context.Context, hub client.Client, key types.NamespacedName) (*v1alpha1.Placement, changes.History, error) {
+	pl := &v1alpha1.Placement{}
+	err := hub.Get(ctx, key, pl)
+	if apierrors.IsNotFound(err) {
+		return nil, nil, fmt.Errorf("there is no Placement %s", key)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading Placement %s: %w", key, err)
+	}
+	var records berthv1alpha1.PlacementChangeList
+	err = hub.List(ctx, &records, client.InNamespace(key.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: key.Name})
+	switch {
+	case err == nil:
+	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+		return nil, nil, errors.New("the hub does not serve PlacementChanges (berth.dev/v1alpha1): the CRDs of Berth's own kinds are not installed")
+	case apierrors.IsForbidden(err):
+		return nil, nil, fmt.Errorf("reading the changes of Placement %s needs the right to list placementchanges: %w", key, err)
+	default:
+		return nil, nil, fmt.Errorf("reading the changes of Placement %s: %w", key, err)
+	}
+	return pl, changes.HistoryOf(pl, pointers(records.Items)), nil
+}
+
+// publishedDigest identifies the clusters that are published for a Placement.
+func publishedDigest(ctx context.Context, hub client.Client, pl *v1alpha1.Placement) (string, error) {
+	var pages v1alpha1.PlacementDecisionList
+	err := hub.List(ctx, &pages, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name})
+	if err != nil {
+		return "", fmt.Errorf("reading the published clusters of Placement %s/%s: %w", pl.Namespace, pl.Name, err)
+	}
+	var names []string
+	for i := range pages.Items {
+		if pl.Controls(&pages.Items[i]) {
+			for _, decision := range pages.Items[i].Status.Decisions {
+				names = append(names, decision.ClusterName)
+			}
+		}
+	}
+	return berthv1alpha1.Digest(names), nil
+}
+
+// changeView is a record as it is shown. The json and yaml output is a public interface.
+type changeView struct {
+	Placement     string    `json:"placement"`
+	Revision      int64     `json:"revision"`
+	FirstRevision int64     `json:"firstRevision,omitempty"`
+	Time          time.Time `json:"time"`
+	Phase         string    `json:"phase,omitempty"`
+	Cause         string    `json:"cause"`
+	Profile       string    `json:"profile,omitempty"`
+	// Clusters is the number of clusters that the change leads to.
+	Clusters     int32                         `json:"clusters"`
+	AddedCount   int32                         `json:"addedCount"`
+	RemovedCount int32                         `json:"removedCount"`
+	Approval     *berthv1alpha1.ChangeApproval `json:"approval,omitempty"`
+	Holds        []berthv1alpha1.ChangeHold    `json:"holds,omitempty"`
+	Message      string                        `json:"message,omitempty"`
+	// MissingBefore is true if changes before this one have no record.
+	MissingBefore bool `json:"missingBefore,omitempty"`
+
+	// Incomplete says why Added and Removed do not list all clusters.
+	Incomplete string   `json:"incomplete,omitempty"`
+	Added      []string `json:"added,omitempty"`
+	Removed    []string `json:"removed,omitempty"`
+}
+
+// viewOf is the record without its lists of clusters.
+func viewOf(record *berthv1alpha1.PlacementChange) *changeView {
+	started := &record.CreationTimestamp
+	if record.Status.StartTime != nil {
+		started = record.Status.StartTime
+	}
+	return &changeView{
+		Placement: record.Namespace + "/" + record.Spec.Placement, Revision: record.Spec.Revision, FirstRevision: record.Spec.FirstRevision,
+		Time: started.UTC(), Phase: string(record.Status.Phase), Cause: record.Spec.Cause, Profile: record.Spec.Profile,
+		Clusters: record.Spec.Clusters, AddedCount: record.Spec.AddedCount, RemovedCount: record.Spec.RemovedCount,
+		Approval: record.Spec.Approval, Holds: record.Status.Holds, Message: record.Status.Message,
+	}
+}
+
+// withClusters adds the lists, all of them if the record has all.
+func (v *changeView) withClusters(record *berthv1alpha1.PlacementChange) *changeView {
+	var err error
+	if v.Added, v.Removed, err = changes.Lists(record); err != nil {
+		v.Incomplete, v.Added, v.Removed = err.Error(), record.Spec.Added, record.Spec.Removed
+	}
+	return v
+}
+
+// revisions is the revision, or those that a merged record covers.
+func (v *changeView) revisions() string {
+	if v.FirstRevision == 0 || v.FirstRevision == v.Revision {
+		return fmt.Sprint(v.Revision)
+	}
+	return fmt.Sprintf("%d-%d", v.FirstRevision, v.Revision)
+}
+
+// approver is who answered the change.
+func (v *changeView) approver() string {
+	switch {
+	case v.Approval == nil:
+		return none
+	case v.Approval.Decision == berthv1alpha1.Rejected:
+		return v.Approval.By + " (rejected)"
+	}
+	return v.Approval.By
+}
+
+// print shows one change: with all its clusters in the wide form, else with the first each way.
+func (v *changeView) print(out io.Writer, wide bool) error {
+	line := func(name, format string, args ...any) {
+		say(out, "  %-10s"+format+"\n", append([]any{name}, args...)...)
+	}
+	say(out, "Placement %s, change %s: %s\n", v.Placement, v.revisions(), cmp.Or(v.Phase, "no phase yet"))
+	line("Time:", "%s", v.Time.Format(time.RFC3339))
+	line("Cause:", "%s", v.Cause)
+	for _, hold := range v.Holds {
+		until := ""
+		if hold.Until != nil {
+			until = " until " + hold.Until.UTC().Format(time.RFC3339)
+		}
+		line("Held by:", "%s%s: %s", hold.Plugin, until, hold.Reason)
+	}
+	if v.Message != "" && len(v.Holds) == 0 {
+		line("Message:", "%s", v.Message)
+	}
+	if v.Approval != nil {
+		line("Approval:", "%s by %s", v.Approval.Decision, v.Approval.By)
+		if v.Approval.Comment != "" {
+			line("Comment:", "%s", v.Approval.Comment)
+		}
+	}
+	line("Clusters:", "%d", v.Clusters)
+	line("Added:", "%s", v.listed(v.AddedCount, v.Added, wide))
+	line("Removed:", "%s", v.listed(v.RemovedCount, v.Removed, wide))
+	if v.Incomplete != "" {
+		line("", "Not all clusters are listed: %s", v.Incomplete)
+	}
+	if !wide || len(v.Added)+len(v.Removed) == 0 {
+		return nil
+	}
+	t := &table{heading: []string{"CHANGE", "CLUSTER"}}
+	for _, name := range v.Added {
+		t.add(cell{"added", green}, cell{name, plain})
+	}
+	for _, name := range v.Removed {
+		t.add(cell{"removed", red}, cell{name, plain})
+	}
+	return t.print(out, colourful(out))
+}
+
+// maxShownClusters is how many names each way a change shows that is not wide.
+const maxShownClusters = 10
+
+// listed is a count and, unless a table with all names follows, the first names.
+func (v *changeView) listed(count int32, names []string, wide bool) string {
+	if wide || len(names) == 0 {
+		return fmt.Sprint(count)
+	}
+	shown := strings.Join(names[:min(len(names), maxShownClusters)], " ")
+	if int(count) > maxShownClusters {
+		shown += " …"
+	}
+	return fmt.Sprintf("%d: %s", count, shown)
+}

@@ -1,0 +1,336 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+var (
+	noonTime = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	webKey   = types.NamespacedName{Namespace: "shop", Name: "web"}
+)
+
+// web is a Placement of generation 3.
+func web() *v1alpha1.Placement {
+	pl := fixture.Placement("shop", "web").Generation(3).Obj()
+	pl.UID = "web-uid"
+	return pl
+}
+
+// record is one of web's, from one set of clusters to another, in a phase; edit may be nil.
+func record(t *testing.T, first, revision int64, from, to string, phase berthv1alpha1.ChangePhase, edit func(*berthv1alpha1.PlacementChange)) *berthv1alpha1.PlacementChange {
+	t.Helper()
+	change := changes.NewChange(strings.Fields(from), strings.Fields(to))
+	change.Cause, change.Generation = "Placement: spec", 3
+	r, err := changes.NewRecord(web(), first, revision, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Status.Phase = phase
+	r.Status.StartTime = &metav1.Time{Time: noonTime.Add(-time.Duration(100-revision) * time.Minute)}
+	if edit != nil {
+		edit(r)
+	}
+	return r
+}
+
+func answered(decision berthv1alpha1.ApprovalDecision, comment string) func(*berthv1alpha1.PlacementChange) {
+	return func(r *berthv1alpha1.PlacementChange) {
+		r.Spec.Approval = &berthv1alpha1.ChangeApproval{Decision: decision, By: "ann", Comment: comment}
+	}
+}
+
+func TestHistoryTable(t *testing.T) {
+	history := changes.History{
+		record(t, 0, 1, "", "a b", berthv1alpha1.PhasePublished, answered(berthv1alpha1.Approved, "go")),
+		record(t, 3, 7, "a", "a b c", berthv1alpha1.PhasePublished, nil),
+		record(t, 0, 8, "a b c", "a", berthv1alpha1.PhaseRejected, answered(berthv1alpha1.Rejected, "")),
+		record(t, 0, 9, "a b c", "b", "", nil),
+	}
+	for output, want := range map[string]string{
+		"table": `
+REVISION   AGE   PHASE       CAUSE                 ADDED   REMOVED   APPROVER
+1          99m   Published   Placement: spec       2       0         ann
+…                            records are missing
+3-7        93m   Published   Placement: spec       2       0         <none>
+8          92m   Rejected    Placement: spec       0       2         ann (rejected)
+9          91m   <none>      Placement: spec       0       2         <none>
+`, "wide": `
+REVISION   TIME                   PHASE       CAUSE                 ADDED   REMOVED   APPROVER         CLUSTERS   PROFILE   COMMENT
+1          2026-01-01T10:21:00Z   Published   Placement: spec       2       0         ann              2          <none>    go
+…                                             records are missing
+3-7        2026-01-01T10:27:00Z   Published   Placement: spec       2       0         <none>           3          <none>    <none>
+8          2026-01-01T10:28:00Z   Rejected    Placement: spec       0       2         ann (rejected)   1          <none>    <none>
+9          2026-01-01T10:29:00Z   <none>      Placement: spec       0       2         <none>           1          <none>    <none>
+`, "yaml": `
+changes:
+- addedCount: 2
+  approval:
+    by: ann
+    comment: go
+    decision: Approved
+  cause: 'Placement: spec'
+`} {
+		t.Run(output, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := (&historyOptions{output: output}).printAll(&out, webKey, history, noonTime); err != nil {
+				t.Fatal(err)
+			}
+			got := out.String()
+			if output == "yaml" {
+				got = got[:min(len(got), len(want)-1)]
+			}
+			if diff := cmp.Diff(want[1:], got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	t.Run("no records", func(t *testing.T) {
+		for output, want := range map[string]string{
+			"table": "Placement shop/web has no recorded changes.\n",
+			"json":  "{\n  \"changes\": [],\n  \"placement\": \"shop/web\"\n}\n",
+		} {
+			var out bytes.Buffer
+			if err := (&historyOptions{output: output}).printAll(&out, webKey, nil, noonTime); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, out.String()); diff != "" {
+				t.Error(diff)
+			}
+		}
+	})
+}
+
+func TestRecordOf(t *testing.T) {
+	history := changes.History{
+		record(t, 3, 7, "a", "b", berthv1alpha1.PhasePublished, nil), record(t, 0, 9, "b", "c", berthv1alpha1.PhaseHeld, nil),
+	}
+	for revision, want := range map[int64]string{
+		3: "web-7", 5: "web-7", 7: "web-7", 9: "web-9",
+		8: "there is no record of revision 8 of Placement shop/web; there are 3-7, 9",
+		2: "there is no record of revision 2 of Placement shop/web; there are 3-7, 9",
+	} {
+		got := ""
+		if r, err := recordOf(history, webKey, revision); err != nil {
+			got = err.Error()
+		} else {
+			got = r.Name
+		}
+		if got != want {
+			t.Errorf("revision %d: got %q, want %q", revision, got, want)
+		}
+	}
+	if _, err := recordOf(nil, webKey, 1); err == nil || !strings.Contains(err.Error(), "has no recorded changes") {
+		t.Errorf("without records: %v", err)
+	}
+}
+
+func TestPrintChange(t *testing.T) {
+	held := record(t, 0, 4, "a b", "b c d e f g h i j k l m n o", berthv1alpha1.PhaseHeld, func(r *berthv1alpha1.PlacementChange) {
+		r.Status.Holds = []berthv1alpha1.ChangeHold{
+			{Plugin: "Approval", Reason: "DisruptionPolicy web requires approval", Until: &metav1.Time{Time: noonTime}}, {Plugin: "BlastRadius", Reason: "too many"},
+		}
+		r.Status.Message = "waits"
+	})
+	truncated := record(t, 0, 5, "a", "b", berthv1alpha1.PhaseRejected, func(r *berthv1alpha1.PlacementChange) {
+		r.Spec.Truncated, r.Spec.AddedCount, r.Status.Message = true, 5_000, "too many"
+		answered(berthv1alpha1.Rejected, "not today")(r)
+	})
+	for name, tc := range map[string]struct {
+		record *berthv1alpha1.PlacementChange
+		wide   bool
+		want   string
+	}{
+		"held": {held, false, `
+Placement shop/web, change 4: Held
+  Time:     2026-01-01T10:24:00Z
+  Cause:    Placement: spec
+  Held by:  Approval until 2026-01-01T12:00:00Z: DisruptionPolicy web requires approval
+  Held by:  BlastRadius: too many
+  Clusters: 14
+  Added:    13: c d e f g h i j k l …
+  Removed:  1: a
+`},
+		"not all are listed": {truncated, true, `
+Placement shop/web, change 5: Rejected
+  Time:     2026-01-01T10:25:00Z
+  Cause:    Placement: spec
+  Message:  too many
+  Approval: Rejected by ann
+  Comment:  not today
+  Clusters: 1
+  Added:    5000
+  Removed:  1
+            Not all clusters are listed: PlacementChange shop/web-5: the record does not list all its clusters
+CHANGE    CLUSTER
+added     b
+removed   a
+`},
+		"without a phase": {record(t, 0, 6, "a", "a b", "", nil), true, `
+Placement shop/web, change 6: no phase yet
+  Time:     2026-01-01T10:26:00Z
+  Cause:    Placement: spec
+  Clusters: 2
+  Added:    1
+  Removed:  0
+CHANGE   CLUSTER
+added    b
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := viewOf(tc.record).withClusters(tc.record).print(&out, tc.wide); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want[1:], out.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestChoose(t *testing.T) {
+	generation := func(g int64) func(*berthv1alpha1.PlacementChange) {
+		return func(r *berthv1alpha1.PlacementChange) { r.Spec.PlacementGeneration = g }
+	}
+	published := record(t, 0, 1, "", "a", berthv1alpha1.PhasePublished, nil)
+	for name, tc := range map[string]struct {
+		history    changes.History
+		revision   int64
+		unreadable bool
+		// What approve and reject choose: the name of the record, or the error.
+		wantApprove, wantReject string
+	}{
+		"no records": {wantApprove: "no change of Placement shop/web is held", wantReject: "no change of Placement shop/web is held"},
+		"nothing open": {history: changes.History{published},
+			wantApprove: "no change of Placement shop/web is held", wantReject: "no change of Placement shop/web is held"},
+		"held": {history: changes.History{published, record(t, 0, 2, "a", "b", berthv1alpha1.PhaseHeld, nil)}, wantApprove: "web-2", wantReject: "web-2"},
+		"approved, and not published yet": {
+			history:     changes.History{record(t, 0, 2, "a", "b", berthv1alpha1.PhaseHeld, answered(berthv1alpha1.Approved, ""))},
+			wantApprove: "change 2 of Placement shop/web was approved by ann already", wantReject: "change 2 of Placement shop/web was approved by ann already",
+		},
+		"rejected a moment ago": {
+			history:     changes.History{record(t, 0, 2, "a", "b", berthv1alpha1.PhaseHeld, answered(berthv1alpha1.Rejected, ""))},
+			wantApprove: "web-2", wantReject: "change 2 of Placement shop/web was rejected by ann already",
+		},
+		"rejected, and it still applies": {
+			history: changes.History{
+				record(t, 0, 2, "a", "b", berthv1alpha1.PhaseRejected, nil), record(t, 0, 3, "a", "c", berthv1alpha1.PhaseRejected, answered(berthv1alpha1.Rejected, "")),
+			},
+			wantApprove: "web-3", wantReject: "change 3 of Placement shop/web was rejected by ann already",
+		},
+		"expired, and it still applies": {
+			history:     changes.History{published, record(t, 0, 2, "a", "b", berthv1alpha1.PhaseExpired, nil)},
+			wantApprove: "web-2", wantReject: "change 2 of Placement shop/web is Expired",
+		},
+		"expired, and other clusters were published": {
+			history:     changes.History{record(t, 0, 2, "z", "b", berthv1alpha1.PhaseExpired, nil)},
+			wantApprove: "does not apply any more: other clusters were published since", wantReject: "is Expired",
+		},
+		"expired, and the Placement was edited": {
+			history:     changes.History{record(t, 0, 2, "a", "b", berthv1alpha1.PhaseExpired, generation(2))},
+			wantApprove: "does not apply any more: the Placement was edited since", wantReject: "is Expired",
+		},
+		"an older one applies": {
+			history: changes.History{
+				record(t, 0, 2, "a", "b", berthv1alpha1.PhaseExpired, nil), record(t, 0, 3, "z", "c", berthv1alpha1.PhaseExpired, nil),
+			},
+			wantApprove: "web-2", wantReject: "change 3 of Placement shop/web is Expired",
+		},
+		"expired, and the pages cannot be read": {
+			history: changes.History{record(t, 0, 2, "a", "b", berthv1alpha1.PhaseExpired, nil)}, unreadable: true,
+			wantApprove: "no right to list", wantReject: "is Expired",
+		},
+		"held, and the pages cannot be read": {
+			history: changes.History{record(t, 0, 2, "a", "b", berthv1alpha1.PhaseHeld, nil)}, unreadable: true, wantApprove: "web-2", wantReject: "web-2",
+		},
+		"progressing": {history: changes.History{record(t, 0, 2, "a", "b", berthv1alpha1.PhaseProgressing, nil)},
+			wantApprove: "change 2 of Placement shop/web is Progressing", wantReject: "change 2 of Placement shop/web is Progressing"},
+		"not reported": {history: changes.History{record(t, 0, 2, "a", "b", "", nil)},
+			wantApprove: "has not reported the phase", wantReject: "has not reported the phase"},
+		"a revision": {history: changes.History{record(t, 0, 2, "a", "b", berthv1alpha1.PhaseExpired, nil), record(t, 0, 3, "a", "c", berthv1alpha1.PhaseHeld, nil)},
+			revision: 2, wantApprove: "web-2", wantReject: "change 2 of Placement shop/web is Expired"},
+		"a revision that ended": {history: changes.History{published, record(t, 0, 3, "a", "c", berthv1alpha1.PhaseHeld, nil)},
+			revision: 1, wantApprove: "change 1 of Placement shop/web is Published", wantReject: "change 1 of Placement shop/web is Published"},
+		"a revision that is not there": {history: changes.History{published}, revision: 4,
+			wantApprove: "there is no record of revision 4", wantReject: "there is no record of revision 4"},
+	} {
+		for _, answer := range []decision{approval, rejection} {
+			want := tc.wantApprove
+			if answer.value == berthv1alpha1.Rejected {
+				want = tc.wantReject
+			}
+			t.Run(name+", "+answer.verb, func(t *testing.T) {
+				o := answerOptions{decision: answer, revision: tc.revision}
+				chosen, err := o.choose(web(), tc.history, func() (string, error) {
+					if tc.unreadable {
+						return "", errors.New("no right to list")
+					}
+					return berthv1alpha1.Digest([]string{"a"}), nil
+				})
+				got := ""
+				switch {
+				case err != nil:
+					got = err.Error()
+				case chosen != nil:
+					got = chosen.Name
+				}
+				if strings.HasPrefix(want, "web-") != (err == nil) || !strings.Contains(got, want) {
+					t.Errorf("got %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestHubWithoutRecords: the commands say that the CRDs of Berth's own kinds are missing.
+func TestHubWithoutRecords(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, found := map[string]string{
+			"/api":  `{"kind": "APIVersions", "versions": ["v1"]}`,
+			"/apis": `{"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "cluster.open-cluster-management.io", "versions": [{"groupVersion": "cluster.open-cluster-management.io/v1beta1", "version": "v1beta1"}]}]}`,
+			"/apis/cluster.open-cluster-management.io/v1beta1":                                `{"kind": "APIResourceList", "groupVersion": "cluster.open-cluster-management.io/v1beta1", "resources": [{"name": "placements", "kind": "Placement", "namespaced": true, "verbs": ["get"]}]}`,
+			"/apis/cluster.open-cluster-management.io/v1beta1/namespaces/shop/placements/web": `{"kind": "Placement", "apiVersion": "cluster.open-cluster-management.io/v1beta1", "metadata": {"name": "web", "namespace": "shop"}}`,
+		}[r.URL.Path]
+		w.Header().Set("Content-Type", "application/json")
+		if !found {
+			w.WriteHeader(http.StatusNotFound)
+			body = `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`
+		}
+		_, _ = w.Write([]byte(body)) // a client that went away
+	}))
+	t.Cleanup(server.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u, namespace: shop}}],
+ clusters: [{name: c, cluster: {server: "` + server.URL + `"}}], users: [{name: u}]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"history", "approve", "reject"} {
+		root := NewKubectlCommand()
+		var out, stderr bytes.Buffer
+		root.SetOut(&out)
+		root.SetErr(&stderr)
+		code := Run(root, []string{verb, "web", "--kubeconfig", path})
+		want := "kubectl placement: the hub does not serve PlacementChanges (berth.dev/v1alpha1): the CRDs of Berth's own kinds are not installed\n"
+		if code != exitFailure || out.String()+stderr.String() != want {
+			t.Errorf("%s: exit code %d, printed %q and %q", verb, code, out.String(), stderr.String())
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+)
+
+// Recorder writes the records of changes: those of held changes before the condition says so, those of
+// published changes in the background, after decisions. A nil Recorder writes nothing: the hub does not
+// serve PlacementChanges.
+type Recorder struct {
+	Client client.Client
+	// Reader reads past all caches.
+	Reader    client.Reader
+	Inventory *inventory.Inventory
+	Log       logr.Logger
+
+	// writing is held while the record of a published change is written: one at a time, so that a later
+	// record of the Placement comes after it.
+	writing sync.Mutex
+
+	mu sync.Mutex
+	// unwritten are published changes without a record, one for each Placement; turns are their keys,
+	// oldest first.
+	unwritten map[types.NamespacedName]*unwritten
+	turns     []types.NamespacedName
+	// deciding counts the attempts that the background yields to.
+	deciding int
+	changed  chan struct{}
+}
+
+// unwritten is one published change, or several that were merged.
+type unwritten struct {
+	placement       *v1alpha1.Placement
+	first, revision int64
+	change          changes.Change
+	at              metav1.Time
+	since           time.Time
+}
+
+// Limits of the background.
+const (
+	// recordPatience is how long a record yields to decisions.
+	recordPatience = 5 * time.Second
+	recordRetry    = time.Second
+	recordFlush    = 5 * time.Second
+)
+
+// NewRecorder begins with nothing to write.
+func NewRecorder(c client.Client, reader client.Reader, inv *inventory.Inventory, log logr.Logger) *Recorder {
+	return &Recorder{Client: c, Reader: reader, Inventory: inv, Log: log, unwritten: map[types.NamespacedName]*unwritten{}, changed: make(chan struct{}, 1)}
+}
+
+// Yield has the background wait until done is called, or recordPatience has passed.
+func (r *Recorder) Yield() (done func()) {
+	if r == nil {
+		return func() {}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deciding++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.deciding--; r.deciding == 0 {
+			r.signal()
+		}
+	}
+}
+
+func (r *Recorder) signal() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Before writes the records that must exist before an attempt publishes, or says that it holds.
+func (r *Recorder) Before(ctx context.Context, a *scheduler.Attempt) error {
+	writes, err := a.RecordsBefore()
+	if err != nil || len(writes) == 0 {
+		return err
+	}
+	// Revisions are recorded in their order.
+	if err := r.flush(ctx, a.Snapshot.Subject.Key()); err != nil {
+		return err
+	}
+	for _, record := range writes {
+		if err := r.write(ctx, a.Snapshot.Subject.Placement, record); err != nil {
+			return err
+		}
+	}
+	a.Recorded()
+	return nil
+}
+
+// After writes what became of the records of an attempt that succeeded, and queues the record of the
+// change that it published.
+func (r *Recorder) After(ctx context.Context, a *scheduler.Attempt) error {
+	if r == nil || a.Err != nil {
+		return nil
+	}
+	writes := a.RecordsAfter()
+	for _, record := range writes {
+		if err := r.write(ctx, a.Snapshot.Subject.Placement, record); err != nil {
+			return err
+		}
+	}
+	if len(writes) > 0 || a.WroteRecords() {
+		if err := r.prune(ctx, a.Snapshot.Subject.Key()); err != nil {
+			return err
+		}
+	}
+	if revision, change, ok := a.History(); ok {
+		r.published(a, revision, change)
+	}
+	return nil
+}
+
+// published queues the record of a change, merged with those of the Placement that are not written yet.
+func (r *Recorder) published(a *scheduler.Attempt, revision int64, change changes.Change) {
+	key := a.Snapshot.Subject.Key()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := &unwritten{
+		placement: a.Snapshot.Subject.Placement, first: revision, revision: revision, change: change,
+		at: metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}, since: time.Now(),
+	}
+	if before := r.unwritten[key]; before != nil && before.placement.UID == next.placement.UID {
+		next.first, next.change, next.since = before.first, changes.Merge(before.change, change), before.since
+	} else {
+		r.turns = append(r.turns, key)
+	}
+	r.unwritten[key] = next
+	r.signal()
+}
+
+// flush writes the record of the changes of one Placement that have none.
+func (r *Recorder) flush(ctx context.Context, key types.NamespacedName) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.mu.Lock()
+	u := r.unwritten[key]
+	delete(r.unwritten, key)
+	r.mu.Unlock()
+	if u == nil {
+		return nil
+	}
+	if err := r.writePublished(ctx, u); err != nil {
+		if !isFinal(err) {
+			r.putBack(key, u)
+		}
+		return err
+	}
+	return r.prune(ctx, key)
+}
+
+// putBack keeps a change that could not be written, merged with those that were published meanwhile.
+func (r *Recorder) putBack(key types.NamespacedName, u *unwritten) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch next := r.unwritten[key]; {
+	case next == nil:
+		r.unwritten[key] = u
+	case next.placement.UID == u.placement.UID:
+		next.first, next.change, next.since = u.first, changes.Merge(u.change, next.change), u.since
+	}
+}
+
+// writePublished writes the record of a published change.
+func (r *Recorder) writePublished(ctx context.Context, u *unwritten) error {
+	record, err := changes.NewRecord(u.placement, u.first, u.revision, u.change)
+	if err != nil {
+		return err
+	}
+	record.Status = berthv1alpha1.PlacementChangeStatus{
+		Phase: berthv1alpha1.PhasePublished, StartTime: &u.at, PermittedTime: &u.at, LastProgressTime: &u.at, CompletionTime: &u.at,
+	}
+	return r.write(ctx, u.placement, record)
+}
+
+// write creates a record with its status, or writes the status of one that exists.
+func (r *Recorder) write(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange) error {
+	before := berthv1alpha1.ChangePhase("")
+	if record.ResourceVersion == "" {
+		if err := r.create(ctx, pl, record); err != nil {
+			return fmt.Errorf("creating PlacementChange %s/%s: %w", record.Namespace, record.Name, err)
+		}
+	} else {
+		before = berthv1alpha1.PhaseHeld
+	}
+	if err := r.Client.Status().Update(ctx, record); err != nil {
+		return fmt.Errorf("writing the status of PlacementChange %s/%s: %w", record.Namespace, record.Name, err)
+	}
+	record.ManagedFields = nil
+	r.Inventory.AssumeRecord(record)
+	if before == berthv1alpha1.PhaseHeld && record.Status.CompletionTime != nil && record.Status.StartTime != nil {
+		permitSeconds.WithLabelValues(string(record.Status.Phase)).Observe(record.Status.CompletionTime.Sub(record.Status.StartTime.Time).Seconds())
+	}
+	return nil
+}
+
+// create makes place for a record: one of the same name that a deleted Placement left is deleted. One
+// of this Placement was created by another writer, such as a former leader: the Placement is decided
+// again.
+func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange) error {
+	status := record.Status
+	err := r.Client.Create(ctx, record)
+	record.Status = status
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	existing := &berthv1alpha1.PlacementChange{}
+	if readErr := r.Reader.Get(ctx, client.ObjectKeyFromObject(record), existing); readErr != nil {
+		return fmt.Errorf("%w; reading it: %w", err, readErr)
+	}
+	if pl.Controls(existing) {
+		existing.ManagedFields = nil
+		r.Inventory.AssumeRecord(existing)
+		return err
+	}
+	if existing.CreationTimestamp.After(pl.CreationTimestamp.Time) && !pl.CreationTimestamp.IsZero() {
+		// It is a later Placement's: this one is gone, and this process has not seen it yet.
+		return err
+	}
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID})); err != nil {
+		return fmt.Errorf("deleting the one that a deleted Placement left: %w", err)
+	}
+	record.ResourceVersion, record.UID = "", ""
+	err = r.Client.Create(ctx, record)
+	record.Status = status
+	if apierrors.IsAlreadyExists(err) && len(existing.Finalizers) > 0 {
+		// No other writer was faster: the status is to say what keeps the name.
+		return fmt.Errorf("an earlier Placement's record of that name is kept by metadata.finalizers %s", strings.Join(existing.Finalizers, ", "))
+	}
+	return err
+}
+
+// prune deletes the records of a Placement that are no longer kept.
+func (r *Recorder) prune(ctx context.Context, key types.NamespacedName) error {
+	snapshot := r.Inventory.Snapshot(key, time.Time{}, nil)
+	if snapshot == nil {
+		return nil
+	}
+	subject := snapshot.Subject
+	digest := berthv1alpha1.Digest(subject.LastNames())
+	limit := changes.PolicyOf(subject.Placement, subject.Policies).HistoryLimit
+	for _, record := range changes.History(subject.Records).Surplus(limit, digest, subject.Placement.Generation, 0) {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, record, client.Preconditions{UID: &record.UID})); err != nil {
+			return fmt.Errorf("deleting PlacementChange %s/%s, which history no longer keeps: %w", record.Namespace, record.Name, err)
+		}
+	}
+	return nil
+}
+
+// Forget drops what is not written of a Placement that is gone.
+func (r *Recorder) Forget(key types.NamespacedName) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.unwritten, key)
+}
+
+// Run writes records in the background. When ctx ends, what is not written is written at once, for a
+// few seconds.
+func (r *Recorder) Run(ctx context.Context) {
+	if r == nil {
+		return
+	}
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(recordFlush, cancel) })()
+	for writing.Err() == nil {
+		ended := ctx.Err() != nil
+		key, wait, ok := r.next(ended)
+		switch {
+		case ok:
+			if err := r.flush(writing, key); err != nil {
+				r.retry(writing, key, err, ended)
+			}
+		case ended:
+			return
+		default:
+			select {
+			case <-r.changed:
+			case <-wait:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// next returns the Placement whose change waits longest, or how long it still yields to decisions.
+func (r *Recorder) next(ended bool) (key types.NamespacedName, wait <-chan time.Time, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.turns) > 0 {
+		key = r.turns[0]
+		u := r.unwritten[key]
+		if u == nil {
+			r.turns = r.turns[1:]
+			continue
+		}
+		if patience := recordPatience - time.Since(u.since); r.deciding > 0 && patience > 0 && !ended {
+			return key, time.After(patience), false
+		}
+		r.turns = r.turns[1:]
+		return key, nil, true
+	}
+	return key, nil, false
+}
+
+// isFinal is true for an error that another try would meet, too.
+func isFinal(err error) bool {
+	return apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
+}
+
+// retry puts a change at the end of the line, unless it can never be recorded: its Placement or
+// namespace goes, or another record has its revision.
+func (r *Recorder) retry(ctx context.Context, key types.NamespacedName, err error, ended bool) {
+	recordFailures.WithLabelValues(reasonOf(err)).Inc()
+	if isFinal(err) || ended {
+		r.Log.Error(err, "A published change has no record", "placement", key.String())
+		if ended {
+			r.Forget(key)
+		}
+		return
+	}
+	r.mu.Lock()
+	if r.unwritten[key] != nil {
+		r.turns = append(r.turns, key)
+	}
+	r.mu.Unlock()
+	select {
+	case <-time.After(recordRetry):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,309 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// ledger is a Recorder with a hub in memory.
+type ledger struct {
+	*Recorder
+	hub client.Client
+	pl  *v1alpha1.Placement
+	// failures are met by the next creations, one each; during runs in the next one.
+	failures []error
+	during   func()
+}
+
+func newLedger(t *testing.T, uid types.UID) *ledger {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := berthv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	l := &ledger{pl: fixture.Placement("n", "p").Obj()}
+	l.pl.UID = uid
+	l.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&berthv1alpha1.PlacementChange{}).Build()
+	c := interceptor.NewClient(l.hub.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			if during := l.during; during != nil {
+				l.during = nil
+				during()
+			}
+			if len(l.failures) > 0 {
+				err := l.failures[0]
+				l.failures = l.failures[1:]
+				return err
+			}
+			o.SetUID(types.UID(fmt.Sprintf("%s of %v", o.GetName(), l.pl.UID)))
+			return c.Create(ctx, o, options...)
+		},
+	})
+	inv := inventory.New(inventory.Options{})
+	inv.Update(l.pl)
+	l.Recorder = NewRecorder(c, l.hub, inv, logr.Discard())
+	return l
+}
+
+// publish tells the Recorder of a published change; sets are letters, one for each cluster.
+func (l *ledger) publish(revision int64, from, to string) {
+	letters := func(text string) []string { return changes.Sorted(strings.Split(text, "")) }
+	a := &scheduler.Attempt{Result: &scheduler.Result{Snapshot: &framework.Snapshot{Now: fixture.Now, Subject: &framework.Subject{Placement: l.pl}}}}
+	change := changes.NewChange(letters(from), letters(to))
+	change.Cause = fmt.Sprint("cause ", revision)
+	l.published(a, revision, change)
+}
+
+// records are those on the hub, as "1 Published +b -a".
+func (l *ledger) records(t *testing.T) []string {
+	t.Helper()
+	var list berthv1alpha1.PlacementChangeList
+	if err := l.hub.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(list.Items, func(a, b berthv1alpha1.PlacementChange) int { return int(a.Spec.Revision - b.Spec.Revision) })
+	var all []string
+	for _, r := range list.Items {
+		revision := fmt.Sprint(r.Spec.Revision)
+		if r.Spec.FirstRevision != 0 {
+			revision = fmt.Sprintf("%d-%s", r.Spec.FirstRevision, revision)
+		}
+		all = append(all, fmt.Sprintf("%s %s +%s -%s", revision, r.Status.Phase, strings.Join(r.Spec.Added, ""), strings.Join(r.Spec.Removed, "")))
+	}
+	return all
+}
+
+var placementKey = types.NamespacedName{Namespace: "n", Name: "p"}
+
+func TestRecorder(t *testing.T) {
+	conflict := apierrors.NewConflict(berthv1alpha1.GroupVersion.WithResource("placementchanges").GroupResource(), "p-1", nil)
+	forbidden := apierrors.NewForbidden(berthv1alpha1.GroupVersion.WithResource("placementchanges").GroupResource(), "p-1", nil)
+	flush := func(t *testing.T, l *ledger, wantErr bool) {
+		t.Helper()
+		if err := l.flush(t.Context(), placementKey); (err != nil) != wantErr {
+			t.Fatalf("flush: %v", err)
+		}
+	}
+	tests := map[string]struct {
+		do   func(t *testing.T, l *ledger)
+		want []string
+	}{
+		"nothing": {do: func(t *testing.T, l *ledger) { flush(t, l, false) }},
+		"one": {do: func(t *testing.T, l *ledger) {
+			l.publish(1, "a", "b")
+			flush(t, l, false)
+		}, want: []string{"1 Published +b -a"}},
+		"changes that are not written yet are merged": {do: func(t *testing.T, l *ledger) {
+			l.publish(1, "a", "b")
+			l.publish(2, "b", "bc")
+			flush(t, l, false)
+		}, want: []string{"1-2 Published +bc -a"}},
+		"those that are written are not": {do: func(t *testing.T, l *ledger) {
+			l.publish(1, "a", "b")
+			flush(t, l, false)
+			l.publish(2, "b", "bc")
+			flush(t, l, false)
+		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
+		"a failure is tried again, with what was published since": {do: func(t *testing.T, l *ledger) {
+			l.failures = []error{conflict}
+			l.publish(1, "a", "b")
+			flush(t, l, true)
+			l.publish(2, "b", "bc")
+			flush(t, l, false)
+		}, want: []string{"1-2 Published +bc -a"}},
+		"one that is published while the one before is written has a record of its own": {do: func(t *testing.T, l *ledger) {
+			l.publish(1, "a", "b")
+			l.during = func() { l.publish(2, "b", "bc") }
+			flush(t, l, false)
+			if key, _, ok := l.next(false); !ok || key != placementKey {
+				t.Error("it has no turn")
+			}
+			flush(t, l, false)
+		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
+		"one that is published while the one before fails is merged": {do: func(t *testing.T, l *ledger) {
+			l.failures = []error{conflict}
+			l.publish(1, "a", "b")
+			l.during = func() { l.publish(2, "b", "bc") }
+			flush(t, l, true)
+			flush(t, l, false)
+		}, want: []string{"1-2 Published +bc -a"}},
+		"what can never be recorded is a gap": {do: func(t *testing.T, l *ledger) {
+			l.failures = []error{forbidden}
+			l.publish(1, "a", "b")
+			flush(t, l, true)
+			l.publish(2, "b", "bc")
+			flush(t, l, false)
+		}, want: []string{"2 Published +c -"}},
+		"a Placement that is gone": {do: func(t *testing.T, l *ledger) {
+			l.publish(1, "a", "b")
+			l.Forget(placementKey)
+			flush(t, l, false)
+		}},
+		"a Placement that was created again": {do: func(t *testing.T, l *ledger) {
+			l.publish(7, "a", "b")
+			l.pl = l.pl.DeepCopy()
+			l.pl.UID = "second"
+			l.publish(1, "", "c")
+			flush(t, l, false)
+		}, want: []string{"1 Published +c -"}},
+		"the record of a later Placement stays": {do: func(t *testing.T, l *ledger) {
+			later := l.pl.DeepCopy()
+			later.UID = "later"
+			record, err := changes.NewRecord(later, 0, 1, changes.NewChange(nil, []string{"z"}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.pl.CreationTimestamp = metav1.NewTime(fixture.Now)
+			record.CreationTimestamp = metav1.NewTime(fixture.Now.Add(time.Hour))
+			if err := l.hub.Create(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			l.publish(1, "a", "b")
+			flush(t, l, true)
+		}, want: []string{"1  +z -"}},
+		"a record that an earlier Placement left is deleted": {do: func(t *testing.T, l *ledger) {
+			earlier := l.pl.DeepCopy()
+			earlier.UID = "earlier"
+			left, err := changes.NewRecord(earlier, 0, 1, changes.NewChange(nil, []string{"z"}))
+			if err != nil || l.hub.Create(t.Context(), left) != nil {
+				t.Fatal(err)
+			}
+			l.publish(1, "a", "b")
+			flush(t, l, false)
+		}, want: []string{"1 Published +b -a"}},
+		"a record that an earlier Placement left, and a finalizer keeps, is no other writer's": {do: func(t *testing.T, l *ledger) {
+			earlier := l.pl.DeepCopy()
+			earlier.UID = "earlier"
+			left, err := changes.NewRecord(earlier, 0, 1, changes.NewChange(nil, []string{"z"}))
+			if left.Finalizers = []string{"a.io/b"}; err != nil || l.hub.Create(t.Context(), left) != nil {
+				t.Fatal(err)
+			}
+			l.publish(1, "a", "b")
+			if err := l.flush(t.Context(), placementKey); err == nil || isFinal(err) || !strings.Contains(err.Error(), "a.io/b") {
+				t.Errorf("flush: %v", err)
+			}
+		}, want: []string{"1  +z -"}},
+		"the record of a former leader stays": {do: func(t *testing.T, l *ledger) {
+			written, err := changes.NewRecord(l.pl, 0, 1, changes.NewChange(nil, []string{"z"}))
+			if err != nil || l.hub.Create(t.Context(), written) != nil {
+				t.Fatal(err)
+			}
+			l.publish(1, "a", "b")
+			flush(t, l, true)
+			if known := l.Inventory.Snapshot(placementKey, fixture.Now, nil).Subject.Records; len(known) != 1 {
+				t.Errorf("the inventory knows %d records", len(known))
+			}
+			flush(t, l, false)
+		}, want: []string{"1  +z -"}},
+		"the oldest records are deleted": {do: func(t *testing.T, l *ledger) {
+			policy := fixture.ApprovalPolicy("n", "short", "p")
+			policy.Spec.Approval, policy.Spec.HistoryLimit = "", 2
+			l.Inventory.Update(policy)
+			for n, sets := range [][2]string{{"a", "b"}, {"b", "c"}, {"c", "d"}} {
+				l.publish(int64(n+1), sets[0], sets[1])
+				flush(t, l, false)
+			}
+		}, want: []string{"2 Published +c -b", "3 Published +d -c"}},
+		"written in the background until the end": {do: func(t *testing.T, l *ledger) {
+			l.failures = []error{conflict}
+			l.publish(1, "a", "b")
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { l.Run(ctx); close(ended) }()
+			written := func(context.Context) (bool, error) { return len(l.records(t)) > 0, nil }
+			if err := wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, written); err != nil {
+				t.Fatal(err)
+			}
+			defer l.Yield()()
+			l.publish(2, "b", "bc")
+			cancel()
+			<-ended
+		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(t, "first")
+			tc.do(t, l)
+			if diff := cmp.Diff(tc.want, l.records(t)); diff != "" {
+				t.Errorf("records (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestYield: the background waits while something is decided, but not for ever.
+func TestYield(t *testing.T) {
+	l := newLedger(t, "first")
+	l.publish(1, "a", "b")
+	done := l.Yield()
+	if _, wait, ok := l.next(false); ok || wait == nil {
+		t.Error("it does not wait for the attempt")
+	}
+	if _, _, ok := l.next(true); !ok {
+		t.Error("it waits at the end")
+	}
+	l.turns = append(l.turns, placementKey)
+	l.unwritten[placementKey].since = time.Now().Add(-recordPatience)
+	if _, _, ok := l.next(false); !ok {
+		t.Error("it waits for ever")
+	}
+	l.turns = append(l.turns, placementKey)
+	l.unwritten[placementKey].since = time.Now()
+	done()
+	if _, _, ok := l.next(false); !ok {
+		t.Error("it waits although nothing is decided")
+	}
+	var none *Recorder
+	none.Yield()()
+	none.Forget(placementKey)
+	none.Run(t.Context())
+	if err := none.After(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHeldChangesArePruned: held changes that supersede one another are kept as history says, also
+// where nothing is published in between.
+func TestHeldChangesArePruned(t *testing.T) {
+	l := newLedger(t, "first")
+	for revision := range int64(30) {
+		set := []string{fmt.Sprint("c", revision)}
+		a := &scheduler.Attempt{
+			Result:  &scheduler.Result{Snapshot: l.Inventory.Snapshot(placementKey, fixture.Now, nil)},
+			Outcome: scheduler.Held,
+			Change:  &framework.Proposal{Revision: revision + 1, From: berthv1alpha1.Digest(nil), Digest: berthv1alpha1.Digest(set), Clusters: set, Added: set},
+		}
+		if err := l.Before(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.After(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if records := l.records(t); len(records) != berthv1alpha1.DefaultHistoryLimit {
+		t.Errorf("%d records are kept: %v", len(records), records)
+	}
+}

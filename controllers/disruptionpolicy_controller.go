@@ -1,0 +1,143 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+)
+
+// +kubebuilder:rbac:groups=berth.dev,resources=disruptionpolicies,verbs=list;watch
+// +kubebuilder:rbac:groups=berth.dev,resources=disruptionpolicies/status,verbs=patch
+// +kubebuilder:rbac:groups=berth.dev,resources=placementchanges,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=berth.dev,resources=placementchanges/status,verbs=update
+
+// recountDelay is how long Placements that come, go or change their labels are collected before the
+// policies that select them are counted again.
+const recountDelay = time.Second
+
+// DisruptionPolicyReconciler keeps the status of DisruptionPolicies: the number of Placements that
+// each selects, and the condition Ready.
+type DisruptionPolicyReconciler struct{ Client client.Client }
+
+// SetUp adds the reconciler to a manager. The hub must serve DisruptionPolicies.
+func (r *DisruptionPolicyReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("disruptionpolicy").
+		For(&berthv1alpha1.DisruptionPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.Placement{}, r.policiesOfPlacement()).
+		WithOptions(controller.Options{SkipNameValidation: new(true)}).
+		Complete(r)
+}
+
+// policiesOfPlacement queues the policies whose count a Placement's event changes. The initial list
+// changes none: every policy is counted when it is first seen.
+func (r *DisruptionPolicyReconciler) policiesOfPlacement() handler.EventHandler {
+	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue requests) {
+			if !e.IsInInitialList {
+				r.queueChanged(ctx, nil, e.Object, queue)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue requests) {
+			r.queueChanged(ctx, e.ObjectOld, e.ObjectNew, queue)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue requests) {
+			r.queueChanged(ctx, nil, e.Object, queue)
+		},
+	}
+}
+
+// queueChanged queues the policies of the namespace that select one of two states of a Placement
+// and not the other; no state is nil for a Placement that is created or deleted.
+func (r *DisruptionPolicyReconciler) queueChanged(
+	ctx context.Context, before, after client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
+	if before != nil && maps.Equal(before.GetLabels(), after.GetLabels()) {
+		return
+	}
+	var policies berthv1alpha1.DisruptionPolicyList
+	if err := r.Client.List(ctx, &policies, client.InNamespace(after.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the DisruptionPolicies of a Placement", "namespace", after.GetNamespace())
+		return
+	}
+	for i := range policies.Items {
+		policy := &policies.Items[i]
+		if selects(policy, before) != selects(policy, after) {
+			queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)}, recountDelay)
+		}
+	}
+}
+
+// selects is true if the policy selects the Placement; a nil Placement is selected by none.
+func selects(policy *berthv1alpha1.DisruptionPolicy, object client.Object) bool {
+	pl, ok := object.(*v1alpha1.Placement)
+	if !ok {
+		return false
+	}
+	selected, err := changes.Selects(policy, pl)
+	return err == nil && selected
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *DisruptionPolicyReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var policy berthv1alpha1.DisruptionPolicy
+	if err := r.Client.Get(ctx, request.NamespacedName, &policy); err != nil || !policy.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	base := policy.DeepCopy()
+	count, condition, err := r.status(ctx, &policy)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	changed := v1alpha1.SetCondition(&policy.Status.Conditions, condition)
+	if !changed && policy.Status.Placements == count {
+		return ctrl.Result{}, nil
+	}
+	policy.Status.Placements = count
+	return again(r.Client.Status().Patch(ctx, &policy, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+}
+
+// status counts the Placements that the policy selects, and returns the condition Ready.
+func (r *DisruptionPolicyReconciler) status(ctx context.Context, policy *berthv1alpha1.DisruptionPolicy) (int32, metav1.Condition, error) {
+	ready := metav1.Condition{
+		Type: berthv1alpha1.PolicyReady, Status: metav1.ConditionTrue, ObservedGeneration: policy.Generation,
+		Reason: "PlacementsSelected", Message: "The policy applies to the Placements that it selects",
+	}
+	var placements v1alpha1.PlacementList
+	if err := r.Client.List(ctx, &placements, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return 0, ready, fmt.Errorf("listing the Placements of namespace %s: %w", policy.Namespace, err)
+	}
+	// The empty Placement shows whether the selector is valid where the namespace has no Placement.
+	if _, err := changes.Selects(policy, &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: policy.Namespace}}); err != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "InvalidSelector", err.Error()
+		return 0, ready, nil //nolint:nilerr // the condition says it
+	}
+	count := 0
+	for i := range placements.Items {
+		if selects(policy, &placements.Items[i]) {
+			count++
+		}
+	}
+	if count == 0 {
+		ready.Reason, ready.Message = "NoPlacementsSelected", "The policy selects no Placement"
+	}
+	return int32(min(count, math.MaxInt32)), ready, nil
+}

@@ -1,0 +1,196 @@
+package clustercel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/ext"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// Limits of an expression.
+const (
+	// CostLimit is for one cluster, in units of at most about 0.1 microseconds. A call that
+	// alone costs more does not run, so that an evaluation does the work of less than twice the
+	// limit.
+	CostLimit = 1_000_000
+	// MaxLength is in bytes.
+	MaxLength = 16 << 10
+	// maxLiterals counts the lists and maps that are not constant; those that map and filter make, too.
+	maxLiterals     = 64
+	maxComputedKeys = 8
+	// interruptEvery is how often a loop looks whether the context has ended, in rounds.
+	interruptEvery = 100
+	// maxMessage and maxReason bound the errors' texts, in bytes: a condition's message is at most 32 KiB.
+	maxMessage = 4 << 10
+	maxReason  = 256
+	maxCached  = 1_000
+)
+
+// managedCluster is the one variable of an expression.
+const managedCluster = "managedCluster"
+
+// environment is built once: the libraries are many.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	env, err := cel.NewEnv(
+		cel.EagerlyValidateDeclarations(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.OptionalTypes(),
+		ext.Strings(),
+		library.Lists(),
+		library.Regex(),
+		library.URLs(),
+		library.Quantity(),
+		library.IP(),
+		library.CIDR(),
+		library.Format(),
+		library.SemverLib(library.SemverVersion(0)),
+		cel.Variable(managedCluster, cel.MapType(cel.StringType, cel.DynType)),
+		cel.Function("scores", cel.MemberOverload("cluster_scores", []*cel.Type{cel.MapType(cel.StringType, cel.DynType), cel.StringType},
+			cel.ListType(cel.DynType), cel.BinaryBinding(scoresFunction))),
+		cel.Function("parseJSON", cel.MemberOverload("string_parse_json", []*cel.Type{cel.StringType}, cel.DynType,
+			cel.UnaryBinding(parseJSON))),
+		cel.Function(rangeOf, cel.Overload("range_of", []*cel.Type{cel.TypeParamType("A")}, cel.TypeParamType("A"),
+			cel.UnaryBinding(func(v ref.Val) ref.Val { return v }))),
+		cel.Macros(chargedMacros()...),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return env, checkPrices(env)
+})
+
+// Expression is a compiled CEL expression. It is safe for concurrent use.
+type Expression struct {
+	text    string
+	program cel.Program
+}
+
+// Text is the text that was compiled.
+func (e *Expression) Text() string { return e.text }
+
+// Excerpt is the text for a message: its beginning, where it is long.
+func (e *Expression) Excerpt() string { return shortened(e.text, maxReason) }
+
+// Compiled returns the expression if its text was compiled lately, else nil.
+func Compiled(text string) *Expression { return expressions.get(text) }
+
+// Compile refuses what does not parse or type-check, in at most 4 KiB of words. Equal texts share the
+// result.
+func Compile(text string) (*Expression, error) {
+	if e := expressions.get(text); e != nil {
+		return e, nil
+	}
+	program, err := compile(text)
+	if err != nil {
+		return nil, errors.New(shortened(err.Error(), maxMessage))
+	}
+	e := &Expression{text: text, program: program}
+	expressions.put(e)
+	return e, nil
+}
+
+func compile(text string) (_ cel.Program, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("compilation failed: %v", r)
+		}
+	}()
+	if len(text) > MaxLength {
+		return nil, fmt.Errorf("compilation failed: the expression is longer than %d bytes", MaxLength)
+	}
+	env, err := environment()
+	if err != nil {
+		return nil, fmt.Errorf("building the CEL environment: %w", err)
+	}
+	parsed, issues := env.Parse(text)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("compilation failed: %w", issues.Err())
+	}
+	if err := tooComplex(parsed); err != nil {
+		return nil, fmt.Errorf("compilation failed: %w", err)
+	}
+	checked, issues := env.Check(parsed)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("compilation failed: %w", issues.Err())
+	}
+	charge := &costs{}
+	program, err := env.Program(checked,
+		cel.CostLimit(CostLimit),
+		cel.CostTracking(charge),
+		cel.CustomDecoratorV2(charge.guard(env)),
+		cel.InterruptCheckFrequency(interruptEvery),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("instantiation failed: %w", err)
+	}
+	return program, nil
+}
+
+// tooComplex refuses expressions whose types could grow so large that type-checking takes minutes: each list or map literal
+// can nest the types of what it holds once more, and a map whose key is no constant can double them.
+func tooComplex(parsed *cel.Ast) error {
+	literals, keys := 0, 0
+	ast.PostOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.ListKind:
+			if slices.ContainsFunc(e.AsList().Elements(), isComputed) {
+				literals++
+			}
+		case ast.MapKind:
+			literals++
+			for _, entry := range e.AsMap().Entries() {
+				if isComputed(entry.AsMapEntry().Key()) {
+					keys++
+				}
+			}
+		}
+	}))
+	if literals > maxLiterals {
+		return fmt.Errorf("more than %d lists and maps are made", maxLiterals)
+	}
+	if keys > maxComputedKeys {
+		return fmt.Errorf("more than %d map keys are not constant", maxComputedKeys)
+	}
+	return nil
+}
+
+func isComputed(e ast.Expr) bool { return e.Kind() != ast.LiteralKind }
+
+// shortened cuts a text that quotes the expression, or what it computed, and may be long.
+func shortened(text string, length int) string {
+	if len(text) <= length {
+		return text
+	}
+	return strings.ToValidUTF8(text[:length], "") + "..."
+}
+
+// expressions are those compiled so far, by text.
+var expressions expressionCache
+
+// expressionCache is emptied when it is full: whoever uses an expression keeps it.
+type expressionCache struct {
+	mu     sync.Mutex
+	byText map[string]*Expression
+}
+
+func (c *expressionCache) get(text string) *Expression {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byText[text]
+}
+
+func (c *expressionCache) put(e *Expression) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byText == nil || len(c.byText) >= maxCached {
+		c.byText = map[string]*Expression{}
+	}
+	c.byText[e.text] = e
+}

@@ -1,0 +1,158 @@
+package filters
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/clustercel"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// compiled is one Placement's predicates, and what is known of its candidates.
+type compiled struct {
+	uid        types.UID
+	generation int64
+	spec       []v1alpha1.ClusterPredicate
+	predicates []predicate
+	status     *framework.Status
+	// charged says that judging costs so much that it has to be accounted for. requirements are those of all selectors.
+	charged      bool
+	requirements uint64
+
+	// verdicts are for predicates that are not charged, the ledger for those that are.
+	verdicts *verdicts
+	ledger
+}
+
+type predicate struct {
+	labels, claims labels.Selector
+	expressions    []*clustercel.Expression
+}
+
+// takesLong says whether compiling may take longer than a cycle should.
+func takesLong(specs []v1alpha1.ClusterPredicate) bool {
+	n := 0
+	for i := range specs {
+		s := &specs[i].RequiredClusterSelector
+		n += 1 + requirementsAndValues(s)
+		if n > freeRequirements || len(s.CelSelector.CelExpressions) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isOf says whether this is the compiled form of a Placement's predicates.
+func (c *compiled) isOf(pl *v1alpha1.Placement) bool {
+	return c != nil && c.uid == pl.UID && c.generation == pl.Generation && samePredicates(c.spec, pl.Spec.Predicates)
+}
+
+// samePredicates compares by identity first: the inventory hands out the same object until it changes. Most changes are writes
+// of the status.
+func samePredicates(a, b []v1alpha1.ClusterPredicate) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || equality.Semantic.DeepEqual(a, b))
+}
+
+func compile(pl *v1alpha1.Placement) *compiled {
+	return compileUntil(pl, func() bool { return false })
+}
+
+var errYielded = errors.New("yielded")
+
+// compileUntil returns nil when yield returned true before all was compiled.
+func compileUntil(pl *v1alpha1.Placement, yield func() bool) *compiled {
+	c := &compiled{uid: pl.UID, generation: pl.Generation, spec: pl.Spec.Predicates, verdicts: &verdicts{}}
+	switch err := c.compile(yield); {
+	case errors.Is(err, errYielded):
+		return nil
+	case err != nil:
+		c.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
+	}
+	return c
+}
+
+func (c *compiled) compile(yield func() bool) error {
+	total := 0
+	for i := range c.spec {
+		if total += requirementsAndValues(&c.spec[i].RequiredClusterSelector); total > maxSelectorValues {
+			return fmt.Errorf("the selectors of all predicates have more than %d requirements and values", maxSelectorValues)
+		}
+	}
+	expressions, bytes, fresh := 0, 0, 0
+	for _, spec := range c.spec {
+		s := spec.RequiredClusterSelector
+		var one predicate
+		var err error
+		if one.labels, err = metav1.LabelSelectorAsSelector(&s.LabelSelector); err != nil {
+			return err
+		}
+		if one.claims, err = metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: s.ClaimSelector.MatchExpressions}); err != nil {
+			return err
+		}
+		c.requirements += 1 + uint64(len(s.LabelSelector.MatchLabels)) + requirements(s.LabelSelector.MatchExpressions) +
+			requirements(s.ClaimSelector.MatchExpressions)
+		for _, text := range s.CelSelector.CelExpressions {
+			expressions++
+			bytes += len(text)
+			if expressions > maxExpressions || bytes > maxExpressionBytes {
+				return fmt.Errorf("the CEL expressions are more than %d, or longer than %d bytes in all", maxExpressions, maxExpressionBytes)
+			}
+			e := clustercel.Compiled(text)
+			if e == nil {
+				// Each call compiles one, however late it is.
+				if fresh++; fresh > 1 && yield() {
+					return errYielded
+				}
+				if e, err = clustercel.Compile(text); err != nil {
+					return err
+				}
+			}
+			one.expressions = append(one.expressions, e)
+		}
+		c.predicates = append(c.predicates, one)
+	}
+	c.charged = expressions > 0 || c.requirements > freeRequirements
+	if !c.charged {
+		c.verdicts.text = textOf(c.predicates)
+	}
+	return nil
+}
+
+// requirementsAndValues counts what compiling the selectors of a predicate costs: each value is
+// validated.
+func requirementsAndValues(s *v1alpha1.ClusterSelector) int {
+	n := len(s.LabelSelector.MatchLabels)
+	for _, all := range [...][]metav1.LabelSelectorRequirement{s.LabelSelector.MatchExpressions, s.ClaimSelector.MatchExpressions} {
+		n += len(all)
+		for i := range all {
+			n += len(all[i].Values)
+		}
+	}
+	return n
+}
+
+// requirements counts them. A value is compared with as it stands in the list, so ten values count
+// as much as a requirement.
+func requirements(all []metav1.LabelSelectorRequirement) uint64 {
+	n := uint64(len(all))
+	for i := range all {
+		n += uint64(len(all[i].Values)) / 10
+	}
+	return n
+}
+
+// textOf is the same for the same selectors.
+func textOf(predicates []predicate) string {
+	var text strings.Builder
+	for _, one := range predicates {
+		text.WriteString(one.labels.String() + ";" + one.claims.String() + "|")
+	}
+	return text.String()
+}

@@ -1,0 +1,128 @@
+package install
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/config/admission"
+)
+
+// AdmissionPolicies applies the admission policies that belong to a hub. CRDs comes before it.
+func AdmissionPolicies(ctx context.Context, config *rest.Config) error {
+	if _, err := applyFiles(ctx, config, admission.FS); err != nil {
+		return fmt.Errorf("installing the admission policies: %w", err)
+	}
+	return nil
+}
+
+// applyFiles applies the objects in the YAML files in the top folder of fsys, in order, and returns
+// them. Fields that others own are taken over, so that applying again restores the files.
+func applyFiles(ctx context.Context, config *rest.Config, fsys fs.FS) ([]*unstructured.Unstructured, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("building the client: %w", err)
+	}
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("building the discovery client: %w", err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer))
+
+	entries, err := fs.ReadDir(fsys, ".") // sorted
+	if err != nil {
+		return nil, err
+	}
+	var applied []*unstructured.Unstructured
+	for _, entry := range entries {
+		if ext := path.Ext(entry.Name()); entry.IsDir() || ext != ".yaml" && ext != ".yml" || strings.HasPrefix(entry.Name(), "kustomization.") {
+			continue
+		}
+		objects, err := readObjects(fsys, entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
+		for _, object := range objects {
+			if err := apply(ctx, client, mapper, object); err != nil {
+				return nil, fmt.Errorf("%s: %s %s: %w", entry.Name(), object.GetKind(), object.GetName(), err)
+			}
+		}
+		applied = append(applied, objects...)
+	}
+	return applied, nil
+}
+
+func readObjects(fsys fs.FS, name string) ([]*unstructured.Unstructured, error) {
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var content map[string]any
+		if err := yaml.UnmarshalStrict(document, &content); err != nil {
+			return nil, fmt.Errorf("document %d: %w", len(objects)+1, err)
+		}
+		if len(content) > 0 { // else only comments
+			objects = append(objects, &unstructured.Unstructured{Object: content})
+		}
+	}
+}
+
+// apply writes an object and then its status, which the API server drops from the first of the two
+// writes.
+func apply(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, object *unstructured.Unstructured) error {
+	kind := object.GroupVersionKind()
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return err
+	}
+	var resource dynamic.ResourceInterface = client.Resource(mapping.Resource)
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		resource = client.Resource(mapping.Resource).Namespace(object.GetNamespace())
+	}
+	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	status, hasStatus := object.Object["status"]
+	delete(object.Object, "status")
+	if _, err := resource.Apply(ctx, object.GetName(), object, options); err != nil || !hasStatus {
+		return err
+	}
+	withStatus := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": object.GetAPIVersion(),
+		"kind":       object.GetKind(),
+		"metadata":   map[string]any{"name": object.GetName()},
+		"status":     status,
+	}}
+	if object.GetNamespace() != "" {
+		withStatus.SetNamespace(object.GetNamespace())
+	}
+	if _, err := resource.ApplyStatus(ctx, object.GetName(), withStatus, options); err != nil {
+		return fmt.Errorf("status: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/config/webhook"
+)
+
+// webhookTimeout is how long the controller may take to answer admission requests.
+const webhookTimeout = time.Minute
+
+// HasWebhooks returns whether the hub has one of the webhook configurations.
+func HasWebhooks(ctx context.Context, config *rest.Config) (bool, error) {
+	c, err := newClient(config)
+	if err != nil {
+		return false, err
+	}
+	for _, configuration := range []client.Object{
+		&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{},
+	} {
+		err := c.Get(ctx, client.ObjectKey{Name: webhook.Name}, configuration)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("looking for webhooks: %w", err)
+		}
+		if err == nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Webhooks makes the API server send admission requests to url, such as https://127.0.0.1:9443, whose
+// certificate the authorities in caBundle (PEM) have signed. queueConfig is the ConfigMap with the
+// queues. Configurations of an earlier call are changed in place.
+func Webhooks(ctx context.Context, config *rest.Config, url string, caBundle []byte, queueConfig types.NamespacedName) error {
+	mutating, validating, err := webhook.At(url, caBundle, queueConfig.Namespace, queueConfig.Name)
+	if err != nil {
+		return err
+	}
+	c, err := newClient(config)
+	if err != nil {
+		return err
+	}
+	for _, configuration := range []client.Object{mutating, validating} {
+		if err := createOrReplace(ctx, c, configuration); err != nil {
+			return fmt.Errorf("installing the webhooks: %w", err)
+		}
+	}
+	return nil
+}
+
+// Namespace creates a Namespace unless it exists.
+func Namespace(ctx context.Context, config *rest.Config, name string) error {
+	c, err := newClient(config)
+	if err != nil {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := client.IgnoreAlreadyExists(c.Create(ctx, namespace)); err != nil {
+		return fmt.Errorf("creating Namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// ConfigMap creates a ConfigMap with the data, or replaces the one that exists.
+func ConfigMap(ctx context.Context, config *rest.Config, name types.NamespacedName, data map[string]string) error {
+	c, err := newClient(config)
+	if err != nil {
+		return err
+	}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Data: data}
+	if err := createOrReplace(ctx, c, object); err != nil {
+		return fmt.Errorf("writing ConfigMap %s: %w", name, err)
+	}
+	return nil
+}
+
+func newClient(config *rest.Config) (client.Client, error) {
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("building the client: %w", err)
+	}
+	return c, nil
+}
+
+// createOrReplace leaves no moment without the object.
+func createOrReplace(ctx context.Context, c client.Client, object client.Object) error {
+	err := c.Create(ctx, object.DeepCopyObject().(client.Object))
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		stored := object.DeepCopyObject().(client.Object)
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), stored); err != nil {
+			return err
+		}
+		object.SetResourceVersion(stored.GetResourceVersion())
+		return c.Update(ctx, object.DeepCopyObject().(client.Object))
+	})
+}
+
+// AwaitWebhooks waits until the webhooks write an annotation to a Placement that is created in the
+// namespace as a dry run.
+func AwaitWebhooks(ctx context.Context, config *rest.Config, namespace, annotation string) error {
+	c, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("building the client: %w", err)
+	}
+	placement := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupName + "/v1beta1", "kind": "Placement",
+		"metadata": map[string]any{"name": "is-stamped"}, "spec": map[string]any{},
+	}}
+	var lastErr error
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, webhookTimeout, true, func(ctx context.Context) (bool, error) {
+		var created *unstructured.Unstructured
+		created, lastErr = c.Resource(clusterResource("placements")).Namespace(namespace).
+			Create(ctx, placement, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return lastErr == nil && created.GetAnnotations()[annotation] != "", nil
+	})
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return errors.Join(errors.New("the controller does not answer admission requests; see its log in the data directory"), lastErr)
+}

@@ -1,0 +1,304 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// record is a PlacementChange.
+type record struct {
+	object *berthv1alpha1.PlacementChange
+	// owner is the Placement that the owner reference names.
+	owner Key
+	// added and removed are the name indexes of the clusters that an open change adds and removes.
+	added, removed []int
+}
+
+// recordTable are the hub's PlacementChanges.
+type recordTable struct {
+	byName      map[Key]*record
+	byPlacement map[Key]map[string]*record
+	// seen is the latest resource version that the watch reported.
+	seen uint64
+}
+
+func newRecordTable() recordTable {
+	return recordTable{byName: map[Key]*record{}, byPlacement: map[Key]map[string]*record{}}
+}
+
+// saw notes how far the watch is.
+func (t *recordTable) saw(object *berthv1alpha1.PlacementChange) {
+	if version, ok := versionOf(object); ok {
+		t.seen = max(t.seen, version)
+	}
+}
+
+func recordKey(object *berthv1alpha1.PlacementChange) Key {
+	return Key{Namespace: object.Namespace, Name: object.Name}
+}
+
+// updateRecord wakes the Placement if somebody answered the change: the rest of a record is written
+// by the controller itself.
+func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, woken wakeSet) {
+	old := inv.records.byName[recordKey(object)]
+	if old != nil && earlier(object, old.object) {
+		return
+	}
+	answered := old != nil && !equality.Semantic.DeepEqual(old.object.Spec.Approval, object.Spec.Approval)
+	inv.removeRecord(old)
+	r := &record{object: object}
+	if owner := metav1.GetControllerOfNoCopy(object); owner != nil && owner.Kind == "Placement" {
+		r.owner = Key{Namespace: object.Namespace, Name: owner.Name}
+	}
+	if changes.IsOpen(object) {
+		// A record whose lists cannot be read counts without them.
+		added, removed, _ := changes.Lists(object)
+		r.added, r.removed = inv.holdAll(added), inv.holdAll(removed)
+	}
+	inv.records.byName[recordKey(object)] = r
+	if inv.records.byPlacement[r.owner] == nil {
+		inv.records.byPlacement[r.owner] = map[string]*record{}
+	}
+	inv.records.byPlacement[r.owner][object.Name] = r
+	if old != nil && old.owner != r.owner && inv.restate(old.owner) && changes.IsOpen(old.object) {
+		// As if it had been deleted.
+		woken[old.owner] = true
+	}
+	if inv.restate(r.owner) && answered {
+		woken[r.owner] = true
+		inv.what = "approval"
+	}
+}
+
+func (inv *Inventory) holdAll(names []string) []int {
+	indexes := make([]int, len(names))
+	for i, name := range names {
+		indexes[i] = inv.names.hold(name)
+	}
+	return indexes
+}
+
+func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, woken wakeSet) {
+	old := inv.records.byName[recordKey(object)]
+	if old == nil || old.object.UID != object.UID {
+		// The name has a later record already.
+		return
+	}
+	inv.removeRecord(old)
+	if inv.restate(old.owner) && changes.IsOpen(old.object) {
+		woken[old.owner] = true
+	}
+}
+
+func (inv *Inventory) removeRecord(r *record) {
+	if r == nil {
+		return
+	}
+	for _, i := range slices.Concat(r.added, r.removed) {
+		inv.names.release(i)
+	}
+	delete(inv.records.byName, recordKey(r.object))
+	delete(inv.records.byPlacement[r.owner], r.object.Name)
+	if len(inv.records.byPlacement[r.owner]) == 0 {
+		delete(inv.records.byPlacement, r.owner)
+	}
+}
+
+// AssumeRecord takes in a record that was just written, ahead of its echo in the watch or behind it,
+// unless the watch has reported since that it was deleted.
+func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	known := inv.records.byName[recordKey(object)]
+	version, ok := versionOf(object)
+	if ok && version <= inv.records.seen && (known == nil || known.object.UID != object.UID) {
+		return
+	}
+	inv.updateRecord(object, wakeSet{})
+}
+
+// Records are all PlacementChanges, in no order.
+func (inv *Inventory) Records() []*berthv1alpha1.PlacementChange {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	all := make([]*berthv1alpha1.PlacementChange, 0, len(inv.records.byName))
+	for _, r := range inv.records.byName {
+		all = append(all, r.object)
+	}
+	return all
+}
+
+// RecordedQueue is what the newest Published record of a Placement says of its queue; empty if there is
+// none. Only the controller writes records.
+func (inv *Inventory) RecordedQueue(placement Key) string {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p := inv.placements[placement]
+	if p == nil {
+		return ""
+	}
+	if newest := inv.historyOf(p).Newest(berthv1alpha1.PhasePublished); newest != nil {
+		return newest.Spec.Queue
+	}
+	return ""
+}
+
+// historyOf are the records of this very Placement, by revision.
+func (inv *Inventory) historyOf(p *placement) changes.History {
+	records := inv.records.byPlacement[p.key]
+	if len(records) == 0 {
+		return nil
+	}
+	all := make([]*berthv1alpha1.PlacementChange, 0, len(records))
+	for _, r := range records {
+		all = append(all, r.object)
+	}
+	return changes.HistoryOf(p.object, all)
+}
+
+// addTarget adds what the open change adds to the incumbents, and notes what it removes.
+func (inv *Inventory) addTarget(s *framework.Subject, p *placement, history changes.History) {
+	s.Incumbents = s.Published
+	open := history.Open()
+	if open == nil {
+		return
+	}
+	s.Incumbents = s.Published.Clone()
+	r := inv.records.byPlacement[p.key][open.Name]
+	for _, i := range r.added {
+		s.Incumbents = s.Incumbents.Set(i)
+	}
+	for _, i := range r.removed {
+		s.Leaving = s.Leaving.Set(i)
+	}
+}
+
+// updatePolicy wakes the Placements that the policy selects, or did.
+func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, woken wakeSet) {
+	key := Key{Namespace: object.Namespace, Name: object.Name}
+	old := inv.policies[key.Namespace][key.Name]
+	if old != nil && older(object, old) {
+		return
+	}
+	if inv.policies[key.Namespace] == nil {
+		inv.policies[key.Namespace] = map[string]*berthv1alpha1.DisruptionPolicy{}
+	}
+	inv.policies[key.Namespace][key.Name] = object
+	if old != nil && equality.Semantic.DeepEqual(old.Spec, object.Spec) {
+		// A status: the Placements have the new object, and are not decided anew.
+		inv.wakeSelected(object, wakeSet{})
+		return
+	}
+	inv.wakeSelected(old, woken)
+	inv.wakeSelected(object, woken)
+	inv.what = "spec"
+}
+
+func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, woken wakeSet) {
+	old := inv.policies[object.Namespace][object.Name]
+	if old == nil {
+		return
+	}
+	delete(inv.policies[object.Namespace], object.Name)
+	if len(inv.policies[object.Namespace]) == 0 {
+		delete(inv.policies, object.Namespace)
+	}
+	inv.wakeSelected(old, woken)
+}
+
+func (inv *Inventory) wakeSelected(policy *berthv1alpha1.DisruptionPolicy, woken wakeSet) {
+	if policy == nil {
+		return
+	}
+	for key, p := range inv.byNamespace[policy.Namespace] {
+		if selects, _ := changes.Selects(policy, p.object); selects {
+			p.subject = nil
+			woken[key] = true
+		}
+	}
+}
+
+// policiesOf are the policies that select the Placement, by name. An invalid one selects nothing;
+// its own condition says so.
+func (inv *Inventory) policiesOf(p *placement) []*berthv1alpha1.DisruptionPolicy {
+	var all []*berthv1alpha1.DisruptionPolicy
+	for _, policy := range inv.policies[p.key.Namespace] {
+		if selects, _ := changes.Selects(policy, p.object); selects {
+			all = append(all, policy)
+		}
+	}
+	slices.SortFunc(all, func(a, b *berthv1alpha1.DisruptionPolicy) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// SetPublished remembers what was published last for a Placement, unless it is gone or another one.
+func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if p := inv.placements[subject.Key()]; p != nil && p.object.UID == subject.Placement.UID {
+		p.last, p.subject = last, nil
+	}
+}
+
+// ClearCause forgets what triggered an attempt, once it has succeeded; not if something else
+// happened since.
+func (inv *Inventory) ClearCause(key Key, cause string) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if p := inv.placements[key]; p != nil && p.cause == cause {
+		p.cause = ""
+	}
+}
+
+// Started ends the initial listing: what is taken in from now on is news.
+func (inv *Inventory) Started() {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	inv.started = true
+}
+
+// blame says of each Placement what triggered its next attempt.
+func (inv *Inventory) blame(woken wakeSet, by client.Object) {
+	if len(woken) == 0 {
+		return
+	}
+	cause := "start"
+	if inv.started {
+		cause = causeOf(by, inv.what)
+	}
+	for key := range woken {
+		if p := inv.placements[key]; p != nil {
+			p.cause = cause
+		}
+	}
+}
+
+// causeOf is the cause of a change as its record has it.
+func causeOf(by client.Object, what string) string {
+	kind, _ := kinds.Of(by)
+	switch by.(type) {
+	case *v1alpha1.Placement:
+		return kind.Name + ": " + what
+	case *v1alpha1.AddOnPlacementScore:
+		// It has one thing that changes.
+		return kind.Name + " " + by.GetNamespace() + "/" + by.GetName()
+	}
+	return kind.Name + " " + by.GetName() + ": " + what
+}
+
+// takenNames are page names that a Placement cannot use, sorted.
+func (t *pageTable) takenNames(placement Key) []string {
+	return slices.Sorted(maps.Keys(t.taken[placement]))
+}

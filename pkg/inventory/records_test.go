@@ -1,0 +1,249 @@
+package inventory_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+var plainKey = inventory.Key{Namespace: "n", Name: "plain"}
+
+// plainWith is Placement plain with a UID.
+func plainWith(uid types.UID) *v1alpha1.Placement {
+	pl := fixture.Placement("n", "plain").Obj()
+	pl.UID = uid
+	return pl
+}
+
+// record is a change of Placement plain that adds clusters.
+func record(uid types.UID, revision int64, version int, phase berthv1alpha1.ChangePhase, added ...string) *berthv1alpha1.PlacementChange {
+	r, err := changes.NewRecord(plainWith(uid), 0, revision, changes.NewChange(nil, added))
+	if err != nil {
+		panic(err)
+	}
+	r.UID, r.ResourceVersion, r.Status.Phase = types.UID(fmt.Sprint(uid, revision)), fmt.Sprint(version), phase
+	return r
+}
+
+func answered(r *berthv1alpha1.PlacementChange, decision berthv1alpha1.ApprovalDecision) *berthv1alpha1.PlacementChange {
+	r.Spec.Approval = &berthv1alpha1.ChangeApproval{Decision: decision, By: "ann"}
+	return r
+}
+
+func withoutOwner(r *berthv1alpha1.PlacementChange) *berthv1alpha1.PlacementChange {
+	r.OwnerReferences = nil
+	return r
+}
+
+// recorded is an inventory with a published Placement, one held change, and no news.
+func recorded() *inventory.Inventory {
+	inv := fullInventory()
+	inv.Update(plainWith("u"))
+	inv.Update(record("u", 1, 10, berthv1alpha1.PhasePublished, "c1"))
+	inv.Update(record("u", 2, 11, berthv1alpha1.PhaseHeld, "c2"))
+	inv.Started()
+	inv.ClearCause(plainKey, "start")
+	return inv
+}
+
+func TestRecordsAndPoliciesWake(t *testing.T) {
+	held, published := berthv1alpha1.PhaseHeld, berthv1alpha1.PhasePublished
+	selecting := func(approval berthv1alpha1.ApprovalMode, names ...string) *berthv1alpha1.DisruptionPolicy {
+		policy := fixture.ApprovalPolicy("n", "careful", names...)
+		policy.Spec.Approval = approval
+		return policy
+	}
+	status := selecting("", "plain")
+	status.Status.Placements = 1
+	elsewhere := fixture.ApprovalPolicy("far", "careful", "plain")
+	broken := fixture.ApprovalPolicy("n", "careful")
+	broken.Spec.PlacementSelector.MatchLabels = map[string]string{"not a key": ""}
+	tests := map[string]struct {
+		before    client.Object
+		update    client.Object
+		delete    client.Object
+		want      []string
+		wantCause string
+	}{
+		"a record comes":                  {update: record("u", 3, 12, held, "c2")},
+		"a status is written":             {update: record("u", 2, 12, berthv1alpha1.PhaseExpired, "c2")},
+		"an approval":                     {update: answered(record("u", 2, 12, held, "c2"), berthv1alpha1.Approved), want: []string{"n/plain"}, wantCause: "PlacementChange plain-2: approval"},
+		"a rejection":                     {update: answered(record("u", 2, 12, held, "c2"), berthv1alpha1.Rejected), want: []string{"n/plain"}, wantCause: "PlacementChange plain-2: approval"},
+		"an approval of an older state":   {update: answered(record("u", 2, 9, held, "c2"), berthv1alpha1.Approved)},
+		"an approval that is known":       {before: answered(record("u", 2, 12, held, "c2"), berthv1alpha1.Approved), update: answered(record("u", 2, 13, held, "c2"), berthv1alpha1.Approved)},
+		"an open record goes":             {delete: record("u", 2, 12, held, "c2"), want: []string{"n/plain"}, wantCause: "PlacementChange plain-2: deleted"},
+		"an open record loses its owner":  {update: withoutOwner(record("u", 2, 12, held, "c2")), want: []string{"n/plain"}, wantCause: "PlacementChange plain-2: changed"},
+		"a finished record goes":          {delete: record("u", 1, 12, published, "c1")},
+		"an unknown record goes":          {delete: record("u", 9, 12, held, "c1")},
+		"an earlier one of its name goes": {delete: record("earlier", 2, 12, held, "c2")},
+
+		"a policy comes, by name":  {update: selecting("Required", "plain", "nobody"), want: []string{"n/plain"}, wantCause: "DisruptionPolicy careful: spec"},
+		"a policy comes, for all":  {update: selecting("Required"), want: allOfN, wantCause: "DisruptionPolicy careful: spec"},
+		"a policy, elsewhere":      {update: elsewhere},
+		"a policy that is invalid": {update: broken},
+		"a policy's status":        {before: selecting("", "plain"), update: status},
+		"a policy's approval":      {before: selecting("", "plain"), update: selecting("Required", "plain"), want: []string{"n/plain"}, wantCause: "DisruptionPolicy careful: spec"},
+		"a policy selects another": {before: selecting("", "plain"), update: selecting("", "cel"), want: []string{"n/cel", "n/plain"}, wantCause: "DisruptionPolicy careful: spec"},
+		"a policy goes":            {before: selecting("", "plain"), delete: selecting("", "plain"), want: []string{"n/plain"}, wantCause: "DisruptionPolicy careful: deleted"},
+		"an unknown policy goes":   {delete: selecting("", "plain")},
+		"a cluster's labels":       {update: c1().Label("a", "y").Obj(), want: []string{"n/cel", "n/labels"}, wantCause: ""},
+		"a cluster leaves its set": {update: c1().Set("s9").Obj(), want: seesS1, wantCause: "ManagedCluster c1: labels"},
+		"a cluster goes":           {delete: c1().Obj(), want: seesS1, wantCause: "ManagedCluster c1: deleted"},
+		"a cluster's taints":       {update: c1().Taint("u", "", v1alpha1.TaintEffectNoSelect).Obj(), want: seesS1, wantCause: "ManagedCluster c1: taints"},
+		"a binding goes":           {delete: fixture.Binding("n", "s1"), want: allOfN, wantCause: "ManagedClusterSetBinding s1: deleted"},
+		"a set goes":               {delete: fixture.Set("s1"), want: allOfN, wantCause: "ManagedClusterSet s1: deleted"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inv := recorded()
+			if tc.before != nil {
+				inv.Update(tc.before)
+				inv.ClearCause(plainKey, inv.Snapshot(plainKey, fixture.Now, nil).Cause)
+			}
+			var got []inventory.Key
+			if tc.delete != nil {
+				got = inv.Delete(tc.delete)
+			} else {
+				got = inv.Update(tc.update)
+			}
+			if diff := cmp.Diff(tc.want, names(got)); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+			if cause := inv.Snapshot(plainKey, fixture.Now, nil).Cause; cause != tc.wantCause {
+				t.Errorf("cause %q, want %q", cause, tc.wantCause)
+			}
+		})
+	}
+}
+
+func TestCauses(t *testing.T) {
+	inv := fullInventory()
+	cause := func() string { return inv.Snapshot(plainKey, fixture.Now, nil).Cause }
+	if got := cause(); got != "start" {
+		t.Errorf("in the initial listing: %q", got)
+	}
+	inv.Started()
+	edit := fixture.Placement("n", "plain").Generation(2).Number(1).Obj()
+	inv.Update(edit)
+	if got := cause(); got != "Placement: spec" {
+		t.Errorf("after an edit: %q", got)
+	}
+	inv.ClearCause(plainKey, "start")
+	if got := cause(); got != "Placement: spec" {
+		t.Errorf("another cause was cleared: %q", got)
+	}
+	inv.ClearCause(plainKey, "Placement: spec")
+	if got := cause(); got != "" {
+		t.Errorf("not cleared: %q", got)
+	}
+}
+
+// TestIncumbents are the published clusters and those that the open change of this very Placement adds.
+func TestIncumbents(t *testing.T) {
+	held := berthv1alpha1.PhaseHeld
+	for name, tc := range map[string]struct {
+		update, delete client.Object
+		want           []string
+	}{
+		"published, and the open change": {want: []string{"c1", "c2"}},
+		"the change is published":        {update: record("u", 2, 12, berthv1alpha1.PhasePublished, "c2"), want: []string{"c1"}},
+		"the change is rejected":         {update: record("u", 2, 12, berthv1alpha1.PhaseRejected, "c2"), want: []string{"c1"}},
+		"the record has no status yet":   {update: record("u", 2, 12, "", "c2"), want: []string{"c1", "c2"}},
+		"the record goes":                {delete: record("u", 2, 12, held, "c2"), want: []string{"c1"}},
+		"an earlier Placement's record":  {update: record("earlier", 3, 12, held, "c3"), want: []string{"c1", "c2"}},
+		"the newest open change":         {update: record("u", 3, 12, held, "c3"), want: []string{"c1", "c3"}},
+		"another Placement of this name": {update: plainWith("second"), want: []string{"c1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := recorded()
+			inv.Update(fixture.Cluster("c3").Obj())
+			if tc.update != nil {
+				inv.Update(tc.update)
+			}
+			if tc.delete != nil {
+				inv.Delete(tc.delete)
+			}
+			snapshot := inv.Snapshot(plainKey, fixture.Now, nil)
+			var got []string
+			for _, name := range []string{"c1", "c2", "c3"} {
+				for i := range snapshot.Clusters.Len() {
+					if c := snapshot.Clusters.Get(i); c != nil && c.Name == name && snapshot.Subject.Incumbents.Has(i) {
+						got = append(got, name)
+					}
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("incumbents (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// revisions are those of the records that the next attempt finds.
+func revisions(inv *inventory.Inventory) (all []int64) {
+	for _, r := range inv.Snapshot(plainKey, fixture.Now, nil).Subject.Records {
+		all = append(all, r.Spec.Revision)
+	}
+	return all
+}
+
+// TestAssumeRecord: what was just written counts, in whatever order the watch reports it.
+func TestAssumeRecord(t *testing.T) {
+	held := berthv1alpha1.PhaseHeld
+	for name, tc := range map[string]struct {
+		do   func(inv *inventory.Inventory)
+		want []int64
+	}{
+		"ahead of its echo": {func(inv *inventory.Inventory) { inv.AssumeRecord(record("u", 3, 12, held)) }, []int64{1, 2, 3}},
+		"behind its deletion": {func(inv *inventory.Inventory) {
+			inv.Update(record("u", 3, 12, held))
+			inv.Delete(record("u", 3, 13, held))
+			inv.AssumeRecord(record("u", 3, 12, held))
+		}, []int64{1, 2}},
+		"in place of an earlier Placement's, whose deletion is reported later": {func(inv *inventory.Inventory) {
+			inv.Update(record("earlier", 3, 5, held))
+			inv.AssumeRecord(record("u", 3, 13, held))
+			inv.Delete(record("earlier", 3, 12, held))
+		}, []int64{1, 2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := recorded()
+			tc.do(inv)
+			if diff := cmp.Diff(tc.want, revisions(inv)); diff != "" {
+				t.Errorf("revisions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSetPublished(t *testing.T) {
+	inv := recorded()
+	ours := func(version string, clusters ...string) *v1alpha1.PlacementDecision {
+		return fixture.Page("n", "plain-decision-1").Of("plain").Version(version).Lists(clusters...).Obj()
+	}
+	inv.Update(ours("98", "c1", "gone"))
+	subject := inv.Snapshot(plainKey, fixture.Now, nil).Subject
+	if subject.Last == nil || !subject.Last.Restored || !cmp.Equal(subject.LastNames(), []string{"c1", "gone"}) {
+		t.Errorf("before: %+v", subject.Last)
+	}
+	inv.SetPublished(subject, &framework.Published{Names: []string{"c2"}})
+	inv.Update(ours("99", "c1", "c2"))
+	if got := inv.Snapshot(plainKey, fixture.Now, nil).Subject.LastNames(); !cmp.Equal(got, []string{"c2"}) {
+		t.Errorf("after an edit of a page: %v", got)
+	}
+	inv.Update(plainWith("second"))
+	inv.SetPublished(subject, &framework.Published{Names: []string{"c3"}})
+	if last := inv.Snapshot(plainKey, fixture.Now, nil).Subject.Last; last != nil && !last.Restored {
+		t.Errorf("another Placement of this name: %+v", last)
+	}
+}

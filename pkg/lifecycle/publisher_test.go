@@ -1,0 +1,150 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/decisions"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// unanswered is a framework.PageClient whose writes all fail, and that then shows one page.
+type unanswered struct {
+	framework.PageClient
+	found *v1alpha1.PlacementDecision
+	// readErr is what the next read fails with.
+	readErr error
+}
+
+var errLost = errors.New("the answer is lost")
+
+func (u *unanswered) Create(context.Context, *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	return nil, errLost
+}
+
+func (u *unanswered) Update(context.Context, *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	return nil, errLost
+}
+
+func (u *unanswered) Delete(context.Context, *v1alpha1.PlacementDecision) error { return errLost }
+
+func (u *unanswered) Read(_ context.Context, _, name string) (*v1alpha1.PlacementDecision, error) {
+	if err := u.readErr; err != nil {
+		u.readErr = nil
+		return nil, err
+	}
+	if u.found == nil {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "placementdecisions"}, name)
+	}
+	return u.found, nil
+}
+
+// TestWriteWithoutAnswer: a failed write counts if the hub shows afterwards what it was to do. The
+// inventory learns of what the hub shows in any case.
+func TestWriteWithoutAnswer(t *testing.T) {
+	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u"}}
+	page := func(queue string, clusters ...string) decisions.Page {
+		p := decisions.Page{Name: "p-decision-0", Queue: queue}
+		for _, c := range clusters {
+			p.Decisions = append(p.Decisions, v1alpha1.ClusterDecision{ClusterName: c})
+		}
+		return p
+	}
+	published := page("q", "a").Object(pl)
+	published.UID, published.ResourceVersion = "d", "1"
+	edited := func(edit func(*v1alpha1.PlacementDecision)) *v1alpha1.PlacementDecision {
+		wanted := page("q", "a", "b").Object(pl)
+		wanted.ResourceVersion = "2"
+		edit(wanted)
+		return wanted
+	}
+	wanted := edited(func(*v1alpha1.PlacementDecision) {})
+	going := edited(func(d *v1alpha1.PlacementDecision) { d.DeletionTimestamp = &metav1.Time{} })
+	for name, tc := range map[string]struct {
+		op      decisions.Op
+		found   *v1alpha1.PlacementDecision
+		want    bool
+		assumed []string // names, with a minus for what is gone
+	}{
+		"created":                        {decisions.Create, wanted, true, []string{"p-decision-0", "p-decision-0"}},
+		"not created":                    {decisions.Create, nil, false, nil},
+		"created and going":              {decisions.Create, going, false, []string{"p-decision-0"}},
+		"updated":                        {decisions.Update, wanted, true, []string{"p-decision-0", "p-decision-0"}},
+		"not updated":                    {decisions.Update, published, false, []string{"p-decision-0"}},
+		"updated, and gone since":        {decisions.Update, nil, false, []string{"-p-decision-0"}},
+		"other labels":                   {decisions.Update, edited(func(d *v1alpha1.PlacementDecision) { d.Labels = nil }), false, []string{"p-decision-0"}},
+		"another queue":                  {decisions.Update, edited(func(d *v1alpha1.PlacementDecision) { d.Annotations = nil }), false, []string{"p-decision-0"}},
+		"other owners":                   {decisions.Update, edited(func(d *v1alpha1.PlacementDecision) { d.OwnerReferences = nil }), false, []string{"p-decision-0"}},
+		"deleted":                        {decisions.Delete, nil, true, []string{"-p-decision-0", "-p-decision-0"}},
+		"deleted, with finalizers":       {decisions.Delete, going, true, []string{"p-decision-0", "-p-decision-0"}},
+		"not deleted":                    {decisions.Delete, published, false, []string{"p-decision-0"}},
+		"not deleted, but lists the new": {decisions.Delete, wanted, false, []string{"p-decision-0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hub := &unanswered{found: tc.found}
+			var assumed []string
+			plugin, err := NewDecisionPublisher(t.Context(), nil, &framework.Handle{Pages: hub, Assume: func(d *v1alpha1.PlacementDecision, gone bool) {
+				if gone {
+					assumed = append(assumed, "-"+d.Name)
+				} else {
+					assumed = append(assumed, d.Name)
+				}
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := plugin.(*DecisionPublisher)
+			w := decisions.Write{Op: tc.op, Page: page("q", "a", "b")}
+			if tc.op != decisions.Create {
+				w.Page.Current = published
+			}
+			done, err := p.step(t.Context(), pl, w)
+			if (err == nil) != tc.want || err != nil && !errors.Is(err, errLost) {
+				t.Errorf("got error %v, want the write to count: %t", err, tc.want)
+			}
+			if tc.want && tc.op != decisions.Delete && done.Page != tc.found {
+				t.Errorf("the write is told of with page %v", done.Page)
+			}
+			if tc.want && tc.op == decisions.Delete && done.Page != published {
+				t.Errorf("the deletion is told of with page %v", done.Page)
+			}
+			if diff := cmp.Diff(tc.assumed, assumed); diff != "" {
+				t.Errorf("the inventory is told (-want +got):\n%s", diff)
+			}
+			if len(p.doubtful) > 0 {
+				t.Errorf("still in doubt: %v", p.doubtful)
+			}
+		})
+	}
+}
+
+// TestPagesInDoubtAreReadFirst: where the page cannot be read after a failed write, it is read before
+// anything else is planned.
+func TestPagesInDoubtAreReadFirst(t *testing.T) {
+	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u"}}
+	page := decisions.Page{Name: "p-decision-0"}
+	hub := &unanswered{found: page.Object(pl), readErr: errors.New("hub is down")}
+	told := 0
+	plugin, err := NewDecisionPublisher(t.Context(), nil, &framework.Handle{Pages: hub, Assume: func(*v1alpha1.PlacementDecision, bool) { told++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plugin.(*DecisionPublisher)
+	if _, err := p.step(t.Context(), pl, decisions.Write{Op: decisions.Create, Page: page}); !errors.Is(err, errLost) || told != 0 {
+		t.Fatalf("got error %v, and the inventory was told %d times", err, told)
+	}
+	state := framework.NewCycleState(&framework.Snapshot{Subject: &framework.Subject{Placement: pl}})
+	if status := p.Bind(t.Context(), state, pl, &framework.Proposal{}); status.Code() != framework.Error || told != 1 {
+		t.Errorf("got %s %q, and the inventory was told %d times", status.Code(), status.Reason(), told)
+	}
+	if len(p.doubtful) > 0 {
+		t.Errorf("still in doubt: %v", p.doubtful)
+	}
+}

@@ -1,0 +1,339 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Attempt is one attempt to decide and publish one Placement. Its life has ten steps:
+//
+//	 1 Snapshot    all inputs of the decision, immutable
+//	 2 Filter      which clusters qualify: PreEnqueue, PreFilter, Filter, PostFilter
+//	 3 Score       how they rank: PreScore, Score, NormalizeScore
+//	 4 Select      the target: the chosen clusters
+//	 5 Diff        the change from the clusters published last to the target, or none
+//	 6 Reserve     what the change takes is counted before the next attempt begins
+//	 7 Permit      whether the change may begin now
+//	 8 Transition  what is published in this step
+//	 9 Bind        publishes the step: PreBind, Bind, PostBind
+//	10 Report      status, events and the change's record, in the controller
+//
+// Steps 1 to 8 hold the cycle lock. Decide is 2 to 5 and a dry run of 7 and 8, and has no effect.
+type Attempt struct {
+	// Result is what steps 2 to 4 found out.
+	*Result
+	// Target publishes the selected clusters; nil if nothing was decided.
+	Target *framework.Proposal
+	// Change is what the outcome speaks of: Target, or the removal of revoked clusters alone. It is
+	// nil if no cluster comes or goes.
+	Change  *framework.Proposal
+	Outcome Outcome
+	// Holds are what the change waits for, if it is Held.
+	Holds []berthv1alpha1.ChangeHold
+	// Step is what is published now: Target, the removal of revoked clusters, or what was published
+	// last once more; nil if the pages stay as they are. Its Writes are those that happened.
+	Step *framework.Proposal
+	// Err is why a step failed; the published decision is what the writes of Step made of it.
+	Err *framework.Status
+
+	// partial is true if Step removes revoked clusters only, and the rest of the change follows.
+	partial bool
+	// recorded is true if the outcome was written to the change's record.
+	recorded bool
+	// supersededFirst is true if RecordsBefore ended the open records of other changes.
+	supersededFirst bool
+	// why and message describe the outcome.
+	why, message string
+	identity     *identity
+	timers       framework.Timers
+	// timeouts counts the attempts in a row that timed out, this one included.
+	timeouts int
+}
+
+// Decide runs steps 2 to 5 and a dry run of 7 and 8: it says what would be published, and changes
+// nothing. Simulations, explanations and benchmarks call it.
+func (s *Scheduler) Decide(ctx context.Context, snapshot *framework.Snapshot) *Attempt {
+	s.cycle.Lock()
+	defer s.cycle.Unlock()
+	a := s.decide(ctx, &Result{Snapshot: snapshot})
+	s.transition(ctx, a, true)
+	return a
+}
+
+// Attempt runs steps 1 to 9 for one Placement. It is nil when there is no snapshot to take.
+func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot) *Attempt {
+	unlock := sync.OnceFunc(s.cycle.Unlock)
+	s.cycle.Lock()
+	defer unlock()
+	cycle, deadline := s.startDeadline(ctx)
+	// 1. Snapshot.
+	snapshot := take()
+	if snapshot == nil {
+		s.endCycle(nil, deadline.stop())
+		return nil
+	}
+	s.remind(snapshot)
+	// 2 Filter, 3 Score, 4 Select, 5 Diff.
+	a := s.decide(cycle, &Result{Snapshot: snapshot, totalsOnly: true})
+	// 6 Reserve, 7 Permit, 8 Transition.
+	s.transition(cycle, a, false)
+	s.remember(a)
+	s.endCycle(a, deadline.stop())
+	unlock()
+	// 9. Bind.
+	s.publish(ctx, a)
+	return a
+}
+
+// remind puts what the engine and plugins remember into a snapshot that was just taken.
+func (s *Scheduler) remind(snapshot *framework.Snapshot) {
+	subject := snapshot.Subject
+	key, uid := subject.Key(), subject.Placement.UID
+	known, ok := s.timers[key]
+	if ok && known.uid != uid {
+		// It was deleted and created again without an attempt in between.
+		s.forget(key)
+		known = timers{}
+	}
+	snapshot.Timers, snapshot.Answers = known.Timers, s.waiting.answers(uid)
+	profile, _ := s.profileOf(subject.Placement)
+	for _, counter := range profile.counters() {
+		if counts := counter.Counts(); counts != nil {
+			if snapshot.PluginCounts == nil {
+				snapshot.PluginCounts = map[string]any{}
+			}
+			snapshot.PluginCounts[counter.Name()] = counts
+		}
+	}
+}
+
+// decide runs steps 2 to 5.
+func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
+	a := &Attempt{Result: s.run(ctx, r, nil), Outcome: Unchanged, timers: r.Snapshot.Timers}
+	a.Target = a.diff()
+	if a.Failure != nil {
+		a.Outcome = Undecided
+	}
+	if isChange(a.Target) {
+		a.Change = a.Target
+	}
+	return a
+}
+
+// transition decides what is published now: steps 6 to 8. A dry run reserves nothing.
+func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
+	if a.Change != nil {
+		a.identity = a.identify(a.Change, a.timers.Change)
+		a.resolve(s.permitChange(ctx, a, a.Change, a.identity, dry))
+	}
+	if a.Outcome == Unchanged || a.Outcome == Published || a.Outcome == Undecided && a.Target != nil {
+		a.Step, a.timers.Revoked = a.Target, framework.Stability{}
+	} else {
+		s.removeRevoked(ctx, a, dry)
+	}
+	if late := timeoutIn(a.Err); late != nil && a.Step == nil {
+		a.Failure, a.Selected, a.Target, a.Change, a.Err, a.Outcome = a.Err, nil, nil, nil, nil, Undecided
+	}
+	if a.Step == nil && a.Outcome != Failed && (a.Outcome != Undecided || a.Snapshot.Subject.Last != nil) {
+		a.Step = a.repair()
+	}
+	if after := a.Effects().RetryAfter; after > 0 && a.State.Requeue().IsZero() {
+		a.State.RequeueAt(a.Snapshot.Now.Add(after))
+	}
+	a.measure()
+}
+
+// resolve takes over the verdict on the change.
+func (a *Attempt) resolve(v verdict) {
+	a.Outcome, a.Holds, a.why, a.message, a.Err = v.outcome, v.holds, v.why, v.message, v.failure
+}
+
+// removeRevoked lets clusters leave that no set bound to the namespace has any more, while the rest
+// of the change is pending, or while nothing could be decided. It is a change of its own, and the
+// rest follows in the next attempt. If a plugin holds that, too, the clusters stay.
+func (s *Scheduler) removeRevoked(ctx context.Context, a *Attempt, dry bool) {
+	revoked := revokedClusters(a.Snapshot)
+	if len(revoked) == 0 {
+		a.timers.Revoked = framework.Stability{}
+		return
+	}
+	alone := *a
+	result := *a.Result
+	alone.Result, result.State = &result, a.State.Clone()
+	if a.expired() {
+		// An author must not keep clusters by a Placement that times out: their removal has a
+		// deadline of its own.
+		var own *cycleDeadline
+		ctx, own = s.startDeadline(context.WithoutCancel(ctx))
+		defer own.stop()
+		result.deadline = own
+	}
+	p := a.republish(revoked)
+	id := alone.identify(p, a.timers.Revoked)
+	a.timers.Revoked = stabilityOf(a.timers.Revoked, p, a.Snapshot.Now)
+	v := s.permitChange(ctx, &alone, p, id, dry)
+	switch v.outcome {
+	case Failed:
+		a.resolve(v)
+	case Published:
+		a.Change, a.Step, a.identity = p, p, id
+		a.resolve(v)
+		if a.Target != nil && slices.Equal(p.Clusters, a.Target.Clusters) {
+			// There is no rest.
+			p.Selected, a.Target = a.Target.Selected, p
+			return
+		}
+		a.partial = true
+		a.State.RequeueAt(a.Snapshot.Now)
+	default:
+		if at := result.State.Requeue(); at.After(a.Snapshot.Now) {
+			a.State.RequeueAt(at)
+		}
+		if a.Outcome == Undecided {
+			// The removal is all that there is to permit.
+			a.Change, a.identity = p, id
+			a.resolve(v)
+		}
+	}
+}
+
+// measure updates the timers.
+func (a *Attempt) measure() {
+	if a.Target != nil && a.Failure == nil {
+		a.timers.Change = stabilityOf(a.timers.Change, a.Target, a.Snapshot.Now)
+	}
+	if a.Outcome != Waiting && a.Outcome != Failed {
+		// A later removal is another one.
+		a.timers.Change.RemovingSince, a.timers.Revoked.RemovingSince = time.Time{}, time.Time{}
+	}
+	a.timers.Wake, a.timers.WakeCause = a.State.Wake(), "timer"
+	if a.timers.Wake.Equal(a.expiry) {
+		a.timers.WakeCause = a.expiryCause
+	}
+}
+
+// remember keeps what the next attempt for the Placement has to know.
+func (s *Scheduler) remember(a *Attempt) {
+	subject := a.Snapshot.Subject
+	s.timers[subject.Key()] = timers{Timers: a.timers, uid: subject.Placement.UID}
+	switch {
+	case a.Outcome == Failed || a.Outcome == Undecided || a.Outcome == Waiting && len(a.Holds) > 0:
+	case a.Outcome == Held || a.Outcome == Rejected && a.message == "":
+		held := framework.WaitingPlacement{
+			Key: subject.Key(), UID: subject.Placement.UID, Revision: a.Change.Revision,
+			Added: a.Change.Added, Removed: a.Change.Removed, Plugins: map[string]time.Time{},
+		}
+		for _, hold := range a.Holds {
+			held.Plugins[hold.Plugin] = hold.Until.Time
+		}
+		s.waiting.hold(held, framework.Answers{
+			Revision: a.Change.Revision, From: a.Change.From, Digest: a.Change.Digest, Generation: subject.Placement.Generation,
+		})
+	default:
+		s.waiting.release(subject.Placement.UID)
+	}
+}
+
+// publish runs step 9. A record that must come first is written before.
+func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
+	switch {
+	case a.Outcome == Failed:
+		return
+	case a.FirstTimeout():
+		// It may be the machine that was slow: not even a page that marks the Placement as seen.
+		a.Step = nil
+		return
+	}
+	if s.RecordFirst != nil {
+		if err := s.RecordFirst(ctx, a); err != nil {
+			if a.Step != nil && a.Step.Restores && s.bindStep(ctx, a).IsSuccess() {
+				// Pages are repaired whether the record can be written or not.
+				s.setPublished(a, a.published())
+			}
+			a.Err = framework.AsStatus(err)
+			s.giveBack(ctx, a)
+			return
+		}
+	}
+	if a.Step == nil {
+		return
+	}
+	if a.Err = s.bindStep(ctx, a); a.Err != nil {
+		s.giveBack(ctx, a)
+		if last := a.Snapshot.Subject.Last; last != nil && a.ScoresWritten(a.Step) {
+			scored := *last
+			scored.ScoresAt = a.Snapshot.Now
+			s.setPublished(a, &scored)
+		}
+		return
+	}
+	if a.Target == nil || a.Failure == nil || a.Step != a.Target {
+		s.setPublished(a, a.published())
+	}
+}
+
+// giveBack undoes Reserve of a step that could not be published.
+func (s *Scheduler) giveBack(ctx context.Context, a *Attempt) {
+	if a.Step != nil && !a.Step.Restores {
+		s.unreserve(ctx, a, a.Step)
+	}
+}
+
+// bindStep publishes the step. A repair of pages is only bound.
+func (s *Scheduler) bindStep(ctx context.Context, a *Attempt) *framework.Status {
+	if a.Step.Restores {
+		return s.bind(ctx, a, a.Step)
+	}
+	if failure := s.preBind(ctx, a, a.Step); failure != nil {
+		return failure
+	}
+	if failure := s.bind(ctx, a, a.Step); failure != nil {
+		return failure
+	}
+	s.postBind(ctx, a, a.Step)
+	return nil
+}
+
+func (s *Scheduler) setPublished(a *Attempt, last *framework.Published) {
+	if s.Remember != nil && last != nil {
+		s.Remember(a.Snapshot.Subject, last)
+	}
+}
+
+func (s *Scheduler) preBind(ctx context.Context, a *Attempt, p *framework.Proposal) *framework.Status {
+	defer s.begin(a.Result, "PreBind")()
+	for _, plugin := range a.profile.PreBind {
+		if status := plugin.PreBind(ctx, a.State, a.Snapshot.Subject.Placement, p); !status.IsSuccess() {
+			return status.WithPlugin(plugin.Name())
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler) bind(ctx context.Context, a *Attempt, p *framework.Proposal) *framework.Status {
+	defer s.begin(a.Result, "Bind")()
+	for _, plugin := range a.profile.Bind {
+		status := plugin.Bind(ctx, a.State, a.Snapshot.Subject.Placement, p)
+		if status.IsSkip() {
+			continue
+		}
+		if !status.IsSuccess() {
+			return status.WithPlugin(plugin.Name())
+		}
+		return nil
+	}
+	return framework.AsStatus(errors.New("no Bind plugin publishes this Placement"))
+}
+
+func (s *Scheduler) postBind(ctx context.Context, a *Attempt, p *framework.Proposal) {
+	defer s.begin(a.Result, "PostBind")()
+	for _, plugin := range a.profile.PostBind {
+		plugin.PostBind(ctx, a.State, a.Snapshot.Subject.Placement, p)
+	}
+}

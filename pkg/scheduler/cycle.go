@@ -1,0 +1,239 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// run is steps 2 to 4 of an attempt: Filter, Score, Select. bonus is added to the totals of some
+// clusters, by index, to find out what it would change.
+func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Result {
+	snapshot, pl := r.Snapshot, r.Snapshot.Subject.Placement
+	r.State, r.candidates, r.scratch, r.deadline = framework.NewCycleState(snapshot), snapshot.Candidates(), s.scratch.get(), deadlineOf(ctx)
+	r.Demand = demandOf(snapshot)
+	if r.profile, r.Failure = s.profileOf(pl); r.Failure != nil {
+		return r
+	}
+	if r.deadline != nil {
+		r.State.YieldWhen(r.deadline.halfOver)
+	}
+	if r.Failure = r.timeout("Snapshot", ""); r.Failure != nil {
+		return r
+	}
+	if r.Failure = s.preEnqueue(ctx, r); r.Failure != nil {
+		return r
+	}
+	if r.Failure = checkBounds(pl); r.Failure != nil {
+		return r
+	}
+	// 2. Filter. PreFilter always runs, so that a misconfiguration is reported even without candidates.
+	admitted, skipped, failure := s.preFilter(ctx, r)
+	if r.Failure = failure; failure != nil {
+		if failure.Code() == framework.Pending && r.State.Requeue().IsZero() {
+			r.State.RequeueAt(snapshot.Now.Add(awaitInterval))
+		}
+		return r
+	}
+	scorers, spread, failure := r.profile.policy(pl)
+	if r.Failure = failure; failure != nil {
+		return r
+	}
+	r.Demand.SpreadWeight = spread
+	if r.Failure = validate(pl); r.Failure != nil {
+		return r
+	}
+	if r.Failure = s.filter(ctx, r, admitted, skipped); r.Failure != nil {
+		return r
+	}
+	if r.Failure = s.postFilter(ctx, r); r.Failure != nil {
+		return r
+	}
+	// 3. Score.
+	if r.Failure = s.score(ctx, r, scorers); r.Failure != nil {
+		return r
+	}
+	r.add(bonus)
+	// 4. Select.
+	failure = r.selectClusters()
+	if late := r.timeout("Select", ""); late != nil {
+		failure, r.Selected = late, nil
+	}
+	r.Failure = failure
+	r.requeueAtExpiry()
+	return r
+}
+
+// requeueAtExpiry asks for an attempt when the verdict on a selected cluster ends, and remembers why.
+func (r *Result) requeueAtExpiry() {
+	for _, chosen := range r.Selected {
+		if t := r.State.Expiry(chosen.Cluster.Index); !t.IsZero() {
+			r.State.RequeueAt(t)
+			r.expiresAt("toleration expired", t)
+		}
+		if t := r.State.RankExpiry(chosen.Cluster.Index); !t.IsZero() {
+			r.State.WakeAt(t)
+			r.expiresAt("AddOnPlacementScore expired", t)
+		}
+	}
+}
+
+// expiresAt keeps the cause of the earliest expiry.
+func (r *Result) expiresAt(cause string, t time.Time) {
+	if r.expiry.IsZero() || t.Before(r.expiry) {
+		r.expiry, r.expiryCause = t, cause
+	}
+}
+
+// begin tells the Timer that an extension point begins. The function is to be called when it ends.
+func (s *Scheduler) begin(r *Result, point string) (end func()) {
+	if s.Timer == nil {
+		return func() {}
+	}
+	return s.Timer(r.profile.Name, point)
+}
+
+// add raises the totals of some clusters, by index.
+func (r *Result) add(bonus map[int]int64) {
+	if len(bonus) == 0 {
+		return
+	}
+	for i, c := range r.Feasible {
+		r.Totals[i] += bonus[c.Index]
+	}
+}
+
+// preEnqueue rejects a Placement that no queue accepts and parks one that is not admitted yet.
+func (s *Scheduler) preEnqueue(ctx context.Context, r *Result) *framework.Status {
+	if len(r.profile.PreEnqueue) == 0 {
+		return nil
+	}
+	defer s.begin(r, "PreEnqueue")()
+	for _, p := range r.profile.PreEnqueue {
+		status := p.PreEnqueue(ctx, r.State, r.Snapshot.Subject.Placement)
+		if late := r.timeout("PreEnqueue", p.Name()); late != nil {
+			return late
+		}
+		switch status.Code() {
+		case framework.Success:
+		case framework.Unschedulable:
+			r.candidates = nil
+			return status.WithPlugin(p.Name())
+		case framework.UnschedulableAndUnresolvable:
+			// No cluster is an answer.
+			r.candidates = nil
+		default:
+			return unexpected(p, "PreEnqueue", status)
+		}
+	}
+	return nil
+}
+
+// validate refuses what no answer could be published for.
+func validate(pl *v1alpha1.Placement) *framework.Status {
+	if len(pl.Name) > v1alpha1.MaxLabelValueLength {
+		return misconfigured(fmt.Sprintf("metadata.name: %q is longer than %d characters, so that no decision could carry it as a label",
+			pl.Name, v1alpha1.MaxLabelValueLength))
+	}
+	if n := pl.Spec.NumberOfClusters; n != nil && *n < 0 {
+		return misconfigured(fmt.Sprintf("spec.numberOfClusters: %d is negative", *n))
+	}
+	return nil
+}
+
+// preFilter returns what the plugins admit (nil: all) and which Filter plugins need not run.
+func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admission, skipped map[string]bool, failure *framework.Status) {
+	defer s.begin(r, "PreFilter")()
+	skipped = map[string]bool{}
+	for _, p := range r.profile.PreFilter {
+		result, status := p.PreFilter(ctx, r.State, r.Snapshot.Subject.Placement)
+		// What is Unfinished decides nothing, however late it comes, and is continued.
+		if late := r.timeout("PreFilter", p.Name()); late != nil && !status.IsUnfinished() {
+			return nil, nil, late
+		}
+		status = status.WithPlugin(p.Name())
+		switch status.Code() {
+		case framework.Success:
+		case framework.Skip:
+			skipped[p.Name()] = true
+		case framework.Unschedulable:
+			if failure == nil {
+				failure = status
+			}
+		case framework.UnschedulableAndUnresolvable, framework.Error, framework.Pending:
+			return nil, nil, status
+		default:
+			return nil, nil, unexpected(p, "PreFilter", status)
+		}
+		if result != nil {
+			admitted = append(admitted, admission{plugin: p.Name(), clusters: result.Clusters})
+			if result.Decides {
+				skipped[p.Name()] = true
+			}
+		}
+	}
+	return admitted, skipped, failure
+}
+
+// admission is what one PreFilter plugin lets through.
+type admission struct {
+	plugin   string
+	clusters framework.Bitset
+}
+
+func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []admission, skipped map[string]bool) *framework.Status {
+	defer s.begin(r, "Filter")()
+	left := r.candidates
+	for i, a := range admitted {
+		if i == 0 {
+			left = left.Clone()
+		}
+		r.narrowed = append(r.narrowed, narrowing{plugin: a.plugin, before: left.Clone()})
+		left.And(a.clusters)
+	}
+	var active []framework.FilterPlugin
+	for _, p := range r.profile.Filter {
+		if !skipped[p.Name()] {
+			active = append(active, p)
+		}
+	}
+	return r.runFilterPlugins(ctx, left, active)
+}
+
+func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status {
+	feasible := len(r.Feasible)
+	if r.Demand.Missing(feasible, feasible) <= 0 {
+		return nil
+	}
+	defer s.begin(r, "PostFilter")()
+	filtered := framework.Filtered{Feasible: r.Feasible, Excluded: r.ExcludedBy()}
+	for _, p := range r.profile.PostFilter {
+		intents, status := p.PostFilter(ctx, r.State, r.Snapshot.Subject.Placement, filtered)
+		if late := r.timeout("PostFilter", p.Name()); late != nil {
+			return late
+		}
+		for _, intent := range intents {
+			intent.Plugin = p.Name()
+			r.Intents = append(r.Intents, intent)
+		}
+		switch status.Code() {
+		case framework.Unschedulable:
+		case framework.Success, framework.UnschedulableAndUnresolvable:
+			return nil
+		default:
+			return unexpected(p, "PostFilter", status)
+		}
+	}
+	return nil
+}
+
+// unexpected turns a code that a point does not know into an Error, and lets an Error be what it is.
+func unexpected(p framework.Plugin, point string, status *framework.Status) *framework.Status {
+	if status.Code() == framework.Error {
+		return status.WithPlugin(p.Name())
+	}
+	return framework.AsStatus(fmt.Errorf("%s answered %s: %s", point, status.Code(), status.Reason())).WithPlugin(p.Name())
+}

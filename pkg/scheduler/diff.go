@@ -1,0 +1,296 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// diff compares the selected clusters with those published last. It returns nil where nothing was
+// decided: the published decision stays. If nothing was published yet either, it proposes one empty
+// page, which marks the Placement as seen, unless no page could carry the Placement's name.
+func (a *Attempt) diff() *framework.Proposal {
+	subject := a.Snapshot.Subject
+	pl, last := subject.Placement, subject.Last
+	if a.Failure != nil && (last != nil || len(subject.LabelledPages()) > 0 || hadClusters(pl) || len(pl.Name) > v1alpha1.MaxLabelValueLength) {
+		return nil
+	}
+	p := &framework.Proposal{Selected: a.Selected, Clusters: make([]string, len(a.Selected)), From: emptyDigest}
+	for i, s := range a.Selected {
+		p.Clusters[i] = s.Cluster.Name
+	}
+	slices.Sort(p.Clusters)
+	p.Digest = framework.DigestOf(p.Clusters)
+	if last == nil {
+		if !a.restoresRecord(p) {
+			p.Added = missing(p.Clusters, nil)
+		}
+		return p
+	}
+	p.From, p.LastScores, p.Revision = last.Digest, last.ScoresAt, last.Revision
+	p.Edited = last.Generation != 0 && (last.Generation != pl.Generation || last.Profile != profileName(pl))
+	if !a.restoresRecord(p) {
+		p.Added, p.Removed = missing(p.Clusters, last.Names), missing(last.Names, p.Clusters)
+	}
+	return p
+}
+
+var emptyDigest = framework.DigestOf(nil)
+
+// restoresRecord is true if the selected clusters are those of the newest Published record, and the
+// pages, which were edited or deleted while no controller ran, do not list them. The change has that
+// record's revision then.
+func (a *Attempt) restoresRecord(p *framework.Proposal) bool {
+	subject := a.Snapshot.Subject
+	last := subject.Last
+	if last != nil && (!last.Restored || last.Digest == p.Digest) {
+		return false
+	}
+	history := changes.History(subject.Records)
+	newest := history.Newest(berthv1alpha1.PhasePublished)
+	// A page with a later revision was written after that record; so was one of a later change that was
+	// permitted, or whose record has no status.
+	if newest == nil || newest.Spec.To != p.Digest || last != nil && last.Revision > newest.Spec.Revision ||
+		slices.ContainsFunc(history, func(record *berthv1alpha1.PlacementChange) bool {
+			return record.Spec.Revision > newest.Spec.Revision && (record.Status.PermittedTime != nil || record.Status.Phase == "")
+		}) {
+		return false
+	}
+	p.Revision = newest.Spec.Revision
+	return true
+}
+
+// isChange is true if clusters come or go.
+func isChange(p *framework.Proposal) bool {
+	return p != nil && len(p.Added)+len(p.Removed) > 0
+}
+
+// identify finds the records of a change, gives it its revision, and looks up for how long it has
+// been proposed.
+func (a *Attempt) identify(p *framework.Proposal, before framework.Stability) *identity {
+	subject := a.Snapshot.Subject
+	history := changes.History(subject.Records)
+	c := a.changeOf(p)
+	id := &identity{ended: history.Ended(&c)}
+	if open := history.Open(); open != nil && changes.Continues(open, &c, subject.LastNames()) {
+		id.open = open
+		p.HeldBy = deadlinesOf(open)
+	}
+	p.Approved = approved(id.open) || approved(id.ended)
+	if id.ended != nil && !p.Approved && id.ended.Status.Phase == berthv1alpha1.PhaseExpired {
+		for _, hold := range id.ended.Status.Holds {
+			p.ExpiredBy = append(p.ExpiredBy, hold.Plugin)
+		}
+	}
+	a.setRevision(p, id, history, c.Generation)
+	if id.answers = a.Snapshot.Answers; id.answers.Revision != p.Revision {
+		id.answers = framework.Answers{}
+	}
+	stability := stabilityOf(before, p, a.Snapshot.Now)
+	p.Since, p.RemovingSince = stability.Since, stability.RemovingSince
+	return id
+}
+
+// setRevision gives a change the revision of its record, or else the next one.
+func (a *Attempt) setRevision(p *framework.Proposal, id *identity, history changes.History, generation int64) {
+	p.Revision = a.nextRevision(history)
+	switch answers := a.Snapshot.Answers; {
+	case id.open != nil:
+		p.Revision = id.open.Spec.Revision
+	case id.ended != nil && id.ended.Spec.Revision == p.Revision-1:
+		p.Revision = id.ended.Spec.Revision
+	case answers.Digest == p.Digest && answers.From == p.From && answers.Generation == generation:
+		// The change is held, and its record is not written or cannot be.
+		p.Revision, p.HeldBy = answers.Revision, answers.Plugins
+	default:
+		p.Revision = max(p.Revision, answers.Revision+1)
+	}
+}
+
+// deadlinesOf are when the holds of an open record end, by plugin.
+func deadlinesOf(record *berthv1alpha1.PlacementChange) map[string]time.Time {
+	deadlines := map[string]time.Time{}
+	for _, hold := range record.Status.Holds {
+		if hold.Until != nil {
+			deadlines[hold.Plugin] = hold.Until.Time
+		}
+	}
+	return deadlines
+}
+
+// identity is what is known of a change: its open record, the record of the same change that was
+// rejected or expired, and what plugins said of it.
+type identity struct {
+	open, ended *berthv1alpha1.PlacementChange
+	answers     framework.Answers
+}
+
+func approved(record *berthv1alpha1.PlacementChange) bool {
+	return record != nil && record.Spec.Approval != nil && record.Spec.Approval.Decision == berthv1alpha1.Approved
+}
+
+// nextRevision is 1 + the highest that is known. What the pages carry is part of what was published
+// last.
+func (a *Attempt) nextRevision(history changes.History) int64 {
+	next := history.Last() + 1
+	if last := a.Snapshot.Subject.Last; last != nil {
+		next = max(next, last.Revision+1)
+	}
+	return next
+}
+
+// changeOf is the change of a Proposal as its record has it.
+func (a *Attempt) changeOf(p *framework.Proposal) changes.Change {
+	pl := a.Snapshot.Subject.Placement
+	c := changes.Change{
+		From: p.From, To: p.Digest, Clusters: len(p.Clusters), Added: p.Added, Removed: p.Removed,
+		Cause: a.cause(), Generation: pl.Generation, Profile: profileName(pl),
+	}
+	if queue := a.Snapshot.Queue; queue != nil && queue.Admitted {
+		c.Queue = queue.Record
+	}
+	return c
+}
+
+// cause is what triggered the attempt: an event, or the time that an earlier attempt asked for.
+func (a *Attempt) cause() string {
+	s := a.Snapshot
+	switch {
+	case s.Cause != "":
+		return s.Cause
+	case !s.Timers.Wake.IsZero() && !s.Now.Before(s.Timers.Wake):
+		return s.Timers.WakeCause
+	}
+	return "retry"
+}
+
+// stabilityOf continues the measurement with another proposal.
+func stabilityOf(before framework.Stability, p *framework.Proposal, now time.Time) framework.Stability {
+	if !isChange(p) {
+		return framework.Stability{}
+	}
+	next := framework.Stability{Digest: p.Digest, Since: now}
+	if before.Digest == p.Digest {
+		next.Since = before.Since
+	}
+	if len(p.Removed) > 0 {
+		next.RemovingSince = now
+		if !before.RemovingSince.IsZero() {
+			next.RemovingSince = before.RemovingSince
+		}
+	}
+	return next
+}
+
+// revokedClusters are the published clusters that are on the hub and in no set bound to the
+// namespace any more, sorted. A cluster that is gone, or going, is not among them: an accident that
+// deletes clusters must not pass by an approval.
+func revokedClusters(snapshot *framework.Snapshot) []string {
+	last := snapshot.Subject.Last
+	if last == nil {
+		return nil
+	}
+	var names []string
+	check := func(i int) {
+		c := snapshot.Clusters.Get(i)
+		if c == nil || !c.DeletionTimestamp.IsZero() || snapshot.IsUsable(c) {
+			return
+		}
+		if _, published := slices.BinarySearch(last.Names, c.Name); published {
+			names = append(names, c.Name)
+		}
+	}
+	if onPages := snapshot.Subject.Published; onPages.Len() == len(last.Names) {
+		for i := range onPages.All {
+			check(i)
+		}
+	} else {
+		for i := range snapshot.Clusters.Len() {
+			check(i)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// republish proposes what was published last, without some of its clusters. Scores are those
+// published last.
+func (a *Attempt) republish(without []string) *framework.Proposal {
+	last := a.Snapshot.Subject.Last
+	if last == nil {
+		last = &framework.Published{Digest: emptyDigest}
+	}
+	names := missing(last.Names, without)
+	p := &framework.Proposal{
+		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Removed: without, Revoked: len(without) > 0, Restores: len(without) == 0,
+		LastScores: last.ScoresAt, Revision: last.Revision, Selected: make([]framework.Selection, 0, len(names)),
+	}
+	byName := make(map[string]framework.Selection, len(names))
+	for i := range a.Snapshot.Clusters.Len() {
+		if c := a.Snapshot.Clusters.Get(i); c != nil {
+			byName[c.Name] = framework.Selection{Cluster: c}
+		}
+	}
+	for i, total := range a.Totals {
+		c := a.Feasible[i]
+		byName[c.Name] = framework.Selection{Cluster: c, Score: total}
+	}
+	for _, name := range names {
+		selection, ok := byName[name]
+		if !ok {
+			// It is gone from the hub; its removal is part of the change that is pending.
+			object := &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			selection.Cluster = framework.NewCluster(object, -1)
+		}
+		if score, ok := last.Scores[name]; ok {
+			selection.Score = score
+		}
+		p.Selected = append(p.Selected, selection)
+	}
+	slices.SortStableFunc(p.Selected, func(a, b framework.Selection) int { return cmp.Compare(b.Score, a.Score) })
+	return p
+}
+
+// repair publishes the last decision again if its pages were changed by somebody else, or are not
+// there. Where nothing was published yet, it is one empty page, which marks the Placement as seen.
+func (a *Attempt) repair() *framework.Proposal {
+	subject := a.Snapshot.Subject
+	switch {
+	case subject.Last == nil && hadClusters(subject.Placement):
+		return nil
+	case subject.Last != nil && !subject.Last.Damaged(subject):
+		return nil
+	}
+	return a.republish(nil)
+}
+
+// missing are the names that are not among others; both are sorted. The result may share the memory
+// of names.
+func missing(names, others []string) []string {
+	if len(names) > 0 && len(others) == 0 {
+		return names
+	}
+	var left []string
+	for _, name := range names {
+		for len(others) > 0 && strings.Compare(others[0], name) < 0 {
+			others = others[1:]
+		}
+		if len(others) == 0 || others[0] != name {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// profileName is the profile that a Placement asks for.
+func profileName(pl *v1alpha1.Placement) string {
+	return cmp.Or(pl.Annotations[v1alpha1.ProfileAnnotation], v1alpha1.DefaultProfile)
+}

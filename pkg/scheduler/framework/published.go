@@ -1,0 +1,84 @@
+package framework
+
+import (
+	"hash/maphash"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// PublishedOn is what pages list, as if it had been published last.
+func PublishedOn(pages []*v1alpha1.PlacementDecision) *Published {
+	d := &Published{Pages: make(map[string]uint64, len(pages)), Restored: true}
+	d.Names, d.Scores = Listed(pages)
+	d.Digest = DigestOf(d.Names)
+	for _, page := range pages {
+		d.Pages[page.Name] = ContentHash(page)
+	}
+	return d
+}
+
+// Listed are the names on pages, sorted, each once, and the scores, if there are any.
+func Listed(pages []*v1alpha1.PlacementDecision) (names []string, scores map[string]int64) {
+	for _, page := range pages {
+		for _, d := range page.Status.Decisions {
+			names = append(names, d.ClusterName)
+			if d.Score != nil {
+				if scores == nil {
+					scores = map[string]int64{}
+				}
+				scores[d.ClusterName] = *d.Score
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), scores
+}
+
+// Damaged is true if the pages that consumers see are not what was published last.
+func (d *Published) Damaged(subject *Subject) bool {
+	pages := subject.OwnPages()
+	return len(pages) != len(d.Pages) || slices.ContainsFunc(pages, func(page *v1alpha1.PlacementDecision) bool {
+		hash, known := d.Pages[page.Name]
+		return !known || hash != ContentHash(page)
+	})
+}
+
+var contentSeed = maphash.MakeSeed()
+
+// ContentHash is equal for pages that consumers and the garbage collector read alike. The seed is
+// secret, so that nobody can construct another page of the same hash.
+func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
+	var h maphash.Hash
+	h.SetSeed(contentSeed)
+	// Each field is preceded by its length, so that no two contents are written alike. Errors are
+	// documented never to occur.
+	field := func(text string) {
+		_, _ = h.WriteString(strconv.Itoa(len(text)) + ":")
+		_, _ = h.WriteString(text)
+	}
+	for _, label := range []string{v1alpha1.PlacementLabel, v1alpha1.DecisionGroupNameLabel, v1alpha1.DecisionGroupIndexLabel} {
+		value, there := page.Labels[label]
+		field(value)
+		field(strconv.FormatBool(there))
+	}
+	owner := metav1.GetControllerOfNoCopy(page)
+	field(strconv.FormatBool(owner != nil))
+	if owner != nil {
+		field(owner.APIVersion + " " + owner.Kind + " " + owner.Name)
+		field(string(owner.UID))
+		field(strconv.FormatBool(owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion))
+	}
+	for _, d := range page.Status.Decisions {
+		field(d.ClusterName)
+		field(d.Reason)
+		field(strconv.FormatBool(d.Score != nil))
+		if d.Score != nil {
+			field(strconv.FormatInt(*d.Score, 10))
+		}
+	}
+	return h.Sum64()
+}

@@ -1,0 +1,198 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Outcome says how an attempt ended.
+type Outcome string
+
+// The outcomes of attempts.
+const (
+	// Unchanged: the selected clusters are those published last.
+	Unchanged Outcome = "Unchanged"
+	// Undecided: no clusters were selected, and the published decision stays.
+	Undecided Outcome = "Undecided"
+	// Published: the change was permitted and published.
+	Published Outcome = "Published"
+	// Progressing: the change was permitted and is published in steps.
+	Progressing Outcome = "Progressing"
+	// Held: a Permit plugin holds the change.
+	Held Outcome = v1alpha1.ReasonHeld
+	// Waiting: a plugin waits for an outside fact, and is asked again soon.
+	Waiting Outcome = v1alpha1.ReasonWaiting
+	// Denied: a plugin denies the change. It is asked again when something is decided anew.
+	Denied Outcome = v1alpha1.ReasonDenied
+	// Rejected: somebody rejected the change.
+	Rejected Outcome = v1alpha1.ReasonRejected
+	// Expired: the change was not approved in time.
+	Expired Outcome = v1alpha1.ReasonExpired
+	// Failed: a step failed; the attempt is repeated with backoff.
+	Failed Outcome = "Failed"
+)
+
+// Effects are what an outcome means for the Placement and for the record of the change.
+type Effects struct {
+	// Pending is the status of the condition DecisionPending, whose reason is the outcome. Empty
+	// removes the condition.
+	Pending metav1.ConditionStatus
+	// Keep leaves the condition and the record as they are.
+	Keep bool
+	// Event is the reason of a Warning event; empty if there is none.
+	Event string
+	// Phase is that of the change's record; empty if the change gets none.
+	Phase berthv1alpha1.ChangePhase
+	// Supersedes is true if open records of other changes are Superseded; those of this change, too,
+	// if Ends.
+	Supersedes, Ends bool
+	// RetryAfter is when the attempt is repeated, unless a plugin asked for another time; 0 for never.
+	RetryAfter time.Duration
+}
+
+// awaitInterval is how soon a change is tried again that a plugin answers with Pending, unless it asks for another time.
+const awaitInterval = 10 * time.Second
+
+// effects is the one table of what outcomes mean. The outcome is the metric label, too.
+var effects = map[Outcome]Effects{
+	Unchanged:   {Supersedes: true, Ends: true},
+	Undecided:   {Keep: true},
+	Published:   {Phase: berthv1alpha1.PhasePublished, Supersedes: true},
+	Progressing: {Phase: berthv1alpha1.PhaseProgressing, Supersedes: true},
+	Held:        {Pending: metav1.ConditionTrue, Event: "DecisionHeld", Phase: berthv1alpha1.PhaseHeld, Supersedes: true},
+	Waiting:     {Pending: metav1.ConditionTrue, RetryAfter: awaitInterval, Supersedes: true},
+	Denied:      {Pending: metav1.ConditionFalse, Event: "DecisionDenied", Supersedes: true, Ends: true},
+	Rejected:    {Pending: metav1.ConditionFalse, Event: "DecisionRejected", Phase: berthv1alpha1.PhaseRejected, Supersedes: true},
+	Expired:     {Pending: metav1.ConditionFalse, Event: "DecisionExpired", Phase: berthv1alpha1.PhaseExpired, Supersedes: true},
+	Failed:      {Keep: true},
+}
+
+// Effects are those of the attempt's outcome.
+func (a *Attempt) Effects() Effects { return effects[a.Outcome] }
+
+// pending is true while the published clusters are not those selected.
+func (a *Attempt) pending() bool { return a.Effects().Pending != "" || a.partial }
+
+// maxNamed is how many clusters a message names each way.
+const maxNamed = 10
+
+// describe names the change: its revision, and the clusters that it adds and removes.
+func (a *Attempt) describe() string {
+	return fmt.Sprintf("Change %d (%s, %s)", a.Change.Revision, named(a.Change.Added, "added"), named(a.Change.Removed, "removed"))
+}
+
+// named counts names and lists the first of them.
+func named(names []string, done string) string {
+	switch {
+	case len(names) == 0:
+		return "0 " + done
+	case len(names) > maxNamed:
+		return fmt.Sprintf("%d %s: %s and %d more", len(names), done, strings.Join(names[:maxNamed], " "), len(names)-maxNamed)
+	}
+	return fmt.Sprintf("%d %s: %s", len(names), done, strings.Join(names, " "))
+}
+
+// Message describes the outcome, for the condition DecisionPending and the record.
+func (a *Attempt) Message() string {
+	if a.message != "" {
+		return a.message
+	}
+	switch a.Outcome {
+	case Held:
+		return a.describe() + " is held by " + a.holdText()
+	case Waiting:
+		return a.describe() + " waits for " + a.why
+	case Denied:
+		return a.describe() + " is denied by " + a.why
+	case Rejected:
+		return a.describe() + " was rejected by " + a.why + ". The published decision stays; to publish the change, approve it: " + a.approveHint()
+	case Expired:
+		return a.describe() + " was not approved in time. The published decision stays; to publish the change, approve it: " + a.approveHint()
+	}
+	return ""
+}
+
+// approveHint is the command that approves the change.
+func (a *Attempt) approveHint() string {
+	pl := a.Snapshot.Subject.Placement
+	return fmt.Sprintf("kubectl placement approve %s -n %s", pl.Name, pl.Namespace)
+}
+
+func (a *Attempt) holdText() string {
+	parts := make([]string, len(a.Holds))
+	for i, h := range a.Holds {
+		parts[i] = h.Plugin
+		if h.Until != nil {
+			parts[i] += " until " + h.Until.UTC().Format(time.RFC3339)
+		}
+		parts[i] += ": " + h.Reason
+	}
+	return strings.Join(parts, "; ")
+}
+
+// satisfiedMeanwhile is the Satisfied condition while a change is pending: it speaks of what is published.
+func (a *Attempt) satisfiedMeanwhile(c metav1.Condition) metav1.Condition {
+	missing := len(a.Target.Added)
+	if a.Demand.Number >= 0 {
+		missing = a.Demand.Number - a.kept()
+	}
+	if missing <= 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, "All cluster decisions scheduled"
+		return c
+	}
+	c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled
+	c.Message = fmt.Sprintf("%d cluster decisions unscheduled: see condition %s", missing, v1alpha1.PlacementConditionDecisionPending)
+	return c
+}
+
+// kept counts the clusters that are published while the change is pending.
+func (a *Attempt) kept() int {
+	switch last := a.Snapshot.Subject.Last; {
+	case a.Step != nil:
+		return len(a.Step.Clusters)
+	case last != nil:
+		return len(last.Names)
+	}
+	return a.Snapshot.Subject.Published.Len()
+}
+
+// SetConditions brings the Placement's conditions up to date.
+func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
+	for _, c := range a.Conditions() {
+		if c.Type == v1alpha1.PlacementConditionSatisfied && a.Target != nil && a.pending() {
+			c = a.satisfiedMeanwhile(c)
+		}
+		v1alpha1.SetCondition(conditions, c)
+	}
+	if a.Snapshot.Queue == nil {
+		// Queues were switched off since it was written.
+		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionQueueAdmitted)
+	}
+	switch effects := a.Effects(); {
+	case effects.Keep || a.partial:
+	case effects.Pending == "":
+		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending)
+	default:
+		v1alpha1.SetCondition(conditions, metav1.Condition{
+			Type: v1alpha1.PlacementConditionDecisionPending, Status: effects.Pending, Reason: string(a.Outcome), Message: a.Message(),
+			ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
+		})
+	}
+}
+
+// PendingEvent describes a change that waits for people; nil if there is none.
+func (a *Attempt) PendingEvent() *Event {
+	reason := a.Effects().Event
+	if reason == "" {
+		return nil
+	}
+	return &Event{Type: corev1.EventTypeWarning, Reason: reason, Action: "DecisionPending", Note: CutNote(a.Message())}
+}

@@ -1,0 +1,75 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// published is the decision once all writes of the step were done; nil if it is what was known before.
+func (a *Attempt) published() *framework.Published {
+	subject, p := a.Snapshot.Subject, a.Step
+	before := subject.Last
+	if before == nil {
+		before = &framework.Published{}
+	} else if !before.Restored && a.republishes(before) {
+		return nil
+	}
+	next := &framework.Published{
+		Names: p.Clusters, Digest: p.Digest, Scores: before.Scores,
+		Generation: before.Generation, Profile: before.Profile, ScoresAt: before.ScoresAt, Revision: max(before.Revision, p.Revision),
+	}
+	if a.ScoresWritten(p) {
+		next.ScoresAt = a.Snapshot.Now
+	}
+	if p == a.Target {
+		next.Generation, next.Profile = subject.Placement.Generation, profileName(subject.Placement)
+	}
+	if before.Digest == p.Digest {
+		next.Names = before.Names
+	}
+	pages, written := a.pagesAfter()
+	if len(written) > 0 {
+		_, next.Scores = framework.Listed(slices.Collect(maps.Values(pages)))
+	}
+	next.Pages = make(map[string]uint64, len(pages))
+	for name, page := range pages {
+		if hash, known := before.Pages[name]; known && !written[name] && !p.Restores {
+			next.Pages[name] = hash
+		} else {
+			next.Pages[name] = framework.ContentHash(page)
+		}
+	}
+	return next
+}
+
+// republishes is true if the step wrote nothing and is what was published before.
+func (a *Attempt) republishes(before *framework.Published) bool {
+	pl := a.Snapshot.Subject.Placement
+	return len(a.Step.Writes) == 0 && before.Digest == a.Step.Digest &&
+		(a.Step != a.Target || before.Generation == pl.Generation && before.Profile == profileName(pl))
+}
+
+// pagesAfter are the pages once the step's writes were done, by name, and which of them were written.
+func (a *Attempt) pagesAfter() (pages map[string]*v1alpha1.PlacementDecision, written map[string]bool) {
+	pages, written = map[string]*v1alpha1.PlacementDecision{}, map[string]bool{}
+	for _, page := range a.Snapshot.Subject.OwnPages() {
+		pages[page.Name] = page
+	}
+	for _, w := range a.Step.Writes {
+		written[w.Page.Name] = true
+		if pages[w.Page.Name] = w.Page; w.Deleted {
+			delete(pages, w.Page.Name)
+		}
+	}
+	return pages, written
+}
+
+// ScoresWritten says whether writes of the Proposal brought scores to pages.
+func (a *Attempt) ScoresWritten(p *framework.Proposal) bool {
+	// New pages carry scores, too: the next ones are due after the rate limit.
+	byScore := a.Snapshot.Subject.Placement.Spec.SortBy == v1alpha1.SortByScore
+	return len(p.Writes) > 0 && (p.Outcome.ScoresWritten || byScore)
+}

@@ -1,0 +1,212 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Record is the record of the attempt's change: the open one that it continues, or the one that ended
+// without being published and is approved. Nil if the change has none.
+func (a *Attempt) Record() *berthv1alpha1.PlacementChange {
+	switch {
+	case a.identity == nil:
+		return nil
+	case a.identity.open != nil:
+		return a.identity.open
+	case a.identity.ended != nil && a.identity.ended.Spec.Revision == a.Change.Revision:
+		return a.identity.ended
+	}
+	return nil
+}
+
+// RecordsBefore are the records to be written before step 9, in order; those without a resource
+// version are to be created, of the others the status is written.
+func (a *Attempt) RecordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
+	now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
+	record := a.Record()
+	switch a.Outcome {
+	case Held:
+		if record != nil {
+			return a.rewritten(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+				status.Phase, status.Holds, status.Message, status.CompletionTime = berthv1alpha1.PhaseHeld, a.Holds, a.recordMessage(), nil
+				if status.StartTime == nil {
+					status.StartTime = &now
+				}
+			}), nil
+		}
+		created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.changeOf(a.Change))
+		if err != nil {
+			return nil, err
+		}
+		created.Status = berthv1alpha1.PlacementChangeStatus{
+			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change),
+		}
+		return append(a.superseded(now), created), nil
+	case Rejected, Expired:
+		if record == nil || !changes.IsOpen(record) {
+			return nil, nil
+		}
+		return a.rewritten(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+			status.Phase, status.Message, status.CompletionTime = a.Effects().Phase, a.recordMessage(), &now
+			if a.Outcome == Expired {
+				status.Holds = a.Holds
+			}
+		}), nil
+	case Published:
+		return a.recordPermit(now)
+	}
+	return nil, nil
+}
+
+// recordPermit are the records that say that the change is permitted: from now on it is completed, also
+// by the next leader. A change without a record gets none before step 9, unless an approval of an
+// earlier record permits it: that record is Superseded, so that the approval is used once.
+func (a *Attempt) recordPermit(now metav1.Time) ([]*berthv1alpha1.PlacementChange, error) {
+	var writes []*berthv1alpha1.PlacementChange
+	record, used := a.Record(), a.usedApproval()
+	switch {
+	case record != nil:
+		writes = a.rewritten(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+			if status.PermittedTime == nil {
+				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = berthv1alpha1.PhaseHeld, &now, nil, ""
+			}
+		})
+	case used != nil:
+		created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.changeOf(a.Change))
+		if err != nil {
+			return nil, err
+		}
+		created.Status = berthv1alpha1.PlacementChangeStatus{
+			Phase: berthv1alpha1.PhaseHeld, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change),
+		}
+		writes = append(a.superseded(now), created)
+		a.identity.open, a.supersededFirst = created, true
+	}
+	if used != nil {
+		writes = append(writes, a.rewritten(used, func(status *berthv1alpha1.PlacementChangeStatus) {
+			status.Phase, status.Message = berthv1alpha1.PhaseSuperseded, fmt.Sprintf("approved, and published as revision %d", a.Change.Revision)
+		})...)
+	}
+	return writes, nil
+}
+
+// usedApproval is an approved record of the same change that ended unpublished, where the change is
+// published under a later revision; nil if there is none.
+func (a *Attempt) usedApproval() *berthv1alpha1.PlacementChange {
+	if a.identity == nil || !approved(a.identity.ended) || a.identity.ended == a.Record() {
+		return nil
+	}
+	return a.identity.ended
+}
+
+// IsNews is true if the outcome differs from what was reported before: the attempt wrote it to the
+// record or, without a record, the condition has another reason.
+func (a *Attempt) IsNews() bool {
+	if a.Effects().Phase != "" && a.recorded {
+		return true
+	}
+	if a.Effects().Phase != "" && a.Record() != nil {
+		return false
+	}
+	c := meta.FindStatusCondition(a.Snapshot.Subject.Placement.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
+	return c == nil || c.Reason != string(a.Outcome)
+}
+
+// Recorded says that RecordsBefore were written, and were not empty.
+func (a *Attempt) Recorded() { a.recorded = true }
+
+// WroteRecords is true if RecordsBefore were written, and were not empty.
+func (a *Attempt) WroteRecords() bool { return a.recorded }
+
+// maxMessage bounds the message on a record, in bytes.
+const maxMessage = 4096
+
+func (a *Attempt) recordMessage() string {
+	message := a.Message()
+	if len(message) > maxMessage {
+		message = message[:maxMessage-len("…")] + "…"
+	}
+	return message
+}
+
+func remaining(p *framework.Proposal) *berthv1alpha1.RemainingClusters {
+	return &berthv1alpha1.RemainingClusters{Added: int32(len(p.Added)), Removed: int32(len(p.Removed))}
+}
+
+// rewritten is the record with a changed status; nothing if that changes nothing.
+func (a *Attempt) rewritten(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) []*berthv1alpha1.PlacementChange {
+	next := record.DeepCopy()
+	change(&next.Status)
+	if equality.Semantic.DeepEqual(record.Status, next.Status) {
+		return nil
+	}
+	return []*berthv1alpha1.PlacementChange{next}
+}
+
+// RecordsAfter are the records whose status is to be written once step 9 has succeeded.
+func (a *Attempt) RecordsAfter() []*berthv1alpha1.PlacementChange {
+	now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
+	var writes []*berthv1alpha1.PlacementChange
+	if record := a.Record(); record != nil && a.Outcome == Published {
+		writes = a.rewritten(record, func(status *berthv1alpha1.PlacementChangeStatus) { complete(status, now) })
+	}
+	if a.supersededFirst || a.Outcome == Held && a.Record() == nil {
+		// RecordsBefore had them.
+		return writes
+	}
+	return append(writes, a.superseded(now)...)
+}
+
+func complete(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
+	status.Phase, status.CompletionTime, status.LastProgressTime = berthv1alpha1.PhasePublished, &now, &now
+	status.Holds, status.Remaining, status.Message = nil, nil, ""
+	if status.PermittedTime == nil {
+		status.PermittedTime = &now
+	}
+}
+
+// superseded are the open records that are not of the attempt's change. One whose target is published
+// is complete: only its last write was lost.
+func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
+	if !a.Effects().Supersedes {
+		return nil
+	}
+	subject := a.Snapshot.Subject
+	var writes []*berthv1alpha1.PlacementChange
+	for _, record := range subject.Records {
+		if !changes.IsOpen(record) || !a.Effects().Ends && record == a.Record() {
+			continue
+		}
+		next := record.DeepCopy()
+		last := subject.Last
+		switch {
+		case last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil):
+			complete(&next.Status, now)
+		case a.Outcome == Denied && record == a.Record():
+			next.Status.Phase, next.Status.CompletionTime, next.Status.Message = berthv1alpha1.PhaseSuperseded, &now, a.recordMessage()
+		default:
+			next.Status.Phase, next.Status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now
+			next.Status.Message = fmt.Sprintf("superseded while the phase was %s: %s", record.Status.Phase, a.cause())
+		}
+		writes = append(writes, next)
+	}
+	return writes
+}
+
+// History is the change that the attempt published, for its record; false if clusters did not change,
+// or if RecordsAfter has the record.
+func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
+	if a.Outcome != Published || a.Err != nil || !isChange(a.Step) || a.Record() != nil {
+		return 0, changes.Change{}, false
+	}
+	return a.Step.Revision, a.changeOf(a.Step), true
+}

@@ -1,0 +1,109 @@
+package selection
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Candidates are the clusters to choose from. A candidate is a position in Totals, so that nothing
+// is copied for each of them.
+type Candidates struct {
+	// Totals are the scores.
+	Totals []int64
+	// ByName compares the names of two candidates. No two are equal.
+	ByName func(a, b int) int
+	// Demoted reports whether a candidate ranks after all that are not demoted; nil: none is.
+	Demoted func(i int) bool
+	// Topology returns a candidate's value of a spread constraint's key. It is called only where
+	// there are constraints.
+	Topology func(i int, term v1alpha1.SpreadConstraintsTerm) (value string, ok bool)
+}
+
+// Select returns the candidates that satisfy the demand, in the order in which they were picked.
+// short names the spread constraint that left no candidate before all were picked, empty otherwise.
+// An error says which field of the Placement asks for too much. The selection ends where it is when
+// stop, which may be asked before each pick, returns true.
+func Select(c *Candidates, d *Demand, stop func() bool) (chosen []int, short string, err error) {
+	k := d.count(len(c.Totals))
+	if len(d.Spread) == 0 {
+		return c.best(k), "", nil
+	}
+	return spread(c, d, k, stop)
+}
+
+// Rank returns all candidates, best first.
+func Rank(c *Candidates) []int {
+	ranking := make([]int, len(c.Totals))
+	for i := range ranking {
+		ranking[i] = i
+	}
+	slices.SortFunc(ranking, c.compare)
+	return ranking
+}
+
+// compare orders candidates: those that are not demoted first, then by total, highest first, then
+// by name.
+func (c *Candidates) compare(a, b int) int {
+	if x, y := c.demoted(a), c.demoted(b); x != y {
+		if x {
+			return 1
+		}
+		return -1
+	}
+	if c.Totals[a] != c.Totals[b] {
+		return cmp.Compare(c.Totals[b], c.Totals[a])
+	}
+	return c.ByName(a, b)
+}
+
+// before reports whether candidate a ranks before b.
+func (c *Candidates) before(a, b int) bool { return c.compare(a, b) < 0 }
+
+func (c *Candidates) demoted(i int) bool { return c.Demoted != nil && c.Demoted(i) }
+
+// best returns the first k of the ranking without ranking the others: a heap of the best k seen so
+// far, the worst on top.
+func (c *Candidates) best(k int) []int {
+	if k == 0 {
+		return nil
+	}
+	if k*4 > len(c.Totals) {
+		return Rank(c)[:k]
+	}
+	top := make([]int, 0, k)
+	for i := range c.Totals {
+		switch {
+		case len(top) < k:
+			top = append(top, i)
+			if len(top) == k {
+				for j := k/2 - 1; j >= 0; j-- {
+					c.siftDown(top, j)
+				}
+			}
+		case c.before(i, top[0]):
+			top[0] = i
+			c.siftDown(top, 0)
+		}
+	}
+	slices.SortFunc(top, c.compare)
+	return top
+}
+
+// siftDown restores the heap below position i: every parent ranks after its children.
+func (c *Candidates) siftDown(heap []int, i int) {
+	for {
+		worst := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {
+			if c.before(heap[worst], heap[child]) {
+				worst = child
+			}
+		}
+		if worst == i {
+			return
+		}
+		heap[i], heap[worst] = heap[worst], heap[i]
+		i = worst
+	}
+}

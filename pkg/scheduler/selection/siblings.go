@@ -1,0 +1,232 @@
+package selection
+
+import (
+	"container/heap"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// siblings are the domains of one constraint that share all earlier values.
+type siblings struct {
+	maxSkew int64
+	hard    bool
+	// bit is the place of the constraint in a number of violated ScheduleAnyway constraints, in
+	// which the first weighs most; 0 when it is DoNotSchedule. later has all bits of the
+	// constraints that follow, and blocks says that one of them, or this one, is DoNotSchedule.
+	bit, later uint
+	blocks     bool
+
+	members []*domain
+	// least is the least chosen in a member. counts has how many members have so many chosen.
+	least  int64
+	counts map[int64]int
+	// good and bad are the members with a candidate left, those that keep the constraint and those
+	// that violate it. violating has the latter by how many are chosen in them, and possibly
+	// others.
+	good, bad domains
+	violating map[int64][]*domain
+	// missing are clusters that lack this constraint's key; nil where there are none.
+	missing *queue
+}
+
+type domain struct {
+	parent *siblings
+	chosen int64
+	// children are the domains of the next constraint; nil for the last one, whose clusters are in
+	// the queue.
+	children *siblings
+	queue    *queue
+
+	best candidate
+	// in is the heap that the domain is in, at is where.
+	in *domains
+	at int
+}
+
+// queue are clusters that agree in all domains.
+type queue struct {
+	// path has the domain of each constraint; nil where a key is missing, and after that.
+	path []*domain
+	// ranks are the places of the clusters in the ranking.
+	ranks []int
+	// bonus is what the Spread prioritizer adds to the next pick from here.
+	bonus float64
+}
+
+// candidate is the first cluster of a queue, with the ScheduleAnyway constraints that it violates.
+// Its queue is nil when there is none.
+type candidate struct {
+	violated uint
+	queue    *queue
+}
+
+func (c candidate) before(o candidate) bool {
+	if c.violated != o.violated {
+		return c.violated < o.violated
+	}
+	return c.queue.ranks[0] < o.queue.ranks[0]
+}
+
+func newSiblings(constraints []v1alpha1.SpreadConstraintsTerm, level int) *siblings {
+	c := constraints[level]
+	f := &siblings{
+		maxSkew: int64(max(c.MaxSkew, 1)), hard: c.WhenUnsatisfiable == v1alpha1.DoNotSchedule,
+		counts: map[int64]int{}, violating: map[int64][]*domain{},
+	}
+	f.blocks = f.hard
+	for i, later := range constraints[level+1:] {
+		if later.WhenUnsatisfiable == v1alpha1.DoNotSchedule {
+			f.blocks = true
+		} else {
+			f.later |= 1 << (len(constraints) - level - 2 - i)
+		}
+	}
+	if !f.hard {
+		f.bit = 1 << (len(constraints) - level - 1)
+	}
+	return f
+}
+
+func (f *siblings) add() *domain {
+	d := &domain{parent: f}
+	f.members = append(f.members, d)
+	f.counts[0]++
+	return d
+}
+
+// fill puts every domain into its heap.
+func (f *siblings) fill(compared *int) {
+	for _, d := range f.members {
+		if d.children != nil {
+			d.children.fill(compared)
+		}
+		f.place(d, compared)
+	}
+}
+
+// best is the best candidate of all the siblings.
+func (f *siblings) best(compared *int) candidate {
+	if len(f.good.all) > 0 {
+		return f.good.all[0].best
+	}
+	var best candidate
+	if f.hard {
+		return best
+	}
+	if len(f.bad.all) > 0 {
+		best = f.bad.all[0].best
+		best.violated |= f.bit
+	}
+	if f.missing != nil && len(f.missing.ranks) > 0 && !f.blocks {
+		lacking := candidate{violated: f.bit | f.later, queue: f.missing}
+		*compared++
+		if best.queue == nil || lacking.before(best) {
+			best = lacking
+		}
+	}
+	return best
+}
+
+func (f *siblings) violates(d *domain) bool { return d.chosen+1-f.least > f.maxSkew }
+
+// place finds the best candidate of a domain and puts the domain where it belongs.
+func (f *siblings) place(d *domain, compared *int) {
+	switch {
+	case d.children != nil:
+		d.best = d.children.best(compared)
+	case len(d.queue.ranks) > 0:
+		d.best = candidate{queue: d.queue}
+	default:
+		d.best = candidate{}
+	}
+	var to *domains
+	switch {
+	case d.best.queue == nil:
+	case f.violates(d):
+		to = &f.bad
+	default:
+		to = &f.good
+	}
+	if d.in != to && d.in != nil {
+		heap.Remove(d.in, d.at)
+	}
+	switch {
+	case to == nil:
+	case d.in == to:
+		heap.Fix(to, d.at)
+	default:
+		to.compared = compared
+		heap.Push(to, d)
+	}
+}
+
+// count adds one to the clusters chosen in a domain, and reports whether the least among its
+// siblings rises with it.
+func (f *siblings) count(d *domain) (rises bool) {
+	f.counts[d.chosen]--
+	d.chosen++
+	f.counts[d.chosen]++
+	if rises = f.counts[f.least] == 0; rises {
+		delete(f.counts, f.least)
+		f.least++
+	}
+	return rises
+}
+
+// pick counts a cluster that was picked in a domain and updates the heaps. The domains within it
+// are up to date already.
+func (f *siblings) pick(d *domain, compared *int) {
+	rises := f.count(d)
+	if f.violates(d) {
+		f.violating[d.chosen] = append(f.violating[d.chosen], d)
+	}
+	f.place(d, compared)
+	if !rises {
+		return
+	}
+	// Domains that had one cluster too many no longer violate the constraint.
+	at := f.least + f.maxSkew - 1
+	for _, other := range f.violating[at] {
+		if other.chosen == at {
+			f.place(other, compared)
+		}
+	}
+	delete(f.violating, at)
+}
+
+// domains are a heap, the best candidate on top.
+type domains struct {
+	all      []*domain
+	compared *int
+}
+
+// Len implements heap.Interface.
+func (h *domains) Len() int { return len(h.all) }
+
+// Less implements heap.Interface.
+func (h *domains) Less(i, j int) bool {
+	*h.compared++
+	return h.all[i].best.before(h.all[j].best)
+}
+
+// Swap implements heap.Interface.
+func (h *domains) Swap(i, j int) {
+	h.all[i], h.all[j] = h.all[j], h.all[i]
+	h.all[i].at, h.all[j].at = i, j
+}
+
+// Push implements heap.Interface.
+func (h *domains) Push(x any) {
+	d := x.(*domain)
+	d.in, d.at = h, len(h.all)
+	h.all = append(h.all, d)
+}
+
+// Pop implements heap.Interface.
+func (h *domains) Pop() any {
+	last := len(h.all) - 1
+	d := h.all[last]
+	h.all[last], d.in = nil, nil
+	h.all = h.all[:last]
+	return d
+}

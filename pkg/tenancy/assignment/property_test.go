@@ -1,0 +1,162 @@
+package assignment_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/assignment"
+	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// configs are what a hub may be told one after the other. Their rules read the same tag.
+var configs = []string{
+	fixture.Partition(`
+queues: [{name: a, maxapplications: 2}, {name: b, resources: {max: {clusters: 5}}}, {name: p, queues: [{name: x}]}]
+placementrules: [{name: provided, create: true}, {name: tag, value: team, create: true, parent: {name: fixed, value: p}}]`),
+	fixture.Partition(`
+queues: [{name: b, resources: {max: {clusters: 2}}}, {name: p, parent: true, resources: {max: {clusters: 4}}}]
+placementrules: [{name: tag, value: team, create: true}, {name: user, create: true, parent: {name: fixed, value: p}}]`),
+	fixture.Partition(`
+queues: [{name: a}, {name: dyn, maxapplications: 1}]
+limits: [{users: [ann], maxapplications: 3, maxresources: {clusters: 6}}, {groups: [team-bob, team-cid], maxapplications: 4}]
+placementrules: [{name: provided}, {name: user, create: true}]`),
+	broken,
+}
+
+// quotasOf returns the most that each configuration lets a queue's members have; queues without one are left out.
+func quotasOf(config string) map[string]tenancy.Quota {
+	parsed, _, err := queueconfig.Parse([]byte(config))
+	if err != nil {
+		return nil
+	}
+	most := map[string]tenancy.Quota{}
+	for _, name := range []string{"root", "root.a", "root.b", "root.p", "root.dyn"} {
+		if q := parsed.Tree.Queue(name); q != nil {
+			most[name] = q.Quota
+		}
+	}
+	return most
+}
+
+// used adds up what is admitted to a queue and below it.
+func (d *desk) used(queue string) (used tenancy.Quota) {
+	for name := range d.placements {
+		in := d.queueOf(name)
+		if d.verdicts[name].Admitted && (in == queue || len(in) > len(queue) && in[:len(queue)+1] == queue+".") {
+			used.Applications++
+			used.Clusters += int64(d.pages[name].clusters)
+		}
+	}
+	return used
+}
+
+// TestQueuesAreKept has Placements come, change and go, configurations change and controllers begin anew. Whatever happens, nobody is moved
+// or loses clusters without a reason, no quota is exceeded that was not, and a controller that begins anew comes to the same.
+func TestQueuesAreKept(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDesk(configs[0])
+		active := configs[0]
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			before, pages, was := d.state(), maps.Clone(d.pages), map[string]tenancy.Quota{}
+			for queue := range quotasOf(active) {
+				was[queue] = d.used(queue)
+			}
+			touched := ""
+			kind := rapid.SampledFrom([]string{"add", "add", "add", "edit", "edit", "remove", "configure", "restart"}).Draw(t, "what")
+			names := slices.Sorted(maps.Keys(d.placements))
+			if len(names) == 0 && (kind == "edit" || kind == "remove") {
+				kind = "add"
+			}
+			reloaded := false
+			switch kind {
+			case "add":
+				touched = fmt.Sprintf("p%d", rapid.IntRange(0, 9).Draw(t, "name"))
+				if d.placements[touched] != nil {
+					d.remove(touched)
+					before, pages = d.state(), maps.Clone(d.pages)
+				}
+				d.add(touched, drawUser(t), drawQueue(t), rapid.IntRange(0, 5).Draw(t, "wanted"), labelled("team", drawTeam(t)),
+					func(p *placement) {
+						p.Created = epoch.Add(time.Duration(rapid.IntRange(0, 9).Draw(t, "age")) * time.Minute)
+					})
+			case "edit":
+				touched = rapid.SampledFrom(names).Draw(t, "name")
+				d.edit(touched, labelled("queue", drawQueue(t)), labelled("team", drawTeam(t)), func(p *placement) { p.wanted = rapid.IntRange(0, 5).Draw(t, "wanted") })
+			case "remove":
+				touched = rapid.SampledFrom(names).Draw(t, "name")
+				d.remove(touched)
+			case "configure":
+				config := rapid.SampledFrom(configs).Draw(t, "config")
+				if config != broken {
+					active, reloaded = config, true
+				}
+				d.configure(config)
+				d.config = active
+			case "restart":
+				d.restart(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0)))
+			}
+			d.check(t, kind, touched, active, reloaded, before, pages, was)
+		}
+	})
+}
+
+func drawUser(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"ann", "bob", "cid", ""}).Draw(t, "user")
+}
+func drawTeam(t *rapid.T) string { return rapid.SampledFrom([]string{"", "web", "db"}).Draw(t, "team") }
+func drawQueue(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"", "a", "a", "b", "b", "root.p.x", "root.p.y", "root.dyn", "root.dyn.deep", "nowhere"}).Draw(t, "queue")
+}
+
+func (d *desk) check(t *rapid.T, kind, touched, active string, reloaded bool, before map[string]string, pages map[string]page, was map[string]tenancy.Quota) {
+	for name, old := range pages {
+		if name == touched || d.placements[name] == nil || old.record == "" {
+			continue
+		}
+		rejected := d.verdicts[name].Rejected
+		// Who waits for a place elsewhere may get it.
+		waited := strings.HasPrefix(before[name], assignment.ReasonQuotaExceeded)
+		if !reloaded && !waited && (d.queueOf(name) != queueIn(old) || rejected) {
+			t.Fatalf("%s moved %s: %s, then %s", kind, name, before[name], d.state()[name])
+		}
+		if now := d.pages[name].clusters; now < old.clusters && d.queueOf(name) == queueIn(old) {
+			t.Fatalf("%s took clusters from %s: %d, then %d", kind, name, old.clusters, now)
+		}
+	}
+	if !reloaded {
+		for queue, quota := range quotasOf(active) {
+			used := d.used(queue)
+			if used.Applications > max(quota.Applications, was[queue].Applications) || used.Clusters > max(quota.Clusters, was[queue].Clusters) {
+				t.Fatalf("%s lets %s have %+v of %+v, where it had %+v: %v", kind, queue, used, quota, was[queue], d.state())
+			}
+		}
+	}
+	// A controller that begins anew has the same to say, and nothing to write. Who was rejected may find that a queue exists by now.
+	again := &desk{now: d.now, config: active, namespaces: d.namespaces, placements: maps.Clone(d.placements), pages: maps.Clone(d.pages), recorded: maps.Clone(d.recorded)}
+	again.restart(rand.New(rand.NewPCG(1, 2)))
+	want, got := d.state(), again.state()
+	for name := range want {
+		if d.verdicts[name].Rejected {
+			delete(want, name)
+			delete(got, name)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("after %s %s a new controller says otherwise (-want +got):\n%s", kind, touched, diff)
+	}
+}
+
+func queueIn(p page) string {
+	d := &desk{pages: map[string]page{"": p}}
+	return d.queueOf("")
+}

@@ -1,0 +1,62 @@
+package assignment
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/pkg/tenancy"
+)
+
+// maxRecord bounds a record, in bytes.
+const maxRecord = 64 << 10
+
+// record is what Verdict.Record holds. Requested, User and the values of Tags are bounded.
+type record struct {
+	Queue     string            `json:"queue"`
+	Rule      string            `json:"rule"`
+	User      string            `json:"user"`
+	Requested string            `json:"requested,omitempty"`
+	Tags      map[string]string `json:"tags,omitempty"`
+	// Configured is the queue itself or the nearest one above it that is or was configured, other
+	// than root: if it no longer is, it drains.
+	Configured string `json:"configured,omitempty"`
+}
+
+// readRecord reads what is stored on a page, where anybody may have written it. It is false for
+// what Berth would not have written.
+func readRecord(stored string) (r record, ok bool) {
+	if stored == "" || len(stored) > maxRecord || json.Unmarshal([]byte(stored), &r) != nil {
+		return record{}, false
+	}
+	legal := tenancy.LegalQueueName(r.Queue) && r.Queue == strings.ToLower(r.Queue) && slices.Contains(tenancy.RuleKinds(), r.Rule) &&
+		(r.Configured == "" || r.Configured != tenancy.RootName && (r.Configured == r.Queue || strings.HasPrefix(r.Queue, r.Configured+".")))
+	return r, legal
+}
+
+func (r record) String() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return string(text)
+}
+
+// placedMessage is what a Placement in its queue is told, and drainingMessage where the queue
+// drains.
+func (r record) placedMessage() string {
+	return tenancy.Messagef("queue %s by rule %s for user %s", r.Queue, r.Rule, r.User)
+}
+
+func (r record) drainingMessage() string {
+	return tenancy.Messagef("queue %s drains: it keeps its Placements and takes no others", r.Queue)
+}
+
+// bounded returns an input for a record. One that is longer than a queue's name can be is cut: no
+// rule makes a queue of it anyway.
+func bounded(input string) string {
+	if len(input) > tenancy.MaxQueueLength {
+		return tenancy.Cut(input)
+	}
+	return input
+}

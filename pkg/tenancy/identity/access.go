@@ -1,0 +1,242 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/pkg/tenancy"
+)
+
+const (
+	accessPrefix       = "admissionController.accessControl."
+	defaultSystemUsers = "^system:serviceaccount:kube-system:"
+	// maxWarnings is how many warnings about settings are listed.
+	maxWarnings = 100
+)
+
+// AccessControl says whose word about a submitter counts. The zero value believes nobody.
+type AccessControl struct {
+	// BypassAuth lets anybody name any submitter.
+	BypassAuth bool
+	// TrustControllers lets users that match SystemUsers do so.
+	TrustControllers bool
+	// SystemUsers, ExternalUsers and ExternalGroups match anywhere in a name.
+	SystemUsers, ExternalUsers, ExternalGroups []*regexp.Regexp
+}
+
+// ParseAccessControl reads the settings admissionController.accessControl.* among others. It never fails: a bad value takes its
+// default, and a warning tells of it.
+//
+//	bypassAuth        false                                  a boolean as strconv.ParseBool reads it
+//	trustControllers  true                                   the same
+//	systemUsers       ^system:serviceaccount:kube-system:    regular expressions, comma-separated; empty for nobody
+//	externalUsers     (empty)                                the same
+//	externalGroups    (empty)                                the same
+func ParseAccessControl(settings map[string]string) (AccessControl, []string) {
+	control := AccessControl{TrustControllers: true, SystemUsers: []*regexp.Regexp{regexp.MustCompile(defaultSystemUsers)}}
+	var warnings []string
+	instructions := 0
+	for _, key := range sortedAccessKeys(settings) {
+		value := settings[key]
+		var err error
+		switch strings.TrimPrefix(key, accessPrefix) {
+		case "bypassAuth":
+			err = setBool(&control.BypassAuth, value)
+		case "trustControllers":
+			err = setBool(&control.TrustControllers, value)
+		case "systemUsers":
+			err = setExpressions(&control.SystemUsers, value, &instructions)
+		case "externalUsers":
+			err = setExpressions(&control.ExternalUsers, value, &instructions)
+		case "externalGroups":
+			err = setExpressions(&control.ExternalGroups, value, &instructions)
+		default:
+			warnings = append(warnings, tenancy.Messagef("%s: there is no such setting", key))
+		}
+		if err != nil {
+			warnings = append(warnings, tenancy.Messagef("%s: %v; the default is used", key, err))
+		}
+	}
+	if more := len(warnings) - maxWarnings; more > 0 {
+		warnings = append(warnings[:maxWarnings-1], fmt.Sprintf("%d more are not listed", more+1))
+	}
+	return control, warnings
+}
+
+func sortedAccessKeys(settings map[string]string) []string {
+	var keys []string
+	for key := range settings {
+		if strings.HasPrefix(key, accessPrefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func setBool(into *bool, value string) error {
+	parsed, err := strconv.ParseBool(value)
+	if err != nil {
+		return errors.New(tenancy.Messagef("%q is neither true nor false", value))
+	}
+	*into = parsed
+	return nil
+}
+
+// setExpressions leaves into as it is unless every expression compiles. An empty one would match everybody: it is left out.
+func setExpressions(into *[]*regexp.Regexp, value string, instructions *int) error {
+	var parsed []*regexp.Regexp
+	for text := range strings.SplitSeq(value, ",") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		expression, err := tenancy.CompilePattern(text, instructions)
+		if err != nil {
+			return fmt.Errorf("%s is not a regular expression: %w", tenancy.Quote(text), err)
+		}
+		parsed = append(parsed, expression)
+	}
+	*into = parsed
+	return nil
+}
+
+// trusts tells whether who may name a submitter other than itself.
+func (a AccessControl) trusts(who Identity) bool {
+	matches := func(expressions []*regexp.Regexp, name string) bool {
+		return slices.ContainsFunc(expressions, func(e *regexp.Regexp) bool { return e.MatchString(name) })
+	}
+	return a.TrustControllers && matches(a.SystemUsers, who.User) ||
+		matches(a.ExternalUsers, who.User) ||
+		slices.ContainsFunc(who.Groups, func(group string) bool { return matches(a.ExternalGroups, group) })
+}
+
+// AccessRequest is what is asked about one create or update of a Placement.
+type AccessRequest struct {
+	// Update is false for a create.
+	Update bool
+	// By is who asks: the user of the request, after impersonation.
+	By Identity
+	// Annotation is the user.info annotation and Label the user label, nil where absent; Old… are those of the object as
+	// stored, nil on a create.
+	Annotation, Label, OldAnnotation, OldLabel *string
+	// Queue and OldQueue are what RequestedQueue gives for the object and for the object as stored.
+	Queue, OldQueue string
+	// Tags and OldTags are the tags of the object and of the object as stored that its queue
+	// depends on.
+	Tags, OldTags map[string]string
+	// Administers tells, for an update that changes the requested queue or a tag, whether By may
+	// administer the queue the Placement is in. Nil says no. It is called at most once, and only
+	// where the answer depends on it.
+	Administers func() bool
+}
+
+// AccessDecision is the answer to an AccessRequest.
+type AccessDecision struct {
+	Allowed bool
+	// Reason says why not, in words for the person who asked.
+	Reason string
+	// Stamp is the identity that the user.info annotation must be given before the object is stored. Nil leaves it as it is.
+	Stamp *Identity
+}
+
+func deny(format string, args ...any) AccessDecision {
+	return AccessDecision{Reason: tenancy.Messagef(format, args...)}
+}
+
+// Decide answers before the object is stamped.
+func (a AccessControl) Decide(r AccessRequest) AccessDecision {
+	if r.Update {
+		return a.decideUpdate(r)
+	}
+	if r.Annotation != nil {
+		return a.decideCarried(r)
+	}
+	if a.BypassAuth && named(r.Label) {
+		return AccessDecision{Allowed: true}
+	}
+	return AccessDecision{Allowed: true, Stamp: &r.By}
+}
+
+// Verify answers after every other handler has changed the object as it liked. Beside what Decide admits it admits the stamp that
+// Decide asked for, and it denies an object that went without.
+func (a AccessControl) Verify(r AccessRequest) AccessDecision {
+	if !r.Update && r.Annotation != nil && *r.Annotation == r.By.String() {
+		return AccessDecision{Allowed: true}
+	}
+	decision := a.Decide(r)
+	if decision.Stamp != nil {
+		return deny("annotation %s is missing: nothing has stamped the submitter", UserInfoAnnotation)
+	}
+	return decision
+}
+
+// decideCarried is about an annotation that whoever asks has brought along.
+func (a AccessControl) decideCarried(r AccessRequest) AccessDecision {
+	if !a.BypassAuth && !a.trusts(r.By) {
+		return deny("user %q with groups %q is not allowed to set user annotation %s", r.By.User, r.By.Groups, UserInfoAnnotation)
+	}
+	if _, err := Parse(*r.Annotation); err != nil {
+		return deny("annotation %s is invalid: %v", UserInfoAnnotation, err)
+	}
+	return AccessDecision{Allowed: true}
+}
+
+func (a AccessControl) decideUpdate(r AccessRequest) AccessDecision {
+	switch {
+	case r.OldAnnotation != nil && (r.Annotation == nil || *r.Annotation != *r.OldAnnotation):
+		return deny("user info annotation change is not allowed: %s says who submitted the Placement", UserInfoAnnotation)
+	case r.OldAnnotation == nil && r.Annotation != nil:
+		if decision := a.decideCarried(r); !decision.Allowed {
+			return decision
+		}
+	case r.Annotation == nil && !sameLabel(r.Label, r.OldLabel):
+		return deny("the label that names the submitter must not change without annotation %s", UserInfoAnnotation)
+	}
+	what, old, current := r.moved()
+	if what == "" || r.submitted() || r.Administers != nil && r.Administers() {
+		return AccessDecision{Allowed: true}
+	}
+	return deny("user %q may not change %s from %q to %q: only the submitter and administrators of the Placement's queue may",
+		r.By.User, tenancy.Part(what), old, current)
+}
+
+// moved says what an update changes that may put the Placement into another queue; empty for
+// nothing.
+func (r AccessRequest) moved() (what, old, current string) {
+	// Queue names ignore case.
+	if !strings.EqualFold(r.Queue, r.OldQueue) {
+		return "the requested queue", r.OldQueue, r.Queue
+	}
+	names := map[string]bool{}
+	for _, tags := range []map[string]string{r.OldTags, r.Tags} {
+		for name := range tags {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if r.Tags[name] != r.OldTags[name] {
+			return "tag " + tenancy.Cut(name) + ", which queue rules read,", r.OldTags[name], r.Tags[name]
+		}
+	}
+	return "", "", ""
+}
+
+// submitted tells whether who asks is who submitted the Placement as it is stored. A Placement of nobody's has no submitter.
+func (r AccessRequest) submitted() bool {
+	if r.OldAnnotation != nil {
+		identity, err := Parse(*r.OldAnnotation)
+		return err == nil && identity.User == r.By.User
+	}
+	return named(r.OldLabel) && *r.OldLabel == r.By.User
+}
+
+func named(label *string) bool { return label != nil && *label != "" }
+
+func sameLabel(a, b *string) bool {
+	return (a == nil) == (b == nil) && (a == nil || *a == *b)
+}

@@ -1,0 +1,80 @@
+package queueconfig_test
+
+import (
+	"testing"
+
+	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+func TestQuotaProblems(t *testing.T) {
+	for name, tc := range map[string]struct {
+		body string
+		want []string
+	}{
+		"units":          {body: "queues: [{name: a, resources: {max: {vcore: 500m, memory: 1Gi, disk: 2 K, clusters: +3}}}]"},
+		"unparsable":     {body: "queues: [{name: a, resources: {max: {clusters: -1}, guaranteed: {clusters: 1.5}}}]", want: []string{"line 3: …guaranteed", "line 3: …max"}},
+		"unknown suffix": {body: "queues: [{name: a, resources: {max: {clusters: 5m, memory: 1ki}}}]", want: []string{"line 3: …\"m\"", "line 3: …\"ki\""}},
+		"too large":      {body: "queues: [{name: a, resources: {max: {vcore: 9999999999999999, memory: 9E}}}]", want: []string{"line 3: …too large"}},
+		"on root":        {body: "queues: [{name: root, resources: {guaranteed: {}}}]", want: []string{"line 3: …root queue must not"}},
+		"guaranteed above max": {
+			body: "queues: [{name: a, resources: {max: {vcore: 1}, guaranteed: {vcore: 1001m}}}]", want: []string{"line 3: …1001"},
+		},
+		"child's max above the grandparent's": {
+			body: "queues:\n- name: a\n  resources: {max: {clusters: 2}}\n  queues: [{name: b, queues: [{name: c, resources: {max: {clusters: 3}}}]}]",
+			want: []string{"line 6: …3, more than the 2"},
+		},
+		"sum of guaranteed above the parent's, through a queue without": {
+			body: "queues:\n- name: a\n  resources: {guaranteed: {x: 2}}\n  queues: [{name: b, queues: [{name: c, resources: {guaranteed: {x: 2}}}]}, {name: d, resources: {guaranteed: {x: 1}}}]",
+			want: []string{"line 5: …3, more than the 2"},
+		},
+		"sum of guaranteed above the parent's max": {
+			body: "queues:\n- name: a\n  resources: {max: {x: 2}}\n  queues: [{name: b, resources: {guaranteed: {x: 3}}}]",
+			want: []string{"line 5: …3, more than the 2"},
+		},
+		"a sum beyond measure": {
+			body: "queues:\n- name: a\n  resources: {guaranteed: {x: 1}}\n  queues: [{name: b, resources: {guaranteed: {x: 9E}}}, {name: c, resources: {guaranteed: {x: 9E}}}]",
+			want: []string{"line 5: …more than the 1"},
+		},
+		"limits": {
+			body: `
+queues:
+- name: a
+  maxapplications: 5
+  resources: {max: {clusters: 5}}
+  limits:
+  - {limit: nobody, maxapplications: 1}
+  - {users: ["a b"], groups: [x@y], maxapplications: 1}
+  - {users: [ann, ann], maxapplications: 1}
+  - {users: ["*", bob], maxapplications: 1}
+  - {groups: [dev], maxresources: {clusters: 0}}
+  - {groups: [ops], maxresources: {clusters: x}, maxapplications: 6}
+  - {groups: ["*"], maxresources: {clusters: 6}}
+  queues:
+  - name: b
+    maxapplications: 4
+    limits:
+    - {users: [ann], maxapplications: 2}
+    - {groups: [qa], maxresources: {clusters: 6}}
+- name: c
+  limits: [{groups: ["*"], maxapplications: 1}]
+`,
+			want: []string{
+				"line 8: …users or groups", "line 9: …invalid group", "line 9: …invalid user", "line 10: …already", "line 11: …after *",
+				"line 12: …above 0", "line 13: …6, more than the 5", "line 13: …not a quantity", "line 14: …6, more than the 5",
+				"line 19: …2, more than the 1 of user ann", "line 20: …6, more than the 5", "line 22: …only group",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := queueconfig.Parse([]byte(fixture.Partition(tc.body)))
+			var got []string
+			if err != nil {
+				for _, problem := range err.(queueconfig.Problems) { //nolint:errorlint // Parse promises this very type
+					got = append(got, problem.String())
+				}
+			}
+			match(t, "errors", tc.want, got)
+		})
+	}
+}

@@ -1,0 +1,232 @@
+package queueconfig
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/berth-dev/berth/pkg/tenancy"
+)
+
+// amounts are quantities of resources by name. One that is absent from a maximum is unlimited.
+type amounts map[string]int64
+
+func (a amounts) positive() bool {
+	for _, n := range a {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// maxima are the maximums of a queue, or those of a limit, and of what is above: the smallest
+// counts. Nil sets none.
+type maxima struct {
+	own   amounts
+	above *maxima
+}
+
+// of returns the smallest maximum of a resource, if there is one.
+func (m *maxima) of(name string) (most int64, ok bool) {
+	for ; m != nil; m = m.above {
+		if n, has := m.own[name]; has && (!ok || n < most) {
+			most, ok = n, true
+		}
+	}
+	return most, ok
+}
+
+// amounts reads quantities. Those that are not legal are errors, and left out.
+func (v *validator) amounts(written map[string]text) amounts {
+	read := amounts{}
+	for _, name := range slices.Sorted(maps.Keys(written)) {
+		n, err := parseQuantity(name, written[name].value)
+		if err != nil {
+			v.errorf(written[name].place, "%v", err)
+			continue
+		}
+		read[name] = n
+	}
+	return read
+}
+
+// within demands of each amount that the maximum, where it has one, is no smaller.
+func (v *validator) within(at place, what string, most *maxima, have amounts, than string) {
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		if limit, ok := most.of(name); ok && have[name] > limit {
+			v.errorf(at, "%s of %s is %d, more than the %d of %s", what, name, have[name], limit, than)
+		}
+	}
+}
+
+// quotas validates the resources of a queue and those below it against the maximum of those above, and returns what the queue
+// guarantees: what it says, or else what its children say.
+func (v *validator) quotas(q *queueConfig, above *maxima) amounts {
+	at := q.quota.place
+	if at.path == "" {
+		at = q.place
+	}
+	guaranteed, own := v.amounts(q.quota.guaranteed), v.amounts(q.quota.max)
+	v.within(at, "the guaranteed amount", &maxima{own: own}, guaranteed, "its own maximum")
+	v.within(at, "the maximum", above, own, "a queue above")
+	most := &maxima{own, above}
+	v.notEnforced(q.quota)
+	v.notEnforced(q.template)
+	v.within(q.template.place, "the guaranteed amount", &maxima{own: v.amounts(q.template.max)}, v.amounts(q.template.guaranteed), "its own maximum")
+
+	sum := amounts{}
+	for _, child := range q.queues {
+		for name, n := range v.quotas(child, most) {
+			if sum[name] += n; sum[name] < 0 { // beyond what a number holds
+				sum[name] = tenancy.Unlimited
+			}
+		}
+	}
+	v.within(at, "the guaranteed sum of the children", &maxima{own: guaranteed}, sum, "what is guaranteed to their parent")
+	v.within(at, "the guaranteed sum of the children", most, sum, "the maximum")
+	if len(guaranteed) > 0 {
+		return guaranteed
+	}
+	return sum
+}
+
+func (v *validator) notEnforced(q quotaConfig) {
+	for _, name := range slices.Sorted(maps.Keys(q.max)) {
+		if name != clustersResource {
+			v.warnf(q.max[name].place, "this is not enforced: only %s is", clustersResource)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.guaranteed)) {
+		v.warnf(q.guaranteed[name].place, "this is not enforced")
+	}
+}
+
+// applications validates maxapplications from a queue downwards: below a limit everything needs one that fits into it.
+func (v *validator) applications(q *queueConfig) {
+	most := q.quota.maxApplications.value
+	for _, child := range q.queues {
+		have := child.quota.maxApplications
+		switch {
+		case most == 0 || have.value > 0 && have.value <= most:
+		case have.value == 0:
+			v.errorf(child.place, "maxapplications must be set: the queue above has %d", most)
+		default:
+			v.errorf(have.place, "maxapplications is %d, more than the %d of the queue above", have.value, most)
+		}
+		v.applications(child)
+	}
+}
+
+// bounds is what limits further down must fit into.
+type bounds struct {
+	applications uint64 // 0 is unlimited
+	resources    *maxima
+}
+
+// within is the tighter of both, the receiver being below the other.
+func (b bounds) within(o bounds) bounds {
+	tight := bounds{b.applications, o.resources}
+	if b.resources != nil {
+		tight.resources = &maxima{b.resources.own, o.resources}
+	}
+	if tight.applications == 0 || o.applications > 0 && o.applications < tight.applications {
+		tight.applications = o.applications
+	}
+	return tight
+}
+
+// limitBounds holds the bounds on the way from root to a queue, by "queue", "user NAME" and "group
+// NAME".
+type limitBounds map[string]bounds
+
+// set sets a bound and returns what takes that back.
+func (l limitBounds) set(key string, b bounds) (undo func()) {
+	old, had := l[key]
+	l[key] = b
+	return func() {
+		if had {
+			l[key] = old
+		} else {
+			delete(l, key)
+		}
+	}
+}
+
+// limits validates the limits of a queue and those below it. More are the partition's, which count
+// for root. Here is the same afterwards.
+func (v *validator) limits(q *queueConfig, more []*limitConfig, here limitBounds) {
+	own := bounds{q.quota.maxApplications.value, &maxima{own: amounts{}}}
+	for name, value := range q.quota.max {
+		if n, err := parseQuantity(name, value.value); err == nil {
+			own.resources.own[name] = n
+		}
+	}
+	defer here.set("queue", own.within(here["queue"]))()
+	for _, list := range [][]*limitConfig{more, q.limits} {
+		names := &limitNames{users: map[string]bool{}, groups: map[string]bool{}}
+		for _, l := range list {
+			for _, undo := range v.limit(l, names, here) {
+				defer undo()
+			}
+		}
+	}
+	for _, child := range q.queues {
+		v.limits(child, nil, here)
+	}
+}
+
+// limitNames are those that a list of limits has named so far.
+type limitNames struct{ users, groups map[string]bool }
+
+// limit validates one limit, adds it to the bounds and returns what takes that back.
+func (v *validator) limit(l *limitConfig, names *limitNames, here limitBounds) (undo []func()) {
+	if len(l.users)+len(l.groups) == 0 {
+		v.errorf(l.place, "a limit needs users or groups")
+	}
+	for _, user := range l.users {
+		v.limitName(user, "user", names.users, tenancy.LegalUser(user.value))
+	}
+	for _, group := range l.groups {
+		v.limitName(group, "group", names.groups, tenancy.LegalGroup(group.value))
+		if group.value == tenancy.Wildcard && len(names.groups) == 1 {
+			v.errorf(group.place, "the only group must not be *: that is what the queue's own maximum is for")
+		}
+	}
+	have := bounds{l.maxApplications.value, &maxima{own: v.amounts(l.maxResources)}}
+	if have.applications == 0 && !have.resources.own.positive() {
+		v.errorf(l.place, "a limit needs maxapplications or maxresources above 0")
+	}
+	v.notEnforced(quotaConfig{max: l.maxResources})
+	v.bound(l, have, here["queue"], "the queue or one above")
+	keys := []string{}
+	for _, user := range l.users {
+		keys = append(keys, "user "+user.value)
+	}
+	for _, group := range l.groups {
+		keys = append(keys, "group "+group.value)
+	}
+	for _, key := range keys {
+		v.bound(l, have, here[key], key+" in a queue above")
+		undo = append(undo, here.set(key, have.within(here[key])))
+	}
+	return undo
+}
+
+func (v *validator) limitName(name text, kind string, seen map[string]bool, legal bool) {
+	switch {
+	case name.value != tenancy.Wildcard && !legal:
+		v.errorf(name.place, "invalid %s name %q", kind, name.value)
+	case seen[name.value]:
+		v.errorf(name.place, "%s %s has a limit already", kind, name.value)
+	case seen[tenancy.Wildcard]:
+		v.errorf(name.place, "%s %s comes after *, which must be the last", kind, name.value)
+	}
+	seen[name.value] = true
+}
+
+func (v *validator) bound(l *limitConfig, have, most bounds, than string) {
+	if most.applications > 0 && have.applications > most.applications {
+		v.errorf(l.maxApplications.place, "maxapplications is %d, more than the %d of %s", have.applications, most.applications, than)
+	}
+	v.within(l.place, "the maximum", most.resources, have.resources.own, than)
+}

@@ -1,0 +1,136 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// policy returns a DisruptionPolicy with the given spec, in YAML flow style.
+func policy(spec string) *unstructured.Unstructured {
+	GinkgoHelper()
+	object := &unstructured.Unstructured{}
+	Expect(yaml.Unmarshal([]byte("{metadata: {generateName: policy-}, spec: "+spec+"}"), &object.Object)).To(Succeed())
+	object.SetGroupVersionKind(berthv1alpha1.GroupVersion.WithKind("DisruptionPolicy"))
+	object.SetNamespace(namespace)
+	return object
+}
+
+var _ = Describe("A DisruptionPolicy", func() {
+	DescribeTable("is refused, naming the field",
+		func(ctx SpecContext, spec string, want ...string) {
+			err := hub.Create(ctx, policy(spec), client.DryRunAll)
+			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+			for _, w := range want {
+				Expect(err.Error()).To(ContainSubstring(w))
+			}
+		},
+		Entry("without selection", "{approval: Required}", "exactly one of placementSelector and placements is required"),
+		Entry("with two selections", "{placementSelector: {}, placements: [a]}", "exactly one of placementSelector and placements is required"),
+		Entry("with an empty list", "{placements: []}", "spec.placements", "at least 1 items"),
+		Entry("with a name twice", "{placements: [a, a]}", "spec.placements[1]", "Duplicate value"),
+		Entry("with an empty name", "{placements: ['']}", "spec.placements[0]"),
+		Entry("with a name that no Placement has", "{placements: ["+longName+"]}", "spec.placements[0]"),
+		Entry("with 1,001 names", "{placements: ["+strings.Join(names(1_001, 4), "n, ")+"n]}", "spec.placements", "at most 1000 items"),
+		Entry("with an unknown operator", "{placementSelector: {matchExpressions: [{key: a, operator: Like}]}}",
+			"spec.placementSelector.matchExpressions[0].operator", `"Like"`),
+		Entry("with In without values", "{placementSelector: {matchExpressions: [{key: a, operator: In}]}}", "In and NotIn need values"),
+		Entry("with NotIn of nothing", "{placementSelector: {matchExpressions: [{key: a, operator: NotIn, values: []}]}}", "In and NotIn need values"),
+		Entry("with Exists and a value", "{placementSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}", "Exists and DoesNotExist have none"),
+		Entry("with 101 labels", "{placementSelector: {matchLabels: {a"+strings.Join(names(101, 4), ": b, a")+": b}}}", "at most 100 labels"),
+		Entry("with an unknown approval", "{placementSelector: {}, approval: Optional}", "spec.approval", `"Optional"`),
+		Entry("with no time to approve", "{placementSelector: {}, approvalTimeoutSeconds: 0}", "spec.approvalTimeoutSeconds"),
+		Entry("with more than a year to approve", "{placementSelector: {}, approvalTimeoutSeconds: 31536001}", "spec.approvalTimeoutSeconds"),
+		Entry("without history", "{placementSelector: {}, historyLimit: 0}", "spec.historyLimit"),
+		Entry("with a history of 101", "{placementSelector: {}, historyLimit: 101}", "spec.historyLimit"),
+	)
+
+	It("is refused without spec", func(ctx SpecContext) {
+		object := policy("{}")
+		unstructured.RemoveNestedField(object.Object, "spec")
+		Expect(hub.Create(ctx, object, client.DryRunAll)).To(MatchError(ContainSubstring("spec: Required")))
+	})
+
+	DescribeTable("gets defaults",
+		func(ctx SpecContext, spec, want string) {
+			object := policy(spec)
+			Expect(hub.Create(ctx, object, client.DryRunAll)).To(Succeed())
+			got, err := yaml.Marshal(object.Object["spec"])
+			Expect(err).NotTo(HaveOccurred())
+			Expect(got).To(MatchYAML(want))
+		},
+		Entry("of the whole namespace", "{placementSelector: {}}", "{placementSelector: {}, approvalTimeoutSeconds: 604800, historyLimit: 10}"),
+		Entry("of names", "{placements: [b, a], approval: Required}",
+			"{placements: [b, a], approval: Required, approvalTimeoutSeconds: 604800, historyLimit: 10}"),
+		Entry("of labels", "{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, historyLimit: 100}",
+			"{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, historyLimit: 100}"),
+	)
+
+	It("can be changed from one selection to the other, but not to both", func(ctx SpecContext) {
+		object := policy("{placements: [a]}")
+		create(ctx, object)
+		edited := object.DeepCopy()
+		Expect(unstructured.SetNestedMap(edited.Object, map[string]any{}, "spec", "placementSelector")).To(Succeed())
+		Expect(hub.Update(ctx, edited)).To(MatchError(ContainSubstring("exactly one of placementSelector and placements is required")))
+		unstructured.RemoveNestedField(edited.Object, "spec", "placements")
+		Expect(hub.Update(ctx, edited)).To(Succeed())
+	})
+
+	It("is stored with 1,000 names, and listed with approval, number, readiness and age", func(ctx SpecContext) {
+		stored := &berthv1alpha1.DisruptionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "listed"},
+			Spec:       berthv1alpha1.DisruptionPolicySpec{Placements: names(1_000, 63), Approval: berthv1alpha1.ApprovalRequired},
+		}
+		create(ctx, stored)
+		stored.Status = berthv1alpha1.DisruptionPolicyStatus{Placements: 7, Conditions: []metav1.Condition{{
+			Type: berthv1alpha1.PolicyReady, Status: metav1.ConditionTrue, Reason: "Selected", LastTransitionTime: metav1.Now(),
+		}}}
+		Expect(hub.Status().Update(ctx, stored)).To(Succeed())
+		columns, row := printed(ctx, "disruptionpolicies", "listed")
+		Expect(columns).To(HaveExactElements("Name", "Approval", "Placements", "Ready", "Age"))
+		Expect(row[:4]).To(HaveExactElements("listed", "Required", BeEquivalentTo(7), "True"))
+	})
+})
+
+func asUnstructured(object client.Object) *unstructured.Unstructured {
+	GinkgoHelper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	Expect(err).NotTo(HaveOccurred())
+	converted := &unstructured.Unstructured{Object: content}
+	converted.SetGroupVersionKind(berthv1alpha1.GroupVersion.WithKind("PlacementChange"))
+	return converted
+}
+
+// printed is how kubectl get lists an object of Berth's own kinds: the columns and the object's row.
+func printed(ctx context.Context, resource, name string) (columns []string, row []any) {
+	GinkgoHelper()
+	config := rest.CopyConfig(hub.Config)
+	config.APIPath, config.GroupVersion = "/apis", &berthv1alpha1.GroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme())
+	c, err := rest.RESTClientFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	body, err := c.Get().Namespace(namespace).Resource(resource).Name(name).
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	var table metav1.Table
+	Expect(json.Unmarshal(body, &table)).To(Succeed())
+	for _, c := range table.ColumnDefinitions {
+		columns = append(columns, c.Name)
+	}
+	Expect(table.Rows).To(HaveLen(1))
+	return columns, table.Rows[0].Cells
+}

@@ -1,0 +1,211 @@
+package property
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/lifecycle"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// attempts is how many attempts one check replays: 10,000 with the 100 checks that are the default.
+const attempts = 100
+
+// TestReplay makes random attempts on a hub that changes between them, then replays each from a copy
+// of its Snapshot alone, by a new scheduler with new plugins. Both say the same. The replays come last, so
+// that a Snapshot that somebody changes after its attempt shows, too.
+//
+// Not compared is what step 9 adds: the writes of a Proposal and why they failed. A Reserve plugin that
+// denies is not replayed, because a dry run reserves nothing; none does here.
+func TestReplay(t *testing.T) {
+	outcomes := map[scheduler.Outcome]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		h := newReplayHub(t)
+		for range attempts {
+			h.change(t)
+			h.attempt(t)
+		}
+		for i, r := range h.recorded {
+			fresh := newReplayScheduler(t, &framework.Handle{Assume: func(*v1alpha1.PlacementDecision, bool) {}}, nil, &copier{})
+			a := fresh.Decide(context.Background(), r.snapshot)
+			outcomes[a.Outcome]++
+			got := outcomeOf(a)
+			if reflect.DeepEqual(r.want, got) {
+				// cmp.Diff takes longer than the attempt.
+				continue
+			}
+			if diff := cmp.Diff(r.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("attempt %d for %s (-attempt +replay):\n%s", i, r.snapshot.Subject.Key(), diff)
+			}
+		}
+	})
+	t.Logf("replayed: %v", outcomes)
+	if flag.Lookup("rapid.checks").Value.String() != flag.Lookup("rapid.checks").DefValue {
+		return
+	}
+	for _, outcome := range []scheduler.Outcome{
+		scheduler.Unchanged, scheduler.Undecided, scheduler.Published, scheduler.Held, scheduler.Waiting,
+		scheduler.Denied, scheduler.Rejected, scheduler.Expired, scheduler.Failed,
+	} {
+		if outcomes[outcome] == 0 {
+			t.Errorf("no attempt ended %s", outcome)
+		}
+	}
+}
+
+// recordedAttempt is a copy of what an attempt read, and what came of it.
+type recordedAttempt struct {
+	snapshot *framework.Snapshot
+	want     replayedOutcome
+}
+
+// replayedOutcome is all that steps 2 to 8 decide.
+type replayedOutcome struct {
+	Outcome                scheduler.Outcome
+	Message, Failure       string
+	Holds                  []berthv1alpha1.ChangeHold
+	Target, Change, Step   *replayedProposal
+	Answer                 answer
+	Pending                []string
+	Before, After, History []string
+}
+
+func outcomeOf(a *scheduler.Attempt) replayedOutcome {
+	o := replayedOutcome{
+		Outcome: a.Outcome, Message: a.Message(), Holds: a.Holds, Failure: statusText(a.Failure), Answer: answerOf(a.Result),
+		Target: proposalOf(a.Target), Change: proposalOf(a.Change), Step: proposalOf(a.Step),
+	}
+	if a.Outcome == scheduler.Failed {
+		o.Failure = statusText(a.Err)
+	}
+	var conditions []metav1.Condition
+	a.SetConditions(&conditions)
+	for _, c := range conditions {
+		o.Pending = append(o.Pending, fmt.Sprint(c.Type, c.Status, c.Reason, c.Message))
+	}
+	before, err := a.RecordsBefore()
+	if err != nil {
+		o.Before = append(o.Before, err.Error())
+	}
+	o.Before, o.After = append(o.Before, recordTexts(before)...), recordTexts(a.RecordsAfter())
+	if a.Outcome != scheduler.Published {
+		return o
+	}
+	// Whether the change is history depends on its writes, what it was does not.
+	a.Err = nil
+	if revision, change, ok := a.History(); ok {
+		o.History = []string{fmt.Sprint(revision, change)}
+	}
+	return o
+}
+
+func statusText(s *framework.Status) string {
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprint(s.Code(), s.Plugin(), s.Reason())
+}
+
+// replayedProposal is a Proposal without what Bind adds, and with names for clusters.
+type replayedProposal struct {
+	framework.Proposal
+	Selected []string
+}
+
+func proposalOf(p *framework.Proposal) *replayedProposal {
+	if p == nil {
+		return nil
+	}
+	o := replayedProposal{Proposal: *p}
+	o.Writes, o.Outcome, o.Proposal.Selected = nil, framework.Outcome{}, nil
+	for _, s := range p.Selected {
+		o.Selected = append(o.Selected, fmt.Sprint(s.Cluster.Name, " ", s.Score))
+	}
+	return &o
+}
+
+func recordTexts(records []*berthv1alpha1.PlacementChange) []string {
+	texts := make([]string, len(records))
+	for i, record := range records {
+		text, err := json.Marshal(record)
+		if err != nil {
+			panic(err)
+		}
+		texts[i] = string(text)
+	}
+	return texts
+}
+
+// copier is the first PreEnqueue plugin: it copies the Snapshot before any other plugin sees it.
+type copier struct{ copied *framework.Snapshot }
+
+func (*copier) Name() string { return "Copier" }
+
+func (c *copier) PreEnqueue(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement) *framework.Status {
+	c.copied = copySnapshot(state.Snapshot())
+	return nil
+}
+
+// gateAnnotation says on a Placement how the gate of that name answers.
+const gateAnnotation = "test/gate-"
+
+// annotatedGate is a Permit plugin that answers as the Placement says.
+type annotatedGate struct{ name string }
+
+func (g annotatedGate) Name() string { return g.name }
+
+func (g annotatedGate) Permit(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
+	switch pl.Annotations[gateAnnotation+g.name] {
+	case "hold":
+		if !p.Approved {
+			return framework.NewStatus(framework.Wait, "asks for patience"), time.Hour
+		}
+	case "deny":
+		return framework.NewStatus(framework.Unschedulable, "denies"), 0
+	case "wait":
+		return framework.NewStatus(framework.Pending, "waits"), 0
+	case "fail":
+		return framework.AsStatus(errors.New("fails")), 0
+	}
+	return nil, 0
+}
+
+// newReplayScheduler has the default profile with limits, two gates and, before all others, a copier.
+func newReplayScheduler(t rapid.TB, handle *framework.Handle, waiting *scheduler.HeldChanges, first *copier) *scheduler.Scheduler {
+	registry, profile := builtin.Registry(), builtin.DefaultProfile()
+	enabled := &profile.Plugins.MultiPoint.Enabled
+	for _, plugin := range []framework.Plugin{first, annotatedGate{"x"}, annotatedGate{"y"}} {
+		registry[plugin.Name()] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+			return plugin, nil
+		}
+		*enabled = append(*enabled, config.Plugin{Name: plugin.Name()})
+	}
+	n := len(*enabled) - 3
+	*enabled = slices.Concat((*enabled)[n:n+1], (*enabled)[:n], (*enabled)[n+1:])
+	profile.PluginConfig = []config.PluginConfig{
+		{Name: lifecycle.BlastRadiusName, Args: json.RawMessage(`{"maxRemoved": "60%", "minRemoved": 2, "fleetMaxRemoved": 4, "window": "10m"}`)},
+		{Name: lifecycle.MaintenanceWindowName, Args: json.RawMessage(`{"windows": [{"schedule": "0 */2 * * *", "duration": "110m"}], "removals": true}`)},
+	}
+	profiles, err := scheduler.NewProfiles(context.Background(), nil, profile, registry, handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scheduler.New(profiles, waiting)
+}

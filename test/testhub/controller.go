@@ -1,0 +1,59 @@
+package testhub
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/controllers"
+)
+
+// Account is the service account of the controller, as in config/rbac.
+const Account = "system:serviceaccount:berth-system:berth"
+
+// Controller is one run of Berth's controller in this process.
+type Controller struct {
+	cancel  context.CancelFunc
+	stopped chan error
+}
+
+// StartController runs Berth's controller with the rights of its service account, which
+// InstallRoles grants, and the options given. Stop it.
+func (h *Hub) StartController(o controllers.Options) *Controller {
+	GinkgoHelper()
+	config := rest.CopyConfig(h.Config)
+	config.Impersonate.UserName = Account
+	return StartController(config, o)
+}
+
+// StartController runs Berth's controller with the rights of config. The controller serves neither
+// metrics nor probes unless the options name an address; it logs to Ginkgo unless they name a log.
+func StartController(config *rest.Config, o controllers.Options) *Controller {
+	GinkgoHelper()
+	if o.MetricsAddress == "" {
+		o.MetricsAddress = "0"
+	}
+	if o.HealthAddress == "" {
+		o.HealthAddress = "0"
+	}
+	if o.Log.IsZero() {
+		o.Log = GinkgoLogr
+	}
+	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), o.Log))
+	manager, err := controllers.NewManager(ctx, config, o)
+	Expect(err).NotTo(HaveOccurred())
+	c := &Controller{cancel: cancel, stopped: make(chan error, 1)}
+	go func() { c.stopped <- manager.Start(ctx) }()
+	return c
+}
+
+// Stop ends the run and waits for its end.
+func (c *Controller) Stop() {
+	GinkgoHelper()
+	c.cancel()
+	Eventually(c.stopped).Should(Receive(BeNil()))
+}

@@ -1,0 +1,76 @@
+package testhub
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// root is the repository's folder.
+func root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// Assets is the folder of the API server's and etcd's binaries: KUBEBUILDER_ASSETS, or what make
+// hub builds.
+func Assets() string {
+	if folder := os.Getenv("KUBEBUILDER_ASSETS"); folder != "" {
+		return folder
+	}
+	return filepath.Join(root(), "bin", "hub")
+}
+
+// Binary is the path of the program under test: BERTH_BIN, or what make build builds.
+func Binary() string {
+	GinkgoHelper()
+	path := os.Getenv("BERTH_BIN")
+	if path == "" {
+		path = filepath.Join(root(), "bin", "berth")
+	}
+	path, err := filepath.Abs(path)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(path).To(BeARegularFile(), "make build builds it")
+	return path
+}
+
+// StartCollector starts the garbage collector, which also empties deleted namespaces.
+func (h *Hub) StartCollector() {
+	GinkgoHelper()
+	binary := filepath.Join(Assets(), "gc")
+	if _, err := os.Stat(binary); err != nil {
+		binary = filepath.Join(root(), "bin", "hub", "gc")
+	}
+	gc := exec.Command(binary, "--kubeconfig", h.collectorKubeconfig())
+	gc.Stdout, gc.Stderr = GinkgoWriter, GinkgoWriter
+	Expect(gc.Start()).To(Succeed())
+	DeferCleanup(func() {
+		Expect(gc.Process.Signal(syscall.SIGTERM)).To(Succeed())
+		Expect(gc.Wait()).To(Succeed())
+	})
+}
+
+// collectorKubeconfig lets the administrator act as each of the two controllers that gc runs.
+func (h *Hub) collectorKubeconfig() string {
+	GinkgoHelper()
+	file, err := clientcmd.LoadFromFile(h.Kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	admin := file.Contexts[file.CurrentContext]
+	for _, name := range []string{"generic-garbage-collector", "namespace-controller"} {
+		user := file.AuthInfos[admin.AuthInfo].DeepCopy()
+		user.Impersonate = "system:serviceaccount:kube-system:" + name
+		file.AuthInfos[name] = user
+		file.Contexts[name] = &api.Context{Cluster: admin.Cluster, AuthInfo: name}
+	}
+	path := filepath.Join(filepath.Dir(h.Kubeconfig), "gc.kubeconfig")
+	Expect(clientcmd.WriteToFile(*file, path)).To(Succeed())
+	return path
+}
