@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,9 +40,11 @@ type Recorder struct {
 	// oldest first.
 	unwritten map[types.NamespacedName]*unwritten
 	turns     []types.NamespacedName
-	// deciding counts the attempts that the background yields to.
-	deciding int
-	changed  chan struct{}
+	// retries are those whose record could not be written, with the time of the next try, oldest first.
+	retries []retry
+
+	// gate has records yield to decisions, but no longer than recordPatience.
+	gate
 }
 
 // unwritten is one published change, or several that were merged.
@@ -51,6 +54,14 @@ type unwritten struct {
 	change          changes.Change
 	at              metav1.Time
 	since           time.Time
+	// tried is the record that an earlier try may have created, without its status.
+	tried *berthv1alpha1.PlacementChange
+}
+
+// retry is a Placement whose record is to be written again, from a time on.
+type retry struct {
+	key types.NamespacedName
+	at  time.Time
 }
 
 // Limits of the background.
@@ -63,31 +74,15 @@ const (
 
 // NewRecorder begins with nothing to write.
 func NewRecorder(c client.Client, reader client.Reader, inv *inventory.Inventory, log logr.Logger) *Recorder {
-	return &Recorder{Client: c, Reader: reader, Inventory: inv, Log: log, unwritten: map[types.NamespacedName]*unwritten{}, changed: make(chan struct{}, 1)}
+	return &Recorder{Client: c, Reader: reader, Inventory: inv, Log: log, unwritten: map[types.NamespacedName]*unwritten{}, gate: newGate()}
 }
 
-// Yield has the background wait until done is called, or recordPatience has passed.
+// Yield has the background wait until done is called, or recordPatience has passed. It may be called on nil.
 func (r *Recorder) Yield() (done func()) {
 	if r == nil {
 		return func() {}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.deciding++
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.deciding--; r.deciding == 0 {
-			r.signal()
-		}
-	}
-}
-
-func (r *Recorder) signal() {
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
+	return r.gate.Yield()
 }
 
 // Before writes the records that must exist before an attempt publishes, or says that it holds.
@@ -105,7 +100,7 @@ func (r *Recorder) Before(ctx context.Context, a *scheduler.Attempt) error {
 			return err
 		}
 	}
-	a.Recorded()
+	a.SetRecorded()
 	return nil
 }
 
@@ -121,7 +116,7 @@ func (r *Recorder) After(ctx context.Context, a *scheduler.Attempt) error {
 			return err
 		}
 	}
-	if len(writes) > 0 || a.WroteRecords() {
+	if len(writes) > 0 || a.Recorded() {
 		if err := r.prune(ctx, a.Snapshot.Subject.Key()); err != nil {
 			return err
 		}
@@ -142,7 +137,7 @@ func (r *Recorder) published(a *scheduler.Attempt, revision int64, change change
 		at: metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}, since: time.Now(),
 	}
 	if before := r.unwritten[key]; before != nil && before.placement.UID == next.placement.UID {
-		next.first, next.change, next.since = before.first, changes.Merge(before.change, change), before.since
+		next.first, next.change, next.since, next.tried = before.first, changes.Merge(before.change, change), before.since, before.tried
 	} else {
 		r.turns = append(r.turns, key)
 	}
@@ -178,11 +173,12 @@ func (r *Recorder) putBack(key types.NamespacedName, u *unwritten) {
 	case next == nil:
 		r.unwritten[key] = u
 	case next.placement.UID == u.placement.UID:
-		next.first, next.change, next.since = u.first, changes.Merge(u.change, next.change), u.since
+		next.first, next.change, next.since, next.tried = u.first, changes.Merge(u.change, next.change), u.since, u.tried
 	}
 }
 
-// writePublished writes the record of a published change.
+// writePublished writes the record of a published change. A record that an earlier try created is the
+// same one, or is covered by it and deleted.
 func (r *Recorder) writePublished(ctx context.Context, u *unwritten) error {
 	record, err := changes.NewRecord(u.placement, u.first, u.revision, u.change)
 	if err != nil {
@@ -191,7 +187,30 @@ func (r *Recorder) writePublished(ctx context.Context, u *unwritten) error {
 	record.Status = berthv1alpha1.PlacementChangeStatus{
 		Phase: berthv1alpha1.PhasePublished, StartTime: &u.at, PermittedTime: &u.at, LastProgressTime: &u.at, CompletionTime: &u.at,
 	}
+	if u.tried != nil && u.tried.Name != record.Name {
+		if err := r.deleteCovered(ctx, u.placement, u.tried); err != nil {
+			return fmt.Errorf("deleting PlacementChange %s/%s, which revision %d covers: %w", record.Namespace, u.tried.Name, u.revision, err)
+		}
+	}
+	u.tried = record.DeepCopy()
 	return r.write(ctx, u.placement, record)
+}
+
+// deleteCovered deletes a record without status that a merged record covers.
+func (r *Recorder) deleteCovered(ctx context.Context, pl *v1alpha1.Placement, tried *berthv1alpha1.PlacementChange) error {
+	existing := &berthv1alpha1.PlacementChange{}
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(tried), existing); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !isUnfinished(pl, existing, tried) {
+		return nil
+	}
+	return client.IgnoreNotFound(r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID}))
+}
+
+// isUnfinished is true for a record on the hub that was created as wanted, and got no status.
+func isUnfinished(pl *v1alpha1.Placement, existing, wanted *berthv1alpha1.PlacementChange) bool {
+	return pl.Controls(existing) && existing.Status.Phase == "" && equality.Semantic.DeepEqual(existing.Spec, wanted.Spec)
 }
 
 // write creates a record with its status, or writes the status of one that exists.
@@ -215,9 +234,9 @@ func (r *Recorder) write(ctx context.Context, pl *v1alpha1.Placement, record *be
 	return nil
 }
 
-// create makes place for a record: one of the same name that a deleted Placement left is deleted. One
-// of this Placement was created by another writer, such as a former leader: the Placement is decided
-// again.
+// create makes place for a record: one of the same name that a deleted Placement left is deleted. The
+// same record without status is completed: an earlier try was interrupted. Another one of this Placement
+// was created by another writer, such as a former leader: the Placement is decided again.
 func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange) error {
 	status := record.Status
 	err := r.Client.Create(ctx, record)
@@ -228,6 +247,10 @@ func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *b
 	existing := &berthv1alpha1.PlacementChange{}
 	if readErr := r.Reader.Get(ctx, client.ObjectKeyFromObject(record), existing); readErr != nil {
 		return fmt.Errorf("%w; reading it: %w", err, readErr)
+	}
+	if isUnfinished(pl, existing, record) {
+		record.UID, record.ResourceVersion = existing.UID, existing.ResourceVersion
+		return nil
 	}
 	if pl.Controls(existing) {
 		existing.ManagedFields = nil
@@ -293,7 +316,7 @@ func (r *Recorder) Run(ctx context.Context) {
 		switch {
 		case ok:
 			if err := r.flush(writing, key); err != nil {
-				r.retry(writing, key, err, ended)
+				r.retry(key, err, ended)
 			}
 		case ended:
 			return
@@ -307,10 +330,15 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// next returns the Placement whose change waits longest, or how long it still yields to decisions.
+// next returns the Placement whose change waits longest, or how long to wait: it still yields to
+// decisions, or its next try is later.
 func (r *Recorder) next(ended bool) (key types.NamespacedName, wait <-chan time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for len(r.retries) > 0 && (ended || !time.Now().Before(r.retries[0].at)) {
+		r.turns = append(r.turns, r.retries[0].key)
+		r.retries = r.retries[1:]
+	}
 	for len(r.turns) > 0 {
 		key = r.turns[0]
 		u := r.unwritten[key]
@@ -318,23 +346,27 @@ func (r *Recorder) next(ended bool) (key types.NamespacedName, wait <-chan time.
 			r.turns = r.turns[1:]
 			continue
 		}
-		if patience := recordPatience - time.Since(u.since); r.deciding > 0 && patience > 0 && !ended {
+		if patience := recordPatience - time.Since(u.since); patience > 0 && !ended && r.busy() {
 			return key, time.After(patience), false
 		}
 		r.turns = r.turns[1:]
 		return key, nil, true
+	}
+	if len(r.retries) > 0 {
+		return key, time.After(time.Until(r.retries[0].at)), false
 	}
 	return key, nil, false
 }
 
 // isFinal is true for an error that another try would meet, too.
 func isFinal(err error) bool {
-	return apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
+	return apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// retry puts a change at the end of the line, unless it can never be recorded: its Placement or
-// namespace goes, or another record has its revision.
-func (r *Recorder) retry(ctx context.Context, key types.NamespacedName, err error, ended bool) {
+// retry has a change written again later, unless it can never be recorded: its Placement or namespace
+// goes, or another record has its revision.
+func (r *Recorder) retry(key types.NamespacedName, err error, ended bool) {
 	recordFailures.WithLabelValues(reasonOf(err)).Inc()
 	if isFinal(err) || ended {
 		r.Log.Error(err, "A published change has no record", "placement", key.String())
@@ -345,11 +377,7 @@ func (r *Recorder) retry(ctx context.Context, key types.NamespacedName, err erro
 	}
 	r.mu.Lock()
 	if r.unwritten[key] != nil {
-		r.turns = append(r.turns, key)
+		r.retries = append(r.retries, retry{key, time.Now().Add(recordRetry)})
 	}
 	r.mu.Unlock()
-	select {
-	case <-time.After(recordRetry):
-	case <-ctx.Done():
-	}
 }

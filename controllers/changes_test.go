@@ -36,6 +36,8 @@ type ledger struct {
 	// failures are met by the next creations, one each; during runs in the next one.
 	failures []error
 	during   func()
+	// statusFailures are met by the next writes of a status.
+	statusFailures []error
 }
 
 func newLedger(t *testing.T, uid types.UID) *ledger {
@@ -58,8 +60,20 @@ func newLedger(t *testing.T, uid types.UID) *ledger {
 				l.failures = l.failures[1:]
 				return err
 			}
+			if record, ok := o.(*berthv1alpha1.PlacementChange); ok {
+				// As the API server does for a kind with a status subresource.
+				record.Status = berthv1alpha1.PlacementChangeStatus{}
+			}
 			o.SetUID(types.UID(fmt.Sprintf("%s of %v", o.GetName(), l.pl.UID)))
 			return c.Create(ctx, o, options...)
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object, options ...client.SubResourceUpdateOption) error {
+			if len(l.statusFailures) > 0 {
+				err := l.statusFailures[0]
+				l.statusFailures = l.statusFailures[1:]
+				return err
+			}
+			return c.SubResource(name).Update(ctx, o, options...)
 		},
 	})
 	inv := inventory.New(inventory.Options{})
@@ -150,6 +164,38 @@ func TestRecorder(t *testing.T) {
 			flush(t, l, true)
 			flush(t, l, false)
 		}, want: []string{"1-2 Published +bc -a"}},
+		"a record whose status could not be written is completed": {do: func(t *testing.T, l *ledger) {
+			l.statusFailures = []error{conflict}
+			l.publish(1, "a", "b")
+			flush(t, l, true)
+			flush(t, l, false)
+		}, want: []string{"1 Published +b -a"}},
+		"a record whose status could not be written is covered by what was published since": {do: func(t *testing.T, l *ledger) {
+			l.statusFailures = []error{conflict}
+			l.publish(1, "a", "b")
+			flush(t, l, true)
+			l.publish(2, "b", "bc")
+			l.failures = []error{conflict}
+			flush(t, l, true)
+			flush(t, l, false)
+		}, want: []string{"1-2 Published +bc -a"}},
+		"a record that fails waits, others do not": {do: func(t *testing.T, l *ledger) {
+			l.publish(1, "a", "b")
+			l.failures = []error{conflict}
+			key, _, _ := l.next(false)
+			l.retry(key, l.flush(t.Context(), key), false)
+			other := types.NamespacedName{Namespace: "n", Name: "other"}
+			l.turns, l.unwritten[other] = append(l.turns, other), &unwritten{}
+			if key, _, ok := l.next(false); !ok || key != other {
+				t.Errorf("next is %v, %v", key, ok)
+			}
+			if _, wait, ok := l.next(false); ok || wait == nil {
+				t.Errorf("the next try has to wait")
+			}
+			if key, _, ok := l.next(true); !ok || key != placementKey {
+				t.Errorf("at the end next is %v, %v", key, ok)
+			}
+		}},
 		"what can never be recorded is a gap": {do: func(t *testing.T, l *ledger) {
 			l.failures = []error{forbidden}
 			l.publish(1, "a", "b")

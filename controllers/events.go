@@ -49,10 +49,10 @@ type eventSender struct {
 	mu      sync.Mutex
 	waiting []*letter
 	last    time.Time
-	// deciding counts those that events yield to.
-	deciding int
-	// changed has an element if there may be another answer to whose turn it is.
-	changed chan struct{}
+
+	// gate has events yield to decisions, but no longer than eventPatience: in a storm without end they
+	// are sent all the same.
+	gate
 }
 
 // newEventsClient sends protobuf, which costs less than JSON on both sides.
@@ -75,22 +75,7 @@ func newEventSender(client eventsclient.EventsV1Interface, log logr.Logger) *eve
 	if err != nil {
 		host = "unknown"
 	}
-	return &eventSender{client: client, log: log, instance: reporter + "-" + host, changed: make(chan struct{}, 1)}
-}
-
-// Yield has events wait until done is called, as they cost the API server as much as decisions do, but no event waits longer than
-// eventPatience: in a storm without end they flow all the same.
-func (s *eventSender) Yield() (done func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.deciding++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.deciding--; s.deciding == 0 {
-			s.signal()
-		}
-	}
+	return &eventSender{client: client, log: log, instance: reporter + "-" + host, gate: newGate()}
 }
 
 // Send queues events regarding a Placement. Their times, and so their names, keep their order.
@@ -129,13 +114,6 @@ func (s *eventSender) queue(reconcileID types.UID, regarding corev1.ObjectRefere
 	}
 	s.mu.Unlock()
 	s.signal()
-}
-
-func (s *eventSender) signal() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
 }
 
 // Bounds of an event's parts in bytes, beside its note: the API server refuses what is longer.
@@ -222,7 +200,7 @@ func (s *eventSender) take(ended bool) (*letter, <-chan time.Time) {
 		return nil, nil
 	}
 	oldest := s.waiting[0]
-	if patience := eventPatience - time.Since(oldest.since); s.deciding > 0 && patience > 0 && !ended {
+	if patience := eventPatience - time.Since(oldest.since); patience > 0 && s.busy() && !ended {
 		return nil, time.After(patience)
 	}
 	// What was sent is not kept with the slice.

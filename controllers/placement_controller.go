@@ -147,7 +147,7 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 	}
 	if !attempt.Effects().Keep && attempt.Outcome != scheduler.Waiting {
 		// An attempt that waits, or continues later, is for the same cause.
-		r.Inventory.ClearCause(attempt.Snapshot.Subject.Key(), attempt.Snapshot.Cause)
+		r.Inventory.ClearCause(attempt.Snapshot)
 	}
 	return nil
 }

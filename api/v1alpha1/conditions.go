@@ -19,6 +19,14 @@ func SetCondition(conditions *[]metav1.Condition, condition metav1.Condition) bo
 	return meta.SetStatusCondition(conditions, condition)
 }
 
+// CutText returns a text as valid UTF-8 of at most limit bytes; a longer one ends with "…".
+func CutText(text string, limit int) string {
+	if len(text) <= limit {
+		return strings.ToValidUTF8(text, "")
+	}
+	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
+}
+
 // CutMessage returns a message as a condition has it: valid UTF-8 of at most MaxMessageLength bytes. A longer one ends by saying that
 // the rest is cut, and how long it was.
 func CutMessage(message string) string {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -97,20 +96,12 @@ func firstNames(names []string) []string {
 // oneLine makes a text fit for spec.cause: valid UTF-8, no control characters, at most maxCause
 // bytes.
 func oneLine(text string) string {
-	text = strings.Map(func(r rune) rune {
+	return v1alpha1.CutText(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	if len(text) <= maxCause {
-		return text
-	}
-	end := maxCause - len("…")
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
+	}, strings.ToValidUTF8(text, "\uFFFD")), maxCause)
 }
 
 // ErrIncomplete says that a record does not list all its clusters (spec.truncated).
@@ -217,7 +208,7 @@ func strictlySorted(names []string) bool {
 func Merge(first, second Change) Change {
 	merged := second
 	merged.From = first.From
-	merged.Added = Sorted(append(minus(first.Added, second.Removed), minus(second.Added, first.Removed)...))
-	merged.Removed = Sorted(append(minus(first.Removed, second.Added), minus(second.Removed, first.Added)...))
+	merged.Added = Sorted(slices.Concat(Minus(first.Added, second.Removed), Minus(second.Added, first.Removed)))
+	merged.Removed = Sorted(slices.Concat(Minus(first.Removed, second.Added), Minus(second.Removed, first.Added)))
 	return merged
 }

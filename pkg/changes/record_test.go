@@ -189,7 +189,7 @@ func TestRecordsLeadFromSetToSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A step has some of the additions and still some of the removals.
-		step := minus(Sorted(a), first.Removed)
+		step := Minus(Sorted(a), first.Removed)
 		step = append(step, first.Added[:rapid.IntRange(0, len(first.Added)).Draw(t, "added so far")]...)
 		step = append(step, first.Removed[:rapid.IntRange(0, len(first.Removed)).Draw(t, "removals left")]...)
 		target, err := Target(record, step)

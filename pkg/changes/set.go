@@ -1,6 +1,9 @@
 package changes
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Sorted returns the names sorted, each once. The argument stays as it is.
 func Sorted(names []string) []string {
@@ -12,14 +15,20 @@ func Sorted(names []string) []string {
 // Between returns the names that lead from one set to another, sorted.
 func Between(from, to []string) (added, removed []string) {
 	from, to = Sorted(from), Sorted(to)
-	return minus(to, from), minus(from, to)
+	return Minus(to, from), Minus(from, to)
 }
 
-// minus returns the names of a that are not in b; both are sorted.
-func minus(a, b []string) []string {
+// Minus returns the names of a that are not in b; both are sorted. The result may share the memory of a.
+func Minus(a, b []string) []string {
+	if len(a) > 0 && len(b) == 0 {
+		return a
+	}
 	var left []string
 	for _, name := range a {
-		if _, found := slices.BinarySearch(b, name); !found {
+		for len(b) > 0 && strings.Compare(b[0], name) < 0 {
+			b = b[1:]
+		}
+		if len(b) == 0 || b[0] != name {
 			left = append(left, name)
 		}
 	}
@@ -28,5 +37,5 @@ func minus(a, b []string) []string {
 
 // apply returns (set − removed) + added, sorted.
 func apply(set, added, removed []string) []string {
-	return Sorted(append(minus(Sorted(set), Sorted(removed)), added...))
+	return Sorted(slices.Concat(Minus(Sorted(set), Sorted(removed)), added))
 }

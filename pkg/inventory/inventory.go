@@ -57,6 +57,8 @@ type Inventory struct {
 
 	// started is false during the initial listing.
 	started bool
+	// triggers counts what triggered attempts.
+	triggers int64
 	// what describes the event that is being taken in: which part of the object changed.
 	what string
 
@@ -170,7 +172,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 			p.last.Revision = inv.historyOf(p).PageRevision(own)
 		}
 	}
-	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Cause: p.cause, Subject: inv.subject(p), Queue: queue, Limit: -1}
+	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Cause: p.cause, CauseSequence: p.causeSequence, Subject: inv.subject(p), Queue: queue, Limit: -1}
 	if queue != nil {
 		snapshot.Limit = queue.Limit
 	}

@@ -20,8 +20,9 @@ type placement struct {
 	subject *framework.Subject
 	// last is what was published last; nil while nothing is.
 	last *framework.Published
-	// cause is what triggered the next attempt; empty if nothing did.
-	cause string
+	// cause is what triggered the next attempt; empty if nothing did. causeSequence is its number.
+	cause         string
+	causeSequence int64
 }
 
 // wants says whether the Placement uses the set once it is bound.

@@ -252,12 +252,12 @@ func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.P
 	}
 }
 
-// ClearCause forgets what triggered an attempt, once it has succeeded; not if something else
-// happened since.
-func (inv *Inventory) ClearCause(key Key, cause string) {
+// ClearCause forgets what triggered the attempt on a snapshot, once it has succeeded. A later trigger is
+// kept.
+func (inv *Inventory) ClearCause(snapshot *framework.Snapshot) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if p := inv.placements[key]; p != nil && p.cause == cause {
+	if p := inv.placements[snapshot.Subject.Key()]; p != nil && p.causeSequence == snapshot.CauseSequence {
 		p.cause = ""
 	}
 }
@@ -280,7 +280,8 @@ func (inv *Inventory) blame(woken wakeSet, by client.Object) {
 	}
 	for key := range woken {
 		if p := inv.placements[key]; p != nil {
-			p.cause = cause
+			inv.triggers++
+			p.cause, p.causeSequence = cause, inv.triggers
 		}
 	}
 }

@@ -52,7 +52,7 @@ func recorded() *inventory.Inventory {
 	inv.Update(record("u", 1, 10, berthv1alpha1.PhasePublished, "c1"))
 	inv.Update(record("u", 2, 11, berthv1alpha1.PhaseHeld, "c2"))
 	inv.Started()
-	inv.ClearCause(plainKey, "start")
+	inv.ClearCause(inv.Snapshot(plainKey, fixture.Now, nil))
 	return inv
 }
 
@@ -108,7 +108,7 @@ func TestRecordsAndPoliciesWake(t *testing.T) {
 			inv := recorded()
 			if tc.before != nil {
 				inv.Update(tc.before)
-				inv.ClearCause(plainKey, inv.Snapshot(plainKey, fixture.Now, nil).Cause)
+				inv.ClearCause(inv.Snapshot(plainKey, fixture.Now, nil))
 			}
 			var got []inventory.Key
 			if tc.delete != nil {
@@ -133,16 +133,23 @@ func TestCauses(t *testing.T) {
 		t.Errorf("in the initial listing: %q", got)
 	}
 	inv.Started()
+	atStart := inv.Snapshot(plainKey, fixture.Now, nil)
 	edit := fixture.Placement("n", "plain").Generation(2).Number(1).Obj()
 	inv.Update(edit)
 	if got := cause(); got != "Placement: spec" {
 		t.Errorf("after an edit: %q", got)
 	}
-	inv.ClearCause(plainKey, "start")
+	inv.ClearCause(atStart)
 	if got := cause(); got != "Placement: spec" {
 		t.Errorf("another cause was cleared: %q", got)
 	}
-	inv.ClearCause(plainKey, "Placement: spec")
+	edited := inv.Snapshot(plainKey, fixture.Now, nil)
+	inv.Update(fixture.Placement("n", "plain").Generation(3).Number(2).Obj())
+	inv.ClearCause(edited)
+	if got := cause(); got != "Placement: spec" {
+		t.Errorf("a later trigger with the same cause was cleared: %q", got)
+	}
+	inv.ClearCause(inv.Snapshot(plainKey, fixture.Now, nil))
 	if got := cause(); got != "" {
 		t.Errorf("not cleared: %q", got)
 	}

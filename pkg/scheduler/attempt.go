@@ -44,7 +44,9 @@ type Attempt struct {
 
 	// partial is true if Step removes revoked clusters only, and the rest of the change follows.
 	partial bool
-	// recorded is true if the outcome was written to the change's record.
+	// before are the records to be written before step 9, once RecordsBefore has computed them;
+	// recorded is true once they are written.
+	before   []*berthv1alpha1.PlacementChange
 	recorded bool
 	// supersededFirst is true if RecordsBefore ended the open records of other changes.
 	supersededFirst bool

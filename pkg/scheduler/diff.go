@@ -3,7 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,14 +30,14 @@ func (a *Attempt) diff() *framework.Proposal {
 	p.Digest = framework.DigestOf(p.Clusters)
 	if last == nil {
 		if !a.restoresRecord(p) {
-			p.Added = missing(p.Clusters, nil)
+			p.Added = changes.Minus(p.Clusters, nil)
 		}
 		return p
 	}
 	p.From, p.LastScores, p.Revision = last.Digest, last.ScoresAt, last.Revision
 	p.Edited = last.Generation != 0 && (last.Generation != pl.Generation || last.Profile != profileName(pl))
 	if !a.restoresRecord(p) {
-		p.Added, p.Removed = missing(p.Clusters, last.Names), missing(last.Names, p.Clusters)
+		p.Added, p.Removed = changes.Minus(p.Clusters, last.Names), changes.Minus(last.Names, p.Clusters)
 	}
 	return p
 }
@@ -228,7 +227,7 @@ func (a *Attempt) republish(without []string) *framework.Proposal {
 	if last == nil {
 		last = &framework.Published{Digest: emptyDigest}
 	}
-	names := missing(last.Names, without)
+	names := changes.Minus(last.Names, without)
 	p := &framework.Proposal{
 		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Removed: without, Revoked: len(without) > 0, Restores: len(without) == 0,
 		LastScores: last.ScoresAt, Revision: last.Revision, Selected: make([]framework.Selection, 0, len(names)),
@@ -270,24 +269,6 @@ func (a *Attempt) repair() *framework.Proposal {
 		return nil
 	}
 	return a.republish(nil)
-}
-
-// missing are the names that are not among others; both are sorted. The result may share the memory
-// of names.
-func missing(names, others []string) []string {
-	if len(names) > 0 && len(others) == 0 {
-		return names
-	}
-	var left []string
-	for _, name := range names {
-		for len(others) > 0 && strings.Compare(others[0], name) < 0 {
-			others = others[1:]
-		}
-		if len(others) == 0 || others[0] != name {
-			left = append(left, name)
-		}
-	}
-	return left
 }
 
 // profileName is the profile that a Placement asks for.

@@ -276,7 +276,7 @@ func (d *desk) recordFirst(_ context.Context, a *scheduler.Attempt) error {
 			return err
 		}
 	}
-	a.Recorded()
+	a.SetRecorded()
 	return nil
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -94,7 +94,7 @@ func (a *Attempt) resolvePermit(waits map[string]*framework.Status, deadlines ma
 			v.outcome = Expired
 		}
 		a.State.RequeueAt(until)
-		v.holds = append(v.holds, berthv1alpha1.ChangeHold{Plugin: plugin, Reason: cutReason(status.Reason()), Until: &metav1.Time{Time: until.Truncate(time.Second)}})
+		v.holds = append(v.holds, berthv1alpha1.ChangeHold{Plugin: plugin, Reason: v1alpha1.CutText(status.Reason(), maxReason), Until: &metav1.Time{Time: until.Truncate(time.Second)}})
 	}
 	return v
 }
@@ -137,13 +137,6 @@ func (id *identity) rejectedBy() string {
 
 // maxReason bounds the reason of a hold on a record, in bytes.
 const maxReason = 1024
-
-func cutReason(reason string) string {
-	if len(reason) <= maxReason {
-		return strings.ToValidUTF8(reason, "")
-	}
-	return strings.ToValidUTF8(reason[:maxReason-len("…")], "") + "…"
-}
 
 // reserve runs the Reserve plugins; the first failure stops. The verdict is empty if none fails.
 func (s *Scheduler) reserve(ctx context.Context, a *Attempt, p *framework.Proposal, id *identity) verdict {

@@ -29,8 +29,17 @@ func (a *Attempt) Record() *berthv1alpha1.PlacementChange {
 }
 
 // RecordsBefore are the records to be written before step 9, in order; those without a resource
-// version are to be created, of the others the status is written.
+// version are to be created, of the others the status is written. Every call returns the same records.
 func (a *Attempt) RecordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
+	if a.before != nil {
+		return a.before, nil
+	}
+	var err error
+	a.before, err = a.recordsBefore()
+	return a.before, err
+}
+
+func (a *Attempt) recordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 	now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
 	record := a.Record()
 	switch a.Outcome {
@@ -121,22 +130,16 @@ func (a *Attempt) IsNews() bool {
 	return c == nil || c.Reason != string(a.Outcome)
 }
 
-// Recorded says that RecordsBefore were written, and were not empty.
-func (a *Attempt) Recorded() { a.recorded = true }
+// SetRecorded marks RecordsBefore as written. It is not called if there are none.
+func (a *Attempt) SetRecorded() { a.recorded = true }
 
-// WroteRecords is true if RecordsBefore were written, and were not empty.
-func (a *Attempt) WroteRecords() bool { return a.recorded }
+// Recorded is true if there were RecordsBefore, and they are written.
+func (a *Attempt) Recorded() bool { return a.recorded }
 
 // maxMessage bounds the message on a record, in bytes.
 const maxMessage = 4096
 
-func (a *Attempt) recordMessage() string {
-	message := a.Message()
-	if len(message) > maxMessage {
-		message = message[:maxMessage-len("…")] + "…"
-	}
-	return message
-}
+func (a *Attempt) recordMessage() string { return v1alpha1.CutText(a.Message(), maxMessage) }
 
 func remaining(p *framework.Proposal) *berthv1alpha1.RemainingClusters {
 	return &berthv1alpha1.RemainingClusters{Added: int32(len(p.Added)), Removed: int32(len(p.Removed))}

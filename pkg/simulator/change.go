@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
@@ -192,7 +193,7 @@ func clustersOn(pages map[string]*v1alpha1.PlacementDecision) []string {
 func differ(key types.NamespacedName, was, is outcome) *Change {
 	change := &Change{
 		Placement: key.String(), Operation: Updated, Before: len(was.clusters), After: len(is.clusters),
-		Added: missing(is.clusters, was.clusters), Removed: missing(was.clusters, is.clusters),
+		Added: slices.Concat([]string{}, changes.Minus(is.clusters, was.clusters)), Removed: slices.Concat([]string{}, changes.Minus(was.clusters, is.clusters)),
 		Pages: pageChanges(was.pages, is.pages), Conditions: conditionChanges(was.conditions, is.conditions),
 	}
 	switch {
@@ -205,17 +206,6 @@ func differ(key types.NamespacedName, was, is outcome) *Change {
 	}
 	change.NeedsApproval = is.held && len(change.Added)+len(change.Removed) > 0
 	return change
-}
-
-// missing are the names that are not among others; both are sorted.
-func missing(names, others []string) []string {
-	left := []string{}
-	for _, name := range names {
-		if _, found := slices.BinarySearch(others, name); !found {
-			left = append(left, name)
-		}
-	}
-	return left
 }
 
 // pageLabels are the labels of a page that consumers read.

@@ -190,7 +190,7 @@ func (h *replayHub) recordFirst(_ context.Context, a *scheduler.Attempt) error {
 		return errHub
 	}
 	h.write(writes)
-	a.Recorded()
+	a.SetRecorded()
 	return nil
 }
 

@@ -24,7 +24,9 @@ type Snapshot struct {
 	// Now is the only clock of a cycle.
 	Now time.Time
 	// Cause is what triggered the attempt, one line, as in the record of a change.
-	Cause string
+	// CauseSequence grows with each trigger of the Placement's attempts.
+	Cause         string
+	CauseSequence int64
 	// Subject is the Placement to decide, with what is published for it.
 	Subject *Subject
 	// Sets are the ManagedClusterSets the Placement may use, by name.
