@@ -41,7 +41,7 @@ type Recorder struct {
 	unwritten map[types.NamespacedName]*unwritten
 	turns     []types.NamespacedName
 	// retries are those whose record could not be written, with the time of the next try, oldest first.
-	retries []retry
+	retries []laterTry
 
 	// gate has records yield to decisions, but no longer than recordPatience.
 	gate
@@ -58,8 +58,8 @@ type unwritten struct {
 	tried *berthv1alpha1.PlacementChange
 }
 
-// retry is a Placement whose record is to be written again, from a time on.
-type retry struct {
+// laterTry is a Placement whose record is to be written again, from a time on.
+type laterTry struct {
 	key types.NamespacedName
 	at  time.Time
 }
@@ -377,7 +377,7 @@ func (r *Recorder) retry(key types.NamespacedName, err error, ended bool) {
 	}
 	r.mu.Lock()
 	if r.unwritten[key] != nil {
-		r.retries = append(r.retries, retry{key, time.Now().Add(recordRetry)})
+		r.retries = append(r.retries, laterTry{key, time.Now().Add(recordRetry)})
 	}
 	r.mu.Unlock()
 }

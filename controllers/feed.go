@@ -93,7 +93,7 @@ func (f *feed) watch(ctx context.Context) ([]cache.Informer, error) {
 	informers := make([]cache.Informer, len(watched))
 	for i, object := range watched {
 		var err error
-		if informers[i], err = f.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+		if informers[i], err = informerOf(ctx, f.cache, object); err != nil {
 			return nil, fmt.Errorf("watching %T: %w", object, err)
 		}
 	}

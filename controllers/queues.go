@@ -43,10 +43,10 @@ func (*queueConfig) NeedLeaderElection() bool { return false }
 // Start implements manager.Runnable.
 func (c *queueConfig) Start(ctx context.Context) error {
 	// Who administers a queue is looked up in pages while somebody waits: they are read before that, also where nothing is decided.
-	if _, err := c.cache.GetInformer(ctx, &v1alpha1.PlacementDecision{}, cache.BlockUntilSynced(false)); err != nil {
+	if _, err := informerOf(ctx, c.cache, &v1alpha1.PlacementDecision{}); err != nil {
 		return fmt.Errorf("watching PlacementDecisions: %w", err)
 	}
-	informer, err := c.cache.GetInformer(ctx, &corev1.ConfigMap{}, cache.BlockUntilSynced(false))
+	informer, err := informerOf(ctx, c.cache, &corev1.ConfigMap{})
 	if err != nil {
 		return fmt.Errorf("watching ConfigMap %s: %w", c.name, err)
 	}

@@ -10,11 +10,16 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -330,7 +335,11 @@ func discoverKinds(cfg *rest.Config) (servedKinds, error) {
 		return servedKinds{}, fmt.Errorf("building the discovery client: %w", err)
 	}
 	resources := func(version string) (map[string]bool, error) {
-		list, err := discover.ServerResourcesForGroupVersion(version)
+		var list *metav1.APIResourceList
+		err := atStart(func() (err error) {
+			list, err = discover.ServerResourcesForGroupVersion(version)
+			return err
+		})
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("asking for the resources of %s: %w", version, err)
 		}
@@ -355,6 +364,26 @@ func discoverKinds(cfg *rest.Config) (servedKinds, error) {
 	}
 	served.ownKinds = len(served.missing) == 0
 	return served, err
+}
+
+// startBackoff is how requests at the start are repeated: five tries in three seconds.
+var startBackoff = wait.Backoff{Steps: 5, Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.1}
+
+// atStart repeats a request that nothing else repeats, so that one failed request does not end the
+// controller. An answer that another try would get, too, is returned at once.
+func atStart(request func() error) error {
+	return retry.OnError(startBackoff, func(err error) bool {
+		return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !meta.IsNoMatchError(err)
+	}, request)
+}
+
+// informerOf returns the informer of a kind, which may not have synced yet.
+func informerOf(ctx context.Context, from cache.Cache, object client.Object) (informer cache.Informer, err error) {
+	err = atStart(func() error {
+		informer, err = from.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		return err
+	})
+	return informer, err
 }
 
 // holdingPlugins are those whose holds need records: without them a held change could not be approved,

@@ -51,6 +51,7 @@ var _ = Describe("A hub", func() {
 				break
 			}
 			Expect(ctx.Err()).NotTo(HaveOccurred(), "%d faults, %d cuts", f.soFar(), cut)
+			Expect(berth.Alive()).To(BeTrue())
 		}
 		t.settled(ctx)
 		Expect(berth.Alive()).To(BeTrue())
