@@ -33,7 +33,7 @@ const (
 	eventWorkers   = 4
 	eventTries     = 5
 	eventFlushTime = 5 * time.Second
-	// eventPatience is how long an event yields to decisions: longer than the usual burst takes, and short for whoever waits for it.
+	// eventPatience is how long an event yields to decisions: longer than a usual burst takes.
 	eventPatience = 5 * time.Second
 	// maxEventsWaiting bounds the memory that events take while the hub does not; the oldest are lost.
 	maxEventsWaiting = 100_000

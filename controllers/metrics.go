@@ -80,7 +80,7 @@ var (
 		Help: "Placements as last decided, by whether they are satisfied (True, False) and the reason.",
 	}, []string{"satisfied", "reason"})
 	heldNow = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "berth_held_proposals",
+		Name: "berth_held_changes",
 		Help: "Changes of decisions that are held until they are approved or their time comes.",
 	}, func() float64 {
 		if waiting := held.Load(); waiting != nil {

@@ -26,8 +26,8 @@ const accessTimeout = 10 * time.Second
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create,roleName=berth-metrics-access
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create,roleName=berth-metrics-access
 
-// guard lets those read metrics who show a token of the hub and may get the path: 401 for whoever
-// shows none that is good, 403 for whoever may not, 500 where the hub could not be asked.
+// guard serves metrics to requests with a valid token of the hub whose user may get the path. It
+// answers 401 without a valid token, 403 without the permission, 500 if the hub could not be asked.
 // controller-runtime's own filter does the same with the API server's libraries, whose gRPC and
 // tracing would make the program half as large again. What the hub said counts for a while, and a
 // client address may cause so many reviews: 429 beyond that.
@@ -93,7 +93,7 @@ func (g *guard) decide(ctx context.Context, r *http.Request) (access, error) {
 	})
 }
 
-// authenticate returns nobody for a token that is not good.
+// authenticate returns no user for an invalid token.
 func (g *guard) authenticate(ctx context.Context, token string) (*authenticationv1.UserInfo, error) {
 	review, err := g.hub.AuthenticationV1().TokenReviews().Create(ctx,
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})

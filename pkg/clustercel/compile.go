@@ -174,7 +174,7 @@ func shortened(text string, length int) string {
 // expressions are those compiled so far, by text.
 var expressions expressionCache
 
-// expressionCache is emptied when it is full: whoever uses an expression keeps it.
+// expressionCache is emptied when it is full. Callers keep the expressions that they use.
 type expressionCache struct {
 	mu     sync.Mutex
 	byText map[string]*Expression

@@ -1,6 +1,6 @@
-// Package inventory holds the fleet in memory: clusters, sets, bindings, scores, Placements and their published pages.
-// Events feed it; it keeps indexes and decision counts up to date, hands out immutable Snapshots, and says which Placements
-// an event can affect.
+// Package inventory holds the fleet in memory: clusters, sets, bindings, scores, Placements, their
+// published pages, PlacementChanges and DisruptionPolicies. Events update it; it maintains indexes and
+// decision counts, returns immutable Snapshots, and finds the Placements that an event can affect.
 //
-// It may import the API types and the framework. Read inventory.go first.
+// It may import the API types, changes and the framework. Read inventory.go first.
 package inventory

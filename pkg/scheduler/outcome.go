@@ -107,7 +107,7 @@ func (a *Attempt) Message() string {
 	}
 	switch a.Outcome {
 	case Held:
-		return a.describe() + " is held by " + a.holdText()
+		return a.describe() + " is held by " + a.holdText() + ". To approve it: " + a.approveHint()
 	case Waiting:
 		return a.describe() + " waits for " + a.why
 	case Denied:

@@ -46,7 +46,7 @@ func TestMessages(t *testing.T) {
 		"published": {attempt: Attempt{Outcome: Published}},
 		"held": {
 			attempt: Attempt{Outcome: Held, Holds: []berthv1alpha1.ChangeHold{{Plugin: "x", Reason: "why", Until: &until}, {Plugin: "y", Reason: "too"}}},
-			want:    named + "is held by x until 2026-08-01T12:00:00Z: why; y: too",
+			want:    named + "is held by x until 2026-08-01T12:00:00Z: why; y: too. To approve it: kubectl placement approve p -n ns",
 		},
 		"waiting":  {attempt: Attempt{Outcome: Waiting, why: "a fact"}, want: named + "waits for a fact"},
 		"denied":   {attempt: Attempt{Outcome: Denied, why: "x"}, want: named + "is denied by x"},

@@ -116,10 +116,10 @@ func TestPendingMessages(t *testing.T) {
 		then func(d *desk)
 		want string
 	}{
-		"held":        {func(*desk) {}, "Change 2 (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet"},
-		"held by two": {func(d *desk) { d.y.answer = holds }, "Change 2 (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet; y until 2026-08-01T14:00:00Z: not yet"},
+		"held":        {func(*desk) {}, "Change 2 (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet. To approve it: kubectl placement approve p -n ns"},
+		"held by two": {func(d *desk) { d.y.answer = holds }, "Change 2 (1 added: c2, 0 removed) is held by x until 2026-08-01T13:00:00Z: not yet; y until 2026-08-01T14:00:00Z: not yet. To approve it: kubectl placement approve p -n ns"},
 		"at most ten names": {func(d *desk) { d.remove("c1"); d.remove("c2"); d.add(many...) },
-			"Change 3 (12 added: m00 m01 m02 m03 m04 m05 m06 m07 m08 m09 and 2 more, 1 removed: c1) is held by x until 2026-08-01T13:00:00Z: not yet"},
+			"Change 3 (12 added: m00 m01 m02 m03 m04 m05 m06 m07 m08 m09 and 2 more, 1 removed: c1) is held by x until 2026-08-01T13:00:00Z: not yet. To approve it: kubectl placement approve p -n ns"},
 		"expired": {func(d *desk) { d.now = d.now.Add(time.Hour) },
 			"Change 2 (1 added: c2, 0 removed) was not approved in time. The published decision stays; to publish the change, approve it: kubectl placement approve p -n ns"},
 		"rejected": {func(d *desk) { d.reject("x") },

@@ -99,7 +99,7 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 // TestSnapshotIsCopiedWhole fails when a type of the Snapshot gets a field that copySnapshot may not know.
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
-		"Trial Fleet Now Cause Subject Sets BoundSets Bound Limit Queue Timers Answers PluginCounts": reflect.TypeFor[framework.Snapshot](),
+		"Trial Fleet Now Cause CauseSequence Subject Sets BoundSets Bound Limit Queue Timers Answers PluginCounts": reflect.TypeFor[framework.Snapshot](),
 		"Clusters Ranks Counts Scores Log":                reflect.TypeFor[framework.Fleet](),
 		"ByIndex Histogram":                               reflect.TypeFor[framework.DecisionCounts](),
 		"First Entries":                                   reflect.TypeFor[framework.ChangeLog](),

@@ -170,6 +170,9 @@ func (o *answerOptions) choose(
 	if why != nil {
 		return nil, why
 	}
+	if c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending); c != nil {
+		return nil, fmt.Errorf("no change of Placement %s is held; its condition %s is %s: %s", key, c.Type, c.Reason, c.Message)
+	}
 	return nil, fmt.Errorf("no change of Placement %s is held", key)
 }
 
