@@ -1,7 +1,10 @@
 package inventory
 
 import (
-	"sort"
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -176,7 +179,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 	if queue != nil {
 		snapshot.Limit = queue.Limit
 	}
-	for _, name := range sortedNames(inv.bindings[key.Namespace]) {
+	for _, name := range slices.Sorted(maps.Keys(inv.bindings[key.Namespace])) {
 		set := inv.sets[name]
 		if set == nil {
 			continue
@@ -230,7 +233,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 			s.Published = s.Published.Set(i)
 		}
 	}
-	sort.Slice(s.Pages, func(i, j int) bool { return s.Pages[i].Name < s.Pages[j].Name })
+	slices.SortFunc(s.Pages, func(a, b *v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 	history := inv.historyOf(p)
 	s.Records = history
 	inv.addTarget(s, p, history)
@@ -266,20 +269,8 @@ func (w wakeSet) keys() []Key {
 	for key := range w {
 		keys = append(keys, key)
 	}
-	sort.Slice(keys, func(i, j int) bool {
-		if keys[i].Namespace != keys[j].Namespace {
-			return keys[i].Namespace < keys[j].Namespace
-		}
-		return keys[i].Name < keys[j].Name
+	slices.SortFunc(keys, func(a, b Key) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return keys
-}
-
-func sortedNames(m map[string]bool) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }

@@ -17,6 +17,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -212,6 +213,28 @@ func TestLostSetIsObeyed(t *testing.T) {
 			d.expect(tc.want)
 		})
 	}
+}
+
+// TestFailedRemovalOfALostSet: a plugin that fails for the removal of revoked clusters fails the attempt;
+// the published decision and the condition stay, and the next attempt removes the clusters.
+func TestFailedRemovalOfALostSet(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.settle()
+	d.require()
+	d.add("c3")
+	d.settle()
+	const held = "p-decision-1: c1 c2 | [c1 c2 c3] | True/Held"
+	d.expect(held)
+	d.x.ofRevoked = framework.AsStatus(errHubDown)
+	d.leaveSet("c1")
+	a, failure := d.try()
+	if a.Outcome != scheduler.Failed || failure.Plugin() != "x" || a.Step != nil {
+		t.Errorf("outcome %s, failure %v, step %v", a.Outcome, failure.Err(), a.Step)
+	}
+	d.expect(held)
+	d.x.ofRevoked = nil
+	d.settle()
+	d.expect("p-decision-1: c2 | [c2 c3] | True/Held")
 }
 
 // refuseIt is an approver's rejection.

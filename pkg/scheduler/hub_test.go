@@ -133,12 +133,17 @@ type gate struct {
 	timeout time.Duration
 	// seen is the last Proposal it was asked about.
 	seen framework.Proposal
+	// ofRevoked, when set, is the answer for the removal of revoked clusters.
+	ofRevoked *framework.Status
 }
 
 func (g *gate) Name() string { return g.name }
 
 func (g *gate) Permit(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	g.seen = *p
+	if p.Revoked && g.ofRevoked != nil {
+		return g.ofRevoked, 0
+	}
 	return g.answer, g.timeout
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -63,6 +64,41 @@ func TestWaiting(t *testing.T) {
 			if len(d.woken) != tc.wantWoken {
 				t.Errorf("woken %v, want %d times", d.woken, tc.wantWoken)
 			}
+		})
+	}
+}
+
+// TestAnswersOutliveFailures: an attempt that fails, waits or decides nothing forgets no answer of a plugin.
+func TestAnswersOutliveFailures(t *testing.T) {
+	tests := map[string]struct {
+		begin, end func(d *desk)
+		want       scheduler.Outcome
+	}{
+		"failed": {
+			begin: func(d *desk) { d.fore.answer = framework.AsStatus(errHubDown) },
+			end:   func(d *desk) { d.fore.answer = nil },
+			want:  scheduler.Failed,
+		},
+		"waiting": {
+			begin: func(d *desk) { d.fore.answer = awaits },
+			end:   func(d *desk) { d.fore.answer = nil },
+			want:  scheduler.Waiting,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := holding(t)
+			d.y.answer = holds
+			d.settle()
+			d.allow("x", true)
+			tc.begin(d)
+			if a, _ := d.try(); a.Outcome != tc.want {
+				t.Errorf("outcome %s, want %s", a.Outcome, tc.want)
+			}
+			tc.end(d)
+			d.allow("y", true)
+			d.settle()
+			d.expect("p-decision-1: c1 c2 |  | ")
 		})
 	}
 }

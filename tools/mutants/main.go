@@ -224,7 +224,7 @@ func (t *trial) limit(ctx context.Context, tests string) (time.Duration, error) 
 			begin := time.Now()
 			became, err := test(ctx, tests, "-count", "1")
 			if err == nil && became != survived {
-				err = fmt.Errorf("the tests of %s fail without any change", tests)
+				err = fmt.Errorf("the tests of %s fail without any change: run them with go test -count 10", tests)
 			}
 			return 20*time.Second + 4*time.Since(begin), err
 		})
