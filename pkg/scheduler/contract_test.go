@@ -191,6 +191,26 @@ func TestContract(t *testing.T) {
 	}
 }
 
+// TestPreFilterDecides: the Filter of a plugin whose PreFilter decides runs for no cluster that PreFilter
+// admits; that of a plugin whose PreFilter only admits runs for each.
+func TestPreFilterDecides(t *testing.T) {
+	for name, decides := range map[string]bool{"decides": true, "admits": false} {
+		t.Run(name, func(t *testing.T) {
+			s, probes, calls := probing(t, "a b", nil)
+			probes["a"].result = &framework.PreFilterResult{Clusters: framework.Bitset{}.Set(0).Set(1), Decides: decides}
+			got, _, _ := probed(s, calls)
+			if want := "1:20 2:20"; got.selected != want {
+				t.Errorf("selected %s, want %s", got.selected, want)
+			}
+			for call, want := range map[string]bool{"Filter a1": !decides, "Filter a2": !decides, "Filter b1": true, "Filter b2": true} {
+				if slices.Contains(*calls, call) != want {
+					t.Errorf("%s called: %t, want %t; calls: %v", call, !want, want, *calls)
+				}
+			}
+		})
+	}
+}
+
 // TestWhatRunsAfterAFailure: from Reserve on, whatever goes wrong, every Reserve plugin gives back in reverse, those that never
 // reserved, too, and nobody after the one that failed is asked.
 func TestWhatRunsAfterAFailure(t *testing.T) {

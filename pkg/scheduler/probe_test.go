@@ -18,6 +18,8 @@ import (
 type probe struct {
 	*recorder
 	proposals []*framework.Proposal
+	// result is what PreFilter returns.
+	result *framework.PreFilterResult
 }
 
 func (p *probe) at(point string, cluster *framework.Cluster) *framework.Status {
@@ -35,7 +37,7 @@ func (p *probe) Less(a, b *v1alpha1.Placement) bool {
 }
 
 func (p *probe) PreFilter(context.Context, *framework.CycleState, *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
-	return nil, p.call("PreFilter")
+	return p.result, p.call("PreFilter")
 }
 
 func (p *probe) Filter(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) *framework.Status {
