@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -180,4 +181,39 @@ func censused(t *testing.T, satisfied string) float64 {
 		}
 	}
 	return 0
+}
+
+// measured is what the collectors say, by name and label values: a value, or how often one was observed.
+func measured(t *testing.T, collectors ...prometheus.Collector) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			name := []string{strings.TrimPrefix(family.GetName(), "berth_")}
+			for _, l := range m.GetLabel() {
+				name = append(name, l.GetValue())
+			}
+			all[strings.Join(name, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return all
+}
+
+// changed is what a function adds to what the collectors say.
+func changed(t *testing.T, does func(), collectors ...prometheus.Collector) map[string]float64 {
+	t.Helper()
+	before := measured(t, collectors...)
+	does()
+	after := measured(t, collectors...)
+	for name, value := range before {
+		after[name] -= value
+	}
+	maps.DeleteFunc(after, func(_ string, value float64) bool { return value == 0 })
+	return after
 }

@@ -1,0 +1,392 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+const (
+	satisfied     = v1alpha1.PlacementConditionSatisfied
+	misconfigured = v1alpha1.PlacementConditionMisconfigured
+	pending       = v1alpha1.PlacementConditionDecisionPending
+)
+
+// stages are the metrics of an attempt that reaches these stages.
+func stages(names ...string) map[string]float64 {
+	all := map[string]float64{}
+	for _, name := range names {
+		all["scheduling_duration_seconds "+name] = 1
+	}
+	return all
+}
+
+// checkSent compares the events since the last check.
+func (h *setUpHub) checkSent(want ...string) {
+	h.t.Helper()
+	if diff := cmp.Diff(want, h.sent()); diff != "" {
+		h.t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// checkWritten compares the requests since the last check.
+func (h *setUpHub) checkWritten(want ...string) {
+	h.t.Helper()
+	if diff := cmp.Diff(want, h.written()); diff != "" {
+		h.t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// checkPublished compares the clusters on pages, and the condition Satisfied.
+func (h *setUpHub) checkPublished(wantSatisfied string, want ...string) {
+	h.t.Helper()
+	if diff := cmp.Diff(want, h.published()); diff != "" {
+		h.t.Errorf("published (-want +got):\n%s", diff)
+	}
+	if got := h.condition(satisfied); got != wantSatisfied {
+		h.t.Errorf("condition %s: got %q, want %q", satisfied, got, wantSatisfied)
+	}
+}
+
+// cause is what the next attempt for Placement n/p is for.
+func (h *setUpHub) cause() string {
+	return h.reconciler.Inventory.Snapshot(placementKey, h.now, nil).Cause
+}
+
+const allScheduled = "True AllDecisionsScheduled: All cluster decisions scheduled"
+
+// published are the events of the first decision.
+func firstEvents(scores string) []string {
+	return []string{
+		"Normal DecisionCreate DecisionCreated: Decision p-decision-1 is created with placement p in namespace n",
+		"Normal DecisionUpdate DecisionUpdated: Decision p-decision-1 is updated with placement p in namespace n",
+		"Normal ScoreUpdate ScoreUpdated: " + scores,
+	}
+}
+
+func TestReconcilePublishes(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a", "b")
+	h.place(fixture.Placement("n", "p").Obj())
+	if got := h.cause(); got != "start" {
+		t.Errorf("the attempt is for %q", got)
+	}
+	var result ctrl.Result
+	got := changed(t, func() { result = h.succeed() }, stageSeconds, attemptsTotal, decisionWrites, placementsNow, decideFailures, publishFailures, statusFailures)
+	want := stages("prepare", "wait", "snapshot", "publish", "status")
+	maps.Copy(want, map[string]float64{
+		"attempts_total Published": 1, "decision_writes_total create": 1, "placements AllDecisionsScheduled True": 1,
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	if result != (ctrl.Result{}) {
+		t.Errorf("the result is %v", result)
+	}
+	h.checkPublished(allScheduled, "a", "b")
+	h.checkSent(firstEvents("a:100 b:100 ")...)
+	h.checkWritten("create PlacementDecision p-decision-1", "update status of PlacementDecision p-decision-1",
+		"update PlacementDecision p-decision-1", "patch status of Placement p")
+	if got := h.condition(misconfigured); got != "False Succeedconfigured: Placement configurations check pass" {
+		t.Errorf("condition %s: %q", misconfigured, got)
+	}
+	status := h.placement().Status
+	if status.NumberOfSelectedClusters != 2 || status.LastScoreUpdateTime != nil || status.Conditions[0].ObservedGeneration != 1 {
+		t.Errorf("the status is %+v", status)
+	}
+	groups := []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 2}}
+	if diff := cmp.Diff(groups, status.DecisionGroups); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+	// The inventory knows the status ahead of its echo, and the next attempt is for another cause.
+	if known := h.reconciler.Inventory.Placement(placementKey); !cmp.Equal(known.Status, status) || known.ManagedFields != nil {
+		t.Errorf("the inventory has %+v", known)
+	}
+	if got := h.cause(); got != "" {
+		t.Errorf("the next attempt is for %q", got)
+	}
+	if change := h.reconciler.Records.unwritten[placementKey]; change == nil || change.revision != 1 {
+		t.Errorf("no record of revision 1 is to be written, but %+v", change)
+	}
+
+	h.reconciler.Records.Forget(placementKey)
+	got = changed(t, func() { result = h.succeed() }, attemptsTotal, decisionWrites, placementsNow)
+	if diff := cmp.Diff(map[string]float64{"attempts_total Unchanged": 1}, got); diff != "" {
+		t.Errorf("metrics of an attempt that changes nothing (-want +got):\n%s", diff)
+	}
+	h.checkSent()
+	h.checkWritten()
+}
+
+// TestReconcileYields: events and records wait while a Placement is decided, and not longer.
+func TestReconcileYields(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a")
+	h.place(fixture.Placement("n", "p").Obj())
+	asked := 0
+	h.probe.filter = func(string) *framework.Status {
+		if asked++; !h.background.events.busy() || !h.reconciler.Records.busy() {
+			t.Error("the background does not wait")
+		}
+		return nil
+	}
+	h.succeed()
+	if asked != 1 {
+		t.Errorf("the filter was asked %d times", asked)
+	}
+	if h.background.events.busy() || h.reconciler.Records.busy() {
+		t.Error("the background waits on")
+	}
+}
+
+// remembered fills all that the controller remembers of Placement n/p beside its decisions, and
+// returns what of it is still there.
+func (h *setUpHub) remembered() func() []string {
+	r := h.reconciler
+	r.told.Store(placementKey, "told")
+	r.refused.Store(placementKey, "refused")
+	r.Inventory.Reserve(placementKey, []string{"reserved"})
+	h.probe.forgotten = nil
+	return func() []string {
+		var all []string
+		if _, ok := r.told.Load(placementKey); ok {
+			all = append(all, "told")
+		}
+		if _, ok := r.refused.Load(placementKey); ok {
+			all = append(all, "refused")
+		}
+		if r.Records.unwritten[placementKey] != nil {
+			all = append(all, "record")
+		}
+		if _, ok := r.census.placed[placementKey]; ok {
+			all = append(all, "census")
+		}
+		if len(h.probe.forgotten) == 0 {
+			all = append(all, "plugin")
+		}
+		names := int32(0)
+		for _, n := range r.Inventory.Snapshot(types.NamespacedName{Namespace: "n", Name: "other"}, h.now, nil).Counts.Histogram {
+			names += n
+		}
+		if names > 1 {
+			all = append(all, "reservation")
+		}
+		return all
+	}
+}
+
+func TestReconcileForgets(t *testing.T) {
+	tests := map[string]struct {
+		does       func(h *setUpHub)
+		want       []string
+		wantStages []string
+	}{
+		"a Placement that is gone": {
+			does:       func(h *setUpHub) { h.reconciler.Inventory.Delete(h.placement()) },
+			wantStages: []string{"prepare", "wait", "snapshot"},
+		},
+		"a Placement that is disabled": {
+			does: func(h *setUpHub) {
+				pl := h.placement()
+				pl.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+				h.reconciler.Inventory.Update(pl)
+			},
+			want:       []string{"told", "refused", "record", "plugin", "reservation"},
+			wantStages: []string{"prepare", "wait", "snapshot"},
+		},
+		"a Placement that is being deleted": {
+			does: func(h *setUpHub) {
+				pl := h.placement()
+				now := fixture.At(0)
+				pl.DeletionTimestamp = &now
+				h.reconciler.Inventory.Update(pl)
+			},
+			want:       []string{"told", "refused", "record", "plugin", "reservation"},
+			wantStages: []string{"prepare", "wait", "snapshot"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := startSetUpHub(t, hubOptions{}, "a")
+			h.place(fixture.Placement("n", "p").Obj())
+			h.reconciler.Inventory.Update(fixture.Placement("n", "other").Obj())
+			h.succeed()
+			left := h.remembered()
+			if got := left(); len(got) != 6 {
+				t.Fatalf("only %v is remembered", got)
+			}
+			h.written()
+			h.sent()
+			tc.does(h)
+			got := changed(t, func() {
+				if result := h.succeed(); result != (ctrl.Result{}) {
+					t.Errorf("the result is %v", result)
+				}
+			}, stageSeconds, attemptsTotal, placementsNow)
+			want := stages(tc.wantStages...)
+			want["placements AllDecisionsScheduled True"] = -1
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("metrics (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.want, left()); diff != "" {
+				t.Errorf("remembered (-want +got):\n%s", diff)
+			}
+			h.checkWritten()
+			h.checkSent()
+		})
+	}
+}
+
+func TestReconcileWaitsUntilPrepared(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a")
+	h.place(fixture.Placement("n", "p").Obj())
+	prepared := 0
+	h.probe.prepare = func() bool { prepared++; return false }
+	got := changed(t, func() {
+		if result := h.succeed(); result != (ctrl.Result{RequeueAfter: 20 * time.Millisecond}) {
+			t.Errorf("the result is %v", result)
+		}
+	}, stageSeconds, attemptsTotal, attemptsDeferred)
+	if len(got) > 0 || prepared != 1 {
+		t.Errorf("metrics changed: %v; prepared %d times", got, prepared)
+	}
+	h.checkWritten()
+	// What is left alone, or gone, is not prepared.
+	pl := h.placement()
+	pl.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+	h.reconciler.Inventory.Update(pl)
+	if result := h.succeed(); result != (ctrl.Result{}) || prepared != 1 {
+		t.Errorf("disabled: the result is %v, prepared %d times", result, prepared)
+	}
+	h.reconciler.Inventory.Delete(pl)
+	if result := h.succeed(); result != (ctrl.Result{}) || prepared != 1 {
+		t.Errorf("gone: the result is %v, prepared %d times", result, prepared)
+	}
+	h.reconciler.Inventory.Update(h.placement())
+	h.probe.prepare = func() bool { return true }
+	h.succeed()
+	h.checkPublished(allScheduled, "a")
+}
+
+// TestReconcileTimesOut: nothing is said of the first attempt that times out; the next one says so.
+func TestReconcileTimesOut(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a")
+	h.place(fixture.Placement("n", "p").Obj())
+	clock := clocktesting.NewFakeClock(h.now)
+	s := h.reconciler.Scheduler
+	s.Clock, s.CycleTimeout = clock, time.Second
+	h.probe.filter = func(string) *framework.Status {
+		clock.Step(time.Second)
+		return nil
+	}
+	const stopped = "Filter ran when the cycle was stopped after 1s: a cycle may take 1s (cycleTimeout)"
+	all := []string{"scheduling_duration_seconds", "attempts_deferred_total", "cycle_timeouts_total", "attempts_total", "decide_failures_total"}
+	attempt := func(wantRequeue time.Duration, want map[string]float64) {
+		t.Helper()
+		got := changed(t, func() {
+			if result := h.succeed(); result != (ctrl.Result{RequeueAfter: wantRequeue}) {
+				t.Errorf("the result is %v, want %s", result, wantRequeue)
+			}
+		}, stageSeconds, attemptsDeferred, cycleTimeouts, attemptsTotal, decideFailures)
+		maps.DeleteFunc(got, func(name string, _ float64) bool { return !slices.Contains(all, strings.Split(name, " ")[0]) })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("metrics (-want +got):\n%s", diff)
+		}
+	}
+	with := func(metrics map[string]float64, stage ...string) map[string]float64 {
+		maps.Copy(metrics, stages(stage...))
+		return metrics
+	}
+	failed := func() map[string]float64 {
+		return map[string]float64{"cycle_timeouts_total Filter Probe": 1, "attempts_total Undecided": 1, "decide_failures_total Error Probe": 1}
+	}
+	attempt(10*time.Second, with(failed(), "prepare", "wait", "snapshot", "publish"))
+	h.checkWritten()
+	if got := h.condition(satisfied); got != "" {
+		t.Errorf("condition %s after the first: %q", satisfied, got)
+	}
+	clock.Step(9 * time.Second)
+	attempt(time.Second, map[string]float64{"attempts_deferred_total": 1})
+	clock.Step(time.Second)
+	attempt(20*time.Second, with(failed(), "prepare", "wait", "snapshot", "publish", "status"))
+	if got := h.condition(satisfied); !strings.Contains(got, stopped) {
+		t.Errorf("condition %s after the second: %q", satisfied, got)
+	}
+	// What is published stays, for the same cause.
+	if got := h.cause(); got != "start" {
+		t.Errorf("the next attempt is for %q", got)
+	}
+	// The end of the wait leaves nothing of it.
+	clock.Step(20 * time.Second)
+	h.probe.filter = nil
+	if result := h.succeed(); result != (ctrl.Result{}) {
+		t.Errorf("the result is %v", result)
+	}
+	h.checkPublished(allScheduled, "a")
+}
+
+func TestReconcileUndecided(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a")
+	h.place(fixture.Placement("n", "p").Obj())
+	h.probe.filter = func(string) *framework.Status { return framework.AsStatus(errors.New("no answer")) }
+	got := changed(t, func() {
+		if result, err := h.reconcile(); err == nil || !strings.Contains(err.Error(), "no answer") || result != (ctrl.Result{}) {
+			t.Errorf("got %v, %v", result, err)
+		}
+	}, attemptsTotal, decideFailures, publishFailures, cycleTimeouts)
+	want := map[string]float64{"attempts_total Undecided": 1, "decide_failures_total Error Probe": 1}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	if got := h.condition(satisfied); got != "False NotAllDecisionsScheduled: Probe: no answer" {
+		t.Errorf("condition %s: %q", satisfied, got)
+	}
+	if got := h.cause(); got != "start" {
+		t.Errorf("the next attempt is for %q", got)
+	}
+}
+
+// TestRequeue: an attempt that is due already is repeated soon, one that is not due at its time.
+func TestRequeue(t *testing.T) {
+	tests := map[string]struct {
+		wake    time.Duration
+		failure *framework.Status
+		want    time.Duration
+		wantErr string
+	}{
+		"nothing":                    {},
+		"later":                      {wake: time.Minute, want: time.Minute},
+		"now":                        {wake: time.Nanosecond, want: time.Millisecond},
+		"past":                       {wake: -time.Minute, want: time.Millisecond},
+		"an error":                   {wake: time.Minute, failure: framework.AsStatus(errors.New("boom")), wantErr: "boom"},
+		"a failure that is no error": {wake: time.Minute, failure: framework.NewStatus(framework.Unschedulable, "parked"), want: time.Minute},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			snapshot := &framework.Snapshot{Now: fixture.Now}
+			state := framework.NewCycleState(snapshot)
+			if tc.wake != 0 {
+				state.RequeueAt(fixture.Now.Add(tc.wake))
+			}
+			result, err := requeue(t.Context(), &scheduler.Attempt{Result: &scheduler.Result{Snapshot: snapshot, State: state, Failure: tc.failure}})
+			if fmt.Sprint(err) != fmt.Sprint(tc.failure.Err()) && tc.wantErr != "" || (err != nil) != (tc.wantErr != "") {
+				t.Errorf("got error %v, want %q", err, tc.wantErr)
+			}
+			if result != (ctrl.Result{RequeueAfter: tc.want}) {
+				t.Errorf("got %v, want %s", result, tc.want)
+			}
+		})
+	}
+}
