@@ -1,0 +1,261 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// labelled is a Placement with the label new.
+func labelled(namespace, name, value string) *v1alpha1.Placement {
+	pl := fixture.Placement(namespace, name).Obj()
+	pl.Labels = map[string]string{"new": value}
+	return pl
+}
+
+// selecting is a DisruptionPolicy of the namespace n with a selector.
+func selecting(name string, selector *metav1.LabelSelector) *berthv1alpha1.DisruptionPolicy {
+	policy := fixture.ApprovalPolicy("n", name)
+	policy.Spec.PlacementSelector = selector
+	return policy
+}
+
+func TestDisruptionPolicyStatus(t *testing.T) {
+	placements := []client.Object{labelled("n", "a", "yes"), labelled("n", "b", "yes"), labelled("n", "c", "no"), labelled("m", "d", "yes")}
+	selected := metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionTrue, ObservedGeneration: 3,
+		Reason: "PlacementsSelected", Message: "The policy applies to the Placements that it selects",
+	}
+	none := metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionTrue, ObservedGeneration: 3, Reason: "NoPlacementsSelected", Message: "The policy selects no Placement",
+	}
+	wrong := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}
+	invalid := metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionFalse, ObservedGeneration: 3, Reason: "InvalidSelector",
+		Message: `DisruptionPolicy n/q: spec.placementSelector: "Is" is not a valid label selector operator`,
+	}
+	tests := map[string]struct {
+		policy     *berthv1alpha1.DisruptionPolicy
+		placements []client.Object
+		want       berthv1alpha1.DisruptionPolicyStatus
+	}{
+		"all": {policy: fixture.ApprovalPolicy("n", "q"), placements: placements, want: berthv1alpha1.DisruptionPolicyStatus{Placements: 3, Conditions: []metav1.Condition{selected}}},
+		"one by name": {
+			policy: fixture.ApprovalPolicy("n", "q", "c", "d"), placements: placements,
+			want: berthv1alpha1.DisruptionPolicyStatus{Placements: 1, Conditions: []metav1.Condition{selected}},
+		},
+		"two by label": {
+			policy: selecting("q", onlyNew()), placements: placements,
+			want: berthv1alpha1.DisruptionPolicyStatus{Placements: 2, Conditions: []metav1.Condition{selected}},
+		},
+		"none by name": {
+			policy: fixture.ApprovalPolicy("n", "q", "d"), placements: placements, want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{none}},
+		},
+		"no Placement":                     {policy: selecting("q", onlyNew()), want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{none}}},
+		"an invalid selector":              {policy: selecting("q", wrong), placements: placements, want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{invalid}}},
+		"an invalid one, and no Placement": {policy: selecting("q", wrong), want: berthv1alpha1.DisruptionPolicyStatus{Conditions: []metav1.Condition{invalid}}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.policy.Generation = 3
+			hub := newMemoryHub(t, append([]client.Object{tc.policy}, tc.placements...)...)
+			r := &DisruptionPolicyReconciler{Client: hub}
+			key := client.ObjectKeyFromObject(tc.policy)
+			// The second time there is nothing to write.
+			for range 2 {
+				if result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil || result != (ctrl.Result{}) {
+					t.Fatalf("got %v, error %v", result, err)
+				}
+			}
+			got := &berthv1alpha1.DisruptionPolicy{}
+			if err := hub.Get(t.Context(), key, got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got.Status, withoutTransition); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{"patch status n/q"}, hub.written); diff != "" {
+				t.Errorf("written (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDisruptionPolicyReconcile(t *testing.T) {
+	key := types.NamespacedName{Namespace: "n", Name: "q"}
+	testPatchAnswers(t, key, fixture.ApprovalPolicy("n", "q"), func(c client.Client) func(context.Context, ctrl.Request) (ctrl.Result, error) {
+		return (&DisruptionPolicyReconciler{Client: c}).Reconcile
+	})
+	t.Run("Placements cannot be listed", func(t *testing.T) {
+		hub := newMemoryHub(t, fixture.ApprovalPolicy("n", "q"))
+		broken := errors.New("broken")
+		hub.lists["PlacementList"] = broken
+		result, err := (&DisruptionPolicyReconciler{Client: hub}).Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		if !errors.Is(err, broken) || result != (ctrl.Result{}) || len(hub.written) > 0 {
+			t.Errorf("got %v, error %v after %q", result, err, hub.written)
+		}
+	})
+	t.Run("only the number changes", func(t *testing.T) {
+		hub := newMemoryHub(t, fixture.ApprovalPolicy("n", "q"), labelled("n", "a", ""))
+		for want := int32(1); want <= 2; want++ {
+			if _, err := (&DisruptionPolicyReconciler{Client: hub}).Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			got := &berthv1alpha1.DisruptionPolicy{}
+			if err := hub.Get(t.Context(), key, got); err != nil || got.Status.Placements != want {
+				t.Errorf("%d Placements are counted, want %d; error %v", got.Status.Placements, want, err)
+			}
+			if err := hub.Create(t.Context(), labelled("n", "b", "")); want == 1 && err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Run("only the condition changes", func(t *testing.T) {
+		policy := selecting("q", onlyNew())
+		hub := newMemoryHub(t, policy)
+		r := &DisruptionPolicyReconciler{Client: hub}
+		for _, generation := range []int64{1, 2} {
+			got := &berthv1alpha1.DisruptionPolicy{}
+			if err := hub.Get(t.Context(), key, got); err != nil {
+				t.Fatal(err)
+			}
+			got.Generation = generation
+			if err := hub.Update(t.Context(), got); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := &berthv1alpha1.DisruptionPolicy{}
+		if err := hub.Get(t.Context(), key, got); err != nil || len(got.Status.Conditions) != 1 || got.Status.Conditions[0].ObservedGeneration != 2 {
+			t.Errorf("the status is %v, error %v", got.Status, err)
+		}
+	})
+}
+
+// laterQueue records what is to be queued later.
+type laterQueue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	added map[string]time.Duration
+}
+
+func (q *laterQueue) AddAfter(request reconcile.Request, after time.Duration) {
+	q.added[request.String()] = after
+}
+
+func TestPoliciesOfPlacement(t *testing.T) {
+	yes, no := labelled("n", "p", "yes"), labelled("n", "p", "no")
+	create := func(e event.CreateEvent) func(context.Context, *DisruptionPolicyReconciler, *laterQueue) {
+		return func(ctx context.Context, r *DisruptionPolicyReconciler, q *laterQueue) {
+			r.policiesOfPlacement().Create(ctx, e, q)
+		}
+	}
+	update := func(before, after client.Object) func(context.Context, *DisruptionPolicyReconciler, *laterQueue) {
+		return func(ctx context.Context, r *DisruptionPolicyReconciler, q *laterQueue) {
+			r.policiesOfPlacement().Update(ctx, event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+		}
+	}
+	broken := errors.New("broken")
+	delay := func(names ...string) map[string]time.Duration {
+		all := map[string]time.Duration{}
+		for _, name := range names {
+			all[name] = time.Second
+		}
+		return all
+	}
+	tests := map[string]struct {
+		send    func(context.Context, *DisruptionPolicyReconciler, *laterQueue)
+		lists   error
+		want    map[string]time.Duration
+		wantLog bool
+	}{
+		"a Placement of the first list":   {send: create(event.CreateEvent{Object: yes, IsInInitialList: true}), want: delay()},
+		"a Placement comes":               {send: create(event.CreateEvent{Object: yes}), want: delay("n/all", "n/named", "n/new")},
+		"one without the label comes":     {send: create(event.CreateEvent{Object: no}), want: delay("n/all", "n/named")},
+		"one of another namespace comes":  {send: create(event.CreateEvent{Object: labelled("m", "p", "yes")}), want: delay("m/other")},
+		"an object of another kind comes": {send: create(event.CreateEvent{Object: fixture.Binding("n", "p")}), want: delay()},
+		"a Placement gets the label":      {send: update(no, yes), want: delay("n/new")},
+		"a Placement loses the label":     {send: update(yes, no), want: delay("n/new")},
+		"a Placement's spec changes":      {send: update(yes, yes), lists: broken, want: delay()},
+		"the list failed":                 {send: update(yes, no), lists: broken, want: delay(), wantLog: true},
+		"a Placement goes": {
+			send: func(ctx context.Context, r *DisruptionPolicyReconciler, q *laterQueue) {
+				r.policiesOfPlacement().Delete(ctx, event.DeleteEvent{Object: yes}, q)
+			},
+			want: delay("n/all", "n/named", "n/new"),
+		},
+	}
+	wrong := selecting("wrong", &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}})
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			hub := newMemoryHub(t, fixture.ApprovalPolicy("n", "all"), fixture.ApprovalPolicy("n", "named", "p"), selecting("new", onlyNew()),
+				fixture.ApprovalPolicy("n", "another", "q"), fixture.ApprovalPolicy("m", "other"), wrong.DeepCopy())
+			if tc.lists != nil {
+				hub.lists["DisruptionPolicyList"] = tc.lists
+			}
+			logged := 0
+			ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(string, string) { logged++ }, funcr.Options{}))
+			q := &laterQueue{added: map[string]time.Duration{}}
+			tc.send(ctx, &DisruptionPolicyReconciler{Client: hub}, q)
+			if diff := cmp.Diff(tc.want, q.added); diff != "" {
+				t.Errorf("queued (-want +got):\n%s", diff)
+			}
+			if (logged > 0) != tc.wantLog {
+				t.Errorf("%d lines are logged", logged)
+			}
+		})
+	}
+}
+
+func TestDisruptionPolicySetUp(t *testing.T) {
+	testSetUp(t, func(ctx context.Context, m ctrl.Manager) error { return (&DisruptionPolicyReconciler{}).SetUp(ctx, m) })
+	generation := func(n int64) *berthv1alpha1.DisruptionPolicy {
+		policy := fixture.ApprovalPolicy("n", "q")
+		policy.Generation = n
+		return policy
+	}
+	tests := map[string]struct {
+		event watchEvent
+		want  []string
+	}{
+		"a policy comes":           {event: watchEvent{after: generation(1)}, want: []string{"n/q"}},
+		"a policy's spec changes":  {event: watchEvent{before: generation(1), after: generation(2)}, want: []string{"n/q"}},
+		"a policy's status is new": {event: watchEvent{before: generation(1), after: generation(1)}},
+		"a Placement comes":        {event: watchEvent{after: labelled("n", "p", "")}, want: []string{"n/all"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hub := newMemoryHub(t, fixture.ApprovalPolicy("n", "all"))
+				m := newWatchManager(t, hub)
+				if err := (&DisruptionPolicyReconciler{Client: hub}).SetUp(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+				m.start(t)
+				m.send(t, tc.event)
+				time.Sleep(recountDelay)
+				synctest.Wait()
+				if diff := cmp.Diff(tc.want, hub.readOf("DisruptionPolicy")); diff != "" {
+					t.Errorf("reconciled (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
