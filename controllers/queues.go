@@ -117,26 +117,33 @@ func registerWebhooks(mgr ctrl.Manager, queues *admission.Queues, name types.Nam
 		QueueConfig: name, CheckQueues: admission.CheckQueues,
 		GuardedTags: queues.GuardedTags, Administers: queues.Administers,
 		Recorded: func(ctx context.Context, placement types.NamespacedName, uid types.UID) string {
-			if uid == "" {
-				return ""
-			}
-			pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: placement.Namespace, Name: placement.Name, UID: uid}}
-			pages := &v1alpha1.PlacementDecisionList{}
-			err := mgr.GetClient().List(ctx, pages, client.InNamespace(placement.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: placement.Name})
-			if err != nil {
-				mgr.GetLogger().Error(err, "Listing the PlacementDecisions failed: nobody counts as an administrator", "placement", placement.String())
-				return ""
-			}
-			slices.SortFunc(pages.Items, func(a, b v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
-			for i := range pages.Items {
-				page := &pages.Items[i]
-				if record := page.Annotations[v1alpha1.QueueAnnotation]; record != "" && pl.Controls(page) {
-					return record
-				}
-			}
-			return ""
+			return recordedQueue(ctx, mgr, placement, uid)
 		},
 	})
+}
+
+// recordedQueue returns the queue that the pages of a Placement record: of those that the Placement with
+// this UID controls, the first by name that has a record. It is empty if there is none, or if the pages
+// cannot be listed.
+func recordedQueue(ctx context.Context, mgr ctrl.Manager, placement types.NamespacedName, uid types.UID) string {
+	if uid == "" {
+		return ""
+	}
+	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: placement.Namespace, Name: placement.Name, UID: uid}}
+	pages := &v1alpha1.PlacementDecisionList{}
+	err := mgr.GetClient().List(ctx, pages, client.InNamespace(placement.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: placement.Name})
+	if err != nil {
+		mgr.GetLogger().Error(err, "Listing the PlacementDecisions failed: nobody counts as an administrator", "placement", placement.String())
+		return ""
+	}
+	slices.SortFunc(pages.Items, func(a, b v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
+	for i := range pages.Items {
+		page := &pages.Items[i]
+		if record := page.Annotations[v1alpha1.QueueAnnotation]; record != "" && pl.Controls(page) {
+			return record
+		}
+	}
+	return ""
 }
 
 // namespaceMetadata is all that is read of Namespaces.
