@@ -193,7 +193,7 @@ func clustersOn(pages map[string]*v1alpha1.PlacementDecision) []string {
 func differ(key types.NamespacedName, was, is outcome) *Change {
 	change := &Change{
 		Placement: key.String(), Operation: Updated, Before: len(was.clusters), After: len(is.clusters),
-		Added: slices.Concat([]string{}, changes.Minus(is.clusters, was.clusters)), Removed: slices.Concat([]string{}, changes.Minus(was.clusters, is.clusters)),
+		Added: append([]string{}, changes.Minus(is.clusters, was.clusters)...), Removed: append([]string{}, changes.Minus(was.clusters, is.clusters)...),
 		Pages: pageChanges(was.pages, is.pages), Conditions: conditionChanges(was.conditions, is.conditions),
 	}
 	switch {

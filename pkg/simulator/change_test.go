@@ -144,6 +144,9 @@ func TestCompare(t *testing.T) {
 			var got, unsettled []string
 			for _, change := range c.Changes {
 				got = append(got, short(change))
+				if change.Added == nil || change.Removed == nil {
+					t.Errorf("%s: added %#v, removed %#v: JSON needs empty lists", change.Placement, change.Added, change.Removed)
+				}
 			}
 			for _, u := range c.Unsettled {
 				unsettled = append(unsettled, u.Placement)
