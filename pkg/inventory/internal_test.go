@@ -1,0 +1,172 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+func TestSameQuantities(t *testing.T) {
+	type quantities = map[v1alpha1.ResourceName]resource.Quantity
+	of := func(text string) resource.Quantity { return resource.MustParse(text) }
+	tests := map[string]struct {
+		a, b quantities
+		want bool
+	}{
+		"none":              {want: true},
+		"the same":          {a: quantities{"cpu": of("1")}, b: quantities{"cpu": of("1")}, want: true},
+		"in another form":   {a: quantities{"cpu": of("1")}, b: quantities{"cpu": of("1000m")}, want: true},
+		"another notation":  {a: quantities{"memory": of("1Gi")}, b: quantities{"memory": of("1073741824")}},
+		"another amount":    {a: quantities{"cpu": of("1")}, b: quantities{"cpu": of("2")}},
+		"one more":          {a: quantities{"cpu": of("1")}, b: quantities{"cpu": of("1"), "memory": of("1")}},
+		"one less":          {a: quantities{"cpu": of("1"), "memory": of("1")}, b: quantities{"cpu": of("1")}},
+		"of another name":   {a: quantities{"cpu": of("0")}, b: quantities{"memory": of("0")}},
+		"one other of many": {a: quantities{"cpu": of("1"), "memory": of("1")}, b: quantities{"cpu": of("1"), "memory": of("2")}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := sameQuantities(tc.a, tc.b); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// TestEdited: the first part in which two states of a Placement differ.
+func TestEdited(t *testing.T) {
+	changed := func(changes ...func(*v1alpha1.Placement)) *v1alpha1.Placement {
+		pl := fixture.Placement("n", "p").Obj()
+		for _, change := range changes {
+			change(pl)
+		}
+		return pl
+	}
+	annotated := func(pl *v1alpha1.Placement) { pl.Annotations = map[string]string{"a": "b"} }
+	labelled := func(pl *v1alpha1.Placement) { pl.Labels = map[string]string{"a": "b"} }
+	deleted := func(pl *v1alpha1.Placement) { pl.DeletionTimestamp = new(fixture.At(0)) }
+	respecified := func(pl *v1alpha1.Placement) { pl.Spec.ClusterSets = []string{"s"} }
+	recreated := func(pl *v1alpha1.Placement) { pl.UID = "second" }
+	tests := map[string]struct {
+		changes []func(*v1alpha1.Placement)
+		want    string
+	}{
+		"annotations": {changes: []func(*v1alpha1.Placement){annotated}, want: "annotations"},
+		"labels":      {changes: []func(*v1alpha1.Placement){annotated, labelled}, want: "labels"},
+		"a deletion":  {changes: []func(*v1alpha1.Placement){annotated, labelled, deleted}, want: "deleted"},
+		"the spec":    {changes: []func(*v1alpha1.Placement){annotated, labelled, deleted, respecified}, want: "spec"},
+		"the object":  {changes: []func(*v1alpha1.Placement){annotated, labelled, deleted, respecified, recreated}, want: "created"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := edited(changed(), changed(tc.changes...)); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			inv := New(Options{})
+			inv.Update(changed())
+			inv.Update(changed(tc.changes...))
+			if got := inv.what; got != tc.want {
+				t.Errorf("the cause is %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestReadsOf: each part of a spec that names what is read.
+func TestReadsOf(t *testing.T) {
+	group := v1alpha1.DecisionGroup{ClusterSelector: v1alpha1.GroupClusterSelector{
+		LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"x": "1"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "y", Operator: metav1.LabelSelectorOpExists}}},
+		ClaimSelector: v1alpha1.ClusterClaimSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "z", Operator: metav1.LabelSelectorOpExists}}},
+	}}
+	grouped := fixture.Placement("n", "p").Obj()
+	grouped.Spec.DecisionStrategy.GroupStrategy.DecisionGroups = []v1alpha1.DecisionGroup{group}
+	byClaim := fixture.Placement("n", "p").Spread("zone", 1, v1alpha1.DoNotSchedule).Obj()
+	byClaim.Spec.SpreadPolicy.SpreadConstraints[0].TopologyKeyType = v1alpha1.TopologyKeyTypeClaim
+	bare := fixture.Placement("n", "p").Prioritizer(v1alpha1.PrioritizerResourceAllocatableCPU, 1).Obj()
+	bare.Spec.PrioritizerPolicy.Configurations = append([]v1alpha1.PrioritizerConfig{{}}, bare.Spec.PrioritizerPolicy.Configurations...)
+	tests := map[string]struct {
+		placement              *v1alpha1.Placement
+		labels, claims, scores []string
+		cpu, memory            bool
+		everything             bool
+	}{
+		"nothing":               {placement: fixture.Placement("n", "p").Obj()},
+		"groups":                {placement: grouped, labels: []string{"x", "y"}, claims: []string{"z"}},
+		"a spread over labels":  {placement: fixture.Placement("n", "p").Spread("zone", 1, v1alpha1.DoNotSchedule).Obj(), labels: []string{"zone"}},
+		"a spread over claims":  {placement: byClaim, claims: []string{"zone"}},
+		"a prioritizer of none": {placement: bare, cpu: true},
+		"memory":                {placement: fixture.Placement("n", "p").Prioritizer(v1alpha1.PrioritizerResourceAllocatableMemory, 1).Obj(), memory: true},
+		"a score":               {placement: fixture.Placement("n", "p").AddOn("r", "s", 1).Obj(), scores: []string{"r"}},
+		"CEL": {placement: fixture.Placement("n", "p").Predicate(fixture.MatchCEL("true")).
+			Predicate(fixture.MatchLabel("a", "b")).Obj(), everything: true, labels: []string{"a"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := readsOf(&tc.placement.Spec)
+			for what, both := range map[string][2][]string{
+				"labels": {tc.labels, slices.Sorted(maps.Keys(r.labels))},
+				"claims": {tc.claims, slices.Sorted(maps.Keys(r.claims))},
+				"scores": {tc.scores, slices.Sorted(maps.Keys(r.scores))},
+			} {
+				if diff := cmp.Diff(both[0], both[1]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
+				}
+			}
+			if r.cpu != tc.cpu || r.memory != tc.memory || r.everything != tc.everything {
+				t.Errorf("cpu %t, memory %t, everything %t", r.cpu, r.memory, r.everything)
+			}
+		})
+	}
+}
+
+// TestLogIsCut: the log of changed clusters loses its older half when it is much longer than the fleet.
+func TestLogIsCut(t *testing.T) {
+	inv := New(Options{})
+	inv.Update(fixture.Cluster("c").Obj())
+	inv.changed(1, true)
+	limit := 4096 + 4*inv.clusters.Len()
+	for len(inv.log.Entries) < limit {
+		inv.changed(0, false)
+	}
+	if _, known := inv.log.Since(0); !known || inv.log.First != 0 {
+		t.Errorf("the log begins at %d", inv.log.First)
+	}
+	inv.fleet = nil
+	inv.freeze()
+	last := inv.log.Next()
+	inv.changed(2, true)
+	if inv.fleet != nil {
+		t.Error("the next snapshot is of the old fleet")
+	}
+	dropped := (limit + 1) / 2
+	if inv.log.First != uint64(dropped) || len(inv.log.Entries) != limit+1-dropped {
+		t.Errorf("the log begins at %d and has %d entries, want %d and %d", inv.log.First, len(inv.log.Entries), dropped, limit+1-dropped)
+	}
+	changes, known := inv.log.Since(last)
+	if !known || len(changes) != 1 || changes[0].Index != 2 || !changes[0].Selectable {
+		t.Errorf("the last entry: %v", changes)
+	}
+	if _, known := inv.log.Since(0); known {
+		t.Error("what was dropped is known")
+	}
+}
+
+// TestWakeSetKeys are in order of namespace, then name.
+func TestWakeSetKeys(t *testing.T) {
+	set := wakeSet{}
+	if keys := set.keys(); keys != nil {
+		t.Errorf("got %v", keys)
+	}
+	set.all(map[Key]*placement{{Namespace: "b", Name: "a"}: nil, {Namespace: "a", Name: "z"}: nil, {Namespace: "a", Name: "b"}: nil})
+	if got := fmt.Sprint(set.keys()); got != "[a/b a/z b/a]" {
+		t.Errorf("got %s", got)
+	}
+}

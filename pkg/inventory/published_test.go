@@ -1,0 +1,126 @@
+package inventory_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// quoting is a page of Placement plain that records a queue.
+func quoting(name, queue string, clusters ...string) *v1alpha1.PlacementDecision {
+	page := fixture.Page("n", name).Of("plain").OwnedBy("plain").Lists(clusters...).Obj()
+	if queue != "" {
+		page.Annotations = map[string]string{v1alpha1.QueueAnnotation: queue}
+	}
+	return page
+}
+
+// TestPublishedQueue: the queue that a Placement's own pages record, and the number of clusters on them.
+func TestPublishedQueue(t *testing.T) {
+	foreign := quoting("plain-decision-0", "root.foreign", "x")
+	foreign.OwnerReferences[0].UID = "somebody else"
+	unlabelled := quoting("plain-decision-3", "root.unlabelled", "y")
+	unlabelled.Labels = nil
+	tests := map[string]struct {
+		placement    string
+		pages        []client.Object
+		wantQueue    string
+		wantClusters int
+	}{
+		"no page":                         {placement: "plain"},
+		"no Placement":                    {placement: "other", pages: []client.Object{quoting("plain-decision-1", "root.a", "a")}},
+		"a page":                          {placement: "plain", pages: []client.Object{quoting("plain-decision-1", "root.a", "a", "b")}, wantQueue: "root.a", wantClusters: 2},
+		"a page without a queue":          {placement: "plain", pages: []client.Object{quoting("plain-decision-1", "", "a")}, wantClusters: 1},
+		"the first page with a queue":     {placement: "plain", pages: []client.Object{quoting("plain-decision-1", "", "a"), quoting("plain-decision-2", "root.b", "b")}, wantQueue: "root.b", wantClusters: 2},
+		"the first page":                  {placement: "plain", pages: []client.Object{quoting("plain-decision-1", "root.a"), quoting("plain-decision-2", "root.b")}, wantQueue: "root.a"},
+		"a cluster on two pages is one":   {placement: "plain", pages: []client.Object{quoting("plain-decision-1", "", "a"), quoting("plain-decision-2", "", "a", "b")}, wantClusters: 2},
+		"a page of another owner":         {placement: "plain", pages: []client.Object{foreign, quoting("plain-decision-1", "root.a", "a")}, wantQueue: "root.a", wantClusters: 1},
+		"a page without label is no page": {placement: "plain", pages: []client.Object{unlabelled}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inv := inventory.New(inventory.Options{})
+			inv.Update(fixture.Placement("n", "plain").Obj())
+			for _, page := range tc.pages {
+				inv.Update(page)
+			}
+			queue, clusters := inv.Published(inventory.Key{Namespace: "n", Name: tc.placement})
+			if queue != tc.wantQueue || clusters != tc.wantClusters {
+				t.Errorf("got %q and %d clusters, want %q and %d", queue, clusters, tc.wantQueue, tc.wantClusters)
+			}
+		})
+	}
+}
+
+// TestRecordedQueue: the queue in the newest record that was published.
+func TestRecordedQueue(t *testing.T) {
+	of := func(uid types.UID, revision int64, phase berthv1alpha1.ChangePhase, queue string) *berthv1alpha1.PlacementChange {
+		r := record(uid, revision, int(revision), phase, "c")
+		r.Spec.Queue = queue
+		return r
+	}
+	published, held := berthv1alpha1.PhasePublished, berthv1alpha1.PhaseHeld
+	tests := map[string]struct {
+		placement string
+		records   []*berthv1alpha1.PlacementChange
+		want      string
+	}{
+		"no record":            {placement: "plain"},
+		"no Placement":         {placement: "other", records: []*berthv1alpha1.PlacementChange{of("u", 1, published, "root.a")}},
+		"the newest":           {placement: "plain", records: []*berthv1alpha1.PlacementChange{of("u", 1, published, "root.a"), of("u", 2, published, "root.b")}, want: "root.b"},
+		"one that was held":    {placement: "plain", records: []*berthv1alpha1.PlacementChange{of("u", 1, published, "root.a"), of("u", 2, held, "root.b")}, want: "root.a"},
+		"only one that is":     {placement: "plain", records: []*berthv1alpha1.PlacementChange{of("u", 2, held, "root.b")}},
+		"of an earlier object": {placement: "plain", records: []*berthv1alpha1.PlacementChange{of("old", 1, published, "root.a")}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inv := inventory.New(inventory.Options{})
+			inv.Update(plainWith("u"))
+			for _, r := range tc.records {
+				inv.Update(r)
+			}
+			if got := inv.RecordedQueue(inventory.Key{Namespace: "n", Name: tc.placement}); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestRecords: all of them, whatever their Placement.
+func TestRecords(t *testing.T) {
+	inv := recorded()
+	inv.Update(record("other", 5, 12, berthv1alpha1.PhaseHeld, "c1"))
+	var got []string
+	for _, r := range inv.Records() {
+		got = append(got, r.Name)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"plain-1", "plain-2", "plain-5"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestPoliciesByName: a Placement has the policies that select it, by name.
+func TestPoliciesByName(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(fixture.Placement("n", "plain").Obj())
+	for _, name := range []string{"c", "a", "b"} {
+		inv.Update(fixture.ApprovalPolicy("n", name, "plain"))
+	}
+	inv.Update(fixture.ApprovalPolicy("n", "d", "other"))
+	var got []string
+	for _, policy := range inv.Snapshot(plainKey, fixture.Now, nil).Subject.Policies {
+		got = append(got, policy.Name)
+	}
+	if diff := cmp.Diff([]string{"a", "b", "c"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
