@@ -40,9 +40,6 @@ func NewChange(published, selected []string) Change {
 	return Change{From: berthv1alpha1.Digest(published), To: berthv1alpha1.Digest(selected), Clusters: len(Sorted(selected)), Added: added, Removed: removed}
 }
 
-// Empty is true if both sets are equal.
-func (c *Change) Empty() bool { return len(c.Added) == 0 && len(c.Removed) == 0 }
-
 // maxCause bounds the cause on a record, in bytes; the schema allows as many characters.
 const maxCause = 1024
 
