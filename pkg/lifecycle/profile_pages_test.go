@@ -191,6 +191,47 @@ func TestProfilePagesPublish(t *testing.T) {
 	}
 }
 
+// TestProfilePagesWrittenTwice: each write of a page is of the state that the one before returned.
+func TestProfilePagesWrittenTwice(t *testing.T) {
+	var calls []string
+	note := func(verb string, o client.Object) {
+		calls = append(calls, fmt.Sprintf("%s %s %s@%s", verb, o.GetName(), o.GetUID(), o.GetResourceVersion()))
+		o.SetUID("created")
+		o.SetResourceVersion(fmt.Sprint(len(calls)))
+	}
+	hub := interceptor.NewClient(newProfileHub(t).WithWatch, interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			note("create", o)
+			return nil
+		},
+		Update: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.UpdateOption) error {
+			note("update", o)
+			return nil
+		},
+		Delete: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			var options client.DeleteOptions
+			options.ApplyOptions(opts)
+			calls = append(calls, fmt.Sprintf("delete %s %s@%s", o.GetName(), *options.Preconditions.UID, *options.Preconditions.ResourceVersion))
+			return nil
+		},
+	})
+	write := func(op decisions.Op, name string) decisions.ProfileWrite {
+		w := decisions.ProfileWrite{Op: op}
+		w.Page.Name = name
+		return w
+	}
+	pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub}
+	if _, err := pages.write(t.Context(), []decisions.ProfileWrite{
+		write(decisions.Create, "a"), write(decisions.Create, "b"), write(decisions.Update, "a"), write(decisions.Delete, "a"),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"create a @", "create b @", "update a created@1", "delete a created@3"}
+	if diff := cmp.Diff(want, calls); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
 // content lists the pages, each with its clusters.
 func (h *profileHub) content(t *testing.T) (content []string) {
 	t.Helper()
