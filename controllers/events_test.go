@@ -199,6 +199,8 @@ func TestEventsAreTriedAgain(t *testing.T) {
 		"the namespace is being deleted": {answers: []error{terminating(resource)}, want: []string{"1 after 0s"}},
 		"the namespace is gone":          {answers: []error{apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")}, want: []string{"1 after 0s"}},
 		"nobody may":                     {answers: []error{apierrors.NewForbidden(resource, "1", nil)}, want: []string{"1 after 0s"}, wantLost: 1},
+		"the event is invalid":           {answers: []error{apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "1", nil)}, want: []string{"1 after 0s"}, wantLost: 1},
+		"the request was canceled":       {answers: []error{context.Canceled}, want: []string{"1 after 0s"}, wantLost: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
