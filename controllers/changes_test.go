@@ -38,6 +38,21 @@ type ledger struct {
 	during   func()
 	// statusFailures are met by the next writes of a status.
 	statusFailures []error
+	// deleteFailure is met by all deletions, readFailure by all reads past the cache.
+	deleteFailure, readFailure error
+}
+
+// Get implements client.Reader, past all caches.
+func (l *ledger) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if l.readFailure != nil {
+		return l.readFailure
+	}
+	return l.hub.Get(ctx, key, o, options...)
+}
+
+// List implements client.Reader.
+func (l *ledger) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return l.hub.List(ctx, list, options...)
 }
 
 func newLedger(t *testing.T, uid types.UID) *ledger {
@@ -73,12 +88,21 @@ func newLedger(t *testing.T, uid types.UID) *ledger {
 				l.statusFailures = l.statusFailures[1:]
 				return err
 			}
-			return c.SubResource(name).Update(ctx, o, options...)
+			err := c.SubResource(name).Update(ctx, o, options...)
+			// As the API server answers.
+			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "berth"}})
+			return err
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			if l.deleteFailure != nil {
+				return l.deleteFailure
+			}
+			return c.Delete(ctx, o, options...)
 		},
 	})
 	inv := inventory.New(inventory.Options{})
 	inv.Update(l.pl)
-	l.Recorder = NewRecorder(c, l.hub, inv, logr.Discard())
+	l.Recorder = NewRecorder(c, l, inv, logr.Discard())
 	return l
 }
 
