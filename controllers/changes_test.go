@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -297,21 +296,6 @@ func TestRecorder(t *testing.T) {
 				flush(t, l, false)
 			}
 		}, want: []string{"2 Published +c -b", "3 Published +d -c"}},
-		"written in the background until the end": {do: func(t *testing.T, l *ledger) {
-			l.failures = []error{conflict}
-			l.publish(1, "a", "b")
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan struct{})
-			go func() { l.Run(ctx); close(ended) }()
-			written := func(context.Context) (bool, error) { return len(l.records(t)) > 0, nil }
-			if err := wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, written); err != nil {
-				t.Fatal(err)
-			}
-			defer l.Yield()()
-			l.publish(2, "b", "bc")
-			cancel()
-			<-ended
-		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
