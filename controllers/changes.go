@@ -264,7 +264,6 @@ func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *b
 	if err := client.IgnoreNotFound(r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID})); err != nil {
 		return fmt.Errorf("deleting the one that a deleted Placement left: %w", err)
 	}
-	record.ResourceVersion, record.UID = "", ""
 	err = r.Client.Create(ctx, record)
 	record.Status = status
 	if apierrors.IsAlreadyExists(err) && len(existing.Finalizers) > 0 {
