@@ -42,6 +42,7 @@ type memoryCache struct {
 	// watched are the kinds that informers were asked for, in that order; blocking are those of them
 	// for which the caller waits until they have synced.
 	watched, blocking []string
+	handlers          map[string][]toolscache.ResourceEventHandler
 	// refuse, when set, may fail an informer. unhandled is a kind whose informer takes no handler.
 	refuse    func(kind string) error
 	unhandled string
@@ -70,7 +71,29 @@ func (c *memoryCache) GetInformer(ctx context.Context, o client.Object, options 
 	if kind == c.unhandled {
 		return deafInformer{}, nil
 	}
-	return c.informer(o), nil
+	return &handledInformer{c.informer(o), c, kind}, nil
+}
+
+// deliver gives an event to the handlers of a kind.
+func (c *memoryCache) deliver(kind string, event func(toolscache.ResourceEventHandler)) {
+	for _, handler := range c.handlers[kind] {
+		event(handler)
+	}
+}
+
+// handledInformer keeps its handlers in the cache.
+type handledInformer struct {
+	*controllertest.FakeInformer
+	cache *memoryCache
+	kind  string
+}
+
+func (i *handledInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	if i.cache.handlers == nil {
+		i.cache.handlers = map[string][]toolscache.ResourceEventHandler{}
+	}
+	i.cache.handlers[i.kind] = append(i.cache.handlers[i.kind], handler)
+	return i.FakeInformer.AddEventHandler(handler)
 }
 
 // informer is that of the object's kind.

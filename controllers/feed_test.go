@@ -1,0 +1,348 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// requestList is a work queue that keeps what was added.
+type requestList struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	names []string
+}
+
+func (l *requestList) Add(request reconcile.Request) { l.names = append(l.names, request.String()) }
+
+// take returns what was added since it was called last.
+func (l *requestList) take() []string {
+	names := l.names
+	l.names = nil
+	return names
+}
+
+// memoryFeed is a feed whose events tests deliver.
+type memoryFeed struct {
+	*feed
+	cache *memoryCache
+	queue requestList
+	// syncs counts the calls of onSynced.
+	syncs int
+}
+
+func newMemoryFeed(t *testing.T) *memoryFeed {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(kinds.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	f := &memoryFeed{cache: &memoryCache{FakeInformers: &informertest.FakeInformers{Scheme: scheme}}}
+	f.feed = &feed{
+		cache: f.cache, inventory: inventory.New(inventory.Options{}), waiting: scheduler.NewHeldChanges(), clock: time.Now,
+		kinds: kinds.All(), onSynced: func() { f.syncs++ },
+	}
+	return f
+}
+
+// withQueues has the feed keep Placements in queues, whose configuration is not read yet.
+func (f *memoryFeed) withQueues(t *testing.T) *queueConfig {
+	t.Helper()
+	mgr := &memoryManager{cache: f.cache}
+	o := Options{QueueConfig: types.NamespacedName{Namespace: "berth-system", Name: "queues"}, Log: logr.Discard(), Now: time.Now}
+	if err := f.seat(mgr, o, newEventSender(nil, logr.Discard())); err != nil {
+		t.Fatal(err)
+	}
+	return mgr.added[0].(*queueConfig)
+}
+
+// start ends with the test; its clock ticks in a bubble only.
+func (f *memoryFeed) start(t *testing.T) {
+	t.Helper()
+	if err := f.Start(t.Context(), &f.queue); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFeedQueuesAffectedPlacements(t *testing.T) {
+	f := newMemoryFeed(t)
+	f.start(t)
+	added := func(kind string, o any) {
+		f.cache.deliver(kind, func(h toolscache.ResourceEventHandler) { h.OnAdd(o, true) })
+	}
+	deleted := func(kind string, o any) {
+		f.cache.deliver(kind, func(h toolscache.ResourceEventHandler) { h.OnDelete(o) })
+	}
+	cluster := fixture.Cluster("a").Set("s1").Obj()
+	steps := []struct {
+		name        string
+		event       func()
+		want        []string
+		wantMetrics map[string]float64
+	}{
+		{name: "a set", event: func() { added("ManagedClusterSet", fixture.Set("s1")) },
+			wantMetrics: map[string]float64{"inventory_events_total ManagedClusterSet ignored": 1}},
+		{name: "a binding", event: func() { added("ManagedClusterSetBinding", fixture.Binding("n", "s1")) },
+			wantMetrics: map[string]float64{"inventory_events_total ManagedClusterSetBinding ignored": 1}},
+		{name: "a Placement", event: func() { added("Placement", fixture.Placement("n", "p").Obj()) },
+			want: []string{"n/p"}, wantMetrics: map[string]float64{"inventory_events_total Placement acted": 1}},
+		{name: "another", event: func() { added("Placement", fixture.Placement("n", "q").Obj()) },
+			want: []string{"n/q"}, wantMetrics: map[string]float64{"inventory_events_total Placement acted": 1}},
+		{name: "a cluster", event: func() { added("ManagedCluster", cluster) },
+			want: []string{"n/p", "n/q"}, wantMetrics: map[string]float64{"inventory_events_total ManagedCluster acted": 1}},
+		{name: "a cluster that changed", event: func() {
+			f.cache.deliver("ManagedCluster", func(h toolscache.ResourceEventHandler) {
+				h.OnUpdate(cluster, fixture.Cluster("a").Obj())
+			})
+		}, want: []string{"n/p", "n/q"}, wantMetrics: map[string]float64{"inventory_events_total ManagedCluster acted": 1}},
+		{name: "a cluster of no set that is gone", event: func() { deleted("ManagedCluster", fixture.Cluster("a").Obj()) },
+			wantMetrics: map[string]float64{"inventory_events_total ManagedCluster ignored": 1}},
+		{name: "a deletion that was missed", event: func() {
+			deleted("Placement", toolscache.DeletedFinalStateUnknown{Key: "n/q", Obj: fixture.Placement("n", "q").Obj()})
+		}, want: []string{"n/q"}, wantMetrics: map[string]float64{"inventory_events_total Placement acted": 1}},
+		{name: "a deletion that was missed, without an object", event: func() {
+			deleted("Placement", toolscache.DeletedFinalStateUnknown{Key: "n/p"})
+		}, wantMetrics: map[string]float64{}},
+	}
+	for _, step := range steps {
+		got := changed(t, step.event, fleetEvents)
+		if diff := cmp.Diff(step.want, f.queue.take()); diff != "" {
+			t.Errorf("%s: queued (-want +got):\n%s", step.name, diff)
+		}
+		if diff := cmp.Diff(step.wantMetrics, got); diff != "" {
+			t.Errorf("%s: metrics (-want +got):\n%s", step.name, diff)
+		}
+	}
+	if keys := f.inventory.Placements(); !slices.Equal(keys, []types.NamespacedName{placementKey}) {
+		t.Errorf("the inventory has %v", keys)
+	}
+}
+
+// TestFeedTellsQueues: a Placement is in its queue until it is gone, and a change of its namespace
+// has it decided again.
+func TestFeedTellsQueues(t *testing.T) {
+	f := newMemoryFeed(t)
+	f.withQueues(t)
+	pl := fixture.Placement("n", "p").Obj()
+	namespace := func(parent string) *metav1.PartialObjectMetadata {
+		o := namespaceMetadata()
+		o.Name, o.Annotations = "n", map[string]string{assignmentParent: parent}
+		return o
+	}
+	// Before there is a queue nothing can be queued.
+	f.update(pl)
+	f.update(namespace("root.a"))
+	f.start(t)
+	for _, step := range []struct {
+		name  string
+		event func() []inventory.Key
+		want  []string
+	}{
+		{"another parent", func() []inventory.Key { return f.update(namespace("root.b")) }, []string{"n/p"}},
+		{"the same parent", func() []inventory.Key { return f.update(namespace("root.b")) }, nil},
+		{"the namespace is gone", func() []inventory.Key { return f.delete(namespace("root.b")) }, []string{"n/p"}},
+		{"the Placement is gone", func() []inventory.Key { return f.delete(pl) }, nil},
+		{"a parent of no Placement", func() []inventory.Key { return f.update(namespace("root.c")) }, nil},
+	} {
+		f.queue.take()
+		step.event()
+		if diff := cmp.Diff(step.want, f.queue.take()); diff != "" {
+			t.Errorf("%s: queued (-want +got):\n%s", step.name, diff)
+		}
+	}
+	got := changed(t, func() { f.update(namespace("root.d")) }, fleetEvents)
+	if diff := cmp.Diff(map[string]float64{"inventory_events_total Namespace ignored": 1}, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}
+
+const assignmentParent = "yunikorn.apache.org/parentqueue"
+
+func TestFeedWatches(t *testing.T) {
+	all := make([]string, 0, len(kinds.All()))
+	for _, kind := range kinds.All() {
+		all = append(all, kind.Name)
+	}
+	f := newMemoryFeed(t)
+	f.start(t)
+	if diff := cmp.Diff(all, f.cache.watched); diff != "" {
+		t.Errorf("watched (-want +got):\n%s", diff)
+	}
+	if len(f.cache.blocking) > 0 {
+		t.Errorf("the feed waits for %v", f.cache.blocking)
+	}
+	f = newMemoryFeed(t)
+	f.withQueues(t)
+	f.start(t)
+	if diff := cmp.Diff(append(all, "Namespace"), f.cache.watched); diff != "" {
+		t.Errorf("watched with queues (-want +got):\n%s", diff)
+	}
+}
+
+func TestFeedDoesNotStart(t *testing.T) {
+	tests := map[string]struct {
+		breaks func(f *memoryFeed)
+		want   string
+	}{
+		"a kind may not be watched": {
+			breaks: func(f *memoryFeed) {
+				f.cache.refuse = func(kind string) error {
+					if kind == "Placement" {
+						return apierrors.NewForbidden(schema.GroupResource{Resource: "placements"}, "", errors.New("no right"))
+					}
+					return nil
+				}
+			},
+			want: "watching *v1alpha1.Placement: placements is forbidden: no right",
+		},
+		"an informer takes no handler": {
+			breaks: func(f *memoryFeed) { f.cache.unhandled = "Placement" },
+			want:   "handling a watch: the informer has stopped",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newMemoryFeed(t)
+			tc.breaks(f)
+			if err := f.Start(t.Context(), &f.queue); err == nil || err.Error() != tc.want {
+				t.Errorf("got %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestFeedWaitsForSync(t *testing.T) {
+	tests := map[string]struct {
+		// unsynced is a kind whose list has not come.
+		unsynced string
+		// queues are configured; read says that their configuration is known.
+		queues, read bool
+		ended        bool
+		want         string
+	}{
+		"without queues":                                {},
+		"queues":                                        {queues: true, read: true},
+		"the fleet is not listed":                       {unsynced: "ManagedCluster", ended: true, want: "the fleet could not be listed in time"},
+		"the queues' configuration is not read":         {queues: true, ended: true, want: "the queue configuration could not be read in time"},
+		"the fleet is not listed, queues are read":      {queues: true, read: true, unsynced: "Placement", ended: true, want: "the fleet could not be listed in time"},
+		"the fleet is listed at once, though time ends": {ended: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newMemoryFeed(t)
+			if tc.queues {
+				config := f.withQueues(t)
+				if tc.read {
+					close(config.read)
+				}
+			}
+			f.start(t)
+			if len(f.handlers) != len(f.cache.watched) {
+				t.Errorf("%d handlers for %d kinds", len(f.handlers), len(f.cache.watched))
+			}
+			for i, kind := range f.cache.watched {
+				if kind == tc.unsynced {
+					f.handlers[i] = &unsyncedHandler{f.handlers[i]}
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tc.ended {
+				cancel()
+			}
+			err := f.WaitForSync(ctx)
+			if got := errorText(err); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if synced := f.synced.Load(); synced != (tc.want == "") || f.syncs == 1 != synced {
+				t.Errorf("synced: %t, told %d times", synced, f.syncs)
+			}
+		})
+	}
+}
+
+// unsyncedHandler waits for its list.
+type unsyncedHandler struct {
+	toolscache.ResourceEventHandlerRegistration
+}
+
+func (*unsyncedHandler) HasSynced() bool { return false }
+
+// errorText is empty for no error.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// TestFeedQueuesWhenTheClockWasSet: what runs out does so by the clock.
+func TestFeedQueuesWhenTheClockWasSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newMemoryFeed(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var set time.Duration
+		f.clock = func() time.Time { return time.Now().Add(set) }
+		f.inventory.Update(fixture.Placement("n", "p").Obj())
+		f.inventory.Update(fixture.Placement("n", "q").Obj())
+		if err := f.Start(ctx, &f.queue); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(clockInterval + clockInterval/2)
+		synctest.Wait()
+		if names := f.queue.take(); len(names) > 0 {
+			t.Errorf("queued: %v", names)
+		}
+		set = time.Hour
+		time.Sleep(clockInterval)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"n/p", "n/q"}, f.queue.take()); diff != "" {
+			t.Errorf("queued (-want +got):\n%s", diff)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestFeedQueuesAnsweredHolds: a plugin that answers about a held change has the Placement decided again.
+func TestFeedQueuesAnsweredHolds(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a")
+	h.reconciler.Inventory.Update(fixture.ApprovalPolicy("n", "careful"))
+	h.place(fixture.Placement("n", "p").Obj())
+	h.succeed()
+	f := newMemoryFeed(t)
+	f.waiting = h.probe.handle.Waiting.(*scheduler.HeldChanges)
+	f.start(t)
+	holds := f.waiting.List()
+	if len(holds) != 1 || !f.waiting.Allow(holds[0].UID, "Approval") {
+		t.Fatalf("held: %v", holds)
+	}
+	if diff := cmp.Diff([]string{"n/p"}, f.queue.take()); diff != "" {
+		t.Errorf("queued (-want +got):\n%s", diff)
+	}
+	if got := h.condition(pending); !strings.HasPrefix(got, "True Held") {
+		t.Errorf("condition %s: %q", pending, got)
+	}
+}

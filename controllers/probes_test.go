@@ -1,0 +1,91 @@
+package controllers
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"maps"
+
+	"github.com/berth-dev/berth/pkg/admission"
+)
+
+func TestProbes(t *testing.T) {
+	const fleet, queues = "the fleet is not taken in yet", "the queue configuration is not read yet"
+	tests := map[string]struct {
+		elected, synced, queues, read, webhooks bool
+		// want are the answers by check; empty is ready. Of webhooks only the name counts.
+		want map[string]string
+	}{
+		"not elected":                  {want: map[string]string{"fleet": ""}},
+		"elected":                      {elected: true, want: map[string]string{"fleet": fleet}},
+		"elected, fleet taken in":      {elected: true, synced: true, want: map[string]string{"fleet": ""}},
+		"webhooks without queues":      {webhooks: true, want: map[string]string{"fleet": ""}},
+		"queues, configuration unread": {queues: true, want: map[string]string{"fleet": "", "queues": queues}},
+		"queues, configuration read":   {queues: true, read: true, want: map[string]string{"fleet": "", "queues": ""}},
+		"queues and webhooks": {
+			queues: true, read: true, webhooks: true,
+			want: map[string]string{"fleet": "", "queues": "", "webhooks": "webhook server has not been started yet"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			mgr := &memoryManager{
+				webhooks: webhook.NewServer(webhook.Options{}), elected: make(chan struct{}),
+				health: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{},
+			}
+			f, read, o := &feed{}, make(chan struct{}), Options{}
+			if tc.queues {
+				f.queues, f.queuesRead = admission.NewQueues(admission.QueuesOptions{}), read
+				o.QueueConfig = types.NamespacedName{Namespace: "berth-system", Name: "queues"}
+			}
+			if tc.webhooks {
+				o.Webhooks = &webhook.Options{}
+			}
+			if err := addProbes(mgr, f, o); err != nil {
+				t.Fatal(err)
+			}
+			if tc.elected {
+				close(mgr.elected)
+			}
+			if tc.read {
+				close(read)
+			}
+			f.synced.Store(tc.synced)
+			got := map[string]string{}
+			for name, check := range mgr.ready {
+				got[name] = errorText(check(nil))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("ready (-want +got):\n%s", diff)
+			}
+			if names := slices.Collect(maps.Keys(mgr.health)); !slices.Equal(names, []string{"ping"}) || mgr.health["ping"](nil) != nil {
+				t.Errorf("health: %v", names)
+			}
+		})
+	}
+}
+
+func TestProbesThatAreNotAdded(t *testing.T) {
+	for call, want := range map[string]string{
+		"health ping": "adding the health check: the manager has started", "ready fleet": "adding the readiness check: the manager has started",
+	} {
+		mgr := &memoryManager{
+			elected: make(chan struct{}), health: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{},
+			refuse: func(asked string) error {
+				if asked == call {
+					return errors.New("the manager has started")
+				}
+				return nil
+			},
+		}
+		if got := errorText(addProbes(mgr, &feed{}, Options{})); got != want {
+			t.Errorf("%s: got %q, want %q", call, got, want)
+		}
+	}
+}
