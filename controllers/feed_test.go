@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,11 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/tenancy/assignment"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -148,7 +148,7 @@ func TestFeedTellsQueues(t *testing.T) {
 	pl := fixture.Placement("n", "p").Obj()
 	namespace := func(parent string) *metav1.PartialObjectMetadata {
 		o := namespaceMetadata()
-		o.Name, o.Annotations = "n", map[string]string{assignmentParent: parent}
+		o.Name, o.Annotations = "n", map[string]string{assignment.ParentQueueAnnotation: parent}
 		return o
 	}
 	// Before there is a queue nothing can be queued.
@@ -177,8 +177,6 @@ func TestFeedTellsQueues(t *testing.T) {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 }
-
-const assignmentParent = "yunikorn.apache.org/parentqueue"
 
 func TestFeedWatches(t *testing.T) {
 	all := make([]string, 0, len(kinds.All()))

@@ -194,7 +194,11 @@ func TestReconcileForgets(t *testing.T) {
 		wantStages []string
 	}{
 		"a Placement that is gone": {
-			does:       func(h *setUpHub) { h.reconciler.Inventory.Delete(h.placement()) },
+			does: func(h *setUpHub) {
+				h.reconciler.Inventory.Delete(h.placement())
+				// By an attempt that began before the deletion.
+				h.reconciler.Inventory.Reserve(placementKey, []string{"reserved"})
+			},
 			wantStages: []string{"prepare", "wait", "snapshot"},
 		},
 		"a Placement that is disabled": {

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
@@ -9,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
-
-	"maps"
 
 	"github.com/berth-dev/berth/pkg/admission"
 )

@@ -186,6 +186,18 @@ func (m *memoryManager) controllers() map[any]manager.Runnable {
 func discoveryServer(t *testing.T, serves map[string][]string, failing map[string]int) *rest.Config {
 	t.Helper()
 	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/api":
+			_, _ = w.Write([]byte(`{"kind": "APIVersions", "versions": ["v1"]}`))
+			return
+		case "/api/v1":
+			_, _ = w.Write([]byte(`{"kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]}`))
+			return
+		case "/apis":
+			_, _ = w.Write([]byte(`{"kind": "APIGroupList"}`))
+			return
+		}
 		group := strings.Split(r.URL.Path, "/")[2]
 		if code := failing[group]; code != 0 {
 			w.WriteHeader(code)
@@ -200,7 +212,6 @@ func discoveryServer(t *testing.T, serves map[string][]string, failing map[strin
 		for _, plural := range plurals {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: plural})
 		}
-		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(list)
 	}))
 	t.Cleanup(hub.Close)
@@ -249,6 +260,14 @@ func (p *probePlugin) Permit(context.Context, *framework.CycleState, *v1alpha1.P
 		return nil, 0
 	}
 	return p.permit()
+}
+
+// Reserve and Unreserve do nothing: Counts is asked of Reserve plugins.
+func (*probePlugin) Reserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
+	return nil
+}
+
+func (*probePlugin) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) {
 }
 
 func (p *probePlugin) Forget(key types.NamespacedName) { p.forgotten = append(p.forgotten, key) }

@@ -1,0 +1,546 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// wholeCRDs are Berth's own, whose PlacementDecisions have no status subresource.
+var wholeCRDs = map[string][]string{
+	v1alpha1.GroupName:      {"placements", "placements/status", "placementdecisions"},
+	berthv1alpha1.GroupName: steppedCRDs[berthv1alpha1.GroupName],
+}
+
+// reconcilers are the types of the reconcilers on the manager; of a ClusterKeeper its name.
+func (h *setUpHub) reconcilers() []string {
+	var all []string
+	for r := range h.mgr.controllers() {
+		if keeper, ok := r.(*ClusterKeeper); ok {
+			all = append(all, keeper.Name)
+			continue
+		}
+		all = append(all, reflect.TypeOf(r).Elem().Name())
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestSetUpAddsControllers(t *testing.T) {
+	tests := map[string]struct {
+		serves       map[string][]string
+		housekeeping []string
+		want         []string
+		wantRecords  bool
+	}{
+		"Berth's own CRDs": {
+			serves: wholeCRDs, housekeeping: []string{"*"}, wantRecords: true,
+			want: []string{"BindingReconciler", "ClusterSetReconciler", "DisruptionPolicyReconciler", "PlacementReconciler",
+				"cluster-availability", "cluster-default-set", "cluster-taint-time"},
+		},
+		"without housekeeping":             {serves: wholeCRDs, wantRecords: true, want: []string{"DisruptionPolicyReconciler", "PlacementReconciler"}},
+		"beside Open Cluster Management":   {serves: steppedCRDs, housekeeping: []string{"*"}, wantRecords: true, want: []string{"DisruptionPolicyReconciler", "PlacementReconciler"}},
+		"without Berth's own kinds":        {serves: map[string][]string{v1alpha1.GroupName: steppedCRDs[v1alpha1.GroupName]}, want: []string{"PlacementReconciler"}},
+		"without any kinds, one is chosen": {serves: map[string][]string{}, housekeeping: []string{"clustersetbinding"}, want: []string{"BindingReconciler", "PlacementReconciler"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var lines []string
+			o := hubOptions{serves: tc.serves, Options: Options{Housekeeping: tc.housekeeping}}
+			o.Log = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+			h, err := newSetUpHub(t, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, h.reconcilers()); diff != "" {
+				t.Errorf("reconcilers (-want +got):\n%s", diff)
+			}
+			if got := h.background.records != nil; got != tc.wantRecords || h.reconciler.Records != h.background.records {
+				t.Errorf("changes have records: %t, want %t", got, tc.wantRecords)
+			}
+			if got := h.reconciler.Scheduler.RecordFirst != nil; got != tc.wantRecords {
+				t.Errorf("records come first: %t, want %t", got, tc.wantRecords)
+			}
+			// The informers are asked for before the cache starts.
+			want := slices.DeleteFunc(kinds.All(), func(k kinds.Kind) bool { return k.Optional() && !tc.wantRecords })
+			if len(h.mgr.cache.watched) != len(want) || len(h.mgr.cache.blocking) > 0 {
+				t.Errorf("watched: %v, waiting for %v", h.mgr.cache.watched, h.mgr.cache.blocking)
+			}
+			log := strings.Join(lines, "\n")
+			if !strings.Contains(log, `"Housekeeping" "controllers"`) {
+				t.Errorf("the log does not name the controllers: %s", log)
+			}
+			if said := strings.Contains(log, "Changes have no records"); said == tc.wantRecords {
+				t.Errorf("the log is %s", log)
+			}
+			if h.reconciler.Queues != nil || h.probe.handle != nil {
+				t.Error("there are queues, or a plugin that is not configured")
+			}
+		})
+	}
+}
+
+// TestSetUpFails: each error names what was set up.
+func TestSetUpFails(t *testing.T) {
+	stopped := errors.New("the manager has stopped")
+	refuseAdd := func(number int) func(h *setUpHub) {
+		return func(h *setUpHub) {
+			added := 0
+			h.mgr.refuse = func(call string) error {
+				if strings.HasPrefix(call, "add ") {
+					added++
+				}
+				if added == number {
+					return stopped
+				}
+				return nil
+			}
+		}
+	}
+	queues := types.NamespacedName{Namespace: "berth-system", Name: "queues"}
+	named := func(plugin string) *config.PlacementSchedulerConfiguration {
+		return &config.PlacementSchedulerConfiguration{Profiles: []config.Profile{{
+			Name: config.DefaultProfile, Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{{Name: plugin}}}},
+		}}}
+	}
+	ocm := map[string][]string{v1alpha1.GroupName: steppedCRDs[v1alpha1.GroupName]}
+	tests := map[string]struct {
+		options hubOptions
+		want    string
+	}{
+		"Open Cluster Management's kinds are not discovered": {
+			options: hubOptions{failing: map[string]int{v1alpha1.GroupName: http.StatusForbidden}},
+			want:    "asking for the resources of cluster.open-cluster-management.io/v1alpha1: ",
+		},
+		"Berth's kinds are not discovered": {
+			options: hubOptions{failing: map[string]int{berthv1alpha1.GroupName: http.StatusForbidden}},
+			want:    "asking for the resources of berth.dev/v1alpha1: ",
+		},
+		"a plugin needs kinds": {
+			options: hubOptions{serves: ocm, Options: Options{Config: named("Approval")}},
+			want: "the configuration names the plugin Approval, which needs the CustomResourceDefinitions disruptionpolicies and placementchanges of berth.dev/v1alpha1: " +
+				"install them with --install-crds",
+		},
+		"housekeeping has no such controller": {
+			options: hubOptions{Options: Options{Housekeeping: []string{"sweeper"}}}, want: `there is no controller "sweeper"`,
+		},
+		"a housekeeper": {
+			options: hubOptions{prepare: refuseAdd(1), Options: Options{Housekeeping: []string{"clustersetbinding"}}},
+			want:    "setting up clustersetbinding: the manager has stopped",
+		},
+		"the policies' controller":  {options: hubOptions{prepare: refuseAdd(1)}, want: "setting up disruptionpolicy: the manager has stopped"},
+		"the placement controller":  {options: hubOptions{prepare: refuseAdd(2)}, want: "setting up the placement controller: the manager has stopped"},
+		"the queues' configuration": {options: hubOptions{prepare: refuseAdd(2), Options: Options{QueueConfig: queues}}, want: "adding the queue configuration: the manager has stopped"},
+		"a plugin of a name that is taken": {
+			options: hubOptions{Options: Options{Plugins: framework.Registry{"Approval": (&probePlugin{}).build}}}, want: "Approval",
+		},
+		"a plugin that is unknown": {options: hubOptions{Options: Options{Config: named("Nothing")}}, want: "Nothing"},
+		"a kind that may not be watched": {
+			options: hubOptions{prepare: func(h *setUpHub) {
+				h.mgr.cache.refuse = func(string) error { return apierrors.NewUnauthorized("no token") }
+			}},
+			want: "watching *v1alpha1.ManagedClusterSet: no token",
+		},
+		"a probe": {
+			options: hubOptions{prepare: func(h *setUpHub) {
+				h.mgr.refuse = func(call string) error {
+					if call == "ready fleet" {
+						return stopped
+					}
+					return nil
+				}
+			}},
+			want: "adding the readiness check: the manager has stopped",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h, err := newSetUpHub(t, tc.options)
+			if got := errorText(err); !strings.HasPrefix(got, tc.want) && (!strings.Contains(got, tc.want) || strings.Contains(tc.want, " ")) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if h.reconciler != nil {
+				t.Error("there is a placement controller")
+			}
+		})
+	}
+}
+
+// TestPlacementControllerOptions: the workers, the order of the queue, and how failures are repeated.
+func TestPlacementControllerOptions(t *testing.T) {
+	for workers, want := range map[int]int{0: 16, 3: 3} {
+		h, err := newSetUpHub(t, hubOptions{Options: Options{Workers: workers}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := reflect.ValueOf(h.mgr.controllers()[h.reconciler]).Elem()
+		if got := c.FieldByName("MaxConcurrentReconciles").Int(); got != int64(want) {
+			t.Errorf("%d workers, want %d", got, want)
+		}
+		if got := c.FieldByName("CacheSyncTimeout").Int(); got != int64(10*time.Minute) {
+			t.Errorf("it waits %s for the fleet", time.Duration(got))
+		}
+		if got := c.FieldByName("Name").String(); got != "placement" {
+			t.Errorf("the controller is called %q", got)
+		}
+	}
+}
+
+// TestSchedulerIsWired: what the scheduler tells is measured, and what it publishes is remembered.
+func TestSchedulerIsWired(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a")
+	h.place(fixture.Placement("n", "p").Obj())
+	s := h.reconciler.Scheduler
+	if s.CycleTimeout != time.Minute {
+		t.Errorf("a cycle may take %s", s.CycleTimeout)
+	}
+	got := changed(t, func() { h.succeed() }, pointSeconds, lockSeconds)
+	for _, name := range []string{"framework_extension_point_duration_seconds Bind default", "cycle_lock_duration_seconds Decided default"} {
+		if got[name] != 1 {
+			t.Errorf("%s was not measured: %v", name, got)
+		}
+	}
+	if last := h.reconciler.Inventory.Snapshot(placementKey, h.now, nil).Subject.Last; last == nil || last.Restored || !slices.Equal(last.Names, []string{"a"}) {
+		t.Errorf("published last: %+v", last)
+	}
+	// The probe does not say what it reads: every change of a cluster counts.
+	if woken := h.reconciler.Inventory.Update(fixture.Cluster("a").Set("s1").Label("any", "thing").Obj()); len(woken) != 1 {
+		t.Errorf("affected: %v", woken)
+	}
+	if framework.WaitingPlacements(held.Load()) != h.probe.handle.Waiting {
+		t.Error("the metric counts other held changes")
+	}
+}
+
+// TestTaintTimes: where Berth stamps taints, one without a time counts from when it was first seen.
+func TestTaintTimes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		housekeeping []string
+		want         time.Time
+	}{
+		"stamped":     {housekeeping: []string{"cluster-taint-time"}, want: fixture.Now},
+		"not stamped": {housekeeping: []string{"clusterset"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := startSetUpHub(t, hubOptions{Options: Options{Housekeeping: tc.housekeeping}})
+			h.place(fixture.Placement("n", "p").Obj())
+			h.reconciler.Inventory.Update(fixture.Cluster("a").Set("s1").Taint("t", "", v1alpha1.TaintEffectNoSelect).Obj())
+			clusters := h.reconciler.Inventory.Snapshot(placementKey, h.now, nil).Clusters
+			if got := clusters.Get(0).TaintTimes; len(got) != 1 || !got[0].Equal(tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPluginHandle(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a")
+	h.place(fixture.Placement("n", "p").Obj())
+	handle := h.probe.handle
+	if handle.Client == nil || handle.Quota != nil {
+		t.Error("the plugin has no client, or a quota without queues")
+	}
+	for name, missing := range map[string]bool{
+		"Assume": handle.Assume == nil, "Announce": handle.Announce == nil, "Reserve": handle.Reserve == nil, "Unreserve": handle.Unreserve == nil,
+	} {
+		if missing {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	h.now = h.now.Add(time.Hour)
+	snapshot := handle.Snapshot(placementKey)
+	if snapshot == nil || !snapshot.Now.Equal(h.now) || snapshot.Subject.Placement.Name != "p" {
+		t.Errorf("the snapshot is %+v", snapshot)
+	}
+	if got := handle.Snapshot(types.NamespacedName{Namespace: "n", Name: "gone"}); got != nil {
+		t.Error("there is a snapshot of a Placement that is gone")
+	}
+	handle.Event(h.placement(), "Warning", "Late", "Wait", "it takes long")
+	h.checkSent("Warning Late Wait: it takes long")
+}
+
+func TestPluginsTellQueues(t *testing.T) {
+	queues := types.NamespacedName{Namespace: "berth-system", Name: "queues"}
+	h := startSetUpHub(t, hubOptions{Options: Options{QueueConfig: queues, Webhooks: &webhook.Options{}}}, "a")
+	if h.probe.handle.Quota == nil || h.reconciler.Queues == nil {
+		t.Error("plugins cannot tell queues")
+	}
+	if diff := cmp.Diff([]string{"fleet", "queues", "webhooks"}, slices.Sorted(maps.Keys(h.mgr.ready))); diff != "" {
+		t.Errorf("checks (-want +got):\n%s", diff)
+	}
+	if !slices.Contains(h.mgr.cache.watched, "Namespace") {
+		t.Errorf("watched: %v", h.mgr.cache.watched)
+	}
+}
+
+func TestPageClient(t *testing.T) {
+	for name, tc := range map[string]struct {
+		whole   bool
+		cfg     rest.Config
+		want    string
+		wantErr string
+	}{
+		"in steps":         {want: "lifecycle.steppedPages"},
+		"whole":            {whole: true, want: "lifecycle.wholePages"},
+		"in steps, bad":    {cfg: rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "missing"}}, want: "lifecycle.steppedPages"},
+		"whole, no client": {whole: true, cfg: rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "missing"}}, want: "<nil>", wantErr: "building the pages client: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pages, err := pageClient(&tc.cfg, nil, nil, tc.whole)
+			if got := fmt.Sprintf("%T", pages); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+			if got := errorText(err); !strings.HasPrefix(got, tc.wantErr) || (got == "") != (tc.wantErr == "") {
+				t.Errorf("got error %q, want %q", got, tc.wantErr)
+			}
+		})
+	}
+}
+
+// TestPagesAreWrittenWhole: on Berth's own CRDs the client knows PlacementDecisions as v1alpha1.
+func TestPagesAreWrittenWhole(t *testing.T) {
+	var request, kind string
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.Method == http.MethodPost:
+			request = r.URL.Path
+			var page map[string]any
+			_ = json.NewDecoder(r.Body).Decode(&page)
+			kind = fmt.Sprint(page["apiVersion"], " ", page["kind"])
+			_ = json.NewEncoder(w).Encode(page)
+		case r.URL.Path == "/apis":
+			_, _ = w.Write([]byte(`{"kind": "APIGroupList", "groups": [{"name": "cluster.open-cluster-management.io",
+				"versions": [{"groupVersion": "cluster.open-cluster-management.io/v1alpha1", "version": "v1alpha1"}]}]}`))
+		case strings.HasSuffix(r.URL.Path, "/v1alpha1"):
+			_, _ = w.Write([]byte(`{"kind": "APIResourceList", "groupVersion": "cluster.open-cluster-management.io/v1alpha1",
+				"resources": [{"name": "placementdecisions", "kind": "PlacementDecision", "namespaced": true}]}`))
+		default:
+			_, _ = w.Write([]byte(`{"kind": "APIVersions"}`))
+		}
+	}))
+	defer hub.Close()
+	pages, err := pageClient(&rest.Config{Host: hub.URL}, nil, nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pages.Create(t.Context(), fixture.Page("n", "p-decision-1").Of("p").Lists("a").Obj()); err != nil {
+		t.Fatal(err)
+	}
+	if request != "/apis/cluster.open-cluster-management.io/v1alpha1/namespaces/n/placementdecisions" || kind != "cluster.open-cluster-management.io/v1alpha1 PlacementDecision" {
+		t.Errorf("%s was sent to %s", kind, request)
+	}
+}
+
+func TestMetricsServer(t *testing.T) {
+	plain := metricsServer(Options{MetricsAddress: ":1", MetricsCertDir: "certs"})
+	if plain.BindAddress != ":1" || plain.SecureServing || plain.CertDir != "" || plain.FilterProvider != nil {
+		t.Errorf("plain: %+v", plain)
+	}
+	secure := metricsServer(Options{MetricsAddress: ":1", MetricsCertDir: "certs", MetricsSecure: true})
+	if secure.BindAddress != ":1" || !secure.SecureServing || secure.CertDir != "certs" || secure.FilterProvider == nil {
+		t.Errorf("secure: %+v", secure)
+	}
+}
+
+func TestAtStart(t *testing.T) {
+	placements := schema.GroupResource{Resource: "placements"}
+	busy := apierrors.NewTooManyRequestsError("busy")
+	tests := map[string]struct {
+		answers   []error
+		wantTries int
+		want      error
+	}{
+		"at once":          {answers: []error{nil}, wantTries: 1},
+		"later":            {answers: []error{busy, errors.New("no connection"), nil}, wantTries: 3},
+		"never":            {answers: slices.Repeat([]error{busy}, 10), wantTries: 5, want: busy},
+		"not found":        {answers: []error{apierrors.NewNotFound(placements, "p"), nil}, wantTries: 1, want: apierrors.NewNotFound(placements, "p")},
+		"forbidden":        {answers: []error{apierrors.NewForbidden(placements, "p", nil), nil}, wantTries: 1, want: apierrors.NewForbidden(placements, "p", nil)},
+		"unauthorized":     {answers: []error{apierrors.NewUnauthorized("no token"), nil}, wantTries: 1, want: apierrors.NewUnauthorized("no token")},
+		"an unknown kind":  {answers: []error{&meta.NoKindMatchError{}, nil}, wantTries: 1, want: &meta.NoKindMatchError{}},
+		"at last possible": {answers: []error{busy, busy, busy, busy, nil}, wantTries: 5},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tries, began := 0, time.Now()
+				err := atStart(func() error {
+					tries++
+					return tc.answers[tries-1]
+				})
+				if tries != tc.wantTries || errorText(err) != errorText(tc.want) {
+					t.Errorf("got %v after %d tries, want %v after %d", err, tries, tc.want, tc.wantTries)
+				}
+				if took := time.Since(began); took > 4*time.Second {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}
+
+func TestDiscoveryIsRepeated(t *testing.T) {
+	before := startBackoff
+	defer func() { startBackoff = before }()
+	startBackoff.Duration = time.Microsecond
+	requests := map[string]int{}
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests[r.URL.Path]++; requests[r.URL.Path] == 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(metav1.APIResourceList{APIResources: []metav1.APIResource{
+			{Name: "placementdecisions"}, {Name: "disruptionpolicies"}, {Name: "placementchanges"},
+		}})
+	}))
+	defer hub.Close()
+	served, err := discoverKinds(&rest.Config{Host: hub.URL})
+	if err != nil || !served.ownKinds || !served.wholePages || served.missing != nil {
+		t.Errorf("got %+v, %v", served, err)
+	}
+	if diff := cmp.Diff(map[string]int{"/apis/cluster.open-cluster-management.io/v1alpha1": 2, "/apis/berth.dev/v1alpha1": 2}, requests); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	if _, err := discoverKinds(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "missing"}}); !strings.HasPrefix(errorText(err), "building the discovery client: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestInformerOf(t *testing.T) {
+	f := newMemoryFeed(t)
+	informer, err := informerOf(t.Context(), f.cache, &v1alpha1.Placement{})
+	if err != nil || informer == nil || len(f.cache.blocking) > 0 {
+		t.Errorf("got %v, %v; it waits for %v", informer, err, f.cache.blocking)
+	}
+	asked := 0
+	f.cache.refuse = func(string) error {
+		asked++
+		return apierrors.NewUnauthorized("no token")
+	}
+	if _, err := informerOf(t.Context(), f.cache, &v1alpha1.Placement{}); !apierrors.IsUnauthorized(err) || asked != 1 {
+		t.Errorf("got %v after %d requests", err, asked)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f.cache.refuse = func(string) error {
+			if asked++; asked < 4 {
+				return errors.New("no connection")
+			}
+			return nil
+		}
+		if informer, err := informerOf(t.Context(), f.cache, &v1alpha1.Placement{}); err != nil || informer == nil || asked != 4 {
+			t.Errorf("got %v, %v after %d requests", informer, err, asked)
+		}
+	})
+}
+
+// TestStartedController: the controller counts the records and begins once it knows the fleet.
+func TestStartedController(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a")
+	pl := fixture.Placement("n", "p").Obj()
+	record, err := changes.NewRecord(pl, 0, 1, changes.NewChange(nil, []string{"z"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.reconciler.Inventory.Update(record)
+	h.place(pl)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- h.mgr.controllers()[h.reconciler].(controller.Controller).Start(ctx) }()
+		close(h.mgr.elected)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := h.mgr.ready["fleet"](nil); err != nil {
+			t.Error(err)
+		}
+		if h.probe.recounted != 1 {
+			t.Errorf("it counts %d records", h.probe.recounted)
+		}
+		// Started was called: what comes now is news.
+		h.reconciler.Inventory.Update(fixture.Cluster("b").Set("s1").Obj())
+		if cause := h.cause(); !strings.Contains(cause, "b") {
+			t.Errorf("the cause is %q", cause)
+		}
+		h.mgr.cache.deliver("Placement", func(handler toolscache.ResourceEventHandler) { handler.OnAdd(pl, false) })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		h.checkPublished(allScheduled, "a", "b")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNewManager: the manager's scheme, and the limits of its client.
+func TestNewManager(t *testing.T) {
+	for name, tc := range map[string]struct {
+		queues types.NamespacedName
+		want   bool
+	}{
+		"without queues": {},
+		"with queues":    {queues: types.NamespacedName{Namespace: "berth-system", Name: "queues"}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := discoveryServer(t, nil, map[string]int{v1alpha1.GroupName: http.StatusForbidden})
+			cfg.QPS = 5
+			o := Options{MetricsAddress: "0", HealthAddress: "0", QueueConfig: tc.queues, Webhooks: &webhook.Options{Port: 12345}, Log: logr.Discard()}
+			mgr, err := NewManager(t.Context(), cfg, o)
+			if !strings.HasPrefix(errorText(err), "asking for the resources of ") || mgr == nil {
+				t.Fatalf("got %v, %v", mgr, err)
+			}
+			if mgr.GetConfig().QPS != -1 || cfg.QPS != 5 {
+				t.Errorf("the client may send %v requests a second; the caller's %v", mgr.GetConfig().QPS, cfg.QPS)
+			}
+			if !mgr.GetScheme().Recognizes(v1alpha1.GroupVersionV1Beta1.WithKind("Placement")) {
+				t.Error("the scheme does not know Placements")
+			}
+			if got := mgr.GetScheme().Recognizes(corev1.SchemeGroupVersion.WithKind("ConfigMap")); got != tc.want {
+				t.Errorf("the scheme knows ConfigMaps: %t, want %t", got, tc.want)
+			}
+			if server, ok := mgr.GetWebhookServer().(*webhook.DefaultServer); !ok || server.Options.Port != 12345 {
+				t.Errorf("the webhook server is %+v", mgr.GetWebhookServer())
+			}
+			background := mgr.(*managerWithBackground)
+			if background.events == nil || background.records != nil {
+				t.Errorf("the background is %+v", background)
+			}
+		})
+	}
+	if _, err := NewManager(t.Context(), &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "missing"}}, Options{}); !strings.HasPrefix(errorText(err), "building the manager: ") {
+		t.Errorf("got %v", err)
+	}
+}
