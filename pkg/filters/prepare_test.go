@@ -1,0 +1,227 @@
+package filters
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// aheadOfCycles is a Predicate of a controller: what takes long to compile is compiled by Prepare only.
+func aheadOfCycles(t *testing.T) *Predicate {
+	t.Helper()
+	p, err := NewPredicate(t.Context(), nil, &framework.Handle{Client: fake.NewFakeClient()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.(*Predicate)
+}
+
+// fresh is an expression that nothing has compiled yet.
+func fresh(t *testing.T, n int) fixture.Match {
+	return fixture.MatchCEL(fmt.Sprintf("%q != '%d'", t.Name(), n))
+}
+
+// TestNewPredicate: only a controller splits the work.
+func TestNewPredicate(t *testing.T) {
+	if p := aheadOfCycles(t); p.slice != sliceCost || !p.ahead || p.Name() != "Predicate" {
+		t.Errorf("of a controller: %d, %t, %s", p.slice, p.ahead, p.Name())
+	}
+	p, err := NewPredicate(t.Context(), nil, &framework.Handle{})
+	if err != nil || p.(*Predicate).slice <= sliceCost || p.(*Predicate).ahead {
+		t.Errorf("of a simulation: %v, %v", p, err)
+	}
+}
+
+func TestFiltersRead(t *testing.T) {
+	for _, plugin := range []framework.ClusterReader{newPredicate(t), TaintToleration{}} {
+		if diff := cmp.Diff(framework.Reads{}, plugin.Reads(nil)); diff != "" {
+			t.Errorf("%T (-want +got):\n%s", plugin, diff)
+		}
+	}
+	plugin, err := NewTaintToleration(t.Context(), nil, nil)
+	if err != nil || plugin.Name() != "TaintToleration" {
+		t.Errorf("got %v, %v", plugin, err)
+	}
+	index := indexTolerations(fixture.Placement("n", "p").Toleration("k", v1alpha1.TolerationOpExists, "", "").Obj().Spec.Tolerations)
+	if got := index.Clone().(tolerationIndex); len(got) != 1 {
+		t.Errorf("cloned: %v", got)
+	}
+}
+
+// TestPrepared: until Prepare is done, a cycle neither decides nor compiles; what is quick it compiles itself.
+func TestPrepared(t *testing.T) {
+	quick := ask().Predicate(fixture.MatchLabel("a", "x")).Obj()
+	slow := ask().Predicate(fresh(t, 1)).Obj()
+	tests := map[string]struct {
+		ahead        bool
+		placement    *v1alpha1.Placement
+		wantPrepared bool
+	}{
+		"quick, in a controller": {ahead: true, placement: quick, wantPrepared: true},
+		"slow, in a controller":  {ahead: true, placement: slow},
+		"slow, in a simulation":  {placement: slow, wantPrepared: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := newPredicate(t)
+			if tc.ahead {
+				p = aheadOfCycles(t)
+			}
+			inv := inventory.New(inventory.Options{})
+			inv.Update(tc.placement)
+			cluster := framework.NewCluster(fixture.Cluster("c").Label("a", "x").Obj(), 0)
+			try := func() (*framework.Status, *framework.Status, *framework.CycleState) {
+				state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil))
+				_, status := p.PreFilter(t.Context(), state, tc.placement)
+				return status, p.Filter(t.Context(), state, tc.placement, cluster), state
+			}
+			if got := p.Prepared(tc.placement); got != tc.wantPrepared {
+				t.Errorf("prepared: %t", got)
+			}
+			before, filtered, state := try()
+			if before.IsUnfinished() == tc.wantPrepared || filtered.IsUnfinished() == tc.wantPrepared {
+				t.Errorf("PreFilter %s %q, Filter %s %q", before.Code(), before.Reason(), filtered.Code(), filtered.Reason())
+			}
+			if again := state.Requeue(); tc.wantPrepared && !again.IsZero() || !tc.wantPrepared && !again.Equal(fixture.Now.Add(slicePause)) {
+				t.Errorf("again at %v", again)
+			}
+			if !p.Prepare(tc.placement, func() bool { return true }) || !p.Prepared(tc.placement) {
+				t.Error("one expression is not compiled at once")
+			}
+			if status, filtered, _ := try(); !status.IsSuccess() || !filtered.IsSuccess() {
+				t.Errorf("afterwards: %v, %v", status.Err(), filtered.Err())
+			}
+		})
+	}
+}
+
+// TestPreparedIsForOneSpec: another object, generation or spec is prepared anew, and a Placement that is gone is forgotten.
+func TestPreparedIsForOneSpec(t *testing.T) {
+	of := func(edit func(*v1alpha1.Placement)) *v1alpha1.Placement {
+		pl := ask().Predicate(fresh(t, 1)).Obj()
+		edit(pl)
+		return pl
+	}
+	tests := map[string]struct {
+		edit   func(*v1alpha1.Placement)
+		forget string
+		want   bool
+	}{
+		"the same":         {edit: func(*v1alpha1.Placement) {}, want: true},
+		"another object":   {edit: func(pl *v1alpha1.Placement) { pl.UID = "second" }},
+		"a generation":     {edit: func(pl *v1alpha1.Placement) { pl.Generation++ }},
+		"another spec":     {edit: func(pl *v1alpha1.Placement) { pl.Spec.Predicates = append(pl.Spec.Predicates, pl.Spec.Predicates...) }},
+		"another name":     {edit: func(pl *v1alpha1.Placement) { pl.Name = "q" }},
+		"gone":             {edit: func(*v1alpha1.Placement) {}, forget: "p"},
+		"another one gone": {edit: func(*v1alpha1.Placement) {}, forget: "q", want: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := aheadOfCycles(t)
+			p.Prepare(of(func(*v1alpha1.Placement) {}), func() bool { return false })
+			if tc.forget != "" {
+				p.Forget(types.NamespacedName{Namespace: "n", Name: tc.forget})
+			}
+			pl := of(tc.edit)
+			if got := p.Prepared(pl); got != tc.want {
+				t.Errorf("prepared: %t", got)
+			}
+			if got := p.take(pl) != nil; got != tc.want {
+				t.Errorf("taken: %t", got)
+			}
+		})
+	}
+}
+
+// TestPrepareYields: each call compiles one expression that is new, however late it is; the last one is done.
+func TestPrepareYields(t *testing.T) {
+	p := aheadOfCycles(t)
+	pl := ask().Predicate(fresh(t, 1), fresh(t, 2)).Predicate(fresh(t, 3)).Obj()
+	for call, want := range []bool{false, false, true} {
+		if got := p.Prepare(pl, func() bool { return true }); got != want || p.Prepared(pl) != want {
+			t.Errorf("call %d: done %t, want %t", call, got, want)
+		}
+	}
+}
+
+// TestTakesLong: expressions, and more requirements and values than a cycle should compile.
+func TestTakesLong(t *testing.T) {
+	values := make([]string, 998)
+	tests := map[string]struct {
+		matches [][]fixture.Match
+		want    bool
+	}{
+		"nothing":             {},
+		"a label":             {matches: [][]fixture.Match{{fixture.MatchLabel("a", "b")}}},
+		"an expression":       {matches: [][]fixture.Match{{fixture.MatchCEL("true")}}, want: true},
+		"in the second":       {matches: [][]fixture.Match{{fixture.MatchLabel("a", "b")}, {fixture.MatchCEL("true")}}, want: true},
+		"a thousand":          {matches: [][]fixture.Match{{fixture.MatchLabelExpression("a", metav1.LabelSelectorOpIn, values...)}}},
+		"one more":            {matches: [][]fixture.Match{{fixture.MatchLabelExpression("a", metav1.LabelSelectorOpIn, values...), fixture.MatchLabel("a", "b")}}, want: true},
+		"one more predicate":  {matches: [][]fixture.Match{{fixture.MatchLabelExpression("a", metav1.LabelSelectorOpIn, values...)}, {}}, want: true},
+		"a thousand of claim": {matches: [][]fixture.Match{{fixture.MatchClaim("a", metav1.LabelSelectorOpIn, values...)}}},
+		"one more of claim":   {matches: [][]fixture.Match{{fixture.MatchClaim("a", metav1.LabelSelectorOpIn, values...), fixture.MatchLabel("a", "b")}}, want: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pl := ask()
+			for _, predicate := range tc.matches {
+				pl = pl.Predicate(predicate...)
+			}
+			if got := takesLong(pl.Obj().Spec.Predicates); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// TestLedgerForgets: what a cluster cost is given back, and one that was begun is begun anew.
+func TestLedgerForgets(t *testing.T) {
+	begun := framework.NewCluster(fixture.Cluster("c").Obj(), 3)
+	ledger := func() *ledger {
+		l := &ledger{owed: 5}
+		l.enter(1)
+		l.owed = 7
+		l.enter(2)
+		l.begun, l.answers, l.owed = begun, []bool{true}, 11
+		return l
+	}
+	tests := map[string]struct {
+		index      int
+		wantTotal  uint64
+		wantJudged []int
+		wantBegun  bool
+	}{
+		"one that is judged": {index: 1, wantTotal: 7, wantJudged: []int{2}, wantBegun: true},
+		"the one begun":      {index: 3, wantTotal: 12, wantJudged: []int{1, 2}},
+		"another":            {index: 0, wantTotal: 12, wantJudged: []int{1, 2}, wantBegun: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := ledger()
+			l.forget(tc.index)
+			l.forget(tc.index)
+			var judged []int
+			for i := range l.judged.All {
+				judged = append(judged, i)
+			}
+			if diff := cmp.Diff(tc.wantJudged, judged); diff != "" {
+				t.Errorf("judged (-want +got):\n%s", diff)
+			}
+			if l.total != tc.wantTotal {
+				t.Errorf("total %d, want %d", l.total, tc.wantTotal)
+			}
+			if (l.begun != nil) != tc.wantBegun || (l.answers != nil) != tc.wantBegun || (l.owed == 11) != tc.wantBegun || !tc.wantBegun && l.owed != 0 {
+				t.Errorf("begun %v with %v, owed %d", l.begun, l.answers, l.owed)
+			}
+		})
+	}
+}
