@@ -1,20 +1,32 @@
 package controllers
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
 )
 
 // ordinary fills every metric with a value, so that the linter sees it.
@@ -216,4 +228,177 @@ func changed(t *testing.T, does func(), collectors ...prometheus.Collector) map[
 	}
 	maps.DeleteFunc(after, func(_ string, value float64) bool { return value == 0 })
 	return after
+}
+
+// writesAtStart is what the metric says before anything is written.
+var writesAtStart []string
+
+func init() {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(decisionWrites)
+	families, err := registry.Gather()
+	if err != nil || len(families) == 0 {
+		return
+	}
+	for _, m := range families[0].GetMetric() {
+		writesAtStart = append(writesAtStart, m.GetLabel()[0].GetValue())
+	}
+}
+
+// TestMetricsAtStart: a counter begins at 0 for every operation, and the process serves every metric.
+func TestMetricsAtStart(t *testing.T) {
+	if diff := cmp.Diff([]string{"create", "delete", "update"}, writesAtStart); diff != "" {
+		t.Errorf("operations (-want +got):\n%s", diff)
+	}
+	for _, c := range ownMetrics() {
+		if err := metrics.Registry.Register(c); !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
+			t.Errorf("%v is not registered: %v", c, err)
+		}
+	}
+}
+
+// observed is the sum of what a histogram has observed for a label value.
+func observed(t *testing.T, c prometheus.Collector, label string) time.Duration {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetValue() == label {
+					return time.Duration(m.GetHistogram().GetSampleSum() * float64(time.Second)).Round(time.Millisecond)
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// TestDurations: each stage begins when the one before it ends.
+func TestDurations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watch := newStopwatch()
+		time.Sleep(3 * time.Second)
+		watch.lap("test-first")
+		time.Sleep(5 * time.Second)
+		watch.lap("test-second")
+		end := timePoint("test-profile", "Filter")
+		time.Sleep(7 * time.Second)
+		end()
+		timeLock("test-lock", "Decided", 9*time.Second)
+	})
+	got := []time.Duration{
+		observed(t, stageSeconds, "test-first"), observed(t, stageSeconds, "test-second"), observed(t, pointSeconds, "test-profile"), observed(t, lockSeconds, "test-lock"),
+	}
+	if diff := cmp.Diff([]time.Duration{3 * time.Second, 5 * time.Second, 7 * time.Second, 9 * time.Second}, got); diff != "" {
+		t.Errorf("durations (-want +got):\n%s", diff)
+	}
+	// Values that only this test has.
+	stageSeconds.DeleteLabelValues("test-first")
+	stageSeconds.DeleteLabelValues("test-second")
+	pointSeconds.DeleteLabelValues("Filter", "test-profile")
+	lockSeconds.DeleteLabelValues("test-lock", "Decided")
+}
+
+func TestHeldChangesAreCounted(t *testing.T) {
+	before := held.Load()
+	defer held.Store(before)
+	held.Store(nil)
+	if got := measured(t, heldNow)["held_changes"]; got != 0 {
+		t.Errorf("got %v without a manager", got)
+	}
+	held.Store(scheduler.NewHeldChanges())
+	if got := measured(t, heldNow)["held_changes"]; got != 0 {
+		t.Errorf("got %v while none is held", got)
+	}
+}
+
+func TestCount(t *testing.T) {
+	pages := schema.GroupResource{Resource: "placementdecisions"}
+	tests := map[string]struct {
+		attempt scheduler.Attempt
+		want    map[string]float64
+	}{
+		"published, nothing written": {
+			attempt: scheduler.Attempt{Outcome: scheduler.Published, Step: &framework.Proposal{}},
+			want:    map[string]float64{"attempts_total Published": 1},
+		},
+		"every operation": {
+			attempt: scheduler.Attempt{Outcome: scheduler.Published, Step: &framework.Proposal{Writes: []framework.PageWrite{
+				{Created: true}, {Created: true}, {Deleted: true}, {}, {DecisionsChanged: true}, {},
+			}}},
+			want: map[string]float64{
+				"attempts_total Published": 1, "decision_writes_total create": 2, "decision_writes_total delete": 1, "decision_writes_total update": 3,
+			},
+		},
+		"a failure after a write": {
+			attempt: scheduler.Attempt{
+				Outcome: scheduler.Published, Step: &framework.Proposal{Writes: []framework.PageWrite{{Created: true}}},
+				Err: framework.AsStatus(apierrors.NewConflict(pages, "p", nil)).WithPlugin("Binder"),
+			},
+			want: map[string]float64{"attempts_total Failed": 1, "decision_writes_total create": 1, "publish_failures_total Binder Conflict": 1},
+		},
+		"nothing decided": {
+			attempt: scheduler.Attempt{Outcome: scheduler.Undecided, Result: &scheduler.Result{
+				Failure: framework.NewStatus(framework.Unschedulable, "parked").WithPlugin("Queue"),
+			}},
+			want: map[string]float64{"attempts_total Undecided": 1, "decide_failures_total Unschedulable Queue": 1},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if tc.attempt.Result == nil {
+				tc.attempt.Result = &scheduler.Result{}
+			}
+			got := changed(t, func() { count(&tc.attempt) }, attemptsTotal, decideFailures, cycleTimeouts, decisionWrites, publishFailures)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("metrics (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReasonOf(t *testing.T) {
+	own := []metav1.StatusReason{
+		metav1.StatusReasonUnauthorized, metav1.StatusReasonForbidden, metav1.StatusReasonNotFound, metav1.StatusReasonAlreadyExists,
+		metav1.StatusReasonConflict, metav1.StatusReasonInvalid, metav1.StatusReasonServerTimeout, metav1.StatusReasonTimeout,
+		metav1.StatusReasonTooManyRequests, metav1.StatusReasonBadRequest, metav1.StatusReasonInternalError,
+		metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonServiceUnavailable,
+	}
+	tests := map[string]error{"Other": errors.New("no connection")}
+	for _, reason := range own {
+		tests[string(reason)] = fmt.Errorf("writing: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: reason}})
+	}
+	for want, err := range tests {
+		if got := reasonOf(err); got != want {
+			t.Errorf("%v: got %q, want %q", err, got, want)
+		}
+	}
+	// An admission webhook may give any reason.
+	if got := reasonOf(&apierrors.StatusError{ErrStatus: metav1.Status{Reason: "Made up"}}); got != "Other" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestCountEvent(t *testing.T) {
+	pl := fixture.Placement("n", "p").Obj()
+	for _, tc := range []struct {
+		object client.Object
+		woken  []inventory.Key
+		want   string
+	}{
+		{pl, []inventory.Key{placementKey}, "inventory_events_total Placement acted"},
+		{pl, []inventory.Key{}, "inventory_events_total Placement ignored"},
+		{fixture.Cluster("a").Obj(), nil, "inventory_events_total ManagedCluster ignored"},
+		{namespaceMetadata(), nil, "inventory_events_total Namespace ignored"},
+	} {
+		got := changed(t, func() { countEvent(tc.object, tc.woken) }, fleetEvents)
+		if diff := cmp.Diff(map[string]float64{tc.want: 1}, got); diff != "" {
+			t.Errorf("metrics (-want +got):\n%s", diff)
+		}
+	}
 }

@@ -247,7 +247,10 @@ func (h *setUpHub) intercept() interceptor.Funcs {
 			if err := h.request("patch "+sub+" of", o); err != nil {
 				return err
 			}
-			return c.SubResource(sub).Patch(ctx, o, patch, options...)
+			err := c.SubResource(sub).Patch(ctx, o, patch, options...)
+			// As the API server does.
+			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "berth"}})
+			return err
 		},
 	}
 }
