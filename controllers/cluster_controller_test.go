@@ -135,15 +135,25 @@ func (h *memoryHub) readOf(kind string) []string {
 	return slices.Compact(keys)
 }
 
+// fedInformers are informers that the test feeds. Several watches may start at once.
+type fedInformers struct {
+	informertest.FakeInformers
+	mu sync.Mutex
+}
+
+func (f *fedInformers) GetInformer(ctx context.Context, o client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.FakeInformers.GetInformer(ctx, o, options...)
+}
+
 // watchManager is a manager whose informers are fed by the test.
 type watchManager struct {
 	ctrl.Manager
 	client    client.Client
-	informers *informertest.FakeInformers
-	// cache is informers unless it is set.
-	cache    cache.Cache
-	webhooks webhook.Server
-	log      logr.Logger
+	informers *fedInformers
+	webhooks  webhook.Server
+	log       logr.Logger
 
 	addError, indexError error
 	added                []manager.Runnable
@@ -152,24 +162,18 @@ type watchManager struct {
 
 func newWatchManager(t *testing.T, c client.Client) *watchManager {
 	return &watchManager{
-		client: c, informers: &informertest.FakeInformers{Scheme: allKindsScheme(t)}, log: logr.Discard(),
+		client: c, informers: &fedInformers{FakeInformers: informertest.FakeInformers{Scheme: allKindsScheme(t)}}, log: logr.Discard(),
 		indexes: map[string]client.IndexerFunc{},
 	}
 }
 
 func (m *watchManager) GetClient() client.Client                    { return m.client }
+func (m *watchManager) GetCache() cache.Cache                       { return m.informers }
 func (m *watchManager) GetScheme() *runtime.Scheme                  { return m.informers.Scheme }
 func (m *watchManager) GetLogger() logr.Logger                      { return m.log }
 func (m *watchManager) GetControllerOptions() ctrlconfig.Controller { return ctrlconfig.Controller{} }
 func (m *watchManager) GetFieldIndexer() client.FieldIndexer        { return m }
 func (m *watchManager) GetWebhookServer() webhook.Server            { return m.webhooks }
-
-func (m *watchManager) GetCache() cache.Cache {
-	if m.cache != nil {
-		return m.cache
-	}
-	return m.informers
-}
 
 func (m *watchManager) Add(r manager.Runnable) error {
 	m.added = append(m.added, r)
