@@ -1,0 +1,69 @@
+package changes
+
+import (
+	"errors"
+	"testing"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// TestNewest: the last record of a phase, in the order of the history.
+func TestNewest(t *testing.T) {
+	of := func(revision int64, phase berthv1alpha1.ChangePhase) *berthv1alpha1.PlacementChange {
+		r := &berthv1alpha1.PlacementChange{}
+		r.Spec.Revision, r.Status.Phase = revision, phase
+		return r
+	}
+	published, held := berthv1alpha1.PhasePublished, berthv1alpha1.PhaseHeld
+	h := History{of(1, published), of(2, held), of(3, published), of(4, held)}
+	for phase, want := range map[berthv1alpha1.ChangePhase]int64{published: 3, held: 4} {
+		if got := h.Newest(phase); got == nil || got.Spec.Revision != want {
+			t.Errorf("%s: got %v, want %d", phase, got, want)
+		}
+	}
+	if got := h.Newest(berthv1alpha1.PhaseExpired); got != nil {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestMergedRecord: a record covers more than one revision only if the first differs from the last.
+func TestMergedRecord(t *testing.T) {
+	for first, want := range map[int64]int64{0: 0, 5: 5, 7: 0} {
+		record, err := NewRecord(placement("uid"), first, 7, NewChange(nil, []string{"a"}))
+		if err != nil || record.Spec.FirstRevision != want || record.Spec.Revision != 7 {
+			t.Errorf("from %d: %+v, %v", first, record.Spec, err)
+		}
+	}
+}
+
+// TestBeforeRefuses: what is before a record that is incomplete, or whose digest is another, is not known.
+func TestBeforeRefuses(t *testing.T) {
+	record, err := NewRecord(placement("uid"), 0, 1, NewChange([]string{"a"}, []string{"b"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Before(record, []string{"b", "c"}); err == nil || got != nil {
+		t.Errorf("other clusters: %v, %v", got, err)
+	}
+	record.Spec.Truncated = true
+	if got, err := Before(record, []string{"b"}); !errors.Is(err, ErrIncomplete) || got != nil {
+		t.Errorf("incomplete: %v, %v", got, err)
+	}
+}
+
+// TestDeltaIsCutShort: a delta that ends in the middle, or has no header.
+func TestDeltaIsCutShort(t *testing.T) {
+	whole, err := compress(someNames("c", 100), []string{"d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	added, removed, err := decompress(whole)
+	if err != nil || len(added) != 100 || len(removed) != 1 {
+		t.Errorf("whole: %d added, %d removed, %v", len(added), len(removed), err)
+	}
+	for _, n := range []int{0, 5, len(whole) / 2, len(whole) - 1} {
+		if added, removed, err := decompress(whole[:n]); err == nil || added != nil || removed != nil {
+			t.Errorf("%d bytes: %v, %v, %v", n, added, removed, err)
+		}
+	}
+}
