@@ -123,4 +123,32 @@ func TestPoliciesByName(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b", "c"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	status := fixture.ApprovalPolicy("n", "b", "plain")
+	status.Status.Placements = 1
+	if woken := inv.Update(status); len(woken) > 0 {
+		t.Errorf("a status wakes %v", names(woken))
+	}
+	if inv.Snapshot(plainKey, fixture.Now, nil).Subject.Policies[1].Status.Placements != 1 {
+		t.Error("the next snapshot has the old status")
+	}
+}
+
+// TestDeletedSet: a set that is gone is bound no more, and comes back when it is made again.
+func TestDeletedSet(t *testing.T) {
+	inv := fullInventory()
+	for name, want := range map[string][]string{"n": {"s1"}, "far": {"s2"}} {
+		key := inventory.Key{Namespace: name, Name: map[string]string{"n": "plain", "far": "away"}[name]}
+		bound := func() []string { return inv.Snapshot(key, fixture.Now, nil).BoundSets }
+		if diff := cmp.Diff(want, bound()); diff != "" {
+			t.Errorf("before (-want +got):\n%s", diff)
+		}
+		inv.Delete(fixture.Set(want[0]))
+		if got := bound(); len(got) > 0 {
+			t.Errorf("afterwards %v are bound", got)
+		}
+		inv.Update(fixture.Set(want[0]))
+		if diff := cmp.Diff(want, bound()); diff != "" {
+			t.Errorf("made again (-want +got):\n%s", diff)
+		}
+	}
 }

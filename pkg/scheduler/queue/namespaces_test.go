@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/lifecycle"
 )
 
 // byGeneration orders Placements.
@@ -115,5 +116,16 @@ func TestHeapForgetsNamespaces(t *testing.T) {
 	h.Done(h.Pop())
 	if h.Len() != 0 || len(h.namespaces) != 0 || len(h.byKey) != 0 {
 		t.Errorf("%d wait in %d namespaces, %d known", h.Len(), len(h.namespaces), len(h.byKey))
+	}
+}
+
+// TestLimitOfWorkers: how many of the workers one namespace may occupy.
+func TestLimitOfWorkers(t *testing.T) {
+	for workers, want := range map[int]int{1: 1, 2: 1, 3: 2, 4: 3, 7: 6, 8: 6, 12: 9} {
+		q := New(lifecycle.PrioritySort{}, fleet{}.lookup, workers)("", RateLimiter())
+		if got := q.(*fair).requests.limit; got != want {
+			t.Errorf("%d of %d workers, want %d", got, workers, want)
+		}
+		q.ShutDown()
 	}
 }
