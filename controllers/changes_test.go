@@ -46,7 +46,10 @@ func (l *ledger) Get(ctx context.Context, key client.ObjectKey, o client.Object,
 	if l.readFailure != nil {
 		return l.readFailure
 	}
-	return l.hub.Get(ctx, key, o, options...)
+	err := l.hub.Get(ctx, key, o, options...)
+	// As the API server answers.
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "berth"}})
+	return err
 }
 
 // List implements client.Reader.

@@ -259,9 +259,13 @@ func TestEventsAreSentAsProtobuf(t *testing.T) {
 		_, _ = w.Write([]byte(`{"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "taken"}}`))
 	}))
 	defer hub.Close()
-	client, err := newEventsClient(&rest.Config{Host: hub.URL})
+	config := &rest.Config{Host: hub.URL}
+	client, err := newEventsClient(config)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if config.ContentType != "" || config.AcceptContentTypes != "" {
+		t.Error("other clients of the configuration send protobuf, too")
 	}
 	event, err := client.Events("ns").Create(t.Context(), &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Name: "sent"}}, metav1.CreateOptions{})
 	if err != nil || event.Name != "taken" {

@@ -197,6 +197,9 @@ func startQueues(t *testing.T, s *queueSetting) (stop func() error) {
 	go func() { ended <- s.Start(ctx) }()
 	synctest.Wait()
 	return func() error {
+		if len(ended) > 0 {
+			t.Error("Start has ended")
+		}
 		cancel()
 		return <-ended
 	}
@@ -212,7 +215,7 @@ func TestQueueConfigFollowsTheConfigMap(t *testing.T) {
 		stop := startQueues(t, s)
 		first := queueConfigMap(map[string]string{admission.QueuesKey: "partitions: 7"})
 		informer.Add(first)
-		if s.message() == "" || strings.Contains(s.message(), "missing") || isClosed(s.read) {
+		if s.message() == notRead || strings.Contains(s.message(), "missing") || isClosed(s.read) {
 			t.Errorf("before all is listed: %q, closed %t", s.message(), isClosed(s.read))
 		}
 		informer.Synced()
