@@ -104,14 +104,33 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	options, err := managerOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(cfg, options)
+	if err != nil {
+		return nil, fmt.Errorf("building the manager: %w", err)
+	}
+	client, err := newEventsClient(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("building the events client: %w", err)
+	}
+	events := newEventSender(client, o.Log.WithName("events"))
+	background := &managerWithBackground{Manager: mgr, events: events}
+	return background, setUp(ctx, mgr, background, cfg, o)
+}
+
+// managerOptions are what the manager that NewManager builds is like.
+func managerOptions(o Options) (ctrl.Options, error) {
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("building the scheme: %w", err)
+		return ctrl.Options{}, fmt.Errorf("building the scheme: %w", err)
 	}
 	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
 	if o.QueueConfig.Name != "" {
 		if err := corev1.AddToScheme(scheme); err != nil {
-			return nil, fmt.Errorf("building the scheme: %w", err)
+			return ctrl.Options{}, fmt.Errorf("building the scheme: %w", err)
 		}
 		cached.ByObject = map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
 			o.QueueConfig.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", o.QueueConfig.Name)},
@@ -121,7 +140,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	if o.Webhooks != nil {
 		webhooks = webhook.NewServer(*o.Webhooks)
 	}
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+	return ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        o.Log,
 		Cache:                         cached,
@@ -137,17 +156,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 		RenewDeadline:                 new(renewDeadline),
 		RetryPeriod:                   new(retryPeriod),
 		GracefulShutdownTimeout:       new(stopTime),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("building the manager: %w", err)
-	}
-	client, err := newEventsClient(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("building the events client: %w", err)
-	}
-	events := newEventSender(client, o.Log.WithName("events"))
-	background := &managerWithBackground{Manager: mgr, events: events}
-	return background, setUp(ctx, mgr, background, cfg, o)
+	}, nil
 }
 
 func metricsServer(o Options) server.Options {

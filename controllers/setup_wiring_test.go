@@ -544,3 +544,58 @@ func TestNewManager(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestManagerOptions(t *testing.T) {
+	queues := types.NamespacedName{Namespace: "berth-system", Name: "queues"}
+	got, err := managerOptions(Options{
+		LeaderElection: true, LeaderElectionNamespace: "berth-system", MetricsAddress: ":1", HealthAddress: ":2", PprofAddress: ":3", QueueConfig: queues,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type election struct {
+		On, Release   bool
+		ID, Namespace string
+		Lease, Renew  time.Duration
+	}
+	want := election{On: true, Release: true, ID: "berth.berth.dev", Namespace: "berth-system", Lease: 15 * time.Second, Renew: 6 * time.Second}
+	if diff := cmp.Diff(want, election{
+		got.LeaderElection, got.LeaderElectionReleaseOnCancel, got.LeaderElectionID, got.LeaderElectionNamespace, *got.LeaseDuration, *got.RenewDeadline,
+	}); diff != "" {
+		t.Errorf("leader election (-want +got):\n%s", diff)
+	}
+	// A replica that lost the lease has stopped before another one may take it.
+	if left := leaseDuration - 2*renewDeadline - retryPeriod; left <= 0 || *got.RetryPeriod != retryPeriod {
+		t.Errorf("%s are left before the lease may be taken", left)
+	}
+	if addresses := []string{got.Metrics.BindAddress, got.HealthProbeBindAddress, got.PprofBindAddress}; !slices.Equal(addresses, []string{":1", ":2", ":3"}) {
+		t.Errorf("it listens at %v", addresses)
+	}
+	if *got.GracefulShutdownTimeout != 10*time.Second || got.WebhookServer != nil || got.Cache.DefaultTransform == nil {
+		t.Errorf("the options are %+v", got)
+	}
+	if len(got.Cache.ByObject) != 1 {
+		t.Fatalf("%d kinds are cached in a way of their own", len(got.Cache.ByObject))
+	}
+	for object, cached := range got.Cache.ByObject {
+		selector := cached.Namespaces["berth-system"].FieldSelector
+		if _, ok := object.(*corev1.ConfigMap); !ok || len(cached.Namespaces) != 1 || selector == nil || selector.String() != "metadata.name=queues" {
+			t.Errorf("of %T in %v is cached %v", object, cached.Namespaces, selector)
+		}
+	}
+	if plain, err := managerOptions(Options{}); err != nil || plain.Cache.ByObject != nil || plain.LeaderElection {
+		t.Errorf("without a choice: %+v, %v", plain, err)
+	}
+}
+
+func TestProfilesNeedPages(t *testing.T) {
+	f := newMemoryFeed(t)
+	cfg := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "missing"}}
+	if _, err := buildProfiles(t.Context(), &memoryManager{}, cfg, f.feed, nil, true, Options{}); !strings.HasPrefix(errorText(err), "building the pages client: ") {
+		t.Errorf("got %v", err)
+	}
+	profiles, err := buildProfiles(t.Context(), &memoryManager{}, cfg, f.feed, nil, false, Options{})
+	if err != nil || profiles[config.DefaultProfile] == nil {
+		t.Errorf("got %v, %v", profiles, err)
+	}
+}
