@@ -35,7 +35,7 @@ func describeUnwritten(u *unwritten) string {
 
 func TestPublishedChangesAreQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger(t, "first")
+		l := newLedger(t)
 		began := time.Now()
 		l.publish(4, "a", "b")
 		u := l.unwritten[placementKey]
@@ -102,7 +102,7 @@ func TestPutBack(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLedger(t, "first")
+				l := newLedger(t)
 				l.publish(1, "a", "x")
 				l.publish(2, "x", "b")
 				u := l.unwritten[placementKey]
@@ -165,7 +165,7 @@ func TestNextRecord(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLedger(t, "first")
+				l := newLedger(t)
 				tc.prepare(l.Recorder)
 				var got []string
 				var wait <-chan time.Time
@@ -243,7 +243,7 @@ func TestRetryOfRecords(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLedger(t, "first")
+				l := newLedger(t)
 				var lines []string
 				l.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 				if !tc.forgotten {
@@ -332,7 +332,7 @@ func TestBackgroundOfRecords(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLedger(t, "first")
+				l := newLedger(t)
 				stop := runRecorder(t, l)
 				for i, s := range tc.steps {
 					s.do(l)
@@ -357,7 +357,7 @@ func TestBackgroundOfRecords(t *testing.T) {
 // no other begins.
 func TestAnEndBoundsTheTimeOfRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger(t, "first")
+		l := newLedger(t)
 		l.Client = slowWrites{l.Client}
 		defer l.Yield()()
 		stop := runRecorder(t, l)
@@ -391,7 +391,7 @@ func TestFinalErrorsAreNotPutBack(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t, "first")
+			l := newLedger(t)
 			l.publish(1, "a", "b")
 			l.failures = []error{tc.err}
 			if err := l.flush(t.Context(), placementKey); !errors.Is(err, tc.err) {

@@ -98,7 +98,7 @@ func TestRecordsBeforePublication(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t, "first")
+			l := newLedger(t)
 			if tc.prepare != nil {
 				tc.prepare(t, l)
 			}
@@ -194,7 +194,7 @@ func TestRecordsAfterPublication(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t, "first")
+			l := newLedger(t)
 			if tc.before != nil {
 				tc.before(t, l)
 			}
@@ -252,7 +252,7 @@ func TestHeldTimeIsObserved(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t, "first")
+			l := newLedger(t)
 			record, err := changes.NewRecord(l.pl, 0, 1, changes.NewChange(nil, []string{"z"}))
 			if err != nil {
 				t.Fatal(err)
@@ -360,7 +360,7 @@ func TestCreateRecord(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t, "first")
+			l := newLedger(t)
 			if tc.prepare != nil {
 				tc.prepare(t, l)
 			}
@@ -440,7 +440,7 @@ func TestCoveredRecords(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t, "first")
+			l := newLedger(t)
 			l.statusFailures = []error{errBroken}
 			l.publish(1, "a", "b")
 			if err := l.flush(t.Context(), placementKey); !errors.Is(err, errBroken) {
@@ -463,7 +463,7 @@ func TestCoveredRecords(t *testing.T) {
 
 // TestPublishedRecordTimes: all times are those of the attempt, in whole seconds.
 func TestPublishedRecordTimes(t *testing.T) {
-	l := newLedger(t, "first")
+	l := newLedger(t)
 	a := l.attempt(scheduler.Published, 1, "c")
 	a.Snapshot.Now = fixture.Now.Add(1500 * time.Millisecond)
 	if err := l.After(t.Context(), a); err != nil {
@@ -499,7 +499,7 @@ func TestPrune(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t, "first")
+			l := newLedger(t)
 			policy := fixture.ApprovalPolicy("n", "short", "p")
 			policy.Spec.Approval, policy.Spec.HistoryLimit = "", 1
 			l.Inventory.Update(policy)

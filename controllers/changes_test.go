@@ -57,14 +57,14 @@ func (l *ledger) List(ctx context.Context, list client.ObjectList, options ...cl
 	return l.hub.List(ctx, list, options...)
 }
 
-func newLedger(t *testing.T, uid types.UID) *ledger {
+func newLedger(t *testing.T) *ledger {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := berthv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	l := &ledger{pl: fixture.Placement("n", "p").Obj()}
-	l.pl.UID = uid
+	l.pl.UID = "first"
 	l.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&berthv1alpha1.PlacementChange{}).Build()
 	c := interceptor.NewClient(l.hub.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
@@ -302,7 +302,7 @@ func TestRecorder(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t, "first")
+			l := newLedger(t)
 			tc.do(t, l)
 			if diff := cmp.Diff(tc.want, l.records(t)); diff != "" {
 				t.Errorf("records (-want +got):\n%s", diff)
@@ -313,7 +313,7 @@ func TestRecorder(t *testing.T) {
 
 // TestYield: the background waits while something is decided, but not for ever.
 func TestYield(t *testing.T) {
-	l := newLedger(t, "first")
+	l := newLedger(t)
 	l.publish(1, "a", "b")
 	done := l.Yield()
 	if _, wait, ok := l.next(false); ok || wait == nil {
@@ -345,7 +345,7 @@ func TestYield(t *testing.T) {
 // TestHeldChangesArePruned: held changes that supersede one another are kept as history says, also
 // where nothing is published in between.
 func TestHeldChangesArePruned(t *testing.T) {
-	l := newLedger(t, "first")
+	l := newLedger(t)
 	for revision := range int64(30) {
 		set := []string{fmt.Sprint("c", revision)}
 		a := &scheduler.Attempt{

@@ -250,7 +250,7 @@ func TestManagerWithBackground(t *testing.T) {
 					notes = append(notes, event.Note)
 					return true, event, nil
 				})
-				l := newLedger(t, "first")
+				l := newLedger(t)
 				expect := func(when string, wantNotes, wantRecords []string) {
 					t.Helper()
 					mu.Lock()

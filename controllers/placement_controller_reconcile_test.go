@@ -51,14 +51,14 @@ func (h *setUpHub) checkWritten(want ...string) {
 	}
 }
 
-// checkPublished compares the clusters on pages, and the condition Satisfied.
-func (h *setUpHub) checkPublished(wantSatisfied string, want ...string) {
+// checkPublished compares the clusters on pages. The condition Satisfied must be True.
+func (h *setUpHub) checkPublished(want ...string) {
 	h.t.Helper()
 	if diff := cmp.Diff(want, h.published()); diff != "" {
 		h.t.Errorf("published (-want +got):\n%s", diff)
 	}
-	if got := h.condition(satisfied); got != wantSatisfied {
-		h.t.Errorf("condition %s: got %q, want %q", satisfied, got, wantSatisfied)
+	if got := h.condition(satisfied); got != allScheduled {
+		h.t.Errorf("condition %s: got %q, want %q", satisfied, got, allScheduled)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestReconcilePublishes(t *testing.T) {
 	if result != (ctrl.Result{}) {
 		t.Errorf("the result is %v", result)
 	}
-	h.checkPublished(allScheduled, "a", "b")
+	h.checkPublished("a", "b")
 	h.checkSent(firstEvents("a:100 b:100 ")...)
 	h.checkWritten("create PlacementDecision p-decision-1", "update status of PlacementDecision p-decision-1",
 		"update PlacementDecision p-decision-1", "patch status of Placement p")
@@ -281,7 +281,7 @@ func TestReconcileWaitsUntilPrepared(t *testing.T) {
 	h.reconciler.Inventory.Update(h.placement())
 	h.probe.prepare = func() bool { return true }
 	h.succeed()
-	h.checkPublished(allScheduled, "a")
+	h.checkPublished("a")
 }
 
 // TestReconcileTimesOut: nothing is said of the first attempt that times out; the next one says so.
@@ -338,7 +338,7 @@ func TestReconcileTimesOut(t *testing.T) {
 	if result := h.succeed(); result != (ctrl.Result{}) {
 		t.Errorf("the result is %v", result)
 	}
-	h.checkPublished(allScheduled, "a")
+	h.checkPublished("a")
 }
 
 func TestReconcileUndecided(t *testing.T) {

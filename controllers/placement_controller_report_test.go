@@ -276,7 +276,7 @@ func TestReconcileKeepsTheCauseWhileItWaits(t *testing.T) {
 	h.checkSent(firstEvents("")[0])
 	h.probe.permit = nil
 	h.succeed()
-	h.checkPublished(allScheduled, "a")
+	h.checkPublished("a")
 	if got := h.cause(); got != "" {
 		t.Errorf("the next attempt is for %q", got)
 	}
@@ -473,7 +473,7 @@ queues:
 	if got := h.condition(v1alpha1.PlacementConditionQueueAdmitted); !strings.HasPrefix(got, "True ") {
 		t.Errorf("with a configuration: %q", got)
 	}
-	h.checkPublished(allScheduled, "a", "b")
+	h.checkPublished("a", "b")
 	// A Placement that is gone has no queue to ask.
 	h.reconciler.Inventory.Delete(h.placement())
 	h.succeed()

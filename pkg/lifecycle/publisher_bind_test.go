@@ -255,7 +255,7 @@ func TestFinishing(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Error("it ends too early")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if ctx.Err() == nil {
 			t.Error("it does not end")

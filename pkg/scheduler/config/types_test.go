@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,14 +140,7 @@ func TestCheckOneQueue(t *testing.T) {
 // TestResolveRefuses: what the plugins of a profile cannot do.
 func TestResolveRefuses(t *testing.T) {
 	points := map[string][]Point{"Sort": {QueueSort}, "Bind": {Bind}, "F": {Filter, Score}, "G": {Filter, PostFilter}, "Nothing": nil, "Sort2": {QueueSort}}
-	implements := func(name string, point Point) bool {
-		for _, p := range points[name] {
-			if p == point {
-				return true
-			}
-		}
-		return false
-	}
+	implements := func(name string, point Point) bool { return slices.Contains(points[name], point) }
 	base := on("Sort", "Bind")
 	tests := map[string]struct {
 		profile Profile
