@@ -67,7 +67,7 @@ type laterTry struct {
 // Limits of the background.
 const (
 	// recordPatience is how long a record yields to decisions.
-	recordPatience = 5 * time.Second
+	recordPatience = 30 * time.Second
 	recordRetry    = time.Second
 	recordFlush    = 5 * time.Second
 )

@@ -151,7 +151,7 @@ func TestNextRecord(t *testing.T) {
 			want: []string{"a"},
 		},
 		"only forgotten ones":               {prepare: func(r *Recorder) { r.turns = append(r.turns, recordKey("gone")) }},
-		"it yields":                         {prepare: func(r *Recorder) { r.Yield(); waiting(r, "a", time.Second) }, wantWait: 4 * time.Second, wantTurns: 1},
+		"it yields":                         {prepare: func(r *Recorder) { r.Yield(); waiting(r, "a", time.Second) }, wantWait: recordPatience - time.Second, wantTurns: 1},
 		"it yields to the last moment":      {prepare: func(r *Recorder) { r.Yield(); waiting(r, "a", recordPatience-1) }, wantWait: 1, wantTurns: 1},
 		"its patience has ended":            {prepare: func(r *Recorder) { r.Yield(); waiting(r, "a", recordPatience) }, want: []string{"a"}},
 		"it yields no more at the end":      {prepare: func(r *Recorder) { r.Yield(); waiting(r, "a", 0) }, ended: true, want: []string{"a"}},

@@ -127,7 +127,7 @@ func managerOptions(o Options) (ctrl.Options, error) {
 	if err := kinds.AddToScheme(scheme); err != nil {
 		return ctrl.Options{}, fmt.Errorf("building the scheme: %w", err)
 	}
-	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+	cached := cache.Options{DefaultTransform: compact}
 	if o.QueueConfig.Name != "" {
 		if err := corev1.AddToScheme(scheme); err != nil {
 			return ctrl.Options{}, fmt.Errorf("building the scheme: %w", err)
@@ -373,6 +373,23 @@ func discoverKinds(cfg *rest.Config) (servedKinds, error) {
 	}
 	served.ownKinds = len(served.missing) == 0
 	return served, err
+}
+
+// compact removes from an object what the cache need not keep: managed fields and, of a record that is
+// Published or Superseded, all that attempts, history limits and plugins do not read.
+func compact(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	record, ok := object.(*berthv1alpha1.PlacementChange)
+	if !ok || record.Status.Phase != berthv1alpha1.PhasePublished && record.Status.Phase != berthv1alpha1.PhaseSuperseded {
+		return object, nil
+	}
+	record.Labels, record.Annotations = nil, nil
+	spec, status := &record.Spec, &record.Status
+	spec.Added, spec.Removed, spec.Delta, spec.Cause = nil, nil, nil, ""
+	status.Holds, status.Message, status.Remaining, status.StartTime, status.LastProgressTime = nil, "", nil, nil, nil
+	return object, nil
 }
 
 // startBackoff is how requests at the start are repeated: five tries in three seconds.

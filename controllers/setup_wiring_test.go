@@ -588,6 +588,54 @@ func TestManagerOptions(t *testing.T) {
 	}
 }
 
+// TestCompact: the cache keeps of finished records what is read of them, and of other objects all but
+// managed fields.
+func TestCompact(t *testing.T) {
+	full := func(phase berthv1alpha1.ChangePhase) *berthv1alpha1.PlacementChange {
+		now := metav1.NewTime(fixture.Now)
+		return &berthv1alpha1.PlacementChange{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "n", Name: "p-2", UID: "u", ResourceVersion: "7", CreationTimestamp: now, Labels: map[string]string{"a": "b"},
+				Annotations: map[string]string{"a": "b"}, Finalizers: []string{"f"}, OwnerReferences: []metav1.OwnerReference{{Name: "p"}},
+				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+			},
+			Spec: berthv1alpha1.PlacementChangeSpec{
+				Placement: "p", Revision: 2, FirstRevision: 1, From: "f", To: "t", Clusters: 3, AddedCount: 1, RemovedCount: 1, Added: []string{"a"},
+				Removed: []string{"b"}, Delta: []byte("d"), Cause: "c", PlacementGeneration: 4, Profile: "default", Queue: "root.q",
+				Approval: &berthv1alpha1.ChangeApproval{By: "ann"},
+			},
+			Status: berthv1alpha1.PlacementChangeStatus{
+				Phase: phase, Holds: []berthv1alpha1.ChangeHold{{Plugin: "x"}}, Remaining: &berthv1alpha1.RemainingClusters{Added: 1},
+				StartTime: &now, PermittedTime: &now, LastProgressTime: &now, CompletionTime: &now, Message: "m",
+			},
+		}
+	}
+	for phase, finished := range map[berthv1alpha1.ChangePhase]bool{
+		"": false, berthv1alpha1.PhaseHeld: false, berthv1alpha1.PhaseProgressing: false, berthv1alpha1.PhaseRejected: false,
+		berthv1alpha1.PhaseExpired: false, berthv1alpha1.PhasePublished: true, berthv1alpha1.PhaseSuperseded: true,
+	} {
+		want := full(phase)
+		want.ManagedFields = nil
+		if finished {
+			want.Labels, want.Annotations = nil, nil
+			want.Spec.Added, want.Spec.Removed, want.Spec.Delta, want.Spec.Cause = nil, nil, nil, ""
+			want.Status = berthv1alpha1.PlacementChangeStatus{Phase: phase, PermittedTime: want.Status.PermittedTime, CompletionTime: want.Status.CompletionTime}
+		}
+		got, err := compact(full(phase))
+		if diff := cmp.Diff(any(want), got); diff != "" || err != nil {
+			t.Errorf("phase %q: %v (-want +got):\n%s", phase, err, diff)
+		}
+	}
+	pl := fixture.Placement("n", "p").Obj()
+	pl.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+	if got, err := compact(pl); err != nil || got.(*v1alpha1.Placement).ManagedFields != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := compact("a string"); err != nil || got != "a string" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
 func TestProfilesNeedPages(t *testing.T) {
 	f := newMemoryFeed(t)
 	cfg := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "missing"}}

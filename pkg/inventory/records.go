@@ -125,6 +125,10 @@ func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
 	if ok && version <= inv.records.seen && (known == nil || known.object.UID != object.UID) {
 		return
 	}
+	if ok && known != nil && known.object.UID == object.UID && !earlier(known.object, object) {
+		// The watch was faster. Its object is kept in memory anyway.
+		return
+	}
 	inv.updateRecord(object, wakeSet{})
 }
 

@@ -2,6 +2,7 @@ package inventory_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -230,6 +231,20 @@ func TestAssumeRecord(t *testing.T) {
 				t.Errorf("revisions (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAssumeRecordBehindItsEcho: the object of the watch, which the cache holds anyway, is kept.
+func TestAssumeRecordBehindItsEcho(t *testing.T) {
+	inv := recorded()
+	echo, later := record("u", 3, 12, berthv1alpha1.PhaseHeld), record("u", 3, 13, berthv1alpha1.PhaseHeld)
+	inv.Update(echo)
+	inv.AssumeRecord(record("u", 3, 12, berthv1alpha1.PhaseHeld))
+	if !slices.Contains(inv.Records(), echo) {
+		t.Error("the object of the watch is replaced")
+	}
+	if inv.AssumeRecord(later); !slices.Contains(inv.Records(), later) {
+		t.Error("a later write does not count")
 	}
 }
 
