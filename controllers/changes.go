@@ -21,9 +21,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
-// Recorder writes the records of changes: those of held changes before the condition says so, those of
-// published changes in the background, after decisions. A nil Recorder writes nothing: the hub does not
-// serve PlacementChanges.
+// Recorder writes the records of changes: those of held changes before the condition says so, those
+// of published changes in the background, after decisions. A nil Recorder writes nothing: the hub
+// does not serve PlacementChanges.
 type Recorder struct {
 	Client client.Client
 	// Reader reads past all caches.
@@ -31,16 +31,17 @@ type Recorder struct {
 	Inventory *inventory.Inventory
 	Log       logr.Logger
 
-	// writing is held while the record of a published change is written: one at a time, so that a later
-	// record of the Placement comes after it.
+	// writing is held while the record of a published change is written: one at a time, so that a
+	// later record of the Placement comes after it.
 	writing sync.Mutex
 
 	mu sync.Mutex
-	// unwritten are published changes without a record, one for each Placement; turns are their keys,
-	// oldest first.
+	// unwritten are published changes without a record, one for each Placement; turns are their
+	// keys, oldest first.
 	unwritten map[types.NamespacedName]*unwritten
 	turns     []types.NamespacedName
-	// retries are those whose record could not be written, with the time of the next try, oldest first.
+	// retries are those whose record could not be written, with the time of the next try, oldest
+	// first.
 	retries []laterTry
 
 	// gate has records yield to decisions, but no longer than recordPatience.
@@ -77,7 +78,8 @@ func NewRecorder(c client.Client, reader client.Reader, inv *inventory.Inventory
 	return &Recorder{Client: c, Reader: reader, Inventory: inv, Log: log, unwritten: map[types.NamespacedName]*unwritten{}, gate: newGate()}
 }
 
-// Yield has the background wait until done is called, or recordPatience has passed. It may be called on nil.
+// Yield has the background wait until done is called, or recordPatience has passed. It may be
+// called on nil.
 func (r *Recorder) Yield() (done func()) {
 	if r == nil {
 		return func() {}
@@ -104,8 +106,8 @@ func (r *Recorder) Before(ctx context.Context, a *scheduler.Attempt) error {
 	return nil
 }
 
-// After writes what became of the records of an attempt that succeeded, and queues the record of the
-// change that it published.
+// After writes what became of the records of an attempt that succeeded, and queues the record of
+// the change that it published.
 func (r *Recorder) After(ctx context.Context, a *scheduler.Attempt) error {
 	if r == nil || a.Err != nil {
 		return nil
@@ -127,7 +129,8 @@ func (r *Recorder) After(ctx context.Context, a *scheduler.Attempt) error {
 	return nil
 }
 
-// published queues the record of a change, merged with those of the Placement that are not written yet.
+// published queues the record of a change, merged with those of the Placement that are not written
+// yet.
 func (r *Recorder) published(a *scheduler.Attempt, revision int64, change changes.Change) {
 	key := a.Snapshot.Subject.Key()
 	r.mu.Lock()
@@ -165,7 +168,8 @@ func (r *Recorder) flush(ctx context.Context, key types.NamespacedName) error {
 	return r.prune(ctx, key)
 }
 
-// putBack keeps a change that could not be written, merged with those that were published meanwhile.
+// putBack keeps a change that could not be written, merged with those that were published
+// meanwhile.
 func (r *Recorder) putBack(key types.NamespacedName, u *unwritten) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,8 +181,8 @@ func (r *Recorder) putBack(key types.NamespacedName, u *unwritten) {
 	}
 }
 
-// writePublished writes the record of a published change. A record that an earlier try created is the
-// same one, or is covered by it and deleted.
+// writePublished writes the record of a published change. A record that an earlier try created is
+// the same one, or is covered by it and deleted.
 func (r *Recorder) writePublished(ctx context.Context, u *unwritten) error {
 	record, err := changes.NewRecord(u.placement, u.first, u.revision, u.change)
 	if err != nil {
@@ -234,9 +238,9 @@ func (r *Recorder) write(ctx context.Context, pl *v1alpha1.Placement, record *be
 	return nil
 }
 
-// create makes place for a record: one of the same name that a deleted Placement left is deleted. The
-// same record without status is completed: an earlier try was interrupted. Another one of this Placement
-// was created by another writer, such as a former leader: the Placement is decided again.
+// create makes place for a record: one of the same name that a deleted Placement left is deleted.
+// The same record without status is completed: an earlier try was interrupted. Another one of this
+// Placement was created by another writer, such as a former leader: the Placement is decided again.
 func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange) error {
 	status := record.Status
 	err := r.Client.Create(ctx, record)
@@ -300,8 +304,8 @@ func (r *Recorder) Forget(key types.NamespacedName) {
 	delete(r.unwritten, key)
 }
 
-// Run writes records in the background. When ctx ends, what is not written is written at once, for a
-// few seconds.
+// Run writes records in the background. When ctx ends, what is not written is written at once, for
+// a few seconds.
 func (r *Recorder) Run(ctx context.Context) {
 	if r == nil {
 		return
@@ -363,8 +367,8 @@ func isFinal(err error) bool {
 		apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// retry has a change written again later, unless it can never be recorded: its Placement or namespace
-// goes, or another record has its revision.
+// retry has a change written again later, unless it can never be recorded: its Placement or
+// namespace goes, or another record has its revision.
 func (r *Recorder) retry(key types.NamespacedName, err error, ended bool) {
 	recordFailures.WithLabelValues(reasonOf(err)).Inc()
 	if isFinal(err) || ended {

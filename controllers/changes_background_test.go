@@ -135,7 +135,8 @@ func TestNextRecord(t *testing.T) {
 	tests := map[string]struct {
 		prepare func(r *Recorder)
 		ended   bool
-		// want are the names that come one after the other; then wantWait is the time to wait, none if 0.
+		// want are the names that come one after the other; then wantWait is the time to wait, none
+		// if 0.
 		want     []string
 		wantWait time.Duration
 		// wantTurns and wantRetries are left.
@@ -353,8 +354,8 @@ func TestBackgroundOfRecords(t *testing.T) {
 	}
 }
 
-// TestAnEndBoundsTheTimeOfRecords: a write that is still running some time after the end is canceled, and
-// no other begins.
+// TestAnEndBoundsTheTimeOfRecords: a write that is still running some time after the end is
+// canceled, and no other begins.
 func TestAnEndBoundsTheTimeOfRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger(t)

@@ -391,8 +391,8 @@ func sameError(err, other error) bool {
 	return errors.Is(err, other) || apierrors.ReasonForError(other) != "" && apierrors.ReasonForError(err) == apierrors.ReasonForError(other)
 }
 
-// TestCoveredRecords: the record of an interrupted write is deleted once a merged one covers it, unless it
-// is finished or another one.
+// TestCoveredRecords: the record of an interrupted write is deleted once a merged one covers it,
+// unless it is finished or another one.
 func TestCoveredRecords(t *testing.T) {
 	edit := func(change func(*berthv1alpha1.PlacementChange)) func(t *testing.T, l *ledger) {
 		return func(t *testing.T, l *ledger) {

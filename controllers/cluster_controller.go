@@ -18,7 +18,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// ClusterKeeper is one small duty towards every ManagedCluster: it changes the object in place where something is amiss.
+// ClusterKeeper is one small duty towards every ManagedCluster: it changes the object in place
+// where something is amiss.
 type ClusterKeeper struct {
 	Client client.Client
 	Name   string
@@ -43,7 +44,8 @@ func DefaultSetKeeper(c client.Client) *ClusterKeeper {
 	}
 }
 
-// TaintTimeKeeper stamps timeAdded on taints that lack it, so that tolerationSeconds count from then.
+// TaintTimeKeeper stamps timeAdded on taints that lack it, so that tolerationSeconds count from
+// then.
 func TaintTimeKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
 	return &ClusterKeeper{
 		Client: c,
@@ -61,8 +63,8 @@ func TaintTimeKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
 	}
 }
 
-// AvailabilityKeeper turns ManagedClusterConditionAvailable into NoSelect taints: unavailable for False, unreachable for Unknown,
-// none for True. A condition that is absent is no news.
+// AvailabilityKeeper turns ManagedClusterConditionAvailable into NoSelect taints: unavailable for
+// False, unreachable for Unknown, none for True. A condition that is absent is no news.
 func AvailabilityKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
 	k := &ClusterKeeper{Client: c, Name: "cluster-availability"}
 	k.Amiss = func(c *v1alpha1.ManagedCluster) bool {
@@ -94,7 +96,8 @@ func AvailabilityKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
 	return k
 }
 
-// availabilityTaint is the key of the taint that the cluster should have; empty for none; unknown without the condition.
+// availabilityTaint is the key of the taint that the cluster should have; empty for none; unknown
+// without the condition.
 func availabilityTaint(c *v1alpha1.ManagedCluster) (key string, known bool) {
 	condition := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable)
 	switch {
@@ -126,7 +129,8 @@ func (k *ClusterKeeper) SetUp(_ context.Context, mgr ctrl.Manager) error {
 		Complete(k)
 }
 
-// Reconcile implements reconcile.Reconciler. A conflict means that the cluster changed meanwhile; it is looked at again.
+// Reconcile implements reconcile.Reconciler. A conflict means that the cluster changed meanwhile;
+// it is looked at again.
 func (k *ClusterKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var c v1alpha1.ManagedCluster
 	if err := k.Client.Get(ctx, request.NamespacedName, &c); err != nil || !c.DeletionTimestamp.IsZero() || !k.Amiss(&c) {
@@ -137,7 +141,8 @@ func (k *ClusterKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ct
 	return again(k.Client.Patch(ctx, &c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
-// again looks soon once more after a conflict, which is no error: someone else was faster. An object that is gone needs nothing.
+// again looks soon once more after a conflict, which is no error: someone else was faster. An
+// object that is gone needs nothing.
 func again(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil

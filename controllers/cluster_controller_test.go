@@ -229,8 +229,8 @@ func (m *watchManager) send(t *testing.T, e watchEvent) {
 	synctest.Wait()
 }
 
-// testSetUp checks what every SetUp has: an error of the manager is returned, and a second manager of
-// the process can have the same controller.
+// testSetUp checks what every SetUp has: an error of the manager is returned, and a second manager
+// of the process can have the same controller.
 func testSetUp(t *testing.T, setUp func(context.Context, ctrl.Manager) error) {
 	t.Helper()
 	for range 2 {

@@ -30,7 +30,8 @@ const (
 // exclusiveIndex finds clusters by the set their label names.
 const exclusiveIndex = "metadata.labels." + v1alpha1.ClusterSetLabel
 
-// ClusterSetReconciler creates the default and global sets and keeps each set's ClusterSetEmpty condition.
+// ClusterSetReconciler creates the default and global sets and keeps each set's ClusterSetEmpty
+// condition.
 type ClusterSetReconciler struct{ Client client.Client }
 
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets,verbs=create,roleName=berth-housekeeping
@@ -66,7 +67,8 @@ var membershipChanged = predicate.Or[client.Object](predicate.LabelChangedPredic
 	},
 })
 
-// setsOfCluster queues the sets that the cluster's label named or names, and all that select by other labels.
+// setsOfCluster queues the sets that the cluster's label named or names, and all that select by
+// other labels.
 func (r *ClusterSetReconciler) setsOfCluster() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var sets v1alpha1.ManagedClusterSetList
@@ -128,7 +130,8 @@ func (r *ClusterSetReconciler) condition(ctx context.Context, set *v1alpha1.Mana
 	if set.Spec.ClusterSelector.SelectorType == v1alpha1.LabelSelector {
 		selector, invalid := metav1.LabelSelectorAsSelector(set.Spec.ClusterSelector.LabelSelector)
 		if invalid != nil {
-			// The set's author has to know, nobody else: the set has no members, and that is the answer.
+			// The set's author has to know, nobody else: the set has no members, and that is the
+			// answer.
 			c.Reason, c.Message = "InvalidSelector", "spec.clusterSelector.labelSelector: "+invalid.Error()
 			return c, nil //nolint:nilerr // the condition says it
 		}

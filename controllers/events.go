@@ -35,12 +35,14 @@ const (
 	eventFlushTime = 5 * time.Second
 	// eventPatience is how long an event yields to decisions: longer than a usual burst takes.
 	eventPatience = 5 * time.Second
-	// maxEventsWaiting bounds the memory that events take while the hub does not; the oldest are lost.
+	// maxEventsWaiting bounds the memory that events take while the hub does not; the oldest are
+	// lost.
 	maxEventsWaiting = 100_000
 )
 
-// eventSender sends events in the background, each on its own: client-go's recorder folds events that differ in their note
-// only and drops what its queue of 1,000 does not hold, so that scores would be lost when many Placements are decided at once.
+// eventSender sends events in the background, each on its own: client-go's recorder folds events
+// that differ in their note only and drops what its queue of 1,000 does not hold, so that scores
+// would be lost when many Placements are decided at once.
 type eventSender struct {
 	client   eventsclient.EventsV1Interface
 	log      logr.Logger
@@ -50,8 +52,8 @@ type eventSender struct {
 	waiting []*letter
 	last    time.Time
 
-	// gate has events yield to decisions, but no longer than eventPatience: in a storm without end they
-	// are sent all the same.
+	// gate has events yield to decisions, but no longer than eventPatience: in a storm without end
+	// they are sent all the same.
 	gate
 }
 
@@ -63,7 +65,8 @@ func newEventsClient(cfg *rest.Config) (eventsclient.EventsV1Interface, error) {
 	return eventsclient.NewForConfig(cfg)
 }
 
-// letter is an event, the reconciliation that it tells of, if any, and when it was queued by a clock that is never set.
+// letter is an event, the reconciliation that it tells of, if any, and when it was queued by a
+// clock that is never set.
 type letter struct {
 	*eventsv1.Event
 	reconcileID types.UID
@@ -209,7 +212,8 @@ func (s *eventSender) take(ended bool) (*letter, <-chan time.Time) {
 	return oldest, nil
 }
 
-// send tries a few times: an event lost is a decision unexplained, but none is worth blocking the others for long.
+// send tries a few times: an event lost is a decision unexplained, but none is worth blocking the
+// others for long.
 func (s *eventSender) send(ctx context.Context, event *letter) {
 	wait := 100 * time.Millisecond
 	for try := 1; ; try++ {
@@ -234,8 +238,8 @@ func (s *eventSender) send(ctx context.Context, event *letter) {
 	}
 }
 
-// managerWithBackground sends events and writes records while the manager runs, and once it has stopped:
-// its reconcilers, which stop last, have something to report until then.
+// managerWithBackground sends events and writes records while the manager runs, and once it has
+// stopped: its reconcilers, which stop last, have something to report until then.
 type managerWithBackground struct {
 	ctrl.Manager
 	events  *eventSender
@@ -250,7 +254,8 @@ func (m *managerWithBackground) Start(ctx context.Context) error {
 	background.Go(func() { m.events.Run(running) })
 	background.Go(func() { m.records.Run(running) })
 	if err := m.Manager.Start(ctx); err != nil {
-		// Reconcilers may not have stopped: without the lease they must end with the process, at once.
+		// Reconcilers may not have stopped: without the lease they must end with the process, at
+		// once.
 		return err
 	}
 	stopped()

@@ -42,8 +42,8 @@ func TestNewEventSender(t *testing.T) {
 	}
 }
 
-// TestTimesOfEvents: two events never have the same time, in microseconds, which the API keeps; how long
-// an event waits is counted from the time at which it was queued.
+// TestTimesOfEvents: two events never have the same time, in microseconds, which the API keeps; how
+// long an event waits is counted from the time at which it was queued.
 func TestTimesOfEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newQuietSender()
@@ -182,7 +182,8 @@ func TestLostEventsAreLogged(t *testing.T) {
 	}
 }
 
-// TestAnEndBoundsTheTimeOfRequests: a request that is still running some time after the end is canceled.
+// TestAnEndBoundsTheTimeOfRequests: a request that is still running some time after the end is
+// canceled.
 func TestAnEndBoundsTheTimeOfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEventSender(slowEvents{}, logr.Discard())
@@ -223,8 +224,8 @@ type scriptedManager struct {
 
 func (m scriptedManager) Start(ctx context.Context) error { return m.start(ctx) }
 
-// TestManagerWithBackground: events and records are written while the manager runs. Those of attempts that
-// end last are written before Start returns, unless the manager failed.
+// TestManagerWithBackground: events and records are written while the manager runs. Those of
+// attempts that end last are written before Start returns, unless the manager failed.
 func TestManagerWithBackground(t *testing.T) {
 	failure := errors.New("the lease is lost")
 	tests := map[string]struct {

@@ -90,7 +90,8 @@ func (o *office) tell(notes ...string) {
 	o.Send(context.Background(), &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}, events)
 }
 
-// expect waits until nothing moves, and then wants exactly these to have come; workers may overtake each other.
+// expect waits until nothing moves, and then wants exactly these to have come; workers may overtake
+// each other.
 func (o *office) expect(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()

@@ -22,15 +22,17 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
-// feed is the one source of the placement controller: it watches the kinds that decisions are made of, hands each event to the inventory, and
-// queues the Placements that the inventory names. The controller starts no worker before every handler has taken in its
-// initial list, so that no answer is given from half a view.
+// feed is the one source of the placement controller: it watches the kinds that decisions are made
+// of, hands each event to the inventory, and queues the Placements that the inventory names. The
+// controller starts no worker before every handler has taken in its initial list, so that no answer
+// is given from half a view.
 type feed struct {
 	cache     cache.Cache
 	inventory *inventory.Inventory
 	waiting   *scheduler.HeldChanges
 	clock     func() time.Time
-	// queues is nil where none are configured; queuesRead is closed once it is known what the configuration says.
+	// queues is nil where none are configured; queuesRead is closed once it is known what the
+	// configuration says.
 	queues     *admission.Queues
 	queuesRead <-chan struct{}
 	// wake adds to the controller's queue, once there is one.
@@ -80,8 +82,8 @@ func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInter
 	return nil
 }
 
-// watch has the cache watch the feed's kinds. Called before the cache starts, it lists all of them at once, and a replica that waits for
-// the lease knows the fleet when it gets it.
+// watch has the cache watch the feed's kinds. Called before the cache starts, it lists all of them
+// at once, and a replica that waits for the lease knows the fleet when it gets it.
 func (f *feed) watch(ctx context.Context) ([]cache.Informer, error) {
 	var watched []client.Object
 	for _, kind := range f.kinds {
@@ -100,7 +102,8 @@ func (f *feed) watch(ctx context.Context) ([]cache.Informer, error) {
 	return informers, nil
 }
 
-// wakeAll queues Placements for a reason that is no event of these kinds. Before there is a queue it does nothing.
+// wakeAll queues Placements for a reason that is no event of these kinds. Before there is a queue
+// it does nothing.
 func (f *feed) wakeAll(keys []inventory.Key) {
 	if wake := f.wake.Load(); wake != nil {
 		(*wake)(keys)

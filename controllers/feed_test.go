@@ -324,7 +324,8 @@ func TestFeedQueuesWhenTheClockWasSet(t *testing.T) {
 	})
 }
 
-// TestFeedQueuesAnsweredHolds: a plugin that answers about a held change has the Placement decided again.
+// TestFeedQueuesAnsweredHolds: a plugin that answers about a held change has the Placement decided
+// again.
 func TestFeedQueuesAnsweredHolds(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{}, "a")
 	h.reconciler.Inventory.Update(fixture.ApprovalPolicy("n", "careful"))

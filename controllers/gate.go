@@ -2,7 +2,8 @@ package controllers
 
 import "sync"
 
-// gate lets a background writer yield to attempts, which cost the API server as much as its requests.
+// gate lets a background writer yield to attempts, which cost the API server as much as its
+// requests.
 type gate struct {
 	mu sync.Mutex
 	// deciding counts the attempts in progress.

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Every label has few values, whatever the hub holds: no name of a Placement, a cluster or a namespace is one. docs/metrics.md has
-// the same list, which a test compares.
+// Every label has few values, whatever the hub holds: no name of a Placement, a cluster or a
+// namespace is one. docs/metrics.md has the same list, which a test compares.
 var (
 	stageSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_scheduling_duration_seconds",
@@ -170,7 +170,8 @@ func count(attempt *scheduler.Attempt) {
 	}
 }
 
-// reasonOf is the API server's reason for an error, as far as it is one of the API's own: an admission webhook may say anything.
+// reasonOf is the API server's reason for an error, as far as it is one of the API's own: an
+// admission webhook may say anything.
 func reasonOf(err error) string {
 	switch reason := apierrors.ReasonForError(err); reason {
 	case metav1.StatusReasonUnauthorized, metav1.StatusReasonForbidden, metav1.StatusReasonNotFound, metav1.StatusReasonAlreadyExists,
@@ -206,7 +207,8 @@ type census struct {
 
 type standing struct{ satisfied, reason string }
 
-// put notes what the conditions say of a Placement; without a word about it being satisfied it is not counted.
+// put notes what the conditions say of a Placement; without a word about it being satisfied it is
+// not counted.
 func (c *census) put(key types.NamespacedName, conditions []metav1.Condition) {
 	now := standing{}
 	if condition := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied); condition != nil {

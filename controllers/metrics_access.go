@@ -38,7 +38,8 @@ type guard struct {
 	reviews *reviews
 }
 
-// guardMetrics is a server.Options.FilterProvider. The manager's HTTP client is left alone: its timeouts are for watches.
+// guardMetrics is a server.Options.FilterProvider. The manager's HTTP client is left alone: its
+// timeouts are for watches.
 func guardMetrics(cfg *rest.Config, _ *http.Client) (server.Filter, error) {
 	hub, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

@@ -209,7 +209,8 @@ func TestGuardLimitsAddresses(t *testing.T) {
 	}
 }
 
-// TestGuardBoundsTheWait: the hub may take accessTimeout, and a client that goes away ends the review.
+// TestGuardBoundsTheWait: the hub may take accessTimeout, and a client that goes away ends the
+// review.
 func TestGuardBoundsTheWait(t *testing.T) {
 	g := newReviewHub().guard()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -195,7 +195,8 @@ func censused(t *testing.T, satisfied string) float64 {
 	return 0
 }
 
-// measured is what the collectors say, by name and label values: a value, or how often one was observed.
+// measured is what the collectors say, by name and label values: a value, or how often one was
+// observed.
 func measured(t *testing.T, collectors ...prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -245,7 +246,8 @@ func init() {
 	}
 }
 
-// TestMetricsAtStart: a counter begins at 0 for every operation, and the process serves every metric.
+// TestMetricsAtStart: a counter begins at 0 for every operation, and the process serves every
+// metric.
 func TestMetricsAtStart(t *testing.T) {
 	if diff := cmp.Diff([]string{"create", "delete", "update"}, writesAtStart); diff != "" {
 		t.Errorf("operations (-want +got):\n%s", diff)

@@ -23,8 +23,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// PlacementReconciler decides one Placement at a time, publishes the answer, and says so in status and events. The work
-// queue sees to it that a Placement has one attempt at a time.
+// PlacementReconciler decides one Placement at a time, publishes the answer, and says so in status
+// and events. The work queue sees to it that a Placement has one attempt at a time.
 type PlacementReconciler struct {
 	Client    client.Client
 	Inventory *inventory.Inventory
@@ -43,15 +43,15 @@ type PlacementReconciler struct {
 	census  census
 }
 
-// EventSink takes events to be sent, and never blocks. The context says of which reconciliation they tell. They yield to what is in
-// progress until done is called.
+// EventSink takes events to be sent, and never blocks. The context says of which reconciliation
+// they tell. They yield to what is in progress until done is called.
 type EventSink interface {
 	Yield() (done func())
 	Send(ctx context.Context, pl *v1alpha1.Placement, events []scheduler.Event)
 }
 
-// What the controller may do. Pages are its own; of a Placement it writes the status only. The lease, and the events about who
-// holds it, are in its own namespace.
+// What the controller may do. Pages are its own; of a Placement it writes the status only. The
+// lease, and the events about who holds it, are in its own namespace.
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters;managedclustersets;managedclustersetbindings;addonplacementscores;placements,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placements/status,verbs=patch
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placements/finalizers,verbs=update
@@ -199,8 +199,8 @@ func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement
 	return err
 }
 
-// tell says once, and again when it changes, what PostFilter plugins would have done, and which pages look like the Placement's
-// and are not.
+// tell says once, and again when it changes, what PostFilter plugins would have done, and which
+// pages look like the Placement's and are not.
 func (r *PlacementReconciler) tell(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
 	published := attempt.Step
 	if published == nil {

@@ -257,7 +257,8 @@ func TestReconcileHolds(t *testing.T) {
 	h.checkSent()
 }
 
-// TestReconcileKeepsTheCauseWhileItWaits: an attempt that waits continues later, for the same cause.
+// TestReconcileKeepsTheCauseWhileItWaits: an attempt that waits continues later, for the same
+// cause.
 func TestReconcileKeepsTheCauseWhileItWaits(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{}, "a")
 	h.place(fixture.Placement("n", "p").Obj())
@@ -282,8 +283,8 @@ func TestReconcileKeepsTheCauseWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestReconcileWritesRecordsFirst: without its record a change is not reported as held, and a record
-// that cannot be completed keeps the status back.
+// TestReconcileWritesRecordsFirst: without its record a change is not reported as held, and a
+// record that cannot be completed keeps the status back.
 func TestReconcileWritesRecordsFirst(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{}, "a")
 	h.place(fixture.Placement("n", "p").Obj())
@@ -387,7 +388,8 @@ func TestRoundUp(t *testing.T) {
 	}
 }
 
-// TestWriteStatus: what is the same is not written; what fails is counted unless the Placement is gone.
+// TestWriteStatus: what is the same is not written; what fails is counted unless the Placement is
+// gone.
 func TestWriteStatus(t *testing.T) {
 	placements := schema.GroupResource{Resource: "placements"}
 	tests := map[string]struct {
@@ -432,7 +434,8 @@ func TestWriteStatus(t *testing.T) {
 	}
 }
 
-// TestStatusIsWrittenToTheStateThatWasDecided: a Placement that was edited meanwhile is decided again.
+// TestStatusIsWrittenToTheStateThatWasDecided: a Placement that was edited meanwhile is decided
+// again.
 func TestStatusIsWrittenToTheStateThatWasDecided(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{}, "a")
 	h.place(fixture.Placement("n", "p").Obj())

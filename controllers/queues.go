@@ -26,7 +26,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch,roleName=berth-queues
 // +kubebuilder:rbac:groups="",namespace=berth-system,resources=configmaps,verbs=list;watch,roleName=berth-queues
 
-// queueConfig reads the queues' ConfigMap, on every replica: those that do not decide answer admission requests all the same.
+// queueConfig reads the queues' ConfigMap, on every replica: those that do not decide answer
+// admission requests all the same.
 type queueConfig struct {
 	name   types.NamespacedName
 	cache  cache.Cache
@@ -42,7 +43,8 @@ func (*queueConfig) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
 func (c *queueConfig) Start(ctx context.Context) error {
-	// Who administers a queue is looked up in pages while somebody waits: they are read before that, also where nothing is decided.
+	// Who administers a queue is looked up in pages while somebody waits: they are read before
+	// that, also where nothing is decided.
 	if _, err := informerOf(ctx, c.cache, &v1alpha1.PlacementDecision{}); err != nil {
 		return fmt.Errorf("watching PlacementDecisions: %w", err)
 	}
@@ -122,9 +124,9 @@ func registerWebhooks(mgr ctrl.Manager, queues *admission.Queues, name types.Nam
 	})
 }
 
-// recordedQueue returns the queue that the pages of a Placement record: of those that the Placement with
-// this UID controls, the first by name that has a record. It is empty if there is none, or if the pages
-// cannot be listed.
+// recordedQueue returns the queue that the pages of a Placement record: of those that the Placement
+// with this UID controls, the first by name that has a record. It is empty if there is none, or if
+// the pages cannot be listed.
 func recordedQueue(ctx context.Context, mgr ctrl.Manager, placement types.NamespacedName, uid types.UID) string {
 	if uid == "" {
 		return ""

@@ -47,8 +47,8 @@ func queueConfigMap(data map[string]string) *corev1.ConfigMap {
 	}
 }
 
-// queueCache is a cache whose reads of the ConfigMap get getError. An informer cannot be had for a kind
-// in informerErrors, and takes no handler if handlerError is set.
+// queueCache is a cache whose reads of the ConfigMap get getError. An informer cannot be had for a
+// kind in informerErrors, and takes no handler if handlerError is set.
 type queueCache struct {
 	informertest.FakeInformers
 	getError       error

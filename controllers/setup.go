@@ -46,8 +46,9 @@ type Options struct {
 	LeaderElectionNamespace string
 	// MetricsAddress, HealthAddress and PprofAddress are host:port; "0" switches a listener off.
 	MetricsAddress, HealthAddress, PprofAddress string
-	// MetricsSecure serves metrics over TLS to those whom the hub lets get them; else they are there for everybody, in plain HTTP.
-	// MetricsCertDir has the tls.crt and tls.key for it; without one the certificate is made up.
+	// MetricsSecure serves metrics over TLS to those whom the hub lets get them; else they are
+	// there for everybody, in plain HTTP. MetricsCertDir has the tls.crt and tls.key for it;
+	// without one the certificate is made up.
 	MetricsSecure  bool
 	MetricsCertDir string
 	// Housekeeping names the controllers that keep sets and clusters in order: "*" for all of them
@@ -55,11 +56,12 @@ type Options struct {
 	// "-name" for all but one. They count in their order; where the first is a "-name", "*" goes
 	// before it. An unknown name is refused.
 	Housekeeping []string
-	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those out of the tree that it may name.
+	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those
+	// out of the tree that it may name.
 	Config  *config.PlacementSchedulerConfiguration
 	Plugins framework.Registry
-	// QueueConfig names the ConfigMap with the queues; without a name there are none. Webhooks serves the admission handlers
-	// that go with them; nil leaves them to others.
+	// QueueConfig names the ConfigMap with the queues; without a name there are none. Webhooks
+	// serves the admission handlers that go with them; nil leaves them to others.
 	QueueConfig types.NamespacedName
 	Webhooks    *webhook.Options
 	// Workers is how many Placements are published at once; cycles are serial. Default 16.
@@ -70,15 +72,17 @@ type Options struct {
 	Log logr.Logger
 }
 
-// A replica that cannot renew its lease decides on for a retryPeriod and a renewDeadline after the last renewal, and then for up
-// to another renewDeadline while it tries to give the lease up: all of that must be over when another may take the lease.
+// A replica that cannot renew its lease decides on for a retryPeriod and a renewDeadline after the
+// last renewal, and then for up to another renewDeadline while it tries to give the lease up: all
+// of that must be over when another may take the lease.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 6 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-// stopTime is how long everything may take to stop when the process is asked to end. Events follow, for eventFlushTime.
+// stopTime is how long everything may take to stop when the process is asked to end. Events follow,
+// for eventFlushTime.
 const stopTime = 10 * time.Second
 
 // NewManager builds a manager with every loop and watch of Berth. Start it to run.
@@ -90,7 +94,8 @@ const stopTime = 10 * time.Second
 //	events                 sends events at the hub's pace, after decisions
 //	records                writes the history of changes, after decisions
 //
-// and, as Housekeeping says, what a hub without Open Cluster Management's registration controller lacks:
+// and, as Housekeeping says, what a hub without Open Cluster Management's registration controller
+// lacks:
 //
 //	clusterset             creates the default and global sets; condition ClusterSetEmpty
 //	clustersetbinding      condition Bound
@@ -187,7 +192,8 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if keepers["cluster-taint-time"] != nil {
 		known.FirstSeen = o.Now
 	}
-	// The scheduler is built from the profiles, whose plugins reach the inventory, which asks the scheduler what they read.
+	// The scheduler is built from the profiles, whose plugins reach the inventory, which asks the
+	// scheduler what they read.
 	var decides *scheduler.Scheduler
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)
@@ -324,8 +330,8 @@ func housekeepers(c client.Client, now func() time.Time, names []string, ownCRDs
 
 // servedKinds is what the hub serves.
 type servedKinds struct {
-	// wholePages is true if v1alpha1 PlacementDecisions have no status subresource, as in Berth's own
-	// CRDs.
+	// wholePages is true if v1alpha1 PlacementDecisions have no status subresource, as in Berth's
+	// own CRDs.
 	wholePages bool
 	// ownKinds is true if Berth's own kinds are served; missing names those that are not.
 	ownKinds bool
@@ -375,8 +381,8 @@ func discoverKinds(cfg *rest.Config) (servedKinds, error) {
 	return served, err
 }
 
-// compact removes from an object what the cache need not keep: managed fields and, of a record that is
-// Published or Superseded, all that attempts, history limits and plugins do not read.
+// compact removes from an object what the cache need not keep: managed fields and, of a record that
+// is Published or Superseded, all that attempts, history limits and plugins do not read.
 func compact(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -412,8 +418,8 @@ func informerOf(ctx context.Context, from cache.Cache, object client.Object) (in
 	return informer, err
 }
 
-// holdingPlugins are those whose holds need records: without them a held change could not be approved,
-// and would be forgotten by a restart.
+// holdingPlugins are those whose holds need records: without them a held change could not be
+// approved, and would be forgotten by a restart.
 var holdingPlugins = []string{lifecycle.ApprovalName, lifecycle.BlastRadiusName, lifecycle.MaintenanceWindowName}
 
 // checkKinds says what is missing without the kinds of the group berth.dev. It is an error if the
@@ -432,7 +438,8 @@ func checkKinds(served servedKinds, o Options) error {
 	return nil
 }
 
-// pageClient chooses how pages are written: whole, or in steps where they have a status subresource.
+// pageClient chooses how pages are written: whole, or in steps where they have a status
+// subresource.
 func pageClient(cfg *rest.Config, consumers client.Client, reader client.Reader, whole bool) (framework.PageClient, error) {
 	if !whole {
 		return lifecycle.SteppedPages(consumers, reader), nil

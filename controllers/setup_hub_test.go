@@ -46,7 +46,8 @@ type setUpHub struct {
 	background *managerWithBackground
 	probe      *probePlugin
 	now        time.Time
-	// refuse, when set, may fail a request of the controller: "create PlacementDecision p-decision-1".
+	// refuse, when set, may fail a request of the controller: "create PlacementDecision
+	// p-decision-1".
 	refuse func(request string) error
 	// requests are the writes of the controller, in order.
 	requests []string

@@ -39,8 +39,8 @@ import (
 // memoryCache has informers without objects, to which tests give events.
 type memoryCache struct {
 	*informertest.FakeInformers
-	// watched are the kinds that informers were asked for, in that order; blocking are those of them
-	// for which the caller waits until they have synced.
+	// watched are the kinds that informers were asked for, in that order; blocking are those of
+	// them for which the caller waits until they have synced.
 	watched, blocking []string
 	handlers          map[string][]toolscache.ResourceEventHandler
 	// refuse, when set, may fail an informer. unhandled is a kind whose informer takes no handler.
@@ -131,7 +131,8 @@ type memoryManager struct {
 	// added are the runnables; health and ready are the probes by name.
 	added         []manager.Runnable
 	health, ready map[string]healthz.Checker
-	// refuse, when set, may fail a call: "add *controllers.queueConfig", "health ping", "ready fleet".
+	// refuse, when set, may fail a call: "add *controllers.queueConfig", "health ping", "ready
+	// fleet".
 	refuse func(call string) error
 }
 
@@ -171,7 +172,8 @@ func (m *memoryManager) refused(call string) error {
 	return m.refuse(call)
 }
 
-// controllers are the reconcilers of the controllers on the manager, and the controllers themselves.
+// controllers are the reconcilers of the controllers on the manager, and the controllers
+// themselves.
 func (m *memoryManager) controllers() map[any]manager.Runnable {
 	all := map[any]manager.Runnable{}
 	for _, r := range m.added {
@@ -182,7 +184,8 @@ func (m *memoryManager) controllers() map[any]manager.Runnable {
 	return all
 }
 
-// discoveryServer answers what kinds it serves, by group; for a group in failing it answers that status.
+// discoveryServer answers what kinds it serves, by group; for a group in failing it answers that
+// status.
 func discoveryServer(t *testing.T, serves map[string][]string, failing map[string]int) *rest.Config {
 	t.Helper()
 	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

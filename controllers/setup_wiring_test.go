@@ -198,7 +198,8 @@ func TestSetUpFails(t *testing.T) {
 	}
 }
 
-// TestPlacementControllerOptions: the workers, the order of the queue, and how failures are repeated.
+// TestPlacementControllerOptions: the workers, the order of the queue, and how failures are
+// repeated.
 func TestPlacementControllerOptions(t *testing.T) {
 	for workers, want := range map[int]int{0: 16, 3: 3} {
 		h, err := newSetUpHub(t, hubOptions{Options: Options{Workers: workers}})
@@ -588,8 +589,8 @@ func TestManagerOptions(t *testing.T) {
 	}
 }
 
-// TestCompact: the cache keeps of finished records what is read of them, and of other objects all but
-// managed fields.
+// TestCompact: the cache keeps of finished records what is read of them, and of other objects all
+// but managed fields.
 func TestCompact(t *testing.T) {
 	full := func(phase berthv1alpha1.ChangePhase) *berthv1alpha1.PlacementChange {
 		now := metav1.NewTime(fixture.Now)

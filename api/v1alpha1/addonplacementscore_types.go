@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AddOnPlacementScore carries scores that somebody else computed for one cluster: the one whose namespace it is in.
-// Placements refer to them by the name of the object and the name of the score.
+// AddOnPlacementScore carries scores that somebody else computed for one cluster: the one whose
+// namespace it is in. Placements refer to them by the name of the object and the name of the score.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -35,7 +35,8 @@ type AddOnPlacementScoreStatus struct {
 	// +kubebuilder:validation:MaxItems=1000
 	Scores []AddOnPlacementScoreItem `json:"scores,omitempty"`
 
-	// validUntil is when the scores expire; from then on they count as 0. They never do when it is absent.
+	// validUntil is when the scores expire; from then on they count as 0. They never do when it is
+	// absent.
 	// +optional
 	ValidUntil *metav1.Time `json:"validUntil,omitempty"`
 }

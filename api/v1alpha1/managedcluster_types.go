@@ -5,7 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ManagedCluster is one cluster of the fleet. The namespace of the same name on the hub is the cluster's own.
+// ManagedCluster is one cluster of the fleet. The namespace of the same name on the hub is the
+// cluster's own.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -35,7 +36,8 @@ type ManagedClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=100
 	ManagedClusterClientConfigs []ClientConfig `json:"managedClusterClientConfigs,omitempty"`
 
-	// hubAcceptsClient says whether the hub lets the cluster's agent in. Placement does not look at it.
+	// hubAcceptsClient says whether the hub lets the cluster's agent in. Placement does not look at
+	// it.
 	// +optional
 	HubAcceptsClient bool `json:"hubAcceptsClient"`
 
@@ -56,7 +58,8 @@ type ClientConfig struct {
 	// +required
 	URL string `json:"url"`
 
-	// caBundle is the PEM encoded bundle of authorities that signed the server's certificate. The system's own when absent.
+	// caBundle is the PEM encoded bundle of authorities that signed the server's certificate. The
+	// system's own when absent.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty"`
 }
@@ -90,7 +93,8 @@ type TaintEffect string
 
 // The effects of a Taint.
 const (
-	// TaintEffectNoSelect takes the cluster out of every Placement that does not tolerate the taint.
+	// TaintEffectNoSelect takes the cluster out of every Placement that does not tolerate the
+	// taint.
 	TaintEffectNoSelect TaintEffect = "NoSelect"
 	// TaintEffectPreferNoSelect ranks the cluster after every cluster without such a taint.
 	TaintEffectPreferNoSelect TaintEffect = "PreferNoSelect"
@@ -119,7 +123,8 @@ type ManagedClusterStatus struct {
 	// +optional
 	Version ManagedClusterVersion `json:"version"`
 
-	// clusterClaims are facts the cluster states of itself, such as its region. Of two with one name the last one counts.
+	// clusterClaims are facts the cluster states of itself, such as its region. Of two with one
+	// name the last one counts.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
 	ClusterClaims []ManagedClusterClaim `json:"clusterClaims,omitempty"`
@@ -167,7 +172,8 @@ type ManagedClusterClaim struct {
 	Value string `json:"value,omitempty"`
 }
 
-// ClusterSetManagedNamespaceConfig is a namespace that a set wants managed on the cluster, and how that goes.
+// ClusterSetManagedNamespaceConfig is a namespace that a set wants managed on the cluster, and how
+// that goes.
 type ClusterSetManagedNamespaceConfig struct {
 	ManagedNamespaceConfig `json:",inline"`
 

@@ -4,7 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ManagedClusterSet is a group of clusters. A namespace sees the clusters of the sets that are bound to it.
+// ManagedClusterSet is a group of clusters. A namespace sees the clusters of the sets that are
+// bound to it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -33,7 +34,8 @@ type ManagedClusterSetSpec struct {
 	// +kubebuilder:default={selectorType: ExclusiveClusterSetLabel}
 	ClusterSelector ManagedClusterSelector `json:"clusterSelector,omitzero"`
 
-	// managedNamespaces are namespaces to be managed on every cluster of the set. Placement does not look at them.
+	// managedNamespaces are namespaces to be managed on every cluster of the set. Placement does
+	// not look at them.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -52,14 +54,14 @@ type ManagedNamespaceConfig struct {
 
 // ManagedClusterSelector selects clusters for a set.
 type ManagedClusterSelector struct {
-	// selectorType says how: by the label clusterset, of which a cluster has one value and so belongs to one such set, or by
-	// labelSelector, with which sets may overlap.
+	// selectorType says how: by the label clusterset, of which a cluster has one value and so
+	// belongs to one such set, or by labelSelector, with which sets may overlap.
 	// +required
 	// +kubebuilder:default=ExclusiveClusterSetLabel
 	SelectorType SelectorType `json:"selectorType,omitempty"`
 
-	// labelSelector is matched against clusters' labels when selectorType is LabelSelector. Absent, it matches none; empty,
-	// every cluster.
+	// labelSelector is matched against clusters' labels when selectorType is LabelSelector. Absent,
+	// it matches none; empty, every cluster.
 	// +optional
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 }

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ManagedClusterSetBinding lets the Placements of its namespace choose from a ManagedClusterSet. It has the set's name,
-// so that the right to create it can be granted set by set.
+// ManagedClusterSetBinding lets the Placements of its namespace choose from a ManagedClusterSet. It
+// has the set's name, so that the right to create it can be granted set by set.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

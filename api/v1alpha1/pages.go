@@ -72,8 +72,8 @@ func (p *Placement) IsReferredToBy(owner metav1.OwnerReference) bool {
 	return owner.UID == p.UID
 }
 
-// Controls is true if this very Placement, not an earlier one of the same name, is the controller of an
-// object. A Placement without a UID, as files may hold, is known by its name.
+// Controls is true if this very Placement, not an earlier one of the same name, is the controller
+// of an object. A Placement without a UID, as files may hold, is known by its name.
 func (p *Placement) Controls(object metav1.Object) bool {
 	owner := metav1.GetControllerOfNoCopy(object)
 	return owner != nil && p.IsReferredToBy(*owner)

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Placement asks which of the clusters a namespace can see should be chosen. The answer is published, and kept true, as
-// PlacementDecisions in the same namespace.
+// Placement asks which of the clusters a namespace can see should be chosen. The answer is
+// published, and kept true, as PlacementDecisions in the same namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -32,18 +32,20 @@ type Placement struct {
 
 // PlacementSpec is the question: among which clusters, how many, and which are better.
 type PlacementSpec struct {
-	// clusterSets names the ManagedClusterSets to choose from. Sets that are not bound to the namespace are ignored; when
-	// the list is empty, every bound set counts.
+	// clusterSets names the ManagedClusterSets to choose from. Sets that are not bound to the
+	// namespace are ignored; when the list is empty, every bound set counts.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
 	ClusterSets []string `json:"clusterSets,omitempty"`
 
-	// numberOfClusters is how many clusters are wanted, the best first. All that qualify when absent.
+	// numberOfClusters is how many clusters are wanted, the best first. All that qualify when
+	// absent.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	NumberOfClusters *int32 `json:"numberOfClusters,omitempty"`
 
-	// predicates say which clusters qualify. They are ORed; none, or an empty one, lets every cluster qualify.
+	// predicates say which clusters qualify. They are ORed; none, or an empty one, lets every
+	// cluster qualify.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	Predicates []ClusterPredicate `json:"predicates,omitempty"`
@@ -52,7 +54,8 @@ type PlacementSpec struct {
 	// +optional
 	PrioritizerPolicy PrioritizerPolicy `json:"prioritizerPolicy,omitzero"`
 
-	// spreadPolicy says how evenly the chosen clusters lie across regions, zones or any other topology.
+	// spreadPolicy says how evenly the chosen clusters lie across regions, zones or any other
+	// topology.
 	// +optional
 	SpreadPolicy SpreadPolicy `json:"spreadPolicy,omitzero"`
 
@@ -65,14 +68,15 @@ type PlacementSpec struct {
 	// +optional
 	DecisionStrategy DecisionStrategy `json:"decisionStrategy,omitzero"`
 
-	// sortBy is the order of the clusters in a PlacementDecision: by name, or by score, the highest first. With Score each
-	// entry also carries its score.
+	// sortBy is the order of the clusters in a PlacementDecision: by name, or by score, the highest
+	// first. With Score each entry also carries its score.
 	// +optional
 	// +kubebuilder:default=ClusterName
 	SortBy DecisionSortBy `json:"sortBy,omitempty"`
 
-	// scoreRateLimit is the least time between two updates that change nothing but order or scores: a whole number of
-	// hours, minutes or seconds, such as 30s. It has a meaning only with sortBy Score.
+	// scoreRateLimit is the least time between two updates that change nothing but order or scores:
+	// a whole number of hours, minutes or seconds, such as 30s. It has a meaning only with sortBy
+	// Score.
 	// +optional
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:Pattern=`^[0-9]+[hms]$`
@@ -98,7 +102,8 @@ type ClusterPredicate struct {
 	RequiredClusterSelector ClusterSelector `json:"requiredClusterSelector,omitzero"`
 }
 
-// ClusterSelector matches a cluster when all its parts do. A part that is empty matches every cluster.
+// ClusterSelector matches a cluster when all its parts do. A part that is empty matches every
+// cluster.
 type ClusterSelector struct {
 	// labelSelector is matched against the cluster's labels.
 	// +optional
@@ -113,7 +118,8 @@ type ClusterSelector struct {
 	CelSelector ClusterCelSelector `json:"celSelector,omitzero"`
 }
 
-// ClusterClaimSelector matches the claims in a cluster's status, as a label selector matches labels.
+// ClusterClaimSelector matches the claims in a cluster's status, as a label selector matches
+// labels.
 type ClusterClaimSelector struct {
 	// matchExpressions are requirements on claims. They are ANDed.
 	// +optional
@@ -123,8 +129,8 @@ type ClusterClaimSelector struct {
 
 // ClusterCelSelector matches the clusters for which every expression is true.
 type ClusterCelSelector struct {
-	// celExpressions are CEL expressions over the variable managedCluster. They are ANDed. One that fails, costs too much
-	// or yields no boolean matches nothing.
+	// celExpressions are CEL expressions over the variable managedCluster. They are ANDed. One that
+	// fails, costs too much or yields no boolean matches nothing.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	CelExpressions []string `json:"celExpressions,omitempty"`
@@ -132,13 +138,14 @@ type ClusterCelSelector struct {
 
 // PrioritizerPolicy says how clusters are scored.
 type PrioritizerPolicy struct {
-	// mode says what the configurations mean. Additive, or empty: they are laid over the defaults, Balance and Steady with
-	// weight 1 each. Exact: nothing else counts.
+	// mode says what the configurations mean. Additive, or empty: they are laid over the defaults,
+	// Balance and Steady with weight 1 each. Exact: nothing else counts.
 	// +optional
 	// +kubebuilder:default=Additive
 	Mode PrioritizerPolicyModeType `json:"mode,omitempty"`
 
-	// configurations give prioritizers their weights. Of two with the same coordinate the last one counts.
+	// configurations give prioritizers their weights. Of two with the same coordinate the last one
+	// counts.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	Configurations []PrioritizerConfig `json:"configurations,omitempty"`
@@ -161,8 +168,8 @@ type PrioritizerConfig struct {
 	// +required
 	ScoreCoordinate *ScoreCoordinate `json:"scoreCoordinate,omitempty"`
 
-	// weight, from -10 to 10, multiplies the score, which runs from -100 to 100. A negative weight prefers low scores, 0
-	// switches the prioritizer off; 1 when absent.
+	// weight, from -10 to 10, multiplies the score, which runs from -100 to 100. A negative weight
+	// prefers low scores, 0 switches the prioritizer off; 1 when absent.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=-10
@@ -180,8 +187,8 @@ type ScoreCoordinate struct {
 	// +kubebuilder:default=BuiltIn
 	Type ScoreCoordinateType `json:"type,omitempty"`
 
-	// builtIn names a built-in prioritizer: Balance, Steady, ResourceAllocatableCPU, ResourceAllocatableMemory or Spread.
-	// It counts when type is BuiltIn.
+	// builtIn names a built-in prioritizer: Balance, Steady, ResourceAllocatableCPU,
+	// ResourceAllocatableMemory or Spread. It counts when type is BuiltIn.
 	// +optional
 	BuiltIn string `json:"builtIn,omitempty"`
 
@@ -213,13 +220,15 @@ type AddOnScore struct {
 
 // SpreadPolicy says how evenly the chosen clusters lie across topologies.
 type SpreadPolicy struct {
-	// spreadConstraints nest: the second spreads inside each domain of the first, and so on. The first weighs most.
+	// spreadConstraints nest: the second spreads inside each domain of the first, and so on. The
+	// first weighs most.
 	// +optional
 	// +kubebuilder:validation:MaxItems=8
 	SpreadConstraints []SpreadConstraintsTerm `json:"spreadConstraints,omitempty"`
 }
 
-// SpreadConstraintsTerm asks for the chosen clusters to be spread evenly over the values of one label or claim.
+// SpreadConstraintsTerm asks for the chosen clusters to be spread evenly over the values of one
+// label or claim.
 type SpreadConstraintsTerm struct {
 	// topologyKey is the label or claim whose values are the domains.
 	// +required
@@ -237,8 +246,8 @@ type SpreadConstraintsTerm struct {
 	// +kubebuilder:validation:Minimum=1
 	MaxSkew int32 `json:"maxSkew,omitempty"`
 
-	// whenUnsatisfiable says what happens to a cluster that would break the constraint: it is left out (DoNotSchedule), or
-	// taken only after those that keep it (ScheduleAnyway).
+	// whenUnsatisfiable says what happens to a cluster that would break the constraint: it is left
+	// out (DoNotSchedule), or taken only after those that keep it (ScheduleAnyway).
 	// +optional
 	// +kubebuilder:default=ScheduleAnyway
 	WhenUnsatisfiable UnsatisfiableMaxSkewAction `json:"whenUnsatisfiable,omitempty"`
@@ -288,7 +297,8 @@ type Toleration struct {
 	// +optional
 	Effect TaintEffect `json:"effect,omitempty"`
 
-	// tolerationSeconds is how long after it was added the taint is tolerated, in seconds. For ever when absent.
+	// tolerationSeconds is how long after it was added the taint is tolerated, in seconds. For ever
+	// when absent.
 	// +optional
 	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }
@@ -312,14 +322,14 @@ type DecisionStrategy struct {
 
 // GroupStrategy divides the chosen clusters into groups, which a rollout takes one after the other.
 type GroupStrategy struct {
-	// decisionGroups claim clusters in the order written, each cluster once. Those nobody claims form groups without a
-	// name, which come last.
+	// decisionGroups claim clusters in the order written, each cluster once. Those nobody claims
+	// form groups without a name, which come last.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	DecisionGroups []DecisionGroup `json:"decisionGroups,omitempty"`
 
-	// clustersPerDecisionGroup is the most clusters a group may have: a number, or a percentage of the chosen clusters,
-	// rounded up. A longer group is cut into several of the same name.
+	// clustersPerDecisionGroup is the most clusters a group may have: a number, or a percentage of
+	// the chosen clusters, rounded up. A longer group is cut into several of the same name.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^((100|[1-9][0-9]{0,1})%|[1-9][0-9]*)$`
@@ -327,7 +337,8 @@ type GroupStrategy struct {
 	ClustersPerDecisionGroup intstr.IntOrString `json:"clustersPerDecisionGroup,omitzero"`
 }
 
-// DefaultClustersPerDecisionGroup is the group length when none is given: all clusters in one group.
+// DefaultClustersPerDecisionGroup is the group length when none is given: all clusters in one
+// group.
 const DefaultClustersPerDecisionGroup = "100%"
 
 // DecisionGroup is a named group of chosen clusters.
@@ -342,7 +353,8 @@ type DecisionGroup struct {
 	ClusterSelector GroupClusterSelector `json:"groupClusterSelector"`
 }
 
-// GroupClusterSelector matches a cluster when all its parts do. A part that is empty matches every cluster.
+// GroupClusterSelector matches a cluster when all its parts do. A part that is empty matches every
+// cluster.
 type GroupClusterSelector struct {
 	// labelSelector is matched against the cluster's labels.
 	// +optional
@@ -368,8 +380,8 @@ type PlacementStatus struct {
 	// +optional
 	LastScoreUpdateTime *metav1.Time `json:"lastScoreUpdateTime,omitempty"`
 
-	// conditions say whether the Placement makes sense (PlacementMisconfigured) and whether all that it asks for could be
-	// chosen (PlacementSatisfied).
+	// conditions say whether the Placement makes sense (PlacementMisconfigured) and whether all
+	// that it asks for could be chosen (PlacementSatisfied).
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PlacementDecision is one page of the answer to a Placement: at most a hundred of the chosen clusters. Its labels say
-// which Placement and which decision group it belongs to.
+// PlacementDecision is one page of the answer to a Placement: at most a hundred of the chosen
+// clusters. Its labels say which Placement and which decision group it belongs to.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -21,10 +21,12 @@ type PlacementDecision struct {
 
 // PlacementDecisionStatus lists chosen clusters.
 type PlacementDecisionStatus struct {
-	// A nil slice stands for a page that has no content yet; it is left out, with the whole status. A page that says
-	// "nothing was chosen" holds an empty slice that is not nil, and is never written as null.
+	// A nil slice stands for a page that has no content yet; it is left out, with the whole status.
+	// A page that says "nothing was chosen" holds an empty slice that is not nil, and is never
+	// written as null.
 
-	// decisions are the chosen clusters of this page. The list is there, and empty, when nothing is chosen.
+	// decisions are the chosen clusters of this page. The list is there, and empty, when nothing is
+	// chosen.
 	// +required
 	// +kubebuilder:validation:MaxItems=1000
 	Decisions []ClusterDecision `json:"decisions"`

@@ -17,8 +17,9 @@ var (
 	GroupVersionV1      = schema.GroupVersion{Group: GroupName, Version: "v1"}
 )
 
-// AddToScheme registers the six kinds under the versions their consumers read, which are also the versions stored: a
-// client with this scheme runs unchanged on a hub whose CRDs are Open Cluster Management's own.
+// AddToScheme registers the six kinds under the versions their consumers read, which are also the
+// versions stored: a client with this scheme runs unchanged on a hub whose CRDs are Open Cluster
+// Management's own.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersionV1Beta1,
 		&Placement{}, &PlacementList{},
@@ -36,9 +37,10 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// AddPagesToScheme registers PlacementDecision alone, under v1alpha1, where Berth's CRD has no status subresource and one
-// request writes a page whole. It is for the publisher's own client. The scheme must be another than AddToScheme's: a
-// scheme that knows one Go type under two versions cannot tell which of them a client means.
+// AddPagesToScheme registers PlacementDecision alone, under v1alpha1, where Berth's CRD has no
+// status subresource and one request writes a page whole. It is for the publisher's own client. The
+// scheme must be another than AddToScheme's: a scheme that knows one Go type under two versions
+// cannot tell which of them a client means.
 func AddPagesToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &PlacementDecision{}, &PlacementDecisionList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)

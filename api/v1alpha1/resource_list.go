@@ -7,15 +7,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Bounds of a quantity's text, in bytes, and of its decimal exponent, in digits. Reading 1e-100000000 takes minutes, comparing
-// 1e100000000 with 1 as long.
+// Bounds of a quantity's text, in bytes, and of its decimal exponent, in digits. Reading
+// 1e-100000000 takes minutes, comparing 1e100000000 with 1 as long.
 const (
 	maxQuantityLength = 64
 	maxExponentDigits = 3
 )
 
-// UnmarshalJSON implements json.Unmarshaler. It leaves out what is no quantity, or one beyond all bounds: a fleet is decoded as one
-// list, and what one cluster says of itself must not keep the others from being read.
+// UnmarshalJSON implements json.Unmarshaler. It leaves out what is no quantity, or one beyond all
+// bounds: a fleet is decoded as one list, and what one cluster says of itself must not keep the
+// others from being read.
 func (l *ResourceList) UnmarshalJSON(text []byte) error {
 	var amounts map[ResourceName]json.RawMessage
 	if err := json.Unmarshal(text, &amounts); err != nil {

@@ -1,5 +1,5 @@
-// Package crd has the CRDs of Open Cluster Management's six kinds and of Berth's own, generated into bases from the types
-// in api. It imports nothing else of Berth.
+// Package crd has the CRDs of Open Cluster Management's six kinds and of Berth's own, generated
+// into bases from the types in api. It imports nothing else of Berth.
 package crd
 
 import (

@@ -31,7 +31,8 @@ func TestVersions(t *testing.T) {
 		"ManagedClusterSet":        {"Cluster", []served{{"v1beta2", true, true}, {"v1alpha1", false, true}}},
 		"ManagedClusterSetBinding": {"Namespaced", []served{{"v1beta2", true, true}, {"v1alpha1", false, true}}},
 		"Placement":                {"Namespaced", []served{{"v1beta1", true, true}, {"v1alpha1", false, true}}},
-		// One request through v1alpha1 writes a page whole: there, and only there, status is no subresource.
+		// One request through v1alpha1 writes a page whole: there, and only there, status is no
+		// subresource.
 		"PlacementDecision": {"Namespaced", []served{{"v1beta1", true, true}, {"v1alpha1", false, false}}},
 	}
 	crds := all(t)
@@ -61,7 +62,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestNoneConversionIsHonest holds the versions of each kind equal: what one version shows, the others keep.
+// TestNoneConversionIsHonest holds the versions of each kind equal: what one version shows, the
+// others keep.
 func TestNoneConversionIsHonest(t *testing.T) {
 	for _, crd := range all(t) {
 		t.Run(crd.Spec.Names.Kind, func(t *testing.T) {

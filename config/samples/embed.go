@@ -1,6 +1,7 @@
-// Package samples holds the fleets and Placements that `berth up --samples` applies, in the order of their file names: each
-// fleet before the Placement that chooses from it. Every file says in its comments what the answer is. The folders guide
-// and argocd are for a person to apply and are not embedded.
+// Package samples holds the fleets and Placements that `berth up --samples` applies, in the order
+// of their file names: each fleet before the Placement that chooses from it. Every file says in its
+// comments what the answer is. The folders guide and argocd are for a person to apply and are not
+// embedded.
 //
 // It imports nothing of Berth. Read 10-guide-fleet.yaml first.
 package samples

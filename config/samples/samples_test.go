@@ -21,7 +21,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// types maps what a sample may say it is to the type it must parse into. An ApplicationSet is Argo CD's and has no type here.
+// types maps what a sample may say it is to the type it must parse into. An ApplicationSet is Argo
+// CD's and has no type here.
 var types = func() map[string]func() any {
 	all := map[string]func() any{
 		"cluster.open-cluster-management.io/v1alpha1 Placement": func() any { return &v1alpha1.Placement{} },
@@ -63,7 +64,8 @@ func TestEmbeddedFilesAreTheOnesKustomizeLists(t *testing.T) {
 	}
 }
 
-// The guide's scores depend on Balance, which counts every decision on the hub: nobody else may choose from its clusters.
+// The guide's scores depend on Balance, which counts every decision on the hub: nobody else may
+// choose from its clusters.
 func TestOnlyTheGuideSeesItsClusters(t *testing.T) {
 	guideSets := map[string]bool{}
 	var sets []*v1alpha1.ManagedClusterSet
@@ -95,7 +97,8 @@ func TestOnlyTheGuideSeesItsClusters(t *testing.T) {
 	}
 }
 
-// parseAll reads every YAML file below fsys strictly: an unknown kind, an unknown field or one given twice fails the test.
+// parseAll reads every YAML file below fsys strictly: an unknown kind, an unknown field or one
+// given twice fails the test.
 func parseAll(t *testing.T, fsys fs.FS) []any {
 	t.Helper()
 	var samples []any

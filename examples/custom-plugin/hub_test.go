@@ -25,7 +25,8 @@ import (
 // patience is how long a decision may take on a busy machine; most take milliseconds.
 const patience = 30 * time.Second
 
-// start runs a program until stop is called, or the test ends, and returns once the program has printed a line with ready.
+// start runs a program until stop is called, or the test ends, and returns once the program has
+// printed a line with ready.
 func start(t *testing.T, ready string, words ...string) (stop func()) {
 	t.Helper()
 	program := exec.Command(words[0], words[1:]...)
@@ -73,7 +74,8 @@ func connect(t *testing.T, kubeconfig string) hub {
 	return hub{c}
 }
 
-// kubectl does what kubectl would, for the few commands that README.md has. A get is repeated until it prints what is wanted.
+// kubectl does what kubectl would, for the few commands that README.md has. A get is repeated until
+// it prints what is wanted.
 func (h hub) kubectl(t *testing.T, words []string, want string) {
 	t.Helper()
 	switch words[0] {

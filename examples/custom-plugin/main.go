@@ -23,7 +23,8 @@ func newCheapestFirst(_ context.Context, args json.RawMessage, _ *framework.Hand
 
 func (CheapestFirst) Name() string { return "CheapestFirst" }
 
-// Score is 100 for a price of 0 and falls to -100 for 200 and more; a cluster without a price has no score.
+// Score is 100 for a price of 0 and falls to -100 for 200 and more; a cluster without a price has
+// no score.
 func (p CheapestFirst) Score(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) (int64, *framework.Status) {
 	price, err := strconv.ParseInt(cluster.Labels[p.Label], 10, 64)
 	if err != nil {

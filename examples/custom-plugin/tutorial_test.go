@@ -63,7 +63,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// run demands that a command prints what README.md shows, if it shows anything, and fails if that is an error.
+// run demands that a command prints what README.md shows, if it shows anything, and fails if that
+// is an error.
 func run(t *testing.T, s step) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-o", "pipefail", "-c", s.command)

@@ -19,7 +19,8 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
-// An update never stamps, and what it may not do the verifier says: the API server asks the stamper about creates only.
+// An update never stamps, and what it may not do the verifier says: the API server asks the stamper
+// about creates only.
 //
 // +kubebuilder:webhookconfiguration:mutating=true,name=berth
 // +kubebuilder:webhook:mutating=true,name=stamp.placements.berth.dev,path=/stamp-placement,groups=cluster.open-cluster-management.io,versions=*,resources=placements,verbs=create,failurePolicy=fail,matchPolicy=Equivalent,reinvocationPolicy=Never,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
@@ -83,8 +84,8 @@ func (v *verifier) Handle(ctx context.Context, request webhook.AdmissionRequest)
 // placementReader turns the API server's requests into pkg/tenancy's.
 type placementReader struct{ options Options }
 
-// read returns the request and the metadata of its object, and nil for what is not the create or update of a Placement itself,
-// such as a write of its status, which leaves metadata as it is.
+// read returns the request and the metadata of its object, and nil for what is not the create or
+// update of a Placement itself, such as a write of its status, which leaves metadata as it is.
 func (p placementReader) read(ctx context.Context, request *admissionv1.AdmissionRequest) (*identity.AccessRequest, *metav1.ObjectMeta, error) {
 	if request.Resource.Group != v1alpha1.GroupName || request.Resource.Resource != "placements" || request.SubResource != "" {
 		return nil, nil, nil

@@ -20,12 +20,13 @@ const QueuesKey = "queues.yaml"
 // QueueConfigName is the usual name of the ConfigMap with the queues.
 const QueueConfigName = "yunikorn-configs"
 
-// A broken document that gets by does no harm, as it is not loaded, while a ConfigMap that cannot be written where nothing answers
-// might be what keeps the answer away: this one fails open.
+// A broken document that gets by does no harm, as it is not loaded, while a ConfigMap that cannot
+// be written where nothing answers might be what keeps the answer away: this one fails open.
 //
 // +kubebuilder:webhook:mutating=false,name=queues.configmaps.berth.dev,path=/check-queue-config,groups="",versions=v1,resources=configmaps,verbs=create;update,failurePolicy=ignore,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system,patch=`{"matchConditions":[{"name":"queue-config","expression":"object.metadata.namespace == 'berth-system' && object.metadata.name == 'yunikorn-configs'"}]}`
 
-// queueChecker refuses a queue configuration that would not load, and warns of settings that would take their default.
+// queueChecker refuses a queue configuration that would not load, and warns of settings that would
+// take their default.
 type queueChecker struct {
 	config types.NamespacedName
 	check  func([]byte) (warnings []string, err error)

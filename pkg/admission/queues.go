@@ -16,8 +16,9 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
 )
 
-// Queues keeps Placements in the queues that a ConfigMap describes: it turns objects into what pkg/tenancy decides on, and its
-// verdicts into what the scheduler may decide. Controller and simulator share it.
+// Queues keeps Placements in the queues that a ConfigMap describes: it turns objects into what
+// pkg/tenancy decides on, and its verdicts into what the scheduler may decide. Controller and
+// simulator share it.
 type Queues struct {
 	admission *assignment.Assignments
 	published func(types.NamespacedName) (queue string, clusters int)
@@ -61,8 +62,9 @@ func NewQueues(o QueuesOptions) *Queues {
 	return q
 }
 
-// Configure takes in the ConfigMap. Queues that are not valid leave those in force, which the error says; a setting that is not
-// valid has its default, which the warnings say. What did not change says nothing.
+// Configure takes in the ConfigMap. Queues that are not valid leave those in force, which the error
+// says; a setting that is not valid has its default, which the warnings say. What did not change
+// says nothing.
 func (q *Queues) Configure(config *corev1.ConfigMap) (warnings []string, err error) {
 	q.configuring.Lock()
 	defer q.configuring.Unlock()
@@ -93,7 +95,8 @@ func (q *Queues) Unconfigured(why string) {
 // Access are the settings in force of who may name another submitter.
 func (q *Queues) Access() identity.AccessControl { return *q.access.Load() }
 
-// CheckQueues says what is wrong with a queue configuration, and what is legal and yet without effect.
+// CheckQueues says what is wrong with a queue configuration, and what is legal and yet without
+// effect.
 func CheckQueues(text []byte) (warnings []string, err error) {
 	_, problems, err := queueconfig.Parse(text)
 	for _, p := range problems {

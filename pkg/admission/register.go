@@ -17,8 +17,8 @@ const (
 	queuesPath = "/check-queue-config"
 )
 
-// Options are what the handlers ask of the rest of Berth. Its functions are called from several goroutines at once, during
-// requests that somebody waits for: they answer from memory.
+// Options are what the handlers ask of the rest of Berth. Its functions are called from several
+// goroutines at once, during requests that somebody waits for: they answer from memory.
 type Options struct {
 	// Access gives the settings in force. Required.
 	Access func() identity.AccessControl
@@ -35,12 +35,13 @@ type Options struct {
 	Administers func(record string, who identity.Identity) bool
 	// QueueConfig is the ConfigMap that holds the queues; others are none of Berth's. Required.
 	QueueConfig types.NamespacedName
-	// CheckQueues returns what is wrong with a queue configuration, and what is legal and yet without effect, in words for
-	// its author. Required.
+	// CheckQueues returns what is wrong with a queue configuration, and what is legal and yet
+	// without effect, in words for its author. Required.
 	CheckQueues func(text []byte) (warnings []string, err error)
 }
 
-// Register puts the handlers on a server. It returns an error, and registers nothing, where options are missing.
+// Register puts the handlers on a server. It returns an error, and registers nothing, where options
+// are missing.
 func Register(server webhook.Server, o Options) error {
 	if o.Access == nil || o.Recorded == nil || o.GuardedTags == nil || o.Administers == nil || o.CheckQueues == nil ||
 		o.QueueConfig.Name == "" || o.QueueConfig.Namespace == "" {

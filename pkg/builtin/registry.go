@@ -44,9 +44,10 @@ func withoutArgs(factory framework.PluginFactory) framework.PluginFactory {
 	}
 }
 
-// DefaultProfile is what runs when nothing is configured: each plugin at every point it implements. Balance and Steady count 1 in
-// the Additive mode; the other prioritizers only where a Placement lists them. BlastRadius and MaintenanceWindow let everything
-// pass until they have arguments, Approval until a DisruptionPolicy requires it.
+// DefaultProfile is what runs when nothing is configured: each plugin at every point it implements.
+// Balance and Steady count 1 in the Additive mode; the other prioritizers only where a Placement
+// lists them. BlastRadius and MaintenanceWindow let everything pass until they have arguments,
+// Approval until a DisruptionPolicy requires it.
 func DefaultProfile() config.Profile {
 	listed := new(int32(0))
 	return config.Profile{Name: v1alpha1.DefaultProfile, Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{

@@ -34,11 +34,12 @@ func (h History) Last() int64 {
 	return h[len(h)-1].Spec.Revision
 }
 
-// maxRevisionsAhead is how far the revision on a page may be ahead of the records: pages are editable.
+// maxRevisionsAhead is how far the revision on a page may be ahead of the records: pages are
+// editable.
 const maxRevisionsAhead = 1_000_000
 
-// PageRevision is the highest revision that pages carry; 0 if none carries one. An annotation that is
-// no revision, or lies more than 1,000,000 beyond the records, is ignored.
+// PageRevision is the highest revision that pages carry; 0 if none carries one. An annotation that
+// is no revision, or lies more than 1,000,000 beyond the records, is ignored.
 func (h History) PageRevision(pages []*v1alpha1.PlacementDecision) int64 {
 	var highest int64
 	for _, page := range pages {

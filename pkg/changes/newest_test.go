@@ -36,7 +36,8 @@ func TestMergedRecord(t *testing.T) {
 	}
 }
 
-// TestBeforeRefuses: what is before a record that is incomplete, or whose digest is another, is not known.
+// TestBeforeRefuses: what is before a record that is incomplete, or whose digest is another, is not
+// known.
 func TestBeforeRefuses(t *testing.T) {
 	record, err := NewRecord(placement("uid"), 0, 1, NewChange([]string{"a"}, []string{"b"}))
 	if err != nil {

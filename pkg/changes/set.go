@@ -18,7 +18,8 @@ func Between(from, to []string) (added, removed []string) {
 	return Minus(to, from), Minus(from, to)
 }
 
-// Minus returns the names of a that are not in b; both are sorted. The result may share the memory of a.
+// Minus returns the names of a that are not in b; both are sorted. The result may share the memory
+// of a.
 func Minus(a, b []string) []string {
 	if len(a) > 0 && len(b) == 0 {
 		return a

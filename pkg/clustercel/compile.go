@@ -22,12 +22,14 @@ const (
 	CostLimit = 1_000_000
 	// MaxLength is in bytes.
 	MaxLength = 16 << 10
-	// maxLiterals counts the lists and maps that are not constant; those that map and filter make, too.
+	// maxLiterals counts the lists and maps that are not constant; those that map and filter make,
+	// too.
 	maxLiterals     = 64
 	maxComputedKeys = 8
 	// interruptEvery is how often a loop looks whether the context has ended, in rounds.
 	interruptEvery = 100
-	// maxMessage and maxReason bound the errors' texts, in bytes: a condition's message is at most 32 KiB.
+	// maxMessage and maxReason bound the errors' texts, in bytes: a condition's message is at most
+	// 32 KiB.
 	maxMessage = 4 << 10
 	maxReason  = 256
 	maxCached  = 1_000
@@ -81,8 +83,8 @@ func (e *Expression) Excerpt() string { return shortened(e.text, maxReason) }
 // Compiled returns the expression if its text was compiled lately, else nil.
 func Compiled(text string) *Expression { return expressions.get(text) }
 
-// Compile refuses what does not parse or type-check, in at most 4 KiB of words. Equal texts share the
-// result.
+// Compile refuses what does not parse or type-check, in at most 4 KiB of words. Equal texts share
+// the result.
 func Compile(text string) (*Expression, error) {
 	if e := expressions.get(text); e != nil {
 		return e, nil
@@ -133,8 +135,9 @@ func compile(text string) (_ cel.Program, err error) {
 	return program, nil
 }
 
-// tooComplex refuses expressions whose types could grow so large that type-checking takes minutes: each list or map literal
-// can nest the types of what it holds once more, and a map whose key is no constant can double them.
+// tooComplex refuses expressions whose types could grow so large that type-checking takes minutes:
+// each list or map literal can nest the types of what it holds once more, and a map whose key is no
+// constant can double them.
 func tooComplex(parsed *cel.Ast) error {
 	literals, keys := 0, 0
 	ast.PostOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {

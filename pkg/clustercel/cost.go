@@ -50,8 +50,8 @@ func (c *costs) price(function, overload string, args []ref.Val) uint64 {
 // literal is the name of a list or map literal as a call.
 const literal = "@literal"
 
-// weighed passes a list or map literal off as a call, whose cost may depend on the result: where a value holds a value many
-// times over, few literals build what takes ages to walk through.
+// weighed passes a list or map literal off as a call, whose cost may depend on the result: where a
+// value holds a value many times over, few literals build what takes ages to walk through.
 type weighed struct {
 	interpreter.InterpretableConstructor
 }

@@ -24,9 +24,9 @@ type Cluster struct {
 	Scores func(name string) *v1alpha1.AddOnPlacementScore
 }
 
-// Matches evaluates the expression for one cluster. The cost is in CEL's units, from 1 to CostLimit. An
-// error (at run time, of the cost limit, of a result that is no boolean) means that the cluster does
-// not match; unless the context has ended, for then nothing is known.
+// Matches evaluates the expression for one cluster. The cost is in CEL's units, from 1 to
+// CostLimit. An error (at run time, of the cost limit, of a result that is no boolean) means that
+// the cluster does not match; unless the context has ended, for then nothing is known.
 func (e *Expression) Matches(ctx context.Context, cluster *Cluster) (matched bool, cost uint64, err error) {
 	value := &clusterValue{Mapper: adapter{}.NativeToValue(cluster.Object).(traits.Mapper), cluster: cluster}
 	// Panics become errors in there.
@@ -49,7 +49,8 @@ func (e *Expression) Matches(ctx context.Context, cluster *Cluster) (matched boo
 	return matched, cost, nil
 }
 
-// clusterValue is the map an expression sees; the function scores finds its way from there to the cluster's scores.
+// clusterValue is the map an expression sees; the function scores finds its way from there to the
+// cluster's scores.
 type clusterValue struct {
 	traits.Mapper
 	cluster *Cluster
@@ -93,9 +94,9 @@ func parseJSON(self ref.Val) ref.Val {
 	return adapter{}.NativeToValue(parsed)
 }
 
-// Render returns a cluster as expressions see it, as the reference does: hubAcceptsClient, status and
-// its conditions (null when the cluster has none) and version are always there, other empty fields
-// never.
+// Render returns a cluster as expressions see it, as the reference does: hubAcceptsClient, status
+// and its conditions (null when the cluster has none) and version are always there, other empty
+// fields never.
 func Render(cluster *v1alpha1.ManagedCluster) (map[string]any, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cluster)
 	if err != nil {

@@ -131,8 +131,8 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// TestHostileExpressions has expressions that would take minutes, years or all memory. They end within a second each, so that
-// a broken limit shows as a test that does not end.
+// TestHostileExpressions has expressions that would take minutes, years or all memory. They end
+// within a second each, so that a broken limit shows as a test that does not end.
 func TestHostileExpressions(t *testing.T) {
 	cluster, _ := world(t)
 	doubled := func(times int, then string) string {

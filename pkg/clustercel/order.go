@@ -9,8 +9,9 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// adapter turns Go values into CEL's, with maps that are walked in the order of their keys. In CEL's own maps the order is
-// another each time, and with it could be the answer, and what it costs.
+// adapter turns Go values into CEL's, with maps that are walked in the order of their keys. In
+// CEL's own maps the order is another each time, and with it could be the answer, and what it
+// costs.
 type adapter struct{}
 
 // NativeToValue implements types.Adapter.

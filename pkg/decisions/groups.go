@@ -28,15 +28,17 @@ type Choice struct {
 type Answer struct {
 	// Choices are the selected clusters in rank order, each once.
 	Choices []Choice
-	// Claims divide the choices: one for each entry of the strategy that claims any, in the order written, then the rest
-	// under the name "". Two may have the same name. None is empty.
+	// Claims divide the choices: one for each entry of the strategy that claims any, in the order
+	// written, then the rest under the name "". Two may have the same name. None is empty.
 	Claims []Claim
-	// Length is the most clusters a group may have: 1 to len(Choices), or 0 when nothing is selected.
+	// Length is the most clusters a group may have: 1 to len(Choices), or 0 when nothing is
+	// selected.
 	Length int
 	// SortByScore orders the clusters of a page by rank, not by name, and publishes scores.
 	SortByScore bool
-	// HoldScores leaves a page that lists the right clusters as it is when only their order or scores are out of date. Set
-	// it while scoreRateLimit does not allow such an update. A page that shows no scores yet is written nevertheless.
+	// HoldScores leaves a page that lists the right clusters as it is when only their order or
+	// scores are out of date. Set it while scoreRateLimit does not allow such an update. A page
+	// that shows no scores yet is written nevertheless.
 	HoldScores bool
 	// Queue is what the pages record of the Placement's queue; empty leaves what they say.
 	Queue string
@@ -68,8 +70,8 @@ type groupSelector struct {
 // percentage is the form a group length given as a string must have.
 var percentage = regexp.MustCompile(`^[0-9.]+%$`)
 
-// Compile checks a Placement's decision strategy and prepares it for use. An error means that the Placement is
-// misconfigured; it names the field.
+// Compile checks a Placement's decision strategy and prepares it for use. An error means that the
+// Placement is misconfigured; it names the field.
 func Compile(strategy v1alpha1.DecisionStrategy) (*Strategy, error) {
 	s := &Strategy{}
 	if err := s.setLength(strategy.GroupStrategy.ClustersPerDecisionGroup); err != nil {
@@ -109,8 +111,8 @@ func (s *Strategy) setLength(per intstr.IntOrString) error {
 	return nil
 }
 
-// groupLength is the most clusters a group of n selected ones may have. Shares are rounded up in IEEE doubles, in this
-// order, as the reference does and its consumers see: 14% of 100 is 15.
+// groupLength is the most clusters a group of n selected ones may have. Shares are rounded up in
+// IEEE doubles, in this order, as the reference does and its consumers see: 14% of 100 is 15.
 func (s *Strategy) groupLength(n int) int {
 	length := float64(s.length)
 	if s.byShare {

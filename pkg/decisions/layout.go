@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// draft is one page while a plan is made: what is published, and what is to be. Clusters of the answer are known by their
-// index in Answer.Choices.
+// draft is one page while a plan is made: what is published, and what is to be. Clusters of the
+// answer are known by their index in Answer.Choices.
 type draft struct {
 	name    string
 	number  int // n of <placement>-decision-<n>; 0 for a page named otherwise
@@ -104,7 +104,8 @@ func (l *layout) list() {
 	}
 }
 
-// keep leaves every cluster on the first published page of the group name that claims it, as far as the lengths allow.
+// keep leaves every cluster on the first published page of the group name that claims it, as far as
+// the lengths allow.
 func (l *layout) keep() {
 	type key struct {
 		name  string
@@ -155,8 +156,8 @@ func (l *layout) stay(i int, page *draft, g *group) {
 	g.size++
 }
 
-// adopt relabels pages that lost their group (renamed, cut shorter, or labelled wrongly) but list clusters that need a
-// place: writing a label is cheaper than moving a hundred clusters.
+// adopt relabels pages that lost their group (renamed, cut shorter, or labelled wrongly) but list
+// clusters that need a place: writing a label is cheaper than moving a hundred clusters.
 func (l *layout) adopt() {
 	for _, page := range l.drafts {
 		if !page.visible || page.home != nil {
@@ -179,8 +180,8 @@ func (l *layout) adopt() {
 	}
 }
 
-// mostWanted is the group name that claims most of a page's clusters without a place, and these clusters: its own name if
-// that claims any, otherwise the first to be claimed among equals.
+// mostWanted is the group name that claims most of a page's clusters without a place, and these
+// clusters: its own name if that claims any, otherwise the first to be claimed among equals.
 func (l *layout) mostWanted(page *draft) (string, []int) {
 	byName := map[string][]int{}
 	for _, i := range page.listed {
@@ -211,8 +212,8 @@ func (l *layout) roomFor(name string, n int) *group {
 	return nil
 }
 
-// settle finds a place for every cluster that has none: free places first, first page first, then new groups. Where a
-// group name is new, each claim is cut by itself.
+// settle finds a place for every cluster that has none: free places first, first page first, then
+// new groups. Where a group name is new, each claim is cut by itself.
 func (l *layout) settle() {
 	known := map[string]bool{}
 	for name := range l.byName {
@@ -270,8 +271,8 @@ func (l *layout) fill(g *group, left []int) []int {
 	return left
 }
 
-// number gives the groups indexes dense from 0. A group keeps its index where it can; the others, those with the highest
-// indexes and the new ones, fill the holes.
+// number gives the groups indexes dense from 0. A group keeps its index where it can; the others,
+// those with the highest indexes and the new ones, fill the holes.
 func (l *layout) number() {
 	ordered := make([]*group, len(l.groups))
 	var rest []*group
@@ -329,8 +330,8 @@ func (l *layout) place() {
 	}
 }
 
-// free reports whether all of a published page may go in the write that brings its new content: no cluster waits there
-// for a place elsewhere.
+// free reports whether all of a published page may go in the write that brings its new content: no
+// cluster waits there for a place elsewhere.
 func (l *layout) free(page *draft) bool {
 	return !slices.ContainsFunc(page.listed, func(i int) bool { return !l.kept[i] })
 }

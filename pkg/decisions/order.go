@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// sequence finds the order of writes. It keeps what readers see after the writes so far, and adds only writes that leave a
-// state they may see.
+// sequence finds the order of writes. It keeps what readers see after the writes so far, and adds
+// only writes that leave a state they may see.
 type sequence struct {
 	l       *layout
 	holders []int // by cluster: how many visible pages list it
@@ -83,8 +83,9 @@ func (l *layout) removals(d *draft) []removal {
 	return out
 }
 
-// add writes every page that gains clusters. What it loses stays on it until all is added, so far as it fits; a cluster
-// that no other page lists yet stays on it in any case, and where that leaves no room, a page for the time being helps.
+// add writes every page that gains clusters. What it loses stays on it until all is added, so far
+// as it fits; a cluster that no other page lists yet stays on it in any case, and where that leaves
+// no room, a page for the time being helps.
 func (s *sequence) add(pending []*draft) {
 	for len(pending) > 0 {
 		waiting := pending[:0:0]
@@ -115,7 +116,8 @@ func (s *sequence) add(pending []*draft) {
 	}
 }
 
-// split divides what a page is to lose into clusters of the answer that no other page lists at this point, and the rest.
+// split divides what a page is to lose into clusters of the answer that no other page lists at this
+// point, and the rest.
 func (s *sequence) split(d *draft) (bound, loose []removal) {
 	for _, r := range d.going {
 		if r.id != noID && s.holders[r.id] == 1 {
@@ -164,8 +166,8 @@ func (s *sequence) bridgeWith(entries []v1alpha1.ClusterDecision, like *draft) {
 	s.going = append(s.going, &page)
 }
 
-// write adds one write. It gives the page its group to be unless that would leave a gap among the indexes: then a page
-// stays in its group for now, and a new one opens the next.
+// write adds one write. It gives the page its group to be unless that would leave a gap among the
+// indexes: then a page stays in its group for now, and a new one opens the next.
 func (s *sequence) write(d *draft, decisions []v1alpha1.ClusterDecision, changed bool) {
 	op := Update
 	if d.current == nil && !d.visible {
@@ -185,8 +187,9 @@ func (s *sequence) write(d *draft, decisions []v1alpha1.ClusterDecision, changed
 	}})
 }
 
-// finish brings every page to what it is to be, and deletes the others. All clusters are where they are to be by now: only
-// the group indexes ask for an order. Pages of the highest group go first, so that groups close up from the end.
+// finish brings every page to what it is to be, and deletes the others. All clusters are where they
+// are to be by now: only the group indexes ask for an order. Pages of the highest group go first,
+// so that groups close up from the end.
 func (s *sequence) finish() {
 	var pending []*draft
 	for _, d := range s.l.drafts {
@@ -219,7 +222,8 @@ func (d *draft) unfinished() bool {
 	return !d.dressed || d.index != d.home.index || d.group != d.home.name || !sameDecisions(d.have, d.want)
 }
 
-// sameDecisions reports whether two lists are one: NewPlan takes over a published list that is right as it is.
+// sameDecisions reports whether two lists are one: NewPlan takes over a published list that is
+// right as it is.
 func sameDecisions(a, b []v1alpha1.ClusterDecision) bool {
 	return len(a) == len(b) && a != nil && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -238,7 +242,8 @@ func (s *sequence) deleteOne() bool {
 	return false
 }
 
-// holdIndex helps out when pages wait for each other's index: a copy of one of them holds its index while it moves on.
+// holdIndex helps out when pages wait for each other's index: a copy of one of them holds its index
+// while it moves on.
 func (s *sequence) holdIndex(waiting []*draft) {
 	for _, d := range waiting {
 		if d.home.index <= s.indexes.top+1 {

@@ -16,7 +16,8 @@ type Page struct {
 	Name       string
 	GroupName  string
 	GroupIndex int // from 0, dense over the pages of a Placement
-	// Decisions are at most v1alpha1.MaxDecisionsPerPage and never nil. They may be shared with Current: do not change them.
+	// Decisions are at most v1alpha1.MaxDecisionsPerPage and never nil. They may be shared with
+	// Current: do not change them.
 	Decisions []v1alpha1.ClusterDecision
 	// Queue is the value of the queue annotation; empty leaves what is there.
 	Queue string
@@ -26,8 +27,8 @@ type Page struct {
 	Current *v1alpha1.PlacementDecision
 }
 
-// Object is the whole page, ready to be written: it keeps what others put on Current (labels, annotations, finalizers,
-// owners) and carries its uid and resourceVersion.
+// Object is the whole page, ready to be written: it keeps what others put on Current (labels,
+// annotations, finalizers, owners) and carries its uid and resourceVersion.
 func (p Page) Object(pl *v1alpha1.Placement) *v1alpha1.PlacementDecision {
 	out := &v1alpha1.PlacementDecision{}
 	if p.Current != nil {
@@ -69,7 +70,8 @@ func (p Page) labels(pl *v1alpha1.Placement) map[string]string {
 	}
 }
 
-// dressed reports whether Current already has the labels, the queue and the owner that Object would give it.
+// dressed reports whether Current already has the labels, the queue and the owner that Object would
+// give it.
 func (p Page) dressed(pl *v1alpha1.Placement) bool {
 	have := p.Current.Labels
 	if p.Queue != "" && p.Current.Annotations[v1alpha1.QueueAnnotation] != p.Queue {
@@ -84,8 +86,8 @@ func (p Page) dressed(pl *v1alpha1.Placement) bool {
 	return slices.ContainsFunc(p.Current.OwnerReferences, func(r metav1.OwnerReference) bool { return sameReference(r, owner) })
 }
 
-// ownerReference makes the garbage collector remove the page with its Placement. Consumers know the Placement under
-// v1beta1, the version every hub serves.
+// ownerReference makes the garbage collector remove the page with its Placement. Consumers know the
+// Placement under v1beta1, the version every hub serves.
 func ownerReference(pl *v1alpha1.Placement) metav1.OwnerReference {
 	return *metav1.NewControllerRef(pl, v1alpha1.GroupVersionV1Beta1.WithKind("Placement"))
 }

@@ -8,24 +8,27 @@ import (
 
 // Plan is what is to be published for one Placement, and the writes that lead there.
 //
-// Carried out in order, the writes keep these promises to a reader who selects the pages by label, between any two of them:
-// a cluster of the old and of the new answer is never missing, no page lists more than v1alpha1.MaxDecisionsPerPage, every
-// page is whole, and group indexes are dense from 0 if they were before. Stopping anywhere is safe: NewPlan goes on from
-// whatever it finds.
+// Carried out in order, the writes keep these promises to a reader who selects the pages by label,
+// between any two of them: a cluster of the old and of the new answer is never missing, no page
+// lists more than v1alpha1.MaxDecisionsPerPage, every page is whole, and group indexes are dense
+// from 0 if they were before. Stopping anywhere is safe: NewPlan goes on from whatever it finds.
 type Plan struct {
 	// Pages are the pages to be, by group index, then page number.
 	Pages []Page
 	// Writes are what it takes, in order. None when what is published is right.
 	Writes []Write
-	// Foreign are the names of pages that carry the Placement's label and that something else controls, sorted. They are left
-	// alone; as a reader cannot rely on them, the Placement's own pages hold the whole answer nevertheless.
+	// Foreign are the names of pages that carry the Placement's label and that something else
+	// controls, sorted. They are left alone; as a reader cannot rely on them, the Placement's own
+	// pages hold the whole answer nevertheless.
 	Foreign []string
-	// Changed reports that another set of clusters is selected than was published, or that nothing was published. Events
-	// speak only of such plans.
+	// Changed reports that another set of clusters is selected than was published, or that nothing
+	// was published. Events speak only of such plans.
 	Changed bool
-	// ScoresHeld reports that pages are out of date in order or scores only, and left so because of Answer.HoldScores.
+	// ScoresHeld reports that pages are out of date in order or scores only, and left so because of
+	// Answer.HoldScores.
 	ScoresHeld bool
-	// ScoresWritten reports that some write brings new order or scores to a page whose clusters stay the same.
+	// ScoresWritten reports that some write brings new order or scores to a page whose clusters
+	// stay the same.
 	ScoresWritten bool
 }
 
@@ -39,22 +42,25 @@ const (
 	Delete Op = "Delete"
 )
 
-// Write is one request, or on a hub where pages have a status subresource, the few that stand for it.
+// Write is one request, or on a hub where pages have a status subresource, the few that stand for
+// it.
 type Write struct {
 	Op Op
-	// Page is the whole content after this write; for Delete, the page to go. A plan may write a page twice, or delete one
-	// that it created: before each write set Page.Current to what the one before returned.
+	// Page is the whole content after this write; for Delete, the page to go. A plan may write a
+	// page twice, or delete one that it created: before each write set Page.Current to what the one
+	// before returned.
 	Page Page
-	// DecisionsChanged reports that the page lists other clusters than before this write. Otherwise only labels, owners,
-	// order or scores change, which no event speaks of.
+	// DecisionsChanged reports that the page lists other clusters than before this write. Otherwise
+	// only labels, owners, order or scores change, which no event speaks of.
 	DecisionsChanged bool
 }
 
 // NewPlan compares what is published with the answer.
 //
-// The published pages are those with the Placement's label, and those it controls that have no such label (unfinished
-// ones, which are completed or deleted); others are ignored. A page that is being deleted counts as gone. The function
-// taken reports whether a page name is in use by an object that is not among them; nil means that none is.
+// The published pages are those with the Placement's label, and those it controls that have no such
+// label (unfinished ones, which are completed or deleted); others are ignored. A page that is being
+// deleted counts as gone. The function taken reports whether a page name is in use by an object
+// that is not among them; nil means that none is.
 func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, taken func(name string) bool, a Answer) Plan {
 	var p Plan
 	var drafts []*draft

@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// answer reads "name: clusters" lines, one a claim; a cluster may be "name=score". Rank is the order written.
+// answer reads "name: clusters" lines, one a claim; a cluster may be "name=score". Rank is the
+// order written.
 func answer(length int, claims ...string) Answer {
 	a := Answer{}
 	for _, claim := range claims {

@@ -20,7 +20,8 @@ const (
 	DecisionIndexLabel = "multicluster.x-k8s.io/decision-index"
 )
 
-// ProfilePage is a PlacementDecision of multicluster.x-k8s.io/v1alpha1. It has neither spec nor status.
+// ProfilePage is a PlacementDecision of multicluster.x-k8s.io/v1alpha1. It has neither spec nor
+// status.
 type ProfilePage struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -43,26 +44,29 @@ type ProfileRef struct {
 
 // Profiles says how pages of ClusterProfiles are written.
 type Profiles struct {
-	// Namespace has the ClusterProfiles, each named like its ManagedCluster; empty is the Placement's own.
+	// Namespace has the ClusterProfiles, each named like its ManagedCluster; empty is the
+	// Placement's own.
 	Namespace string
 	// SchedulerName is what pages say of their author.
 	SchedulerName string
 }
 
-// ProfileWrite is one request. Page is the whole content after it; for Delete, the page to go. As in a Write, a page may be
-// written twice: UID and ResourceVersion are those of the page as it was published.
+// ProfileWrite is one request. Page is the whole content after it; for Delete, the page to go. As
+// in a Write, a page may be written twice: UID and ResourceVersion are those of the page as it was
+// published.
 type ProfileWrite struct {
 	Op   Op
 	Page ProfilePage
 }
 
-// Plan compares the published pages of ClusterProfiles with the pages of a plan, and says what it takes to make them say the
-// same, with the promises that Plan makes: the pages are taken for PlacementDecisions whose groups have one page each, so that
-// the group's index is the page's, and the same planner orders the writes. Indexes stay dense from 0 between any two writes, and
-// are unique in the end; while a page goes, another may have its index already.
+// Plan compares the published pages of ClusterProfiles with the pages of a plan, and says what it
+// takes to make them say the same, with the promises that Plan makes: the pages are taken for
+// PlacementDecisions whose groups have one page each, so that the group's index is the page's, and
+// the same planner orders the writes. Indexes stay dense from 0 between any two writes, and are
+// unique in the end; while a page goes, another may have its index already.
 //
-// A page keeps its clusters and its number, whatever the page it mirrors is called. The published pages are those with
-// v1alpha1.PlacementLabel that nothing else controls; others only take names.
+// A page keeps its clusters and its number, whatever the page it mirrors is called. The published
+// pages are those with v1alpha1.PlacementLabel that nothing else controls; others only take names.
 func (o Profiles) Plan(pl *v1alpha1.Placement, published []ProfilePage, wanted Plan) []ProfileWrite {
 	pages := make([]*v1alpha1.PlacementDecision, len(published))
 	for i := range published {
@@ -88,7 +92,8 @@ func (o Profiles) Plan(pl *v1alpha1.Placement, published []ProfilePage, wanted P
 	return writes
 }
 
-// read is a page as the planner knows pages. One without the key that its readers select by is none yet: the planner finishes it.
+// read is a page as the planner knows pages. One without the key that its readers select by is none
+// yet: the planner finishes it.
 func (o Profiles) read(pl *v1alpha1.Placement, page *ProfilePage) *v1alpha1.PlacementDecision {
 	pd := &v1alpha1.PlacementDecision{}
 	page.DeepCopyInto(&pd.ObjectMeta)
@@ -110,7 +115,8 @@ func (o Profiles) read(pl *v1alpha1.Placement, page *ProfilePage) *v1alpha1.Plac
 	for i, d := range page.Decisions {
 		name := d.ClusterProfileRef.Name
 		if d.ClusterProfileRef.Namespace != o.Namespace {
-			// No cluster has such a name: it is as if another was listed, until the write that puts it right.
+			// No cluster has such a name: it is as if another was listed, until the write that puts
+			// it right.
 			name = d.ClusterProfileRef.Namespace + "/" + name
 		}
 		pd.Status.Decisions[i] = v1alpha1.ClusterDecision{ClusterName: name, Reason: d.Reason}
@@ -140,8 +146,8 @@ func (o Profiles) written(pl *v1alpha1.Placement, page Page) ProfilePage {
 	return out
 }
 
-// groupKey tells the decision groups apart whose clusters never share a page: by index and name. The group of an empty answer,
-// and of one that is not divided, is "".
+// groupKey tells the decision groups apart whose clusters never share a page: by index and name.
+// The group of an empty answer, and of one that is not divided, is "".
 func groupKey(index, name string) string {
 	if index == "0" && name == "" {
 		return ""

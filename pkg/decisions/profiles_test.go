@@ -39,7 +39,8 @@ func (w profileWorld) apply(write ProfileWrite) error {
 	return nil
 }
 
-// visible is how many pages list each cluster, and how many have each index, to a reader who selects by decision-key.
+// visible is how many pages list each cluster, and how many have each index, to a reader who
+// selects by decision-key.
 func (w profileWorld) visible(t *rapid.T) (clusters, indexes map[string]int) {
 	clusters, indexes = map[string]int{}, map[string]int{}
 	for _, page := range w {
@@ -100,7 +101,8 @@ func disturbProfiles(t *rapid.T, w profileWorld) {
 	w[page.Name] = page
 }
 
-// settledProfiles demands that each selected cluster is on one page, and that the pages are numbered.
+// settledProfiles demands that each selected cluster is on one page, and that the pages are
+// numbered.
 func settledProfiles(t *rapid.T, o Profiles, w profileWorld, pl *v1alpha1.Placement, plan Plan) {
 	if again := o.Plan(pl, w.published(), plan); len(again) > 0 {
 		t.Fatalf("not at rest: %s", showProfileWrites(again))
@@ -136,8 +138,8 @@ func settledProfiles(t *rapid.T, o Profiles, w profileWorld, pl *v1alpha1.Placem
 	}
 }
 
-// Wherever a plan is interrupted, readers never miss a cluster that stays, and the end is what the Placement's own pages say: every
-// cluster on one page, every page with a number of its own.
+// Wherever a plan is interrupted, readers never miss a cluster that stays, and the end is what the
+// Placement's own pages say: every cluster on one page, every page with a number of its own.
 func TestProfilePlanIsSafeAndConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		own, w, f := newWorld(), profileWorld{}, newFleet(t)

@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// fleet draws answers: which clusters are selected, in which group each of them is, and how groups are cut.
+// fleet draws answers: which clusters are selected, in which group each of them is, and how groups
+// are cut.
 type fleet struct {
 	rnd      *rand.Rand
 	selected []bool
@@ -254,7 +255,8 @@ func settled(t *rapid.T, w *world, a Answer) {
 	}
 }
 
-// Whatever is published, and wherever a plan is interrupted, readers never miss a cluster that stays, and the end is right.
+// Whatever is published, and wherever a plan is interrupted, readers never miss a cluster that
+// stays, and the end is right.
 func TestPlanIsSafeAndConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, f := newWorld(), newFleet(t)

@@ -27,7 +27,8 @@ func ScoresDue(pl *v1alpha1.Placement, remembered, now time.Time) time.Time {
 	return last.Add(scoreRateLimit(pl.Spec.ScoreRateLimit))
 }
 
-// scoreRateLimit reads hours, minutes or seconds; what the schema would have refused counts as the default.
+// scoreRateLimit reads hours, minutes or seconds; what the schema would have refused counts as the
+// default.
 func scoreRateLimit(text string) time.Duration {
 	m := rateLimit.FindStringSubmatch(text)
 	if m == nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestPagesThatWaitForEachOther: pages whose group indexes have to be exchanged, or closed up, without a gap at any time.
+// TestPagesThatWaitForEachOther: pages whose group indexes have to be exchanged, or closed up,
+// without a gap at any time.
 func TestPagesThatWaitForEachOther(t *testing.T) {
 	tests := map[string]struct {
 		published pages
@@ -75,7 +76,8 @@ func TestPagesThatWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestAsPublished: clusters keep the groups of their pages, in the order of these; others form a group without a name.
+// TestAsPublished: clusters keep the groups of their pages, in the order of these; others form a
+// group without a name.
 func TestAsPublished(t *testing.T) {
 	choices := []Choice{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}}
 	tests := map[string]struct {

@@ -21,11 +21,13 @@ import (
 //go:embed page
 var embedded embed.FS
 
-// policy lets the page load and reach nothing but this server, run no code that is not a file of it, and be framed by nobody.
+// policy lets the page load and reach nothing but this server, run no code that is not a file of
+// it, and be framed by nobody.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Server answers GET requests from this machine that know the token, and nobody else. Nothing it does changes anything.
+// Server answers GET requests from this machine that know the token, and nobody else. Nothing it
+// does changes anything.
 type Server struct {
 	// Read returns what the hub has now. It is called whenever the page is loaded, once at a time.
 	Read func(ctx context.Context) (simulator.Objects, error)
@@ -63,7 +65,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only GET is answered", http.StatusMethodNotAllowed)
 		return
 	}
-	// Another site can have its name resolve to this machine, but not have the browser send another name than its own.
+	// Another site can have its name resolve to this machine, but not have the browser send another
+	// name than its own.
 	if !isLoopback(r.Host) {
 		http.Error(w, "ask for localhost, or a loopback address", http.StatusForbidden)
 		return

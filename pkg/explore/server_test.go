@@ -16,7 +16,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// small has a Placement of each kind: one whose change is held, one that takes all it may, one that is wrong, one that is switched off.
+// small has a Placement of each kind: one whose change is held, one that takes all it may, one that
+// is wrong, one that is switched off.
 func small() simulator.Objects {
 	o := simulator.Objects{fixture.Set("s"), fixture.Binding("ns", "s")}
 	for _, name := range []string{"c1", "c2", "c3"} {
@@ -169,7 +170,8 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestUnreachable: what the hub says is what the page gets to show, and the matrix before stays to be asked about.
+// TestUnreachable: what the hub says is what the page gets to show, and the matrix before stays to
+// be asked about.
 func TestUnreachable(t *testing.T) {
 	var refused error
 	s := NewServer(func(context.Context) (simulator.Objects, error) { return small(), refused }, simulator.Options{})

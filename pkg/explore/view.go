@@ -15,12 +15,14 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// What a cell of the matrix says; from firstPlugin on, the plugin of that number excluded the cluster.
+// What a cell of the matrix says; from firstPlugin on, the plugin of that number excluded the
+// cluster.
 const (
 	noCandidate = '0'
 	selected    = '1'
 	feasible    = '2'
-	// heldAddition and heldRemoval are what would become of the cluster if the held change were approved.
+	// heldAddition and heldRemoval are what would become of the cluster if the held change were
+	// approved.
 	heldAddition = '3'
 	heldRemoval  = '4'
 	// excluded is said of a candidate of which no filter says that it excluded it.
@@ -129,7 +131,8 @@ func (v *view) add(r *simulator.Report, failed error, rows map[string]int) {
 	v.placements[r.Placement] = details
 }
 
-// fill goes from what is said of all candidates to what is said of few, so that the last word stays.
+// fill goes from what is said of all candidates to what is said of few, so that the last word
+// stays.
 func (v *view) fill(cells []rune, a *simulator.Answer, rows map[string]int) {
 	mark := func(names []string, as rune) {
 		for _, name := range names {

@@ -9,16 +9,19 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// What predicates may cost. A unit is CEL's, about 0.15 microseconds, or one requirement of a selector.
+// What predicates may cost. A unit is CEL's, about 0.15 microseconds, or one requirement of a
+// selector.
 const (
-	// All candidates of a Placement together may cost budgetBase and budgetEach more for each: ten clusters at the limit of an
-	// expression, or as many as there are at a thousandth of it.
+	// All candidates of a Placement together may cost budgetBase and budgetEach more for each: ten
+	// clusters at the limit of an expression, or as many as there are at a thousandth of it.
 	budgetBase = 10 * clustercel.CostLimit
 	budgetEach = 1_000
-	// sliceCost is what one cycle spends before it lets others run, for slicePause. An expression that was begun is ended.
+	// sliceCost is what one cycle spends before it lets others run, for slicePause. An expression
+	// that was begun is ended.
 	sliceCost  = clustercel.CostLimit / 2
 	slicePause = 500 * time.Millisecond
-	// freeRequirements are those of selectors that are judged without being charged: no fleet is large enough for them to tell.
+	// freeRequirements are those of selectors that are judged without being charged: no fleet is
+	// large enough for them to tell.
 	freeRequirements = 1_000
 	// yieldEach is how many clusters are judged between two looks at the clock, where nothing is
 	// charged.
@@ -31,8 +34,8 @@ const (
 	maxExpressionBytes = 64 << 10
 )
 
-// ledger is what is known of the candidates of a Placement whose predicates are charged. It covers nothing but candidates: what
-// clusters cost that the Placement may not use would tell of them.
+// ledger is what is known of the candidates of a Placement whose predicates are charged. It covers
+// nothing but candidates: what clusters cost that the Placement may not use would tell of them.
 type ledger struct {
 	matches, judged framework.Bitset
 	// next is the entry of the inventory's change log up to which it is kept, once it is valid.
@@ -40,7 +43,8 @@ type ledger struct {
 	valid bool
 	costs []uint64
 	total uint64
-	// begun is the cluster at which a cycle stopped, with the answers of the expressions evaluated so far, in order, and their cost.
+	// begun is the cluster at which a cycle stopped, with the answers of the expressions evaluated
+	// so far, in order, and their cost.
 	begun   *framework.Cluster
 	answers []bool
 	owed    uint64
@@ -91,8 +95,9 @@ type judgement struct {
 	stopped *framework.Status
 }
 
-// settle brings the matches up to the snapshot, for predicates that are charged. Whether the budget holds does not depend on the
-// order in which clusters are judged, nor on how many cycles that takes.
+// settle brings the matches up to the snapshot, for predicates that are charged. Whether the budget
+// holds does not depend on the order in which clusters are judged, nor on how many cycles that
+// takes.
 func (c *compiled) settle(ctx context.Context, state *framework.CycleState, allowed uint64) *framework.Status {
 	snapshot := state.Snapshot()
 	changes, known := snapshot.Log.Since(c.next)

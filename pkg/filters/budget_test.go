@@ -24,7 +24,8 @@ func loops(n int) string {
 	return strings.Repeat("[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, ", n) + "true" + strings.Repeat(")", n)
 }
 
-// atLimit is an expression that costs more than the limit, and takes little time for that; below costs a little less.
+// atLimit is an expression that costs more than the limit, and takes little time for that; below
+// costs a little less.
 var (
 	atLimit = replacing(13)
 	below   = replacing(0)
@@ -121,8 +122,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestHostileBesideGood: whatever a Placement costs, others wait for a slice of it at most, and it is over after a number of slices
-// that does not grow with what it would cost.
+// TestHostileBesideGood: whatever a Placement costs, others wait for a slice of it at most, and it
+// is over after a number of slices that does not grow with what it would cost.
 func TestHostileBesideGood(t *testing.T) {
 	const good = 100
 	handle := &framework.Handle{Client: interceptor.NewClient(nil, interceptor.Funcs{})}
@@ -264,8 +265,8 @@ func TestInterruptedEvaluation(t *testing.T) {
 	}
 }
 
-// TestBudgetFollowsTheFleet: what goes is not charged any more, what comes is, and clusters of sets that the Placement may not use
-// never are: its author would learn of them.
+// TestBudgetFollowsTheFleet: what goes is not charged any more, what comes is, and clusters of sets
+// that the Placement may not use never are: its author would learn of them.
 func TestBudgetFollowsTheFleet(t *testing.T) {
 	p := newPredicate(t)
 	expression := `managedCluster.metadata.labels.?size.orValue("") != "l" || ` + atLimit

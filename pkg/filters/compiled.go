@@ -22,7 +22,8 @@ type compiled struct {
 	spec       []v1alpha1.ClusterPredicate
 	predicates []predicate
 	status     *framework.Status
-	// charged says that judging costs so much that it has to be accounted for. requirements are those of all selectors.
+	// charged says that judging costs so much that it has to be accounted for. requirements are
+	// those of all selectors.
 	charged      bool
 	requirements uint64
 
@@ -54,8 +55,8 @@ func (c *compiled) isOf(pl *v1alpha1.Placement) bool {
 	return c != nil && c.uid == pl.UID && c.generation == pl.Generation && samePredicates(c.spec, pl.Spec.Predicates)
 }
 
-// samePredicates compares by identity first: the inventory hands out the same object until it changes. Most changes are writes
-// of the status.
+// samePredicates compares by identity first: the inventory hands out the same object until it
+// changes. Most changes are writes of the status.
 func samePredicates(a, b []v1alpha1.ClusterPredicate) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || equality.Semantic.DeepEqual(a, b))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestFilterWithoutPreFilter: where Predicate is disabled at PreFilter alone, Filter compiles, from many
-// goroutines at once.
+// TestFilterWithoutPreFilter: where Predicate is disabled at PreFilter alone, Filter compiles, from
+// many goroutines at once.
 func TestFilterWithoutPreFilter(t *testing.T) {
 	inv := inventory.New(inventory.Options{})
 	inv.Update(fixture.Cluster("c1").Label("a", "x").Obj())

@@ -19,13 +19,15 @@ import (
 // PredicateName is the plugin's name.
 const PredicateName = "Predicate"
 
-// Predicate admits clusters that one of the Placement's predicates selects. Predicates are ORed; the label, claim and CEL
-// selectors inside one are ANDed; none, or an empty one, selects all.
+// Predicate admits clusters that one of the Placement's predicates selects. Predicates are ORed;
+// the label, claim and CEL selectors inside one are ANDed; none, or an empty one, selects all.
 //
-// It compiles a spec once and remembers which candidates match; a cycle judges again only those that came or changed since. Placements
-// with the same selectors share what is remembered, so that a fleet is judged once for all of them.
+// It compiles a spec once and remembers which candidates match; a cycle judges again only those
+// that came or changed since. Placements with the same selectors share what is remembered, so that
+// a fleet is judged once for all of them.
 //
-// What CEL and very many selectors may cost is bounded, and one cycle does a part of it only, for cycles are serial.
+// What CEL and very many selectors may cost is bounded, and one cycle does a part of it only, for
+// cycles are serial.
 type Predicate struct {
 	compiled map[types.NamespacedName]*compiled
 	// verdicts are by the text of the selectors.
@@ -35,15 +37,16 @@ type Predicate struct {
 
 	// ahead says that what takes long to compile is compiled by Prepare only.
 	ahead bool
-	// filtering guards what is remembered between calls of Filter, which may run at the same time. It
-	// matters where PreFilter is disabled; else PreFilter has compiled everything before.
+	// filtering guards what is remembered between calls of Filter, which may run at the same time.
+	// It matters where PreFilter is disabled; else PreFilter has compiled everything before.
 	filtering sync.Mutex
 	// mu guards prepared, what Prepare compiled. All else is used in cycles, which are serial.
 	mu       sync.Mutex
 	prepared map[types.NamespacedName]*compiled
 }
 
-// verdicts say which clusters selectors match, of those judged so far, as of an entry of the inventory's change log.
+// verdicts say which clusters selectors match, of those judged so far, as of an entry of the
+// inventory's change log.
 type verdicts struct {
 	text string
 	// users counts the Placements that share them.
@@ -109,7 +112,8 @@ func (p *Predicate) leave(c *compiled) {
 	}
 }
 
-// PreFilter refuses selectors and expressions that do not compile, and admits the clusters that match.
+// PreFilter refuses selectors and expressions that do not compile, and admits the clusters that
+// match.
 func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	if len(pl.Spec.Predicates) == 0 {
 		return nil, framework.NewStatus(framework.Skip, "")

@@ -87,7 +87,8 @@ func TestPredicateAgainstCorpus(t *testing.T) {
 	}
 }
 
-// isRefused is false when the plugin should have refused the Placement in the reference's words and has not.
+// isRefused is false when the plugin should have refused the Placement in the reference's words and
+// has not.
 func (e *expected) isRefused(status *framework.Status) bool {
 	if e.ScheduleStatus.Plugin != filters.PredicateName || e.ScheduleStatus.Code != "Misconfigured" {
 		return true

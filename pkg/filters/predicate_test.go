@@ -23,7 +23,8 @@ func newPredicate(t *testing.T) *Predicate {
 	return p.(*Predicate)
 }
 
-// admitted are the names of the clusters that PreFilter lets through; Filter must say the same of each.
+// admitted are the names of the clusters that PreFilter lets through; Filter must say the same of
+// each.
 func admitted(t *testing.T, p *Predicate, inv *inventory.Inventory) []string {
 	t.Helper()
 	return admittedTo(t, p, inv, inventory.Key{Namespace: "n", Name: "p"})
@@ -193,7 +194,8 @@ func TestClustersAreJudgedOnce(t *testing.T) {
 	}
 }
 
-// TestVerdictsAreShared: Placements with the same selectors share what is remembered, whichever sets they choose from.
+// TestVerdictsAreShared: Placements with the same selectors share what is remembered, whichever
+// sets they choose from.
 func TestVerdictsAreShared(t *testing.T) {
 	gold := func(name, set string) fixture.ClusterBuilder {
 		return fixture.Cluster(name).Set(set).Label("tier", "gold")

@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// aheadOfCycles is a Predicate of a controller: what takes long to compile is compiled by Prepare only.
+// aheadOfCycles is a Predicate of a controller: what takes long to compile is compiled by Prepare
+// only.
 func aheadOfCycles(t *testing.T) *Predicate {
 	t.Helper()
 	p, err := NewPredicate(t.Context(), nil, &framework.Handle{Client: fake.NewFakeClient()})
@@ -57,7 +58,8 @@ func TestFiltersRead(t *testing.T) {
 	}
 }
 
-// TestPrepared: until Prepare is done, a cycle neither decides nor compiles; what is quick it compiles itself.
+// TestPrepared: until Prepare is done, a cycle neither decides nor compiles; what is quick it
+// compiles itself.
 func TestPrepared(t *testing.T) {
 	quick := ask().Predicate(fixture.MatchLabel("a", "x")).Obj()
 	slow := ask().Predicate(fresh(t, 1)).Obj()
@@ -104,7 +106,8 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// TestPreparedIsForOneSpec: another object, generation or spec is prepared anew, and a Placement that is gone is forgotten.
+// TestPreparedIsForOneSpec: another object, generation or spec is prepared anew, and a Placement
+// that is gone is forgotten.
 func TestPreparedIsForOneSpec(t *testing.T) {
 	of := func(edit func(*v1alpha1.Placement)) *v1alpha1.Placement {
 		pl := ask().Predicate(fresh(t, 1)).Obj()
@@ -142,7 +145,8 @@ func TestPreparedIsForOneSpec(t *testing.T) {
 	}
 }
 
-// TestPrepareYields: each call compiles one expression that is new, however late it is; the last one is done.
+// TestPrepareYields: each call compiles one expression that is new, however late it is; the last
+// one is done.
 func TestPrepareYields(t *testing.T) {
 	p := aheadOfCycles(t)
 	pl := ask().Predicate(fresh(t, 1), fresh(t, 2)).Predicate(fresh(t, 3)).Obj()

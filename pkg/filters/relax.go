@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Relax says, for each predicate, which labels and claims the cluster would need, and which CEL expressions would have to go.
+// Relax says, for each predicate, which labels and claims the cluster would need, and which CEL
+// expressions would have to go.
 func (p *Predicate) Relax(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) []framework.Relaxation {
 	c := p.of(state.Snapshot())
 	type costed struct {
@@ -74,8 +75,9 @@ func (p *predicate) relax(ctx context.Context, snapshot *framework.Snapshot, pl 
 	return r, len(texts), true
 }
 
-// satisfy returns the values with the fewest changes that make a selector match, and the changes in words; false when a value
-// cannot be changed: which set a cluster is in is not for a predicate to say.
+// satisfy returns the values with the fewest changes that make a selector match, and the changes in
+// words; false when a value cannot be changed: which set a cluster is in is not for a predicate to
+// say.
 func satisfy(selector labels.Selector, have map[string]string, kind string) (map[string]string, []string, bool) {
 	requirements, selectable := selector.Requirements()
 	if !selectable {

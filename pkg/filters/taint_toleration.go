@@ -15,9 +15,9 @@ import (
 // TaintTolerationName is the plugin's name.
 const TaintTolerationName = "TaintToleration"
 
-// TaintToleration excludes clusters with a taint that the Placement does not tolerate. NoSelect always needs a toleration;
-// NoSelectIfNew needs one unless the cluster is an incumbent; PreferNoSelect never excludes, but a cluster with an untolerated
-// one ranks after all others.
+// TaintToleration excludes clusters with a taint that the Placement does not tolerate. NoSelect
+// always needs a toleration; NoSelectIfNew needs one unless the cluster is an incumbent;
+// PreferNoSelect never excludes, but a cluster with an untolerated one ranks after all others.
 type TaintToleration struct{}
 
 // NewTaintToleration is the plugin's factory.
@@ -75,7 +75,8 @@ func (TaintToleration) Filter(_ context.Context, state *framework.CycleState, pl
 		case !tolerated:
 			return framework.NewStatus(framework.Unschedulable, fmt.Sprintf("taint %s is not tolerated", taintText(taint)))
 		case taint.Effect == v1alpha1.TaintEffectNoSelectIfNew:
-			// Once selected, the cluster is an incumbent, and the end of the toleration changes nothing.
+			// Once selected, the cluster is an incumbent, and the end of the toleration changes
+			// nothing.
 		case !end.IsZero() && (until.IsZero() || end.Before(until)):
 			until = end
 		}

@@ -29,8 +29,8 @@ const (
 )
 
 // CRDs applies Berth's CRDs and returns when the API server serves all of them, in discovery too.
-// CRDs of the same names that something else installed stay as they are; foreign has their names, if
-// err is not nil too.
+// CRDs of the same names that something else installed stay as they are; foreign has their names,
+// if err is not nil too.
 func CRDs(ctx context.Context, config *rest.Config) (foreign []string, err error) {
 	crds, err := crd.All()
 	if err != nil {
@@ -83,8 +83,8 @@ func applyCRD(ctx context.Context, client apiextensions.CustomResourceDefinition
 	return true, err
 }
 
-// awaitServed waits for discovery, which follows the Established condition by up to a second: REST mappers and the
-// choice of the version to write are made from discovery.
+// awaitServed waits for discovery, which follows the Established condition by up to a second: REST
+// mappers and the choice of the version to write are made from discovery.
 func awaitServed(ctx context.Context, config *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -45,9 +45,9 @@ func HasWebhooks(ctx context.Context, config *rest.Config) (bool, error) {
 	return false, nil
 }
 
-// Webhooks makes the API server send admission requests to url, such as https://127.0.0.1:9443, whose
-// certificate the authorities in caBundle (PEM) have signed. queueConfig is the ConfigMap with the
-// queues. Configurations of an earlier call are changed in place.
+// Webhooks makes the API server send admission requests to url, such as https://127.0.0.1:9443,
+// whose certificate the authorities in caBundle (PEM) have signed. queueConfig is the ConfigMap
+// with the queues. Configurations of an earlier call are changed in place.
 func Webhooks(ctx context.Context, config *rest.Config, url string, caBundle []byte, queueConfig types.NamespacedName) error {
 	mutating, validating, err := webhook.At(url, caBundle, queueConfig.Namespace, queueConfig.Name)
 	if err != nil {

@@ -81,8 +81,8 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeS
 	}
 }
 
-// wakePublishers wakes the Placements whose pages list a cluster that left a set, is being deleted, is
-// gone or came back: they may have to give it up, whether they want its set or not.
+// wakePublishers wakes the Placements whose pages list a cluster that left a set, is being deleted,
+// is gone or came back: they may have to give it up, whether they want its set or not.
 func (inv *Inventory) wakePublishers(i int, woken wakeSet) {
 	for _, page := range inv.pages.listing(i) {
 		if inv.placements[page.owner] != nil {
@@ -165,8 +165,8 @@ func amount(object *v1alpha1.ManagedCluster, name corev1.ResourceName) framework
 	return framework.Amount{Value: value, Known: true}
 }
 
-// compare says what is different; old is nil for a newcomer. Most updates are heartbeats, so the cheap looks come first and
-// nothing is allocated for equal maps.
+// compare says what is different; old is nil for a newcomer. Most updates are heartbeats, so the
+// cheap looks come first and nothing is allocated for equal maps.
 func compare(old, cluster *framework.Cluster) difference {
 	if old == nil {
 		return difference{anything: true, membership: true, added: true}
@@ -185,15 +185,16 @@ func compare(old, cluster *framework.Cluster) difference {
 	return d
 }
 
-// sameMetadata leaves out the resource version, the generation and the managed fields: they change with every write, and say
-// nothing of the cluster.
+// sameMetadata leaves out the resource version, the generation and the managed fields: they change
+// with every write, and say nothing of the cluster.
 func sameMetadata(a, b *v1alpha1.ManagedCluster) bool {
 	return a.UID == b.UID && a.CreationTimestamp.Equal(&b.CreationTimestamp) && a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
 		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers) &&
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences)
 }
 
-// sameStatus leaves nothing out that a CEL expression could read: quantities have one form in each notation.
+// sameStatus leaves nothing out that a CEL expression could read: quantities have one form in each
+// notation.
 func sameStatus(a, b *v1alpha1.ManagedClusterStatus) bool {
 	return sameQuantities(a.Allocatable, b.Allocatable) && sameQuantities(a.Capacity, b.Capacity) &&
 		(a.Conditions == nil) == (b.Conditions == nil) && equality.Semantic.DeepEqual(a, b)

@@ -1,11 +1,12 @@
 package inventory
 
-// inFlight are the decisions on their way to the API server: by Placement, the name indexes that no page of it shows yet. Each
-// counts as one decision.
+// inFlight are the decisions on their way to the API server: by Placement, the name indexes that no
+// page of it shows yet. Each counts as one decision.
 type inFlight map[Key]map[int]bool
 
-// Reserve counts a decision on each of the clusters, unless a page of the Placement lists it already; instead of what was
-// reserved for the Placement before. A reservation ends when a page shows it.
+// Reserve counts a decision on each of the clusters, unless a page of the Placement lists it
+// already; instead of what was reserved for the Placement before. A reservation ends when a page
+// shows it.
 func (inv *Inventory) Reserve(placement Key, clusters []string) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()

@@ -107,7 +107,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestCountsAreRecomputable: after any sequence of events the counts are those of the pages and of what is reserved beside them.
+// TestCountsAreRecomputable: after any sequence of events the counts are those of the pages and of
+// what is reserved beside them.
 func TestCountsAreRecomputable(t *testing.T) {
 	names := []string{"c0", "c1", "c2", "c3", "stray"}
 	someNames := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, len(names), rapid.ID[string])

@@ -132,7 +132,8 @@ func readOf(keys map[string]bool) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(keys)), func(key string) bool { return !keys[key] })
 }
 
-// TestLogIsCut: the log of changed clusters loses its older half when it is much longer than the fleet.
+// TestLogIsCut: the log of changed clusters loses its older half when it is much longer than the
+// fleet.
 func TestLogIsCut(t *testing.T) {
 	inv := New(Options{})
 	inv.Update(fixture.Cluster("c").Obj())

@@ -22,15 +22,16 @@ type Key = types.NamespacedName
 
 // Options are the inventory's settings.
 type Options struct {
-	// FirstSeen, when set, dates taints without timeAdded: they count as added when the inventory first saw them. Unset,
-	// they count as added in the year 1.
+	// FirstSeen, when set, dates taints without timeAdded: they count as added when the inventory
+	// first saw them. Unset, they count as added in the year 1.
 	FirstSeen func() time.Time
-	// Reads says what the plugins of a Placement's profile read of clusters beside what its spec names. Unset, nothing. It is
-	// called with the inventory locked.
+	// Reads says what the plugins of a Placement's profile read of clusters beside what its spec
+	// names. Unset, nothing. It is called with the inventory locked.
 	Reads func(*v1alpha1.Placement) framework.Reads
 }
 
-// Inventory is the fleet as the events left it. It is safe for concurrent use. Objects handed to it must not change any more.
+// Inventory is the fleet as the events left it. It is safe for concurrent use. Objects handed to it
+// must not change any more.
 type Inventory struct {
 	options Options
 
@@ -87,7 +88,8 @@ func New(options Options) *Inventory {
 	}
 }
 
-// Update takes in an object that came or changed and returns the Placements that this can affect, in order of their keys.
+// Update takes in an object that came or changed and returns the Placements that this can affect,
+// in order of their keys.
 func (inv *Inventory) Update(obj client.Object) []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -100,7 +102,8 @@ func (inv *Inventory) Update(obj client.Object) []Key {
 	return woken.keys()
 }
 
-// Delete takes in that an object is gone and returns the Placements that this can affect, in order of their keys.
+// Delete takes in that an object is gone and returns the Placements that this can affect, in order
+// of their keys.
 func (inv *Inventory) Delete(obj client.Object) []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -127,7 +130,8 @@ func (inv *Inventory) Replace(object *v1alpha1.Placement) {
 	p.object, p.subject = object, nil
 }
 
-// Assume takes in a page that was just written, or deleted, ahead of its echo in the watch or behind it.
+// Assume takes in a page that was just written, or deleted, ahead of its echo in the watch or
+// behind it.
 func (inv *Inventory) Assume(page *v1alpha1.PlacementDecision, deleted bool) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -212,7 +216,8 @@ func (inv *Inventory) freeze() *framework.Fleet {
 	return inv.fleet
 }
 
-// subject returns what the snapshot says of the Placement itself, made anew only when it or its pages changed.
+// subject returns what the snapshot says of the Placement itself, made anew only when it or its
+// pages changed.
 func (inv *Inventory) subject(p *placement) *framework.Subject {
 	if p.subject != nil {
 		return p.subject

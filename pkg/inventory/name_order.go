@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// nameOrder keeps the clusters in the order of their names, so that cycles compare numbers where they would compare names.
+// nameOrder keeps the clusters in the order of their names, so that cycles compare numbers where
+// they would compare names.
 type nameOrder struct {
 	// sorted are the indexes of the clusters by name, but for those that joined since.
 	sorted, joined []int32

@@ -1,7 +1,7 @@
 package inventory
 
-// nameTable gives every name that an object mentions a dense index: clusters, names on decisions, namespaces of scores. An
-// index is free again when nothing mentions its name.
+// nameTable gives every name that an object mentions a dense index: clusters, names on decisions,
+// namespaces of scores. An index is free again when nothing mentions its name.
 type nameTable struct {
 	index map[string]int
 	slots []slot

@@ -20,7 +20,8 @@ type page struct {
 	// leaving pages are being deleted, and gone once their finalizers are. They do not count as
 	// published, but their names are taken.
 	leaving bool
-	// owner is the Placement whose page this is, by label, or by owner reference while it has no label.
+	// owner is the Placement whose page this is, by label, or by owner reference while it has no
+	// label.
 	owner Key
 }
 
@@ -31,8 +32,8 @@ type pageTable struct {
 	// byIndex lists the pages on which a name stands.
 	byIndex map[int]map[*page]bool
 	counts  decisionCounts
-	// taken are the names of pages that a Placement cannot use for its own: other pages have them, or
-	// ones that are being deleted.
+	// taken are the names of pages that a Placement cannot use for its own: other pages have them,
+	// or ones that are being deleted.
 	taken map[Key]map[string]bool
 	// deleted are pages that Berth deleted and whose last events are still on their way.
 	deleted map[types.UID]bool
@@ -68,8 +69,8 @@ func (t *pageTable) saw(object *v1alpha1.PlacementDecision) {
 	}
 }
 
-// Announce notes that Berth is writing a page, or deleting it: should the watch tell of exactly that before the answer is there,
-// it is no news. The function returned ends that.
+// Announce notes that Berth is writing a page, or deleting it: should the watch tell of exactly
+// that before the answer is there, it is no news. The function returned ends that.
 func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (end func()) {
 	name := nameOf(page)
 	if deleted {
@@ -284,7 +285,8 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 	return queue, listed.Len()
 }
 
-// restate makes the next snapshot read the Placement's pages anew; false when there is no such Placement.
+// restate makes the next snapshot read the Placement's pages anew; false when there is no such
+// Placement.
 func (inv *Inventory) restate(owner Key) bool {
 	p := inv.placements[owner]
 	if p != nil {

@@ -30,7 +30,8 @@ func (p *placement) wants(set string) bool {
 	return len(p.object.Spec.ClusterSets) == 0 || slices.Contains(p.object.Spec.ClusterSets, set)
 }
 
-// reads says which properties of a cluster a Placement's answer depends on. Taints and membership it always does.
+// reads says which properties of a cluster a Placement's answer depends on. Taints and membership
+// it always does.
 type reads struct {
 	labels, claims map[string]bool
 	cpu, memory    bool
@@ -54,7 +55,8 @@ func intersect(a, b map[string]bool) bool {
 	return false
 }
 
-// readsOf looks through a spec. A spec that is misconfigured reads nothing wrong: it waits for its own edit.
+// readsOf looks through a spec. A spec that is misconfigured reads nothing wrong: it waits for its
+// own edit.
 func readsOf(spec *v1alpha1.PlacementSpec) reads {
 	r := reads{labels: map[string]bool{}, claims: map[string]bool{}, scores: map[string]bool{}}
 	for _, p := range spec.Predicates {

@@ -23,7 +23,8 @@ func quoting(name, queue string, clusters ...string) *v1alpha1.PlacementDecision
 	return page
 }
 
-// TestPublishedQueue: the queue that a Placement's own pages record, and the number of clusters on them.
+// TestPublishedQueue: the queue that a Placement's own pages record, and the number of clusters on
+// them.
 func TestPublishedQueue(t *testing.T) {
 	foreign := quoting("plain-decision-0", "root.foreign", "x")
 	foreign.OwnerReferences[0].UID = "somebody else"

@@ -115,8 +115,8 @@ func (inv *Inventory) removeRecord(r *record) {
 	}
 }
 
-// AssumeRecord takes in a record that was just written, ahead of its echo in the watch or behind it,
-// unless the watch has reported since that it was deleted.
+// AssumeRecord takes in a record that was just written, ahead of its echo in the watch or behind
+// it, unless the watch has reported since that it was deleted.
 func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -143,8 +143,8 @@ func (inv *Inventory) Records() []*berthv1alpha1.PlacementChange {
 	return all
 }
 
-// RecordedQueue is what the newest Published record of a Placement says of its queue; empty if there is
-// none. Only the controller writes records.
+// RecordedQueue is what the newest Published record of a Placement says of its queue; empty if
+// there is none. Only the controller writes records.
 func (inv *Inventory) RecordedQueue(placement Key) string {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -255,8 +255,8 @@ func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.P
 	}
 }
 
-// ClearCause forgets what triggered the attempt on a snapshot, once it has succeeded. A later trigger is
-// kept.
+// ClearCause forgets what triggered the attempt on a snapshot, once it has succeeded. A later
+// trigger is kept.
 func (inv *Inventory) ClearCause(snapshot *framework.Snapshot) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()

@@ -156,7 +156,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestIncumbents are the published clusters and those that the open change of this very Placement adds.
+// TestIncumbents are the published clusters and those that the open change of this very Placement
+// adds.
 func TestIncumbents(t *testing.T) {
 	held := berthv1alpha1.PhaseHeld
 	for name, tc := range map[string]struct {

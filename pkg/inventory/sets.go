@@ -86,8 +86,8 @@ func (inv *Inventory) deleteSet(object *v1alpha1.ManagedClusterSet, woken wakeSe
 	inv.wakeBound(object.Name, woken)
 }
 
-// wakeBound wakes all Placements of the namespaces that a set is bound to. Those that do not want it see it, too: whether any
-// valid binding is there decides what they say when none of theirs is.
+// wakeBound wakes all Placements of the namespaces that a set is bound to. Those that do not want
+// it see it, too: whether any valid binding is there decides what they say when none of theirs is.
 func (inv *Inventory) wakeBound(set string, woken wakeSet) {
 	for namespace, bound := range inv.bindings {
 		if bound[set] {
@@ -127,8 +127,8 @@ func (inv *Inventory) deleteBinding(object *v1alpha1.ManagedClusterSetBinding, w
 	inv.rebound(object, woken)
 }
 
-// rebound puts the viewers of a set right after a binding came or went, and wakes the namespace: a Placement that does not
-// want the set may still have to say that there is, or is not, any binding.
+// rebound puts the viewers of a set right after a binding came or went, and wakes the namespace: a
+// Placement that does not want the set may still have to say that there is, or is not, any binding.
 func (inv *Inventory) rebound(object *v1alpha1.ManagedClusterSetBinding, woken wakeSet) {
 	for _, p := range inv.byNamespace[object.Namespace] {
 		if p.wants(object.Name) {

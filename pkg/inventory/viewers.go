@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// audience are the Placements that see a set, grouped by what they read, so that an event which concerns none of them, such as
-// a heartbeat, costs as much as there are groups.
+// audience are the Placements that see a set, grouped by what they read, so that an event which
+// concerns none of them, such as a heartbeat, costs as much as there are groups.
 type audience map[string]*readers
 
 // readers read the same of a cluster.

@@ -21,7 +21,8 @@ func c1() fixture.ClusterBuilder {
 		Taint("t", "", v1alpha1.TaintEffectNoSelectIfNew).Allocatable("memory", "1Gi").Allocatable("cpu", "4")
 }
 
-// placements read different things. In namespace n they see set s1 (and s3, which does not exist); in namespace far only s2.
+// placements read different things. In namespace n they see set s1 (and s3, which does not exist);
+// in namespace far only s2.
 func placements() []fixture.PlacementBuilder {
 	return []fixture.PlacementBuilder{
 		fixture.Placement("n", "plain"),
@@ -345,7 +346,8 @@ func TestTaintTimes(t *testing.T) {
 	}
 }
 
-// TestPluginsSayWhatTheyRead: what the spec does not name wakes a Placement for the sake of the plugins that read it.
+// TestPluginsSayWhatTheyRead: what the spec does not name wakes a Placement for the sake of the
+// plugins that read it.
 func TestPluginsSayWhatTheyRead(t *testing.T) {
 	tests := map[string]struct {
 		reads framework.Reads
@@ -380,8 +382,8 @@ func TestPluginsSayWhatTheyRead(t *testing.T) {
 	}
 }
 
-// TestAnnouncedPagesAreNoNews: the watch may be faster than the answer to a write; its news wake the Placement only when they are
-// not what was written.
+// TestAnnouncedPagesAreNoNews: the watch may be faster than the answer to a write; its news wake
+// the Placement only when they are not what was written.
 func TestAnnouncedPagesAreNoNews(t *testing.T) {
 	before := fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("7").Lists("c1").Obj()
 	wanted := fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("7").Lists("c1", "c2").Obj()

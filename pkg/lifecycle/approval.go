@@ -13,10 +13,10 @@ import (
 // ApprovalName is the plugin's name.
 const ApprovalName = "Approval"
 
-// Approval is a Permit plugin that holds every change of a Placement, the first publication too, while
-// a DisruptionPolicy that selects it requires approval, until the PlacementChange is approved. The
-// policy says how long a change waits (approvalTimeoutSeconds). Clusters that the namespace may not
-// use any more leave without approval.
+// Approval is a Permit plugin that holds every change of a Placement, the first publication too,
+// while a DisruptionPolicy that selects it requires approval, until the PlacementChange is
+// approved. The policy says how long a change waits (approvalTimeoutSeconds). Clusters that the
+// namespace may not use any more leave without approval.
 type Approval struct{}
 
 // NewApproval is the plugin's factory.

@@ -17,14 +17,16 @@ import (
 // AuditLogName is the plugin's name.
 const AuditLogName = "AuditLog"
 
-// submitterAnnotation says as JSON who submitted a Placement, where admission stamps it; elsewhere anybody may have written it.
+// submitterAnnotation says as JSON who submitted a Placement, where admission stamps it; elsewhere
+// anybody may have written it.
 const submitterAnnotation = "yunikorn.apache.org/user.info"
 
 // maxLogged is how many clusters a line names each way.
 const maxLogged = 10
 
-// AuditLog is a PostBind plugin that logs each published change of clusters in one line. Being told after the fact, it misses
-// a change when the controller ends in between; what an attempt wrote before it failed is not in the line of the next one.
+// AuditLog is a PostBind plugin that logs each published change of clusters in one line. Being told
+// after the fact, it misses a change when the controller ends in between; what an attempt wrote
+// before it failed is not in the line of the next one.
 type AuditLog struct{}
 
 // NewAuditLog is the plugin's factory.
@@ -62,8 +64,8 @@ func (AuditLog) PostBind(ctx context.Context, _ *framework.CycleState, pl *v1alp
 	log.FromContext(ctx).Info("decision published", line...)
 }
 
-// why says whether the Placement's spec differs from the one that its status speaks of. What else led to the change is more than
-// a Proposal knows.
+// why says whether the Placement's spec differs from the one that its status speaks of. What else
+// led to the change is more than a Proposal knows.
 func why(pl *v1alpha1.Placement) string {
 	before := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
 	switch {

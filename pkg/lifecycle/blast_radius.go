@@ -26,11 +26,12 @@ const BlastRadiusName = "BlastRadius"
 
 // BlastRadiusArgs are the arguments of BlastRadius. Without any, the plugin is off.
 type BlastRadiusArgs struct {
-	// MaxRemoved is the most clusters that a Placement may lose within the window: a number, or a share of those it has, for
-	// example "20%", rounded down. A loss beyond it is held. Unset: no limit.
+	// MaxRemoved is the most clusters that a Placement may lose within the window: a number, or a
+	// share of those it has, for example "20%", rounded down. A loss beyond it is held. Unset: no
+	// limit.
 	MaxRemoved *intstr.IntOrString `json:"maxRemoved,omitempty"`
-	// MinRemoved is how many clusters a Placement must lose within the window for MaxRemoved to count, so that small Placements
-	// can move. Default 2.
+	// MinRemoved is how many clusters a Placement must lose within the window for MaxRemoved to
+	// count, so that small Placements can move. Default 2.
 	MinRemoved int `json:"minRemoved,omitempty"`
 	// FleetMaxRemoved is the most removals within the window over all Placements of a namespace,
 	// and over all Placements of the fleet. A change that would exceed it is held. Unset: no limit.
@@ -41,20 +42,22 @@ type BlastRadiusArgs struct {
 	FleetMaxRemoved *int `json:"fleetMaxRemoved,omitempty"`
 	// Window is the time over which removals are summed up. Default 10m.
 	Window metav1.Duration `json:"window,omitzero"`
-	// Settle is how long a removal is looked at before it is judged, so that clusters which leave one after the other are judged
-	// together: it waits until the change has stayed the same for so long, at most ten times as long. "0s" judges at once.
-	// Default 5s.
+	// Settle is how long a removal is looked at before it is judged, so that clusters which leave
+	// one after the other are judged together: it waits until the change has stayed the same for so
+	// long, at most ten times as long. "0s" judges at once. Default 5s.
 	Settle *metav1.Duration `json:"settle,omitempty"`
-	// Timeout is how long a held change waits for its approval before it is dropped. Default 168h, a week.
+	// Timeout is how long a held change waits for its approval before it is dropped. Default 168h,
+	// a week.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
-// BlastRadius is a Permit plugin that holds a change which removes more clusters than is usual, from whatever cause, until it is
-// approved: an edit, a label typo, a lost feed or an expired taint toleration all look the same to the workloads. A change once
-// held stays held, also when the window has moved on.
+// BlastRadius is a Permit plugin that holds a change which removes more clusters than is usual,
+// from whatever cause, until it is approved: an edit, a label typo, a lost feed or an expired taint
+// toleration all look the same to the workloads. A change once held stays held, also when the
+// window has moved on.
 //
-// Permit compares with what Reserve, Unreserve and PostBind counted before the attempt. After a restart
-// the count starts from the records of the changes inside the window.
+// Permit compares with what Reserve, Unreserve and PostBind counted before the attempt. After a
+// restart the count starts from the records of the changes inside the window.
 type BlastRadius struct {
 	args   BlastRadiusArgs
 	settle time.Duration
@@ -62,7 +65,8 @@ type BlastRadius struct {
 	*blastLedger
 }
 
-// blastLedger is what the instances in all profiles share: limits are over all Placements, and a Placement may change profile.
+// blastLedger is what the instances in all profiles share: limits are over all Placements, and a
+// Placement may change profile.
 type blastLedger struct {
 	mu     sync.Mutex
 	window time.Duration
@@ -169,7 +173,8 @@ func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl 
 	now := state.Snapshot().Now
 	_, held := p.HeldBy[BlastRadiusName]
 	held = held || slices.Contains(p.ExpiredBy, BlastRadiusName)
-	// A change that is held, by whichever plugin, has settled: to wait anew would end that hold, and begin it again.
+	// A change that is held, by whichever plugin, has settled: to wait anew would end that hold,
+	// and begin it again.
 	if until := b.settledAt(p); !held && len(p.HeldBy) == 0 && now.Before(until) {
 		state.RequeueAt(until)
 		return framework.NewStatus(framework.Pending, fmt.Sprintf("a removal is judged once it has stayed the same for %s", b.settle)), 0
@@ -185,8 +190,8 @@ func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl 
 	return framework.NewStatus(framework.Wait, why), b.args.Timeout.Duration
 }
 
-// settledAt is when a removal may be judged: once it has stayed the same for the settle time, or ten
-// times that after the first removal was proposed.
+// settledAt is when a removal may be judged: once it has stayed the same for the settle time, or
+// ten times that after the first removal was proposed.
 func (b *BlastRadius) settledAt(p *framework.Proposal) time.Time {
 	until, latest := p.Since.Add(b.settle), p.RemovingSince.Add(settleRounds*b.settle)
 	if latest.Before(until) {

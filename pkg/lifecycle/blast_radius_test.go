@@ -48,7 +48,8 @@ type loss struct {
 	// undone says that the change fails later.
 	undone bool
 
-	// want is what Permit answers: "pass", "settle 5s" (judged in so long), or a part of the reason for which it is held.
+	// want is what Permit answers: "pass", "settle 5s" (judged in so long), or a part of the reason
+	// for which it is held.
 	want string
 }
 
@@ -72,8 +73,8 @@ func (l loss) proposal() *framework.Proposal {
 	return p
 }
 
-// attempts are those of all Placements, one after the other, with what the engine remembers from one
-// to the next.
+// attempts are those of all Placements, one after the other, with what the engine remembers from
+// one to the next.
 type attempts struct {
 	*BlastRadius
 	// waiting are the changes that the last attempts proposed, by Placement.
@@ -306,7 +307,8 @@ func TestBlastRadiusUnsettled(t *testing.T) {
 	}
 }
 
-// TestBlastRadiusRecounts: after a restart, removals are those of the Published records within the window.
+// TestBlastRadiusRecounts: after a restart, removals are those of the Published records within the
+// window.
 func TestBlastRadiusRecounts(t *testing.T) {
 	type removalRecord struct {
 		owner      types.UID

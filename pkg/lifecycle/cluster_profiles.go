@@ -19,18 +19,21 @@ import (
 	"github.com/berth-dev/berth/pkg/decisions"
 )
 
-// DecisionPublisherArgs are the arguments of DecisionPublisher. Without any, it writes the PlacementDecisions of
-// cluster.open-cluster-management.io only.
+// DecisionPublisherArgs are the arguments of DecisionPublisher. Without any, it writes the
+// PlacementDecisions of cluster.open-cluster-management.io only.
 type DecisionPublisherArgs struct {
-	// ClusterProfiles says whether the answer is written as PlacementDecisions of multicluster.x-k8s.io/v1alpha1, too.
+	// ClusterProfiles says whether the answer is written as PlacementDecisions of
+	// multicluster.x-k8s.io/v1alpha1, too.
 	ClusterProfiles ClusterProfileOutput `json:"clusterProfiles,omitzero"`
 }
 
 // ClusterProfileOutput is the second form of the answer.
 type ClusterProfileOutput struct {
-	// Enabled says whether it is written. The hub must serve the kind, and let the controller list and write it. Default false.
+	// Enabled says whether it is written. The hub must serve the kind, and let the controller list
+	// and write it. Default false.
 	Enabled bool `json:"enabled,omitempty"`
-	// Namespace is where the ClusterProfiles are, each named like its ManagedCluster. Default: that of the Placement.
+	// Namespace is where the ClusterProfiles are, each named like its ManagedCluster. Default: that
+	// of the Placement.
 	Namespace string `json:"namespace,omitempty"`
 	// SchedulerName is what the pages say of their author. Default "berth".
 	SchedulerName string `json:"schedulerName,omitempty"`
@@ -51,15 +54,16 @@ func (o ClusterProfileOutput) validate() error {
 	return errors.Join(errs...)
 }
 
-// profilePages writes pages of ClusterProfiles. What is published is read from the API server each time, past all caches, so that
-// neither a lost answer nor a restart leaves anything to guess.
+// profilePages writes pages of ClusterProfiles. What is published is read from the API server each
+// time, past all caches, so that neither a lost answer nor a restart leaves anything to guess.
 type profilePages struct {
 	decisions.Profiles
 	// hub reads unstructured objects past its cache.
 	hub client.Client
 }
 
-// publish carries out what takes the published pages to those of the plan. After a failure the writes done so far stand.
+// publish carries out what takes the published pages to those of the plan. After a failure the
+// writes done so far stand.
 func (p *profilePages) publish(ctx context.Context, pl *v1alpha1.Placement, plan decisions.Plan) error {
 	var hidden []decisions.ProfilePage // pages in the way that the Placement's label does not find
 	for {
@@ -137,8 +141,8 @@ func (p *profilePages) write(ctx context.Context, writes []decisions.ProfileWrit
 	return decisions.ProfileWrite{}, nil
 }
 
-// inTheWay is the page because of which another could not be created: somebody else's, or one that lost its label. The next plan
-// avoids the name, or finishes the page.
+// inTheWay is the page because of which another could not be created: somebody else's, or one that
+// lost its label. The next plan avoids the name, or finishes the page.
 func (p *profilePages) inTheWay(ctx context.Context, failed decisions.ProfileWrite, err error) (*decisions.ProfilePage, error) {
 	if failed.Op != decisions.Create || !apierrors.IsAlreadyExists(err) {
 		return nil, nil

@@ -18,7 +18,8 @@ import (
 // MaintenanceWindowName is the plugin's name.
 const MaintenanceWindowName = "MaintenanceWindow"
 
-// MaintenanceWindowArgs are the arguments of MaintenanceWindow. Without windows every change passes at any time.
+// MaintenanceWindowArgs are the arguments of MaintenanceWindow. Without windows every change passes
+// at any time.
 type MaintenanceWindowArgs struct {
 	// Windows are when changes are published; where they overlap, they are one.
 	Windows []RecurringWindow `json:"windows,omitempty"`
@@ -33,17 +34,21 @@ type MaintenanceWindowArgs struct {
 
 // RecurringWindow is a stretch of time that comes again and again.
 type RecurringWindow struct {
-	// Schedule says when the window opens, in the five fields of cron: minute, hour, day of the month, month, day of the week
-	// (0 is Sunday); the smallest step is a minute. An opening that falls into the hour skipped in spring is at the end of that
-	// hour; one that comes two times in autumn is the first.
+	// Schedule says when the window opens, in the five fields of cron: minute, hour, day of the
+	// month, month, day of the week (0 is Sunday); the smallest step is a minute. An opening that
+	// falls into the hour skipped in spring is at the end of that hour; one that comes two times in
+	// autumn is the first.
 	Schedule string `json:"schedule"`
-	// Duration is how long the window stays open, for example "90m" or "4h". It may be longer than the time to the next opening.
+	// Duration is how long the window stays open, for example "90m" or "4h". It may be longer than
+	// the time to the next opening.
 	Duration string `json:"duration"`
-	// TimeZone is the schedule's, by its name in the IANA database, for example "Europe/Berlin". Default UTC.
+	// TimeZone is the schedule's, by its name in the IANA database, for example "Europe/Berlin".
+	// Default UTC.
 	TimeZone string `json:"timeZone,omitempty"`
 }
 
-// openingSlack is how long after the next opening a hold ends: by then the change has been published, if at all.
+// openingSlack is how long after the next opening a hold ends: by then the change has been
+// published, if at all.
 const openingSlack = 5 * time.Minute
 
 // MaintenanceWindow is a Permit plugin that holds changes until a window opens.
@@ -72,8 +77,8 @@ func NewMaintenanceWindow(_ context.Context, raw json.RawMessage, _ *framework.H
 // Name implements framework.Plugin.
 func (*MaintenanceWindow) Name() string { return MaintenanceWindowName }
 
-// Permit lets a guarded change pass while a window is open, and else holds it until the next one opens. Nobody need wake it
-// then: it asks for that itself.
+// Permit lets a guarded change pass while a window is open, and else holds it until the next one
+// opens. Nobody need wake it then: it asks for that itself.
 func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	guarded := m.args.Additions && len(p.Added) > 0 || m.args.Removals && len(p.Removed) > 0
 	if len(m.windows) == 0 || !guarded {
@@ -96,10 +101,12 @@ func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleStat
 	return framework.NewStatus(framework.Wait, reason), opening.Add(openingSlack).Sub(now)
 }
 
-// opening is when the window that is open now opened, or else the earliest opening to come; zero when there is none.
+// opening is when the window that is open now opened, or else the earliest opening to come; zero
+// when there is none.
 func (m *MaintenanceWindow) opening(now time.Time) (earliest time.Time) {
 	for _, w := range m.windows {
-		// A window is open if it opened less than its duration ago: then the first opening since is in the past.
+		// A window is open if it opened less than its duration ago: then the first opening since is
+		// in the past.
 		if t := w.next(now.Add(-w.duration)); !t.IsZero() && (earliest.IsZero() || t.Before(earliest)) {
 			earliest = t
 		}
@@ -146,8 +153,9 @@ func newRecurrence(w RecurringWindow) (recurrence, error) {
 	return recurrence{schedule: schedule, duration: duration, zone: zone}, nil
 }
 
-// next is the first opening after t; zero when there is none within five years. The schedule is read on a clock without
-// daylight saving, because on a clock with it an opening in the hour that is skipped would not come at all.
+// next is the first opening after t; zero when there is none within five years. The schedule is
+// read on a clock without daylight saving, because on a clock with it an opening in the hour that
+// is skipped would not come at all.
 func (w recurrence) next(t time.Time) time.Time {
 	wall := t.In(w.zone)
 	wall = time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), time.UTC)
@@ -155,15 +163,16 @@ func (w recurrence) next(t time.Time) time.Time {
 		if wall = w.schedule.Next(wall); wall.IsZero() {
 			return wall
 		}
-		// In the hour that comes two times, an opening may be past though the clock has yet to show it again.
+		// In the hour that comes two times, an opening may be past though the clock has yet to show
+		// it again.
 		if opening := instant(wall, w.zone); opening.After(t) {
 			return opening
 		}
 	}
 }
 
-// instant is when clocks in the zone show what wall shows, the first of two such instants; if they never do, because daylight
-// saving skips it, the moment of the change.
+// instant is when clocks in the zone show what wall shows, the first of two such instants; if they
+// never do, because daylight saving skips it, the moment of the change.
 func instant(wall time.Time, zone *time.Location) time.Time {
 	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, zone)
 	start, end := t.ZoneBounds()

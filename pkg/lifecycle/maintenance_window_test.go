@@ -98,7 +98,8 @@ func TestMaintenanceWindowPermit(t *testing.T) {
 	}
 }
 
-// TestMaintenanceWindowOpening says for an instant when the open window opened, or the next one will.
+// TestMaintenanceWindowOpening says for an instant when the open window opened, or the next one
+// will.
 func TestMaintenanceWindowOpening(t *testing.T) {
 	type windows []RecurringWindow
 	nights := RecurringWindow{Schedule: "0 22 * * 1-5", Duration: "4h"}
@@ -160,7 +161,8 @@ func TestMaintenanceWindowOpening(t *testing.T) {
 	}
 }
 
-// TestMaintenanceWindowNext holds each opening to what a clock on the wall shows, over ten years of changing clocks.
+// TestMaintenanceWindowNext holds each opening to what a clock on the wall shows, over ten years of
+// changing clocks.
 func TestMaintenanceWindowNext(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "America/St_Johns", "Africa/Casablanca"}
 	schedules := []string{"0 0 * * *", "30 2 * * *", "15 1,2,3 * * 0", "*/20 * * * *", "0 3 1 * *"}

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// WholePages writes a page in one request: labels and decisions together. The client must know PlacementDecision as
-// v1alpha1, which on Berth's CRDs has no status subresource.
+// WholePages writes a page in one request: labels and decisions together. The client must know
+// PlacementDecision as v1alpha1, which on Berth's CRDs has no status subresource.
 func WholePages(c client.Client) framework.PageClient { return wholePages{c} }
 
 type wholePages struct{ client client.Client }
@@ -36,9 +36,9 @@ func (w wholePages) Delete(ctx context.Context, page *v1alpha1.PlacementDecision
 	return deletePage(ctx, w.client, page)
 }
 
-// SteppedPages writes a page on CRDs whose PlacementDecision has a status subresource: it is created without the
-// Placement's label, filled, then labelled, so that no reader who selects by label sees a page without its content.
-// The reader must read past all caches.
+// SteppedPages writes a page on CRDs whose PlacementDecision has a status subresource: it is
+// created without the Placement's label, filled, then labelled, so that no reader who selects by
+// label sees a page without its content. The reader must read past all caches.
 func SteppedPages(c client.Client, reader client.Reader) framework.PageClient {
 	return steppedPages{c, reader}
 }
@@ -78,8 +78,8 @@ func (s steppedPages) Update(ctx context.Context, page *v1alpha1.PlacementDecisi
 	return labelled, nil
 }
 
-// withoutRevision is the page without the revision of its change: a page whose clusters alone change
-// is one request less where metadata stays the same.
+// withoutRevision is the page without the revision of its change: a page whose clusters alone
+// change is one request less where metadata stays the same.
 func withoutRevision(page *v1alpha1.PlacementDecision) *v1alpha1.PlacementDecision {
 	page = page.DeepCopy()
 	delete(page.Annotations, berthv1alpha1.RevisionAnnotation)

@@ -112,7 +112,8 @@ func pageOf(version string, clusters ...string) *v1alpha1.PlacementDecision {
 	return page
 }
 
-// TestPageWrites: each write, its requests in order, and what it returns. A write does not change its argument.
+// TestPageWrites: each write, its requests in order, and what it returns. A write does not change
+// its argument.
 func TestPageWrites(t *testing.T) {
 	create, update := framework.PageClient.Create, framework.PageClient.Update
 	ab, a := []string{"a", "b"}, []string{"a"}
@@ -210,7 +211,8 @@ func TestPageWrites(t *testing.T) {
 	}
 }
 
-// checkPublished compares what a write returned with what the hub has, and both with what was to be written.
+// checkPublished compares what a write returned with what the hub has, and both with what was to be
+// written.
 func checkPublished(t *testing.T, hub *pageHub, returned *v1alpha1.PlacementDecision, version string, want *v1alpha1.PlacementDecision) {
 	t.Helper()
 	there := &v1alpha1.PlacementDecision{}
@@ -230,7 +232,8 @@ func checkPublished(t *testing.T, hub *pageHub, returned *v1alpha1.PlacementDeci
 	}
 }
 
-// TestDeletePage: only the very state that was planned for is deleted, and a page that is gone is fine.
+// TestDeletePage: only the very state that was planned for is deleted, and a page that is gone is
+// fine.
 func TestDeletePage(t *testing.T) {
 	tests := map[string]struct {
 		published *v1alpha1.PlacementDecision
@@ -307,7 +310,8 @@ func TestTerminatingPage(t *testing.T) {
 	}
 }
 
-// TestReadPage: pages in steps are read with the reader, not the client; managed fields are left out.
+// TestReadPage: pages in steps are read with the reader, not the client; managed fields are left
+// out.
 func TestReadPage(t *testing.T) {
 	page := pageOf("7", "a")
 	reader := interceptor.NewClient(newPageHub(t, false, "", page).WithWatch, interceptor.Funcs{

@@ -13,8 +13,9 @@ import (
 // PrioritySortName is the plugin's name.
 const PrioritySortName = "PrioritySort"
 
-// PrioritySort is the default QueueSort plugin: of the Placements that wait, the one with the highest priority is decided
-// first, among equals the oldest, and among those of one second the first by namespace and name.
+// PrioritySort is the default QueueSort plugin: of the Placements that wait, the one with the
+// highest priority is decided first, among equals the oldest, and among those of one second the
+// first by namespace and name.
 type PrioritySort struct{}
 
 // NewPrioritySort is the plugin's factory.
@@ -28,7 +29,8 @@ func NewPrioritySort(_ context.Context, args json.RawMessage, _ *framework.Handl
 // Name implements framework.Plugin.
 func (PrioritySort) Name() string { return PrioritySortName }
 
-// Less implements framework.QueueSortPlugin. It is a strict total order of Placements with different keys.
+// Less implements framework.QueueSortPlugin. It is a strict total order of Placements with
+// different keys.
 func (PrioritySort) Less(a, b *v1alpha1.Placement) bool {
 	return cmp.Or(
 		cmp.Compare(Priority(b), Priority(a)),
@@ -38,8 +40,8 @@ func (PrioritySort) Less(a, b *v1alpha1.Placement) bool {
 	) < 0
 }
 
-// Priority is the Placement's priority, from the annotation berth.dev/priority; 0 when it is missing, is no integer, or is out
-// of the range of 32 bits.
+// Priority is the Placement's priority, from the annotation berth.dev/priority; 0 when it is
+// missing, is no integer, or is out of the range of 32 bits.
 func Priority(pl *v1alpha1.Placement) int32 {
 	p, err := strconv.ParseInt(pl.Annotations[v1alpha1.PriorityAnnotation], 10, 32)
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// profileHub is a hub of pages of ClusterProfiles that notes requests with a page's name and version, and fails some of them.
+// profileHub is a hub of pages of ClusterProfiles that notes requests with a page's name and
+// version, and fails some of them.
 type profileHub struct {
 	client.WithWatch
 	calls    []string
@@ -252,7 +253,8 @@ func (h *profileHub) content(t *testing.T) (content []string) {
 	return content
 }
 
-// TestProfilePagesGone: a page that was in the way and is gone when it is read is no reason for another attempt.
+// TestProfilePagesGone: a page that was in the way and is gone when it is read is no reason for
+// another attempt.
 func TestProfilePagesGone(t *testing.T) {
 	hub := newProfileHub(t)
 	pages := &profilePages{decisions.Profiles{SchedulerName: "berth"}, hub}
@@ -325,7 +327,8 @@ func TestProfilePagesRead(t *testing.T) {
 	}
 }
 
-// TestBindWritesProfilePages: after the PlacementDecisions, and what fails then takes nothing from these.
+// TestBindWritesProfilePages: after the PlacementDecisions, and what fails then takes nothing from
+// these.
 func TestBindWritesProfilePages(t *testing.T) {
 	for name, failure := range map[string]error{"written": nil, "failed": errors.New("hub is down")} {
 		t.Run(name, func(t *testing.T) {

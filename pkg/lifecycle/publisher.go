@@ -21,11 +21,13 @@ import (
 // DecisionPublisherName is the plugin's name.
 const DecisionPublisherName = "DecisionPublisher"
 
-// DecisionPublisher is the default Bind plugin and the only in-tree writer of PlacementDecisions: it executes the plan that
-// pkg/decisions computed. As PreFilter it refuses a decision strategy that could not be published.
+// DecisionPublisher is the default Bind plugin and the only in-tree writer of PlacementDecisions:
+// it executes the plan that pkg/decisions computed. As PreFilter it refuses a decision strategy
+// that could not be published.
 //
-// A write that failed may have happened all the same: its answer was lost. A plan made from a picture in which it did not would
-// let a page drop a cluster because of another page that no longer has it. So the page is read before anything else is planned.
+// A write that failed may have happened all the same: its answer was lost. A plan made from a
+// picture in which it did not would let a page drop a cluster because of another page that no
+// longer has it. So the page is read before anything else is planned.
 type DecisionPublisher struct {
 	handle *framework.Handle
 	*doubts
@@ -33,7 +35,8 @@ type DecisionPublisher struct {
 	profiles *profilePages
 }
 
-// doubts are shared by the instances in all profiles: a Placement may change profile after a failed write.
+// doubts are shared by the instances in all profiles: a Placement may change profile after a failed
+// write.
 type doubts struct {
 	mu sync.Mutex
 	// doubtful are pages whose last write failed and that could not be read since, by Placement.
@@ -69,9 +72,10 @@ func (*DecisionPublisher) PreFilter(_ context.Context, _ *framework.CycleState, 
 	return nil, nil
 }
 
-// Bind writes the pages, one after the other in the plan's order. After a failure the writes done so far stand; the next
-// attempt goes on from there, once it is known what became of the page whose write failed. Pages of ClusterProfiles, where they
-// are asked for, follow: what goes wrong with them fails the attempt, and takes nothing from the pages before.
+// Bind writes the pages, one after the other in the plan's order. After a failure the writes done
+// so far stand; the next attempt goes on from there, once it is known what became of the page whose
+// write failed. Pages of ClusterProfiles, where they are asked for, follow: what goes wrong with
+// them fails the attempt, and takes nothing from the pages before.
 func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {
 	if p.handle == nil || p.handle.Pages == nil {
 		return framework.AsStatus(errors.New("there is no hub to publish on"))
@@ -110,8 +114,8 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 // finishTime is how long a page on its way may still take when the process is asked to end.
 const finishTime = 5 * time.Second
 
-// finishing ends some time after its parent: a page whose write has begun is finished, so that it is whole, also where that takes
-// several requests, and is told of.
+// finishing ends some time after its parent: a page whose write has begun is finished, so that it
+// is whole, also where that takes several requests, and is told of.
 func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(finishTime, cancel) })
@@ -171,7 +175,8 @@ func (p *DecisionPublisher) doubt(pl *v1alpha1.Placement, page decisions.Page) {
 	p.doubtful[key][page.Name] = page.Current
 }
 
-// settle reads the pages in doubt, tells the inventory what they are like, and returns them by name; nil is a page that is gone.
+// settle reads the pages in doubt, tells the inventory what they are like, and returns them by
+// name; nil is a page that is gone.
 func (p *DecisionPublisher) settle(ctx context.Context, pl *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error) {
 	key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
 	p.mu.Lock()
@@ -234,7 +239,8 @@ func Written(pl *v1alpha1.Placement, w decisions.Write) framework.PageWrite {
 	return done
 }
 
-// Plan is the plan from what the snapshot has published to what the Proposal selects. Publisher and simulator share it.
+// Plan is the plan from what the snapshot has published to what the Proposal selects. Publisher and
+// simulator share it.
 func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.Plan, error) {
 	snapshot := state.Snapshot()
 	subject := snapshot.Subject

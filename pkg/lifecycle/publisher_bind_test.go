@@ -19,7 +19,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// shelf is a framework.PageClient that notes each call. It gives each page a new version, and refuses one call.
+// shelf is a framework.PageClient that notes each call. It gives each page a new version, and
+// refuses one call.
 type shelf struct {
 	calls   []string
 	refused string
@@ -156,8 +157,8 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// TestBindWritesAPageTwice: two groups swap a cluster, so the first page lists both meanwhile. Its second write is of what the
-// first returned.
+// TestBindWritesAPageTwice: two groups swap a cluster, so the first page lists both meanwhile. Its
+// second write is of what the first returned.
 func TestBindWritesAPageTwice(t *testing.T) {
 	pl, pages, p := fixture.Placement("ns", "p").Obj(), &shelf{}, proposed("a", "b", "c", "d")
 	for _, group := range []string{"x", "y"} {
@@ -191,7 +192,8 @@ func TestBindWithoutHub(t *testing.T) {
 	}
 }
 
-// TestBindOfInvalidStrategy: what cannot be published for clusters is an error, and for no cluster the pages keep their groups.
+// TestBindOfInvalidStrategy: what cannot be published for clusters is an error, and for no cluster
+// the pages keep their groups.
 func TestBindOfInvalidStrategy(t *testing.T) {
 	pl := fixture.Placement("ns", "p").Obj()
 	pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromString("no number")

@@ -125,8 +125,8 @@ func TestWriteWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestPagesInDoubtAreReadFirst: where the page cannot be read after a failed write, it is read before
-// anything else is planned.
+// TestPagesInDoubtAreReadFirst: where the page cannot be read after a failed write, it is read
+// before anything else is planned.
 func TestPagesInDoubtAreReadFirst(t *testing.T) {
 	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u"}}
 	page := decisions.Page{Name: "p-decision-0"}

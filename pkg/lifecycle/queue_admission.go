@@ -13,8 +13,9 @@ import (
 // QueueAdmissionName is the plugin's name.
 const QueueAdmissionName = "QueueAdmission"
 
-// QueueAdmission keeps a Placement out until its queue admits it (PreEnqueue), and counts its clusters
-// against the quotas of the queue (Reserve, Unreserve, PostBind). Without queues it does nothing.
+// QueueAdmission keeps a Placement out until its queue admits it (PreEnqueue), and counts its
+// clusters against the quotas of the queue (Reserve, Unreserve, PostBind). Without queues it does
+// nothing.
 type QueueAdmission struct{ handle *framework.Handle }
 
 // NewQueueAdmission is the plugin's factory.

@@ -57,7 +57,8 @@ func TestQueueAdmissionPreEnqueue(t *testing.T) {
 	}
 }
 
-// TestQueueAdmissionCounts: the number that the quotas count after Reserve, Unreserve and PostBind; "-" is none.
+// TestQueueAdmissionCounts: the number that the quotas count after Reserve, Unreserve and PostBind;
+// "-" is none.
 func TestQueueAdmissionCounts(t *testing.T) {
 	tests := map[string]struct {
 		queue            *framework.QueueAdmission

@@ -13,8 +13,8 @@ import (
 // UnmetName is the plugin's name.
 const UnmetName = "Unmet"
 
-// Unmet is a PostFilter plugin that says what is missing when fewer clusters fit than spec.numberOfClusters, and which filter
-// stands in the way.
+// Unmet is a PostFilter plugin that says what is missing when fewer clusters fit than
+// spec.numberOfClusters, and which filter stands in the way.
 type Unmet struct{}
 
 // NewUnmet is the plugin's factory.
@@ -50,7 +50,8 @@ func (Unmet) PostFilter(_ context.Context, _ *framework.CycleState, pl *v1alpha1
 	return []framework.Intent{{Reason: "ClustersMissing", Note: note}}, passOn
 }
 
-// advice names the filter to relax. What the last one excludes has passed all others, so that it alone stands in the way there.
+// advice names the filter to relax. What the last one excludes has passed all others, so that it
+// alone stands in the way there.
 func advice(excluded []framework.ExcludedBy, missing int) string {
 	last := excluded[len(excluded)-1]
 	sum := 0

@@ -55,8 +55,8 @@ func NewReporter(name string, hub, member *rest.Config) (*Reporter, error) {
 	return &Reporter{name: name, hub: hubClient, member: kube, claims: claims}, nil
 }
 
-// Report writes what differs and returns a line about the cluster; it is empty when nothing differs.
-// The error is NotFound if the hub has no such ManagedCluster.
+// Report writes what differs and returns a line about the cluster; it is empty when nothing
+// differs. The error is NotFound if the hub has no such ManagedCluster.
 func (r *Reporter) Report(ctx context.Context) (string, error) {
 	var cluster v1alpha1.ManagedCluster
 	if err := r.hub.Get(ctx, client.ObjectKey{Name: r.name}, &cluster); err != nil {
@@ -85,7 +85,8 @@ func text(list v1alpha1.ResourceList, name v1alpha1.ResourceName) string {
 	return q.String()
 }
 
-// observe asks the member and returns whether it is available. Where it does not answer, what was known stays.
+// observe asks the member and returns whether it is available. Where it does not answer, what was
+// known stays.
 func (r *Reporter) observe(ctx context.Context, status *v1alpha1.ManagedClusterStatus) metav1.Condition {
 	condition := metav1.Condition{Type: v1alpha1.ManagedClusterConditionAvailable, Status: metav1.ConditionUnknown, Reason: "ManagedClusterUnreachable"}
 	if _, err := r.member.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
@@ -139,7 +140,8 @@ func sum(into v1alpha1.ResourceList, add corev1.ResourceList) {
 	}
 }
 
-// readClaims lists the member's ClusterClaims, in order of their names; none where it does not have the kind.
+// readClaims lists the member's ClusterClaims, in order of their names; none where it does not have
+// the kind.
 func (r *Reporter) readClaims(ctx context.Context) ([]v1alpha1.ManagedClusterClaim, error) {
 	resource := schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: "v1alpha1", Resource: "clusterclaims"}
 	list, err := r.claims.Resource(resource).List(ctx, metav1.ListOptions{})

@@ -12,8 +12,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// AddOn takes scores that others provide: the named value of the named AddOnPlacementScore in the cluster's namespace, as it
-// is; 0 when it is missing, or past its validUntil, which is warned about.
+// AddOn takes scores that others provide: the named value of the named AddOnPlacementScore in the
+// cluster's namespace, as it is; 0 when it is missing, or past its validUntil, which is warned
+// about.
 type AddOn struct{}
 
 // addOnScore is AddOn for one coordinate.

@@ -8,8 +8,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Balance prefers clusters with few decisions. With count the decisions on a cluster, of the whole hub but this Placement's
-// own, and max the highest count of any name: 100 when count is 0, else 2·int(100·(0.5 − count/max)), in IEEE doubles.
+// Balance prefers clusters with few decisions. With count the decisions on a cluster, of the whole
+// hub but this Placement's own, and max the highest count of any name: 100 when count is 0, else
+// 2·int(100·(0.5 − count/max)), in IEEE doubles.
 type Balance struct{}
 
 type balanceState struct{ max float64 }

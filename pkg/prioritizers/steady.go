@@ -8,8 +8,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Steady prefers incumbents: 100 for a cluster that is published for the Placement, else 0. While a change is held, its clusters
-// score 100 and others that are published 50, so that the jitter of scores does not make another change of it.
+// Steady prefers incumbents: 100 for a cluster that is published for the Placement, else 0. While a
+// change is held, its clusters score 100 and others that are published 50, so that the jitter of
+// scores does not make another change of it.
 type Steady struct{}
 
 // NewSteady is the plugin's factory.

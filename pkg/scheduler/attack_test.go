@@ -215,8 +215,9 @@ func TestLostSetIsObeyed(t *testing.T) {
 	}
 }
 
-// TestFailedRemovalOfALostSet: a plugin that fails for the removal of revoked clusters fails the attempt;
-// the published decision and the condition stay, and the next attempt removes the clusters.
+// TestFailedRemovalOfALostSet: a plugin that fails for the removal of revoked clusters fails the
+// attempt; the published decision and the condition stay, and the next attempt removes the
+// clusters.
 func TestFailedRemovalOfALostSet(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2")
 	d.settle()

@@ -9,12 +9,12 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// chunkSize is how many candidates are looked at before the next plugin is asked. Fewer than two chunks are not shared out: below that,
-// waking another processor takes as long as it saves.
+// chunkSize is how many candidates are looked at before the next plugin is asked. Fewer than two
+// chunks are not shared out: below that, waking another processor takes as long as it saves.
 var chunkSize = 16384
 
-// inChunks calls do for the ranges that make up 0 to n, on all processors. The failure of the first range that has one is
-// returned, whichever came first.
+// inChunks calls do for the ranges that make up 0 to n, on all processors. The failure of the first
+// range that has one is returned, whichever came first.
 func inChunks(n, size int, do func(low, high int) *framework.Status) *framework.Status {
 	if n < 2*size {
 		return do(0, n)

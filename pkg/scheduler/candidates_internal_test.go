@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// TestInChunks: every position is done once, and of several failures the first in order is told, whatever was quicker.
+// TestInChunks: every position is done once, and of several failures the first in order is told,
+// whatever was quicker.
 func TestInChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, size := rapid.IntRange(0, 300).Draw(t, "n"), rapid.IntRange(1, 50).Draw(t, "size")

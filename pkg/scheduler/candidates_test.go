@@ -36,8 +36,8 @@ func (manyMarks) Score(_ context.Context, state *framework.CycleState, _ *v1alph
 	return int64(c.Index%201) - 100, nil
 }
 
-// TestManyCandidates: what is shared out among goroutines is what one after the other would have found, also in a room where others
-// have been.
+// TestManyCandidates: what is shared out among goroutines is what one after the other would have
+// found, also in a room where others have been.
 func TestManyCandidates(t *testing.T) {
 	const many = 40_000
 	inv := inventory.New(inventory.Options{})

@@ -14,8 +14,9 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestDecidedAtOnce: Placements of one cluster each, decided by several workers at the same time, spread over equal clusters:
-// what one attempt takes counts for the next though its page is not written yet.
+// TestDecidedAtOnce: Placements of one cluster each, decided by several workers at the same time,
+// spread over equal clusters: what one attempt takes counts for the next though its page is not
+// written yet.
 func TestDecidedAtOnce(t *testing.T) {
 	const many, workers = 100, 8
 	ctx := context.Background()

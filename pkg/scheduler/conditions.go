@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Skipped says why a Placement is left alone: "disabled" by its annotation, or "terminating"; empty when it is not.
+// Skipped says why a Placement is left alone: "disabled" by its annotation, or "terminating"; empty
+// when it is not.
 func Skipped(pl *v1alpha1.Placement) string {
 	switch {
 	case !pl.DeletionTimestamp.IsZero():

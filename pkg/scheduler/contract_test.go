@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// contract is the table of the design: what the engine does when the first plugin of a point answers with a code. The words are
-// those of effects.
+// contract is the table of the design: what the engine does when the first plugin of a point
+// answers with a code. The words are those of effects.
 var contract = []struct {
 	point                                                                      string
 	success, failed, unschedulable, unresolvable, wait, skip, pending, unknown string
@@ -51,10 +51,12 @@ const undone = ", Unreserve b, Unreserve a"
 type outcome struct {
 	// calls are those made, in order.
 	calls string
-	// failure is why nothing was decided, pending why it may not be published, and publish why it was not.
+	// failure is why nothing was decided, pending why it may not be published, and publish why it
+	// was not.
 	failure, publish framework.Code
 	pending          string
-	// requeue is when the Placement is to be tried again without backoff; 0 is not before something changes.
+	// requeue is when the Placement is to be tried again without backoff; 0 is not before something
+	// changes.
 	requeue time.Duration
 	// selected are the clusters, with their totals.
 	selected string
@@ -66,7 +68,8 @@ var wantedEffects = map[string]func(point string, code framework.Code) outcome{
 	"continue": func(string, framework.Code) outcome { return outcome{calls: whole, selected: "1:20 2:20"} },
 	// As that; no other plugin of the point is asked.
 	"enough": func(string, framework.Code) outcome { return outcome{calls: whole, selected: "1:20 2:20"} },
-	// The attempt ends; no plugin is asked any more, the published decision stays, and it is tried again with backoff.
+	// The attempt ends; no plugin is asked any more, the published decision stays, and it is tried
+	// again with backoff.
 	"error": func(point string, _ framework.Code) outcome {
 		return outcome{calls: through(point), failure: framework.Error}
 	},
@@ -74,7 +77,8 @@ var wantedEffects = map[string]func(point string, code framework.Code) outcome{
 	"error, undone": func(point string, _ framework.Code) outcome {
 		return outcome{calls: through(point) + undone, publish: framework.Error, selected: "1:20 2:20"}
 	},
-	// The remaining plugins of the point are asked; then the published decision stays until something changes.
+	// The remaining plugins of the point are asked; then the published decision stays until
+	// something changes.
 	"parked": func(string, framework.Code) outcome {
 		return outcome{calls: "PreFilter a, PreFilter b", failure: framework.Unschedulable}
 	},
@@ -110,11 +114,13 @@ var wantedEffects = map[string]func(point string, code framework.Code) outcome{
 	"waiting": func(point string, _ framework.Code) outcome {
 		return outcome{calls: through(point) + undone, pending: v1alpha1.ReasonWaiting, requeue: 10 * time.Second, selected: "1:20 2:20"}
 	},
-	// The change is kept, and the remaining plugins are asked; at the latest it is tried again at its deadline.
+	// The change is kept, and the remaining plugins are asked; at the latest it is tried again at
+	// its deadline.
 	"held": func(string, framework.Code) outcome {
 		return outcome{calls: through("Permit") + ", Permit b" + undone, pending: v1alpha1.ReasonHeld, requeue: time.Minute, selected: "1:20 2:20"}
 	},
-	// The answer stands but is not written. It is tried again with backoff; what was reserved is given back.
+	// The answer stands but is not written. It is tried again with backoff; what was reserved is
+	// given back.
 	"not published": func(point string, code framework.Code) outcome {
 		return outcome{calls: through(point) + undone, publish: code, selected: "1:20 2:20"}
 	},
@@ -177,7 +183,8 @@ func TestContract(t *testing.T) {
 				if diff := cmp.Diff(effect(row.point, code), got, cmp.AllowUnexported(outcome{})); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", word, diff)
 				}
-				// Who said it, and what, is told; error is not empty: where nothing was decided, nothing is proposed.
+				// Who said it, and what, is told; error is not empty: where nothing was decided,
+				// nothing is proposed.
 				for _, said := range []*framework.Status{a.Failure, failure} {
 					if said != nil && (said.Plugin() != "a" || !strings.HasSuffix(said.Reason(), "so it is")) {
 						t.Errorf("%s: %v", said.Plugin(), said.Err())
@@ -191,8 +198,8 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestPreFilterDecides: the Filter of a plugin whose PreFilter decides runs for no cluster that PreFilter
-// admits; that of a plugin whose PreFilter only admits runs for each.
+// TestPreFilterDecides: the Filter of a plugin whose PreFilter decides runs for no cluster that
+// PreFilter admits; that of a plugin whose PreFilter only admits runs for each.
 func TestPreFilterDecides(t *testing.T) {
 	for name, decides := range map[string]bool{"decides": true, "admits": false} {
 		t.Run(name, func(t *testing.T) {
@@ -211,8 +218,8 @@ func TestPreFilterDecides(t *testing.T) {
 	}
 }
 
-// TestWhatRunsAfterAFailure: from Reserve on, whatever goes wrong, every Reserve plugin gives back in reverse, those that never
-// reserved, too, and nobody after the one that failed is asked.
+// TestWhatRunsAfterAFailure: from Reserve on, whatever goes wrong, every Reserve plugin gives back
+// in reverse, those that never reserved, too, and nobody after the one that failed is asked.
 func TestWhatRunsAfterAFailure(t *testing.T) {
 	no, broken := framework.NewStatus(framework.Unschedulable, "no"), framework.AsStatus(errors.New("broken"))
 	skip, wait := framework.NewStatus(framework.Skip, ""), framework.NewStatus(framework.Wait, "")
@@ -246,7 +253,8 @@ func TestWhatRunsAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestFirstFailureOfPreFilter: of several plugins that park the attempt the first is told; one that says more stops at once.
+// TestFirstFailureOfPreFilter: of several plugins that park the attempt the first is told; one that
+// says more stops at once.
 func TestFirstFailureOfPreFilter(t *testing.T) {
 	park, mistake := framework.NewStatus(framework.Unschedulable, "park"), framework.NewStatus(framework.UnschedulableAndUnresolvable, "mistake")
 	tests := map[string]struct {
@@ -269,7 +277,8 @@ func TestFirstFailureOfPreFilter(t *testing.T) {
 	}
 }
 
-// TestPluginsReceiveTheProposal: after the selection, every point gets the one Proposal of the attempt, whole.
+// TestPluginsReceiveTheProposal: after the selection, every point gets the one Proposal of the
+// attempt, whole.
 func TestPluginsReceiveTheProposal(t *testing.T) {
 	for name, answers := range map[string]map[string]*framework.Status{
 		"published": nil,
@@ -290,8 +299,9 @@ func TestPluginsReceiveTheProposal(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsNotEmpty: where nothing was decided, what is published stays; where nothing is published yet, an empty page says
-// that the Placement was seen. An empty set of feasible clusters, though, is an answer.
+// TestAnErrorIsNotEmpty: where nothing was decided, what is published stays; where nothing is
+// published yet, an empty page says that the Placement was seen. An empty set of feasible clusters,
+// though, is an answer.
 func TestAnErrorIsNotEmpty(t *testing.T) {
 	broken, no := framework.AsStatus(errors.New("broken")), framework.NewStatus(framework.Unschedulable, "no")
 	tests := map[string]struct {
@@ -344,7 +354,8 @@ func TestUnknownProfile(t *testing.T) {
 	}
 }
 
-// TestNewerInputSupersedes: what waits is what the last attempt wanted, though no plugin could store it.
+// TestNewerInputSupersedes: what waits is what the last attempt wanted, though no plugin could
+// store it.
 func TestNewerInputSupersedes(t *testing.T) {
 	ctx := context.Background()
 	s, probes, _ := probing(t, "a", map[string]*framework.Status{"Permit a": framework.NewStatus(framework.Wait, "not yet")})

@@ -30,7 +30,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	if r.Failure = checkBounds(pl); r.Failure != nil {
 		return r
 	}
-	// 2. Filter. PreFilter always runs, so that a misconfiguration is reported even without candidates.
+	// 2. Filter. PreFilter runs without candidates, too: a misconfiguration must be reported.
 	admitted, skipped, failure := s.preFilter(ctx, r)
 	if r.Failure = failure; failure != nil {
 		if failure.Code() == framework.Pending && r.State.Requeue().IsZero() {
@@ -67,7 +67,8 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	return r
 }
 
-// requeueAtExpiry asks for an attempt when the verdict on a selected cluster ends, and remembers why.
+// requeueAtExpiry asks for an attempt when the verdict on a selected cluster ends, and remembers
+// why.
 func (r *Result) requeueAtExpiry() {
 	for _, chosen := range r.Selected {
 		if t := r.State.Expiry(chosen.Cluster.Index); !t.IsZero() {
@@ -230,7 +231,8 @@ func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status
 	return nil
 }
 
-// unexpected turns a code that a point does not know into an Error, and lets an Error be what it is.
+// unexpected turns a code that a point does not know into an Error, and lets an Error be what it
+// is.
 func unexpected(p framework.Plugin, point string, status *framework.Status) *framework.Status {
 	if status.Code() == framework.Error {
 		return status.WithPlugin(p.Name())

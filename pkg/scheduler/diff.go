@@ -45,8 +45,8 @@ func (a *Attempt) diff() *framework.Proposal {
 var emptyDigest = framework.DigestOf(nil)
 
 // restoresRecord is true if the selected clusters are those of the newest Published record, and the
-// pages, which were edited or deleted while no controller ran, do not list them. The change has that
-// record's revision then.
+// pages, which were edited or deleted while no controller ran, do not list them. The change has
+// that record's revision then.
 func (a *Attempt) restoresRecord(p *framework.Proposal) bool {
 	subject := a.Snapshot.Subject
 	last := subject.Last
@@ -55,8 +55,8 @@ func (a *Attempt) restoresRecord(p *framework.Proposal) bool {
 	}
 	history := changes.History(subject.Records)
 	newest := history.Newest(berthv1alpha1.PhasePublished)
-	// A page with a later revision was written after that record; so was one of a later change that was
-	// permitted, or whose record has no status.
+	// A page with a later revision was written after that record; so was one of a later change that
+	// was permitted, or whose record has no status.
 	if newest == nil || newest.Spec.To != p.Digest || last != nil && last.Revision > newest.Spec.Revision ||
 		slices.ContainsFunc(history, func(record *berthv1alpha1.PlacementChange) bool {
 			return record.Spec.Revision > newest.Spec.Revision && (record.Status.PermittedTime != nil || record.Status.Phase == "")

@@ -208,7 +208,8 @@ func TestWaitWithoutLimit(t *testing.T) {
 	}
 }
 
-// TestDeadline: half of the time is over when exactly half of it is; a stop tells that the deadline was exceeded.
+// TestDeadline: half of the time is over when exactly half of it is; a stop tells that the deadline
+// was exceeded.
 func TestDeadline(t *testing.T) {
 	clock := clocktesting.NewFakeClock(fixture.Now)
 	d := &cycleDeadline{clock: clock, began: fixture.Now, timeout: 100 * time.Millisecond}
@@ -223,7 +224,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// excluding is a result of four clusters: PreFilter of F narrows them to a, b and c, that of G to a and b; Filter of G excludes b.
+// excluding is a result of four clusters: PreFilter of F narrows them to a, b and c, that of G to a
+// and b; Filter of G excludes b.
 func excluding() *Result {
 	f := &plain{name: "F", filtered: map[string]*framework.Status{"d": framework.NewStatus(framework.Unschedulable, "not wanted")}}
 	g := &plain{name: "G"}
@@ -357,7 +359,8 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// TestHeldChangesForgets: one Placement's change, by UID or by key; the others stay, in the order of their keys.
+// TestHeldChangesForgets: one Placement's change, by UID or by key; the others stay, in the order
+// of their keys.
 func TestHeldChangesForgets(t *testing.T) {
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "n", Name: name} }
 	tests := map[string]struct {

@@ -25,8 +25,8 @@ const (
 	maxScores = 1000
 )
 
-// Events tell of the writes that happened, in their order; one list of scores, at the end. A pass that selected what was
-// published already is silent.
+// Events tell of the writes that happened, in their order; one list of scores, at the end. A pass
+// that selected what was published already is silent.
 func (r *Result) Events(p *framework.Proposal) []Event {
 	if !p.Outcome.Changed {
 		return nil
@@ -85,8 +85,8 @@ func CutNote(note string) string {
 	return strings.ToValidUTF8(note[:maxNote-len("......")], "") + "......"
 }
 
-// scoreNote lists the totals of the feasible clusters by name, as many as fit. One pass finds them, without sorting the others: a
-// fleet may have thousands.
+// scoreNote lists the totals of the feasible clusters by name, as many as fit. One pass finds them,
+// without sorting the others: a fleet may have thousands.
 func (r *Result) scoreNote() string {
 	note := make([]byte, 0, maxNote)
 	sizeOf := func(i int) int { return len(r.appendScore(note[:0], i)) }

@@ -55,7 +55,8 @@ func plainNote(names []string, totals []int64) string {
 
 func TestScoresThatFitAreListedByName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// Long names among short ones: what comes after the first that does not fit is not listed, though it would fit.
+		// Long names among short ones: what comes after the first that does not fit is not listed,
+		// though it would fit.
 		name := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,6}|[-a-z0-9]{100,200})[a-z0-9]`)
 		names := rapid.SliceOfNDistinct(name, 1, 300, rapid.ID).Draw(t, "names")
 		totals := rapid.SliceOfN(rapid.OneOf(rapid.Int64Range(-200, 200), rapid.Int64()), len(names), len(names)).Draw(t, "totals")

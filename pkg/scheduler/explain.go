@@ -9,13 +9,14 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// MaxFlips bounds how many clusters of one answer are told what would let them in: each costs a few more cycles.
+// MaxFlips bounds how many clusters of one answer are told what would let them in: each costs a few
+// more cycles.
 const MaxFlips = 100
 
-// Explain says of every candidate why it was, or was not, selected, by name; of one only, if it is named. Empty when nothing
-// was decided. What would let a cluster in is proved by deciding again; in an answer with more than 100 clusters left out, it
-// is looked for only when one cluster is asked about. It holds the cycle lock: plugins may use what
-// they remember.
+// Explain says of every candidate why it was, or was not, selected, by name; of one only, if it is
+// named. Empty when nothing was decided. What would let a cluster in is proved by deciding again;
+// in an answer with more than 100 clusters left out, it is looked for only when one cluster is
+// asked about. It holds the cycle lock: plugins may use what they remember.
 func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []framework.Verdict {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
@@ -52,8 +53,8 @@ func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []frame
 	return verdicts
 }
 
-// trial is steps 2 to 4 on another snapshot. bonus is added to the totals of some clusters, by index.
-// The caller holds the cycle lock.
+// trial is steps 2 to 4 on another snapshot. bonus is added to the totals of some clusters, by
+// index. The caller holds the cycle lock.
 func (s *Scheduler) trial(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {
 	return s.run(ctx, &Result{Snapshot: snapshot}, bonus)
 }
@@ -109,8 +110,8 @@ func (r *Result) rankVerdict(rank, i int, selected bool, lowest, highest *int64)
 	return v
 }
 
-// flip finds the smallest change that gets a cluster selected: more score, then what the filters would have changed, then
-// both. Empty when none of these does.
+// flip finds the smallest change that gets a cluster selected: more score, then what the filters
+// would have changed, then both. Empty when none of these does.
 func (s *Scheduler) flip(ctx context.Context, r *Result, cluster *framework.Cluster) string {
 	if text, ok := s.raise(ctx, r, cluster); ok {
 		return text
@@ -129,7 +130,8 @@ func (s *Scheduler) flip(ctx context.Context, r *Result, cluster *framework.Clus
 	return s.oneMore(ctx, r, cluster)
 }
 
-// relaxed decides with one change and, while another filter still excludes the cluster, with what that one would change, too.
+// relaxed decides with one change and, while another filter still excludes the cluster, with what
+// that one would change, too.
 func (s *Scheduler) relaxed(ctx context.Context, r *Result, cluster *framework.Cluster, change framework.Relaxation, by framework.FilterPlugin) (string, bool) {
 	snapshot := r.Snapshot
 	if change.Placement != nil {
@@ -202,7 +204,8 @@ func (s *Scheduler) raise(ctx context.Context, r *Result, cluster *framework.Clu
 	return fmt.Sprintf("+%d score", lacks[at]), true
 }
 
-// oneMore tries a higher numberOfClusters, for a cluster that no score gets in: none is wanted, for example.
+// oneMore tries a higher numberOfClusters, for a cluster that no score gets in: none is wanted, for
+// example.
 func (s *Scheduler) oneMore(ctx context.Context, r *Result, cluster *framework.Cluster) string {
 	pl := r.Snapshot.Subject.Placement.DeepCopy()
 	if pl.Spec.NumberOfClusters == nil {

@@ -44,7 +44,8 @@ func selected(r *scheduler.Result) []string {
 	return names
 }
 
-// TestExplainLeavesNoTrace: what a trial found out must be taken for true neither by the next trial nor by the next cycle.
+// TestExplainLeavesNoTrace: what a trial found out must be taken for true neither by the next trial
+// nor by the next cycle.
 func TestExplainLeavesNoTrace(t *testing.T) {
 	ctx := context.Background()
 	s := newScheduler(t)

@@ -11,8 +11,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// HeldChanges are the changes that Permit holds, as plugins see them through their Handle. It implements
-// framework.WaitingPlacements, costs no goroutine, and is built up again by the first cycles after a restart.
+// HeldChanges are the changes that Permit holds, as plugins see them through their Handle. It
+// implements framework.WaitingPlacements, costs no goroutine, and is built up again by the first
+// cycles after a restart.
 type HeldChanges struct {
 	mu   sync.Mutex
 	held map[types.UID]*heldChange
@@ -28,10 +29,12 @@ type heldChange struct {
 	rejected string
 }
 
-// NewHeldChanges begins with nothing held. It is for the Handle of the plugins and for their scheduler.
+// NewHeldChanges begins with nothing held. It is for the Handle of the plugins and for their
+// scheduler.
 func NewHeldChanges() *HeldChanges { return &HeldChanges{held: map[types.UID]*heldChange{}} }
 
-// OnChange sets what is called when something was said about a hold: the Placement is to be decided anew.
+// OnChange sets what is called when something was said about a hold: the Placement is to be decided
+// anew.
 func (w *HeldChanges) OnChange(wake func(key types.NamespacedName)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -29,7 +29,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// memoryPages is a framework.PageClient on a map. writes lists what was done ("create p-decision-1").
+// memoryPages is a framework.PageClient on a map. writes lists what was done ("create
+// p-decision-1").
 type memoryPages struct {
 	mu      sync.Mutex
 	pages   map[inventory.Key]*v1alpha1.PlacementDecision
@@ -107,7 +108,8 @@ func (m *memoryPages) unchanged(page *v1alpha1.PlacementDecision) error {
 	return nil
 }
 
-// listed are the clusters on the pages that a label names the Placement's, by page: "p-decision-1: a b".
+// listed are the clusters on the pages that a label names the Placement's, by page: "p-decision-1:
+// a b".
 func (m *memoryPages) listed(label string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,8 +162,8 @@ func (f *fore) Reserve(context.Context, *framework.CycleState, *v1alpha1.Placeme
 func (f *fore) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) {
 }
 
-// desk is a hub in memory and the controller's part beside: it decides Placement ns/p, and keeps its status. The default profile
-// runs, with two gates, x and y, and the Reserve plugin fore.
+// desk is a hub in memory and the controller's part beside: it decides Placement ns/p, and keeps
+// its status. The default profile runs, with two gates, x and y, and the Reserve plugin fore.
 type desk struct {
 	t         *testing.T
 	pages     *memoryPages
@@ -249,8 +251,8 @@ func (d *desk) restart() {
 	d.scheduler.Recount(d.inv.Records())
 }
 
-// write stores a record as the hub would: under a name that is taken by an earlier Placement's record it
-// replaces that one.
+// write stores a record as the hub would: under a name that is taken by an earlier Placement's
+// record it replaces that one.
 func (d *desk) write(record *berthv1alpha1.PlacementChange) error {
 	if d.refuseRecords != nil {
 		if err := d.refuseRecords(record); err != nil {

@@ -84,8 +84,8 @@ func TestNobodyRemembers(t *testing.T) {
 	d.expect(" | [c1 c2] | True/Held")
 }
 
-// TestDeletedPagesAreRestored: pages that vanished while no controller ran are written again without
-// asking Permit, if the answer is that of the newest record.
+// TestDeletedPagesAreRestored: pages that vanished while no controller ran are written again
+// without asking Permit, if the answer is that of the newest record.
 func TestDeletedPagesAreRestored(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.settle()

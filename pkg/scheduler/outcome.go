@@ -51,14 +51,16 @@ type Effects struct {
 	Event string
 	// Phase is that of the change's record; empty if the change gets none.
 	Phase berthv1alpha1.ChangePhase
-	// Supersedes is true if open records of other changes are Superseded; those of this change, too,
-	// if Ends.
+	// Supersedes is true if open records of other changes are Superseded; those of this change,
+	// too, if Ends.
 	Supersedes, Ends bool
-	// RetryAfter is when the attempt is repeated, unless a plugin asked for another time; 0 for never.
+	// RetryAfter is when the attempt is repeated, unless a plugin asked for another time; 0 for
+	// never.
 	RetryAfter time.Duration
 }
 
-// awaitInterval is how soon a change is tried again that a plugin answers with Pending, unless it asks for another time.
+// awaitInterval is how soon a change is tried again that a plugin answers with Pending, unless it
+// asks for another time.
 const awaitInterval = 10 * time.Second
 
 // effects is the one table of what outcomes mean. The outcome is the metric label, too.
@@ -138,7 +140,8 @@ func (a *Attempt) holdText() string {
 	return strings.Join(parts, "; ")
 }
 
-// satisfiedMeanwhile is the Satisfied condition while a change is pending: it speaks of what is published.
+// satisfiedMeanwhile is the Satisfied condition while a change is pending: it speaks of what is
+// published.
 func (a *Attempt) satisfiedMeanwhile(c metav1.Condition) metav1.Condition {
 	missing := len(a.Target.Added)
 	if a.Demand.Number >= 0 {

@@ -14,8 +14,9 @@ type scorer struct {
 	addOn bool
 }
 
-// policy says which prioritizers a Placement weighs, in the order it lists them, defaults first. spread is the weight of
-// the Spread prioritizer, which the selection applies. A non-nil Status names what is misconfigured.
+// policy says which prioritizers a Placement weighs, in the order it lists them, defaults first.
+// spread is the weight of the Spread prioritizer, which the selection applies. A non-nil Status
+// names what is misconfigured.
 func (p *Profile) policy(pl *v1alpha1.Placement) (scorers []scorer, spread int64, status *framework.Status) {
 	policy := pl.Spec.PrioritizerPolicy
 	scorers = make([]scorer, 0, len(p.Score)+len(policy.Configurations))
@@ -53,7 +54,8 @@ func (p *Profile) policy(pl *v1alpha1.Placement) (scorers []scorer, spread int64
 	return kept, spread, nil
 }
 
-// scorer resolves one configuration. A BuiltIn ignores a stray addOn block, an AddOn a stray builtIn.
+// scorer resolves one configuration. A BuiltIn ignores a stray addOn block, an AddOn a stray
+// builtIn.
 func (p *Profile) scorer(c v1alpha1.PrioritizerConfig) scorer {
 	s := scorer{weight: int64(v1alpha1.DefaultPrioritizerWeight)}
 	if c.Weight != nil {
@@ -94,7 +96,8 @@ func misconfigured(message string) *framework.Status {
 	return framework.NewStatus(framework.UnschedulableAndUnresolvable, message)
 }
 
-// Reads says what the plugins that count for a Placement read of clusters, beside what its spec names.
+// Reads says what the plugins that count for a Placement read of clusters, beside what its spec
+// names.
 func (s *Scheduler) Reads(pl *v1alpha1.Placement) framework.Reads {
 	profile, failure := s.profileOf(pl)
 	if failure != nil {

@@ -34,9 +34,10 @@ type WeightedScore struct {
 	Weight int32
 }
 
-// NewProfiles builds the profiles of a configuration, by name; one named config.DefaultProfile is always among them. nil is a
-// configuration that says nothing: defaults as they are. Each plugin is built once for every profile that names it. An error has
-// one line for each mistake, which begins with its path in the configuration.
+// NewProfiles builds the profiles of a configuration, by name; one named config.DefaultProfile is
+// always among them. nil is a configuration that says nothing: defaults as they are. Each plugin is
+// built once for every profile that names it. An error has one line for each mistake, which begins
+// with its path in the configuration.
 func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration, defaults config.Profile, registry framework.Registry,
 	handle *framework.Handle,
 ) (map[string]*Profile, error) {

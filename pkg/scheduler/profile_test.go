@@ -46,7 +46,8 @@ func (publisher) Bind(context.Context, *framework.CycleState, *v1alpha1.Placemen
 	return nil
 }
 
-// stubs are the plugins of these tests and the defaults among them; built counts how often each factory was called.
+// stubs are the plugins of these tests and the defaults among them; built counts how often each
+// factory was called.
 func stubs(built map[string]int) (framework.Registry, config.Profile) {
 	registry := framework.Registry{}
 	add := func(plugin framework.Plugin) {

@@ -8,7 +8,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// published is the decision once all writes of the step were done; nil if it is what was known before.
+// published is the decision once all writes of the step were done; nil if it is what was known
+// before.
 func (a *Attempt) published() *framework.Published {
 	subject, p := a.Snapshot.Subject, a.Step
 	before := subject.Last
@@ -52,7 +53,8 @@ func (a *Attempt) republishes(before *framework.Published) bool {
 		(a.Step != a.Target || before.Generation == pl.Generation && before.Profile == profileName(pl))
 }
 
-// pagesAfter are the pages once the step's writes were done, by name, and which of them were written.
+// pagesAfter are the pages once the step's writes were done, by name, and which of them were
+// written.
 func (a *Attempt) pagesAfter() (pages map[string]*v1alpha1.PlacementDecision, written map[string]bool) {
 	pages, written = map[string]*v1alpha1.PlacementDecision{}, map[string]bool{}
 	for _, page := range a.Snapshot.Subject.OwnPages() {

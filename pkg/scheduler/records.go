@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Record is the record of the attempt's change: the open one that it continues, or the one that ended
-// without being published and is approved. Nil if the change has none.
+// Record is the record of the attempt's change: the open one that it continues, or the one that
+// ended without being published and is approved. Nil if the change has none.
 func (a *Attempt) Record() *berthv1alpha1.PlacementChange {
 	switch {
 	case a.identity == nil:
@@ -29,7 +29,8 @@ func (a *Attempt) Record() *berthv1alpha1.PlacementChange {
 }
 
 // RecordsBefore are the records to be written before step 9, in order; those without a resource
-// version are to be created, of the others the status is written. Every call returns the same records.
+// version are to be created, of the others the status is written. Every call returns the same
+// records.
 func (a *Attempt) RecordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 	if a.before != nil {
 		return a.before, nil
@@ -76,9 +77,9 @@ func (a *Attempt) recordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 	return nil, nil
 }
 
-// recordPermit are the records that say that the change is permitted: from now on it is completed, also
-// by the next leader. A change without a record gets none before step 9, unless an approval of an
-// earlier record permits it: that record is Superseded, so that the approval is used once.
+// recordPermit are the records that say that the change is permitted: from now on it is completed,
+// also by the next leader. A change without a record gets none before step 9, unless an approval of
+// an earlier record permits it: that record is Superseded, so that the approval is used once.
 func (a *Attempt) recordPermit(now metav1.Time) ([]*berthv1alpha1.PlacementChange, error) {
 	var writes []*berthv1alpha1.PlacementChange
 	record, used := a.Record(), a.usedApproval()
@@ -177,8 +178,8 @@ func complete(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
 	}
 }
 
-// superseded are the open records that are not of the attempt's change. One whose target is published
-// is complete: only its last write was lost.
+// superseded are the open records that are not of the attempt's change. One whose target is
+// published is complete: only its last write was lost.
 func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
 	if !a.Effects().Supersedes {
 		return nil
@@ -205,8 +206,8 @@ func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
 	return writes
 }
 
-// History is the change that the attempt published, for its record; false if clusters did not change,
-// or if RecordsAfter has the record.
+// History is the change that the attempt published, for its record; false if clusters did not
+// change, or if RecordsAfter has the record.
 func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
 	if a.Outcome != Published || a.Err != nil || !isChange(a.Step) || a.Record() != nil {
 		return 0, changes.Change{}, false

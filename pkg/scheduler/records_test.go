@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
-// TestSupersededIsWrittenOnce: a held change that supersedes another ends that record once, with the
-// state that it was read in.
+// TestSupersededIsWrittenOnce: a held change that supersedes another ends that record once, with
+// the state that it was read in.
 func TestSupersededIsWrittenOnce(t *testing.T) {
 	d := holding(t)
 	d.add("c3")
@@ -25,8 +25,8 @@ func TestSupersededIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestApprovedLateButHeld: a change that expired and is approved then, but that another plugin still
-// holds, is held under its own revision.
+// TestApprovedLateButHeld: a change that expired and is approved then, but that another plugin
+// still holds, is held under its own revision.
 func TestApprovedLateButHeld(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.settle()
@@ -76,8 +76,8 @@ func TestPermittedChangeIsCompleted(t *testing.T) {
 	}
 }
 
-// TestLostStatusOfARecord: a record whose last status write was lost is completed once its target is
-// what is published.
+// TestLostStatusOfARecord: a record whose last status write was lost is completed once its target
+// is what is published.
 func TestLostStatusOfARecord(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.settle()
@@ -153,9 +153,9 @@ func TestApprovalIsUsedOnce(t *testing.T) {
 	d.expect("p-decision-1: c1 | [c1 c2] | True/Held")
 }
 
-// TestPermittedChangeIsNoEdit: after a crash between the pages of a permitted change and its record,
-// the set before it is not restored as if somebody had edited the pages, also where pages carry no
-// revision.
+// TestPermittedChangeIsNoEdit: after a crash between the pages of a permitted change and its
+// record, the set before it is not restored as if somebody had edited the pages, also where pages
+// carry no revision.
 func TestPermittedChangeIsNoEdit(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.settle()

@@ -66,7 +66,8 @@ type exclusion struct {
 	status  *framework.Status
 }
 
-// Misconfigured says whether the Failure is a mistake in the Placement, which only its author can mend.
+// Misconfigured says whether the Failure is a mistake in the Placement, which only its author can
+// mend.
 func (r *Result) Misconfigured() bool {
 	return r.Failure.Code() == framework.UnschedulableAndUnresolvable
 }
@@ -146,7 +147,8 @@ func (r *Result) afterNarrowing(k int) framework.Bitset {
 	return after
 }
 
-// ExcludedBy counts the excluded candidates by plugin, in the order of the filters; those that excluded none are left out.
+// ExcludedBy counts the excluded candidates by plugin, in the order of the filters; those that
+// excluded none are left out.
 func (r *Result) ExcludedBy() []framework.ExcludedBy {
 	counts := map[string]int{}
 	for _, e := range r.allExcluded() {
@@ -161,8 +163,8 @@ func (r *Result) ExcludedBy() []framework.ExcludedBy {
 	return all
 }
 
-// Summary says how many candidates were excluded: "of 12 candidates 10 excluded by Predicate, 2 by TaintToleration". Empty
-// when none was.
+// Summary says how many candidates were excluded: "of 12 candidates 10 excluded by Predicate, 2 by
+// TaintToleration". Empty when none was.
 func (r *Result) Summary() string {
 	var parts []string
 	for i, e := range r.ExcludedBy() {
@@ -178,7 +180,8 @@ func (r *Result) Summary() string {
 	return fmt.Sprintf("of %d candidates %s", r.Candidates(), strings.Join(parts, ", "))
 }
 
-// Why returns the status with which the profile's filters exclude a candidate; nil when it is feasible.
+// Why returns the status with which the profile's filters exclude a candidate; nil when it is
+// feasible.
 func (r *Result) Why(ctx context.Context, index int) *framework.Status {
 	for _, e := range r.excluded {
 		if e.cluster.Index == index {

@@ -53,8 +53,8 @@ type timers struct {
 	uid types.UID
 }
 
-// New is a scheduler with profiles by name. A Placement chooses one by annotation, v1alpha1.DefaultProfile otherwise. A
-// scheduler that never publishes needs no HeldChanges.
+// New is a scheduler with profiles by name. A Placement chooses one by annotation,
+// v1alpha1.DefaultProfile otherwise. A scheduler that never publishes needs no HeldChanges.
 func New(profiles map[string]*Profile, waiting *HeldChanges) *Scheduler {
 	return &Scheduler{Clock: clock.RealClock{}, profiles: profiles, waiting: waiting, timers: map[types.NamespacedName]timers{}}
 }
@@ -91,8 +91,8 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 	}
 }
 
-// profileOf is the profile that a Placement chooses. With one that does not exist comes the default one, so that there are plugins
-// which can publish that the Placement was seen.
+// profileOf is the profile that a Placement chooses. With one that does not exist comes the default
+// one, so that there are plugins which can publish that the Placement was seen.
 func (s *Scheduler) profileOf(pl *v1alpha1.Placement) (*Profile, *framework.Status) {
 	name, chosen := pl.Annotations[v1alpha1.ProfileAnnotation]
 	if !chosen {

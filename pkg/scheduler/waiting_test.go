@@ -68,7 +68,8 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestAnswersOutliveFailures: an attempt that fails, waits or decides nothing forgets no answer of a plugin.
+// TestAnswersOutliveFailures: an attempt that fails, waits or decides nothing forgets no answer of
+// a plugin.
 func TestAnswersOutliveFailures(t *testing.T) {
 	tests := map[string]struct {
 		begin, end func(d *desk)
@@ -202,7 +203,8 @@ func TestPendingEvent(t *testing.T) {
 	}
 }
 
-// TestSatisfiedSpeaksOfThePublished: while a change waits, PlacementSatisfied says whether as many clusters are published as are wanted.
+// TestSatisfiedSpeaksOfThePublished: while a change waits, PlacementSatisfied says whether as many
+// clusters are published as are wanted.
 func TestSatisfiedSpeaksOfThePublished(t *testing.T) {
 	const all = "True/AllDecisionsScheduled: All cluster decisions scheduled"
 	tests := map[string]struct {
@@ -242,7 +244,8 @@ func TestSatisfiedSpeaksOfThePublished(t *testing.T) {
 	}
 }
 
-// TestFirstDecisionHeld: one empty page says that the Placement was seen, and no cluster is published.
+// TestFirstDecisionHeld: one empty page says that the Placement was seen, and no cluster is
+// published.
 func TestFirstDecisionHeld(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2")
 	d.x.answer = holds

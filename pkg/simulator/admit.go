@@ -33,14 +33,16 @@ type admitted struct {
 	ref string
 	// known says that the kind is one of Berth's.
 	known bool
-	// value is the typed object, an Unstructured when another API group owns it, or nil when there is nothing to hold.
+	// value is the typed object, an Unstructured when another API group owns it, or nil when there
+	// is nothing to hold.
 	value client.Object
 	// refused says why the API server would not store it; empty if it would.
 	refused string
 }
 
-// admit prunes, defaults, validates and decodes one object, like a create of it with its status. Strict refuses what an
-// API server would drop with a warning: unknown and repeated fields. An error means that item is no object at all.
+// admit prunes, defaults, validates and decodes one object, like a create of it with its status.
+// Strict refuses what an API server would drop with a warning: unknown and repeated fields. An
+// error means that item is no object at all.
 func admit(item object, strict bool) (admitted, error) {
 	content := map[string]any{}
 	repeated, err := kjson.UnmarshalStrict(item.text, &content)
@@ -91,11 +93,13 @@ func (k *kind) admit(content map[string]any, version string, strict bool, repeat
 	}
 	got.refused = describe(problems)
 
-	// The controller reads every kind in the version stored, and so must whoever sees the object whole, such as CEL.
+	// The controller reads every kind in the version stored, and so must whoever sees the object
+	// whole, such as CEL.
 	content["apiVersion"] = k.group + "/" + k.storage
 	value := k.new()
 	if err := decode(content, value); err != nil {
-		// No client could hold it. Half an object could mean the opposite of the whole: it is left out.
+		// No client could hold it. Half an object could mean the opposite of the whole: it is left
+		// out.
 		if got.refused == "" {
 			got.refused = err.Error()
 		}
@@ -105,8 +109,8 @@ func (k *kind) admit(content map[string]any, version string, strict bool, repeat
 	return got
 }
 
-// prepare brings content to the form in which it would be stored, and returns its metadata, nil if that is unreadable,
-// and the paths of fields that the schema does not know.
+// prepare brings content to the form in which it would be stored, and returns its metadata, nil if
+// that is unreadable, and the paths of fields that the schema does not know.
 func (k *kind) prepare(content map[string]any) (*metav1.ObjectMeta, []string, field.ErrorList) {
 	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
@@ -149,8 +153,9 @@ func (k *kind) validate(content map[string]any, meta *metav1.ObjectMeta) field.E
 	return problems
 }
 
-// describe says one problem a field, in the order of the fields (validators walk maps) and in the words of an API server
-// less the repetition of the field in them. A problem without a field of its own is said last, unless it only repeats one.
+// describe says one problem a field, in the order of the fields (validators walk maps) and in the
+// words of an API server less the repetition of the field in them. A problem without a field of its
+// own is said last, unless it only repeats one.
 func describe(problems field.ErrorList) string {
 	for _, problem := range problems {
 		if problem.Field == "<nil>" {
@@ -183,7 +188,8 @@ func describe(problems field.ErrorList) string {
 	return strings.Join(append(texts, rootTexts...), "; ")
 }
 
-// decode goes through JSON rather than reflection over the map: it takes 2.0 for an integer, as the API server does.
+// decode goes through JSON rather than reflection over the map: it takes 2.0 for an integer, as the
+// API server does.
 func decode(content map[string]any, into any) error {
 	text, err := utiljson.Marshal(content)
 	if err != nil {

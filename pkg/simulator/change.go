@@ -19,10 +19,12 @@ import (
 // Comparison is what a change to a hub does to all its Placements.
 type Comparison struct {
 	Summary Summary `json:"summary"`
-	// Changes are the Placements that it concerns, in order of namespace and name; none where nothing changes.
+	// Changes are the Placements that it concerns, in order of namespace and name; none where
+	// nothing changes.
 	Changes []Change `json:"changes"`
-	// Unsettled are the Placements whose published clusters are not those that are decided without the change: a change of theirs is held or under way, or
-	// something that wakes nobody, such as the decisions of others, would now tip the balance.
+	// Unsettled are the Placements whose published clusters are not those that are decided without
+	// the change: a change of theirs is held or under way, or something that wakes nobody, such as
+	// the decisions of others, would now tip the balance.
 	Unsettled []Unsettled `json:"unsettled"`
 }
 
@@ -31,7 +33,8 @@ type Summary struct {
 	// Placements were compared, Changed of them differ.
 	Placements int `json:"placements"`
 	Changed    int `json:"changed"`
-	// Added and Removed are clusters, counted once for each Placement that gets or loses them; Pages are PlacementDecisions.
+	// Added and Removed are clusters, counted once for each Placement that gets or loses them;
+	// Pages are PlacementDecisions.
 	Added   int `json:"added"`
 	Removed int `json:"removed"`
 	Pages   int `json:"pages"`
@@ -56,7 +59,8 @@ type Change struct {
 	Removed []string `json:"removed"`
 	// Pages are the PlacementDecisions that are written, by name.
 	Pages []PageChange `json:"pages"`
-	// Conditions are those that differ in status, reason or message; counts of excluded clusters in the message do not matter.
+	// Conditions are those that differ in status, reason or message; counts of excluded clusters in
+	// the message do not matter.
 	Conditions []ConditionChange `json:"conditions"`
 	// NeedsApproval is true if the change would be held until somebody approves it.
 	NeedsApproval bool `json:"needsApproval,omitempty"`
@@ -82,8 +86,8 @@ type Unsettled struct {
 	Held bool `json:"held"`
 }
 
-// Compare decides every Placement on both sides, each side against its own snapshot, and tells what differs. It calls progress, unless
-// that is nil, with how many of all Placements are done.
+// Compare decides every Placement on both sides, each side against its own snapshot, and tells what
+// differs. It calls progress, unless that is nil, with how many of all Placements are done.
 func Compare(ctx context.Context, before, after *Simulator, progress func(done, all int)) (*Comparison, error) {
 	keys := append(before.Placements(), after.Placements()...)
 	slices.SortFunc(keys, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
@@ -160,8 +164,8 @@ func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (outc
 	return o, nil
 }
 
-// target puts the pages of the selected clusters in the place of the published ones, whether the change
-// may be published now or not. Where nothing was decided they stay.
+// target puts the pages of the selected clusters in the place of the published ones, whether the
+// change may be published now or not. Where nothing was decided they stay.
 func (s *Simulator) target(d *decided, pages map[string]*v1alpha1.PlacementDecision) error {
 	if d.Target == nil {
 		return nil

@@ -18,7 +18,8 @@ import (
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// shop is a hub on which a namespace sees the clusters c1 and c2 of one set: web is everywhere, api on one that has the label gpu.
+// shop is a hub on which a namespace sees the clusters c1 and c2 of one set: web is everywhere, api
+// on one that has the label gpu.
 func shop() Objects {
 
 	placement := func(b fixture.PlacementBuilder) *v1alpha1.Placement {
@@ -61,7 +62,8 @@ func TestCompare(t *testing.T) {
 	for name, tc := range map[string]struct {
 		hub    func(o *Objects)
 		change func(o Objects) (Objects, error)
-		// wantChanges are "placement operation before-after +added -removed; page operation; condition before > after".
+		// wantChanges are "placement operation before-after +added -removed; page operation;
+		// condition before > after".
 		wantChanges   []string
 		wantUnsettled []string
 	}{

@@ -64,8 +64,8 @@ var stricter = map[string]*regexp.Regexp{
 	"AddOn coordinate without addOn":  regexp.MustCompile(`^spec\.prioritizerPolicy\.configurations\[\d+\]\.scoreCoordinate\.addOn: Required value`),
 }
 
-// TestCorpus holds admission to the corpus: what the reference's schemas refuse is refused, and of what they accept only
-// what a rule of Berth's own forbids.
+// TestCorpus holds admission to the corpus: what the reference's schemas refuse is refused, and of
+// what they accept only what a rule of Berth's own forbids.
 func TestCorpus(t *testing.T) {
 	count := map[string]int{}
 	var spent time.Duration

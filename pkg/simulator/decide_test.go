@@ -13,11 +13,12 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// FuzzDecide: whatever specs and states of the six kinds a hub holds, admitted by Berth's schemas or let in by others, every Placement
-// gets an answer that keeps the laws, the same in any order of arrival.
+// FuzzDecide: whatever specs and states of the six kinds a hub holds, admitted by Berth's schemas
+// or let in by others, every Placement gets an answer that keeps the laws, the same in any order of
+// arrival.
 func FuzzDecide(f *testing.F) {
-	// The fields are those of a Placement's spec, a cluster's spec and status and labels, a set's spec, a score's status and a
-	// decision's status, and a page's labels.
+	// The fields are those of a Placement's spec, a cluster's spec and status and labels, a set's
+	// spec, a score's status and a decision's status, and a page's labels.
 	for _, seed := range [][6]string{
 		{`{}`, `{"spec":{}}`, `{}`, `{}`, `{}`, `{}`},
 		{`{"numberOfClusters":1,"predicates":[{"requiredClusterSelector":{"labelSelector":{"matchLabels":{"a":"b"}}}}]}`,
@@ -47,8 +48,8 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// hubOf is a hub of two Placements, with some hundred clusters, of which the one in hand is every other one; false when a part is
-// no JSON object.
+// hubOf is a hub of two Placements, with some hundred clusters, of which the one in hand is every
+// other one; false when a part is no JSON object.
 func hubOf(placement, cluster, set, score, decision, labels string) ([]json.RawMessage, bool) {
 	parts := make([]map[string]any, 6)
 	for i, text := range []string{placement, cluster, set, score, decision, labels} {
@@ -129,8 +130,8 @@ func reportsOn(t *testing.T, items []json.RawMessage) []string {
 	return reports
 }
 
-// lawful: pages have at most a hundred clusters; none is chosen twice, and none that is no candidate; a failure leaves what is
-// published, and whatever is decided has a page.
+// lawful: pages have at most a hundred clusters; none is chosen twice, and none that is no
+// candidate; a failure leaves what is published, and whatever is decided has a page.
 func lawful(t *testing.T, objects Objects, report *Report) {
 	t.Helper()
 	if report.Skipped != "" {

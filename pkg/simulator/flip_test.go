@@ -20,7 +20,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestPromisedFlipsFlip changes the objects as the verdicts say and decides anew: the cluster must then be selected.
+// TestPromisedFlipsFlip changes the objects as the verdicts say and decides anew: the cluster must
+// then be selected.
 func TestPromisedFlipsFlip(t *testing.T) {
 	ctx := context.Background()
 	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)

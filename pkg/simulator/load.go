@@ -16,16 +16,17 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 )
 
-// Input is what was read: plain objects, or the scenarios of scenario files, never both. Scenarios is nil for plain objects
-// and only then.
+// Input is what was read: plain objects, or the scenarios of scenario files, never both. Scenarios
+// is nil for plain objects and only then.
 type Input struct {
 	Objects   Objects
 	Scenarios []Scenario
 }
 
-// Objects are one hub's objects: defaulted, in the order they were read, each name once. Their apiVersion is the one the
-// CRD stores, whichever was written. Those of other API groups are Unstructured, as they were written. Objects are shared,
-// between the steps of a scenario for one, and must not be changed.
+// Objects are one hub's objects: defaulted, in the order they were read, each name once. Their
+// apiVersion is the one the CRD stores, whichever was written. Those of other API groups are
+// Unstructured, as they were written. Objects are shared, between the steps of a scenario for one,
+// and must not be changed.
 type Objects []client.Object
 
 // List returns the objects of one type, in their order.
@@ -42,8 +43,8 @@ func List[T client.Object](objects Objects) []T {
 // Scenario is a history of snapshots recorded under one name.
 type Scenario struct {
 	ID string
-	// InputForm is "manifest" when users wrote the objects, "served" when a hub returned them, defaults written out. Both
-	// are read alike: defaulting again changes nothing.
+	// InputForm is "manifest" when users wrote the objects, "served" when a hub returned them,
+	// defaults written out. Both are read alike: defaulting again changes nothing.
 	InputForm string
 	Steps     []Step
 }
@@ -53,8 +54,8 @@ type Step struct {
 	// Now is the instant the snapshot was taken; zero when the file names none.
 	Now     time.Time
 	Objects Objects
-	// Refused names the objects the CRDs would not let in. Such an object is among Objects all the same, unless its values
-	// do not even fit their Go types.
+	// Refused names the objects the CRDs would not let in. Such an object is among Objects all the
+	// same, unless its values do not even fit their Go types.
 	Refused []Refusal
 }
 
@@ -65,13 +66,15 @@ type Refusal struct {
 	Error  string `json:"error"`
 }
 
-// Load reads objects from files, folders and, for the path "-", stdin: YAML or JSON, gzipped or not, single objects,
-// streams of documents or Lists, in any served version. In a folder, and the folders below it, names that begin with a dot
-// and files without a YAML or JSON extension are passed over.
+// Load reads objects from files, folders and, for the path "-", stdin: YAML or JSON, gzipped or
+// not, single objects, streams of documents or Lists, in any served version. In a folder, and the
+// folders below it, names that begin with a dot and files without a YAML or JSON extension are
+// passed over.
 //
-// Load applies the CRDs' defaults and enforces their schemas. The first object that a strict API server would not take ends
-// it, with an error that names the file, the object and the field; so does an object defined twice. In a scenario file a
-// refused object is reported in its step instead.
+// Load applies the CRDs' defaults and enforces their schemas. The first object that a strict API
+// server would not take ends it, with an error that names the file, the object and the field; so
+// does an object defined twice. In a scenario file a refused object is reported in its step
+// instead.
 func Load(paths []string, stdin io.Reader) (Input, error) {
 	return LoadInto(metav1.NamespaceDefault, paths, stdin)
 }
@@ -93,7 +96,8 @@ type loader struct {
 	namespace string
 	// definedIn holds, by object, the source that defines it.
 	definedIn map[string]string
-	// seen holds what became of each object of a scenario file, by its text: steps repeat most of their predecessors.
+	// seen holds what became of each object of a scenario file, by its text: steps repeat most of
+	// their predecessors.
 	seen map[string]admitted
 	// plain is the first source of plain objects.
 	plain string
@@ -157,7 +161,8 @@ func (l *loader) plainObject(name, at string, item object) error {
 	if got.refused != "" {
 		return fmt.Errorf("%s: %s: %s", name, got.ref, got.refused)
 	}
-	// A Namespace, say, is often repeated from file to file; only what Berth decides on must be said once.
+	// A Namespace, say, is often repeated from file to file; only what Berth decides on must be
+	// said once.
 	if got.known {
 		if other, twice := l.definedIn[got.ref]; twice {
 			return fmt.Errorf("%s: %s: already defined in %s", name, got.ref, other)
@@ -182,14 +187,16 @@ type header struct {
 type object struct {
 	apiVersion, kind string
 	text             json.RawMessage
-	// namespace is that of one of Berth's namespaced kinds whose text names none; empty is the usual one.
+	// namespace is that of one of Berth's namespaced kinds whose text names none; empty is the
+	// usual one.
 	namespace string
 }
 
 // maxListDepth is how many Lists may be nested; nobody writes more than one in another.
 const maxListDepth = 8
 
-// flatten calls visit for the object in text, or for each object of the List in text, with where it stands.
+// flatten calls visit for the object in text, or for each object of the List in text, with where it
+// stands.
 func flatten(at string, text json.RawMessage, list header, depth int, visit func(at string, item object) error) error {
 	var head header
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &head); err != nil {

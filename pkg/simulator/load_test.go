@@ -338,7 +338,8 @@ func TestLoadSources(t *testing.T) {
 	if _, err := Load([]string{filepath.Join(t.TempDir(), "missing.yaml")}, nil); err == nil || !strings.Contains(err.Error(), "missing.yaml") {
 		t.Errorf("a missing file: %v", err)
 	}
-	// A file named outright is read whatever it is called, and a link in a folder is followed to a file.
+	// A file named outright is read whatever it is called, and a link in a folder is followed to a
+	// file.
 	folder := write(t, map[string]string{"fleet": zipped(t, setText), "mounted/..data/a.yaml": placementText})
 	if err := os.Symlink(filepath.Join("..data", "a.yaml"), filepath.Join(folder, "mounted", "a.yaml")); err != nil {
 		t.Fatal(err)

@@ -14,9 +14,10 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Overlay returns the objects as they would be once others stood in the place of their namesakes, and beside the rest: what
-// kubectl replace, or create, would leave. One without a status keeps that of its namesake, and a taint that says not since when it is
-// there is there since its namesake's, or since now.
+// Overlay returns the objects as they would be once others stood in the place of their namesakes,
+// and beside the rest: what kubectl replace, or create, would leave. One without a status keeps
+// that of its namesake, and a taint that says not since when it is there is there since its
+// namesake's, or since now.
 func (o Objects) Overlay(with Objects, now time.Time) Objects {
 	at := map[identity]int{}
 	all := slices.Clone(o)
@@ -99,7 +100,8 @@ func dateTaints(cluster *v1alpha1.ManagedCluster, before []v1alpha1.Taint, other
 	}
 }
 
-// EditCluster returns the objects with one cluster changed. A cluster that is not there is an error.
+// EditCluster returns the objects with one cluster changed. A cluster that is not there is an
+// error.
 func (o Objects) EditCluster(name string, edit func(cluster *v1alpha1.ManagedCluster)) (Objects, error) {
 	for i, object := range o {
 		if cluster, ok := object.(*v1alpha1.ManagedCluster); ok && cluster.Name == name {
@@ -113,8 +115,9 @@ func (o Objects) EditCluster(name string, edit func(cluster *v1alpha1.ManagedClu
 	return o, fmt.Errorf("there is no ManagedCluster %s", name)
 }
 
-// Without returns the objects without one of a kind in the table; a cluster-scoped one has no namespace. With a Placement go the
-// objects that it controls, as a hub's garbage collector would have it. One that is not there is an error.
+// Without returns the objects without one of a kind in the table; a cluster-scoped one has no
+// namespace. With a Placement go the objects that it controls, as a hub's garbage collector would
+// have it. One that is not there is an error.
 func (o Objects) Without(kind kinds.Kind, namespace, name string) (Objects, error) {
 	full := name
 	if kind.Namespaced {

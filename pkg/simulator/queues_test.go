@@ -22,7 +22,8 @@ func other(kind, namespace, name string, fields map[string]any) *unstructured.Un
 	return o
 }
 
-// fleetOfTwo has two sets of two clusters each, and two Placements of team ns1 that want two clusters.
+// fleetOfTwo has two sets of two clusters each, and two Placements of team ns1 that want two
+// clusters.
 func fleetOfTwo() Objects {
 	o := Objects{}
 	for _, set := range []string{"dev", "prod"} {

@@ -14,7 +14,8 @@ import (
 // Report is the answer to one Placement, as `berth simulate -o json` prints it.
 type Report struct {
 	Placement string `json:"placement"`
-	// Skipped is "disabled" or "terminating" for a Placement that is left alone; then there is nothing else.
+	// Skipped is "disabled" or "terminating" for a Placement that is left alone; then there is
+	// nothing else.
 	Skipped string `json:"skipped,omitempty"`
 	*Answer `json:",inline"`
 }
@@ -35,7 +36,8 @@ type Answer struct {
 	Verdicts                 []framework.Verdict            `json:"verdicts"`
 	// Intents are what PostFilter plugins would have done so that more clusters fit.
 	Intents []framework.Intent `json:"intents,omitempty"`
-	// Pending is the change that a Permit plugin would hold or refuse; the decisions are those published then.
+	// Pending is the change that a Permit plugin would hold or refuse; the decisions are those
+	// published then.
 	Pending *Pending `json:"pending,omitempty"`
 }
 

@@ -28,10 +28,12 @@ type Simulator struct {
 
 // Options are what the controller would be told.
 type Options struct {
-	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those out of the tree that it may name.
+	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those
+	// out of the tree that it may name.
 	Config  *config.PlacementSchedulerConfiguration
 	Plugins framework.Registry
-	// UserLabel is the key of the label that names a user, for the queues; default identity.DefaultUserLabel.
+	// UserLabel is the key of the label that names a user, for the queues; default
+	// identity.DefaultUserLabel.
 	UserLabel string
 }
 
@@ -67,8 +69,8 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 // Placements are the keys of all Placements, in order of namespace and name.
 func (s *Simulator) Placements() []types.NamespacedName { return s.inventory.Placements() }
 
-// Decide answers one Placement; every one is decided against the same snapshot, but for what the quotas of queues have left after those
-// decided before.
+// Decide answers one Placement; every one is decided against the same snapshot, but for what the
+// quotas of queues have left after those decided before.
 func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Report, error) {
 	return s.Explain(ctx, key, "")
 }

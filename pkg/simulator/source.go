@@ -18,10 +18,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxSourceBytes bounds one file after decompression, so that a small hostile one cannot fill the memory.
+// maxSourceBytes bounds one file after decompression, so that a small hostile one cannot fill the
+// memory.
 const maxSourceBytes = 1 << 30
 
-// eachSource calls visit with the name and the decompressed content of every file that paths lead to, in order.
+// eachSource calls visit with the name and the decompressed content of every file that paths lead
+// to, in order.
 func eachSource(paths []string, stdin io.Reader, visit func(name string, data []byte) error) error {
 	for _, path := range paths {
 		if path == "-" {
@@ -114,7 +116,8 @@ func readAll(from io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// documentsOf splits a stream of YAML or JSON documents and gives each as JSON; empty ones are left out.
+// documentsOf splits a stream of YAML or JSON documents and gives each as JSON; empty ones are left
+// out.
 func documentsOf(data []byte) ([]json.RawMessage, error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if utilyaml.IsJSONBuffer(data) {
@@ -141,7 +144,8 @@ func documentsOf(data []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// partDocuments reads what stands between two YAML separators: one YAML document or any number of JSON ones.
+// partDocuments reads what stands between two YAML separators: one YAML document or any number of
+// JSON ones.
 func partDocuments(text []byte) ([]json.RawMessage, error) {
 	likeJSON := utilyaml.IsJSONBuffer(text)
 	var jsonErr error
@@ -152,7 +156,8 @@ func partDocuments(text []byte) ([]json.RawMessage, error) {
 		}
 	}
 	document, err := yaml.YAMLToJSONStrict(text)
-	// The parser stops at the end of the first document, and whatever follows must not be lost without a word.
+	// The parser stops at the end of the first document, and whatever follows must not be lost
+	// without a word.
 	if err == nil && (likeJSON || bytes.Contains(text, []byte("\n..."))) {
 		decoder := goyaml.NewDecoder(bytes.NewReader(text))
 		var first, second goyaml.Node

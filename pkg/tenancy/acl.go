@@ -14,9 +14,9 @@ type ACL struct {
 	groups   []string
 }
 
-// ParseACL reads "users groups": two comma-separated lists with one blank between them, each possibly empty. A list that is
-// nothing but "*" means everyone. The empty text is an unset list; " " is a set one that grants nobody. Names that are not legal grant
-// nothing and are returned.
+// ParseACL reads "users groups": two comma-separated lists with one blank between them, each
+// possibly empty. A list that is nothing but "*" means everyone. The empty text is an unset list; "
+// " is a set one that grants nobody. Names that are not legal grant nothing and are returned.
 func ParseACL(text string) (acl ACL, dropped []string, err error) {
 	fields := strings.Split(text, " ")
 	if len(fields) > 2 {

@@ -1,6 +1,6 @@
-// Package tenancy decides who may place where: the tree of queues that owns the fleet's cluster sets,
-// the placement rules that find a Placement's queue from who submitted it and what it carries, quotas,
-// and the access lists along the tree.
+// Package tenancy decides who may place where: the tree of queues that owns the fleet's cluster
+// sets, the placement rules that find a Placement's queue from who submitted it and what it
+// carries, quotas, and the access lists along the tree.
 //
 // It is pure: it imports nothing of Berth and nothing of Kubernetes, and is given all it needs as
 // values. So are the packages below it, which may import it: identity (who submitted), queueconfig

@@ -21,14 +21,16 @@ func NewFilter(kind string, users, groups []string, instructions *int) (f Filter
 	return f, unusable
 }
 
-// nameList matches names: one of several, or a regular expression. One in which nothing is usable matches none.
+// nameList matches names: one of several, or a regular expression. One in which nothing is usable
+// matches none.
 type nameList struct {
 	names   []string
 	pattern *regexp.Regexp
 }
 
-// newNameList reads the entries of a filter's users or groups and says which of them are not usable. A single entry that is not a
-// legal name is an unanchored regular expression; among several entries there are only names.
+// newNameList reads the entries of a filter's users or groups and says which of them are not
+// usable. A single entry that is not a legal name is an unanchored regular expression; among
+// several entries there are only names.
 func newNameList(entries []string, legal *regexp.Regexp, instructions *int) (list *nameList, unusable []string) {
 	if len(entries) == 0 {
 		return nil, nil

@@ -14,9 +14,9 @@ type Application struct {
 	Clusters int64 // how many are selected
 }
 
-// Members are the placed applications, counted by queue. They are what makes a dynamic queue exist: one that is not configured exists as
-// long as it has members, and so do the queues above it. A nil one has no members; otherwise start with NewMembers.
-// One goroutine at a time may use it.
+// Members are the placed applications, counted by queue. They are what makes a dynamic queue exist:
+// one that is not configured exists as long as it has members, and so do the queues above it. A nil
+// one has no members; otherwise start with NewMembers. One goroutine at a time may use it.
 type Members struct {
 	levels map[string]*level
 }
@@ -28,7 +28,8 @@ type level struct {
 	users    map[string]Quota
 	shares   map[string]*share
 	draining bool
-	// groups are the sums of shares that a list of limits asked for, by the list's first element and the group that they count as.
+	// groups are the sums of shares that a list of limits asked for, by the list's first element
+	// and the group that they count as.
 	groups map[*Limit]*groupSums
 }
 
@@ -66,7 +67,8 @@ func NewMembers(applications ...Application) *Members {
 // Add counts an application.
 func (m *Members) Add(a Application) { m.count(a, 1) }
 
-// Remove takes back an Add of the same application. A queue that is left empty no longer exists, and so no longer drains.
+// Remove takes back an Add of the same application. A queue that is left empty no longer exists,
+// and so no longer drains.
 func (m *Members) Remove(a Application) {
 	m.count(a, -1)
 	for _, name := range Lineage(strings.ToLower(a.Queue)) {
@@ -76,13 +78,15 @@ func (m *Members) Remove(a Application) {
 	}
 }
 
-// Replace is a Remove of one application and an Add of another, between which no queue of both is empty.
+// Replace is a Remove of one application and an Add of another, between which no queue of both is
+// empty.
 func (m *Members) Replace(old, current Application) {
 	m.count(current, 1)
 	m.Remove(old)
 }
 
-// Without does something while an application does not count. A queue that holds no other drains again afterwards if it did.
+// Without does something while an application does not count. A queue that holds no other drains
+// again afterwards if it did.
 func (m *Members) Without(a Application, do func()) {
 	m.count(a, -1)
 	do()
@@ -129,7 +133,8 @@ func (m *Members) at(name string) *level {
 	return &level{}
 }
 
-// usedBy adds up what all have who count as one of the groups of a list. It asks every share once for each list.
+// usedBy adds up what all have who count as one of the groups of a list. It asks every share once
+// for each list.
 func (l *level) usedBy(group string, limits []Limit) Quota {
 	if l.groups == nil { // of a queue without members
 		return Quota{}
@@ -145,10 +150,12 @@ func (l *level) usedBy(group string, limits []Limit) Quota {
 	return sums.used[group]
 }
 
-// Used returns how many applications are placed in a queue and below it, and how many clusters they selected.
+// Used returns how many applications are placed in a queue and below it, and how many clusters they
+// selected.
 func (m *Members) Used(queue string) Quota { return m.at(strings.ToLower(queue)).total }
 
-// Drain lets a queue take no further applications until it has lost those it has. It does nothing to an empty one.
+// Drain lets a queue take no further applications until it has lost those it has. It does nothing
+// to an empty one.
 func (m *Members) Drain(queue string) {
 	if l := m.at(strings.ToLower(queue)); l.total.Applications > 0 {
 		l.draining = true
@@ -160,8 +167,9 @@ func (m *Members) Draining(queue string) bool {
 	return slices.ContainsFunc(Lineage(strings.ToLower(queue)), func(name string) bool { return m.at(name).draining })
 }
 
-// Reconfigure follows a change of the configuration: a queue with members drains if it was configured and no longer is, and
-// stops to if it is again. A queue that was dynamic all along goes on. Either tree may be nil.
+// Reconfigure follows a change of the configuration: a queue with members drains if it was
+// configured and no longer is, and stops to if it is again. A queue that was dynamic all along goes
+// on. Either tree may be nil.
 func (m *Members) Reconfigure(old, current *Tree) {
 	for name, l := range m.levels {
 		clear(l.groups)

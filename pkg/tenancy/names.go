@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// The alphabets of names. Users and groups have the same ones in filters, access lists and limits: they must hold service accounts.
+// The alphabets of names. Users and groups have the same ones in filters, access lists and limits:
+// they must hold service accounts.
 var (
 	legalLevel = regexp.MustCompile(`^[a-zA-Z0-9_:#/@-]{1,64}$`)
 	legalUser  = regexp.MustCompile(`^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$`)
@@ -92,8 +93,8 @@ func Lineage(name string) []string {
 	return names
 }
 
-// Tags merges layers of tags, of which a later one overlays those before it. Keys become lower-case; of keys that only then are
-// equal, the bytewise first in its layer counts.
+// Tags merges layers of tags, of which a later one overlays those before it. Keys become
+// lower-case; of keys that only then are equal, the bytewise first in its layer counts.
 func Tags(layers ...map[string]string) map[string]string {
 	tags := map[string]string{}
 	for _, layer := range layers {
@@ -109,7 +110,8 @@ func Tags(layers ...map[string]string) map[string]string {
 	return tags
 }
 
-// RequestedQueue is the queue that a Placement with these annotations and labels asks for, empty for none.
+// RequestedQueue is the queue that a Placement with these annotations and labels asks for, empty
+// for none.
 func RequestedQueue(annotations, labels map[string]string) string {
 	for _, queue := range []string{labels[queueKey], annotations[queueKey], labels[legacyQueueKey]} {
 		if queue != "" {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Request is a submission. Groups are used as they are: who has none must be given some by the configuration's Resolver first.
+// Request is a submission. Groups are used as they are: who has none must be given some by the
+// configuration's Resolver first.
 type Request struct {
 	User   string
 	Groups []string
@@ -17,7 +18,8 @@ type Request struct {
 type Placed struct {
 	Queue string // in full, in lower case
 	Rule  string // provided, user, fixed or tag
-	// Configured is false for a dynamic queue: one that exists through its members alone, the first of which this may be.
+	// Configured is false for a dynamic queue: one that exists through its members alone, the first
+	// of which this may be.
 	Configured bool
 	// Reasons says for each rule before it, in their order, why it did not match.
 	Reasons []string
@@ -32,9 +34,9 @@ func (r *Rejected) Error() string {
 	return Bound("no placement rule matched: " + strings.Join(r.Reasons, "; "))
 }
 
-// Place finds the queue of a submission: that of the first rule which yields one the user may submit to. The members say which queues
-// exist beyond the configuration; they are not changed, so the answer must be added before the next submission is placed. The
-// error is always a *Rejected.
+// Place finds the queue of a submission: that of the first rule which yields one the user may
+// submit to. The members say which queues exist beyond the configuration; they are not changed, so
+// the answer must be added before the next submission is placed. The error is always a *Rejected.
 func (t *Tree) Place(request Request, members *Members) (Placed, error) {
 	a := &attempt{t, members, request, Tags(request.Tags)}
 	var reasons []string
@@ -51,7 +53,8 @@ func (t *Tree) Place(request Request, members *Members) (Placed, error) {
 	return Placed{}, &Rejected{reasons}
 }
 
-// refusal says why nothing of this user may be placed in the queue that a rule yielded; it is empty if it may.
+// refusal says why nothing of this user may be placed in the queue that a rule yielded; it is empty
+// if it may.
 func (a *attempt) refusal(queue string) string {
 	nearest := queue
 	for !a.exists(nearest) {

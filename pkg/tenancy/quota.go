@@ -16,15 +16,15 @@ type Quota struct {
 	Clusters     int64 // how many may be selected by all of them together, or Unlimited
 }
 
-// Limit is a quota for each of the users, and for each of the groups as a whole. The last name may be
-// the Wildcard.
+// Limit is a quota for each of the users, and for each of the groups as a whole. The last name may
+// be the Wildcard.
 type Limit struct {
 	Quota         Quota
 	Users, Groups []string
 }
 
-// quotaFor returns the limit that a list sets for somebody: for the first name in it that is theirs, else for the wildcard. The names of a
-// limit are its users' or its groups'.
+// quotaFor returns the limit that a list sets for somebody: for the first name in it that is
+// theirs, else for the wildcard. The names of a limit are its users' or its groups'.
 func quotaFor(limits []Limit, names func(Limit) []string, theirs ...string) (name string, quota Quota) {
 	for _, l := range limits {
 		for _, listed := range names(l) {
@@ -59,8 +59,8 @@ func (r *Room) narrow(quota, used Quota, by string) {
 	}
 }
 
-// Room says what the quotas of a queue and all its ancestors, and the limits at each of them, leave to an application of
-// the user. The members must not include that application.
+// Room says what the quotas of a queue and all its ancestors, and the limits at each of them, leave
+// to an application of the user. The members must not include that application.
 func (t *Tree) Room(members *Members, queue, user string, groups []string) Room {
 	room := Room{Quota: Quota{Unlimited, Unlimited}}
 	path, configured := t.path(queue)
@@ -78,8 +78,9 @@ func (t *Tree) Room(members *Members, queue, user string, groups []string) Room 
 	return room
 }
 
-// limit takes the limits of one level into account: a user's is for what the user has, a group's for what all have together who count
-// as that group, and so everybody who has none of the groups listed counts as the wildcard.
+// limit takes the limits of one level into account: a user's is for what the user has, a group's
+// for what all have together who count as that group, and so everybody who has none of the groups
+// listed counts as the wildcard.
 func (r *Room) limit(limits []Limit, used *level, queue, user string, groups []string) {
 	if name, quota := quotaFor(limits, Limit.usersOf, user); name != "" {
 		r.narrow(quota, used.users[user], Cut(queue)+" user "+Cut(name))

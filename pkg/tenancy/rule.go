@@ -45,8 +45,8 @@ func (a *attempt) raw(r *Rule) (raw, reason string) {
 
 func illegal(queue string) string { return Messagef("%q is not a legal queue name", queue) }
 
-// eval returns the queue that the rule yields, in lower case, or the reason why it yields none. Nothing is known of other rules but the
-// rule's parents, which run first.
+// eval returns the queue that the rule yields, in lower case, or the reason why it yields none.
+// Nothing is known of other rules but the rule's parents, which run first.
 func (a *attempt) eval(r *Rule) (queue, reason string) {
 	raw, reason := a.raw(r)
 	if raw == "" {
@@ -75,8 +75,8 @@ func (a *attempt) eval(r *Rule) (queue, reason string) {
 	return queue, ""
 }
 
-// below puts a name that does not begin at root below the queue of the parent rule, or else below root. Dots make levels in a
-// fixed value only: a user's or a tag's name is one level.
+// below puts a name that does not begin at root below the queue of the parent rule, or else below
+// root. Dots make levels in a fixed value only: a user's or a tag's name is one level.
 func (a *attempt) below(r *Rule, raw string) (queue, reason string) {
 	child := raw
 	if r.Kind != RuleFixed {
@@ -105,7 +105,8 @@ func (a *attempt) exists(queue string) bool {
 	return a.tree.Queue(queue) != nil || a.members.at(queue).total.Applications > 0
 }
 
-// leaf says of a queue that exists whether it can hold applications: whether it neither has queues below it nor is made to.
+// leaf says of a queue that exists whether it can hold applications: whether it neither has queues
+// below it nor is made to.
 func (a *attempt) leaf(queue string) bool {
 	if q := a.tree.Queue(queue); q != nil && !q.Leaf() {
 		return false
@@ -114,8 +115,8 @@ func (a *attempt) leaf(queue string) bool {
 	return l.total.Applications == l.own
 }
 
-// FixedPath returns the part of a queue's name that a rule with its parents yields for every submission, root if there is
-// none, and whether that is all of it.
+// FixedPath returns the part of a queue's name that a rule with its parents yields for every
+// submission, root if there is none, and whether that is all of it.
 func (r *Rule) FixedPath() (queue string, complete bool) {
 	if r.Kind == RuleFixed && Qualified(r.Value) {
 		return strings.ToLower(r.Value), true

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Tree is what a valid configuration comes to: its queues, from root down, and its placement rules. It never changes. Queues that
-// exist only because something was placed in them are not part of it; they are Members.
+// Tree is what a valid configuration comes to: its queues, from root down, and its placement rules.
+// It never changes. Queues that exist only because something was placed in them are not part of it;
+// they are Members.
 //
 // Every method takes a queue's full name in any case, and one that is not configured stands below
 // its nearest configured ancestor. The time it takes is linear in the length of the name.
@@ -50,12 +51,13 @@ type Template struct {
 	ClusterSets []string // as a QueueSpec's
 }
 
-// Leaf says whether nothing can be configured below the queue. Applications are placed in leaves only.
+// Leaf says whether nothing can be configured below the queue. Applications are placed in leaves
+// only.
 func (q *Queue) Leaf() bool { return !q.parent && len(q.Children) == 0 && q.Name != RootName }
 
 // NewTree builds what it can, also from an invalid configuration, whose tree serves its further
-// validation: it leaves out illegal access lists, and queues with illegal names with all below them.
-// More are the limits of root beside its own.
+// validation: it leaves out illegal access lists, and queues with illegal names with all below
+// them. More are the limits of root beside its own.
 func NewTree(root QueueSpec, more []Limit, rules []*Rule) *Tree {
 	t := &Tree{rules: rules}
 	t.root = t.add(&root, "")
@@ -140,8 +142,8 @@ func (t *Tree) Nearest(name string) *Queue {
 	return t.root
 }
 
-// SubmitAllowed says whether a user may place applications in a queue: if either list of the queue or of an ancestor grants it, or
-// if none of them is set.
+// SubmitAllowed says whether a user may place applications in a queue: if either list of the queue
+// or of an ancestor grants it, or if none of them is set.
 func (t *Tree) SubmitAllowed(queue, user string, groups []string) bool {
 	open := true
 	for q := range t.up(queue) {
@@ -163,8 +165,8 @@ func (t *Tree) AdminAllowed(queue, user string, groups []string) bool {
 	return false
 }
 
-// ClusterSets returns the cluster sets that a queue owns, sorted, and whether it is restricted to them: without a property on
-// the queue's way to root it is not, and owns what there is.
+// ClusterSets returns the cluster sets that a queue owns, sorted, and whether it is restricted to
+// them: without a property on the queue's way to root it is not, and owns what there is.
 func (t *Tree) ClusterSets(queue string) (sets []string, restricted bool) {
 	path, configured := t.path(queue)
 	for _, q := range slices.Backward(path) {
@@ -179,7 +181,8 @@ func (t *Tree) ClusterSets(queue string) (sets []string, restricted bool) {
 	}
 	own := slices.Clone(tmpl.ClusterSets)
 	if restricted {
-		// A template inherited from further up must not give back what a queue below it has taken away.
+		// A template inherited from further up must not give back what a queue below it has taken
+		// away.
 		own = slices.DeleteFunc(own, func(set string) bool { _, has := slices.BinarySearch(sets, set); return !has })
 	}
 	return own, true

@@ -27,7 +27,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// argoCD is Argo CD's ApplicationSet controller, with the clients and rights of its service account.
+// argoCD is Argo CD's ApplicationSet controller, with the clients and rights of its service
+// account.
 type argoCD struct {
 	config   *rest.Config
 	kube     kubernetes.Interface
@@ -60,7 +61,8 @@ func (a *argoCD) generator(ctx context.Context) generators.Generator {
 	return generators.NewDuckTypeGenerator(ctx, a.dynamic, a.kube, namespace, a.clusters)
 }
 
-// run starts the controller as its command does; it runs until ctx ends, and says in stopped how it went.
+// run starts the controller as its command does; it runs until ctx ends, and says in stopped how it
+// went.
 func (a *argoCD) run(ctx context.Context) {
 	GinkgoHelper()
 	manager, err := ctrl.NewManager(a.config, ctrl.Options{
@@ -92,7 +94,8 @@ func (a *argoCD) run(ctx context.Context) {
 	go func() { a.stopped <- manager.Start(ctx) }()
 }
 
-// applications follows the Applications, and does for each that is deleted what the application controller would: lets it go.
+// applications follows the Applications, and does for each that is deleted what the application
+// controller would: lets it go.
 type applications struct {
 	mu      sync.Mutex
 	live    map[string]bool // clusters that have one
@@ -187,7 +190,8 @@ func conditionOf(ctx context.Context, kind argov1alpha1.ApplicationSetConditionT
 	}
 }
 
-// refresh makes Argo CD look now, and waits until it has done what came of that and of any look before.
+// refresh makes Argo CD look now, and waits until it has done what came of that and of any look
+// before.
 func refresh(ctx context.Context) {
 	GinkgoHelper()
 	const annotation = "argocd.argoproj.io/application-set-refresh"
@@ -195,7 +199,8 @@ func refresh(ctx context.Context) {
 	Eventually(func() map[string]string { return applicationSet(ctx).Annotations }).ShouldNot(HaveKey(annotation))
 }
 
-// revision is a check for Eventually: what revision of its source the Application of a cluster is to follow.
+// revision is a check for Eventually: what revision of its source the Application of a cluster is
+// to follow.
 func revision(ctx context.Context, cluster string) func() string {
 	return func() string { return application(ctx, cluster).Spec.Source.TargetRevision }
 }

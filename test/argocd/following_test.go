@@ -18,8 +18,9 @@ const (
 	upToDate      = "False ApplicationSetUpToDate: All applications have been generated successfully"
 )
 
-// The specs tell one story: a team follows the user's guide, then its fleet changes, while Argo CD's generator is asked all the time in
-// both versions of the API, and its controller keeps an Application for each cluster.
+// The specs tell one story: a team follows the user's guide, then its fleet changes, while Argo
+// CD's generator is asked all the time in both versions of the API, and its controller keeps an
+// Application for each cluster.
 var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 	var (
 		// background lives as long as the story.
@@ -33,7 +34,8 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		selected   []string      // what Argo CD followed when the spec before ended
 	)
 
-	// settled waits until Argo CD follows exactly these clusters, with the same parameters in both versions.
+	// settled waits until Argo CD follows exactly these clusters, with the same parameters in both
+	// versions.
 	settled := func(want []string) {
 		GinkgoHelper()
 		since := time.Now()
@@ -52,8 +54,8 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		}).Should(Succeed())
 		Eventually(apps.clusters).Should(HaveExactElements(want))
 	}
-	// change makes Argo CD follow other clusters. Meanwhile no answer may lack a cluster that stays or have one that belongs to neither,
-	// and only the Applications of those that go are deleted.
+	// change makes Argo CD follow other clusters. Meanwhile no answer may lack a cluster that stays
+	// or have one that belongs to neither, and only the Applications of those that go are deleted.
 	change := func(want []string, do func()) {
 		GinkgoHelper()
 		stay := slices.DeleteFunc(slices.Clone(selected), func(name string) bool { return !slices.Contains(want, name) })
@@ -191,7 +193,8 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 	})
 
 	It("reports a moving cluster that is listed twice, and keeps its Application as it is", func(ctx SpecContext) {
-		// What is there between the two writes of a move, held: Berth is paused, and the first of its writes made by hand.
+		// What is there between the two writes of a move, held: Berth is paused, and the first of
+		// its writes made by hand.
 		moving, other := fleet[9], fleet[10]
 		pause(ctx)
 		patch(ctx, cluster(moving), `{"metadata":{"labels":{"ring":"canary"}}}`)
@@ -209,7 +212,8 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		Eventually(conditionOf(ctx, errorOccurred)).Should(Equal("True " + argov1alpha1.ApplicationSetReasonApplicationValidationError +
 			": ApplicationSet book-import contains applications with duplicate name: " + prefix + moving))
 
-		// Argo CD undoes a change to an Application, except to that of the moving cluster, which it neither updates nor deletes.
+		// Argo CD undoes a change to an Application, except to that of the moving cluster, which it
+		// neither updates nor deletes.
 		for _, name := range []string{moving, other} {
 			patch(ctx, application(ctx, name), `{"spec":{"source":{"targetRevision":"edited"}}}`)
 		}
@@ -229,7 +233,8 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		before := pages(ctx)
 		victim := before[len(before)-1]
 		rest := slices.DeleteFunc(slices.Clone(fleet), func(name string) bool { return slices.Contains(victim.clusters, name) })
-		// What is on the page is missing until Berth has seen the deletion: this reader cannot be spared.
+		// What is on the page is missing until Berth has seen the deletion: this reader cannot be
+		// spared.
 		promised.set(rest, fleet)
 		start := time.Now()
 		Expect(hub.Delete(ctx, victim.object)).To(Succeed())

@@ -197,7 +197,8 @@ func resume(ctx context.Context) {
 	patch(ctx, placementObject(), `{"metadata":{"annotations":{"%s/experimental-scheduling-disable":null}}}`, group)
 }
 
-// add puts a cluster on the first page of a decision group by hand; if it is there, the page stays as it is.
+// add puts a cluster on the first page of a decision group by hand; if it is there, the page stays
+// as it is.
 func add(ctx context.Context, g Gomega, group, name string) {
 	GinkgoHelper()
 	published := pages(ctx)

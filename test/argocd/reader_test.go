@@ -116,7 +116,8 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// poll asks once. The promise may change meanwhile: the answer has to keep what was promised before and after.
+// poll asks once. The promise may change meanwhile: the answer has to keep what was promised before
+// and after.
 func (r *reader) poll() {
 	must, may, mayFail := r.promise.get()
 	a := r.ask()

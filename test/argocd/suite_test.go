@@ -83,7 +83,8 @@ func up(dataDir string) *rest.Config {
 	return config
 }
 
-// installArgoCD applies what its own manifests say of kinds and rights, and the project that is there by default.
+// installArgoCD applies what its own manifests say of kinds and rights, and the project that is
+// there by default.
 func installArgoCD(ctx context.Context) {
 	GinkgoHelper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-cd/v3").Output()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestBenchmarks runs every benchmark once, the fleet a small one: that they decide what they should, not how fast.
+// TestBenchmarks runs every benchmark once, the fleet a small one: that they decide what they
+// should, not how fast.
 func TestBenchmarks(t *testing.T) {
 	benchtime := flag.Lookup("test.benchtime").Value
 	old := benchtime.String()

@@ -23,7 +23,8 @@ const others = 1_000
 
 var key = inventory.Key{Namespace: "ns", Name: "p"}
 
-// cluster is one of two states of the n-th cluster; they differ in memory, and in the label that the predicate reads.
+// cluster is one of two states of the n-th cluster; they differ in memory, and in the label that
+// the predicate reads.
 func cluster(n int, flipped bool) *v1alpha1.ManagedCluster {
 	memory, tier := fmt.Sprintf("%dMi", 1000+n*7%500), "gold"
 	if flipped {
@@ -65,8 +66,9 @@ func newScheduler(b *testing.B) *scheduler.Scheduler {
 	return scheduler.New(profiles, nil)
 }
 
-// BenchmarkCycle decides top 3 by Balance, Steady and ResourceAllocatableMemory. Before each cycle a cluster changed, and
-// another Placement's page: ns/op and allocs/op count these two events, cycle-ns and cycle-allocs Snapshot and decision alone.
+// BenchmarkCycle decides top 3 by Balance, Steady and ResourceAllocatableMemory. Before each cycle
+// a cluster changed, and another Placement's page: ns/op and allocs/op count these two events,
+// cycle-ns and cycle-allocs Snapshot and decision alone.
 func BenchmarkCycle(b *testing.B) {
 	for _, predicate := range []bool{true, false} {
 		for _, c := range sizes {

@@ -20,11 +20,12 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// GlobalPlacements is how many Placements choose from the whole fleet, beside those of one set each. Their keys come first.
+// GlobalPlacements is how many Placements choose from the whole fleet, beside those of one set
+// each. Their keys come first.
 const GlobalPlacements = 10
 
-// Fleet is a hub in memory: clusters in sets, Placements that choose three of one set each by label, Balance, Steady and
-// memory, and ten that choose from all clusters.
+// Fleet is a hub in memory: clusters in sets, Placements that choose three of one set each by
+// label, Balance, Steady and memory, and ten that choose from all clusters.
 type Fleet struct {
 	Inventory *inventory.Inventory
 	scheduler *scheduler.Scheduler
@@ -68,7 +69,8 @@ func threeOf(namespace, name string) fixture.PlacementBuilder {
 		Prioritizer(v1alpha1.PrioritizerResourceAllocatableMemory, 1)
 }
 
-// newCluster is what a member's agent reports, of random size; one of twenty is not of the tier that Placements want.
+// newCluster is what a member's agent reports, of random size; one of twenty is not of the tier
+// that Placements want.
 func (f *Fleet) newCluster(n int) *v1alpha1.ManagedCluster {
 	tier := "gold"
 	if f.random.IntN(20) == 0 {
@@ -94,7 +96,8 @@ func (f *Fleet) Restart() error {
 	return nil
 }
 
-// Change gives one cluster, at random, another size and perhaps another tier; it returns the Placements to decide.
+// Change gives one cluster, at random, another size and perhaps another tier; it returns the
+// Placements to decide.
 func (f *Fleet) Change() []inventory.Key {
 	n := f.random.IntN(len(f.clusters))
 	f.clusters[n] = f.newCluster(n)
@@ -131,7 +134,8 @@ func (f *Fleet) decide(key inventory.Key) error {
 	return nil
 }
 
-// CPUTime is what the process has used so far, on all cores; unlike a clock it hardly knows what else the machine does.
+// CPUTime is what the process has used so far, on all cores; unlike a clock it hardly knows what
+// else the machine does.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -18,8 +18,9 @@ func newFleet(b *testing.B, clusters, sets, placements int) *Fleet {
 	return f
 }
 
-// BenchmarkFleet is internet scale. all decides every Placement anew with a scheduler that remembers nothing, after a hundredth
-// of the clusters changed; one decides all that one cluster's change touches.
+// BenchmarkFleet is internet scale. all decides every Placement anew with a scheduler that
+// remembers nothing, after a hundredth of the clusters changed; one decides all that one cluster's
+// change touches.
 func BenchmarkFleet(b *testing.B) { fleet(b, 100_000, 100, 10_000) }
 
 func fleet(b *testing.B, clusters, sets, placements int) {

@@ -24,14 +24,16 @@ import (
 // configHead is what most examples leave out.
 const configHead = "apiVersion: config.berth.dev/v1alpha1\nkind: PlacementSchedulerConfiguration\n"
 
-// configExample is a configuration in a page, with what the page says of it: what runs at some points, or the mistakes in it.
+// configExample is a configuration in a page, with what the page says of it: what runs at some
+// points, or the mistakes in it.
 type configExample struct {
 	file     string
 	runs     map[string]string
 	mistakes []string
 }
 
-// configExamples are the indented blocks of a page that are configurations. A block that follows says more of the last one.
+// configExamples are the indented blocks of a page that are configurations. A block that follows
+// says more of the last one.
 func configExamples(page string) (examples []configExample) {
 	for block := range strings.SplitSeq(page, "\n\n") {
 		block = strings.Trim(block, "\n")
@@ -63,8 +65,8 @@ func configExamples(page string) (examples []configExample) {
 	return examples
 }
 
-// TestConfigurations runs every configuration in the documentation through berth simulate, and holds what runs against what the page
-// says.
+// TestConfigurations runs every configuration in the documentation through berth simulate, and
+// holds what runs against what the page says.
 func TestConfigurations(t *testing.T) {
 	said := 0
 	for page, text := range pages(t) {
@@ -95,7 +97,8 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestProfileOfAPlacement decides a Placement by the profiles that the documentation shows, chosen by its annotation.
+// TestProfileOfAPlacement decides a Placement by the profiles that the documentation shows, chosen
+// by its annotation.
 func TestProfileOfAPlacement(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/configuration.md"))
 	if err != nil {
@@ -123,8 +126,8 @@ func TestProfileOfAPlacement(t *testing.T) {
 	}
 }
 
-// simulate decides a Placement with some annotations on the sample fleet, configured by the file conf.yaml, and returns the report
-// as JSON.
+// simulate decides a Placement with some annotations on the sample fleet, configured by the file
+// conf.yaml, and returns the report as JSON.
 func simulate(t *testing.T, file, annotations string) (string, error) {
 	samples, err := filepath.Abs(filepath.Join(root, "config/samples"))
 	if err != nil {
@@ -174,7 +177,8 @@ func listed[T framework.Plugin](plugins []T) string {
 	return strings.Join(names, ", ")
 }
 
-// TestSchemaKnowsThePlugins demands every plugin in the tree, and no other, in the rules for arguments of the configuration's schema.
+// TestSchemaKnowsThePlugins demands every plugin in the tree, and no other, in the rules for
+// arguments of the configuration's schema.
 func TestSchemaKnowsThePlugins(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "config/schema/placementschedulerconfiguration.json"))
 	if err != nil {

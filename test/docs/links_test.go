@@ -34,8 +34,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are those that the headings of a page get where it is shown: small letters, digits, hyphens and underscores, with hyphens for
-// spaces.
+// anchors are those that the headings of a page get where it is shown: small letters, digits,
+// hyphens and underscores, with hyphens for spaces.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(page)

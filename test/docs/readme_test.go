@@ -68,7 +68,8 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// TestCommands demands every subcommand that stands in code, of berth and of kubectl placement, and each flag behind it.
+// TestCommands demands every subcommand that stands in code, of berth and of kubectl placement, and
+// each flag behind it.
 func TestCommands(t *testing.T) {
 	for name, command := range map[string]*cobra.Command{"berth": app.NewCommand(), "kubectl placement": app.NewKubectlCommand()} {
 		testCommands(t, name, command)

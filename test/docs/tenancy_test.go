@@ -13,7 +13,8 @@ import (
 	"github.com/berth-dev/berth/cmd/berth/app"
 )
 
-// TestTenancyExamples runs every command in docs/tenancy.md with the queues.yaml above it, and demands the output below it.
+// TestTenancyExamples runs every command in docs/tenancy.md with the queues.yaml above it, and
+// demands the output below it.
 func TestTenancyExamples(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/tenancy.md"))
 	if err != nil {

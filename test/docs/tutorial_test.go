@@ -13,7 +13,8 @@ import (
 	"github.com/berth-dev/berth/cmd/berth/app"
 )
 
-// TestTutorial saves the tutorial's files and runs its commands, and holds what they print against the page.
+// TestTutorial saves the tutorial's files and runs its commands, and holds what they print against
+// the page.
 func TestTutorial(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "tutorial.md"))
 	if err != nil {

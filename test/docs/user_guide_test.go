@@ -28,7 +28,8 @@ metadata: {name: c1, labels: {cluster.open-cluster-management.io/clusterset: all
 spec: {}
 `
 
-// TestUserGuideExamples decides a Placement with each example of docs/user-guide.md: none may be refused, or misconfigured.
+// TestUserGuideExamples decides a Placement with each example of docs/user-guide.md: none may be
+// refused, or misconfigured.
 func TestUserGuideExamples(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "user-guide.md"))
 	if err != nil {

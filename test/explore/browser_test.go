@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// patience is how long a page may take for what it is asked, on a machine that does other things, too.
+// patience is how long a page may take for what it is asked, on a machine that does other things,
+// too.
 const patience = 60 * time.Second
 
 // Keys as WebDriver names them.

@@ -218,7 +218,8 @@ func colours(t *testing.T, b *browser) {
 	}
 }
 
-// TestHostile shows names that are markup, as no API server would take them, and has a foreign script refused.
+// TestHostile shows names that are markup, as no API server would take them, and has a foreign
+// script refused.
 func TestHostile(t *testing.T) {
 	name := `<img src=x onerror="window.harmed=1">`
 	o := simulator.Objects{

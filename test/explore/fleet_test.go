@@ -24,7 +24,8 @@ func clusterName(i int) string {
 	return fmt.Sprintf("%s-%04d", regions[i/per], i%per+1)
 }
 
-// fleet has clusters of many kinds, and Placements that choose among them in many ways. Some changes need approval.
+// fleet has clusters of many kinds, and Placements that choose among them in many ways. Some
+// changes need approval.
 func fleet() simulator.Objects {
 	o := simulator.Objects{fixture.Set("prod"), fixture.Set("edge")}
 	for i := range fleetClusters {

@@ -78,7 +78,8 @@ func Bind(ctx context.Context, hub client.Client, namespace, set string) {
 	Expect(hub.Create(ctx, fixture.Binding(namespace, set))).To(Succeed())
 }
 
-// Tidy removes, after the spec, what it put into namespaces, and the set's clusters: a hub without other controllers collects nothing.
+// Tidy removes, after the spec, what it put into namespaces, and the set's clusters: a hub without
+// other controllers collects nothing.
 func Tidy(hub client.Client, set string, namespaces ...string) {
 	kinds := []client.Object{&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}}
 	DeferCleanup(func(ctx SpecContext) {
@@ -109,13 +110,15 @@ type Fleet struct {
 	floaters []bool // whether it exists
 }
 
-// The fleet's Placements: one divides all selectable clusters into rings, one takes the first so many by name.
+// The fleet's Placements: one divides all selectable clusters into rings, one takes the first so
+// many by name.
 const (
 	Ringed  = "ringed"
 	Counted = "counted"
 )
 
-// NewFleet creates so many clusters that stay and so many that come and go, their set, and a namespace. They go with the spec.
+// NewFleet creates so many clusters that stay and so many that come and go, their set, and a
+// namespace. They go with the spec.
 func NewFleet(ctx context.Context, hub client.Client, name string, core, floaters int, seed uint64) *Fleet {
 	GinkgoHelper()
 	f := &Fleet{Hub: hub, Name: name, random: rand.New(rand.NewPCG(seed, 1)), floaters: make([]bool, floaters)}
@@ -149,7 +152,8 @@ func (f *Fleet) cluster(name string) *v1alpha1.ManagedCluster {
 
 func (f *Fleet) ring() string { return rings[f.random.IntN(len(rings))] }
 
-// Publish creates the Placements. Without prioritizers the order is by name, so that the core always comes first.
+// Publish creates the Placements. Without prioritizers the order is by name, so that the core
+// always comes first.
 func (f *Fleet) Publish(ctx context.Context) {
 	GinkgoHelper()
 	inPool := fixture.MatchLabel(PoolLabel, "in")
@@ -182,7 +186,8 @@ func (f *Fleet) resize(pl *v1alpha1.Placement) {
 	pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = lengths[f.random.IntN(len(lengths))]
 }
 
-// Step changes something: a batch of clusters moves, a floater comes or goes, or a Placement asks for something else.
+// Step changes something: a batch of clusters moves, a floater comes or goes, or a Placement asks
+// for something else.
 func (f *Fleet) Step(ctx context.Context) error {
 	f.Steps++
 	switch n := f.random.IntN(100); {
@@ -241,8 +246,8 @@ func (f *Fleet) Change(ctx context.Context, name string, edit func(*v1alpha1.Pla
 	return f.Hub.Patch(ctx, pl, client.MergeFrom(base))
 }
 
-// Churn takes a step every 50 ms until done is closed, and then sends the first error, or nil. With again, a step that the hub
-// does not answer is left at that: it may or may not have happened.
+// Churn takes a step every 50 ms until done is closed, and then sends the first error, or nil. With
+// again, a step that the hub does not answer is left at that: it may or may not have happened.
 func (f *Fleet) Churn(ctx context.Context, done <-chan struct{}, again bool) <-chan error {
 	result := make(chan error, 1)
 	go func() {

@@ -102,8 +102,8 @@ func clustersOf(pages []Page) map[string]bool {
 	return listed
 }
 
-// judgeLogs holds to the promises what only the end shows: that each status spoke of what was published, and that each event
-// tells of a write that happened, once.
+// judgeLogs holds to the promises what only the end shows: that each status spoke of what was
+// published, and that each event tells of a write that happened, once.
 func (o *observer) judgeLogs(ctx context.Context) {
 	namespaces := map[string]bool{}
 	for _, w := range o.Placements {
@@ -123,7 +123,8 @@ func (o *observer) judgeLogs(ctx context.Context) {
 			continue
 		}
 		told := map[string]int{}
-		// A page that one pass changes and the next one deletes has the scores of both told of the same version.
+		// A page that one pass changes and the next one deletes has the scores of both told of the
+		// same version.
 		gone := map[string]bool{}
 		for i := range list.Items {
 			if e := &list.Items[i]; e.Reason == "DecisionDelete" && e.Related != nil {

@@ -76,8 +76,8 @@ func (l *answerLog) status(pl *v1alpha1.Placement, listed bool) {
 	}
 }
 
-// judgeStatuses compares each status with what was published when it was written: it comes after its decisions, and the next
-// decisions come after it.
+// judgeStatuses compares each status with what was published when it was written: it comes after
+// its decisions, and the next decisions come after it.
 func (l *answerLog) judgeStatuses(broken func(format string, args ...any)) {
 	for _, s := range l.statuses {
 		published, known := l.before(s.at)
@@ -95,7 +95,8 @@ func (l *answerLog) judgeStatuses(broken func(format string, args ...any)) {
 	}
 }
 
-// before is the state that a version of the hub finds; unknown where the watch was interrupted then.
+// before is the state that a version of the hub finds; unknown where the watch was interrupted
+// then.
 func (l *answerLog) before(version uint64) (pageState, bool) {
 	next, _ := slices.BinarySearchFunc(l.states, version, func(s pageState, v uint64) int {
 		if s.at <= v {
@@ -109,7 +110,8 @@ func (l *answerLog) before(version uint64) (pageState, bool) {
 	return l.states[next-1], true
 }
 
-// happened says whether a page was ever written as of that version. What was missed may have happened.
+// happened says whether a page was ever written as of that version. What was missed may have
+// happened.
 func (l *answerLog) happened(version string) bool {
 	v, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {

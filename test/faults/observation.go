@@ -23,7 +23,8 @@ type Observation struct {
 	latest Seen
 }
 
-// StartObserver runs this very binary as the observer, which its TestMain must allow (ObserveIfAsked).
+// StartObserver runs this very binary as the observer, which its TestMain must allow
+// (ObserveIfAsked).
 func StartObserver(what Orders) *Observation {
 	GinkgoHelper()
 	text, err := json.Marshal(what)

@@ -32,19 +32,22 @@ type Orders struct {
 	Placements []Watched
 	// Pollers is how many polls run at once.
 	Pollers int
-	// Intruder says that others write pages, too. Core clusters that are missing are then told as Gaps only, for the test to say
-	// whose work it was, and pages need not be what the controller would write.
+	// Intruder says that others write pages, too. Core clusters that are missing are then told as
+	// Gaps only, for the test to say whose work it was, and pages need not be what the controller
+	// would write.
 	Intruder bool
 }
 
 // Seen is what the observer has read and found, so far.
 type Seen struct {
-	// Polls are the lists read; States and Statuses are the pages' and the Placements' that watches went through, one write after
-	// the other; Events are those about the Placements, counted at the end.
+	// Polls are the lists read; States and Statuses are the pages' and the Placements' that watches
+	// went through, one write after the other; Events are those about the Placements, counted at
+	// the end.
 	Polls, States, Statuses, Events int
 	// Pages and Groups are the most that one answer had.
 	Pages, Groups int
-	// Violations counts the promises broken, ByLaw the same by the architecture's laws; Examples are the first of them.
+	// Violations counts the promises broken, ByLaw the same by the architecture's laws; Examples
+	// are the first of them.
 	Violations int
 	ByLaw      map[int]int
 	Examples   []string
@@ -82,7 +85,8 @@ type observer struct {
 	answers map[string]*answerLog // by namespace/name
 }
 
-// ObserveIfAsked makes this process the observer when StartObserver has started it, and does not return then. TestMain calls it.
+// ObserveIfAsked makes this process the observer when StartObserver has started it, and does not
+// return then. TestMain calls it.
 func ObserveIfAsked() {
 	text := os.Getenv(observerVariable)
 	if text == "" {
@@ -95,7 +99,8 @@ func ObserveIfAsked() {
 	os.Exit(0)
 }
 
-// observe reads until its standard input ends, and prints a report four times a second and at the end.
+// observe reads until its standard input ends, and prints a report four times a second and at the
+// end.
 func observe(text string) error {
 	o := &observer{answers: map[string]*answerLog{}, Seen: Seen{ByLaw: map[int]int{}}}
 	if err := json.Unmarshal([]byte(text), &o.Orders); err != nil {

@@ -60,7 +60,8 @@ type Process struct {
 	log   string
 }
 
-// StartController runs the controller with a kubeconfig until the spec ends, if nobody kills it before. Further flags go last.
+// StartController runs the controller with a kubeconfig until the spec ends, if nobody kills it
+// before. Further flags go last.
 func StartController(kubeconfig string, flags ...string) *Process {
 	GinkgoHelper()
 	return start(exec.Command(testhub.Binary(), append([]string{

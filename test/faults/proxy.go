@@ -36,7 +36,8 @@ type Fault struct {
 	Code int
 	// Lost lets the hub carry the request out first, so that only the answer is lost.
 	Lost bool
-	// After is how long the client is kept waiting first, unless it gives up. Without a Code the hub is asked then.
+	// After is how long the client is kept waiting first, unless it gives up. Without a Code the
+	// hub is asked then.
 	After time.Duration
 	// RetryAfter is what a 429 asks for, in seconds.
 	RetryAfter int
@@ -83,7 +84,8 @@ type Proxy struct {
 	echoes chan struct{}
 }
 
-// Made are the page writes of one controller: the hub's versions, how often each page was written, and which were deleted.
+// Made are the page writes of one controller: the hub's versions, how often each page was written,
+// and which were deleted.
 type Made struct {
 	Versions map[uint64]bool
 	Written  map[string]int
@@ -148,7 +150,8 @@ func (p *Proxy) Fail(choose func(*http.Request) Fault) {
 // Calm ends all faults.
 func (p *Proxy) Calm() { p.Fail(func(*http.Request) Fault { return Fault{} }) }
 
-// AfterWrites calls f after each page write that the hub has carried out and the controller does not know of yet.
+// AfterWrites calls f after each page write that the hub has carried out and the controller does
+// not know of yet.
 func (p *Proxy) AfterWrites(f func(*http.Request)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +179,8 @@ func (p *Proxy) PassEchoes() {
 	}
 }
 
-// CutWatches cuts every watch that is open, in the middle of whatever it says, and returns how many there were.
+// CutWatches cuts every watch that is open, in the middle of whatever it says, and returns how many
+// there were.
 func (p *Proxy) CutWatches() int {
 	p.mu.Lock()
 	open := slices.Collect(maps.Keys(p.watches))

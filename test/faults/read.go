@@ -16,7 +16,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// list reads what the promises are about and no more: decoding all of it takes most of the time of a poll.
+// list reads what the promises are about and no more: decoding all of it takes most of the time of
+// a poll.
 func (o *observer) list(ctx context.Context, w Watched, version string) (at string, pages []Page, err error) {
 	var raw struct {
 		Metadata struct{ ResourceVersion string }
@@ -67,8 +68,8 @@ func (o *observer) list(ctx context.Context, w Watched, version string) (at stri
 	return raw.Metadata.ResourceVersion, pages, nil
 }
 
-// poll reads one Placement's pages after the other's; half of the time from the API server's cache, as informers
-// begin, the others as they are in the store, for which the API server takes its time.
+// poll reads one Placement's pages after the other's; half of the time from the API server's cache,
+// as informers begin, the others as they are in the store, for which the API server takes its time.
 func (o *observer) poll(ctx context.Context, first int) {
 	for i := first; ctx.Err() == nil; i++ {
 		w, version := o.Placements[i%len(o.Placements)], ""

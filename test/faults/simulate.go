@@ -38,8 +38,9 @@ func pageOf(object *v1alpha1.PlacementDecision) Page {
 	return p
 }
 
-// Difference compares what is published with what berth simulate makes of the fleet's objects; empty when they agree. With the
-// pages among the objects every page must agree; without them, which clusters are selected.
+// Difference compares what is published with what berth simulate makes of the fleet's objects;
+// empty when they agree. With the pages among the objects every page must agree; without them,
+// which clusters are selected.
 func (f *Fleet) Difference(ctx context.Context) (string, error) {
 	var objects []client.Object
 	in := client.InNamespace(f.Name)

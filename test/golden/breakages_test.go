@@ -6,7 +6,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// breakages are ways to be wrong. Each leaves some answers right: wantCaught is a little less than what it spoils.
+// breakages are ways to be wrong. Each leaves some answers right: wantCaught is a little less than
+// what it spoils.
 var breakages = map[string]struct {
 	spoil      func(a *answer, e *evaluation)
 	wantCaught int

@@ -77,8 +77,8 @@ func (e *evaluation) equal(what string, want, got any) bool {
 	return false
 }
 
-// kept are the published clusters that stay while nothing can be decided: all but those on the hub that
-// no set bound to the namespace has any more.
+// kept are the published clusters that stay while nothing can be decided: all but those on the hub
+// that no set bound to the namespace has any more.
 func (e *evaluation) kept() map[string]bool {
 	anySet := e.placement.DeepCopy()
 	anySet.Spec.ClusterSets = nil
@@ -92,8 +92,9 @@ func (e *evaluation) kept() map[string]bool {
 	return kept
 }
 
-// checkMisconfigured holds the answer to a Placement with a mistake: it says so in the reference's words, if the reference
-// said anything, and what is published stays, without clusters that the namespace may not use any more.
+// checkMisconfigured holds the answer to a Placement with a mistake: it says so in the reference's
+// words, if the reference said anything, and what is published stays, without clusters that the
+// namespace may not use any more.
 func (e *evaluation) checkMisconfigured() {
 	if e.want.code() != "Misconfigured" || !maps.Equal(e.published, e.recorded) {
 		e.met[misconfigurationIsSaid] = true
@@ -139,8 +140,8 @@ func (e *evaluation) checkPipeline() {
 	}
 }
 
-// checkSelection compares which clusters are chosen and what is said of it. Where the Spread prioritizer weighs in, only that
-// no more than wanted are chosen, out of the feasible ones.
+// checkSelection compares which clusters are chosen and what is said of it. Where the Spread
+// prioritizer weighs in, only that no more than wanted are chosen, out of the feasible ones.
 func (e *evaluation) checkSelection() {
 	e.equal("numberOfSelectedClusters", len(e.decided), e.got.NumberOfSelectedClusters)
 	if e.chosen == nil {
@@ -167,7 +168,8 @@ func (e *evaluation) checkSelection() {
 	}
 }
 
-// checkTimer compares when the answer has to be looked at again. With sortBy Score a rate-limited update may come first.
+// checkTimer compares when the answer has to be looked at again. With sortBy Score a rate-limited
+// update may come first.
 func (e *evaluation) checkTimer() {
 	if e.placement.Spec.SortBy == v1alpha1.SortByScore {
 		return

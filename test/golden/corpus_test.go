@@ -31,7 +31,8 @@ type step struct {
 	Expected []expected `json:"expected"`
 }
 
-// celMayBeBad says that some CEL expression does not compile, which the reference does not say without candidates.
+// celMayBeBad says that some CEL expression does not compile, which the reference does not say
+// without candidates.
 func (s *scenario) celMayBeBad() bool {
 	return slices.Contains(s.Tags, "cel-invalid") || strings.Contains(s.ID, "cel-bad")
 }
@@ -56,7 +57,8 @@ func (e *expected) code() string {
 	return e.ScheduleStatus.Code
 }
 
-// answer is the part of an answer that Berth and the reference have in common, in the form of `berth simulate -o json`.
+// answer is the part of an answer that Berth and the reference have in common, in the form of
+// `berth simulate -o json`.
 type answer struct {
 	Placement                string                         `json:"placement"`
 	Skipped                  string                         `json:"skipped"`
@@ -92,7 +94,8 @@ type page struct {
 
 func (p page) group() string { return p.Labels[v1alpha1.DecisionGroupNameLabel] }
 
-// condition has, where the reference's message varies from run to run, all it may be, or a mark that only its presence counts.
+// condition has, where the reference's message varies from run to run, all it may be, or a mark
+// that only its presence counts.
 type condition struct {
 	Type         string   `json:"type"`
 	Status       string   `json:"status"`

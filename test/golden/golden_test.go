@@ -73,7 +73,8 @@ func decideFile(file string) ([]*snapshot, error) {
 	return all, nil
 }
 
-// reportsOf are Berth's answers to all Placements among the objects, as `berth simulate -o json` prints them.
+// reportsOf are Berth's answers to all Placements among the objects, as `berth simulate -o json`
+// prints them.
 func reportsOf(objects simulator.Objects, now time.Time) ([][]byte, error) {
 	ctx := context.Background()
 	s, err := simulator.New(ctx, objects, now, simulator.Options{})
@@ -178,7 +179,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestBrokenAnswersAreCaught shows that agreement means something: answers broken in one way each must fail, and often.
+// TestBrokenAnswersAreCaught shows that agreement means something: answers broken in one way each
+// must fail, and often.
 func TestBrokenAnswersAreCaught(t *testing.T) {
 	type sound struct {
 		*evaluation

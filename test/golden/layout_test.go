@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// checkGroups holds the pages to the decision strategy: groups as claimed, none too long, indexes dense, status as the pages.
+// checkGroups holds the pages to the decision strategy: groups as claimed, none too long, indexes
+// dense, status as the pages.
 func (e *evaluation) checkGroups() {
 	groups, byIndex := map[string]map[string]bool{}, map[int][]page{}
 	for _, d := range e.got.Decisions {
@@ -92,7 +93,8 @@ func numbered(page, placement string) bool {
 	return ok && err == nil && n > 0 && strconv.Itoa(n) == rest
 }
 
-// checkStays: where all is one group, a cluster that stays selected keeps its page while that stays.
+// checkStays: where all is one group, a cluster that stays selected keeps its page while that
+// stays.
 func (e *evaluation) checkStays() {
 	groups := e.groups
 	if len(groups) > 1 || e.length < len(e.chosen) {
@@ -120,7 +122,8 @@ func (e *evaluation) checkStays() {
 	}
 }
 
-// checkRecordedPages compares pages and events with the recording, where the reference had no cause to lay them out otherwise.
+// checkRecordedPages compares pages and events with the recording, where the reference had no cause
+// to lay them out otherwise.
 func (e *evaluation) checkRecordedPages() {
 	if !maps.Equal(e.chosen, e.recorded) || slices.ContainsFunc(e.want.Decisions, func(d page) bool { return e.taken[d.Name] }) {
 		return
@@ -145,7 +148,8 @@ func (e *evaluation) checkRecordedPages() {
 	}
 }
 
-// shape is what counts of pages: only the labels that consumers read, and no order where that is by score.
+// shape is what counts of pages: only the labels that consumers read, and no order where that is by
+// score.
 func shape(pages []page, anyOrder bool) []page {
 	var out []page
 	for _, p := range pages {
@@ -169,7 +173,8 @@ func (e *evaluation) silent() bool {
 	return len(e.own) > 0 && len(setOf(entries)) == len(entries) && maps.Equal(setOf(entries), e.chosen)
 }
 
-// checkEventsOfPages: silence when the selection stays; otherwise each page that comes or goes is told of, and the scores once.
+// checkEventsOfPages: silence when the selection stays; otherwise each page that comes or goes is
+// told of, and the scores once.
 func (e *evaluation) checkEventsOfPages() {
 	count := map[[2]string]int{}
 	for _, v := range e.got.Events {
@@ -213,7 +218,8 @@ func (e *evaluation) checkEventsOfPages() {
 	}
 }
 
-// checkRecordedEvents compares events one by one. Notes of Warnings are Berth's own, and so are totals that a departure changes.
+// checkRecordedEvents compares events one by one. Notes of Warnings are Berth's own, and so are
+// totals that a departure changes.
 func (e *evaluation) checkRecordedEvents() {
 	head := func(events []event) (all []string) {
 		for _, v := range events {

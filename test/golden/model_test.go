@@ -37,12 +37,14 @@ type must struct {
 	chosen            map[string]bool
 	satisfied, reason string
 	requeue           *float64
-	// groups are the chosen clusters by the name of the group that claims them, and length the most a group may have.
+	// groups are the chosen clusters by the name of the group that claims them, and length the most
+	// a group may have.
 	groups map[string]map[string]bool
 	length int
 }
 
-// decide answers a Placement by the book. recorded supplies what CEL predicates let through, nothing else.
+// decide answers a Placement by the book. recorded supplies what CEL predicates let through,
+// nothing else.
 func decide(w *world, key types.NamespacedName, recorded *expected) *must {
 	m := &must{placement: w.placements[key], published: map[string]bool{}, taken: map[string]bool{}}
 	m.readPages(w)
@@ -140,7 +142,8 @@ func validate(pl *v1alpha1.Placement) error {
 	return err
 }
 
-// candidatesOf are the members of the sets that are bound, by a binding of their own name, and asked for.
+// candidatesOf are the members of the sets that are bound, by a binding of their own name, and
+// asked for.
 func candidatesOf(w *world, pl *v1alpha1.Placement) (bound, eligible map[string]bool, candidates []*v1alpha1.ManagedCluster) {
 	bound, eligible = map[string]bool{}, map[string]bool{}
 	for _, b := range w.bindings {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// TestOrderOfObjectsDoesNotMatter decides every step again with its objects in other orders: the reports are the same to the
-// byte.
+// TestOrderOfObjectsDoesNotMatter decides every step again with its objects in other orders: the
+// reports are the same to the byte.
 func TestOrderOfObjectsDoesNotMatter(t *testing.T) {
 	const orders = 3
 	snapshots, err := corpus()

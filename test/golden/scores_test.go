@@ -17,7 +17,8 @@ type coordinate struct {
 	weight int64
 }
 
-// coordinatesOf lays the configurations over the defaults; the last weight of a coordinate wins, 0 switches it off.
+// coordinatesOf lays the configurations over the defaults; the last weight of a coordinate wins, 0
+// switches it off.
 func coordinatesOf(spec *v1alpha1.PlacementSpec) ([]coordinate, error) {
 	var all []coordinate
 	switch spec.PrioritizerPolicy.Mode {
@@ -131,7 +132,8 @@ func (s *scoring) balance() map[string]int64 {
 	})
 }
 
-// resource places each amount in the range of all; who lacks it in allocatable or capacity has no score.
+// resource places each amount in the range of all; who lacks it in allocatable or capacity has no
+// score.
 func (s *scoring) resource(name v1alpha1.ResourceName) map[string]int64 {
 	amounts := map[string]float64{}
 	least, most := math.Inf(1), math.Inf(-1)

@@ -11,7 +11,8 @@ type spreader struct {
 	terms []v1alpha1.SpreadConstraintsTerm
 	// paths are, by cluster, its domain under each constraint, as far as it has all the keys.
 	paths map[string][]string
-	// chosen counts, by constraint, parent domain and domain. All domains of all candidates are there from the start.
+	// chosen counts, by constraint, parent domain and domain. All domains of all candidates are
+	// there from the start.
 	chosen []map[string]map[string]int
 }
 
@@ -65,8 +66,8 @@ func (s *spreader) violates(name string, i int) bool {
 	return here+1-least > int(max(s.terms[i].MaxSkew, 1))
 }
 
-// burden is the ScheduleAnyway constraints that picking the cluster breaks, the first weighing most, or false when it breaks a
-// DoNotSchedule one.
+// burden is the ScheduleAnyway constraints that picking the cluster breaks, the first weighing
+// most, or false when it breaks a DoNotSchedule one.
 func (s *spreader) burden(name string) (int, bool) {
 	soft := 0
 	for i, term := range s.terms {

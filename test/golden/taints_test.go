@@ -6,8 +6,9 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// tolerance says how a Placement stands a cluster's taints: whether at all, whether as well as others (a PreferNoSelect that
-// is not tolerated makes it the lesser choice), and the seconds until the first toleration in use runs out.
+// tolerance says how a Placement stands a cluster's taints: whether at all, whether as well as
+// others (a PreferNoSelect that is not tolerated makes it the lesser choice), and the seconds until
+// the first toleration in use runs out.
 type tolerance struct {
 	excluded, lesser bool
 	seconds          *float64

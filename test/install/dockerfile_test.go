@@ -98,7 +98,8 @@ func TestImageProgram(t *testing.T) {
 	}
 }
 
-// TestImageIsWhatTheManifestsRun: the pods start the image's program by its entry point, as the image's user.
+// TestImageIsWhatTheManifestsRun: the pods start the image's program by its entry point, as the
+// image's user.
 func TestImageIsWhatTheManifestsRun(t *testing.T) {
 	all := instructions(t)
 	user := instruction(t, all, "USER")

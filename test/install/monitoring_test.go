@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// libraryLabels are the metrics of libraries that queries may name, with the labels they have; the suite finds them on a running
-// controller. What Prometheus adds to every metric is in addedLabels.
+// libraryLabels are the metrics of libraries that queries may name, with the labels they have; the
+// suite finds them on a running controller. What Prometheus adds to every metric is in addedLabels.
 var (
 	libraryLabels = map[string][]string{
 		"leader_election_master_status":    {"name"},
@@ -29,7 +29,8 @@ var (
 
 var documented = regexp.MustCompile("(?m)^\\| `(berth_[a-z_]+)` \\| [a-z]+ \\| (.*?) \\|")
 
-// existing are metrics with their labels: Berth's as docs/metrics.md has them, which a test beside the code compares, and the libraries'.
+// existing are metrics with their labels: Berth's as docs/metrics.md has them, which a test beside
+// the code compares, and the libraries'.
 func existing(t *testing.T) map[string][]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, "docs", "metrics.md"))

@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// installations are renderings that are whole, with what somebody else brings: "Kind namespace/name".
+// installations are renderings that are whole, with what somebody else brings: "Kind
+// namespace/name".
 func installations() map[string]installation {
 	kustomized := func(names ...string) func() ([]*unstructured.Unstructured, error) {
 		return func() (all []*unstructured.Unstructured, err error) {
@@ -52,7 +53,8 @@ type installation struct {
 	outside []string
 }
 
-// TestReferences: every object that another names is there, by kind, name and namespace, and so are ports, mounts and labels.
+// TestReferences: every object that another names is there, by kind, name and namespace, and so are
+// ports, mounts and labels.
 func TestReferences(t *testing.T) {
 	for name, installation := range installations() {
 		t.Run(name, func(t *testing.T) {
@@ -320,7 +322,8 @@ func (r *rendered) certificate(o *unstructured.Unstructured) {
 	r.need(o, text(o, "spec", "issuerRef", "kind"), o.GetNamespace(), text(o, "spec", "issuerRef", "name"))
 }
 
-// webhooks: the API server reaches a Service at a port that it has, and trusts its certificate, which is for the Service's name.
+// webhooks: the API server reaches a Service at a port that it has, and trusts its certificate,
+// which is for the Service's name.
 func (r *rendered) webhooks(o *unstructured.Unstructured) {
 	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
 	for _, hook := range hooks {

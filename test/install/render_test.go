@@ -182,7 +182,8 @@ func TestTheChartsFilesAreTheSources(t *testing.T) {
 	}
 }
 
-// TestTheChartIsTheKustomization compares what both give a hub, beside labels and what the chart has settings for.
+// TestTheChartIsTheKustomization compares what both give a hub, beside labels and what the chart
+// has settings for.
 func TestTheChartIsTheKustomization(t *testing.T) {
 	for name, tc := range map[string]struct{ kustomization, values string }{
 		"plain":        {"default", ""},

@@ -34,7 +34,8 @@ const (
 	account = "system:serviceaccount:berth-system:berth"
 )
 
-// unasked are rights that no request of the controller's shows here, with what asks for them on its behalf, or when it would.
+// unasked are rights that no request of the controller's shows here, with what asks for them on its
+// behalf, or when it would.
 var unasked = map[string]string{
 	"create managedclustersets/join." + ocm: "the policy berth-join-cluster-set, when a cluster is put into the default set",
 	"delete placementchanges.berth.dev":     "the recorder, when a Placement has more records than historyLimit",
@@ -52,7 +53,8 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 		objects, err = kustomize("queues")
 		Expect(err).NotTo(HaveOccurred())
 		for _, o := range objects {
-			// The webhooks would need a certificate, and ask for no right. Nobody here would make pods of the Deployment.
+			// The webhooks would need a certificate, and ask for no right. Nobody here would make
+			// pods of the Deployment.
 			if known(o) && o.GetKind() != "Deployment" && !strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
 				Expect(apply(ctx, o)).To(Succeed())
 			}
@@ -170,7 +172,8 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 			}
 			return names, err
 		}).ShouldNot(ContainElement("placementdecisions"))
-		// A client lists where the API server, an older one perhaps, does not begin a watch with what there is.
+		// A client lists where the API server, an older one perhaps, does not begin a watch with
+		// what there is.
 		start(ctx, objects, "KUBE_FEATURE_WatchListClient=false")
 		create(ctx, `{apiVersion: `+ocm+`/v1beta1, kind: Placement, metadata: {name: other, namespace: team}, spec: {numberOfClusters: 1}}`)
 		Eventually(func() []string { return clusters(ctx, "other") }).Should(HaveLen(1))
@@ -313,8 +316,9 @@ func freeAddress() string {
 // running is the controller's process.
 var running *gexec.Session
 
-// start runs the program with the arguments of the Deployment, but for where it listens, and waits until it is ready. It returns the
-// address of its metrics. The environment is added to the test's own.
+// start runs the program with the arguments of the Deployment, but for where it listens, and waits
+// until it is ready. It returns the address of its metrics. The environment is added to the test's
+// own.
 func start(ctx context.Context, objects []*unstructured.Unstructured, environment ...string) string {
 	GinkgoHelper()
 	metrics, health := freeAddress(), freeAddress()
@@ -402,7 +406,8 @@ func scrape(address, bearer string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// rights are what the roles grant that are bound to the account: "verb resource.group", and " in namespace" for a Role.
+// rights are what the roles grant that are bound to the account: "verb resource.group", and " in
+// namespace" for a Role.
 func rights(objects []*unstructured.Unstructured) map[string]bool {
 	GinkgoHelper()
 	granted := map[string]bool{}
@@ -441,8 +446,9 @@ func right(verb, resource, group, namespace string) string {
 	return text
 }
 
-// requests are what the account asked of the API server, as the audit log has it: rights that it used, and what it was refused. What
-// every account may ask, what there is and what itself may do, needs no right of its own.
+// requests are what the account asked of the API server, as the audit log has it: rights that it
+// used, and what it was refused. What every account may ask, what there is and what itself may do,
+// needs no right of its own.
 func requests() (used, refused map[string]bool) {
 	GinkgoHelper()
 	file, err := os.Open(auditLog)

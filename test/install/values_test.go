@@ -29,7 +29,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestValuesAreDeclaredAndUsed: what has a default, what the schema knows and what templates read are the same.
+// TestValuesAreDeclaredAndUsed: what has a default, what the schema knows and what templates read
+// are the same.
 func TestValuesAreDeclaredAndUsed(t *testing.T) {
 	read := func(name string) []byte {
 		text, err := os.ReadFile(filepath.Join(root, "charts", "berth", name))
@@ -87,7 +88,8 @@ type property struct {
 	Properties           map[string]*property
 }
 
-// closed says that the properties of an object are listed. Others are as Kubernetes or the configuration file has them.
+// closed says that the properties of an object are listed. Others are as Kubernetes or the
+// configuration file has them.
 func (p *property) closed() bool { return p != nil && p.AdditionalProperties == false }
 
 func (p *property) leaves(prefix string) []string {

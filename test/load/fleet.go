@@ -20,7 +20,8 @@ const (
 	churnNamespace = "load-churn"
 )
 
-// Amounts of memory. Of those who ask for the most memory, leaders are chosen unless one cluster has more.
+// Amounts of memory. Of those who ask for the most memory, leaders are chosen unless one cluster
+// has more.
 const (
 	ordinary = "16Gi"
 	leading  = "48Gi"

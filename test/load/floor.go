@@ -87,8 +87,9 @@ func (f *floor) two(ctx context.Context) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// many is how long the writes for n Placements take: three each, to create a page, fill it and say so in the status; and then
-// one each, to change the page. It leaves nothing behind, and no controller must run.
+// many is how long the writes for n Placements take: three each, to create a page, fill it and say
+// so in the status; and then one each, to change the page. It leaves nothing behind, and no
+// controller must run.
 func (f *floor) many(ctx context.Context, n int) (three, one time.Duration, err error) {
 	pages, placements := make([]*v1alpha1.PlacementDecision, n), make([]*v1alpha1.Placement, n)
 	for i := range n {

@@ -29,8 +29,8 @@ type hub struct {
 	stop       func() error
 }
 
-// openHub starts a hub of its own unless the options name one. Its etcd does not wait for the disk: a slow one would make
-// every ratio look better than it is.
+// openHub starts a hub of its own unless the options name one. Its etcd does not wait for the disk:
+// a slow one would make every ratio look better than it is.
 func openHub(o options, dir string) (*hub, error) {
 	h := &hub{kubeconfig: o.kubeconfig, stop: func() error { return nil }}
 	var err error

@@ -12,8 +12,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// TestRows measures every row on a small hub. It judges what the controller did, never how long it took. BERTH_BIN names another
-// berth.
+// TestRows measures every row on a small hub. It judges what the controller did, never how long it
+// took. BERTH_BIN names another berth.
 func TestRows(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
 	file := filepath.Join(t.TempDir(), "load.json")

@@ -22,15 +22,18 @@ var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", 
 
 // options are what the command line says.
 type options struct {
-	// controller is the binary; args are its arguments, in which {kubeconfig} and {metrics} (host:port) are filled in.
+	// controller is the binary; args are its arguments, in which {kubeconfig} and {metrics}
+	// (host:port) are filled in.
 	controller, args string
 	// kubeconfig names a hub with the CRDs; a hub is started from assets when it is empty.
 	kubeconfig, assets string
 	sizes              []size
 	rows               []string
-	// per is how many clusters a Placement wants, churn how many the Placement of the churn row has.
+	// per is how many clusters a Placement wants, churn how many the Placement of the churn row
+	// has.
 	per, churn int
-	// repeats is how often the rows that take long are measured, samples and budget bound each hot row.
+	// repeats is how often the rows that take long are measured, samples and budget bound each hot
+	// row.
 	repeats, samples, heartbeats int
 	budget                       time.Duration
 	// cycles is how the lines of the metrics endpoint begin that count scheduling cycles.

@@ -117,7 +117,8 @@ func (p *process) peak() (float64, error) {
 	return kib * 1024 / 1e6, nil
 }
 
-// metric is the sum of the metrics whose lines begin like prefix; false when the controller has no metrics.
+// metric is the sum of the metrics whose lines begin like prefix; false when the controller has no
+// metrics.
 func (p *process) metric(prefix string) (float64, bool, error) {
 	if p.metrics == "" {
 		return 0, false, nil

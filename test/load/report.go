@@ -28,8 +28,8 @@ type result struct {
 	// Took and Floor are milliseconds; 0 where the row has none.
 	Took  float64 `json:"tookMs,omitempty"`
 	Floor float64 `json:"floorMs,omitempty"`
-	// What the controller did for one sample: milliseconds of processor, cycles (absent if it does not count them), and
-	// writes as a watch saw them.
+	// What the controller did for one sample: milliseconds of processor, cycles (absent if it does
+	// not count them), and writes as a watch saw them.
 	CPU      float64  `json:"cpuMs"`
 	Cycles   *float64 `json:"cycles,omitempty"`
 	Pages    float64  `json:"pageWrites"`

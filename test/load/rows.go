@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// cold starts the controller on an undecided hub, several times, and leaves the last one running. The floor is measured before
-// each start.
+// cold starts the controller on an undecided hub, several times, and leaves the last one running.
+// The floor is measured before each start.
 func (r *run) cold(ctx context.Context) error {
 	starts := r.repeats
 	if !slices.Contains(r.rows, "cold") {
@@ -48,7 +48,8 @@ func (r *run) cold(ctx context.Context) error {
 		spent.pages, spent.statuses = spent.pages+e.pages, spent.statuses+e.statuses
 	}
 	if slices.Contains(r.rows, "cold") {
-		// Ratios are taken start by start, as the machine may have been busier during one than during the other.
+		// Ratios are taken start by start, as the machine may have been busier during one than
+		// during the other.
 		ratios := make([]float64, starts)
 		for i := range ratios {
 			ratios[i] = took[i].Seconds() / floors[i].Seconds()
@@ -62,7 +63,8 @@ func (r *run) cold(ctx context.Context) error {
 	return nil
 }
 
-// coldStart lasts from the start of the process until a watch has shown the last decision and status.
+// coldStart lasts from the start of the process until a watch has shown the last decision and
+// status.
 func (r *run) coldStart(ctx context.Context) (time.Duration, effort, error) {
 	w := r.observer.expect(r.fleet.keys(), func(v *view) bool {
 		return v.told && int(v.selected) == r.per && v.clusters() == r.per
@@ -102,9 +104,10 @@ func (r *run) forget(ctx context.Context) error {
 	}
 }
 
-// hot changes the allocatable memory of one cluster, so that the first Placement has to take it, and then back again: a change that
-// is not taken back would be part of what the next rows see. Every Placement sees the cluster; none of the others has to move.
-// Floor and changes alternate, twenty of each.
+// hot changes the allocatable memory of one cluster, so that the first Placement has to take it,
+// and then back again: a change that is not taken back would be part of what the next rows see.
+// Every Placement sees the cluster; none of the others has to move. Floor and changes alternate,
+// twenty of each.
 func (r *run) hot(ctx context.Context, row string, s shape) error {
 	const batch = 20
 	samples := r.samples - r.samples%2
@@ -165,7 +168,8 @@ func (r *run) hot(ctx context.Context, row string, s shape) error {
 	return nil
 }
 
-// change is the n-th change of a hot row: the even ones let a cluster leap, the odd ones take it back.
+// change is the n-th change of a hot row: the even ones let a cluster leap, the odd ones take it
+// back.
 func (r *run) change(ctx context.Context, n int) (time.Duration, error) {
 	i := r.per + n/2*7%(r.Clusters-r.per)
 	amount, up := leaping, n%2 == 0
@@ -267,7 +271,8 @@ func (r *run) memory(context.Context) error {
 	return err
 }
 
-// churnRow lets a cluster join a Placement of all clusters of a set, and counts the pages written. Its name sorts in the middle.
+// churnRow lets a cluster join a Placement of all clusters of a set, and counts the pages written.
+// Its name sorts in the middle.
 func (r *run) churnRow(ctx context.Context) error {
 	joins := r.repeats
 	r.say("churn: %d clusters", r.churn)

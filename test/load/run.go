@@ -14,7 +14,8 @@ import (
 // patience bounds every wait.
 const patience = 10 * time.Minute
 
-// runAll measures every size, prints the tables, and fails only if something is broken, never for time.
+// runAll measures every size, prints the tables, and fails only if something is broken, never for
+// time.
 func runAll(ctx context.Context, o options, out, progress io.Writer) error {
 	report := report{When: time.Now().UTC().Truncate(time.Second), CPUs: runtime.NumCPU(), Args: o.args, Per: o.per}
 	for _, s := range o.sizes {
@@ -53,8 +54,8 @@ type run struct {
 	results    []result
 }
 
-// runSize 1. starts a hub with a fleet, 2. starts the controller and measures the cold start, 3. measures the other rows, all
-// with that one process, and 4. stops everything.
+// runSize 1. starts a hub with a fleet, 2. starts the controller and measures the cold start, 3.
+// measures the other rows, all with that one process, and 4. stops everything.
 func runSize(ctx context.Context, o options, s size, progress io.Writer) (results []result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -150,7 +151,8 @@ func (r *run) wait(ctx context.Context, w *waiter) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%d Placements are not as expected after %s", len(w.pending), patience)
 }
 
-// idle returns when the controller has used no more than a little processor time, and written nothing, for as long as that twice over.
+// idle returns when the controller has used no more than a little processor time, and written
+// nothing, for as long as that twice over.
 func (r *run) idle(ctx context.Context, window, little time.Duration) error {
 	tick := time.NewTicker(window)
 	defer tick.Stop()

@@ -114,7 +114,8 @@ func viewOf(s *framework.Snapshot) view {
 	return v
 }
 
-// noBalance stands in for Balance where other Placements' decisions must not count: they wake nobody.
+// noBalance stands in for Balance where other Placements' decisions must not count: they wake
+// nobody.
 type noBalance struct{}
 
 func (noBalance) Name() string { return v1alpha1.PrioritizerBalance }

@@ -18,8 +18,9 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestIncrementalInventory feeds random events to an inventory and, after each, compares what it shows, and what is decided on
-// it, with one built from scratch. Whoever's answer changed, other than through Balance, must have been woken.
+// TestIncrementalInventory feeds random events to an inventory and, after each, compares what it
+// shows, and what is decided on it, with one built from scratch. Whoever's answer changed, other
+// than through Balance, must have been woken.
 func TestIncrementalInventory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &differential{
@@ -157,7 +158,8 @@ func ownerOf(page *v1alpha1.PlacementDecision) inventory.Key {
 	return inventory.Key{Namespace: page.Namespace, Name: name}
 }
 
-// deliver hands an event to the inventory; a watch tells of one object in order, so echoes of it come first.
+// deliver hands an event to the inventory; a watch tells of one object in order, so echoes of it
+// come first.
 func (d *differential) deliver(t *rapid.T, e event) {
 	var woken []inventory.Key
 	d.echoes = slices.DeleteFunc(d.echoes, func(echo event) bool {
@@ -177,7 +179,8 @@ func (d *differential) deliver(t *rapid.T, e event) {
 	d.check(t, append(woken, d.feed(e)...))
 }
 
-// assume tells of a page ahead of its echo. Whoever published it knows, for the Placement that has it and the one that had it.
+// assume tells of a page ahead of its echo. Whoever published it knows, for the Placement that has
+// it and the one that had it.
 func (d *differential) assume(t *rapid.T, e event, had []inventory.Key) {
 	page := e.object.(*v1alpha1.PlacementDecision)
 	d.inv.Assume(page, e.deleted)

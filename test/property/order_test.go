@@ -24,7 +24,8 @@ func drawWorld(t *rapid.T) *world {
 	return w
 }
 
-// TestOrderOfInput: the same objects give the same reports, byte for byte, in whatever order they are read.
+// TestOrderOfInput: the same objects give the same reports, byte for byte, in whatever order they
+// are read.
 func TestOrderOfInput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := drawWorld(t).all()
@@ -58,7 +59,8 @@ func reports(t *rapid.T, all []client.Object) []string {
 	return texts
 }
 
-// TestNewClusterTakesNobodysPlace: where all clusters that fit are wanted and none is spread, one more removes none.
+// TestNewClusterTakesNobodysPlace: where all clusters that fit are wanted and none is spread, one
+// more removes none.
 func TestNewClusterTakesNobodysPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, inv := drawWorld(t), inventory.New(inventory.Options{})

@@ -28,12 +28,12 @@ import (
 // attempts is how many attempts one check replays: 10,000 with the 100 checks that are the default.
 const attempts = 100
 
-// TestReplay makes random attempts on a hub that changes between them, then replays each from a copy
-// of its Snapshot alone, by a new scheduler with new plugins. Both say the same. The replays come last, so
-// that a Snapshot that somebody changes after its attempt shows, too.
+// TestReplay makes random attempts on a hub that changes between them, then replays each from a
+// copy of its Snapshot alone, by a new scheduler with new plugins. Both say the same. The replays
+// come last, so that a Snapshot that somebody changes after its attempt shows, too.
 //
-// Not compared is what step 9 adds: the writes of a Proposal and why they failed. A Reserve plugin that
-// denies is not replayed, because a dry run reserves nothing; none does here.
+// Not compared is what step 9 adds: the writes of a Proposal and why they failed. A Reserve plugin
+// that denies is not replayed, because a dry run reserves nothing; none does here.
 func TestReplay(t *testing.T) {
 	outcomes := map[scheduler.Outcome]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -187,7 +187,8 @@ func (g annotatedGate) Permit(_ context.Context, _ *framework.CycleState, pl *v1
 	return nil, 0
 }
 
-// newReplayScheduler has the default profile with limits, two gates and, before all others, a copier.
+// newReplayScheduler has the default profile with limits, two gates and, before all others, a
+// copier.
 func newReplayScheduler(t rapid.TB, handle *framework.Handle, waiting *scheduler.HeldChanges, first *copier) *scheduler.Scheduler {
 	registry, profile := builtin.Registry(), builtin.DefaultProfile()
 	enabled := &profile.Plugins.MultiPoint.Enabled

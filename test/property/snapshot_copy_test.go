@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// copySnapshot copies a Snapshot with all that it refers to, field by field. The counts of plugins are
-// theirs alone and cannot be copied here: they are shared, and their plugins never change them.
+// copySnapshot copies a Snapshot with all that it refers to, field by field. The counts of plugins
+// are theirs alone and cannot be copied here: they are shared, and their plugins never change them.
 func copySnapshot(s *framework.Snapshot) *framework.Snapshot {
 	c := &framework.Snapshot{
 		Trial: s.Trial, Fleet: copyFleet(s.Fleet), Now: s.Now, Cause: s.Cause, CauseSequence: s.CauseSequence, Subject: copySubject(s.Subject),
@@ -96,7 +96,8 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 	return copied
 }
 
-// TestSnapshotIsCopiedWhole fails when a type of the Snapshot gets a field that copySnapshot may not know.
+// TestSnapshotIsCopiedWhole fails when a type of the Snapshot gets a field that copySnapshot may
+// not know.
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
 		"Trial Fleet Now Cause CauseSequence Subject Sets BoundSets Bound Limit Queue Timers Answers PluginCounts": reflect.TypeFor[framework.Snapshot](),

@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestSpread compares the selection with a literal reading of the rules, pick by pick, without any queue or count kept.
+// TestSpread compares the selection with a literal reading of the rules, pick by pick, without any
+// queue or count kept.
 func TestSpread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := spreadOut(t, 0)
@@ -33,7 +34,8 @@ func TestSpread(t *testing.T) {
 	})
 }
 
-// TestSkew: whatever the scores and the weight of the Spread prioritizer, no DoNotSchedule skew is exceeded.
+// TestSkew: whatever the scores and the weight of the Spread prioritizer, no DoNotSchedule skew is
+// exceeded.
 func TestSkew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := spreadOut(t, rapid.Int32Range(-10, 10).Draw(t, "spread weight"))
@@ -122,7 +124,8 @@ func literalSpread(r *scheduler.Result) (picked []string, stopped bool) {
 				continue
 			}
 			hard, violates := violated(r, chosen, cluster)
-			// The ranking is walked best first, so only fewer violations beat what was found before.
+			// The ranking is walked best first, so only fewer violations beat what was found
+			// before.
 			if !hard && (best == nil || slices.Compare(violates, bestViolates) < 0) {
 				best, bestViolates = cluster, violates
 			}
@@ -136,7 +139,8 @@ func literalSpread(r *scheduler.Result) (picked []string, stopped bool) {
 	return picked, false
 }
 
-// violated says whether picking the cluster violates a DoNotSchedule constraint, and 1 or 0 for each ScheduleAnyway one.
+// violated says whether picking the cluster violates a DoNotSchedule constraint, and 1 or 0 for
+// each ScheduleAnyway one.
 func violated(r *scheduler.Result, chosen map[string]bool, cluster *framework.Cluster) (hard bool, soft []int) {
 	constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints
 	for i, c := range constraints {
@@ -174,7 +178,8 @@ func domainOf(cluster *framework.Cluster, constraints []v1alpha1.SpreadConstrain
 	return tuple, true
 }
 
-// occupied counts the chosen in the domain of constraint i, and in the least of its siblings, the domain itself included.
+// occupied counts the chosen in the domain of constraint i, and in the least of its siblings, the
+// domain itself included.
 func occupied(r *scheduler.Result, chosen map[string]bool, i int, tuple []string) (n, least int) {
 	constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints[:i+1]
 	counts := map[string]int{}

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestWorkers has workers decide and publish while clusters change. Afterwards the inventory shows what one built from scratch
-// shows. It is for the race detector above all.
+// TestWorkers has workers decide and publish while clusters change. Afterwards the inventory shows
+// what one built from scratch shows. It is for the race detector above all.
 func TestWorkers(t *testing.T) {
 	for _, workers := range []int{1, 4, 16} {
 		t.Run(strconv.Itoa(workers), func(t *testing.T) {
@@ -60,8 +60,8 @@ func (w *workload) store(o client.Object) {
 	w.objects.Store(idOf(o), o)
 }
 
-// run has the feeder queue whom its events wake, and each worker publish what it decides; a worker has its own Placements, as the
-// controller's queue never hands out a key twice.
+// run has the feeder queue whom its events wake, and each worker publish what it decides; a worker
+// has its own Placements, as the controller's queue never hands out a key twice.
 func (w *workload) run(workers int) {
 	feed := func(o client.Object) []inventory.Key {
 		w.store(o)

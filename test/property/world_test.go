@@ -18,7 +18,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// world is what an API server holds. Its names are few, so that objects often meet, go and come again.
+// world is what an API server holds. Its names are few, so that objects often meet, go and come
+// again.
 type world struct {
 	objects map[string]client.Object
 	version int
@@ -42,8 +43,8 @@ func (w *world) all() []client.Object {
 	return all
 }
 
-// put stores an object as an API server does: a newcomer gets a UID, every state a version, and a new spec of a Placement a
-// generation.
+// put stores an object as an API server does: a newcomer gets a UID, every state a version, and a
+// new spec of a Placement a generation.
 func (w *world) put(o client.Object) event {
 	w.version++
 	o.SetResourceVersion(strconv.Itoa(w.version))

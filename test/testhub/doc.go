@@ -2,6 +2,6 @@
 // on it. Start gives what a cluster with Berth has: CRDs, roles, admission policies and the garbage
 // collector. A suite that needs less, or other flags or CRDs, calls StartServer and adds to it.
 //
-// It may import anything and is for tests only. Read hub.go first: Start, StartServer, the clients of
-// users. controller.go runs the controller, programs.go finds and runs binaries.
+// It may import anything and is for tests only. Read hub.go first: Start, StartServer, the clients
+// of users. controller.go runs the controller, programs.go finds and runs binaries.
 package testhub

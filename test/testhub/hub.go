@@ -71,7 +71,8 @@ func StartServer(configure ...func(*envtest.Environment)) *Hub {
 }
 
 // startWithFewCollections starts the servers with more memory than they ask for, up to 1 GiB each,
-// which saves a quarter of their CPU time. Programs that are started later do not see the variables.
+// which saves a quarter of their CPU time. Programs that are started later do not see the
+// variables.
 func startWithFewCollections(environment *envtest.Environment) error {
 	for name, value := range map[string]string{"GOGC": "400", "GOMEMLIMIT": "1GiB"} {
 		if _, set := os.LookupEnv(name); set {
@@ -97,8 +98,8 @@ func Connect(kubeconfig string) *Hub {
 	return &Hub{Config: config, WithWatch: c, Kubeconfig: kubeconfig}
 }
 
-// InstallRoles creates namespace berth-system, the controller's service account with its rights, and
-// the roles for users.
+// InstallRoles creates namespace berth-system, the controller's service account with its rights,
+// and the roles for users.
 func (h *Hub) InstallRoles(ctx context.Context) {
 	GinkgoHelper()
 	for _, file := range []string{"service_account.yaml", "role.yaml", "role_binding.yaml", "user_roles.yaml"} {

@@ -13,10 +13,12 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// author is the namespace of whoever tries to learn something. One set is bound to it, with three clusters.
+// author is the namespace of whoever tries to learn something. One set is bound to it, with three
+// clusters.
 const author = "author"
 
-// probes are Placements that look as far as a Placement can. None of them weighs Balance, which is meant to tell of others.
+// probes are Placements that look as far as a Placement can. None of them weighs Balance, which is
+// meant to tell of others.
 func probes() map[string]fixture.PlacementBuilder {
 	ask := func() fixture.PlacementBuilder {
 		return fixture.Placement(author, "probe").Mode("Exact").Prioritizer("Steady", 1)
@@ -71,7 +73,8 @@ func secrets() map[string][]client.Object {
 	}
 }
 
-// seen is everything that Berth tells of the author's Placement: conditions, events, pages, and the verdicts of berth explain.
+// seen is everything that Berth tells of the author's Placement: conditions, events, pages, and the
+// verdicts of berth explain.
 func seen(t *testing.T, probe fixture.PlacementBuilder, outside []client.Object) string {
 	t.Helper()
 	objects := simulator.Objects{
@@ -97,7 +100,8 @@ func seen(t *testing.T, probe fixture.PlacementBuilder, outside []client.Object)
 	return string(text)
 }
 
-// TestAuthorLearnsNothingOfOthers: with and without each secret, each probe shows the same, to the byte.
+// TestAuthorLearnsNothingOfOthers: with and without each secret, each probe shows the same, to the
+// byte.
 func TestAuthorLearnsNothingOfOthers(t *testing.T) {
 	for name, probe := range probes() {
 		t.Run(name, func(t *testing.T) {
@@ -111,8 +115,9 @@ func TestAuthorLearnsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// TestBalanceTellsCountsOnly: with Balance the author sees that a cluster of the author's own is in use, and how much in proportion to
-// the one that is used most. Nothing else shows, and nothing outside the pages does.
+// TestBalanceTellsCountsOnly: with Balance the author sees that a cluster of the author's own is in
+// use, and how much in proportion to the one that is used most. Nothing else shows, and nothing
+// outside the pages does.
 func TestBalanceTellsCountsOnly(t *testing.T) {
 	probe := fixture.Placement(author, "probe")
 	want := seen(t, probe, nil)

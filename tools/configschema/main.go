@@ -57,12 +57,14 @@ func generate() ([]byte, error) {
 	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
-	// Keys are sorted, and $comment comes before all others: the first line says that the file is generated.
+	// Keys are sorted, and $comment comes before all others: the first line says that the file is
+	// generated.
 	err = encoder.Encode(schema)
 	return text.Bytes(), err
 }
 
-// restrictLists says what the type of all sets cannot: weights are for score and multiPoint, and * is only disabled.
+// restrictLists says what the type of all sets cannot: weights are for score and multiPoint, and *
+// is only disabled.
 func restrictLists(sets object) {
 	for point, set := range sets {
 		plugin := properties(set.(object))["enabled"].(object)["items"].(object)
@@ -146,7 +148,8 @@ func (t *types) schema(pkg, name string) (object, error) {
 	return schema, nil
 }
 
-// problems are what is wrong with the types; that what they do not need is not even looked at shows as type errors.
+// problems are what is wrong with the types; that what they do not need is not even looked at shows
+// as type errors.
 func problems(pkg *loader.Package) error {
 	var errs []error
 	for _, err := range pkg.Errors {
@@ -157,7 +160,8 @@ func problems(pkg *loader.Package) error {
 	return errors.Join(errs...)
 }
 
-// closeObjects lets objects have no properties but those they name, and drops what only an API server understands.
+// closeObjects lets objects have no properties but those they name, and drops what only an API
+// server understands.
 func closeObjects(schema object) {
 	if schema["type"] == "object" && schema["properties"] != nil {
 		schema["additionalProperties"] = false

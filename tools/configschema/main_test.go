@@ -70,7 +70,8 @@ func validate(t *testing.T, text string) error {
 	return compiled.Validate(value)
 }
 
-// TestDocumentation demands that the schema accepts the configurations in the documentation, but those shown for their mistakes.
+// TestDocumentation demands that the schema accepts the configurations in the documentation, but
+// those shown for their mistakes.
 func TestDocumentation(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"docs/*.md", "docs/plugins/*.md"} {

@@ -6,7 +6,8 @@ const (
 	argsPackage = "github.com/berth-dev/berth/pkg/lifecycle"
 )
 
-// The plugins in the tree, with arguments and without. A file may name others, too: the schema knows nothing of theirs.
+// The plugins in the tree, with arguments and without. A file may name others, too: the schema
+// knows nothing of theirs.
 var (
 	withArgs = []string{"BlastRadius", "DecisionPublisher", "MaintenanceWindow"}
 

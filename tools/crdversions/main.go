@@ -26,8 +26,8 @@ func main() {
 	}
 }
 
-// run reads the CRD of every kind in the table from one folder and writes it, expanded, to a file of the same name in the
-// other.
+// run reads the CRD of every kind in the table from one folder and writes it, expanded, to a file
+// of the same name in the other.
 func run(from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
@@ -91,8 +91,9 @@ func encode(crd *apiextensionsv1.CustomResourceDefinition) ([]byte, error) {
 	return append([]byte(header), body...), nil
 }
 
-// restrictOperators allows no other operators in selectors than label selectors have. An enum, not a CEL rule: selectors
-// lie in lists without a length limit inside another, where the cost of a rule has no bound.
+// restrictOperators allows no other operators in selectors than label selectors have. An enum, not
+// a CEL rule: selectors lie in lists without a length limit inside another, where the cost of a
+// rule has no bound.
 func restrictOperators(schema *apiextensionsv1.JSONSchemaProps) {
 	for name, property := range schema.Properties {
 		if name == "matchExpressions" && property.Items != nil {
@@ -136,8 +137,8 @@ func boundSelectors(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// exponent is how controller-gen lets a quantity end, boundExponent how Berth does: at 1e-100000000 every client that reads the
-// object as what it is would stop for minutes.
+// exponent is how controller-gen lets a quantity end, boundExponent how Berth does: at 1e-100000000
+// every client that reads the object as what it is would stop for minutes.
 const (
 	exponent       = `([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+)))`
 	boundExponent  = `([eE](\+|-)?0*[0-9]{1,3})`

@@ -9,13 +9,14 @@ const (
 // version is one version a CRD serves.
 type version struct {
 	name string
-	// wholeWrites means that the version has no status subresource: a request through it writes metadata and status
-	// together.
+	// wholeWrites means that the version has no status subresource: a request through it writes
+	// metadata and status together.
 	wholeWrites bool
 }
 
-// kind says which versions the CRD of one plural serves. The first is the version stored: the one consumers read, so that
-// a fleet moves to Open Cluster Management, or from it, without migrating stored objects.
+// kind says which versions the CRD of one plural serves. The first is the version stored: the one
+// consumers read, so that a fleet moves to Open Cluster Management, or from it, without migrating
+// stored objects.
 type kind struct {
 	group, plural string
 	versions      []version

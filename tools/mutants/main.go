@@ -127,7 +127,8 @@ type trial struct {
 	survivors []mutant
 }
 
-// next returns a mutant. It waits while those that are being tried may be enough: some may not compile.
+// next returns a mutant. It waits while those that are being tried may be enough: some may not
+// compile.
 func (t *trial) next(ctx context.Context) (mutant, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

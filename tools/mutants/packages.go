@@ -48,8 +48,8 @@ func list(ctx context.Context, patterns ...string) ([]goPackage, error) {
 	}
 }
 
-// importersOf returns, by folder, the folders of the packages with tests that depend on it, those that
-// import it themselves first.
+// importersOf returns, by folder, the folders of the packages with tests that depend on it, those
+// that import it themselves first.
 func importersOf(ctx context.Context, patterns []string) (map[string][]string, error) {
 	packages, err := list(ctx, patterns...)
 	if err != nil {

@@ -56,7 +56,8 @@ func parse(dir string) (argTypes, error) {
 	return types, nil
 }
 
-// table describes the arguments of a type: what its doc comment says after the first sentence, and a row each.
+// table describes the arguments of a type: what its doc comment says after the first sentence, and
+// a row each.
 func (t argTypes) table(name string) (string, error) {
 	text := "| argument | type | meaning |\n|---|---|---|\n"
 	if _, more, found := strings.Cut(t[name].doc, ". "); found {
@@ -104,7 +105,8 @@ func meaning(comment string) string {
 	return strings.ToUpper(comment[:1]) + comment[1:]
 }
 
-// words puts the names that an argument has in a file in the place of those that it has in the code.
+// words puts the names that an argument has in a file in the place of those that it has in the
+// code.
 func (t argTypes) words(name string) *strings.Replacer {
 	pairs := []string{"|", `\|`}
 	for _, f := range t[name].fields.Fields.List {

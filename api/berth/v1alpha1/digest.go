@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Digest identifies a set of cluster names: SHA-256 over the sorted names, each followed by a zero byte,
-// as 64 lowercase hex digits. Order and duplicates do not matter.
+// Digest identifies a set of cluster names: SHA-256 over the sorted names, each followed by a zero
+// byte, as 64 lowercase hex digits. Order and duplicates do not matter.
 func Digest(names []string) string {
 	if !slices.IsSorted(names) {
 		names = slices.Sorted(slices.Values(names))

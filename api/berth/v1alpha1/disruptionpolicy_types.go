@@ -11,9 +11,9 @@ const (
 	MaxHistoryLimit               = 100
 )
 
-// DisruptionPolicy says how the published decisions of some Placements of its namespace may change. It
-// belongs to the people responsible for availability; authors of Placements need no right to it. Where
-// several select one Placement, the strictest value of each field applies.
+// DisruptionPolicy says how the published decisions of some Placements of its namespace may change.
+// It belongs to the people responsible for availability; authors of Placements need no right to it.
+// Where several select one Placement, the strictest value of each field applies.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -59,8 +59,8 @@ type DisruptionPolicySpec struct {
 	// +optional
 	Approval ApprovalMode `json:"approval,omitempty"`
 
-	// approvalTimeoutSeconds is how long a change waits for an approval before it expires. From 1 to
-	// 31,536,000 (a year); a week by default.
+	// approvalTimeoutSeconds is how long a change waits for an approval before it expires. From 1
+	// to 31,536,000 (a year); a week by default.
 	// +optional
 	// +default=604800
 	// +kubebuilder:validation:Minimum=1

@@ -15,8 +15,8 @@ const (
 	MaxDeltaBytes = 700 << 10
 )
 
-// PlacementChange is the record of one change of a Placement's published decision. Berth creates it; people
-// write only spec.approval. The Placement owns it.
+// PlacementChange is the record of one change of a Placement's published decision. Berth creates
+// it; people write only spec.approval. The Placement owns it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -65,7 +65,8 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	FirstRevision int64 `json:"firstRevision,omitempty"`
 
-	// from is the SHA-256 of the sorted names of the clusters that were published before, lowercase hex.
+	// from is the SHA-256 of the sorted names of the clusters that were published before, lowercase
+	// hex.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
@@ -111,9 +112,9 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	RemovedCount int32 `json:"removedCount"`
 
-	// delta has both lists complete where one is longer than 1,000 names: gzip of
-	// {"added": [...], "removed": [...]}, at most 700 KiB. The schema has a pattern instead of format
-	// byte, with which CEL rules of the API server refuse the characters + and /.
+	// delta has both lists complete where one is longer than 1,000 names: gzip of {"added": [...],
+	// "removed": [...]}, at most 700 KiB. The schema has a pattern instead of format byte, with
+	// which CEL rules of the API server refuse the characters + and /.
 	// +optional
 	// +kubebuilder:validation:MaxLength=955736
 	// +kubebuilder:validation:Format=""
@@ -144,8 +145,9 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Profile string `json:"profile,omitempty"`
 
-	// queue is what was recorded of the Placement's queue when the change was decided (JSON), as on the
-	// pages. It confirms the queue of a Placement after a restart: pages can be edited by others.
+	// queue is what was recorded of the Placement's queue when the change was decided (JSON), as on
+	// the pages. It confirms the queue of a Placement after a restart: pages can be edited by
+	// others.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
@@ -173,7 +175,8 @@ type ChangeApproval struct {
 	// +required
 	Decision ApprovalDecision `json:"decision"`
 
-	// by is the user who decides. The admission policy demands that it is the name of the requesting user.
+	// by is the user who decides. The admission policy demands that it is the name of the
+	// requesting user.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -231,7 +234,8 @@ type PlacementChangeStatus struct {
 	// +optional
 	PermittedTime *metav1.Time `json:"permittedTime,omitempty"`
 
-	// lastProgressTime is when a step was published, or an added cluster became ready, for the last time.
+	// lastProgressTime is when a step was published, or an added cluster became ready, for the last
+	// time.
 	// +optional
 	LastProgressTime *metav1.Time `json:"lastProgressTime,omitempty"`
 

@@ -289,7 +289,8 @@ func pagesText(pages []simulator.PageChange, wide bool) string {
 	return counted(names, true)
 }
 
-// conditionsText says what the conditions become. Of a new Placement only whether it is satisfied is news.
+// conditionsText says what the conditions become. Of a new Placement only whether it is satisfied
+// is news.
 func conditionsText(change simulator.Change, wide bool) string {
 	var texts []string
 	for _, c := range change.Conditions {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/cmd/berth/app"
 )
 
-// TestInvalidConfiguration demands that a mistake in the configuration is said before anything else is looked at: there is no hub
-// here to connect to, and no input.
+// TestInvalidConfiguration demands that a mistake in the configuration is said before anything else
+// is looked at: there is no hub here to connect to, and no input.
 func TestInvalidConfiguration(t *testing.T) {
 	const head = "apiVersion: config.berth.dev/v1alpha1\nkind: PlacementSchedulerConfiguration\n"
 	tests := map[string]struct{ file, want string }{

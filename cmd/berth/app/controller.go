@@ -203,8 +203,9 @@ func logTo(out io.Writer) logr.Logger {
 	return log
 }
 
-// newLog writes the lines of controller-runtime's logger, but all of them: that one leaves out ninety-nine of a hundred lines with
-// the same message after the hundredth in a second, which is when many Placements move.
+// newLog writes the lines of controller-runtime's logger, but all of them: that one leaves out
+// ninety-nine of a hundred lines with the same message after the hundredth in a second, which is
+// when many Placements move.
 func newLog(out io.Writer) logr.Logger {
 	fields := zap.NewProductionEncoderConfig()
 	fields.EncodeTime = zapcore.RFC3339TimeEncoder

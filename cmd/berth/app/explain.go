@@ -156,8 +156,8 @@ func readHubQueues(ctx context.Context, hub client.Client, queues string, object
 	return nil
 }
 
-// readHub lists what a decision is made of. A hub that has Open Cluster Management's CRDs alone need
-// not serve Berth's own kinds.
+// readHub lists what a decision is made of. A hub that has Open Cluster Management's CRDs alone
+// need not serve Berth's own kinds.
 func readHub(ctx context.Context, hub client.Client) (simulator.Objects, error) {
 	var objects simulator.Objects
 	for _, kind := range kinds.All() {

@@ -52,7 +52,8 @@ func (f *hubFlags) loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 }
 
-// connect returns a client that reads past all caches, in the consumers' versions, and the namespace to look in.
+// connect returns a client that reads past all caches, in the consumers' versions, and the
+// namespace to look in.
 func (f *hubFlags) connect() (hub client.Client, namespace string, err error) {
 	loader := f.loader()
 	cfg, err := connect(loader, "hub", "kubeconfig")
@@ -75,14 +76,16 @@ func (f *hubFlags) connect() (hub client.Client, namespace string, err error) {
 	return hub, namespace, nil
 }
 
-// complete has a flag's values completed. That a command lacks the flag is a mistake in this package.
+// complete has a flag's values completed. That a command lacks the flag is a mistake in this
+// package.
 func complete(cmd *cobra.Command, flag string, with cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, with); err != nil {
 		panic(err)
 	}
 }
 
-// completePlacements completes one argument with the names of the namespace's Placements, or of those that are wanted.
+// completePlacements completes one argument with the names of the namespace's Placements, or of
+// those that are wanted.
 func (f *hubFlags) completePlacements(wanted func(pl *v1alpha1.Placement) bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -110,7 +113,8 @@ func (f *hubFlags) completeClusters(cmd *cobra.Command, _ []string, _ string) ([
 	})
 }
 
-// completeClusterEdits completes the name that an edit of a cluster begins with; what follows the colon, nobody can guess.
+// completeClusterEdits completes the name that an edit of a cluster begins with; what follows the
+// colon, nobody can guess.
 func (f *hubFlags) completeClusterEdits(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if strings.Contains(begun, ":") {
 		return nil, cobra.ShellCompDirectiveNoFileComp

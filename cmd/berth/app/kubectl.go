@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Program names under which berth is a plugin of kubectl: what `kubectl placement` runs, and what kubectl asks to complete it.
+// Program names under which berth is a plugin of kubectl: what `kubectl placement` runs, and what
+// kubectl asks to complete it.
 const (
 	kubectlPlugin     = "kubectl-placement"
 	kubectlCompletion = "kubectl_complete-placement"

@@ -166,7 +166,8 @@ func readQueues(file string, in io.Reader, warn io.Writer) (*queueconfig.Config,
 	return config, nil
 }
 
-// printQueues shows a queue on one line and those below it on further ones, each level further to the right.
+// printQueues shows a queue on one line and those below it on further ones, each level further to
+// the right.
 func printQueues(out io.Writer, tree *tenancy.Tree, q *tenancy.Queue, depth int) error {
 	words := []string{strings.Repeat("  ", depth) + q.Name[strings.LastIndexByte(q.Name, '.')+1:]}
 	if q.Leaf() {

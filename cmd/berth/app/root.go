@@ -35,13 +35,15 @@ type options struct {
 	err     error
 }
 
-// WithPlugin lets the scheduler's configuration name a plugin that is not in the tree. It runs where the configuration enables it,
-// and nowhere else. A name that is taken, in the tree too, is an error that every command ends with.
+// WithPlugin lets the scheduler's configuration name a plugin that is not in the tree. It runs
+// where the configuration enables it, and nowhere else. A name that is taken, in the tree too, is
+// an error that every command ends with.
 func WithPlugin(name string, factory framework.PluginFactory) Option {
 	return func(o *options) { o.err = errors.Join(o.err, o.plugins.Register(name, factory)) }
 }
 
-// NewCommand returns the command line, to be given to Run. Under the plugin's program name it is that of NewKubectlCommand.
+// NewCommand returns the command line, to be given to Run. Under the plugin's program name it is
+// that of NewKubectlCommand.
 func NewCommand(opts ...Option) *cobra.Command {
 	if name := programName(); name == kubectlPlugin || name == kubectlCompletion {
 		return NewKubectlCommand(opts...)
@@ -62,7 +64,8 @@ func NewCommand(opts ...Option) *cobra.Command {
 	return root
 }
 
-// noArguments and onePlacement are cobra's checks in words for somebody who does not know its terms.
+// noArguments and onePlacement are cobra's checks in words for somebody who does not know its
+// terms.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes flags only, not %q", cmd.CommandPath(), args[0])
@@ -107,8 +110,9 @@ func newRoot(o options, use, short string) *cobra.Command {
 	}
 }
 
-// Run runs a command line from NewCommand with the arguments after the program's name and returns the exit code: 0, 1 for a failure,
-// 2 for wrong usage, 3 when a comparison found changes. An error is one message on stderr. The command's context ends with SIGINT, SIGTERM or SIGHUP; a second
+// Run runs a command line from NewCommand with the arguments after the program's name and returns
+// the exit code: 0, 1 for a failure, 2 for wrong usage, 3 when a comparison found changes. An error
+// is one message on stderr. The command's context ends with SIGINT, SIGTERM or SIGHUP; a second
 // signal ends the process at once.
 func Run(root *cobra.Command, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -150,8 +154,8 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// markFailures tells the errors of commands from those of cobra, which has no type for them: it reports unknown
-// commands, bad flags and missing arguments before a RunE is called.
+// markFailures tells the errors of commands from those of cobra, which has no type for them: it
+// reports unknown commands, bad flags and missing arguments before a RunE is called.
 func markFailures(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -50,7 +50,8 @@ Nothing is written.`,
 	return cmd
 }
 
-// simulation is what is printed: the results, or, for a scenario file, those of each scenario's steps.
+// simulation is what is printed: the results, or, for a scenario file, those of each scenario's
+// steps.
 type simulation struct {
 	Results   []*simulator.Report `json:"results,omitempty"`
 	Scenarios []scenarioResult    `json:"scenarios,omitempty"`

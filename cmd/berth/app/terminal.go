@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// colourful says whether what is printed may have colours: on a terminal that can show them, unless NO_COLOR is set.
+// colourful says whether what is printed may have colours: on a terminal that can show them, unless
+// NO_COLOR is set.
 func colourful(out io.Writer) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(out)
 }

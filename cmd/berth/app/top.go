@@ -169,7 +169,8 @@ func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
 	return t.print(out, false)
 }
 
-// headroom is what a cluster has to offer, in the units of kubectl top, and how much of its capacity that is.
+// headroom is what a cluster has to offer, in the units of kubectl top, and how much of its
+// capacity that is.
 func headroom(use *clusterUse, name v1alpha1.ResourceName) (amount, share string) {
 	const unknown = "<unknown>"
 	allocatable, found := use.Allocatable[name]

@@ -19,7 +19,8 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
-// controllerPatience is how long the controller may take to stop before the hub is stopped under it.
+// controllerPatience is how long the controller may take to stop before the hub is stopped under
+// it.
 const controllerPatience = 10 * time.Second
 
 type upOptions struct {
@@ -101,14 +102,16 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// serve does what needs a running hub, until ctx ends, and has stopped the controller when it returns.
+// serve does what needs a running hub, until ctx ends, and has stopped the controller when it
+// returns.
 func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub, out io.Writer, kubeconfig string) error {
 	if err := o.install(ctx, hub, out); err != nil {
 		return err
 	}
-	// Samples come before the controller so that it decides from the whole fleet at once: decisions that follow a fleet as it grows
-	// differ from those the samples' comments promise, because Placements may prefer what they chose before. With queues they come
-	// after it, as the controller is who says at admission whose they are.
+	// Samples come before the controller so that it decides from the whole fleet at once: decisions
+	// that follow a fleet as it grows differ from those the samples' comments promise, because
+	// Placements may prefer what they chose before. With queues they come after it, as the
+	// controller is who says at admission whose they are.
 	var placements []types.NamespacedName
 	var err error
 	if o.queues == nil {
@@ -161,8 +164,8 @@ func (o *upOptions) install(ctx context.Context, hub *localhub.Hub, out io.Write
 	return install.AdmissionPolicies(ctx, hub.Config())
 }
 
-// startController runs the controller until ctx ends; its log is a file of the hub's, as the terminal belongs to the person.
-// If it ends by itself, end is called with the reason.
+// startController runs the controller until ctx ends; its log is a file of the hub's, as the
+// terminal belongs to the person. If it ends by itself, end is called with the reason.
 func (o *upOptions) startController(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub) (stopped <-chan struct{}, err error) {
 	log, err := hub.OpenLog("controller")
 	if err != nil {

@@ -35,7 +35,8 @@ type localQueues struct {
 	webhooks *webhook.Options
 }
 
-// readLocalQueues reads a queues.yaml, or a ConfigMap with one, and says what is wrong with it before anything starts.
+// readLocalQueues reads a queues.yaml, or a ConfigMap with one, and says what is wrong with it
+// before anything starts.
 func readLocalQueues(path string) (*localQueues, error) {
 	if path == "" {
 		return nil, nil

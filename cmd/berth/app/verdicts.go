@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// maxOnPage is how many clusters of a page are named to a person who did not ask for all: the table below has every one.
+// maxOnPage is how many clusters of a page are named to a person who did not ask for all: the table
+// below has every one.
 const maxOnPage = 10
 
 // printReport shows one Placement for a person: what was decided, then why, cluster by cluster.
@@ -94,7 +95,8 @@ func verdictTable(r *simulator.Report, wide bool) *table {
 	return t
 }
 
-// scoresText is what the score of a cluster is made of: each prioritizer's, times its weight unless that is 1.
+// scoresText is what the score of a cluster is made of: each prioritizer's, times its weight unless
+// that is 1.
 func scoresText(scores map[string]int64, prioritizers map[string]simulator.PrioritizerScores) string {
 	if len(scores) == 0 {
 		return "-"

@@ -25,8 +25,9 @@ type child struct {
 	exited  chan struct{} // closed when the process is gone and reaped
 }
 
-// spawner starts children from one thread that lives as long as they may: on Linux a child is killed when the *thread* that
-// started it ends, and Go ends threads as it likes unless a goroutine is locked to them.
+// spawner starts children from one thread that lives as long as they may: on Linux a child is
+// killed when the *thread* that started it ends, and Go ends threads as it likes unless a goroutine
+// is locked to them.
 type spawner struct {
 	work chan func()
 	end  chan struct{}
@@ -51,8 +52,8 @@ func newSpawner() *spawner {
 // close ends the thread, and on Linux any child that is left with it.
 func (s *spawner) close() { close(s.end) }
 
-// start runs a program in a process group of its own, so that a terminal's Ctrl-C reaches the hub only, which then stops its
-// children in order.
+// start runs a program in a process group of its own, so that a terminal's Ctrl-C reaches the hub
+// only, which then stops its children in order.
 func (s *spawner) start(files layout, name, program string, args []string) (*child, error) {
 	c := &child{
 		name:    name,
@@ -104,7 +105,8 @@ func (c *child) hasExited() bool {
 	}
 }
 
-// stop asks the process to end and kills it when it takes longer than patience. It returns when the process is gone.
+// stop asks the process to end and kills it when it takes longer than patience. It returns when the
+// process is gone.
 func (c *child) stop(patience time.Duration) {
 	_ = c.command.Process.Signal(syscall.SIGTERM) // fails when the process is gone, which is what is wanted
 	select {
@@ -146,8 +148,9 @@ func (c *child) logTail() string {
 	return fmt.Sprintf("; the last lines of %s:\n  %s", c.log, strings.Join(last, "\n  "))
 }
 
-// endStale kills what an earlier run left behind: children whose hub was killed where the kernel does not see to it, or has
-// not yet. A pid is only trusted if its command line names this data directory.
+// endStale kills what an earlier run left behind: children whose hub was killed where the kernel
+// does not see to it, or has not yet. A pid is only trusted if its command line names this data
+// directory.
 func endStale(files layout) error {
 	pidFiles, err := filepath.Glob(files.path("run", "*.pid"))
 	if err != nil {

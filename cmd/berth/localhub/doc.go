@@ -1,5 +1,6 @@
-// Package localhub runs a hub on one machine: etcd, kube-apiserver and gc (hub/cmd/gc) as child processes that listen on
-// loopback only, with everything they need to live again kept in one data directory:
+// Package localhub runs a hub on one machine: etcd, kube-apiserver and gc (hub/cmd/gc) as child
+// processes that listen on loopback only, with everything they need to live again kept in one data
+// directory:
 //
 //	lock              held (flock) by the process that runs the hub, and its pid
 //	kubeconfig        the administrator's way in
@@ -9,8 +10,8 @@
 //	logs/             one log per child, and the one before it
 //	run/              one pid file per living child
 //
-// The children die with the hub: it stops them in order, and where the hub itself is killed the kernel (Linux) or the next start
-// (elsewhere) ends them.
+// The children die with the hub: it stops them in order, and where the hub itself is killed the
+// kernel (Linux) or the next start (elsewhere) ends them.
 //
 // It imports nothing of Berth. Read hub.go first.
 package localhub

@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	// etcdTimeout and apiServerTimeout bound the wait for readiness; a slow laptop takes a tenth of them.
+	// etcdTimeout and apiServerTimeout bound the wait for readiness; a slow laptop takes a tenth of
+	// them.
 	etcdTimeout      = time.Minute
 	apiServerTimeout = 3 * time.Minute
 
-	// graceful is how long a child may take to stop before it is killed; hurried is the same once another child has
-	// died, since an API server without its etcd waits for it in vain.
+	// graceful is how long a child may take to stop before it is killed; hurried is the same once
+	// another child has died, since an API server without its etcd waits for it in vain.
 	graceful = 20 * time.Second
 	hurried  = 2 * time.Second
 )
@@ -54,9 +55,10 @@ type Hub struct {
 	err      error // read only after done is closed
 }
 
-// Start starts a hub and returns once its API server is ready and gc runs. It returns a *RunningError when another process runs a
-// hub on the same data directory, which it leaves undisturbed. If ctx ends before the hub is ready, whatever was started is
-// stopped; afterwards ctx means nothing to the hub, which runs until Stop or until one of its processes dies.
+// Start starts a hub and returns when its API server is ready and gc runs. It returns a *RunningError
+// if another process runs a hub on the same data directory, and does not disturb that hub. If ctx ends
+// before the hub is ready, its processes are stopped. After that, ctx has no effect: the hub runs until
+// Stop, or until one of its processes dies.
 func Start(ctx context.Context, options Options) (*Hub, error) {
 	out := options.Out
 	if out == nil {
@@ -146,7 +148,8 @@ func (h *Hub) spawn(name, program string, args []string) error {
 	return nil
 }
 
-// await returns once ready does without an error. It gives up when ctx ends, when the time is over and when a child dies.
+// await returns once ready does without an error. It gives up when ctx ends, when the time is over
+// and when a child dies.
 func (h *Hub) await(ctx context.Context, out io.Writer, step string, limit time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %s", limit))
 	defer cancel()
@@ -192,8 +195,8 @@ func (h *Hub) watch(c *child) {
 	}
 }
 
-// stop stops the children, the last started first, frees the data directory and closes done. Only the first call counts;
-// cause is what Err will return.
+// stop stops the children, the last started first, frees the data directory and closes done. Only
+// the first call counts; cause is what Err will return.
 func (h *Hub) stop(cause error) {
 	h.stopOnce.Do(func() {
 		close(h.stopping)
@@ -217,11 +220,12 @@ func (h *Hub) Stop() {
 	<-h.done
 }
 
-// Done is closed when the hub has ended, by Stop or because a process died, and none of its processes is left.
+// Done is closed when the hub has ended, by Stop or because a process died, and none of its
+// processes is left.
 func (h *Hub) Done() <-chan struct{} { return h.done }
 
-// Err returns nil until Done is closed and after a Stop; otherwise an error that names the process that died, with its exit status
-// and the last lines of its log.
+// Err returns nil until Done is closed and after a Stop; otherwise an error that names the process
+// that died, with its exit status and the last lines of its log.
 func (h *Hub) Err() error {
 	select {
 	case <-h.done:
@@ -231,20 +235,21 @@ func (h *Hub) Err() error {
 	}
 }
 
-// Config returns a copy of the administrator's client configuration, without client-side rate limits.
+// Config returns a copy of the administrator's client configuration, without client-side rate
+// limits.
 func (h *Hub) Config() *rest.Config { return rest.CopyConfig(h.config) }
 
 // KubeconfigPath is the absolute path of the administrator's kubeconfig.
 func (h *Hub) KubeconfigPath() string { return h.layout.path("kubeconfig") }
 
-// OpenLog opens a new file in the hub's folder of logs, for a part of the hub that runs in the caller's process. The log that
-// name had in the run before is kept as NAME.log.old.
+// OpenLog opens a new file in the hub's folder of logs, for a part of the hub that runs in the
+// caller's process. The log that name had in the run before is kept as NAME.log.old.
 func (h *Hub) OpenLog(name string) (*os.File, error) {
 	return openLog(h.layout.path("logs", name+".log"))
 }
 
-// layout is the data directory. Its root is absolute: children get its paths as arguments, and by them a later start recognises
-// processes as its own.
+// layout is the data directory. Its root is absolute: children get its paths as arguments, and by
+// them a later start recognises processes as its own.
 type layout struct{ root string }
 
 func newLayout(dataDir string) (layout, error) {

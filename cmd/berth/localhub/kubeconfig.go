@@ -57,8 +57,8 @@ func kubeconfigFor(port int, users map[string]*credentials) *api.Config {
 	return kubeconfig
 }
 
-// probe returns a function that asks the server on the loopback port whether it is ready: etcd and kube-apiserver
-// answer the same way.
+// probe returns a function that asks the server on the loopback port whether it is ready: etcd and
+// kube-apiserver answer the same way.
 func probe(credentials *credentials, port int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pair, err := tls.X509KeyPair(credentials.cert, credentials.key)
@@ -91,7 +91,8 @@ func probe(credentials *credentials, port int) func(context.Context) error {
 	}
 }
 
-// writeFile replaces a file at once, readable by its owner only: a reader sees the old content or the new.
+// writeFile replaces a file at once, readable by its owner only: a reader sees the old content or
+// the new.
 func writeFile(path string, data []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {

@@ -164,7 +164,8 @@ func TestEndStale(t *testing.T) {
 	}
 }
 
-// sleeper starts a process with the argument on its command line. It waits for its standard input to end.
+// sleeper starts a process with the argument on its command line. It waits for its standard input
+// to end.
 func sleeper(t *testing.T, arg string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "read line; exit 0", arg)

@@ -24,8 +24,8 @@ func (e *RunningError) Error() string {
 	return fmt.Sprintf("a hub is already running on %s%s: stop it, or choose another --data-dir", e.DataDir, pid)
 }
 
-// dirLock is held by an open file, so the kernel releases it however the process ends. The file stays: removing it would let two
-// processes lock two files of one name.
+// dirLock is held by an open file, so the kernel releases it however the process ends. The file
+// stays: removing it would let two processes lock two files of one name.
 type dirLock struct{ file *os.File }
 
 func lockDir(dir string) (*dirLock, error) {

@@ -22,7 +22,8 @@ import (
 const (
 	authorityLifetime   = 10 * 365 * 24 * time.Hour
 	certificateLifetime = 365 * 24 * time.Hour
-	// renewBefore is how much life a certificate must have left at a start; the authority needs a certificate's whole life.
+	// renewBefore is how much life a certificate must have left at a start; the authority needs a
+	// certificate's whole life.
 	renewBefore = 60 * 24 * time.Hour
 	// backdated lets a clock that was set back a little still see valid certificates.
 	backdated = time.Hour
@@ -34,8 +35,8 @@ type credentials struct {
 	caFile, certFile, keyFile string
 }
 
-// pki is every secret of a hub. One authority signs for all: whoever holds the administrator's certificate may
-// read everything anyway.
+// pki is every secret of a hub. One authority signs for all: whoever holds the administrator's
+// certificate may read everything anyway.
 type pki struct {
 	apiServer, admin, etcdServer, etcdClient *credentials
 	// collector and namespaces are for gc's two controllers, which have the rights that
@@ -66,8 +67,9 @@ type authority struct {
 	file    string
 }
 
-// ensurePKI reads the secrets in dir and makes those that are missing, unreadable, foreign to the authority or close to their end.
-// A new authority renews all certificates. The service account key is made once, as tokens depend on it.
+// ensurePKI reads the secrets in dir and makes those that are missing, unreadable, foreign to the
+// authority or close to their end. A new authority renews all certificates. The service account key
+// is made once, as tokens depend on it.
 func ensurePKI(dir string, now time.Time) (*pki, error) {
 	ca, err := ensureAuthority(dir, now)
 	if err != nil {
@@ -245,8 +247,8 @@ func ensureKey(path string) error {
 	return writeFile(path, data)
 }
 
-// readPair returns nothing for files that do not exist, and an error for files that exist but may not be read: those are
-// somebody else's, and not to be replaced.
+// readPair returns nothing for files that do not exist, and an error for files that exist but may
+// not be read: those are somebody else's, and not to be replaced.
 func readPair(certFile, keyFile string) (cert, key []byte, err error) {
 	cert, certErr := os.ReadFile(certFile)
 	key, keyErr := os.ReadFile(keyFile)

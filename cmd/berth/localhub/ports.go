@@ -9,7 +9,8 @@ import (
 	"os"
 )
 
-// port is a loopback port held by a listener until the process it is meant for starts, so that nothing else takes it meanwhile.
+// port is a loopback port held by a listener until the process it is meant for starts, so that
+// nothing else takes it meanwhile.
 type port struct {
 	number   int
 	listener net.Listener
@@ -30,13 +31,15 @@ func (p *ports) release() {
 	p.etcd.release()
 }
 
-// portFile is what is remembered between starts: a kubeconfig copied elsewhere stays good as long as the port does.
+// portFile is what is remembered between starts: a kubeconfig copied elsewhere stays good as long
+// as the port does.
 type portFile struct {
 	APIServer int `json:"apiServer"`
 	Etcd      int `json:"etcd"`
 }
 
-// reservePorts takes the remembered ports where they are still free and others where not, and remembers its choice.
+// reservePorts takes the remembered ports where they are still free and others where not, and
+// remembers its choice.
 func reservePorts(path string) (*ports, error) {
 	var known portFile
 	data, err := os.ReadFile(path)

@@ -11,7 +11,8 @@ func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// commandLine returns a process's arguments separated by spaces, or nothing if there is no such process.
+// commandLine returns a process's arguments separated by spaces, or nothing if there is no such
+// process.
 func commandLine(pid int) string {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {

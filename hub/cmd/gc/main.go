@@ -1,14 +1,15 @@
-// Command gc is the part of kube-controller-manager that a local hub cannot do without: the garbage collector, which
-// removes the dependants of deleted owners, and the namespace controller, which empties deleted namespaces. It runs
-// the two Kubernetes packages as they are, against the API server that --kubeconfig names, until SIGINT or SIGTERM.
+// Command gc is the part of kube-controller-manager that a local hub cannot do without: the garbage
+// collector, which removes the dependants of deleted owners, and the namespace controller, which
+// empties deleted namespaces. It runs the two Kubernetes packages as they are, against the API
+// server that --kubeconfig names, until SIGINT or SIGTERM.
 //
 // Each of the two has an identity of its own, which the kubeconfig has as the contexts
 // generic-garbage-collector and namespace-controller. As in kube-controller-manager they should be
 // the service accounts of these names in kube-system: what admission policies refuse to the garbage
 // collector, an owner reference cannot get it to do.
 //
-// The kinds an API server serves change while gc runs, as CRDs come and go: every syncPeriod gc compares discovery
-// with the kinds it watches.
+// The kinds an API server serves change while gc runs, as CRDs come and go: every syncPeriod gc
+// compares discovery with the kinds it watches.
 package main
 
 import (
@@ -39,10 +40,11 @@ import (
 )
 
 const (
-	// syncPeriod is how long an object of a new CRD may wait before the garbage collector sees it. A call to
-	// discovery costs a local API server about a millisecond.
+	// syncPeriod is how long an object of a new CRD may wait before the garbage collector sees it.
+	// A call to discovery costs a local API server about a millisecond.
 	syncPeriod = 2 * time.Second
-	// initialSyncTimeout is how long collecting waits for the first lists; it then goes on without the slow ones.
+	// initialSyncTimeout is how long collecting waits for the first lists; it then goes on without
+	// the slow ones.
 	initialSyncTimeout = 30 * time.Second
 	resyncPeriod       = 12 * time.Hour
 	workers            = 4
@@ -85,7 +87,8 @@ func newClients(kubeconfig, context string) (*clients, error) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	config.UserAgent = "berth-gc"
-	// The API server has a handful of clients and its own flow control; waiting here would only make deletions slow.
+	// The API server has a handful of clients and its own flow control; waiting here would only
+	// make deletions slow.
 	config.QPS = -1
 	c := &clients{config: config}
 	if c.typed, err = kubernetes.NewForConfig(config); err != nil {
@@ -139,8 +142,8 @@ func run(ctx context.Context, kubeconfig string) error {
 	return nil
 }
 
-// newCollector also returns the discovery client that Sync polls. It must not be the one behind the collector's REST
-// mapper: a reset of the mapper would invalidate it in the middle of a comparison.
+// newCollector also returns the discovery client that Sync polls. It must not be the one behind the
+// collector's REST mapper: a reset of the mapper would invalidate it in the middle of a comparison.
 func newCollector(
 	ctx context.Context, c *clients, factory informerfactory.InformerFactory, started <-chan struct{},
 ) (*garbagecollector.GarbageCollector, discovery.DiscoveryInterface, error) {

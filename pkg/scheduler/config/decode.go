@@ -19,9 +19,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Load reads one PlacementSchedulerConfiguration in YAML or JSON. It refuses whatever it does not know, and what no set of
-// plugins could make right; an error has one line for each mistake, which begins with its path. What depends on the plugins,
-// their names included, is for MergeAll and Merged.Resolve to say.
+// Load reads one PlacementSchedulerConfiguration in YAML or JSON. It refuses whatever it does not
+// know, and what no set of plugins could make right; an error has one line for each mistake, which
+// begins with its path. What depends on the plugins, their names included, is for MergeAll and
+// Merged.Resolve to say.
 func Load(data []byte) (*PlacementSchedulerConfiguration, error) {
 	text, err := toJSON(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	if err != nil {
@@ -79,7 +80,8 @@ func toJSON(data []byte) ([]byte, error) {
 	return yaml.YAMLToJSONStrict(data)
 }
 
-// duplicateKeys finds keys that are said twice. The YAML library would name their lines, not their paths.
+// duplicateKeys finds keys that are said twice. The YAML library would name their lines, not their
+// paths.
 func duplicateKeys(at *field.Path, node *goyaml.Node) (errs []error) {
 	switch node.Kind {
 	case goyaml.DocumentNode:
@@ -132,7 +134,8 @@ var hints = map[string]string{
 	"schedulername":  "a profile's name is its name",
 }
 
-// checkShape finds what does not fit a type of this package: unknown fields, and values of another kind. null is nothing said.
+// checkShape finds what does not fit a type of this package: unknown fields, and values of another
+// kind. null is nothing said.
 func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.ErrorList) {
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return nil

@@ -11,8 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FuzzLoad: no text makes Load panic; what it accepts merges with the defaults and resolves always alike, every plugin at most once
-// a point, only where it can run, with a weight in range; and it reads the same written out again.
+// FuzzLoad: no text makes Load panic; what it accepts merges with the defaults and resolves always
+// alike, every plugin at most once a point, only where it can run, with a weight in range; and it
+// reads the same written out again.
 func FuzzLoad(f *testing.F) {
 	text, err := os.ReadFile("testdata/mistakes.yaml")
 	if err != nil {

@@ -38,7 +38,8 @@ func mergeSet(user, defaults PluginSet, everywhere []DisabledPlugin) PluginSet {
 	return merged
 }
 
-// Resolve is the order in which the plugins of a merged profile run at each point, with the weights of score plugins. At a point run
+// Resolve is the order in which the plugins of a merged profile run at each point, with the weights
+// of score plugins. At a point run
 //
 //  1. what both the point and multiPoint name, in the point's order: it was moved ahead,
 //  2. what only multiPoint names and the point does not disable, where it implements the point,

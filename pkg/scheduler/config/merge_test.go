@@ -51,7 +51,8 @@ func implements(name string, point Point) bool {
 	return slices.Contains(implemented[name], point)
 }
 
-// The defaults of these tests: at filter and at reserve run foo, other; at score other counts 1 and cpu nothing.
+// The defaults of these tests: at filter and at reserve run foo, other; at score other counts 1 and
+// cpu nothing.
 var defaults = Profile{Plugins: Plugins{MultiPoint: on("sort", "foo", "other", "cpu=0")}}
 
 // shown is what runs at a point: "foo, other"; with weights at score.

@@ -15,13 +15,15 @@ const (
 )
 
 const (
-	// DefaultProfile is the profile of Placements that choose none, and of a profile without a name.
+	// DefaultProfile is the profile of Placements that choose none, and of a profile without a
+	// name.
 	DefaultProfile = "default"
 	// All stands, in a disabled list, for every default.
 	All = "*"
 )
 
-// MinWeight to MaxWeight is what a score plugin may count; DefaultWeight is what it counts when its weight is not given.
+// MinWeight to MaxWeight is what a score plugin may count; DefaultWeight is what it counts when its
+// weight is not given.
 const (
 	MinWeight     = -10
 	MaxWeight     = 10
@@ -55,7 +57,8 @@ type PlacementSchedulerConfiguration struct {
 	// +optional
 	CycleTimeout *metav1.Duration `json:"cycleTimeout,omitempty"`
 
-	// Profiles are the choices that Placements have. Without one named default, the built-in defaults are that profile.
+	// Profiles are the choices that Placements have. Without one named default, the built-in
+	// defaults are that profile.
 	// +optional
 	Profiles []Profile `json:"profiles,omitempty"`
 }
@@ -70,8 +73,8 @@ func (c *PlacementSchedulerConfiguration) Timeout() time.Duration {
 
 // Profile is a choice of plugins. What it says is merged with the built-in defaults.
 type Profile struct {
-	// Name is what the annotation berth.dev/profile of a Placement chooses; the profile default is for Placements without it.
-	// Names are unique; a profile without a name is the default one.
+	// Name is what the annotation berth.dev/profile of a Placement chooses; the profile default is
+	// for Placements without it. Names are unique; a profile without a name is the default one.
 	// +kubebuilder:default=default
 	// +kubebuilder:validation:MinLength=1
 	// +optional
@@ -81,19 +84,22 @@ type Profile struct {
 	// +optional
 	Plugins Plugins `json:"plugins,omitzero"`
 
-	// PluginConfig are the arguments of plugins, at most one item a plugin. Only plugins that this profile uses may be named.
+	// PluginConfig are the arguments of plugins, at most one item a plugin. Only plugins that this
+	// profile uses may be named.
 	// +optional
 	PluginConfig []PluginConfig `json:"pluginConfig,omitempty"`
 }
 
-// Plugins has one set for each extension point, in the order in which the points run, and multiPoint for all of them.
+// Plugins has one set for each extension point, in the order in which the points run, and
+// multiPoint for all of them.
 type Plugins struct {
-	// MultiPoint enables a plugin at every extension point that it implements, or disables a default everywhere. What is said at
-	// one point comes before it.
+	// MultiPoint enables a plugin at every extension point that it implements, or disables a
+	// default everywhere. What is said at one point comes before it.
 	// +optional
 	MultiPoint PluginSet `json:"multiPoint,omitzero"`
 
-	// QueueSort says which Placement is decided first: exactly one plugin, the same in all profiles.
+	// QueueSort says which Placement is decided first: exactly one plugin, the same in all
+	// profiles.
 	// +optional
 	QueueSort PluginSet `json:"queueSort,omitzero"`
 
@@ -101,7 +107,8 @@ type Plugins struct {
 	// +optional
 	PreEnqueue PluginSet `json:"preEnqueue,omitzero"`
 
-	// PreFilter runs once a cycle, and may narrow the candidates or find a mistake in the Placement.
+	// PreFilter runs once a cycle, and may narrow the candidates or find a mistake in the
+	// Placement.
 	// +optional
 	PreFilter PluginSet `json:"preFilter,omitzero"`
 
@@ -144,13 +151,15 @@ type Plugins struct {
 
 // PluginSet changes which plugins run at a point.
 type PluginSet struct {
-	// Enabled are plugins to add, in this order, after the defaults. A default that is named in its own list, multiPoint, is
-	// replaced where it stands; one that is named at a point runs ahead of the other defaults there.
+	// Enabled are plugins to add, in this order, after the defaults. A default that is named in its
+	// own list, multiPoint, is replaced where it stands; one that is named at a point runs ahead of
+	// the other defaults there.
 	// +kubebuilder:validation:UniqueItems=true
 	// +optional
 	Enabled []Plugin `json:"enabled,omitempty"`
 
-	// Disabled are defaults not to run. The name * stands for all of them; what Enabled names stays.
+	// Disabled are defaults not to run. The name * stands for all of them; what Enabled names
+	// stays.
 	// +kubebuilder:validation:UniqueItems=true
 	// +optional
 	Disabled []DisabledPlugin `json:"disabled,omitempty"`
@@ -162,8 +171,9 @@ type Plugin struct {
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 
-	// Weight is what a score plugin counts in the Additive mode, from -10 to 10; 0 leaves it out unless a Placement lists it.
-	// Only score and multiPoint take weights, and the one in score comes first.
+	// Weight is what a score plugin counts in the Additive mode, from -10 to 10; 0 leaves it out
+	// unless a Placement lists it. Only score and multiPoint take weights, and the one in score
+	// comes first.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=-10
 	// +kubebuilder:validation:Maximum=10

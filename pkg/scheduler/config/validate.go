@@ -71,14 +71,15 @@ func profileAt(i int) *field.Path { return field.NewPath("profiles").Index(i) }
 // Merged is one profile to be built: its name, and what runs in it.
 type Merged struct {
 	Profile
-	// at is where the file has it, and file what it says there; the built-in default profile has a path of its own.
+	// at is where the file has it, and file what it says there; the built-in default profile has a
+	// path of its own.
 	at   *field.Path
 	file Profile
 }
 
-// MergeAll merges every profile of a file with the defaults, and adds the defaults where the file has no default profile; nil
-// is a file that says nothing. known are the names of all plugins: a file must not name others, nor give arguments to a plugin
-// that its profile does not name.
+// MergeAll merges every profile of a file with the defaults, and adds the defaults where the file
+// has no default profile; nil is a file that says nothing. known are the names of all plugins: a
+// file must not name others, nor give arguments to a plugin that its profile does not name.
 func MergeAll(c *PlacementSchedulerConfiguration, defaults Profile, known []string) ([]Merged, error) {
 	var all []Merged
 	var mistakes field.ErrorList
@@ -161,8 +162,9 @@ func (m *Merged) BuildError(name string, err error) error {
 	return fmt.Errorf("%s: building plugin %s: %w", m.at, name, err)
 }
 
-// Resolve is Resolve, and refuses what the plugins cannot do: a name at a point that the plugin does not implement, a weight for
-// one that does not score, arguments for one that runs nowhere, a queue without one order, and nobody to publish.
+// Resolve is Resolve, and refuses what the plugins cannot do: a name at a point that the plugin
+// does not implement, a weight for one that does not score, arguments for one that runs nowhere, a
+// queue without one order, and nobody to publish.
 func (m *Merged) Resolve(implements func(name string, point Point) bool) (map[Point][]Plugin, error) {
 	resolved := Resolve(m.Profile, implements)
 	var mistakes field.ErrorList
@@ -223,8 +225,8 @@ func listed(plugins []Plugin) string {
 	return strings.Join(names, ", ")
 }
 
-// CheckOneQueue refuses profiles that order the queue otherwise than the default one: there is one queue for all. resolved is by
-// profile, each with one plugin for the queue.
+// CheckOneQueue refuses profiles that order the queue otherwise than the default one: there is one
+// queue for all. resolved is by profile, each with one plugin for the queue.
 func CheckOneQueue(all []Merged, resolved []map[Point][]Plugin) error {
 	reference := slices.IndexFunc(all, func(m Merged) bool { return m.Name == DefaultProfile })
 	want, where := resolved[reference][QueueSort][0].Name, all[reference].at

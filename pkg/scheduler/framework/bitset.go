@@ -2,7 +2,8 @@ package framework
 
 import "math/bits"
 
-// Bitset is a set of cluster indexes, 64 to a word. The zero value is empty. Reading beyond the end is legal.
+// Bitset is a set of cluster indexes, 64 to a word. The zero value is empty. Reading beyond the end
+// is legal.
 type Bitset []uint64
 
 // Has says whether i is a member.

@@ -18,9 +18,9 @@ type StateKey string
 // StateData is an entry of the CycleState.
 type StateData interface{ Clone() StateData }
 
-// CycleState is one attempt's scratchpad: plugins hand data from point to point through it, and tell the engine what the
-// answer depends on beside the objects. It is valid for one attempt. It may be written concurrently; no plugin is protected from
-// another.
+// CycleState is one attempt's scratchpad: plugins hand data from point to point through it, and
+// tell the engine what the answer depends on beside the objects. It is valid for one attempt. It
+// may be written concurrently; no plugin is protected from another.
 type CycleState struct {
 	snapshot *Snapshot
 	// entries are few and read once a cluster: a list that is replaced on each write beats a map.
@@ -151,7 +151,8 @@ func earlier(old, t time.Time) time.Time {
 	return old
 }
 
-// HoldsUntil says that the verdict on a cluster is right until t only. It asks for a new attempt if the cluster is selected.
+// HoldsUntil says that the verdict on a cluster is right until t only. It asks for a new attempt if
+// the cluster is selected.
 func (s *CycleState) HoldsUntil(cluster int, t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()

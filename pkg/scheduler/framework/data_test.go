@@ -75,7 +75,8 @@ func TestBitsetCovers(t *testing.T) {
 	}
 }
 
-// TestClusterFitsALine: a cycle over a large fleet takes as long as fetching the clusters from memory.
+// TestClusterFitsALine: a cycle over a large fleet takes as long as fetching the clusters from
+// memory.
 func TestClusterFitsALine(t *testing.T) {
 	const line = 64
 	if size := unsafe.Sizeof(Cluster{}); size > line {

@@ -10,8 +10,9 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Plugin is anything that runs at one or more extension points. One instance serves a profile; scheduling cycles are
-// serial, but from Reserve on a plugin may meet itself in another Placement's attempt.
+// Plugin is anything that runs at one or more extension points. One instance serves a profile;
+// scheduling cycles are serial, but from Reserve on a plugin may meet itself in another Placement's
+// attempt.
 //
 // From PreFilter to Permit the context ends when the cycle's deadline passes (cycleTimeout, 100 ms
 // by default): whatever a plugin answers after that, the attempt has failed, the published decision
@@ -22,8 +23,8 @@ type Plugin interface {
 	Name() string
 }
 
-// QueueSortPlugin orders the waiting Placements. There is exactly one, the same in all profiles. It runs outside cycles and
-// concurrently.
+// QueueSortPlugin orders the waiting Placements. There is exactly one, the same in all profiles. It
+// runs outside cycles and concurrently.
 type QueueSortPlugin interface {
 	Plugin
 	// Less says whether a is decided before b.
@@ -35,8 +36,8 @@ type QueueSortPlugin interface {
 type PreEnqueuePlugin interface {
 	Plugin
 	// PreEnqueue: Unschedulable parks the Placement, and the published decision stays;
-	// UnschedulableAndUnresolvable means that it gets no cluster, which is an answer. Any other code
-	// but Success is an Error.
+	// UnschedulableAndUnresolvable means that it gets no cluster, which is an answer. Any other
+	// code but Success is an Error.
 	PreEnqueue(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) *Status
 }
 
@@ -44,22 +45,24 @@ type PreEnqueuePlugin interface {
 // and PostBind.
 type Counter interface {
 	Plugin
-	// Counts returns what was counted so far. It becomes part of the next Snapshot and is not changed
-	// any more; nil if the plugin counts nothing. It is called with the cycle lock held.
+	// Counts returns what was counted so far. It becomes part of the next Snapshot and is not
+	// changed any more; nil if the plugin counts nothing. It is called with the cycle lock held.
 	Counts() any
 	// Recount starts from the records of all Placements, after a restart. It is called once, before
 	// the first attempt.
 	Recount(records []*berthv1alpha1.PlacementChange)
 }
 
-// PreFilterPlugin runs once an attempt, serially, candidates or not, so that a mistake in the Placement is always said.
+// PreFilterPlugin runs once an attempt, serially, candidates or not, so that a mistake in the
+// Placement is always said.
 type PreFilterPlugin interface {
 	Plugin
-	// PreFilter may narrow the candidates; the results of all plugins intersect, and an empty intersection is an empty
-	// answer. Skip switches the plugin's Filter off for this attempt. Unschedulable: the remaining plugins still run, then
-	// the attempt is parked. UnschedulableAndUnresolvable: the Placement is misconfigured, the attempt stops. Pending: the
-	// attempt stops and is tried again soon. Anything else is an Error. Whatever is not Success or Skip leaves the published
-	// decision as it was.
+	// PreFilter may narrow the candidates; the results of all plugins intersect, and an empty
+	// intersection is an empty answer. Skip switches the plugin's Filter off for this attempt.
+	// Unschedulable: the remaining plugins still run, then the attempt is parked.
+	// UnschedulableAndUnresolvable: the Placement is misconfigured, the attempt stops. Pending: the
+	// attempt stops and is tried again soon. Anything else is an Error. Whatever is not Success or
+	// Skip leaves the published decision as it was.
 	PreFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) (*PreFilterResult, *Status)
 }
 
@@ -84,23 +87,24 @@ type Forgetter interface {
 type PreFilterResult struct {
 	// Clusters are the candidates this plugin admits, by index.
 	Clusters Bitset
-	// Decides says that the result is the plugin's whole verdict: its Filter need not run on the clusters in it, only to
-	// say why another one is not.
+	// Decides says that the result is the plugin's whole verdict: its Filter need not run on the
+	// clusters in it, only to say why another one is not.
 	Decides bool
 }
 
 // FilterPlugin judges one cluster. Several of an attempt may be judged at once.
 type FilterPlugin interface {
 	Plugin
-	// Filter excludes the cluster with Unschedulable or UnschedulableAndUnresolvable; the first rejection ends that
-	// cluster. Any other code but Success is an Error and ends the attempt.
+	// Filter excludes the cluster with Unschedulable or UnschedulableAndUnresolvable; the first
+	// rejection ends that cluster. Any other code but Success is an Error and ends the attempt.
 	Filter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) *Status
 }
 
-// Relaxer is a FilterPlugin that can say what would make it think better of a cluster. It is asked to explain only; the
-// engine proves what it says by deciding again.
+// Relaxer is a FilterPlugin that can say what would make it think better of a cluster. It is asked
+// to explain only; the engine proves what it says by deciding again.
 type Relaxer interface {
-	// Relax returns alternative changes, the smallest first; each alone makes Filter admit the cluster, and rank it as any other.
+	// Relax returns alternative changes, the smallest first; each alone makes Filter admit the
+	// cluster, and rank it as any other.
 	Relax(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) []Relaxation
 }
 
@@ -113,9 +117,10 @@ type Relaxation struct {
 	Cluster   *Cluster
 }
 
-// ClusterReader is a PreFilter, Filter or Score plugin that says what of a cluster its answers depend on, beside its sets, its taints
-// and what the Placement's spec names: labels and claims of selectors and spread constraints, listed scores. A change of anything
-// else decides no Placement anew for this plugin's sake. A plugin that does not say is taken to read everything, which makes
+// ClusterReader is a PreFilter, Filter or Score plugin that says what of a cluster its answers
+// depend on, beside its sets, its taints and what the Placement's spec names: labels and claims of
+// selectors and spread constraints, listed scores. A change of anything else decides no Placement
+// anew for this plugin's sake. A plugin that does not say is taken to read everything, which makes
 // every heartbeat of a cluster a cycle of each Placement that can see it.
 type ClusterReader interface {
 	// Reads must answer alike for equal Placements.
@@ -137,16 +142,19 @@ type Reads struct {
 // PostFilterPlugin runs when fewer clusters are feasible than wanted.
 type PostFilterPlugin interface {
 	Plugin
-	// PostFilter may state intents; it never changes the answer. Success and UnschedulableAndUnresolvable end the round,
-	// Unschedulable asks the next plugin, anything else ends the attempt with an Error.
+	// PostFilter may state intents; it never changes the answer. Success and
+	// UnschedulableAndUnresolvable end the round, Unschedulable asks the next plugin, anything else
+	// ends the attempt with an Error.
 	PostFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, filtered Filtered) ([]Intent, *Status)
 }
 
-// Filtered is what the filters left, and what they took. Feasible is the next attempt's when this one has ended: not to be kept.
+// Filtered is what the filters left, and what they took. Feasible is the next attempt's when this
+// one has ended: not to be kept.
 type Filtered struct {
 	Feasible []*Cluster
-	// Excluded counts the candidates that each Filter plugin excluded, in the order of the plugins. A cluster is counted
-	// once, by the first that excluded it: those of the last plugin passed all others.
+	// Excluded counts the candidates that each Filter plugin excluded, in the order of the plugins.
+	// A cluster is counted once, by the first that excluded it: those of the last plugin passed all
+	// others.
 	Excluded []ExcludedBy
 }
 
@@ -156,8 +164,8 @@ type ExcludedBy struct {
 	Clusters int
 }
 
-// Intent is what a PostFilter plugin would have done so that more clusters fit. The controller says it in an event on the
-// Placement; a simulation shows it.
+// Intent is what a PostFilter plugin would have done so that more clusters fit. The controller says
+// it in an event on the Placement; a simulation shows it.
 type Intent struct {
 	Plugin string `json:"plugin"`
 	// Reason is a CamelCase word for machines, Note the words for people.
@@ -165,29 +173,33 @@ type Intent struct {
 	Note   string `json:"note"`
 }
 
-// PreScorePlugin runs once an attempt with the feasible clusters, a slice that is the next attempt's when this one has ended: not to
-// be kept.
+// PreScorePlugin runs once an attempt with the feasible clusters, a slice that is the next
+// attempt's when this one has ended: not to be kept.
 type PreScorePlugin interface {
 	Plugin
-	// PreScore prepares. Skip switches the plugin's Score off; any other code but Success is an Error.
+	// PreScore prepares. Skip switches the plugin's Score off; any other code but Success is an
+	// Error.
 	PreScore(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, feasible []*Cluster) *Status
 }
 
 // ScorePlugin rates one feasible cluster. Several of an attempt may be rated at once.
 type ScorePlugin interface {
 	Plugin
-	// Score is, after NormalizeScore, from MinScore to MaxScore. Skip says that the cluster has no score, which counts as
+	// Score is, after NormalizeScore, from MinScore to MaxScore. Skip says that the cluster has no
+	// score, which counts as
 	// 0. Any other code but Success ends the attempt with an Error.
 	Score(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) (int64, *Status)
 }
 
 // NormalizeScorer is a ScorePlugin that brings its own scores into range once it has seen them all.
 type NormalizeScorer interface {
-	// NormalizeScore changes scores in place; they are in the order of the feasible clusters, NoScore where there is none.
+	// NormalizeScore changes scores in place; they are in the order of the feasible clusters,
+	// NoScore where there is none.
 	NormalizeScore(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, scores []int64) *Status
 }
 
-// CoordinateScorer is a ScorePlugin that a Placement may list several times, each with a coordinate of its own.
+// CoordinateScorer is a ScorePlugin that a Placement may list several times, each with a coordinate
+// of its own.
 type CoordinateScorer interface {
 	// ForAddOn returns the scorer of one coordinate; its Name tells coordinates apart.
 	ForAddOn(coordinate v1alpha1.AddOnScore) ScorePlugin
@@ -196,11 +208,13 @@ type CoordinateScorer interface {
 // ReservePlugin keeps account of what is on its way to the API server.
 type ReservePlugin interface {
 	Plugin
-	// Reserve runs before the next cycle begins; it must not wait for anything. The first failure stops the attempt and
-	// triggers Unreserve of all plugins, in reverse: Unschedulable and UnschedulableAndUnresolvable park the change, Pending
-	// has it tried again soon, anything else is an Error. What is reserved for a held change must not count against it.
+	// Reserve runs before the next cycle begins; it must not wait for anything. The first failure
+	// stops the attempt and triggers Unreserve of all plugins, in reverse: Unschedulable and
+	// UnschedulableAndUnresolvable park the change, Pending has it tried again soon, anything else
+	// is an Error. What is reserved for a held change must not count against it.
 	Reserve(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
-	// Unreserve undoes Reserve. It is called for plugins that never reserved, too, and must not fail.
+	// Unreserve undoes Reserve. It is called for plugins that never reserved, too, and must not
+	// fail.
 	Unreserve(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal)
 }
 
@@ -220,15 +234,16 @@ type PermitPlugin interface {
 // PreBindPlugin prepares the added clusters.
 type PreBindPlugin interface {
 	Plugin
-	// PreBind must be idempotent. Any code but Success stops the attempt; it is retried with backoff.
+	// PreBind must be idempotent. Any code but Success stops the attempt; it is retried with
+	// backoff.
 	PreBind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
 }
 
 // BindPlugin publishes.
 type BindPlugin interface {
 	Plugin
-	// Bind: the plugins run in order until one does not answer Skip; if all do, the attempt fails. Any failure is retried with
-	// backoff.
+	// Bind: the plugins run in order until one does not answer Skip; if all do, the attempt fails.
+	// Any failure is retried with backoff.
 	Bind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
 }
 

@@ -18,8 +18,8 @@ type Proposal struct {
 	// Digest is DigestOf(Clusters), From that of what Berth published last: equal sets have equal
 	// digests, whatever their order and scores.
 	Digest, From string
-	// Revision is the change's number; if no cluster changes, that of the last change. 0 if it is not
-	// known.
+	// Revision is the change's number; if no cluster changes, that of the last change. 0 if it is
+	// not known.
 	Revision int64
 	// Revoked is true if the change only removes clusters that are in no set bound to the namespace
 	// any more.
@@ -43,7 +43,8 @@ type Proposal struct {
 	// Since is when this very change was proposed first, without another in between; RemovingSince
 	// is since when each attempt has proposed to remove clusters.
 	Since, RemovingSince time.Time
-	// Writes are the writes done, in order. A Bind plugin appends each as it succeeds, also when a later one fails.
+	// Writes are the writes done, in order. A Bind plugin appends each as it succeeds, also when a
+	// later one fails.
 	Writes []PageWrite
 	// Outcome is what the pages come to once all writes are done.
 	Outcome Outcome
@@ -52,7 +53,8 @@ type Proposal struct {
 // Outcome describes what a Bind plugin published, for the Placement's status.
 type Outcome struct {
 	Groups []v1alpha1.DecisionGroupStatus
-	// Changed is false when the same clusters were published before; no event speaks of such a pass.
+	// Changed is false when the same clusters were published before; no event speaks of such a
+	// pass.
 	Changed bool
 	// ScoresWritten says that scores were published.
 	ScoresWritten bool
@@ -89,7 +91,8 @@ type Verdict struct {
 	// Score is the total; Scores its parts, before weights.
 	Score  *int64           `json:"score,omitempty"`
 	Scores map[string]int64 `json:"scores,omitempty"`
-	// Distance is how far the total is from the cut: what a cluster that was left out lacks to be taken (negative), or what one that was taken has to spare.
+	// Distance is how far the total is from the cut: what a cluster that was left out lacks to be
+	// taken (negative), or what one that was taken has to spare.
 	Distance *int64 `json:"distance,omitempty"`
 	// Flips is the smallest change that would let an excluded cluster in, in words.
 	Flips string `json:"flips,omitempty"`

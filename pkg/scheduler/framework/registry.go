@@ -10,8 +10,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// PluginFactory builds a plugin from its arguments (JSON; empty when the configuration has none). It starts nothing and does not
-// use the handle's clients yet: a configuration is checked by building its plugins, without a hub.
+// PluginFactory builds a plugin from its arguments (JSON; empty when the configuration has none).
+// It starts nothing and does not use the handle's clients yet: a configuration is checked by
+// building its plugins, without a hub.
 type PluginFactory func(ctx context.Context, args json.RawMessage, handle *Handle) (Plugin, error)
 
 // Registry is every plugin that a configuration may name.
@@ -40,8 +41,8 @@ func (r Registry) Merge(o Registry) error {
 	return errors.Join(errs...)
 }
 
-// DecodeArgs decodes a plugin's arguments strictly over the given defaults: a field that is unknown, written in another case or
-// given twice is an error.
+// DecodeArgs decodes a plugin's arguments strictly over the given defaults: a field that is
+// unknown, written in another case or given twice is an error.
 func DecodeArgs[T any](raw json.RawMessage, defaults T) (T, error) {
 	if len(raw) == 0 {
 		return defaults, nil

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Snapshot is the whole input of one attempt: the fleet frozen at one instant, as one Placement sees
-// it, and all that is remembered from earlier attempts. It is immutable. With the profile it is all
-// that steps 2 to 8 may depend on. Plugins that run after selection must not read it: it may be
-// older than what they bind.
+// Snapshot is the whole input of one attempt: the fleet frozen at one instant, as one Placement
+// sees it, and all that is remembered from earlier attempts. It is immutable. With the profile it
+// is all that steps 2 to 8 may depend on. Plugins that run after selection must not read it: it may
+// be older than what they bind.
 type Snapshot struct {
 	// Trial is true for a state that the hub never had: one that Explain tries.
 	Trial bool
@@ -37,8 +37,8 @@ type Snapshot struct {
 	Bound     []*ClusterSet
 	// Limit caps the clusters that may be selected; negative means no cap.
 	Limit int
-	// Queue is what the Placement's queue allows; nil where no queues are configured. Sets and Limit
-	// are limited to it.
+	// Queue is what the Placement's queue allows; nil where no queues are configured. Sets and
+	// Limit are limited to it.
 	Queue *QueueAdmission
 	// Timers are what the engine measured in earlier attempts for this Placement.
 	Timers Timers
@@ -133,7 +133,8 @@ type Answers struct {
 	Rejected string
 }
 
-// Fleet is the part of a Snapshot that all Placements share. Clusters have a dense index; a free slot is nil.
+// Fleet is the part of a Snapshot that all Placements share. Clusters have a dense index; a free
+// slot is nil.
 type Fleet struct {
 	Clusters *Vector[*Cluster]
 	// Ranks holds each cluster's position in the order of names, by the cluster's index.
@@ -148,8 +149,9 @@ type Fleet struct {
 // ByName compares clusters as their names do.
 func (f *Fleet) ByName(a, b *Cluster) int { return cmp.Compare(f.Ranks[a.Index], f.Ranks[b.Index]) }
 
-// Cluster is one ManagedCluster as plugins read it. It is replaced, never changed. What plugins read of every candidate fits into one
-// line of the processor's cache, and the rest is elsewhere: with more clusters than that holds, a line is what a candidate costs.
+// Cluster is one ManagedCluster as plugins read it. It is replaced, never changed. What plugins
+// read of every candidate fits into one line of the processor's cache, and the rest is elsewhere:
+// with more clusters than that holds, a line is what a candidate costs.
 type Cluster struct {
 	*v1alpha1.ManagedCluster
 	// Index is the cluster's dense position, stable while the cluster exists.
@@ -188,13 +190,15 @@ func (c *Cluster) Changed(object *v1alpha1.ManagedCluster) *Cluster {
 	return &changed
 }
 
-// Unstructured is the cluster as a map, rendered once by the function of the first caller; nobody may change it.
+// Unstructured is the cluster as a map, rendered once by the function of the first caller; nobody
+// may change it.
 func (c *Cluster) Unstructured(render func(*v1alpha1.ManagedCluster) (map[string]any, error)) (map[string]any, error) {
 	c.once.Do(func() { c.rendered, c.err = render(c.ManagedCluster) })
 	return c.rendered, c.err
 }
 
-// Amount is a quantity of a resource; Known is false when the cluster reports it neither allocatable nor as capacity.
+// Amount is a quantity of a resource; Known is false when the cluster reports it neither
+// allocatable nor as capacity.
 type Amount struct {
 	Value float64
 	Known bool
@@ -230,7 +234,8 @@ type Subject struct {
 	Pages []*v1alpha1.PlacementDecision
 	// Published are the names on the labelled pages, those that are no cluster of the hub included.
 	Published Bitset
-	// Entries counts the decisions on the labelled pages by name index (DecisionCounts), duplicates included.
+	// Entries counts the decisions on the labelled pages by name index (DecisionCounts), duplicates
+	// included.
 	Entries map[int]int32
 	// Last is what Berth published last; nil while nothing is published.
 	Last *Published
@@ -264,7 +269,8 @@ func (s *Subject) LastNames() []string {
 // those that are being deleted. A name that is no cluster has an index, too.
 type DecisionCounts struct {
 	ByIndex *Vector[int32]
-	// Histogram counts the names by their number of decisions: Histogram[c] names are listed c times; 0 is not kept.
+	// Histogram counts the names by their number of decisions: Histogram[c] names are listed c
+	// times; 0 is not kept.
 	Histogram []int32
 }
 
@@ -287,7 +293,8 @@ func (d *DecisionCounts) Max(less map[int]int32) int32 {
 	return 0
 }
 
-// ChangeLog lists the indexes of clusters in the order they changed. Entries are numbered from the inventory's birth.
+// ChangeLog lists the indexes of clusters in the order they changed. Entries are numbered from the
+// inventory's birth.
 type ChangeLog struct {
 	// First is the number of Entries[0]; older ones are forgotten.
 	First   uint64
@@ -340,7 +347,8 @@ func (s *Snapshot) IsUsable(cluster *Cluster) bool {
 	return slices.ContainsFunc(s.Bound, func(set *ClusterSet) bool { return set.Members.Has(cluster.Index) })
 }
 
-// Candidates are the members of the eligible sets. Nobody may change the result: snapshots share it.
+// Candidates are the members of the eligible sets. Nobody may change the result: snapshots share
+// it.
 func (s *Snapshot) Candidates() Bitset {
 	if len(s.Sets) == 1 {
 		return s.Sets[0].Members

@@ -2,24 +2,28 @@ package framework
 
 import "fmt"
 
-// Code is the kind of a plugin's answer. Its meaning at each extension point is said at the point's interface.
+// Code is the kind of a plugin's answer. Its meaning at each extension point is said at the point's
+// interface.
 type Code int
 
 const (
 	// Success continues. A nil *Status is Success.
 	Success Code = iota
-	// Error is unexpected: the attempt ends, the published decision stays, the Placement is retried with backoff.
+	// Error is unexpected: the attempt ends, the published decision stays, the Placement is retried
+	// with backoff.
 	Error
 	// Unschedulable excludes a cluster (Filter), or parks the Placement until something changes.
 	Unschedulable
-	// UnschedulableAndUnresolvable is Unschedulable that nothing but an edit of the Placement resolves. From PreFilter it
-	// means that the Placement is misconfigured.
+	// UnschedulableAndUnresolvable is Unschedulable that nothing but an edit of the Placement
+	// resolves. From PreFilter it means that the Placement is misconfigured.
 	UnschedulableAndUnresolvable
 	// Wait is an answer of Permit only: the Proposal is held.
 	Wait
-	// Skip switches off a partner (PreFilter, PreScore), passes on (Bind), or says that there is no score (Score).
+	// Skip switches off a partner (PreFilter, PreScore), passes on (Bind), or says that there is no
+	// score (Score).
 	Skip
-	// Pending waits for an outside fact, for example a score; the attempt is parked without backoff.
+	// Pending waits for an outside fact, for example a score; the attempt is parked without
+	// backoff.
 	Pending
 )
 
@@ -32,8 +36,8 @@ func (c Code) String() string {
 	return codeNames[c]
 }
 
-// Status is a plugin's verdict. The zero value and nil mean Success. A Status is immutable, so that a plugin may answer
-// thousands of clusters with one.
+// Status is a plugin's verdict. The zero value and nil mean Success. A Status is immutable, so that
+// a plugin may answer thousands of clusters with one.
 type Status struct {
 	code   Code
 	plugin string
@@ -104,7 +108,8 @@ func (s *Status) IsSkip() bool { return s.Code() == Skip }
 // IsUnfinished says whether the plugin continues its work in a later attempt.
 func (s *Status) IsUnfinished() bool { return s != nil && s.unfinished }
 
-// Err is nil for Success, else an error that reads `<plugin>: <reason>` and wraps what AsStatus was given.
+// Err is nil for Success, else an error that reads `<plugin>: <reason>` and wraps what AsStatus was
+// given.
 func (s *Status) Err() error {
 	switch {
 	case s.IsSuccess():

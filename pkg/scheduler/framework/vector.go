@@ -3,8 +3,9 @@ package framework
 // chunkSize is how many elements are copied when one of them changes after a Freeze.
 const chunkSize = 256
 
-// Vector is an array whose frozen copies cost a pointer a chunk: one writer sets elements, Freeze hands out an immutable
-// copy, and only the chunks written after it are copied. The zero value is empty.
+// Vector is an array whose frozen copies cost a pointer a chunk: one writer sets elements, Freeze
+// hands out an immutable copy, and only the chunks written after it are copied. The zero value is
+// empty.
 type Vector[T any] struct {
 	chunks []*[chunkSize]T
 	// owned says which chunks no frozen copy shares; nil in a frozen copy.

@@ -10,9 +10,9 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Heap is a workqueue.Queue that yields the least request first. Requests without a Placement come before all others, by
-// key: what is left to do for a Placement that is gone is nearly nothing. Placements that less does not tell apart are yielded
-// in the order they came.
+// Heap is a workqueue.Queue that yields the least request first. Requests without a Placement come
+// before all others, by key: what is left to do for a Placement that is gone is nearly nothing.
+// Placements that less does not tell apart are yielded in the order they came.
 //
 // Requests of a namespace that is at its limit wait until one of its requests is done: until then
 // Len leaves them out.
@@ -77,7 +77,8 @@ func (h *Heap) Push(request reconcile.Request) {
 	h.place(n)
 }
 
-// Touch places a waiting request anew, by its Placement as it is now; nothing happens if it does not wait.
+// Touch places a waiting request anew, by its Placement as it is now; nothing happens if it does
+// not wait.
 func (h *Heap) Touch(request reconcile.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -26,7 +26,8 @@ func (f fleet) put(r reconcile.Request, generation int64) {
 	f[r.NamespacedName] = &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, Generation: generation}}
 }
 
-// TestHeapOverNamespaces: the least request of all namespaces comes first, wherever it is, and after one changed its place.
+// TestHeapOverNamespaces: the least request of all namespaces comes first, wherever it is, and
+// after one changed its place.
 func TestHeapOverNamespaces(t *testing.T) {
 	world := fleet{}
 	h := NewHeap(byGeneration, world.lookup, 0)
@@ -43,7 +44,8 @@ func TestHeapOverNamespaces(t *testing.T) {
 	}
 }
 
-// TestHeapLimit compares with a list of all requests: of those whose namespaces are below the limit, the least is popped.
+// TestHeapLimit compares with a list of all requests: of those whose namespaces are below the
+// limit, the least is popped.
 func TestHeapLimit(t *testing.T) {
 	namespaces, names := []string{"x", "y", "z"}, []string{"a", "b", "c", "d"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,7 +96,8 @@ func TestHeapLimit(t *testing.T) {
 	})
 }
 
-// TestHeapForgetsNamespaces: one without requests takes no memory, and Done of what nobody popped changes nothing.
+// TestHeapForgetsNamespaces: one without requests takes no memory, and Done of what nobody popped
+// changes nothing.
 func TestHeapForgetsNamespaces(t *testing.T) {
 	world := fleet{}
 	h := NewHeap(byGeneration, world.lookup, 1)

@@ -11,8 +11,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Lookup returns the Placement of a key as it is now; nil when there is none. What it returned is never changed afterwards. It
-// is called with the queue locked: it must not use the queue, and a lock that it takes must not be held by who uses the queue.
+// Lookup returns the Placement of a key as it is now; nil when there is none. What it returned is
+// never changed afterwards. It is called with the queue locked: it must not use the queue, and a
+// lock that it takes must not be held by who uses the queue.
 type Lookup func(types.NamespacedName) *v1alpha1.Placement
 
 // New is for a controller's Options.NewQueue: the same queue as controller-runtime's without
@@ -21,7 +22,8 @@ type Lookup func(types.NamespacedName) *v1alpha1.Placement
 // quarter of them, at least one, is left to others where there are several.
 func New(sort framework.QueueSortPlugin, lookup Lookup, workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-		// Each layer registers metrics of its own under the name, and with nothing but a name takes the process's provider.
+		// Each layer registers metrics of its own under the name, and with nothing but a name takes
+		// the process's provider.
 		requests := NewHeap(sort.Less, lookup, workers-min(workers-1, max(1, workers/4)))
 		waiting := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{
 			Name: name, Queue: requests,
@@ -48,8 +50,9 @@ func (f *fair) Done(request reconcile.Request) {
 	f.TypedRateLimitingInterface.Done(request)
 }
 
-// The delay before a failed attempt is repeated doubles from MinBackoff to MaxBackoff, for each Placement by itself. The
-// longest is short enough for somebody who waits for a mended hub to take up its work.
+// The delay before a failed attempt is repeated doubles from MinBackoff to MaxBackoff, for each
+// Placement by itself. The longest is short enough for somebody who waits for a mended hub to take
+// up its work.
 const (
 	MinBackoff = 5 * time.Millisecond
 	MaxBackoff = 5 * time.Minute

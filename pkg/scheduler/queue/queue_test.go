@@ -48,7 +48,8 @@ func drain(h *Heap) (names []string) {
 	return names
 }
 
-// TestHeapPopsInOrder compares with a list that is sorted at each Pop, while Placements come, change and go.
+// TestHeapPopsInOrder compares with a list that is sorted at each Pop, while Placements come,
+// change and go.
 func TestHeapPopsInOrder(t *testing.T) {
 	less := lifecycle.PrioritySort{}.Less
 	rapid.Check(t, func(t *rapid.T) {

@@ -161,9 +161,9 @@ func (s *spreading) next(c *Candidates) *queue {
 	return open[best]
 }
 
-// addBonus computes what the Spread prioritizer adds to the clusters of each queue: weight times the
-// sum of s(i)/2^i, i from 1, where s(i) is the least chosen among the domain's siblings less those
-// chosen in it, scaled over the candidates to -100..100.
+// addBonus computes what the Spread prioritizer adds to the clusters of each queue: weight times
+// the sum of s(i)/2^i, i from 1, where s(i) is the least chosen among the domain's siblings less
+// those chosen in it, scaled over the candidates to -100..100.
 func (s *spreading) addBonus(open []*queue) {
 	for _, q := range open {
 		q.bonus = 0

@@ -28,7 +28,8 @@ const (
 	parentQueueTag = "namespace.parentqueue"
 )
 
-// ParentQueueAnnotation is the key of the annotation that holds, on a Namespace, the value of the tag namespace.parentqueue of the Placements in it.
+// ParentQueueAnnotation is the key of the annotation that holds, on a Namespace, the value of the
+// tag namespace.parentqueue of the Placements in it.
 const ParentQueueAnnotation = "yunikorn.apache.org/parentqueue"
 
 // Key names a Placement.
@@ -53,10 +54,12 @@ type Verdict struct {
 	Queue      string
 	Sets       []string
 	Restricted bool
-	// Limit caps the clusters that may be selected, for the quotas that LimitBy names; -1 is no cap.
+	// Limit caps the clusters that may be selected, for the quotas that LimitBy names; -1 is no
+	// cap.
 	Limit   int
 	LimitBy string
-	// Record is to be kept with the published decision: it keeps the Placement in its queue over restarts and new configurations.
+	// Record is to be kept with the published decision: it keeps the Placement in its queue over
+	// restarts and new configurations.
 	Record string
 	// RetryAfter asks for another try; 0 for none.
 	RetryAfter time.Duration
@@ -87,8 +90,8 @@ type Options struct {
 	// Published returns what is kept with the published decision of a Placement, and how many
 	// clusters it has: on the pages that this very Placement controls.
 	Published func(Key) (record string, clusters int)
-	// Recorded returns what the last change of a Placement recorded of its queue, where nobody but the
-	// controller writes it; empty if nothing is known. It confirms what Published returns.
+	// Recorded returns what the last change of a Placement recorded of its queue, where nobody but
+	// the controller writes it; empty if nothing is known. It confirms what Published returns.
 	Recorded func(Key) string
 	// Wake is called, never while Published is, for Placements whose verdict may have changed.
 	Wake func([]Key)
@@ -98,8 +101,8 @@ type Options struct {
 // seat is one Placement.
 type seat struct {
 	Submission
-	// app is what it counts as, nil for nothing, and record says how it came there. One that is not admitted may still count where it was:
-	// it has what is published.
+	// app is what it counts as, nil for nothing, and record says how it came there. One that is not
+	// admitted may still count where it was: it has what is published.
 	app      *tenancy.Application
 	record   record
 	admitted bool
@@ -121,8 +124,8 @@ func New(o Options) *Assignments {
 	}
 }
 
-// Configure puts a configuration in force, in one step. One that is not valid changes nothing but the reason why nothing is
-// admitted, if there was none before.
+// Configure puts a configuration in force, in one step. One that is not valid changes nothing but
+// the reason why nothing is admitted, if there was none before.
 func (a *Assignments) Configure(text []byte) (warnings []queueconfig.Problem, err error) {
 	config, warnings, err := queueconfig.Parse(text)
 	var resolver *identity.GroupResolver
@@ -247,7 +250,8 @@ func compareKeys(x, y Key) int {
 	return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 }
 
-// freed returns whom quotas keep from what they want, now that there is more for them. Those that wait for a place are looked at again.
+// freed returns whom quotas keep from what they want, now that there is more for them. Those that
+// wait for a place are looked at again.
 func (a *Assignments) freed() []Key {
 	for key, s := range a.limited {
 		if !s.admitted {
@@ -266,7 +270,8 @@ func (a *Assignments) limit(s *seat, limited bool) {
 	}
 }
 
-// Administers says whether the adminacl of a recorded queue, or of one above it, grants somebody. Without a record it grants nobody.
+// Administers says whether the adminacl of a recorded queue, or of one above it, grants somebody.
+// Without a record it grants nobody.
 func (a *Assignments) Administers(stored string, who identity.Identity) bool {
 	r, ok := readRecord(stored)
 	a.mu.Lock()
@@ -289,7 +294,8 @@ func (a *Assignments) GuardedTags(stored string) []string {
 	return slices.DeleteFunc(slices.Compact(tags), func(tag string) bool { return tag == namespaceTag || tag == parentQueueTag })
 }
 
-// Resolve says what its queue means for a Placement that was submitted and wants a number of clusters; -1 is all it can get.
+// Resolve says what its queue means for a Placement that was submitted and wants a number of
+// clusters; -1 is all it can get.
 func (a *Assignments) Resolve(key Key, wanted int) (verdict Verdict) {
 	a.change(func() (woken []Key) {
 		s := a.seats[key]

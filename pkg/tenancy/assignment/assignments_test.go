@@ -19,7 +19,8 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// desk is a hub as far as queues see it: Placements, what is published for them, and a controller that decides those that were woken.
+// desk is a hub as far as queues see it: Placements, what is published for them, and a controller
+// that decides those that were woken.
 type desk struct {
 	admission  *assignment.Assignments
 	now        time.Time
@@ -191,7 +192,8 @@ func (d *desk) queueOf(name string) string {
 	return r.Queue
 }
 
-// state says of every Placement its reason, the queue that its pages record, and how many clusters they list.
+// state says of every Placement its reason, the queue that its pages record, and how many clusters
+// they list.
 func (d *desk) state() map[string]string {
 	state := map[string]string{}
 	for name := range d.placements {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// BenchmarkResolve asks for one of as many Placements as the name says: its cost must not grow with their number, whether they are admitted,
-// wait or cannot be resolved.
+// BenchmarkResolve asks for one of as many Placements as the name says: its cost must not grow with
+// their number, whether they are admitted, wait or cannot be resolved.
 func BenchmarkResolve(b *testing.B) {
 	const limits = "\nlimits: [{users: ['*'], maxresources: {clusters: 9}}, {groups: [ops, '*'], maxresources: {clusters: 90000}}]"
 	for reason, config := range map[string]string{
@@ -36,7 +36,8 @@ func BenchmarkResolve(b *testing.B) {
 	}
 }
 
-// BenchmarkTurnover changes one of as many Placements as the name says: it comes, takes clusters, gives some back and goes.
+// BenchmarkTurnover changes one of as many Placements as the name says: it comes, takes clusters,
+// gives some back and goes.
 func BenchmarkTurnover(b *testing.B) {
 	for _, n := range []int{100, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -13,8 +13,9 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
-// settle places who is to be placed: first those that have been placed already, as they make queues exist; then the others, oldest
-// first. It returns who else may have got a place or more clusters by that.
+// settle places who is to be placed: first those that have been placed already, as they make queues
+// exist; then the others, oldest first. It returns who else may have got a place or more clusters
+// by that.
 func (a *Assignments) placeUnplaced() (woken []Key) {
 	for a.config != nil && len(a.unseated) > 0 {
 		var others []*seat
@@ -145,8 +146,8 @@ func (a *Assignments) groups(s *seat, who identity.Identity) (groups []string, k
 	return nil, false
 }
 
-// standing says whether the queue of a record still is one: a configured one may drain, but must not have become a parent, and
-// what was created must not be blocked by a leaf.
+// standing says whether the queue of a record still is one: a configured one may drain, but must
+// not have become a parent, and what was created must not be blocked by a leaf.
 func (a *Assignments) standing(r record) bool {
 	if q := a.config.Tree.Queue(r.Queue); q != nil {
 		return q.Leaf()
@@ -182,8 +183,9 @@ func (a *Assignments) request(s *seat) (tenancy.Request, error) {
 	return tenancy.Request{User: who.User, Groups: who.Groups, Queue: tenancy.RequestedQueue(s.Annotations, s.Labels), Tags: a.tags(s)}, nil
 }
 
-// place finds a Placement its queue, or says why it has none. It says whether the Placement left the queue it was in. One that has to wait
-// keeps what is published, and so its place in that queue.
+// place finds a Placement its queue, or says why it has none. It says whether the Placement left
+// the queue it was in. One that has to wait keeps what is published, and so its place in that
+// queue.
 func (a *Assignments) place(s *seat) (left bool) {
 	old := s.app
 	_, published := a.options.Published(s.Key)
@@ -222,7 +224,8 @@ func (a *Assignments) place(s *seat) (left bool) {
 	return left
 }
 
-// find asks the rules and the quotas. It returns an application and its record, or else the verdict that there is none.
+// find asks the rules and the quotas. It returns an application and its record, or else the verdict
+// that there is none.
 func (a *Assignments) find(s *seat, published int64) (*tenancy.Application, record, Verdict) {
 	request, err := a.request(s)
 	if err != nil {

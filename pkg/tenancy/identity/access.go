@@ -29,8 +29,8 @@ type AccessControl struct {
 	SystemUsers, ExternalUsers, ExternalGroups []*regexp.Regexp
 }
 
-// ParseAccessControl reads the settings admissionController.accessControl.* among others. It never fails: a bad value takes its
-// default, and a warning tells of it.
+// ParseAccessControl reads the settings admissionController.accessControl.* among others. It never
+// fails: a bad value takes its default, and a warning tells of it.
 //
 //	bypassAuth        false                                  a boolean as strconv.ParseBool reads it
 //	trustControllers  true                                   the same
@@ -88,7 +88,8 @@ func setBool(into *bool, value string) error {
 	return nil
 }
 
-// setExpressions leaves into as it is unless every expression compiles. An empty one would match everybody: it is left out.
+// setExpressions leaves into as it is unless every expression compiles. An empty one would match
+// everybody: it is left out.
 func setExpressions(into *[]*regexp.Regexp, value string, instructions *int) error {
 	var parsed []*regexp.Regexp
 	for text := range strings.SplitSeq(value, ",") {
@@ -121,8 +122,8 @@ type AccessRequest struct {
 	Update bool
 	// By is who asks: the user of the request, after impersonation.
 	By Identity
-	// Annotation is the user.info annotation and Label the user label, nil where absent; Old… are those of the object as
-	// stored, nil on a create.
+	// Annotation is the user.info annotation and Label the user label, nil where absent; Old… are
+	// those of the object as stored, nil on a create.
 	Annotation, Label, OldAnnotation, OldLabel *string
 	// Queue and OldQueue are what RequestedQueue gives for the object and for the object as stored.
 	Queue, OldQueue string
@@ -140,7 +141,8 @@ type AccessDecision struct {
 	Allowed bool
 	// Reason says why not, in words for the person who asked.
 	Reason string
-	// Stamp is the identity that the user.info annotation must be given before the object is stored. Nil leaves it as it is.
+	// Stamp is the identity that the user.info annotation must be given before the object is
+	// stored. Nil leaves it as it is.
 	Stamp *Identity
 }
 
@@ -162,8 +164,8 @@ func (a AccessControl) Decide(r AccessRequest) AccessDecision {
 	return AccessDecision{Allowed: true, Stamp: &r.By}
 }
 
-// Verify answers after every other handler has changed the object as it liked. Beside what Decide admits it admits the stamp that
-// Decide asked for, and it denies an object that went without.
+// Verify answers after every other handler has changed the object as it liked. Beside what Decide
+// admits it admits the stamp that Decide asked for, and it denies an object that went without.
 func (a AccessControl) Verify(r AccessRequest) AccessDecision {
 	if !r.Update && r.Annotation != nil && *r.Annotation == r.By.String() {
 		return AccessDecision{Allowed: true}
@@ -226,7 +228,8 @@ func (r AccessRequest) moved() (what, old, current string) {
 	return "", "", ""
 }
 
-// submitted tells whether who asks is who submitted the Placement as it is stored. A Placement of nobody's has no submitter.
+// submitted tells whether who asks is who submitted the Placement as it is stored. A Placement of
+// nobody's has no submitter.
 func (r AccessRequest) submitted() bool {
 	if r.OldAnnotation != nil {
 		identity, err := Parse(*r.OldAnnotation)

@@ -245,7 +245,8 @@ func shownExpressions(expressions []*regexp.Regexp) string {
 	return strings.Join(texts, "|")
 }
 
-// Whatever the settings, they are read, and who is neither trusted nor under bypass cannot name another.
+// Whatever the settings, they are read, and who is neither trusted nor under bypass cannot name
+// another.
 func TestSettingsAreBounded(t *testing.T) {
 	settings := map[string]string{"admissionController.accessControl.bypassAuth": strings.Repeat("x", 500000)}
 	for i := range 10000 {

@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	// UserInfoAnnotation holds who submitted a Placement, as JSON: {"user": …, "username": …, "groups": […]}.
+	// UserInfoAnnotation holds who submitted a Placement, as JSON: {"user": …, "username": …,
+	// "groups": […]}.
 	UserInfoAnnotation = "yunikorn.apache.org/user.info"
-	// UserLabelEnv names the environment variable that holds the key of the label that names a user; DefaultUserLabel where it is unset.
+	// UserLabelEnv names the environment variable that holds the key of the label that names a
+	// user; DefaultUserLabel where it is unset.
 	UserLabelEnv = "USER_LABEL_KEY"
 	// DefaultUserLabel is the label that names a user where nobody forges labels.
 	DefaultUserLabel = "yunikorn.apache.org/username"
@@ -22,16 +24,17 @@ const (
 	Nobody = "nobody"
 )
 
-// Identity is a user and the groups the user is in. Groups is nil where they are not known and a GroupResolver must say;
-// an empty list is an answer: none.
+// Identity is a user and the groups the user is in. Groups is nil where they are not known and a
+// GroupResolver must say; an empty list is an answer: none.
 type Identity struct {
 	User   string
 	Groups []string
 }
 
-// Parse reads the value of the user.info annotation. The name is the string under "user" or "username", the two
-// agreeing where both are there; "groups" is a list of strings, absent or null where the groups are not known. Other keys
-// mean nothing. It returns an error for all else: no JSON object, a key twice, no name or an empty one.
+// Parse reads the value of the user.info annotation. The name is the string under "user" or
+// "username", the two agreeing where both are there; "groups" is a list of strings, absent or null
+// where the groups are not known. Other keys mean nothing. It returns an error for all else: no
+// JSON object, a key twice, no name or an empty one.
 func Parse(text string) (Identity, error) {
 	fields, err := identityFields(text)
 	if err != nil {
@@ -76,7 +79,8 @@ func Parse(text string) (Identity, error) {
 	return identity, nil
 }
 
-// identityFields takes the object apart key by key: encoding/json would take "USER" for "user" and the last of two values.
+// identityFields takes the object apart key by key: encoding/json would take "USER" for "user" and
+// the last of two values.
 func identityFields(text string) (map[string]json.RawMessage, error) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	token, err := decoder.Token()
@@ -111,8 +115,9 @@ func identityFields(text string) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// String is the identity as the value of the user.info annotation. It is the same for the same identity, names the user
-// under both keys, since readers differ in which they know, and always lists the groups.
+// String is the identity as the value of the user.info annotation. It is the same for the same
+// identity, names the user under both keys, since readers differ in which they know, and always
+// lists the groups.
 func (i Identity) String() string {
 	groups := i.Groups
 	if groups == nil {
@@ -129,9 +134,9 @@ func (i Identity) String() string {
 	return string(text)
 }
 
-// Read says who submitted a Placement with these annotations and labels: the user.info annotation, else the user that the label
-// userLabel (empty: DefaultUserLabel) names, else Nobody. It returns an error for an annotation that Parse refuses: the submitter is then
-// unresolved, not nobody.
+// Read says who submitted a Placement with these annotations and labels: the user.info annotation,
+// else the user that the label userLabel (empty: DefaultUserLabel) names, else Nobody. It returns
+// an error for an annotation that Parse refuses: the submitter is then unresolved, not nobody.
 func Read(annotations, labels map[string]string, userLabel string) (Identity, error) {
 	if text, ok := annotations[UserInfoAnnotation]; ok {
 		identity, err := Parse(text)

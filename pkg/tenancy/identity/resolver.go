@@ -17,8 +17,9 @@ const (
 	FailureKept = 30 * time.Second
 )
 
-// GroupResolver finds the groups of users whose identity does not say them, and remembers what it found for 300 seconds and
-// that it found nothing for 30. Its methods may be called from any goroutine.
+// GroupResolver finds the groups of users whose identity does not say them, and remembers what it
+// found for 300 seconds and that it found nothing for 30. Its methods may be called from any
+// goroutine.
 type GroupResolver struct {
 	lookup func(user string) ([]string, error)
 	now    func() time.Time
@@ -64,8 +65,8 @@ func resolverLookup(kind string) func(string) ([]string, error) {
 	return nil
 }
 
-// Resolve returns the identity with its groups, which it looks up only where the identity does not say them. It returns an error for
-// a user that the resolver does not know.
+// Resolve returns the identity with its groups, which it looks up only where the identity does not
+// say them. It returns an error for a user that the resolver does not know.
 func (r *GroupResolver) Resolve(identity Identity) (Identity, error) {
 	if identity.Groups != nil {
 		return identity, nil

@@ -42,7 +42,8 @@ func TestValidationCases(t *testing.T) {
 	}
 }
 
-// TestProblems holds for what the cases leave out that each error has its line and is told with all others.
+// TestProblems holds for what the cases leave out that each error has its line and is told with all
+// others.
 func TestProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text         string

@@ -19,8 +19,9 @@ var (
 	kibi     = []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
 )
 
-// parseQuantity reads a whole number with an optional suffix: k (or K), M, G, T, P, E for powers of 1000, with an i (Ki) for powers
-// of 1024. Of the resource vcore the number counts in thousandths, and the suffix m is legal.
+// parseQuantity reads a whole number with an optional suffix: k (or K), M, G, T, P, E for powers of
+// 1000, with an i (Ki) for powers of 1024. Of the resource vcore the number counts in thousandths,
+// and the suffix m is legal.
 func parseQuantity(resource, value string) (int64, error) {
 	match := quantity.FindStringSubmatch(strings.Join(strings.Fields(value), ""))
 	if match == nil {

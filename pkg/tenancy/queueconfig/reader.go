@@ -20,7 +20,8 @@ const (
 	maxResources  = 32            // of one quota
 )
 
-// What is read from the text, each with its place in it. Nothing here is validated but keys and types.
+// What is read from the text, each with its place in it. Nothing here is validated but keys and
+// types.
 type (
 	// place is where something stands in the text.
 	place struct {

@@ -142,7 +142,8 @@ func (v *validator) properties(properties map[string]text) {
 	}
 }
 
-// clusterSets demands that a queue owns nothing that the queue above it does not own. Owned is nil where all sets are.
+// clusterSets demands that a queue owns nothing that the queue above it does not own. Owned is nil
+// where all sets are.
 func (v *validator) clusterSets(q *queueConfig, owned map[string]bool) {
 	of := owned
 	if value, ok := q.properties[clusterSetsProperty]; ok {

@@ -59,8 +59,8 @@ func (v *validator) within(at place, what string, most *maxima, have amounts, th
 	}
 }
 
-// quotas validates the resources of a queue and those below it against the maximum of those above, and returns what the queue
-// guarantees: what it says, or else what its children say.
+// quotas validates the resources of a queue and those below it against the maximum of those above,
+// and returns what the queue guarantees: what it says, or else what its children say.
 func (v *validator) quotas(q *queueConfig, above *maxima) amounts {
 	at := q.quota.place
 	if at.path == "" {
@@ -101,7 +101,8 @@ func (v *validator) notEnforced(q quotaConfig) {
 	}
 }
 
-// applications validates maxapplications from a queue downwards: below a limit everything needs one that fits into it.
+// applications validates maxapplications from a queue downwards: below a limit everything needs one
+// that fits into it.
 func (v *validator) applications(q *queueConfig) {
 	most := q.quota.maxApplications.value
 	for _, child := range q.queues {

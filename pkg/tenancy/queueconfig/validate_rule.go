@@ -50,7 +50,8 @@ func (v *validator) filter(f *filterConfig) {
 	}
 }
 
-// ruleInTree validates against the configured queues what a rule with its parents yields for every submission.
+// ruleInTree validates against the configured queues what a rule with its parents yields for every
+// submission.
 func (v *validator) ruleInTree(t *tenancy.Tree, c *ruleConfig) {
 	queue, complete := c.rule().FixedPath()
 	at := c.fixedPlace()

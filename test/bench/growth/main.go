@@ -1,5 +1,5 @@
-// Command growth measures what a Placement costs as the fleet grows, and as Placements become more. It prints a table, and draws
-// it into the folder that -plots names.
+// Command growth measures what a Placement costs as the fleet grows, and as Placements become more.
+// It prints a table, and draws it into the folder that -plots names.
 package main
 
 import (
@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/test/bench"
 )
 
-// tries is how often each is measured; the quickest counts, for whatever else the machine does only adds.
+// tries is how often each is measured; the quickest counts, for whatever else the machine does only
+// adds.
 const tries = 3
 
 // changes are decided together, for one alone is shorter than the clock's step.
@@ -93,7 +94,8 @@ func least(so *float64, try int, x float64) {
 	}
 }
 
-// cpu decides Placements, or whom a few changes wake, and returns the process's time in microseconds.
+// cpu decides Placements, or whom a few changes wake, and returns the process's time in
+// microseconds.
 func cpu(f *bench.Fleet, keys []inventory.Key) float64 {
 	before := bench.CPUTime()
 	if keys == nil {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// plot is what a Placement costs, in microseconds, over something that grows; both axes are logarithmic.
+// plot is what a Placement costs, in microseconds, over something that grows; both axes are
+// logarithmic.
 type plot struct {
 	Title, X                string
 	Xs, First, Again, Whole []float64

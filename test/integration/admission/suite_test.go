@@ -1,4 +1,5 @@
-// Package admission shows, on a real API server and as its users, that nobody can submit a Placement as another.
+// Package admission shows, on a real API server and as its users, that nobody can submit a
+// Placement as another.
 package admission
 
 import (

@@ -115,7 +115,8 @@ func asUnstructured(object client.Object) *unstructured.Unstructured {
 	return converted
 }
 
-// printed is how kubectl get lists an object of Berth's own kinds: the columns and the object's row.
+// printed is how kubectl get lists an object of Berth's own kinds: the columns and the object's
+// row.
 func printed(ctx context.Context, resource, name string) (columns []string, row []any) {
 	GinkgoHelper()
 	config := rest.CopyConfig(hub.Config)

@@ -1,5 +1,6 @@
-// Package api tests the CRDs against a real kube-apiserver: what is refused at the door, what is defaulted, that all
-// versions show the same object, and that a stored object which the rules of today would refuse can still be worked on.
+// Package api tests the CRDs against a real kube-apiserver: what is refused at the door, what is
+// defaulted, that all versions show the same object, and that a stored object which the rules of
+// today would refuse can still be worked on.
 package api
 
 import (

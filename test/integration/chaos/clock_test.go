@@ -35,7 +35,8 @@ const (
 )
 
 var _ = Describe("A clock", func() {
-	// Whatever waits for a time of day waits by a timer that counts what really passes: it must be looked at anew.
+	// Whatever waits for a time of day waits by a timer that counts what really passes: it must be
+	// looked at anew.
 	It("that is set forward and back ends and renews what runs out, and takes nothing else away", func(ctx SpecContext) {
 		t := begin(ctx, "clock", false)
 		c := &clock{}

@@ -24,7 +24,8 @@ import (
 type relic struct {
 	name string
 	edit func(*v1alpha1.Placement)
-	// wantMisconfigured says whether its condition must name what is wrong. Some are merely strange.
+	// wantMisconfigured says whether its condition must name what is wrong. Some are merely
+	// strange.
 	wantMisconfigured bool
 }
 
@@ -138,7 +139,8 @@ func loosen(schema *apiextensionsv1.JSONSchemaProps) {
 // heavy is how many clusters share 5 MB of labels.
 const heavy = 50
 
-// makeRelics creates the Placements, and sets, bindings, clusters, scores and pages that are no better.
+// makeRelics creates the Placements, and sets, bindings, clusters, scores and pages that are no
+// better.
 func (t *trial) makeRelics(ctx context.Context) {
 	GinkgoHelper()
 	create := func(kind string, o client.Object) {
@@ -161,7 +163,8 @@ func (t *trial) makeRelics(ctx context.Context) {
 	other := fixture.Binding(t.Name, "mine")
 	other.Spec.ClusterSet = "theirs"
 	create("ManagedClusterSetBinding", other)
-	// A label's value has 63 characters at most, and a set's name is one: 50 clusters of 1,100 labels each are 5 MB.
+	// A label's value has 63 characters at most, and a set's name is one: 50 clusters of 1,100
+	// labels each are 5 MB.
 	for i := range heavy {
 		c := fixture.Cluster(fmt.Sprintf("legacy-heavy-%02d", i)).Set(t.Name)
 		for j := range 1100 {

@@ -58,8 +58,8 @@ var _ = Describe("A page", func() {
 		t := begin(ctx, "pages", true)
 		berth, proxy := t.controller()
 		t.settled(ctx)
-		// acted are the versions that the intruder left: a page that lost its label is gone for who reads by label, and may be deleted
-		// by the controller later.
+		// acted are the versions that the intruder left: a page that lost its label is gone for who
+		// reads by label, and may be deleted by the controller later.
 		acted := map[string]bool{}
 		random := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 6))
 		for i := range times(1, 8) * len(acts) {
@@ -118,7 +118,8 @@ func (t *trial) anyPage(ctx context.Context, random *rand.Rand) *v1alpha1.Placem
 	return &pages[random.IntN(len(pages))]
 }
 
-// intrude does something to any page, and returns it as it was left. The controller may be faster, and is while the fleet changes.
+// intrude does something to any page, and returns it as it was left. The controller may be faster,
+// and is while the fleet changes.
 func (t *trial) intrude(
 	ctx context.Context, random *rand.Rand, fault string, do func(context.Context, *v1alpha1.PlacementDecision) error,
 ) (page *v1alpha1.PlacementDecision) {
@@ -131,7 +132,8 @@ func (t *trial) intrude(
 	return page
 }
 
-// wrong says in what the published answers differ from what was asked for: which clusters, on pages of which groups.
+// wrong says in what the published answers differ from what was asked for: which clusters, on pages
+// of which groups.
 func (t *trial) wrong(ctx context.Context) (string, error) {
 	if difference, err := t.Difference(ctx); err != nil || difference != "" {
 		return difference, err

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// leaseTime is how long a lease holds that nobody renews, and retryTime the most that a replica waits before it asks again.
+	// leaseTime is how long a lease holds that nobody renews, and retryTime the most that a replica
+	// waits before it asks again.
 	leaseTime = 15 * time.Second
 	retryTime = 2400 * time.Millisecond
 	// slack is for a busy machine.

@@ -31,7 +31,8 @@ var _ = func() bool {
 	})
 }()
 
-// maxGrowth is the most that the memory in use may have grown at the end, as a share of what it was at the beginning.
+// maxGrowth is the most that the memory in use may have grown at the end, as a share of what it was
+// at the beginning.
 const maxGrowth = 0.15
 
 // crowdSize is how many Placements choose from the fleet beside those that the observer follows.
@@ -136,8 +137,8 @@ func freeAddress() string {
 	return listener.Addr().String()
 }
 
-// rarely fails one write in twenty, half of them after they happened. Events are left alone: those that wait for their turn to be
-// sent again take memory meanwhile.
+// rarely fails one write in twenty, half of them after they happened. Events are left alone: those
+// that wait for their turn to be sent again take memory meanwhile.
 func rarely(random *rand.Rand) func(*http.Request) faults.Fault {
 	f := &tenth{random: random}
 	return func(r *http.Request) faults.Fault {

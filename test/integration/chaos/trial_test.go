@@ -39,7 +39,8 @@ type trial struct {
 	churned  <-chan error
 }
 
-// begin makes the fleet and publishes its Placements; nobody decides yet. Others may write pages where intruders is true.
+// begin makes the fleet and publishes its Placements; nobody decides yet. Others may write pages
+// where intruders is true.
 func begin(ctx context.Context, name string, intruders bool) *trial {
 	GinkgoHelper()
 	t := &trial{injected: map[string]int{}, began: time.Now()}
@@ -72,7 +73,8 @@ func (t *trial) controller(flags ...string) (*faults.Process, *faults.Proxy) {
 	return faults.StartController(p.Kubeconfig(), flags...), p
 }
 
-// churn changes the fleet until rest is called. The hub need not answer where it is one of the things that break.
+// churn changes the fleet until rest is called. The hub need not answer where it is one of the
+// things that break.
 func (t *trial) churn(ctx context.Context, breaks bool) {
 	t.churning = make(chan struct{})
 	t.churned = t.Churn(ctx, t.churning, breaks)
@@ -100,7 +102,8 @@ func (t *trial) writes() int {
 	return n
 }
 
-// settled ends all faults and churn and waits until what is published is what a simulation of the same objects says.
+// settled ends all faults and churn and waits until what is published is what a simulation of the
+// same objects says.
 func (t *trial) settled(ctx context.Context) {
 	GinkgoHelper()
 	t.rest()
@@ -161,7 +164,8 @@ func answer(ctx context.Context, namespace, placement string) ([]string, error) 
 	return slices.Sorted(maps.Keys(names)), nil
 }
 
-// condition is a Placement's condition as "status reason: message"; empty while there is none of its generation.
+// condition is a Placement's condition as "status reason: message"; empty while there is none of
+// its generation.
 func condition(ctx context.Context, namespace, placement, kind string) (string, error) {
 	pl := fixture.Placement(namespace, placement).Obj()
 	if err := hub.Get(ctx, client.ObjectKeyFromObject(pl), pl); err != nil {

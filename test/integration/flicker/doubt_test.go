@@ -15,8 +15,9 @@ import (
 )
 
 var _ = Describe("A write whose answer is lost", func() {
-	// The cluster has left the red page, and the controller does not know. When it is to be red again, the green page must
-	// not let it go because a picture of the past shows it on the red one.
+	// The cluster has left the red page, and the controller does not know. When it is to be red
+	// again, the green page must not let it go because a picture of the past shows it on the red
+	// one.
 	It("leaves no doubt about where a cluster is before another page lets it go", func(ctx SpecContext) {
 		const name = "doubt"
 		Expect(hub.Create(ctx, fixture.Set(name))).To(Succeed())

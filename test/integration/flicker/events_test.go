@@ -60,7 +60,7 @@ var _ = Describe("Events", func() {
 		Expect(early).To(BeZero())
 		_, failed := faulty.Reset()
 
-		// 2. Then they arrive, each once, though some are refused at first and some acknowledgements are lost.
+		// 2. Then they arrive, each once, although requests are refused and answers are lost.
 		gate.open()
 		want := 3 * coldPlacements
 		Eventually(func() int { _, events := faulty.Took(); return events }, 2*time.Minute).Should(BeNumerically(">=", want))
@@ -76,7 +76,8 @@ var _ = Describe("Events", func() {
 	}, NodeTimeout(5*time.Minute))
 })
 
-// eventGate holds events until it is opened, and fails some writes: half before they reach the hub, half after.
+// eventGate holds events until it is opened, and fails some writes: half before they reach the hub,
+// half after.
 type eventGate struct {
 	mu     sync.Mutex
 	random *rand.Rand

@@ -92,12 +92,13 @@ func someOf(random *rand.Rand) func(*http.Request) faults.Fault {
 type killer struct {
 	random *rand.Rand
 	count  int
-	// amidst counts the kills that came when a page was written and the controller had not heard of it.
+	// amidst counts the kills that came when a page was written and the controller had not heard of
+	// it.
 	amidst int
 }
 
-// next is one life of the controller. Two in three end right after a write, the others at any moment from the start on. A
-// longer life leaves the machine to the readers.
+// next is one life of the controller. Two in three end right after a write, the others at any
+// moment from the start on. A longer life leaves the machine to the readers.
 func (k *killer) next(short bool) {
 	GinkgoHelper()
 	p := faults.StartController(throughProxy)

@@ -62,7 +62,8 @@ func configuration() (*schedulerconfig.PlacementSchedulerConfiguration, error) {
 // berth is the controller of the spec, in this process.
 var berth *testhub.Controller
 
-// runBerth runs the controller until the spec ends, or the container whose BeforeAll calls it. Without workers it has the default.
+// runBerth runs the controller until the spec ends, or the container whose BeforeAll calls it.
+// Without workers it has the default.
 func runBerth(workers int) {
 	GinkgoHelper()
 	startBerth(workers)
@@ -76,7 +77,8 @@ func startBerth(workers int) {
 	berth = hub.StartController(controllers.Options{Config: config, Workers: workers})
 }
 
-// reconciles is a check for Consistently: how often controllers of this process were busy with a Placement so far.
+// reconciles is a check for Consistently: how often controllers of this process were busy with a
+// Placement so far.
 func reconciles() float64 {
 	GinkgoHelper()
 	families, err := metrics.Registry.Gather()

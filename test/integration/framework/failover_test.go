@@ -170,7 +170,8 @@ func (g *gate) kubeconfig() string {
 	return path
 }
 
-// closeAfter lets n writes of pages pass and none after; what it returns is closed when the next one comes.
+// closeAfter lets n writes of pages pass and none after; what it returns is closed when the next
+// one comes.
 func (g *gate) closeAfter(n int) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

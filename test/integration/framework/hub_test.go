@@ -103,8 +103,8 @@ func require(ctx context.Context, pl *v1alpha1.Placement, profile string) {
 	probe := func(i int) string { return fmt.Sprintf("probe-%s-%d", pl.Name, i) }
 	requireBy(ctx, pl, timeout, probe(0), probe(1), probe(2), probe(3), probe(4))
 	annotate(ctx, pl, v1alpha1.ProfileAnnotation, profile)
-	// Placements and policies come by different watches: until the controller has seen the policy, it
-	// may still publish a change. A Placement whose first publication is held shows when it has.
+	// Placements and policies come by different watches: until the controller has seen the policy,
+	// it may still publish a change. A Placement whose first publication is held shows when it has.
 	for i := 0; ; i++ {
 		one := fixture.Placement(pl.Namespace, probe(i)).Predicate(inPool).Obj()
 		Expect(hub.Create(ctx, one)).To(Succeed())

@@ -16,7 +16,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// observer is a consumer: it reads a Placement's pages by label over and over, and watches them in between.
+// observer is a consumer: it reads a Placement's pages by label over and over, and watches them in
+// between.
 type observer struct {
 	placement *v1alpha1.Placement
 	first     []string

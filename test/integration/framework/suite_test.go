@@ -18,7 +18,8 @@ import (
 	"github.com/berth-dev/berth/test/testhub"
 )
 
-// patience is how long anything may take on a busy machine; most take milliseconds, the end of a lease a quarter of a minute.
+// patience is how long anything may take on a busy machine; most take milliseconds, the end of a
+// lease a quarter of a minute.
 const patience = 40 * time.Second
 
 var hub *testhub.Hub

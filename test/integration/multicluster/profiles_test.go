@@ -44,7 +44,8 @@ func pagesOf(ctx context.Context, key string) ([]decisions.ProfilePage, error) {
 	return pages, nil
 }
 
-// difference says where the pages of ClusterProfiles differ from the Placement's own, and what else is wrong with them at rest.
+// difference says where the pages of ClusterProfiles differ from the Placement's own, and what else
+// is wrong with them at rest.
 func difference(ctx context.Context, name string) (string, error) {
 	pages, err := pagesOf(ctx, name)
 	if err != nil {
@@ -86,7 +87,8 @@ func difference(ctx context.Context, name string) (string, error) {
 	return "", nil
 }
 
-// poller reads pages again and again, and counts the core clusters that it missed once it had seen all of them.
+// poller reads pages again and again, and counts the core clusters that it missed once it had seen
+// all of them.
 type poller struct {
 	polls, violations atomic.Int64
 	example           atomic.Value

@@ -1,5 +1,6 @@
-// Package multicluster tests the PlacementDecisions of ClusterProfiles against a real kube-apiserver: that they appear, follow the
-// answer, never lack a cluster that stays, and survive a controller that is killed.
+// Package multicluster tests the PlacementDecisions of ClusterProfiles against a real
+// kube-apiserver: that they appear, follow the answer, never lack a cluster that stays, and survive
+// a controller that is killed.
 package multicluster
 
 import (
@@ -51,7 +52,8 @@ func newManager(ctx context.Context, hub *rest.Config) (ctrl.Manager, error) {
 	return controllers.NewManager(ctx, hub, controllers.Options{MetricsAddress: "0", HealthAddress: "0", Config: conf})
 }
 
-// startController runs the controller in a process of its own until it is killed, or the spec ends. The function kills it.
+// startController runs the controller in a process of its own until it is killed, or the spec ends.
+// The function kills it.
 func startController(args string) (kill func()) {
 	GinkgoHelper()
 	return faults.StartTestController(hub.Kubeconfig, argsVariable+"="+args).Kill

@@ -25,8 +25,8 @@ import (
 // hush is in everything that is not for the author: names, labels, claims, taints, scores.
 const hush = "hush4711"
 
-// probes are specs that look beyond what is bound. "$THEIRS" stands for a set that the author has heard of. The author knows what
-// the others' labels are called, and not what they say.
+// probes are specs that look beyond what is bound. "$THEIRS" stands for a set that the author has
+// heard of. The author knows what the others' labels are called, and not what they say.
 var probes = map[string]string{
 	"all":                "{}",
 	"more-than-there-is": "{numberOfClusters: 100}",
@@ -81,7 +81,8 @@ var _ = Describe("Who may edit in one namespace only", func() {
 	})
 })
 
-// fillQuietly makes clusters that say hush wherever they can, and two Placements that choose among them.
+// fillQuietly makes clusters that say hush wherever they can, and two Placements that choose among
+// them.
 func (t *tenant) fillQuietly(ctx context.Context) {
 	GinkgoHelper()
 	for i := range 3 {
@@ -163,11 +164,13 @@ func (u *somebody) cannotBind(ctx context.Context, theirs *tenant) {
 	Expect(u.client.Patch(ctx, theirs.cluster(hush+"-0"), join)).To(beForbidden())
 }
 
-// probe creates Placements that look as far as Placements can, and wants each to be decided on the author's clusters only.
+// probe creates Placements that look as far as Placements can, and wants each to be decided on the
+// author's clusters only.
 func (u *somebody) probe(ctx context.Context, theirs *tenant) {
 	GinkgoHelper()
 	names := strings.NewReplacer("$THEIRS", "rumour", "$MINE", u.namespace)
-	// The name of a set is in what the author asks; that there is one must not be in what the author is told.
+	// The name of a set is in what the author asks; that there is one must not be in what the
+	// author is told.
 	existing := strings.NewReplacer("$THEIRS", theirs.namespace, "$MINE", u.namespace)
 	answers := map[string][]string{}
 	for name, spec := range probes {
@@ -246,7 +249,8 @@ func recordsIn(ctx context.Context, namespace string) []berthv1alpha1.PlacementC
 	return records.Items
 }
 
-// forge has the author, who may write pages of its own namespace now, write one as for another namespace's Placement.
+// forge has the author, who may write pages of its own namespace now, write one as for another
+// namespace's Placement.
 func (u *somebody) forge(ctx context.Context, theirs *tenant) {
 	GinkgoHelper()
 	u.apply(ctx, "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: pages}, "+

@@ -11,7 +11,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// onlyEmptyPage says that the Placement was seen and nothing was chosen: one page that lists no cluster.
+// onlyEmptyPage says that the Placement was seen and nothing was chosen: one page that lists no
+// cluster.
 func onlyEmptyPage(ctx context.Context, k key) {
 	GinkgoHelper()
 	Eventually(func() int { return len(pagesOf(ctx, k)) }).Should(Equal(1))

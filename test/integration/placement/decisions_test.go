@@ -17,7 +17,8 @@ import (
 	"github.com/berth-dev/berth/config/samples"
 )
 
-// layout is a check for Eventually: the pages of Placement p, a line each with name, group index, group name, clusters.
+// layout is a check for Eventually: the pages of Placement p, a line each with name, group index,
+// group name, clusters.
 func layout(ctx SpecContext, t *tenant) func() []string {
 	return func() []string {
 		var lines []string

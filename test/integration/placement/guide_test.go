@@ -20,8 +20,9 @@ import (
 	"github.com/berth-dev/berth/config/samples"
 )
 
-// The worked example of the user's guide: three clusters of 60, 80 and 100 MB of which two are wanted, and a fourth that
-// comes. Balance counts every decision on the hub, so it has the hub to itself.
+// The worked example of the user's guide: three clusters of 60, 80 and 100 MB of which two are
+// wanted, and a fourth that comes. Balance counts every decision on the hub, so it has the hub to
+// itself.
 var _ = Describe("The guide's example", Serial, Ordered, func() {
 	demo := key{Namespace: "ns1", Name: "demo"}
 	guide := os.DirFS(filepath.Join("..", "..", "..", "config", "samples", "guide"))
@@ -54,7 +55,8 @@ var _ = Describe("The guide's example", Serial, Ordered, func() {
 			Expect(page.Status.Decisions).To(HaveEach(And(HaveField("Reason", ""), HaveField("Score", BeNil()))))
 		}
 	}
-	// unmoved waits until the controller has seen cluster4 as it is, and expects nothing to have come of it.
+	// unmoved waits until the controller has seen cluster4 as it is, and expects nothing to have
+	// come of it.
 	unmoved := func(ctx context.Context, selected []string) {
 		GinkgoHelper()
 		before := versions(ctx, demo.Namespace, demo.Name)

@@ -20,7 +20,8 @@ import (
 // key names a Placement.
 type key = client.ObjectKey
 
-// applyFile applies a sample and removes it after the spec, or the container whose BeforeAll calls it.
+// applyFile applies a sample and removes it after the spec, or the container whose BeforeAll calls
+// it.
 func applyFile(ctx context.Context, fsys fs.FS, name string) {
 	GinkgoHelper()
 	data, err := fs.ReadFile(fsys, name)
@@ -93,7 +94,8 @@ func clustersOf(page *v1alpha1.PlacementDecision) []string {
 	return names
 }
 
-// published is a check for Eventually: the clusters on all pages, page by page, each without the prefix.
+// published is a check for Eventually: the clusters on all pages, page by page, each without the
+// prefix.
 func published(ctx context.Context, k key, prefix string) func() []string {
 	return func() []string {
 		names := []string{}
@@ -106,7 +108,8 @@ func published(ctx context.Context, k key, prefix string) func() []string {
 	}
 }
 
-// condition is a check for Eventually: "status reason: message", once it speaks of the Placement as it is.
+// condition is a check for Eventually: "status reason: message", once it speaks of the Placement as
+// it is.
 func condition(ctx context.Context, k key, kind string) func() string {
 	return func() string {
 		pl := placementAt(ctx, k)
@@ -156,7 +159,8 @@ func eventsOf(ctx context.Context, pl *v1alpha1.Placement) func() []event {
 	}
 }
 
-// versions are the resourceVersions of Placements and their pages: equal ones mean that nothing was written.
+// versions are the resourceVersions of Placements and their pages: equal ones mean that nothing was
+// written.
 func versions(ctx context.Context, namespace string, placements ...string) map[string]string {
 	GinkgoHelper()
 	at := map[string]string{}

@@ -16,7 +16,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// reader follows the pages of a Placement as a consumer does, by label, and keeps every state that there was.
+// reader follows the pages of a Placement as a consumer does, by label, and keeps every state that
+// there was.
 type reader struct {
 	watch  watch.Interface
 	pages  map[string][]string
@@ -107,7 +108,8 @@ var _ = Describe("Readers who select pages by label", func() {
 	})
 })
 
-// setPagesStatus says whether v1alpha1 PlacementDecisions have a status subresource, which the controller looks at when it starts.
+// setPagesStatus says whether v1alpha1 PlacementDecisions have a status subresource, which the
+// controller looks at when it starts.
 func setPagesStatus(ctx SpecContext, subresources *apiextensionsv1.CustomResourceSubresources) {
 	GinkgoHelper()
 	berth.Stop()

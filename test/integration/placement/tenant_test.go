@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/test/testhub"
 )
 
-// tenant is a namespace with a cluster set of its own, named alike and bound to it. Whatever a spec makes through it is gone
-// after the spec, for Balance counts the decisions of the whole hub.
+// tenant is a namespace with a cluster set of its own, named alike and bound to it. Whatever a spec
+// makes through it is gone after the spec, for Balance counts the decisions of the whole hub.
 type tenant struct {
 	namespace string
 	markers   int
@@ -36,7 +36,8 @@ func newTenant(ctx context.Context) *tenant {
 	return t
 }
 
-// vacate deletes what could be on other specs' minds: Placements, and then the pages that they left to the garbage collector.
+// vacate deletes what could be on other specs' minds: Placements, and then the pages that they left
+// to the garbage collector.
 func (t *tenant) vacate(ctx SpecContext) {
 	in := client.InNamespace(t.namespace)
 	Expect(hub.DeleteAllOf(ctx, &v1alpha1.Placement{}, in)).To(Succeed())
@@ -55,9 +56,10 @@ var apiVersions = map[string]string{
 	"AddOnPlacementScore": v1alpha1.GroupName + "/v1alpha1",
 }
 
-// apply applies manifests as a user would, and fills in what the specs leave out: the version; for a cluster the prefix of
-// its name and, unless it names another, the tenant's set; for a score the namespace, which bears the name of a cluster; for
-// a set and a binding their name; for all else the tenant's namespace. "$NS" stands for the tenant's namespace.
+// apply applies manifests as a user would, and fills in what the specs leave out: the version; for
+// a cluster the prefix of its name and, unless it names another, the tenant's set; for a score the
+// namespace, which bears the name of a cluster; for a set and a binding their name; for all else
+// the tenant's namespace. "$NS" stands for the tenant's namespace.
 func (t *tenant) apply(ctx context.Context, manifests ...string) {
 	GinkgoHelper()
 	text := strings.ReplaceAll(strings.Join(manifests, "\n---\n"), "$NS", t.namespace)
@@ -139,8 +141,9 @@ func (t *tenant) misconfigured(ctx context.Context, placement string) func() str
 	return misconfigured(ctx, t.key(placement))
 }
 
-// settle returns when the controller has taken in all that happened to clusters so far, and decided a Placement that came
-// after whomever that woke: it labels a cluster and waits for a Placement, which selects nothing, to notice.
+// settle returns when the controller has taken in all that happened to clusters so far, and decided
+// a Placement that came after whomever that woke: it labels a cluster and waits for a Placement,
+// which selects nothing, to notice.
 func (t *tenant) settle(ctx context.Context, cluster string) {
 	GinkgoHelper()
 	t.markers++

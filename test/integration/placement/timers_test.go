@@ -79,7 +79,8 @@ var _ = Describe("The clock", func() {
 			return time.Time{}
 		}
 		t.apply(ctx, score("a", 10), score("b", 20), score("c", -30))
-		// The API keeps times in whole seconds: late in one, a limit that counts from its start would end too early.
+		// The API keeps times in whole seconds: late in one, a limit that counts from its start
+		// would end too early.
 		Eventually(func() int { return time.Now().Nanosecond() }).Should(BeNumerically(">", 700*time.Millisecond))
 		t.placement(ctx, "p", "{numberOfClusters: 2, sortBy: Score, scoreRateLimit: 3s, prioritizerPolicy: {mode: Exact, configurations: [{scoreCoordinate: {type: AddOn, addOn: {resourceName: speed, scoreName: iops}}}]}}")
 		Eventually(entries).Should(Equal([]string{"b:20", "a:10"}))

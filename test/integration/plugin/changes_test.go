@@ -51,7 +51,8 @@ func approvalOf(ctx context.Context, record *berthv1alpha1.PlacementChange) *ber
 	return got.Spec.Approval
 }
 
-// leaveAlone stops scheduling of a Placement and removes its record, so that all records are the spec's.
+// leaveAlone stops scheduling of a Placement and removes its record, so that all records are the
+// spec's.
 func leaveAlone(ctx context.Context, pl *v1alpha1.Placement) {
 	GinkgoHelper()
 	patch(ctx, fixture.Placement(pl.Namespace, pl.Name).Obj(), fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.PlacementDisableAnnotation))

@@ -20,7 +20,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// team is a namespace bound to a set of the same name with three clusters, <team>-1 to -3, of which all but the third have the label gpu.
+// team is a namespace bound to a set of the same name with three clusters, <team>-1 to -3, of which
+// all but the third have the label gpu.
 type team string
 
 var teams int
@@ -57,7 +58,8 @@ func (t team) place(ctx context.Context, b fixture.PlacementBuilder, clusters in
 	return pl
 }
 
-// emptyHub leaves nothing that another spec would see; a hub without other controllers collects nothing.
+// emptyHub leaves nothing that another spec would see; a hub without other controllers collects
+// nothing.
 func emptyHub(ctx SpecContext) {
 	for _, list := range []client.ObjectList{
 		&v1alpha1.PlacementList{}, &v1alpha1.PlacementDecisionList{}, &v1alpha1.ManagedClusterSetBindingList{},

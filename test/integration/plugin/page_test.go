@@ -59,7 +59,8 @@ var _ = Describe("docs/kubectl-placement.md", func() {
 
 var age = regexp.MustCompile(`  (\d+[smhd])+ `)
 
-// stable is a text without what is another at every run: times, ages and, beside ages, the width of columns.
+// stable is a text without what is another at every run: times, ages and, beside ages, the width of
+// columns.
 func stable(text string) string {
 	if aged := age.ReplaceAllString(text, "  AGE "); aged != text {
 		text = regexp.MustCompile(` {2,}`).ReplaceAllString(aged, "  ")

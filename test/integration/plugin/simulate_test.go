@@ -33,7 +33,8 @@ var _ = Describe("simulate", func() {
 		t.place(ctx, fixture.Placement(string(t), "gpu").Predicate(fixture.MatchLabel("gpu", "true")).Number(1), 1)
 	})
 
-	// compared runs simulate and demands changes; comesTrue then does the change and waits until the hub has what was foretold.
+	// compared runs simulate and demands changes; comesTrue then does the change and waits until
+	// the hub has what was foretold.
 	compared := func(ctx context.Context, in string, words ...string) *simulator.Comparison {
 		GinkgoHelper()
 		before := versions(ctx)

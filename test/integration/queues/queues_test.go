@@ -42,7 +42,8 @@ partitions:
 	recordOfLive = `{"queue":"root.legacy","rule":"fixed","user":"nobody","tags":{"team":""},"configured":"root.legacy"}`
 )
 
-// The specs share one hub and tell one story: queues are switched on over a live hub, used, changed, and outlive their controllers.
+// The specs share one hub and tell one story: queues are switched on over a live hub, used,
+// changed, and outlive their controllers.
 var _ = Describe("queues", Ordered, func() {
 	var live *v1alpha1.Placement
 	var untouched string

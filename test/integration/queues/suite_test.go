@@ -1,5 +1,6 @@
-// Package queues shows, on a real API server with its webhooks and as its users, what queues do to Placements: who may use which cluster sets, what
-// is recorded and said, and what stays when the configuration changes or a controller begins anew. And that without them nothing is different.
+// Package queues shows, on a real API server with its webhooks and as its users, what queues do to
+// Placements: who may use which cluster sets, what is recorded and said, and what stays when the
+// configuration changes or a controller begins anew. And that without them nothing is different.
 package queues
 
 import (
@@ -79,7 +80,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(serving.PrepWithoutInstalling()).To(Succeed())
 })
 
-// makeFleet makes three cluster sets of two clusters each, all bound to both namespaces, and gives everybody the rights that are not at issue.
+// makeFleet makes three cluster sets of two clusters each, all bound to both namespaces, and gives
+// everybody the rights that are not at issue.
 func makeFleet(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range []string{"berth-system", "team", "other"} {
@@ -119,7 +121,8 @@ func start(config *rest.Config, o controllers.Options) *testhub.Controller {
 	return testhub.StartController(config, o)
 }
 
-// withQueues are the options with which berth up runs the controller. Its handlers listen where the webhooks point.
+// withQueues are the options with which berth up runs the controller. Its handlers listen where the
+// webhooks point.
 func withQueues() controllers.Options {
 	return controllers.Options{QueueConfig: queueConfig, Webhooks: &webhook.Options{
 		Host: serving.LocalServingHost, Port: serving.LocalServingPort, CertDir: serving.LocalServingCertDir,

@@ -27,8 +27,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// foreignCRDs are what Open Cluster Management installs: its versions and no v1alpha1 beside them, its fields with its
-// constraints and no rules over several fields, and not Berth's to replace.
+// foreignCRDs are what Open Cluster Management installs: its versions and no v1alpha1 beside them,
+// its fields with its constraints and no rules over several fields, and not Berth's to replace.
 func foreignCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	GinkgoHelper()
 	crds, err := crd.All()

@@ -215,8 +215,8 @@ var _ = Describe("A cluster", func() {
 // duties are the housekeeping controllers.
 var duties = []string{"cluster-availability", "cluster-default-set", "cluster-taint-time", "clusterset", "clustersetbinding"}
 
-// neglect makes something for each housekeeping controller to do, and a check for Eventually: the names of those that did it.
-// No controller must be running.
+// neglect makes something for each housekeeping controller to do, and a check for Eventually: the
+// names of those that did it. No controller must be running.
 func (s *server) neglect(ctx context.Context) func(Gomega) []string {
 	GinkgoHelper()
 	for _, name := range []string{"default", "global"} {

@@ -158,8 +158,8 @@ func (s *server) grant(ctx context.Context, user, role string) {
 	})).To(Succeed())
 }
 
-// user is a new user's client. They may do as they please with clusters and bindings, have the rights
-// (such as "bind") given for the sets named, and the server knows.
+// user is a new user's client. They may do as they please with clusters and bindings, have the
+// rights (such as "bind") given for the sets named, and the server knows.
 func (s *server) user(ctx context.Context, right string, sets ...string) client.Client {
 	GinkgoHelper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: unique("user")}, Rules: []rbacv1.PolicyRule{

@@ -1,6 +1,7 @@
-// Package standalone tests Berth on two hubs. On one it is alone, and keeps sets, bindings and clusters in order, under the
-// admission policies, with an account that has no rights but those of config/rbac. The other has the CRDs of Open Cluster
-// Management, and Berth does there what is its own and no more. `berth report` runs as a process; BERTH_BIN names another.
+// Package standalone tests Berth on two hubs. On one it is alone, and keeps sets, bindings and
+// clusters in order, under the admission policies, with an account that has no rights but those of
+// config/rbac. The other has the CRDs of Open Cluster Management, and Berth does there what is its
+// own and no more. `berth report` runs as a process; BERTH_BIN names another.
 package standalone
 
 import (
