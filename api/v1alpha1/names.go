@@ -77,10 +77,11 @@ const (
 	// ReasonExpired, with False: the change was not approved in time. The same change is not held
 	// again.
 	ReasonExpired = "Expired"
-	// ReasonDenied, with False: a plugin denies the change. It is asked again when something is
-	// decided anew.
+	// ReasonDenied, with False: a plugin denies the change. The plugin is asked again in the
+	// Placement's next attempt.
 	ReasonDenied = "Denied"
-	// ReasonRejected, with False: somebody rejected the change. The same change is not held again.
+	// ReasonRejected, with False: a user or a plugin rejected the change. The same change is not
+	// held again.
 	ReasonRejected = "Rejected"
 )
 

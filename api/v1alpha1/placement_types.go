@@ -297,8 +297,8 @@ type Toleration struct {
 	// +optional
 	Effect TaintEffect `json:"effect,omitempty"`
 
-	// tolerationSeconds is how long after it was added the taint is tolerated, in seconds. For ever
-	// when absent.
+	// tolerationSeconds is how long after it was added the taint is tolerated, in seconds. If
+	// absent, the taint is tolerated forever.
 	// +optional
 	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }

@@ -63,7 +63,8 @@ func searchCost(size int, args []ref.Val) uint64 {
 }
 
 // foundCost is what findAll costs beside its first search: each match is the end of one search, and
-// the next one may go to the end of the text. As searches are begun anew, they count twice.
+// the next one may go to the end of the text. Searches count twice because each one starts again at
+// a new position.
 func (c *costs) foundCost(_ string, args []ref.Val, result ref.Val) uint64 {
 	_, size := c.patterns.compile(textIn(args[1]))
 	return product(2*sizeOf(result), searchCost(size, args)) + tenth(weigh(result, maxWeight))

@@ -93,7 +93,7 @@ func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, ta
 	return p
 }
 
-// changed compares the published entries, on whosever pages, with the answer.
+// changed reports whether the entries on the published pages differ from the decision.
 func changed(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, l *layout) bool {
 	pages, entries, distinct := 0, 0, 0
 	elsewhere := map[int]bool{} // on no page of ours

@@ -129,7 +129,7 @@ func (o Profiles) written(pl *v1alpha1.Placement, page Page) ProfilePage {
 	object := page.Object(pl)
 	out := ProfilePage{ObjectMeta: object.ObjectMeta, SchedulerName: o.SchedulerName, Decisions: make([]ProfileDecision, len(page.Decisions))}
 	out.APIVersion, out.Kind = ProfileGroupVersion, ProfileKind
-	// What the planner was told of the queue stands for the scheduler's name.
+	// For profile pages, the planner keeps the scheduler's name in the annotation of the queue.
 	delete(out.Annotations, v1alpha1.QueueAnnotation)
 	index, name := splitGroupKey(page.GroupName)
 	out.Labels[DecisionKeyLabel] = pl.Name

@@ -35,7 +35,8 @@ const (
 )
 
 // ledger is what is known of the candidates of a Placement whose predicates are charged. It covers
-// nothing but candidates: what clusters cost that the Placement may not use would tell of them.
+// nothing but candidates: the cost of clusters that the Placement may not use would disclose their
+// existence.
 type ledger struct {
 	matches, judged framework.Bitset
 	// next is the entry of the inventory's change log up to which it is kept, once it is valid.

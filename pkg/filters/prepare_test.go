@@ -106,8 +106,8 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// TestPreparedIsForOneSpec: another object, generation or spec is prepared anew, and a Placement
-// that is gone is forgotten.
+// TestPreparedIsForOneSpec: another object, generation or spec is prepared again, and a deleted
+// Placement is forgotten.
 func TestPreparedIsForOneSpec(t *testing.T) {
 	of := func(edit func(*v1alpha1.Placement)) *v1alpha1.Placement {
 		pl := ask().Predicate(fresh(t, 1)).Obj()
@@ -187,7 +187,8 @@ func TestTakesLong(t *testing.T) {
 	}
 }
 
-// TestLedgerForgets: what a cluster cost is given back, and one that was begun is begun anew.
+// TestLedgerForgets: what a cluster cost is given back, and an evaluation that had begun starts
+// again.
 func TestLedgerForgets(t *testing.T) {
 	begun := framework.NewCluster(fixture.Cluster("c").Obj(), 3)
 	ledger := func() *ledger {

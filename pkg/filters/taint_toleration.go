@@ -187,7 +187,7 @@ func (x tolerationIndex) tolerate(taint v1alpha1.Taint, added, now time.Time) (b
 	return true, addSeconds(added, first.seconds)
 }
 
-// addSeconds does not overflow: a toleration of more than 250 years is one for ever.
+// addSeconds does not overflow: a toleration of more than 250 years counts as 250 years.
 func addSeconds(t time.Time, seconds int64) time.Time {
 	const most = int64(250 * 365 * 24 * time.Hour / time.Second)
 	return t.Add(time.Duration(max(min(seconds, most), -most)) * time.Second)

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// handler takes in the events of one kind, with the inventory locked. It adds the Placements that
-// an event can affect to woken.
+// handler takes in the events of one kind, with the inventory locked. It adds the affected
+// Placements to its last argument.
 type handler struct {
 	update, remove func(inv *Inventory, o client.Object, woken wakeSet)
 }

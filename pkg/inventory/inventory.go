@@ -216,8 +216,8 @@ func (inv *Inventory) freeze() *framework.Fleet {
 	return inv.fleet
 }
 
-// subject returns what the snapshot says of the Placement itself, made anew only when it or its
-// pages changed.
+// subject returns the Placement's part of a Snapshot. It is cached until the Placement, its pages,
+// its records or its policies change.
 func (inv *Inventory) subject(p *placement) *framework.Subject {
 	if p.subject != nil {
 		return p.subject

@@ -39,7 +39,7 @@ type pageTable struct {
 	deleted map[types.UID]bool
 	// announced are pages that are being written.
 	announced map[Key]*announcement
-	// seen is the latest resource version that the watch told of.
+	// seen is the latest resource version that the watch reported.
 	seen uint64
 }
 
@@ -69,8 +69,8 @@ func (t *pageTable) saw(object *v1alpha1.PlacementDecision) {
 	}
 }
 
-// Announce notes that Berth is writing a page, or deleting it: should the watch tell of exactly
-// that before the answer is there, it is no news. The function returned ends that.
+// Announce records that Berth is writing or deleting a page. A watch event with exactly that
+// content affects no Placement. The returned function ends this.
 func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (end func()) {
 	name := nameOf(page)
 	if deleted {
@@ -86,8 +86,8 @@ func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (
 	}
 }
 
-// isNews says whether the watch tells of something that nobody announced; a deletion has no
-// content, and neither has a page that is being deleted.
+// isNews reports whether a watch event is anything but the announced write of that page. Content is
+// nil for a deletion; a page that is being deleted counts as deleted.
 func (t *pageTable) isNews(name Key, content *v1alpha1.PlacementDecision) bool {
 	if content != nil && isLeaving(content) {
 		content = nil
@@ -285,8 +285,8 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 	return queue, listed.Len()
 }
 
-// restate makes the next snapshot read the Placement's pages anew; false when there is no such
-// Placement.
+// restate drops the cached Subject, so that the next Snapshot reads the Placement's pages again. It
+// returns false if there is no such Placement.
 func (inv *Inventory) restate(owner Key) bool {
 	p := inv.placements[owner]
 	if p != nil {

@@ -200,7 +200,7 @@ func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, woken
 	}
 	inv.policies[key.Namespace][key.Name] = object
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, object.Spec) {
-		// A status: the Placements have the new object, and are not decided anew.
+		// Only the status changed: the Placements get the new object and are not affected.
 		inv.wakeSelected(object, wakeSet{})
 		return
 	}

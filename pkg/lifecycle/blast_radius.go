@@ -173,8 +173,8 @@ func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl 
 	now := state.Snapshot().Now
 	_, held := p.HeldBy[BlastRadiusName]
 	held = held || slices.Contains(p.ExpiredBy, BlastRadiusName)
-	// A change that is held, by whichever plugin, has settled: to wait anew would end that hold,
-	// and begin it again.
+	// A change that any plugin holds has settled. Waiting again would end that hold and start a new
+	// one.
 	if until := b.settledAt(p); !held && len(p.HeldBy) == 0 && now.Before(until) {
 		state.RequeueAt(until)
 		return framework.NewStatus(framework.Pending, fmt.Sprintf("a removal is judged once it has stayed the same for %s", b.settle)), 0

@@ -114,8 +114,8 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 // finishTime is how long a page on its way may still take when the process is asked to end.
 const finishTime = 5 * time.Second
 
-// finishing ends some time after its parent: a page whose write has begun is finished, so that it
-// is whole, also where that takes several requests, and is told of.
+// finishing returns a context that ends finishTime after its parent. A page whose write has begun
+// is completed, even if it takes several requests, and is reported.
 func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(finishTime, cancel) })
@@ -149,7 +149,7 @@ func (p *DecisionPublisher) step(ctx context.Context, pl *v1alpha1.Placement, w 
 		if readErr != nil || !happened(pl, w, page) {
 			return done, errors.Join(err, readErr)
 		}
-		// Only the answer was lost: the write counts, and events tell of it.
+		// Only the response was lost: the write counts and gets its event.
 		if !done.Deleted {
 			done.Page = page
 		}
@@ -164,7 +164,7 @@ func (p *DecisionPublisher) assume(page *v1alpha1.PlacementDecision, deleted boo
 	}
 }
 
-// doubt notes that nobody knows what a page is like.
+// doubt records that the content of a page on the API server is unknown.
 func (p *DecisionPublisher) doubt(pl *v1alpha1.Placement, page decisions.Page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -305,8 +305,8 @@ func TestRemovalCountsOnce(t *testing.T) {
 	}
 }
 
-// TestRecreatedPlacement: a Placement that was deleted and created again has nothing of the one
-// before, also when nobody was told of the deletion in between.
+// TestRecreatedPlacement: a Placement that was deleted and created again inherits nothing from the
+// earlier one, even if the deletion was never reported.
 func TestRecreatedPlacement(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.settle()
@@ -340,7 +340,7 @@ func TestRecreatedPlacement(t *testing.T) {
 }
 
 // TestScoreRateLimitSurvivesALostStatus: the time of the last scores counts although the status
-// that tells of it was not written.
+// with that time was not written.
 func TestScoreRateLimitSurvivesALostStatus(t *testing.T) {
 	d := newDesk(t, ask().AddOn("r", "v", 1), "c1", "c2")
 	d.placement.Spec.SortBy = v1alpha1.SortByScore

@@ -106,7 +106,7 @@ var wantedEffects = map[string]func(point string, code framework.Code) outcome{
 	"next plugin": func(point string, _ framework.Code) outcome {
 		return outcome{calls: strings.Replace(whole, ", "+point+" a", ", "+point+" a, "+point+" b", 1), selected: "1:20 2:20"}
 	},
-	// The change is refused until something is decided anew. What was reserved is given back.
+	// The change is denied until the next attempt. Reservations are undone.
 	"denied": func(point string, _ framework.Code) outcome {
 		return outcome{calls: through(point) + undone, pending: v1alpha1.ReasonDenied, selected: "1:20 2:20"}
 	},

@@ -83,8 +83,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestSelection: whoever is chosen without ranking all is who a full ranking puts first, by tier,
-// total and name.
+// TestSelection: selecting without ranking all candidates returns the same clusters as a full
+// ranking by tier, total and name.
 func TestSelection(t *testing.T) {
 	s := newScheduler(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -25,8 +25,8 @@ const (
 	maxScores = 1000
 )
 
-// Events tell of the writes that happened, in their order; one list of scores, at the end. A pass
-// that selected what was published already is silent.
+// Events reports the writes that happened, in their order, and the scores in one event at the end.
+// It returns nil if the same clusters were published before.
 func (r *Result) Events(p *framework.Proposal) []Event {
 	if !p.Outcome.Changed {
 		return nil

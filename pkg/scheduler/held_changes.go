@@ -33,8 +33,8 @@ type heldChange struct {
 // scheduler.
 func NewHeldChanges() *HeldChanges { return &HeldChanges{held: map[types.UID]*heldChange{}} }
 
-// OnChange sets what is called when something was said about a hold: the Placement is to be decided
-// anew.
+// OnChange sets the function that is called after Allow or Reject. It must schedule a new attempt
+// for the Placement.
 func (w *HeldChanges) OnChange(wake func(key types.NamespacedName)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

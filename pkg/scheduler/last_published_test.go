@@ -25,8 +25,8 @@ func (d *desk) meddle(name string, change func(*v1alpha1.PlacementDecision) bool
 	d.inv.Update(page)
 }
 
-// TestMeddling: what somebody else does to pages is put right without leave, also while a change
-// waits.
+// TestMeddling: external edits of pages are reverted without asking Permit, also while a change is
+// pending.
 func TestMeddling(t *testing.T) {
 	vanish := func(*v1alpha1.PlacementDecision) bool { return false }
 	empty := func(page *v1alpha1.PlacementDecision) bool {
@@ -70,8 +70,8 @@ func TestMeddling(t *testing.T) {
 	}
 }
 
-// TestNobodyRemembers: after a restart nobody knows what a page that vanished meanwhile had;
-// consumers see no page rather than an empty answer.
+// TestNobodyRemembers: after a restart the content of a page that was deleted in between is
+// unknown. Consumers see no page rather than an empty decision.
 func TestNobodyRemembers(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.settle()

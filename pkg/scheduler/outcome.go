@@ -30,9 +30,9 @@ const (
 	Held Outcome = v1alpha1.ReasonHeld
 	// Waiting: a plugin waits for an outside fact, and is asked again soon.
 	Waiting Outcome = v1alpha1.ReasonWaiting
-	// Denied: a plugin denies the change. It is asked again when something is decided anew.
+	// Denied: a plugin denies the change. The plugin is asked again in the next attempt.
 	Denied Outcome = v1alpha1.ReasonDenied
-	// Rejected: somebody rejected the change.
+	// Rejected: a user or a plugin rejected the change.
 	Rejected Outcome = v1alpha1.ReasonRejected
 	// Expired: the change was not approved in time.
 	Expired Outcome = v1alpha1.ReasonExpired

@@ -278,8 +278,8 @@ func untilOf(holds []berthv1alpha1.ChangeHold) map[string]time.Time {
 	return until
 }
 
-// TestHoldIsWrittenOnce: a hold that goes on costs no write, its end one, and a crash at any point
-// does not begin the hold anew.
+// TestHoldIsWrittenOnce: a hold that continues costs no write and its end costs one. A crash at any
+// point does not restart the hold.
 func TestHoldIsWrittenOnce(t *testing.T) {
 	d := holding(t)
 	version := d.newest().ResourceVersion

@@ -66,8 +66,8 @@ type exclusion struct {
 	status  *framework.Status
 }
 
-// Misconfigured says whether the Failure is a mistake in the Placement, which only its author can
-// mend.
+// Misconfigured reports whether the Failure is a mistake in the Placement. Only an edit of the
+// Placement can fix it.
 func (r *Result) Misconfigured() bool {
 	return r.Failure.Code() == framework.UnschedulableAndUnresolvable
 }

@@ -126,8 +126,7 @@ func (s *CycleState) RequeueAt(t time.Time) {
 // Requeue is the earliest time asked for; zero when none.
 func (s *CycleState) Requeue() time.Time { return s.requeue }
 
-// WakeAt asks for a new attempt at t that Requeue, which the reference knows too, does not tell of;
-// the earliest of all wins.
+// WakeAt asks for a new attempt at t without changing Requeue. The earliest time wins.
 func (s *CycleState) WakeAt(t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()

@@ -181,7 +181,7 @@ func TestChangeLogSince(t *testing.T) {
 	}
 }
 
-// TestDecisionCountsMax compares with counting anew without the entries that are taken away.
+// TestDecisionCountsMax compares Max with a new count that leaves out the given entries.
 func TestDecisionCountsMax(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counts := rapid.SliceOfN(rapid.Int32Range(0, 6), 0, 12).Draw(t, "counts")

@@ -87,7 +87,7 @@ type WaitingPlacements interface {
 	// Allow clears one plugin of the Placement's hold; clearing the last one permits the change.
 	// False when the plugin holds no change of this Placement.
 	Allow(uid types.UID, plugin string) bool
-	// Reject ends the hold; the change is not held anew until the answer or the Placement changes.
+	// Reject ends the hold; the change is not held again until the answer or the Placement changes.
 	// False when the plugin holds no change of this Placement.
 	Reject(uid types.UID, plugin, reason string) bool
 }

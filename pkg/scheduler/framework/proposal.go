@@ -74,7 +74,7 @@ type PageWrite struct {
 	Page    *v1alpha1.PlacementDecision
 	Deleted bool
 	Created bool
-	// DecisionsChanged is false when only labels or owners were put right.
+	// DecisionsChanged is false if the write only corrected labels or owners.
 	DecisionsChanged bool
 }
 

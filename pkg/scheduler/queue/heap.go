@@ -77,8 +77,8 @@ func (h *Heap) Push(request reconcile.Request) {
 	h.place(n)
 }
 
-// Touch places a waiting request anew, by its Placement as it is now; nothing happens if it does
-// not wait.
+// Touch moves a waiting request to the position that its Placement has now. It does nothing if the
+// request does not wait.
 func (h *Heap) Touch(request reconcile.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

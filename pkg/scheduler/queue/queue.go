@@ -44,14 +44,14 @@ type fair struct {
 }
 
 // Done implements workqueue.TypedInterface. The worker that calls it asks for the next request, so
-// nobody has to be woken.
+// no other worker needs a signal.
 func (f *fair) Done(request reconcile.Request) {
 	f.requests.Done(request)
 	f.TypedRateLimitingInterface.Done(request)
 }
 
 // The delay before a failed attempt is repeated doubles from MinBackoff to MaxBackoff, for each
-// Placement by itself. The longest is short enough for somebody who waits for a mended hub to take
+// Placement by itself. The longest is short enough for a user who waits for a repaired hub to take
 // up its work.
 const (
 	MinBackoff = 5 * time.Millisecond

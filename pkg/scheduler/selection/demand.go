@@ -13,7 +13,8 @@ type Demand struct {
 	LimitBy string
 	// Spread are the topology spread constraints, in their order.
 	Spread []v1alpha1.SpreadConstraintsTerm
-	// SpreadWeight is the weight of the Spread prioritizer, which scores each pick anew.
+	// SpreadWeight is the weight of the Spread prioritizer, which scores the clusters again after
+	// each pick.
 	SpreadWeight int64
 }
 
