@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -183,7 +182,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 	if queue != nil {
 		snapshot.Limit = queue.Limit
 	}
-	for _, name := range slices.Sorted(maps.Keys(inv.bindings[key.Namespace])) {
+	for _, name := range sortedNames(inv.bindings[key.Namespace]) {
 		set := inv.sets[name]
 		if set == nil {
 			continue
@@ -278,4 +277,14 @@ func (w wakeSet) keys() []Key {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return keys
+}
+
+// sortedNames makes one allocation: it runs for every Snapshot.
+func sortedNames(set map[string]bool) []string {
+	names := make([]string, 0, len(set))
+	for name := range set {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
