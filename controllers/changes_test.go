@@ -311,7 +311,7 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// TestYield: the background waits while something is decided, but not for ever.
+// TestYield: the background waits while attempts are in progress, but not forever.
 func TestYield(t *testing.T) {
 	l := newLedger(t)
 	l.publish(1, "a", "b")

@@ -14,7 +14,7 @@ func TestWatchClock(t *testing.T) {
 	tests := map[string]struct {
 		// sets are by how much the clock is set before each tick.
 		sets []time.Duration
-		// want says after which ticks Placements are woken.
+		// want lists the ticks after which all Placements are queued.
 		want []int
 	}{
 		"never":                     {sets: make([]time.Duration, 5)},

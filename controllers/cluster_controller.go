@@ -18,21 +18,20 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// ClusterKeeper is one small duty towards every ManagedCluster: it changes the object in place
-// where something is amiss.
+// ClusterKeeper maintains one property of every ManagedCluster, by patching the object.
 type ClusterKeeper struct {
 	Client client.Client
 	Name   string
-	// Amiss says, without changing anything, whether there is something to do.
+	// Reports whether the cluster needs the change. It must not modify the cluster.
 	Amiss func(c *v1alpha1.ManagedCluster) bool
-	// Mend does it.
+	// Makes the change in place.
 	Mend func(c *v1alpha1.ManagedCluster)
 }
 
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters,verbs=patch,roleName=berth-housekeeping
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets/join,resourceNames=default,verbs=create,roleName=berth-housekeeping
 
-// DefaultSetKeeper puts clusters that are in no set by label into the default set.
+// DefaultSetKeeper puts clusters without a cluster set label into the default set.
 func DefaultSetKeeper(c client.Client) *ClusterKeeper {
 	return &ClusterKeeper{
 		Client: c,
@@ -44,8 +43,7 @@ func DefaultSetKeeper(c client.Client) *ClusterKeeper {
 	}
 }
 
-// TaintTimeKeeper stamps timeAdded on taints that lack it, so that tolerationSeconds count from
-// then.
+// TaintTimeKeeper sets timeAdded on taints that lack it, because tolerationSeconds count from it.
 func TaintTimeKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
 	return &ClusterKeeper{
 		Client: c,
@@ -64,7 +62,7 @@ func TaintTimeKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
 }
 
 // AvailabilityKeeper turns ManagedClusterConditionAvailable into NoSelect taints: unavailable for
-// False, unreachable for Unknown, none for True. A condition that is absent is no news.
+// False, unreachable for Unknown, no taint for True. Without the condition it changes nothing.
 func AvailabilityKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
 	k := &ClusterKeeper{Client: c, Name: "cluster-availability"}
 	k.Amiss = func(c *v1alpha1.ManagedCluster) bool {
@@ -96,8 +94,8 @@ func AvailabilityKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
 	return k
 }
 
-// availabilityTaint is the key of the taint that the cluster should have; empty for none; unknown
-// without the condition.
+// availabilityTaint returns the key of the taint that the cluster needs, empty for no taint. known
+// is false if the cluster has no Available condition.
 func availabilityTaint(c *v1alpha1.ManagedCluster) (key string, known bool) {
 	condition := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable)
 	switch {
@@ -116,7 +114,7 @@ func isAvailabilityTaint(t v1alpha1.Taint) bool {
 		(t.Key == v1alpha1.ManagedClusterTaintUnavailable || t.Key == v1alpha1.ManagedClusterTaintUnreachable)
 }
 
-// SetUp adds the keeper to a manager. Clusters with nothing amiss never reach the queue.
+// SetUp adds the keeper to a manager. Only clusters that need the change are queued.
 func (k *ClusterKeeper) SetUp(_ context.Context, mgr ctrl.Manager) error {
 	amiss := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		c, ok := o.(*v1alpha1.ManagedCluster)
@@ -129,8 +127,7 @@ func (k *ClusterKeeper) SetUp(_ context.Context, mgr ctrl.Manager) error {
 		Complete(k)
 }
 
-// Reconcile implements reconcile.Reconciler. A conflict means that the cluster changed meanwhile;
-// it is looked at again.
+// Reconcile implements reconcile.Reconciler. After a conflict it runs again on the newer cluster.
 func (k *ClusterKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var c v1alpha1.ManagedCluster
 	if err := k.Client.Get(ctx, request.NamespacedName, &c); err != nil || !c.DeletionTimestamp.IsZero() || !k.Amiss(&c) {
@@ -141,8 +138,8 @@ func (k *ClusterKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ct
 	return again(k.Client.Patch(ctx, &c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
-// again looks soon once more after a conflict, which is no error: someone else was faster. An
-// object that is gone needs nothing.
+// again requeues after a conflict, which is not an error: another writer was first. An object that
+// no longer exists needs no retry.
 func again(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil

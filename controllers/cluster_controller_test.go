@@ -467,7 +467,7 @@ func TestAvailabilityKeeper(t *testing.T) {
 	if k.Name != "cluster-availability" {
 		t.Errorf("the name is %s", k.Name)
 	}
-	// The condition may go between Amiss and Mend.
+	// The condition may disappear between the check and the change.
 	tainted := fixture.Cluster("c").TaintAt(unavailable, "", noSelect, earlier).Obj()
 	if k.Mend(tainted); len(tainted.Spec.Taints) != 1 {
 		t.Errorf("without a condition the taints became %v", tainted.Spec.Taints)

@@ -65,8 +65,8 @@ func newEventsClient(cfg *rest.Config) (eventsclient.EventsV1Interface, error) {
 	return eventsclient.NewForConfig(cfg)
 }
 
-// letter is an event, the reconciliation that it tells of, if any, and when it was queued by a
-// clock that is never set.
+// letter is a queued event. reconcileID names its reconciliation, if any. since has a monotonic
+// reading, so that setting the clock does not affect it.
 type letter struct {
 	*eventsv1.Event
 	reconcileID types.UID

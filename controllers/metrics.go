@@ -138,7 +138,7 @@ func timeLock(profile, outcome string, held time.Duration) {
 	lockSeconds.WithLabelValues(profile, outcome).Observe(held.Seconds())
 }
 
-// count counts what came of an attempt.
+// count updates the metrics of attempts, writes and failures.
 func count(attempt *scheduler.Attempt) {
 	outcome := attempt.Outcome
 	if !attempt.Err.IsSuccess() {
@@ -183,7 +183,7 @@ func reasonOf(err error) string {
 	return "Other"
 }
 
-// countEvent counts an event of the fleet that had these Placements decided anew.
+// countEvent counts an event of the fleet that affects these Placements.
 func countEvent(o client.Object, woken []inventory.Key) {
 	result := "acted"
 	if len(woken) == 0 {

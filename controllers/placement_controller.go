@@ -125,8 +125,8 @@ func (r *PlacementReconciler) leftOut(key types.NamespacedName, skipped bool) {
 	r.Inventory.Unreserve(key)
 }
 
-// report is step 10: it tells of the writes that happened, also when a later one failed; then it
-// writes the records and the status, which speak of the published decision.
+// report is step 10. It sends events about the writes that happened, also if a later one failed.
+// Then it writes the records and the status, which describe the published decision.
 func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Attempt) error {
 	pl := attempt.Snapshot.Subject.Placement
 	if attempt.Step != nil {

@@ -107,7 +107,7 @@ func TestReconcileFails(t *testing.T) {
 	}
 }
 
-// TestReconcileTellsOfPartialWrites: events tell of the writes before one that fails.
+// TestReconcileTellsOfPartialWrites: events report the writes before one that fails.
 func TestReconcileTellsOfPartialWrites(t *testing.T) {
 	var names []string
 	for i := range 101 {
@@ -148,7 +148,7 @@ func TestReconcileTellsOfPartialWrites(t *testing.T) {
 	}
 }
 
-// TestReconcileTellsOnce: an event tells of missing clusters once, and again when that changes.
+// TestReconcileTellsOnce: an event reports missing clusters once, and again when that changes.
 func TestReconcileTellsOnce(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{}, "a")
 	h.place(fixture.Placement("n", "p").Number(3).Obj())
@@ -168,13 +168,13 @@ func TestReconcileTellsOnce(t *testing.T) {
 	if len(second) != 1 || second[0] == first[0] {
 		t.Errorf("events: %q", second)
 	}
-	// Another Placement of the name is told of anew.
+	// A new Placement of the same name gets its own event.
 	h.reconciler.told.Store(placementKey, strings.Replace(told(h), "n/p", "earlier", 1))
 	h.succeed()
 	if third := missing(h.sent()); !slices.Equal(third, second) {
 		t.Errorf("events: %q", third)
 	}
-	// Nothing is missing: the next time is told of again.
+	// No cluster is missing now, so the next time gets an event again.
 	h.reconciler.Inventory.Update(fixture.Cluster("c").Set("s1").Obj())
 	h.succeed()
 	if sent := missing(h.sent()); len(sent) > 0 || told(h) != "" {

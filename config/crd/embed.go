@@ -13,7 +13,7 @@ import (
 //go:embed bases/*.yaml
 var bases embed.FS
 
-// All returns the CRDs, ordered by name. The caller owns what it gets: every call parses anew.
+// All returns the CRDs, ordered by name. The caller owns them: every call parses them again.
 func All() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	files, err := bases.ReadDir("bases")
 	if err != nil {

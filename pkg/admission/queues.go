@@ -38,7 +38,7 @@ type QueuesOptions struct {
 	// Recorded returns the queue that the last change of a Placement recorded, which nobody but the
 	// controller writes.
 	Recorded func(types.NamespacedName) (queue string)
-	// Wake is called for Placements that are to be decided anew.
+	// Wake is called with the Placements that must be decided again.
 	Wake func([]types.NamespacedName)
 	Now  func() time.Time
 }
@@ -62,9 +62,8 @@ func NewQueues(o QueuesOptions) *Queues {
 	return q
 }
 
-// Configure takes in the ConfigMap. Queues that are not valid leave those in force, which the error
-// says; a setting that is not valid has its default, which the warnings say. What did not change
-// says nothing.
+// Configure applies the ConfigMap. It returns an error for invalid queues and keeps the last
+// valid ones. An invalid setting gets its default and a warning. Unchanged data gives neither.
 func (q *Queues) Configure(config *corev1.ConfigMap) (warnings []string, err error) {
 	q.configuring.Lock()
 	defer q.configuring.Unlock()
@@ -84,7 +83,7 @@ func (q *Queues) Configure(config *corev1.ConfigMap) (warnings []string, err err
 	return warnings, err
 }
 
-// Unconfigured says why there is no ConfigMap. What was in force stays.
+// Unconfigured records why there is no ConfigMap. The last valid configuration stays.
 func (q *Queues) Unconfigured(why string) {
 	q.configuring.Lock()
 	q.data = nil
@@ -92,7 +91,7 @@ func (q *Queues) Unconfigured(why string) {
 	q.admission.Unconfigured(why)
 }
 
-// Access are the settings in force of who may name another submitter.
+// Access returns the current settings that decide which users may name another submitter.
 func (q *Queues) Access() identity.AccessControl { return *q.access.Load() }
 
 // CheckQueues says what is wrong with a queue configuration, and what is legal and yet without

@@ -17,10 +17,10 @@ const (
 	queuesPath = "/check-queue-config"
 )
 
-// Options are what the handlers ask of the rest of Berth. Its functions are called from several
+// Options are what the handlers need from the rest of Berth. Its functions are called from several
 // goroutines at once, during requests that somebody waits for: they answer from memory.
 type Options struct {
-	// Access gives the settings in force. Required.
+	// Access returns the current settings. Required.
 	Access func() identity.AccessControl
 	// UserLabel is the key of the label that names a user. Default identity.DefaultUserLabel.
 	UserLabel string

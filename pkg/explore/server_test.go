@@ -50,7 +50,7 @@ func get(s *Server, change func(*http.Request), path string) *httptest.ResponseR
 	return w
 }
 
-// TestGuard: whoever is not a browser of this machine that was given the address gets nothing.
+// TestGuard: only a browser on this machine that was given the address gets an answer.
 func TestGuard(t *testing.T) {
 	s := newTestServer(small())
 	for name, tc := range map[string]struct {

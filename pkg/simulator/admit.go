@@ -93,8 +93,8 @@ func (k *kind) admit(content map[string]any, version string, strict bool, repeat
 	}
 	got.refused = describe(problems)
 
-	// The controller reads every kind in the version stored, and so must whoever sees the object
-	// whole, such as CEL.
+	// The controller reads every kind in the stored version. CEL sees the whole object, so it must
+	// have that version here, too.
 	content["apiVersion"] = k.group + "/" + k.storage
 	value := k.new()
 	if err := decode(content, value); err != nil {

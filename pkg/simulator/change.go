@@ -47,10 +47,10 @@ const (
 	Deleted = "Deleted"
 )
 
-// Change is what becomes of one Placement.
+// Change is the difference for one Placement.
 type Change struct {
 	Placement string `json:"placement"`
-	// Operation is Created, Updated (its answer, whatever becomes of its text) or Deleted.
+	// Operation is Created, Updated (the decision changes, with or without the text) or Deleted.
 	Operation string `json:"operation"`
 	// Before and After count the clusters.
 	Before  int      `json:"before"`

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestPromisedFlipsFlip changes the objects as the verdicts say and decides anew: the cluster must
+// TestPromisedFlipsFlip changes the objects as the verdicts say and decides again: the cluster must
 // then be selected.
 func TestPromisedFlipsFlip(t *testing.T) {
 	ctx := context.Background()

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestPending: a simulation shows what Permit would hold, with the decisions that stay in force,
-// and what PostFilter had to say.
+// TestPending: a simulation shows the changes that Permit would hold, the clusters last published,
+// and the output of PostFilter.
 func TestPending(t *testing.T) {
 	tests := map[string]struct {
 		placement   fixture.PlacementBuilder

@@ -190,8 +190,7 @@ func conditionOf(ctx context.Context, kind argov1alpha1.ApplicationSetConditionT
 	}
 }
 
-// refresh makes Argo CD look now, and waits until it has done what came of that and of any look
-// before.
+// refresh makes Argo CD reconcile now, and waits until this and all earlier reconciliations end.
 func refresh(ctx context.Context) {
 	GinkgoHelper()
 	const annotation = "argocd.argoproj.io/application-set-refresh"

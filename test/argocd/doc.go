@@ -1,11 +1,11 @@
-// Package argocd runs Argo CD's ApplicationSet controller, the real code of the version in go.mod,
-// against decisions that Berth publishes on a real API server: bin/berth runs as a process, the
-// generator and the controller as libraries in the test.
+// Package argocd runs Argo CD's ApplicationSet controller, in the version of go.mod, against
+// decisions that Berth publishes on a real API server. bin/berth runs as a process. The generator
+// and the controller run as libraries in the test.
 //
-// It is a module of its own because Argo CD replaces the Kubernetes libraries with older ones than
-// Berth's. It imports nothing of Berth. BERTH_BIN names another berth; KUBEBUILDER_ASSETS is obeyed
-// by berth itself. go test cannot see that the programs or the samples changed: whoever wants its
-// cache respected sets BERTH_INPUTS to a digest of them.
+// It is a separate module because Argo CD needs older Kubernetes libraries than Berth. It imports
+// nothing of Berth. BERTH_BIN selects another berth binary; berth reads KUBEBUILDER_ASSETS itself.
+// go test's cache does not notice changed programs or samples: set BERTH_INPUTS to a digest of them
+// to make it run again.
 //
 // Read following_test.go first.
 package argocd

@@ -18,9 +18,8 @@ func newFleet(b *testing.B, clusters, sets, placements int) *Fleet {
 	return f
 }
 
-// BenchmarkFleet is internet scale. all decides every Placement anew with a scheduler that
-// remembers nothing, after a hundredth of the clusters changed; one decides all that one cluster's
-// change touches.
+// BenchmarkFleet is internet scale. all decides every Placement with a new scheduler, after a
+// hundredth of the clusters changed. one decides the Placements that one cluster's change affects.
 func BenchmarkFleet(b *testing.B) { fleet(b, 100_000, 100, 10_000) }
 
 func fleet(b *testing.B, clusters, sets, placements int) {
@@ -67,7 +66,7 @@ func fleet(b *testing.B, clusters, sets, placements int) {
 	})
 }
 
-// forgetPeak begins the kernel's peak of resident memory anew, where that is possible.
+// forgetPeak resets the kernel's peak of resident memory, where that is possible.
 func forgetPeak() {
 	debug.FreeOSMemory()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {

@@ -102,8 +102,8 @@ func clustersOf(pages []Page) map[string]bool {
 	return listed
 }
 
-// judgeLogs holds to the promises what only the end shows: that each status spoke of what was
-// published, and that each event tells of a write that happened, once.
+// judgeLogs checks the promises that need the whole log: each status describes the published
+// decision, and each event reports a write that happened, once.
 func (o *observer) judgeLogs(ctx context.Context) {
 	namespaces := map[string]bool{}
 	for _, w := range o.Placements {
@@ -123,7 +123,7 @@ func (o *observer) judgeLogs(ctx context.Context) {
 			continue
 		}
 		told := map[string]int{}
-		// A page that one pass changes and the next one deletes has the scores of both told of the
+		// If one pass changes a page and the next deletes it, the score events of both name the
 		// same version.
 		gone := map[string]bool{}
 		for i := range list.Items {

@@ -207,7 +207,7 @@ func (p *Proxy) Made() Made {
 	return Made{maps.Clone(p.made.Versions), maps.Clone(p.made.Written), maps.Clone(p.made.Deleted)}
 }
 
-// Reset returns the counts so far and starts anew.
+// Reset returns the counts and sets them to zero.
 func (p *Proxy) Reset() (writes int, faults map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,8 +20,8 @@ const (
 	// spreadIsObeyed: the reference declares spread constraints and the Spread prioritizer, and
 	// implements neither.
 	spreadIsObeyed departure = "D5 spread constraints are obeyed"
-	// pagesAreSticky: with pages published before, who is where is free within the limits. The
-	// reference cuts pages anew, so that one cluster less moves all that come after it.
+	// pagesAreSticky: with pages published before, any layout within the limits is correct. The
+	// reference cuts the pages again, so that one cluster less moves all that come after it.
 	pagesAreSticky departure = "D6 sticky pages: layout free within the limits"
 	// sortedByScore: sortBy Score orders the clusters of a page by rank. The reference always sorts
 	// by name.

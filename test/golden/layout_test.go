@@ -173,8 +173,8 @@ func (e *evaluation) silent() bool {
 	return len(e.own) > 0 && len(setOf(entries)) == len(entries) && maps.Equal(setOf(entries), e.chosen)
 }
 
-// checkEventsOfPages: silence when the selection stays; otherwise each page that comes or goes is
-// told of, and the scores once.
+// checkEventsOfPages: no events when the selection stays; otherwise one for each page that is
+// created or deleted, and one for the scores.
 func (e *evaluation) checkEventsOfPages() {
 	count := map[[2]string]int{}
 	for _, v := range e.got.Events {

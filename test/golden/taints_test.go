@@ -31,7 +31,7 @@ func tolerate(c *v1alpha1.ManagedCluster, spec *v1alpha1.PlacementSpec, now time
 	return all
 }
 
-// stands looks for the first toleration that matches and holds; left is nil when it holds for ever.
+// stands finds the first toleration that matches and holds. left is nil if it never expires.
 func stands(taint v1alpha1.Taint, tolerations []v1alpha1.Toleration, now time.Time) (ok bool, left *float64) {
 	for _, t := range tolerations {
 		equal := (t.Operator == "" || t.Operator == v1alpha1.TolerationOpEqual) && t.Value == taint.Value

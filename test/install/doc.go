@@ -1,12 +1,12 @@
-// Package install renders what a hub is given, kustomizations and the Helm chart, has a real API
-// server try it, and runs bin/berth there as the Deployment would, with the rights of its service
-// account and no others, which the audit log shows to be neither more nor less than it uses. It
-// also holds alerts and dashboard to metrics that exist.
+// Package install renders the kustomizations and the Helm chart and applies them to a real API
+// server as a dry run. It runs bin/berth there with the permissions of its service account only.
+// The audit log shows that berth uses all of them and needs no others. It also checks that alerts
+// and dashboard use metrics that exist.
 //
-// It is a module of its own because of what Helm, kustomize and Prometheus bring. It imports
-// nothing of Berth. BERTH_BIN names another berth, KUBEBUILDER_ASSETS another API server. go test
-// cannot see that those or the manifests changed: whoever wants its cache respected sets
-// BERTH_INPUTS to a digest of them.
+// It is a separate module because of the dependencies of Helm, kustomize and Prometheus. It imports
+// nothing of Berth. BERTH_BIN selects another berth binary, KUBEBUILDER_ASSETS another API server.
+// go test's cache does not notice that those or the manifests changed: set BERTH_INPUTS to a digest
+// of them to make it run again.
 //
 // Read rights_test.go first.
 package install

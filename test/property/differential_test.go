@@ -18,9 +18,9 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestIncrementalInventory feeds random events to an inventory and, after each, compares what it
-// shows, and what is decided on it, with one built from scratch. Whoever's answer changed, other
-// than through Balance, must have been woken.
+// TestIncrementalInventory feeds random events to an inventory. After each it compares the contents
+// and the decisions with those of an inventory built from scratch. If a decision changes, other
+// than through Balance, the inventory must have returned the Placement.
 func TestIncrementalInventory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &differential{
@@ -41,9 +41,9 @@ type differential struct {
 	engine, unbalanced *scheduler.Scheduler
 	// before are the answers without Balance, before the event.
 	before map[inventory.Key]answer
-	// echoes are the events of pages that the inventory was told of at once, still on their way.
+	// echoes are the watch events, still to come, of pages that the inventory has already assumed.
 	echoes []event
-	// late are the events of pages that the watch told of before the writer could.
+	// late are the events of pages that the watch delivered before the writer assumed them.
 	late []event
 	// reserved are the decisions on their way to the API server, by Placement and cluster.
 	reserved map[inventory.Key]map[string]bool
@@ -158,8 +158,8 @@ func ownerOf(page *v1alpha1.PlacementDecision) inventory.Key {
 	return inventory.Key{Namespace: page.Namespace, Name: name}
 }
 
-// deliver hands an event to the inventory; a watch tells of one object in order, so echoes of it
-// come first.
+// deliver passes an event to the inventory. A watch delivers the events of one object in order, so
+// its echoes come first.
 func (d *differential) deliver(t *rapid.T, e event) {
 	var woken []inventory.Key
 	d.echoes = slices.DeleteFunc(d.echoes, func(echo event) bool {
@@ -179,8 +179,8 @@ func (d *differential) deliver(t *rapid.T, e event) {
 	d.check(t, append(woken, d.feed(e)...))
 }
 
-// assume tells of a page ahead of its echo. Whoever published it knows, for the Placement that has
-// it and the one that had it.
+// assume passes a page to the inventory ahead of its echo. The publisher knows the Placements that
+// have and had the page, so both count as affected.
 func (d *differential) assume(t *rapid.T, e event, had []inventory.Key) {
 	page := e.object.(*v1alpha1.PlacementDecision)
 	d.inv.Assume(page, e.deleted)

@@ -70,7 +70,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// recordedAttempt is a copy of what an attempt read, and what came of it.
+// recordedAttempt is a copy of what an attempt read, and its result.
 type recordedAttempt struct {
 	snapshot *framework.Snapshot
 	want     replayedOutcome

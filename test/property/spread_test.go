@@ -107,7 +107,7 @@ func spreadOut(t *rapid.T, weight int32) *scheduler.Result {
 	return decide(newScheduler(t, true), inv, inventory.Key{Namespace: "n", Name: "p"}).Result
 }
 
-// literalSpread is the rule read word for word: pick by pick, everything counted anew.
+// literalSpread is the literal rule: it picks one cluster at a time and counts again each time.
 func literalSpread(r *scheduler.Result) (picked []string, stopped bool) {
 	spec := r.Snapshot.Subject.Placement.Spec
 	wanted := len(r.Feasible)

@@ -100,7 +100,7 @@ func (w *workload) run(workers int) {
 	done.Wait()
 }
 
-// publish decides, reserves, writes, and is told of its own writes by the watch.
+// publish decides, reserves, writes, and receives its own writes from the watch.
 func (w *workload) publish(key inventory.Key) {
 	r := decide(w.engine, w.inv, key)
 	defer w.engine.Release(r.Result)

@@ -13,12 +13,11 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// author is the namespace of whoever tries to learn something. One set is bound to it, with three
-// clusters.
+// author is the namespace of the attacker. One set with three clusters is bound to it.
 const author = "author"
 
-// probes are Placements that look as far as a Placement can. None of them weighs Balance, which is
-// meant to tell of others.
+// probes are Placements that reveal as much as a Placement can. They do not use Balance, whose
+// scores depend on other Placements by design.
 func probes() map[string]fixture.PlacementBuilder {
 	ask := func() fixture.PlacementBuilder {
 		return fixture.Placement(author, "probe").Mode("Exact").Prioritizer("Steady", 1)
@@ -73,8 +72,8 @@ func secrets() map[string][]client.Object {
 	}
 }
 
-// seen is everything that Berth tells of the author's Placement: conditions, events, pages, and the
-// verdicts of berth explain.
+// seen is everything that Berth reports about the author's Placement: conditions, events, pages,
+// and the verdicts of berth explain.
 func seen(t *testing.T, probe fixture.PlacementBuilder, outside []client.Object) string {
 	t.Helper()
 	objects := simulator.Objects{

@@ -118,8 +118,8 @@ func TestStampKeepsGroupsOfItsTime(t *testing.T) {
 	}
 }
 
-// The queue follows the submitter, not the editor: whoever may edit a Placement in a shared
-// namespace asks for more clusters in the submitter's queue.
+// The queue follows the submitter, not the editor: a user who may edit a Placement in a shared
+// namespace can request more clusters in the submitter's queue.
 func TestEditorUsesQueueOfSubmitter(t *testing.T) {
 	for number, want := range map[int32]string{1: "dev-1", 2: "dev-1 dev-2"} {
 		objects := teamObjects(submittedBy(fixture.Placement("team", "web").Number(number), "alice", "ops"))

@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestLogLeavesNothingOut: whoever wants to know what happened at night finds a line for each
-// decision, however many came at once.
+// TestLogLeavesNothingOut: the log has a line for each decision, however many are made at once.
 func TestLogLeavesNothingOut(t *testing.T) {
 	const many = 500
 	var out bytes.Buffer

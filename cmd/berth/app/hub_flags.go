@@ -126,7 +126,7 @@ func (f *hubFlags) completeClusterEdits(cmd *cobra.Command, args []string, begun
 	return names, directive | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeNamespaces knows those with Placements, which whoever asks may list.
+// completeNamespaces proposes the namespaces that have Placements which the user may list.
 func (f *hubFlags) completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var list v1alpha1.PlacementList
 	return f.names(cmd.Context(), &list, func() (names []string) {

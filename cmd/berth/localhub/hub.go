@@ -55,10 +55,9 @@ type Hub struct {
 	err      error // read only after done is closed
 }
 
-// Start starts a hub and returns when its API server is ready and gc runs. It returns a *RunningError
-// if another process runs a hub on the same data directory, and does not disturb that hub. If ctx ends
-// before the hub is ready, its processes are stopped. After that, ctx has no effect: the hub runs until
-// Stop, or until one of its processes dies.
+// Start starts a hub and returns when its API server is ready and gc runs. If another process runs
+// a hub on the same data directory, it returns a *RunningError and does not disturb that hub. ctx
+// limits the start only: the hub then runs until Stop, or until one of its processes dies.
 func Start(ctx context.Context, options Options) (*Hub, error) {
 	out := options.Out
 	if out == nil {

@@ -35,8 +35,8 @@ type credentials struct {
 	caFile, certFile, keyFile string
 }
 
-// pki is every secret of a hub. One authority signs for all: whoever holds the administrator's
-// certificate may read everything anyway.
+// pki is every secret of a hub. One authority signs all certificates: a separate one would protect
+// nothing, as the administrator's certificate may read everything.
 type pki struct {
 	apiServer, admin, etcdServer, etcdClient *credentials
 	// collector and namespaces are for gc's two controllers, which have the rights that
@@ -156,7 +156,7 @@ func ensureAuthority(dir string, now time.Time) (*authority, error) {
 	return &authority{cert: cert, key: key, certPEM: certPEM, file: certFile}, nil
 }
 
-// ensure returns the named certificate, signed anew unless the one on disk still serves.
+// ensure returns the named certificate. It signs a new one unless the one on disk is still usable.
 func (a *authority) ensure(dir, name string, want x509.Certificate, now time.Time) (*credentials, error) {
 	result := &credentials{
 		ca:       a.certPEM,

@@ -124,8 +124,8 @@ func New(o Options) *Assignments {
 	}
 }
 
-// Configure puts a configuration in force, in one step. One that is not valid changes nothing but
-// the reason why nothing is admitted, if there was none before.
+// Configure applies a configuration in one step. An invalid one changes nothing if there is one
+// already. Otherwise its error becomes the reason why no Placement is admitted.
 func (a *Assignments) Configure(text []byte) (warnings []queueconfig.Problem, err error) {
 	config, warnings, err := queueconfig.Parse(text)
 	var resolver *identity.GroupResolver
@@ -149,7 +149,7 @@ func (a *Assignments) Configure(text []byte) (warnings []queueconfig.Problem, er
 	return warnings, err
 }
 
-// Unconfigured says why there is no configuration; one that was in force stays.
+// Unconfigured records why there is no configuration. An earlier valid configuration stays.
 func (a *Assignments) Unconfigured(why string) {
 	a.change(func() []Key {
 		if a.config != nil || a.problem == why {

@@ -19,8 +19,8 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// desk is a hub as far as queues see it: Placements, what is published for them, and a controller
-// that decides those that were woken.
+// desk is a hub as far as queues see it: Placements, their published clusters, and a controller
+// that decides the affected Placements.
 type desk struct {
 	admission  *assignment.Assignments
 	now        time.Time
@@ -72,7 +72,7 @@ func (d *desk) configure(config string) {
 	d.run()
 }
 
-// restart begins anew with what is on the hub, which comes in any order.
+// restart starts a controller with the hub's objects, which arrive in any order.
 func (d *desk) restart(order *rand.Rand) {
 	d.begin()
 	steps := []func(){func() { _, _ = d.admission.Configure([]byte(d.config)) }}
@@ -149,7 +149,7 @@ func (d *desk) remove(name string) {
 	d.run()
 }
 
-// run decides whoever is woken, as the scheduler does, until nobody is.
+// run decides affected Placements, as the scheduler does, until none is left.
 func (d *desk) run() {
 	for len(d.woken) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(d.woken)) {

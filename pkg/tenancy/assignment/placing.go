@@ -158,7 +158,7 @@ func (a *Assignments) standing(r record) bool {
 	return !a.config.Tree.Nearest(r.Queue).Leaf()
 }
 
-// configured is what a record says under that key, now that there is the configuration in force.
+// configured returns the Configured value of a record under the current configuration.
 func (a *Assignments) configured(r record) string {
 	if q := a.config.Tree.Nearest(r.Queue); q.Name != tenancy.RootName && len(q.Name) > len(r.Configured) {
 		return q.Name

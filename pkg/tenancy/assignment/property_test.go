@@ -61,9 +61,9 @@ func (d *desk) used(queue string) (used tenancy.Quota) {
 	return used
 }
 
-// TestQueuesAreKept has Placements come, change and go, configurations change and controllers begin
-// anew. Whatever happens, nobody is moved or loses clusters without a reason, no quota is exceeded
-// that was not, and a controller that begins anew comes to the same.
+// TestQueuesAreKept changes Placements and configurations and restarts controllers. No Placement
+// moves or loses clusters without a reason, no quota becomes exceeded, and a restarted controller
+// gives the same answers.
 func TestQueuesAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDesk(configs[0])
@@ -143,8 +143,8 @@ func (d *desk) check(t *rapid.T, kind, touched, active string, reloaded bool, be
 			}
 		}
 	}
-	// A controller that begins anew has the same to say, and nothing to write. Who was rejected may
-	// find that a queue exists by now.
+	// A restarted controller gives the same answers and writes nothing. A rejected Placement may
+	// find that its queue exists by now.
 	again := &desk{now: d.now, config: active, namespaces: d.namespaces, placements: maps.Clone(d.placements), pages: maps.Clone(d.pages), recorded: maps.Clone(d.recorded)}
 	again.restart(rand.New(rand.NewPCG(1, 2)))
 	want, got := d.state(), again.state()

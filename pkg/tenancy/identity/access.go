@@ -30,7 +30,7 @@ type AccessControl struct {
 }
 
 // ParseAccessControl reads the settings admissionController.accessControl.* among others. It never
-// fails: a bad value takes its default, and a warning tells of it.
+// fails: an invalid value gets its default and a warning.
 //
 //	bypassAuth        false                                  a boolean as strconv.ParseBool reads it
 //	trustControllers  true                                   the same
@@ -177,7 +177,7 @@ func (a AccessControl) Verify(r AccessRequest) AccessDecision {
 	return decision
 }
 
-// decideCarried is about an annotation that whoever asks has brought along.
+// decideCarried checks a user annotation that the client has set itself.
 func (a AccessControl) decideCarried(r AccessRequest) AccessDecision {
 	if !a.BypassAuth && !a.trusts(r.By) {
 		return deny("user %q with groups %q is not allowed to set user annotation %s", r.By.User, r.By.Groups, UserInfoAnnotation)

@@ -100,7 +100,7 @@ func letEverybodyIn(ctx context.Context) {
 	})).To(Succeed())
 }
 
-// configure puts settings in force, named without their prefix, until the spec ends.
+// configure applies settings until the spec ends. Their names come without the prefix.
 func configure(values map[string]string) {
 	GinkgoHelper()
 	putInForce(values)

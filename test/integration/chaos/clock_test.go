@@ -35,8 +35,8 @@ const (
 )
 
 var _ = Describe("A clock", func() {
-	// Whatever waits for a time of day waits by a timer that counts what really passes: it must be
-	// looked at anew.
+	// Timers count elapsed time, but expiries are times of day. So the controller must check all of
+	// them again after the clock was set.
 	It("that is set forward and back ends and renews what runs out, and takes nothing else away", func(ctx SpecContext) {
 		t := begin(ctx, "clock", false)
 		c := &clock{}

@@ -121,7 +121,7 @@ func expectInTurn(first, second *faults.Proxy) {
 	Expect(last).To(BeNumerically("<", next), "two controllers wrote at a time")
 }
 
-// freeLease forgets whoever led before.
+// freeLease deletes the lease of the former leader.
 func freeLease(ctx context.Context) {
 	GinkgoHelper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "berth.berth.dev"}}

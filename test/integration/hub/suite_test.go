@@ -89,7 +89,7 @@ func (h *hub) living() []string {
 	return names
 }
 
-// alive does not count a zombie, which a container without an init process may keep for ever.
+// alive does not count a zombie, which a container without an init process may keep forever.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -1,6 +1,6 @@
-// Package queues shows, on a real API server with its webhooks and as its users, what queues do to
-// Placements: who may use which cluster sets, what is recorded and said, and what stays when the
-// configuration changes or a controller begins anew. And that without them nothing is different.
+// Package queues tests queues on a real API server with Berth's webhooks and real users: which
+// cluster sets a Placement may use, records and messages, and the effect of a new configuration or
+// a restart. It also tests that nothing changes without queues.
 package queues
 
 import (
