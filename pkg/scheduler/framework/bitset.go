@@ -2,17 +2,17 @@ package framework
 
 import "math/bits"
 
-// Bitset is a set of cluster indexes, 64 to a word. The zero value is empty. Reading beyond the end
-// is legal.
+// Bitset is a set of cluster indexes, 64 per word. The zero value is empty. Reading beyond the end
+// is allowed.
 type Bitset []uint64
 
-// Has says whether i is a member.
+// Has reports whether i is a member.
 func (b Bitset) Has(i int) bool {
 	w := i >> 6
 	return w < len(b) && b[w]&(1<<(uint(i)&63)) != 0
 }
 
-// Set adds i, growing the set, and returns it.
+// Set adds i and returns the set, which may have been reallocated.
 func (b Bitset) Set(i int) Bitset {
 	for i>>6 >= len(b) {
 		b = append(b, 0)
@@ -28,7 +28,7 @@ func (b Bitset) Unset(i int) {
 	}
 }
 
-// Or adds the members of o to b and returns it.
+// Or adds the members of o to b and returns b, which may have been reallocated.
 func (b Bitset) Or(o Bitset) Bitset {
 	for len(b) < len(o) {
 		b = append(b, 0)
@@ -39,7 +39,7 @@ func (b Bitset) Or(o Bitset) Bitset {
 	return b
 }
 
-// And removes from b what o lacks.
+// And removes from b the members that are not in o.
 func (b Bitset) And(o Bitset) {
 	for i := range b {
 		if i < len(o) {
@@ -50,7 +50,7 @@ func (b Bitset) And(o Bitset) {
 	}
 }
 
-// Covers says whether all members of o are members of b.
+// Covers reports whether all members of o are members of b.
 func (b Bitset) Covers(o Bitset) bool {
 	for i, w := range o {
 		if i >= len(b) && w != 0 || i < len(b) && w&^b[i] != 0 {
@@ -60,7 +60,8 @@ func (b Bitset) Covers(o Bitset) bool {
 	return true
 }
 
-// Without returns what b has and o lacks, sharing nothing with either; nil where both are one set.
+// Without returns the members of b that are not in o, in new memory; nil if both share memory or
+// are empty.
 func (b Bitset) Without(o Bitset) Bitset {
 	if len(b) == len(o) && (len(b) == 0 || &b[0] == &o[0]) {
 		return nil
@@ -72,7 +73,7 @@ func (b Bitset) Without(o Bitset) Bitset {
 	return rest
 }
 
-// Clone is a copy that shares nothing.
+// Clone returns a copy that shares no memory.
 func (b Bitset) Clone() Bitset { return append(Bitset(nil), b...) }
 
 // Len counts the members.

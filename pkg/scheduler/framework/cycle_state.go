@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// ErrNotFound is what Read answers for a key nobody wrote.
+// ErrNotFound is the error of Read for a key without an entry.
 var ErrNotFound = errors.New("not found in the cycle state")
 
-// StateKey names an entry of the CycleState; use Key to get a typed one.
+// StateKey is the name of an entry of the CycleState. ReadAs reads a typed entry.
 type StateKey string
 
 // StateData is an entry of the CycleState.
 type StateData interface{ Clone() StateData }
 
-// CycleState is one attempt's scratchpad: plugins hand data from point to point through it, and
-// tell the engine what the answer depends on beside the objects. It is valid for one attempt. It
-// may be written concurrently; no plugin is protected from another.
+// CycleState passes data between the extension points of one attempt, and times and warnings to the
+// engine. It is valid for one attempt. Concurrent writes are safe; a plugin can overwrite another's
+// entries.
 type CycleState struct {
 	snapshot *Snapshot
-	// entries are few and read once a cluster: a list that is replaced on each write beats a map.
+	// entries are few and read once per cluster, so copy-on-write of a list is faster than a map.
 	entries  atomic.Pointer[[]entry]
 	writing  sync.Mutex
 	warnings []Warning
 	requeue  time.Time
-	// wake asks for a new attempt without being a Requeue; ranks says until when the rank of a
-	// cluster is right.
+	// wake is the earliest time of WakeAt. holds and ranks are those of HoldsUntil and RanksUntil,
+	// by cluster.
 	wake    time.Time
 	demoted Bitset
 	holds   map[int]time.Time
@@ -42,13 +42,13 @@ type entry struct {
 	data StateData
 }
 
-// Warning is what a plugin says about an answer that stands all the same.
+// Warning is a plugin's message about a decision that is nevertheless valid.
 type Warning struct{ Plugin, Message string }
 
-// NewCycleState begins an attempt on a snapshot.
+// NewCycleState returns the empty state of an attempt on a Snapshot.
 func NewCycleState(snapshot *Snapshot) *CycleState { return &CycleState{snapshot: snapshot} }
 
-// Snapshot is the fleet this attempt is decided on. It is off-limits from Bind on.
+// Snapshot is the input of this attempt. From PreBind on it may be older than the hub.
 func (s *CycleState) Snapshot() *Snapshot { return s.snapshot }
 
 func (s *CycleState) list() []entry {
@@ -58,7 +58,7 @@ func (s *CycleState) list() []entry {
 	return nil
 }
 
-// Read returns an entry, or ErrNotFound.
+// Read returns the entry of a key, or ErrNotFound.
 func (s *CycleState) Read(key StateKey) (StateData, error) {
 	for _, e := range s.list() {
 		if e.key == key {
@@ -68,10 +68,10 @@ func (s *CycleState) Read(key StateKey) (StateData, error) {
 	return nil, ErrNotFound
 }
 
-// Write stores an entry.
+// Write stores an entry and replaces an earlier one.
 func (s *CycleState) Write(key StateKey, data StateData) { s.replace(key, &entry{key, data}) }
 
-// Delete forgets an entry.
+// Delete removes an entry.
 func (s *CycleState) Delete(key StateKey) { s.replace(key, nil) }
 
 func (s *CycleState) replace(key StateKey, with *entry) {
@@ -90,7 +90,7 @@ func (s *CycleState) replace(key StateKey, with *entry) {
 	s.entries.Store(&kept)
 }
 
-// Clone copies the state, entry by entry.
+// Clone returns a copy, with clones of all entries.
 func (s *CycleState) Clone() *CycleState {
 	c := &CycleState{snapshot: s.snapshot, requeue: s.requeue, wake: s.wake, demoted: s.demoted.Clone(), holds: maps.Clone(s.holds), ranks: maps.Clone(s.ranks), yield: s.yield}
 	c.warnings = append(c.warnings, s.warnings...)
@@ -100,30 +100,30 @@ func (s *CycleState) Clone() *CycleState {
 	return c
 }
 
-// ReadAs reads an entry of a known type; false when it is missing or of another type.
+// ReadAs reads an entry of a known type. It returns false if the entry is missing or has another
+// type.
 func ReadAs[T StateData](s *CycleState, key StateKey) (T, bool) {
 	v, _ := s.Read(key)
 	t, ok := v.(T)
 	return t, ok
 }
 
-// ShouldYield says that half of the cycle's time is over. A PreFilter plugin that can continue its
-// work in a later attempt then answers Unfinished; each attempt has to get some of the work done,
-// however late it is. It costs a look at the clock. Always false where a cycle has no deadline, as
-// in a simulation.
+// ShouldYield reports whether half of cycleTimeout has passed; always false without a deadline, as
+// in a simulation. A PreFilter plugin that can continue later then returns Unfinished. Each attempt
+// must still do some of the work. Each call reads the clock.
 func (s *CycleState) ShouldYield() bool { return s.yield != nil && s.yield() }
 
-// YieldWhen is for the engine: it sets what ShouldYield asks.
+// YieldWhen sets the function behind ShouldYield. Only the engine calls it.
 func (s *CycleState) YieldWhen(over func() bool) { s.yield = over }
 
-// RequeueAt asks for a new attempt at t; the earliest of all wins.
+// RequeueAt asks for a new attempt at t. The earliest time wins.
 func (s *CycleState) RequeueAt(t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.requeue = earlier(s.requeue, t)
 }
 
-// Requeue is the earliest time asked for; zero when none.
+// Requeue is the earliest time of RequeueAt; zero if there is none.
 func (s *CycleState) Requeue() time.Time { return s.requeue }
 
 // WakeAt asks for a new attempt at t without changing Requeue. The earliest time wins.
@@ -133,8 +133,8 @@ func (s *CycleState) WakeAt(t time.Time) {
 	s.wake = earlier(s.wake, t)
 }
 
-// Wake is when the next attempt is due: the earliest time that RequeueAt or WakeAt asked for; zero
-// when none.
+// Wake is the time of the next attempt: the earliest of RequeueAt and WakeAt; zero if there is
+// none.
 func (s *CycleState) Wake() time.Time {
 	if s.requeue.IsZero() {
 		return s.wake
@@ -142,7 +142,7 @@ func (s *CycleState) Wake() time.Time {
 	return earlier(s.wake, s.requeue)
 }
 
-// earlier is the earlier of two times; a zero old time is none.
+// earlier returns the earlier of two times; t if old is zero.
 func earlier(old, t time.Time) time.Time {
 	if old.IsZero() || t.Before(old) {
 		return t
@@ -150,8 +150,8 @@ func earlier(old, t time.Time) time.Time {
 	return old
 }
 
-// HoldsUntil says that the verdict on a cluster is right until t only. It asks for a new attempt if
-// the cluster is selected.
+// HoldsUntil limits the validity of Filter's answer for a cluster. If the cluster is selected, a
+// new attempt runs at t. The earliest time wins.
 func (s *CycleState) HoldsUntil(cluster int, t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -161,11 +161,11 @@ func (s *CycleState) HoldsUntil(cluster int, t time.Time) {
 	s.holds[cluster] = earlier(s.holds[cluster], t)
 }
 
-// Expiry is when the verdict on a cluster ends; zero when it does not.
+// Expiry is the time of HoldsUntil for a cluster; zero if there is none.
 func (s *CycleState) Expiry(cluster int) time.Time { return s.holds[cluster] }
 
-// RanksUntil says that the rank of a cluster is right until t only. It asks for a new attempt if
-// the cluster is selected.
+// RanksUntil limits the validity of a cluster's rank. If the cluster is selected, a new attempt
+// runs at t. The earliest time wins.
 func (s *CycleState) RanksUntil(cluster int, t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -175,34 +175,34 @@ func (s *CycleState) RanksUntil(cluster int, t time.Time) {
 	s.ranks[cluster] = earlier(s.ranks[cluster], t)
 }
 
-// RankExpiry is when the rank of a cluster ends; zero when it does not.
+// RankExpiry is the time of RanksUntil for a cluster; zero if there is none.
 func (s *CycleState) RankExpiry(cluster int) time.Time { return s.ranks[cluster] }
 
-// Demote ranks a cluster after every one that is not demoted, whatever the scores.
+// Demote ranks a cluster after all that are not demoted, regardless of scores.
 func (s *CycleState) Demote(cluster int) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.demoted = s.demoted.Set(cluster)
 }
 
-// Demoted are the clusters that Demote named.
+// Demoted are the clusters that were passed to Demote, by index.
 func (s *CycleState) Demoted() Bitset { return s.demoted }
 
-// Warn attaches a warning to the answer. It is shown with the decision's event.
+// Warn adds a warning to the decision. The decision's event shows it.
 func (s *CycleState) Warn(plugin, message string) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.warnings = append(s.warnings, Warning{Plugin: plugin, Message: message})
 }
 
-// Warnings are in the order they were given.
+// Warnings are the warnings of Warn, in the order of the calls.
 func (s *CycleState) Warnings() []Warning { return s.warnings }
 
-// MaxScore and MinScore bound what NormalizeScore may leave behind.
+// MaxScore and MinScore are the bounds of scores after NormalizeScore.
 const (
 	MaxScore int64 = 100
 	MinScore int64 = -100
 )
 
-// NoScore stands in a list of scores for a cluster without one; it counts as 0.
+// NoScore marks a cluster without a score in a list of scores. It counts as 0.
 const NoScore int64 = math.MinInt64

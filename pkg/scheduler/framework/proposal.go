@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Proposal is what one attempt wants to publish, and the change that leads there.
+// Proposal is the decision that an attempt wants to publish, and the change to it from the clusters
+// published last.
 type Proposal struct {
 	// Selected are the chosen clusters, best first.
 	Selected []Selection
@@ -15,50 +16,48 @@ type Proposal struct {
 	Clusters []string
 	// Added and Removed are the names that differ from what Berth published last, sorted.
 	Added, Removed []string
-	// Digest is DigestOf(Clusters), From that of what Berth published last: equal sets have equal
-	// digests, whatever their order and scores.
+	// Digest is DigestOf(Clusters), From the digest of the clusters published last. Order and
+	// scores do not affect a digest.
 	Digest, From string
-	// Revision is the change's number; if no cluster changes, that of the last change. 0 if it is
-	// not known.
+	// Revision is the number of the change or, if no cluster changes, of the last change; 0 if
+	// unknown.
 	Revision int64
-	// Revoked is true if the change only removes clusters that are in no set bound to the namespace
-	// any more.
+	// Revoked is true if the change only removes clusters whose sets are no longer bound to the
+	// namespace.
 	Revoked bool
-	// Edited is true if the Placement's spec or profile changed since its last decision was
-	// published.
+	// Edited is true if the Placement's spec or profile changed since the last publication.
 	Edited bool
-	// Restores is true if the Proposal publishes again what was published last: scoreRateLimit does
-	// not apply.
+	// Restores is true if the Proposal publishes the last published decision again. scoreRateLimit
+	// does not apply then.
 	Restores bool
-	// LastScores is when scores were published last, as far as the process remembers. The status
-	// may say an earlier time.
+	// LastScores is when this process published scores last; zero if unknown. The status may
+	// contain an earlier time.
 	LastScores time.Time
-	// Approved is true if somebody with the right to do so approved this very change.
+	// Approved is true if a user with that permission approved this exact change.
 	Approved bool
-	// HeldBy are the plugins that hold this very change already, with their deadlines.
+	// HeldBy are the plugins that already hold this exact change, with their deadlines.
 	HeldBy map[string]time.Time
-	// ExpiredBy are the plugins that held this very change until it expired. They must not let it
-	// pass for no other reason than that time went by.
+	// ExpiredBy are the plugins that held this exact change until it expired. They must not permit
+	// it only because time has passed.
 	ExpiredBy []string
-	// Since is when this very change was proposed first, without another in between; RemovingSince
-	// is since when each attempt has proposed to remove clusters.
+	// Since is when this exact change was first proposed, without another one in between.
+	// RemovingSince is the first of the consecutive attempts that proposed to remove clusters.
 	Since, RemovingSince time.Time
-	// Writes are the writes done, in order. A Bind plugin appends each as it succeeds, also when a
-	// later one fails.
+	// Writes are the successful writes, in order. A Bind plugin appends each one as it succeeds,
+	// even if a later one fails.
 	Writes []PageWrite
-	// Outcome is what the pages come to once all writes are done.
+	// Outcome describes the pages after all writes.
 	Outcome Outcome
 }
 
 // Outcome describes what a Bind plugin published, for the Placement's status.
 type Outcome struct {
 	Groups []v1alpha1.DecisionGroupStatus
-	// Changed is false when the same clusters were published before; no event speaks of such a
-	// pass.
+	// Changed is false if the same clusters were published before. No event is sent then.
 	Changed bool
-	// ScoresWritten says that scores were published.
+	// ScoresWritten is true if scores were published.
 	ScoresWritten bool
-	// Foreign names pages that carry the Placement's label and that something else controls.
+	// Foreign are the names of pages with the Placement's label that another object controls.
 	Foreign []string
 }
 
@@ -78,25 +77,25 @@ type PageWrite struct {
 	DecisionsChanged bool
 }
 
-// Verdict says why one candidate was, or was not, selected.
+// Verdict explains why one candidate was or was not selected.
 type Verdict struct {
 	Cluster  string `json:"cluster"`
 	Selected bool   `json:"selected"`
-	// Plugin excluded the cluster; empty when it was ranked.
+	// Plugin is the one that excluded the cluster; empty if it was ranked.
 	Plugin string `json:"plugin,omitempty"`
-	// Reason is in words.
+	// Reason is a text for people.
 	Reason string `json:"reason,omitempty"`
-	// Rank counts from 1 among the feasible clusters; 0 when excluded.
+	// Rank counts from 1 among the feasible clusters; 0 if excluded.
 	Rank int `json:"rank,omitempty"`
-	// Score is the total; Scores its parts, before weights.
+	// Score is the total. Scores are the scores of the prioritizers, before weights.
 	Score  *int64           `json:"score,omitempty"`
 	Scores map[string]int64 `json:"scores,omitempty"`
-	// Distance is how far the total is from the cut: what a cluster that was left out lacks to be
-	// taken (negative), or what one that was taken has to spare.
+	// Distance is the total minus the lowest selected total for a cluster that was not selected, or
+	// minus the highest total that was not selected for a selected one.
 	Distance *int64 `json:"distance,omitempty"`
-	// Flips is the smallest change that would let an excluded cluster in, in words.
+	// Flips describes the smallest change that would get the cluster selected.
 	Flips string `json:"flips,omitempty"`
 }
 
-// DigestOf is the digest of a set of clusters, as in the records of changes.
+// DigestOf returns the digest of a set of cluster names, as in records.
 func DigestOf(names []string) string { return berthv1alpha1.Digest(names) }

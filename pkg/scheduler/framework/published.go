@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// PublishedOn is what pages list, as if it had been published last.
+// PublishedOn returns the decision that pages list, for use as the last published one (Restored).
 func PublishedOn(pages []*v1alpha1.PlacementDecision) *Published {
 	d := &Published{Pages: make(map[string]uint64, len(pages)), Restored: true}
 	d.Names, d.Scores = Listed(pages)
@@ -21,7 +21,8 @@ func PublishedOn(pages []*v1alpha1.PlacementDecision) *Published {
 	return d
 }
 
-// Listed are the names on pages, sorted, each once, and the scores, if there are any.
+// Listed returns the cluster names on pages, sorted and without duplicates, and their scores; nil
+// if there are none.
 func Listed(pages []*v1alpha1.PlacementDecision) (names []string, scores map[string]int64) {
 	for _, page := range pages {
 		for _, d := range page.Status.Decisions {
@@ -38,7 +39,7 @@ func Listed(pages []*v1alpha1.PlacementDecision) (names []string, scores map[str
 	return slices.Compact(names), scores
 }
 
-// Damaged is true if the pages that consumers see are not what was published last.
+// Damaged reports whether the Placement's own pages differ from those published last.
 func (d *Published) Damaged(subject *Subject) bool {
 	pages := subject.OwnPages()
 	return len(pages) != len(d.Pages) || slices.ContainsFunc(pages, func(page *v1alpha1.PlacementDecision) bool {
@@ -49,13 +50,13 @@ func (d *Published) Damaged(subject *Subject) bool {
 
 var contentSeed = maphash.MakeSeed()
 
-// ContentHash is equal for pages that consumers and the garbage collector read alike. The seed is
-// secret, so that nobody can construct another page of the same hash.
+// ContentHash hashes what consumers and the garbage collector read of a page. The random seed
+// prevents users from constructing another page with the same hash.
 func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 	var h maphash.Hash
 	h.SetSeed(contentSeed)
-	// Each field is preceded by its length, so that no two contents are written alike. Errors are
-	// documented never to occur.
+	// The length before each field makes the encoding unambiguous. A maphash never returns an
+	// error.
 	field := func(text string) {
 		_, _ = h.WriteString(strconv.Itoa(len(text)) + ":")
 		_, _ = h.WriteString(text)

@@ -10,15 +10,15 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// PluginFactory builds a plugin from its arguments (JSON; empty when the configuration has none).
-// It starts nothing and does not use the handle's clients yet: a configuration is checked by
-// building its plugins, without a hub.
+// PluginFactory builds a plugin from its arguments (JSON; empty if there are none). It must start
+// nothing and not use the handle's clients, because a configuration is checked by building its
+// plugins without a hub.
 type PluginFactory func(ctx context.Context, args json.RawMessage, handle *Handle) (Plugin, error)
 
-// Registry is every plugin that a configuration may name.
+// Registry holds the plugins that a configuration may name.
 type Registry map[string]PluginFactory
 
-// Register adds a plugin; a name is taken once.
+// Register adds a plugin. It returns an error if the name is already registered.
 func (r Registry) Register(name string, factory PluginFactory) error {
 	if _, taken := r[name]; taken {
 		return fmt.Errorf("plugin %q is registered twice", name)
@@ -27,7 +27,7 @@ func (r Registry) Register(name string, factory PluginFactory) error {
 	return nil
 }
 
-// Merge adds all plugins of o, and names every one that is taken.
+// Merge adds all plugins of o. Its error lists every name that was already registered.
 func (r Registry) Merge(o Registry) error {
 	names := make([]string, 0, len(o))
 	for name := range o {

@@ -2,28 +2,29 @@ package framework
 
 import "fmt"
 
-// Code is the kind of a plugin's answer. Its meaning at each extension point is said at the point's
-// interface.
+// Code is the kind of a plugin's answer. Each extension point's interface documents its meaning
+// there.
 type Code int
 
 const (
-	// Success continues. A nil *Status is Success.
+	// Success continues the attempt. A nil *Status is Success.
 	Success Code = iota
-	// Error is unexpected: the attempt ends, the published decision stays, the Placement is retried
-	// with backoff.
-	Error
-	// Unschedulable excludes a cluster (Filter), or parks the Placement until something changes.
-	Unschedulable
-	// UnschedulableAndUnresolvable is Unschedulable that nothing but an edit of the Placement
-	// resolves. From PreFilter it means that the Placement is misconfigured.
-	UnschedulableAndUnresolvable
-	// Wait is an answer of Permit only: the Proposal is held.
-	Wait
-	// Skip switches off a partner (PreFilter, PreScore), passes on (Bind), or says that there is no
-	// score (Score).
-	Skip
-	// Pending waits for an outside fact, for example a score; the attempt is parked without
+	// Error ends the attempt. The published decision stays, and the attempt is repeated with
 	// backoff.
+	Error
+	// Unschedulable excludes a cluster (Filter), denies a change (Reserve, Permit), or parks the
+	// Placement until something changes.
+	Unschedulable
+	// UnschedulableAndUnresolvable is Unschedulable that only an edit of the Placement can resolve.
+	// From PreFilter it means that the Placement is misconfigured.
+	UnschedulableAndUnresolvable
+	// Wait holds the change. Only Permit may return it.
+	Wait
+	// Skip disables the plugin's Filter (PreFilter) or Score (PreScore), leaves the Proposal to the
+	// next plugin (Bind), or means no score (Score).
+	Skip
+	// Pending waits for an outside fact, for example a score. The attempt is repeated without
+	// backoff, at the time of CycleState.RequeueAt or else after 10 s.
 	Pending
 )
 
@@ -36,8 +37,8 @@ func (c Code) String() string {
 	return codeNames[c]
 }
 
-// Status is a plugin's verdict. The zero value and nil mean Success. A Status is immutable, so that
-// a plugin may answer thousands of clusters with one.
+// Status is a plugin's answer. The zero value and nil mean Success. A Status is immutable, so a
+// plugin may return the same one for many clusters.
 type Status struct {
 	code   Code
 	plugin string
@@ -47,10 +48,10 @@ type Status struct {
 	unfinished bool
 }
 
-// NewStatus answers with a code and a reason in words.
+// NewStatus returns a Status with a code and a reason for people.
 func NewStatus(code Code, reason string) *Status { return &Status{code: code, reason: reason} }
 
-// AsStatus wraps an unexpected error; nil stays nil.
+// AsStatus returns an Error status that wraps err; nil for nil.
 func AsStatus(err error) *Status {
 	if err == nil {
 		return nil
@@ -58,9 +59,9 @@ func AsStatus(err error) *Status {
 	return &Status{code: Error, reason: err.Error(), err: err}
 }
 
-// Unfinished answers Pending for a PreFilter plugin that continues its work in a later attempt, at
-// the time it asked for with CycleState.RequeueAt. Until then conditions keep speaking of the
-// published decision.
+// Unfinished returns a Pending status for a PreFilter plugin that continues its work in a later
+// attempt, at the time of CycleState.RequeueAt. Until then conditions describe the published
+// decision.
 func Unfinished(reason string) *Status {
 	return &Status{code: Pending, reason: reason, unfinished: true}
 }
@@ -73,7 +74,7 @@ func (s *Status) Code() Code {
 	return s.code
 }
 
-// Reason is the answer in words; empty for nil.
+// Reason is the reason for people; empty for nil.
 func (s *Status) Reason() string {
 	if s == nil {
 		return ""
@@ -81,7 +82,7 @@ func (s *Status) Reason() string {
 	return s.reason
 }
 
-// Plugin names who answered; the engine fills it in.
+// Plugin is the name of the plugin that returned the Status. The engine sets it.
 func (s *Status) Plugin() string {
 	if s == nil {
 		return ""
@@ -89,7 +90,7 @@ func (s *Status) Plugin() string {
 	return s.plugin
 }
 
-// WithPlugin returns the same verdict with its author's name.
+// WithPlugin returns the Status with a plugin's name, unless it has one already.
 func (s *Status) WithPlugin(name string) *Status {
 	if s == nil || s.plugin != "" {
 		return s
@@ -99,17 +100,17 @@ func (s *Status) WithPlugin(name string) *Status {
 	return &named
 }
 
-// IsSuccess holds for nil, too.
+// IsSuccess reports whether the code is Success; true for nil.
 func (s *Status) IsSuccess() bool { return s.Code() == Success }
 
-// IsSkip says whether the plugin passed.
+// IsSkip reports whether the code is Skip.
 func (s *Status) IsSkip() bool { return s.Code() == Skip }
 
-// IsUnfinished says whether the plugin continues its work in a later attempt.
+// IsUnfinished reports whether Unfinished returned this Status.
 func (s *Status) IsUnfinished() bool { return s != nil && s.unfinished }
 
-// Err is nil for Success, else an error that reads `<plugin>: <reason>` and wraps what AsStatus was
-// given.
+// Err is nil for Success, otherwise an error with the text `<plugin>: <reason>` that wraps the
+// error of AsStatus.
 func (s *Status) Err() error {
 	switch {
 	case s.IsSuccess():

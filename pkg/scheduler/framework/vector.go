@@ -3,12 +3,11 @@ package framework
 // chunkSize is how many elements are copied when one of them changes after a Freeze.
 const chunkSize = 256
 
-// Vector is an array whose frozen copies cost a pointer a chunk: one writer sets elements, Freeze
-// hands out an immutable copy, and only the chunks written after it are copied. The zero value is
-// empty.
+// Vector is a copy-on-write array for one writer. Freeze returns an immutable copy at the cost of
+// one pointer per chunk; a chunk is copied on its first write after that. The zero value is empty.
 type Vector[T any] struct {
 	chunks []*[chunkSize]T
-	// owned says which chunks no frozen copy shares; nil in a frozen copy.
+	// owned marks the chunks that no frozen copy shares; nil in a frozen copy.
 	owned []bool
 	// frozen is the last frozen copy, until something is set.
 	frozen *Vector[T]
@@ -18,7 +17,7 @@ type Vector[T any] struct {
 // Len is one more than the highest index ever set.
 func (v *Vector[T]) Len() int { return v.n }
 
-// Get returns the zero value beyond the end, and for a nil vector.
+// Get returns element i, or the zero value beyond the end and for a nil vector.
 func (v *Vector[T]) Get(i int) T {
 	if v == nil || uint(i) >= uint(v.n) {
 		var zero T
@@ -27,7 +26,7 @@ func (v *Vector[T]) Get(i int) T {
 	return v.chunks[i/chunkSize][i%chunkSize]
 }
 
-// Set writes element i, growing the vector.
+// Set writes element i and grows the vector if needed.
 func (v *Vector[T]) Set(i int, x T) {
 	for i/chunkSize >= len(v.chunks) {
 		v.chunks = append(v.chunks, new([chunkSize]T))
@@ -42,7 +41,7 @@ func (v *Vector[T]) Set(i int, x T) {
 	v.n, v.frozen = max(v.n, i+1), nil
 }
 
-// Freeze returns an immutable copy, the same one until something is set; the writer goes on.
+// Freeze returns an immutable copy; the same one until the next Set.
 func (v *Vector[T]) Freeze() *Vector[T] {
 	if v.frozen == nil {
 		clear(v.owned)
@@ -51,7 +50,7 @@ func (v *Vector[T]) Freeze() *Vector[T] {
 	return v.frozen
 }
 
-// With returns a copy of a frozen vector in which one element, not beyond the end, is another.
+// With returns a copy of a frozen vector with another element i. i must be less than Len.
 func (v *Vector[T]) With(i int, x T) *Vector[T] {
 	c := &Vector[T]{chunks: append([]*[chunkSize]T(nil), v.chunks...), n: v.n}
 	chunk := *c.chunks[i/chunkSize]
