@@ -21,9 +21,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
-// Recorder writes the records of changes: those of held changes before the condition says so, those
-// of published changes in the background, after decisions. A nil Recorder writes nothing: the hub
-// does not serve PlacementChanges.
+// Recorder writes PlacementChanges: that of a held change before the status reports it, that of a
+// published change later, in the background. A nil Recorder writes nothing, for a hub that does not
+// serve PlacementChanges.
 type Recorder struct {
 	Client client.Client
 	// Reader reads past all caches.
@@ -31,20 +31,20 @@ type Recorder struct {
 	Inventory *inventory.Inventory
 	Log       logr.Logger
 
-	// writing is held while the record of a published change is written: one at a time, so that a
-	// later record of the Placement comes after it.
+	// writing is held while a published change is recorded: one at a time, so that the records of a
+	// Placement are written in order.
 	writing sync.Mutex
 
 	mu sync.Mutex
-	// unwritten are published changes without a record, one for each Placement; turns are their
-	// keys, oldest first.
+	// unwritten are published changes without a record, one per Placement. turns are their keys,
+	// oldest first.
 	unwritten map[types.NamespacedName]*unwritten
 	turns     []types.NamespacedName
-	// retries are those whose record could not be written, with the time of the next try, oldest
-	// first.
+	// retries are Placements whose record could not be written, with the time of the next try,
+	// oldest first.
 	retries []laterTry
 
-	// gate has records yield to decisions, but no longer than recordPatience.
+	// gate makes records yield to decisions, but no longer than recordPatience.
 	gate
 }
 
@@ -59,13 +59,13 @@ type unwritten struct {
 	tried *berthv1alpha1.PlacementChange
 }
 
-// laterTry is a Placement whose record is to be written again, from a time on.
+// laterTry is a Placement whose record is tried again at a given time.
 type laterTry struct {
 	key types.NamespacedName
 	at  time.Time
 }
 
-// Limits of the background.
+// Time limits of the background writer.
 const (
 	// recordPatience is how long a record yields to decisions.
 	recordPatience = 30 * time.Second
@@ -73,13 +73,13 @@ const (
 	recordFlush    = 5 * time.Second
 )
 
-// NewRecorder begins with nothing to write.
+// NewRecorder returns a Recorder without unwritten changes.
 func NewRecorder(c client.Client, reader client.Reader, inv *inventory.Inventory, log logr.Logger) *Recorder {
 	return &Recorder{Client: c, Reader: reader, Inventory: inv, Log: log, unwritten: map[types.NamespacedName]*unwritten{}, gate: newGate()}
 }
 
-// Yield has the background wait until done is called, or recordPatience has passed. It may be
-// called on nil.
+// Yield makes the background writer wait until done is called, or until recordPatience has passed.
+// It may be called on nil.
 func (r *Recorder) Yield() (done func()) {
 	if r == nil {
 		return func() {}
@@ -87,13 +87,13 @@ func (r *Recorder) Yield() (done func()) {
 	return r.gate.Yield()
 }
 
-// Before writes the records that must exist before an attempt publishes, or says that it holds.
+// Before writes the records that must exist before an attempt publishes or reports a held change.
 func (r *Recorder) Before(ctx context.Context, a *scheduler.Attempt) error {
 	writes, err := a.RecordsBefore()
 	if err != nil || len(writes) == 0 {
 		return err
 	}
-	// Revisions are recorded in their order.
+	// Records are written in the order of their revisions.
 	if err := r.flush(ctx, a.Snapshot.Subject.Key()); err != nil {
 		return err
 	}
@@ -106,8 +106,7 @@ func (r *Recorder) Before(ctx context.Context, a *scheduler.Attempt) error {
 	return nil
 }
 
-// After writes what became of the records of an attempt that succeeded, and queues the record of
-// the change that it published.
+// After updates the records of a successful attempt and queues the record of its published change.
 func (r *Recorder) After(ctx context.Context, a *scheduler.Attempt) error {
 	if r == nil || a.Err != nil {
 		return nil
@@ -129,8 +128,7 @@ func (r *Recorder) After(ctx context.Context, a *scheduler.Attempt) error {
 	return nil
 }
 
-// published queues the record of a change, merged with those of the Placement that are not written
-// yet.
+// published queues the record of a change, merged with the Placement's unwritten changes.
 func (r *Recorder) published(a *scheduler.Attempt, revision int64, change changes.Change) {
 	key := a.Snapshot.Subject.Key()
 	r.mu.Lock()
@@ -148,7 +146,7 @@ func (r *Recorder) published(a *scheduler.Attempt, revision int64, change change
 	r.signal()
 }
 
-// flush writes the record of the changes of one Placement that have none.
+// flush writes the record of a Placement's unwritten changes, if there are any.
 func (r *Recorder) flush(ctx context.Context, key types.NamespacedName) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -168,8 +166,7 @@ func (r *Recorder) flush(ctx context.Context, key types.NamespacedName) error {
 	return r.prune(ctx, key)
 }
 
-// putBack keeps a change that could not be written, merged with those that were published
-// meanwhile.
+// putBack keeps changes whose record could not be written, merged with later ones.
 func (r *Recorder) putBack(key types.NamespacedName, u *unwritten) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,8 +178,8 @@ func (r *Recorder) putBack(key types.NamespacedName, u *unwritten) {
 	}
 }
 
-// writePublished writes the record of a published change. A record that an earlier try created is
-// the same one, or is covered by it and deleted.
+// writePublished writes the record of a published change. If an earlier try created a record of
+// another name, this one covers it, and the earlier one is deleted.
 func (r *Recorder) writePublished(ctx context.Context, u *unwritten) error {
 	record, err := changes.NewRecord(u.placement, u.first, u.revision, u.change)
 	if err != nil {
@@ -212,7 +209,8 @@ func (r *Recorder) deleteCovered(ctx context.Context, pl *v1alpha1.Placement, tr
 	return client.IgnoreNotFound(r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID}))
 }
 
-// isUnfinished is true for a record on the hub that was created as wanted, and got no status.
+// isUnfinished is true if an existing record belongs to the Placement, has the wanted spec, and has
+// no status.
 func isUnfinished(pl *v1alpha1.Placement, existing, wanted *berthv1alpha1.PlacementChange) bool {
 	return pl.Controls(existing) && existing.Status.Phase == "" && equality.Semantic.DeepEqual(existing.Spec, wanted.Spec)
 }
@@ -238,9 +236,9 @@ func (r *Recorder) write(ctx context.Context, pl *v1alpha1.Placement, record *be
 	return nil
 }
 
-// create makes place for a record: one of the same name that a deleted Placement left is deleted.
-// The same record without status is completed: an earlier try was interrupted. Another one of this
-// Placement was created by another writer, such as a former leader: the Placement is decided again.
+// create creates a record, or completes the same record of an interrupted try. It first deletes a
+// record of the same name that belonged to a deleted Placement. It fails if another writer, such as
+// a former leader, has recorded the revision: the Placement is then decided again.
 func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange) error {
 	status := record.Status
 	err := r.Client.Create(ctx, record)
@@ -262,7 +260,8 @@ func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *b
 		return err
 	}
 	if existing.CreationTimestamp.After(pl.CreationTimestamp.Time) && !pl.CreationTimestamp.IsZero() {
-		// It is a later Placement's: this one is gone, and this process has not seen it yet.
+		// The record belongs to a later Placement of the same name. This process has not seen the
+		// deletion of its own one yet.
 		return err
 	}
 	if err := client.IgnoreNotFound(r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID})); err != nil {
@@ -271,13 +270,13 @@ func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *b
 	err = r.Client.Create(ctx, record)
 	record.Status = status
 	if apierrors.IsAlreadyExists(err) && len(existing.Finalizers) > 0 {
-		// No other writer was faster: the status is to say what keeps the name.
+		// This is no race: finalizers keep the old record. The status must name them.
 		return fmt.Errorf("an earlier Placement's record of that name is kept by metadata.finalizers %s", strings.Join(existing.Finalizers, ", "))
 	}
 	return err
 }
 
-// prune deletes the records of a Placement that are no longer kept.
+// prune deletes the records of a Placement that its history limit no longer keeps.
 func (r *Recorder) prune(ctx context.Context, key types.NamespacedName) error {
 	snapshot := r.Inventory.Snapshot(key, time.Time{}, nil)
 	if snapshot == nil {
@@ -294,7 +293,7 @@ func (r *Recorder) prune(ctx context.Context, key types.NamespacedName) error {
 	return nil
 }
 
-// Forget drops what is not written of a Placement that is gone.
+// Forget drops the unwritten changes of a deleted Placement.
 func (r *Recorder) Forget(key types.NamespacedName) {
 	if r == nil {
 		return
@@ -304,8 +303,8 @@ func (r *Recorder) Forget(key types.NamespacedName) {
 	delete(r.unwritten, key)
 }
 
-// Run writes records in the background. When ctx ends, what is not written is written at once, for
-// a few seconds.
+// Run writes records in the background. When ctx ends, it writes the remaining ones at once, for at
+// most recordFlush.
 func (r *Recorder) Run(ctx context.Context) {
 	if r == nil {
 		return
@@ -333,8 +332,8 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// next returns the Placement whose change waits longest, or how long to wait: it still yields to
-// decisions, or its next try is later.
+// next returns the Placement whose change has waited longest. If it must yield to decisions, or if
+// only later retries are left, wait fires when next must be called again.
 func (r *Recorder) next(ended bool) (key types.NamespacedName, wait <-chan time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -361,14 +360,14 @@ func (r *Recorder) next(ended bool) (key types.NamespacedName, wait <-chan time.
 	return key, nil, false
 }
 
-// isFinal is true for an error that another try would meet, too.
+// isFinal is true for an error that another try would get again.
 func isFinal(err error) bool {
 	return apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// retry has a change written again later, unless it can never be recorded: its Placement or
-// namespace goes, or another record has its revision.
+// retry schedules another try. It gives up when Run is ending, and after a final error: the
+// Placement or its namespace is going, or another record has the revision.
 func (r *Recorder) retry(key types.NamespacedName, err error, ended bool) {
 	recordFailures.WithLabelValues(reasonOf(err)).Inc()
 	if isFinal(err) || ended {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// How often the clock is compared with the time that passed, and from which difference on it counts
-// as set. What runs out is dated in whole seconds.
+// clockInterval is how often the clock is compared with the elapsed time. A difference of at least
+// clockStep means that the clock was set: expiries are in whole seconds.
 const (
 	clockInterval = time.Second
 	clockStep     = time.Second
 )
 
-// watchClock wakes every Placement when the clock was set, or the machine slept, until ctx ends:
-// what runs out does so at a time of day, but the queue's timers count only the time that passes.
-// Without it a toleration would end as much too late as the clock was set forward.
+// watchClock calls wake when the clock was set or the machine slept, until ctx ends. Expiries are
+// times of day, but the queue's timers count elapsed time. Without it, a toleration would end late
+// by as much as the clock was set forward.
 func watchClock(ctx context.Context, clock func() time.Time, wake func()) {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()

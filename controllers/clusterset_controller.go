@@ -21,16 +21,17 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// The two sets every hub has: clusters that nobody put anywhere, and all clusters.
+// Every hub has these two sets: default for clusters without a cluster set label, global for all
+// clusters.
 const (
 	defaultSet = "default"
 	globalSet  = "global"
 )
 
-// exclusiveIndex finds clusters by the set their label names.
+// exclusiveIndex indexes clusters by their cluster set label.
 const exclusiveIndex = "metadata.labels." + v1alpha1.ClusterSetLabel
 
-// ClusterSetReconciler creates the default and global sets and keeps each set's ClusterSetEmpty
+// ClusterSetReconciler creates the default and global sets and maintains each set's ClusterSetEmpty
 // condition.
 type ClusterSetReconciler struct{ Client client.Client }
 
@@ -60,15 +61,15 @@ func (r *ClusterSetReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) erro
 		Complete(r)
 }
 
-// membershipChanged lets pass what can move a cluster into a set or out of one.
+// membershipChanged accepts the events that can move a cluster into or out of a set.
 var membershipChanged = predicate.Or[client.Object](predicate.LabelChangedPredicate{}, predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 	},
 })
 
-// setsOfCluster queues the sets that the cluster's label named or names, and all that select by
-// other labels.
+// setsOfCluster queues the sets named by the cluster's old and new label, and all sets with a label
+// selector.
 func (r *ClusterSetReconciler) setsOfCluster() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var sets v1alpha1.ManagedClusterSetList
@@ -107,7 +108,7 @@ func (r *ClusterSetReconciler) Reconcile(ctx context.Context, request ctrl.Reque
 	return again(r.Client.Status().Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
-// create makes one of the two standard sets; any other that is gone stays gone.
+// create creates default or global. Other deleted sets are not restored.
 func (r *ClusterSetReconciler) create(ctx context.Context, name string) error {
 	set := &v1alpha1.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	switch name {
@@ -130,8 +131,8 @@ func (r *ClusterSetReconciler) condition(ctx context.Context, set *v1alpha1.Mana
 	if set.Spec.ClusterSelector.SelectorType == v1alpha1.LabelSelector {
 		selector, invalid := metav1.LabelSelectorAsSelector(set.Spec.ClusterSelector.LabelSelector)
 		if invalid != nil {
-			// The set's author has to know, nobody else: the set has no members, and that is the
-			// answer.
+			// Only the set's author can act on this. The set has no members, and the condition
+			// reports why.
 			c.Reason, c.Message = "InvalidSelector", "spec.clusterSelector.labelSelector: "+invalid.Error()
 			return c, nil //nolint:nilerr // the condition says it
 		}
@@ -154,7 +155,7 @@ func (r *ClusterSetReconciler) condition(ctx context.Context, set *v1alpha1.Mana
 	return c, nil
 }
 
-// BindingReconciler keeps each binding's Bound condition.
+// BindingReconciler maintains each binding's Bound condition.
 type BindingReconciler struct{ Client client.Client }
 
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersetbindings/status,verbs=patch,roleName=berth-housekeeping

@@ -28,12 +28,12 @@ import (
 // +kubebuilder:rbac:groups=berth.dev,resources=placementchanges,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=berth.dev,resources=placementchanges/status,verbs=update
 
-// recountDelay is how long Placements that come, go or change their labels are collected before the
-// policies that select them are counted again.
+// recountDelay is how long events of Placements are collected before the policies that select them
+// are counted again.
 const recountDelay = time.Second
 
-// DisruptionPolicyReconciler keeps the status of DisruptionPolicies: the number of Placements that
-// each selects, and the condition Ready.
+// DisruptionPolicyReconciler maintains the status of DisruptionPolicies: the number of Placements
+// that each selects, and the condition Ready.
 type DisruptionPolicyReconciler struct{ Client client.Client }
 
 // SetUp adds the reconciler to a manager. The hub must serve DisruptionPolicies.
@@ -46,8 +46,8 @@ func (r *DisruptionPolicyReconciler) SetUp(_ context.Context, mgr ctrl.Manager) 
 		Complete(r)
 }
 
-// policiesOfPlacement queues the policies whose count a Placement's event changes. The initial list
-// changes none: every policy is counted when it is first seen.
+// policiesOfPlacement queues the policies whose count a Placement's event changes. It ignores the
+// initial list, because every policy is counted when it is first seen.
 func (r *DisruptionPolicyReconciler) policiesOfPlacement() handler.EventHandler {
 	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
@@ -65,8 +65,8 @@ func (r *DisruptionPolicyReconciler) policiesOfPlacement() handler.EventHandler 
 	}
 }
 
-// queueChanged queues the policies of the namespace that select one of two states of a Placement
-// and not the other; no state is nil for a Placement that is created or deleted.
+// queueChanged queues the namespace's policies that select one of two states of a Placement and not
+// the other. before is nil for a Placement that is created or deleted.
 func (r *DisruptionPolicyReconciler) queueChanged(
 	ctx context.Context, before, after client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
 ) {
@@ -86,7 +86,8 @@ func (r *DisruptionPolicyReconciler) queueChanged(
 	}
 }
 
-// selects is true if the policy selects the Placement; a nil Placement is selected by none.
+// selects is true if the policy selects the Placement. It is false for an invalid policy and for a
+// nil object.
 func selects(policy *berthv1alpha1.DisruptionPolicy, object client.Object) bool {
 	pl, ok := object.(*v1alpha1.Placement)
 	if !ok {
@@ -125,7 +126,7 @@ func (r *DisruptionPolicyReconciler) status(ctx context.Context, policy *berthv1
 	if err := r.Client.List(ctx, &placements, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return 0, ready, fmt.Errorf("listing the Placements of namespace %s: %w", policy.Namespace, err)
 	}
-	// The empty Placement shows whether the selector is valid where the namespace has no Placement.
+	// An empty Placement validates the selector, also in a namespace without Placements.
 	if _, err := changes.Selects(policy, &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: policy.Namespace}}); err != nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "InvalidSelector", err.Error()
 		return 0, ready, nil //nolint:nilerr // the condition says it

@@ -1,6 +1,5 @@
-// Package controllers connects the engine to a hub: what feeds the inventory, what is reconciled,
-// who writes status and events.
+// Package controllers connects the engine to a hub. It feeds the inventory from watches, reconciles
+// Placements and other objects, and writes status, events and records.
 //
-// It may import everything but the commands. Read setup.go first: the census of every loop and
-// watch.
+// It may import api, config and pkg. Read setup.go first: NewManager lists every loop and watch.
 package controllers

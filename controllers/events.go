@@ -25,7 +25,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
-// reporter is the name events are sent under; consumers of the reference look for it.
+// reporter is the reportingController of all events. Open Cluster Management uses the same name,
+// and consumers look for it.
 const reporter = "placementController"
 
 // Limits of the sender.
@@ -33,16 +34,17 @@ const (
 	eventWorkers   = 4
 	eventTries     = 5
 	eventFlushTime = 5 * time.Second
-	// eventPatience is how long an event yields to decisions: longer than a usual burst takes.
+	// eventPatience is how long an event yields to decisions. It is longer than a usual burst of
+	// decisions.
 	eventPatience = 5 * time.Second
-	// maxEventsWaiting bounds the memory that events take while the hub does not; the oldest are
-	// lost.
+	// maxEventsWaiting bounds the memory for events that the hub does not accept yet. Beyond it the
+	// oldest are lost.
 	maxEventsWaiting = 100_000
 )
 
-// eventSender sends events in the background, each on its own: client-go's recorder folds events
-// that differ in their note only and drops what its queue of 1,000 does not hold, so that scores
-// would be lost when many Placements are decided at once.
+// eventSender sends each event separately, in the background. client-go's recorder merges events
+// that differ only in their note, and drops events beyond its queue of 1,000. It would lose scores
+// when many Placements are decided at once.
 type eventSender struct {
 	client   eventsclient.EventsV1Interface
 	log      logr.Logger
@@ -52,12 +54,12 @@ type eventSender struct {
 	waiting []*letter
 	last    time.Time
 
-	// gate has events yield to decisions, but no longer than eventPatience: in a storm without end
-	// they are sent all the same.
+	// gate makes events yield to decisions, but no longer than eventPatience. So they are sent also
+	// while decisions never pause.
 	gate
 }
 
-// newEventsClient sends protobuf, which costs less than JSON on both sides.
+// newEventsClient returns a client that sends protobuf, which costs both sides less than JSON.
 func newEventsClient(cfg *rest.Config) (eventsclient.EventsV1Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.ContentType = runtime.ContentTypeProtobuf
@@ -81,7 +83,7 @@ func newEventSender(client eventsclient.EventsV1Interface, log logr.Logger) *eve
 	return &eventSender{client: client, log: log, instance: reporter + "-" + host, gate: newGate()}
 }
 
-// Send queues events regarding a Placement. Their times, and so their names, keep their order.
+// Send queues events about a Placement. Their times, and so their names, keep their order.
 func (s *eventSender) Send(ctx context.Context, pl *v1alpha1.Placement, events []scheduler.Event) {
 	s.queue(controller.ReconcileIDFromContext(ctx), corev1.ObjectReference{
 		APIVersion: v1alpha1.GroupVersionV1Beta1.String(), Kind: "Placement",
@@ -89,7 +91,7 @@ func (s *eventSender) Send(ctx context.Context, pl *v1alpha1.Placement, events [
 	}, events...)
 }
 
-// SendAbout queues an event regarding a ConfigMap.
+// SendAbout queues an event about a ConfigMap.
 func (s *eventSender) SendAbout(config *corev1.ConfigMap, event scheduler.Event) {
 	s.queue("", corev1.ObjectReference{
 		APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap",
@@ -119,13 +121,13 @@ func (s *eventSender) queue(reconcileID types.UID, regarding corev1.ObjectRefere
 	s.signal()
 }
 
-// Bounds of an event's parts in bytes, beside its note: the API server refuses what is longer.
+// Limits of the API server for parts of an event, in bytes. scheduler.CutNote limits the note.
 const (
 	maxEventName   = 253
 	maxEventReason = 128
 )
 
-// event builds every event that Berth sends, with its parts cut to what the API server takes.
+// event builds the API object of an event and cuts its parts to the limits.
 func (s *eventSender) event(regarding corev1.ObjectReference, e scheduler.Event, now time.Time) *eventsv1.Event {
 	event := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: eventName(regarding.Name, now), Namespace: regarding.Namespace},
@@ -147,18 +149,18 @@ func (s *eventSender) event(regarding corev1.ObjectReference, e scheduler.Event,
 	return event
 }
 
-// eventName is unique: no two events have the same time.
+// eventName is unique, because no two events of a sender have the same time.
 func eventName(regarding string, now time.Time) string {
 	suffix := fmt.Sprintf(".%x", now.UnixNano())
 	return strings.TrimRight(cut(regarding, maxEventName-len(suffix)), "-.") + suffix
 }
 
-// cut shortens a text at a whole character.
+// cut shortens a text to at most limit bytes, and never splits a character.
 func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
-// Run sends events. When ctx ends, what waits is sent at once, for a few seconds.
+// Run sends events. When ctx ends, it sends the waiting ones at once, for at most eventFlushTime.
 func (s *eventSender) Run(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -179,7 +181,8 @@ func (s *eventSender) Run(ctx context.Context) {
 	workers.Wait()
 }
 
-// next waits for the oldest event's turn; there is none once ctx has ended and nothing waits.
+// next waits until the oldest event may be sent, and returns it. It returns nil once ctx has ended
+// and no event waits.
 func (s *eventSender) next(ctx context.Context) *letter {
 	for {
 		ended := ctx.Err() != nil
@@ -195,7 +198,8 @@ func (s *eventSender) next(ctx context.Context) *letter {
 	}
 }
 
-// take returns the oldest event, or what says that its patience has ended.
+// take returns the oldest event if it may be sent now. Otherwise the channel fires when its
+// patience ends; it is nil if no event waits.
 func (s *eventSender) take(ended bool) (*letter, <-chan time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,14 +210,14 @@ func (s *eventSender) take(ended bool) (*letter, <-chan time.Time) {
 	if patience := eventPatience - time.Since(oldest.since); patience > 0 && s.busy() && !ended {
 		return nil, time.After(patience)
 	}
-	// What was sent is not kept with the slice.
+	// The slice must not keep the sent event in memory.
 	s.waiting[0] = nil
 	s.waiting = s.waiting[1:]
 	return oldest, nil
 }
 
-// send tries a few times: an event lost is a decision unexplained, but none is worth blocking the
-// others for long.
+// send tries up to eventTries times. A lost event leaves a decision unexplained, but no event may
+// block the others for long.
 func (s *eventSender) send(ctx context.Context, event *letter) {
 	wait := 100 * time.Millisecond
 	for try := 1; ; try++ {
@@ -222,7 +226,7 @@ func (s *eventSender) send(ctx context.Context, event *letter) {
 		case err == nil || apierrors.IsAlreadyExists(err):
 			return
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
-			// The namespace goes, or is gone: nobody could read the event.
+			// The namespace is terminating or gone, so the event would have no reader.
 			return
 		case errors.Is(err, context.Canceled), try == eventTries, apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 			eventsLost.Inc()
@@ -238,8 +242,8 @@ func (s *eventSender) send(ctx context.Context, event *letter) {
 	}
 }
 
-// managerWithBackground sends events and writes records while the manager runs, and once it has
-// stopped: its reconcilers, which stop last, have something to report until then.
+// managerWithBackground sends events and writes records while the manager runs and after it stops.
+// Reconcilers stop last and report until then.
 type managerWithBackground struct {
 	ctrl.Manager
 	events  *eventSender
@@ -254,8 +258,7 @@ func (m *managerWithBackground) Start(ctx context.Context) error {
 	background.Go(func() { m.events.Run(running) })
 	background.Go(func() { m.records.Run(running) })
 	if err := m.Manager.Start(ctx); err != nil {
-		// Reconcilers may not have stopped: without the lease they must end with the process, at
-		// once.
+		// Reconcilers may still run. Without the lease they must end at once, with the process.
 		return err
 	}
 	stopped()

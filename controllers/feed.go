@@ -22,27 +22,26 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
-// feed is the one source of the placement controller: it watches the kinds that decisions are made
-// of, hands each event to the inventory, and queues the Placements that the inventory names. The
-// controller starts no worker before every handler has taken in its initial list, so that no answer
-// is given from half a view.
+// feed is the only source of the placement controller. It watches the kinds that decisions depend
+// on, passes each event to the inventory, and queues the affected Placements. No worker starts
+// before every handler has taken in its initial list, so that no decision uses an incomplete view.
 type feed struct {
 	cache     cache.Cache
 	inventory *inventory.Inventory
 	waiting   *scheduler.HeldChanges
 	clock     func() time.Time
-	// queues is nil where none are configured; queuesRead is closed once it is known what the
-	// configuration says.
+	// queues is nil if no queues are configured. queuesRead is closed when their ConfigMap has been
+	// read, or is known to be missing.
 	queues     *admission.Queues
 	queuesRead <-chan struct{}
-	// wake adds to the controller's queue, once there is one.
+	// wake adds Placements to the controller's queue. It is nil until Start.
 	wake     atomic.Pointer[func([]inventory.Key)]
 	handlers []toolscache.ResourceEventHandlerRegistration
-	// synced says that the inventory has everything.
+	// synced is true when the inventory has all initial lists.
 	synced atomic.Bool
-	// onSynced is called then, before the first attempt.
+	// onSynced is called once, just before synced becomes true and the first attempt runs.
 	onSynced func()
-	// kinds are watched.
+	// kinds are the kinds to watch.
 	kinds []kinds.Kind
 }
 
@@ -82,8 +81,8 @@ func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInter
 	return nil
 }
 
-// watch has the cache watch the feed's kinds. Called before the cache starts, it lists all of them
-// at once, and a replica that waits for the lease knows the fleet when it gets it.
+// watch starts an informer for each kind. Called before the cache starts, it makes all lists run at
+// once, and a replica that waits for the lease already has the fleet in its cache.
 func (f *feed) watch(ctx context.Context) ([]cache.Informer, error) {
 	var watched []client.Object
 	for _, kind := range f.kinds {
@@ -102,8 +101,7 @@ func (f *feed) watch(ctx context.Context) ([]cache.Informer, error) {
 	return informers, nil
 }
 
-// wakeAll queues Placements for a reason that is no event of these kinds. Before there is a queue
-// it does nothing.
+// wakeAll queues Placements for a reason that is no watch event. Before Start it does nothing.
 func (f *feed) wakeAll(keys []inventory.Key) {
 	if wake := f.wake.Load(); wake != nil {
 		(*wake)(keys)

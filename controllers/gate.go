@@ -2,13 +2,12 @@ package controllers
 
 import "sync"
 
-// gate lets a background writer yield to attempts, which cost the API server as much as its
-// requests.
+// gate lets a background writer yield to attempts, because both send requests to the API server.
 type gate struct {
 	mu sync.Mutex
 	// deciding counts the attempts in progress.
 	deciding int
-	// changed has an element if the writer has to look again for work.
+	// changed holds an element when the writer must check for work again.
 	changed chan struct{}
 }
 

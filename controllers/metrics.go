@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Every label has few values, whatever the hub holds: no name of a Placement, a cluster or a
-// namespace is one. docs/metrics.md has the same list, which a test compares.
+// Labels have few values on every hub: names of Placements, clusters and namespaces are not used.
+// docs/metrics.md has the same list, and a test compares both.
 var (
 	stageSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_scheduling_duration_seconds",
@@ -98,7 +98,7 @@ var (
 	})
 )
 
-// held are the holds of the manager that was built last; a process has one, but for tests.
+// held are the held changes of the manager that was built last. Only tests build more than one.
 var held atomic.Pointer[scheduler.HeldChanges]
 
 func ownMetrics() []prometheus.Collector {
@@ -109,31 +109,31 @@ func ownMetrics() []prometheus.Collector {
 
 func init() {
 	metrics.Registry.MustRegister(ownMetrics()...)
-	// A counter that begins at its first increase hides it from rate().
+	// Without a first sample of 0, rate() does not see the first increase.
 	for _, operation := range []string{"create", "update", "delete"} {
 		decisionWrites.WithLabelValues(operation)
 	}
 }
 
-// stopwatch tells how long each stage of an attempt took.
+// stopwatch measures the stages of an attempt.
 type stopwatch struct{ last time.Time }
 
 func newStopwatch() *stopwatch { return &stopwatch{last: time.Now()} }
 
-// lap ends a stage, and begins the next.
+// lap ends a stage and begins the next.
 func (s *stopwatch) lap(stage string) {
 	now := time.Now()
 	stageSeconds.WithLabelValues(stage).Observe(now.Sub(s.last).Seconds())
 	s.last = now
 }
 
-// timePoint is a scheduler's Timer.
+// timePoint is the Timer of the scheduler.
 func timePoint(profile, point string) (end func()) {
 	began := time.Now()
 	return func() { pointSeconds.WithLabelValues(point, profile).Observe(time.Since(began).Seconds()) }
 }
 
-// timeLock is a scheduler's LockHeld.
+// timeLock is the LockHeld of the scheduler.
 func timeLock(profile, outcome string, held time.Duration) {
 	lockSeconds.WithLabelValues(profile, outcome).Observe(held.Seconds())
 }
@@ -170,8 +170,8 @@ func count(attempt *scheduler.Attempt) {
 	}
 }
 
-// reasonOf is the API server's reason for an error, as far as it is one of the API's own: an
-// admission webhook may say anything.
+// reasonOf returns the API server's reason for an error if it is one of those below, otherwise
+// Other. An admission webhook may return any text.
 func reasonOf(err error) string {
 	switch reason := apierrors.ReasonForError(err); reason {
 	case metav1.StatusReasonUnauthorized, metav1.StatusReasonForbidden, metav1.StatusReasonNotFound, metav1.StatusReasonAlreadyExists,
@@ -199,7 +199,7 @@ func kindOf(o client.Object) string {
 	return "Namespace"
 }
 
-// census counts Placements by what was last said of them.
+// census counts Placements by their last reported Satisfied condition.
 type census struct {
 	mu     sync.Mutex
 	placed map[types.NamespacedName]standing
@@ -207,8 +207,7 @@ type census struct {
 
 type standing struct{ satisfied, reason string }
 
-// put notes what the conditions say of a Placement; without a word about it being satisfied it is
-// not counted.
+// put records a Placement's Satisfied condition. A Placement without the condition is not counted.
 func (c *census) put(key types.NamespacedName, conditions []metav1.Condition) {
 	now := standing{}
 	if condition := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied); condition != nil {
@@ -234,5 +233,5 @@ func (c *census) put(key types.NamespacedName, conditions []metav1.Condition) {
 	c.placed[key] = now
 }
 
-// drop forgets a Placement that is gone, or left alone.
+// drop removes a Placement that is deleted or skipped.
 func (c *census) drop(key types.NamespacedName) { c.put(key, nil) }

@@ -19,18 +19,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// accessTimeout bounds what the hub may take to say who asks for metrics, and whether they may.
+// accessTimeout bounds the reviews of one request for metrics.
 const accessTimeout = 10 * time.Second
 
-// What a guarded metrics endpoint asks the hub.
+// Permissions that a guarded metrics endpoint needs.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create,roleName=berth-metrics-access
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create,roleName=berth-metrics-access
 
 // guard serves metrics to requests with a valid token of the hub whose user may get the path. It
-// answers 401 without a valid token, 403 without the permission, 500 if the hub could not be asked.
-// controller-runtime's own filter does the same with the API server's libraries, whose gRPC and
-// tracing would make the program half as large again. What the hub said counts for a while, and a
-// client address may cause so many reviews: 429 beyond that.
+// answers 401 without a valid token, 403 without the permission, 429 after too many reviews for a
+// client address, and 500 if the hub could not be asked. It remembers the hub's answers for a
+// while. controller-runtime's filter does the same with the API server's libraries, but their gRPC
+// and tracing would make the program half as large again.
 type guard struct {
 	hub     kubernetes.Interface
 	log     logr.Logger
@@ -38,7 +38,7 @@ type guard struct {
 	reviews *reviews
 }
 
-// guardMetrics is a server.Options.FilterProvider. The manager's HTTP client is left alone: its
+// guardMetrics is a server.Options.FilterProvider. It does not use the manager's HTTP client, whose
 // timeouts are for watches.
 func guardMetrics(cfg *rest.Config, _ *http.Client) (server.Filter, error) {
 	hub, err := kubernetes.NewForConfig(cfg)
@@ -72,7 +72,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decide says who asks, and whether they may.
+// decide returns the user of a request, and whether the user has the permission.
 func (g *guard) decide(ctx context.Context, r *http.Request) (access, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
@@ -124,5 +124,5 @@ func (g *guard) authorize(ctx context.Context, user *authenticationv1.UserInfo, 
 	return review.Status.Allowed && !review.Status.Denied, nil
 }
 
-// verb is how RBAC calls a request to a path.
+// verb is the RBAC verb of a request to a path.
 func verb(r *http.Request) string { return strings.ToLower(r.Method) }

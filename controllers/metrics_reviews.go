@@ -12,52 +12,52 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// Limits of what the guard asks the hub. A request for which an answer is remembered costs the hub
-// nothing.
+// Limits of the guard's requests to the hub. A remembered answer costs the hub nothing.
 const (
-	// allowedTime and refusedTime are how long an answer counts: a right that is taken away ends
+	// allowedTime and refusedTime are how long an answer is remembered. A revoked permission ends
 	// after allowedTime at the latest.
 	allowedTime = time.Minute
 	refusedTime = 10 * time.Second
-	// failedTime is how long a failure to ask counts.
+	// failedTime is how long a failed request to the hub is remembered.
 	failedTime = time.Second
 	// maxReviews bounds the remembered answers.
 	maxReviews = 1024
 	// maxTokenLength is in bytes; tokens of service accounts have about 1,000.
 	maxTokenLength = 16 << 10
-	// A client address may cause so many reviews a second, and so many at once. A token that was
-	// let in before is reviewed again however many reviews the address has caused, so that nobody
-	// can keep out the reader of the metrics.
+	// These limit the reviews that a client address may cause: per second, and in one burst. A
+	// token that was allowed before is reviewed regardless, so that other clients cannot lock out
+	// the reader of the metrics.
 	reviewsPerSecond, reviewsAtOnce = 1, 10
-	// maxAddresses bounds the addresses that are counted.
+	// maxAddresses bounds the client addresses that are counted.
 	maxAddresses = 1024
 )
 
-// errTooMany says that the client must wait before another token of its is reviewed.
+// errTooMany means that the client must wait before another of its tokens is reviewed.
 var errTooMany = errors.New("too many tokens to review")
 
-// access is who asks, nil for nobody, and whether they may.
+// access is the user of a request, nil without a valid token, and whether the user has the
+// permission.
 type access struct {
 	user    *authenticationv1.UserInfo
 	allowed bool
 }
 
-// reviewKey names a question: a token, a verb and a path. The token itself is not kept.
+// reviewKey identifies a token, a verb and a path. The token itself is not kept.
 type reviewKey [sha256.Size]byte
 
-// review is the answer to one question. asking holds a token while the hub is asked, so that many
-// who ask at once cost one review.
+// review is the answer for one key. asking holds an element while the hub is asked, so that
+// concurrent requests cost one review.
 type review struct {
 	asking chan struct{}
 
-	// The rest is guarded by the lock of reviews.
+	// The lock of reviews guards the rest.
 	access
 	err error
-	// until is when the answer ends; zero before the first one.
+	// until is when the answer expires; zero before the first answer.
 	until time.Time
 }
 
-// reviews remembers what the hub said.
+// reviews remembers the hub's answers. mu guards the two maps and the answers.
 type reviews struct {
 	now func() time.Time
 
@@ -70,7 +70,7 @@ func newReviews(now func() time.Time) *reviews {
 	return &reviews{now: now, byKey: map[reviewKey]*review{}, sources: map[string]*rate.Limiter{}}
 }
 
-// decide returns the remembered answer to a question, or asks the hub.
+// decide returns the remembered answer for a key, or asks the hub.
 func (r *reviews) decide(ctx context.Context, key reviewKey, address string, ask func(context.Context) (access, error)) (access, error) {
 	one := r.find(key)
 	select {
@@ -84,7 +84,7 @@ func (r *reviews) decide(ctx context.Context, key reviewKey, address string, ask
 	}
 	said, err := ask(ctx)
 	if err != nil && ctx.Err() != nil {
-		// The client went away, or the time is up: the next one asks.
+		// The client is gone, or the time is up: the next request asks again.
 		return access{}, err
 	}
 	r.mu.Lock()
@@ -103,8 +103,8 @@ func (r *reviews) decide(ctx context.Context, key reviewKey, address string, ask
 	return said, err
 }
 
-// remembered returns the answer that still counts, or that the address must wait. It is not ok when
-// the hub is to be asked.
+// remembered returns an answer that has not expired, or errTooMany if the address must wait. ok is
+// false if the hub must be asked.
 func (r *reviews) remembered(one *review, address string) (said access, ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,8 +120,8 @@ func (r *reviews) remembered(one *review, address string) (said access, ok bool,
 	return access{}, true, errTooMany
 }
 
-// find returns the entry of a question. When there are too many, those that have ended go, refused
-// ones first.
+// find returns the entry of a key. At maxReviews entries it drops expired refusals; if that is not
+// enough, all refusals; then all entries.
 func (r *reviews) find(key reviewKey) *review {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,8 +143,8 @@ func (r *reviews) find(key reviewKey) *review {
 	return one
 }
 
-// admit counts a review that an address causes; false when it causes too many, or there are too
-// many addresses.
+// admit counts a review for an address. It returns false if the address causes too many, or if
+// there are too many addresses.
 func (r *reviews) admit(address string, now time.Time) bool {
 	limiter := r.sources[address]
 	if limiter == nil {

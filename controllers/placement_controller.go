@@ -23,35 +23,35 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// PlacementReconciler decides one Placement at a time, publishes the answer, and says so in status
-// and events. The work queue sees to it that a Placement has one attempt at a time.
+// PlacementReconciler decides and publishes a Placement, and reports it in status and events. The
+// work queue never runs two attempts for one Placement at once.
 type PlacementReconciler struct {
 	Client    client.Client
 	Inventory *inventory.Inventory
 	Scheduler *scheduler.Scheduler
-	// Queues narrows what a Placement may use; nil where none are configured.
+	// Queues restricts the clusters that a Placement may use; nil if no queues are configured.
 	Queues *admission.Queues
 	Events EventSink
 	// Records writes the records of changes; nil if the hub does not serve them.
 	Records *Recorder
 	Now     func() time.Time
 
-	// told remembers what was said of each Placement beside its decisions; refused, by Placement,
-	// why the API server refused its status.
+	// told has the last warnings sent for each Placement. refused has the last event about a status
+	// that the API server refused.
 	told    sync.Map
 	refused sync.Map
 	census  census
 }
 
-// EventSink takes events to be sent, and never blocks. The context says of which reconciliation
-// they tell. They yield to what is in progress until done is called.
+// EventSink queues events and never blocks. The context identifies the reconciliation. After Yield,
+// events wait for done, but not forever.
 type EventSink interface {
 	Yield() (done func())
 	Send(ctx context.Context, pl *v1alpha1.Placement, events []scheduler.Event)
 }
 
-// What the controller may do. Pages are its own; of a Placement it writes the status only. The
-// lease, and the events about who holds it, are in its own namespace.
+// Permissions of the controller. It writes pages, but of a Placement only the status. The lease,
+// and the events about its holder, are in the controller's namespace.
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters;managedclustersets;managedclustersetbindings;addonplacementscores;placements,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placements/status,verbs=patch
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=placements/finalizers,verbs=update
@@ -91,7 +91,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	// 10. Report.
 	count(attempt)
 	if attempt.FirstTimeout() {
-		// It may be the machine that was slow: nothing is said until it happens again.
+		// The machine may have been slow: only a repeated timeout is reported.
 		return requeue(ctx, attempt)
 	}
 	if err := r.report(ctx, attempt); err != nil {
@@ -101,7 +101,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	return requeue(ctx, attempt)
 }
 
-// snapshot freezes the fleet as the Placement sees it; nil when it is gone.
+// snapshot freezes the fleet for the Placement. It returns nil if the Placement is gone.
 func (r *PlacementReconciler) snapshot(key types.NamespacedName) *framework.Snapshot {
 	now := r.Now()
 	var queue *framework.QueueAdmission
@@ -111,7 +111,7 @@ func (r *PlacementReconciler) snapshot(key types.NamespacedName) *framework.Snap
 	return r.Inventory.Snapshot(key, now, queue)
 }
 
-// leftOut forgets a Placement that is gone; of one that is only left alone, what it was counted as.
+// leftOut drops all state of a deleted Placement. Of a skipped one it drops only the metric.
 func (r *PlacementReconciler) leftOut(key types.NamespacedName, skipped bool) {
 	r.census.drop(key)
 	if skipped {
@@ -146,13 +146,14 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 		r.Events.Send(ctx, pl, []scheduler.Event{*e})
 	}
 	if !attempt.Effects().Keep && attempt.Outcome != scheduler.Waiting {
-		// An attempt that waits, or continues later, is for the same cause.
+		// An attempt that waits, or continues later, keeps its cause.
 		r.Inventory.ClearCause(attempt.Snapshot)
 	}
 	return nil
 }
 
-// requeue is when the attempt is repeated: with backoff after an error, or when it asked for it.
+// requeue returns when to repeat the attempt: with backoff after an error, or at the time that the
+// attempt asked for.
 func requeue(ctx context.Context, attempt *scheduler.Attempt) (ctrl.Result, error) {
 	if _, _, timedOut := attempt.TimedOut(); timedOut {
 		log.FromContext(ctx).Info("attempt timed out", "why", attempt.Failure.Err().Error())
@@ -165,11 +166,11 @@ func requeue(ctx context.Context, attempt *scheduler.Attempt) (ctrl.Result, erro
 	return ctrl.Result{}, nil
 }
 
-// prepareInterval is how soon a Placement is looked at again that is not prepared.
+// prepareInterval is the delay before a Placement that is not yet compiled is tried again.
 const prepareInterval = 20 * time.Millisecond
 
-// wait returns how long the attempt has to wait: because earlier ones took too long, or because not
-// all is compiled yet.
+// wait returns how long the attempt must wait: because earlier ones took too long, or because the
+// Placement is not yet compiled.
 func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 	pl := r.Inventory.Placement(request.NamespacedName)
 	if pl == nil || scheduler.Skipped(pl) != "" {
@@ -185,10 +186,11 @@ func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 	return 0
 }
 
-// failed says in the status that the answer could not be published, and has the attempt repeated.
+// failed reports in the status that the decision could not be published. It returns the error, so
+// that the attempt is repeated.
 func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement, err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		// The Placement goes with its namespace; its deletion is the next event.
+		// The Placement is deleted with its namespace; its deletion is the next event.
 		return nil
 	}
 	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -199,8 +201,8 @@ func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement
 	return err
 }
 
-// tell says once, and again when it changes, what PostFilter plugins would have done, and which
-// pages look like the Placement's and are not.
+// tell sends warnings of PostFilter plugins, and about pages that carry the Placement's label but
+// have another controller. It repeats them only when they change.
 func (r *PlacementReconciler) tell(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
 	published := attempt.Step
 	if published == nil {
@@ -229,8 +231,8 @@ func (r *PlacementReconciler) tell(ctx context.Context, pl *v1alpha1.Placement, 
 	}
 }
 
-// tellRefused says once, and again when the reason changes, that the status does not say what is
-// published.
+// tellRefused sends an event that the status does not describe the published decision. It repeats
+// the event only when the reason changes.
 func (r *PlacementReconciler) tellRefused(ctx context.Context, pl *v1alpha1.Placement, err error) {
 	note := scheduler.CutNote("The API server refuses the status, which does not say what is published: " + err.Error())
 	if before, _ := r.refused.Swap(client.ObjectKeyFromObject(pl), note); before != note {
@@ -238,7 +240,7 @@ func (r *PlacementReconciler) tellRefused(ctx context.Context, pl *v1alpha1.Plac
 	}
 }
 
-// statusOf describes what is published now.
+// statusOf returns the status that describes the published decision.
 func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.PlacementStatus {
 	published := attempt.Step
 	status := attempt.Snapshot.Subject.Placement.Status.DeepCopy()
@@ -246,7 +248,7 @@ func (r *PlacementReconciler) statusOf(attempt *scheduler.Attempt) *v1alpha1.Pla
 		status.NumberOfSelectedClusters = int32(len(published.Selected))
 		status.DecisionGroups = published.Outcome.Groups
 		if attempt.ScoresWritten(published) {
-			// The API keeps whole seconds: rounded up, or the rate limit would end early.
+			// The API stores whole seconds. Rounded down, the rate limit would end early.
 			status.LastScoreUpdateTime = roundUp(attempt.Snapshot.Now)
 		} else if last := published.LastScores; !last.IsZero() && (status.LastScoreUpdateTime == nil || last.After(status.LastScoreUpdateTime.Time)) {
 			// The API server did not store the status that had this time.
@@ -261,7 +263,7 @@ func roundUp(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t.Add(time.Second - 1).Truncate(time.Second)}
 }
 
-// reportFailure says in the Satisfied condition that the answer could not be published.
+// reportFailure reports in the Satisfied condition that the decision could not be published.
 func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Placement, failure error) error {
 	status := pl.Status.DeepCopy()
 	v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
@@ -274,9 +276,9 @@ func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Pl
 	return r.writeStatus(ctx, pl, status)
 }
 
-// writeStatus writes what differs. A conflict means that the Placement changed meanwhile, and is
-// tried again with the new one. A status that the API server refuses as invalid is tried again,
-// too, and an event says why, as no condition can.
+// writeStatus writes a status that changed. After a conflict, the attempt is repeated with the
+// newer Placement. If the API server refuses the status as invalid, the attempt is repeated, too,
+// and an event gives the reason, because no condition can.
 func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Placement, status *v1alpha1.PlacementStatus) error {
 	r.census.put(client.ObjectKeyFromObject(pl), status.Conditions)
 	if equality.Semantic.DeepEqual(&pl.Status, status) {
@@ -295,7 +297,7 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 		return err
 	}
 	r.refused.Delete(client.ObjectKeyFromObject(pl))
-	// The next cycle starts from this status, ahead of its echo.
+	// The next attempt starts from this status, also before its watch event arrives.
 	written.ManagedFields = nil
 	r.Inventory.Replace(written)
 	return nil

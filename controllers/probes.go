@@ -9,10 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// addProbes adds what /healthz and /readyz answer from. A replica is ready when it can do what
-// falls to it: the one that decides has taken in the fleet, the others have nothing to wait for but
-// their turn. Where there are queues, every replica answers admission requests, for which it must
-// have read the configuration and listen.
+// addProbes adds the checks of /healthz and /readyz. The replica that decides is ready when it has
+// taken in the fleet; other replicas wait only for the lease and are ready. With queues, every
+// replica answers admission requests: it must have read the configuration and serve the webhooks.
 func addProbes(mgr ctrl.Manager, placements *feed, o Options) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the health check: %w", err)

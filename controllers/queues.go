@@ -22,19 +22,19 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
-// What queues need, where they are configured. The ConfigMap is in the controller's own namespace.
+// Permissions for queues. The ConfigMap is in the controller's namespace.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch,roleName=berth-queues
 // +kubebuilder:rbac:groups="",namespace=berth-system,resources=configmaps,verbs=list;watch,roleName=berth-queues
 
-// queueConfig reads the queues' ConfigMap, on every replica: those that do not decide answer
-// admission requests all the same.
+// queueConfig reads the queues' ConfigMap on every replica, because every replica answers admission
+// requests.
 type queueConfig struct {
 	name   types.NamespacedName
 	cache  cache.Cache
 	queues *admission.Queues
 	events *eventSender
 	log    logr.Logger
-	// read is closed once it is known whether there is a ConfigMap, and what it says.
+	// read is closed when the ConfigMap has been read, or is known to be missing.
 	read chan struct{}
 }
 
@@ -43,8 +43,8 @@ func (*queueConfig) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
 func (c *queueConfig) Start(ctx context.Context) error {
-	// Who administers a queue is looked up in pages while somebody waits: they are read before
-	// that, also where nothing is decided.
+	// An admission request looks up a Placement's queue in its pages. Every replica caches pages in
+	// advance, so that no request has to wait for the first list.
 	if _, err := informerOf(ctx, c.cache, &v1alpha1.PlacementDecision{}); err != nil {
 		return fmt.Errorf("watching PlacementDecisions: %w", err)
 	}
@@ -92,7 +92,7 @@ func (c *queueConfig) configure(obj any) {
 	}
 }
 
-// seat has the feed keep Placements in queues.
+// seat sets up queues for the feed: the reader of their ConfigMap and, if wanted, the webhooks.
 func (f *feed) seat(mgr ctrl.Manager, o Options, events *eventSender) error {
 	f.queues = admission.NewQueues(admission.QueuesOptions{
 		UserLabel: os.Getenv(identity.UserLabelEnv), Published: f.inventory.Published, Recorded: f.inventory.RecordedQueue, Now: o.Now,
@@ -112,7 +112,7 @@ func (f *feed) seat(mgr ctrl.Manager, o Options, events *eventSender) error {
 	return registerWebhooks(mgr, f.queues, o.QueueConfig)
 }
 
-// registerWebhooks puts the admission handlers on the manager's webhook server.
+// registerWebhooks registers the admission handlers with the manager's webhook server.
 func registerWebhooks(mgr ctrl.Manager, queues *admission.Queues, name types.NamespacedName) error {
 	return admission.Register(mgr.GetWebhookServer(), admission.Options{
 		Access: queues.Access, UserLabel: os.Getenv(identity.UserLabelEnv),
@@ -124,9 +124,9 @@ func registerWebhooks(mgr ctrl.Manager, queues *admission.Queues, name types.Nam
 	})
 }
 
-// recordedQueue returns the queue that the pages of a Placement record: of those that the Placement
-// with this UID controls, the first by name that has a record. It is empty if there is none, or if
-// the pages cannot be listed.
+// recordedQueue returns the queue that is recorded on the pages of the Placement with this UID. The
+// first page by name with a record counts. It is empty without one, or if the pages cannot be
+// listed.
 func recordedQueue(ctx context.Context, mgr ctrl.Manager, placement types.NamespacedName, uid types.UID) string {
 	if uid == "" {
 		return ""
@@ -148,7 +148,7 @@ func recordedQueue(ctx context.Context, mgr ctrl.Manager, placement types.Namesp
 	return ""
 }
 
-// namespaceMetadata is all that is read of Namespaces.
+// namespaceMetadata is a Namespace of which only the metadata is read.
 func namespaceMetadata() *metav1.PartialObjectMetadata {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

@@ -39,63 +39,63 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/queue"
 )
 
-// Options are what a deployment chooses.
+// Options are the settings of a deployment.
 type Options struct {
-	// LeaderElection lets one of several replicas decide; the lease is in LeaderElectionNamespace.
+	// LeaderElection makes only one of several replicas decide. The lease is in
+	// LeaderElectionNamespace.
 	LeaderElection          bool
 	LeaderElectionNamespace string
 	// MetricsAddress, HealthAddress and PprofAddress are host:port; "0" switches a listener off.
 	MetricsAddress, HealthAddress, PprofAddress string
-	// MetricsSecure serves metrics over TLS to those whom the hub lets get them; else they are
-	// there for everybody, in plain HTTP. MetricsCertDir has the tls.crt and tls.key for it;
-	// without one the certificate is made up.
+	// MetricsSecure serves metrics over TLS, to users with the permission to get them. Otherwise
+	// every client gets them, in plain HTTP. MetricsCertDir has tls.crt and tls.key; if it is
+	// empty, a certificate is generated.
 	MetricsSecure  bool
 	MetricsCertDir string
-	// Housekeeping names the controllers that keep sets and clusters in order: "*" for all of them
-	// (none where another's CRDs show that Open Cluster Management keeps them), a name for one,
-	// "-name" for all but one. They count in their order; where the first is a "-name", "*" goes
-	// before it. An unknown name is refused.
+	// Housekeeping names the controllers that maintain sets and clusters: "*" for all, a name for
+	// one, "-name" to leave one out. Entries apply in order; if the first is a "-name", "*" comes
+	// before it. On CRDs of Open Cluster Management, "*" adds none. An unknown name is an error.
 	Housekeeping []string
-	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those
-	// out of the tree that it may name.
+	// Config is the scheduler's configuration file; nil is the default profile. Plugins are the
+	// out-of-tree plugins that it may name.
 	Config  *config.PlacementSchedulerConfiguration
 	Plugins framework.Registry
-	// QueueConfig names the ConfigMap with the queues; without a name there are none. Webhooks
-	// serves the admission handlers that go with them; nil leaves them to others.
+	// QueueConfig names the ConfigMap with the queues; without a name there are no queues. Webhooks
+	// configures the server of their admission handlers; nil serves none.
 	QueueConfig types.NamespacedName
 	Webhooks    *webhook.Options
-	// Workers is how many Placements are published at once; cycles are serial. Default 16.
+	// Workers is how many Placements are published at once; only one decides at a time. Default 16.
 	Workers int
-	// Now is the clock that decisions obey; time.Now by default.
+	// Now is the clock of decisions. Default time.Now.
 	Now func() time.Time
-	// Log takes the controller's lines.
+	// Log receives the controller's log.
 	Log logr.Logger
 }
 
-// A replica that cannot renew its lease decides on for a retryPeriod and a renewDeadline after the
-// last renewal, and then for up to another renewDeadline while it tries to give the lease up: all
-// of that must be over when another may take the lease.
+// A replica that cannot renew its lease continues to decide: for up to retryPeriod and
+// renewDeadline after the last renewal, then for up to another renewDeadline while it releases the
+// lease. leaseDuration must be longer than the sum of these.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 6 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-// stopTime is how long everything may take to stop when the process is asked to end. Events follow,
-// for eventFlushTime.
+// stopTime is how long the manager may take to stop. Events and records follow, for up to
+// eventFlushTime and recordFlush.
 const stopTime = 10 * time.Second
 
 // NewManager builds a manager with every loop and watch of Berth. Start it to run.
 //
-//	feed                   watches the kinds that decisions are made of and tells the inventory, which says whom to wake; also watches the clock
+//	feed                   watches the kinds that decisions depend on, updates the inventory, queues the affected Placements; also watches the clock
 //	placement              decides and publishes one Placement, writes its status and events
 //	disruptionpolicy       counts the Placements that a DisruptionPolicy selects; condition Ready
 //	queues                 reads the queues' ConfigMap, where one is named, and answers admission requests
 //	events                 sends events at the hub's pace, after decisions
 //	records                writes the history of changes, after decisions
 //
-// and, as Housekeeping says, what a hub without Open Cluster Management's registration controller
-// lacks:
+// Housekeeping selects the controllers that a hub needs without Open Cluster Management's
+// registration controller:
 //
 //	clusterset             creates the default and global sets; condition ClusterSetEmpty
 //	clustersetbinding      condition Bound
@@ -104,7 +104,7 @@ const stopTime = 10 * time.Second
 //	cluster-availability   turns an Available condition of False or Unknown into a NoSelect taint
 func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	cfg = rest.CopyConfig(cfg)
-	// API Priority and Fairness says how fast a client may be.
+	// API Priority and Fairness limits requests instead.
 	cfg.QPS = -1
 	if o.Now == nil {
 		o.Now = time.Now
@@ -126,7 +126,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	return background, setUp(ctx, mgr, background, cfg, o)
 }
 
-// managerOptions are what the manager that NewManager builds is like.
+// managerOptions returns the options of the manager that NewManager builds.
 func managerOptions(o Options) (ctrl.Options, error) {
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
@@ -192,8 +192,8 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if keepers["cluster-taint-time"] != nil {
 		known.FirstSeen = o.Now
 	}
-	// The scheduler is built from the profiles, whose plugins reach the inventory, which asks the
-	// scheduler what they read.
+	// The references form a circle: the scheduler needs the profiles, their plugins need the
+	// inventory, and the inventory asks the scheduler what a Placement reads.
 	var decides *scheduler.Scheduler
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)
@@ -230,7 +230,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	}, o)
 }
 
-// setUpHousekeeping sets up the chosen controllers beside the placement controller, by name.
+// setUpHousekeeping sets up the selected housekeeping controllers and returns them by name.
 func setUpHousekeeping(ctx context.Context, mgr ctrl.Manager, o Options, ownCRDs bool) (map[string]housekeeper, error) {
 	keepers, err := housekeepers(mgr.GetClient(), o.Now, o.Housekeeping, ownCRDs)
 	if err != nil {
@@ -282,7 +282,7 @@ func addPlacementController(mgr ctrl.Manager, placements *feed, order framework.
 			CacheSyncTimeout:        10 * time.Minute,
 			NewQueue:                queue.New(order, r.Inventory.Placement, o.Workers),
 			RateLimiter:             queue.RateLimiter(),
-			// A name is taken once a process otherwise; tests run several managers.
+			// controller-runtime allows a name once in a process, but tests run several managers.
 			SkipNameValidation: new(true),
 		}).
 		Complete(r)
@@ -292,13 +292,13 @@ func addPlacementController(mgr ctrl.Manager, placements *feed, order framework.
 	return nil
 }
 
-// housekeeper is a controller beside the placement controller.
+// housekeeper is one of the controllers that Options.Housekeeping names.
 type housekeeper interface {
 	SetUp(ctx context.Context, mgr ctrl.Manager) error
 }
 
-// housekeepers are those that the names choose, one after the other: "*" adds all, a name adds one,
-// "-name" takes one away. Names that begin with "-name" leave out of the default, which is "*".
+// housekeepers returns the controllers that Options.Housekeeping selects. ownCRDs is true if the
+// hub has Berth's CRDs; otherwise "*" adds none.
 func housekeepers(c client.Client, now func() time.Time, names []string, ownCRDs bool) (map[string]housekeeper, error) {
 	all := map[string]housekeeper{
 		"clusterset":        &ClusterSetReconciler{Client: c},
@@ -328,7 +328,7 @@ func housekeepers(c client.Client, now func() time.Time, names []string, ownCRDs
 	return chosen, nil
 }
 
-// servedKinds is what the hub serves.
+// servedKinds describes the kinds that the hub serves.
 type servedKinds struct {
 	// wholePages is true if v1alpha1 PlacementDecisions have no status subresource, as in Berth's
 	// own CRDs.
@@ -338,12 +338,12 @@ type servedKinds struct {
 	missing  []string
 }
 
-// watched returns the kinds to watch: Berth's own are all among them, or none.
+// watched returns the kinds to watch. It includes all of Berth's own kinds, or none of them.
 func (s servedKinds) watched() []kinds.Kind {
 	return slices.DeleteFunc(kinds.All(), func(k kinds.Kind) bool { return k.Optional() && !s.ownKinds })
 }
 
-// discoverKinds asks what the hub serves.
+// discoverKinds asks the hub which kinds it serves.
 func discoverKinds(cfg *rest.Config) (servedKinds, error) {
 	discover, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
@@ -381,8 +381,8 @@ func discoverKinds(cfg *rest.Config) (servedKinds, error) {
 	return served, err
 }
 
-// compact removes from an object what the cache need not keep: managed fields and, of a record that
-// is Published or Superseded, all that attempts, history limits and plugins do not read.
+// compact removes what the cache need not keep: managed fields and, in a Published or Superseded
+// record, all fields that attempts, history limits and plugins do not read.
 func compact(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -398,11 +398,11 @@ func compact(object any) (any, error) {
 	return object, nil
 }
 
-// startBackoff is how requests at the start are repeated: five tries in three seconds.
+// startBackoff repeats requests at the start: five tries in three seconds.
 var startBackoff = wait.Backoff{Steps: 5, Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.1}
 
 // atStart repeats a request that nothing else repeats, so that one failed request does not end the
-// controller. An answer that another try would get, too, is returned at once.
+// controller. It returns immediately on an error that a retry would get again.
 func atStart(request func() error) error {
 	return retry.OnError(startBackoff, func(err error) bool {
 		return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !meta.IsNoMatchError(err)
@@ -418,12 +418,12 @@ func informerOf(ctx context.Context, from cache.Cache, object client.Object) (in
 	return informer, err
 }
 
-// holdingPlugins are those whose holds need records: without them a held change could not be
-// approved, and would be forgotten by a restart.
+// holdingPlugins are the plugins that need records. Without records, a held change could not be
+// approved, and a restart would forget it.
 var holdingPlugins = []string{lifecycle.ApprovalName, lifecycle.BlastRadiusName, lifecycle.MaintenanceWindowName}
 
-// checkKinds says what is missing without the kinds of the group berth.dev. It is an error if the
-// configuration file names a plugin that needs them.
+// checkKinds logs which kinds of the group berth.dev the hub does not serve. It returns an error if
+// the configuration file names a plugin that needs them.
 func checkKinds(served servedKinds, o Options) error {
 	if served.ownKinds {
 		return nil
@@ -438,7 +438,7 @@ func checkKinds(served servedKinds, o Options) error {
 	return nil
 }
 
-// pageClient chooses how pages are written: whole, or in steps where they have a status
+// pageClient returns the client that writes pages: whole, or in steps on CRDs with a status
 // subresource.
 func pageClient(cfg *rest.Config, consumers client.Client, reader client.Reader, whole bool) (framework.PageClient, error) {
 	if !whole {
