@@ -21,16 +21,17 @@ type Key = types.NamespacedName
 
 // Options are the inventory's settings.
 type Options struct {
-	// FirstSeen, when set, dates taints without timeAdded: they count as added when the inventory
-	// first saw them. Unset, they count as added in the year 1.
+	// FirstSeen returns the time at which a taint without timeAdded counts as added, when the
+	// inventory first sees it. If nil, such taints count as added in the year 1.
 	FirstSeen func() time.Time
-	// Reads says what the plugins of a Placement's profile read of clusters beside what its spec
-	// names. Unset, nothing. It is called with the inventory locked.
+	// Reads returns the properties of clusters that the plugins of a Placement's profile read,
+	// beside those that its spec names. If nil, there are none. It is called with the inventory
+	// locked.
 	Reads func(*v1alpha1.Placement) framework.Reads
 }
 
-// Inventory is the fleet as the events left it. It is safe for concurrent use. Objects handed to it
-// must not change any more.
+// Inventory is the fleet in memory, updated by events. It is safe for concurrent use: every method
+// takes its lock. Objects passed to it must not be changed afterwards.
 type Inventory struct {
 	options Options
 
@@ -47,9 +48,9 @@ type Inventory struct {
 	scores map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]
 
 	placements map[Key]*placement
-	// byNamespace are the Placements of each namespace.
+	// byNamespace holds the Placements of each namespace.
 	byNamespace map[string]map[Key]*placement
-	// viewers are the Placements that can see a set, by the set's name, whether it exists or not.
+	// viewers are the Placements that may use a set, by the set's name. The set need not exist.
 	viewers map[string]audience
 
 	pages    pageTable
@@ -60,16 +61,16 @@ type Inventory struct {
 
 	// started is false during the initial listing.
 	started bool
-	// triggers counts what triggered attempts.
+	// triggers is the number of the last trigger of an attempt.
 	triggers int64
-	// what describes the event that is being taken in: which part of the object changed.
+	// what describes which part of the object changed in the current event.
 	what string
 
-	// fleet is the last frozen one, until something changes.
+	// fleet is the last frozen Fleet; nil after a change.
 	fleet *framework.Fleet
 }
 
-// New is an empty inventory.
+// New returns an empty inventory.
 func New(options Options) *Inventory {
 	return &Inventory{
 		options:     options,
@@ -87,8 +88,7 @@ func New(options Options) *Inventory {
 	}
 }
 
-// Update takes in an object that came or changed and returns the Placements that this can affect,
-// in order of their keys.
+// Update processes an object that was added or changed. It returns the affected Placements, sorted.
 func (inv *Inventory) Update(obj client.Object) []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -101,8 +101,7 @@ func (inv *Inventory) Update(obj client.Object) []Key {
 	return woken.keys()
 }
 
-// Delete takes in that an object is gone and returns the Placements that this can affect, in order
-// of their keys.
+// Delete processes the deletion of an object. It returns the affected Placements, sorted.
 func (inv *Inventory) Delete(obj client.Object) []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -129,8 +128,7 @@ func (inv *Inventory) Replace(object *v1alpha1.Placement) {
 	p.object, p.subject = object, nil
 }
 
-// Assume takes in a page that was just written, or deleted, ahead of its echo in the watch or
-// behind it.
+// Assume processes a page that was just written or deleted, before or after its watch event.
 func (inv *Inventory) Assume(page *v1alpha1.PlacementDecision, deleted bool) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -141,7 +139,7 @@ func (inv *Inventory) Assume(page *v1alpha1.PlacementDecision, deleted bool) {
 	}
 }
 
-// Placement is the latest known object of a key; nil when there is none.
+// Placement returns the latest known object of a key; nil if there is none.
 func (inv *Inventory) Placement(key Key) *v1alpha1.Placement {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -151,7 +149,7 @@ func (inv *Inventory) Placement(key Key) *v1alpha1.Placement {
 	return nil
 }
 
-// Placements are the keys of all Placements, in order.
+// Placements returns the keys of all Placements, sorted.
 func (inv *Inventory) Placements() []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -162,9 +160,8 @@ func (inv *Inventory) Placements() []Key {
 	return woken.keys()
 }
 
-// Snapshot freezes the fleet as one Placement sees it, limited to what its queue allows (nil: there
-// are no queues). It is nil when there is no such Placement. It costs what changed since the last
-// one.
+// Snapshot returns the fleet as one Placement sees it, within what its queue allows (nil: no
+// queues); nil if there is no such Placement. Its cost depends on the changes since the last one.
 func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -245,7 +242,8 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	return s
 }
 
-// changed notes that cluster i is not what it was.
+// changed appends a change of cluster i to the log, and drops the older half of a log that is too
+// long.
 func (inv *Inventory) changed(i int, selectable bool) {
 	inv.fleet = nil
 	inv.log.Entries = append(inv.log.Entries, framework.Change{Index: i, Selectable: selectable})
@@ -256,7 +254,7 @@ func (inv *Inventory) changed(i int, selectable bool) {
 	}
 }
 
-// wakeSet collects the Placements an event can affect.
+// wakeSet collects the affected Placements of an event.
 type wakeSet map[Key]bool
 
 func (w wakeSet) all(placements map[Key]*placement) {

@@ -25,7 +25,7 @@ type record struct {
 	added, removed []int
 }
 
-// recordTable are the hub's PlacementChanges.
+// recordTable holds the hub's PlacementChanges.
 type recordTable struct {
 	byName      map[Key]*record
 	byPlacement map[Key]map[string]*record
@@ -37,7 +37,7 @@ func newRecordTable() recordTable {
 	return recordTable{byName: map[Key]*record{}, byPlacement: map[Key]map[string]*record{}}
 }
 
-// saw notes how far the watch is.
+// saw stores the latest resource version that the watch reported.
 func (t *recordTable) saw(object *berthv1alpha1.PlacementChange) {
 	if version, ok := versionOf(object); ok {
 		t.seen = max(t.seen, version)
@@ -48,8 +48,8 @@ func recordKey(object *berthv1alpha1.PlacementChange) Key {
 	return Key{Namespace: object.Namespace, Name: object.Name}
 }
 
-// updateRecord wakes the Placement if somebody answered the change: the rest of a record is written
-// by the controller itself.
+// updateRecord adds the Placement to the affected ones if the approval changed. The controller
+// itself writes the rest of a record.
 func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, woken wakeSet) {
 	old := inv.records.byName[recordKey(object)]
 	if old != nil && earlier(object, old.object) {
@@ -62,7 +62,7 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, woken 
 		r.owner = Key{Namespace: object.Namespace, Name: owner.Name}
 	}
 	if changes.IsOpen(object) {
-		// A record whose lists cannot be read counts without them.
+		// A record with unreadable lists counts as one without lists.
 		added, removed, _ := changes.Lists(object)
 		r.added, r.removed = inv.holdAll(added), inv.holdAll(removed)
 	}
@@ -72,7 +72,7 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, woken 
 	}
 	inv.records.byPlacement[r.owner][object.Name] = r
 	if old != nil && old.owner != r.owner && inv.restate(old.owner) && changes.IsOpen(old.object) {
-		// As if it had been deleted.
+		// The old owner is affected as by a deletion.
 		woken[old.owner] = true
 	}
 	if inv.restate(r.owner) && answered {
@@ -92,7 +92,7 @@ func (inv *Inventory) holdAll(names []string) []int {
 func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, woken wakeSet) {
 	old := inv.records.byName[recordKey(object)]
 	if old == nil || old.object.UID != object.UID {
-		// The name has a later record already.
+		// A later record already has this name.
 		return
 	}
 	inv.removeRecord(old)
@@ -115,8 +115,8 @@ func (inv *Inventory) removeRecord(r *record) {
 	}
 }
 
-// AssumeRecord takes in a record that was just written, ahead of its echo in the watch or behind
-// it, unless the watch has reported since that it was deleted.
+// AssumeRecord processes a record that was just written, before or after its watch event. It
+// ignores a record whose deletion the watch has already reported.
 func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -126,13 +126,13 @@ func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
 		return
 	}
 	if ok && known != nil && known.object.UID == object.UID && !earlier(known.object, object) {
-		// The watch was faster. Its object is kept in memory anyway.
+		// The watch was faster. Keep its object.
 		return
 	}
 	inv.updateRecord(object, wakeSet{})
 }
 
-// Records are all PlacementChanges, in no order.
+// Records returns all PlacementChanges, unsorted.
 func (inv *Inventory) Records() []*berthv1alpha1.PlacementChange {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -143,8 +143,8 @@ func (inv *Inventory) Records() []*berthv1alpha1.PlacementChange {
 	return all
 }
 
-// RecordedQueue is what the newest Published record of a Placement says of its queue; empty if
-// there is none. Only the controller writes records.
+// RecordedQueue returns spec.queue of the newest Published record of a Placement; empty if there is
+// none. Only the controller writes records.
 func (inv *Inventory) RecordedQueue(placement Key) string {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -158,7 +158,7 @@ func (inv *Inventory) RecordedQueue(placement Key) string {
 	return ""
 }
 
-// historyOf are the records of this very Placement, by revision.
+// historyOf returns the records of this Placement (same UID), sorted by revision.
 func (inv *Inventory) historyOf(p *placement) changes.History {
 	records := inv.records.byPlacement[p.key]
 	if len(records) == 0 {
@@ -171,7 +171,7 @@ func (inv *Inventory) historyOf(p *placement) changes.History {
 	return changes.HistoryOf(p.object, all)
 }
 
-// addTarget adds what the open change adds to the incumbents, and notes what it removes.
+// addTarget sets Incumbents and Leaving from the open change.
 func (inv *Inventory) addTarget(s *framework.Subject, p *placement, history changes.History) {
 	s.Incumbents = s.Published
 	open := history.Open()
@@ -188,7 +188,7 @@ func (inv *Inventory) addTarget(s *framework.Subject, p *placement, history chan
 	}
 }
 
-// updatePolicy wakes the Placements that the policy selects, or did.
+// updatePolicy affects the Placements that the policy selects or selected before.
 func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, woken wakeSet) {
 	key := Key{Namespace: object.Namespace, Name: object.Name}
 	old := inv.policies[key.Namespace][key.Name]
@@ -233,8 +233,8 @@ func (inv *Inventory) wakeSelected(policy *berthv1alpha1.DisruptionPolicy, woken
 	}
 }
 
-// policiesOf are the policies that select the Placement, by name. An invalid one selects nothing;
-// its own condition says so.
+// policiesOf returns the policies that select the Placement, sorted by name. An invalid policy
+// selects nothing; its own condition reports that.
 func (inv *Inventory) policiesOf(p *placement) []*berthv1alpha1.DisruptionPolicy {
 	var all []*berthv1alpha1.DisruptionPolicy
 	for _, policy := range inv.policies[p.key.Namespace] {
@@ -246,7 +246,8 @@ func (inv *Inventory) policiesOf(p *placement) []*berthv1alpha1.DisruptionPolicy
 	return all
 }
 
-// SetPublished remembers what was published last for a Placement, unless it is gone or another one.
+// SetPublished stores the last published decision of a Placement. It does nothing if the Placement
+// was deleted or replaced.
 func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -255,8 +256,8 @@ func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.P
 	}
 }
 
-// ClearCause forgets what triggered the attempt on a snapshot, once it has succeeded. A later
-// trigger is kept.
+// ClearCause drops the cause of the attempt on a Snapshot after it succeeded. It keeps the cause of
+// a later trigger.
 func (inv *Inventory) ClearCause(snapshot *framework.Snapshot) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -265,14 +266,14 @@ func (inv *Inventory) ClearCause(snapshot *framework.Snapshot) {
 	}
 }
 
-// Started ends the initial listing: what is taken in from now on is news.
+// Started ends the initial listing. Events before it have the cause "start".
 func (inv *Inventory) Started() {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	inv.started = true
 }
 
-// blame says of each Placement what triggered its next attempt.
+// blame stores the cause of the next attempt for each affected Placement.
 func (inv *Inventory) blame(woken wakeSet, by client.Object) {
 	if len(woken) == 0 {
 		return
@@ -289,20 +290,20 @@ func (inv *Inventory) blame(woken wakeSet, by client.Object) {
 	}
 }
 
-// causeOf is the cause of a change as its record has it.
+// causeOf returns the cause of a change, as in its record.
 func causeOf(by client.Object, what string) string {
 	kind, _ := kinds.Of(by)
 	switch by.(type) {
 	case *v1alpha1.Placement:
 		return kind.Name + ": " + what
 	case *v1alpha1.AddOnPlacementScore:
-		// It has one thing that changes.
+		// Only its scores can change.
 		return kind.Name + " " + by.GetNamespace() + "/" + by.GetName()
 	}
 	return kind.Name + " " + by.GetName() + ": " + what
 }
 
-// takenNames are page names that a Placement cannot use, sorted.
+// takenNames returns the page names that a Placement cannot use, sorted.
 func (t *pageTable) takenNames(placement Key) []string {
 	return slices.Sorted(maps.Keys(t.taken[placement]))
 }

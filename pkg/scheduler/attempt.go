@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Attempt is one attempt to decide and publish one Placement. Its life has ten steps:
+// Attempt is one attempt to decide and publish one Placement. It has ten steps:
 //
 //	 1 Snapshot    all inputs of the decision, immutable
 //	 2 Filter      which clusters qualify: PreEnqueue, PreFilter, Filter, PostFilter
@@ -24,28 +24,28 @@ import (
 //	 9 Bind        publishes the step: PreBind, Bind, PostBind
 //	10 Report      status, events and the change's record, in the controller
 //
-// Steps 1 to 8 hold the cycle lock. Decide is 2 to 5 and a dry run of 7 and 8, and has no effect.
+// Steps 1 to 8 hold the cycle lock. Decide runs 2 to 5 and a dry run of 7 and 8, without effects.
 type Attempt struct {
-	// Result is what steps 2 to 4 found out.
+	// Result is the result of steps 2 to 4.
 	*Result
-	// Target publishes the selected clusters; nil if nothing was decided.
+	// Target is the Proposal of the selected clusters; nil if nothing was decided.
 	Target *framework.Proposal
-	// Change is what the outcome speaks of: Target, or the removal of revoked clusters alone. It is
-	// nil if no cluster comes or goes.
+	// Change is the change that Outcome describes: Target, or the removal of revoked clusters
+	// alone. It is nil if no cluster is added or removed.
 	Change  *framework.Proposal
 	Outcome Outcome
-	// Holds are what the change waits for, if it is Held.
+	// Holds are the holds of Permit plugins if Outcome is Held or Expired, or of the open record.
 	Holds []berthv1alpha1.ChangeHold
-	// Step is what is published now: Target, the removal of revoked clusters, or what was published
-	// last once more; nil if the pages stay as they are. Its Writes are those that happened.
+	// Step is the Proposal to publish now: Target, the removal of revoked clusters, or the last
+	// published decision again; nil if the pages stay. Its Writes are the successful ones.
 	Step *framework.Proposal
-	// Err is why a step failed; the published decision is what the writes of Step made of it.
+	// Err is the error of a failed step. The writes of Step up to then are published.
 	Err *framework.Status
 
-	// partial is true if Step removes revoked clusters only, and the rest of the change follows.
+	// partial is true if Step only removes revoked clusters and the next attempt continues with
+	// Target.
 	partial bool
-	// before are the records to be written before step 9, once RecordsBefore has computed them;
-	// recorded is true once they are written.
+	// before caches the result of RecordsBefore; recorded is true once these records are written.
 	before   []*berthv1alpha1.PlacementChange
 	recorded bool
 	// supersededFirst is true if RecordsBefore ended the open records of other changes.
@@ -54,12 +54,12 @@ type Attempt struct {
 	why, message string
 	identity     *identity
 	timers       framework.Timers
-	// timeouts counts the attempts in a row that timed out, this one included.
+	// timeouts counts consecutive attempts that timed out, including this one.
 	timeouts int
 }
 
-// Decide runs steps 2 to 5 and a dry run of 7 and 8: it says what would be published, and changes
-// nothing. Simulations, explanations and benchmarks call it.
+// Decide runs steps 2 to 5 and a dry run of 7 and 8. It returns what would be published and changes
+// nothing. It takes the cycle lock. Simulations, explanations and benchmarks call it.
 func (s *Scheduler) Decide(ctx context.Context, snapshot *framework.Snapshot) *Attempt {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
@@ -68,7 +68,8 @@ func (s *Scheduler) Decide(ctx context.Context, snapshot *framework.Snapshot) *A
 	return a
 }
 
-// Attempt runs steps 1 to 9 for one Placement. It is nil when there is no snapshot to take.
+// Attempt runs steps 1 to 9 for one Placement. take runs with the cycle lock held; if it returns
+// nil, Attempt returns nil.
 func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot) *Attempt {
 	unlock := sync.OnceFunc(s.cycle.Unlock)
 	s.cycle.Lock()
@@ -93,13 +94,13 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 	return a
 }
 
-// remind puts what the engine and plugins remember into a snapshot that was just taken.
+// remind adds the memory of the engine and of plugins to a new Snapshot.
 func (s *Scheduler) remind(snapshot *framework.Snapshot) {
 	subject := snapshot.Subject
 	key, uid := subject.Key(), subject.Placement.UID
 	known, ok := s.timers[key]
 	if ok && known.uid != uid {
-		// It was deleted and created again without an attempt in between.
+		// The Placement was deleted and created again without an attempt in between.
 		s.forget(key)
 		known = timers{}
 	}
@@ -128,7 +129,7 @@ func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 	return a
 }
 
-// transition decides what is published now: steps 6 to 8. A dry run reserves nothing.
+// transition runs steps 6 to 8 and sets Step. A dry run reserves nothing.
 func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 	if a.Change != nil {
 		a.identity = a.identify(a.Change, a.timers.Change)
@@ -151,14 +152,14 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 	a.measure()
 }
 
-// resolve takes over the verdict on the change.
+// resolve copies the verdict on the change to the attempt.
 func (a *Attempt) resolve(v verdict) {
 	a.Outcome, a.Holds, a.why, a.message, a.Err = v.outcome, v.holds, v.why, v.message, v.failure
 }
 
-// removeRevoked lets clusters leave that no set bound to the namespace has any more, while the rest
-// of the change is pending, or while nothing could be decided. It is a change of its own, and the
-// rest follows in the next attempt. If a plugin holds that, too, the clusters stay.
+// removeRevoked proposes the removal of revoked clusters alone, while the whole change is pending
+// or nothing could be decided. It is a separate change; the next attempt continues with the rest.
+// If a plugin holds the removal, too, the clusters stay.
 func (s *Scheduler) removeRevoked(ctx context.Context, a *Attempt, dry bool) {
 	revoked := revokedClusters(a.Snapshot)
 	if len(revoked) == 0 {
@@ -169,8 +170,8 @@ func (s *Scheduler) removeRevoked(ctx context.Context, a *Attempt, dry bool) {
 	result := *a.Result
 	alone.Result, result.State = &result, a.State.Clone()
 	if a.expired() {
-		// An author must not keep clusters by a Placement that times out: their removal has a
-		// deadline of its own.
+		// A Placement that times out must not keep revoked clusters, so their removal gets its own
+		// deadline.
 		var own *cycleDeadline
 		ctx, own = s.startDeadline(context.WithoutCancel(ctx))
 		defer own.stop()
@@ -187,7 +188,7 @@ func (s *Scheduler) removeRevoked(ctx context.Context, a *Attempt, dry bool) {
 		a.Change, a.Step, a.identity = p, p, id
 		a.resolve(v)
 		if a.Target != nil && slices.Equal(p.Clusters, a.Target.Clusters) {
-			// There is no rest.
+			// The removal is the whole change.
 			p.Selected, a.Target = a.Target.Selected, p
 			return
 		}
@@ -198,20 +199,20 @@ func (s *Scheduler) removeRevoked(ctx context.Context, a *Attempt, dry bool) {
 			a.State.RequeueAt(at)
 		}
 		if a.Outcome == Undecided {
-			// The removal is all that there is to permit.
+			// There is no other change to report.
 			a.Change, a.identity = p, id
 			a.resolve(v)
 		}
 	}
 }
 
-// measure updates the timers.
+// measure updates the timers for the next attempt.
 func (a *Attempt) measure() {
 	if a.Target != nil && a.Failure == nil {
 		a.timers.Change = stabilityOf(a.timers.Change, a.Target, a.Snapshot.Now)
 	}
 	if a.Outcome != Waiting && a.Outcome != Failed {
-		// A later removal is another one.
+		// The next removal starts a new measurement.
 		a.timers.Change.RemovingSince, a.timers.Revoked.RemovingSince = time.Time{}, time.Time{}
 	}
 	a.timers.Wake, a.timers.WakeCause = a.State.Wake(), "timer"
@@ -220,7 +221,7 @@ func (a *Attempt) measure() {
 	}
 }
 
-// remember keeps what the next attempt for the Placement has to know.
+// remember stores the timers and the held change for the Placement's next attempt.
 func (s *Scheduler) remember(a *Attempt) {
 	subject := a.Snapshot.Subject
 	s.timers[subject.Key()] = timers{Timers: a.timers, uid: subject.Placement.UID}
@@ -242,20 +243,20 @@ func (s *Scheduler) remember(a *Attempt) {
 	}
 }
 
-// publish runs step 9. A record that must come first is written before.
+// publish writes the records that must come first and then runs step 9.
 func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 	switch {
 	case a.Outcome == Failed:
 		return
 	case a.FirstTimeout():
-		// It may be the machine that was slow: not even a page that marks the Placement as seen.
+		// The machine may have been slow, so do not even publish an empty page.
 		a.Step = nil
 		return
 	}
 	if s.RecordFirst != nil {
 		if err := s.RecordFirst(ctx, a); err != nil {
 			if a.Step != nil && a.Step.Restores && s.bindStep(ctx, a).IsSuccess() {
-				// Pages are repaired whether the record can be written or not.
+				// Pages are restored even if the record cannot be written.
 				s.setPublished(a, a.published())
 			}
 			a.Err = framework.AsStatus(err)
@@ -280,14 +281,14 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 	}
 }
 
-// giveBack undoes Reserve of a step that could not be published.
+// giveBack undoes Reserve for a step that was not published.
 func (s *Scheduler) giveBack(ctx context.Context, a *Attempt) {
 	if a.Step != nil && !a.Step.Restores {
 		s.unreserve(ctx, a, a.Step)
 	}
 }
 
-// bindStep publishes the step. A repair of pages is only bound.
+// bindStep publishes the step. PreBind and PostBind do not run if it only restores pages.
 func (s *Scheduler) bindStep(ctx context.Context, a *Attempt) *framework.Status {
 	if a.Step.Restores {
 		return s.bind(ctx, a, a.Step)

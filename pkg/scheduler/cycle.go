@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// run is steps 2 to 4 of an attempt: Filter, Score, Select. bonus is added to the totals of some
-// clusters, by index, to find out what it would change.
+// run runs steps 2 to 4: Filter, Score, Select. An explanation passes bonus, which is added to the
+// totals of clusters, by index.
 func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Result {
 	snapshot, pl := r.Snapshot, r.Snapshot.Subject.Placement
 	r.State, r.candidates, r.scratch, r.deadline = framework.NewCycleState(snapshot), snapshot.Candidates(), s.scratch.get(), deadlineOf(ctx)
@@ -30,7 +30,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	if r.Failure = checkBounds(pl); r.Failure != nil {
 		return r
 	}
-	// 2. Filter. PreFilter runs without candidates, too: a misconfiguration must be reported.
+	// 2. Filter. PreFilter also runs without candidates, to report a misconfiguration.
 	admitted, skipped, failure := s.preFilter(ctx, r)
 	if r.Failure = failure; failure != nil {
 		if failure.Code() == framework.Pending && r.State.Requeue().IsZero() {
@@ -67,8 +67,8 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	return r
 }
 
-// requeueAtExpiry asks for an attempt when the verdict on a selected cluster ends, and remembers
-// why.
+// requeueAtExpiry asks for an attempt when the toleration or the score of a selected cluster
+// expires, and stores the cause.
 func (r *Result) requeueAtExpiry() {
 	for _, chosen := range r.Selected {
 		if t := r.State.Expiry(chosen.Cluster.Index); !t.IsZero() {
@@ -82,14 +82,14 @@ func (r *Result) requeueAtExpiry() {
 	}
 }
 
-// expiresAt keeps the cause of the earliest expiry.
+// expiresAt stores the cause of the earliest expiry.
 func (r *Result) expiresAt(cause string, t time.Time) {
 	if r.expiry.IsZero() || t.Before(r.expiry) {
 		r.expiry, r.expiryCause = t, cause
 	}
 }
 
-// begin tells the Timer that an extension point begins. The function is to be called when it ends.
+// begin starts the Timer of an extension point. The caller calls end when the point ends.
 func (s *Scheduler) begin(r *Result, point string) (end func()) {
 	if s.Timer == nil {
 		return func() {}
@@ -97,7 +97,7 @@ func (s *Scheduler) begin(r *Result, point string) (end func()) {
 	return s.Timer(r.profile.Name, point)
 }
 
-// add raises the totals of some clusters, by index.
+// add adds bonus to the totals of clusters, by index.
 func (r *Result) add(bonus map[int]int64) {
 	if len(bonus) == 0 {
 		return
@@ -124,7 +124,7 @@ func (s *Scheduler) preEnqueue(ctx context.Context, r *Result) *framework.Status
 			r.candidates = nil
 			return status.WithPlugin(p.Name())
 		case framework.UnschedulableAndUnresolvable:
-			// No cluster is an answer.
+			// The decision is: no cluster. The attempt continues without candidates.
 			r.candidates = nil
 		default:
 			return unexpected(p, "PreEnqueue", status)
@@ -133,7 +133,7 @@ func (s *Scheduler) preEnqueue(ctx context.Context, r *Result) *framework.Status
 	return nil
 }
 
-// validate refuses what no answer could be published for.
+// validate rejects Placements for which no decision could be published.
 func validate(pl *v1alpha1.Placement) *framework.Status {
 	if len(pl.Name) > v1alpha1.MaxLabelValueLength {
 		return misconfigured(fmt.Sprintf("metadata.name: %q is longer than %d characters, so that no decision could carry it as a label",
@@ -145,13 +145,14 @@ func validate(pl *v1alpha1.Placement) *framework.Status {
 	return nil
 }
 
-// preFilter returns what the plugins admit (nil: all) and which Filter plugins need not run.
+// preFilter returns the clusters that plugins admit (nil: all) and the Filter plugins that need not
+// run.
 func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admission, skipped map[string]bool, failure *framework.Status) {
 	defer s.begin(r, "PreFilter")()
 	skipped = map[string]bool{}
 	for _, p := range r.profile.PreFilter {
 		result, status := p.PreFilter(ctx, r.State, r.Snapshot.Subject.Placement)
-		// What is Unfinished decides nothing, however late it comes, and is continued.
+		// An Unfinished answer decides nothing, so it is valid after the deadline, too.
 		if late := r.timeout("PreFilter", p.Name()); late != nil && !status.IsUnfinished() {
 			return nil, nil, late
 		}
@@ -179,7 +180,7 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admiss
 	return admitted, skipped, failure
 }
 
-// admission is what one PreFilter plugin lets through.
+// admission is the result of one PreFilter plugin.
 type admission struct {
 	plugin   string
 	clusters framework.Bitset
@@ -231,8 +232,8 @@ func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status
 	return nil
 }
 
-// unexpected turns a code that a point does not know into an Error, and lets an Error be what it
-// is.
+// unexpected returns an Error for a code that the extension point does not allow. It returns an
+// Error unchanged.
 func unexpected(p framework.Plugin, point string, status *framework.Status) *framework.Status {
 	if status.Code() == framework.Error {
 		return status.WithPlugin(p.Name())

@@ -13,9 +13,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// diff compares the selected clusters with those published last. It returns nil where nothing was
-// decided: the published decision stays. If nothing was published yet either, it proposes one empty
-// page, which marks the Placement as seen, unless no page could carry the Placement's name.
+// diff compares the selected clusters with those published last. If nothing was decided, it returns
+// nil and the published decision stays. If nothing was published yet either, it proposes an empty
+// page, unless the Placement's name is too long for a label.
 func (a *Attempt) diff() *framework.Proposal {
 	subject := a.Snapshot.Subject
 	pl, last := subject.Placement, subject.Last
@@ -44,9 +44,8 @@ func (a *Attempt) diff() *framework.Proposal {
 
 var emptyDigest = framework.DigestOf(nil)
 
-// restoresRecord is true if the selected clusters are those of the newest Published record, and the
-// pages, which were edited or deleted while no controller ran, do not list them. The change has
-// that record's revision then.
+// restoresRecord reports whether the target is that of the newest Published record, but the pages
+// were edited or deleted while no controller ran. It then sets that record's revision.
 func (a *Attempt) restoresRecord(p *framework.Proposal) bool {
 	subject := a.Snapshot.Subject
 	last := subject.Last
@@ -55,8 +54,8 @@ func (a *Attempt) restoresRecord(p *framework.Proposal) bool {
 	}
 	history := changes.History(subject.Records)
 	newest := history.Newest(berthv1alpha1.PhasePublished)
-	// A page with a later revision was written after that record; so was one of a later change that
-	// was permitted, or whose record has no status.
+	// The pages are newer than that record if their revision is later, or if a later change was
+	// permitted or has a record without status.
 	if newest == nil || newest.Spec.To != p.Digest || last != nil && last.Revision > newest.Spec.Revision ||
 		slices.ContainsFunc(history, func(record *berthv1alpha1.PlacementChange) bool {
 			return record.Spec.Revision > newest.Spec.Revision && (record.Status.PermittedTime != nil || record.Status.Phase == "")
@@ -67,13 +66,12 @@ func (a *Attempt) restoresRecord(p *framework.Proposal) bool {
 	return true
 }
 
-// isChange is true if clusters come or go.
+// isChange reports whether clusters are added or removed.
 func isChange(p *framework.Proposal) bool {
 	return p != nil && len(p.Added)+len(p.Removed) > 0
 }
 
-// identify finds the records of a change, gives it its revision, and looks up for how long it has
-// been proposed.
+// identify finds the records of a change and sets its revision, holds, approval and times.
 func (a *Attempt) identify(p *framework.Proposal, before framework.Stability) *identity {
 	subject := a.Snapshot.Subject
 	history := changes.History(subject.Records)
@@ -98,7 +96,7 @@ func (a *Attempt) identify(p *framework.Proposal, before framework.Stability) *i
 	return id
 }
 
-// setRevision gives a change the revision of its record, or else the next one.
+// setRevision sets the revision of the change's record or, without a record, the next one.
 func (a *Attempt) setRevision(p *framework.Proposal, id *identity, history changes.History, generation int64) {
 	p.Revision = a.nextRevision(history)
 	switch answers := a.Snapshot.Answers; {
@@ -107,14 +105,14 @@ func (a *Attempt) setRevision(p *framework.Proposal, id *identity, history chang
 	case id.ended != nil && id.ended.Spec.Revision == p.Revision-1:
 		p.Revision = id.ended.Spec.Revision
 	case answers.Digest == p.Digest && answers.From == p.From && answers.Generation == generation:
-		// The change is held, and its record is not written or cannot be.
+		// The change is held, but its record could not be written yet.
 		p.Revision, p.HeldBy = answers.Revision, answers.Plugins
 	default:
 		p.Revision = max(p.Revision, answers.Revision+1)
 	}
 }
 
-// deadlinesOf are when the holds of an open record end, by plugin.
+// deadlinesOf returns the deadlines of an open record's holds, by plugin.
 func deadlinesOf(record *berthv1alpha1.PlacementChange) map[string]time.Time {
 	deadlines := map[string]time.Time{}
 	for _, hold := range record.Status.Holds {
@@ -125,8 +123,8 @@ func deadlinesOf(record *berthv1alpha1.PlacementChange) map[string]time.Time {
 	return deadlines
 }
 
-// identity is what is known of a change: its open record, the record of the same change that was
-// rejected or expired, and what plugins said of it.
+// identity is the known state of a change: its open record, the record of the same change that was
+// rejected or expired, and the plugins' answers.
 type identity struct {
 	open, ended *berthv1alpha1.PlacementChange
 	answers     framework.Answers
@@ -136,8 +134,8 @@ func approved(record *berthv1alpha1.PlacementChange) bool {
 	return record != nil && record.Spec.Approval != nil && record.Spec.Approval.Decision == berthv1alpha1.Approved
 }
 
-// nextRevision is 1 + the highest that is known. What the pages carry is part of what was published
-// last.
+// nextRevision is the highest known revision plus 1. The last published decision includes the
+// revision on the pages.
 func (a *Attempt) nextRevision(history changes.History) int64 {
 	next := history.Last() + 1
 	if last := a.Snapshot.Subject.Last; last != nil {
@@ -146,7 +144,7 @@ func (a *Attempt) nextRevision(history changes.History) int64 {
 	return next
 }
 
-// changeOf is the change of a Proposal as its record has it.
+// changeOf returns the change of a Proposal, as in its record.
 func (a *Attempt) changeOf(p *framework.Proposal) changes.Change {
 	pl := a.Snapshot.Subject.Placement
 	c := changes.Change{
@@ -159,7 +157,8 @@ func (a *Attempt) changeOf(p *framework.Proposal) changes.Change {
 	return c
 }
 
-// cause is what triggered the attempt: an event, or the time that an earlier attempt asked for.
+// cause returns the attempt's trigger: an event, the time that the last attempt asked for, or a
+// retry.
 func (a *Attempt) cause() string {
 	s := a.Snapshot
 	switch {
@@ -171,7 +170,7 @@ func (a *Attempt) cause() string {
 	return "retry"
 }
 
-// stabilityOf continues the measurement with another proposal.
+// stabilityOf continues the measurement with the next Proposal.
 func stabilityOf(before framework.Stability, p *framework.Proposal, now time.Time) framework.Stability {
 	if !isChange(p) {
 		return framework.Stability{}
@@ -189,9 +188,8 @@ func stabilityOf(before framework.Stability, p *framework.Proposal, now time.Tim
 	return next
 }
 
-// revokedClusters are the published clusters that are on the hub and in no set bound to the
-// namespace any more, sorted. A cluster that is gone, or going, is not among them: an accident that
-// deletes clusters must not pass by an approval.
+// revokedClusters returns the published clusters whose sets are no longer bound to the namespace,
+// sorted. Deleted clusters are not included: an accidental deletion must not bypass an approval.
 func revokedClusters(snapshot *framework.Snapshot) []string {
 	last := snapshot.Subject.Last
 	if last == nil {
@@ -220,8 +218,8 @@ func revokedClusters(snapshot *framework.Snapshot) []string {
 	return names
 }
 
-// republish proposes what was published last, without some of its clusters. Scores are those
-// published last.
+// republish proposes the last published decision without some of its clusters. It keeps the
+// published scores.
 func (a *Attempt) republish(without []string) *framework.Proposal {
 	last := a.Snapshot.Subject.Last
 	if last == nil {
@@ -245,7 +243,7 @@ func (a *Attempt) republish(without []string) *framework.Proposal {
 	for _, name := range names {
 		selection, ok := byName[name]
 		if !ok {
-			// It is gone from the hub; its removal is part of the change that is pending.
+			// The cluster was deleted. Its removal is part of the pending change.
 			object := &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			selection.Cluster = framework.NewCluster(object, -1)
 		}
@@ -258,8 +256,8 @@ func (a *Attempt) republish(without []string) *framework.Proposal {
 	return p
 }
 
-// repair publishes the last decision again if its pages were changed by somebody else, or are not
-// there. Where nothing was published yet, it is one empty page, which marks the Placement as seen.
+// repair proposes the last published decision again if its pages were edited or deleted externally.
+// If nothing was published yet, it proposes an empty page.
 func (a *Attempt) repair() *framework.Proposal {
 	subject := a.Snapshot.Subject
 	switch {
@@ -271,7 +269,7 @@ func (a *Attempt) repair() *framework.Proposal {
 	return a.republish(nil)
 }
 
-// profileName is the profile that a Placement asks for.
+// profileName is the name of the profile that a Placement chooses.
 func profileName(pl *v1alpha1.Placement) string {
 	return cmp.Or(pl.Annotations[v1alpha1.ProfileAnnotation], v1alpha1.DefaultProfile)
 }

@@ -1,6 +1,6 @@
-// Package scheduler is the engine: it runs a profile's plugins over a Snapshot and answers which
-// clusters a Placement goes to, and why.
+// Package scheduler is the engine: it runs a profile's plugins on a Snapshot, selects the clusters
+// of a Placement and explains the decision.
 //
-// It may import the framework and its configuration. Read scheduler.go first: one cycle, in
-// numbered steps.
+// It may import api, framework, config, selection and changes. Read attempt.go first: one attempt,
+// in numbered steps.
 package scheduler

@@ -13,11 +13,11 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// verdict is what becomes of one change.
+// verdict is the result of Reserve and Permit for one change.
 type verdict struct {
 	outcome Outcome
-	// holds are set if the outcome is Held or Expired, why if it is Waiting, Denied or Rejected,
-	// failure if it is Failed. message is that of the record of a change that ended before.
+	// holds are set if the outcome is Held or Expired; why, if Waiting, Denied or Rejected;
+	// failure, if Failed. message is from the record of a change that had already ended.
 	holds   []berthv1alpha1.ChangeHold
 	why     string
 	message string
@@ -26,8 +26,8 @@ type verdict struct {
 
 func failed(failure *framework.Status) verdict { return verdict{outcome: Failed, failure: failure} }
 
-// permitChange reserves what a change takes and asks Permit; a dry run reserves nothing. Unless the
-// change is permitted, nothing stays reserved.
+// permitChange runs Reserve and Permit; a dry run skips Reserve. If the change is not permitted, it
+// runs Unreserve.
 func (s *Scheduler) permitChange(ctx context.Context, a *Attempt, p *framework.Proposal, id *identity, dry bool) verdict {
 	// 6. Reserve.
 	if !dry {
@@ -44,7 +44,8 @@ func (s *Scheduler) permitChange(ctx context.Context, a *Attempt, p *framework.P
 	return v
 }
 
-// permit asks the Permit plugins, unless the change has begun: one that has begun is completed.
+// permit runs the Permit plugins. A change that was permitted before is completed without asking
+// again.
 func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposal, id *identity) verdict {
 	if id.open != nil && id.open.Status.PermittedTime != nil {
 		return verdict{outcome: Published}
@@ -74,7 +75,8 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposa
 	return a.resolvePermit(waits, deadlines, p, id)
 }
 
-// resolvePermit combines the answers of the Permit plugins: which of them wait, and until when.
+// resolvePermit combines the plugins' answers into Published (permitted), Held, Rejected or
+// Expired.
 func (a *Attempt) resolvePermit(waits map[string]*framework.Status, deadlines map[string]time.Time, p *framework.Proposal, id *identity) verdict {
 	rejecter := id.rejectedBy()
 	switch {
@@ -99,8 +101,8 @@ func (a *Attempt) resolvePermit(waits map[string]*framework.Status, deadlines ma
 	return v
 }
 
-// refused is the verdict on a change that a plugin denies, or cannot judge yet. A change that was
-// rejected, or has expired, stays so whatever plugins say.
+// refused returns the verdict on a change that a plugin denies or leaves Pending. A change that was
+// rejected or has expired keeps that outcome.
 func refused(status *framework.Status, p *framework.Proposal, id *identity) verdict {
 	switch {
 	case id.ended != nil && !p.Approved:
@@ -111,7 +113,7 @@ func refused(status *framework.Status, p *framework.Proposal, id *identity) verd
 	return verdict{outcome: Denied, why: status.Err().Error()}
 }
 
-// ended is the verdict on a change that was rejected or has expired before.
+// ended returns the verdict on a change that was rejected or has expired before.
 func ended(id *identity) verdict {
 	v := verdict{outcome: Expired, holds: holdsOf(id.ended), message: id.ended.Status.Message}
 	if id.ended.Status.Phase == berthv1alpha1.PhaseRejected {
@@ -127,7 +129,7 @@ func holdsOf(record *berthv1alpha1.PlacementChange) []berthv1alpha1.ChangeHold {
 	return record.Status.Holds
 }
 
-// rejectedBy says who rejected the open change; empty if nobody did.
+// rejectedBy returns the user or plugin that rejected the change; empty if it was not rejected.
 func (id *identity) rejectedBy() string {
 	if id.open != nil && id.open.Spec.Approval != nil && id.open.Spec.Approval.Decision == berthv1alpha1.Rejected {
 		return id.open.Spec.Approval.By
@@ -135,10 +137,10 @@ func (id *identity) rejectedBy() string {
 	return id.answers.Rejected
 }
 
-// maxReason bounds the reason of a hold on a record, in bytes.
+// maxReason is the maximum length of a hold's reason, in bytes.
 const maxReason = 1024
 
-// reserve runs the Reserve plugins; the first failure stops. The verdict is empty if none fails.
+// reserve runs the Reserve plugins up to the first failure. The verdict is empty if all succeed.
 func (s *Scheduler) reserve(ctx context.Context, a *Attempt, p *framework.Proposal, id *identity) verdict {
 	defer s.begin(a.Result, "Reserve")()
 	for _, plugin := range a.profile.Reserve {
@@ -157,7 +159,7 @@ func (s *Scheduler) reserve(ctx context.Context, a *Attempt, p *framework.Propos
 	return verdict{}
 }
 
-// unreserve undoes every Reserve in reverse, those that never ran included.
+// unreserve runs Unreserve of all plugins in reverse order, even if their Reserve did not run.
 func (s *Scheduler) unreserve(ctx context.Context, a *Attempt, p *framework.Proposal) {
 	for _, plugin := range slices.Backward(a.profile.Reserve) {
 		plugin.Unreserve(ctx, a.State, a.Snapshot.Subject.Placement, p)

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Record is the record of the attempt's change: the open one that it continues, or the one that
-// ended without being published and is approved. Nil if the change has none.
+// Record returns the record of the attempt's change: the open one, or the one with the same
+// revision that was rejected or expired. It returns nil if the change has none.
 func (a *Attempt) Record() *berthv1alpha1.PlacementChange {
 	switch {
 	case a.identity == nil:
@@ -28,8 +28,8 @@ func (a *Attempt) Record() *berthv1alpha1.PlacementChange {
 	return nil
 }
 
-// RecordsBefore are the records to be written before step 9, in order; those without a resource
-// version are to be created, of the others the status is written. Every call returns the same
+// RecordsBefore returns the records to write before step 9, in order. A record without a resource
+// version is created; of the others only the status is written. Every call returns the same
 // records.
 func (a *Attempt) RecordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 	if a.before != nil {
@@ -77,9 +77,9 @@ func (a *Attempt) recordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 	return nil, nil
 }
 
-// recordPermit are the records that say that the change is permitted: from now on it is completed,
-// also by the next leader. A change without a record gets none before step 9, unless an approval of
-// an earlier record permits it: that record is Superseded, so that the approval is used once.
+// recordPermit returns the records that store the permission, so that the next leader, too,
+// completes the change. A change without a record gets one before step 9 only if an earlier
+// record's approval permits it. That record becomes Superseded, so that the approval is used once.
 func (a *Attempt) recordPermit(now metav1.Time) ([]*berthv1alpha1.PlacementChange, error) {
 	var writes []*berthv1alpha1.PlacementChange
 	record, used := a.Record(), a.usedApproval()
@@ -109,8 +109,8 @@ func (a *Attempt) recordPermit(now metav1.Time) ([]*berthv1alpha1.PlacementChang
 	return writes, nil
 }
 
-// usedApproval is an approved record of the same change that ended unpublished, where the change is
-// published under a later revision; nil if there is none.
+// usedApproval returns the approved record of the same change that was rejected or expired under an
+// earlier revision; nil if there is none.
 func (a *Attempt) usedApproval() *berthv1alpha1.PlacementChange {
 	if a.identity == nil || !approved(a.identity.ended) || a.identity.ended == a.Record() {
 		return nil
@@ -118,8 +118,8 @@ func (a *Attempt) usedApproval() *berthv1alpha1.PlacementChange {
 	return a.identity.ended
 }
 
-// IsNews is true if the outcome differs from what was reported before: the attempt wrote it to the
-// record or, without a record, the condition has another reason.
+// IsNews reports whether the outcome was not reported before: the attempt wrote it to the record
+// or, without a record, the condition has another reason.
 func (a *Attempt) IsNews() bool {
 	if a.Effects().Phase != "" && a.recorded {
 		return true
@@ -131,13 +131,13 @@ func (a *Attempt) IsNews() bool {
 	return c == nil || c.Reason != string(a.Outcome)
 }
 
-// SetRecorded marks RecordsBefore as written. It is not called if there are none.
+// SetRecorded marks RecordsBefore as written. Do not call it if there are none.
 func (a *Attempt) SetRecorded() { a.recorded = true }
 
-// Recorded is true if there were RecordsBefore, and they are written.
+// Recorded reports whether SetRecorded was called.
 func (a *Attempt) Recorded() bool { return a.recorded }
 
-// maxMessage bounds the message on a record, in bytes.
+// maxMessage is the maximum length of a record's message, in bytes.
 const maxMessage = 4096
 
 func (a *Attempt) recordMessage() string { return v1alpha1.CutText(a.Message(), maxMessage) }
@@ -146,7 +146,7 @@ func remaining(p *framework.Proposal) *berthv1alpha1.RemainingClusters {
 	return &berthv1alpha1.RemainingClusters{Added: int32(len(p.Added)), Removed: int32(len(p.Removed))}
 }
 
-// rewritten is the record with a changed status; nothing if that changes nothing.
+// rewritten returns a copy of the record with the changed status; nil if the status stays the same.
 func (a *Attempt) rewritten(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) []*berthv1alpha1.PlacementChange {
 	next := record.DeepCopy()
 	change(&next.Status)
@@ -156,7 +156,7 @@ func (a *Attempt) rewritten(record *berthv1alpha1.PlacementChange, change func(*
 	return []*berthv1alpha1.PlacementChange{next}
 }
 
-// RecordsAfter are the records whose status is to be written once step 9 has succeeded.
+// RecordsAfter returns the records whose status is written after step 9 succeeded.
 func (a *Attempt) RecordsAfter() []*berthv1alpha1.PlacementChange {
 	now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
 	var writes []*berthv1alpha1.PlacementChange
@@ -164,7 +164,7 @@ func (a *Attempt) RecordsAfter() []*berthv1alpha1.PlacementChange {
 		writes = a.rewritten(record, func(status *berthv1alpha1.PlacementChangeStatus) { complete(status, now) })
 	}
 	if a.supersededFirst || a.Outcome == Held && a.Record() == nil {
-		// RecordsBefore had them.
+		// RecordsBefore already included them.
 		return writes
 	}
 	return append(writes, a.superseded(now)...)
@@ -178,8 +178,8 @@ func complete(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
 	}
 }
 
-// superseded are the open records that are not of the attempt's change. One whose target is
-// published is complete: only its last write was lost.
+// superseded returns the open records of other changes, with phase Superseded. A record whose
+// target is already published becomes Published: only its last write was lost.
 func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
 	if !a.Effects().Supersedes {
 		return nil
@@ -206,8 +206,8 @@ func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
 	return writes
 }
 
-// History is the change that the attempt published, for its record; false if clusters did not
-// change, or if RecordsAfter has the record.
+// History returns the published change, from which the controller writes a record. ok is false if
+// nothing was published, no cluster changed, or the change already has a record.
 func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
 	if a.Outcome != Published || a.Err != nil || !isChange(a.Step) || a.Record() != nil {
 		return 0, changes.Change{}, false

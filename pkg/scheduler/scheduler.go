@@ -17,29 +17,30 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Scheduler decides and publishes. Steps 1 to 8 of attempts are serial; publishing is not. Fields
-// are set before the first attempt.
+// Scheduler decides and publishes. Steps 1 to 8 of attempts are serial; step 9 is concurrent. Set
+// the fields before the first attempt.
 type Scheduler struct {
-	// Timer hears of each extension point that an attempt reaches, when it begins and, by what it
-	// returns, when it ends: once, however many plugins and clusters there are.
+	// Timer is called when an attempt starts an extension point; the returned function, when it
+	// ends. Both are called once per extension point, not per plugin or cluster.
 	Timer func(profile, point string) (end func())
-	// CycleTimeout is how long an attempt may hold the cycle lock, from when it takes it. 0 is no
-	// limit. Decide and Explain have none.
+	// CycleTimeout is how long an attempt may hold the cycle lock; 0 means no limit. Decide and
+	// Explain have no limit.
 	CycleTimeout time.Duration
-	// Clock measures how long attempts take; it is not the clock of decisions. New sets the real
-	// one.
+	// Clock measures the duration of attempts; decisions use Snapshot.Now. New sets the real clock.
 	Clock clock.WithDelayedExecution
-	// LockHeld is told how long each attempt held the cycle lock, and its outcome.
+	// LockHeld is called with the time that each attempt held the cycle lock, and with its outcome
+	// (Cycle*).
 	LockHeld func(profile, outcome string, held time.Duration)
-	// RecordFirst writes the records that must exist before step 9 publishes. Without it, changes
-	// have no records.
+	// RecordFirst writes the records that must exist before step 9 publishes. If nil, changes have
+	// no records.
 	RecordFirst func(ctx context.Context, a *Attempt) error
-	// Remember keeps what was published, for the next Snapshot.
+	// Remember stores the published decision for the next Snapshot.
 	Remember func(subject *framework.Subject, last *framework.Published)
 
 	profiles map[string]*Profile
 	waiting  *HeldChanges
-	// timers are by Placement; those of another UID are another Placement's.
+	// timers are by Placement. An entry with another UID belongs to an earlier Placement of that
+	// name.
 	timers  map[types.NamespacedName]timers
 	scratch scratchPool
 	shares  shares
@@ -47,20 +48,20 @@ type Scheduler struct {
 	prepare sync.Mutex
 }
 
-// timers are what is measured from attempt to attempt for one Placement.
+// timers are the measurements across attempts for one Placement.
 type timers struct {
 	framework.Timers
 	uid types.UID
 }
 
-// New is a scheduler with profiles by name. A Placement chooses one by annotation,
-// v1alpha1.DefaultProfile otherwise. A scheduler that never publishes needs no HeldChanges.
+// New returns a scheduler with profiles by name. A Placement chooses one by annotation; the default
+// is v1alpha1.DefaultProfile. waiting may be nil for a scheduler that only decides.
 func New(profiles map[string]*Profile, waiting *HeldChanges) *Scheduler {
 	return &Scheduler{Clock: clock.RealClock{}, profiles: profiles, waiting: waiting, timers: map[types.NamespacedName]timers{}}
 }
 
-// Recount has the plugins that count start from the records of all Placements. It is called once,
-// before the first attempt.
+// Recount restores the counts of all Counters from the records of all Placements. Call it once,
+// before the first attempt. It takes the cycle lock.
 func (s *Scheduler) Recount(records []*berthv1alpha1.PlacementChange) {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
@@ -71,7 +72,8 @@ func (s *Scheduler) Recount(records []*berthv1alpha1.PlacementChange) {
 	}
 }
 
-// Forget drops what the engine and plugins remember of a Placement that is gone.
+// Forget drops the data of the engine and of plugins for a deleted Placement. It takes the cycle
+// lock.
 func (s *Scheduler) Forget(key types.NamespacedName) {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
@@ -91,8 +93,8 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 	}
 }
 
-// profileOf is the profile that a Placement chooses. With one that does not exist comes the default
-// one, so that there are plugins which can publish that the Placement was seen.
+// profileOf returns the profile that a Placement chooses. If it does not exist, it returns the
+// default profile and a Status: its plugins can still publish an empty page.
 func (s *Scheduler) profileOf(pl *v1alpha1.Placement) (*Profile, *framework.Status) {
 	name, chosen := pl.Annotations[v1alpha1.ProfileAnnotation]
 	if !chosen {

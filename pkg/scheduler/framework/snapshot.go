@@ -13,128 +13,125 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Snapshot is the whole input of one attempt: the fleet frozen at one instant, as one Placement
-// sees it, and all that is remembered from earlier attempts. It is immutable. With the profile it
-// is all that steps 2 to 8 may depend on. Plugins that run after selection must not read it: it may
-// be older than what they bind.
+// Snapshot is the immutable input of one attempt: the fleet at one instant, as one Placement sees
+// it, and the memory of earlier attempts. Steps 2 to 8 may depend only on it and on the profile. In
+// step 9 it may be older than the hub.
 type Snapshot struct {
-	// Trial is true for a state that the hub never had: one that Explain tries.
+	// Trial is true for a hypothetical state that an explanation tries.
 	Trial bool
 	*Fleet
 	// Now is the only clock of a cycle.
 	Now time.Time
-	// Cause is what triggered the attempt, one line, as in the record of a change.
-	// CauseSequence grows with each trigger of the Placement's attempts.
+	// Cause describes in one line what triggered the attempt, as in a record; empty if no event
+	// did. CauseSequence is the number of that trigger; a later one has a higher number.
 	Cause         string
 	CauseSequence int64
-	// Subject is the Placement to decide, with what is published for it.
+	// Subject is the Placement to decide, with its pages and records.
 	Subject *Subject
-	// Sets are the ManagedClusterSets the Placement may use, by name.
+	// Sets are the ManagedClusterSets that the Placement may use, sorted by name.
 	Sets []*ClusterSet
-	// BoundSets names the sets bound to the Placement's namespace, by name; those that exist. Bound
-	// are these sets, whether the Placement wants them or not.
+	// BoundSets are the names of the existing sets that are bound to the Placement's namespace,
+	// sorted. Bound are these sets, also those that the Placement or its queue does not allow.
 	BoundSets []string
 	Bound     []*ClusterSet
-	// Limit caps the clusters that may be selected; negative means no cap.
+	// Limit is the maximum number of selected clusters; negative means no limit.
 	Limit int
-	// Queue is what the Placement's queue allows; nil where no queues are configured. Sets and
-	// Limit are limited to it.
+	// Queue is what the Placement's queue allows; nil if no queues are configured. Sets and Limit
+	// already respect it.
 	Queue *QueueAdmission
-	// Timers are what the engine measured in earlier attempts for this Placement.
+	// Timers are the engine's measurements from earlier attempts for this Placement.
 	Timers Timers
-	// Answers are what plugins said of the open change through WaitingPlacements.
+	// Answers are the answers of plugins to the held change, given through WaitingPlacements.
 	Answers Answers
-	// PluginCounts are what plugins counted before this attempt, by plugin (Counter).
+	// PluginCounts are the counts before this attempt, by plugin (Counter).
 	PluginCounts map[string]any
 }
 
-// QueueAdmission is what its queue means for a Placement.
+// QueueAdmission is the result of queue admission for a Placement.
 type QueueAdmission struct {
 	// Reason and Message are those of the condition QueueAdmitted, which is True if Admitted.
 	Admitted        bool
 	Reason, Message string
-	// Rejected is true if no queue accepts the Placement, which is an answer: no cluster. Any other
-	// reason not to be admitted decides nothing, and the published decision stays.
+	// Rejected is true if no queue accepts the Placement: it gets no cluster. If it is not admitted
+	// for another reason, the published decision stays.
 	Rejected bool
-	// Restricted is true if the queue owns cluster sets; the Placement may use only Sets then.
+	// Restricted is true if the queue owns cluster sets. The Placement may then use only Sets.
 	Restricted bool
 	Sets       []string
-	// Limit caps the clusters that may be selected, negative means no cap; LimitBy names the quotas
-	// that it comes from.
+	// Limit is the maximum number of selected clusters; negative means no limit. LimitBy names the
+	// quotas that set it.
 	Limit   int
 	LimitBy string
-	// Record is what pages keep of it.
+	// Record is the text about the queue that pages and records keep.
 	Record string
 	// RetryAt asks for another attempt; zero for none.
 	RetryAt time.Time
-	// Listed is the number of clusters on the pages that this very Placement controls.
+	// Listed is the number of clusters on the pages that this Placement controls.
 	Listed int
 }
 
-// Allows is true if the queue, if there is one, lets the Placement use a cluster set.
+// Allows reports whether the queue allows a cluster set; true without a queue (nil).
 func (q *QueueAdmission) Allows(set string) bool {
 	return q == nil || !q.Restricted || slices.Contains(q.Sets, set)
 }
 
 // Published is the decision that Berth published last for a Placement. A change starts from it, so
-// that an edit of pages by somebody else is no change.
+// an external edit of pages is not a change.
 type Published struct {
-	// Names of the clusters are sorted; Digest is theirs. Scores are by name, nil if the pages have
-	// none.
+	// Names are the cluster names, sorted; Digest is DigestOf(Names). Scores are by name; nil if
+	// the pages have none.
 	Names  []string
 	Digest string
 	Scores map[string]int64
-	// Pages holds a hash of each page's content by the page's name.
+	// Pages holds each page's ContentHash by the page's name.
 	Pages map[string]uint64
-	// Generation and Profile are those that were decided; 0 while that is not known.
+	// Generation and Profile are those of the Placement at that decision; 0 and empty if unknown.
 	Generation int64
 	Profile    string
-	// ScoresAt is when scores were written last; zero while that is not known.
+	// ScoresAt is the time of the last write of scores; zero if unknown.
 	ScoresAt time.Time
-	// Revision is that of the last published change; 0 while that is not known.
+	// Revision is that of the last published change; 0 if unknown.
 	Revision int64
-	// Restored is true while the decision is what the pages listed when the process began: it may
-	// differ from what was published.
+	// Restored is true while the decision is read from the pages, after a restart. It may differ
+	// from the decision that was published.
 	Restored bool
 }
 
-// Timers are what the engine measures from attempt to attempt, in memory: a restart starts them
-// anew, which only delays.
+// Timers are the engine's measurements across attempts. They are in memory; a restart resets them,
+// which only delays changes.
 type Timers struct {
-	// Change and Revoked time the change to the selected clusters, and the removal of revoked
-	// clusters alone.
+	// Change is for the change to the target, Revoked for the removal of revoked clusters alone.
 	Change, Revoked Stability
-	// Wake is when the last attempt asked for this one, WakeCause why.
+	// Wake is the time that the last attempt asked for, WakeCause the reason.
 	Wake      time.Time
 	WakeCause string
 }
 
-// Stability says for how long attempts have proposed the same.
+// Stability measures for how long attempts have proposed the same change.
 type Stability struct {
-	// Digest is that of the set proposed last; empty if nothing was to change.
+	// Digest is that of the clusters proposed last; empty if no cluster was to change.
 	Digest string
-	// Since is when that set was proposed first, without another in between. RemovingSince is since
-	// when each attempt has proposed to remove clusters; zero if the last one did not.
+	// Since is when these clusters were first proposed, without others in between. RemovingSince is
+	// since when each attempt has proposed to remove clusters; zero if the last one did not.
 	Since, RemovingSince time.Time
 }
 
-// Answers are what plugins said of the change of a Placement that is held, as far as the process
-// remembers.
+// Answers are the answers of plugins to a Placement's held change. They are in memory only.
 type Answers struct {
-	// Revision, From, Digest and Generation name the change that is held.
+	// Revision, From, Digest and Generation identify the held change.
 	Revision     int64
 	From, Digest string
 	Generation   int64
 	// Plugins are those that hold it, with their deadlines.
 	Plugins map[string]time.Time
-	// Allowed has the plugins whose hold was cleared. Rejected says who rejected the change, and
-	// why; empty if nobody did.
+	// Allowed holds the plugins whose hold Allow ended. Rejected is `<plugin>: <reason>` of Reject;
+	// empty if the change was not rejected.
 	Allowed  map[string]bool
 	Rejected string
 }
 
-// Fleet is the part of a Snapshot that all Placements share. Clusters have a dense index; a free
-// slot is nil.
+// Fleet is the part of a Snapshot that all Placements share. Clusters are by Cluster.Index; an
+// unused index is nil.
 type Fleet struct {
 	Clusters *Vector[*Cluster]
 	// Ranks holds each cluster's position in the order of names, by the cluster's index.
@@ -142,62 +139,62 @@ type Fleet struct {
 	Counts *DecisionCounts
 	// Scores holds, by AddOnPlacementScore name, the object of each cluster by the cluster's index.
 	Scores map[string]*Vector[*v1alpha1.AddOnPlacementScore]
-	// Log says which clusters changed.
+	// Log lists the clusters that changed.
 	Log ChangeLog
 }
 
-// ByName compares clusters as their names do.
+// ByName compares clusters by name.
 func (f *Fleet) ByName(a, b *Cluster) int { return cmp.Compare(f.Ranks[a.Index], f.Ranks[b.Index]) }
 
-// Cluster is one ManagedCluster as plugins read it. It is replaced, never changed. What plugins
-// read of every candidate fits into one line of the processor's cache, and the rest is elsewhere:
-// with more clusters than that holds, a line is what a candidate costs.
+// Cluster is one ManagedCluster as plugins read it. It is immutable. The fields that plugins read
+// of every candidate fit into one cache line of the processor, because memory access dominates the
+// cost of a candidate.
 type Cluster struct {
 	*v1alpha1.ManagedCluster
-	// Index is the cluster's dense position, stable while the cluster exists.
+	// Index is the cluster's position in the Fleet, stable while the cluster exists.
 	Index int
-	// CPU and Memory are the allocatable amounts, in cores and bytes: finite numbers, and so are
-	// their differences.
+	// CPU and Memory are the allocatable amounts, in cores and bytes. They and their differences
+	// are finite.
 	CPU, Memory Amount
-	// Tainted says that there are taints.
+	// Tainted is true if the cluster has taints.
 	Tainted bool
 
 	*details
 }
 
-// details are what plugins read of some clusters only.
+// details are the fields that plugins read of some clusters only.
 type details struct {
-	// TaintTimes are when the taints count as added, by position in spec.taints.
+	// TaintTimes are the times at which the taints count as added, by position in spec.taints.
 	TaintTimes []time.Time
-	// Claims are the status's clusterClaims; of equal names the last wins.
+	// Claims are status.clusterClaims by name; the last of equal names wins.
 	Claims map[string]string
 
-	// rendered is the cluster as a map, made when the first expression asks for it.
+	// rendered is the cluster as a map, created for the first expression that reads it.
 	once     sync.Once
 	rendered map[string]any
 	err      error
 }
 
-// NewCluster begins a cluster at an index.
+// NewCluster returns a cluster with an index, without amounts, taint times and claims.
 func NewCluster(object *v1alpha1.ManagedCluster, index int) *Cluster {
 	return &Cluster{ManagedCluster: object, Index: index, Tainted: len(object.Spec.Taints) > 0, details: &details{}}
 }
 
-// Changed is a copy with another object, for a trial.
+// Changed returns a copy with another object, for a trial. Amounts, taint times and claims stay.
 func (c *Cluster) Changed(object *v1alpha1.ManagedCluster) *Cluster {
 	changed := *c
 	changed.ManagedCluster, changed.details = object, &details{TaintTimes: c.TaintTimes, Claims: c.Claims}
 	return &changed
 }
 
-// Unstructured is the cluster as a map, rendered once by the function of the first caller; nobody
-// may change it.
+// Unstructured returns the cluster as a map. The first caller's render creates it; it must not be
+// changed.
 func (c *Cluster) Unstructured(render func(*v1alpha1.ManagedCluster) (map[string]any, error)) (map[string]any, error) {
 	c.once.Do(func() { c.rendered, c.err = render(c.ManagedCluster) })
 	return c.rendered, c.err
 }
 
-// Amount is a quantity of a resource; Known is false when the cluster reports it neither
+// Amount is a quantity of a resource. Known is false if the cluster reports it neither as
 // allocatable nor as capacity.
 type Amount struct {
 	Value float64
@@ -208,13 +205,13 @@ type Amount struct {
 type ClusterSet struct {
 	Name    string
 	Members Bitset
-	// Selector is nil for a set whose members carry its name in their clusterset label.
+	// Selector is nil for a set whose members have its name in their clusterset label.
 	Selector labels.Selector
-	// Err says why a set with an invalid selector has no members.
+	// Err is the error of an invalid selector; the set has no members then.
 	Err error
 }
 
-// Admits is true if a cluster, changed or not, is a member; one being deleted is none.
+// Admits reports whether a cluster would be a member; false if the cluster is being deleted.
 func (s *ClusterSet) Admits(c *Cluster) bool {
 	if !c.DeletionTimestamp.IsZero() {
 		return false
@@ -226,29 +223,30 @@ func (s *ClusterSet) Admits(c *Cluster) bool {
 	return s.Selector.Matches(labels.Set(c.Labels))
 }
 
-// Subject is one Placement and what the hub publishes for it.
+// Subject is one Placement with its pages, records and policies.
 type Subject struct {
 	Placement *v1alpha1.Placement
-	// Pages are the PlacementDecisions labelled with the Placement's name, and unfinished ones that
-	// it owns, by name; without those that are being deleted.
+	// Pages are the pages with the Placement's label and unfinished pages that it owns, sorted by
+	// name, without those that are being deleted.
 	Pages []*v1alpha1.PlacementDecision
-	// Published are the names on the labelled pages, those that are no cluster of the hub included.
+	// Published are the indexes of the names on the labelled pages, including names without a
+	// ManagedCluster.
 	Published Bitset
 	// Entries counts the decisions on the labelled pages by name index (DecisionCounts), duplicates
 	// included.
 	Entries map[int]int32
-	// Last is what Berth published last; nil while nothing is published.
+	// Last is the decision that Berth published last; nil if there is none.
 	Last *Published
-	// Records are the PlacementChanges of this very Placement, by revision; they are not to be
-	// changed.
+	// Records are the PlacementChanges of this Placement (same UID), sorted by revision. They must
+	// not be changed.
 	Records []*berthv1alpha1.PlacementChange
-	// Policies are the DisruptionPolicies that select the Placement, by name.
+	// Policies are the DisruptionPolicies that select the Placement, sorted by name.
 	Policies []*berthv1alpha1.DisruptionPolicy
-	// Incumbents is Published, joined with the target of the open change. Leaving are the clusters
-	// that the open change removes.
+	// Incumbents are Published and the clusters that the open change adds. Leaving are the clusters
+	// that it removes.
 	Incumbents, Leaving Bitset
-	// Taken are names that this Placement's pages may have and that other pages, or ones that are
-	// being deleted, have; sorted.
+	// Taken are page names that this Placement cannot use because other pages, or pages that are
+	// being deleted, have them; sorted.
 	Taken []string
 }
 
@@ -265,16 +263,15 @@ func (s *Subject) LastNames() []string {
 	return s.Last.Names
 }
 
-// DecisionCounts says how often each cluster is listed on the hub's PlacementDecisions, without
-// those that are being deleted. A name that is no cluster has an index, too.
+// DecisionCounts counts how often each name is listed on all pages, except those that are being
+// deleted. Names without a ManagedCluster have an index, too.
 type DecisionCounts struct {
 	ByIndex *Vector[int32]
-	// Histogram counts the names by their number of decisions: Histogram[c] names are listed c
-	// times; 0 is not kept.
+	// Histogram[c] is the number of names that are listed c times; Histogram[0] is not maintained.
 	Histogram []int32
 }
 
-// Max returns the highest count, had the entries in less not been there.
+// Max returns the highest count without the entries in less.
 func (d *DecisionCounts) Max(less map[int]int32) int32 {
 	var moved map[int32]int32
 	if len(less) > 0 {
@@ -293,25 +290,25 @@ func (d *DecisionCounts) Max(less map[int]int32) int32 {
 	return 0
 }
 
-// ChangeLog lists the indexes of clusters in the order they changed. Entries are numbered from the
-// inventory's birth.
+// ChangeLog lists changes of clusters in their order. Numbers of entries start at 0 in a new
+// inventory.
 type ChangeLog struct {
-	// First is the number of Entries[0]; older ones are forgotten.
+	// First is the number of Entries[0]; older entries were dropped.
 	First   uint64
 	Entries []Change
 }
 
-// Change is one cluster that came, changed or went.
+// Change is one cluster that was added, changed or deleted.
 type Change struct {
 	Index int
-	// Selectable is false when neither labels nor claims, nor the cluster's being there, changed.
+	// Selectable is true if labels or claims changed, or the cluster was added or deleted.
 	Selectable bool
 }
 
-// Next is the number that the next entry will have.
+// Next is the number of the next entry.
 func (l ChangeLog) Next() uint64 { return l.First + uint64(len(l.Entries)) }
 
-// Since returns the entries from number n on; false when some of them are forgotten.
+// Since returns the entries from number n on. It returns false if some of them were dropped.
 func (l ChangeLog) Since(n uint64) ([]Change, bool) {
 	if n < l.First || n > l.Next() {
 		return nil, false
@@ -319,7 +316,7 @@ func (l ChangeLog) Since(n uint64) ([]Change, bool) {
 	return l.Entries[n-l.First:], true
 }
 
-// LabelledPages are the pages that consumers see.
+// LabelledPages are the pages with the Placement's label, which consumers read.
 func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
 	var labelled []*v1alpha1.PlacementDecision
 	for _, page := range s.Pages {
@@ -330,8 +327,8 @@ func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
 	return labelled
 }
 
-// OwnPages are the pages that consumers see, without those that another object controls: an earlier
-// Placement of the same name, for example.
+// OwnPages are the labelled pages without those that another object controls, for example an
+// earlier Placement of the same name.
 func (s *Subject) OwnPages() []*v1alpha1.PlacementDecision {
 	var own []*v1alpha1.PlacementDecision
 	for _, page := range s.Pages {
@@ -342,13 +339,12 @@ func (s *Subject) OwnPages() []*v1alpha1.PlacementDecision {
 	return own
 }
 
-// IsUsable says whether the cluster is in a set that is bound to the Placement's namespace.
+// IsUsable reports whether the cluster is in a set that is bound to the Placement's namespace.
 func (s *Snapshot) IsUsable(cluster *Cluster) bool {
 	return slices.ContainsFunc(s.Bound, func(set *ClusterSet) bool { return set.Members.Has(cluster.Index) })
 }
 
-// Candidates are the members of the eligible sets. Nobody may change the result: snapshots share
-// it.
+// Candidates are the members of Sets. The caller must not change the result: Snapshots share it.
 func (s *Snapshot) Candidates() Bitset {
 	if len(s.Sets) == 1 {
 		return s.Sets[0].Members
@@ -360,7 +356,7 @@ func (s *Snapshot) Candidates() Bitset {
 	return all
 }
 
-// WithPlacement is the snapshot had the Placement been another.
+// WithPlacement returns a trial Snapshot with another Placement object.
 func (s *Snapshot) WithPlacement(pl *v1alpha1.Placement) *Snapshot {
 	trial, subject := *s, *s.Subject
 	subject.Placement = pl
@@ -368,7 +364,7 @@ func (s *Snapshot) WithPlacement(pl *v1alpha1.Placement) *Snapshot {
 	return &trial
 }
 
-// WithCluster is the snapshot had one cluster been another; its index is the old one's.
+// WithCluster returns a trial Snapshot in which the cluster replaces the one with the same index.
 func (s *Snapshot) WithCluster(cluster *Cluster) *Snapshot {
 	trial, fleet := *s, *s.Fleet
 	fleet.Clusters = fleet.Clusters.With(cluster.Index, cluster)
