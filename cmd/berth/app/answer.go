@@ -27,7 +27,7 @@ import (
 type decision struct {
 	verb, done, doing string
 	value             berthv1alpha1.ApprovalDecision
-	// reasons are those of DecisionPending with which a Placement has a change to answer.
+	// reasons are the reasons of DecisionPending for which a Placement has a change to answer.
 	reasons []string
 }
 
@@ -86,7 +86,7 @@ change that was rejected or expired, also to list placementdecisions.`, title, w
 	return cmd
 }
 
-// offers is true if the Placement's condition says that it has a change to answer.
+// offers is true if the Placement's condition reports a change to answer.
 func (o *answerOptions) offers(pl *v1alpha1.Placement) bool {
 	pending := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
 	return pending != nil && slices.Contains(o.reasons, pending.Reason)
@@ -141,8 +141,8 @@ func (o *answerOptions) show(out io.Writer, record *berthv1alpha1.PlacementChang
 	return view.print(out, o.output == "wide")
 }
 
-// choose returns the record to answer: the open one, or for an approval the newest Rejected or
-// Expired one that still applies.
+// choose returns the record to answer: that of the given revision, or the open one. An approval can
+// also answer the newest Rejected or Expired record that still applies.
 func (o *answerOptions) choose(
 	pl *v1alpha1.Placement, history changes.History, published func() (string, error),
 ) (*berthv1alpha1.PlacementChange, error) {
@@ -176,12 +176,12 @@ func (o *answerOptions) choose(
 	return nil, fmt.Errorf("no change of Placement %s is held", key)
 }
 
-// ended is true for a change that was given up before it was published.
+// ended is true for a change that ended before it was published.
 func ended(record *berthv1alpha1.PlacementChange) bool {
 	return record.Status.Phase == berthv1alpha1.PhaseRejected || record.Status.Phase == berthv1alpha1.PhaseExpired
 }
 
-// answerable is an error if the change cannot get this answer.
+// answerable returns an error if the change cannot get this answer.
 func (o *answerOptions) answerable(
 	pl *v1alpha1.Placement, record *berthv1alpha1.PlacementChange, published func() (string, error),
 ) error {
@@ -211,7 +211,7 @@ func (o *answerOptions) answerable(
 	return nil
 }
 
-// ask is true only if somebody says yes.
+// ask returns true only if the user answers y or yes.
 func ask(in io.Reader, out io.Writer, question string) (bool, error) {
 	say(out, "%s [y/N] ", question)
 	line, err := bufio.NewReader(in).ReadString('\n')
@@ -225,8 +225,8 @@ func ask(in io.Reader, out io.Writer, question string) (bool, error) {
 	return false, nil
 }
 
-// write sets spec.approval. The rules of the CRD refuse it if the change may not be answered any
-// more; the UID keeps another record of the same name from being answered.
+// write sets spec.approval. The CRD's rules refuse it if the change can no longer be answered. The
+// UID prevents an answer to another record of the same name.
 func (o *answerOptions) write(ctx context.Context, hub client.Client, key types.NamespacedName, record *berthv1alpha1.PlacementChange) error {
 	doing := fmt.Sprintf("%s change %d of Placement %s", o.doing, record.Spec.Revision, key)
 	review := &authenticationv1.SelfSubjectReview{}
@@ -258,7 +258,7 @@ func (o *answerOptions) write(ctx context.Context, hub client.Client, key types.
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// refused says what became of a change that could not be answered any more.
+// refused returns why the change can no longer be answered.
 func (o *answerOptions) refused(
 	ctx context.Context, hub client.Client, doing string, record *berthv1alpha1.PlacementChange, cause error,
 ) error {

@@ -136,7 +136,7 @@ func (o *compareOptions) run(ctx context.Context, progress *progress, in io.Read
 	return simulator.Compare(ctx, before, after, func(done, all int) { progress.say("compared %d of %d Placements", done, all) })
 }
 
-// load reads the files; without any other change they must have an object that counts.
+// load reads the files. Without other edits, they must contain an object that decisions depend on.
 func (o *compareOptions) load(namespace string, in io.Reader, more bool) (simulator.Objects, error) {
 	if len(o.files) == 0 {
 		return simulator.Objects{}, nil
@@ -154,7 +154,7 @@ func (o *compareOptions) load(namespace string, in io.Reader, more bool) (simula
 	return input.Objects, nil
 }
 
-// matter says whether any of the objects is of a kind that decisions depend on.
+// matter is true if an object is of a kind that decisions depend on.
 func matter(o simulator.Objects) bool {
 	return slices.ContainsFunc(o, func(object client.Object) bool {
 		if _, ok := kinds.Of(object); ok {
@@ -165,7 +165,7 @@ func matter(o simulator.Objects) bool {
 	})
 }
 
-// change is the hub's objects with everything done to them that was asked for.
+// change returns the hub's objects with the files and edits applied.
 func (o *compareOptions) change(
 	objects, input simulator.Objects, edits []edit, namespace string, now time.Time,
 ) (simulator.Objects, error) {
@@ -174,7 +174,7 @@ func (o *compareOptions) change(
 		return objects, err
 	}
 	for _, other := range simulator.List[*unstructured.Unstructured](input) {
-		// What was read of the hub has this name, too.
+		// The ConfigMap that was read from the hub has this name, too.
 		if key := (types.NamespacedName{Namespace: other.GetNamespace(), Name: other.GetName()}); other.GetKind() == "ConfigMap" && key == queues {
 			other.SetName(admission.QueueConfigName)
 		}
@@ -219,7 +219,7 @@ func (o *compareOptions) print(out io.Writer, c *simulator.Comparison) error {
 	return err
 }
 
-// changeTable has a line a Placement.
+// changeTable has one line for each Placement.
 func changeTable(c *simulator.Comparison, wide bool) *table {
 	t := &table{heading: []string{"NAMESPACE", "PLACEMENT", "CHANGE", "BEFORE", "AFTER", "ADDED", "REMOVED", "PAGES", "CONDITIONS"}}
 	if wide {
@@ -257,10 +257,10 @@ func number(n int, of string) string {
 	return fmt.Sprintf("%d %s", n, of)
 }
 
-// none is an empty cell, as kubectl has it.
+// none is the text of an empty cell, as in kubectl.
 const none = "<none>"
 
-// maxListed is how many names a cell has that is not wide.
+// maxListed is the number of names in a cell that is not wide.
 const maxListed = 5
 
 func counted(names []string, wide bool) string {
@@ -270,7 +270,7 @@ func counted(names []string, wide bool) string {
 	return fmt.Sprintf("%d: %s", len(names), list(names, wide, " "))
 }
 
-// list joins names, the first of them only unless it may be wide.
+// list joins names. If the cell is not wide, it shows only the first ones.
 func list(names []string, wide bool, separator string) string {
 	if more := len(names) - maxListed; more > 0 && !wide {
 		return fmt.Sprintf("%s … %d more", strings.Join(names[:maxListed], separator), more)
@@ -289,8 +289,8 @@ func pagesText(pages []simulator.PageChange, wide bool) string {
 	return counted(names, true)
 }
 
-// conditionsText says what the conditions become. Of a new Placement only whether it is satisfied
-// is news.
+// conditionsText lists the conditions that change. For a new Placement it omits Misconfigured if
+// the configuration is valid.
 func conditionsText(change simulator.Change, wide bool) string {
 	var texts []string
 	for _, c := range change.Conditions {

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// edit changes objects; those it takes stay as they are.
+// edit returns changed objects. It does not modify its input.
 type edit func(objects simulator.Objects, namespace string, now time.Time) (simulator.Objects, error)
 
-// edits are what the flags ask for, beside files.
+// edits returns the edits of the flags, in addition to the files.
 func (o *compareOptions) edits() ([]edit, error) {
 	var edits []edit
 	for _, kind := range []struct {

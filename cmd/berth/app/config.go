@@ -18,9 +18,9 @@ func addConfigFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "config", "", "file with the PlacementSchedulerConfiguration (default: the built-in profile)")
 }
 
-// loadConfig reads the scheduler's configuration; nil when no file is named. Its profiles are built
-// once for nothing, so that every mistake in the file is known, and said under its name, before
-// anything starts. The file may name plugins beside those in the tree.
+// loadConfig reads the scheduler's configuration; nil if no file is named. It builds the profiles
+// once to report every mistake in the file, with the file's name, before anything starts. The file
+// may name plugins that are not in the tree.
 func loadConfig(ctx context.Context, path string, plugins framework.Registry) (*config.PlacementSchedulerConfiguration, error) {
 	if path == "" {
 		return nil, nil

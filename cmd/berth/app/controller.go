@@ -152,7 +152,7 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// installCRDs installs Berth's CRDs and prints which were left as they are.
+// installCRDs installs Berth's CRDs and prints which ones it left unchanged.
 func installCRDs(ctx context.Context, config *rest.Config, out io.Writer) error {
 	foreign, err := install.CRDs(ctx, config)
 	for _, name := range foreign {
@@ -161,7 +161,7 @@ func installCRDs(ctx context.Context, config *rest.Config, out io.Writer) error 
 	return err
 }
 
-// onLoopback says whether only this machine reaches an address.
+// onLoopback is true if only this machine can reach the address.
 func onLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -171,7 +171,7 @@ func onLoopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// parseQueueConfig reads NAMESPACE/NAME; nothing is no name.
+// parseQueueConfig parses NAMESPACE/NAME. An empty text gives an empty name.
 func parseQueueConfig(text string) (types.NamespacedName, error) {
 	if text == "" {
 		return types.NamespacedName{}, nil
@@ -195,7 +195,7 @@ func startManager(ctx context.Context, cfg *rest.Config, out io.Writer, o contro
 	return nil
 }
 
-// logTo makes every library log as structured lines to out.
+// logTo makes all libraries log structured lines to out.
 func logTo(out io.Writer) logr.Logger {
 	log := newLog(out)
 	ctrllog.SetLogger(log)
@@ -203,9 +203,9 @@ func logTo(out io.Writer) logr.Logger {
 	return log
 }
 
-// newLog writes the lines of controller-runtime's logger, but all of them: that one leaves out
-// ninety-nine of a hundred lines with the same message after the hundredth in a second, which is
-// when many Placements move.
+// newLog returns controller-runtime's logger without sampling. Its sampling drops 99 of 100 lines
+// with the same message after the first hundred in a second, which happens when many Placements
+// move.
 func newLog(out io.Writer) logr.Logger {
 	fields := zap.NewProductionEncoderConfig()
 	fields.EncodeTime = zapcore.RFC3339TimeEncoder

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/term"
 )
 
-// Names and messages of the hub, and the content of files, are the text of others. A terminal would
-// obey the control characters in it: it would set the clipboard, rename the window, or show a name
-// that is not the name. Two layers keep them out:
+// Names, messages and file contents come from other users. A terminal would obey control characters
+// in them: they could set the clipboard, rename the window, or show a false name. Two layers
+// prevent that:
 //
 //   - escapingWriter, which Run puts under every command, escapes all control characters but newline and tab;
 //   - say and table escape newline and tab, too, in what they are given to show, so that a text cannot add a line or a column.
 
-// escapingWriter escapes control characters in all that is written to it, but newlines and tabs.
+// escapingWriter escapes all control characters but newlines and tabs in what is written to it.
 type escapingWriter struct{ out io.Writer }
 
-// escaping is out behind an escapingWriter.
+// escaping wraps out in an escapingWriter.
 func escaping(out io.Writer) io.Writer {
 	if w, ok := out.(*escapingWriter); ok {
 		return w
@@ -38,7 +38,8 @@ func (w *escapingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// writeRaw writes control sequences of Berth's own. The text of others in it must be escaped.
+// writeRaw writes Berth's own control sequences. Texts of other users in it must be escaped
+// already.
 func writeRaw(out io.Writer, text string) error {
 	if w, ok := out.(*escapingWriter); ok {
 		out = w.out
@@ -47,7 +48,7 @@ func writeRaw(out io.Writer, text string) error {
 	return err
 }
 
-// isTerminal says whether a stream ends at a person.
+// isTerminal is true if the stream is a terminal.
 func isTerminal(stream any) bool {
 	if w, ok := stream.(*escapingWriter); ok {
 		stream = w.out
@@ -56,8 +57,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// say formats as fmt.Fprintf does and escapes every control character of the arguments, newlines
-// and tabs included.
+// say formats as fmt.Fprintf does, and escapes every control character in the arguments, including
+// newlines and tabs.
 func say(out io.Writer, format string, args ...any) error {
 	if false {
 		_ = fmt.Sprintf(format, args...) // go vet checks the format of calls of say
@@ -77,12 +78,11 @@ func (a escapedArg) Format(state fmt.State, verb rune) {
 	_, _ = io.WriteString(state, oneLine(fmt.Sprintf(fmt.FormatString(state, verb), a.value)))
 }
 
-// oneLine escapes every control character, newlines and tabs included.
+// oneLine escapes every control character, including newlines and tabs.
 func oneLine(text string) string { return escape(text, "") }
 
-// escape replaces the characters that could control a terminal or hide on it by \uXXXX, as in JSON,
-// and bytes that are not UTF-8 by \xXX. What is JSON stays the same JSON. Characters in keep stay
-// as they are.
+// escape replaces characters that could control a terminal, or hide on it, by \uXXXX as in JSON,
+// and bytes that are not UTF-8 by \xXX. JSON keeps its meaning. Characters in keep stay.
 func escape(text, keep string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return controls(r) || r == utf8.RuneError }) {
 		return text
@@ -105,13 +105,13 @@ func escape(text, keep string) string {
 	return escaped.String()
 }
 
-// controls says whether a character is a control (C0, DEL, C1), a format character (bidirectional
-// and zero-width controls among them) or a separator of lines or paragraphs.
+// controls is true for a control character (C0, DEL, C1), a format character (such as bidirectional
+// and zero-width controls) and a separator of lines or paragraphs.
 func controls(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// shellQuote makes a text one word of a POSIX shell, whatever it has.
+// shellQuote quotes any text as one word of a POSIX shell.
 func shellQuote(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,", r)

@@ -108,7 +108,7 @@ func (o *explainOptions) run(ctx context.Context, name string, progress *progres
 	return err
 }
 
-// known says which of what is asked about the hub does not have.
+// known returns an error if the hub lacks the Placement or the cluster of the request.
 func (o *explainOptions) known(objects simulator.Objects, key types.NamespacedName) error {
 	if !slices.ContainsFunc(simulator.List[*v1alpha1.Placement](objects), func(pl *v1alpha1.Placement) bool {
 		return client.ObjectKeyFromObject(pl) == key
@@ -127,7 +127,8 @@ func addQueuesFlag(cmd *cobra.Command, queues *string) {
 	cmd.Flags().StringVar(queues, "queue-config", localQueueConfig.String(), "ConfigMap with the queues, as NAMESPACE/NAME; read if Placements have any")
 }
 
-// readHubQueues adds what queues depend on, if the controller says that it keeps any.
+// readHubQueues adds the objects that queues depend on, if a Placement's condition shows that the
+// controller uses queues.
 func readHubQueues(ctx context.Context, hub client.Client, queues string, objects *simulator.Objects) error {
 	if !slices.ContainsFunc(simulator.List[*v1alpha1.Placement](*objects), func(pl *v1alpha1.Placement) bool {
 		return meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionQueueAdmitted) != nil
@@ -156,8 +157,8 @@ func readHubQueues(ctx context.Context, hub client.Client, queues string, object
 	return nil
 }
 
-// readHub lists what a decision is made of. A hub that has Open Cluster Management's CRDs alone
-// need not serve Berth's own kinds.
+// readHub lists the objects that decisions depend on. A hub with only Open Cluster Management's
+// CRDs need not serve Berth's own kinds.
 func readHub(ctx context.Context, hub client.Client) (simulator.Objects, error) {
 	var objects simulator.Objects
 	for _, kind := range kinds.All() {

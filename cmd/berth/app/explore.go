@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
-// shutdownAfter is how long an answer that is under way may take once the command is stopped.
+// shutdownAfter is how long open requests may take once the command is stopped.
 const shutdownAfter = 2 * time.Second
 
 type exploreOptions struct {
@@ -82,7 +82,7 @@ func (o *exploreOptions) run(ctx context.Context, out io.Writer) error {
 	return serveUntil(ctx, listener, pages)
 }
 
-// serveUntil ends with ctx, once the answers under way are given.
+// serveUntil serves until ctx ends, then completes open requests for at most shutdownAfter.
 func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16}
 	stopped := make(chan struct{})

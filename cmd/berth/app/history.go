@@ -111,8 +111,8 @@ func (o *historyOptions) printAll(out io.Writer, key types.NamespacedName, histo
 	return historyTable(views, o.output == "wide", now).print(out, false)
 }
 
-// historyTable has a row for each record, and one for each gap. The wide form has exact times,
-// sizes and comments.
+// historyTable has a row for each record and for each gap. The wide form adds exact times, sizes
+// and comments.
 func historyTable(views []*changeView, wide bool, now time.Time) *table {
 	t := &table{heading: []string{"REVISION", "AGE", "PHASE", "CAUSE", "ADDED", "REMOVED", "APPROVER"}}
 	if wide {

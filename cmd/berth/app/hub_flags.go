@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// hubFlags say, as kubectl's do, which hub to talk to, and as whom.
+// hubFlags select the hub and the user, with the names of kubectl's flags.
 type hubFlags struct {
 	kubeconfig string
 	context    string
@@ -42,7 +42,7 @@ func (f *hubFlags) addNamespace(cmd *cobra.Command, usage string) {
 	complete(cmd, "namespace", f.completeNamespaces)
 }
 
-// loader is the kubeconfig with the flags laid over it.
+// loader is the kubeconfig with the flags applied.
 func (f *hubFlags) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
@@ -52,8 +52,8 @@ func (f *hubFlags) loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 }
 
-// connect returns a client that reads past all caches, in the consumers' versions, and the
-// namespace to look in.
+// connect returns a client that reads the hub directly, in the consumers' versions, and the
+// namespace to use.
 func (f *hubFlags) connect() (hub client.Client, namespace string, err error) {
 	loader := f.loader()
 	cfg, err := connect(loader, "hub", "kubeconfig")
@@ -76,16 +76,15 @@ func (f *hubFlags) connect() (hub client.Client, namespace string, err error) {
 	return hub, namespace, nil
 }
 
-// complete has a flag's values completed. That a command lacks the flag is a mistake in this
-// package.
+// complete registers the completion of a flag's values. It panics if the command lacks the flag.
 func complete(cmd *cobra.Command, flag string, with cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, with); err != nil {
 		panic(err)
 	}
 }
 
-// completePlacements completes one argument with the names of the namespace's Placements, or of
-// those that are wanted.
+// completePlacements completes one argument with the names of the namespace's Placements that are
+// wanted; nil wants all.
 func (f *hubFlags) completePlacements(wanted func(pl *v1alpha1.Placement) bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -113,8 +112,8 @@ func (f *hubFlags) completeClusters(cmd *cobra.Command, _ []string, _ string) ([
 	})
 }
 
-// completeClusterEdits completes the name that an edit of a cluster begins with; what follows the
-// colon, nobody can guess.
+// completeClusterEdits completes the cluster name at the start of an edit, but not the text after
+// the colon.
 func (f *hubFlags) completeClusterEdits(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if strings.Contains(begun, ":") {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -138,7 +137,7 @@ func (f *hubFlags) completeNamespaces(cmd *cobra.Command, _ []string, _ string) 
 	}, client.InNamespace(metav1.NamespaceAll))
 }
 
-// names lists objects; where that fails there is nothing to complete with, and nobody to tell.
+// names lists objects for a completion. If that fails, it proposes nothing and reports nothing.
 func (f *hubFlags) names(
 	ctx context.Context, list client.ObjectList, of func() []string, opts ...client.ListOption,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -160,14 +159,15 @@ func (f *hubFlags) completeContexts(*cobra.Command, []string, string) ([]cobra.C
 	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// kubeconfigAt is a kubeconfig; without a path, what KUBECONFIG or the pod says.
+// kubeconfigAt loads the kubeconfig at path. Without a path it uses KUBECONFIG, the default
+// kubeconfig or the pod's service account.
 func kubeconfigAt(path string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
 }
 
-// connect reads a kubeconfig and says plainly when there is none.
+// connect reads a kubeconfig. Its error says plainly if there is none.
 func connect(loader clientcmd.ClientConfig, what, flag string) (*rest.Config, error) {
 	cfg, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {

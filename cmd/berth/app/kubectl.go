@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Program names under which berth is a plugin of kubectl: what `kubectl placement` runs, and what
-// kubectl asks to complete it.
+// Program names of berth as a plugin of kubectl: `kubectl placement` runs the first one, and
+// kubectl's completion the second.
 const (
 	kubectlPlugin     = "kubectl-placement"
 	kubectlCompletion = "kubectl_complete-placement"
@@ -23,7 +23,7 @@ func programName() string {
 	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 }
 
-// NewKubectlCommand returns the command line of `kubectl placement`, to be given to Run.
+// NewKubectlCommand returns the command line of `kubectl placement`, for Run.
 func NewKubectlCommand(opts ...Option) *cobra.Command {
 	o := optionsOf(opts)
 	root := newRoot(o, kubectlPlugin, "Explain decisions, preview changes, list them, and approve or reject those that are held")
@@ -41,7 +41,7 @@ func NewKubectlCommand(opts ...Option) *cobra.Command {
 	return root
 }
 
-// formats are what -o takes.
+// formats are the values of -o.
 var formats = []string{"table", "wide", "json", "yaml"}
 
 func addOutputFlag(cmd *cobra.Command, output *string) {

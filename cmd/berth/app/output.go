@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// printObject prints JSON or YAML.
+// printObject prints an object as JSON or YAML.
 func printObject(out io.Writer, format string, object any) error {
 	text, err := json.MarshalIndent(object, "", "  ")
 	if err == nil && format == "yaml" {
@@ -24,10 +24,10 @@ func printObject(out io.Writer, format string, object any) error {
 	return err
 }
 
-// yamlOf turns JSON into YAML. Strings with control characters are quoted, as only quoted strings
-// have escapes.
+// yamlOf converts JSON to YAML. It quotes strings with control characters, because only quoted
+// strings have escapes.
 func yamlOf(text []byte) ([]byte, error) {
-	// The reader of YAML refuses some of them, and knows no pair of escapes for one character.
+	// The YAML parser refuses some control characters, and does not accept a surrogate pair.
 	text, err := yaml.JSONToYAML(escapeControls(text, func(r rune) string {
 		if r > 0xffff {
 			return string(r)
@@ -51,7 +51,7 @@ func yamlOf(text []byte) ([]byte, error) {
 	return escapeControls(quoted.Bytes(), func(r rune) string { return fmt.Sprintf(`\U%08x`, r) }), nil
 }
 
-// escapeControls replaces every control character but newlines.
+// escapeControls replaces every control character but newlines with the result of with.
 func escapeControls(text []byte, with func(rune) string) []byte {
 	var escaped []byte
 	for _, r := range string(text) {

@@ -140,7 +140,7 @@ func groupsOf(config *queueconfig.Config, user string) ([]string, error) {
 	return resolved.Groups, nil
 }
 
-// readQueues reads a configuration, and tells the user of its warnings.
+// readQueues reads a queue configuration and prints its warnings to warn.
 func readQueues(file string, in io.Reader, warn io.Writer) (*queueconfig.Config, error) {
 	var text []byte
 	var err error
@@ -166,8 +166,7 @@ func readQueues(file string, in io.Reader, warn io.Writer) (*queueconfig.Config,
 	return config, nil
 }
 
-// printQueues shows a queue on one line and those below it on further ones, each level further to
-// the right.
+// printQueues prints a queue and the queues below it, one per line, indented by level.
 func printQueues(out io.Writer, tree *tenancy.Tree, q *tenancy.Queue, depth int) error {
 	words := []string{strings.Repeat("  ", depth) + q.Name[strings.LastIndexByte(q.Name, '.')+1:]}
 	if q.Leaf() {

@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/pkg/changes"
 )
 
-// readHistory returns a Placement and its records, those of an earlier Placement of the same name
-// excluded.
+// readHistory returns a Placement and its records, without those of an earlier Placement of the
+// same name.
 func readHistory(ctx context.Context, hub client.Client, key types.NamespacedName) (*v1alpha1.Placement, changes.History, error) {
 	pl := &v1alpha1.Placement{}
 	err := hub.Get(ctx, key, pl)
@@ -44,7 +44,7 @@ func readHistory(ctx context.Context, hub client.Client, key types.NamespacedNam
 	return pl, changes.HistoryOf(pl, pointers(records.Items)), nil
 }
 
-// publishedDigest identifies the clusters that are published for a Placement.
+// publishedDigest is the digest of the clusters that are published for a Placement.
 func publishedDigest(ctx context.Context, hub client.Client, pl *v1alpha1.Placement) (string, error) {
 	var pages v1alpha1.PlacementDecisionList
 	err := hub.List(ctx, &pages, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name})
@@ -62,7 +62,7 @@ func publishedDigest(ctx context.Context, hub client.Client, pl *v1alpha1.Placem
 	return berthv1alpha1.Digest(names), nil
 }
 
-// changeView is a record as it is shown. The json and yaml output is a public interface.
+// changeView is the shown form of a record. Its json and yaml output is a public interface.
 type changeView struct {
 	Placement     string    `json:"placement"`
 	Revision      int64     `json:"revision"`
@@ -71,7 +71,7 @@ type changeView struct {
 	Phase         string    `json:"phase,omitempty"`
 	Cause         string    `json:"cause"`
 	Profile       string    `json:"profile,omitempty"`
-	// Clusters is the number of clusters that the change leads to.
+	// Clusters is the number of selected clusters after the change.
 	Clusters     int32                         `json:"clusters"`
 	AddedCount   int32                         `json:"addedCount"`
 	RemovedCount int32                         `json:"removedCount"`
@@ -81,13 +81,13 @@ type changeView struct {
 	// MissingBefore is true if changes before this one have no record.
 	MissingBefore bool `json:"missingBefore,omitempty"`
 
-	// Incomplete says why Added and Removed do not list all clusters.
+	// Incomplete is the reason why Added and Removed do not list all clusters.
 	Incomplete string   `json:"incomplete,omitempty"`
 	Added      []string `json:"added,omitempty"`
 	Removed    []string `json:"removed,omitempty"`
 }
 
-// viewOf is the record without its lists of clusters.
+// viewOf returns the view of a record without its lists of clusters.
 func viewOf(record *berthv1alpha1.PlacementChange) *changeView {
 	started := &record.CreationTimestamp
 	if record.Status.StartTime != nil {
@@ -101,7 +101,7 @@ func viewOf(record *berthv1alpha1.PlacementChange) *changeView {
 	}
 }
 
-// withClusters adds the lists, all of them if the record has all.
+// withClusters adds the lists of clusters, complete if the record has all of them.
 func (v *changeView) withClusters(record *berthv1alpha1.PlacementChange) *changeView {
 	var err error
 	if v.Added, v.Removed, err = changes.Lists(record); err != nil {
@@ -110,7 +110,7 @@ func (v *changeView) withClusters(record *berthv1alpha1.PlacementChange) *change
 	return v
 }
 
-// revisions is the revision, or those that a merged record covers.
+// revisions is the revision, or the range that a merged record covers.
 func (v *changeView) revisions() string {
 	if v.FirstRevision == 0 || v.FirstRevision == v.Revision {
 		return fmt.Sprint(v.Revision)
@@ -118,7 +118,7 @@ func (v *changeView) revisions() string {
 	return fmt.Sprintf("%d-%d", v.FirstRevision, v.Revision)
 }
 
-// approver is who answered the change.
+// approver is the user who answered the change.
 func (v *changeView) approver() string {
 	switch {
 	case v.Approval == nil:
@@ -129,7 +129,8 @@ func (v *changeView) approver() string {
 	return v.Approval.By
 }
 
-// print shows one change: with all its clusters in the wide form, else with the first each way.
+// print shows one change. The wide form lists all added and removed clusters, the normal form only
+// the first ones.
 func (v *changeView) print(out io.Writer, wide bool) error {
 	line := func(name, format string, args ...any) {
 		say(out, "  %-10s"+format+"\n", append([]any{name}, args...)...)
@@ -172,10 +173,11 @@ func (v *changeView) print(out io.Writer, wide bool) error {
 	return t.print(out, colourful(out))
 }
 
-// maxShownClusters is how many names each way a change shows that is not wide.
+// maxShownClusters is how many added and how many removed clusters the normal form lists.
 const maxShownClusters = 10
 
-// listed is a count and, unless a table with all names follows, the first names.
+// listed returns the count and the first names. The wide form has only the count, because a table
+// with all names follows.
 func (v *changeView) listed(count int32, names []string, wide bool) string {
 	if wide || len(names) == 0 {
 		return fmt.Sprint(count)

@@ -68,7 +68,7 @@ func (o *reportOptions) run(ctx context.Context, name string, out io.Writer) err
 		case err != nil && (o.once || apierrors.IsNotFound(err)):
 			return err
 		case err != nil:
-			// The hub may be back the next time.
+			// The hub may be available again at the next report.
 			say(out, "ManagedCluster %s: %v\n", name, err)
 		case changed != "":
 			say(out, "ManagedCluster %s: %s\n", name, changed)

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Exit codes of every command; only a comparison has the last.
+// Exit codes of every command. Only a comparison returns the last one.
 const (
 	exitOK      = 0
 	exitFailure = 1
@@ -24,7 +24,7 @@ const (
 	exitChanges = 3
 )
 
-// errChanges is no failure: the command did its work, and found that something changes.
+// errChanges is no failure: the comparison succeeded and found changes.
 var errChanges = errors.New("something changes")
 
 // Option changes what NewCommand builds.
@@ -35,14 +35,13 @@ type options struct {
 	err     error
 }
 
-// WithPlugin lets the scheduler's configuration name a plugin that is not in the tree. It runs
-// where the configuration enables it, and nowhere else. A name that is taken, in the tree too, is
-// an error that every command ends with.
+// WithPlugin adds a plugin that is not in the tree. It runs only where the scheduler's
+// configuration enables it. If another plugin has the name, every command fails.
 func WithPlugin(name string, factory framework.PluginFactory) Option {
 	return func(o *options) { o.err = errors.Join(o.err, o.plugins.Register(name, factory)) }
 }
 
-// NewCommand returns the command line, to be given to Run. Under the plugin's program name it is
+// NewCommand returns the command line, for Run. Under the program name of kubectl's plugin, it is
 // that of NewKubectlCommand.
 func NewCommand(opts ...Option) *cobra.Command {
 	if name := programName(); name == kubectlPlugin || name == kubectlCompletion {
@@ -64,8 +63,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 	return root
 }
 
-// noArguments and onePlacement are cobra's checks in words for somebody who does not know its
-// terms.
+// noArguments and onePlacement are cobra's checks, with messages that need no knowledge of cobra.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes flags only, not %q", cmd.CommandPath(), args[0])
@@ -89,31 +87,30 @@ func optionsOf(opts []Option) options {
 	return o
 }
 
-// newRoot is a command line without commands yet.
+// newRoot returns a command line without subcommands.
 func newRoot(o options, use, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// For every command; none has another.
+		// This applies to every command, because no subcommand has its own.
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if o.err != nil {
 				return &failure{o.err}
 			}
 			return nil
 		},
-		// Run prints the one line there is to say.
+		// Run prints the error itself.
 		SilenceErrors:      true,
 		SilenceUsage:       true,
 		DisableSuggestions: true,
 	}
 }
 
-// Run runs a command line from NewCommand with the arguments after the program's name and returns
-// the exit code: 0, 1 for a failure, 2 for wrong usage, 3 when a comparison found changes. An error
-// is one message on stderr. The command's context ends with SIGINT, SIGTERM or SIGHUP; a second
-// signal ends the process at once.
+// Run runs a command line and returns the exit code: 0, 1 for a failure, 2 for wrong usage, 3 for
+// changes. args exclude the program's name. Errors go to stderr. SIGINT, SIGTERM or SIGHUP ends the
+// command's context; a second signal ends the process at once.
 func Run(root *cobra.Command, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -125,7 +122,7 @@ func Run(root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(escaping(root.OutOrStdout()))
 	root.SetErr(escaping(root.ErrOrStderr()))
-	// What libraries log is the text of others, too.
+	// Log lines of libraries contain texts of other users, too.
 	klog.SetLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(root.ErrOrStderr()))))
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -134,7 +131,7 @@ func Run(root *cobra.Command, args []string) int {
 	if errors.Is(err, errChanges) {
 		return exitChanges
 	}
-	// Indented, no further line of a message looks like a message of its own.
+	// The indent keeps further lines of a message from looking like separate messages.
 	message := strings.ReplaceAll(err.Error(), "\n", "\n  ")
 	if failed := (*failure)(nil); errors.As(err, &failed) {
 		cmd.PrintErrf("%s: %s\n", root.DisplayName(), message)
@@ -144,18 +141,18 @@ func Run(root *cobra.Command, args []string) int {
 	return exitUsage
 }
 
-// failure is an error of a command that was called correctly.
+// failure is an error of a command that was called with correct usage.
 type failure struct{ error }
 
 func (f *failure) Unwrap() error { return f.error }
 
-// usageError is what a RunE returns for arguments that only it can judge.
+// usageError is an error of RunE about its arguments.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// markFailures tells the errors of commands from those of cobra, which has no type for them: it
-// reports unknown commands, bad flags and missing arguments before a RunE is called.
+// markFailures wraps the errors of commands in failure, to tell them from usage errors. cobra has
+// no type for those; it reports unknown commands, invalid flags and missing arguments before RunE.
 func markFailures(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {

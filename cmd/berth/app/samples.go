@@ -13,11 +13,11 @@ import (
 	"github.com/berth-dev/berth/pkg/install"
 )
 
-// shownClusters is how many cluster names of a decision the table shows.
+// shownClusters is the number of cluster names that the table shows for a decision.
 const shownClusters = 5
 
-// applySamples applies the sample fleet and Placements, if they are wanted, and returns the keys of
-// the Placements.
+// applySamples applies the sample fleet and Placements, if requested, and returns the Placements'
+// keys.
 func (o *upOptions) applySamples(ctx context.Context, config *rest.Config, out io.Writer) ([]types.NamespacedName, error) {
 	if !o.samples {
 		return nil, nil

@@ -50,8 +50,7 @@ Nothing is written.`,
 	return cmd
 }
 
-// simulation is what is printed: the results, or, for a scenario file, those of each scenario's
-// steps.
+// simulation is the output: the results, or those of each scenario's steps for a scenario file.
 type simulation struct {
 	Results   []*simulator.Report `json:"results,omitempty"`
 	Scenarios []scenarioResult    `json:"scenarios,omitempty"`
@@ -111,7 +110,7 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 	return s.print(out, o.output)
 }
 
-// check says what is wrong with the flags, and at which instant to decide.
+// check validates the flags and returns the time at which to decide.
 func (o *simulateOptions) check() (time.Time, error) {
 	if len(o.files) == 0 {
 		return time.Time{}, usagef("-f is required")
@@ -140,7 +139,7 @@ func parsePlacement(text string) (*types.NamespacedName, error) {
 	return &types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-// decide answers every Placement among the objects, or the only one asked for.
+// decide decides every Placement among the objects, or only the requested one.
 func decide(
 	ctx context.Context, objects simulator.Objects, now time.Time, with simulator.Options, only *types.NamespacedName, progress *progress,
 ) ([]*simulator.Report, error) {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// colourful says whether what is printed may have colours: on a terminal that can show them, unless
+// colourful is true if the output may have colours: on a terminal that supports them, unless
 // NO_COLOR is set.
 func colourful(out io.Writer) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(out)
@@ -23,12 +23,12 @@ const (
 	plain = ""
 )
 
-// cell is a text in a table with its colour.
+// cell is a text in a table, with its colour.
 type cell struct{ text, colour string }
 
-// table has a heading, and columns apart as kubectl prints them.
+// table has a heading and columns that are spaced as in kubectl.
 type table struct {
-	// indent begins each line.
+	// indent is the start of each line.
 	indent  string
 	heading []string
 	rows    [][]cell
@@ -36,7 +36,7 @@ type table struct {
 
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
 
-// columnGap and minColumn are kubectl's; the latter includes the gap.
+// columnGap and minColumn have kubectl's values. minColumn includes the gap.
 const (
 	columnGap = 3
 	minColumn = 6
@@ -77,23 +77,23 @@ func (t *table) print(out io.Writer, colours bool) error {
 	return nil
 }
 
-// When progress is first shown, and how often then.
+// When progress is shown first, and the interval after that.
 const (
 	progressAfter = time.Second
 	progressEvery = 200 * time.Millisecond
 )
 
-// progress says on a terminal what takes long.
+// progress shows the current step of a long command on a terminal.
 type progress struct {
 	out  io.Writer
 	mu   sync.Mutex
 	text string
-	// done ends the display; nil where there is none.
+	// done ends the display; nil if there is no display.
 	done chan struct{}
 	gone sync.WaitGroup
 }
 
-// startProgress must be stopped before anything else is printed.
+// startProgress starts the display on a terminal. Stop it before printing anything else.
 func startProgress(out io.Writer) *progress {
 	p := &progress{out: out}
 	if isTerminal(out) {
@@ -125,7 +125,7 @@ func (p *progress) show(after time.Duration) {
 	})
 }
 
-// say is what is done now.
+// say sets the text of the current step.
 func (p *progress) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +138,7 @@ func (p *progress) said() string {
 	return p.text
 }
 
-// stop clears the line; a second one does nothing.
+// stop clears the line. A second call does nothing.
 func (p *progress) stop() {
 	if p.done != nil {
 		close(p.done)

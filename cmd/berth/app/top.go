@@ -24,7 +24,7 @@ type topOptions struct {
 	output   string
 }
 
-// clusterUse is a line of top.
+// clusterUse is one line of top.
 type clusterUse struct {
 	Name       string `json:"name"`
 	ClusterSet string `json:"clusterSet,omitempty"`
@@ -36,7 +36,8 @@ type clusterUse struct {
 	UsedBy      []string              `json:"usedBy"`
 }
 
-// byUse are the orders of --sort-by; all but that of names begin with the largest.
+// byUse are the orders of --sort-by. All start with the largest value, except for the order by
+// name.
 var byUse = map[string]func(a, b *clusterUse) int{
 	"name":      func(_, _ *clusterUse) int { return 0 },
 	"decisions": func(a, b *clusterUse) int { return cmp.Compare(b.Decisions, a.Decisions) },
@@ -107,7 +108,7 @@ func (o *topOptions) read(ctx context.Context) ([]*clusterUse, error) {
 	return usesOf(clusters.Items, pages.Items, byUse[o.sortBy]), nil
 }
 
-// usesOf counts over all pages, and sorts, clusters alike by name.
+// usesOf counts the decisions on all pages and sorts the clusters by order, then by name.
 func usesOf(clusters []v1alpha1.ManagedCluster, pages []v1alpha1.PlacementDecision, order func(a, b *clusterUse) int) []*clusterUse {
 	byName := map[string]*clusterUse{}
 	uses := make([]*clusterUse, len(clusters))
@@ -169,8 +170,8 @@ func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
 	return t.print(out, false)
 }
 
-// headroom is what a cluster has to offer, in the units of kubectl top, and how much of its
-// capacity that is.
+// headroom is the cluster's allocatable amount, in the units of kubectl top, and its share of the
+// capacity.
 func headroom(use *clusterUse, name v1alpha1.ResourceName) (amount, share string) {
 	const unknown = "<unknown>"
 	allocatable, found := use.Allocatable[name]

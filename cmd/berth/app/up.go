@@ -19,20 +19,19 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
-// controllerPatience is how long the controller may take to stop before the hub is stopped under
-// it.
+// controllerPatience is how long the controller may take to stop before the hub stops.
 const controllerPatience = 10 * time.Second
 
 type upOptions struct {
 	plugins framework.Registry
 	config  string
-	// configuration is what the file config says.
+	// configuration is the content of the file config.
 	configuration *config.PlacementSchedulerConfiguration
 	dataDir       string
 	samples       bool
 	queueConfig   string
-	// queues is what the file queueConfig describes, or the hub has from an earlier start; nil
-	// without either.
+	// queues is from the file queueConfig, or from an earlier start on this hub; nil without
+	// either.
 	queues *localQueues
 }
 
@@ -61,7 +60,7 @@ Everything it keeps is in the data directory: the next start on it has all data.
 	return cmd
 }
 
-// run returns nil when ctx ends once everything is up, and an error in any other case.
+// run returns nil if ctx ends after everything has started, and an error in any other case.
 func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 	var err error
 	if o.configuration, err = loadConfig(ctx, o.config, o.plugins); err != nil {
@@ -78,7 +77,7 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 	kubeconfig := filepath.Join(o.dataDir, "kubeconfig")
 	say(out, "The hub is up at %s; its kubeconfig is %s.\n", hub.Config().Host, kubeconfig)
 
-	// Whatever ends first ends the others: a signal, a process of the hub, the controller.
+	// A signal, the end of a hub process or the end of the controller stops all others.
 	running, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	go func() {
@@ -88,7 +87,8 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 
 	err = o.serve(running, end, hub, out, kubeconfig)
 	if ctx.Err() == nil {
-		// A process may have died, and the hub be stopping: its error is there once it has stopped.
+		// A hub process may have died and the hub may be stopping. Its error is known once it has
+		// stopped.
 		hub.Stop()
 	}
 	switch {
@@ -102,16 +102,16 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// serve does what needs a running hub, until ctx ends, and has stopped the controller when it
+// serve runs everything that needs a running hub, until ctx ends. It stops the controller before it
 // returns.
 func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub, out io.Writer, kubeconfig string) error {
 	if err := o.install(ctx, hub, out); err != nil {
 		return err
 	}
-	// Samples come before the controller so that it decides from the whole fleet at once: decisions
-	// that follow a fleet as it grows differ from those the samples' comments promise, because
-	// Placements may prefer what they chose before. With queues they come after it, as the
-	// controller is who says at admission whose they are.
+	// Samples come before the controller, so that it decides with the whole fleet. Decisions on a
+	// growing fleet differ from the samples' comments, because Placements may prefer the clusters
+	// they have. With queues, samples come after the controller, which records their submitter at
+	// admission.
 	var placements []types.NamespacedName
 	var err error
 	if o.queues == nil {
@@ -152,7 +152,7 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 	return context.Cause(ctx)
 }
 
-// install puts on the hub what the controller needs. The webhooks come before the kind that they
+// install installs on the hub what the controller needs. Webhooks come before the kind that they
 // guard.
 func (o *upOptions) install(ctx context.Context, hub *localhub.Hub, out io.Writer) error {
 	if err := o.prepareQueues(ctx, hub); err != nil {
@@ -164,8 +164,8 @@ func (o *upOptions) install(ctx context.Context, hub *localhub.Hub, out io.Write
 	return install.AdmissionPolicies(ctx, hub.Config())
 }
 
-// startController runs the controller until ctx ends; its log is a file of the hub's, as the
-// terminal belongs to the person. If it ends by itself, end is called with the reason.
+// startController runs the controller until ctx ends. It logs to a file of the hub, because the
+// terminal is for the user. If the controller ends by itself, end is called with the reason.
 func (o *upOptions) startController(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub) (stopped <-chan struct{}, err error) {
 	log, err := hub.OpenLog("controller")
 	if err != nil {

@@ -20,23 +20,23 @@ import (
 	"github.com/berth-dev/berth/pkg/install"
 )
 
-// localQueueConfig is where a local hub keeps its queues.
+// localQueueConfig is the ConfigMap with the queues of a local hub.
 var localQueueConfig = types.NamespacedName{Namespace: "berth-system", Name: admission.QueueConfigName}
 
-// queuesBlock is the line of a ConfigMap after which the queues begin.
+// queuesBlock matches the line of a ConfigMap after which the queues begin.
 var queuesBlock = regexp.MustCompile(`(?m)^ +["']?queues\.yaml["']?: *\|[-+]? *\n`)
 
 // localQueues are the queues of a local hub.
 type localQueues struct {
-	// from is where they are from, for the person who starts the hub.
+	// from names the source of the queues, for the user.
 	from string
-	// data are the ConfigMap's; nil leaves it as the hub has it.
+	// data is the ConfigMap's data; nil leaves the hub's ConfigMap unchanged.
 	data     map[string]string
 	webhooks *webhook.Options
 }
 
-// readLocalQueues reads a queues.yaml, or a ConfigMap with one, and says what is wrong with it
-// before anything starts.
+// readLocalQueues reads a queues.yaml, or a ConfigMap with one, and reports its mistakes before
+// anything starts.
 func readLocalQueues(path string) (*localQueues, error) {
 	if path == "" {
 		return nil, nil
@@ -50,7 +50,7 @@ func readLocalQueues(path string) (*localQueues, error) {
 	if err := yaml.Unmarshal(text, &config); err == nil && config.Kind == "ConfigMap" {
 		q.data = config.Data
 	}
-	// Blank lines before the queues make the lines of mistakes those of the file.
+	// Blank lines before the queues keep the line numbers of mistakes equal to those of the file.
 	before := 0
 	if at := queuesBlock.FindIndex(text); at != nil && config.Kind == "ConfigMap" {
 		before = bytes.Count(text[:at[1]], []byte("\n"))
@@ -61,11 +61,10 @@ func readLocalQueues(path string) (*localQueues, error) {
 	return q, nil
 }
 
-// prepareQueues has the API server ask the controller about every Placement, at the address where
-// it will answer, and puts the queues on the hub. The webhooks of an earlier start are changed in
-// place: while nobody answers them they refuse every Placement, and they are what tells a start
-// without --queue-config that the hub has queues. Without those, and without the flag, it does
-// nothing.
+// prepareQueues configures the webhooks with the controller's address and writes the queues to the
+// hub. Webhooks of an earlier start are updated in place: until the controller answers, they refuse
+// every Placement. They also show a start without --queue-config that the hub has queues. Without
+// webhooks and without the flag, prepareQueues does nothing.
 func (o *upOptions) prepareQueues(ctx context.Context, hub *localhub.Hub) error {
 	if o.queues == nil {
 		guarded, err := install.HasWebhooks(ctx, hub.Config())

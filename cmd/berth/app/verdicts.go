@@ -12,11 +12,10 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// maxOnPage is how many clusters of a page are named to a person who did not ask for all: the table
-// below has every one.
+// maxOnPage is how many clusters of a page the normal form names. The table below has all of them.
 const maxOnPage = 10
 
-// printReport shows one Placement for a person: what was decided, then why, cluster by cluster.
+// printReport prints one Placement: first the decision, then the reason for each cluster.
 func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 	if r.Skipped != "" {
 		err := say(out, "Placement %s: left alone (%s)\n", r.Placement, r.Skipped)
@@ -51,8 +50,8 @@ func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 	return nil
 }
 
-// printCondition shows a condition. The compiler of CEL points at mistakes in further lines of the
-// message: they are indented more than all lines of the report, so that no text can imitate one.
+// printCondition prints a condition. CEL's compiler marks mistakes in further lines of the message.
+// These are indented more than all lines of the report, so that no text can imitate one.
 func printCondition(out io.Writer, c simulator.Condition) {
 	first, further, _ := strings.Cut(c.Message, "\n")
 	say(out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, first)
@@ -95,8 +94,7 @@ func verdictTable(r *simulator.Report, wide bool) *table {
 	return t
 }
 
-// scoresText is what the score of a cluster is made of: each prioritizer's, times its weight unless
-// that is 1.
+// scoresText lists the score of each prioritizer, with its weight unless that is 1.
 func scoresText(scores map[string]int64, prioritizers map[string]simulator.PrioritizerScores) string {
 	if len(scores) == 0 {
 		return "-"
@@ -112,7 +110,8 @@ func scoresText(scores map[string]int64, prioritizers map[string]simulator.Prior
 	return strings.Join(parts, " ")
 }
 
-// unproved says that so many clusters were left out that nobody looked for what would let them in.
+// unproved is true if too many clusters were excluded to search for the edits that would select
+// them.
 func unproved(verdicts []framework.Verdict) bool {
 	left := 0
 	for _, v := range verdicts {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/config/crd"
 )
 
-// version and commit are set by the linker (-X …/cmd/berth/app.version=v1.2.3). Without them the
-// build information serves.
+// The linker sets version and commit (-X …/cmd/berth/app.version=v1.2.3). Without them, the build
+// information is used.
 var version, commit string
 
 func newVersionCommand() *cobra.Command {
