@@ -1,9 +1,9 @@
-// Package explore serves the page of `berth explore`: the fleet as a matrix of clusters by
-// Placements, and why each cell is what it is.
+// Package explore serves the page of `berth explore`: the fleet as a matrix of clusters and
+// Placements, with the reason for each cell.
 //
-// Read server.go first: who may ask, and for what. view.go turns the simulator's reports into what
-// the page reads; nothing is decided here. page/ is the page itself, embedded as it is written: no
-// build step, nothing from elsewhere.
+// Read server.go first: it defines the requests and which clients may make them. view.go converts
+// the simulator's reports into the page's data; it decides nothing. page/ is the page itself,
+// embedded as it is written: no build step and no external resources.
 //
-// It may import, of pkg, simulator and the plugin contract.
+// It may import api, the framework and simulator.
 package explore

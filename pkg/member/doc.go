@@ -1,5 +1,5 @@
-// Package member copies the facts of one member cluster to its ManagedCluster on the hub: what
-// `berth report` does, apart from flags and printing.
+// Package member copies the facts of one member cluster to its ManagedCluster on the hub. `berth
+// report` adds flags and printing.
 //
 // It may import api. Read reporter.go, its only file.
 package member

@@ -1,12 +1,12 @@
-// Package tenancy decides who may place where: the tree of queues that owns the fleet's cluster
-// sets, the placement rules that find a Placement's queue from who submitted it and what it
-// carries, quotas, and the access lists along the tree.
+// Package tenancy decides which users may place where. It has the tree of queues that own the
+// fleet's cluster sets, the placement rules that find a queue from a Placement's submitter,
+// annotations and labels, the quotas, and the access lists of the tree.
 //
-// It is pure: it imports nothing of Berth and nothing of Kubernetes, and is given all it needs as
-// values. So are the packages below it, which may import it: identity (who submitted), queueconfig
-// (reads and validates a configuration; may import identity) and assignment (which Placement is in
-// which queue; may import both).
+// It is pure: it imports nothing of Berth and nothing of Kubernetes, and gets all inputs as values.
+// The same holds for the packages below it, which may import it: identity (the submitter),
+// queueconfig (reads and validates a configuration; may import identity) and assignment (which
+// Placement is in which queue; may import both).
 //
-// Read place.go and rule.go first: how a submission goes through the rules. tree.go holds what a
-// configuration comes to.
+// Read place.go and rule.go first: they apply the rules to a submission. tree.go has the result of
+// a configuration.
 package tenancy

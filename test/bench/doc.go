@@ -1,7 +1,7 @@
-// Package bench measures one scheduling cycle as the controller runs it: an event goes into the
-// inventory, a Snapshot comes out of it, and a Placement is decided. Inputs alternate, so that
-// nothing is answered from memory. Fleet is the hub at internet scale; the command growth draws
-// what a Placement costs as it grows.
+// Package bench measures one scheduling cycle as the controller runs it: an event updates the
+// inventory, the inventory returns a Snapshot, and a Placement is decided. Inputs alternate, so
+// that no answer comes from memory. BenchmarkFleet measures a hub at internet scale. The command
+// growth draws the cost of a Placement as the fleet grows.
 //
-// It may import anything. Read cycle_test.go first.
+// It may import any package of Berth. Read cycle_test.go first.
 package bench

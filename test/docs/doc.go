@@ -1,2 +1,2 @@
-// Package docs holds the documentation to the code: what README.md and docs/ name must exist.
+// Package docs tests the documentation: what README.md and docs/ name must exist.
 package docs

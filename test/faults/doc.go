@@ -1,8 +1,8 @@
-// Package faults is what suites share that break things under a controller and watch from outside:
-// a proxy that fails requests, the controller as a process that can be killed, a fleet that changes
-// all the while, an observer in a process of its own that holds what it reads to the promises, and
-// the comparison of what is published with a simulation.
+// Package faults is shared by suites that cause faults under a controller and observe it from
+// outside. It has a proxy that fails requests, the controller as a process that can be killed, a
+// fleet that keeps changing, and a comparison of published decisions with a simulation. An observer
+// in its own process checks the promises against the objects that it reads.
 //
-// It may import any package of Berth, and is for tests only. Read observer.go first, then judge.go:
-// it says what counts as a violation.
+// It may import any package of Berth and is for tests only. Read observer.go first, then judge.go,
+// which defines the violations.
 package faults

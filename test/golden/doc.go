@@ -1,8 +1,8 @@
-// Package golden holds what Open Cluster Management's placement controller answered for hundreds of
-// fleets, and the tests that hold Berth to it. README.md describes the files; departures_test.go
-// names what Berth does otherwise on purpose.
+// Package golden holds the recorded answers of Open Cluster Management's placement controller for
+// hundreds of fleets, and the tests that compare Berth with them. README.md describes the files.
+// departures_test.go lists the intended differences.
 //
-// model_test.go says, independently of the engine, what Berth must answer to a Placement;
-// compare_test.go holds an answer against it and against the recording. The tests ask only
-// pkg/simulator, and share nothing with the engine but the API types.
+// model_test.go derives Berth's expected answer independently of the engine. compare_test.go
+// compares an answer with it and with the recording. The tests use only pkg/simulator, and share
+// only the API types with the engine.
 package golden

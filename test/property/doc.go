@@ -1,7 +1,7 @@
-// Package property holds what must be true of every fleet, tried on random ones: the inventory that
-// events feed answers as one built from scratch and wakes all whose answer changes, the order of
-// the input counts for nothing, a new cluster takes no other's place, and spreading is what a
-// literal reading of its rules gives.
+// Package property tests properties of every fleet on random ones. An inventory fed by events
+// answers like one built from scratch and returns every Placement whose answer changes. The order
+// of the input has no effect. A new cluster does not displace another. Spreading gives the result
+// of a literal implementation of its rules.
 //
-// It may import anything and has tests only. Read differential_test.go first.
+// It may import any package of Berth and has tests only. Read differential_test.go first.
 package property

@@ -1,7 +1,7 @@
 // Command configschema writes the JSON schema (draft 2020-12) of the
-// PlacementSchedulerConfiguration, from the types in pkg/scheduler/config and those of the plugins'
-// arguments, with their comments and markers. table.go says which arguments belong to which plugin
-// and is the file to read first.
+// PlacementSchedulerConfiguration. It reads the types in pkg/scheduler/config and those of the
+// plugins' arguments, with their comments and markers. Read table.go first: it maps plugins to
+// their arguments.
 //
 // Usage, in the root of the repository: configschema FILE
 package main

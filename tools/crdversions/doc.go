@@ -1,10 +1,10 @@
-// Command crdversions turns the CRDs that controller-gen writes, of one version each, into the ones
-// Berth installs: the same schema under every version that is served. table.go says which versions
-// those are and is the file to read first.
+// Command crdversions converts the CRDs of controller-gen, which have one version each, into the
+// CRDs that Berth installs. These have the same schema under every served version. Read table.go
+// first: it lists the versions.
 //
-// It also restricts the operators of selectors, which are a type of apimachinery's that no marker
-// of ours can reach, and takes the status subresource from PlacementDecision's v1alpha1, so that
-// one request there writes a page whole.
+// It also restricts the operators of selectors: their type is in apimachinery, where Berth's
+// markers have no effect. It removes the status subresource from PlacementDecision's v1alpha1, so
+// that one request writes a whole page.
 //
 // Usage: crdversions FROM-DIR TO-DIR
 package main

@@ -1,7 +1,8 @@
-// Command plugindocs writes the arguments of each plugin into its page: what the doc comments of
-// the type <Name>Args say goes between the lines "<!-- args -->" and "<!-- /args -->" of <Name>.md,
-// or "None." where there is no such type. An Args type without a page is an error, and so is a page
-// without the two lines, or one that README.md has no link to.
+// Command plugindocs writes the arguments of each plugin into the plugin's page. It takes them from
+// the doc comments of the type <Name>Args, or writes "None." if there is no such type. The text
+// goes between the lines "<!-- args -->" and "<!-- /args -->" of <Name>.md. These are errors: an
+// Args type without a page, a page without the two lines, and a page that README.md does not link
+// to.
 //
 // Usage: plugindocs DOCS-DIR PACKAGE-DIR...
 package main

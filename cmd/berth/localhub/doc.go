@@ -1,17 +1,16 @@
 // Package localhub runs a hub on one machine: etcd, kube-apiserver and gc (hub/cmd/gc) as child
-// processes that listen on loopback only, with everything they need to live again kept in one data
-// directory:
+// processes that listen on loopback only. One data directory keeps everything for the next start:
 //
 //	lock              held (flock) by the process that runs the hub, and its pid
-//	kubeconfig        the administrator's way in
-//	ports.json        the ports of the last start, taken again while they are free
+//	kubeconfig        the administrator's kubeconfig
+//	ports.json        the ports of the last start, used again while they are free
 //	pki/              certificate authority, certificates, service account keys
 //	etcd/             the data, written durably
 //	logs/             one log per child, and the one before it
 //	run/              one pid file per living child
 //
-// The children die with the hub: it stops them in order, and where the hub itself is killed the
-// kernel (Linux) or the next start (elsewhere) ends them.
+// The hub stops its children in order. If the hub itself is killed, the kernel (Linux) or the next
+// start (elsewhere) ends them.
 //
 // It imports nothing of Berth. Read hub.go first.
 package localhub

@@ -1,7 +1,6 @@
-// Package queueconfig reads queue configurations, in the language of Apache YuniKorn, and validates
-// them.
+// Package queueconfig reads and validates queue configurations in the language of Apache YuniKorn.
 //
-// It may import tenancy and tenancy/identity, and nothing of Kubernetes. Read config.go first;
-// fields.go has the language, the files named validate say what may be wrong, and tree.go builds
-// the Tree.
+// It may import tenancy and tenancy/identity, and nothing of Kubernetes. Read config.go first.
+// fields.go lists the fields of the language, the validate files check their values, and tree.go
+// builds the Tree.
 package queueconfig

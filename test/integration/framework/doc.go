@@ -1,7 +1,7 @@
-// Package framework tests on a real API server what the scheduling framework promises an operator:
-// changes are held until they are approved, by those who may, and across the death of the
-// controller; a change that removes too much, or comes outside a maintenance window, is held; the
-// queue keeps its order; and Placements decided at once do not crowd each other.
+// Package framework tests the scheduling framework's promises to an operator on a real API server.
+// Changes are held until users with permission approve them, also if the controller dies meanwhile.
+// A change that removes too much, or comes outside a maintenance window, is held. The queue keeps
+// its order. Placements that are decided at once do not overload the same clusters.
 //
 // It may import any package of Berth. Read approval_test.go first.
 package framework

@@ -1,4 +1,4 @@
-// Package plugin tests `kubectl placement` as its users run it, as a process under that name, on a
-// real API server with the controller and the policy on approvals. It runs
-// docs/kubectl-placement.md, too.
+// Package plugin tests `kubectl placement` as a process under that name, on a real API server with
+// the controller and the admission policy for approvals. It also runs the commands of
+// docs/kubectl-placement.md.
 package plugin
