@@ -4,8 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AddOnPlacementScore carries scores that somebody else computed for one cluster: the one whose
-// namespace it is in. Placements refer to them by the name of the object and the name of the score.
+// AddOnPlacementScore contains scores that an external component computed for one cluster: the
+// cluster with the name of its namespace. Placements refer to a score by the object's name and the
+// score's name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -14,14 +15,14 @@ type AddOnPlacementScore struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// status holds the scores.
+	// status contains the scores.
 	// +optional
 	Status AddOnPlacementScoreStatus `json:"status,omitzero"`
 }
 
-// AddOnPlacementScoreStatus holds the scores of one cluster.
+// AddOnPlacementScoreStatus contains the scores of one cluster.
 type AddOnPlacementScoreStatus struct {
-	// conditions say how the computation of the scores stands.
+	// conditions describe the state of the computation of the scores.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -35,8 +36,8 @@ type AddOnPlacementScoreStatus struct {
 	// +kubebuilder:validation:MaxItems=1000
 	Scores []AddOnPlacementScoreItem `json:"scores,omitempty"`
 
-	// validUntil is when the scores expire; from then on they count as 0. They never do when it is
-	// absent.
+	// validUntil is when the scores expire; expired scores count as 0. If absent, they never
+	// expire.
 	// +optional
 	ValidUntil *metav1.Time `json:"validUntil,omitempty"`
 }

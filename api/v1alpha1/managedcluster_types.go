@@ -5,8 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ManagedCluster is one cluster of the fleet. The namespace of the same name on the hub is the
-// cluster's own.
+// ManagedCluster is one cluster of the fleet. The hub has a namespace of the same name for it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -20,24 +19,23 @@ type ManagedCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the hub knows and wants of the cluster.
+	// spec is the hub's configuration of the cluster.
 	// +optional
 	Spec ManagedClusterSpec `json:"spec"`
 
-	// status is what the cluster reports of itself.
+	// status is the state that the cluster reports.
 	// +optional
 	Status ManagedClusterStatus `json:"status,omitzero"`
 }
 
-// ManagedClusterSpec is what the hub knows and wants of a cluster.
+// ManagedClusterSpec is the hub's configuration of a cluster.
 type ManagedClusterSpec struct {
 	// managedClusterClientConfigs are the addresses of the cluster's API server.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	ManagedClusterClientConfigs []ClientConfig `json:"managedClusterClientConfigs,omitempty"`
 
-	// hubAcceptsClient says whether the hub lets the cluster's agent in. Placement does not look at
-	// it.
+	// hubAcceptsClient is whether the hub accepts the cluster's agent. Placement ignores it.
 	// +optional
 	HubAcceptsClient bool `json:"hubAcceptsClient"`
 
@@ -58,26 +56,26 @@ type ClientConfig struct {
 	// +required
 	URL string `json:"url"`
 
-	// caBundle is the PEM encoded bundle of authorities that signed the server's certificate. The
-	// system's own when absent.
+	// caBundle is the PEM encoded bundle of authorities that signed the server's certificate. If
+	// absent, the system's bundle is used.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty"`
 }
 
 // Taint keeps a cluster out of Placements that do not tolerate it.
 type Taint struct {
-	// key names the taint.
+	// key is the name of the taint.
 	// +required
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
 	// +kubebuilder:validation:MaxLength=316
 	Key string `json:"key"`
 
-	// value belongs to the key.
+	// value is the value of the key.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Value string `json:"value,omitempty"`
 
-	// effect says what happens to Placements that do not tolerate the taint.
+	// effect is the effect on Placements that do not tolerate the taint.
 	// +required
 	Effect TaintEffect `json:"effect"`
 
@@ -87,24 +85,24 @@ type Taint struct {
 	TimeAdded metav1.Time `json:"timeAdded"`
 }
 
-// TaintEffect says what a taint does to Placements that do not tolerate it.
+// TaintEffect is the effect of a taint on Placements that do not tolerate it.
 // +kubebuilder:validation:Enum=NoSelect;PreferNoSelect;NoSelectIfNew
 type TaintEffect string
 
 // The effects of a Taint.
 const (
-	// TaintEffectNoSelect takes the cluster out of every Placement that does not tolerate the
+	// TaintEffectNoSelect excludes the cluster from every Placement that does not tolerate the
 	// taint.
 	TaintEffectNoSelect TaintEffect = "NoSelect"
 	// TaintEffectPreferNoSelect ranks the cluster after every cluster without such a taint.
 	TaintEffectPreferNoSelect TaintEffect = "PreferNoSelect"
-	// TaintEffectNoSelectIfNew keeps the cluster out, except where it is already chosen.
+	// TaintEffectNoSelectIfNew excludes the cluster unless it is already selected.
 	TaintEffectNoSelectIfNew TaintEffect = "NoSelectIfNew"
 )
 
-// ManagedClusterStatus is what a cluster reports of itself.
+// ManagedClusterStatus is the state that a cluster reports.
 type ManagedClusterStatus struct {
-	// conditions say how the cluster stands.
+	// conditions describe the state of the cluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -119,17 +117,17 @@ type ManagedClusterStatus struct {
 	// +optional
 	Allocatable ResourceList `json:"allocatable,omitempty"`
 
-	// version is what software the cluster runs.
+	// version contains the versions of the cluster's software.
 	// +optional
 	Version ManagedClusterVersion `json:"version"`
 
-	// clusterClaims are facts the cluster states of itself, such as its region. Of two with one
-	// name the last one counts.
+	// clusterClaims are facts that the cluster reports about itself, for example its region. If two
+	// have the same name, the last one is used.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
 	ClusterClaims []ManagedClusterClaim `json:"clusterClaims,omitempty"`
 
-	// managedNamespaces are the namespaces that the cluster's sets want managed on it.
+	// managedNamespaces are the namespaces that the cluster's sets manage on it.
 	// +optional
 	// +listType=map
 	// +listMapKey=clusterSet
@@ -138,7 +136,7 @@ type ManagedClusterStatus struct {
 	ManagedNamespaces []ClusterSetManagedNamespaceConfig `json:"managedNamespaces,omitempty"`
 }
 
-// ResourceName names a resource such as cpu or memory.
+// ResourceName is the name of a resource, for example cpu or memory.
 type ResourceName string
 
 // The resources that the built-in prioritizers compare.
@@ -147,17 +145,17 @@ const (
 	ResourceMemory ResourceName = "memory"
 )
 
-// ResourceList is an amount of each of several resources.
+// ResourceList contains amounts of resources by name.
 type ResourceList map[ResourceName]resource.Quantity
 
-// ManagedClusterVersion is what software a cluster runs.
+// ManagedClusterVersion contains the versions of a cluster's software.
 type ManagedClusterVersion struct {
 	// kubernetes is the version of the cluster's API server.
 	// +optional
 	Kubernetes string `json:"kubernetes,omitempty"`
 }
 
-// ManagedClusterClaim is a fact a cluster states of itself.
+// ManagedClusterClaim is a fact that a cluster reports about itself.
 type ManagedClusterClaim struct {
 	// name is the name of the claim.
 	// +optional
@@ -165,23 +163,23 @@ type ManagedClusterClaim struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// value is what is claimed.
+	// value is the value of the claim.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Value string `json:"value,omitempty"`
 }
 
-// ClusterSetManagedNamespaceConfig is a namespace that a set wants managed on the cluster, and how
-// that goes.
+// ClusterSetManagedNamespaceConfig is a namespace that a set manages on the cluster, with its
+// state.
 type ClusterSetManagedNamespaceConfig struct {
 	ManagedNamespaceConfig `json:",inline"`
 
-	// clusterSet is the name of the ManagedClusterSet that asks for it.
+	// clusterSet is the name of the ManagedClusterSet that manages it.
 	// +required
 	ClusterSet string `json:"clusterSet"`
 
-	// conditions say how it goes.
+	// conditions describe the state of the managed namespace.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

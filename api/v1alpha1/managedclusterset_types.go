@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ManagedClusterSet is a group of clusters. A namespace sees the clusters of the sets that are
-// bound to it.
+// ManagedClusterSet is a group of clusters. Placements of a namespace can use the clusters of the
+// sets that are bound to it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -17,25 +17,25 @@ type ManagedClusterSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which clusters belong to the set.
+	// spec defines which clusters belong to the set.
 	// +optional
 	// +kubebuilder:default={clusterSelector: {selectorType: ExclusiveClusterSetLabel}}
 	Spec ManagedClusterSetSpec `json:"spec,omitzero"`
 
-	// status says how the set stands.
+	// status is the state of the set.
 	// +optional
 	Status ManagedClusterSetStatus `json:"status,omitzero"`
 }
 
-// ManagedClusterSetSpec says which clusters belong to a set.
+// ManagedClusterSetSpec defines which clusters belong to a set.
 type ManagedClusterSetSpec struct {
 	// clusterSelector selects the set's clusters.
 	// +optional
 	// +kubebuilder:default={selectorType: ExclusiveClusterSetLabel}
 	ClusterSelector ManagedClusterSelector `json:"clusterSelector,omitzero"`
 
-	// managedNamespaces are namespaces to be managed on every cluster of the set. Placement does
-	// not look at them.
+	// managedNamespaces are the namespaces to manage on every cluster of the set. Placement ignores
+	// them.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -54,19 +54,20 @@ type ManagedNamespaceConfig struct {
 
 // ManagedClusterSelector selects clusters for a set.
 type ManagedClusterSelector struct {
-	// selectorType says how: by the label clusterset, of which a cluster has one value and so
-	// belongs to one such set, or by labelSelector, with which sets may overlap.
+	// selectorType is ExclusiveClusterSetLabel or LabelSelector. With the first, the clusterset
+	// label of a cluster names its one set; with the second, labelSelector selects the clusters,
+	// and sets may overlap.
 	// +required
 	// +kubebuilder:default=ExclusiveClusterSetLabel
 	SelectorType SelectorType `json:"selectorType,omitempty"`
 
-	// labelSelector is matched against clusters' labels when selectorType is LabelSelector. Absent,
-	// it matches none; empty, every cluster.
+	// labelSelector is matched against clusters' labels if selectorType is LabelSelector. If
+	// absent, it matches no cluster; if empty, every cluster.
 	// +optional
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 }
 
-// SelectorType says how a set selects its clusters.
+// SelectorType is how a set selects its clusters.
 // +kubebuilder:validation:Enum=ExclusiveClusterSetLabel;LabelSelector
 type SelectorType string
 
@@ -76,15 +77,15 @@ const (
 	LabelSelector            SelectorType = "LabelSelector"
 )
 
-// The sets Berth creates: the one that new clusters join, and the one of all clusters.
+// The sets that Berth creates: the set for new clusters, and the set of all clusters.
 const (
 	DefaultManagedClusterSetName = "default"
 	GlobalManagedClusterSetName  = "global"
 )
 
-// ManagedClusterSetStatus says how a set stands.
+// ManagedClusterSetStatus is the state of a set.
 type ManagedClusterSetStatus struct {
-	// conditions say, among others, whether the set has any cluster (ClusterSetEmpty).
+	// conditions include ClusterSetEmpty, which is True if the set has no cluster.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -4,8 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ManagedClusterSetBinding lets the Placements of its namespace choose from a ManagedClusterSet. It
-// has the set's name, so that the right to create it can be granted set by set.
+// ManagedClusterSetBinding lets the Placements of its namespace use the clusters of a
+// ManagedClusterSet. It has the set's name, so that the permission to create it can be granted for
+// each set.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -15,26 +16,26 @@ type ManagedClusterSetBinding struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec names the set.
+	// spec is the set to bind.
 	// +optional
 	Spec ManagedClusterSetBindingSpec `json:"spec,omitzero"`
 
-	// status says whether the set is bound.
+	// status is the state of the binding.
 	// +optional
 	Status ManagedClusterSetBindingStatus `json:"status,omitzero"`
 }
 
-// ManagedClusterSetBindingSpec names the set that is bound.
+// ManagedClusterSetBindingSpec is the set to bind.
 type ManagedClusterSetBindingSpec struct {
-	// clusterSet is the name of the ManagedClusterSet. It must be the name of the binding, too.
+	// clusterSet is the name of the ManagedClusterSet. It must equal metadata.name.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	ClusterSet string `json:"clusterSet,omitempty"`
 }
 
-// ManagedClusterSetBindingStatus says whether the set is bound.
+// ManagedClusterSetBindingStatus is the state of a binding.
 type ManagedClusterSetBindingStatus struct {
-	// conditions say whether the set is visible in the namespace (Bound).
+	// conditions include Bound, which is True if the set is usable in the namespace.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Placement asks which of the clusters a namespace can see should be chosen. The answer is
-// published, and kept true, as PlacementDecisions in the same namespace.
+// Placement selects clusters from the cluster sets that are bound to its namespace. The selected
+// clusters are published, and kept current, as PlacementDecisions in the same namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -21,61 +21,62 @@ type Placement struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what is asked.
+	// spec describes the clusters to select.
 	// +required
 	Spec PlacementSpec `json:"spec"`
 
-	// status says how the question stands. Only the controller writes it.
+	// status is the state of the Placement. Only the controller writes it.
 	// +optional
 	Status PlacementStatus `json:"status,omitzero"`
 }
 
-// PlacementSpec is the question: among which clusters, how many, and which are better.
+// PlacementSpec describes the clusters to select: from which sets, how many, and which are
+// preferred.
 type PlacementSpec struct {
-	// clusterSets names the ManagedClusterSets to choose from. Sets that are not bound to the
-	// namespace are ignored; when the list is empty, every bound set counts.
+	// clusterSets are the names of the ManagedClusterSets to select from. Sets that are not bound
+	// to the namespace are ignored. If the list is empty, all bound sets are used.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
 	ClusterSets []string `json:"clusterSets,omitempty"`
 
-	// numberOfClusters is how many clusters are wanted, the best first. All that qualify when
-	// absent.
+	// numberOfClusters is the number of clusters to select, the best first. If absent, all that
+	// qualify are selected.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	NumberOfClusters *int32 `json:"numberOfClusters,omitempty"`
 
-	// predicates say which clusters qualify. They are ORed; none, or an empty one, lets every
-	// cluster qualify.
+	// predicates define which clusters qualify. They are ORed. Without predicates, or with an empty
+	// one, every cluster qualifies.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	Predicates []ClusterPredicate `json:"predicates,omitempty"`
 
-	// prioritizerPolicy says which of the clusters that qualify are better.
+	// prioritizerPolicy defines how the clusters that qualify are scored.
 	// +optional
 	PrioritizerPolicy PrioritizerPolicy `json:"prioritizerPolicy,omitzero"`
 
-	// spreadPolicy says how evenly the chosen clusters lie across regions, zones or any other
-	// topology.
+	// spreadPolicy defines how evenly the selected clusters are spread across regions, zones or any
+	// other topology.
 	// +optional
 	SpreadPolicy SpreadPolicy `json:"spreadPolicy,omitzero"`
 
-	// tolerations let clusters qualify in spite of their taints.
+	// tolerations let clusters qualify despite their taints.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	Tolerations []Toleration `json:"tolerations,omitempty"`
 
-	// decisionStrategy says how the chosen clusters are arranged in groups, for rollouts.
+	// decisionStrategy defines how the selected clusters are divided into groups, for rollouts.
 	// +optional
 	DecisionStrategy DecisionStrategy `json:"decisionStrategy,omitzero"`
 
 	// sortBy is the order of the clusters in a PlacementDecision: by name, or by score, the highest
-	// first. With Score each entry also carries its score.
+	// first. With Score each entry also contains its score.
 	// +optional
 	// +kubebuilder:default=ClusterName
 	SortBy DecisionSortBy `json:"sortBy,omitempty"`
 
-	// scoreRateLimit is the least time between two updates that change nothing but order or scores:
-	// a whole number of hours, minutes or seconds, such as 30s. It has a meaning only with sortBy
+	// scoreRateLimit is the minimum time between two updates that change only order or scores: a
+	// whole number of hours, minutes or seconds, for example 30s. It applies only with sortBy
 	// Score.
 	// +optional
 	// +kubebuilder:default="1m"
@@ -102,8 +103,7 @@ type ClusterPredicate struct {
 	RequiredClusterSelector ClusterSelector `json:"requiredClusterSelector,omitzero"`
 }
 
-// ClusterSelector matches a cluster when all its parts do. A part that is empty matches every
-// cluster.
+// ClusterSelector matches a cluster if all its fields match. An empty field matches every cluster.
 type ClusterSelector struct {
 	// labelSelector is matched against the cluster's labels.
 	// +optional
@@ -118,7 +118,7 @@ type ClusterSelector struct {
 	CelSelector ClusterCelSelector `json:"celSelector,omitzero"`
 }
 
-// ClusterClaimSelector matches the claims in a cluster's status, as a label selector matches
+// ClusterClaimSelector matches the claims in a cluster's status like a label selector matches
 // labels.
 type ClusterClaimSelector struct {
 	// matchExpressions are requirements on claims. They are ANDed.
@@ -129,29 +129,29 @@ type ClusterClaimSelector struct {
 
 // ClusterCelSelector matches the clusters for which every expression is true.
 type ClusterCelSelector struct {
-	// celExpressions are CEL expressions over the variable managedCluster. They are ANDed. One that
-	// fails, costs too much or yields no boolean matches nothing.
+	// celExpressions are CEL expressions over the variable managedCluster. They are ANDed. An
+	// expression that fails, costs too much or does not return a boolean matches no cluster.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	CelExpressions []string `json:"celExpressions,omitempty"`
 }
 
-// PrioritizerPolicy says how clusters are scored.
+// PrioritizerPolicy defines how clusters are scored.
 type PrioritizerPolicy struct {
-	// mode says what the configurations mean. Additive, or empty: they are laid over the defaults,
-	// Balance and Steady with weight 1 each. Exact: nothing else counts.
+	// mode defines how the configurations are used. Additive, or empty: they are added to the
+	// defaults, Balance and Steady with weight 1 each. Exact: only the configurations are used.
 	// +optional
 	// +kubebuilder:default=Additive
 	Mode PrioritizerPolicyModeType `json:"mode,omitempty"`
 
-	// configurations give prioritizers their weights. Of two with the same coordinate the last one
-	// counts.
+	// configurations set the weights of prioritizers. If two have the same coordinate, the last one
+	// is used.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	Configurations []PrioritizerConfig `json:"configurations,omitempty"`
 }
 
-// PrioritizerPolicyModeType says what the configurations of a PrioritizerPolicy mean.
+// PrioritizerPolicyModeType is how the configurations of a PrioritizerPolicy are used.
 // +kubebuilder:validation:Enum="";Additive;Exact
 type PrioritizerPolicyModeType string
 
@@ -161,15 +161,15 @@ const (
 	PrioritizerPolicyModeExact    PrioritizerPolicyModeType = "Exact"
 )
 
-// PrioritizerConfig gives one source of scores its weight.
+// PrioritizerConfig sets the weight of one source of scores.
 // +kubebuilder:validation:XValidation:rule="self.scoreCoordinate.type != 'AddOn' || has(self.scoreCoordinate.addOn) || (has(self.weight) && self.weight == 0)",message="addOn is required when type is AddOn",fieldPath=".scoreCoordinate.addOn",reason=FieldValueRequired
 type PrioritizerConfig struct {
-	// scoreCoordinate is where the score comes from.
+	// scoreCoordinate is the source of the score.
 	// +required
 	ScoreCoordinate *ScoreCoordinate `json:"scoreCoordinate,omitempty"`
 
-	// weight, from -10 to 10, multiplies the score, which runs from -100 to 100. A negative weight
-	// prefers low scores, 0 switches the prioritizer off; 1 when absent.
+	// weight, from -10 to 10, multiplies the score, which is from -100 to 100. A negative weight
+	// prefers low scores, 0 disables the prioritizer. The default is 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=-10
@@ -177,27 +177,27 @@ type PrioritizerConfig struct {
 	Weight *int32 `json:"weight,omitempty"`
 }
 
-// DefaultPrioritizerWeight is the weight of a PrioritizerConfig that gives none.
+// DefaultPrioritizerWeight is the weight of a PrioritizerConfig without a weight.
 const DefaultPrioritizerWeight int32 = 1
 
-// ScoreCoordinate names one source of scores.
+// ScoreCoordinate is one source of scores.
 type ScoreCoordinate struct {
-	// type says which of the other fields counts.
+	// type defines which of the other fields is used.
 	// +required
 	// +kubebuilder:default=BuiltIn
 	Type ScoreCoordinateType `json:"type,omitempty"`
 
 	// builtIn names a built-in prioritizer: Balance, Steady, ResourceAllocatableCPU,
-	// ResourceAllocatableMemory or Spread. It counts when type is BuiltIn.
+	// ResourceAllocatableMemory or Spread. It is used if type is BuiltIn.
 	// +optional
 	BuiltIn string `json:"builtIn,omitempty"`
 
-	// addOn names a score that somebody else computes. It counts when type is AddOn.
+	// addOn is a score that an external component computes. It is used if type is AddOn.
 	// +optional
 	AddOn *AddOnScore `json:"addOn,omitempty"`
 }
 
-// ScoreCoordinateType says who computes a score.
+// ScoreCoordinateType is the kind of a source of scores.
 // +kubebuilder:validation:Enum=BuiltIn;AddOn
 type ScoreCoordinateType string
 
@@ -207,7 +207,7 @@ const (
 	ScoreCoordinateTypeAddOn   ScoreCoordinateType = "AddOn"
 )
 
-// AddOnScore names one score in the AddOnPlacementScores of the clusters' namespaces.
+// AddOnScore is one score in the AddOnPlacementScores of the clusters' namespaces.
 type AddOnScore struct {
 	// resourceName is the name of the AddOnPlacementScore in each cluster's namespace.
 	// +required
@@ -218,17 +218,16 @@ type AddOnScore struct {
 	ScoreName string `json:"scoreName"`
 }
 
-// SpreadPolicy says how evenly the chosen clusters lie across topologies.
+// SpreadPolicy defines how evenly the selected clusters are spread across topologies.
 type SpreadPolicy struct {
-	// spreadConstraints nest: the second spreads inside each domain of the first, and so on. The
-	// first weighs most.
+	// spreadConstraints are nested: the second spreads inside each domain of the first, and so on.
+	// The first is the most important.
 	// +optional
 	// +kubebuilder:validation:MaxItems=8
 	SpreadConstraints []SpreadConstraintsTerm `json:"spreadConstraints,omitempty"`
 }
 
-// SpreadConstraintsTerm asks for the chosen clusters to be spread evenly over the values of one
-// label or claim.
+// SpreadConstraintsTerm spreads the selected clusters evenly over the values of one label or claim.
 type SpreadConstraintsTerm struct {
 	// topologyKey is the label or claim whose values are the domains.
 	// +required
@@ -236,24 +235,25 @@ type SpreadConstraintsTerm struct {
 	// +kubebuilder:validation:MaxLength=316
 	TopologyKey string `json:"topologyKey"`
 
-	// topologyKeyType says whether topologyKey is a label or a claim.
+	// topologyKeyType is whether topologyKey is a label or a claim.
 	// +required
 	TopologyKeyType TopologyKeyType `json:"topologyKeyType"`
 
-	// maxSkew, at least 1, is by how many chosen clusters a domain may exceed the emptiest one.
+	// maxSkew, at least 1, is the maximum difference in selected clusters between a domain and the
+	// one with the fewest.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	MaxSkew int32 `json:"maxSkew,omitempty"`
 
-	// whenUnsatisfiable says what happens to a cluster that would break the constraint: it is left
-	// out (DoNotSchedule), or taken only after those that keep it (ScheduleAnyway).
+	// whenUnsatisfiable defines how a cluster that would violate the constraint is treated: it is
+	// not selected (DoNotSchedule), or only after those that satisfy it (ScheduleAnyway).
 	// +optional
 	// +kubebuilder:default=ScheduleAnyway
 	WhenUnsatisfiable UnsatisfiableMaxSkewAction `json:"whenUnsatisfiable,omitempty"`
 }
 
-// TopologyKeyType says where a topology key is looked up.
+// TopologyKeyType is where a topology key is looked up.
 // +kubebuilder:validation:Enum=Label;Claim
 type TopologyKeyType string
 
@@ -263,7 +263,7 @@ const (
 	TopologyKeyTypeClaim TopologyKeyType = "Claim"
 )
 
-// UnsatisfiableMaxSkewAction says what happens to a cluster that would break a spread constraint.
+// UnsatisfiableMaxSkewAction is how a cluster that would violate a spread constraint is treated.
 // +kubebuilder:validation:Enum=DoNotSchedule;ScheduleAnyway
 type UnsatisfiableMaxSkewAction string
 
@@ -273,37 +273,38 @@ const (
 	ScheduleAnyway UnsatisfiableMaxSkewAction = "ScheduleAnyway"
 )
 
-// Toleration lets a cluster qualify in spite of the taints it matches.
+// Toleration lets a cluster qualify despite the taints that it matches.
 // +kubebuilder:validation:XValidation:rule="(has(self.key) && size(self.key) > 0) || self.operator == 'Exists'",message="operator must be Exists when key is empty",fieldPath=".operator"
 // +kubebuilder:validation:XValidation:rule="self.operator != 'Exists' || !has(self.value) || size(self.value) == 0",message="value must be empty when operator is Exists",fieldPath=".value"
 type Toleration struct {
-	// key is the taint key matched. Empty, which needs operator Exists, it matches every key.
+	// key is the taint key to match. If empty, which requires operator Exists, it matches every
+	// key.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
 	// +kubebuilder:validation:MaxLength=316
 	Key string `json:"key,omitempty"`
 
-	// operator says how value is compared: Equal, or Exists, which matches every value.
+	// operator is how value is compared: Equal, or Exists, which matches every value.
 	// +optional
 	// +kubebuilder:default=Equal
 	Operator TolerationOperator `json:"operator,omitempty"`
 
-	// value is the taint value matched when operator is Equal.
+	// value is the taint value to match if operator is Equal.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Value string `json:"value,omitempty"`
 
-	// effect is the taint effect matched. Empty, it matches every effect.
+	// effect is the taint effect to match. If empty, it matches every effect.
 	// +optional
 	Effect TaintEffect `json:"effect,omitempty"`
 
-	// tolerationSeconds is how long after it was added the taint is tolerated, in seconds. If
+	// tolerationSeconds is how long the taint is tolerated after it was added, in seconds. If
 	// absent, the taint is tolerated forever.
 	// +optional
 	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }
 
-// TolerationOperator says how a toleration compares values.
+// TolerationOperator is how a toleration compares values.
 // +kubebuilder:validation:Enum=Equal;Exists;""
 type TolerationOperator string
 
@@ -313,23 +314,25 @@ const (
 	TolerationOpEqual  TolerationOperator = "Equal"
 )
 
-// DecisionStrategy says how the chosen clusters are arranged.
+// DecisionStrategy defines how the selected clusters are divided.
 type DecisionStrategy struct {
-	// groupStrategy divides the chosen clusters into groups.
+	// groupStrategy divides the selected clusters into groups.
 	// +optional
 	GroupStrategy GroupStrategy `json:"groupStrategy,omitzero"`
 }
 
-// GroupStrategy divides the chosen clusters into groups, which a rollout takes one after the other.
+// GroupStrategy divides the selected clusters into groups, which a rollout updates one after the
+// other.
 type GroupStrategy struct {
-	// decisionGroups claim clusters in the order written, each cluster once. Those nobody claims
-	// form groups without a name, which come last.
+	// decisionGroups select clusters in their order, each cluster once. The remaining clusters form
+	// groups without a name, which are last.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	DecisionGroups []DecisionGroup `json:"decisionGroups,omitempty"`
 
-	// clustersPerDecisionGroup is the most clusters a group may have: a number, or a percentage of
-	// the chosen clusters, rounded up. A longer group is cut into several of the same name.
+	// clustersPerDecisionGroup is the maximum number of clusters in a group: a number, or a
+	// percentage of the selected clusters, rounded up. A larger group is divided into several of
+	// the same name.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^((100|[1-9][0-9]{0,1})%|[1-9][0-9]*)$`
@@ -341,19 +344,19 @@ type GroupStrategy struct {
 // group.
 const DefaultClustersPerDecisionGroup = "100%"
 
-// DecisionGroup is a named group of chosen clusters.
+// DecisionGroup is a named group of selected clusters.
 type DecisionGroup struct {
 	// groupName is the value of the label decision-group-name on the group's PlacementDecisions.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]$`
 	GroupName string `json:"groupName"`
 
-	// groupClusterSelector says which of the chosen clusters belong to the group.
+	// groupClusterSelector selects the clusters of the group among the selected ones.
 	// +required
 	ClusterSelector GroupClusterSelector `json:"groupClusterSelector"`
 }
 
-// GroupClusterSelector matches a cluster when all its parts do. A part that is empty matches every
+// GroupClusterSelector matches a cluster if all its fields match. An empty field matches every
 // cluster.
 type GroupClusterSelector struct {
 	// labelSelector is matched against the cluster's labels.
@@ -365,23 +368,23 @@ type GroupClusterSelector struct {
 	ClaimSelector ClusterClaimSelector `json:"claimSelector,omitzero"`
 }
 
-// PlacementStatus says how a Placement stands.
+// PlacementStatus is the state of a Placement.
 type PlacementStatus struct {
-	// numberOfSelectedClusters is how many clusters are chosen, over all groups.
+	// numberOfSelectedClusters is the number of published clusters in all groups.
 	// +optional
 	NumberOfSelectedClusters int32 `json:"numberOfSelectedClusters"`
 
-	// decisionGroups are the groups the chosen clusters are divided into, by index.
+	// decisionGroups are the groups of the published clusters, by index.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100000
 	DecisionGroups []DecisionGroupStatus `json:"decisionGroups,omitempty"`
 
-	// lastScoreUpdateTime is when order or scores alone were last published.
+	// lastScoreUpdateTime is when only order or scores were last published.
 	// +optional
 	LastScoreUpdateTime *metav1.Time `json:"lastScoreUpdateTime,omitempty"`
 
-	// conditions say whether the Placement makes sense (PlacementMisconfigured) and whether all
-	// that it asks for could be chosen (PlacementSatisfied).
+	// conditions include PlacementMisconfigured (the Placement is invalid) and PlacementSatisfied
+	// (all wanted clusters were selected).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -389,13 +392,13 @@ type PlacementStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// DecisionGroupStatus is one group of chosen clusters and the PlacementDecisions that list it.
+// DecisionGroupStatus is one group of published clusters and the PlacementDecisions that list it.
 type DecisionGroupStatus struct {
-	// decisionGroupIndex is the place of the group, from 0.
+	// decisionGroupIndex is the position of the group, from 0.
 	// +optional
 	DecisionGroupIndex int32 `json:"decisionGroupIndex"`
 
-	// decisionGroupName is the group's name; empty for clusters that no named group claims.
+	// decisionGroupName is the group's name; empty for clusters that no named group selects.
 	// +optional
 	DecisionGroupName string `json:"decisionGroupName"`
 
@@ -404,7 +407,7 @@ type DecisionGroupStatus struct {
 	// +kubebuilder:validation:MaxItems=100000
 	Decisions []string `json:"decisions,omitempty"`
 
-	// clusterCount is how many clusters the group has.
+	// clusterCount is the number of clusters in the group.
 	// +optional
 	// +kubebuilder:default=0
 	ClusterCount int32 `json:"clusterCount"`

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PlacementDecision is one page of the answer to a Placement: at most a hundred of the chosen
-// clusters. Its labels say which Placement and which decision group it belongs to.
+// PlacementDecision is one page of a Placement's decision: at most 100 of the selected clusters.
+// Its labels name the Placement and the decision group.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -14,35 +14,34 @@ type PlacementDecision struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// status lists the chosen clusters.
+	// status lists the selected clusters.
 	// +optional
 	Status PlacementDecisionStatus `json:"status,omitzero"`
 }
 
-// PlacementDecisionStatus lists chosen clusters.
+// PlacementDecisionStatus lists selected clusters.
 type PlacementDecisionStatus struct {
-	// A nil slice stands for a page that has no content yet; it is left out, with the whole status.
-	// A page that says "nothing was chosen" holds an empty slice that is not nil, and is never
-	// written as null.
+	// A nil slice means a page without content yet; it is omitted with the whole status. A page
+	// without selected clusters has an empty slice that is not nil, and is never written as null.
 
-	// decisions are the chosen clusters of this page. The list is there, and empty, when nothing is
-	// chosen.
+	// decisions are the selected clusters of this page. The list is present and empty if no cluster
+	// is selected.
 	// +required
 	// +kubebuilder:validation:MaxItems=1000
 	Decisions []ClusterDecision `json:"decisions"`
 }
 
-// ClusterDecision is one chosen cluster.
+// ClusterDecision is one selected cluster.
 type ClusterDecision struct {
 	// clusterName is the name of the ManagedCluster, and of its namespace on the hub.
 	// +required
 	ClusterName string `json:"clusterName"`
 
-	// reason says why the cluster was chosen. It is empty today.
+	// reason is why the cluster was selected. It is currently empty.
 	// +required
 	Reason string `json:"reason"`
 
-	// score is the cluster's total score. It is there only when the Placement sorts by Score.
+	// score is the cluster's total score. It is present only if the Placement's sortBy is Score.
 	// +optional
 	Score *int64 `json:"score,omitempty"`
 }

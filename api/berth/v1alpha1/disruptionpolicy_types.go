@@ -11,9 +11,10 @@ const (
 	MaxHistoryLimit               = 100
 )
 
-// DisruptionPolicy says how the published decisions of some Placements of its namespace may change.
-// It belongs to the people responsible for availability; authors of Placements need no right to it.
-// Where several select one Placement, the strictest value of each field applies.
+// DisruptionPolicy controls how the published decisions of selected Placements of its namespace may
+// change. It is meant for the people responsible for availability; authors of Placements need no
+// permission for it. If several policies select a Placement, the strictest value of each field
+// applies.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -30,7 +31,7 @@ type DisruptionPolicy struct {
 	// +required
 	Spec DisruptionPolicySpec `json:"spec"`
 
-	// status says which Placements the policy selects.
+	// status is the state of the policy.
 	// +optional
 	Status DisruptionPolicyStatus `json:"status,omitzero"`
 }
@@ -41,11 +42,11 @@ type DisruptionPolicy struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchLabels) || self.placementSelector.matchLabels.size() <= 100",message="placementSelector.matchLabels: at most 100 labels"
 // +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchExpressions) || self.placementSelector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) == (has(e.values) && e.values.size() > 0))",message="placementSelector.matchExpressions: In and NotIn need values, Exists and DoesNotExist have none"
 type DisruptionPolicySpec struct {
-	// placementSelector selects Placements of the namespace by their labels; {} selects all.
+	// placementSelector selects Placements of the namespace by label; {} selects all.
 	// +optional
 	PlacementSelector *metav1.LabelSelector `json:"placementSelector,omitempty"`
 
-	// placements are names of Placements of the namespace.
+	// placements are the names of the selected Placements of the namespace.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -54,21 +55,21 @@ type DisruptionPolicySpec struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	Placements []string `json:"placements,omitempty"`
 
-	// approval Required holds every change, the first publication too, until its PlacementChange is
-	// approved.
+	// approval Required holds every change, including the first publication, until its
+	// PlacementChange is approved.
 	// +optional
 	Approval ApprovalMode `json:"approval,omitempty"`
 
-	// approvalTimeoutSeconds is how long a change waits for an approval before it expires. From 1
-	// to 31,536,000 (a year); a week by default.
+	// approvalTimeoutSeconds is how long a change waits for an approval before it expires, in
+	// seconds. From 1 to 31,536,000 (a year); the default is 604,800 (a week).
 	// +optional
 	// +default=604800
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	ApprovalTimeoutSeconds int64 `json:"approvalTimeoutSeconds,omitempty"`
 
-	// historyLimit is how many Published records are kept, and as many others. From 1 to 100; 10 by
-	// default.
+	// historyLimit is the number of Published records that are kept, and of other records.
+	// From 1 to 100; the default is 10.
 	// +optional
 	// +default=10
 	// +kubebuilder:validation:Minimum=1
@@ -76,7 +77,7 @@ type DisruptionPolicySpec struct {
 	HistoryLimit int32 `json:"historyLimit,omitempty"`
 }
 
-// ApprovalMode says whether changes need an approval.
+// ApprovalMode is whether changes need an approval.
 //
 // +kubebuilder:validation:Enum=Required
 type ApprovalMode string
@@ -84,16 +85,16 @@ type ApprovalMode string
 // ApprovalRequired holds every change until it is approved.
 const ApprovalRequired ApprovalMode = "Required"
 
-// PolicyReady is the condition of a DisruptionPolicy that is in use as written.
+// PolicyReady is True if the DisruptionPolicy is valid and in use.
 const PolicyReady = "Ready"
 
-// DisruptionPolicyStatus says which Placements the policy selects.
+// DisruptionPolicyStatus is the state of a policy.
 type DisruptionPolicyStatus struct {
 	// placements is the number of Placements that the policy selects.
 	// +optional
 	Placements int32 `json:"placements"`
 
-	// conditions has Ready, with the reason.
+	// conditions contains Ready, with the reason.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

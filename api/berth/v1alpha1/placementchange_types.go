@@ -9,14 +9,15 @@ const RevisionAnnotation = "berth.dev/revision"
 
 // Bounds of a record.
 const (
-	// MaxListedClusters bounds spec.added and spec.removed.
+	// MaxListedClusters is the maximum length of spec.added and of spec.removed.
 	MaxListedClusters = 1000
-	// MaxDeltaBytes bounds spec.delta, compressed; etcd takes objects of 1.5 MiB.
+	// MaxDeltaBytes is the maximum size of spec.delta, compressed; etcd accepts objects of up to
+	// 1.5 MiB.
 	MaxDeltaBytes = 700 << 10
 )
 
 // PlacementChange is the record of one change of a Placement's published decision. Berth creates
-// it; people write only spec.approval. The Placement owns it.
+// it; users write only spec.approval. The Placement owns it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -33,16 +34,16 @@ type PlacementChange struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what changes. It is immutable except for approval.
+	// spec describes the change. It is immutable except for approval.
 	// +required
 	Spec PlacementChangeSpec `json:"spec"`
 
-	// status is what became of the change.
+	// status is the state of the change.
 	// +optional
 	Status PlacementChangeStatus `json:"status,omitzero"`
 }
 
-// PlacementChangeSpec is what changes.
+// PlacementChangeSpec describes a change.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.profile) == has(oldSelf.profile) && has(self.queue) == has(oldSelf.queue)",message="spec is immutable except for approval"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || (has(self.approval) && (self.approval == oldSelf.approval || (oldSelf.approval.decision == 'Rejected' && self.approval.decision == 'Approved')))",message="spec.approval is set once; only Rejected may become Approved"
@@ -59,32 +60,33 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Revision int64 `json:"revision"`
 
-	// firstRevision is the first revision that a merged record covers. Absent: this revision alone.
+	// firstRevision is the first revision that a merged record covers. If absent, the record covers
+	// only revision.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	FirstRevision int64 `json:"firstRevision,omitempty"`
 
-	// from is the SHA-256 of the sorted names of the clusters that were published before, lowercase
-	// hex.
+	// from is the SHA-256 of the sorted names of the clusters published before the change, in
+	// lowercase hex.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	From string `json:"from"`
 
-	// to is the SHA-256 of the sorted names of the clusters that are selected, lowercase hex.
+	// to is the SHA-256 of the sorted names of the selected clusters, in lowercase hex.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	To string `json:"to"`
 
-	// clusters is the number of clusters that are selected.
+	// clusters is the number of selected clusters.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Clusters int32 `json:"clusters"`
 
-	// added are the names that the change adds, sorted; the first 1,000 of them.
+	// added are the names of the clusters that the change adds, sorted; at most the first 1,000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -92,7 +94,8 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Added []string `json:"added,omitempty"`
 
-	// removed are the names that the change removes, sorted; the first 1,000 of them.
+	// removed are the names of the clusters that the change removes, sorted; at most the first
+	// 1,000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -112,9 +115,9 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	RemovedCount int32 `json:"removedCount"`
 
-	// delta has both lists complete where one is longer than 1,000 names: gzip of {"added": [...],
-	// "removed": [...]}, at most 700 KiB. The schema has a pattern instead of format byte, with
-	// which CEL rules of the API server refuse the characters + and /.
+	// delta contains both complete lists if one is longer than 1,000 names: gzip of {"added":
+	// [...], "removed": [...]}, at most 700 KiB. The schema has a pattern instead of format byte,
+	// because with that format CEL rules of the API server reject the characters + and /.
 	// +optional
 	// +kubebuilder:validation:MaxLength=955736
 	// +kubebuilder:validation:Format=""
@@ -122,120 +125,121 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Delta []byte `json:"delta,omitempty"`
 
-	// truncated says that the lists are incomplete: they do not fit into delta either.
+	// truncated is true if the lists are incomplete because they do not fit into delta.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Truncated bool `json:"truncated,omitempty"`
 
-	// cause is what triggered the change, one line, such as "ManagedCluster store004: labels" or
-	// "Placement: spec".
+	// cause is the trigger of the change in one line, for example "ManagedCluster store004: labels"
+	// or "Placement: spec".
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Cause string `json:"cause"`
 
-	// placementGeneration is the generation of the Placement that was decided.
+	// placementGeneration is the metadata.generation of the Placement that the change was decided
+	// for.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	PlacementGeneration int64 `json:"placementGeneration"`
 
-	// profile is the scheduler profile that decided.
+	// profile is the scheduler profile that decided the change.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Profile string `json:"profile,omitempty"`
 
-	// queue is what was recorded of the Placement's queue when the change was decided (JSON), as on
-	// the pages. It confirms the queue of a Placement after a restart: pages can be edited by
-	// others.
+	// queue is the JSON text about the Placement's queue at the time of the change, as on the
+	// pages. After a restart it confirms the queue of the Placement, because users can edit pages.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Queue string `json:"queue,omitempty"`
 
-	// approval answers a change that is held. It is set once; Rejected may become Approved.
+	// approval approves or rejects a held change. It is set once; only Rejected may become
+	// Approved.
 	// +optional
 	Approval *ChangeApproval `json:"approval,omitempty"`
 }
 
-// ApprovalDecision is the answer to a change that is held.
+// ApprovalDecision approves or rejects a held change.
 //
 // +kubebuilder:validation:Enum=Approved;Rejected
 type ApprovalDecision string
 
-// The answers to a change that is held.
+// The values of ApprovalDecision.
 const (
 	Approved ApprovalDecision = "Approved"
 	Rejected ApprovalDecision = "Rejected"
 )
 
-// ChangeApproval is the answer to a change that is held.
+// ChangeApproval approves or rejects a held change.
 type ChangeApproval struct {
 	// decision is Approved or Rejected.
 	// +required
 	Decision ApprovalDecision `json:"decision"`
 
-	// by is the user who decides. The admission policy demands that it is the name of the
+	// by is the name of the user who decides. The admission policy requires the name of the
 	// requesting user.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	By string `json:"by"`
 
-	// comment is for people.
+	// comment is a text for people.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Comment string `json:"comment,omitempty"`
 }
 
-// ChangePhase is what became of a change.
+// ChangePhase is the state of a change.
 //
 // +kubebuilder:validation:Enum=Held;Progressing;Published;Superseded;Rejected;Expired
 type ChangePhase string
 
-// The phases of a change. Held and Progressing changes are open; at most one per Placement is.
+// The phases of a change. Held and Progressing changes are open; a Placement has at most one open
+// change.
 const (
 	// PhaseHeld: the change waits for an approval or for a plugin.
 	PhaseHeld ChangePhase = "Held"
-	// PhaseProgressing: the change is permitted and published in steps.
+	// PhaseProgressing: the change is permitted and is being published in steps.
 	PhaseProgressing ChangePhase = "Progressing"
-	// PhasePublished: the change is complete.
+	// PhasePublished: the change is published completely.
 	PhasePublished ChangePhase = "Published"
-	// PhaseSuperseded: another answer came before this one was published.
+	// PhaseSuperseded: another change replaced this one before it was published.
 	PhaseSuperseded ChangePhase = "Superseded"
-	// PhaseRejected: somebody, or a plugin, rejected the change.
+	// PhaseRejected: a user or a plugin rejected the change.
 	PhaseRejected ChangePhase = "Rejected"
-	// PhaseExpired: nobody approved the change in time.
+	// PhaseExpired: the change was not approved in time.
 	PhaseExpired ChangePhase = "Expired"
 )
 
-// PlacementChangeStatus is what became of a change.
+// PlacementChangeStatus is the state of a change.
 type PlacementChangeStatus struct {
 	// phase is Held, Progressing, Published, Superseded, Rejected or Expired.
 	// +optional
 	Phase ChangePhase `json:"phase,omitempty"`
 
-	// holds are what the change waits for.
+	// holds are the reasons why the change is held, one per plugin.
 	// +optional
 	// +listType=map
 	// +listMapKey=plugin
 	// +kubebuilder:validation:MaxItems=32
 	Holds []ChangeHold `json:"holds,omitempty"`
 
-	// remaining counts what is not published yet.
+	// remaining counts the clusters that are still to be added and removed.
 	// +optional
 	Remaining *RemainingClusters `json:"remaining,omitempty"`
 
-	// startTime is when the change was first seen.
+	// startTime is when the change was first proposed.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// permittedTime is when the change was let through.
+	// permittedTime is when the change was permitted.
 	// +optional
 	PermittedTime *metav1.Time `json:"permittedTime,omitempty"`
 
-	// lastProgressTime is when a step was published, or an added cluster became ready, for the last
-	// time.
+	// lastProgressTime is the last time that a step was published or an added cluster became ready.
 	// +optional
 	LastProgressTime *metav1.Time `json:"lastProgressTime,omitempty"`
 
@@ -249,24 +253,24 @@ type PlacementChangeStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// ChangeHold is one reason why a change waits.
+// ChangeHold is one reason why a change is held.
 type ChangeHold struct {
-	// plugin is what holds the change.
+	// plugin is the name of the plugin that holds the change.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Plugin string `json:"plugin"`
 
-	// reason says why, for people.
+	// reason explains the hold, for people.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
 
-	// until is when the hold ends in Expired. Absent: it does not expire.
+	// until is when the change expires. If absent, it does not expire.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 }
 
-// RemainingClusters counts what is not published yet.
+// RemainingClusters counts the clusters that are still to be added and removed.
 type RemainingClusters struct {
 	// added is the number of clusters to be added.
 	// +required
