@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What one request may cost. Everybody who reaches the port can send one, unless client
+// Limits of one request. Every client that reaches the port can send one, unless client
 // certificates are verified.
 const (
 	// maxBody bounds a request, in bytes.

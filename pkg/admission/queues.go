@@ -104,7 +104,7 @@ func CheckQueues(text []byte) (warnings []string, err error) {
 	return warnings, err
 }
 
-// Administers says whether somebody administers the queue that pages record.
+// Administers is true if the user may administer the recorded queue.
 func (q *Queues) Administers(record string, who identity.Identity) bool {
 	return q.admission.Administers(record, who)
 }

@@ -17,8 +17,8 @@ const (
 	queuesPath = "/check-queue-config"
 )
 
-// Options are what the handlers need from the rest of Berth. Its functions are called from several
-// goroutines at once, during requests that somebody waits for: they answer from memory.
+// Options are what the handlers need from the rest of Berth. The functions are called from several
+// goroutines at once, during requests. They must answer from memory.
 type Options struct {
 	// Access returns the current settings. Required.
 	Access func() identity.AccessControl
@@ -30,8 +30,8 @@ type Options struct {
 	// GuardedTags returns the tags, in lower case, on which the queue of a Placement with this
 	// record depends. Required.
 	GuardedTags func(record string) []string
-	// Administers tells whether the adminacl of a recorded queue, or of a queue above it, grants
-	// who. Required.
+	// Administers is true if the adminacl of a recorded queue, or of a queue above it, grants the
+	// user access. Required.
 	Administers func(record string, who identity.Identity) bool
 	// QueueConfig is the ConfigMap that holds the queues; others are none of Berth's. Required.
 	QueueConfig types.NamespacedName

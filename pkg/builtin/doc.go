@@ -1,4 +1,4 @@
-// Package builtin is the table of contents: the plugins in the tree, and the default profile.
+// Package builtin has the registry of the plugins in the tree, and the default profile.
 //
-// It may import the plugin packages and the configuration.
+// It may import api, the framework, the configuration and the three packages of plugins.
 package builtin

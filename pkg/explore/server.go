@@ -21,13 +21,12 @@ import (
 //go:embed page
 var embedded embed.FS
 
-// policy lets the page load and reach nothing but this server, run no code that is not a file of
-// it, and be framed by nobody.
+// policy restricts the page to this server: it loads and reaches no other, runs only code from the
+// server's files, and cannot be framed.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Server answers GET requests from this machine that know the token, and nobody else. Nothing it
-// does changes anything.
+// Server answers only GET requests from this machine that have the token. It never changes the hub.
 type Server struct {
 	// Read returns what the hub has now. It is called whenever the page is loaded, once at a time.
 	Read func(ctx context.Context) (simulator.Objects, error)

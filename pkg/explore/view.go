@@ -15,8 +15,7 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// What a cell of the matrix says; from firstPlugin on, the plugin of that number excluded the
-// cluster.
+// Values of a matrix cell. From firstPlugin on, the plugin of that number excluded the cluster.
 const (
 	noCandidate = '0'
 	selected    = '1'

@@ -100,7 +100,7 @@ func awaitServed(ctx context.Context, config *rest.Config, crds []*apiextensions
 				}
 			}
 		}
-		// An error speaks of other groups or is over soon; what is missing decides.
+		// An error concerns other groups or is temporary. Only the missing kinds count.
 		_, lists, _ := client.ServerGroupsAndResources()
 		for _, list := range lists {
 			for _, resource := range list.APIResources {

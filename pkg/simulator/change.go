@@ -16,19 +16,19 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
-// Comparison is what a change to a hub does to all its Placements.
+// Comparison is the effect of a change on all Placements of a hub.
 type Comparison struct {
 	Summary Summary `json:"summary"`
-	// Changes are the Placements that it concerns, in order of namespace and name; none where
-	// nothing changes.
+	// Changes are the Placements that differ, in order of namespace and name; empty if nothing
+	// changes.
 	Changes []Change `json:"changes"`
-	// Unsettled are the Placements whose published clusters are not those that are decided without
-	// the change: a change of theirs is held or under way, or something that wakes nobody, such as
-	// the decisions of others, would now tip the balance.
+	// Unsettled are the Placements whose published clusters differ from the decision without the
+	// change. Their own change is held or in progress, or something that makes no Placement
+	// affected, such as other decisions, would now change the result.
 	Unsettled []Unsettled `json:"unsettled"`
 }
 
-// Summary counts.
+// Summary has the totals of a Comparison.
 type Summary struct {
 	// Placements were compared, Changed of them differ.
 	Placements int `json:"placements"`
@@ -40,7 +40,7 @@ type Summary struct {
 	Pages   int `json:"pages"`
 }
 
-// What becomes of a Placement or of a page.
+// Operations on a Placement or a page.
 const (
 	Created = "Created"
 	Updated = "Updated"
@@ -62,7 +62,7 @@ type Change struct {
 	// Conditions are those that differ in status, reason or message; counts of excluded clusters in
 	// the message do not matter.
 	Conditions []ConditionChange `json:"conditions"`
-	// NeedsApproval is true if the change would be held until somebody approves it.
+	// NeedsApproval is true if the change would be held until a user approves it.
 	NeedsApproval bool `json:"needsApproval,omitempty"`
 }
 
@@ -86,8 +86,8 @@ type Unsettled struct {
 	Held bool `json:"held"`
 }
 
-// Compare decides every Placement on both sides, each side against its own snapshot, and tells what
-// differs. It calls progress, unless that is nil, with how many of all Placements are done.
+// Compare decides every Placement on both sides, each with its own snapshot, and returns the
+// differences. It calls progress, unless nil, with the number of Placements done and in total.
 func Compare(ctx context.Context, before, after *Simulator, progress func(done, all int)) (*Comparison, error) {
 	keys := append(before.Placements(), after.Placements()...)
 	slices.SortFunc(keys, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })

@@ -192,7 +192,7 @@ type object struct {
 	namespace string
 }
 
-// maxListDepth is how many Lists may be nested; nobody writes more than one in another.
+// maxListDepth is how many Lists may be nested. Real files have at most one inside another.
 const maxListDepth = 8
 
 // flatten calls visit for the object in text, or for each object of the List in text, with where it

@@ -40,7 +40,7 @@ func (o Objects) Overlay(with Objects, now time.Time) Objects {
 	return all
 }
 
-// identity tells an object from all others.
+// identity identifies an object.
 type identity struct{ group, kind, namespace, name string }
 
 func identityOf(object client.Object) identity {

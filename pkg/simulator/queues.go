@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 )
 
-// queuesOf seats the Placements in the queues that the ConfigMap of the usual name describes; nil
-// when the objects have none. One that is not valid admits nobody, as in the controller.
+// queuesOf assigns the Placements to the queues of the ConfigMap with the usual name; nil without
+// one. An invalid ConfigMap admits no Placement, as in the controller.
 func queuesOf(objects Objects, inv *inventory.Inventory, now time.Time, userLabel string) (*admission.Queues, error) {
 	var config *corev1.ConfigMap
 	for _, o := range List[*unstructured.Unstructured](objects) {

@@ -69,7 +69,7 @@ func visitFolder(folder string, visit func(name string, data []byte) error) erro
 	})
 }
 
-// hasObjects tells by its name whether a file in a folder is meant to be read.
+// hasObjects is true if the file's extension shows that it contains objects.
 func hasObjects(path string) bool {
 	switch filepath.Ext(strings.TrimSuffix(path, ".gz")) {
 	case ".yaml", ".yml", ".json":

@@ -40,7 +40,7 @@ func ParseACL(text string) (acl ACL, dropped []string, err error) {
 	return acl, dropped, nil
 }
 
-// IsSet says whether the list was written at all, be it one that grants nobody.
+// IsSet is true if the list was written, even if it grants no user access.
 func (a ACL) IsSet() bool { return a.text != "" }
 
 // String is the list as written.

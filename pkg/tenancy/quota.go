@@ -23,8 +23,8 @@ type Limit struct {
 	Users, Groups []string
 }
 
-// quotaFor returns the limit that a list sets for somebody: for the first name in it that is
-// theirs, else for the wildcard. The names of a limit are its users' or its groups'.
+// quotaFor returns the limit for a user: that of the first listed name that is theirs, else of the
+// wildcard. A limit lists users or groups.
 func quotaFor(limits []Limit, names func(Limit) []string, theirs ...string) (name string, quota Quota) {
 	for _, l := range limits {
 		for _, listed := range names(l) {
@@ -45,7 +45,7 @@ func (l Limit) groupsOf() []string { return l.Groups }
 // Room is what is left for one more application.
 type Room struct {
 	Quota
-	// By says which quotas leave so little, in words; empty where the number is Unlimited.
+	// ApplicationsBy and ClustersBy name the limiting quotas; empty where the number is Unlimited.
 	ApplicationsBy, ClustersBy string
 }
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Tree is what a valid configuration comes to: its queues, from root down, and its placement rules.
-// It never changes. Queues that exist only because something was placed in them are not part of it;
-// they are Members.
+// Tree is a valid configuration: its queues, from root down, and its placement rules. It never
+// changes. Queues that exist only because a Placement is in them are not part of it; they are
+// Members.
 //
 // Every method takes a queue's full name in any case, and one that is not configured stands below
 // its nearest configured ancestor. The time it takes is linear in the length of the name.

@@ -29,7 +29,7 @@ const (
 	group     = "cluster.open-cluster-management.io"
 )
 
-// samples is what the user's guide tells to apply.
+// samples is the folder of the manifests that the user guide applies.
 var samples = filepath.Join("..", "..", "config", "samples", "argocd")
 
 // parse reads YAML documents.

@@ -181,7 +181,7 @@ func (b *browser) resize(width, height int) {
 	b.do("POST", "/window/rect", map[string]any{"width": width, "height": height}, nil)
 }
 
-// picture writes a screenshot, if somebody wants it.
+// picture writes a screenshot if BERTH_SCREENSHOTS is set.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	folder := os.Getenv("BERTH_SCREENSHOTS")

@@ -116,7 +116,7 @@ func (p *Process) Terminate() {
 	Expect(p.Command.Process.Signal(syscall.SIGTERM)).To(Succeed())
 }
 
-// Alive is for a process that nobody has killed.
+// Alive is true while the process runs.
 func (p *Process) Alive() bool {
 	select {
 	case <-p.Ended:

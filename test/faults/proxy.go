@@ -375,25 +375,25 @@ func (s *stream) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// IsWrite tells what changes the hub.
+// IsWrite is true for a request that changes the hub.
 func IsWrite(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// IsPageWrite tells the writes of PlacementDecisions.
+// IsPageWrite is true for a write of a PlacementDecision.
 func IsPageWrite(r *http.Request) bool {
 	return IsWrite(r) && strings.Contains(r.URL.Path, "/placementdecisions")
 }
 
-// IsStatusWrite tells the writes of a Placement's status.
+// IsStatusWrite is true for a write of a Placement's status.
 func IsStatusWrite(r *http.Request) bool {
 	return IsWrite(r) && strings.Contains(r.URL.Path, "/placements/") && strings.HasSuffix(r.URL.Path, "/status")
 }
 
-// IsEventWrite tells the writes of events.
+// IsEventWrite is true for a write of an event.
 func IsEventWrite(r *http.Request) bool {
 	return IsWrite(r) && strings.HasSuffix(r.URL.Path, "/events")
 }
 
-// IsLease tells all that is about leases.
+// IsLease is true for any request about leases.
 func IsLease(r *http.Request) bool { return strings.Contains(r.URL.Path, "/leases") }
 
 // Concerns reports whether a request is about a page of that name.

@@ -26,7 +26,7 @@ type must struct {
 
 	skipped       string
 	misconfigured bool
-	// celUnknown: nobody said whether the CEL expressions compile. unknown: nor what they select.
+	// celUnknown: whether the CEL expressions compile is not known. unknown: nor what they select.
 	celUnknown, unknown bool
 
 	available, matched, feasible []string

@@ -160,7 +160,7 @@ func (s *scoring) resource(name v1alpha1.ResourceName) map[string]int64 {
 	return scores
 }
 
-// addOn reads what somebody else says of a cluster, unless it is out of date.
+// addOn reads a cluster's AddOnPlacementScore, unless it has expired.
 func (s *scoring) addOn(cluster string, by *v1alpha1.AddOnScore) int64 {
 	score := s.scores[types.NamespacedName{Namespace: cluster, Name: by.ResourceName}]
 	if score == nil {

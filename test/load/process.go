@@ -66,7 +66,7 @@ func (p *process) stop() {
 	}
 }
 
-// died says how a controller ended that nobody stopped; nil while it runs.
+// died returns the error of a controller that ended by itself; nil while it runs.
 func (p *process) died() error {
 	select {
 	case <-p.ended:

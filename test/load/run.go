@@ -128,7 +128,7 @@ func (r *run) measureRows(ctx context.Context) error {
 	return nil
 }
 
-// say tells what takes a while.
+// say prints the current step.
 func (r *run) say(format string, args ...any) {
 	fmt.Fprintf(r.progress, "%4.0f s  %s: %s…\n", time.Since(r.begin).Seconds(), r.size, fmt.Sprintf(format, args...))
 }

@@ -197,7 +197,7 @@ func (t *trial) try(ctx context.Context, worker int, m mutant) (became outcome, 
 	return survived, "", nil
 }
 
-// overlay writes the changed file, and the file that tells the compiler of it.
+// overlay writes the changed file, and the overlay file for the compiler.
 func (t *trial) overlay(worker int, m mutant) (string, error) {
 	changed := slices.Concat(m.source[:m.start:m.start], []byte(m.text), m.source[m.end:])
 	file := filepath.Join(t.dir, fmt.Sprintf("%d.go", worker))

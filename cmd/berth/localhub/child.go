@@ -52,8 +52,8 @@ func newSpawner() *spawner {
 // close ends the thread, and on Linux any child that is left with it.
 func (s *spawner) close() { close(s.end) }
 
-// start runs a program in a process group of its own, so that a terminal's Ctrl-C reaches the hub
-// only, which then stops its children in order.
+// start runs a program in its own process group. So a terminal's Ctrl-C reaches only the hub, which
+// then stops its children in order.
 func (s *spawner) start(files layout, name, program string, args []string) (*child, error) {
 	c := &child{
 		name:    name,

@@ -188,7 +188,7 @@ func (a *authority) ensure(dir, name string, want x509.Certificate, now time.Tim
 	return result, writePair(result.certFile, result.cert, result.keyFile, key)
 }
 
-// serves tells whether a certificate fits its key, comes from the authority and lasts.
+// serves is true if a certificate fits its key, is signed by the authority and lasts long enough.
 func (a *authority) serves(c *credentials, now time.Time) bool {
 	pair, err := tls.X509KeyPair(c.cert, c.key)
 	if err != nil {
@@ -247,8 +247,8 @@ func ensureKey(path string) error {
 	return writeFile(path, data)
 }
 
-// readPair returns nothing for files that do not exist, and an error for files that exist but may
-// not be read: those are somebody else's, and not to be replaced.
+// readPair returns nothing for files that do not exist. It returns an error for files that it
+// cannot read: they belong to another user and must not be replaced.
 func readPair(certFile, keyFile string) (cert, key []byte, err error) {
 	cert, certErr := os.ReadFile(certFile)
 	key, keyErr := os.ReadFile(keyFile)

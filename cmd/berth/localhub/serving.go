@@ -19,8 +19,8 @@ type Serving struct {
 	Port int
 }
 
-// Serving issues a certificate for 127.0.0.1 and localhost, kept as the hub's others are: the next
-// start finds and, in time, renews it. The name tells it from those.
+// Serving issues a certificate for 127.0.0.1 and localhost under the name. The data directory keeps
+// it; a later start uses it again, and renews it in time.
 func (h *Hub) Serving(name string) (*Serving, error) {
 	serving, err := issueServing(h.layout.path("pki"), name, time.Now())
 	if err != nil {

@@ -21,9 +21,9 @@ func (e *UntrustedError) Error() string {
 	return fmt.Sprintf("the data directory cannot be trusted: %q %s: %s, or choose another --data-dir", e.Path, e.Problem, e.Remedy)
 }
 
-// checkTrust returns an *UntrustedError unless everything in the data directory belongs to the user
-// and nobody else can write it or read its private keys. It follows no link inside. A directory
-// that does not exist is fine.
+// checkTrust returns an *UntrustedError unless everything in the data directory belongs to the
+// user, and no other user can write it or read its private keys. It follows no link inside. A
+// directory that does not exist is accepted.
 func checkTrust(root string, user int) error {
 	given, err := os.Lstat(root)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,15 +1,15 @@
-// Command gc is the part of kube-controller-manager that a local hub cannot do without: the garbage
+// Command gc runs the parts of kube-controller-manager that a local hub needs: the garbage
 // collector, which removes the dependants of deleted owners, and the namespace controller, which
-// empties deleted namespaces. It runs the two Kubernetes packages as they are, against the API
-// server that --kubeconfig names, until SIGINT or SIGTERM.
+// empties deleted namespaces. It runs the unmodified Kubernetes packages against the API server of
+// --kubeconfig, until SIGINT or SIGTERM.
 //
-// Each of the two has an identity of its own, which the kubeconfig has as the contexts
-// generic-garbage-collector and namespace-controller. As in kube-controller-manager they should be
-// the service accounts of these names in kube-system: what admission policies refuse to the garbage
-// collector, an owner reference cannot get it to do.
+// Each of the two has its own identity, from the contexts generic-garbage-collector and
+// namespace-controller of the kubeconfig. As in kube-controller-manager, they should be the service
+// accounts of these names in kube-system. An owner reference then cannot delete an object that
+// admission policies protect from the garbage collector.
 //
-// The kinds an API server serves change while gc runs, as CRDs come and go: every syncPeriod gc
-// compares discovery with the kinds it watches.
+// The served kinds change while gc runs, because CRDs are created and deleted. Every syncPeriod, gc
+// compares discovery with the kinds that it watches.
 package main
 
 import (

@@ -1,3 +1,3 @@
-// Package selection chooses clusters: ranked candidates and a demand in, the chosen candidates out.
-// It is pure, knows no plugin, and imports api only. Read select.go first.
+// Package selection chooses clusters: it takes ranked candidates and a demand, and returns the
+// chosen candidates. It is pure, knows no plugin, and may import only api. Read select.go first.
 package selection

@@ -270,8 +270,8 @@ func (a *Assignments) limit(s *seat, limited bool) {
 	}
 }
 
-// Administers says whether the adminacl of a recorded queue, or of one above it, grants somebody.
-// Without a record it grants nobody.
+// Administers is true if the adminacl of a recorded queue, or of a queue above it, grants the user
+// access. Without a record it is false.
 func (a *Assignments) Administers(stored string, who identity.Identity) bool {
 	r, ok := readRecord(stored)
 	a.mu.Lock()
@@ -333,7 +333,7 @@ func (a *Assignments) admit(s *seat, wanted int) Verdict {
 		if r, ok := readRecord(stored); ok && r.Queue != s.app.Queue {
 			published = 0 // it moved, and what it had elsewhere gives it nothing here
 		}
-		// A quota that was lowered evicts nobody.
+		// A lowered quota removes no clusters that are published.
 		v.Limit, v.LimitBy = int(max(room.Clusters, int64(published))), room.ClustersBy
 	}
 	a.limit(s, v.Limit >= 0 && (wanted < 0 || wanted > v.Limit))

@@ -42,8 +42,8 @@ func (r record) String() string {
 	return string(text)
 }
 
-// placedMessage is what a Placement in its queue is told, and drainingMessage where the queue
-// drains.
+// placedMessage is the message for a Placement in its queue; drainingMessage is that for a draining
+// queue.
 func (r record) placedMessage() string {
 	return tenancy.Messagef("queue %s by rule %s for user %s", r.Queue, r.Rule, r.User)
 }

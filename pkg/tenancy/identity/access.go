@@ -19,9 +19,10 @@ const (
 	maxWarnings = 100
 )
 
-// AccessControl says whose word about a submitter counts. The zero value believes nobody.
+// AccessControl are the settings that decide which users may name another submitter. With the zero
+// value, no user may.
 type AccessControl struct {
-	// BypassAuth lets anybody name any submitter.
+	// BypassAuth lets all users name any submitter.
 	BypassAuth bool
 	// TrustControllers lets users that match SystemUsers do so.
 	TrustControllers bool
@@ -106,7 +107,7 @@ func setExpressions(into *[]*regexp.Regexp, value string, instructions *int) err
 	return nil
 }
 
-// trusts tells whether who may name a submitter other than itself.
+// trusts is true if the user may name another submitter.
 func (a AccessControl) trusts(who Identity) bool {
 	matches := func(expressions []*regexp.Regexp, name string) bool {
 		return slices.ContainsFunc(expressions, func(e *regexp.Regexp) bool { return e.MatchString(name) })
@@ -116,11 +117,11 @@ func (a AccessControl) trusts(who Identity) bool {
 		slices.ContainsFunc(who.Groups, func(group string) bool { return matches(a.ExternalGroups, group) })
 }
 
-// AccessRequest is what is asked about one create or update of a Placement.
+// AccessRequest describes one create or update of a Placement.
 type AccessRequest struct {
 	// Update is false for a create.
 	Update bool
-	// By is who asks: the user of the request, after impersonation.
+	// By is the user of the request, after impersonation.
 	By Identity
 	// Annotation is the user.info annotation and Label the user label, nil where absent; Old… are
 	// those of the object as stored, nil on a create.
@@ -130,9 +131,9 @@ type AccessRequest struct {
 	// Tags and OldTags are the tags of the object and of the object as stored that its queue
 	// depends on.
 	Tags, OldTags map[string]string
-	// Administers tells, for an update that changes the requested queue or a tag, whether By may
-	// administer the queue the Placement is in. Nil says no. It is called at most once, and only
-	// where the answer depends on it.
+	// Administers is called for an update that changes the requested queue or a tag. It returns
+	// true if By may administer the Placement's queue. Nil means false. It is called at most once,
+	// and only if the answer depends on it.
 	Administers func() bool
 }
 
@@ -228,8 +229,8 @@ func (r AccessRequest) moved() (what, old, current string) {
 	return "", "", ""
 }
 
-// submitted tells whether who asks is who submitted the Placement as it is stored. A Placement of
-// nobody's has no submitter.
+// submitted is true if By is the submitter of the stored Placement. A Placement of Nobody has no
+// submitter.
 func (r AccessRequest) submitted() bool {
 	if r.OldAnnotation != nil {
 		identity, err := Parse(*r.OldAnnotation)

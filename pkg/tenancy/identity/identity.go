@@ -18,7 +18,7 @@ const (
 	// UserLabelEnv names the environment variable that holds the key of the label that names a
 	// user; DefaultUserLabel where it is unset.
 	UserLabelEnv = "USER_LABEL_KEY"
-	// DefaultUserLabel is the label that names a user where nobody forges labels.
+	// DefaultUserLabel is the label that names a user on a hub where clients do not forge labels.
 	DefaultUserLabel = "yunikorn.apache.org/username"
 	// Nobody is the user of a Placement that carries no identity.
 	Nobody = "nobody"
@@ -134,9 +134,9 @@ func (i Identity) String() string {
 	return string(text)
 }
 
-// Read says who submitted a Placement with these annotations and labels: the user.info annotation,
-// else the user that the label userLabel (empty: DefaultUserLabel) names, else Nobody. It returns
-// an error for an annotation that Parse refuses: the submitter is then unresolved, not nobody.
+// Read returns the submitter of a Placement: from the user.info annotation, else from the label
+// userLabel (empty: DefaultUserLabel), else Nobody. If Parse refuses the annotation, Read returns
+// an error: the submitter is then unknown, not Nobody.
 func Read(annotations, labels map[string]string, userLabel string) (Identity, error) {
 	if text, ok := annotations[UserInfoAnnotation]; ok {
 		identity, err := Parse(text)

@@ -35,7 +35,7 @@ type resolved struct {
 	until  time.Time
 }
 
-// KnownGroupResolver tells whether a partition may name this type in usergroupresolver.
+// KnownGroupResolver is true if usergroupresolver.type of a partition may have this value.
 func KnownGroupResolver(kind string) bool { return resolverLookup(kind) != nil }
 
 // NewGroupResolver builds the resolver that a partition's usergroupresolver.type names:

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy"
 )
 
-// What a document may contain, with all that aliases repeat. Queues by the thousand need a tenth of
-// it.
+// Limits of a document, including all that its aliases repeat. Thousands of queues need a tenth of
+// them.
 const (
 	maxNodes      = 1 << 17       // values
 	maxCharacters = 4 * MaxConfig // of plain text
@@ -20,8 +20,7 @@ const (
 	maxResources  = 32            // of one quota
 )
 
-// What is read from the text, each with its place in it. Nothing here is validated but keys and
-// types.
+// The types below are the text's values, with their positions. Only keys and types are validated.
 type (
 	// place is where something stands in the text.
 	place struct {

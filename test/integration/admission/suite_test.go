@@ -1,5 +1,5 @@
-// Package admission shows, on a real API server and as its users, that nobody can submit a
-// Placement as another.
+// Package admission tests, on a real API server with real users, that no user can submit a
+// Placement as another user.
 package admission
 
 import (

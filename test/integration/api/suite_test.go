@@ -1,6 +1,5 @@
-// Package api tests the CRDs against a real kube-apiserver: what is refused at the door, what is
-// defaulted, that all versions show the same object, and that a stored object which the rules of
-// today would refuse can still be worked on.
+// Package api tests the CRDs on a real kube-apiserver: validation, defaults, and that all versions
+// show the same object. A stored object that the current rules would refuse must still be editable.
 package api
 
 import (

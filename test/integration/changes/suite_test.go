@@ -1,5 +1,5 @@
 // Package changes tests the objects around a change of a published decision on a real API server:
-// who may approve, what an approval protects, and the status of DisruptionPolicies.
+// which users may approve, what an approval protects, and the status of DisruptionPolicies.
 package changes
 
 import (

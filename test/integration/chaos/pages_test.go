@@ -167,7 +167,7 @@ func (t *trial) expectUntouched(ctx context.Context, page *v1alpha1.PlacementDec
 	Expect(now.ResourceVersion).To(Equal(page.ResourceVersion))
 }
 
-// warned says whether an event names a page as somebody else's.
+// warned is true if an event reports the page as controlled by another owner.
 func (t *trial) warned(ctx context.Context, page string) (bool, error) {
 	list := &eventsv1.EventList{}
 	err := hub.List(ctx, list, client.InNamespace(t.Name))

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// A run that nobody asked for takes no place among the specs.
+// Without BERTH_SOAK, the soak is not listed among the specs.
 var _ = func() bool {
 	length, err := time.ParseDuration(os.Getenv("BERTH_SOAK"))
 	return err == nil && Describe("Random churn", func() {
@@ -128,7 +128,7 @@ func inUse(ctx context.Context, profiles string) (float64, error) {
 	return bytes / 1e6, nil
 }
 
-// freeAddress is one that nobody listens at.
+// freeAddress returns an address on which no process listens.
 func freeAddress() string {
 	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

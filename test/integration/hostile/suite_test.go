@@ -1,6 +1,6 @@
 // Package hostile tests, on a real API server, that one tenant's objects neither stop nor delay
-// another tenant's decisions: each spec puts something hostile beside an ordinary Placement and
-// compares what is decided, published and reported for it with what happens when it is alone.
+// another tenant's decisions. Each spec creates hostile objects next to an ordinary Placement. It
+// compares that Placement's decision, pages and reports with a run without them.
 package hostile
 
 import (

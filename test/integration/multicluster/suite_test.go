@@ -1,6 +1,6 @@
-// Package multicluster tests the PlacementDecisions of ClusterProfiles against a real
-// kube-apiserver: that they appear, follow the answer, never lack a cluster that stays, and survive
-// a controller that is killed.
+// Package multicluster tests the PlacementDecisions of ClusterProfiles on a real kube-apiserver.
+// They appear, follow the decision, never miss a cluster that stays, and survive a controller that
+// is killed.
 package multicluster
 
 import (

@@ -1,5 +1,5 @@
-// Package placement tests the controller, with its own rights, against a real kube-apiserver with
-// the garbage collector: what it decides, publishes, reports in conditions and events, and repairs.
+// Package placement tests the controller, with its own permissions, on a real kube-apiserver with
+// the garbage collector: decisions, pages, conditions, events and repairs.
 package placement
 
 import (

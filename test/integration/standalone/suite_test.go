@@ -1,7 +1,7 @@
-// Package standalone tests Berth on two hubs. On one it is alone, and keeps sets, bindings and
-// clusters in order, under the admission policies, with an account that has no rights but those of
-// config/rbac. The other has the CRDs of Open Cluster Management, and Berth does there what is its
-// own and no more. `berth report` runs as a process; BERTH_BIN names another.
+// Package standalone tests Berth on two hubs. On the first one Berth is alone: it maintains sets,
+// bindings and clusters, under the admission policies, with an account that has only the
+// permissions of config/rbac. The second one has the CRDs of Open Cluster Management; there Berth
+// must do only its own tasks. `berth report` runs as a process; BERTH_BIN selects another binary.
 package standalone
 
 import (
