@@ -70,8 +70,8 @@ func (p Page) labels(pl *v1alpha1.Placement) map[string]string {
 	}
 }
 
-// dressed reports whether Current already has the labels, the queue and the owner that Object would
-// give it.
+// Reports whether Current already has the labels, the queue and the owner that Object would give
+// it.
 func (p Page) dressed(pl *v1alpha1.Placement) bool {
 	have := p.Current.Labels
 	if p.Queue != "" && p.Current.Annotations[v1alpha1.QueueAnnotation] != p.Queue {

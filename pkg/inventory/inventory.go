@@ -114,10 +114,9 @@ func (inv *Inventory) Delete(obj client.Object) []Key {
 	return woken.keys()
 }
 
-// Replace takes in a Placement whose status was just written, ahead of its echo in the watch or
-// behind it. It replaces an earlier state of the same object only: a Placement that the watch has
-// reported as deleted since must not come back, and an edit is for the watch to report, which
-// wakes.
+// Replace processes a Placement whose status was just written, before or after its watch event. It
+// ignores a deleted or newer Placement, and one whose spec was edited: the watch event of the edit
+// must affect it.
 func (inv *Inventory) Replace(object *v1alpha1.Placement) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()

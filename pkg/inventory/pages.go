@@ -43,7 +43,7 @@ type pageTable struct {
 	seen uint64
 }
 
-// announcement is a write whose answer is not there yet.
+// announcement is a write without a response yet.
 type announcement struct {
 	// content is the page as it is to be; nil for a deletion.
 	content *v1alpha1.PlacementDecision

@@ -20,7 +20,7 @@ type HeldChanges struct {
 	wake func(key types.NamespacedName)
 }
 
-// heldChange is one hold, and what was said about it.
+// heldChange is one held change with the plugins' answers.
 type heldChange struct {
 	framework.WaitingPlacement
 	// change names it.
@@ -104,7 +104,7 @@ func (w *HeldChanges) answers(uid types.UID) framework.Answers {
 	return a
 }
 
-// hold remembers that a change is held; it keeps what was said of a hold that goes on.
+// hold stores a held change. It keeps the answers if the same revision was held before.
 func (w *HeldChanges) hold(held framework.WaitingPlacement, change framework.Answers) {
 	if w == nil {
 		return
@@ -118,7 +118,7 @@ func (w *HeldChanges) hold(held framework.WaitingPlacement, change framework.Ans
 	w.held[held.UID] = next
 }
 
-// release forgets the change of a Placement that was held.
+// release drops the held change of a Placement.
 func (w *HeldChanges) release(uid types.UID) {
 	if w == nil {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/selection"
 )
 
-// Result is what one cycle found out. Names are put to it only when somebody asks.
+// Result is the result of steps 2 to 4 of one attempt.
 type Result struct {
 	Snapshot *framework.Snapshot
 	State    *framework.CycleState

@@ -11,8 +11,8 @@ import (
 )
 
 // Heap is a workqueue.Queue that yields the least request first. Requests without a Placement come
-// before all others, by key: what is left to do for a Placement that is gone is nearly nothing.
-// Placements that less does not tell apart are yielded in the order they came.
+// before all others, by key: a deleted Placement needs almost no work. Placements that less does
+// not tell apart are yielded in the order they came.
 //
 // Requests of a namespace that is at its limit wait until one of its requests is done: until then
 // Len leaves them out.
@@ -105,7 +105,7 @@ func (h *Heap) Len() int {
 	return h.waiting
 }
 
-// Pop removes the least request and returns it. It must not be called when there is none.
+// Pop removes the least request and returns it. It must not be called if Len is 0.
 func (h *Heap) Pop() reconcile.Request {
 	h.mu.Lock()
 	defer h.mu.Unlock()
