@@ -90,7 +90,7 @@ var (
 	})
 	fleetEvents = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_inventory_events_total",
-		Help: "Events of the fleet taken in, by kind, and by whether they had a Placement decided anew (acted) or not (ignored).",
+		Help: "Events of the fleet taken in, by kind, and by whether they queued a Placement (acted) or not (ignored).",
 	}, []string{"kind", "result"})
 	eventsLost = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_events_lost_total",

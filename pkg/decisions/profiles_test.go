@@ -292,6 +292,11 @@ func TestProfilePlan(t *testing.T) {
 			if d := cmp.Diff(tc.want, showProfileWrites(writes)); d != "" {
 				t.Error(d)
 			}
+			for _, write := range writes {
+				if page := write.Page; write.Op == Create && (page.APIVersion != ProfileGroupVersion || page.Kind != ProfileKind) {
+					t.Errorf("page %s is a %s of %s", page.Name, page.Kind, page.APIVersion)
+				}
+			}
 		})
 	}
 }

@@ -238,6 +238,39 @@ func TestFailedRemovalOfALostSet(t *testing.T) {
 	d.expect("p-decision-1: c2 | [c2 c3] | True/Held")
 }
 
+// TestHeldRemovalOfALostSet: if nothing can be decided, the outcome is that of the removal alone.
+func TestHeldRemovalOfALostSet(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.settle()
+	d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
+	d.x.answer = holds
+	d.leaveSet("c1")
+	a := d.settle()
+	if a.Outcome != scheduler.Held || len(a.Holds) != 1 || a.Holds[0].Plugin != "x" || a.Change == nil || !slices.Equal(a.Change.Removed, []string{"c1"}) {
+		t.Errorf("outcome %s, holds %v, change %+v", a.Outcome, a.Holds, a.Change)
+	}
+	d.expect("p-decision-1: c1 c2 | [c2] | True/Held")
+}
+
+// TestRemovalSettles: a removal that stays the same is judged once its settle time is over.
+func TestRemovalSettles(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2", "c3")
+	d.arguments = map[string]string{"BlastRadius": `{"maxRemoved": 1, "settle": "10s"}`}
+	d.restart()
+	d.settle()
+	for _, name := range []string{"c1", "c2"} {
+		d.remove(name)
+	}
+	d.attempt()
+	d.expect("p-decision-1: c1 c2 c3 |  | True/Waiting")
+	d.now = d.now.Add(9 * time.Second)
+	d.attempt()
+	d.expect("p-decision-1: c1 c2 c3 |  | True/Waiting")
+	d.now = d.now.Add(time.Second)
+	d.attempt()
+	d.expect("p-decision-1: c1 c2 c3 | [c3] | True/Held")
+}
+
 // refuseIt is an approver's rejection.
 func (d *desk) refuseIt() {
 	d.answer(d.revision(), berthv1alpha1.Rejected)

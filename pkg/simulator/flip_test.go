@@ -187,3 +187,26 @@ func raise(o *Objects, pl *v1alpha1.Placement, cluster string, n int32) {
 	score.Status.Scores = []v1alpha1.AddOnPlacementScoreItem{{Name: "more", Value: n}}
 	*o = append(*o, score)
 }
+
+// TestFlipsOfScore: a cluster that ranks too low would be selected with a higher score.
+func TestFlipsOfScore(t *testing.T) {
+	fleet := Objects{
+		fixture.Set("s"), fixture.Binding("ns", "s"), fixture.Placement("ns", "p").Number(1).Obj(),
+		fixture.Cluster("a").Set("s").Obj(), fixture.Cluster("b").Set("s").Obj(),
+	}
+	s, err := New(t.Context(), fleet, time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := s.Decide(t.Context(), types.NamespacedName{Namespace: "ns", Name: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, v := range report.Verdicts {
+		got[v.Cluster] = v.Flips
+	}
+	if want := map[string]string{"a": "", "b": "+1 score"}; !maps.Equal(got, want) {
+		t.Errorf("flips are %v, want %v", got, want)
+	}
+}
