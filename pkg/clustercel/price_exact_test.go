@@ -1,12 +1,14 @@
 package clustercel
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
 // TestPrices: what calls cost, by their arguments.
@@ -58,5 +60,16 @@ func TestPrices(t *testing.T) {
 		if prices[function].afterwards {
 			t.Errorf("%s is charged after it ran", function)
 		}
+	}
+}
+
+// TestLeafWeight: a URL weighs what its parts do.
+func TestLeafWeight(t *testing.T) {
+	url := apiservercel.URL{URL: &url.URL{
+		Opaque: "1", Host: "22", Path: "4444", RawPath: "88888888", RawQuery: strings.Repeat("q", 16), Fragment: strings.Repeat("f", 32),
+		RawFragment: strings.Repeat("r", 64),
+	}}
+	if got := leafWeight(url); got != 127 {
+		t.Errorf("it weighs %d, want 127", got)
 	}
 }

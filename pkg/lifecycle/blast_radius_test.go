@@ -418,3 +418,20 @@ func TestBlastRadiusArgs(t *testing.T) {
 		})
 	}
 }
+
+// TestCountsAreForgotten: an update drops removals and open removals that are older than the window.
+func TestCountsAreForgotten(t *testing.T) {
+	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	old, recent := removal{at: now.Add(-time.Hour)}, removal{at: now.Add(-time.Hour + 1)}
+	l := &blastLedger{window: time.Hour, counts: &blastCounts{
+		removals: []removal{old, recent}, open: map[types.UID]openRemoval{"old": {removal: old}, "recent": {removal: recent}},
+	}}
+	l.update(time.Time{}, func(*blastCounts) {})
+	if len(l.counts.removals) != 2 || len(l.counts.open) != 2 {
+		t.Errorf("without a time: %+v", l.counts)
+	}
+	l.update(now, func(*blastCounts) {})
+	if _, kept := l.counts.open["recent"]; len(l.counts.removals) != 1 || l.counts.removals[0] != recent || len(l.counts.open) != 1 || !kept {
+		t.Errorf("with a time: %+v", l.counts)
+	}
+}

@@ -82,3 +82,40 @@ func TestCut(t *testing.T) {
 		})
 	}
 }
+
+// TestRepublishes: a step that wrote nothing is what was published before. If it is the target, the
+// generation and the profile that decided must be the same, too.
+func TestRepublishes(t *testing.T) {
+	same := framework.Published{Digest: "d", Generation: 2, Profile: "default"}
+	tests := map[string]struct {
+		writes  []framework.PageWrite
+		change  func(*framework.Published)
+		partial bool
+		want    bool
+	}{
+		"the same":                        {want: true},
+		"pages were written":              {writes: []framework.PageWrite{{}}},
+		"other clusters":                  {change: func(p *framework.Published) { p.Digest = "other" }},
+		"another generation":              {change: func(p *framework.Published) { p.Generation = 1 }},
+		"another profile":                 {change: func(p *framework.Published) { p.Profile = "other" }},
+		"another generation, no target":   {change: func(p *framework.Published) { p.Generation = 1 }, partial: true, want: true},
+		"other clusters, and no target":   {change: func(p *framework.Published) { p.Digest = "other" }, partial: true},
+		"the same, although not a target": {partial: true, want: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			a := Attempt{Result: resultFor(), Step: &framework.Proposal{Digest: "d", Writes: tc.writes}}
+			a.Snapshot.Subject.Placement.Generation = 2
+			if !tc.partial {
+				a.Target = a.Step
+			}
+			before := same
+			if tc.change != nil {
+				tc.change(&before)
+			}
+			if got := a.republishes(&before); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
