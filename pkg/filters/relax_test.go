@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestPredicateRelaxations: a relaxation changes the labels of the cluster, and keeps the expressions
-// that match then; the cheapest predicate comes first.
+// TestPredicateRelaxations: a relaxation changes the labels of the cluster, and keeps the
+// expressions that match then; the cheapest predicate comes first.
 func TestPredicateRelaxations(t *testing.T) {
 	const matching, failing = `managedCluster.metadata.name == "c"`, `managedCluster.metadata.name == "d"`
 	inv := hub(ask().

@@ -419,7 +419,7 @@ func TestBlastRadiusArgs(t *testing.T) {
 	}
 }
 
-// TestCountsAreForgotten: an update drops removals and open removals that are older than the window.
+// TestCountsAreForgotten: an update drops removals and open removals older than the window.
 func TestCountsAreForgotten(t *testing.T) {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	old, recent := removal{at: now.Add(-time.Hour)}, removal{at: now.Add(-time.Hour + 1)}
