@@ -46,7 +46,7 @@ func TestPublishedChangesAreQueued(t *testing.T) {
 			t.Errorf("queued is %+v", u)
 		}
 		if len(l.changed) != 1 {
-			t.Error("the background is not told of the first change")
+			t.Error("the first change does not wake the background")
 		}
 		<-l.changed
 		u.tried = &berthv1alpha1.PlacementChange{}
@@ -60,7 +60,7 @@ func TestPublishedChangesAreQueued(t *testing.T) {
 			t.Errorf("queued is %+v", merged)
 		}
 		if len(l.changed) != 1 {
-			t.Error("the background is not told of the second change")
+			t.Error("the second change does not wake the background")
 		}
 		if diff := cmp.Diff([]types.NamespacedName{placementKey}, l.turns); diff != "" {
 			t.Errorf("turns (-want +got):\n%s", diff)
