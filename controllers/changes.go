@@ -278,11 +278,10 @@ func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *b
 
 // prune deletes the records of a Placement that its history limit no longer keeps.
 func (r *Recorder) prune(ctx context.Context, key types.NamespacedName) error {
-	snapshot := r.Inventory.Snapshot(key, time.Time{}, nil)
-	if snapshot == nil {
+	subject := r.Inventory.Subject(key)
+	if subject == nil {
 		return nil
 	}
-	subject := snapshot.Subject
 	digest := berthv1alpha1.Digest(subject.LastNames())
 	limit := changes.PolicyOf(subject.Placement, subject.Policies).HistoryLimit
 	for _, record := range changes.History(subject.Records).Surplus(limit, digest, subject.Placement.Generation, 0) {

@@ -159,6 +159,30 @@ func (inv *Inventory) Placements() []Key {
 	return woken.keys()
 }
 
+// Subject returns what is known of one Placement, without the fleet; nil if there is no such
+// Placement.
+func (inv *Inventory) Subject(key Key) *framework.Subject {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p := inv.placements[key]
+	if p == nil {
+		return nil
+	}
+	inv.restoreLast(p)
+	return inv.subject(p)
+}
+
+// restoreLast takes what the pages list as published last, if nothing is known of it.
+func (inv *Inventory) restoreLast(p *placement) {
+	if p.last != nil {
+		return
+	}
+	if own := inv.subject(p).OwnPages(); len(own) > 0 {
+		p.last, p.subject = framework.PublishedOn(own), nil
+		p.last.Revision = inv.historyOf(p).PageRevision(own)
+	}
+}
+
 // Snapshot returns the fleet as one Placement sees it, within what its queue allows (nil: no
 // queues); nil if there is no such Placement. Its cost depends on the changes since the last one.
 func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
@@ -168,12 +192,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 	if p == nil {
 		return nil
 	}
-	if p.last == nil {
-		if own := inv.subject(p).OwnPages(); len(own) > 0 {
-			p.last, p.subject = framework.PublishedOn(own), nil
-			p.last.Revision = inv.historyOf(p).PageRevision(own)
-		}
-	}
+	inv.restoreLast(p)
 	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Cause: p.cause, CauseSequence: p.causeSequence, Subject: inv.subject(p), Queue: queue, Limit: -1}
 	if queue != nil {
 		snapshot.Limit = queue.Limit

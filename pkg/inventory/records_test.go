@@ -249,6 +249,19 @@ func TestAssumeRecordBehindItsEcho(t *testing.T) {
 	}
 }
 
+// TestSubject is that of a Snapshot.
+func TestSubject(t *testing.T) {
+	inv := recorded()
+	inv.Update(fixture.Page("n", "plain-decision-1").Of("plain").Version("98").Lists("c1", "gone").Obj())
+	subject := inv.Subject(plainKey)
+	if subject != inv.Snapshot(plainKey, fixture.Now, nil).Subject || !cmp.Equal(subject.LastNames(), []string{"c1", "gone"}) {
+		t.Errorf("got %+v", subject)
+	}
+	if other := inv.Subject(inventory.Key{Namespace: "n", Name: "none"}); other != nil {
+		t.Errorf("of no Placement: %+v", other)
+	}
+}
+
 func TestSetPublished(t *testing.T) {
 	inv := recorded()
 	ours := func(version string, clusters ...string) *v1alpha1.PlacementDecision {
