@@ -157,7 +157,7 @@ func TestReconcileTellsOnce(t *testing.T) {
 	}
 	h.succeed()
 	first := missing(h.sent())
-	if len(first) != 1 || !strings.HasPrefix(first[0], "Warning ClustersMissing Unmet: ") {
+	if len(first) != 1 || !strings.HasPrefix(first[0], "Warning ClustersMissing Shortfall: ") {
 		t.Fatalf("events: %q", first)
 	}
 	h.succeed()

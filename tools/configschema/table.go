@@ -13,6 +13,6 @@ var (
 
 	withoutArgs = []string{
 		"AddOn", "Approval", "AuditLog", "Balance", "InFlight", "Predicate", "PrioritySort", "QueueAdmission", "ResourceAllocatableCPU",
-		"ResourceAllocatableMemory", "Steady", "TaintToleration", "Unmet",
+		"ResourceAllocatableMemory", "Shortfall", "Steady", "TaintToleration",
 	}
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-func TestUnmet(t *testing.T) {
+func TestShortfall(t *testing.T) {
 	excluded := func(predicate, taints int) (all []framework.ExcludedBy) {
 		if predicate > 0 {
 			all = append(all, framework.ExcludedBy{Plugin: "Predicate", Clusters: predicate})
@@ -25,34 +25,34 @@ func TestUnmet(t *testing.T) {
 		wanted   *int32
 		fit      int
 		excluded []framework.ExcludedBy
-		// want is the note; empty when there is nothing to say.
+		// want is the note; empty if no intent is returned.
 		want string
 	}{
-		"all fit":             {wanted: new(int32(3)), fit: 3, excluded: excluded(5, 5)},
-		"more fit":            {wanted: new(int32(3)), fit: 4},
-		"no number is wanted": {fit: 0, excluded: excluded(5, 5)},
-		"there are no others": {wanted: new(int32(3)), fit: 1, want: "1 of 3 clusters fit, 2 missing: the cluster sets have no others"},
+		"enough clusters fit": {wanted: new(int32(3)), fit: 3, excluded: excluded(5, 5)},
+		"more clusters fit":   {wanted: new(int32(3)), fit: 4},
+		"no numberOfClusters": {fit: 0, excluded: excluded(5, 5)},
+		"no other candidates": {wanted: new(int32(3)), fit: 1, want: "1 of 3 clusters fit, 2 missing: the cluster sets have no others"},
 		"one filter, enough":  {wanted: new(int32(3)), fit: 1, excluded: excluded(2, 0), want: "1 of 3 clusters fit, 2 missing: Predicate excludes 2; relaxing Predicate is enough"},
 		"one filter, not enough": {wanted: new(int32(3)), excluded: excluded(2, 0),
-			want: "0 of 3 clusters fit, 3 missing: Predicate excludes 2; relaxing them all is not enough"},
+			want: "0 of 3 clusters fit, 3 missing: Predicate excludes 2; relaxing all of them is not enough"},
 		"the last filter is enough": {wanted: new(int32(3)), fit: 1, excluded: excluded(9, 2),
 			want: "1 of 3 clusters fit, 2 missing: Predicate excludes 9, TaintToleration excludes 2; relaxing TaintToleration is enough"},
-		"both are needed": {wanted: new(int32(3)), fit: 0, excluded: excluded(2, 1),
-			want: "0 of 3 clusters fit, 3 missing: Predicate excludes 2, TaintToleration excludes 1; relaxing TaintToleration yields 1; the others are stopped by Predicate first"},
-		"both are not enough": {wanted: new(int32(9)), fit: 0, excluded: excluded(2, 1),
-			want: "0 of 9 clusters fit, 9 missing: Predicate excludes 2, TaintToleration excludes 1; relaxing them all is not enough"},
+		"both filters must be relaxed": {wanted: new(int32(3)), fit: 0, excluded: excluded(2, 1),
+			want: "0 of 3 clusters fit, 3 missing: Predicate excludes 2, TaintToleration excludes 1; relaxing TaintToleration adds 1; Predicate excludes the others first"},
+		"both filters are not enough": {wanted: new(int32(9)), fit: 0, excluded: excluded(2, 1),
+			want: "0 of 9 clusters fit, 9 missing: Predicate excludes 2, TaintToleration excludes 1; relaxing all of them is not enough"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			plugin, err := NewUnmet(context.Background(), nil, nil)
+			plugin, err := NewShortfall(context.Background(), nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			pl := &v1alpha1.Placement{Spec: v1alpha1.PlacementSpec{NumberOfClusters: tc.wanted}}
 			filtered := framework.Filtered{Feasible: make([]*framework.Cluster, tc.fit), Excluded: tc.excluded}
-			intents, status := plugin.(Unmet).PostFilter(context.Background(), nil, pl, filtered)
+			intents, status := plugin.(Shortfall).PostFilter(context.Background(), nil, pl, filtered)
 			if status.Code() != framework.Unschedulable {
-				t.Errorf("answered %s: the next plugin is not asked", status.Code())
+				t.Errorf("returned %s, so the next plugin does not run", status.Code())
 			}
 			var want []framework.Intent
 			if tc.want != "" {
@@ -65,8 +65,8 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
-func TestUnmetTakesNoArguments(t *testing.T) {
-	if _, err := NewUnmet(context.Background(), json.RawMessage(`{"x": 1}`), nil); err == nil {
-		t.Error("an argument was taken")
+func TestShortfallRejectsArguments(t *testing.T) {
+	if _, err := NewShortfall(context.Background(), json.RawMessage(`{"x": 1}`), nil); err == nil {
+		t.Error("an argument was accepted")
 	}
 }
