@@ -299,6 +299,6 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 	r.refused.Delete(client.ObjectKeyFromObject(pl))
 	// The next attempt starts from this status, also before its watch event arrives.
 	written.ManagedFields = nil
-	r.Inventory.Replace(written)
+	r.Inventory.AssumePlacement(written)
 	return nil
 }

@@ -44,12 +44,12 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
-// TestHeartbeatWithAnInfiniteAmountWakesNobody: an amount that is not a number differs from itself.
-func TestHeartbeatWithAnInfiniteAmountWakesNobody(t *testing.T) {
+// TestHeartbeatWithAnInfiniteAmountAffectsNoPlacement: NaN differs from itself.
+func TestHeartbeatWithAnInfiniteAmountAffectsNoPlacement(t *testing.T) {
 	inv := fullInventory()
 	hostile := c1().Allocatable("cpu", "0e309").Allocatable("memory", "1e309")
 	inv.Update(hostile.Obj())
-	if woken := inv.Update(hostile.Obj()); len(woken) > 0 {
-		t.Errorf("a heartbeat wakes %v", names(woken))
+	if affected := inv.Update(hostile.Obj()); len(affected) > 0 {
+		t.Errorf("a heartbeat affects %v", names(affected))
 	}
 }

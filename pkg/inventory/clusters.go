@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// difference says in which respects two states of a cluster differ.
+// difference lists the parts in which two states of a cluster differ.
 type difference struct {
 	labels, claims     map[string]bool
 	taints, membership bool
@@ -41,15 +41,15 @@ func (d *difference) String() string {
 	return "changed"
 }
 
-func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeSet) {
+func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected affectedSet) {
 	var i int
 	var old *framework.Cluster
 	if known, ok := inv.names.index[object.Name]; ok {
 		old = inv.clusters.Get(known)
 	}
 	if old == nil {
-		i = inv.names.hold(object.Name)
-		inv.order.join(i)
+		i = inv.names.acquire(object.Name)
+		inv.order.insert(i)
 	} else {
 		i = old.Index
 	}
@@ -60,59 +60,59 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, woken wakeS
 	if !d.anything {
 		return
 	}
-	inv.what = d.String()
-	inv.changed(i, old == nil || len(d.labels) > 0 || len(d.claims) > 0)
-	left := false
+	inv.changedPart = d.String()
+	inv.logChange(i, old == nil || len(d.labels) > 0 || len(d.claims) > 0)
+	removed := false
 	for name, set := range inv.sets {
 		was, is := set.members.Has(i), set.matches(cluster)
 		if was != is {
-			set.put(i, is)
+			set.setMember(i, is)
 		}
 		switch {
 		case was != is:
-			inv.viewers[name].wake(woken)
-			left = left || was
+			inv.readers[name].addTo(affected)
+			removed = removed || was
 		case is:
-			inv.viewers[name].wakeWhere(func(r *reads) bool { return r.touchedBy(d) }, woken)
+			inv.readers[name].addReadersTo(func(r *reads) bool { return r.dependsOn(d) }, affected)
 		}
 	}
-	if left || old == nil || old.DeletionTimestamp.IsZero() != object.DeletionTimestamp.IsZero() {
-		inv.wakePublishers(i, woken)
+	if removed || old == nil || old.DeletionTimestamp.IsZero() != object.DeletionTimestamp.IsZero() {
+		inv.addPublishers(i, affected)
 	}
 }
 
-// wakePublishers wakes the Placements whose pages list a cluster that left a set, is being deleted,
-// is gone or came back: they may have to give it up, whether they want its set or not.
-func (inv *Inventory) wakePublishers(i int, woken wakeSet) {
-	for _, page := range inv.pages.listing(i) {
+// addPublishers adds the Placements whose pages list cluster i, which left a set, is being deleted,
+// was deleted or was created again. They may have to remove it, whether they use its set or not.
+func (inv *Inventory) addPublishers(i int, affected affectedSet) {
+	for _, page := range inv.pages.listingPages(i) {
 		if inv.placements[page.owner] != nil {
-			woken[page.owner] = true
+			affected[page.owner] = true
 		}
 	}
 }
 
-func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, woken wakeSet) {
+func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, affected affectedSet) {
 	i, ok := inv.names.index[object.Name]
 	if !ok || inv.clusters.Get(i) == nil {
 		return
 	}
 	inv.clusters.Set(i, nil)
-	inv.order.leave(i, &inv.names)
-	inv.changed(i, true)
+	inv.order.remove(i, &inv.names)
+	inv.logChange(i, true)
 	for name, set := range inv.sets {
 		if set.members.Has(i) {
-			set.put(i, false)
-			inv.viewers[name].wake(woken)
+			set.setMember(i, false)
+			inv.readers[name].addTo(affected)
 		}
 	}
-	for _, page := range inv.pages.listing(i) {
-		inv.restate(page.owner)
+	for _, page := range inv.pages.listingPages(i) {
+		inv.dropSubject(page.owner)
 	}
-	inv.wakePublishers(i, woken)
+	inv.addPublishers(i, affected)
 	inv.names.release(i)
 }
 
-// newCluster reads a cluster once, for all cycles to come.
+// newCluster converts a ManagedCluster once, so that cycles need not do so.
 func (inv *Inventory) newCluster(i int, object *v1alpha1.ManagedCluster, old *framework.Cluster) *framework.Cluster {
 	c := framework.NewCluster(object, i)
 	if claims := object.Status.ClusterClaims; len(claims) > 0 {
@@ -145,13 +145,12 @@ func (inv *Inventory) taintTime(taint v1alpha1.Taint, old *framework.Cluster) ti
 	return inv.options.FirstSeen()
 }
 
-// maxAmount bounds the amounts that are known, either way: the difference of two such amounts is a
-// finite number.
+// maxAmount is the largest absolute value of a known amount, so that the difference of two amounts
+// is finite.
 const maxAmount = math.MaxFloat64 / 2
 
-// amount returns an allocatable amount. It is not known where the capacity is missing, or where the
-// number is not finite, such as 0e309 and 1e309: one such amount would change the scores of all
-// other clusters.
+// amount returns an allocatable amount. It is unknown if the capacity is missing, or if the number
+// is not finite, such as 0e309 and 1e309, because it would change the scores of all other clusters.
 func amount(object *v1alpha1.ManagedCluster, name corev1.ResourceName) framework.Amount {
 	key := v1alpha1.ResourceName(name)
 	allocatable, ok := object.Status.Allocatable[key]
@@ -165,8 +164,8 @@ func amount(object *v1alpha1.ManagedCluster, name corev1.ResourceName) framework
 	return framework.Amount{Value: value, Known: true}
 }
 
-// compare says what is different; old is nil for a newcomer. Most updates are heartbeats, so the
-// cheap looks come first and nothing is allocated for equal maps.
+// compare returns the difference of two states; old is nil for a new cluster. Most updates are
+// heartbeats, so cheap comparisons come first and equal maps need no allocation.
 func compare(old, cluster *framework.Cluster) difference {
 	if old == nil {
 		return difference{anything: true, membership: true, added: true}
@@ -185,16 +184,16 @@ func compare(old, cluster *framework.Cluster) difference {
 	return d
 }
 
-// sameMetadata leaves out the resource version, the generation and the managed fields: they change
-// with every write, and say nothing of the cluster.
+// sameMetadata ignores the resource version, the generation and the managed fields, which change
+// with every write and do not describe the cluster.
 func sameMetadata(a, b *v1alpha1.ManagedCluster) bool {
 	return a.UID == b.UID && a.CreationTimestamp.Equal(&b.CreationTimestamp) && a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
 		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers) &&
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences)
 }
 
-// sameStatus leaves nothing out that a CEL expression could read: quantities have one form in each
-// notation.
+// sameStatus compares everything that a CEL expression can read. Quantities of equal value and
+// notation are equal, because they have one canonical form.
 func sameStatus(a, b *v1alpha1.ManagedClusterStatus) bool {
 	return sameQuantities(a.Allocatable, b.Allocatable) && sameQuantities(a.Capacity, b.Capacity) &&
 		(a.Conditions == nil) == (b.Conditions == nil) && equality.Semantic.DeepEqual(a, b)
@@ -214,7 +213,7 @@ func sameQuantities(a, b map[v1alpha1.ResourceName]resource.Quantity) bool {
 
 func changedKeys(a, b map[string]string) map[string]bool {
 	var changed map[string]bool
-	note := func(k string) {
+	add := func(k string) {
 		if changed == nil {
 			changed = map[string]bool{}
 		}
@@ -222,12 +221,12 @@ func changedKeys(a, b map[string]string) map[string]bool {
 	}
 	for k, v := range a {
 		if w, ok := b[k]; !ok || v != w {
-			note(k)
+			add(k)
 		}
 	}
 	for k := range b {
 		if _, ok := a[k]; !ok {
-			note(k)
+			add(k)
 		}
 	}
 	return changed

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestReplace: the answer of a status write that arrives after the watch reported the deletion does
-// not bring the Placement back.
-func TestReplace(t *testing.T) {
+// TestAssumePlacement: the response to a status write that arrives after the watch reported the
+// deletion does not restore the Placement.
+func TestAssumePlacement(t *testing.T) {
 	key := inventory.Key{Namespace: "n", Name: "p"}
 	at := func(uid, version string, selected int32) *v1alpha1.Placement {
 		pl := fixture.Placement("n", "p").Obj()
@@ -33,12 +33,12 @@ func TestReplace(t *testing.T) {
 		// want is the version that is known afterwards; empty for none.
 		want string
 	}{
-		"ahead of its echo":         {write: at("", "11", 1), want: "11"},
-		"behind its echo":           {before: func(inv *inventory.Inventory) { inv.Update(at("", "11", 1)) }, write: at("", "11", 1), want: "11"},
-		"behind a later write":      {before: func(inv *inventory.Inventory) { inv.Update(at("", "13", 2)) }, write: at("", "11", 1), want: "13"},
-		"behind the deletion":       {before: func(inv *inventory.Inventory) { inv.Delete(at("", "10", 0)) }, write: at("", "11", 1)},
-		"behind the next life":      {before: func(inv *inventory.Inventory) { inv.Delete(at("", "10", 0)); inv.Update(at("2", "12", 0)) }, write: at("", "11", 1), want: "12"},
-		"an edit that nobody asked": {write: edited, want: "10"},
+		"ahead of its echo":    {write: at("", "11", 1), want: "11"},
+		"behind its echo":      {before: func(inv *inventory.Inventory) { inv.Update(at("", "11", 1)) }, write: at("", "11", 1), want: "11"},
+		"behind a later write": {before: func(inv *inventory.Inventory) { inv.Update(at("", "13", 2)) }, write: at("", "11", 1), want: "13"},
+		"behind the deletion":  {before: func(inv *inventory.Inventory) { inv.Delete(at("", "10", 0)) }, write: at("", "11", 1)},
+		"behind the next life": {before: func(inv *inventory.Inventory) { inv.Delete(at("", "10", 0)); inv.Update(at("2", "12", 0)) }, write: at("", "11", 1), want: "12"},
+		"an unprocessed edit":  {write: edited, want: "10"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestReplace(t *testing.T) {
 			if tc.before != nil {
 				tc.before(inv)
 			}
-			inv.Replace(tc.write)
+			inv.AssumePlacement(tc.write)
 			got := ""
 			if pl := inv.Placement(key); pl != nil {
 				got = pl.ResourceVersion
@@ -63,7 +63,7 @@ func TestReplace(t *testing.T) {
 }
 
 // TestDeletedPageStaysGone: a watch that was interrupted reports the deletion of a page with the
-// last version it had seen, which is older than the write whose answer arrives after it.
+// last version that it saw. The response to a later write may arrive after that.
 func TestDeletedPageStaysGone(t *testing.T) {
 	inv := fullInventory()
 	before := fixture.Page("n", "plain-decision-1").UID("1").Of("plain").OwnedBy("plain").Version("8").Lists("c1")
@@ -71,7 +71,7 @@ func TestDeletedPageStaysGone(t *testing.T) {
 	written := before.Version("20").Lists("c2").Obj()
 	end := inv.Announce(written, false)
 	inv.Delete(before.Version("8").Obj())
-	inv.Assume(written, false)
+	inv.AssumePage(written, false)
 	end()
 	if got := published(inv, "plain"); len(got) > 0 {
 		t.Errorf("a deleted page publishes %v", got)
@@ -82,7 +82,7 @@ func TestDeletedPageStaysGone(t *testing.T) {
 	}
 }
 
-// published are the clusters on the pages of a Placement as the next attempt finds them.
+// published returns the clusters on the pages of a Placement.
 func published(inv *inventory.Inventory, placement string) []string {
 	var names []string
 	for _, page := range inv.Snapshot(inventory.Key{Namespace: "n", Name: placement}, fixture.Now, nil).Subject.Pages {
@@ -93,41 +93,40 @@ func published(inv *inventory.Inventory, placement string) []string {
 	return names
 }
 
-// TestPageThatIsBeingDeleted: a page with a finalizer counts as gone from the moment its deletion
-// is accepted, by any user, except that its name stays taken; nothing changes when it is finally
-// gone.
+// TestPageThatIsBeingDeleted: a page with a finalizer counts as deleted as soon as its deletion is
+// accepted, except that its name stays in use.
 func TestPageThatIsBeingDeleted(t *testing.T) {
 	key := inventory.Key{Namespace: "n", Name: "plain"}
 	page := fixture.Page("n", "plain-decision-2").UID("1").Of("plain").OwnedBy("plain").Version("8").Lists("c1").Obj()
 	page.Finalizers = []string{"example.com/slow"}
-	leaving := page.DeepCopy()
+	deleting := page.DeepCopy()
 	deleted := fixture.At(0)
-	leaving.ResourceVersion, leaving.DeletionTimestamp = "9", &deleted
+	deleting.ResourceVersion, deleting.DeletionTimestamp = "9", &deleted
 	tests := map[string]struct {
-		deletion func(*inventory.Inventory) []inventory.Key
-		wantWake []string
+		deletion     func(*inventory.Inventory) []inventory.Key
+		wantAffected []string
 	}{
 		"by Berth": {deletion: func(inv *inventory.Inventory) []inventory.Key {
 			end := inv.Announce(page, true)
 			defer end()
-			inv.Assume(page, true)
-			return inv.Update(leaving.DeepCopy())
+			inv.AssumePage(page, true)
+			return inv.Update(deleting.DeepCopy())
 		}},
 		"by Berth, whose watch is first": {deletion: func(inv *inventory.Inventory) []inventory.Key {
 			end := inv.Announce(page, true)
 			defer end()
-			defer inv.Assume(page, true)
-			return inv.Update(leaving.DeepCopy())
+			defer inv.AssumePage(page, true)
+			return inv.Update(deleting.DeepCopy())
 		}},
 		"by Berth, whose watch is late": {deletion: func(inv *inventory.Inventory) []inventory.Key {
 			end := inv.Announce(page, true)
-			inv.Assume(page, true)
+			inv.AssumePage(page, true)
 			end()
-			return inv.Update(leaving.DeepCopy())
+			return inv.Update(deleting.DeepCopy())
 		}},
-		"by another": {deletion: func(inv *inventory.Inventory) []inventory.Key { return inv.Update(leaving.DeepCopy()) }, wantWake: []string{"n/plain"}},
+		"by another": {deletion: func(inv *inventory.Inventory) []inventory.Key { return inv.Update(deleting.DeepCopy()) }, wantAffected: []string{"n/plain"}},
 		"found after its answer was lost": {deletion: func(inv *inventory.Inventory) []inventory.Key {
-			inv.Assume(leaving.DeepCopy(), false)
+			inv.AssumePage(deleting.DeepCopy(), false)
 			return nil
 		}},
 	}
@@ -137,8 +136,8 @@ func TestPageThatIsBeingDeleted(t *testing.T) {
 			inv.Update(fixture.Placement("n", "plain").Obj())
 			inv.Update(fixture.Cluster("c1").Obj())
 			inv.Update(page.DeepCopy())
-			if diff := cmp.Diff(tc.wantWake, names(tc.deletion(inv))); diff != "" {
-				t.Errorf("woken (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantAffected, names(tc.deletion(inv))); diff != "" {
+				t.Errorf("affected (-want +got):\n%s", diff)
 			}
 			check := func(when string, taken bool) {
 				subject := inv.Snapshot(key, fixture.Now, nil).Subject
@@ -153,7 +152,7 @@ func TestPageThatIsBeingDeleted(t *testing.T) {
 				}
 			}
 			check("while it has a finalizer", true)
-			inv.Delete(leaving)
+			inv.Delete(deleting)
 			check("when it is gone", false)
 			inv.Update(page.DeepCopy())
 		})

@@ -7,13 +7,13 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// handler takes in the events of one kind, with the inventory locked. It adds the affected
+// handler processes the events of one kind, with the inventory locked. It adds the affected
 // Placements to its last argument.
 type handler struct {
-	update, remove func(inv *Inventory, o client.Object, woken wakeSet)
+	update, remove func(inv *Inventory, o client.Object, affected affectedSet)
 }
 
-// handlers are by the name of the kind in the table of kinds; every kind there has one.
+// handlers has one handler for each kind in the table of kinds, by the kind's name.
 var handlers = map[string]handler{
 	"ManagedCluster":           handle((*Inventory).updateCluster, (*Inventory).deleteCluster),
 	"ManagedClusterSet":        handle((*Inventory).updateSet, (*Inventory).deleteSet),
@@ -21,54 +21,55 @@ var handlers = map[string]handler{
 	"AddOnPlacementScore":      handle((*Inventory).updateScore, (*Inventory).deleteScore),
 	"DisruptionPolicy":         handle((*Inventory).updatePolicy, (*Inventory).deletePolicy),
 	"Placement":                handle((*Inventory).updatePlacement, (*Inventory).placementDeleted),
-	"PlacementChange":          handle((*Inventory).recordSeen, (*Inventory).recordDeleted),
-	"PlacementDecision":        handle((*Inventory).pageSeen, (*Inventory).pageDeleted),
+	"PlacementChange":          handle((*Inventory).recordUpdated, (*Inventory).recordDeleted),
+	"PlacementDecision":        handle((*Inventory).pageUpdated, (*Inventory).pageDeleted),
 }
 
-// handle is the handler of a Go type.
-func handle[T client.Object](update, remove func(*Inventory, T, wakeSet)) handler {
+// handle returns the handler of a Go type.
+func handle[T client.Object](update, remove func(*Inventory, T, affectedSet)) handler {
 	return handler{
-		update: func(inv *Inventory, o client.Object, woken wakeSet) { update(inv, o.(T), woken) },
-		remove: func(inv *Inventory, o client.Object, woken wakeSet) { remove(inv, o.(T), woken) },
+		update: func(inv *Inventory, o client.Object, affected affectedSet) { update(inv, o.(T), affected) },
+		remove: func(inv *Inventory, o client.Object, affected affectedSet) { remove(inv, o.(T), affected) },
 	}
 }
 
-// placementDeleted affects the Placement itself, so that others forget what they remember of it.
-func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, woken wakeSet) {
+// placementDeleted adds the deleted Placement itself, so that its reconciliation drops the state
+// kept for it.
+func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, affected affectedSet) {
 	key := Key{Namespace: object.Namespace, Name: object.Name}
 	inv.unreserve(key)
 	inv.deletePlacement(key)
-	woken[key] = true
+	affected[key] = true
 }
 
-// pageSeen takes in a page that the watch reports. One that was announced affects no Placement.
-func (inv *Inventory) pageSeen(object *v1alpha1.PlacementDecision, woken wakeSet) {
-	inv.pages.saw(object)
-	news := inv.pages.isNews(nameOf(object), object)
-	inv.updatePage(object, woken)
-	if !news {
-		clear(woken)
+// pageUpdated processes a page that the watch reports. An announced write affects no Placement.
+func (inv *Inventory) pageUpdated(object *v1alpha1.PlacementDecision, affected affectedSet) {
+	inv.pages.observe(object)
+	external := inv.pages.isExternal(nameOf(object), object)
+	inv.updatePage(object, affected)
+	if !external {
+		clear(affected)
 	}
 }
 
-// pageDeleted takes in that the watch reports a page as gone.
-func (inv *Inventory) pageDeleted(object *v1alpha1.PlacementDecision, woken wakeSet) {
-	inv.pages.saw(object)
-	news := inv.pages.isNews(nameOf(object), nil)
-	inv.deletePage(object, woken)
-	if !news {
-		clear(woken)
+// pageDeleted processes a deletion of a page that the watch reports.
+func (inv *Inventory) pageDeleted(object *v1alpha1.PlacementDecision, affected affectedSet) {
+	inv.pages.observe(object)
+	external := inv.pages.isExternal(nameOf(object), nil)
+	inv.deletePage(object, affected)
+	if !external {
+		clear(affected)
 	}
 }
 
-// recordSeen takes in a record that the watch reports.
-func (inv *Inventory) recordSeen(object *berthv1alpha1.PlacementChange, woken wakeSet) {
-	inv.records.saw(object)
-	inv.updateRecord(object, woken)
+// recordUpdated processes a record that the watch reports.
+func (inv *Inventory) recordUpdated(object *berthv1alpha1.PlacementChange, affected affectedSet) {
+	inv.records.observe(object)
+	inv.updateRecord(object, affected)
 }
 
-// recordDeleted takes in that the watch reports a record as gone.
-func (inv *Inventory) recordDeleted(object *berthv1alpha1.PlacementChange, woken wakeSet) {
-	inv.records.saw(object)
-	inv.deleteRecord(object, woken)
+// recordDeleted processes a deletion of a record that the watch reports.
+func (inv *Inventory) recordDeleted(object *berthv1alpha1.PlacementChange, affected affectedSet) {
+	inv.records.observe(object)
+	inv.deleteRecord(object, affected)
 }

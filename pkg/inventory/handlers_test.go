@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 )
 
-// TestEveryKindHasAHandler: the feed hands every kind of the table to the inventory.
+// TestEveryKindHasAHandler: the feed passes every kind of the table to the inventory.
 func TestEveryKindHasAHandler(t *testing.T) {
 	for _, kind := range kinds.All() {
 		t.Run(kind.Name, func(t *testing.T) {

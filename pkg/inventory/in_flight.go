@@ -1,26 +1,26 @@
 package inventory
 
-// inFlight are the decisions on their way to the API server: by Placement, the name indexes that no
-// page of it shows yet. Each counts as one decision.
+// inFlight are the decisions that are being published: by Placement, the name indexes of clusters
+// that none of its pages lists yet. Each counts as one decision.
 type inFlight map[Key]map[int]bool
 
-// Reserve counts a decision on each of the clusters, unless a page of the Placement lists it
-// already; instead of what was reserved for the Placement before. A reservation ends when a page
-// shows it.
+// Reserve counts a decision on each of the clusters that no page of the Placement lists yet. It
+// replaces the Placement's earlier reservation. The reservation of a cluster ends when a page lists
+// the cluster.
 func (inv *Inventory) Reserve(placement Key, clusters []string) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	inv.unreserve(placement)
-	shown := map[int]bool{}
+	listed := map[int]bool{}
 	for _, p := range inv.pages.byPlacement[placement] {
 		for _, i := range p.indexes {
-			shown[i] = shown[i] || !p.leaving
+			listed[i] = listed[i] || !p.deleting
 		}
 	}
 	reserved := map[int]bool{}
 	for _, name := range clusters {
-		i := inv.names.hold(name)
-		if shown[i] || reserved[i] {
+		i := inv.names.acquire(name)
+		if listed[i] || reserved[i] {
 			inv.names.release(i)
 			continue
 		}
@@ -32,22 +32,22 @@ func (inv *Inventory) Reserve(placement Key, clusters []string) {
 	}
 }
 
-// Unreserve ends what Reserve began.
+// Unreserve ends all reservations of a Placement.
 func (inv *Inventory) Unreserve(placement Key) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	inv.unreserve(placement)
 }
 
-// unreserve drops what is reserved for a Placement.
+// unreserve is Unreserve with the inventory locked.
 func (inv *Inventory) unreserve(placement Key) {
 	for i := range inv.inFlight[placement] {
-		inv.arrived(placement, i)
+		inv.endReservation(placement, i)
 	}
 }
 
-// arrived ends one reservation.
-func (inv *Inventory) arrived(placement Key, i int) {
+// endReservation ends the reservation of one cluster, if there is one.
+func (inv *Inventory) endReservation(placement Key, i int) {
 	reserved := inv.inFlight[placement]
 	if !reserved[i] {
 		return
@@ -60,7 +60,7 @@ func (inv *Inventory) arrived(placement Key, i int) {
 	inv.names.release(i)
 }
 
-// count changes how many decisions there are on a name.
+// count changes the number of decisions on a cluster.
 func (inv *Inventory) count(i int, n int32) {
 	inv.pages.counts.add(i, n)
 	inv.fleet = nil

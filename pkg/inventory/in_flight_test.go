@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// watched is a Placement whose snapshots tests read.
+// watched is the Placement whose Snapshots the tests read.
 var watched = inventory.Key{Namespace: "n", Name: "watched"}
 
 // balanced is an inventory of clusters c0, c1 and so on.
@@ -28,7 +28,7 @@ func balanced(clusters int) *inventory.Inventory {
 	return inv
 }
 
-// counts are the decisions on each cluster as Balance sees them, those without any left out.
+// counts returns the number of decisions on each cluster that has any, as Balance reads them.
 func counts(inv *inventory.Inventory) map[string]int32 {
 	got := map[string]int32{}
 	fleet := inv.Snapshot(watched, fixture.Now, nil).Fleet
@@ -60,11 +60,11 @@ func TestReserve(t *testing.T) {
 		"another's is given back": {func(inv *inventory.Inventory) { inv.Reserve(p, []string{"c0"}); inv.Unreserve(q) }, map[string]int32{"c0": 1}},
 		"a page that was written shows one": {func(inv *inventory.Inventory) {
 			inv.Reserve(p, []string{"c0", "c1"})
-			inv.Assume(page("c0"), false)
+			inv.AssumePage(page("c0"), false)
 		}, map[string]int32{"c0": 1, "c1": 1}},
 		"shown, and given back after a failure": {func(inv *inventory.Inventory) {
 			inv.Reserve(p, []string{"c0", "c1"})
-			inv.Assume(page("c0"), false)
+			inv.AssumePage(page("c0"), false)
 			inv.Unreserve(p)
 		}, map[string]int32{"c0": 1}},
 		"the watch shows one": {func(inv *inventory.Inventory) { inv.Reserve(p, []string{"c0"}); inv.Update(page("c0")) }, map[string]int32{"c0": 1}},
@@ -107,8 +107,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestCountsAreRecomputable: after any sequence of events the counts are those of the pages and of
-// what is reserved beside them.
+// TestCountsAreRecomputable: after any sequence of events the counts equal the decisions on pages
+// plus the reserved ones.
 func TestCountsAreRecomputable(t *testing.T) {
 	names := []string{"c0", "c1", "c2", "c3", "stray"}
 	someNames := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, len(names), rapid.ID[string])
@@ -153,7 +153,7 @@ func TestCountsAreRecomputable(t *testing.T) {
 					written.UID = types.UID(written.ResourceVersion)
 				}
 				if rapid.Bool().Draw(t, "own write") {
-					inv.Assume(written, false)
+					inv.AssumePage(written, false)
 				} else {
 					inv.Update(written)
 				}
@@ -168,7 +168,7 @@ func TestCountsAreRecomputable(t *testing.T) {
 				}
 				name := rapid.SampledFrom(slices.Sorted(maps.Keys(pages))).Draw(t, "page")
 				if rapid.Bool().Draw(t, "own deletion") {
-					inv.Assume(pages[name], true)
+					inv.AssumePage(pages[name], true)
 				} else {
 					inv.Delete(pages[name])
 				}

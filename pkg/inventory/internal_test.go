@@ -40,7 +40,7 @@ func TestSameQuantities(t *testing.T) {
 	}
 }
 
-// TestEdited: the first part in which two states of a Placement differ.
+// TestEdited: edited names the first part in which two states of a Placement differ.
 func TestEdited(t *testing.T) {
 	changed := func(changes ...func(*v1alpha1.Placement)) *v1alpha1.Placement {
 		pl := fixture.Placement("n", "p").Obj()
@@ -72,14 +72,14 @@ func TestEdited(t *testing.T) {
 			inv := New(Options{})
 			inv.Update(changed())
 			inv.Update(changed(tc.changes...))
-			if got := inv.what; got != tc.want {
+			if got := inv.changedPart; got != tc.want {
 				t.Errorf("the cause is %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-// TestReadsOf: each part of a spec that names what is read.
+// TestReadsOf has a case for each part of a spec that names labels, claims or scores.
 func TestReadsOf(t *testing.T) {
 	group := v1alpha1.DecisionGroup{ClusterSelector: v1alpha1.GroupClusterSelector{
 		LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"x": "1"},
@@ -127,20 +127,20 @@ func TestReadsOf(t *testing.T) {
 	}
 }
 
-// readOf are the keys that are read.
+// readOf returns the keys that are read.
 func readOf(keys map[string]bool) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(keys)), func(key string) bool { return !keys[key] })
 }
 
-// TestLogIsCut: the log of changed clusters loses its older half when it is much longer than the
-// fleet.
+// TestLogIsCut: the log of changed clusters drops its older half when it is much longer than the
+// fleet is large.
 func TestLogIsCut(t *testing.T) {
 	inv := New(Options{})
 	inv.Update(fixture.Cluster("c").Obj())
-	inv.changed(1, true)
+	inv.logChange(1, true)
 	limit := 4096 + 4*inv.clusters.Len()
 	for len(inv.log.Entries) < limit {
-		inv.changed(0, false)
+		inv.logChange(0, false)
 	}
 	if _, known := inv.log.Since(0); !known || inv.log.First != 0 {
 		t.Errorf("the log begins at %d", inv.log.First)
@@ -148,7 +148,7 @@ func TestLogIsCut(t *testing.T) {
 	inv.fleet = nil
 	inv.freeze()
 	last := inv.log.Next()
-	inv.changed(2, true)
+	inv.logChange(2, true)
 	if inv.fleet != nil {
 		t.Error("the next snapshot is of the old fleet")
 	}
@@ -165,9 +165,9 @@ func TestLogIsCut(t *testing.T) {
 	}
 }
 
-// TestWakeSetKeys are in order of namespace, then name.
-func TestWakeSetKeys(t *testing.T) {
-	set := wakeSet{}
+// TestAffectedSetKeys: keys are in order of namespace, then name.
+func TestAffectedSetKeys(t *testing.T) {
+	set := affectedSet{}
 	if keys := set.keys(); keys != nil {
 		t.Errorf("got %v", keys)
 	}

@@ -50,8 +50,8 @@ type Inventory struct {
 	placements map[Key]*placement
 	// byNamespace holds the Placements of each namespace.
 	byNamespace map[string]map[Key]*placement
-	// viewers are the Placements that may use a set, by the set's name. The set need not exist.
-	viewers map[string]audience
+	// readers are the Placements that may use a set, by the set's name. The set need not exist.
+	readers map[string]readerGroups
 
 	pages    pageTable
 	inFlight inFlight
@@ -63,8 +63,8 @@ type Inventory struct {
 	started bool
 	// triggers is the number of the last trigger of an attempt.
 	triggers int64
-	// what describes which part of the object changed in the current event.
-	what string
+	// changedPart names the part of the object that changed in the current event.
+	changedPart string
 
 	// fleet is the last frozen Fleet; nil after a change.
 	fleet *framework.Fleet
@@ -80,7 +80,7 @@ func New(options Options) *Inventory {
 		scores:      map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]{},
 		placements:  map[Key]*placement{},
 		byNamespace: map[string]map[Key]*placement{},
-		viewers:     map[string]audience{},
+		readers:     map[string]readerGroups{},
 		pages:       newPageTable(),
 		inFlight:    inFlight{},
 		records:     newRecordTable(),
@@ -92,49 +92,49 @@ func New(options Options) *Inventory {
 func (inv *Inventory) Update(obj client.Object) []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	woken := wakeSet{}
-	inv.what = "changed"
+	affected := affectedSet{}
+	inv.changedPart = "changed"
 	if kind, ok := kinds.Of(obj); ok {
-		handlers[kind.Name].update(inv, obj, woken)
+		handlers[kind.Name].update(inv, obj, affected)
 	}
-	inv.blame(woken, obj)
-	return woken.keys()
+	inv.setCause(affected, obj)
+	return affected.keys()
 }
 
 // Delete processes the deletion of an object. It returns the affected Placements, sorted.
 func (inv *Inventory) Delete(obj client.Object) []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	woken := wakeSet{}
-	inv.what = "deleted"
+	affected := affectedSet{}
+	inv.changedPart = "deleted"
 	if kind, ok := kinds.Of(obj); ok {
-		handlers[kind.Name].remove(inv, obj, woken)
+		handlers[kind.Name].remove(inv, obj, affected)
 	}
-	inv.blame(woken, obj)
-	return woken.keys()
+	inv.setCause(affected, obj)
+	return affected.keys()
 }
 
-// Replace processes a Placement whose status was just written, before or after its watch event. It
-// ignores a deleted or newer Placement, and one whose spec was edited: the watch event of the edit
-// must affect it.
-func (inv *Inventory) Replace(object *v1alpha1.Placement) {
+// AssumePlacement processes a Placement whose status was just written, before or after its watch
+// event. It ignores a deleted or newer Placement, and one whose spec was edited: the watch event of
+// the edit must affect it.
+func (inv *Inventory) AssumePlacement(object *v1alpha1.Placement) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	p := inv.placements[Key{Namespace: object.Namespace, Name: object.Name}]
-	if p == nil || p.object.UID != object.UID || earlier(object, p.object) || !sameQuestion(p.object, object) {
+	if p == nil || p.object.UID != object.UID || earlier(object, p.object) || !sameRequest(p.object, object) {
 		return
 	}
 	p.object, p.subject = object, nil
 }
 
-// Assume processes a page that was just written or deleted, before or after its watch event.
-func (inv *Inventory) Assume(page *v1alpha1.PlacementDecision, deleted bool) {
+// AssumePage processes a page that was just written or deleted, before or after its watch event.
+func (inv *Inventory) AssumePage(page *v1alpha1.PlacementDecision, deleted bool) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	if deleted {
 		inv.assumeDeleted(page)
 	} else {
-		inv.assumePage(page)
+		inv.assumeWritten(page)
 	}
 }
 
@@ -152,11 +152,11 @@ func (inv *Inventory) Placement(key Key) *v1alpha1.Placement {
 func (inv *Inventory) Placements() []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	woken := wakeSet{}
+	affected := affectedSet{}
 	for key := range inv.placements {
-		woken[key] = true
+		affected[key] = true
 	}
-	return woken.keys()
+	return affected.keys()
 }
 
 // Subject returns what is known of one Placement, without the fleet; nil if there is no such
@@ -172,7 +172,7 @@ func (inv *Inventory) Subject(key Key) *framework.Subject {
 	return inv.subject(p)
 }
 
-// restoreLast takes what the pages list as published last, if nothing is known of it.
+// restoreLast sets the last published decision from the pages, if it is unknown.
 func (inv *Inventory) restoreLast(p *placement) {
 	if p.last != nil {
 		return
@@ -240,7 +240,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Policies: inv.policiesOf(p), Taken: inv.pages.takenNames(p.key),
 	}
 	for _, page := range inv.pages.byPlacement[p.key] {
-		if page.leaving {
+		if page.deleting {
 			continue
 		}
 		s.Pages = append(s.Pages, page.object)
@@ -262,7 +262,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 
 // changed appends a change of cluster i to the log, and drops the older half of a log that is too
 // long.
-func (inv *Inventory) changed(i int, selectable bool) {
+func (inv *Inventory) logChange(i int, selectable bool) {
 	inv.fleet = nil
 	inv.log.Entries = append(inv.log.Entries, framework.Change{Index: i, Selectable: selectable})
 	if n := len(inv.log.Entries); n > 4096+4*inv.clusters.Len() {
@@ -272,16 +272,16 @@ func (inv *Inventory) changed(i int, selectable bool) {
 	}
 }
 
-// wakeSet collects the affected Placements of an event.
-type wakeSet map[Key]bool
+// affectedSet collects the affected Placements of an event.
+type affectedSet map[Key]bool
 
-func (w wakeSet) all(placements map[Key]*placement) {
+func (w affectedSet) all(placements map[Key]*placement) {
 	for key := range placements {
 		w[key] = true
 	}
 }
 
-func (w wakeSet) keys() []Key {
+func (w affectedSet) keys() []Key {
 	if len(w) == 0 {
 		return nil
 	}

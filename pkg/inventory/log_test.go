@@ -10,9 +10,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestLogSaysWhetherSelectorsMayMatchAnew: plugins that remember which clusters match look again at
-// those only.
-func TestLogSaysWhetherSelectorsMayMatchAnew(t *testing.T) {
+// TestLogMarksSelectableChanges: plugins that cache matches evaluate only these clusters again.
+func TestLogMarksSelectableChanges(t *testing.T) {
 	before := func() fixture.ClusterBuilder {
 		return fixture.Cluster("c1").Label("tier", "gold").Claim("region", "eu")
 	}

@@ -5,40 +5,39 @@ import (
 	"strings"
 )
 
-// nameOrder keeps the clusters in the order of their names, so that cycles compare numbers where
-// they would compare names.
+// nameOrder keeps the clusters sorted by name, so that cycles compare numbers instead of names.
 type nameOrder struct {
-	// sorted are the indexes of the clusters by name, but for those that joined since.
-	sorted, joined []int32
-	// ranks are what frozen fleets share; nil once the order is another.
+	// sorted are the indexes of the clusters, sorted by name. added are those not merged yet.
+	sorted, added []int32
+	// ranks is shared by frozen fleets; nil after the order changed.
 	ranks []int32
 }
 
-func (o *nameOrder) join(i int) {
-	o.joined = append(o.joined, int32(i))
+func (o *nameOrder) insert(i int) {
+	o.added = append(o.added, int32(i))
 	o.ranks = nil
 }
 
-func (o *nameOrder) leave(i int, names *nameTable) {
+func (o *nameOrder) remove(i int, names *nameTable) {
 	o.merge(names)
 	at, _ := slices.BinarySearchFunc(o.sorted, int32(i), names.compare)
 	o.sorted = slices.Delete(o.sorted, at, at+1)
 	o.ranks = nil
 }
 
-// merge sorts in the clusters that joined.
+// merge merges the added clusters into the sorted ones.
 func (o *nameOrder) merge(names *nameTable) {
-	if len(o.joined) == 0 {
+	if len(o.added) == 0 {
 		return
 	}
-	slices.SortFunc(o.joined, names.compare)
-	merged, rest := make([]int32, 0, len(o.sorted)+len(o.joined)), o.sorted
-	for _, i := range o.joined {
+	slices.SortFunc(o.added, names.compare)
+	merged, rest := make([]int32, 0, len(o.sorted)+len(o.added)), o.sorted
+	for _, i := range o.added {
 		at, _ := slices.BinarySearchFunc(rest, i, names.compare)
 		merged = append(append(merged, rest[:at]...), i)
 		rest = rest[at:]
 	}
-	o.sorted, o.joined = append(merged, rest...), nil
+	o.sorted, o.added = append(merged, rest...), nil
 }
 
 // freeze returns the position of each cluster in the order, by its index.

@@ -1,7 +1,7 @@
 package inventory
 
-// nameTable gives every name that an object mentions a dense index: clusters, names on decisions,
-// namespaces of scores. An index is free again when nothing mentions its name.
+// nameTable maps every cluster name that an object contains to a dense index: names of clusters,
+// names in decisions, namespaces of scores. An index is reused when no object contains its name.
 type nameTable struct {
 	index map[string]int
 	slots []slot
@@ -13,8 +13,8 @@ type slot struct {
 	refs int
 }
 
-// hold returns the name's index and counts one more mention.
-func (t *nameTable) hold(name string) int {
+// acquire returns the name's index and adds a reference to it.
+func (t *nameTable) acquire(name string) int {
 	i, ok := t.index[name]
 	switch {
 	case ok:
@@ -31,7 +31,7 @@ func (t *nameTable) hold(name string) int {
 	return i
 }
 
-// release counts one mention less.
+// release removes a reference to an index.
 func (t *nameTable) release(i int) {
 	t.slots[i].refs--
 	if t.slots[i].refs == 0 {

@@ -17,37 +17,37 @@ import (
 type page struct {
 	object  *v1alpha1.PlacementDecision
 	indexes []int
-	// leaving pages are being deleted, and gone once their finalizers are. They do not count as
-	// published, but their names are taken.
-	leaving bool
+	// deleting is true until the finalizers of a deleted page are gone. Such a page does not count
+	// as published, but no other page can have its name.
+	deleting bool
 	// owner is the Placement whose page this is, by label, or by owner reference while it has no
 	// label.
 	owner Key
 }
 
-// pageTable are the hub's PlacementDecisions and the counts over them.
+// pageTable holds the hub's PlacementDecisions and counts their decisions.
 type pageTable struct {
 	byName      map[Key]*page
 	byPlacement map[Key]map[string]*page
-	// byIndex lists the pages on which a name stands.
+	// byIndex holds the pages that list a cluster, by the index of its name.
 	byIndex map[int]map[*page]bool
 	counts  decisionCounts
-	// taken are the names of pages that a Placement cannot use for its own: other pages have them,
-	// or ones that are being deleted.
+	// taken are page names that a Placement cannot use, because a page of another owner, or one
+	// that is being deleted, has the name.
 	taken map[Key]map[string]bool
-	// deleted are pages that Berth deleted and whose last events are still on their way.
+	// deleted are pages that Berth deleted and whose watch events have not arrived yet.
 	deleted map[types.UID]bool
-	// announced are pages that are being written.
+	// announced are the writes of pages that have not returned yet.
 	announced map[Key]*announcement
 	// seen is the latest resource version that the watch reported.
 	seen uint64
 }
 
-// announcement is a write without a response yet.
+// announcement is a write that has not returned yet.
 type announcement struct {
-	// content is the page as it is to be; nil for a deletion.
+	// content is the page to write; nil for a deletion.
 	content *v1alpha1.PlacementDecision
-	// gone is the page of that name that the watch has reported as deleted meanwhile.
+	// gone is the UID of a page with that name that the watch has reported as deleted meanwhile.
 	gone types.UID
 }
 
@@ -62,8 +62,8 @@ func newPageTable() pageTable {
 	}
 }
 
-// saw notes how far the watch is.
-func (t *pageTable) saw(object *v1alpha1.PlacementDecision) {
+// observe stores the latest resource version that the watch reported.
+func (t *pageTable) observe(object *v1alpha1.PlacementDecision) {
 	if version, ok := versionOf(object); ok {
 		t.seen = max(t.seen, version)
 	}
@@ -86,10 +86,10 @@ func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (
 	}
 }
 
-// isNews reports whether a watch event is anything but the announced write of that page. Content is
-// nil for a deletion; a page that is being deleted counts as deleted.
-func (t *pageTable) isNews(name Key, content *v1alpha1.PlacementDecision) bool {
-	if content != nil && isLeaving(content) {
+// isExternal reports whether a watch event is anything but the announced write of that page.
+// Content is nil for a deletion; a page that is being deleted counts as deleted.
+func (t *pageTable) isExternal(name Key, content *v1alpha1.PlacementDecision) bool {
+	if content != nil && isDeleting(content) {
 		content = nil
 	}
 	announced, ok := t.announced[name]
@@ -99,13 +99,13 @@ func (t *pageTable) isNews(name Key, content *v1alpha1.PlacementDecision) bool {
 	return content != nil && !sameContent(announced.content, content)
 }
 
-// isLeaving says whether a page is being deleted: it stays until its finalizers are gone.
-func isLeaving(page *v1alpha1.PlacementDecision) bool { return page.DeletionTimestamp != nil }
+// isDeleting is true if a page is being deleted. It exists until its finalizers are gone.
+func isDeleting(page *v1alpha1.PlacementDecision) bool { return page.DeletionTimestamp != nil }
 
-// assumePage takes in a page that was written, unless the watch has reported since that it was
-// deleted: nothing would ever take it out again. A watch that was interrupted reports the deletion
-// with an older version of the page than the one written.
-func (inv *Inventory) assumePage(object *v1alpha1.PlacementDecision) {
+// assumeWritten stores a page that was written. It ignores the page if the watch has already
+// reported its deletion, because no later event would remove it again. A watch that was interrupted
+// reports the deletion with an older version of the page than the written one.
+func (inv *Inventory) assumeWritten(object *v1alpha1.PlacementDecision) {
 	if a := inv.pages.announced[nameOf(object)]; a != nil && a.gone != "" && a.gone == object.UID {
 		return
 	}
@@ -113,28 +113,28 @@ func (inv *Inventory) assumePage(object *v1alpha1.PlacementDecision) {
 	if ok && version <= inv.pages.seen && !inv.pages.has(object) {
 		return
 	}
-	inv.updatePage(object, wakeSet{})
+	inv.updatePage(object, affectedSet{})
 }
 
-// assumeDeleted takes in that the deletion of a page was accepted: it is gone, or is being deleted
-// while it has finalizers. If the watch reported its end first, no more events follow.
+// assumeDeleted processes an accepted deletion of a page: the page is gone, or has finalizers and
+// is being deleted. If the watch reported the deletion first, no more events follow.
 func (inv *Inventory) assumeDeleted(object *v1alpha1.PlacementDecision) {
 	if !inv.pages.has(object) {
 		return
 	}
 	if len(object.Finalizers) > 0 {
-		leaving := object.DeepCopy()
-		leaving.DeletionTimestamp = new(metav1.Now())
-		inv.updatePage(leaving, wakeSet{})
+		deleting := object.DeepCopy()
+		deleting.DeletionTimestamp = new(metav1.Now())
+		inv.updatePage(deleting, affectedSet{})
 		return
 	}
 	if object.UID != "" {
 		inv.pages.deleted[object.UID] = true
 	}
-	inv.removePage(nameOf(object), wakeSet{})
+	inv.removePage(nameOf(object), affectedSet{})
 }
 
-// has says whether the page, and no other of its name, is there.
+// has is true if the table has this page, not another one of the same name.
 func (t *pageTable) has(object *v1alpha1.PlacementDecision) bool {
 	p := t.byName[nameOf(object)]
 	return p != nil && p.object.UID == object.UID
@@ -144,8 +144,8 @@ func nameOf(object *v1alpha1.PlacementDecision) Key {
 	return Key{Namespace: object.Namespace, Name: object.Name}
 }
 
-// listing are the pages on which a name stands.
-func (t *pageTable) listing(i int) []*page {
+// listingPages returns the pages that list a cluster.
+func (t *pageTable) listingPages(i int) []*page {
 	var pages []*page
 	for p := range t.byIndex[i] {
 		pages = append(pages, p)
@@ -153,7 +153,7 @@ func (t *pageTable) listing(i int) []*page {
 	return pages
 }
 
-func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeSet) {
+func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected affectedSet) {
 	if inv.pages.deleted[object.UID] {
 		return
 	}
@@ -164,26 +164,26 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeS
 	}
 	if old != nil && samePage(old.object, object) {
 		old.object = object
-		inv.restate(old.owner)
+		inv.dropSubject(old.owner)
 		return
 	}
 	if old != nil {
-		inv.removePage(name, woken)
+		inv.removePage(name, affected)
 	}
 	p := &page{object: object, owner: ownerOf(object)}
-	p.leaving = isLeaving(object)
+	p.deleting = isDeleting(object)
 	for _, d := range object.Status.Decisions {
-		i := inv.names.hold(d.ClusterName)
+		i := inv.names.acquire(d.ClusterName)
 		p.indexes = append(p.indexes, i)
-		if !p.leaving {
+		if !p.deleting {
 			inv.pages.counts.add(i, 1)
 		}
 		if inv.pages.byIndex[i] == nil {
 			inv.pages.byIndex[i] = map[*page]bool{}
 		}
 		inv.pages.byIndex[i][p] = true
-		if !p.leaving {
-			inv.arrived(p.owner, i)
+		if !p.deleting {
+			inv.endReservation(p.owner, i)
 		}
 	}
 	inv.fleet = nil
@@ -193,17 +193,18 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, woken wakeS
 		inv.pages.byPlacement[p.owner] = map[string]*page{}
 	}
 	inv.pages.byPlacement[p.owner][object.Name] = p
-	if inv.restate(p.owner) {
-		woken[p.owner] = true
+	if inv.dropSubject(p.owner) {
+		affected[p.owner] = true
 	}
 }
 
-// setTaken says whether a page has a name that a Placement would use for its own, but cannot.
+// setTaken records that a page has a name that a Placement cannot use for its own page, or that the
+// name is free again.
 func (inv *Inventory) setTaken(p *page, taken bool) {
 	name, _, ok := v1alpha1.NumberOfPage(p.object.Name)
 	user := Key{Namespace: p.object.Namespace, Name: name}
 	switch {
-	case !ok || user == p.owner && !p.leaving:
+	case !ok || user == p.owner && !p.deleting:
 		return
 	case !taken:
 		delete(inv.pages.taken[user], p.object.Name)
@@ -216,10 +217,10 @@ func (inv *Inventory) setTaken(p *page, taken bool) {
 		}
 		inv.pages.taken[user][p.object.Name] = true
 	}
-	inv.restate(user)
+	inv.dropSubject(user)
 }
 
-func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, woken wakeSet) {
+func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, affected affectedSet) {
 	if a := inv.pages.announced[nameOf(object)]; a != nil {
 		a.gone = object.UID
 	}
@@ -228,17 +229,17 @@ func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, woken wakeS
 		return
 	}
 	if inv.pages.has(object) {
-		inv.removePage(nameOf(object), woken)
+		inv.removePage(nameOf(object), affected)
 	}
 }
 
-func (inv *Inventory) removePage(name Key, woken wakeSet) {
+func (inv *Inventory) removePage(name Key, affected affectedSet) {
 	p := inv.pages.byName[name]
 	if p == nil {
 		return
 	}
 	for _, i := range p.indexes {
-		if !p.leaving {
+		if !p.deleting {
 			inv.pages.counts.add(i, -1)
 		}
 		delete(inv.pages.byIndex[i], p)
@@ -254,14 +255,14 @@ func (inv *Inventory) removePage(name Key, woken wakeSet) {
 	if len(inv.pages.byPlacement[p.owner]) == 0 {
 		delete(inv.pages.byPlacement, p.owner)
 	}
-	if inv.restate(p.owner) {
-		woken[p.owner] = true
+	if inv.dropSubject(p.owner) {
+		affected[p.owner] = true
 	}
 }
 
-// Published returns the queue that the pages of a Placement record, empty when none does, and how
-// many clusters they list. Only pages count that this very Placement controls: others can be made
-// to quote a queue by everybody who writes pages.
+// Published returns the queue that a Placement's pages record, empty without one, and how many
+// clusters they list. Only pages that this Placement (same UID) controls count, because any user
+// who can write pages can write a queue on other ones.
 func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -285,9 +286,9 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 	return queue, listed.Len()
 }
 
-// restate drops the cached Subject, so that the next Snapshot reads the Placement's pages again. It
-// returns false if there is no such Placement.
-func (inv *Inventory) restate(owner Key) bool {
+// dropSubject drops the cached Subject, so that the next Snapshot reads the Placement's pages
+// again. It returns false if there is no such Placement.
+func (inv *Inventory) dropSubject(owner Key) bool {
 	p := inv.placements[owner]
 	if p != nil {
 		p.subject = nil
@@ -302,10 +303,10 @@ func ownerOf(object *v1alpha1.PlacementDecision) Key {
 	return Key{}
 }
 
-// older says whether a is a state of the same object before b.
+// older is true if a is an earlier state of the same object (same UID) as b.
 func older(a, b metav1.Object) bool { return a.GetUID() == b.GetUID() && earlier(a, b) }
 
-// earlier says whether a was written before b: resource versions of one kind are ordered numbers.
+// earlier is true if a was written before b. Resource versions of one kind are ordered numbers.
 func earlier(a, b metav1.Object) bool {
 	x, okA := versionOf(a)
 	y, okB := versionOf(b)
@@ -321,7 +322,7 @@ func versionOf(o metav1.Object) (uint64, bool) {
 	return version, err == nil
 }
 
-// samePage leaves out what nothing in Berth reads.
+// samePage ignores the fields that Berth does not read.
 func samePage(a, b *v1alpha1.PlacementDecision) bool { return a.UID == b.UID && sameContent(a, b) }
 
 func sameContent(a, b *v1alpha1.PlacementDecision) bool {
@@ -338,7 +339,7 @@ func sameDecision(a, b v1alpha1.ClusterDecision) bool {
 		(a.Score == nil || *a.Score == *b.Score)
 }
 
-// decisionCounts counts the decisions on each name, and the names with each count.
+// decisionCounts counts the decisions on each cluster, and the clusters with each count.
 type decisionCounts struct {
 	byIndex   framework.Vector[int32]
 	histogram []int32

@@ -10,38 +10,38 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// placement is a Placement and what it looks at.
+// placement is a Placement with the cluster properties that its decision depends on.
 type placement struct {
 	key    Key
 	object *v1alpha1.Placement
 	reads  reads
-	// kind is the same for all that read the same.
-	kind    string
-	subject *framework.Subject
-	// last is what was published last; nil while nothing is.
+	// readsKey is the key of the readerGroup.
+	readsKey string
+	subject  *framework.Subject
+	// last is the last published decision; nil before the first one.
 	last *framework.Published
-	// cause is what triggered the next attempt; empty if nothing did. causeSequence is its number.
+	// cause is the trigger of the next attempt; empty without one. causeSequence is its number.
 	cause         string
 	causeSequence int64
 }
 
-// wants says whether the Placement uses the set once it is bound.
+// wants is true if the Placement uses the set once it is bound.
 func (p *placement) wants(set string) bool {
 	return len(p.object.Spec.ClusterSets) == 0 || slices.Contains(p.object.Spec.ClusterSets, set)
 }
 
-// reads says which properties of a cluster a Placement's answer depends on. Taints and membership
-// it always does.
+// reads are the properties of a cluster that a Placement's decision depends on, in addition to
+// taints and set membership.
 type reads struct {
 	labels, claims map[string]bool
 	cpu, memory    bool
-	// scores are the names of the AddOnPlacementScores it weighs.
+	// scores are the names of the AddOnPlacementScores that it uses.
 	scores map[string]bool
-	// everything is what an expression may read, scores included.
+	// everything is true if a CEL expression may read any property, including scores.
 	everything bool
 }
 
-func (r *reads) touchedBy(d difference) bool {
+func (r *reads) dependsOn(d difference) bool {
 	return d.membership || d.taints || r.everything && d.anything || r.cpu && d.cpu || r.memory && d.memory ||
 		intersect(r.labels, d.labels) || intersect(r.claims, d.claims)
 }
@@ -55,8 +55,8 @@ func intersect(a, b map[string]bool) bool {
 	return false
 }
 
-// readsOf looks through a spec. A spec that is misconfigured reads nothing wrong: it waits for its
-// own edit.
+// readsOf returns what a spec reads. Invalid parts of a spec add nothing: only an edit of the spec
+// can make them valid.
 func readsOf(spec *v1alpha1.PlacementSpec) reads {
 	r := reads{labels: map[string]bool{}, claims: map[string]bool{}, scores: map[string]bool{}}
 	for _, p := range spec.Predicates {
@@ -113,21 +113,21 @@ func (r *reads) selector(byLabel metav1.LabelSelector, byClaim v1alpha1.ClusterC
 	}
 }
 
-func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, woken wakeSet) {
+func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, affected affectedSet) {
 	key := Key{Namespace: object.Namespace, Name: object.Name}
 	old := inv.placements[key]
 	if old != nil && older(object, old.object) {
 		return
 	}
-	if old != nil && old.object.UID == object.UID && sameQuestion(old.object, object) {
-		// A status write, most often Berth's own: remembered, asked for nothing.
+	if old != nil && old.object.UID == object.UID && sameRequest(old.object, object) {
+		// Only the status changed, in most cases by Berth itself: no Placement is affected.
 		old.object, old.subject = object, nil
 		return
 	}
-	inv.what = "created"
+	inv.changedPart = "created"
 	var last *framework.Published
 	if old != nil {
-		inv.what = edited(old.object, object)
+		inv.changedPart = edited(old.object, object)
 		if old.object.UID == object.UID {
 			last = old.last
 		}
@@ -137,7 +137,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, woken wakeSet)
 	if inv.options.Reads != nil {
 		p.reads.add(inv.options.Reads(object))
 	}
-	p.kind = p.reads.String()
+	p.readsKey = p.reads.String()
 	inv.placements[key] = p
 	if inv.byNamespace[key.Namespace] == nil {
 		inv.byNamespace[key.Namespace] = map[Key]*placement{}
@@ -145,10 +145,10 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, woken wakeSet)
 	inv.byNamespace[key.Namespace][key] = p
 	for set := range inv.bindings[key.Namespace] {
 		if p.wants(set) {
-			inv.view(set, p, true)
+			inv.setReader(set, p, true)
 		}
 	}
-	woken[key] = true
+	affected[key] = true
 }
 
 func (inv *Inventory) deletePlacement(key Key) {
@@ -157,7 +157,7 @@ func (inv *Inventory) deletePlacement(key Key) {
 		return
 	}
 	for set := range inv.bindings[key.Namespace] {
-		inv.view(set, p, false)
+		inv.setReader(set, p, false)
 	}
 	delete(inv.placements, key)
 	delete(inv.byNamespace[key.Namespace], key)
@@ -166,7 +166,7 @@ func (inv *Inventory) deletePlacement(key Key) {
 	}
 }
 
-// edited says what differs between two states of a Placement.
+// edited names the first part in which two states of a Placement differ.
 func edited(old, object *v1alpha1.Placement) string {
 	switch {
 	case old.UID != object.UID:
@@ -181,8 +181,9 @@ func edited(old, object *v1alpha1.Placement) string {
 	return "annotations"
 }
 
-// sameQuestion says whether two states of a Placement ask for the same.
-func sameQuestion(a, b *v1alpha1.Placement) bool {
+// sameRequest is true if two states of a Placement differ only in what decisions do not depend on,
+// such as the status.
+func sameRequest(a, b *v1alpha1.Placement) bool {
 	return a.Generation == b.Generation && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
 		equality.Semantic.DeepEqual(a.Annotations, b.Annotations) && equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)

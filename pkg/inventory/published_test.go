@@ -23,8 +23,7 @@ func quoting(name, queue string, clusters ...string) *v1alpha1.PlacementDecision
 	return page
 }
 
-// TestPublishedQueue: the queue that a Placement's own pages record, and the number of clusters on
-// them.
+// TestPublishedQueue: only the pages that the Placement controls give its queue and cluster count.
 func TestPublishedQueue(t *testing.T) {
 	foreign := quoting("plain-decision-0", "root.foreign", "x")
 	foreign.OwnerReferences[0].UID = "somebody else"
@@ -61,7 +60,7 @@ func TestPublishedQueue(t *testing.T) {
 	}
 }
 
-// TestRecordedQueue: the queue in the newest record that was published.
+// TestRecordedQueue: the queue is that of the newest Published record.
 func TestRecordedQueue(t *testing.T) {
 	of := func(uid types.UID, revision int64, phase berthv1alpha1.ChangePhase, queue string) *berthv1alpha1.PlacementChange {
 		r := record(uid, revision, int(revision), phase, "c")
@@ -95,7 +94,7 @@ func TestRecordedQueue(t *testing.T) {
 	}
 }
 
-// TestRecords: all of them, whatever their Placement.
+// TestRecords: Records returns the records of all Placements.
 func TestRecords(t *testing.T) {
 	inv := recorded()
 	inv.Update(record("other", 5, 12, berthv1alpha1.PhaseHeld, "c1"))
@@ -109,7 +108,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestPoliciesByName: a Placement has the policies that select it, by name.
+// TestPoliciesByName: a Placement gets the policies that select it, sorted by name.
 func TestPoliciesByName(t *testing.T) {
 	inv := inventory.New(inventory.Options{})
 	inv.Update(fixture.Placement("n", "plain").Obj())
@@ -126,15 +125,15 @@ func TestPoliciesByName(t *testing.T) {
 	}
 	status := fixture.ApprovalPolicy("n", "b", "plain")
 	status.Status.Placements = 1
-	if woken := inv.Update(status); len(woken) > 0 {
-		t.Errorf("a status wakes %v", names(woken))
+	if affected := inv.Update(status); len(affected) > 0 {
+		t.Errorf("a status affects %v", names(affected))
 	}
 	if inv.Snapshot(plainKey, fixture.Now, nil).Subject.Policies[1].Status.Placements != 1 {
 		t.Error("the next snapshot has the old status")
 	}
 }
 
-// TestDeletedSet: a set that is gone is bound no more, and comes back when it is made again.
+// TestDeletedSet: a deleted set is no longer bound; it is bound again when it is created again.
 func TestDeletedSet(t *testing.T) {
 	inv := fullInventory()
 	for name, want := range map[string][]string{"n": {"s1"}, "far": {"s2"}} {

@@ -37,8 +37,8 @@ func newRecordTable() recordTable {
 	return recordTable{byName: map[Key]*record{}, byPlacement: map[Key]map[string]*record{}}
 }
 
-// saw stores the latest resource version that the watch reported.
-func (t *recordTable) saw(object *berthv1alpha1.PlacementChange) {
+// observe stores the latest resource version that the watch reported.
+func (t *recordTable) observe(object *berthv1alpha1.PlacementChange) {
 	if version, ok := versionOf(object); ok {
 		t.seen = max(t.seen, version)
 	}
@@ -50,7 +50,7 @@ func recordKey(object *berthv1alpha1.PlacementChange) Key {
 
 // updateRecord adds the Placement to the affected ones if the approval changed. The controller
 // itself writes the rest of a record.
-func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, woken wakeSet) {
+func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, affected affectedSet) {
 	old := inv.records.byName[recordKey(object)]
 	if old != nil && earlier(object, old.object) {
 		return
@@ -64,40 +64,40 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, woken 
 	if changes.IsOpen(object) {
 		// A record with unreadable lists counts as one without lists.
 		added, removed, _ := changes.Lists(object)
-		r.added, r.removed = inv.holdAll(added), inv.holdAll(removed)
+		r.added, r.removed = inv.acquireAll(added), inv.acquireAll(removed)
 	}
 	inv.records.byName[recordKey(object)] = r
 	if inv.records.byPlacement[r.owner] == nil {
 		inv.records.byPlacement[r.owner] = map[string]*record{}
 	}
 	inv.records.byPlacement[r.owner][object.Name] = r
-	if old != nil && old.owner != r.owner && inv.restate(old.owner) && changes.IsOpen(old.object) {
+	if old != nil && old.owner != r.owner && inv.dropSubject(old.owner) && changes.IsOpen(old.object) {
 		// The old owner is affected as by a deletion.
-		woken[old.owner] = true
+		affected[old.owner] = true
 	}
-	if inv.restate(r.owner) && answered {
-		woken[r.owner] = true
-		inv.what = "approval"
+	if inv.dropSubject(r.owner) && answered {
+		affected[r.owner] = true
+		inv.changedPart = "approval"
 	}
 }
 
-func (inv *Inventory) holdAll(names []string) []int {
+func (inv *Inventory) acquireAll(names []string) []int {
 	indexes := make([]int, len(names))
 	for i, name := range names {
-		indexes[i] = inv.names.hold(name)
+		indexes[i] = inv.names.acquire(name)
 	}
 	return indexes
 }
 
-func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, woken wakeSet) {
+func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, affected affectedSet) {
 	old := inv.records.byName[recordKey(object)]
 	if old == nil || old.object.UID != object.UID {
 		// A later record already has this name.
 		return
 	}
 	inv.removeRecord(old)
-	if inv.restate(old.owner) && changes.IsOpen(old.object) {
-		woken[old.owner] = true
+	if inv.dropSubject(old.owner) && changes.IsOpen(old.object) {
+		affected[old.owner] = true
 	}
 }
 
@@ -129,7 +129,7 @@ func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
 		// The watch was faster. Keep its object.
 		return
 	}
-	inv.updateRecord(object, wakeSet{})
+	inv.updateRecord(object, affectedSet{})
 }
 
 // Records returns all PlacementChanges, unsorted.
@@ -189,7 +189,7 @@ func (inv *Inventory) addTarget(s *framework.Subject, p *placement, history chan
 }
 
 // updatePolicy affects the Placements that the policy selects or selected before.
-func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, woken wakeSet) {
+func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, affected affectedSet) {
 	key := Key{Namespace: object.Namespace, Name: object.Name}
 	old := inv.policies[key.Namespace][key.Name]
 	if old != nil && older(object, old) {
@@ -201,15 +201,15 @@ func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, woken
 	inv.policies[key.Namespace][key.Name] = object
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, object.Spec) {
 		// Only the status changed: the Placements get the new object and are not affected.
-		inv.wakeSelected(object, wakeSet{})
+		inv.addSelected(object, affectedSet{})
 		return
 	}
-	inv.wakeSelected(old, woken)
-	inv.wakeSelected(object, woken)
-	inv.what = "spec"
+	inv.addSelected(old, affected)
+	inv.addSelected(object, affected)
+	inv.changedPart = "spec"
 }
 
-func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, woken wakeSet) {
+func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, affected affectedSet) {
 	old := inv.policies[object.Namespace][object.Name]
 	if old == nil {
 		return
@@ -218,17 +218,17 @@ func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, woken
 	if len(inv.policies[object.Namespace]) == 0 {
 		delete(inv.policies, object.Namespace)
 	}
-	inv.wakeSelected(old, woken)
+	inv.addSelected(old, affected)
 }
 
-func (inv *Inventory) wakeSelected(policy *berthv1alpha1.DisruptionPolicy, woken wakeSet) {
+func (inv *Inventory) addSelected(policy *berthv1alpha1.DisruptionPolicy, affected affectedSet) {
 	if policy == nil {
 		return
 	}
 	for key, p := range inv.byNamespace[policy.Namespace] {
 		if selects, _ := changes.Selects(policy, p.object); selects {
 			p.subject = nil
-			woken[key] = true
+			affected[key] = true
 		}
 	}
 }
@@ -273,16 +273,16 @@ func (inv *Inventory) Started() {
 	inv.started = true
 }
 
-// blame stores the cause of the next attempt for each affected Placement.
-func (inv *Inventory) blame(woken wakeSet, by client.Object) {
-	if len(woken) == 0 {
+// setCause stores the cause of the next attempt for each affected Placement.
+func (inv *Inventory) setCause(affected affectedSet, by client.Object) {
+	if len(affected) == 0 {
 		return
 	}
 	cause := "start"
 	if inv.started {
-		cause = causeOf(by, inv.what)
+		cause = causeOf(by, inv.changedPart)
 	}
-	for key := range woken {
+	for key := range affected {
 		if p := inv.placements[key]; p != nil {
 			inv.triggers++
 			p.cause, p.causeSequence = cause, inv.triggers

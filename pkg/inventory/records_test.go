@@ -46,7 +46,7 @@ func withoutOwner(r *berthv1alpha1.PlacementChange) *berthv1alpha1.PlacementChan
 	return r
 }
 
-// recorded is an inventory with a published Placement, one held change, and no news.
+// recorded is an inventory with a published Placement, one held change, and no affected Placement.
 func recorded() *inventory.Inventory {
 	inv := fullInventory()
 	inv.Update(plainWith("u"))
@@ -57,7 +57,7 @@ func recorded() *inventory.Inventory {
 	return inv
 }
 
-func TestRecordsAndPoliciesWake(t *testing.T) {
+func TestRecordsAndPoliciesAffectPlacements(t *testing.T) {
 	held, published := berthv1alpha1.PhaseHeld, berthv1alpha1.PhasePublished
 	selecting := func(approval berthv1alpha1.ApprovalMode, names ...string) *berthv1alpha1.DisruptionPolicy {
 		policy := fixture.ApprovalPolicy("n", "careful", names...)
@@ -118,7 +118,7 @@ func TestRecordsAndPoliciesWake(t *testing.T) {
 				got = inv.Update(tc.update)
 			}
 			if diff := cmp.Diff(tc.want, names(got)); diff != "" {
-				t.Errorf("woken (-want +got):\n%s", diff)
+				t.Errorf("affected (-want +got):\n%s", diff)
 			}
 			if cause := inv.Snapshot(plainKey, fixture.Now, nil).Cause; cause != tc.wantCause {
 				t.Errorf("cause %q, want %q", cause, tc.wantCause)
@@ -156,8 +156,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestIncumbents are the published clusters and those that the open change of this very Placement
-// adds.
+// TestIncumbents: incumbents are the published clusters and those that the open change of this
+// Placement (same UID) adds.
 func TestIncumbents(t *testing.T) {
 	held := berthv1alpha1.PhaseHeld
 	for name, tc := range map[string]struct {
@@ -198,7 +198,7 @@ func TestIncumbents(t *testing.T) {
 	}
 }
 
-// revisions are those of the records that the next attempt finds.
+// revisions returns the revisions of the records in the next Snapshot.
 func revisions(inv *inventory.Inventory) (all []int64) {
 	for _, r := range inv.Snapshot(plainKey, fixture.Now, nil).Subject.Records {
 		all = append(all, r.Spec.Revision)
@@ -206,7 +206,7 @@ func revisions(inv *inventory.Inventory) (all []int64) {
 	return all
 }
 
-// TestAssumeRecord: what was just written counts, in whatever order the watch reports it.
+// TestAssumeRecord: a written record counts, in any order of response and watch event.
 func TestAssumeRecord(t *testing.T) {
 	held := berthv1alpha1.PhaseHeld
 	for name, tc := range map[string]struct {
@@ -235,8 +235,8 @@ func TestAssumeRecord(t *testing.T) {
 	}
 }
 
-// TestAssumeRecordBehindItsEcho: the object of the watch, which the cache holds anyway, is kept.
-func TestAssumeRecordBehindItsEcho(t *testing.T) {
+// TestAssumeRecordBehindItsEvent: the object of the earlier watch event is kept.
+func TestAssumeRecordBehindItsEvent(t *testing.T) {
 	inv := recorded()
 	echo, later := record("u", 3, 12, berthv1alpha1.PhaseHeld), record("u", 3, 13, berthv1alpha1.PhaseHeld)
 	inv.Update(echo)
@@ -249,7 +249,7 @@ func TestAssumeRecordBehindItsEcho(t *testing.T) {
 	}
 }
 
-// TestSubject is that of a Snapshot.
+// TestSubject: Subject returns the same as a Snapshot.
 func TestSubject(t *testing.T) {
 	inv := recorded()
 	inv.Update(fixture.Page("n", "plain-decision-1").Of("plain").Version("98").Lists("c1", "gone").Obj())

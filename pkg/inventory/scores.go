@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-func (inv *Inventory) updateScore(object *v1alpha1.AddOnPlacementScore, woken wakeSet) {
+func (inv *Inventory) updateScore(object *v1alpha1.AddOnPlacementScore, affected affectedSet) {
 	vector := inv.scores[object.Name]
 	if vector == nil {
 		vector = &framework.Vector[*v1alpha1.AddOnPlacementScore]{}
@@ -21,31 +21,31 @@ func (inv *Inventory) updateScore(object *v1alpha1.AddOnPlacementScore, woken wa
 			old.Status.ValidUntil.Equal(object.Status.ValidUntil) {
 			return
 		}
-		inv.wakeScored(i, object.Name, woken)
+		inv.addScored(i, object.Name, affected)
 		return
 	}
-	i := inv.names.hold(object.Namespace)
+	i := inv.names.acquire(object.Namespace)
 	vector.Set(i, object)
-	inv.wakeScored(i, object.Name, woken)
+	inv.addScored(i, object.Name, affected)
 }
 
-func (inv *Inventory) deleteScore(object *v1alpha1.AddOnPlacementScore, woken wakeSet) {
+func (inv *Inventory) deleteScore(object *v1alpha1.AddOnPlacementScore, affected affectedSet) {
 	vector := inv.scores[object.Name]
 	i, ok := inv.names.index[object.Namespace]
 	if vector == nil || !ok || vector.Get(i) == nil {
 		return
 	}
 	vector.Set(i, nil)
-	inv.wakeScored(i, object.Name, woken)
+	inv.addScored(i, object.Name, affected)
 	inv.names.release(i)
 }
 
-// wakeScored wakes the Placements that see cluster i and read its score.
-func (inv *Inventory) wakeScored(i int, resource string, woken wakeSet) {
-	inv.changed(i, false)
+// addScored adds the Placements that may use cluster i and read its score.
+func (inv *Inventory) addScored(i int, resource string, affected affectedSet) {
+	inv.logChange(i, false)
 	for name, set := range inv.sets {
 		if set.members.Has(i) {
-			inv.viewers[name].wakeWhere(func(r *reads) bool { return r.everything || r.scores[resource] }, woken)
+			inv.readers[name].addReadersTo(func(r *reads) bool { return r.everything || r.scores[resource] }, affected)
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 // clusterSet is a ManagedClusterSet with its members kept up to date.
 type clusterSet struct {
 	spec v1alpha1.ManagedClusterSelector
-	// set is what the members are found by; it has none itself.
+	// set selects the members; its own Members are unset.
 	set     framework.ClusterSet
 	members framework.Bitset
-	// frozen is what snapshots share; it has the members until one changes.
+	// frozen is the copy that Snapshots share; nil after a member changed.
 	frozen *framework.ClusterSet
 }
 
@@ -37,7 +37,7 @@ func newClusterSet(object *v1alpha1.ManagedClusterSet) *clusterSet {
 // matches is true if the cluster is a member.
 func (s *clusterSet) matches(c *framework.Cluster) bool { return s.set.Admits(c) }
 
-func (s *clusterSet) put(i int, member bool) {
+func (s *clusterSet) setMember(i int, member bool) {
 	if s.frozen != nil {
 		s.members, s.frozen = s.members.Clone(), nil
 	}
@@ -56,7 +56,7 @@ func (s *clusterSet) freeze() *framework.ClusterSet {
 	return s.frozen
 }
 
-func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, woken wakeSet) {
+func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, affected affectedSet) {
 	old := inv.sets[object.Name]
 	if old != nil && reflect.DeepEqual(old.spec, object.Spec.ClusterSelector) {
 		return
@@ -64,43 +64,43 @@ func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, woken wakeSe
 	set := newClusterSet(object)
 	for i := range inv.clusters.Len() {
 		if c := inv.clusters.Get(i); c != nil && set.matches(c) {
-			set.put(i, true)
+			set.setMember(i, true)
 		}
 	}
 	inv.sets[object.Name] = set
-	inv.viewers[object.Name].wake(woken)
+	inv.readers[object.Name].addTo(affected)
 	if old == nil {
-		inv.wakeBound(object.Name, woken)
+		inv.addBound(object.Name, affected)
 		return
 	}
 	for i := range old.members.Without(set.members).All {
-		inv.wakePublishers(i, woken)
+		inv.addPublishers(i, affected)
 	}
 }
 
-func (inv *Inventory) deleteSet(object *v1alpha1.ManagedClusterSet, woken wakeSet) {
+func (inv *Inventory) deleteSet(object *v1alpha1.ManagedClusterSet, affected affectedSet) {
 	if inv.sets[object.Name] == nil {
 		return
 	}
 	delete(inv.sets, object.Name)
-	inv.wakeBound(object.Name, woken)
+	inv.addBound(object.Name, affected)
 }
 
-// wakeBound wakes all Placements of the namespaces that a set is bound to. Those that do not want
-// it see it, too: whether any valid binding is there decides what they say when none of theirs is.
-func (inv *Inventory) wakeBound(set string, woken wakeSet) {
+// addBound adds all Placements of the namespaces that a set is bound to, including those that do
+// not use the set: their conditions depend on whether the namespace has any valid binding.
+func (inv *Inventory) addBound(set string, affected affectedSet) {
 	for namespace, bound := range inv.bindings {
 		if bound[set] {
-			woken.all(inv.byNamespace[namespace])
+			affected.all(inv.byNamespace[namespace])
 		}
 	}
 }
 
-// updateBinding takes in a binding. One whose name is not its set's, or that names no set, is
-// ignored: the right to bind is checked for the set that it names.
-func (inv *Inventory) updateBinding(object *v1alpha1.ManagedClusterSetBinding, woken wakeSet) {
+// updateBinding stores a binding. It ignores one whose name is not its spec.clusterSet, because the
+// permission to bind is checked by the name.
+func (inv *Inventory) updateBinding(object *v1alpha1.ManagedClusterSetBinding, affected affectedSet) {
 	if object.Spec.ClusterSet != object.Name {
-		inv.deleteBinding(object, woken)
+		inv.deleteBinding(object, affected)
 		return
 	}
 	bound := inv.bindings[object.Namespace]
@@ -112,10 +112,10 @@ func (inv *Inventory) updateBinding(object *v1alpha1.ManagedClusterSetBinding, w
 		inv.bindings[object.Namespace] = bound
 	}
 	bound[object.Name] = true
-	inv.rebound(object, woken)
+	inv.bindingChanged(object, affected)
 }
 
-func (inv *Inventory) deleteBinding(object *v1alpha1.ManagedClusterSetBinding, woken wakeSet) {
+func (inv *Inventory) deleteBinding(object *v1alpha1.ManagedClusterSetBinding, affected affectedSet) {
 	bound := inv.bindings[object.Namespace]
 	if !bound[object.Name] {
 		return
@@ -124,16 +124,17 @@ func (inv *Inventory) deleteBinding(object *v1alpha1.ManagedClusterSetBinding, w
 	if len(bound) == 0 {
 		delete(inv.bindings, object.Namespace)
 	}
-	inv.rebound(object, woken)
+	inv.bindingChanged(object, affected)
 }
 
-// rebound puts the viewers of a set right after a binding came or went, and wakes the namespace: a
-// Placement that does not want the set may still have to say that there is, or is not, any binding.
-func (inv *Inventory) rebound(object *v1alpha1.ManagedClusterSetBinding, woken wakeSet) {
+// bindingChanged updates the readers of a set after a binding was created or deleted, and adds all
+// Placements of the namespace: the conditions of those that do not use the set depend on whether
+// there is any binding.
+func (inv *Inventory) bindingChanged(object *v1alpha1.ManagedClusterSetBinding, affected affectedSet) {
 	for _, p := range inv.byNamespace[object.Namespace] {
 		if p.wants(object.Name) {
-			inv.view(object.Name, p, inv.bindings[object.Namespace][object.Name])
+			inv.setReader(object.Name, p, inv.bindings[object.Namespace][object.Name])
 		}
 	}
-	woken.all(inv.byNamespace[object.Namespace])
+	affected.all(inv.byNamespace[object.Namespace])
 }

@@ -23,7 +23,7 @@ func TestDecidedAtOnce(t *testing.T) {
 	pages := &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}}
 	inv := inventory.New(inventory.Options{})
 	profiles, err := scheduler.NewProfiles(ctx, nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{
-		Pages: pages, Assume: inv.Assume, Reserve: inv.Reserve, Unreserve: inv.Unreserve,
+		Pages: pages, Assume: inv.AssumePage, Reserve: inv.Reserve, Unreserve: inv.Unreserve,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -210,7 +210,7 @@ func (d *desk) restart() {
 	d.inv, d.waiting, d.woken = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), nil
 	d.waiting.OnChange(func(key types.NamespacedName) { d.woken = append(d.woken, key) })
 	handle := &framework.Handle{
-		Pages: d.pages, Assume: d.inv.Assume, Reserve: d.inv.Reserve, Unreserve: d.inv.Unreserve, Waiting: d.waiting,
+		Pages: d.pages, Assume: d.inv.AssumePage, Reserve: d.inv.Reserve, Unreserve: d.inv.Unreserve, Waiting: d.waiting,
 	}
 	registry, defaults := builtin.Registry(), builtin.DefaultProfile()
 	for _, plugin := range []framework.Plugin{d.x, d.y, d.fore} {

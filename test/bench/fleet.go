@@ -128,7 +128,7 @@ func (f *Fleet) decide(key inventory.Key) error {
 		write := lifecycle.Written(r.Snapshot.Subject.Placement, w)
 		f.version++
 		write.Page.UID, write.Page.ResourceVersion = types.UID(key.String()), strconv.Itoa(f.version)
-		f.Inventory.Assume(write.Page, write.Deleted)
+		f.Inventory.AssumePage(write.Page, write.Deleted)
 	}
 	f.Inventory.SetPublished(r.Snapshot.Subject, &framework.Published{Names: r.Target.Clusters, Digest: r.Target.Digest})
 	return nil

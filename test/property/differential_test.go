@@ -73,7 +73,7 @@ func (d *differential) step(t *rapid.T) {
 	case "tell late":
 		if len(d.late) > 0 {
 			e := d.late[pick(t, len(d.late))]
-			d.inv.Assume(e.object.(*v1alpha1.PlacementDecision), e.deleted)
+			d.inv.AssumePage(e.object.(*v1alpha1.PlacementDecision), e.deleted)
 			d.check(t, nil)
 		}
 	case "echo":
@@ -183,7 +183,7 @@ func (d *differential) deliver(t *rapid.T, e event) {
 // have and had the page, so both count as affected.
 func (d *differential) assume(t *rapid.T, e event, had []inventory.Key) {
 	page := e.object.(*v1alpha1.PlacementDecision)
-	d.inv.Assume(page, e.deleted)
+	d.inv.AssumePage(page, e.deleted)
 	d.arrive(page)
 	d.echoes = append(d.echoes, e)
 	d.check(t, append(had, ownerOf(page)))

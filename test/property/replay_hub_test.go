@@ -59,7 +59,7 @@ func newReplayHub(t *rapid.T) *replayHub {
 func (h *replayHub) restart(t *rapid.T) {
 	h.inv, h.waiting, h.copier = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), &copier{}
 	h.engine = newReplayScheduler(t, &framework.Handle{
-		Pages: h, Assume: h.inv.Assume, Reserve: h.inv.Reserve, Unreserve: h.inv.Unreserve, Waiting: h.waiting,
+		Pages: h, Assume: h.inv.AssumePage, Reserve: h.inv.Reserve, Unreserve: h.inv.Unreserve, Waiting: h.waiting,
 	}, h.waiting, h.copier)
 	h.engine.Remember, h.engine.RecordFirst = h.inv.SetPublished, h.recordFirst
 	for _, o := range h.all() {

@@ -114,7 +114,7 @@ func (w *workload) publish(key inventory.Key) {
 		page := lifecycle.Written(r.Snapshot.Subject.Placement, write).Page
 		page.UID = types.UID(page.Name)
 		w.store(page)
-		w.inv.Assume(page, false)
+		w.inv.AssumePage(page, false)
 		w.inv.Update(page)
 	}
 	w.inv.SetPublished(r.Snapshot.Subject, &framework.Published{Names: r.Target.Clusters, Digest: r.Target.Digest})

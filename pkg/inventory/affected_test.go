@@ -15,14 +15,14 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// c1 is the cluster that the events are about, as it was before them.
+// c1 is the state of the changed cluster before the events.
 func c1() fixture.ClusterBuilder {
 	return fixture.Cluster("c1").Set("s1").Label("a", "x").Label("other", "x").Claim("k", "v").
 		Taint("t", "", v1alpha1.TaintEffectNoSelectIfNew).Allocatable("memory", "1Gi").Allocatable("cpu", "4")
 }
 
-// placements read different things. In namespace n they see set s1 (and s3, which does not exist);
-// in namespace far only s2.
+// placements read different properties. Those in namespace n use set s1 (and s3, which does not
+// exist), those in namespace far only s2.
 func placements() []fixture.PlacementBuilder {
 	return []fixture.PlacementBuilder{
 		fixture.Placement("n", "plain"),
@@ -38,7 +38,7 @@ func placements() []fixture.PlacementBuilder {
 	}
 }
 
-// seesS1 are the Placements that see set s1.
+// seesS1 are the Placements that use set s1.
 var seesS1 = []string{"n/cel", "n/claims", "n/cpu", "n/labels", "n/memory", "n/plain", "n/score", "n/spread"}
 
 var allOfN = []string{"n/cel", "n/claims", "n/cpu", "n/labels", "n/memory", "n/missing", "n/plain", "n/score", "n/spread"}
@@ -68,7 +68,7 @@ func names(keys []inventory.Key) []string {
 	return all
 }
 
-func TestWhoIsWoken(t *testing.T) {
+func TestAffectedPlacements(t *testing.T) {
 	renamed := fixture.Binding("n", "s2")
 	renamed.Spec.ClusterSet = "s1"
 	nameless := fixture.Binding("n", "s2")
@@ -155,7 +155,7 @@ func TestWhoIsWoken(t *testing.T) {
 		"a page comes":                   {update: fixture.Page("n", "cpu-decision-1").Of("cpu").Obj(), want: []string{"n/cpu"}},
 		"a page without label, by owner": {update: fixture.Page("n", "cpu-decision-1").OwnedBy("cpu").Obj(), want: []string{"n/cpu"}},
 		"a page of no Placement":         {update: fixture.Page("n", "odd").Of("nobody").Obj()},
-		"a page of nobody":               {update: fixture.Page("n", "odd").Obj()},
+		"a page of no owner":             {update: fixture.Page("n", "odd").Obj()},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestWhoIsWoken(t *testing.T) {
 				got = inv.Update(tc.update)
 			}
 			if diff := cmp.Diff(tc.want, names(got)); diff != "" {
-				t.Errorf("woken (-want +got):\n%s", diff)
+				t.Errorf("affected (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -183,27 +183,27 @@ func page() fixture.PageBuilder {
 	return fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("7").Lists("c1", "gone")
 }
 
-func TestDeletedClusterWakesWhoPublishesIt(t *testing.T) {
+func TestDeletedClusterAffectsPublishers(t *testing.T) {
 	inv := fullInventory()
 	inv.Update(fixture.Page("far", "away-decision-1").Of("away").Lists("c1").Obj())
 	want := append([]string{"far/away"}, seesS1...)
 	if diff := cmp.Diff(want, names(inv.Delete(c1().Obj()))); diff != "" {
-		t.Errorf("woken (-want +got):\n%s", diff)
+		t.Errorf("affected (-want +got):\n%s", diff)
 	}
 }
 
-// TestClusterThatLeavesASetWakesWhoPublishesIt: a Placement may have to give up a cluster that
-// leaves a set which is bound to the namespace and which the Placement does not want.
-func TestClusterThatLeavesASetWakesWhoPublishesIt(t *testing.T) {
+// TestClusterThatLeavesASetAffectsPublishers: a Placement may have to remove a cluster that leaves
+// a set of the namespace, even if the Placement does not use the set.
+func TestClusterThatLeavesASetAffectsPublishers(t *testing.T) {
 	tests := map[string]struct {
 		event client.Object
 		want  []string
 	}{
-		"its label changes":          {fixture.Cluster("c1").Set("s2").Obj(), []string{"n/missing", "n/plain"}},
-		"it is being deleted":        {fixture.Cluster("c1").Set("s2").Label("in", "all").Deleting().Obj(), []string{"n/missing", "n/plain"}},
-		"the set's selector":         {fixture.SelectorSet("all", &metav1.LabelSelector{MatchLabels: map[string]string{"in": "none"}}), []string{"n/missing", "n/plain"}},
-		"a selector that keeps it":   {fixture.SelectorSet("all", &metav1.LabelSelector{}), []string{"n/plain"}},
-		"a cluster nobody publishes": {fixture.Cluster("c2").Set("s2").Obj(), []string{"n/plain"}},
+		"its label changes":               {fixture.Cluster("c1").Set("s2").Obj(), []string{"n/missing", "n/plain"}},
+		"it is being deleted":             {fixture.Cluster("c1").Set("s2").Label("in", "all").Deleting().Obj(), []string{"n/missing", "n/plain"}},
+		"the set's selector":              {fixture.SelectorSet("all", &metav1.LabelSelector{MatchLabels: map[string]string{"in": "none"}}), []string{"n/missing", "n/plain"}},
+		"a selector that keeps it":        {fixture.SelectorSet("all", &metav1.LabelSelector{}), []string{"n/plain"}},
+		"a cluster that is not published": {fixture.Cluster("c2").Set("s2").Obj(), []string{"n/plain"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestClusterThatLeavesASetWakesWhoPublishesIt(t *testing.T) {
 				inv.Update(o)
 			}
 			if diff := cmp.Diff(tc.want, names(inv.Update(tc.event))); diff != "" {
-				t.Errorf("woken (-want +got):\n%s", diff)
+				t.Errorf("affected (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -240,15 +240,15 @@ func TestAssume(t *testing.T) {
 			t.Errorf("published (-want +got):\n%s", diff)
 		}
 	}
-	echo := func(t *testing.T, woken []inventory.Key) {
+	echo := func(t *testing.T, affected []inventory.Key) {
 		t.Helper()
-		if len(woken) > 0 {
-			t.Errorf("an echo woke %v", woken)
+		if len(affected) > 0 {
+			t.Errorf("an echo affects %v", affected)
 		}
 	}
 	t.Run("an update counts at once, its echo and older states do not", func(t *testing.T) {
 		inv := fullInventory()
-		inv.Assume(page().Version("9").Lists("c2").Obj(), false)
+		inv.AssumePage(page().Version("9").Lists("c2").Obj(), false)
 		check(t, inv, "c1", "gone", "c2")
 		echo(t, inv.Update(page().Version("8").Obj()))
 		echo(t, inv.Update(page().Version("9").Lists("c2").Obj()))
@@ -256,7 +256,7 @@ func TestAssume(t *testing.T) {
 	})
 	t.Run("a deletion counts at once, and late states of the page do not", func(t *testing.T) {
 		inv := fullInventory()
-		inv.Assume(page().Obj(), true)
+		inv.AssumePage(page().Obj(), true)
 		check(t, inv)
 		echo(t, inv.Update(page().Version("8").Obj()))
 		echo(t, inv.Delete(page().Version("8").Obj()))
@@ -264,17 +264,17 @@ func TestAssume(t *testing.T) {
 	})
 	t.Run("a page of the same name that comes after is another", func(t *testing.T) {
 		inv := fullInventory()
-		inv.Assume(page().Obj(), true)
-		inv.Assume(page().UID("second").Version("10").Lists("c2").Obj(), false)
+		inv.AssumePage(page().Obj(), true)
+		inv.AssumePage(page().UID("second").Version("10").Lists("c2").Obj(), false)
 		echo(t, inv.Delete(page().Version("9").Obj()))
 		check(t, inv, "c1", "gone", "c2")
 		if got := names(inv.Delete(page().UID("second").Version("11").Obj())); !cmp.Equal(got, []string{"n/plain"}) {
-			t.Errorf("deleting the second page woke %v", got)
+			t.Errorf("deleting the second page affects %v", got)
 		}
 	})
 	t.Run("late states of the page before it do not count either", func(t *testing.T) {
 		inv := fullInventory()
-		inv.Assume(page().UID("second").Version("10").Lists("c2").Obj(), false)
+		inv.AssumePage(page().UID("second").Version("10").Lists("c2").Obj(), false)
 		echo(t, inv.Update(page().Version("8").Obj()))
 		echo(t, inv.Delete(page().Version("9").Obj()))
 		check(t, inv, "c1", "gone", "c2")
@@ -282,13 +282,13 @@ func TestAssume(t *testing.T) {
 	t.Run("a write that somebody undid is over when the watch says so first", func(t *testing.T) {
 		inv := fullInventory()
 		inv.Delete(page().Version("9").Obj())
-		inv.Assume(page().Version("8").Lists("c2").Obj(), false)
+		inv.AssumePage(page().Version("8").Lists("c2").Obj(), false)
 		check(t, inv)
 	})
-	t.Run("a deletion that the watch tells of first leaves nothing behind", func(t *testing.T) {
+	t.Run("a deletion that the watch reports first", func(t *testing.T) {
 		inv := fullInventory()
 		inv.Delete(page().Version("8").Obj())
-		inv.Assume(page().Obj(), true)
+		inv.AssumePage(page().Obj(), true)
 		inv.Update(page().Version("9").Obj())
 		check(t, inv, "c1", "gone")
 	})
@@ -346,9 +346,8 @@ func TestTaintTimes(t *testing.T) {
 	}
 }
 
-// TestPluginsSayWhatTheyRead: what the spec does not name wakes a Placement for the sake of the
-// plugins that read it.
-func TestPluginsSayWhatTheyRead(t *testing.T) {
+// TestReadsOfPlugins: properties that only the plugins read affect a Placement, too.
+func TestReadsOfPlugins(t *testing.T) {
 	tests := map[string]struct {
 		reads framework.Reads
 		event client.Object
@@ -376,15 +375,15 @@ func TestPluginsSayWhatTheyRead(t *testing.T) {
 				inv.Update(o)
 			}
 			if diff := cmp.Diff(tc.want, names(inv.Update(tc.event))); diff != "" {
-				t.Errorf("woken (-want +got):\n%s", diff)
+				t.Errorf("affected (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestAnnouncedPagesAreNoNews: the watch may be faster than the answer to a write; its news wake
-// the Placement only when they are not what was written.
-func TestAnnouncedPagesAreNoNews(t *testing.T) {
+// TestAnnouncedPagesAffectNoPlacement: an event that arrives before the response to the write
+// affects the Placement only if it has other content.
+func TestAnnouncedPagesAffectNoPlacement(t *testing.T) {
 	before := fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("7").Lists("c1").Obj()
 	wanted := fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("7").Lists("c1", "c2").Obj()
 	tests := map[string]struct {
@@ -412,11 +411,11 @@ func TestAnnouncedPagesAreNoNews(t *testing.T) {
 			inv.Update(before)
 			end := inv.Announce(tc.announce, tc.deleted)
 			if diff := cmp.Diff(tc.want, names(tc.event(inv))); diff != "" {
-				t.Errorf("woken (-want +got):\n%s", diff)
+				t.Errorf("affected (-want +got):\n%s", diff)
 			}
 			end()
 			if got := names(inv.Update(fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("9").Lists("c9").Obj())); len(got) != 1 {
-				t.Errorf("once the write is over, %v are woken", got)
+				t.Errorf("once the write is over, %v are affected", got)
 			}
 		})
 	}
