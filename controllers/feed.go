@@ -28,7 +28,7 @@ import (
 type feed struct {
 	cache     cache.Cache
 	inventory *inventory.Inventory
-	waiting   *scheduler.HeldChanges
+	held      *scheduler.HeldChanges
 	clock     func() time.Time
 	// queues is nil if no queues are configured. queuesRead is closed when their ConfigMap has been
 	// read, or is known to be missing.
@@ -47,7 +47,7 @@ type feed struct {
 
 // Start implements source.Source.
 func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	f.waiting.OnChange(func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
+	f.held.OnChange(func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
 	wake := func(keys []inventory.Key) {
 		for _, key := range keys {
 			queue.Add(reconcile.Request{NamespacedName: key})

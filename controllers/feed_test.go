@@ -61,7 +61,7 @@ func newMemoryFeed(t *testing.T) *memoryFeed {
 	}
 	f := &memoryFeed{cache: &memoryCache{FakeInformers: &informertest.FakeInformers{Scheme: scheme}}}
 	f.feed = &feed{
-		cache: f.cache, inventory: inventory.New(inventory.Options{}), waiting: scheduler.NewHeldChanges(), clock: time.Now,
+		cache: f.cache, inventory: inventory.New(inventory.Options{}), held: scheduler.NewHeldChanges(), clock: time.Now,
 		kinds: kinds.All(), onSynced: func() { f.syncs++ },
 	}
 	return f
@@ -332,10 +332,10 @@ func TestFeedQueuesAnsweredHolds(t *testing.T) {
 	h.place(fixture.Placement("n", "p").Obj())
 	h.succeed()
 	f := newMemoryFeed(t)
-	f.waiting = h.probe.handle.Waiting.(*scheduler.HeldChanges)
+	f.held = h.probe.handle.HeldChanges.(*scheduler.HeldChanges)
 	f.start(t)
-	holds := f.waiting.List()
-	if len(holds) != 1 || !f.waiting.Allow(holds[0].UID, "Approval") {
+	holds := f.held.List()
+	if len(holds) != 1 || !f.held.Allow(holds[0].UID, "Approval") {
 		t.Fatalf("held: %v", holds)
 	}
 	if diff := cmp.Diff([]string{"n/p"}, f.queue.take()); diff != "" {

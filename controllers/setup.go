@@ -192,7 +192,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	var decides *scheduler.Scheduler
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)
-	placements := &feed{cache: mgr.GetCache(), inventory: inv, waiting: scheduler.NewHeldChanges(), clock: o.Now, kinds: served.watched()}
+	placements := &feed{cache: mgr.GetCache(), inventory: inv, held: scheduler.NewHeldChanges(), clock: o.Now, kinds: served.watched()}
 	if o.QueueConfig.Name != "" {
 		if err := placements.seat(mgr, o, m.events); err != nil {
 			return err
@@ -202,7 +202,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err != nil {
 		return err
 	}
-	decides = scheduler.New(profiles, placements.waiting)
+	decides = scheduler.New(profiles, placements.held)
 	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
 	decides.Remember = inv.SetPublished
 	if served.ownKinds {
@@ -216,7 +216,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if _, err := placements.watch(ctx); err != nil {
 		return err
 	}
-	held.Store(placements.waiting)
+	held.Store(placements.held)
 	if err := addProbes(mgr, placements, o); err != nil {
 		return err
 	}
@@ -253,8 +253,8 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 	inv := placements.inventory
 	handle := &framework.Handle{
 		Client: mgr.GetClient(), Pages: pages, Assume: inv.AssumePage, Announce: inv.Announce, Reserve: inv.Reserve, Unreserve: inv.Unreserve,
-		Waiting:  placements.waiting,
-		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
+		HeldChanges: placements.held,
+		Snapshot:    func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
 		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
 			events.Send(context.Background(), pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: note}})
 		},

@@ -240,7 +240,7 @@ func TestSchedulerIsWired(t *testing.T) {
 	if woken := h.reconciler.Inventory.Update(fixture.Cluster("a").Set("s1").Label("any", "thing").Obj()); len(woken) != 1 {
 		t.Errorf("affected: %v", woken)
 	}
-	if framework.WaitingPlacements(held.Load()) != h.probe.handle.Waiting {
+	if framework.HeldChanges(held.Load()) != h.probe.handle.HeldChanges {
 		t.Error("the metric counts other held changes")
 	}
 }

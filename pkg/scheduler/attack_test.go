@@ -358,12 +358,12 @@ func TestRecreatedPlacement(t *testing.T) {
 	if d.pending() != "True/Held" || d.revision() != "1" || !strings.Contains(d.message(), "(1 added: c1, 0 removed)") {
 		t.Errorf("the first decision is %q: %s", d.pending(), d.message())
 	}
-	var waiting []string
-	for _, w := range d.waiting.List() {
-		waiting = append(waiting, fmt.Sprint(w.UID, " ", w.Revision))
+	var held []string
+	for _, w := range d.heldChanges.List() {
+		held = append(held, fmt.Sprint(w.UID, " ", w.Revision))
 	}
-	if diff := cmp.Diff([]string{"another " + d.revision()}, waiting); diff != "" {
-		t.Errorf("waiting (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"another " + d.revision()}, held); diff != "" {
+		t.Errorf("held changes (-want +got):\n%s", diff)
 	}
 	for _, page := range d.pages.pages {
 		if page.Labels[v1alpha1.PlacementLabel] != "" && metav1.GetControllerOf(page).UID == "another" && len(page.Status.Decisions) > 0 {

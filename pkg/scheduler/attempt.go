@@ -104,7 +104,7 @@ func (s *Scheduler) remind(snapshot *framework.Snapshot) {
 		s.forget(key)
 		known = timers{}
 	}
-	snapshot.Timers, snapshot.Answers = known.Timers, s.waiting.answers(uid)
+	snapshot.Timers, snapshot.Answers = known.Timers, s.held.answers(uid)
 	profile, _ := s.profileOf(subject.Placement)
 	for _, counter := range profile.counters() {
 		if counts := counter.Counts(); counts != nil {
@@ -228,18 +228,18 @@ func (s *Scheduler) remember(a *Attempt) {
 	switch {
 	case a.Outcome == Failed || a.Outcome == Undecided || a.Outcome == Waiting && len(a.Holds) > 0:
 	case a.Outcome == Held || a.Outcome == Rejected && a.message == "":
-		held := framework.WaitingPlacement{
+		held := framework.HeldChange{
 			Key: subject.Key(), UID: subject.Placement.UID, Revision: a.Change.Revision,
 			Added: a.Change.Added, Removed: a.Change.Removed, Plugins: map[string]time.Time{},
 		}
 		for _, hold := range a.Holds {
 			held.Plugins[hold.Plugin] = hold.Until.Time
 		}
-		s.waiting.hold(held, framework.Answers{
+		s.held.hold(held, framework.Answers{
 			Revision: a.Change.Revision, From: a.Change.From, Digest: a.Change.Digest, Generation: subject.Placement.Generation,
 		})
 	default:
-		s.waiting.release(subject.Placement.UID)
+		s.held.release(subject.Placement.UID)
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	admitted, skipped, failure := s.preFilter(ctx, r)
 	if r.Failure = failure; failure != nil {
 		if failure.Code() == framework.Pending && r.State.Requeue().IsZero() {
-			r.State.RequeueAt(snapshot.Now.Add(awaitInterval))
+			r.State.RequeueAt(snapshot.Now.Add(pendingInterval))
 		}
 		return r
 	}

@@ -328,7 +328,7 @@ func TestRemember(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := New(nil, NewHeldChanges())
 			pl := fixture.Placement("n", "p").Generation(7).Obj()
-			s.waiting.hold(framework.WaitingPlacement{Key: types.NamespacedName{Namespace: "n", Name: "p"}, UID: pl.UID, Revision: old}, framework.Answers{Revision: old})
+			s.held.hold(framework.HeldChange{Key: types.NamespacedName{Namespace: "n", Name: "p"}, UID: pl.UID, Revision: old}, framework.Answers{Revision: old})
 			a := &Attempt{
 				Result: &Result{Snapshot: &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}}, Outcome: tc.outcome, message: tc.message, Holds: tc.holds,
 				Change: &framework.Proposal{Revision: held, Added: []string{"a"}, Removed: []string{"b"}, From: "f", Digest: "d"},
@@ -338,21 +338,21 @@ func TestRemember(t *testing.T) {
 			if got := s.timers[types.NamespacedName{Namespace: "n", Name: "p"}]; got.uid != pl.UID || got.WakeCause != "timer" {
 				t.Errorf("timers: %+v", got)
 			}
-			if got := s.waiting.answers(pl.UID); got.Revision != tc.want {
+			if got := s.held.answers(pl.UID); got.Revision != tc.want {
 				t.Fatalf("revision %d is held, want %d", got.Revision, tc.want)
 			}
 			if tc.want != held {
 				return
 			}
 			want := framework.Answers{Revision: held, From: "f", Digest: "d", Generation: 7, Plugins: map[string]time.Time{"x": until.Time}}
-			if diff := cmp.Diff(want, s.waiting.answers(pl.UID)); diff != "" {
+			if diff := cmp.Diff(want, s.held.answers(pl.UID)); diff != "" {
 				t.Errorf("answers (-want +got):\n%s", diff)
 			}
-			list := []framework.WaitingPlacement{{
+			list := []framework.HeldChange{{
 				Key: types.NamespacedName{Namespace: "n", Name: "p"}, UID: pl.UID, Revision: held,
 				Added: []string{"a"}, Removed: []string{"b"}, Plugins: map[string]time.Time{"x": until.Time},
 			}}
-			if diff := cmp.Diff(list, s.waiting.List()); diff != "" {
+			if diff := cmp.Diff(list, s.held.List()); diff != "" {
 				t.Errorf("held (-want +got):\n%s", diff)
 			}
 		})
@@ -376,7 +376,7 @@ func TestHeldChangesForgets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := NewHeldChanges()
 			for _, name := range []string{"b", "c", "a"} {
-				w.hold(framework.WaitingPlacement{Key: key(name), UID: types.UID("uid-" + name), Plugins: map[string]time.Time{"x": {}}}, framework.Answers{})
+				w.hold(framework.HeldChange{Key: key(name), UID: types.UID("uid-" + name), Plugins: map[string]time.Time{"x": {}}}, framework.Answers{})
 			}
 			tc.do(w)
 			keys := []string{}
@@ -390,7 +390,7 @@ func TestHeldChangesForgets(t *testing.T) {
 	}
 	// A scheduler that never publishes has none.
 	var none *HeldChanges
-	none.hold(framework.WaitingPlacement{}, framework.Answers{})
+	none.hold(framework.HeldChange{}, framework.Answers{})
 	none.release("u")
 	none.forget(key("a"))
 	if diff := cmp.Diff(framework.Answers{}, none.answers("u")); diff != "" {

@@ -11,53 +11,52 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// HeldChanges are the changes that Permit holds, as plugins see them through their Handle. It
-// implements framework.WaitingPlacements, costs no goroutine, and is built up again by the first
-// cycles after a restart.
+// HeldChanges implements framework.HeldChanges for the Handle of the plugins. A nil *HeldChanges
+// holds nothing.
 type HeldChanges struct {
 	mu   sync.Mutex
-	held map[types.UID]*heldChange
-	wake func(key types.NamespacedName)
+	held map[types.UID]*heldEntry
+	requeue func(key types.NamespacedName)
 }
 
-// heldChange is one held change with the plugins' answers.
-type heldChange struct {
-	framework.WaitingPlacement
-	// change names it.
+// heldEntry is one held change with the answers of plugins.
+type heldEntry struct {
+	framework.HeldChange
+	// change identifies the held change.
 	change   framework.Answers
 	allowed  map[string]bool
 	rejected string
 }
 
-// NewHeldChanges begins with nothing held. It is for the Handle of the plugins and for their
-// scheduler.
-func NewHeldChanges() *HeldChanges { return &HeldChanges{held: map[types.UID]*heldChange{}} }
+// NewHeldChanges returns an empty HeldChanges. The Handle of the plugins and their Scheduler share
+// it.
+func NewHeldChanges() *HeldChanges { return &HeldChanges{held: map[types.UID]*heldEntry{}} }
 
 // OnChange sets the function that is called after Allow or Reject. It must schedule a new attempt
 // for the Placement.
-func (w *HeldChanges) OnChange(wake func(key types.NamespacedName)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.wake = wake
+func (c *HeldChanges) OnChange(requeue func(key types.NamespacedName)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requeue = requeue
 }
 
-// List implements framework.WaitingPlacements.
-func (w *HeldChanges) List() []framework.WaitingPlacement {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	list := make([]framework.WaitingPlacement, 0, len(w.held))
-	for _, h := range w.held {
+// List implements framework.HeldChanges.
+func (c *HeldChanges) List() []framework.HeldChange {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]framework.HeldChange, 0, len(c.held))
+	for _, h := range c.held {
 		if h.rejected == "" {
-			list = append(list, h.WaitingPlacement)
+			list = append(list, h.HeldChange)
 		}
 	}
-	slices.SortFunc(list, func(a, b framework.WaitingPlacement) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	slices.SortFunc(list, func(a, b framework.HeldChange) int { return strings.Compare(a.Key.String(), b.Key.String()) })
 	return list
 }
 
-// Allow implements framework.WaitingPlacements.
-func (w *HeldChanges) Allow(uid types.UID, plugin string) bool {
-	return w.answer(uid, plugin, func(h *heldChange) {
+// Allow implements framework.HeldChanges.
+func (c *HeldChanges) Allow(uid types.UID, plugin string) bool {
+	return c.answer(uid, plugin, func(h *heldEntry) {
 		if h.allowed == nil {
 			h.allowed = map[string]bool{}
 		}
@@ -65,14 +64,14 @@ func (w *HeldChanges) Allow(uid types.UID, plugin string) bool {
 	})
 }
 
-// Reject implements framework.WaitingPlacements.
-func (w *HeldChanges) Reject(uid types.UID, plugin, reason string) bool {
-	return w.answer(uid, plugin, func(h *heldChange) { h.rejected = plugin + ": " + reason })
+// Reject implements framework.HeldChanges.
+func (c *HeldChanges) Reject(uid types.UID, plugin, reason string) bool {
+	return c.answer(uid, plugin, func(h *heldEntry) { h.rejected = plugin + ": " + reason })
 }
 
-func (w *HeldChanges) answer(uid types.UID, plugin string, change func(*heldChange)) bool {
-	w.mu.Lock()
-	h, wake := w.held[uid], w.wake
+func (c *HeldChanges) answer(uid types.UID, plugin string, change func(*heldEntry)) bool {
+	c.mu.Lock()
+	h, requeue := c.held[uid], c.requeue
 	if h != nil {
 		if _, holds := h.Plugins[plugin]; !holds || h.rejected != "" {
 			h = nil
@@ -81,21 +80,21 @@ func (w *HeldChanges) answer(uid types.UID, plugin string, change func(*heldChan
 	if h != nil {
 		change(h)
 	}
-	w.mu.Unlock()
-	if h != nil && wake != nil {
-		wake(h.Key)
+	c.mu.Unlock()
+	if h != nil && requeue != nil {
+		requeue(h.Key)
 	}
 	return h != nil
 }
 
-// answers are what is remembered of the change of a Placement that is held.
-func (w *HeldChanges) answers(uid types.UID) framework.Answers {
-	if w == nil {
+// answers returns the answers to the held change of a Placement; empty if none is held.
+func (c *HeldChanges) answers(uid types.UID) framework.Answers {
+	if c == nil {
 		return framework.Answers{}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	h := w.held[uid]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.held[uid]
 	if h == nil {
 		return framework.Answers{}
 	}
@@ -105,38 +104,38 @@ func (w *HeldChanges) answers(uid types.UID) framework.Answers {
 }
 
 // hold stores a held change. It keeps the answers if the same revision was held before.
-func (w *HeldChanges) hold(held framework.WaitingPlacement, change framework.Answers) {
-	if w == nil {
+func (c *HeldChanges) hold(held framework.HeldChange, change framework.Answers) {
+	if c == nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	next := &heldChange{WaitingPlacement: held, change: change}
-	if old := w.held[held.UID]; old != nil && old.Revision == held.Revision {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := &heldEntry{HeldChange: held, change: change}
+	if old := c.held[held.UID]; old != nil && old.Revision == held.Revision {
 		next.allowed, next.rejected = old.allowed, old.rejected
 	}
-	w.held[held.UID] = next
+	c.held[held.UID] = next
 }
 
 // release drops the held change of a Placement.
-func (w *HeldChanges) release(uid types.UID) {
-	if w == nil {
+func (c *HeldChanges) release(uid types.UID) {
+	if c == nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.held, uid)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.held, uid)
 }
 
-func (w *HeldChanges) forget(key types.NamespacedName) {
-	if w == nil {
+func (c *HeldChanges) forget(key types.NamespacedName) {
+	if c == nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for uid, h := range w.held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for uid, h := range c.held {
 		if h.Key == key {
-			delete(w.held, uid)
+			delete(c.held, uid)
 		}
 	}
 }

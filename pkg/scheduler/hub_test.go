@@ -165,18 +165,18 @@ func (f *fore) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Place
 // desk is a hub in memory and the controller's part beside: it decides Placement ns/p, and keeps
 // its status. The default profile runs, with two gates, x and y, and the Reserve plugin fore.
 type desk struct {
-	t         *testing.T
-	pages     *memoryPages
-	inv       *inventory.Inventory
-	waiting   *scheduler.HeldChanges
-	scheduler *scheduler.Scheduler
-	x, y      *gate
-	fore      *fore
-	now       time.Time
-	placement *v1alpha1.Placement
-	clusters  map[string]*v1alpha1.ManagedCluster
-	scores    map[string]*v1alpha1.AddOnPlacementScore
-	woken     []inventory.Key
+	t           *testing.T
+	pages       *memoryPages
+	inv         *inventory.Inventory
+	heldChanges *scheduler.HeldChanges
+	scheduler   *scheduler.Scheduler
+	x, y        *gate
+	fore        *fore
+	now         time.Time
+	placement   *v1alpha1.Placement
+	clusters    map[string]*v1alpha1.ManagedCluster
+	scores      map[string]*v1alpha1.AddOnPlacementScore
+	woken       []inventory.Key
 	// records are the PlacementChanges by name; policy may require approval.
 	records map[string]*berthv1alpha1.PlacementChange
 	policy  *berthv1alpha1.DisruptionPolicy
@@ -207,10 +207,10 @@ func newDesk(t *testing.T, p fixture.PlacementBuilder, clusters ...string) *desk
 // restart forgets all that is not on the hub.
 func (d *desk) restart() {
 	d.t.Helper()
-	d.inv, d.waiting, d.woken = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), nil
-	d.waiting.OnChange(func(key types.NamespacedName) { d.woken = append(d.woken, key) })
+	d.inv, d.heldChanges, d.woken = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), nil
+	d.heldChanges.OnChange(func(key types.NamespacedName) { d.woken = append(d.woken, key) })
 	handle := &framework.Handle{
-		Pages: d.pages, Assume: d.inv.AssumePage, Reserve: d.inv.Reserve, Unreserve: d.inv.Unreserve, Waiting: d.waiting,
+		Pages: d.pages, Assume: d.inv.AssumePage, Reserve: d.inv.Reserve, Unreserve: d.inv.Unreserve, HeldChanges: d.heldChanges,
 	}
 	registry, defaults := builtin.Registry(), builtin.DefaultProfile()
 	for _, plugin := range []framework.Plugin{d.x, d.y, d.fore} {
@@ -226,7 +226,7 @@ func (d *desk) restart() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.scheduler = scheduler.New(profiles, d.waiting)
+	d.scheduler = scheduler.New(profiles, d.heldChanges)
 	d.scheduler.Remember, d.scheduler.RecordFirst = d.inv.SetPublished, d.recordFirst
 	d.inv.Update(fixture.Set("s1"))
 	if !d.unbound {

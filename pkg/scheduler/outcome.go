@@ -26,9 +26,9 @@ const (
 	Published Outcome = "Published"
 	// Progressing: the change was permitted and is published in steps.
 	Progressing Outcome = "Progressing"
-	// Held: a Permit plugin holds the change.
+	// Held: a Permit plugin returned Wait.
 	Held Outcome = v1alpha1.ReasonHeld
-	// Waiting: a plugin waits for an outside fact, and is asked again soon.
+	// Waiting: a Reserve or Permit plugin returned Pending. The attempt is repeated soon.
 	Waiting Outcome = v1alpha1.ReasonWaiting
 	// Denied: a plugin denies the change. The plugin is asked again in the next attempt.
 	Denied Outcome = v1alpha1.ReasonDenied
@@ -59,9 +59,9 @@ type Effects struct {
 	RetryAfter time.Duration
 }
 
-// awaitInterval is how soon a change is tried again that a plugin answers with Pending, unless it
-// asks for another time.
-const awaitInterval = 10 * time.Second
+// pendingInterval is the time until the next attempt after a plugin returned Pending without
+// RequeueAt.
+const pendingInterval = 10 * time.Second
 
 // effects is the one table of what outcomes mean. The outcome is the metric label, too.
 var effects = map[Outcome]Effects{
@@ -70,7 +70,7 @@ var effects = map[Outcome]Effects{
 	Published:   {Phase: berthv1alpha1.PhasePublished, Supersedes: true},
 	Progressing: {Phase: berthv1alpha1.PhaseProgressing, Supersedes: true},
 	Held:        {Pending: metav1.ConditionTrue, Event: "DecisionHeld", Phase: berthv1alpha1.PhaseHeld, Supersedes: true},
-	Waiting:     {Pending: metav1.ConditionTrue, RetryAfter: awaitInterval, Supersedes: true},
+	Waiting:     {Pending: metav1.ConditionTrue, RetryAfter: pendingInterval, Supersedes: true},
 	Denied:      {Pending: metav1.ConditionFalse, Event: "DecisionDenied", Supersedes: true, Ends: true},
 	Rejected:    {Pending: metav1.ConditionFalse, Event: "DecisionRejected", Phase: berthv1alpha1.PhaseRejected, Supersedes: true},
 	Expired:     {Pending: metav1.ConditionFalse, Event: "DecisionExpired", Phase: berthv1alpha1.PhaseExpired, Supersedes: true},

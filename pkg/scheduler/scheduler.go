@@ -38,7 +38,7 @@ type Scheduler struct {
 	Remember func(subject *framework.Subject, last *framework.Published)
 
 	profiles map[string]*Profile
-	waiting  *HeldChanges
+	held     *HeldChanges
 	// timers are by Placement. An entry with another UID belongs to an earlier Placement of that
 	// name.
 	timers  map[types.NamespacedName]timers
@@ -55,9 +55,9 @@ type timers struct {
 }
 
 // New returns a scheduler with profiles by name. A Placement chooses one by annotation; the default
-// is v1alpha1.DefaultProfile. waiting may be nil for a scheduler that only decides.
-func New(profiles map[string]*Profile, waiting *HeldChanges) *Scheduler {
-	return &Scheduler{Clock: clock.RealClock{}, profiles: profiles, waiting: waiting, timers: map[types.NamespacedName]timers{}}
+// is v1alpha1.DefaultProfile. held may be nil for a scheduler that only decides.
+func New(profiles map[string]*Profile, held *HeldChanges) *Scheduler {
+	return &Scheduler{Clock: clock.RealClock{}, profiles: profiles, held: held, timers: map[types.NamespacedName]timers{}}
 }
 
 // Recount restores the counts of all Counters from the records of all Placements. Call it once,
@@ -82,7 +82,7 @@ func (s *Scheduler) Forget(key types.NamespacedName) {
 
 func (s *Scheduler) forget(key types.NamespacedName) {
 	delete(s.timers, key)
-	s.waiting.forget(key)
+	s.held.forget(key)
 	s.shares.forget(key)
 	for _, profile := range s.profiles {
 		for _, plugin := range profile.all() {

@@ -26,7 +26,7 @@ import (
 type replayHub struct {
 	*world
 	inv       *inventory.Inventory
-	waiting   *scheduler.HeldChanges
+	held      *scheduler.HeldChanges
 	engine    *scheduler.Scheduler
 	copier    *copier
 	now       time.Time
@@ -57,10 +57,10 @@ func newReplayHub(t *rapid.T) *replayHub {
 
 // restart forgets all that is not on the hub.
 func (h *replayHub) restart(t *rapid.T) {
-	h.inv, h.waiting, h.copier = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), &copier{}
+	h.inv, h.held, h.copier = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), &copier{}
 	h.engine = newReplayScheduler(t, &framework.Handle{
-		Pages: h, Assume: h.inv.AssumePage, Reserve: h.inv.Reserve, Unreserve: h.inv.Unreserve, Waiting: h.waiting,
-	}, h.waiting, h.copier)
+		Pages: h, Assume: h.inv.AssumePage, Reserve: h.inv.Reserve, Unreserve: h.inv.Unreserve, HeldChanges: h.held,
+	}, h.held, h.copier)
 	h.engine.Remember, h.engine.RecordFirst = h.inv.SetPublished, h.recordFirst
 	for _, o := range h.all() {
 		h.inv.Update(o)
@@ -99,12 +99,12 @@ func (h *replayHub) change(t *rapid.T) {
 	case "answer":
 		h.answerRecord(t)
 	case "say":
-		if held := h.waiting.List(); len(held) > 0 {
+		if held := h.held.List(); len(held) > 0 {
 			w, gate := held[pick(t, len(held))], oneOf(t, "gate", "x", "y")
 			if rapid.Bool().Draw(t, "allow") {
-				h.waiting.Allow(w.UID, gate)
+				h.held.Allow(w.UID, gate)
 			} else {
-				h.waiting.Reject(w.UID, gate, "no")
+				h.held.Reject(w.UID, gate, "no")
 			}
 		}
 	case "time":

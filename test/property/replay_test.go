@@ -189,7 +189,7 @@ func (g annotatedGate) Permit(_ context.Context, _ *framework.CycleState, pl *v1
 
 // newReplayScheduler has the default profile with limits, two gates and, before all others, a
 // copier.
-func newReplayScheduler(t rapid.TB, handle *framework.Handle, waiting *scheduler.HeldChanges, first *copier) *scheduler.Scheduler {
+func newReplayScheduler(t rapid.TB, handle *framework.Handle, held *scheduler.HeldChanges, first *copier) *scheduler.Scheduler {
 	registry, profile := builtin.Registry(), builtin.DefaultProfile()
 	enabled := &profile.Plugins.MultiPoint.Enabled
 	for _, plugin := range []framework.Plugin{first, annotatedGate{"x"}, annotatedGate{"y"}} {
@@ -208,5 +208,5 @@ func newReplayScheduler(t rapid.TB, handle *framework.Handle, waiting *scheduler
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scheduler.New(profiles, waiting)
+	return scheduler.New(profiles, held)
 }

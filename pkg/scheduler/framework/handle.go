@@ -32,8 +32,8 @@ type Handle struct {
 	// Quota sets how many clusters of its queue's quota a Placement uses; nil in a simulation and
 	// if no queues are configured.
 	Quota func(placement types.NamespacedName, clusters int)
-	// Waiting lists, allows and rejects held Proposals; nil in a simulation.
-	Waiting WaitingPlacements
+	// HeldChanges lists, allows and rejects held changes; nil in a simulation.
+	HeldChanges HeldChanges
 	// Snapshot returns the fleet as a Placement sees it now, or nil if there is no such Placement.
 	// It is for work outside cycles; use CycleState.Snapshot inside. The function is nil in a
 	// simulation.
@@ -66,8 +66,9 @@ type PageClient interface {
 	Delete(ctx context.Context, page *v1alpha1.PlacementDecision) error
 }
 
-// WaitingPlacement is a held change.
-type WaitingPlacement struct {
+// HeldChange is a change for which a Permit plugin returned Wait.
+type HeldChange struct {
+	// Key and UID are those of the Placement.
 	Key types.NamespacedName
 	UID types.UID
 	// Revision is the number of the change.
@@ -77,15 +78,16 @@ type WaitingPlacement struct {
 	Plugins map[string]time.Time
 }
 
-// WaitingPlacements are the held changes. Allow and Reject apply to this exact change (revision)
-// and start a new attempt; another change is held again. They are kept in memory only.
-type WaitingPlacements interface {
-	// List returns the held changes that were not rejected, in the order of their keys.
-	List() []WaitingPlacement
-	// Allow ends one plugin's hold; the end of the last hold permits the change. It returns false
-	// if the plugin holds no change of this Placement.
+// HeldChanges are the held changes of all Placements, in memory. The first attempts after a restart
+// restore them. All methods may be called concurrently.
+type HeldChanges interface {
+	// List returns the held changes that were not rejected, sorted by `<namespace>/<name>`.
+	List() []HeldChange
+	// Allow ends one plugin's hold on this exact revision and starts a new attempt; the end of the
+	// last hold permits the change. It returns false if the plugin does not hold the change.
 	Allow(uid types.UID, plugin string) bool
-	// Reject rejects the change. It is not held again until the target or the Placement changes. It
-	// returns false if the plugin holds no change of this Placement.
+	// Reject rejects this exact revision and starts a new attempt. The change is not held again
+	// until the published clusters, the target or the Placement's generation changes. It returns
+	// false if the plugin does not hold the change.
 	Reject(uid types.UID, plugin, reason string) bool
 }

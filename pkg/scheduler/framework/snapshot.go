@@ -41,7 +41,7 @@ type Snapshot struct {
 	Queue *QueueAdmission
 	// Timers are the engine's measurements from earlier attempts for this Placement.
 	Timers Timers
-	// Answers are the answers of plugins to the held change, given through WaitingPlacements.
+	// Answers are the answers of plugins to the held change, given through Handle.HeldChanges.
 	Answers Answers
 	// PluginCounts are the counts before this attempt, by plugin (Counter).
 	PluginCounts map[string]any

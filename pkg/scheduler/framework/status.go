@@ -12,19 +12,19 @@ const (
 	// Error ends the attempt. The published decision stays, and the attempt is repeated with
 	// backoff.
 	Error
-	// Unschedulable excludes a cluster (Filter), denies a change (Reserve, Permit), or parks the
-	// Placement until something changes.
+	// Unschedulable excludes a cluster (Filter), denies a change (Reserve, Permit), or keeps the
+	// published decision until something changes (PreEnqueue, PreFilter).
 	Unschedulable
 	// UnschedulableAndUnresolvable is Unschedulable that only an edit of the Placement can resolve.
 	// From PreFilter it means that the Placement is misconfigured.
 	UnschedulableAndUnresolvable
-	// Wait holds the change. Only Permit may return it.
+	// Wait holds the change, with outcome and condition reason Held. Only Permit may return it.
 	Wait
 	// Skip disables the plugin's Filter (PreFilter) or Score (PreScore), leaves the Proposal to the
 	// next plugin (Bind), or means no score (Score).
 	Skip
-	// Pending waits for an outside fact, for example a score. The attempt is repeated without
-	// backoff, at the time of CycleState.RequeueAt or else after 10 s.
+	// Pending waits for an outside fact, for example a score. Its outcome for a change is Waiting.
+	// The attempt is repeated without backoff, at the time of CycleState.RequeueAt or after 10 s.
 	Pending
 )
 

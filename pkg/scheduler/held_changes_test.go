@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestWaiting: plugins allow and reject what waits.
-func TestWaiting(t *testing.T) {
+// TestHeldChanges: plugins allow and reject held changes.
+func TestHeldChanges(t *testing.T) {
 	const open = "p-decision-1: c1 | [c1 c2] | True/Held"
 	const passed = "p-decision-1: c1 c2 |  | "
 	tests := map[string]struct {
@@ -27,7 +27,7 @@ func TestWaiting(t *testing.T) {
 		"both at once":        {func(d *desk) { d.allow("x", true); d.allow("y", true) }, passed, 2},
 		"who does not wait":   {func(d *desk) { d.allow("z", false) }, open, 0},
 		"a Placement that is not there": {func(d *desk) {
-			if d.waiting.Allow("other", "x") || d.waiting.Reject("other", "x", "no") {
+			if d.heldChanges.Allow("other", "x") || d.heldChanges.Reject("other", "x", "no") {
 				d.t.Error("it waits")
 			}
 		}, open, 0},
@@ -106,40 +106,40 @@ func TestAnswersOutliveFailures(t *testing.T) {
 
 func (d *desk) allow(plugin string, want bool) {
 	d.t.Helper()
-	if got := d.waiting.Allow(d.placement.UID, plugin); got != want {
+	if got := d.heldChanges.Allow(d.placement.UID, plugin); got != want {
 		d.t.Errorf("allowing for %s: %t, want %t", plugin, got, want)
 	}
 }
 
 func (d *desk) reject(plugin string) {
 	d.t.Helper()
-	if !d.waiting.Reject(d.placement.UID, plugin, "no") {
+	if !d.heldChanges.Reject(d.placement.UID, plugin, "no") {
 		d.t.Errorf("%s rejects nothing", plugin)
 	}
 }
 
-// TestWaitingList: what is held is listed, and no more once it is rejected or published.
-func TestWaitingList(t *testing.T) {
+// TestHeldChangesList: List returns a held change until it is rejected or published.
+func TestHeldChangesList(t *testing.T) {
 	d := holding(t)
-	want := []framework.WaitingPlacement{{
+	want := []framework.HeldChange{{
 		Key: key, UID: "ns/p", Revision: 2, Added: []string{"c2"}, Plugins: map[string]time.Time{"x": fixture.Now.Add(time.Hour)},
 	}}
 	for range 2 {
-		if diff := cmp.Diff(want, d.waiting.List()); diff != "" {
-			t.Errorf("waiting (-want +got):\n%s", diff)
+		if diff := cmp.Diff(want, d.heldChanges.List()); diff != "" {
+			t.Errorf("held changes (-want +got):\n%s", diff)
 		}
 		d.restart()
 		d.settle()
 	}
 	d.reject("x")
-	if got := d.waiting.List(); len(got) > 0 {
-		t.Errorf("rejected, and still waiting: %v", got)
+	if got := d.heldChanges.List(); len(got) > 0 {
+		t.Errorf("rejected, and still listed: %v", got)
 	}
 	d = holding(t)
 	d.x.answer = nil
 	d.settle()
-	if got := d.waiting.List(); len(got) > 0 {
-		t.Errorf("published, and still waiting: %v", got)
+	if got := d.heldChanges.List(); len(got) > 0 {
+		t.Errorf("published, and still listed: %v", got)
 	}
 }
 
