@@ -69,16 +69,20 @@ type laterTry struct {
 const (
 	// recordPatience is how long a record yields to decisions.
 	recordPatience = 30 * time.Second
+	// recordQuiet is how long no attempt has run before records are written: a change of the whole
+	// fleet starts attempts one after the other.
+	recordQuiet    = time.Second
 	recordRetry    = time.Second
 	recordFlush    = 5 * time.Second
 )
 
 // NewRecorder returns a Recorder without unwritten changes.
 func NewRecorder(c client.Client, reader client.Reader, inv *inventory.Inventory, log logr.Logger) *Recorder {
-	return &Recorder{Client: c, Reader: reader, Inventory: inv, Log: log, unwritten: map[types.NamespacedName]*unwritten{}, gate: newGate()}
+	return &Recorder{Client: c, Reader: reader, Inventory: inv, Log: log, unwritten: map[types.NamespacedName]*unwritten{}, gate: newGate(recordQuiet)}
 }
 
-// Yield makes the background writer wait until done is called, or until recordPatience has passed.
+// Yield makes the background writer wait until recordQuiet after done is called, or until
+// recordPatience has passed.
 // It may be called on nil.
 func (r *Recorder) Yield() (done func()) {
 	if r == nil {
@@ -347,8 +351,8 @@ func (r *Recorder) next(ended bool) (key types.NamespacedName, wait <-chan time.
 			r.turns = r.turns[1:]
 			continue
 		}
-		if patience := recordPatience - time.Since(u.since); patience > 0 && !ended && r.busy() {
-			return key, time.After(patience), false
+		if wait := min(recordPatience-time.Since(u.since), r.gate.wait()); wait > 0 && !ended {
+			return key, time.After(wait), false
 		}
 		r.turns = r.turns[1:]
 		return key, nil, true

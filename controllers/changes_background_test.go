@@ -314,8 +314,14 @@ func TestBackgroundOfRecords(t *testing.T) {
 	}{
 		"at once": {steps: []step{{do: func(l *ledger) { l.publish(1, "a", "b") }, want: written}}, want: written},
 		"after the attempt": {steps: []step{
-			{do: func(l *ledger) { done = l.Yield(); l.publish(1, "a", "b") }, wait: recordPatience - 1},
-			{do: func(*ledger) { done() }, want: written},
+			{do: func(l *ledger) { done = l.Yield(); l.publish(1, "a", "b") }, wait: recordPatience / 2},
+			{do: func(*ledger) { done() }, wait: recordQuiet - 1},
+			{do: nothing, wait: 1, want: written},
+		}, want: written},
+		"not between two attempts": {steps: []step{
+			{do: func(l *ledger) { l.Yield()(); l.publish(1, "a", "b") }, wait: recordQuiet - 1},
+			{do: func(l *ledger) { done = l.Yield() }, wait: 2},
+			{do: func(*ledger) { done() }, wait: recordQuiet, want: written},
 		}, want: written},
 		"when patience ends": {steps: []step{
 			{do: func(l *ledger) { l.Yield(); l.publish(1, "a", "b") }, wait: recordPatience - 1},

@@ -330,8 +330,12 @@ func TestYield(t *testing.T) {
 	l.turns = append(l.turns, placementKey)
 	l.unwritten[placementKey].since = time.Now()
 	done()
+	if _, wait, ok := l.next(false); ok || wait == nil {
+		t.Error("it does not wait for a quiet time after the attempt")
+	}
+	l.ended = time.Now().Add(-recordQuiet)
 	if _, _, ok := l.next(false); !ok {
-		t.Error("it waits although nothing is decided")
+		t.Error("it waits although nothing was decided for a while")
 	}
 	var none *Recorder
 	none.Yield()()

@@ -80,7 +80,7 @@ func newEventSender(client eventsclient.EventsV1Interface, log logr.Logger) *eve
 	if err != nil {
 		host = "unknown"
 	}
-	return &eventSender{client: client, log: log, instance: reporter + "-" + host, gate: newGate()}
+	return &eventSender{client: client, log: log, instance: reporter + "-" + host, gate: newGate(0)}
 }
 
 // Send queues events about a Placement. Their times, and so their names, keep their order.
@@ -207,7 +207,7 @@ func (s *eventSender) take(ended bool) (*letter, <-chan time.Time) {
 		return nil, nil
 	}
 	oldest := s.waiting[0]
-	if patience := eventPatience - time.Since(oldest.since); patience > 0 && s.busy() && !ended {
+	if patience := eventPatience - time.Since(oldest.since); patience > 0 && s.gate.wait() > 0 && !ended {
 		return nil, time.After(patience)
 	}
 	// The slice must not keep the sent event in memory.
