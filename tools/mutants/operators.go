@@ -1,24 +1,23 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
+	"go/types"
 	"slices"
 	"strings"
+
+	"golang.org/x/tools/go/packages"
 )
 
-// mutant is one change of one file.
+// mutant is one change of one statement or operator. The number switches it on at run time.
 type mutant struct {
+	number       int
 	dir, file    string // relative to the module
 	line, column int
-	// The bytes from start to end become text.
-	start, end int
-	text       string
-	// what is the change in words.
-	what string
-	// source is the whole file as it was read: it may be edited while mutants are tried.
-	source []byte
+	// what is the change in words, code the line that it changes.
+	what, code string
 }
 
 // swaps are what an operator may become.
@@ -38,134 +37,274 @@ var swaps = map[token.Token][]token.Token{
 // locks are methods whose absence tests that run one after the other cannot see.
 var locks = []string{"Lock", "Unlock", "RLock", "RUnlock"}
 
-// collector finds the mutants of one file.
-type collector struct {
-	files     *token.FileSet
-	dir, name string
-	text      []byte
-	// loops is true where continue is legal.
-	loops   bool
+// rewriter writes one file again with a switch at each mutant. Line numbers stay.
+type rewriter struct {
+	files *token.FileSet
+	info  *types.Info
+	dir   string // relative to the module
+	name  string // relative to the module
+	text  string
+	// next is the number of the next mutant.
+	next    int
 	mutants []mutant
+	// inList are statements in a block, a case or a select clause: they may become several.
+	inList map[ast.Node]bool
+	// received are statements that receive in a select clause, where nothing else may stand.
+	received map[ast.Node]bool
+	// jumps are the break and continue statements that may become each other.
+	jumps map[*ast.BranchStmt]bool
 }
 
-// mutantsOf lists all changes of a file in the order of their places.
-func mutantsOf(dir, name string, text []byte) ([]mutant, error) {
-	c := &collector{files: token.NewFileSet(), dir: dir, name: name, text: text}
-	file, err := parser.ParseFile(c.files, name, text, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
-	}
+// rewrite returns the text of file with its mutants, numbered from next.
+func rewrite(p *packages.Package, file *ast.File, dir, name string, text []byte, next int) (string, []mutant) {
+	r := &rewriter{files: p.Fset, info: p.TypesInfo, dir: dir, name: name, text: string(text), next: next,
+		inList: map[ast.Node]bool{}, received: map[ast.Node]bool{}, jumps: map[*ast.BranchStmt]bool{}}
 	if ast.IsGenerated(file) {
-		return nil, nil
+		return r.text, nil
 	}
+	ast.Inspect(file, r.mark)
 	for _, decl := range file.Decls {
-		c.visit(decl)
+		r.markJumps(decl, false)
 	}
-	slices.SortStableFunc(c.mutants, func(a, b mutant) int { return a.start - b.start })
-	return c.mutants, nil
+	return r.text[:r.offset(file.FileStart)] + r.splice(file, file.FileStart, file.FileEnd), r.mutants
 }
 
-func (c *collector) visit(root ast.Node) {
+func (r *rewriter) mark(n ast.Node) bool {
+	var list []ast.Stmt
+	switch n := n.(type) {
+	case *ast.BlockStmt:
+		list = n.List
+	case *ast.CaseClause:
+		list = n.Body
+	case *ast.CommClause:
+		list = n.Body
+		r.received[n.Comm] = true
+	}
+	for _, statement := range list {
+		r.inList[statement] = true
+	}
+	return true
+}
+
+// markJumps visits root, the body of which continues a loop or none. A continue in a loop without a
+// condition stays: with a break such a loop no longer ends its function, which may not compile.
+func (r *rewriter) markJumps(root ast.Node, loop bool) {
+	endless := false
+	if l, ok := root.(*ast.ForStmt); ok {
+		endless = l.Cond == nil
+	}
 	ast.Inspect(root, func(n ast.Node) bool {
 		switch n := n.(type) {
-		case *ast.CallExpr:
-			// The capacity that is given to make changes no result.
-			if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "make" {
-				return false
-			}
-		case *ast.ForStmt, *ast.RangeStmt, *ast.FuncLit:
+		case *ast.ForStmt, *ast.RangeStmt:
 			if n != root {
-				c.nested(n)
+				r.markJumps(n, true)
 				return false
 			}
-		case *ast.BinaryExpr:
-			if n.Op != token.ADD || !isText(n.X) && !isText(n.Y) {
-				c.swap(n.OpPos, n.Op)
-			}
-		case *ast.UnaryExpr:
-			if n.Op == token.NOT {
-				c.add(n.OpPos, n.OpPos+1, "", "without !")
-			}
-		case *ast.IncDecStmt:
-			c.swap(n.TokPos, n.Tok)
-		case *ast.AssignStmt:
-			c.swap(n.TokPos, n.Tok)
-			if n.Tok == token.ASSIGN {
-				c.remove(n)
-			}
-		case *ast.ExprStmt:
-			if !isLock(n.X) {
-				c.remove(n)
+		case *ast.FuncLit:
+			if n != root {
+				r.markJumps(n, false)
+				return false
 			}
 		case *ast.BranchStmt:
-			if c.loops && n.Label == nil {
-				c.swap(n.TokPos, n.Tok)
-			}
-		case *ast.Ident:
-			c.flip(n)
+			r.jumps[n] = loop && n.Label == nil && !(endless && n.Tok == token.CONTINUE)
 		}
 		return true
 	})
 }
 
-// nested visits a loop or a function, whose body may continue another loop or none.
-func (c *collector) nested(n ast.Node) {
-	outer := c.loops
-	defer func() { c.loops = outer }()
-	switch n.(type) {
-	case *ast.ForStmt, *ast.RangeStmt:
-		c.loops = true
-	case *ast.FuncLit:
-		c.loops = false
-	}
-	c.visit(n)
+func (r *rewriter) offset(at token.Pos) int { return r.files.PositionFor(at, false).Offset }
+
+func (r *rewriter) source(n ast.Node) string { return r.text[r.offset(n.Pos()):r.offset(n.End())] }
+
+// splice returns the text from start to end, with the mutants of the nodes within root but root's own.
+func (r *rewriter) splice(root ast.Node, start, end token.Pos) string {
+	var out strings.Builder
+	at := r.offset(start)
+	ast.Inspect(root, func(n ast.Node) bool {
+		if n == nil || n == root {
+			return true
+		}
+		if r.stays(n) {
+			return false
+		}
+		changed, ok := r.change(n)
+		if !ok {
+			return true
+		}
+		out.WriteString(r.text[at:r.offset(n.Pos())])
+		out.WriteString(r.padded(n, changed))
+		at = r.offset(n.End())
+		return false
+	})
+	out.WriteString(r.text[at:r.offset(end)])
+	return out.String()
 }
 
-func (c *collector) swap(at token.Pos, old token.Token) {
-	for _, other := range swaps[old] {
-		c.add(at, at+token.Pos(len(old.String())), other.String(), old.String()+" → "+other.String())
-	}
-}
-
-func (c *collector) flip(name *ast.Ident) {
-	switch name.Name {
-	case "true":
-		c.add(name.Pos(), name.End(), "false", "true → false")
-	case "false":
-		c.add(name.Pos(), name.End(), "true", "false → true")
-	}
-}
-
-func (c *collector) remove(statement ast.Stmt) {
-	text := string(c.text[c.files.Position(statement.Pos()).Offset:c.files.Position(statement.End()).Offset])
-	first, _, more := strings.Cut(text, "\n")
-	if more {
-		first += " …"
-	}
-	c.add(statement.Pos(), statement.End(), "", "without "+first)
-}
-
-func (c *collector) add(start, end token.Pos, text, what string) {
-	from, to := c.files.Position(start), c.files.Position(end)
-	c.mutants = append(c.mutants, mutant{c.dir, c.name, from.Line, from.Column, from.Offset, to.Offset, text, what, c.text})
-}
-
-// isText says of a literal whether it is a string, which cannot be subtracted.
-func isText(e ast.Expr) bool {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		return e.Kind == token.STRING
-	case *ast.BinaryExpr:
-		return isText(e.X) || isText(e.Y)
+// stays says of a node that nothing in it changes: constants, types, and the capacity given to make.
+func (r *rewriter) stays(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.GenDecl:
+		return n.Tok == token.CONST || n.Tok == token.TYPE || n.Tok == token.IMPORT
+	case *ast.CallExpr:
+		name, ok := n.Fun.(*ast.Ident)
+		return ok && name.Name == "make"
+	case *ast.BinaryExpr, *ast.UnaryExpr:
+		return r.info.Types[n.(ast.Expr)].Value != nil
+	case *ast.ArrayType:
+		return true
+	case ast.Stmt:
+		return r.received[n]
 	}
 	return false
 }
 
-func isLock(e ast.Expr) bool {
+// padded adds the line ends that changed lost, where Go allows them.
+func (r *rewriter) padded(n ast.Node, changed string) string {
+	lost := strings.Count(r.source(n), "\n") - strings.Count(changed, "\n")
+	if lost <= 0 {
+		return changed
+	}
+	open := strings.IndexAny(changed, "({") + 1
+	return changed[:open] + strings.Repeat("\n", lost) + changed[open:]
+}
+
+func (r *rewriter) render(n ast.Node) string {
+	if r.stays(n) {
+		return r.source(n)
+	}
+	if changed, ok := r.change(n); ok {
+		return r.padded(n, changed)
+	}
+	return r.splice(n, n.Pos(), n.End())
+}
+
+// change returns the text of a node with a switch between it and its mutants.
+func (r *rewriter) change(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.BinaryExpr:
+		return r.binary(n)
+	case *ast.UnaryExpr:
+		if n.Op != token.NOT {
+			return "", false
+		}
+		number := r.add(n.Pos(), "without !")
+		return fmt.Sprintf("(mutated(%d) != !%s)", number, r.render(n.X)), true
+	case *ast.Ident:
+		if r.info.Uses[n] != types.Universe.Lookup("true") && r.info.Uses[n] != types.Universe.Lookup("false") {
+			return "", false
+		}
+		return fmt.Sprintf("(mutated(%d) != %s)", r.add(n.Pos(), "not "+n.Name), n.Name), true
+	case *ast.IncDecStmt:
+		number, other := r.swap(n.TokPos, n.Tok)
+		x := r.render(n.X)
+		return r.statement(n, fmt.Sprintf("if mutated(%d) { %s%s } else { %s%s }", number, x, other[0], x, n.Tok)), true
+	case *ast.AssignStmt:
+		return r.assignment(n)
+	case *ast.ExprStmt:
+		if !r.inList[n] || !removable(n.X) {
+			return "", false
+		}
+		return fmt.Sprintf("if !mutated(%d) { %s }", r.remove(n), r.splice(n, n.Pos(), n.End())), true
+	case *ast.BranchStmt:
+		if !r.jumps[n] || swaps[n.Tok] == nil {
+			return "", false
+		}
+		number, other := r.swap(n.TokPos, n.Tok)
+		return fmt.Sprintf("{ if mutated(%d) { %s }; %s }", number, other[0], n.Tok), true
+	}
+	return "", false
+}
+
+func (r *rewriter) binary(n *ast.BinaryExpr) (string, bool) {
+	if swaps[n.Op] == nil {
+		return "", false
+	}
+	switch n.Op {
+	case token.EQL, token.NEQ:
+		number, _ := r.swap(n.OpPos, n.Op)
+		return fmt.Sprintf("(mutated(%d) != (%s %s %s))", number, r.render(n.X), n.Op, r.render(n.Y)), true
+	case token.LAND, token.LOR:
+		number, _ := r.swap(n.OpPos, n.Op)
+		return fmt.Sprintf("mutated%s(%d, %s, func() bool { return %s })", names[n.Op], number, r.render(n.X), r.render(n.Y)), true
+	}
+	if !isNumber(r.info.TypeOf(n.X)) || !isNumber(r.info.TypeOf(n.Y)) {
+		return "", false
+	}
+	left := "%s"
+	if r.info.Types[n.X].Value != nil && (n.Op == token.SHL || n.Op == token.SHR) {
+		// The type of a constant that is shifted comes from where the result goes.
+		basic, ok := r.info.TypeOf(n).(*types.Basic)
+		if !ok {
+			return "", false
+		}
+		left = basic.Name() + "(%s)"
+	}
+	number, _ := r.swap(n.OpPos, n.Op)
+	return fmt.Sprintf("mutated%s(%d, "+left+", %s)", names[n.Op], number, r.render(n.X), r.render(n.Y)), true
+}
+
+func (r *rewriter) assignment(n *ast.AssignStmt) (string, bool) {
+	if n.Tok == token.ASSIGN {
+		return r.statement(n, fmt.Sprintf("if !mutated(%d) { %s }", r.remove(n), r.splice(n, n.Pos(), n.End()))), true
+	}
+	if swaps[n.Tok] == nil || !isNumber(r.info.TypeOf(n.Lhs[0])) {
+		return "", false
+	}
+	number, other := r.swap(n.TokPos, n.Tok)
+	left, right := r.render(n.Lhs[0]), r.render(n.Rhs[0])
+	return r.statement(n, fmt.Sprintf("if mutated(%d) { %s %s %s } else { %s %s %s }", number, left, other[0], right, left, n.Tok, right)), true
+}
+
+// statement makes code one simple statement where only such a one is allowed.
+func (r *rewriter) statement(n ast.Node, code string) string {
+	if r.inList[n] {
+		return code
+	}
+	return "func() { " + code + " }()"
+}
+
+// swap adds one mutant for each operator that may stand in place of old, and returns the number of
+// the first.
+func (r *rewriter) swap(at token.Pos, old token.Token) (int, []token.Token) {
+	first := r.next
+	for _, other := range swaps[old] {
+		r.add(at, old.String()+" → "+other.String())
+	}
+	return first, swaps[old]
+}
+
+func (r *rewriter) remove(n ast.Node) int {
+	first, _, more := strings.Cut(r.source(n), "\n")
+	if more {
+		first += " …"
+	}
+	return r.add(n.Pos(), "without "+first)
+}
+
+func (r *rewriter) add(at token.Pos, what string) int {
+	position := r.files.PositionFor(at, false)
+	code := strings.TrimSpace(strings.Split(r.text, "\n")[position.Line-1])
+	r.mutants = append(r.mutants, mutant{r.next, r.dir, r.name, position.Line, position.Column, what, code})
+	r.next++
+	return r.next - 1
+}
+
+func isNumber(t types.Type) bool {
+	basic, ok := t.Underlying().(*types.Basic)
+	return ok && basic.Info()&types.IsNumeric != 0 && basic.Info()&types.IsComplex == 0
+}
+
+// removable says of a call whether the code compiles without it and a test can notice that.
+func removable(e ast.Expr) bool {
 	call, ok := e.(*ast.CallExpr)
 	if !ok {
-		return false
+		return true
 	}
-	method, ok := call.Fun.(*ast.SelectorExpr)
-	return ok && slices.Contains(locks, method.Sel.Name)
+	switch function := call.Fun.(type) {
+	case *ast.Ident:
+		return function.Name != "panic"
+	case *ast.SelectorExpr:
+		return !slices.Contains(locks, function.Sel.Name)
+	}
+	return true
 }

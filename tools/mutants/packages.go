@@ -15,7 +15,7 @@ import (
 
 // goPackage is what go list says of a package.
 type goPackage struct {
-	Dir, ImportPath, ForTest           string
+	Dir, ImportPath                    string
 	Module                             *struct{ Dir string }
 	GoFiles, TestGoFiles, XTestGoFiles []string
 	Deps                               []string
@@ -51,6 +51,9 @@ func list(ctx context.Context, patterns ...string) ([]goPackage, error) {
 // importersOf returns, by folder, the folders of the packages with tests that depend on it, those
 // that import it themselves first.
 func importersOf(ctx context.Context, patterns []string) (map[string][]string, error) {
+	if len(patterns) == 0 {
+		return nil, nil
+	}
 	packages, err := list(ctx, patterns...)
 	if err != nil {
 		return nil, err
@@ -75,9 +78,9 @@ func importersOf(ctx context.Context, patterns []string) (map[string][]string, e
 			switch on, ours := byPath[path]; {
 			case !ours:
 			case slices.Contains(imports, path):
-				direct[on.relative] = append(direct[on.relative], p.relative)
+				direct[on.relative] = append(direct[on.relative], "./"+p.relative)
 			default:
-				others[on.relative] = append(others[on.relative], p.relative)
+				others[on.relative] = append(others[on.relative], "./"+p.relative)
 			}
 		}
 	}
