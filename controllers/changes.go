@@ -71,9 +71,9 @@ const (
 	recordPatience = 30 * time.Second
 	// recordQuiet is how long no attempt has run before records are written: a change of the whole
 	// fleet starts attempts one after the other.
-	recordQuiet    = time.Second
-	recordRetry    = time.Second
-	recordFlush    = 5 * time.Second
+	recordQuiet = time.Second
+	recordRetry = time.Second
+	recordFlush = 5 * time.Second
 )
 
 // NewRecorder returns a Recorder without unwritten changes.

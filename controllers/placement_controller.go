@@ -142,7 +142,7 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 	if err := r.writeStatus(ctx, pl, r.statusOf(attempt)); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	if e := attempt.PendingEvent(); e != nil && attempt.IsNews() {
+	if e := attempt.PendingEvent(); e != nil && attempt.IsNewOutcome() {
 		r.Events.Send(ctx, pl, []scheduler.Event{*e})
 	}
 	if !attempt.Effects().Keep && attempt.Outcome != scheduler.Waiting {
@@ -160,7 +160,7 @@ func requeue(ctx context.Context, attempt *scheduler.Attempt) (ctrl.Result, erro
 	} else if attempt.Failure.Code() == framework.Error {
 		return ctrl.Result{}, attempt.Failure.Err()
 	}
-	if at := attempt.State.Wake(); !at.IsZero() {
+	if at := attempt.State.NextAttempt(); !at.IsZero() {
 		return ctrl.Result{RequeueAfter: max(at.Sub(attempt.Snapshot.Now), time.Millisecond)}, nil
 	}
 	return ctrl.Result{}, nil

@@ -204,10 +204,10 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	}
 	decides = scheduler.New(profiles, placements.held)
 	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
-	decides.Remember = inv.SetPublished
+	decides.StorePublished = inv.SetPublished
 	if served.ownKinds {
 		m.records = NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
-		decides.RecordFirst = m.records.Before
+		decides.WriteRecordsBefore = m.records.Before
 	}
 	placements.onSynced = func() {
 		decides.Recount(inv.Records())

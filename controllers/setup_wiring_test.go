@@ -90,7 +90,7 @@ func TestSetUpAddsControllers(t *testing.T) {
 			if got := h.background.records != nil; got != tc.wantRecords || h.reconciler.Records != h.background.records {
 				t.Errorf("changes have records: %t, want %t", got, tc.wantRecords)
 			}
-			if got := h.reconciler.Scheduler.RecordFirst != nil; got != tc.wantRecords {
+			if got := h.reconciler.Scheduler.WriteRecordsBefore != nil; got != tc.wantRecords {
 				t.Errorf("records come first: %t, want %t", got, tc.wantRecords)
 			}
 			// The informers are asked for before the cache starts.

@@ -132,7 +132,7 @@ func TestCell(t *testing.T) {
 		want               []string
 	}{
 		"selected":         {"ns/two", "c1", 200, []string{`"selected":true`, `"rank":1`, `"Balance":1`}},
-		"left out":         {"ns/two", "c3", 200, []string{`"selected":false`, `"rank":3`, `"flips":"`}},
+		"left out":         {"ns/two", "c3", 200, []string{`"selected":false`, `"rank":3`, `"selectedWith":"`}},
 		"excluded":         {"ns/two", "c4", 200, []string{`"plugin":"TaintToleration"`, `"reason":"`}},
 		"no candidate":     {"ns/two", "c0", 200, []string{`"note":"No candidate: `}},
 		"a held addition":  {"ns/held", "c2", 200, []string{`"pending":"`, `requires approval`}},

@@ -131,7 +131,7 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
 			return nil, stillAtIt()
 		}
-		return &framework.PreFilterResult{Clusters: c.verdicts.matches, Decides: true}, nil
+		return &framework.PreFilterResult{Clusters: c.verdicts.matches, SkipFilter: true}, nil
 	}
 	if status := c.settle(ctx, state, p.slice); status != nil {
 		if status.Code() == framework.Pending {
@@ -139,7 +139,7 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 		}
 		return nil, status
 	}
-	return &framework.PreFilterResult{Clusters: c.matches, Decides: true}, nil
+	return &framework.PreFilterResult{Clusters: c.matches, SkipFilter: true}, nil
 }
 
 // Filter judges one cluster, saying why it does not match.

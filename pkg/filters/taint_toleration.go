@@ -69,7 +69,7 @@ func (TaintToleration) Filter(_ context.Context, state *framework.CycleState, pl
 			if !tolerated {
 				state.Demote(cluster.Index)
 			} else if !end.IsZero() {
-				state.RanksUntil(cluster.Index, end)
+				state.SetRankExpiry(cluster.Index, end)
 			}
 		case taint.Effect == v1alpha1.TaintEffectNoSelectIfNew && incumbent:
 		case !tolerated:
@@ -82,7 +82,7 @@ func (TaintToleration) Filter(_ context.Context, state *framework.CycleState, pl
 		}
 	}
 	if !until.IsZero() {
-		state.HoldsUntil(cluster.Index, until)
+		state.SetFilterExpiry(cluster.Index, until)
 	}
 	return nil
 }

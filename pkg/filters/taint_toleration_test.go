@@ -140,7 +140,7 @@ func TestTaintToleration(t *testing.T) {
 				}
 				return fixture.At(*seconds).Time
 			}
-			if got, want := state.Expiry(0), at(tc.wantUntil); !got.Equal(want) {
+			if got, want := state.FilterExpiry(0), at(tc.wantUntil); !got.Equal(want) {
 				t.Errorf("the verdict holds until %v, want %v", got, want)
 			}
 			if got, want := state.RankExpiry(0), at(tc.wantRankUntil); !got.Equal(want) {

@@ -35,7 +35,7 @@ func newClusterSet(object *v1alpha1.ManagedClusterSet) *clusterSet {
 }
 
 // matches is true if the cluster is a member.
-func (s *clusterSet) matches(c *framework.Cluster) bool { return s.set.Admits(c) }
+func (s *clusterSet) matches(c *framework.Cluster) bool { return s.set.Matches(c) }
 
 func (s *clusterSet) setMember(i int, member bool) {
 	if s.frozen != nil {

@@ -215,9 +215,9 @@ func (a *Attempt) measure() {
 		// The next removal starts a new measurement.
 		a.timers.Change.RemovingSince, a.timers.Revoked.RemovingSince = time.Time{}, time.Time{}
 	}
-	a.timers.Wake, a.timers.WakeCause = a.State.Wake(), "timer"
-	if a.timers.Wake.Equal(a.expiry) {
-		a.timers.WakeCause = a.expiryCause
+	a.timers.NextAttempt, a.timers.NextAttemptCause = a.State.NextAttempt(), "timer"
+	if a.timers.NextAttempt.Equal(a.expiry) {
+		a.timers.NextAttemptCause = a.expiryCause
 	}
 }
 
@@ -253,8 +253,8 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 		a.Step = nil
 		return
 	}
-	if s.RecordFirst != nil {
-		if err := s.RecordFirst(ctx, a); err != nil {
+	if s.WriteRecordsBefore != nil {
+		if err := s.WriteRecordsBefore(ctx, a); err != nil {
 			if a.Step != nil && a.Step.Restores && s.bindStep(ctx, a).IsSuccess() {
 				// Pages are restored even if the record cannot be written.
 				s.setPublished(a, a.published())
@@ -304,8 +304,8 @@ func (s *Scheduler) bindStep(ctx context.Context, a *Attempt) *framework.Status 
 }
 
 func (s *Scheduler) setPublished(a *Attempt, last *framework.Published) {
-	if s.Remember != nil && last != nil {
-		s.Remember(a.Snapshot.Subject, last)
+	if s.StorePublished != nil && last != nil {
+		s.StorePublished(a.Snapshot.Subject, last)
 	}
 }
 

@@ -26,7 +26,7 @@ func (manyMarks) Filter(_ context.Context, state *framework.CycleState, _ *v1alp
 	case 1:
 		state.Demote(c.Index)
 	case 2:
-		state.HoldsUntil(c.Index, fixture.At(c.Index).Time)
+		state.SetFilterExpiry(c.Index, fixture.At(c.Index).Time)
 	}
 	return nil
 }
@@ -93,8 +93,8 @@ func checkManyMarks(t *testing.T, r *scheduler.Result, many int) {
 		t.Errorf("%d feasible, %d excluded (-want +got):\n%s", feasible, excluded, diff)
 	}
 	for _, chosen := range r.Selected {
-		if i := chosen.Cluster.Index; (i%7 == 2) == r.State.Expiry(i).IsZero() {
-			t.Errorf("the verdict on %s ends at %s", chosen.Cluster.Name, r.State.Expiry(i))
+		if i := chosen.Cluster.Index; (i%7 == 2) == r.State.FilterExpiry(i).IsZero() {
+			t.Errorf("the verdict on %s ends at %s", chosen.Cluster.Name, r.State.FilterExpiry(i))
 		}
 	}
 }

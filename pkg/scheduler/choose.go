@@ -22,7 +22,7 @@ func (r *Result) selectClusters() *framework.Status {
 	if err != nil {
 		return misconfigured(err.Error())
 	}
-	r.Short = short
+	r.BlockedBy = short
 	r.Selected = make([]framework.Selection, len(chosen))
 	for i, j := range chosen {
 		r.Selected[i] = framework.Selection{Cluster: r.Feasible[j], Score: r.Totals[j]}

@@ -106,9 +106,9 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	case len(r.Selected) == 0 && r.Demand.Limit != 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonNoManagedClusterMatched,
 			"No ManagedCluster matches any of the cluster predicate"
-	case r.Short != "":
+	case r.BlockedBy != "":
 		return metav1.ConditionFalse, v1alpha1.ReasonSpreadUnsatisfiable,
-			fmt.Sprintf("%d cluster decisions unscheduled by %s", missing, r.Short)
+			fmt.Sprintf("%d cluster decisions unscheduled by %s", missing, r.BlockedBy)
 	case missing == 0:
 		return metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, "All cluster decisions scheduled"
 	}

@@ -198,13 +198,13 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestPreFilterDecides: the Filter of a plugin whose PreFilter decides runs for no cluster that
+// TestPreFilterSkipFilter: the Filter of a plugin whose PreFilter decides runs for no cluster that
 // PreFilter admits; that of a plugin whose PreFilter only admits runs for each.
 func TestPreFilterDecides(t *testing.T) {
 	for name, decides := range map[string]bool{"decides": true, "admits": false} {
 		t.Run(name, func(t *testing.T) {
 			s, probes, calls := probing(t, "a b", nil)
-			probes["a"].result = &framework.PreFilterResult{Clusters: framework.Bitset{}.Set(0).Set(1), Decides: decides}
+			probes["a"].result = &framework.PreFilterResult{Clusters: framework.Bitset{}.Set(0).Set(1), SkipFilter: decides}
 			got, _, _ := probed(s, calls)
 			if want := "1:20 2:20"; got.selected != want {
 				t.Errorf("selected %s, want %s", got.selected, want)

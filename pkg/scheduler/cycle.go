@@ -71,12 +71,12 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 // expires, and stores the cause.
 func (r *Result) requeueAtExpiry() {
 	for _, chosen := range r.Selected {
-		if t := r.State.Expiry(chosen.Cluster.Index); !t.IsZero() {
+		if t := r.State.FilterExpiry(chosen.Cluster.Index); !t.IsZero() {
 			r.State.RequeueAt(t)
 			r.expiresAt("toleration expired", t)
 		}
 		if t := r.State.RankExpiry(chosen.Cluster.Index); !t.IsZero() {
-			r.State.WakeAt(t)
+			r.State.AttemptAt(t)
 			r.expiresAt("AddOnPlacementScore expired", t)
 		}
 	}
@@ -172,7 +172,7 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admiss
 		}
 		if result != nil {
 			admitted = append(admitted, admission{plugin: p.Name(), clusters: result.Clusters})
-			if result.Decides {
+			if result.SkipFilter {
 				skipped[p.Name()] = true
 			}
 		}

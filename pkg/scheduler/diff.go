@@ -164,8 +164,8 @@ func (a *Attempt) cause() string {
 	switch {
 	case s.Cause != "":
 		return s.Cause
-	case !s.Timers.Wake.IsZero() && !s.Now.Before(s.Timers.Wake):
-		return s.Timers.WakeCause
+	case !s.Timers.NextAttempt.IsZero() && !s.Now.Before(s.Timers.NextAttempt):
+		return s.Timers.NextAttemptCause
 	}
 	return "retry"
 }

@@ -333,9 +333,9 @@ func TestRemember(t *testing.T) {
 				Result: &Result{Snapshot: &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}}, Outcome: tc.outcome, message: tc.message, Holds: tc.holds,
 				Change: &framework.Proposal{Revision: held, Added: []string{"a"}, Removed: []string{"b"}, From: "f", Digest: "d"},
 			}
-			a.timers.WakeCause = "timer"
+			a.timers.NextAttemptCause = "timer"
 			s.remember(a)
-			if got := s.timers[types.NamespacedName{Namespace: "n", Name: "p"}]; got.uid != pl.UID || got.WakeCause != "timer" {
+			if got := s.timers[types.NamespacedName{Namespace: "n", Name: "p"}]; got.uid != pl.UID || got.NextAttemptCause != "timer" {
 				t.Errorf("timers: %+v", got)
 			}
 			if got := s.held.answers(pl.UID); got.Revision != tc.want {

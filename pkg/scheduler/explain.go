@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// MaxFlips bounds how many clusters of one answer are told what would let them in: each costs a few
-// more cycles.
-const MaxFlips = 100
+// MaxSelectedWith bounds how many clusters of one answer are told what would let them in: each
+// costs a few more cycles.
+const MaxSelectedWith = 100
 
 // Explain says of every candidate why it was, or was not, selected, by name; of one only, if it is
 // named. Empty when nothing was decided. What would let a cluster in is proved by deciding again;
@@ -26,7 +26,7 @@ func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []frame
 	}
 	wanted := func(name string) bool { return only == "" || name == only }
 	selected := r.selectedIndexes()
-	flips := only != "" || r.Candidates()-len(r.Selected) <= MaxFlips
+	flips := only != "" || r.Candidates()-len(r.Selected) <= MaxSelectedWith
 	for _, e := range r.allExcluded() {
 		cluster := r.Snapshot.Clusters.Get(e.index)
 		if !wanted(cluster.Name) {
@@ -34,7 +34,7 @@ func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []frame
 		}
 		v := framework.Verdict{Cluster: cluster.Name, Plugin: e.plugin, Reason: r.Why(ctx, e.index).Reason()}
 		if flips {
-			v.Flips = s.flip(ctx, r, cluster)
+			v.SelectedWith = s.flip(ctx, r, cluster)
 		}
 		verdicts = append(verdicts, v)
 	}
@@ -45,7 +45,7 @@ func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []frame
 		}
 		v := r.rankVerdict(rank, i, selected.Has(r.Feasible[i].Index), lowest, highest)
 		if !v.Selected && flips {
-			v.Flips = s.flip(ctx, r, r.Feasible[i])
+			v.SelectedWith = s.flip(ctx, r, r.Feasible[i])
 		}
 		verdicts = append(verdicts, v)
 	}
@@ -102,8 +102,8 @@ func (r *Result) rankVerdict(rank, i int, selected bool, lowest, highest *int64)
 	case selected:
 	case r.State.Demoted().Has(cluster.Index):
 		v.Reason += ", after all clusters without an untolerated PreferNoSelect taint"
-	case r.Short != "":
-		v.Reason += ", left out by " + r.Short
+	case r.BlockedBy != "":
+		v.Reason += ", left out by " + r.BlockedBy
 	default:
 		v.Reason += fmt.Sprintf(", %d selected", len(r.Selected))
 	}

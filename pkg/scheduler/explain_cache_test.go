@@ -53,7 +53,7 @@ func TestExplainLeavesNoTrace(t *testing.T) {
 	r := s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil))
 	flips := map[string]string{}
 	for _, v := range s.Explain(ctx, r.Result, "") {
-		flips[v.Cluster] = v.Flips
+		flips[v.Cluster] = v.SelectedWith
 	}
 	if diff := cmp.Diff(map[string]string{"c1": "label a=x", "c2": "label a=x", "c3": "label a=x"}, flips); diff != "" {
 		t.Errorf("flips (-want +got):\n%s", diff)

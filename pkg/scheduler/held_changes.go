@@ -14,8 +14,8 @@ import (
 // HeldChanges implements framework.HeldChanges for the Handle of the plugins. A nil *HeldChanges
 // holds nothing.
 type HeldChanges struct {
-	mu   sync.Mutex
-	held map[types.UID]*heldEntry
+	mu      sync.Mutex
+	held    map[types.UID]*heldEntry
 	requeue func(key types.NamespacedName)
 }
 

@@ -177,7 +177,7 @@ func TestPendingMessages(t *testing.T) {
 				t.Errorf("observed generation %d, want %d", c.ObservedGeneration, d.placement.Generation)
 			}
 			// An event reports it once.
-			if a := d.attempt(); a.PendingEvent() != nil && a.IsNews() {
+			if a := d.attempt(); a.PendingEvent() != nil && a.IsNewOutcome() {
 				t.Errorf("reported again: %+v", a.PendingEvent())
 			}
 		})
@@ -194,7 +194,7 @@ func TestPendingEvent(t *testing.T) {
 	d.add("c2")
 	for _, want := range []string{"DecisionHeld", ""} {
 		got := ""
-		if a := d.attempt(); a.PendingEvent() != nil && a.IsNews() {
+		if a := d.attempt(); a.PendingEvent() != nil && a.IsNewOutcome() {
 			got = a.PendingEvent().Reason
 		}
 		if got != want {

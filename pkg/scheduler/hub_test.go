@@ -227,7 +227,7 @@ func (d *desk) restart() {
 		d.t.Fatal(err)
 	}
 	d.scheduler = scheduler.New(profiles, d.heldChanges)
-	d.scheduler.Remember, d.scheduler.RecordFirst = d.inv.SetPublished, d.recordFirst
+	d.scheduler.StorePublished, d.scheduler.WriteRecordsBefore = d.inv.SetPublished, d.recordFirst
 	d.inv.Update(fixture.Set("s1"))
 	if !d.unbound {
 		d.inv.Update(fixture.Binding("ns", "s1"))

@@ -72,10 +72,10 @@ func TestCause(t *testing.T) {
 		timers framework.Timers
 		want   string
 	}{
-		"an event":              {cause: "Placement: spec", timers: framework.Timers{Wake: now, WakeCause: "timer"}, want: "Placement: spec"},
-		"the time has come":     {timers: framework.Timers{Wake: now, WakeCause: "toleration expired"}, want: "toleration expired"},
-		"the time is past":      {timers: framework.Timers{Wake: now.Add(-time.Second), WakeCause: "timer"}, want: "timer"},
-		"before the time":       {timers: framework.Timers{Wake: now.Add(time.Second), WakeCause: "timer"}, want: "retry"},
+		"an event":              {cause: "Placement: spec", timers: framework.Timers{NextAttempt: now, NextAttemptCause: "timer"}, want: "Placement: spec"},
+		"the time has come":     {timers: framework.Timers{NextAttempt: now, NextAttemptCause: "toleration expired"}, want: "toleration expired"},
+		"the time is past":      {timers: framework.Timers{NextAttempt: now.Add(-time.Second), NextAttemptCause: "timer"}, want: "timer"},
+		"before the time":       {timers: framework.Timers{NextAttempt: now.Add(time.Second), NextAttemptCause: "timer"}, want: "retry"},
 		"nothing was asked for": {want: "retry"},
 	}
 	for name, tc := range tests {

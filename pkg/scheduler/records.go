@@ -118,9 +118,9 @@ func (a *Attempt) usedApproval() *berthv1alpha1.PlacementChange {
 	return a.identity.ended
 }
 
-// IsNews reports whether the outcome was not reported before: the attempt wrote it to the record
-// or, without a record, the condition has another reason.
-func (a *Attempt) IsNews() bool {
+// IsNewOutcome reports whether the outcome was not reported before: the attempt wrote it to the
+// record or, without a record, the condition has another reason.
+func (a *Attempt) IsNewOutcome() bool {
 	if a.Effects().Phase != "" && a.recorded {
 		return true
 	}

@@ -30,8 +30,9 @@ type Result struct {
 	Selected []framework.Selection
 	// Intents are what PostFilter plugins would have done so that more clusters fit.
 	Intents []framework.Intent
-	// Short names the spread constraint that made the selection stop short; empty when none did.
-	Short string
+	// BlockedBy names the spread constraint that made the selection stop short; empty when none
+	// did.
+	BlockedBy string
 
 	// totalsOnly says that nobody reads Scores, so that the memory of AddOn scores is free once
 	// they are in Totals.

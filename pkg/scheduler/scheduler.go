@@ -31,11 +31,11 @@ type Scheduler struct {
 	// LockHeld is called with the time that each attempt held the cycle lock, and with its outcome
 	// (Cycle*).
 	LockHeld func(profile, outcome string, held time.Duration)
-	// RecordFirst writes the records that must exist before step 9 publishes. If nil, changes have
-	// no records.
-	RecordFirst func(ctx context.Context, a *Attempt) error
-	// Remember stores the published decision for the next Snapshot.
-	Remember func(subject *framework.Subject, last *framework.Published)
+	// WriteRecordsBefore writes the records that must exist before step 9 publishes. If nil,
+	// changes have no records.
+	WriteRecordsBefore func(ctx context.Context, a *Attempt) error
+	// StorePublished stores the published decision for the next Snapshot.
+	StorePublished func(subject *framework.Subject, last *framework.Published)
 
 	profiles map[string]*Profile
 	held     *HeldChanges

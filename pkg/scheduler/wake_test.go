@@ -31,8 +31,8 @@ func TestEndOfToleratedPreferNoSelectWakes(t *testing.T) {
 		if len(r.Selected) != 1 || r.Selected[0].Cluster.Name != tc.want {
 			t.Errorf("at %s: selected %v, want %s", tc.now, r.Selected, tc.want)
 		}
-		if !r.State.Wake().Equal(tc.wantWake) || !r.State.Requeue().IsZero() {
-			t.Errorf("at %s: wakes at %s, requeue %s; want %s and none", tc.now, r.State.Wake(), r.State.Requeue(), tc.wantWake)
+		if !r.State.NextAttempt().Equal(tc.wantWake) || !r.State.Requeue().IsZero() {
+			t.Errorf("at %s: wakes at %s, requeue %s; want %s and none", tc.now, r.State.NextAttempt(), r.State.Requeue(), tc.wantWake)
 		}
 	}
 }

@@ -38,11 +38,11 @@ func TestPromisedFlipsFlip(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range report.Verdicts {
-			if v.Flips == "" {
+			if v.SelectedWith == "" {
 				continue
 			}
 			promised++
-			changed := apply(t, fleet, v.Cluster, v.Flips)
+			changed := apply(t, fleet, v.Cluster, v.SelectedWith)
 			again, err := New(ctx, changed, now, Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -56,7 +56,7 @@ func TestPromisedFlipsFlip(t *testing.T) {
 				selected = selected || w.Cluster == v.Cluster && w.Selected
 			}
 			if !selected {
-				t.Errorf("%s was promised to be selected with %q and is not", v.Cluster, v.Flips)
+				t.Errorf("%s was promised to be selected with %q and is not", v.Cluster, v.SelectedWith)
 			}
 		}
 	})
@@ -204,7 +204,7 @@ func TestFlipsOfScore(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, v := range report.Verdicts {
-		got[v.Cluster] = v.Flips
+		got[v.Cluster] = v.SelectedWith
 	}
 	if want := map[string]string{"a": "", "b": "+1 score"}; !maps.Equal(got, want) {
 		t.Errorf("flips are %v, want %v", got, want)

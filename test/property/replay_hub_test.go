@@ -61,7 +61,7 @@ func (h *replayHub) restart(t *rapid.T) {
 	h.engine = newReplayScheduler(t, &framework.Handle{
 		Pages: h, Assume: h.inv.AssumePage, Reserve: h.inv.Reserve, Unreserve: h.inv.Unreserve, HeldChanges: h.held,
 	}, h.held, h.copier)
-	h.engine.Remember, h.engine.RecordFirst = h.inv.SetPublished, h.recordFirst
+	h.engine.StorePublished, h.engine.WriteRecordsBefore = h.inv.SetPublished, h.recordFirst
 	for _, o := range h.all() {
 		h.inv.Update(o)
 	}

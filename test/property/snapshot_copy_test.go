@@ -112,9 +112,9 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"Placement Pages Published Entries Last Records Policies Incumbents Leaving Taken":     reflect.TypeFor[framework.Subject](),
 		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored":              reflect.TypeFor[framework.Published](),
 		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Record RetryAt Listed": reflect.TypeFor[framework.QueueAdmission](),
-		"Change Revoked Wake WakeCause":                            reflect.TypeFor[framework.Timers](),
-		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
-		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
+		"Change Revoked NextAttempt NextAttemptCause":                                          reflect.TypeFor[framework.Timers](),
+		"Digest Since RemovingSince":                                                           reflect.TypeFor[framework.Stability](),
+		"Revision From Digest Generation Plugins Allowed Rejected":                             reflect.TypeFor[framework.Answers](),
 	} {
 		var got []string
 		for field := range of.Fields() {

@@ -28,8 +28,8 @@ func TestSpread(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("selected (-want +got):\n%s", diff)
 		}
-		if stopped != (r.Short != "") {
-			t.Fatalf("stopped short: %t, and the result names %q", stopped, r.Short)
+		if stopped != (r.BlockedBy != "") {
+			t.Fatalf("stopped short: %t, and the result names %q", stopped, r.BlockedBy)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 		return err
 	}
 	if unproved(r.Verdicts) {
-		say(out, "  More than %d clusters were left out: what would let one in, explain says with --cluster.\n", scheduler.MaxFlips)
+		say(out, "  More than %d clusters were left out: what would let one in, explain says with --cluster.\n", scheduler.MaxSelectedWith)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func verdictTable(r *simulator.Report, wide bool) *table {
 		t.heading = slices.Insert(t.heading, 3, "SCORES")
 	}
 	for _, v := range r.Verdicts {
-		score, rank, cut, why, flips, chosen := "-", "-", "-", v.Reason, v.Flips, plain
+		score, rank, cut, why, selectedWith, chosen := "-", "-", "-", v.Reason, v.SelectedWith, plain
 		if v.Selected {
 			chosen = green
 		}
@@ -82,10 +82,10 @@ func verdictTable(r *simulator.Report, wide bool) *table {
 		if v.Plugin != "" {
 			why = v.Plugin + ": " + why
 		}
-		if flips == "" {
-			flips = "-"
+		if selectedWith == "" {
+			selectedWith = "-"
 		}
-		row := []cell{{text: v.Cluster}, {fmt.Sprint(v.Selected), chosen}, {text: score}, {text: rank}, {text: cut}, {text: why}, {text: flips}}
+		row := []cell{{text: v.Cluster}, {fmt.Sprint(v.Selected), chosen}, {text: score}, {text: rank}, {text: cut}, {text: why}, {text: selectedWith}}
 		if wide {
 			row = slices.Insert(row, 3, cell{text: scoresText(v.Scores, r.PrioritizerScores)})
 		}
@@ -119,5 +119,5 @@ func unproved(verdicts []framework.Verdict) bool {
 			left++
 		}
 	}
-	return left > scheduler.MaxFlips
+	return left > scheduler.MaxSelectedWith
 }

@@ -298,7 +298,7 @@ function tellCell(cell) {
   if (!v) return [...content, make("p", "verdict", cell.note)];
   content.push(make("p", "verdict", v.plugin ? "Not selected: excluded by " + v.plugin : v.selected ? "Selected" : "Not selected, though it fits"));
   if (v.reason) content.push(make("p", "", v.reason));
-  if (v.flips) content.push(make("p", "flips", "Would be selected with: " + v.flips));
+  if (v.selectedWith) content.push(make("p", "hint", "Would be selected with: " + v.selectedWith));
   if (v.score === undefined) return content;
   content.push(make("h3", "", "Score " + v.score), ...scoreBars(v.scores || {}, cell.weights || {}));
   if (v.distance !== undefined) content.push(make("p", "", distance(v)));
@@ -338,7 +338,7 @@ function showPlacement(column) {
       content.push(make("h3", "", placement.pending ? "Conditions meanwhile" : "Conditions"), make("dl", "", ...placement.conditions.flatMap((c) =>
         [make("dt", "", c.type + "=" + c.status + " " + c.reason), make("dd", "", c.message)])));
     }
-    for (const intent of placement.intents || []) content.push(make("p", "flips", intent.note || ""));
+    for (const intent of placement.intents || []) content.push(make("p", "hint", intent.note || ""));
     return content;
   });
 }

@@ -28,13 +28,13 @@ type CycleState struct {
 	writing  sync.Mutex
 	warnings []Warning
 	requeue  time.Time
-	// wake is the earliest time of WakeAt. holds and ranks are those of HoldsUntil and RanksUntil,
-	// by cluster.
-	wake    time.Time
-	demoted Bitset
-	holds   map[int]time.Time
-	ranks   map[int]time.Time
-	yield   func() bool
+	// nextAttempt is the earliest time of AttemptAt. filterExpiry and rankExpiry are by cluster
+	// index.
+	nextAttempt  time.Time
+	demoted      Bitset
+	filterExpiry map[int]time.Time
+	rankExpiry   map[int]time.Time
+	yield        func() bool
 }
 
 type entry struct {
@@ -92,7 +92,7 @@ func (s *CycleState) replace(key StateKey, with *entry) {
 
 // Clone returns a copy, with clones of all entries.
 func (s *CycleState) Clone() *CycleState {
-	c := &CycleState{snapshot: s.snapshot, requeue: s.requeue, wake: s.wake, demoted: s.demoted.Clone(), holds: maps.Clone(s.holds), ranks: maps.Clone(s.ranks), yield: s.yield}
+	c := &CycleState{snapshot: s.snapshot, requeue: s.requeue, nextAttempt: s.nextAttempt, demoted: s.demoted.Clone(), filterExpiry: maps.Clone(s.filterExpiry), rankExpiry: maps.Clone(s.rankExpiry), yield: s.yield}
 	c.warnings = append(c.warnings, s.warnings...)
 	for _, e := range s.list() {
 		c.Write(e.key, e.data.Clone())
@@ -116,7 +116,8 @@ func (s *CycleState) ShouldYield() bool { return s.yield != nil && s.yield() }
 // YieldWhen sets the function behind ShouldYield. Only the engine calls it.
 func (s *CycleState) YieldWhen(over func() bool) { s.yield = over }
 
-// RequeueAt asks for a new attempt at t. The earliest time wins.
+// RequeueAt asks for a new attempt at t, instead of the engine's default time after Pending. The
+// earliest time wins.
 func (s *CycleState) RequeueAt(t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -126,20 +127,21 @@ func (s *CycleState) RequeueAt(t time.Time) {
 // Requeue is the earliest time of RequeueAt; zero if there is none.
 func (s *CycleState) Requeue() time.Time { return s.requeue }
 
-// WakeAt asks for a new attempt at t without changing Requeue. The earliest time wins.
-func (s *CycleState) WakeAt(t time.Time) {
+// AttemptAt asks for a new attempt at t, in addition to RequeueAt and the engine's default time
+// after Pending. The earliest time wins.
+func (s *CycleState) AttemptAt(t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	s.wake = earlier(s.wake, t)
+	s.nextAttempt = earlier(s.nextAttempt, t)
 }
 
-// Wake is the time of the next attempt: the earliest of RequeueAt and WakeAt; zero if there is
-// none.
-func (s *CycleState) Wake() time.Time {
+// NextAttempt is the time of the next attempt: the earliest of RequeueAt and AttemptAt; zero if
+// there is none.
+func (s *CycleState) NextAttempt() time.Time {
 	if s.requeue.IsZero() {
-		return s.wake
+		return s.nextAttempt
 	}
-	return earlier(s.wake, s.requeue)
+	return earlier(s.nextAttempt, s.requeue)
 }
 
 // earlier returns the earlier of two times; t if old is zero.
@@ -150,45 +152,45 @@ func earlier(old, t time.Time) time.Time {
 	return old
 }
 
-// HoldsUntil limits the validity of Filter's answer for a cluster. If the cluster is selected, a
-// new attempt runs at t. The earliest time wins.
-func (s *CycleState) HoldsUntil(cluster int, t time.Time) {
+// SetFilterExpiry declares that the result of Filter for a cluster, by index, is valid until t. If
+// the cluster is selected, a new attempt runs at t. The earliest time wins.
+func (s *CycleState) SetFilterExpiry(cluster int, t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.holds == nil {
-		s.holds = make(map[int]time.Time)
+	if s.filterExpiry == nil {
+		s.filterExpiry = make(map[int]time.Time)
 	}
-	s.holds[cluster] = earlier(s.holds[cluster], t)
+	s.filterExpiry[cluster] = earlier(s.filterExpiry[cluster], t)
 }
 
-// Expiry is the time of HoldsUntil for a cluster; zero if there is none.
-func (s *CycleState) Expiry(cluster int) time.Time { return s.holds[cluster] }
+// FilterExpiry returns the time of SetFilterExpiry for a cluster; zero if there is none.
+func (s *CycleState) FilterExpiry(cluster int) time.Time { return s.filterExpiry[cluster] }
 
-// RanksUntil limits the validity of a cluster's rank. If the cluster is selected, a new attempt
-// runs at t. The earliest time wins.
-func (s *CycleState) RanksUntil(cluster int, t time.Time) {
+// SetRankExpiry declares that the rank of a cluster, by index, is valid until t. If the cluster is
+// selected, a new attempt runs at t. The earliest time wins.
+func (s *CycleState) SetRankExpiry(cluster int, t time.Time) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.ranks == nil {
-		s.ranks = make(map[int]time.Time)
+	if s.rankExpiry == nil {
+		s.rankExpiry = make(map[int]time.Time)
 	}
-	s.ranks[cluster] = earlier(s.ranks[cluster], t)
+	s.rankExpiry[cluster] = earlier(s.rankExpiry[cluster], t)
 }
 
-// RankExpiry is the time of RanksUntil for a cluster; zero if there is none.
-func (s *CycleState) RankExpiry(cluster int) time.Time { return s.ranks[cluster] }
+// RankExpiry returns the time of SetRankExpiry for a cluster; zero if there is none.
+func (s *CycleState) RankExpiry(cluster int) time.Time { return s.rankExpiry[cluster] }
 
-// Demote ranks a cluster after all that are not demoted, regardless of scores.
+// Demote ranks a cluster, by index, after all that are not demoted, regardless of scores.
 func (s *CycleState) Demote(cluster int) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.demoted = s.demoted.Set(cluster)
 }
 
-// Demoted are the clusters that were passed to Demote, by index.
+// Demoted returns the indexes of the clusters that were passed to Demote.
 func (s *CycleState) Demoted() Bitset { return s.demoted }
 
-// Warn adds a warning to the decision. The decision's event shows it.
+// Warn adds a warning to the decision. The event about the decision shows it.
 func (s *CycleState) Warn(plugin, message string) {
 	s.writing.Lock()
 	defer s.writing.Unlock()

@@ -15,7 +15,7 @@ import (
 // other Placements' attempts.
 //
 // From PreEnqueue to Permit the context ends at the cycle's deadline (cycleTimeout, 100 ms by
-// default). A plugin that waits or works for long must return then. A later answer is ignored: the
+// default). A plugin that runs longer must return then. A later result is ignored: the
 // attempt fails, the published decision stays, and the attempt is repeated with backoff.
 type Plugin interface {
 	// Name is the plugin's name in the Registry.
@@ -34,8 +34,8 @@ type QueueSortPlugin interface {
 // runs first in a cycle.
 type PreEnqueuePlugin interface {
 	Plugin
-	// PreEnqueue returns Unschedulable to park the Placement: the published decision stays.
-	// UnschedulableAndUnresolvable gives it no cluster, and that decision is published. Codes other
+	// PreEnqueue returns Unschedulable to end the attempt: the published decision stays.
+	// UnschedulableAndUnresolvable selects no cluster, and that decision is published. Codes other
 	// than these and Success are Errors.
 	PreEnqueue(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) *Status
 }
@@ -58,9 +58,9 @@ type PreFilterPlugin interface {
 	Plugin
 	// PreFilter may narrow the candidates; the engine intersects the results of all plugins, and an
 	// empty intersection selects no cluster. Skip disables the plugin's Filter in this attempt.
-	// UnschedulableAndUnresolvable means misconfigured, Pending a retry, Unschedulable a parked
-	// Placement (the other plugins still run); other codes are Errors. All except Success and Skip
-	// keep the published decision.
+	// UnschedulableAndUnresolvable means misconfigured, Pending repeats the attempt soon, and
+	// Unschedulable ends the attempt after the other plugins ran; other codes are Errors. All codes
+	// except Success and Skip keep the published decision.
 	PreFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) (*PreFilterResult, *Status)
 }
 
@@ -83,14 +83,15 @@ type Forgetter interface {
 
 // PreFilterResult narrows the candidates.
 type PreFilterResult struct {
-	// Clusters are the candidates that this plugin admits, by index.
+	// Clusters are the indexes of the candidates that pass this plugin.
 	Clusters Bitset
-	// Decides means that the plugin's Filter need not run on Clusters. It runs only to explain why
-	// another cluster is excluded.
-	Decides bool
+	// SkipFilter is true if all of Clusters pass the plugin's Filter, too. Filter then runs only to
+	// explain why other candidates are excluded.
+	SkipFilter bool
 }
 
-// FilterPlugin admits or excludes one cluster. It runs concurrently for the clusters of an attempt.
+// FilterPlugin decides whether one cluster passes or is excluded. It runs concurrently for the
+// clusters of an attempt.
 type FilterPlugin interface {
 	Plugin
 	// Filter excludes the cluster with Unschedulable or UnschedulableAndUnresolvable; later filters
@@ -98,11 +99,11 @@ type FilterPlugin interface {
 	Filter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) *Status
 }
 
-// Relaxer is a FilterPlugin that can propose changes that would admit a cluster. Only explanations
-// call it. The engine checks each proposal by deciding again.
+// Relaxer is a FilterPlugin that can suggest changes with which a cluster would pass. Only
+// explanations call it. The engine checks each suggestion by deciding again.
 type Relaxer interface {
-	// Relax returns alternative changes, the smallest first. Each one alone makes Filter admit the
-	// cluster without a demotion.
+	// Relax returns alternative changes, the smallest first. With each one alone the cluster passes
+	// Filter and is not demoted.
 	Relax(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) []Relaxation
 }
 
@@ -117,8 +118,8 @@ type Relaxation struct {
 
 // ClusterReader is a PreFilter, Filter or Score plugin that declares which properties of clusters
 // it reads. Sets, taints, and the labels, claims and scores that the Placement's spec names are
-// implied. Without it, a plugin counts as reading everything: each heartbeat of a cluster then
-// starts a cycle of every Placement that can see it.
+// implied. Without it, a plugin counts as reading everything: each change of a cluster, also of
+// its conditions, then starts an attempt for every Placement that may use the cluster.
 type ClusterReader interface {
 	// Reads must return equal results for equal Placements.
 	Reads(pl *v1alpha1.Placement) Reads
@@ -128,7 +129,7 @@ type ClusterReader interface {
 type Reads struct {
 	// Labels and Claims are label keys and claim names.
 	Labels, Claims []string
-	// CPU and Memory are the allocatable amounts, or the capacity if those are unknown.
+	// CPU and Memory are the amounts Cluster.CPU and Cluster.Memory.
 	CPU, Memory bool
 	// Scores are names of AddOnPlacementScores.
 	Scores []string
@@ -205,7 +206,7 @@ type CoordinateScorer interface {
 // ReservePlugin counts changes from Permit until they are published.
 type ReservePlugin interface {
 	Plugin
-	// Reserve must not wait. The first failure stops the change and calls Unreserve of all plugins
+	// Reserve must not block. The first failure stops the change and calls Unreserve of all plugins
 	// in reverse order. Unschedulable and UnschedulableAndUnresolvable deny the change, Pending
 	// repeats the attempt soon, other codes are Errors. A change that Permit does not permit is
 	// unreserved, too.
@@ -218,11 +219,11 @@ type ReservePlugin interface {
 // PermitPlugin permits a change, denies it, or holds it.
 type PermitPlugin interface {
 	Plugin
-	// Permit must not wait or keep state: simulations and explanations call it, too. Wait holds the
-	// change; the duration counts from this plugin's first hold of the change and ends in Expired.
-	// Unschedulable and UnschedulableAndUnresolvable deny the change, Pending repeats the attempt
-	// soon, other codes are Errors. Meanwhile the published decision stays, and each attempt of the
-	// Placement proposes a held change and asks again.
+	// Permit must not block or keep state: simulations and explanations call it, too. Wait holds
+	// the change. The duration counts from this plugin's first Wait for the change; then the change
+	// expires. Unschedulable and UnschedulableAndUnresolvable deny the change, Pending repeats the
+	// attempt soon, other codes are Errors. Except after Success the published decision stays. Each
+	// attempt for the Placement calls Permit again for a held change.
 	Permit(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) (*Status, time.Duration)
 }
 

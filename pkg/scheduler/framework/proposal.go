@@ -93,8 +93,9 @@ type Verdict struct {
 	// Distance is the total minus the lowest selected total for a cluster that was not selected, or
 	// minus the highest total that was not selected for a selected one.
 	Distance *int64 `json:"distance,omitempty"`
-	// Flips describes the smallest change that would get the cluster selected.
-	Flips string `json:"flips,omitempty"`
+	// SelectedWith is the smallest known change that would get the cluster selected; empty if the
+	// cluster is selected or none is known.
+	SelectedWith string `json:"selectedWith,omitempty"`
 }
 
 // DigestOf returns the digest of a set of cluster names, as in records.

@@ -52,8 +52,9 @@ type QueueAdmission struct {
 	// Reason and Message are those of the condition QueueAdmitted, which is True if Admitted.
 	Admitted        bool
 	Reason, Message string
-	// Rejected is true if no queue accepts the Placement: it gets no cluster. If it is not admitted
-	// for another reason, the published decision stays.
+	// Rejected is true if no queue accepts the Placement, or if it lost the right to its queue and
+	// waits for another one: it gets no cluster. If it is not Admitted for another reason, the
+	// published decision stays.
 	Rejected bool
 	// Restricted is true if the queue owns cluster sets. The Placement may then use only Sets.
 	Restricted bool
@@ -102,9 +103,9 @@ type Published struct {
 type Timers struct {
 	// Change is for the change to the target, Revoked for the removal of revoked clusters alone.
 	Change, Revoked Stability
-	// Wake is the time that the last attempt asked for, WakeCause the reason.
-	Wake      time.Time
-	WakeCause string
+	// NextAttempt is the time for which the last attempt asked, NextAttemptCause the reason.
+	NextAttempt      time.Time
+	NextAttemptCause string
 }
 
 // Stability measures for how long attempts have proposed the same change.
@@ -153,8 +154,8 @@ type Cluster struct {
 	*v1alpha1.ManagedCluster
 	// Index is the cluster's position in the Fleet, stable while the cluster exists.
 	Index int
-	// CPU and Memory are the allocatable amounts, in cores and bytes. They and their differences
-	// are finite.
+	// CPU and Memory are the allocatable amounts, in cores and bytes. Known amounts and their
+	// differences are finite.
 	CPU, Memory Amount
 	// Tainted is true if the cluster has taints.
 	Tainted bool
@@ -194,8 +195,8 @@ func (c *Cluster) Unstructured(render func(*v1alpha1.ManagedCluster) (map[string
 	return c.rendered, c.err
 }
 
-// Amount is a quantity of a resource. Known is false if the cluster reports it neither as
-// allocatable nor as capacity.
+// Amount is the allocatable amount of a resource. Known is false if the cluster does not report the
+// resource both as allocatable and as capacity, or if the amount is not finite.
 type Amount struct {
 	Value float64
 	Known bool
@@ -211,8 +212,8 @@ type ClusterSet struct {
 	Err error
 }
 
-// Admits reports whether a cluster would be a member; false if the cluster is being deleted.
-func (s *ClusterSet) Admits(c *Cluster) bool {
+// Matches reports whether the set selects a cluster; false if the cluster is being deleted.
+func (s *ClusterSet) Matches(c *Cluster) bool {
 	if !c.DeletionTimestamp.IsZero() {
 		return false
 	}
@@ -374,7 +375,7 @@ func (s *Snapshot) WithCluster(cluster *Cluster) *Snapshot {
 	for i, set := range s.Sets {
 		changed := *set
 		changed.Members = set.Members.Clone()
-		if set.Admits(cluster) {
+		if set.Matches(cluster) {
 			changed.Members = changed.Members.Set(cluster.Index)
 		} else {
 			changed.Members.Unset(cluster.Index)

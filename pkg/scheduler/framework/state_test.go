@@ -22,13 +22,13 @@ func (x *text) Clone() StateData { c := *x; return &c }
 func TestCycleStateEntries(t *testing.T) {
 	s := NewCycleState(nil)
 	if _, err := s.Read("a"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("reading what nobody wrote: %v, want ErrNotFound", err)
+		t.Errorf("reading a missing entry: %v, want ErrNotFound", err)
 	}
 	s.Write("a", &number{1})
 	s.Write("b", &text{"x"})
 	s.Write("a", &number{2})
 	if got, ok := ReadAs[*number](s, "a"); !ok || got.n != 2 {
-		t.Errorf("a is %v, %t: the last write counts", got, ok)
+		t.Errorf("a is %v, %t: want the last write", got, ok)
 	}
 	if _, ok := ReadAs[*text](s, "a"); ok {
 		t.Error("an entry was read as another type")
@@ -47,37 +47,37 @@ func TestCycleStateEntries(t *testing.T) {
 		t.Error("a deleted entry is read")
 	}
 	if _, ok := ReadAs[*text](s, "b"); !ok {
-		t.Error("deleting a took b along")
+		t.Error("deleting a deleted b")
 	}
 }
 
 func TestCycleStateAnswers(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	s := NewCycleState(nil)
-	if !s.Requeue().IsZero() || !s.Wake().IsZero() || !s.Expiry(1).IsZero() || !s.RankExpiry(1).IsZero() || s.Demoted() != nil {
-		t.Error("a new state asks for something")
+	if !s.Requeue().IsZero() || !s.NextAttempt().IsZero() || !s.FilterExpiry(1).IsZero() || !s.RankExpiry(1).IsZero() || s.Demoted() != nil {
+		t.Error("a new state is not empty")
 	}
 	for _, sec := range []int{30, 10, 20} {
 		s.RequeueAt(at(sec))
-		s.HoldsUntil(1, at(sec+1))
-		s.RanksUntil(1, at(sec+2))
-		s.WakeAt(at(sec - 1))
+		s.SetFilterExpiry(1, at(sec+1))
+		s.SetRankExpiry(1, at(sec+2))
+		s.AttemptAt(at(sec - 1))
 	}
 	s.Demote(7)
 	s.Warn("P", "first")
 	s.Warn("Q", "second")
 	c := s.Clone()
 	s.RequeueAt(at(1))
-	s.HoldsUntil(1, at(2))
-	s.RanksUntil(1, at(2))
-	s.WakeAt(at(0))
+	s.SetFilterExpiry(1, at(2))
+	s.SetRankExpiry(1, at(2))
+	s.AttemptAt(at(0))
 	s.Demote(8)
 	s.Warn("P", "third")
-	if !c.Requeue().Equal(at(10)) || !c.Expiry(1).Equal(at(11)) || !c.RankExpiry(1).Equal(at(12)) || !c.Wake().Equal(at(9)) {
-		t.Errorf("requeue %v, expiry %v, rank expiry %v, wake %v: the earliest of all counts", c.Requeue(), c.Expiry(1), c.RankExpiry(1), c.Wake())
+	if !c.Requeue().Equal(at(10)) || !c.FilterExpiry(1).Equal(at(11)) || !c.RankExpiry(1).Equal(at(12)) || !c.NextAttempt().Equal(at(9)) {
+		t.Errorf("requeue %v, filter expiry %v, rank expiry %v, next attempt %v: want the earliest of each", c.Requeue(), c.FilterExpiry(1), c.RankExpiry(1), c.NextAttempt())
 	}
-	if c.RequeueAt(at(5)); !c.Wake().Equal(at(5)) {
-		t.Errorf("wakes at %v, want the requeue before it", c.Wake())
+	if c.RequeueAt(at(5)); !c.NextAttempt().Equal(at(5)) {
+		t.Errorf("next attempt at %v, want the earlier requeue time", c.NextAttempt())
 	}
 	if got := slices.Collect(c.Demoted().All); !slices.Equal(got, []int{7}) {
 		t.Errorf("demoted are %v", got)
@@ -101,7 +101,7 @@ func TestStatus(t *testing.T) {
 		"the zero value is success": {status: &Status{}},
 		"a reason":                  {status: NewStatus(Unschedulable, "no"), wantCode: Unschedulable, wantReason: "no", wantErr: "no"},
 		"with a plugin":             {status: NewStatus(Unschedulable, "no").WithPlugin("P"), wantCode: Unschedulable, wantReason: "no", wantErr: "P: no"},
-		"the first author counts":   {status: NewStatus(Wait, "w").WithPlugin("P").WithPlugin("Q"), wantCode: Wait, wantReason: "w", wantErr: "P: w"},
+		"WithPlugin is final":       {status: NewStatus(Wait, "w").WithPlugin("P").WithPlugin("Q"), wantCode: Wait, wantReason: "w", wantErr: "P: w"},
 		"an error":                  {status: AsStatus(cause), wantCode: Error, wantReason: "broken", wantErr: "broken", wantCause: true},
 		"an error with a plugin":    {status: AsStatus(cause).WithPlugin("P"), wantCode: Error, wantReason: "broken", wantErr: "P: broken", wantCause: true},
 	}
@@ -124,7 +124,7 @@ func TestStatus(t *testing.T) {
 		t.Error("naming a plugin changed a shared Status")
 	}
 	if Code(42).String() != "Code(42)" || Skip.String() != "Skip" || !shared.IsSkip() {
-		t.Error("codes do not say their names")
+		t.Error("String does not return the names of codes")
 	}
 }
 
@@ -151,8 +151,8 @@ func TestDecodeArgs(t *testing.T) {
 		want    args
 		wantErr bool
 	}{
-		"none: the defaults":       {want: args{Share: 5, Zone: "UTC"}},
-		"what is given overrides":  {raw: `{"share": 7}`, want: args{Share: 7, Zone: "UTC"}},
+		"no arguments: defaults":   {want: args{Share: 5, Zone: "UTC"}},
+		"given fields override":    {raw: `{"share": 7}`, want: args{Share: 7, Zone: "UTC"}},
 		"an unknown field":         {raw: `{"shrae": 7}`, wantErr: true},
 		"a field in another case":  {raw: `{"Share": 7}`, wantErr: true},
 		"a field of another type":  {raw: `{"share": "many"}`, wantErr: true},
@@ -174,9 +174,9 @@ func TestDecodeArgs(t *testing.T) {
 func TestDigestOf(t *testing.T) {
 	a, b := DigestOf([]string{"x", "y"}), DigestOf([]string{"y", "x"})
 	if a != b {
-		t.Error("the order of the names counts")
+		t.Error("the order of the names changes the digest")
 	}
 	if a == DigestOf([]string{"xy"}) || a == DigestOf([]string{"x"}) || a == DigestOf(nil) {
-		t.Error("different sets have one digest")
+		t.Error("different sets have the same digest")
 	}
 }
