@@ -176,7 +176,7 @@ func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 	if pl == nil || scheduler.Skipped(pl) != "" {
 		return 0
 	}
-	if wait := r.Scheduler.Wait(pl); wait > 0 {
+	if wait := r.Scheduler.AttemptDelay(pl); wait > 0 {
 		attemptsDeferred.Inc()
 		return wait
 	}

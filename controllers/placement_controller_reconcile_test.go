@@ -295,7 +295,7 @@ func TestReconcileTimesOut(t *testing.T) {
 		clock.Step(time.Second)
 		return nil
 	}
-	const stopped = "Filter ran when the cycle was stopped after 1s: a cycle may take 1s (cycleTimeout)"
+	const stopped = "the cycle was stopped in Filter after 1s; cycleTimeout is 1s"
 	all := []string{"scheduling_duration_seconds", "attempts_deferred_total", "cycle_timeouts_total", "attempts_total", "decide_failures_total"}
 	attempt := func(wantRequeue time.Duration, want map[string]float64) {
 		t.Helper()

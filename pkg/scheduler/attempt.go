@@ -52,7 +52,7 @@ type Attempt struct {
 	supersededFirst bool
 	// why and message describe the outcome.
 	why, message string
-	identity     *identity
+	changeState  *changeState
 	timers       framework.Timers
 	// timeouts counts consecutive attempts that timed out, including this one.
 	timeouts int
@@ -81,12 +81,12 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 		s.endCycle(nil, deadline.stop())
 		return nil
 	}
-	s.remind(snapshot)
+	s.loadState(snapshot)
 	// 2 Filter, 3 Score, 4 Select, 5 Diff.
 	a := s.decide(cycle, &Result{Snapshot: snapshot, totalsOnly: true})
 	// 6 Reserve, 7 Permit, 8 Transition.
 	s.transition(cycle, a, false)
-	s.remember(a)
+	s.saveState(a)
 	s.endCycle(a, deadline.stop())
 	unlock()
 	// 9. Bind.
@@ -94,8 +94,8 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 	return a
 }
 
-// remind adds the memory of the engine and of plugins to a new Snapshot.
-func (s *Scheduler) remind(snapshot *framework.Snapshot) {
+// loadState adds the memory of the engine and of plugins to a new Snapshot.
+func (s *Scheduler) loadState(snapshot *framework.Snapshot) {
 	subject := snapshot.Subject
 	key, uid := subject.Key(), subject.Placement.UID
 	known, ok := s.timers[key]
@@ -132,15 +132,15 @@ func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 // transition runs steps 6 to 8 and sets Step. A dry run reserves nothing.
 func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 	if a.Change != nil {
-		a.identity = a.identify(a.Change, a.timers.Change)
-		a.resolve(s.permitChange(ctx, a, a.Change, a.identity, dry))
+		a.changeState = a.findChangeState(a.Change, a.timers.Change)
+		a.setResult(s.permitChange(ctx, a, a.Change, a.changeState, dry))
 	}
 	if a.Outcome == Unchanged || a.Outcome == Published || a.Outcome == Undecided && a.Target != nil {
 		a.Step, a.timers.Revoked = a.Target, framework.Stability{}
 	} else {
 		s.removeRevoked(ctx, a, dry)
 	}
-	if late := timeoutIn(a.Err); late != nil && a.Step == nil {
+	if late := timeoutErrorOf(a.Err); late != nil && a.Step == nil {
 		a.Failure, a.Selected, a.Target, a.Change, a.Err, a.Outcome = a.Err, nil, nil, nil, nil, Undecided
 	}
 	if a.Step == nil && a.Outcome != Failed && (a.Outcome != Undecided || a.Snapshot.Subject.Last != nil) {
@@ -149,11 +149,11 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 	if after := a.Effects().RetryAfter; after > 0 && a.State.Requeue().IsZero() {
 		a.State.RequeueAt(a.Snapshot.Now.Add(after))
 	}
-	a.measure()
+	a.updateTimers()
 }
 
-// resolve copies the verdict on the change to the attempt.
-func (a *Attempt) resolve(v verdict) {
+// setResult copies the result of Reserve and Permit to the attempt.
+func (a *Attempt) setResult(v permitResult) {
 	a.Outcome, a.Holds, a.why, a.message, a.Err = v.outcome, v.holds, v.why, v.message, v.failure
 }
 
@@ -169,7 +169,7 @@ func (s *Scheduler) removeRevoked(ctx context.Context, a *Attempt, dry bool) {
 	alone := *a
 	result := *a.Result
 	alone.Result, result.State = &result, a.State.Clone()
-	if a.expired() {
+	if a.deadlinePassed() {
 		// A Placement that times out must not keep revoked clusters, so their removal gets its own
 		// deadline.
 		var own *cycleDeadline
@@ -178,15 +178,15 @@ func (s *Scheduler) removeRevoked(ctx context.Context, a *Attempt, dry bool) {
 		result.deadline = own
 	}
 	p := a.republish(revoked)
-	id := alone.identify(p, a.timers.Revoked)
+	id := alone.findChangeState(p, a.timers.Revoked)
 	a.timers.Revoked = stabilityOf(a.timers.Revoked, p, a.Snapshot.Now)
 	v := s.permitChange(ctx, &alone, p, id, dry)
 	switch v.outcome {
 	case Failed:
-		a.resolve(v)
+		a.setResult(v)
 	case Published:
-		a.Change, a.Step, a.identity = p, p, id
-		a.resolve(v)
+		a.Change, a.Step, a.changeState = p, p, id
+		a.setResult(v)
 		if a.Target != nil && slices.Equal(p.Clusters, a.Target.Clusters) {
 			// The removal is the whole change.
 			p.Selected, a.Target = a.Target.Selected, p
@@ -200,14 +200,14 @@ func (s *Scheduler) removeRevoked(ctx context.Context, a *Attempt, dry bool) {
 		}
 		if a.Outcome == Undecided {
 			// There is no other change to report.
-			a.Change, a.identity = p, id
-			a.resolve(v)
+			a.Change, a.changeState = p, id
+			a.setResult(v)
 		}
 	}
 }
 
-// measure updates the timers for the next attempt.
-func (a *Attempt) measure() {
+// updateTimers updates the timers for the next attempt.
+func (a *Attempt) updateTimers() {
 	if a.Target != nil && a.Failure == nil {
 		a.timers.Change = stabilityOf(a.timers.Change, a.Target, a.Snapshot.Now)
 	}
@@ -221,8 +221,8 @@ func (a *Attempt) measure() {
 	}
 }
 
-// remember stores the timers and the held change for the Placement's next attempt.
-func (s *Scheduler) remember(a *Attempt) {
+// saveState stores the timers and the held change for the Placement's next attempt.
+func (s *Scheduler) saveState(a *Attempt) {
 	subject := a.Snapshot.Subject
 	s.timers[subject.Key()] = timers{Timers: a.timers, uid: subject.Placement.UID}
 	switch {
@@ -260,7 +260,7 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 				s.setPublished(a, a.published())
 			}
 			a.Err = framework.AsStatus(err)
-			s.giveBack(ctx, a)
+			s.unreserveStep(ctx, a)
 			return
 		}
 	}
@@ -268,7 +268,7 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 		return
 	}
 	if a.Err = s.bindStep(ctx, a); a.Err != nil {
-		s.giveBack(ctx, a)
+		s.unreserveStep(ctx, a)
 		if last := a.Snapshot.Subject.Last; last != nil && a.ScoresWritten(a.Step) {
 			scored := *last
 			scored.ScoresAt = a.Snapshot.Now
@@ -281,8 +281,8 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 	}
 }
 
-// giveBack undoes Reserve for a step that was not published.
-func (s *Scheduler) giveBack(ctx context.Context, a *Attempt) {
+// unreserveStep undoes Reserve for a step that was not published.
+func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt) {
 	if a.Step != nil && !a.Step.Restores {
 		s.unreserve(ctx, a, a.Step)
 	}
@@ -310,7 +310,7 @@ func (s *Scheduler) setPublished(a *Attempt, last *framework.Published) {
 }
 
 func (s *Scheduler) preBind(ctx context.Context, a *Attempt, p *framework.Proposal) *framework.Status {
-	defer s.begin(a.Result, "PreBind")()
+	defer s.startTimer(a.Result, "PreBind")()
 	for _, plugin := range a.profile.PreBind {
 		if status := plugin.PreBind(ctx, a.State, a.Snapshot.Subject.Placement, p); !status.IsSuccess() {
 			return status.WithPlugin(plugin.Name())
@@ -320,7 +320,7 @@ func (s *Scheduler) preBind(ctx context.Context, a *Attempt, p *framework.Propos
 }
 
 func (s *Scheduler) bind(ctx context.Context, a *Attempt, p *framework.Proposal) *framework.Status {
-	defer s.begin(a.Result, "Bind")()
+	defer s.startTimer(a.Result, "Bind")()
 	for _, plugin := range a.profile.Bind {
 		status := plugin.Bind(ctx, a.State, a.Snapshot.Subject.Placement, p)
 		if status.IsSkip() {
@@ -335,7 +335,7 @@ func (s *Scheduler) bind(ctx context.Context, a *Attempt, p *framework.Proposal)
 }
 
 func (s *Scheduler) postBind(ctx context.Context, a *Attempt, p *framework.Proposal) {
-	defer s.begin(a.Result, "PostBind")()
+	defer s.startTimer(a.Result, "PostBind")()
 	for _, plugin := range a.profile.PostBind {
 		plugin.PostBind(ctx, a.State, a.Snapshot.Subject.Placement, p)
 	}

@@ -13,11 +13,11 @@ import (
 // chosen cluster. A value counts as much as a requirement.
 const maxGroupRequirements = 5_000
 
-// bounds collects the first list that is too long.
+// bounds keeps the failure of the first list that is too long.
 type bounds struct{ failure *framework.Status }
 
-// checkBounds refuses lists longer than the schema allows, before anything is compiled or matched:
-// the schema may be that of somebody else.
+// checkBounds rejects lists that are longer than Berth's schema allows. The installed CRD may be
+// another one without these limits.
 func checkBounds(pl *v1alpha1.Placement) *framework.Status {
 	var b bounds
 	spec := &pl.Spec
@@ -50,7 +50,7 @@ func (b *bounds) groups(path string, groups []v1alpha1.DecisionGroup) {
 	}
 }
 
-// requirements counts them, and their values.
+// requirements checks a list of requirements and returns the number of requirements and values.
 func (b *bounds) requirements(path fieldPath, all []metav1.LabelSelectorRequirement) int {
 	b.atMost(path, len(all), v1alpha1.MaxRequirements)
 	n := len(all)
@@ -69,8 +69,8 @@ func (b *bounds) atMost(path fieldPath, items, most int) {
 	}
 }
 
-// fieldPath is the path of a list, or of a field of one of its items. It is put together for
-// messages only: every cycle checks many paths.
+// fieldPath is the path of a list, or of a field of one of its items. Its text is built only for
+// messages, because every cycle checks many paths.
 type fieldPath struct {
 	list  string
 	index int

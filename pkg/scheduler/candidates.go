@@ -9,32 +9,32 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// chunkSize is how many candidates are looked at before the next plugin is asked. Fewer than two
-// chunks are not shared out: below that, waking another processor takes as long as it saves.
+// chunkSize is the number of candidates that one goroutine processes at a time. Fewer than two
+// chunks run in one goroutine, because starting another takes longer than it saves.
 var chunkSize = 16384
 
-// inChunks calls do for the ranges that make up 0 to n, on all processors. The failure of the first
-// range that has one is returned, whichever came first.
+// inChunks calls do for consecutive ranges from 0 to n, on all processors. It returns the failure
+// of the lowest range that failed.
 func inChunks(n, size int, do func(low, high int) *framework.Status) *framework.Status {
 	if n < 2*size {
 		return do(0, n)
 	}
-	s := &sharing{n: n, size: size, do: do}
+	s := &chunkRunner{n: n, size: size, do: do}
 	for range min((n+size-1)/size, runtime.GOMAXPROCS(0)) - 1 {
-		s.others.Add(1)
-		go s.help()
+		s.workers.Add(1)
+		go s.runWorker()
 	}
-	s.work()
-	s.others.Wait()
+	s.run()
+	s.workers.Wait()
 	return s.failure
 }
 
-// sharing is work on ranges that several goroutines take one after the other, until one fails.
-type sharing struct {
+// chunkRunner distributes ranges to goroutines until one fails.
+type chunkRunner struct {
 	n, size int
 	do      func(low, high int) *framework.Status
 	taken   atomic.Int64
-	others  sync.WaitGroup
+	workers sync.WaitGroup
 
 	mu sync.Mutex
 	// failure is that of the range that begins at failed.
@@ -42,13 +42,13 @@ type sharing struct {
 	failed  int
 }
 
-// help works in a goroutine of its own. Go of the WaitGroup would allocate more.
-func (s *sharing) help() {
-	defer s.others.Done()
-	s.work()
+// runWorker is the body of a goroutine. WaitGroup.Go would allocate more.
+func (s *chunkRunner) runWorker() {
+	defer s.workers.Done()
+	s.run()
 }
 
-func (s *sharing) work() {
+func (s *chunkRunner) run() {
 	for {
 		low := int(s.taken.Add(1)-1) * s.size
 		if low >= s.n {
@@ -60,8 +60,8 @@ func (s *sharing) work() {
 	}
 }
 
-// fail keeps the failure of the first range, and leaves no range for anyone to take.
-func (s *sharing) fail(failure *framework.Status, low int) {
+// fail keeps the failure of the lowest range and stops all goroutines.
+func (s *chunkRunner) fail(failure *framework.Status, low int) {
 	s.taken.Store(int64(s.n))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,27 +70,29 @@ func (s *sharing) fail(failure *framework.Status, low int) {
 	}
 }
 
-// verdicts are what the filters say of some candidates, in the order of the clusters.
-type verdicts struct {
+// filterResult is the result of the filters for a chunk of the candidates, in the order of
+// clusters.
+type filterResult struct {
 	feasible []*framework.Cluster
 	excluded []exclusion
 }
 
-// runFilterPlugins asks the filters about each candidate; the first rejection ends a cluster.
+// runFilterPlugins runs the filters on all candidates. The first plugin that excludes a cluster is
+// the last one to see it.
 func (r *Result) runFilterPlugins(ctx context.Context, candidates framework.Bitset, filters []framework.FilterPlugin) *framework.Status {
 	all := r.scratch.clusters(candidates.Len())
 	words := max(1, len(candidates))
 	if len(all) >= 2*chunkSize {
 		words = chunkSize / 64
 	}
-	// Every chunk has room for its candidates where they end up if none before it is excluded.
-	chunks, free := make([]verdicts, len(candidates)/words+1), all
+	// Each chunk writes to its own part of the buffer, which holds all its candidates.
+	chunks, free := make([]filterResult, len(candidates)/words+1), all
 	for i := range chunks {
 		n := candidates[min(len(candidates), i*words):min(len(candidates), (i+1)*words)].Len()
 		chunks[i].feasible, free = free[:0:n], free[n:]
 	}
 	failure := inChunks(len(candidates), words, func(low, high int) *framework.Status {
-		return r.filterChunk(ctx, candidates[low:high], low*64, filters, &chunks[low/words])
+		return r.runFiltersOnChunk(ctx, candidates[low:high], low*64, filters, &chunks[low/words])
 	})
 	r.Feasible = all[:0]
 	for _, c := range chunks {
@@ -100,15 +102,15 @@ func (r *Result) runFilterPlugins(ctx context.Context, candidates framework.Bits
 	return failure
 }
 
-// filterChunk asks the filters about the candidates whose indexes count from base.
-func (r *Result) filterChunk(ctx context.Context, candidates framework.Bitset, base int, filters []framework.FilterPlugin, to *verdicts) *framework.Status {
+// runFiltersOnChunk runs the filters on one chunk, whose indexes count from base.
+func (r *Result) runFiltersOnChunk(ctx context.Context, candidates framework.Bitset, base int, filters []framework.FilterPlugin, to *filterResult) *framework.Status {
 	pl := r.Snapshot.Subject.Placement
 next:
 	for i := range candidates.All {
 		cluster := r.Snapshot.Clusters.Get(base + i)
 		for _, p := range filters {
 			status := p.Filter(ctx, r.State, pl, cluster)
-			if r.expired() {
+			if r.deadlinePassed() {
 				return r.timeout("Filter", p.Name())
 			}
 			if status == nil {

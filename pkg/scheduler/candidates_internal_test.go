@@ -71,7 +71,7 @@ func TestAddOnScoresShareMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &Result{Feasible: make([]*framework.Cluster, clusters), scratch: &scratch{}, totalsOnly: tc.totalsOnly}
 			all := plugins()
-			own := r.allot(all)
+			own := r.allocateScores(all)
 			// Memory is allocated in sizes that may be somewhat larger.
 			if rows := cap(r.scratch.numbers) / clusters; len(own) != tc.wantOwn || rows < tc.wantRows || rows > tc.wantRows+tc.wantRows/4 {
 				t.Errorf("%d plugins have a buffer of their own, want %d; %d numbers a cluster, want %d", len(own), tc.wantOwn, rows, tc.wantRows)

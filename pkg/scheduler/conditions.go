@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Skipped says why a Placement is left alone: "disabled" by its annotation, or "terminating"; empty
-// when it is not.
+// Skipped returns why a Placement is not decided: "disabled" by its annotation, or "terminating";
+// empty if it is decided.
 func Skipped(pl *v1alpha1.Placement) string {
 	switch {
 	case !pl.DeletionTimestamp.IsZero():
@@ -22,7 +22,7 @@ func Skipped(pl *v1alpha1.Placement) string {
 	return ""
 }
 
-// Conditions are the Placement's conditions that this cycle speaks of, without times.
+// Conditions returns the conditions that this cycle sets, without times.
 func (r *Result) Conditions() []metav1.Condition {
 	generation := r.Snapshot.Subject.Placement.Generation
 	conditions := []metav1.Condition{r.misconfiguredCondition(), r.satisfiedCondition()}
@@ -42,7 +42,7 @@ func (r *Result) Conditions() []metav1.Condition {
 
 // kept returns a stored condition that is True while a later attempt continues to evaluate the same
 // spec: until it ends, nothing contradicts the condition. nil otherwise.
-func (r *Result) kept(conditionType string) *metav1.Condition {
+func (r *Result) storedTrueCondition(conditionType string) *metav1.Condition {
 	pl := r.Snapshot.Subject.Placement
 	c := meta.FindStatusCondition(pl.Status.Conditions, conditionType)
 	if !r.Failure.IsUnfinished() || c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != pl.Generation {
@@ -51,15 +51,14 @@ func (r *Result) kept(conditionType string) *metav1.Condition {
 	return c
 }
 
-// publishedStands says whether all clusters that were published last are still published and are
-// candidates.
-func (r *Result) publishedStands() bool {
+// publishedIsCurrent reports whether all clusters in the status are still published and candidates.
+func (r *Result) publishedIsCurrent() bool {
 	subject := r.Snapshot.Subject
 	return subject.Published.Len() == int(subject.Placement.Status.NumberOfSelectedClusters) && r.candidates.Covers(subject.Published)
 }
 
 func (r *Result) misconfiguredCondition() metav1.Condition {
-	if c := r.kept(v1alpha1.PlacementConditionMisconfigured); c != nil {
+	if c := r.storedTrueCondition(v1alpha1.PlacementConditionMisconfigured); c != nil {
 		return metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}
 	}
 	if r.Misconfigured() {
@@ -88,7 +87,7 @@ func (r *Result) satisfiedCondition() metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.PlacementConditionSatisfied, Status: status, Reason: reason, Message: message}
 }
 
-// satisfied is the first row that applies of the table in the user guide.
+// satisfied returns the first matching row of the table in the user guide.
 func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message string) {
 	if reason, message = r.withoutSets(); reason != "" {
 		return metav1.ConditionFalse, reason, message
@@ -97,9 +96,9 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	switch {
 	case r.Candidates() == 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonAllManagedClusterSetsEmpty,
-			fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(r.eligible(), ","))
-	case r.kept(v1alpha1.PlacementConditionSatisfied) != nil && r.publishedStands():
-		c := r.kept(v1alpha1.PlacementConditionSatisfied)
+			fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(r.setNames(), ","))
+	case r.storedTrueCondition(v1alpha1.PlacementConditionSatisfied) != nil && r.publishedIsCurrent():
+		c := r.storedTrueCondition(v1alpha1.PlacementConditionSatisfied)
 		return c.Status, c.Reason, c.Message
 	case r.Failure != nil:
 		return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, r.Failure.Err().Error()
@@ -119,7 +118,7 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, message
 }
 
-// withoutSets says why the Placement has no cluster sets to choose from; empty when it has some.
+// withoutSets returns why the Placement may use no cluster set; empty if it may use some.
 func (r *Result) withoutSets() (reason, message string) {
 	snapshot, queue := r.Snapshot, r.Snapshot.Queue
 	switch {
@@ -139,7 +138,7 @@ func (r *Result) withoutSets() (reason, message string) {
 	return "", ""
 }
 
-func (r *Result) eligible() []string {
+func (r *Result) setNames() []string {
 	names := make([]string, len(r.Snapshot.Sets))
 	for i, set := range r.Snapshot.Sets {
 		names[i] = set.Name

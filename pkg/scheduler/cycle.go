@@ -19,7 +19,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 		return r
 	}
 	if r.deadline != nil {
-		r.State.YieldWhen(r.deadline.halfOver)
+		r.State.YieldWhen(r.deadline.halfTimePassed)
 	}
 	if r.Failure = r.timeout("Snapshot", ""); r.Failure != nil {
 		return r
@@ -38,7 +38,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 		}
 		return r
 	}
-	scorers, spread, failure := r.profile.policy(pl)
+	scorers, spread, failure := r.profile.scorersFor(pl)
 	if r.Failure = failure; failure != nil {
 		return r
 	}
@@ -56,7 +56,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	if r.Failure = s.score(ctx, r, scorers); r.Failure != nil {
 		return r
 	}
-	r.add(bonus)
+	r.addBonus(bonus)
 	// 4. Select.
 	failure = r.selectClusters()
 	if late := r.timeout("Select", ""); late != nil {
@@ -89,16 +89,16 @@ func (r *Result) expiresAt(cause string, t time.Time) {
 	}
 }
 
-// begin starts the Timer of an extension point. The caller calls end when the point ends.
-func (s *Scheduler) begin(r *Result, point string) (end func()) {
+// startTimer starts the Timer of an extension point. The caller calls end when the point ends.
+func (s *Scheduler) startTimer(r *Result, point string) (end func()) {
 	if s.Timer == nil {
 		return func() {}
 	}
 	return s.Timer(r.profile.Name, point)
 }
 
-// add adds bonus to the totals of clusters, by index.
-func (r *Result) add(bonus map[int]int64) {
+// addBonus adds bonus to the totals of clusters, by index.
+func (r *Result) addBonus(bonus map[int]int64) {
 	if len(bonus) == 0 {
 		return
 	}
@@ -107,12 +107,13 @@ func (r *Result) add(bonus map[int]int64) {
 	}
 }
 
-// preEnqueue rejects a Placement that no queue accepts and parks one that is not admitted yet.
+// preEnqueue ends the attempt of a Placement that is not admitted yet, and selects no cluster for a
+// Placement that no queue accepts.
 func (s *Scheduler) preEnqueue(ctx context.Context, r *Result) *framework.Status {
 	if len(r.profile.PreEnqueue) == 0 {
 		return nil
 	}
-	defer s.begin(r, "PreEnqueue")()
+	defer s.startTimer(r, "PreEnqueue")()
 	for _, p := range r.profile.PreEnqueue {
 		status := p.PreEnqueue(ctx, r.State, r.Snapshot.Subject.Placement)
 		if late := r.timeout("PreEnqueue", p.Name()); late != nil {
@@ -136,7 +137,7 @@ func (s *Scheduler) preEnqueue(ctx context.Context, r *Result) *framework.Status
 // validate rejects Placements for which no decision could be published.
 func validate(pl *v1alpha1.Placement) *framework.Status {
 	if len(pl.Name) > v1alpha1.MaxLabelValueLength {
-		return misconfigured(fmt.Sprintf("metadata.name: %q is longer than %d characters, so that no decision could carry it as a label",
+		return misconfigured(fmt.Sprintf("metadata.name: %q is longer than %d characters, so it cannot be a label value of decisions",
 			pl.Name, v1alpha1.MaxLabelValueLength))
 	}
 	if n := pl.Spec.NumberOfClusters; n != nil && *n < 0 {
@@ -145,10 +146,10 @@ func validate(pl *v1alpha1.Placement) *framework.Status {
 	return nil
 }
 
-// preFilter returns the clusters that plugins admit (nil: all) and the Filter plugins that need not
-// run.
-func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admission, skipped map[string]bool, failure *framework.Status) {
-	defer s.begin(r, "PreFilter")()
+// preFilter returns the results that narrow the candidates, and the names of the Filter plugins
+// that need not run.
+func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []preFilterResult, skipped map[string]bool, failure *framework.Status) {
+	defer s.startTimer(r, "PreFilter")()
 	skipped = map[string]bool{}
 	for _, p := range r.profile.PreFilter {
 		result, status := p.PreFilter(ctx, r.State, r.Snapshot.Subject.Placement)
@@ -171,7 +172,7 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admiss
 			return nil, nil, unexpected(p, "PreFilter", status)
 		}
 		if result != nil {
-			admitted = append(admitted, admission{plugin: p.Name(), clusters: result.Clusters})
+			admitted = append(admitted, preFilterResult{plugin: p.Name(), clusters: result.Clusters})
 			if result.SkipFilter {
 				skipped[p.Name()] = true
 			}
@@ -180,14 +181,14 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []admiss
 	return admitted, skipped, failure
 }
 
-// admission is the result of one PreFilter plugin.
-type admission struct {
+// preFilterResult is the result of one PreFilter plugin.
+type preFilterResult struct {
 	plugin   string
 	clusters framework.Bitset
 }
 
-func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []admission, skipped map[string]bool) *framework.Status {
-	defer s.begin(r, "Filter")()
+func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []preFilterResult, skipped map[string]bool) *framework.Status {
+	defer s.startTimer(r, "Filter")()
 	left := r.candidates
 	for i, a := range admitted {
 		if i == 0 {
@@ -210,7 +211,7 @@ func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status
 	if r.Demand.Missing(feasible, feasible) <= 0 {
 		return nil
 	}
-	defer s.begin(r, "PostFilter")()
+	defer s.startTimer(r, "PostFilter")()
 	filtered := framework.Filtered{Feasible: r.Feasible, Excluded: r.ExcludedBy()}
 	for _, p := range r.profile.PostFilter {
 		intents, status := p.PostFilter(ctx, r.State, r.Snapshot.Subject.Placement, filtered)
@@ -238,5 +239,5 @@ func unexpected(p framework.Plugin, point string, status *framework.Status) *fra
 	if status.Code() == framework.Error {
 		return status.WithPlugin(p.Name())
 	}
-	return framework.AsStatus(fmt.Errorf("%s answered %s: %s", point, status.Code(), status.Reason())).WithPlugin(p.Name())
+	return framework.AsStatus(fmt.Errorf("%s returned %s: %s", point, status.Code(), status.Reason())).WithPlugin(p.Name())
 }

@@ -163,7 +163,7 @@ func TestConditions(t *testing.T) {
 			want: "False NoManagedClusterSetBindings No valid ManagedClusterSetBindings found in placement namespace"},
 		"a binding of no set": {objects: []client.Object{fixture.Binding("ns", "s1")}, placement: ask(),
 			want: "False NoManagedClusterSetBindings No valid ManagedClusterSetBindings found in placement namespace"},
-		"no eligible set": {objects: bound, placement: ask().Sets("s8", "s9"),
+		"no setNames set": {objects: bound, placement: ask().Sets("s8", "s9"),
 			want: "False NoIntersection None of ManagedClusterSets [s8,s9] is bound to placement namespace"},
 		"no candidates": {objects: append([]client.Object{fixture.Set("s2"), fixture.Binding("ns", "s2")}, bound...), placement: ask(),
 			want: "False AllManagedClusterSetsEmpty All ManagedClusterSets [s1,s2] have no member ManagedCluster"},

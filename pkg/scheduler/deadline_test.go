@@ -75,7 +75,7 @@ func TestCycleTimeout(t *testing.T) {
 			if diff := cmp.Diff(want, strings.Join(*calls, ", ")); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
-			message := point + " ran when the cycle was stopped after 103ms: a cycle may take 100ms (cycleTimeout)"
+			message := "the cycle was stopped in " + point + " after 103ms; cycleTimeout is 100ms"
 			if point != "Snapshot" && point != "Select" {
 				message = "a: " + message
 			}
@@ -192,11 +192,11 @@ func TestTimeoutsAreRepeatedWithGrowingDelays(t *testing.T) {
 		}
 		delay := a.State.Requeue().Sub(fixture.Now)
 		delays = append(delays, delay)
-		if wait := s.Wait(inv.Placement(key)); wait != delay {
+		if wait := s.AttemptDelay(inv.Placement(key)); wait != delay {
 			t.Errorf("woken early it waits %s instead of %s", wait, delay)
 		}
 		clock.Step(5 * time.Minute)
-		if wait := s.Wait(inv.Placement(key)); wait != 0 {
+		if wait := s.AttemptDelay(inv.Placement(key)); wait != 0 {
 			t.Errorf("after %s it waits %s", delay, wait)
 		}
 	}
@@ -209,7 +209,7 @@ func TestTimeoutsAreRepeatedWithGrowingDelays(t *testing.T) {
 	}
 	attempt()
 	inv.Update(ask().Generation(2).Obj())
-	if wait := s.Wait(inv.Placement(key)); wait != 0 {
+	if wait := s.AttemptDelay(inv.Placement(key)); wait != 0 {
 		t.Errorf("after an edit it waits %s", wait)
 	}
 	if a := attempt(); !a.FirstTimeout() {
@@ -235,7 +235,7 @@ func TestSlowPlacementsShareLittleTime(t *testing.T) {
 	inv := fleet(ask().Generation(1), fixture.Cluster("1"))
 	inv.Update(fixture.Binding("other", "s1"))
 	run := func(key inventory.Key) bool {
-		if s.Wait(inv.Placement(key)) > 0 {
+		if s.AttemptDelay(inv.Placement(key)) > 0 {
 			return false
 		}
 		s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })

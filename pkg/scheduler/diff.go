@@ -71,12 +71,12 @@ func isChange(p *framework.Proposal) bool {
 	return p != nil && len(p.Added)+len(p.Removed) > 0
 }
 
-// identify finds the records of a change and sets its revision, holds, approval and times.
-func (a *Attempt) identify(p *framework.Proposal, before framework.Stability) *identity {
+// findChangeState finds the records of a change and sets its revision, holds, approval and times.
+func (a *Attempt) findChangeState(p *framework.Proposal, before framework.Stability) *changeState {
 	subject := a.Snapshot.Subject
 	history := changes.History(subject.Records)
 	c := a.changeOf(p)
-	id := &identity{ended: history.Ended(&c)}
+	id := &changeState{ended: history.Ended(&c)}
 	if open := history.Open(); open != nil && changes.Continues(open, &c, subject.LastNames()) {
 		id.open = open
 		p.HeldBy = deadlinesOf(open)
@@ -97,7 +97,7 @@ func (a *Attempt) identify(p *framework.Proposal, before framework.Stability) *i
 }
 
 // setRevision sets the revision of the change's record or, without a record, the next one.
-func (a *Attempt) setRevision(p *framework.Proposal, id *identity, history changes.History, generation int64) {
+func (a *Attempt) setRevision(p *framework.Proposal, id *changeState, history changes.History, generation int64) {
 	p.Revision = a.nextRevision(history)
 	switch answers := a.Snapshot.Answers; {
 	case id.open != nil:
@@ -123,9 +123,9 @@ func deadlinesOf(record *berthv1alpha1.PlacementChange) map[string]time.Time {
 	return deadlines
 }
 
-// identity is the known state of a change: its open record, the record of the same change that was
-// rejected or expired, and the plugins' answers.
-type identity struct {
+// changeState is the known state of a change: its open record, the record of the same change that
+// was rejected or expired, and the plugins' answers.
+type changeState struct {
 	open, ended *berthv1alpha1.PlacementChange
 	answers     framework.Answers
 }

@@ -199,10 +199,10 @@ func TestWaitWithoutLimit(t *testing.T) {
 	pl := fixture.Placement("n", "p").Obj()
 	s := New(nil, nil)
 	s.Clock = clocktesting.NewFakeClock(fixture.Now)
-	s.shares.decided(pl, time.Hour, time.Second, true, fixture.Now)
+	s.shares.recordAttempt(pl, time.Hour, time.Second, true, fixture.Now)
 	for timeout, want := range map[time.Duration]bool{0: false, time.Second: true} {
 		s.CycleTimeout = timeout
-		if got := s.Wait(pl) > 0; got != want {
+		if got := s.AttemptDelay(pl) > 0; got != want {
 			t.Errorf("with a limit of %s it waits: %t", timeout, got)
 		}
 	}
@@ -215,7 +215,7 @@ func TestDeadline(t *testing.T) {
 	d := &cycleDeadline{clock: clock, began: fixture.Now, timeout: 100 * time.Millisecond}
 	for elapsed, want := range map[time.Duration]bool{0: false, 49 * time.Millisecond: false, 50 * time.Millisecond: true, 60 * time.Millisecond: true} {
 		clock.SetTime(fixture.Now.Add(elapsed))
-		if got := d.halfOver(); got != want {
+		if got := d.halfTimePassed(); got != want {
 			t.Errorf("after %s: %t", elapsed, got)
 		}
 	}
@@ -251,7 +251,7 @@ func TestWhy(t *testing.T) {
 		wantPlugin, wantReason string
 	}{
 		"narrowed, and Filter says why":     {index: 0, wantPlugin: "F", wantReason: "not wanted"},
-		"narrowed, and Filter says nothing": {index: 1, wantPlugin: "G", wantReason: "not among the clusters it admits"},
+		"narrowed, and Filter says nothing": {index: 1, wantPlugin: "G", wantReason: "not among the clusters that pass this plugin"},
 		"filtered":                          {index: 2, wantPlugin: "G", wantReason: "full"},
 		"feasible":                          {index: 3},
 	}
@@ -334,7 +334,7 @@ func TestRemember(t *testing.T) {
 				Change: &framework.Proposal{Revision: held, Added: []string{"a"}, Removed: []string{"b"}, From: "f", Digest: "d"},
 			}
 			a.timers.NextAttemptCause = "timer"
-			s.remember(a)
+			s.saveState(a)
 			if got := s.timers[types.NamespacedName{Namespace: "n", Name: "p"}]; got.uid != pl.UID || got.NextAttemptCause != "timer" {
 				t.Errorf("timers: %+v", got)
 			}
@@ -413,7 +413,7 @@ func TestNormalize(t *testing.T) {
 		"of an AddOn, any":       {scores: []int64{-101, 101}, addOn: true},
 		"a failure":              {scores: []int64{0, 0}, status: broken, want: "N: broken"},
 		"a failure of an AddOn":  {scores: []int64{0, 0}, status: broken, addOn: true, want: "N: broken"},
-		"a code that means none": {scores: []int64{0, 0}, status: framework.NewStatus(framework.Skip, "why"), want: "N: NormalizeScore answered Skip: why"},
+		"a code that means none": {scores: []int64{0, 0}, status: framework.NewStatus(framework.Skip, "why"), want: "N: NormalizeScore returned Skip: why"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -450,7 +450,7 @@ func TestPreEnqueue(t *testing.T) {
 		"rejected":              {plugins: []framework.PreEnqueuePlugin{answer(framework.UnschedulableAndUnresolvable)}},
 		"rejected, then failed": {plugins: []framework.PreEnqueuePlugin{answer(framework.UnschedulableAndUnresolvable), answer(framework.Error)}, wantCode: framework.Error, want: "Q: why"},
 		"the second says no":    {plugins: []framework.PreEnqueuePlugin{answer(framework.Success), answer(framework.Unschedulable)}, wantCode: framework.Unschedulable, want: "Q: why"},
-		"a code of no meaning":  {plugins: []framework.PreEnqueuePlugin{answer(framework.Wait)}, wantCode: framework.Error, want: "Q: PreEnqueue answered Wait: why", wantCandidates: 2},
+		"a code of no meaning":  {plugins: []framework.PreEnqueuePlugin{answer(framework.Wait)}, wantCode: framework.Error, want: "Q: PreEnqueue returned Wait: why", wantCandidates: 2},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -19,14 +19,14 @@ type Event struct {
 	Related *v1alpha1.PlacementDecision
 }
 
-// Limits of an event's note, in bytes: the API's own, and where the list of scores is cut.
+// Limits of an event's note, in bytes: that of the API, and that of the list of scores.
 const (
 	maxNote   = 1024
 	maxScores = 1000
 )
 
-// Events reports the writes that happened, in their order, and the scores in one event at the end.
-// It returns nil if the same clusters were published before.
+// Events returns one event per successful write, in order, and one event with the scores. It
+// returns nil if the same clusters were published before.
 func (r *Result) Events(p *framework.Proposal) []Event {
 	if !p.Outcome.Changed {
 		return nil
@@ -45,7 +45,7 @@ func (r *Result) Events(p *framework.Proposal) []Event {
 			}
 		case w.DecisionsChanged && (!w.Created || len(w.Page.Status.Decisions) > 0):
 			update := r.event("DecisionUpdate", "DecisionUpdated", "updated", w.Page)
-			r.warn(&update)
+			r.addWarnings(&update)
 			events = append(events, update)
 			changed = w.Page
 		}
@@ -62,8 +62,8 @@ func (r *Result) event(reason, action, done string, page *v1alpha1.PlacementDeci
 		Note: fmt.Sprintf("Decision %s is %s with placement %s in namespace %s", page.Name, done, pl.Name, pl.Namespace)}
 }
 
-// warn makes the event a Warning that repeats what the plugins warned about.
-func (r *Result) warn(e *Event) {
+// addWarnings turns the event into a Warning with the warnings of plugins, if there are any.
+func (r *Result) addWarnings(e *Event) {
 	warnings := r.State.Warnings()
 	if len(warnings) == 0 {
 		return
@@ -76,8 +76,8 @@ func (r *Result) warn(e *Event) {
 	e.Note = CutNote(e.Note + ": " + strings.Join(texts, "; "))
 }
 
-// CutNote shortens a note to the 1,024 bytes that the API takes, at a whole character, and leaves
-// out what is no valid UTF-8.
+// CutNote shortens a note to the API's maximum of 1,024 bytes, at a whole character, and removes
+// invalid UTF-8.
 func CutNote(note string) string {
 	if len(note) <= maxNote {
 		return strings.ToValidUTF8(note, "")
@@ -85,12 +85,13 @@ func CutNote(note string) string {
 	return strings.ToValidUTF8(note[:maxNote-len("......")], "") + "......"
 }
 
-// scoreNote lists the totals of the feasible clusters by name, as many as fit. One pass finds them,
-// without sorting the others: a fleet may have thousands.
+// scoreNote lists the totals of the first feasible clusters by name, as many as fit. One pass finds
+// them without sorting all clusters.
 func (r *Result) scoreNote() string {
 	note := make([]byte, 0, maxNote)
 	sizeOf := func(i int) int { return len(r.appendScore(note[:0], i)) }
-	// The positions of those listed, by name; nothing from the cut on is.
+	// listed are the positions of the listed clusters, by name; cut is the first one that does not
+	// fit.
 	var listed []int
 	size, cut := 0, -1
 	for i := range r.Feasible {

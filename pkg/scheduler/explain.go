@@ -9,14 +9,14 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// MaxSelectedWith bounds how many clusters of one answer are told what would let them in: each
-// costs a few more cycles.
+// MaxSelectedWith is the maximum number of clusters that were not selected for which Explain
+// computes Verdict.SelectedWith. Each one costs several cycles.
 const MaxSelectedWith = 100
 
-// Explain says of every candidate why it was, or was not, selected, by name; of one only, if it is
-// named. Empty when nothing was decided. What would let a cluster in is proved by deciding again;
-// in an answer with more than 100 clusters left out, it is looked for only when one cluster is
-// asked about. It holds the cycle lock: plugins may use what they remember.
+// Explain returns the verdict on every candidate, sorted by name, or only on one if only is not
+// empty; none if the Result has a Failure. SelectedWith is checked by deciding again. It is not
+// computed for all candidates if more than MaxSelectedWith were not selected. Explain takes the
+// cycle lock.
 func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []framework.Verdict {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
@@ -26,15 +26,15 @@ func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []frame
 	}
 	wanted := func(name string) bool { return only == "" || name == only }
 	selected := r.selectedIndexes()
-	flips := only != "" || r.Candidates()-len(r.Selected) <= MaxSelectedWith
+	explainChange := only != "" || r.Candidates()-len(r.Selected) <= MaxSelectedWith
 	for _, e := range r.allExcluded() {
 		cluster := r.Snapshot.Clusters.Get(e.index)
 		if !wanted(cluster.Name) {
 			continue
 		}
 		v := framework.Verdict{Cluster: cluster.Name, Plugin: e.plugin, Reason: r.Why(ctx, e.index).Reason()}
-		if flips {
-			v.SelectedWith = s.flip(ctx, r, cluster)
+		if explainChange {
+			v.SelectedWith = s.selectedWith(ctx, r, cluster)
 		}
 		verdicts = append(verdicts, v)
 	}
@@ -44,8 +44,8 @@ func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []frame
 			continue
 		}
 		v := r.rankVerdict(rank, i, selected.Has(r.Feasible[i].Index), lowest, highest)
-		if !v.Selected && flips {
-			v.SelectedWith = s.flip(ctx, r, r.Feasible[i])
+		if !v.Selected && explainChange {
+			v.SelectedWith = s.selectedWith(ctx, r, r.Feasible[i])
 		}
 		verdicts = append(verdicts, v)
 	}
@@ -53,9 +53,9 @@ func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []frame
 	return verdicts
 }
 
-// trial is steps 2 to 4 on another snapshot. bonus is added to the totals of some clusters, by
-// index. The caller holds the cycle lock.
-func (s *Scheduler) trial(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {
+// decideTrial runs steps 2 to 4 on a trial Snapshot. bonus is added to totals, by cluster index.
+// The caller holds the cycle lock.
+func (s *Scheduler) decideTrial(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {
 	return s.run(ctx, &Result{Snapshot: snapshot}, bonus)
 }
 
@@ -67,7 +67,7 @@ func (r *Result) selectedIndexes() framework.Bitset {
 	return selected
 }
 
-// cut returns the lowest total that was selected, and the highest that was not.
+// cut returns the lowest selected total and the highest total that was not selected.
 func (r *Result) cut(selected framework.Bitset) (lowest, highest *int64) {
 	for i, c := range r.Feasible {
 		total := r.Totals[i]
@@ -103,17 +103,18 @@ func (r *Result) rankVerdict(rank, i int, selected bool, lowest, highest *int64)
 	case r.State.Demoted().Has(cluster.Index):
 		v.Reason += ", after all clusters without an untolerated PreferNoSelect taint"
 	case r.BlockedBy != "":
-		v.Reason += ", left out by " + r.BlockedBy
+		v.Reason += ", excluded by " + r.BlockedBy
 	default:
 		v.Reason += fmt.Sprintf(", %d selected", len(r.Selected))
 	}
 	return v
 }
 
-// flip finds the smallest change that gets a cluster selected: more score, then what the filters
-// would have changed, then both. Empty when none of these does.
-func (s *Scheduler) flip(ctx context.Context, r *Result, cluster *framework.Cluster) string {
-	if text, ok := s.raise(ctx, r, cluster); ok {
+// selectedWith returns the first change that gets a cluster selected: a higher score, then the
+// relaxations of the filters, also with a higher score, then a higher numberOfClusters. It is empty
+// if none does.
+func (s *Scheduler) selectedWith(ctx context.Context, r *Result, cluster *framework.Cluster) string {
+	if text, ok := s.tryHigherScore(ctx, r, cluster); ok {
 		return text
 	}
 	for _, p := range r.profile.Filter {
@@ -122,17 +123,17 @@ func (s *Scheduler) flip(ctx context.Context, r *Result, cluster *framework.Clus
 			continue
 		}
 		for _, change := range relaxer.Relax(ctx, r.State, r.Snapshot.Subject.Placement, cluster) {
-			if text, ok := s.relaxed(ctx, r, cluster, change, p); ok {
+			if text, ok := s.tryRelaxation(ctx, r, cluster, change, p); ok {
 				return text
 			}
 		}
 	}
-	return s.oneMore(ctx, r, cluster)
+	return s.tryNumberOfClusters(ctx, r, cluster)
 }
 
-// relaxed decides with one change and, while another filter still excludes the cluster, with what
-// that one would change, too.
-func (s *Scheduler) relaxed(ctx context.Context, r *Result, cluster *framework.Cluster, change framework.Relaxation, by framework.FilterPlugin) (string, bool) {
+// tryRelaxation decides with one relaxation and, if other filters still exclude the cluster, also
+// with theirs.
+func (s *Scheduler) tryRelaxation(ctx context.Context, r *Result, cluster *framework.Cluster, change framework.Relaxation, by framework.FilterPlugin) (string, bool) {
 	snapshot := r.Snapshot
 	if change.Placement != nil {
 		snapshot = snapshot.WithPlacement(change.Placement)
@@ -140,14 +141,14 @@ func (s *Scheduler) relaxed(ctx context.Context, r *Result, cluster *framework.C
 	if change.Cluster != nil {
 		snapshot, cluster = snapshot.WithCluster(change.Cluster), change.Cluster
 	}
-	trial := s.trial(ctx, snapshot, nil)
+	trial := s.decideTrial(ctx, snapshot, nil)
 	if trial.Failure != nil {
 		return "", false
 	}
 	if trial.selectedIndexes().Has(cluster.Index) {
 		return change.Text, true
 	}
-	if more, ok := s.raise(ctx, trial, cluster); ok {
+	if more, ok := s.tryHigherScore(ctx, trial, cluster); ok {
 		return change.Text + " and " + more, true
 	}
 	for _, p := range r.profile.Filter {
@@ -159,7 +160,7 @@ func (s *Scheduler) relaxed(ctx context.Context, r *Result, cluster *framework.C
 			if next.Text == "" || by.Name() > p.Name() {
 				continue
 			}
-			if more, ok := s.relaxed(ctx, trial, cluster, next, p); ok {
+			if more, ok := s.tryRelaxation(ctx, trial, cluster, next, p); ok {
 				return change.Text + " and " + more, true
 			}
 		}
@@ -167,8 +168,9 @@ func (s *Scheduler) relaxed(ctx context.Context, r *Result, cluster *framework.C
 	return "", false
 }
 
-// raise finds the least score that a feasible cluster lacks, among those at which its rank changes.
-func (s *Scheduler) raise(ctx context.Context, r *Result, cluster *framework.Cluster) (string, bool) {
+// tryHigherScore finds the smallest score increase that gets a feasible cluster selected. Only
+// increases that change its rank are tried.
+func (s *Scheduler) tryHigherScore(ctx context.Context, r *Result, cluster *framework.Cluster) (string, bool) {
 	own := int64(0)
 	feasible := false
 	for i, c := range r.Feasible {
@@ -181,32 +183,31 @@ func (s *Scheduler) raise(ctx context.Context, r *Result, cluster *framework.Clu
 	}
 	steps := map[int64]bool{}
 	for _, chosen := range r.Selected {
-		lack := chosen.Score - own
+		missing := chosen.Score - own
 		if cluster.Name > chosen.Cluster.Name {
-			lack++
+			missing++
 		}
-		if lack > 0 {
-			steps[lack] = true
+		if missing > 0 {
+			steps[missing] = true
 		}
 	}
-	lacks := make([]int64, 0, len(steps))
-	for lack := range steps {
-		lacks = append(lacks, lack)
+	missings := make([]int64, 0, len(steps))
+	for missing := range steps {
+		missings = append(missings, missing)
 	}
-	slices.Sort(lacks)
-	// The rank only gets better with the score, and so does the chance to be picked.
-	at := sort.Search(len(lacks), func(i int) bool {
-		return s.trial(ctx, r.Snapshot, map[int]int64{cluster.Index: lacks[i]}).selectedIndexes().Has(cluster.Index)
+	slices.Sort(missings)
+	// A higher score never lowers the rank, so a binary search is correct.
+	at := sort.Search(len(missings), func(i int) bool {
+		return s.decideTrial(ctx, r.Snapshot, map[int]int64{cluster.Index: missings[i]}).selectedIndexes().Has(cluster.Index)
 	})
-	if at == len(lacks) {
+	if at == len(missings) {
 		return "", false
 	}
-	return fmt.Sprintf("+%d score", lacks[at]), true
+	return fmt.Sprintf("+%d score", missings[at]), true
 }
 
-// oneMore tries a higher numberOfClusters, for a cluster that no score gets in: none is wanted, for
-// example.
-func (s *Scheduler) oneMore(ctx context.Context, r *Result, cluster *framework.Cluster) string {
+// tryNumberOfClusters tries a higher numberOfClusters, for a cluster that no score gets selected.
+func (s *Scheduler) tryNumberOfClusters(ctx context.Context, r *Result, cluster *framework.Cluster) string {
 	pl := r.Snapshot.Subject.Placement.DeepCopy()
 	if pl.Spec.NumberOfClusters == nil {
 		return ""
@@ -216,7 +217,7 @@ func (s *Scheduler) oneMore(ctx context.Context, r *Result, cluster *framework.C
 			*pl.Spec.NumberOfClusters = int32(rank + 1)
 		}
 	}
-	if s.trial(ctx, r.Snapshot.WithPlacement(pl), nil).selectedIndexes().Has(cluster.Index) {
+	if s.decideTrial(ctx, r.Snapshot.WithPlacement(pl), nil).selectedIndexes().Has(cluster.Index) {
 		return fmt.Sprintf("numberOfClusters %d", *pl.Spec.NumberOfClusters)
 	}
 	return ""

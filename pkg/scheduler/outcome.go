@@ -63,7 +63,7 @@ type Effects struct {
 // RequeueAt.
 const pendingInterval = 10 * time.Second
 
-// effects is the one table of what outcomes mean. The outcome is the metric label, too.
+// effects maps each outcome to its effects. The outcome is also a metric label.
 var effects = map[Outcome]Effects{
 	Unchanged:   {Supersedes: true, Ends: true},
 	Undecided:   {Keep: true},
@@ -80,18 +80,18 @@ var effects = map[Outcome]Effects{
 // Effects are those of the attempt's outcome.
 func (a *Attempt) Effects() Effects { return effects[a.Outcome] }
 
-// pending is true while the published clusters are not those selected.
+// pending reports whether the published clusters differ from the selected ones.
 func (a *Attempt) pending() bool { return a.Effects().Pending != "" || a.partial }
 
-// maxNamed is how many clusters a message names each way.
+// maxNamed is the maximum number of added, and of removed, clusters that a message names.
 const maxNamed = 10
 
-// describe names the change: its revision, and the clusters that it adds and removes.
+// describe returns the revision of the change and the clusters that it adds and removes.
 func (a *Attempt) describe() string {
 	return fmt.Sprintf("Change %d (%s, %s)", a.Change.Revision, named(a.Change.Added, "added"), named(a.Change.Removed, "removed"))
 }
 
-// named counts names and lists the first of them.
+// named returns the number of names and the first of them.
 func named(names []string, done string) string {
 	switch {
 	case len(names) == 0:
@@ -122,7 +122,7 @@ func (a *Attempt) Message() string {
 	return ""
 }
 
-// approveHint is the command that approves the change.
+// approveHint returns the command that approves the change.
 func (a *Attempt) approveHint() string {
 	pl := a.Snapshot.Subject.Placement
 	return fmt.Sprintf("kubectl placement approve %s -n %s", pl.Name, pl.Namespace)
@@ -140,12 +140,12 @@ func (a *Attempt) holdText() string {
 	return strings.Join(parts, "; ")
 }
 
-// satisfiedMeanwhile is the Satisfied condition while a change is pending: it speaks of what is
-// published.
-func (a *Attempt) satisfiedMeanwhile(c metav1.Condition) metav1.Condition {
+// satisfiedWhilePending returns the Satisfied condition while a change is pending. It describes the
+// published decision.
+func (a *Attempt) satisfiedWhilePending(c metav1.Condition) metav1.Condition {
 	missing := len(a.Target.Added)
 	if a.Demand.Number >= 0 {
-		missing = a.Demand.Number - a.kept()
+		missing = a.Demand.Number - a.publishedCount()
 	}
 	if missing <= 0 {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, "All cluster decisions scheduled"
@@ -156,8 +156,8 @@ func (a *Attempt) satisfiedMeanwhile(c metav1.Condition) metav1.Condition {
 	return c
 }
 
-// kept counts the clusters that are published while the change is pending.
-func (a *Attempt) kept() int {
+// publishedCount returns the number of clusters that are published while the change is pending.
+func (a *Attempt) publishedCount() int {
 	switch last := a.Snapshot.Subject.Last; {
 	case a.Step != nil:
 		return len(a.Step.Clusters)
@@ -167,16 +167,16 @@ func (a *Attempt) kept() int {
 	return a.Snapshot.Subject.Published.Len()
 }
 
-// SetConditions brings the Placement's conditions up to date.
+// SetConditions updates the Placement's conditions.
 func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 	for _, c := range a.Conditions() {
 		if c.Type == v1alpha1.PlacementConditionSatisfied && a.Target != nil && a.pending() {
-			c = a.satisfiedMeanwhile(c)
+			c = a.satisfiedWhilePending(c)
 		}
 		v1alpha1.SetCondition(conditions, c)
 	}
 	if a.Snapshot.Queue == nil {
-		// Queues were switched off since it was written.
+		// Queues were disabled after the condition was written.
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionQueueAdmitted)
 	}
 	switch effects := a.Effects(); {
@@ -191,7 +191,7 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 	}
 }
 
-// PendingEvent describes a change that waits for people; nil if there is none.
+// PendingEvent returns the event for the outcome; nil if it has none.
 func (a *Attempt) PendingEvent() *Event {
 	reason := a.Effects().Event
 	if reason == "" {

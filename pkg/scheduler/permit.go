@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// verdict is the result of Reserve and Permit for one change.
-type verdict struct {
+// permitResult is the result of Reserve and Permit for one change.
+type permitResult struct {
 	outcome Outcome
 	// holds are set if the outcome is Held or Expired; why, if Waiting, Denied or Rejected;
 	// failure, if Failed. message is from the record of a change that had already ended.
@@ -24,11 +24,13 @@ type verdict struct {
 	failure *framework.Status
 }
 
-func failed(failure *framework.Status) verdict { return verdict{outcome: Failed, failure: failure} }
+func failedResult(failure *framework.Status) permitResult {
+	return permitResult{outcome: Failed, failure: failure}
+}
 
 // permitChange runs Reserve and Permit; a dry run skips Reserve. If the change is not permitted, it
 // runs Unreserve.
-func (s *Scheduler) permitChange(ctx context.Context, a *Attempt, p *framework.Proposal, id *identity, dry bool) verdict {
+func (s *Scheduler) permitChange(ctx context.Context, a *Attempt, p *framework.Proposal, id *changeState, dry bool) permitResult {
 	// 6. Reserve.
 	if !dry {
 		if v := s.reserve(ctx, a, p, id); v.outcome != "" {
@@ -46,26 +48,26 @@ func (s *Scheduler) permitChange(ctx context.Context, a *Attempt, p *framework.P
 
 // permit runs the Permit plugins. A change that was permitted before is completed without asking
 // again.
-func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposal, id *identity) verdict {
+func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposal, id *changeState) permitResult {
 	if id.open != nil && id.open.Status.PermittedTime != nil {
-		return verdict{outcome: Published}
+		return permitResult{outcome: Published}
 	}
-	defer s.begin(a.Result, "Permit")()
+	defer s.startTimer(a.Result, "Permit")()
 	waits := map[string]*framework.Status{}
 	deadlines := map[string]time.Time{}
 	for _, plugin := range a.profile.Permit {
 		status, timeout := plugin.Permit(ctx, a.State, a.Snapshot.Subject.Placement, p)
 		if late := a.timeout("Permit", plugin.Name()); late != nil {
-			return failed(late)
+			return failedResult(late)
 		}
 		switch status.Code() {
 		case framework.Success:
 		case framework.Wait:
 			waits[plugin.Name()], deadlines[plugin.Name()] = status, a.Snapshot.Now.Add(timeout)
 		case framework.Unschedulable, framework.UnschedulableAndUnresolvable, framework.Pending:
-			return refused(status.WithPlugin(plugin.Name()), p, id)
+			return deniedOrWaiting(status.WithPlugin(plugin.Name()), p, id)
 		default:
-			return failed(unexpected(plugin, "Permit", status))
+			return failedResult(unexpected(plugin, "Permit", status))
 		}
 	}
 	for plugin := range id.answers.Allowed {
@@ -77,19 +79,19 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposa
 
 // resolvePermit combines the plugins' answers into Published (permitted), Held, Rejected or
 // Expired.
-func (a *Attempt) resolvePermit(waits map[string]*framework.Status, deadlines map[string]time.Time, p *framework.Proposal, id *identity) verdict {
+func (a *Attempt) resolvePermit(waits map[string]*framework.Status, deadlines map[string]time.Time, p *framework.Proposal, id *changeState) permitResult {
 	rejecter := id.rejectedBy()
 	switch {
 	case p.Approved && len(waits) == 0:
-		return verdict{outcome: Published}
+		return permitResult{outcome: Published}
 	case !p.Approved && id.ended != nil && (len(waits) > 0 || id.ended.Status.Phase == berthv1alpha1.PhaseRejected):
-		return ended(id)
+		return endedResult(id)
 	case !p.Approved && rejecter != "":
-		return verdict{outcome: Rejected, why: rejecter, holds: holdsOf(id.open)}
+		return permitResult{outcome: Rejected, why: rejecter, holds: holdsOf(id.open)}
 	case len(waits) == 0:
-		return verdict{outcome: Published}
+		return permitResult{outcome: Published}
 	}
-	v := verdict{outcome: Held}
+	v := permitResult{outcome: Held}
 	for _, plugin := range slices.Sorted(maps.Keys(waits)) {
 		status, until := waits[plugin], deadlines[plugin]
 		if !until.After(a.Snapshot.Now) {
@@ -101,21 +103,21 @@ func (a *Attempt) resolvePermit(waits map[string]*framework.Status, deadlines ma
 	return v
 }
 
-// refused returns the verdict on a change that a plugin denies or leaves Pending. A change that was
-// rejected or has expired keeps that outcome.
-func refused(status *framework.Status, p *framework.Proposal, id *identity) verdict {
+// deniedOrWaiting returns the result for a change that a plugin denies or leaves Pending. A change
+// that was rejected or has expired keeps that outcome.
+func deniedOrWaiting(status *framework.Status, p *framework.Proposal, id *changeState) permitResult {
 	switch {
 	case id.ended != nil && !p.Approved:
-		return ended(id)
+		return endedResult(id)
 	case status.Code() == framework.Pending:
-		return verdict{outcome: Waiting, why: status.Err().Error(), holds: holdsOf(id.open)}
+		return permitResult{outcome: Waiting, why: status.Err().Error(), holds: holdsOf(id.open)}
 	}
-	return verdict{outcome: Denied, why: status.Err().Error()}
+	return permitResult{outcome: Denied, why: status.Err().Error()}
 }
 
-// ended returns the verdict on a change that was rejected or has expired before.
-func ended(id *identity) verdict {
-	v := verdict{outcome: Expired, holds: holdsOf(id.ended), message: id.ended.Status.Message}
+// endedResult returns the result for a change that was rejected or has expired before.
+func endedResult(id *changeState) permitResult {
+	v := permitResult{outcome: Expired, holds: holdsOf(id.ended), message: id.ended.Status.Message}
 	if id.ended.Status.Phase == berthv1alpha1.PhaseRejected {
 		v.outcome = Rejected
 	}
@@ -130,7 +132,7 @@ func holdsOf(record *berthv1alpha1.PlacementChange) []berthv1alpha1.ChangeHold {
 }
 
 // rejectedBy returns the user or plugin that rejected the change; empty if it was not rejected.
-func (id *identity) rejectedBy() string {
+func (id *changeState) rejectedBy() string {
 	if id.open != nil && id.open.Spec.Approval != nil && id.open.Spec.Approval.Decision == berthv1alpha1.Rejected {
 		return id.open.Spec.Approval.By
 	}
@@ -140,23 +142,23 @@ func (id *identity) rejectedBy() string {
 // maxReason is the maximum length of a hold's reason, in bytes.
 const maxReason = 1024
 
-// reserve runs the Reserve plugins up to the first failure. The verdict is empty if all succeed.
-func (s *Scheduler) reserve(ctx context.Context, a *Attempt, p *framework.Proposal, id *identity) verdict {
-	defer s.begin(a.Result, "Reserve")()
+// reserve runs the Reserve plugins up to the first failure. The result is empty if all succeed.
+func (s *Scheduler) reserve(ctx context.Context, a *Attempt, p *framework.Proposal, id *changeState) permitResult {
+	defer s.startTimer(a.Result, "Reserve")()
 	for _, plugin := range a.profile.Reserve {
 		status := plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, p)
 		if late := a.timeout("Reserve", plugin.Name()); late != nil {
-			return failed(late)
+			return failedResult(late)
 		}
 		switch status.Code() {
 		case framework.Success:
 		case framework.Unschedulable, framework.UnschedulableAndUnresolvable, framework.Pending:
-			return refused(status.WithPlugin(plugin.Name()), p, id)
+			return deniedOrWaiting(status.WithPlugin(plugin.Name()), p, id)
 		default:
-			return failed(unexpected(plugin, "Reserve", status))
+			return failedResult(unexpected(plugin, "Reserve", status))
 		}
 	}
-	return verdict{}
+	return permitResult{}
 }
 
 // unreserve runs Unreserve of all plugins in reverse order, even if their Reserve did not run.

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Profile is the plugins of each extension point, in the order they run.
+// Profile lists the plugins of each extension point, in the order in which they run.
 type Profile struct {
 	Name       string
 	QueueSort  framework.QueueSortPlugin
@@ -34,10 +34,10 @@ type WeightedScore struct {
 	Weight int32
 }
 
-// NewProfiles builds the profiles of a configuration, by name; one named config.DefaultProfile is
-// always among them. nil is a configuration that says nothing: defaults as they are. Each plugin is
-// built once for every profile that names it. An error has one line for each mistake, which begins
-// with its path in the configuration.
+// NewProfiles builds the profiles of a configuration, by name, always including
+// config.DefaultProfile; a nil configuration uses only defaults. Each profile has one instance of
+// each of its plugins. An error has one line per mistake, which starts with its path in the
+// configuration.
 func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration, defaults config.Profile, registry framework.Registry,
 	handle *framework.Handle,
 ) (map[string]*Profile, error) {
@@ -84,7 +84,7 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 		}
 		plugin, err := factory(ctx, c.Args(name), handle)
 		if err == nil && plugin.Name() != name {
-			err = fmt.Errorf("it calls itself %s", plugin.Name())
+			err = fmt.Errorf("its Name is %q", plugin.Name())
 		}
 		if err != nil {
 			errs = append(errs, c.BuildError(name, err))
@@ -95,7 +95,7 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 	return plugins, errors.Join(errs...)
 }
 
-// pointOf says what makes a plugin one of a point.
+// pointOf reports whether a plugin implements an extension point.
 var pointOf = map[config.Point]func(framework.Plugin) bool{
 	config.QueueSort:  is[framework.QueueSortPlugin],
 	config.PreEnqueue: is[framework.PreEnqueuePlugin],
@@ -118,7 +118,7 @@ func is[T framework.Plugin](plugin framework.Plugin) bool {
 
 func (i instances) implement(name string, point config.Point) bool { return pointOf[point](i[name]) }
 
-// newProfile puts plugins where they run; each implements the points that it is at.
+// newProfile creates a profile. Each plugin implements the points at which it is listed.
 func newProfile(name string, at map[config.Point][]config.Plugin, plugins instances) *Profile {
 	p := &Profile{
 		Name:       name,
@@ -148,7 +148,7 @@ func ordered[T framework.Plugin](names []config.Plugin, plugins instances) []T {
 	return list
 }
 
-// score returns the score plugin of a name; nil when the profile has none.
+// score returns the Score plugin with a name; nil if the profile has none.
 func (p *Profile) score(name string) framework.ScorePlugin {
 	for _, s := range p.Score {
 		if s.Name() == name {
@@ -158,8 +158,8 @@ func (p *Profile) score(name string) framework.ScorePlugin {
 	return nil
 }
 
-// all are the plugins that may remember something; one may be listed more than once.
-func (p *Profile) all() []framework.Plugin {
+// statefulPlugins returns the plugins that may be Forgetters, some of them more than once.
+func (p *Profile) statefulPlugins() []framework.Plugin {
 	var all []framework.Plugin
 	for _, plugin := range p.PreFilter {
 		all = append(all, plugin)
@@ -176,7 +176,7 @@ func (p *Profile) all() []framework.Plugin {
 	return all
 }
 
-// counters are the Reserve plugins that count over several attempts.
+// counters returns the Reserve plugins that count over several attempts.
 func (p *Profile) counters() []framework.Counter {
 	var all []framework.Counter
 	for _, plugin := range p.Reserve {

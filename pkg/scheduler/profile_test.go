@@ -198,7 +198,7 @@ func TestNewProfilesRefuses(t *testing.T) {
 		},
 		"plugins that cannot be built": {
 			file: "- {plugins: {filter: {enabled: [{name: failing}, {name: misnamed}]}}}",
-			want: "profiles[0]: building plugin failing: broken\nprofiles[0]: building plugin misnamed: it calls itself other",
+			want: "profiles[0]: building plugin failing: broken\nprofiles[0]: building plugin misnamed: its Name is \"other\"",
 		},
 		"plugins that lack the point": {
 			file: "- {plugins: {multiPoint: {enabled: [{name: bare}]}, filter: {enabled: [{name: cost}]}, bind: {enabled: [{name: foo}]}}}",

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// published is the decision once all writes of the step were done; nil if it is what was known
-// before.
+// published returns the published decision after all writes of the step succeeded; nil if it is the
+// same as before.
 func (a *Attempt) published() *framework.Published {
 	subject, p := a.Snapshot.Subject, a.Step
 	before := subject.Last
@@ -46,15 +46,14 @@ func (a *Attempt) published() *framework.Published {
 	return next
 }
 
-// republishes is true if the step wrote nothing and is what was published before.
+// republishes reports whether the step wrote nothing and equals the last published decision.
 func (a *Attempt) republishes(before *framework.Published) bool {
 	pl := a.Snapshot.Subject.Placement
 	return len(a.Step.Writes) == 0 && before.Digest == a.Step.Digest &&
 		(a.Step != a.Target || before.Generation == pl.Generation && before.Profile == profileName(pl))
 }
 
-// pagesAfter are the pages once the step's writes were done, by name, and which of them were
-// written.
+// pagesAfter returns the pages after the step's writes, by name, and the names of written pages.
 func (a *Attempt) pagesAfter() (pages map[string]*v1alpha1.PlacementDecision, written map[string]bool) {
 	pages, written = map[string]*v1alpha1.PlacementDecision{}, map[string]bool{}
 	for _, page := range a.Snapshot.Subject.OwnPages() {
@@ -69,9 +68,9 @@ func (a *Attempt) pagesAfter() (pages map[string]*v1alpha1.PlacementDecision, wr
 	return pages, written
 }
 
-// ScoresWritten says whether writes of the Proposal brought scores to pages.
+// ScoresWritten reports whether the writes of the Proposal published scores.
 func (a *Attempt) ScoresWritten(p *framework.Proposal) bool {
-	// New pages carry scores, too: the next ones are due after the rate limit.
+	// New pages contain scores, too, so scoreRateLimit starts again.
 	byScore := a.Snapshot.Subject.Placement.Spec.SortBy == v1alpha1.SortByScore
 	return len(p.Writes) > 0 && (p.Outcome.ScoresWritten || byScore)
 }

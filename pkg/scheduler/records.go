@@ -18,12 +18,12 @@ import (
 // revision that was rejected or expired. It returns nil if the change has none.
 func (a *Attempt) Record() *berthv1alpha1.PlacementChange {
 	switch {
-	case a.identity == nil:
+	case a.changeState == nil:
 		return nil
-	case a.identity.open != nil:
-		return a.identity.open
-	case a.identity.ended != nil && a.identity.ended.Spec.Revision == a.Change.Revision:
-		return a.identity.ended
+	case a.changeState.open != nil:
+		return a.changeState.open
+	case a.changeState.ended != nil && a.changeState.ended.Spec.Revision == a.Change.Revision:
+		return a.changeState.ended
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (a *Attempt) recordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 	switch a.Outcome {
 	case Held:
 		if record != nil {
-			return a.rewritten(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+			return a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 				status.Phase, status.Holds, status.Message, status.CompletionTime = berthv1alpha1.PhaseHeld, a.Holds, a.recordMessage(), nil
 				if status.StartTime == nil {
 					status.StartTime = &now
@@ -65,7 +65,7 @@ func (a *Attempt) recordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 		if record == nil || !changes.IsOpen(record) {
 			return nil, nil
 		}
-		return a.rewritten(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+		return a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 			status.Phase, status.Message, status.CompletionTime = a.Effects().Phase, a.recordMessage(), &now
 			if a.Outcome == Expired {
 				status.Holds = a.Holds
@@ -85,7 +85,7 @@ func (a *Attempt) recordPermit(now metav1.Time) ([]*berthv1alpha1.PlacementChang
 	record, used := a.Record(), a.usedApproval()
 	switch {
 	case record != nil:
-		writes = a.rewritten(record, func(status *berthv1alpha1.PlacementChangeStatus) {
+		writes = a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 			if status.PermittedTime == nil {
 				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = berthv1alpha1.PhaseHeld, &now, nil, ""
 			}
@@ -99,10 +99,10 @@ func (a *Attempt) recordPermit(now metav1.Time) ([]*berthv1alpha1.PlacementChang
 			Phase: berthv1alpha1.PhaseHeld, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change),
 		}
 		writes = append(a.superseded(now), created)
-		a.identity.open, a.supersededFirst = created, true
+		a.changeState.open, a.supersededFirst = created, true
 	}
 	if used != nil {
-		writes = append(writes, a.rewritten(used, func(status *berthv1alpha1.PlacementChangeStatus) {
+		writes = append(writes, a.withStatus(used, func(status *berthv1alpha1.PlacementChangeStatus) {
 			status.Phase, status.Message = berthv1alpha1.PhaseSuperseded, fmt.Sprintf("approved, and published as revision %d", a.Change.Revision)
 		})...)
 	}
@@ -112,10 +112,10 @@ func (a *Attempt) recordPermit(now metav1.Time) ([]*berthv1alpha1.PlacementChang
 // usedApproval returns the approved record of the same change that was rejected or expired under an
 // earlier revision; nil if there is none.
 func (a *Attempt) usedApproval() *berthv1alpha1.PlacementChange {
-	if a.identity == nil || !approved(a.identity.ended) || a.identity.ended == a.Record() {
+	if a.changeState == nil || !approved(a.changeState.ended) || a.changeState.ended == a.Record() {
 		return nil
 	}
-	return a.identity.ended
+	return a.changeState.ended
 }
 
 // IsNewOutcome reports whether the outcome was not reported before: the attempt wrote it to the
@@ -146,8 +146,9 @@ func remaining(p *framework.Proposal) *berthv1alpha1.RemainingClusters {
 	return &berthv1alpha1.RemainingClusters{Added: int32(len(p.Added)), Removed: int32(len(p.Removed))}
 }
 
-// rewritten returns a copy of the record with the changed status; nil if the status stays the same.
-func (a *Attempt) rewritten(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) []*berthv1alpha1.PlacementChange {
+// withStatus returns a copy of the record with the changed status; nil if the status stays the
+// same.
+func (a *Attempt) withStatus(record *berthv1alpha1.PlacementChange, change func(*berthv1alpha1.PlacementChangeStatus)) []*berthv1alpha1.PlacementChange {
 	next := record.DeepCopy()
 	change(&next.Status)
 	if equality.Semantic.DeepEqual(record.Status, next.Status) {
@@ -161,7 +162,7 @@ func (a *Attempt) RecordsAfter() []*berthv1alpha1.PlacementChange {
 	now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
 	var writes []*berthv1alpha1.PlacementChange
 	if record := a.Record(); record != nil && a.Outcome == Published {
-		writes = a.rewritten(record, func(status *berthv1alpha1.PlacementChangeStatus) { complete(status, now) })
+		writes = a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) { complete(status, now) })
 	}
 	if a.supersededFirst || a.Outcome == Held && a.Record() == nil {
 		// RecordsBefore already included them.

@@ -17,25 +17,24 @@ import (
 type Result struct {
 	Snapshot *framework.Snapshot
 	State    *framework.CycleState
-	// Failure, when not nil, says why nothing was decided.
+	// Failure is the reason why nothing was decided; nil if clusters were selected.
 	Failure *framework.Status
-	// Feasible passed all filters. Totals and each Scores' Values are in its order. An Attempt has
-	// no Scores.
+	// Feasible are the clusters that passed all filters. Totals and the Values of Scores are in the
+	// same order. Attempt does not set Scores.
 	Feasible []*framework.Cluster
 	Scores   []PluginScores
 	Totals   []int64
-	// Demand is how many clusters are wanted and allowed, and how they are spread.
+	// Demand is the wanted and the allowed number of clusters, and how they are spread.
 	Demand selection.Demand
 	// Selected are the chosen clusters, best first.
 	Selected []framework.Selection
-	// Intents are what PostFilter plugins would have done so that more clusters fit.
+	// Intents are the suggestions of PostFilter plugins.
 	Intents []framework.Intent
-	// BlockedBy names the spread constraint that made the selection stop short; empty when none
-	// did.
+	// BlockedBy is the spread constraint that ended the selection before all wanted clusters were
+	// selected; empty if there is none.
 	BlockedBy string
 
-	// totalsOnly says that nobody reads Scores, so that the memory of AddOn scores is free once
-	// they are in Totals.
+	// totalsOnly omits Scores, so that AddOn coordinates can share a buffer.
 	totalsOnly bool
 	deadline   *cycleDeadline
 	profile    *Profile
@@ -43,20 +42,20 @@ type Result struct {
 	narrowed   []narrowing
 	excluded   []exclusion
 	ranking    []int
-	// expiry is when the verdict or rank of a selected cluster ends first, expiryCause which.
+	// expiry is the earliest filter or rank expiry of a selected cluster, expiryCause its cause.
 	expiry      time.Time
 	expiryCause string
 	scratch     *scratch
 }
 
-// PluginScores are one prioritizer's scores; framework.NoScore where it has none.
+// PluginScores are the scores of one prioritizer before weights; framework.NoScore for none.
 type PluginScores struct {
 	Plugin string
 	Weight int64
 	Values []int64
 }
 
-// narrowing is what was left before a PreFilter plugin's result was applied.
+// narrowing is the set of candidates before a PreFilter plugin's result was applied.
 type narrowing struct {
 	plugin string
 	before framework.Bitset
@@ -73,10 +72,10 @@ func (r *Result) Misconfigured() bool {
 	return r.Failure.Code() == framework.UnschedulableAndUnresolvable
 }
 
-// Candidates counts the clusters of the eligible sets.
+// Candidates returns the number of candidates.
 func (r *Result) Candidates() int { return r.candidates.Len() }
 
-// CandidateNames are sorted.
+// CandidateNames returns the names of the candidates, sorted.
 func (r *Result) CandidateNames() []string { return r.names(r.candidates) }
 
 func (r *Result) names(set framework.Bitset) []string {
@@ -88,13 +87,13 @@ func (r *Result) names(set framework.Bitset) []string {
 	return names
 }
 
-// FilterResult is what is left after the filters up to, and with, the last one named.
+// FilterResult lists the clusters that passed the named filters.
 type FilterResult struct {
 	Name     string   `json:"name"`
 	Clusters []string `json:"clusters"`
 }
 
-// FilterResults are cumulative, in the order of the filters.
+// FilterResults returns one entry per filter: what passed it and all filters before it.
 func (r *Result) FilterResults() []FilterResult {
 	byPlugin := map[string]framework.Bitset{}
 	for _, e := range r.allExcluded() {
@@ -148,8 +147,8 @@ func (r *Result) afterNarrowing(k int) framework.Bitset {
 	return after
 }
 
-// ExcludedBy counts the excluded candidates by plugin, in the order of the filters; those that
-// excluded none are left out.
+// ExcludedBy counts the excluded candidates by plugin, in the order of the filters, without plugins
+// that excluded none.
 func (r *Result) ExcludedBy() []framework.ExcludedBy {
 	counts := map[string]int{}
 	for _, e := range r.allExcluded() {
@@ -164,8 +163,8 @@ func (r *Result) ExcludedBy() []framework.ExcludedBy {
 	return all
 }
 
-// Summary says how many candidates were excluded: "of 12 candidates 10 excluded by Predicate, 2 by
-// TaintToleration". Empty when none was.
+// Summary counts the excluded candidates: "of 12 candidates 10 excluded by Predicate, 2 by
+// TaintToleration". It is empty if none was excluded.
 func (r *Result) Summary() string {
 	var parts []string
 	for i, e := range r.ExcludedBy() {
@@ -181,8 +180,7 @@ func (r *Result) Summary() string {
 	return fmt.Sprintf("of %d candidates %s", r.Candidates(), strings.Join(parts, ", "))
 }
 
-// Why returns the status with which the profile's filters exclude a candidate; nil when it is
-// feasible.
+// Why returns the Status that excluded a candidate, by index; nil if the candidate is feasible.
 func (r *Result) Why(ctx context.Context, index int) *framework.Status {
 	for _, e := range r.excluded {
 		if e.cluster.Index == index {
@@ -201,14 +199,13 @@ func (r *Result) Why(ctx context.Context, index int) *framework.Status {
 				}
 			}
 		}
-		return framework.NewStatus(framework.Unschedulable, "not among the clusters it admits").WithPlugin(n.plugin)
+		return framework.NewStatus(framework.Unschedulable, "not among the clusters that pass this plugin").WithPlugin(n.plugin)
 	}
 	return nil
 }
 
-// hadClusters says whether clusters were published by what the status says. Where their pages are
-// gone and nothing remembers the answer, consumers are better off without a page than with an empty
-// one.
+// hadClusters reports whether the status lists clusters as published. If all pages were deleted
+// while no controller ran, consumers are safer without a page than with an empty one.
 func hadClusters(pl *v1alpha1.Placement) bool {
 	return slices.ContainsFunc(pl.Status.DecisionGroups, func(g v1alpha1.DecisionGroupStatus) bool { return g.ClusterCount > 0 })
 }

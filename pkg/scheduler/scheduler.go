@@ -28,8 +28,8 @@ type Scheduler struct {
 	CycleTimeout time.Duration
 	// Clock measures the duration of attempts; decisions use Snapshot.Now. New sets the real clock.
 	Clock clock.WithDelayedExecution
-	// LockHeld is called with the time that each attempt held the cycle lock, and with its outcome
-	// (Cycle*).
+	// LockHeld is called after each attempt with the time for which it held the cycle lock, and
+	// with the outcome of the cycle (Cycle*).
 	LockHeld func(profile, outcome string, held time.Duration)
 	// WriteRecordsBefore writes the records that must exist before step 9 publishes. If nil,
 	// changes have no records.
@@ -85,7 +85,7 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 	s.held.forget(key)
 	s.shares.forget(key)
 	for _, profile := range s.profiles {
-		for _, plugin := range profile.all() {
+		for _, plugin := range profile.statefulPlugins() {
 			if f, ok := plugin.(framework.Forgetter); ok {
 				f.Forget(key)
 			}

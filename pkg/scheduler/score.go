@@ -8,28 +8,28 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// score asks the prioritizers for their scores and sums them up.
+// score runs PreScore, Score and NormalizeScore and computes Totals.
 func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *framework.Status {
 	off, failure := s.preScore(ctx, r, scorers)
 	if failure != nil {
 		return failure
 	}
-	defer s.begin(r, "Score")()
+	defer s.startTimer(r, "Score")()
 	active := make([]scoring, 0, len(scorers))
 	for _, p := range scorers {
 		if !off[p.name] || p.addOn {
 			active = append(active, scoring{scorer: p})
 		}
 	}
-	if failure := r.rate(ctx, r.allot(active)); failure != nil {
+	if failure := r.scoreClusters(ctx, r.allocateScores(active)); failure != nil {
 		return failure
 	}
 	if !r.totalsOnly {
 		r.Scores = make([]PluginScores, 0, len(active))
 	}
 	for _, p := range active {
-		if p.shares {
-			if failure := r.rate(ctx, []scoring{p}); failure != nil {
+		if p.sharedBuffer {
+			if failure := r.scoreClusters(ctx, []scoring{p}); failure != nil {
 				return failure
 			}
 		}
@@ -48,10 +48,10 @@ func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *fra
 	return nil
 }
 
-// preScore runs the PreScore plugins in their order and returns those whose Score is switched off.
-// A score plugin that this Placement does not weigh prepares nothing.
+// preScore runs the PreScore plugins and returns the names of those whose Score is disabled. It
+// does not run PreScore of a Score plugin with weight 0.
 func (s *Scheduler) preScore(ctx context.Context, r *Result, scorers []scorer) (off map[string]bool, failure *framework.Status) {
-	defer s.begin(r, "PreScore")()
+	defer s.startTimer(r, "PreScore")()
 	for _, p := range r.profile.PreScore {
 		weighed := func(other scorer) bool { return other.name == p.Name() && !other.addOn }
 		if r.profile.score(p.Name()) != nil && !slices.ContainsFunc(scorers, weighed) {
@@ -75,25 +75,25 @@ func (s *Scheduler) preScore(ctx context.Context, r *Result, scorers []scorer) (
 	return off, nil
 }
 
-// scoring is a prioritizer and where its scores go, in the order of the feasible clusters.
+// scoring is a prioritizer with the buffer for its scores, in the order of Feasible.
 type scoring struct {
 	scorer
 	scores []int64
 	// shares says that scores is the buffer of all AddOn coordinates, of which a Placement may list
 	// many: they are asked for one coordinate after the other.
-	shares bool
+	sharedBuffer bool
 }
 
-// allot takes memory for Totals and the scores of each plugin. It returns the plugins that have a
-// buffer of their own.
-func (r *Result) allot(plugins []scoring) (own []scoring) {
+// allocateScores allocates Totals and the buffer of each plugin from scratch memory. It returns the
+// plugins that do not use the shared buffer.
+func (r *Result) allocateScores(plugins []scoring) (own []scoring) {
 	rows, shared := 1, 0
 	for i := range plugins {
-		plugins[i].shares = r.totalsOnly && plugins[i].addOn
-		if !plugins[i].shares || shared == 0 {
+		plugins[i].sharedBuffer = r.totalsOnly && plugins[i].addOn
+		if !plugins[i].sharedBuffer || shared == 0 {
 			rows++
 		}
-		if plugins[i].shares {
+		if plugins[i].sharedBuffer {
 			shared++
 		}
 	}
@@ -105,7 +105,7 @@ func (r *Result) allot(plugins []scoring) (own []scoring) {
 	own = make([]scoring, 0, len(plugins)-shared)
 	for i := range plugins {
 		p := &plugins[i]
-		if p.scores = last; !p.shares {
+		if p.scores = last; !p.sharedBuffer {
 			values = values[n:]
 			p.scores = values[:n:n]
 			own = append(own, *p)
@@ -114,16 +114,16 @@ func (r *Result) allot(plugins []scoring) (own []scoring) {
 	return own
 }
 
-// rateSize is how many clusters one plugin scores before the next does, so that those are still in
-// the processor's cache.
-const rateSize = 256
+// scoreChunkSize is the number of clusters that one plugin scores before the next plugin runs,
+// while the clusters are in the processor's cache.
+const scoreChunkSize = 256
 
-// rate asks each plugin for the scores of the feasible clusters.
-func (r *Result) rate(ctx context.Context, plugins []scoring) *framework.Status {
+// scoreClusters runs Score of each plugin on the feasible clusters.
+func (r *Result) scoreClusters(ctx context.Context, plugins []scoring) *framework.Status {
 	return inChunks(len(r.Feasible), chunkSize, func(low, high int) *framework.Status {
-		for ; low < high; low += rateSize {
+		for ; low < high; low += scoreChunkSize {
 			for _, p := range plugins {
-				if failure := r.rateSome(ctx, p, low, min(low+rateSize, high)); failure != nil {
+				if failure := r.scoreRange(ctx, p, low, min(low+scoreChunkSize, high)); failure != nil {
 					return failure
 				}
 			}
@@ -132,11 +132,11 @@ func (r *Result) rate(ctx context.Context, plugins []scoring) *framework.Status 
 	})
 }
 
-func (r *Result) rateSome(ctx context.Context, p scoring, low, high int) *framework.Status {
+func (r *Result) scoreRange(ctx context.Context, p scoring, low, high int) *framework.Status {
 	pl := r.Snapshot.Subject.Placement
 	for j, cluster := range r.Feasible[low:high] {
 		x, status := p.Score(ctx, r.State, pl, cluster)
-		if r.expired() {
+		if r.deadlinePassed() {
 			return r.timeout("Score", p.Name())
 		}
 		if status != nil {
@@ -153,8 +153,7 @@ func (r *Result) rateSome(ctx context.Context, p scoring, low, high int) *framew
 	return nil
 }
 
-// normalize lets a plugin bring its scores into range, and demands that they are. What others
-// measured is passed through as it is.
+// normalize runs NormalizeScore and checks the range of the scores. AddOn scores are not checked.
 func (r *Result) normalize(ctx context.Context, p scoring) *framework.Status {
 	if n, ok := p.ScorePlugin.(framework.NormalizeScorer); ok {
 		status := n.NormalizeScore(ctx, r.State, r.Snapshot.Subject.Placement, p.scores)

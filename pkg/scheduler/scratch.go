@@ -7,20 +7,20 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// scratch holds the buffers that a cycle needs for each of its candidates: megabytes for a hundred
-// thousand of them, which the next cycle neither allocates nor clears.
+// scratch holds the per-candidate buffers of a cycle: megabytes for 100,000 candidates. Their
+// memory is reused without clearing it.
 type scratch struct {
 	feasible []*framework.Cluster
 	numbers  []int64
 }
 
-// clusters is a buffer of n clusters.
+// clusters returns a buffer of n clusters.
 func (m *scratch) clusters(n int) []*framework.Cluster {
 	m.feasible = slices.Grow(m.feasible[:0], n)
 	return m.feasible[:n]
 }
 
-// values is a buffer of n numbers, which are not zeroed.
+// values returns a buffer of n numbers, which are not zeroed.
 func (m *scratch) values(n int) []int64 {
 	m.numbers = slices.Grow(m.numbers[:0], n)
 	return m.numbers[:n]
@@ -36,8 +36,8 @@ func (f *scratchPool) get() *scratch {
 	return &scratch{}
 }
 
-// Release recycles the buffers of a Result. Nothing but Selected may be read of it after that.
-// Callers that keep Results need not call it.
+// Release recycles the buffers of a Result. After that, read only Selected of it. Calling it is
+// optional.
 func (s *Scheduler) Release(r *Result) {
 	if r.scratch != nil {
 		s.scratch.pool.Put(r.scratch)

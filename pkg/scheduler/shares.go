@@ -10,12 +10,12 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Limits of the time that slow attempts get. An attempt is slow if it takes more than a quarter of
+// Limits of the time for slow attempts. An attempt is slow if it takes more than a quarter of
 // CycleTimeout.
 const (
-	// namespaceShare is the part of all time that the slow attempts of one namespace get, allShare
-	// that of all namespaces together. A namespace may use up burstTimeouts times CycleTimeout at
-	// once before its share counts.
+	// namespaceShare is the fraction of time for the slow attempts of one namespace, allShare that
+	// for all namespaces together. A namespace may use burstTimeouts times CycleTimeout before its
+	// share limits it.
 	namespaceShare = 0.1
 	allShare       = 0.3
 	burstTimeouts  = 10
@@ -25,36 +25,35 @@ const (
 	maxDelay   = 5 * time.Minute
 )
 
-// shares limits how much of the scheduler's time slow Placements get. It knows each Placement that
-// was decided, until Forget. The zero value is ready for use.
+// shares limits the scheduler's time for slow Placements, by namespace. It keeps one entry per
+// Placement until Forget. The zero value is ready for use.
 type shares struct {
 	mu         sync.Mutex
-	placements map[types.NamespacedName]pace
-	// used is the time that the slow attempts of a namespace took and that its share has not made
-	// up for yet, as of updated.
+	placements map[types.NamespacedName]attemptStats
+	// used is the time that the slow attempts of a namespace used beyond its share until updated.
 	used    map[string]time.Duration
 	updated time.Time
 }
 
-// pace is how the last attempt for one Placement went.
-type pace struct {
+// attemptStats describes the last attempt for one Placement.
+type attemptStats struct {
 	uid        types.UID
 	generation int64
 	slow       bool
-	// timeouts counts attempts in a row that timed out; notBefore is when the next may begin.
+	// timeouts counts consecutive timeouts. notBefore is the earliest time of the next attempt.
 	timeouts  int
 	notBefore time.Time
 }
 
-// of returns the pace of a Placement as it is specified now; false when it was not decided yet.
-func (s *shares) of(pl *v1alpha1.Placement) (pace, bool) {
+// of returns the stats for this generation of a Placement; false if it had no attempt yet.
+func (s *shares) of(pl *v1alpha1.Placement) (attemptStats, bool) {
 	p, known := s.placements[types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}]
 	return p, known && p.uid == pl.UID && p.generation == pl.Generation
 }
 
-// wait returns how long a Placement has to wait for its next attempt. Only those wait that timed
-// out, and in a namespace that has used up its share those that are slow or not known to be fast.
-func (s *shares) wait(pl *v1alpha1.Placement, now time.Time, timeout time.Duration) time.Duration {
+// delay returns the time until a Placement's next attempt. It is 0 unless the last attempt timed
+// out, or the namespace has used up its share and the Placement is not known to be fast.
+func (s *shares) delay(pl *v1alpha1.Placement, now time.Time, timeout time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, known := s.of(pl)
@@ -65,44 +64,45 @@ func (s *shares) wait(pl *v1alpha1.Placement, now time.Time, timeout time.Durati
 	if known && !p.slow {
 		return wait
 	}
-	s.update(now)
+	s.addShares(now)
 	if over := s.used[pl.Namespace] - burstTimeouts*timeout; over >= 0 {
-		// Others of the namespace may be first: looking too often would cost more than it gains.
+		// Others of the namespace may use the share first, so frequent retries would be wasted.
 		wait = max(wait, time.Duration(float64(over)/s.share()), firstDelay*timeout)
 	}
 	return wait
 }
 
-// spend charges an attempt, or a preparation of one, to its namespace if it was slow.
-func (s *shares) spend(namespace string, took, timeout time.Duration, now time.Time) (slow bool) {
-	if took <= timeout/4 {
+// charge adds the time of a slow attempt or preparation to its namespace. It reports whether it was
+// slow.
+func (s *shares) charge(namespace string, elapsed, timeout time.Duration, now time.Time) (slow bool) {
+	if elapsed <= timeout/4 {
 		return false
 	}
-	s.update(now)
+	s.addShares(now)
 	if s.used == nil {
 		s.used = map[string]time.Duration{}
 	}
-	s.used[namespace] += took
+	s.used[namespace] += elapsed
 	return true
 }
 
-// prepared charges the preparation of an attempt.
-func (s *shares) prepared(pl *v1alpha1.Placement, took, timeout time.Duration, now time.Time) {
+// chargePreparation charges the preparation of an attempt.
+func (s *shares) chargePreparation(pl *v1alpha1.Placement, elapsed, timeout time.Duration, now time.Time) {
 	if timeout <= 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.spend(pl.Namespace, took, timeout, now)
+	s.charge(pl.Namespace, elapsed, timeout, now)
 }
 
-// decided notes how an attempt went and returns how many in a row timed out, and when the next may
-// begin if this one did.
-func (s *shares) decided(pl *v1alpha1.Placement, took, timeout time.Duration, timedOut bool, now time.Time) (timeouts int, delay time.Duration) {
+// recordAttempt stores the stats of an attempt. It returns the number of consecutive timeouts and,
+// after a timeout, the delay of the next attempt.
+func (s *shares) recordAttempt(pl *v1alpha1.Placement, elapsed, timeout time.Duration, timedOut bool, now time.Time) (timeouts int, delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, known := s.of(pl)
-	p := pace{uid: pl.UID, generation: pl.Generation, slow: s.spend(pl.Namespace, took, timeout, now)}
+	p := attemptStats{uid: pl.UID, generation: pl.Generation, slow: s.charge(pl.Namespace, elapsed, timeout, now)}
 	if timedOut {
 		p.timeouts = 1
 		if known {
@@ -112,14 +112,14 @@ func (s *shares) decided(pl *v1alpha1.Placement, took, timeout time.Duration, ti
 		p.notBefore = now.Add(delay)
 	}
 	if s.placements == nil {
-		s.placements = map[types.NamespacedName]pace{}
+		s.placements = map[types.NamespacedName]attemptStats{}
 	}
 	s.placements[types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}] = p
 	return p.timeouts, delay
 }
 
-// update gives each namespace its share of the time that has passed.
-func (s *shares) update(now time.Time) {
+// addShares reduces the used time of each namespace by its share of the time since updated.
+func (s *shares) addShares(now time.Time) {
 	gained := time.Duration(s.share() * float64(now.Sub(s.updated)))
 	s.updated = now
 	for namespace, used := range s.used {
@@ -131,7 +131,7 @@ func (s *shares) update(now time.Time) {
 	}
 }
 
-// share is the part of the time that each namespace with slow attempts gets.
+// share is the fraction of time for each namespace with slow attempts.
 func (s *shares) share() float64 { return min(namespaceShare, allShare/float64(max(1, len(s.used)))) }
 
 func (s *shares) forget(key types.NamespacedName) {
@@ -140,20 +140,19 @@ func (s *shares) forget(key types.NamespacedName) {
 	delete(s.placements, key)
 }
 
-// Wait returns how long the next attempt for a Placement has to wait, because the last ones took
-// too long or because slow Placements of its namespace have used up their share of the scheduler's
-// time. It is 0 for all others.
-func (s *Scheduler) Wait(pl *v1alpha1.Placement) time.Duration {
+// AttemptDelay returns the time until the next attempt for a Placement. It is 0 unless the last
+// attempt timed out, or slow Placements of its namespace have used up their share of the
+// scheduler's time.
+func (s *Scheduler) AttemptDelay(pl *v1alpha1.Placement) time.Duration {
 	if s.CycleTimeout <= 0 {
 		return 0
 	}
-	return s.shares.wait(pl, s.Clock.Now(), s.CycleTimeout)
+	return s.shares.delay(pl, s.Clock.Now(), s.CycleTimeout)
 }
 
-// Prepare does what attempts need and what may take long, outside of the cycle lock: PreFilter
-// plugins compile what the Placement specifies. One Placement is prepared at a time, for at most
-// half of CycleTimeout and what was begun by then. False says that more is to be done, here or for
-// another Placement: try again soon.
+// Prepare runs the Preparers for a Placement, without the cycle lock. It starts no new work after
+// half of CycleTimeout. It returns false if work is left or another Placement is being prepared;
+// call it again soon.
 func (s *Scheduler) Prepare(pl *v1alpha1.Placement) bool {
 	profile, failure := s.profileOf(pl)
 	if failure != nil {
@@ -176,15 +175,15 @@ func (s *Scheduler) Prepare(pl *v1alpha1.Placement) bool {
 	for _, p := range due {
 		done = p.Prepare(pl, func() bool { return s.CycleTimeout > 0 && s.Clock.Since(began) >= s.CycleTimeout/2 }) && done
 	}
-	s.shares.prepared(pl, s.Clock.Since(began), s.CycleTimeout, s.Clock.Now())
+	s.shares.chargePreparation(pl, s.Clock.Since(began), s.CycleTimeout, s.Clock.Now())
 	return done
 }
 
 // Outcomes of a cycle.
 const (
-	// CycleDecided is an answer, CycleContinues one that is continued in a later cycle,
-	// CycleTimedOut none, because the deadline passed, CycleFailed none for another reason,
-	// CycleSkipped no attempt at all.
+	// CycleDecided: clusters were selected. CycleContinues: a later cycle continues the work.
+	// CycleTimedOut: the deadline passed. CycleFailed: another failure. CycleSkipped: there was no
+	// Placement to decide.
 	CycleDecided   = "Decided"
 	CycleContinues = "Continues"
 	CycleTimedOut  = "TimedOut"
@@ -192,14 +191,14 @@ const (
 	CycleSkipped   = "Skipped"
 )
 
-// endCycle accounts for the time for which an attempt held the cycle lock. The attempt is nil where
-// there was nothing to decide.
+// endCycle records the time for which an attempt held the cycle lock. a is nil if there was no
+// Placement to decide.
 func (s *Scheduler) endCycle(a *Attempt, held time.Duration) {
 	profile, outcome := "", CycleSkipped
 	if a != nil {
 		profile, outcome = a.profile.Name, a.cycleOutcome()
 		if s.CycleTimeout > 0 {
-			timeouts, delay := s.shares.decided(a.Snapshot.Subject.Placement, held, s.CycleTimeout, outcome == CycleTimedOut, s.Clock.Now())
+			timeouts, delay := s.shares.recordAttempt(a.Snapshot.Subject.Placement, held, s.CycleTimeout, outcome == CycleTimedOut, s.Clock.Now())
 			if outcome == CycleTimedOut {
 				a.timeouts = timeouts
 				a.State.RequeueAt(a.Snapshot.Now.Add(delay))

@@ -107,7 +107,7 @@ var _ = Describe("An attempt that takes too long", func() {
 
 		Eventually(func(g Gomega) {
 			g.Expect(satisfied(ctx, g, namespace, "before")).To(And(
-				HavePrefix("False Stuck: Filter ran when the cycle was stopped after "), HaveSuffix(": a cycle may take 100ms (cycleTimeout)")))
+				HavePrefix("False Stuck: the cycle was stopped in Filter after "), HaveSuffix("; cycleTimeout is 100ms")))
 			g.Expect(clustersOf(ctx, g, namespace, "before")).To(HaveLen(2))
 		}).Should(Succeed())
 		hub.ApplyYAML(ctx, placement(namespace, "before", "", "numberOfClusters: 3"))

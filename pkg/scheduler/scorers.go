@@ -5,19 +5,19 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// scorer is one prioritizer that a Placement weighs.
+// scorer is one prioritizer with the weight that a Placement gives it.
 type scorer struct {
 	framework.ScorePlugin
 	name   string
 	weight int64
-	// addOn tells a coordinate from a builtIn of the same name.
+	// addOn is true for an AddOn coordinate, whose name may equal that of a BuiltIn.
 	addOn bool
 }
 
-// policy says which prioritizers a Placement weighs, in the order it lists them, defaults first.
-// spread is the weight of the Spread prioritizer, which the selection applies. A non-nil Status
-// names what is misconfigured.
-func (p *Profile) policy(pl *v1alpha1.Placement) (scorers []scorer, spread int64, status *framework.Status) {
+// scorersFor returns the prioritizers of a Placement with a weight other than 0: the defaults, then
+// those that it lists, in its order. spread is the weight of the Spread prioritizer, which the
+// selection applies. The Status is not nil if the Placement is misconfigured.
+func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread int64, status *framework.Status) {
 	policy := pl.Spec.PrioritizerPolicy
 	scorers = make([]scorer, 0, len(p.Score)+len(policy.Configurations))
 	switch policy.Mode {
@@ -35,7 +35,7 @@ func (p *Profile) policy(pl *v1alpha1.Placement) (scorers []scorer, spread int64
 		if c.ScoreCoordinate == nil {
 			return nil, 0, misconfigured("scoreCoordinate field is required")
 		}
-		scorers = overlay(scorers, p.scorer(c))
+		scorers = addOrReplace(scorers, p.scorer(c))
 	}
 	kept := scorers[:0]
 	for _, s := range scorers {
@@ -54,8 +54,7 @@ func (p *Profile) policy(pl *v1alpha1.Placement) (scorers []scorer, spread int64
 	return kept, spread, nil
 }
 
-// scorer resolves one configuration. A BuiltIn ignores a stray addOn block, an AddOn a stray
-// builtIn.
+// scorer resolves one configuration. A BuiltIn ignores the field addOn, an AddOn the field builtIn.
 func (p *Profile) scorer(c v1alpha1.PrioritizerConfig) scorer {
 	s := scorer{weight: int64(v1alpha1.DefaultPrioritizerWeight)}
 	if c.Weight != nil {
@@ -80,8 +79,8 @@ func (p *Profile) scorer(c v1alpha1.PrioritizerConfig) scorer {
 	return s
 }
 
-// overlay adds a scorer; of equal coordinates the last weight wins, at the first one's place.
-func overlay(scorers []scorer, s scorer) []scorer {
+// addOrReplace appends a scorer, or replaces the one with the same coordinate in place.
+func addOrReplace(scorers []scorer, s scorer) []scorer {
 	for i := range scorers {
 		if scorers[i].name == s.name && scorers[i].addOn == s.addOn {
 			scorers[i] = s
@@ -91,13 +90,13 @@ func overlay(scorers []scorer, s scorer) []scorer {
 	return append(scorers, s)
 }
 
-// misconfigured is the verdict on a mistake in the Placement that no plugin owns.
+// misconfigured returns the Status for a mistake in the Placement that the engine found.
 func misconfigured(message string) *framework.Status {
 	return framework.NewStatus(framework.UnschedulableAndUnresolvable, message)
 }
 
-// Reads says what the plugins that count for a Placement read of clusters, beside what its spec
-// names.
+// Reads returns the properties of clusters that a Placement's plugins read, beside those that its
+// spec names.
 func (s *Scheduler) Reads(pl *v1alpha1.Placement) framework.Reads {
 	profile, failure := s.profileOf(pl)
 	if failure != nil {
@@ -118,8 +117,8 @@ func (s *Scheduler) Reads(pl *v1alpha1.Placement) framework.Reads {
 	for _, plugin := range profile.Filter {
 		add(plugin)
 	}
-	// Where the policy is misconfigured nothing is weighed.
-	scorers, _, _ := profile.policy(pl)
+	// There are no scorers if the policy is misconfigured.
+	scorers, _, _ := profile.scorersFor(pl)
 	for _, scorer := range scorers {
 		if !scorer.addOn {
 			add(scorer.ScorePlugin)

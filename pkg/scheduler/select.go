@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/selection"
 )
 
-// demandOf returns how many clusters a snapshot's Placement wants and may have.
+// demandOf returns the demand of the Placement in a Snapshot.
 func demandOf(snapshot *framework.Snapshot) selection.Demand {
 	limitBy := ""
 	if snapshot.Queue != nil {
@@ -15,10 +15,10 @@ func demandOf(snapshot *framework.Snapshot) selection.Demand {
 	return selection.DemandOf(snapshot.Subject.Placement, snapshot.Limit, limitBy)
 }
 
-// selectClusters chooses the clusters of the Demand.
+// selectClusters selects the clusters that satisfy the Demand.
 func (r *Result) selectClusters() *framework.Status {
 	c := selection.Candidates{Totals: r.Totals, ByName: r.byName, Demoted: r.demoted(), Topology: r.topology}
-	chosen, short, err := selection.Select(&c, &r.Demand, r.expired)
+	chosen, short, err := selection.Select(&c, &r.Demand, r.deadlinePassed)
 	if err != nil {
 		return misconfigured(err.Error())
 	}
@@ -30,7 +30,7 @@ func (r *Result) selectClusters() *framework.Status {
 	return nil
 }
 
-// Ranking are the positions in Feasible, best first.
+// Ranking returns the positions in Feasible, best first.
 func (r *Result) Ranking() []int {
 	if r.ranking == nil {
 		r.ranking = selection.Rank(&selection.Candidates{Totals: r.Totals, ByName: r.byName, Demoted: r.demoted()})
@@ -38,7 +38,8 @@ func (r *Result) Ranking() []int {
 	return r.ranking
 }
 
-// demoted returns what tells the demoted positions in Feasible from the others; nil when none is.
+// demoted returns a function that reports whether a position in Feasible is demoted; nil if none
+// is.
 func (r *Result) demoted() func(i int) bool {
 	demoted := r.State.Demoted()
 	if demoted == nil {
