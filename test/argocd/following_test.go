@@ -123,7 +123,7 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		}
 	})
 
-	It("may not read decisions until the guide's Role is applied", func(ctx SpecContext) {
+	It("cannot read decisions before the Role of the guide is applied", func(ctx SpecContext) {
 		for _, r := range readers {
 			Expect(apierrors.IsForbidden(r.ask().err)).To(BeTrue())
 		}
@@ -135,7 +135,7 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		}
 	})
 
-	It("reads what a decision says, all of it strings", func(ctx SpecContext) {
+	It("reads decisions whose values are all strings", func(ctx SpecContext) {
 		answer := readers[0].ask()
 		Expect(answer.err).NotTo(HaveOccurred())
 		selected, _ = answer.clusters()
@@ -149,7 +149,7 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		}
 	})
 
-	It("makes an Application for each cluster", func(ctx SpecContext) {
+	It("creates one Application for each cluster", func(ctx SpecContext) {
 		argo.run(background)
 		set := read("40-applicationset.yaml")[0]
 		generator := set.Object["spec"].(map[string]any)["generators"].([]any)[0].(map[string]any)["clusterDecisionResource"].(map[string]any)
@@ -164,7 +164,7 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		Expect(sizes(ctx)()).To(Equal([]int{100, 50}))
 	})
 
-	It("lets a cluster go that leaves, and takes one in that joins", func(ctx SpecContext) {
+	It("deletes the Application of a removed cluster and creates one for an added cluster", func(ctx SpecContext) {
 		fleet = slices.DeleteFunc(slices.Clone(fleet), func(name string) bool { return name == "c042" })
 		change(fleet, func() { Expect(hub.Delete(ctx, cluster("c042"))).To(Succeed()) })
 		fleet = append(slices.Clone(fleet), "c151")
@@ -172,7 +172,7 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		Expect(sizes(ctx)()).To(Equal([]int{100, 50}))
 	})
 
-	It("misses none while clusters move between decision groups", func(ctx SpecContext) {
+	It("misses no cluster while clusters move between decision groups", func(ctx SpecContext) {
 		change(fleet, func() {
 			patch(ctx, placementObject(), `{"spec":{"decisionStrategy":{"groupStrategy":{"decisionGroups":[
 				{"groupName":"canary","groupClusterSelector":{"labelSelector":{"matchLabels":{"ring":"canary"}}}}]}}}}`)
@@ -192,7 +192,7 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		}
 	})
 
-	It("reports a moving cluster that is listed twice, and keeps its Application as it is", func(ctx SpecContext) {
+	It("reports a moving cluster that is listed twice and does not change its Application", func(ctx SpecContext) {
 		// What is there between the two writes of a move, held: Berth is paused, and the first of
 		// its writes made by hand.
 		moving, other := fleet[9], fleet[10]
@@ -229,7 +229,7 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		Eventually(revision(ctx, moving)).Should(Equal("HEAD"))
 	})
 
-	It("has a page back that somebody deletes", func(ctx SpecContext) {
+	It("sees a deleted page again after Berth restores it", func(ctx SpecContext) {
 		before := pages(ctx)
 		victim := before[len(before)-1]
 		rest := slices.DeleteFunc(slices.Clone(fleet), func(name string) bool { return slices.Contains(victim.clusters, name) })
@@ -246,7 +246,7 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		promised.set(fleet, fleet)
 	})
 
-	It("leaves all as it is when there is no page", func(ctx SpecContext) {
+	It("changes no Application when there is no page", func(ctx SpecContext) {
 		for _, configMap := range []string{"ocm-placement", "ocm-placement-v1alpha1"} {
 			_, err := argo.generator(ctx).GenerateParams(selector(configMap, "no-such-placement"), &argov1alpha1.ApplicationSet{}, nil)
 			Expect(err).To(MatchError("no clusterDecisionResources found"))
@@ -278,7 +278,7 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 		Expect(apps.taken()).To(BeEmpty())
 	})
 
-	It("lets all go when none is left", func(ctx SpecContext) {
+	It("deletes all Applications when the decision is empty", func(ctx SpecContext) {
 		change(nil, func() {
 			patch(ctx, placementObject(), `{"spec":{"predicates":[{"requiredClusterSelector":{"labelSelector":{"matchLabels":{"ring":"none"}}}}]}}`)
 		})

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-var _ = Describe("What is rendered", Ordered, func() {
+var _ = Describe("The rendered manifests", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		// Nothing can be tried in a namespace that is not there.
 		objects, err := kustomize("rbac")
@@ -24,7 +24,7 @@ var _ = Describe("What is rendered", Ordered, func() {
 	})
 
 	for _, name := range slices.Sorted(maps.Keys(renderings)) {
-		It("is taken by an API server: "+name, func(ctx SpecContext) {
+		It("are accepted by an API server: "+name, func(ctx SpecContext) {
 			objects, err := renderings[name]()
 			Expect(err).NotTo(HaveOccurred())
 			Expect(objects).NotTo(BeEmpty())
@@ -43,7 +43,7 @@ var _ = Describe("What is rendered", Ordered, func() {
 		})
 	}
 
-	It("would not be taken with a mistake", func(ctx SpecContext) {
+	It("are refused by the API server if they contain a mistake", func(ctx SpecContext) {
 		objects, err := kustomize("manager")
 		Expect(err).NotTo(HaveOccurred())
 		for _, o := range objects {

@@ -75,7 +75,7 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 		metrics = start(ctx, objects)
 	})
 
-	It("decides, holds, publishes and keeps order", func(ctx SpecContext) {
+	It("decides, holds and publishes changes, and runs the housekeeping loops", func(ctx SpecContext) {
 		create(ctx, `{apiVersion: `+ocm+`/v1, kind: ManagedCluster, metadata: {name: one}, spec: {taints: [{key: slow, effect: PreferNoSelect}]}}`)
 		create(ctx, `{apiVersion: `+ocm+`/v1beta2, kind: ManagedClusterSetBinding, metadata: {name: default, namespace: team}, spec: {clusterSet: default}}`)
 		create(ctx, `{apiVersion: `+ocm+`/v1beta1, kind: Placement, metadata: {name: app, namespace: team}, spec: {}}`)
@@ -103,7 +103,7 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 		Eventually(func() string { return change(ctx) }).Should(BeEmpty())
 	})
 
-	It("shows metrics to those only who may see them", func(ctx SpecContext) {
+	It("shows metrics only to users with permission", func(ctx SpecContext) {
 		code, text := scrape(metrics, token(ctx, "scraper"))
 		Expect(code).To(Equal(http.StatusOK))
 		for name := range libraryLabels {
@@ -123,7 +123,7 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 		}
 	})
 
-	It("publishes for ClusterProfiles", func(ctx SpecContext) {
+	It("publishes PlacementDecisions of ClusterProfiles", func(ctx SpecContext) {
 		stop()
 		chart, err := helm("berth-system", "{multicluster: {enabled: true, installCRD: true, namespace: fleet}, queues: {enabled: true}}")
 		Expect(err).NotTo(HaveOccurred())
@@ -147,7 +147,7 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 		Eventually(func() []string { return profiles(ctx) }).Should(HaveLen(1))
 	})
 
-	It("publishes in steps where the CRDs are another's", func(ctx SpecContext) {
+	It("publishes pages in several requests on OCM's CRDs", func(ctx SpecContext) {
 		stop()
 		crd := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "placementdecisions."+ocm)
 		Expect(hub.Get(ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
@@ -180,7 +180,7 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 		stop()
 	})
 
-	It("has no right too few and none too many", func(ctx SpecContext) {
+	It("has exactly the permissions that it uses", func(ctx SpecContext) {
 		granted := rights(objects)
 		used, refused := requests()
 		Expect(refused).To(BeEmpty(), "requests that were forbidden")

@@ -74,7 +74,7 @@ func certify(folder, name string, certificate, parent *x509.Certificate, parentK
 }
 
 // The other specs show that the API server, which has a client certificate, is answered.
-var _ = Describe("the handlers", func() {
+var _ = Describe("The admission handlers", func() {
 	send := func(ctx SpecContext, certificate string, body string) (*http.Response, error) {
 		config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // it asks whether the server verifies the client
 		if certificate != "" {
@@ -94,7 +94,7 @@ var _ = Describe("the handlers", func() {
 		return (&http.Client{Transport: transport}).Do(request)
 	}
 
-	It("answer no caller without a certificate of the right authority", func(ctx SpecContext) {
+	It("refuse a client without a certificate of the configured authority", func(ctx SpecContext) {
 		for _, certificate := range []string{"", "stranger"} {
 			response, err := send(ctx, certificate, "{}")
 			if err == nil {
@@ -108,7 +108,7 @@ var _ = Describe("the handlers", func() {
 		Expect(response.StatusCode).To(Equal(http.StatusOK))
 	})
 
-	It("refuse a request of more than 1 MiB before they look into it", func(ctx SpecContext) {
+	It("refuse a request of more than 1 MiB without decoding it", func(ctx SpecContext) {
 		response, err := send(ctx, "client", strings.Repeat("x", 1<<20+1))
 		Expect(err).NotTo(HaveOccurred())
 		response.Body.Close()

@@ -38,14 +38,14 @@ func refused(words string) OmegaMatcher {
 	return And(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring(words)), MatchError(ContainSubstring("placements.berth.dev")))
 }
 
-var _ = Describe("a submitter", func() {
+var _ = Describe("The submitter of a Placement", func() {
 	for _, version := range versions {
 		Context("in "+version, func() { describeVersion(version) })
 	}
 })
 
 func describeVersion(version string) {
-	It("is stamped on what it creates, which is otherwise left as it is", func(ctx SpecContext) {
+	It("is stamped on a new Placement, and nothing else in it changes", func(ctx SpecContext) {
 		object := placement(version, "plain")
 		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
 		found := stored(ctx, object, other(version))
@@ -59,7 +59,7 @@ func describeVersion(version string) {
 		Expect(stored(ctx, more, version).GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp, "a/b": "c"}))
 	})
 
-	It("is a service account with its groups, a trusted one too", func(ctx SpecContext) {
+	It("can be a service account with its groups, also a trusted one", func(ctx SpecContext) {
 		for i, user := range []string{robot, gardener} {
 			object := placement(version, fmt.Sprintf("account-%d", i))
 			Expect(hub.As(user).Create(ctx, object)).To(Succeed())
@@ -70,7 +70,7 @@ func describeVersion(version string) {
 		}
 	})
 
-	It("cannot name another, nor itself", func(ctx SpecContext) {
+	It("cannot set the user annotation, for another user or for itself", func(ctx SpecContext) {
 		for _, text := range []string{eves, annStamp, ""} {
 			Expect(hub.As("ann", "dev").Create(ctx, annotated(placement(version, "forged"), text))).To(refused(forbidden))
 		}
@@ -80,7 +80,7 @@ func describeVersion(version string) {
 		Expect(hub.As("ann", "dev").Apply(ctx, applied, client.FieldOwner("ann"))).To(refused(forbidden))
 	})
 
-	It("may be named by those who are trusted, if they name it well", func(ctx SpecContext) {
+	It("can be set by a trusted user, if the annotation is valid", func(ctx SpecContext) {
 		object := annotated(placement(version, "carried"), eves)
 		Expect(hub.As(gardener).Create(ctx, object)).To(Succeed())
 		Expect(stored(ctx, object, version).GetAnnotations()).To(HaveKeyWithValue(userInfo, eves))
@@ -95,7 +95,7 @@ func describeVersion(version string) {
 		Expect(hub.As("ann", "dev").Create(ctx, annotated(placement(version, "neither"), eves))).To(refused(forbidden))
 	})
 
-	It("stays who it was, whoever writes and however", func(ctx SpecContext) {
+	It("stays the same for every user and every kind of write", func(ctx SpecContext) {
 		object := placement(version, "kept")
 		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
 		configure(map[string]string{"bypassAuth": "true", "externalUsers": ".*"})
@@ -119,7 +119,7 @@ func describeVersion(version string) {
 		Expect(stored(ctx, object, version).GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
 	})
 
-	It("stays who it was when the status is written", func(ctx SpecContext) {
+	It("stays the same when the status is written", func(ctx SpecContext) {
 		object := placement(version, "status")
 		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
 		forged := annotated(stored(ctx, object, version), eves)
@@ -130,7 +130,7 @@ func describeVersion(version string) {
 		Expect(found.GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
 	})
 
-	It("does not hinder other changes, its own or another's", func(ctx SpecContext) {
+	It("does not block other edits, by any user", func(ctx SpecContext) {
 		object := placement(version, "edited")
 		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
 		for i, user := range []client.Client{hub.As("ann", "dev"), hub.As("eve"), hub.As(gardener)} {
@@ -141,7 +141,7 @@ func describeVersion(version string) {
 		Expect(stored(ctx, object, version).GetAnnotations()).To(Equal(map[string]string{userInfo: annStamp}))
 	})
 
-	It("may apply again and again without knowing of its stamp", func(ctx SpecContext) {
+	It("can apply the same manifest again without the stamp", func(ctx SpecContext) {
 		for i, user := range []string{"ann", "ann", "eve"} {
 			object := placement(version, "applied")
 			Expect(unstructured.SetNestedField(object.Object, int64(i), "spec", "numberOfClusters")).To(Succeed())
@@ -152,7 +152,7 @@ func describeVersion(version string) {
 		}
 	})
 
-	It("may be named later by those who are trusted, where nobody was", func(ctx SpecContext) {
+	It("can be added later by a trusted user if the Placement has no stamp", func(ctx SpecContext) {
 		configure(map[string]string{"bypassAuth": "true"})
 		object := labelled(placement(version, "migrated"), userLabel, "ann")
 		Expect(hub.As("eve").Create(ctx, object)).To(Succeed())
@@ -166,7 +166,7 @@ func describeVersion(version string) {
 		Expect(hub.As(gardener).Update(ctx, annotated(stored(ctx, object, version), annStamp))).To(refused(unchanged))
 	})
 
-	It("goes by its label under bypass, which then nobody changes", func(ctx SpecContext) {
+	It("is read from its label under bypassAuth, and the label is immutable", func(ctx SpecContext) {
 		configure(map[string]string{"bypassAuth": "true"})
 		Expect(hub.As("eve").Create(ctx, annotated(placement(version, "anybody"), annStamp))).To(Succeed())
 		Expect(hub.As("eve").Create(ctx, annotated(placement(version, "unreadable"), "{}"))).To(refused("invalid"))
@@ -183,7 +183,7 @@ func describeVersion(version string) {
 		Expect(hub.As("root", "system:masters").Update(ctx, removed)).To(refused("label"))
 	})
 
-	It("and the administrators of its queue may ask for another queue, and nobody else", func(ctx SpecContext) {
+	It("can request another queue; only administrators of the queue can do so, too", func(ctx SpecContext) {
 		object := labelled(placement(version, "queued"), queue, "root.a")
 		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
 		move := func(to string) *unstructured.Unstructured { return labelled(stored(ctx, object, version), queue, to) }
@@ -199,7 +199,7 @@ func describeVersion(version string) {
 		Expect(hub.As("bob").Update(ctx, move("root.d"))).To(refused("may not change the requested queue"))
 	})
 
-	It("and the administrators of its queue may change a tag that rules read, and nobody else", func(ctx SpecContext) {
+	It("can change a tag that rules read; only administrators of the queue can do so, too", func(ctx SpecContext) {
 		object := labelled(placement(version, "tagged"), "team", "web")
 		Expect(hub.As("ann", "dev").Create(ctx, object)).To(Succeed())
 		tag := func(to string) *unstructured.Unstructured { return labelled(stored(ctx, object, version), "team", to) }
@@ -218,7 +218,7 @@ func describeVersion(version string) {
 		Expect(hub.As("eve").Update(ctx, tag("ops"))).To(Succeed())
 	})
 
-	It("is verified after every other webhook", func(ctx SpecContext) {
+	It("is validated after all other webhooks", func(ctx SpecContext) {
 		for how, words := range map[string]string{"replace": forbidden, "remove": "missing"} {
 			Expect(hub.As("ann", "dev").Create(ctx, labelled(placement(version, "tampered"), "tamper", how))).To(refused(words))
 			object := placement(version, "later-"+how)
@@ -228,7 +228,7 @@ func describeVersion(version string) {
 	})
 }
 
-var _ = Describe("handlers that are down", Ordered, func() {
+var _ = Describe("The admission handlers while they are down", Ordered, func() {
 	var before *unstructured.Unstructured
 	BeforeAll(func(ctx SpecContext) {
 		before = placement("v1beta1", "before")
@@ -240,7 +240,7 @@ var _ = Describe("handlers that are down", Ordered, func() {
 		})
 	})
 
-	It("let no Placement be created or changed, in any version", func(ctx SpecContext) {
+	It("make the API server refuse to create or edit a Placement in every version", func(ctx SpecContext) {
 		down := And(MatchError(apierrors.IsInternalError, "IsInternalError"), MatchError(ContainSubstring("placements.berth.dev")))
 		for _, version := range versions {
 			Expect(hub.As("ann", "dev").Create(ctx, placement(version, "while-down"))).To(down)
@@ -250,7 +250,7 @@ var _ = Describe("handlers that are down", Ordered, func() {
 		}
 	})
 
-	It("do not keep the controller from its work, nor anybody from deleting", func(ctx SpecContext) {
+	It("do not stop the controller, and do not block deletions", func(ctx SpecContext) {
 		for _, version := range versions {
 			current := stored(ctx, before, version)
 			Expect(unstructured.SetNestedField(current.Object, int64(1), "status", "numberOfSelectedClusters")).To(Succeed())
@@ -269,15 +269,15 @@ var _ = Describe("handlers that are down", Ordered, func() {
 		Expect(hub.As("ann", "dev").Delete(ctx, before)).To(Succeed())
 	})
 
-	It("keep nobody from mending the queues", func(ctx SpecContext) {
+	It("do not block an update of the queue configuration", func(ctx SpecContext) {
 		config := queueConfig("broken")
 		Expect(hub.Create(ctx, config)).To(Succeed())
 		Expect(hub.Delete(ctx, config)).To(Succeed())
 	})
 })
 
-var _ = Describe("the queue configuration", func() {
-	It("is refused when it is broken, and others' ConfigMaps never are", func(ctx SpecContext) {
+var _ = Describe("The queue configuration", func() {
+	It("is refused if it is invalid, and other ConfigMaps are never refused", func(ctx SpecContext) {
 		Expect(hub.Create(ctx, queueConfig("broken"))).To(MatchError(ContainSubstring("queues.yaml: line 1: broken")))
 		config := queueConfig("fine")
 		Expect(hub.Create(ctx, config)).To(Succeed())

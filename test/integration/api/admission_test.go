@@ -19,7 +19,7 @@ func placement(spec string) string {
 	return "{kind: Placement, metadata: {name: p}, spec: " + spec + "}"
 }
 
-var _ = DescribeTable("An object that makes no sense is refused, in every version, naming the field",
+var _ = DescribeTable("An invalid object is refused in every version, with the path of the field",
 	func(ctx SpecContext, body string, wantInError ...string) {
 		kind := parse(body, "").GetKind()
 		for _, version := range versionsOf(kind) {
@@ -33,9 +33,9 @@ var _ = DescribeTable("An object that makes no sense is refused, in every versio
 	Entry("a negative count", placement("{numberOfClusters: -1}"),
 		"spec.numberOfClusters", "greater than or equal to 0"),
 	Entry("a Placement without spec", "{kind: Placement, metadata: {name: p}}", "spec: Required"),
-	Entry("a Placement whose name is no label value", "{kind: Placement, metadata: {name: "+longName+"}, spec: {}}",
+	Entry("a Placement with a name that is not a label value", "{kind: Placement, metadata: {name: "+longName+"}, spec: {}}",
 		"metadata.name must be at most 63 characters"),
-	Entry("a set whose name is no label value", "{kind: ManagedClusterSet, metadata: {name: "+longName+"}}",
+	Entry("a set with a name that is not a label value", "{kind: ManagedClusterSet, metadata: {name: "+longName+"}}",
 		"metadata.name must be at most 63 characters"),
 	Entry("a toleration of every key with Equal", placement("{tolerations: [{key: a}, {value: b}]}"),
 		"spec.tolerations[1].operator", "must be Exists when key is empty"),
@@ -47,7 +47,7 @@ var _ = DescribeTable("An object that makes no sense is refused, in every versio
 		"spec.tolerations[0].operator", `"Like"`),
 	Entry("an unknown toleration effect", placement("{tolerations: [{key: a, effect: NoSchedule}]}"),
 		"spec.tolerations[0].effect", `"NoSchedule"`),
-	Entry("a toleration key that is none", placement("{tolerations: [{key: a b}]}"), "spec.tolerations[0].key"),
+	Entry("an invalid toleration key", placement("{tolerations: [{key: a b}]}"), "spec.tolerations[0].key"),
 	Entry("an unknown mode", placement("{prioritizerPolicy: {mode: Mixed}}"), "spec.prioritizerPolicy.mode", `"Mixed"`),
 	Entry("a weight beyond the range", placement("{prioritizerPolicy: {configurations: [{scoreCoordinate: {builtIn: Steady}, weight: 11}]}}"),
 		"spec.prioritizerPolicy.configurations[0].weight", "less than or equal to 10"),
@@ -67,7 +67,7 @@ var _ = DescribeTable("An object that makes no sense is refused, in every versio
 	Entry("a skew of 0", placement("{spreadPolicy: {spreadConstraints: [{topologyKey: z, topologyKeyType: Label, maxSkew: 0}]}}"),
 		"spec.spreadPolicy.spreadConstraints[0].maxSkew"),
 	Entry("an unknown order", placement("{sortBy: Age}"), "spec.sortBy", `"Age"`),
-	Entry("a rate limit that is no duration", placement("{scoreRateLimit: soon}"), "spec.scoreRateLimit"),
+	Entry("a rate limit that is not a duration", placement("{scoreRateLimit: soon}"), "spec.scoreRateLimit"),
 	Entry("a group length over 100 %", placement("{decisionStrategy: {groupStrategy: {clustersPerDecisionGroup: 101%}}}"),
 		"spec.decisionStrategy.groupStrategy.clustersPerDecisionGroup"),
 	Entry("a group without selector", placement("{decisionStrategy: {groupStrategy: {decisionGroups: [{groupName: g1}]}}}"),
@@ -86,7 +86,7 @@ var _ = DescribeTable("An object that makes no sense is refused, in every versio
 		"spec.taints[0].effect", `"NoSchedule"`),
 )
 
-var _ = DescribeTable("An object that makes sense is admitted, and what it leaves open is filled in, in every version",
+var _ = DescribeTable("A valid object is accepted in every version, and gets defaults",
 	func(ctx SpecContext, body, wantSpec string) {
 		for _, version := range versionsOf(parse(body, "").GetKind()) {
 			object := parse(body, version)
@@ -99,7 +99,7 @@ var _ = DescribeTable("An object that makes sense is admitted, and what it leave
 		}
 	},
 	Entry("an empty Placement", placement("{}"), "{sortBy: ClusterName, scoreRateLimit: 1m}"),
-	Entry("a Placement of none", placement("{numberOfClusters: 0}"), "{numberOfClusters: 0, sortBy: ClusterName, scoreRateLimit: 1m}"),
+	Entry("a Placement of zero clusters", placement("{numberOfClusters: 0}"), "{numberOfClusters: 0, sortBy: ClusterName, scoreRateLimit: 1m}"),
 	Entry("a Placement with the longest name", "{kind: Placement, metadata: {name: "+longName[1:]+"}, spec: {sortBy: Score, scoreRateLimit: 30s}}",
 		"{sortBy: Score, scoreRateLimit: 30s}"),
 	Entry("tolerations",
@@ -129,7 +129,7 @@ var _ = DescribeTable("An object that makes sense is admitted, and what it leave
 	Entry("a binding", "{kind: ManagedClusterSetBinding, metadata: {name: s}, spec: {clusterSet: s}}", "{clusterSet: s}"),
 )
 
-var _ = DescribeTable("A cluster cannot report what takes long to read",
+var _ = DescribeTable("A cluster cannot report an amount that takes long to parse",
 	func(ctx SpecContext, amount string, accepted bool) {
 		for _, version := range versionsOf("ManagedCluster") {
 			cluster := parse("{kind: ManagedCluster, metadata: {generateName: heavy-}, spec: {}}", version)
@@ -147,7 +147,7 @@ var _ = DescribeTable("A cluster cannot report what takes long to read",
 	Entry("a small exponent", `"1e-10000000"`, false),
 	Entry("a large exponent", `"1E+10000000"`, false),
 	Entry("many digits", `"`+strings.Repeat("9", 65)+`"`, false),
-	Entry("an exponent that is no integer", `"1e1.5"`, false),
+	Entry("an exponent that is not an integer", `"1e1.5"`, false),
 	Entry("a modest exponent", `"1e-003"`, true),
 	Entry("exa", `"2E"`, true),
 	Entry("a number", `4`, true),

@@ -31,7 +31,7 @@ func policy(spec string) *unstructured.Unstructured {
 }
 
 var _ = Describe("A DisruptionPolicy", func() {
-	DescribeTable("is refused, naming the field",
+	DescribeTable("is refused with the path of the field",
 		func(ctx SpecContext, spec string, want ...string) {
 			err := hub.Create(ctx, policy(spec), client.DryRunAll)
 			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
@@ -80,7 +80,7 @@ var _ = Describe("A DisruptionPolicy", func() {
 			"{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, historyLimit: 100}"),
 	)
 
-	It("can be changed from one selection to the other, but not to both", func(ctx SpecContext) {
+	It("can change its selection from names to a selector, but not to both", func(ctx SpecContext) {
 		object := policy("{placements: [a]}")
 		create(ctx, object)
 		edited := object.DeepCopy()
@@ -90,7 +90,7 @@ var _ = Describe("A DisruptionPolicy", func() {
 		Expect(hub.Update(ctx, edited)).To(Succeed())
 	})
 
-	It("is stored with 1,000 names, and listed with approval, number, readiness and age", func(ctx SpecContext) {
+	It("can have 1,000 names, and is listed with approval, number of Placements, readiness and age", func(ctx SpecContext) {
 		stored := &berthv1alpha1.DisruptionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "listed"},
 			Spec:       berthv1alpha1.DisruptionPolicySpec{Placements: names(1_000, 63), Approval: berthv1alpha1.ApprovalRequired},

@@ -38,7 +38,7 @@ var _ = Describe("A PlacementDecision", func() {
 		deleteAfterwards(page())
 	}
 
-	It("is created and replaced whole by one request through v1alpha1, and read whole through v1beta1", func(ctx SpecContext) {
+	It("is created and replaced in one request through v1alpha1, and read completely through v1beta1", func(ctx SpecContext) {
 		written := page(clusterv1alpha1.ClusterDecision{ClusterName: "c1"}, clusterv1alpha1.ClusterDecision{ClusterName: "c2", Score: ptr.To[int64](0)})
 		publish(ctx, written)
 		got := read(ctx)
@@ -53,7 +53,7 @@ var _ = Describe("A PlacementDecision", func() {
 		Expect(got.Status).To(Equal(written.Status))
 	})
 
-	It("that says nothing was chosen says so with an empty list", func(ctx SpecContext) {
+	It("without clusters has an empty list", func(ctx SpecContext) {
 		publish(ctx, page())
 		raw := parse("{kind: PlacementDecision, metadata: {name: p-decision-1}}", "v1beta1")
 		Expect(hub.Get(ctx, client.ObjectKeyFromObject(raw), raw)).To(Succeed())
@@ -61,7 +61,7 @@ var _ = Describe("A PlacementDecision", func() {
 		Expect(read(ctx).Status.Decisions).To(And(BeEmpty(), Not(BeNil())))
 	})
 
-	It("takes status writes through v1beta1, where the object's own write leaves status alone", func(ctx SpecContext) {
+	It("accepts status writes through v1beta1, where a write of the object ignores the status", func(ctx SpecContext) {
 		publish(ctx, page(clusterv1alpha1.ClusterDecision{ClusterName: "c1"}))
 		got := read(ctx)
 		got.Status.Decisions[0].ClusterName = "c2"

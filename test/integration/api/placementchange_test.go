@@ -56,7 +56,7 @@ const (
 )
 
 var _ = Describe("A PlacementChange", func() {
-	DescribeTable("is refused, naming the field",
+	DescribeTable("is refused with the path of the field",
 		func(ctx SpecContext, edit func(*berthv1alpha1.PlacementChangeSpec), want ...string) {
 			record := placementChange("refused")
 			edit(&record.Spec)
@@ -76,7 +76,7 @@ var _ = Describe("A PlacementChange", func() {
 		Entry("1,001 added clusters", func(s *berthv1alpha1.PlacementChangeSpec) { s.Added = names(1_001, 4) }, "spec.added", "at most 1000 items"),
 		Entry("1,001 removed clusters", func(s *berthv1alpha1.PlacementChangeSpec) { s.Removed = names(1_001, 4) }, "spec.removed", "at most 1000 items"),
 		Entry("the name of a cluster with 254 characters", func(s *berthv1alpha1.PlacementChangeSpec) { s.Added = names(1, 254) }, "spec.added[0]"),
-		Entry("a Placement name that no Placement has", func(s *berthv1alpha1.PlacementChangeSpec) { s.Placement = longName }, "spec.placement"),
+		Entry("an invalid Placement name", func(s *berthv1alpha1.PlacementChangeSpec) { s.Placement = longName }, "spec.placement"),
 		Entry("a long cause", func(s *berthv1alpha1.PlacementChangeSpec) { s.Cause = strings.Repeat("c", 1_025) }, "spec.cause"),
 		Entry("a delta of more than 700 KiB", func(s *berthv1alpha1.PlacementChangeSpec) { s.Delta = make([]byte, berthv1alpha1.MaxDeltaBytes+3) }, "spec.delta"),
 		Entry("an unknown decision", func(s *berthv1alpha1.PlacementChangeSpec) {
@@ -90,7 +90,7 @@ var _ = Describe("A PlacementChange", func() {
 		}, "spec.approval.comment"),
 	)
 
-	It("is refused without a field that every record has", func(ctx SpecContext) {
+	It("is refused if a required field is missing", func(ctx SpecContext) {
 		for _, field := range []string{"placement", "revision", "from", "to", "clusters", "addedCount", "removedCount", "cause", "placementGeneration"} {
 			record := asUnstructured(placementChange("lacks"))
 			unstructured.RemoveNestedField(record.Object, "spec", field)
@@ -106,7 +106,7 @@ var _ = Describe("A PlacementChange", func() {
 		}
 	})
 
-	It("is stored in its largest form, and can be approved then", func(ctx SpecContext) {
+	It("can be stored and approved at its maximum size", func(ctx SpecContext) {
 		record := placementChange("largest")
 		record.Spec.Added, record.Spec.Removed = names(1_000, 63), names(1_000, 63)
 		record.Spec.AddedCount, record.Spec.RemovedCount, record.Spec.Clusters = 100_000, 100_000, 1_000_000
@@ -128,7 +128,7 @@ var _ = Describe("A PlacementChange", func() {
 		Expect(record.Spec.Delta).To(HaveLen(berthv1alpha1.MaxDeltaBytes))
 	})
 
-	DescribeTable("keeps what its status says within bounds",
+	DescribeTable("is refused with an invalid status",
 		func(ctx SpecContext, edit func(*berthv1alpha1.PlacementChangeStatus), want string) {
 			record := inPhase(ctx, "")
 			edit(&record.Status)
@@ -145,7 +145,7 @@ var _ = Describe("A PlacementChange", func() {
 		}, "Duplicate value"),
 	)
 
-	It("is immutable but for its approval, whatever its phase", func(ctx SpecContext) {
+	It("is immutable in every phase, except its approval", func(ctx SpecContext) {
 		record := inPhase(ctx, berthv1alpha1.PhaseHeld)
 		for field, value := range map[string]string{
 			"placement": `"other"`, "revision": "2", "firstRevision": "1", "from": `"` + strings.Repeat("1", 64) + `"`,
@@ -167,14 +167,14 @@ var _ = Describe("A PlacementChange", func() {
 		}
 	})
 
-	It("cannot be rejected once it is permitted: it is being published", func(ctx SpecContext) {
+	It("cannot be rejected after it is permitted, while it is being published", func(ctx SpecContext) {
 		record := inPhase(ctx, berthv1alpha1.PhaseHeld)
 		record.Status.PermittedTime = new(metav1.Now())
 		Expect(hub.Status().Update(ctx, record)).To(Succeed())
 		Expect(setApproval(ctx, record, rejected)).To(MatchError(ContainSubstring("not permitted yet")))
 	})
 
-	DescribeTable("can be approved and rejected in some phases",
+	DescribeTable("can be approved and rejected only in the phases Held, Rejected and Expired",
 		func(ctx SpecContext, phase berthv1alpha1.ChangePhase, allowed bool) {
 			for _, approval := range []string{approved, rejected} {
 				err := setApproval(ctx, inPhase(ctx, phase), approval)
@@ -207,7 +207,7 @@ var _ = Describe("A PlacementChange", func() {
 		Expect(setApproval(ctx, record, "null")).To(MatchError(ContainSubstring(refused)))
 	})
 
-	It("keeps its approval when its status is written, and can be labelled after that", func(ctx SpecContext) {
+	It("keeps its approval when its status is written, and can then be labelled", func(ctx SpecContext) {
 		record := inPhase(ctx, berthv1alpha1.PhaseHeld)
 		Expect(setApproval(ctx, record, approved)).To(Succeed())
 		Expect(hub.Get(ctx, client.ObjectKeyFromObject(record), record)).To(Succeed())

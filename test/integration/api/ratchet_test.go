@@ -62,7 +62,7 @@ func placementNamed(name, spec string) string {
 	return "{kind: Placement, metadata: {name: " + name + "}, spec: " + spec + "}"
 }
 
-var _ = Describe("When a CRD is tightened under a stored object that it would refuse", Ordered, func() {
+var _ = Describe("A stored object that a stricter CRD would refuse", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		replaceCRDs(ctx, loosened)
 		for _, s := range storedBad {
@@ -84,7 +84,7 @@ var _ = Describe("When a CRD is tightened under a stored object that it would re
 				return hub.Patch(ctx, parse(s.body, version), client.RawPatch("application/merge-patch+json", []byte(body)))
 			}
 
-			It("still takes a condition", func(ctx SpecContext) {
+			It("accepts a condition", func(ctx SpecContext) {
 				for _, version := range versionsOf(parse(s.body, "").GetKind()) {
 					object := parse(s.body, version)
 					Expect(hub.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
@@ -106,12 +106,12 @@ var _ = Describe("When a CRD is tightened under a stored object that it would re
 			})
 
 			if s.specPatch != "" {
-				It("can be changed elsewhere", func(ctx SpecContext) {
+				It("can be changed in other fields", func(ctx SpecContext) {
 					Expect(patch(ctx, storageVersion(s), s.specPatch)).To(Succeed())
 				})
 			}
 			if s.worse != "" {
-				It("cannot be made bad in another way", func(ctx SpecContext) {
+				It("cannot get another invalid field", func(ctx SpecContext) {
 					Expect(patch(ctx, storageVersion(s), s.worse)).NotTo(Succeed())
 				})
 			}

@@ -86,7 +86,7 @@ status:
 var _ = Describe("The versions of a kind", func() {
 	for _, body := range everyKind {
 		kind := strings.TrimPrefix(strings.Split(body, "\n")[1], "kind: ")
-		It("show one and the same "+kind+", whichever it was written through", func(ctx SpecContext) {
+		It("return the same "+kind+", for every version that wrote it", func(ctx SpecContext) {
 			for _, written := range versionsOf(kind) {
 				object := parse(body, written)
 				status := object.DeepCopy()
@@ -118,7 +118,7 @@ var _ = Describe("A weight", func() {
 		}
 	}
 
-	It("of 0 stays 0, and one that is absent becomes 1", func(ctx SpecContext) {
+	It("of 0 stays 0, and an absent weight becomes 1", func(ctx SpecContext) {
 		p := &clusterv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "weights"}}
 		p.Spec.PrioritizerPolicy.Configurations = []clusterv1alpha1.PrioritizerConfig{configuration(ptr.To[int32](0)), configuration(nil)}
 		create(ctx, p)

@@ -12,7 +12,7 @@ import (
 )
 
 var _ = Describe("An approval", func() {
-	It("names the user who makes the request, whether it approves, rejects or approves after all", func(ctx SpecContext) {
+	It("names the requesting user, for an approval, a rejection, and an approval after a rejection", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		record := held(ctx, fixture.Placement(ns, "web").Obj())
 		ann, bob := approver(ctx, ns), hub.As("bob")
@@ -27,7 +27,7 @@ var _ = Describe("An approval", func() {
 		Expect(answer(ctx, bob, record, "Approved", "bob")).To(Succeed())
 	})
 
-	It("is checked when a record is created with one", func(ctx SpecContext) {
+	It("is checked when a record is created with an approval", func(ctx SpecContext) {
 		record := &berthv1alpha1.PlacementChange{}
 		record.Namespace, record.Name = namespace(ctx), "web-1"
 		record.Spec = berthv1alpha1.PlacementChangeSpec{
@@ -39,7 +39,7 @@ var _ = Describe("An approval", func() {
 		Expect(hub.Create(ctx, record)).To(Succeed())
 	})
 
-	It("does not bar others from other edits of an approved record", func(ctx SpecContext) {
+	It("does not block other edits of the approved record by other users", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		record := held(ctx, fixture.Placement(ns, "web").Obj())
 		Expect(answer(ctx, approver(ctx, ns), record, "Approved", "approver-of-"+ns)).To(Succeed())
@@ -48,7 +48,7 @@ var _ = Describe("An approval", func() {
 		Expect(hub.Status().Update(ctx, record)).To(Succeed())
 	})
 
-	It("is all that an approver may write", func(ctx SpecContext) {
+	It("is the only field that an approver can write", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		record := held(ctx, fixture.Placement(ns, "web").Obj())
 		ann := approver(ctx, ns)
@@ -60,7 +60,7 @@ var _ = Describe("An approval", func() {
 		}
 	})
 
-	It("needs a right that an author does not have, nor the right to create, delete or report", func(ctx SpecContext) {
+	It("needs a permission that an author does not have, as do creating and deleting a record and writing its status", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		record := held(ctx, fixture.Placement(ns, "web").Obj())
 		author := hub.Author(ctx, ns)

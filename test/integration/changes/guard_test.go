@@ -42,7 +42,7 @@ func numbered(n int, last string) []string {
 
 // The decided Placement has the labels tier=web and region=eu.
 var _ = Describe("A Placement whose changes need an approval", func() {
-	DescribeTable("can be deleted, and leave the selection, only by who may approve",
+	DescribeTable("can be deleted, and removed from the selection of the policy, only by an approver",
 		func(ctx SpecContext, spec berthv1alpha1.DisruptionPolicySpec, leaving string) {
 			ns := namespace(ctx)
 			policy := require(ctx, ns, spec)
@@ -90,7 +90,7 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 		}(), `{"tier": "api"}`),
 	)
 
-	DescribeTable("is free where nothing requires it",
+	DescribeTable("can be edited and deleted if no policy requires an approval",
 		func(ctx SpecContext, prepare func(ctx SpecContext, ns string)) {
 			ns := namespace(ctx)
 			prepare(ctx, ns)
@@ -120,13 +120,13 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 			require(ctx, ns, expression("tier", metav1.LabelSelectorOpNotIn, "web"))
 		}),
 		Entry("with a policy of another namespace", func(ctx SpecContext, _ string) { require(ctx, namespace(ctx), byLabels(nil)) }),
-		Entry("before it has been decided", func(ctx SpecContext, ns string) {
+		Entry("before the first decision", func(ctx SpecContext, ns string) {
 			require(ctx, ns, berthv1alpha1.DisruptionPolicySpec{Placements: []string{"web"}})
 			Expect(hub.Create(ctx, fixture.Placement(ns, "web").Obj())).To(Succeed())
 		}),
 	)
 
-	It("goes with its namespace, but not with an owner that an author deletes", func(ctx SpecContext) {
+	It("is deleted with its namespace, but not with an owner that an author deletes", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner"}}
 		Expect(hub.Create(ctx, owner)).To(Succeed())
@@ -144,7 +144,7 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 		Eventually(func() error { return hub.Get(ctx, client.ObjectKeyFromObject(pl), pl) }).Should(WithTransform(apierrors.IsNotFound, BeTrue()))
 	})
 
-	It("can be edited otherwise among 1,000 policies", func(ctx SpecContext) {
+	It("can be edited in other fields in a namespace with 1,000 policies", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		for i := range 1_000 {
 			policy := &berthv1alpha1.DisruptionPolicy{Spec: byLabels(map[string]string{"tier": fmt.Sprint("t", i)})}
@@ -160,7 +160,7 @@ var _ = Describe("A Placement whose changes need an approval", func() {
 })
 
 var _ = Describe("Without a DisruptionPolicy", func() {
-	DescribeTable("an author may not",
+	DescribeTable("an author cannot",
 		func(ctx SpecContext, patch, why string, alsoUndecided bool) {
 			ns := namespace(ctx)
 			author, approver := hub.Author(ctx, ns), approver(ctx, ns)
@@ -183,7 +183,7 @@ var _ = Describe("Without a DisruptionPolicy", func() {
 		Entry("change the profile", `{"metadata": {"annotations": {"berth.dev/profile": "other"}}}`, "change the annotation berth.dev/profile", false),
 	)
 
-	It("an author may not create a Placement that is disabled or has a finalizer", func(ctx SpecContext) {
+	It("an author cannot create a Placement that is disabled or has a finalizer", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		author, approver := hub.Author(ctx, ns), approver(ctx, ns)
 		disabled := fixture.Placement(ns, "disabled").Annotation(v1alpha1.PlacementDisableAnnotation, "true").Obj()
@@ -205,7 +205,7 @@ var _ = Describe("Without a DisruptionPolicy", func() {
 		Expect(edit(ctx, author, stays, `{"metadata": {"finalizers": null}}`)).To(Succeed())
 	})
 
-	It("an author deletes in every way but one that keeps the decisions", func(ctx SpecContext) {
+	It("an author can delete a Placement with every propagation policy except Orphan", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		author, approver := hub.Author(ctx, ns), approver(ctx, ns)
 		for _, policy := range []metav1.DeletionPropagation{

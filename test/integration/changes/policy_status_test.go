@@ -38,7 +38,7 @@ var _ = Describe("The status of a DisruptionPolicy", Ordered, func() {
 		DeferCleanup(controller.Stop)
 	})
 
-	It("counts the Placements that it selects, as these come, go and change their labels", func(ctx SpecContext) {
+	It("counts the selected Placements when they are created, deleted and relabelled", func(ctx SpecContext) {
 		ns, other := namespace(ctx), namespace(ctx)
 		Expect(hub.Create(ctx, fixture.Placement(other, "elsewhere").Obj())).To(Succeed())
 		labelled := require(ctx, ns, byLabels(map[string]string{"tier": "web"}))
@@ -71,14 +71,14 @@ var _ = Describe("The status of a DisruptionPolicy", Ordered, func() {
 		Eventually(statusOf(ctx, named)).Should(Equal("1 True PlacementsSelected"))
 	})
 
-	It("reports a selector that is invalid, also where the namespace has no Placement", func(ctx SpecContext) {
+	It("reports an invalid selector, also in a namespace without Placements", func(ctx SpecContext) {
 		policy := require(ctx, namespace(ctx), expression("tier", metav1.LabelSelectorOpIn, "not a label value"))
 		Eventually(statusOf(ctx, policy)).Should(Equal("0 False InvalidSelector"))
 		Expect(hub.Get(ctx, client.ObjectKeyFromObject(policy), policy)).To(Succeed())
 		Expect(policy.Status.Conditions[0].Message).To(And(ContainSubstring("spec.placementSelector"), ContainSubstring("not a label value")))
 	})
 
-	It("is not written again for Placements that it does not select, nor for other edits", func(ctx SpecContext) {
+	It("is not written again for Placements that the policy does not select, or for other edits", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		pl := fixture.Placement(ns, "web").Obj()
 		pl.Labels = map[string]string{"tier": "web"}

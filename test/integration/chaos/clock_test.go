@@ -34,10 +34,10 @@ const (
 	expiry = time.Hour
 )
 
-var _ = Describe("A clock", func() {
+var _ = Describe("The system clock", func() {
 	// Timers count elapsed time, but expiries are times of day. So the controller must check all of
 	// them again after the clock was set.
-	It("that is set forward and back ends and renews what runs out, and takes nothing else away", func(ctx SpecContext) {
+	It("is set forward and back: time limits expire and start again, and no other cluster is removed", func(ctx SpecContext) {
 		t := begin(ctx, "clock", false)
 		c := &clock{}
 		t.inProcess(c)

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-var _ = Describe("A crowd of Placements", func() {
-	It("goes with its namespace while it is decided, and the others are decided on", func(ctx SpecContext) {
+var _ = Describe("Many Placements", func() {
+	It("are deleted with their namespace while they are decided, and Berth continues to decide the others", func(ctx SpecContext) {
 		t := begin(ctx, "doomed", false)
 		berth, proxy := t.controller()
 		t.settled(ctx)
@@ -44,7 +44,7 @@ var _ = Describe("A crowd of Placements", func() {
 		t.end("namespaces are deleted while they are decided", fmt.Sprintf("%d Placements in each", crowd))
 	}, NodeTimeout(6*time.Minute))
 
-	It("that is created at once is decided, each once, and the others keep their answer", func(ctx SpecContext) {
+	It("are created at once: Berth decides each of them once, and the decisions of other Placements stay", func(ctx SpecContext) {
 		t := begin(ctx, "crowd", false)
 		berth, proxy := t.controller()
 		t.settled(ctx)

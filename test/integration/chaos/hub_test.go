@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/test/faults"
 )
 
-var _ = Describe("A hub", func() {
-	It("that is killed and started again on the same data loses nothing", func(ctx SpecContext) {
+var _ = Describe("The hub", func() {
+	It("is killed and started again on the same data: no decision is lost", func(ctx SpecContext) {
 		t := begin(ctx, "restart", false)
 		berth, proxy := t.controller()
 		Eventually(func() int { return writesOf(proxy) }).Should(BeNumerically(">", 0))
@@ -35,7 +35,7 @@ var _ = Describe("A hub", func() {
 		t.end("etcd and API server are killed and restarted")
 	}, NodeTimeout(8*time.Minute))
 
-	It("whose watches are cut and that fails a tenth of all requests is obeyed all the same", func(ctx SpecContext) {
+	It("cuts watches and fails a tenth of all requests: Berth still reaches the right decisions", func(ctx SpecContext) {
 		t := begin(ctx, "requests", false)
 		proxy := t.proxy()
 		f := &tenth{random: rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 5))}

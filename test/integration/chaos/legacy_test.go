@@ -66,8 +66,8 @@ func relics() []relic {
 	}
 }
 
-var _ = Describe("Objects that older schemas let in", func() {
-	It("harm only themselves", func(ctx SpecContext) {
+var _ = Describe("Stored objects of older schemas", func() {
+	It("do not affect other objects", func(ctx SpecContext) {
 		t := begin(ctx, "legacy", false)
 		berth, proxy := t.controller()
 		t.settled(ctx)

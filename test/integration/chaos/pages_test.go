@@ -54,7 +54,7 @@ var acts = []struct {
 }
 
 var _ = Describe("A page", func() {
-	It("that somebody deletes, edits, relabels or adopts is put right, or left alone where it is another's", func(ctx SpecContext) {
+	It("is restored after another user deletes, edits or relabels it, and not changed if another controller adopts it", func(ctx SpecContext) {
 		t := begin(ctx, "pages", true)
 		berth, proxy := t.controller()
 		t.settled(ctx)

@@ -30,8 +30,8 @@ const (
 // electing are the flags of a replica.
 var electing = []string{"--leader-elect=true", "--leader-election-namespace=default"}
 
-var _ = Describe("Of two replicas", func() {
-	It("one takes over when the active is killed, and nothing is decided twice", func(ctx SpecContext) {
+var _ = Describe("Two replicas", func() {
+	It("fail over when the leader is killed, and publish no change twice", func(ctx SpecContext) {
 		freeLease(ctx)
 		t := begin(ctx, "killed", false)
 		active, first := t.controller(electing...)
@@ -73,7 +73,7 @@ var _ = Describe("Of two replicas", func() {
 		t.end("the active of two replicas is killed", fmt.Sprintf("takeover after %v", rounded(waits)))
 	}, NodeTimeout(6*time.Minute))
 
-	It("the one that loses its lease stops writing before the other begins", func(ctx SpecContext) {
+	It("do not write at the same time: a leader that loses its lease stops before the other replica starts", func(ctx SpecContext) {
 		freeLease(ctx)
 		t := begin(ctx, "lease", false)
 		loser, first := t.controller(electing...)

@@ -27,7 +27,7 @@ const graceTime = 15 * time.Second
 // stopping is what a controller says before it asks its workers to stop.
 const stopping = "Stopping and waiting for leader election runnables"
 
-var _ = DescribeTable("A controller that gets SIGTERM between the pages of an answer ends well, and the next goes on",
+var _ = DescribeTable("A controller that gets SIGTERM between two pages exits with 0, and the next controller writes the remaining pages",
 	// The hub takes so many of the pages. Its answer to the last of them may be held.
 	func(ctx SpecContext, name string, taken int, held bool) {
 		freeLease(ctx)
@@ -88,8 +88,8 @@ var _ = DescribeTable("A controller that gets SIGTERM between the pages of an an
 		}
 		t.end("SIGTERM between two pages, "+CurrentSpecReport().LeafNodeText, fmt.Sprintf("it ended after %s, %d of its writes done", faults.Seconds(ended), taken))
 	},
-	Entry("the second of which the hub does not take", "hanging", 2, false, NodeTimeout(3*time.Minute)),
-	Entry("the first of which the hub is late to answer", "late", 3, true, NodeTimeout(3*time.Minute)),
+	Entry("the hub does not answer the second write", "hanging", 2, false, NodeTimeout(3*time.Minute)),
+	Entry("the hub answers the first write late", "late", 3, true, NodeTimeout(3*time.Minute)),
 )
 
 // told are the versions of pages that events are about.

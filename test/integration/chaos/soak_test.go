@@ -25,7 +25,7 @@ import (
 var _ = func() bool {
 	length, err := time.ParseDuration(os.Getenv("BERTH_SOAK"))
 	return err == nil && Describe("Random churn", func() {
-		It(fmt.Sprintf("for %s leaves the answers of the last objects, and no memory behind", length), func(ctx SpecContext) {
+		It(fmt.Sprintf("for %s ends with the decisions of a simulation, and without a memory leak", length), func(ctx SpecContext) {
 			soak(ctx, length)
 		}, NodeTimeout(length+10*time.Minute))
 	})

@@ -14,11 +14,11 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-var _ = Describe("A write whose answer is lost", func() {
+var _ = Describe("A write with a lost response", func() {
 	// The cluster has left the red page, and the controller does not know. When it is to be red
 	// again, the green page must not let it go because a picture of the past shows it on the red
 	// one.
-	It("leaves no doubt about where a cluster is before another page lets it go", func(ctx SpecContext) {
+	It("is read back before the cluster is removed from its old page", func(ctx SpecContext) {
 		const name = "doubt"
 		Expect(hub.Create(ctx, fixture.Set(name))).To(Succeed())
 		faults.Bind(ctx, hub, name, name)

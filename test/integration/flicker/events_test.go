@@ -28,7 +28,7 @@ const (
 )
 
 var _ = Describe("Events", func() {
-	It("of a cold start are all sent, of failed writes none, and no decision waits for them", func(ctx SpecContext) {
+	It("of a cold start are all sent, once for each successful write, and do not delay decisions", func(ctx SpecContext) {
 		const set = "cold"
 		namespace := func(i int) string { return fmt.Sprintf("cold-%d", i%coldNamespaces) }
 		Expect(hub.Create(ctx, fixture.Set(set))).To(Succeed())

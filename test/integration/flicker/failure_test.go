@@ -24,7 +24,7 @@ import (
 var _ = Describe("A page that cannot be written", func() {
 	const namespace, set = "failing", "failing"
 	inPool := fixture.MatchLabel(faults.PoolLabel, "in")
-	It("shows in its Placement and in a metric, is tried again, and harms no other", func(ctx SpecContext) {
+	It("is reported in a condition and a metric, is retried, and does not affect other Placements", func(ctx SpecContext) {
 		Expect(hub.Create(ctx, fixture.Set(set))).To(Succeed())
 		faults.Bind(ctx, hub, namespace, set)
 		faults.Tidy(hub, set, namespace)

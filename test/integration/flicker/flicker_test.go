@@ -26,7 +26,7 @@ const (
 )
 
 var _ = Describe("A reader", func() {
-	It("misses no cluster that stays, whatever changes, fails or is killed", func(ctx SpecContext) {
+	It("misses no cluster that stays, while the fleet changes, writes fail and the controller is killed", func(ctx SpecContext) {
 		seed := uint64(GinkgoRandomSeed())
 		f := faults.NewFleet(ctx, hub, "fleet", coreSize, floaterSize, seed)
 		faulty.Reset()

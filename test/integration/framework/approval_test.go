@@ -24,7 +24,7 @@ import (
 var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func() { runBerth(0) })
 
-	It("keeps its pages until the change is approved, and shows what waits", func(ctx SpecContext) {
+	It("keeps its pages until the change is approved, and shows the held change", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 15)
 		pl := t.place(ctx, t.placement("p").Number(2), 2)
@@ -70,7 +70,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		published(ctx, pl, t.names(0, 2))
 	})
 
-	It("is not moved by the approval of another change, and says so", func(ctx SpecContext) {
+	It("does not accept an approval of a superseded change, and reports it", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 3)
 		pl := t.place(ctx, t.placement("p"), 3)
@@ -116,7 +116,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		published(ctx, pl, t.names(0, 1))
 	})
 
-	It("is not moved by time, heartbeats or a restart, and not asked again, but can still be approved", func(ctx SpecContext) {
+	It("keeps an expired change through time, heartbeats and a restart, and accepts a late approval", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 3)
 		pl := t.place(ctx, t.placement("p"), 3)
@@ -155,7 +155,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		published(ctx, pl, t.names(0, 2))
 	})
 
-	It("has a change held anew after its time when an input changes", func(ctx SpecContext) {
+	It("holds an expired change again after an input changes", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 3)
 		pl := t.place(ctx, t.placement("p"), 3)
@@ -174,7 +174,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		Expect([]string{first, second}).NotTo(ContainElement(revisionOf(ctx, pl, held(0, 1))))
 	})
 
-	It("keeps a held shrink through the jitter of scores", func(ctx SpecContext) {
+	It("keeps a held removal while scores vary slightly", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 5)
 		for i, value := range []int32{90, 80, 70, 60, 0} {
@@ -198,7 +198,7 @@ var _ = Describe("A Placement whose changes need approval", Ordered, ContinueOnF
 		Consistently(pending(ctx, pl)).Should(ContainSubstring("Change " + revision))
 	})
 
-	It("keeps a held change through the jitter of scores", func(ctx SpecContext) {
+	It("keeps a held change while scores vary slightly", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 5)
 		for i, value := range []int32{90, 80, 70, 50, 40} {

@@ -27,8 +27,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-var _ = Describe("A held change outlives the controller", func() {
-	It("when it is killed and another replica takes the lease", func(ctx SpecContext) {
+var _ = Describe("A held change survives", func() {
+	It("a killed controller, and another replica takes the lease", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 130)
 		leader := startProcess(hub.Kubeconfig, true)
@@ -66,7 +66,7 @@ var _ = Describe("A held change outlives the controller", func() {
 		published(ctx, waits, t.names(0, 129))
 	})
 
-	It("when it is killed between two pages of an approved change", func(ctx SpecContext) {
+	It("a controller that is killed between two pages of the approved change", func(ctx SpecContext) {
 		const old, kept, all = 150, 40, 350
 		t := newTeam(ctx)
 		t.clusters(ctx, all, func(i int, b fixture.ClusterBuilder) fixture.ClusterBuilder {

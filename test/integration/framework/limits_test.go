@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
+var _ = Describe("BlastRadius", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func() { runBerth(0) })
 
 	// mistype changes a label of clusters one after the other, as a script does.
@@ -25,7 +25,7 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		}
 	}
 
-	It("holds what a label typo on most of the fleet would remove, and says why", func(ctx SpecContext) {
+	It("holds the removals that a label typo on most of the fleet causes, and reports why", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 100)
 		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 100)
@@ -43,7 +43,7 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		published(ctx, pl, t.names(60, 100))
 	})
 
-	It("lets go of a change that is taken back", func(ctx SpecContext) {
+	It("drops a held change when its cause is reverted", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 10)
 		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 10)
@@ -57,7 +57,7 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		consumer.sawNoChange(ctx)
 	})
 
-	It("lets small removals pass, until they add up", func(ctx SpecContext) {
+	It("permits small removals until their sum exceeds the limit", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 40)
 		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, careful), 40)
@@ -70,7 +70,7 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		Expect(answer(ctx, pl)()).To(Equal(t.names(8, 40)))
 	})
 
-	It("sums up the removals over all Placements of a namespace", func(ctx SpecContext) {
+	It("sums the removals over all Placements of a namespace", func(ctx SpecContext) {
 		By("a restart: what was removed before counts by its records, in its own namespace")
 		berth.Stop()
 		startBerth(0)
@@ -103,7 +103,7 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 		published(ctx, waiting[0], t.names(4, 20))
 	})
 
-	It("does not begin anew the time that another plugin gives a change", func(ctx SpecContext) {
+	It("does not restart the timeout of another plugin", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 10)
 		pl := t.place(ctx, t.placement("p"), 10)
@@ -122,8 +122,8 @@ var _ = Describe("The blast radius", Ordered, ContinueOnFailure, func() {
 	})
 })
 
-var _ = Describe("The blast radius, while writes of pages fail", func() {
-	It("counts a removal once, however often it is tried", func(ctx SpecContext) {
+var _ = Describe("BlastRadius, while writes of pages fail", func() {
+	It("counts a removal once, for any number of retries", func(ctx SpecContext) {
 		const clusters, page = 150, "p-decision-1" // Page 2 is written first.
 		t := newTeam(ctx)
 		t.clusters(ctx, clusters)
@@ -143,7 +143,7 @@ var _ = Describe("The blast radius, while writes of pages fail", func() {
 	})
 })
 
-var _ = Describe("The maintenance window", Ordered, ContinueOnFailure, func() {
+var _ = Describe("MaintenanceWindow", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func() { runBerth(0) })
 
 	// outside is a Placement with a change outside the window.
@@ -157,7 +157,7 @@ var _ = Describe("The maintenance window", Ordered, ContinueOnFailure, func() {
 		return t, pl, revisionOf(ctx, pl, held(1, 0))
 	}
 
-	It("holds changes outside it, and says when it opens", func(ctx SpecContext) {
+	It("holds changes outside the window, and reports when it opens", func(ctx SpecContext) {
 		t, pl, _ := outside(ctx, yearly)
 		consumer := observe(ctx, pl)
 		opening := time.Date(time.Now().UTC().Year(), lastOpening.Month(), lastOpening.Day(), 0, 0, 0, 0, time.UTC)
@@ -174,7 +174,7 @@ var _ = Describe("The maintenance window", Ordered, ContinueOnFailure, func() {
 		published(ctx, pl, t.names(0, 4))
 	})
 
-	It("keeps an approved change waiting, too, unless told otherwise", func(ctx SpecContext) {
+	It("holds an approved change too, unless approvable is set", func(ctx SpecContext) {
 		_, strict, revision := outside(ctx, yearly)
 		approve(ctx, strict, revision)
 		t, pl, revision := outside(ctx, exempting)
@@ -184,7 +184,7 @@ var _ = Describe("The maintenance window", Ordered, ContinueOnFailure, func() {
 		Expect(pending(ctx, strict)()).To(held(1, 0))
 	})
 
-	It("does not matter while it is open", func(ctx SpecContext) {
+	It("holds nothing while the window is open", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 4)
 		pl := t.place(ctx, t.placement("p").Annotation(v1alpha1.ProfileAnnotation, always), 4)

@@ -63,7 +63,7 @@ func (r refusal) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 var _ = Describe("The log", func() {
-	It("has one id for each cycle, on all its lines", func(ctx SpecContext) {
+	It("has the same reconcileID on all lines of an attempt", func(ctx SpecContext) {
 		var failed atomic.Bool
 		to := rest.CopyConfig(hub.Config)
 		to.Wrap(func(next http.RoundTripper) http.RoundTripper {

@@ -46,7 +46,7 @@ var _ = Describe("Many Placements at once", func() {
 		Expect(firstPublished(ctx, t)).To(Equal(want))
 	})
 
-	DescribeTable("for one cluster each take a cluster each", func(ctx SpecContext, workers int) {
+	DescribeTable("that ask for one cluster each get different clusters", func(ctx SpecContext, workers int) {
 		const many = 100
 		t := newTeam(ctx)
 		t.clusters(ctx, many)
@@ -57,7 +57,7 @@ var _ = Describe("Many Placements at once", func() {
 		Consistently(func() []string { return clustersOn(allPages(ctx, t)) }).Should(Equal(t.names(0, many)))
 	}, Entry("by one worker", 1), Entry("by four workers", 4), Entry("by thirty-two workers", 32))
 
-	It("that were there before the controller, too", func(ctx SpecContext) {
+	It("that exist before the controller starts get different clusters, too", func(ctx SpecContext) {
 		const many = 100
 		t := newTeam(ctx)
 		t.clusters(ctx, many)

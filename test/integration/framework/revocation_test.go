@@ -28,7 +28,7 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 	}
 
 	for name, become := range pendings {
-		It("clusters of a set that is no longer bound leave at once, "+name, func(ctx SpecContext) {
+		It("clusters of a set that is no longer bound are removed at once, "+name, func(ctx SpecContext) {
 			t := newTeam(ctx)
 			t.clusters(ctx, 4)
 			other := fixture.Set(string(t) + "-other")
@@ -61,7 +61,7 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 			Eventually(answer(ctx, pl)).Should(Equal([]string{string(t) + "-z"}))
 		})
 
-		It("damage to the published pages is repaired, "+name, func(ctx SpecContext) {
+		It("an edited page is restored, "+name, func(ctx SpecContext) {
 			t := newTeam(ctx)
 			t.clusters(ctx, 3)
 			pl := t.place(ctx, t.placement("p").Number(2), 2)
@@ -101,7 +101,7 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 		})
 	}
 
-	It("nor does an author keep the clusters of a lost set by a mistake in the Placement", func(ctx SpecContext) {
+	It("an author cannot keep the clusters of a lost set by an invalid Placement", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 3)
 		pl := t.place(ctx, t.placement("p"), 3)
@@ -113,7 +113,7 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 		Expect(condition(ctx, pl, v1alpha1.PlacementConditionMisconfigured)()).To(HavePrefix("True "))
 	})
 
-	It("a Placement of the same name, created anew, has nothing of it", func(ctx SpecContext) {
+	It("a recreated Placement of the same name does not inherit the change", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 3)
 		pl := t.place(ctx, t.placement("p").Number(2), 2)
@@ -145,7 +145,7 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 })
 
 var _ = Describe("While statuses cannot be written", func() {
-	It("new scores keep to the rate limit", func(ctx SpecContext) {
+	It("new scores are published within the rate limit", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.clusters(ctx, 2)
 		name := t.names(0, 1)[0]

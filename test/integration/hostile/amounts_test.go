@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-var _ = Describe("An amount that is no finite number", func() {
+var _ = Describe("An amount that is not finite", func() {
 	It("changes the score of no other cluster", func(ctx SpecContext) {
 		namespace := newNamespace(ctx, "amount", 4)
 		for i, amount := range []string{"0e309", "1e309"} {

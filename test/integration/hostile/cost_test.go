@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-var _ = Describe("The ordinary Placement beside Placements that cost much", func() {
+var _ = Describe("The ordinary Placement beside expensive Placements", func() {
 	doubled := `["aa"]` + strings.Repeat(".map(x, x + x)", 15)
 	for about, expression := range map[string]string{
 		"quadratic searches for text":      doubled + `.exists(x, x.indexOf(x.substring(1) + "b") < 0 && x.lastIndexOf("b" + x.substring(1)) < 0)`,
@@ -21,7 +21,7 @@ var _ = Describe("The ordinary Placement beside Placements that cost much", func
 		"parts of long texts":              doubled + `.all(x, x.split("").map(c, c + c).map(c, c + c).size() > 0)`,
 		"sums of lists in sums":            doubled + `.map(x, x.split(""))` + strings.Repeat(".map(x, x + ['b'])", 500) + `.all(x, x.exists(c, c == "c"))`,
 	} {
-		It("has the same history: "+about, func(ctx SpecContext) {
+		It("has the same history beside "+about, func(ctx SpecContext) {
 			namespace := newNamespace(ctx, "costly", 2)
 			Expect(hub.Create(ctx, &v1alpha1.Placement{
 				ObjectMeta: metav1.ObjectMeta{Name: "costly", Namespace: namespace},

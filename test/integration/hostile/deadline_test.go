@@ -72,7 +72,7 @@ func satisfied(ctx context.Context, g Gomega, namespace, name string) string {
 }
 
 var _ = Describe("An attempt that takes too long", func() {
-	It("fails its own Placement, says so, and delays no other", func(ctx SpecContext) {
+	It("fails only its own Placement, is reported there, and delays no other Placement", func(ctx SpecContext) {
 		berth.Stop()
 		berth = hub.StartController(controllers.Options{
 			Housekeeping: []string{"*"},
@@ -117,7 +117,7 @@ var _ = Describe("An attempt that takes too long", func() {
 		}).Should(Succeed())
 	})
 
-	It("leaves True what was true while CEL is evaluated in parts after a restart", func(ctx SpecContext) {
+	It("keeps conditions True while CEL is evaluated in parts after a restart", func(ctx SpecContext) {
 		namespace := newNamespace(ctx, "parts", 40)
 		// About 5,000 rounds for each of 40 clusters, in parts of 500,000 units of cost.
 		digits := "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"

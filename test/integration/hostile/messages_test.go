@@ -17,7 +17,7 @@ import (
 )
 
 var _ = Describe("Messages that grow with the input", func() {
-	It("are cut, so that the status is written, and delay no other Placement", func(ctx SpecContext) {
+	It("are cut so that the status can be written, and delay no other Placement", func(ctx SpecContext) {
 		namespace := newNamespace(ctx, "long", 1)
 		sets := func(n int) (names []string) {
 			for i := range n {

@@ -30,7 +30,7 @@ partitions:
 
 // Queues are switched on for these specs only, which also compare with the ordinary Placement
 // beside nothing.
-var _ = Describe("Placements that ask for queues with long names", Ordered, func() {
+var _ = Describe("Placements that request queues with long names", Ordered, func() {
 	var quiet history
 
 	BeforeAll(func(ctx SpecContext) {
@@ -53,7 +53,7 @@ var _ = Describe("Placements that ask for queues with long names", Ordered, func
 		"of dots, which get longer": strings.Repeat(".", 250000),
 		"of characters to escape":   "root." + strings.Repeat("\"", 250000),
 	} {
-		It(name+" are refused in few words and delay nobody", func(ctx SpecContext) {
+		It(name+" are refused with a short message and delay no other Placement", func(ctx SpecContext) {
 			namespace := newNamespace(ctx, "hostile", 1)
 			const count = 20
 			for i := range count {

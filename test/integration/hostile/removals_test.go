@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 )
 
-var _ = Describe("With a limit of removals over the fleet", Ordered, func() {
+var _ = Describe("With a limit on removals over the fleet", Ordered, func() {
 	const limit = 6
 
 	// restart forgets the removals so far: with their records nothing remembers them.
@@ -53,7 +53,7 @@ profiles:
 		return pl
 	}
 
-	It("a tenant that edits its own Placement uses up nobody else's", func(ctx SpecContext) {
+	It("a tenant that edits its own Placement does not use up the limit of other tenants", func(ctx SpecContext) {
 		restart(ctx)
 		pl := hostile(ctx, limit+2)
 		Expect(hub.Patch(ctx, pl, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"numberOfClusters":2}}`)))).To(Succeed())
@@ -64,7 +64,7 @@ profiles:
 		Expect(selected(ctx, pl)()).To(BeEquivalentTo(2))
 	})
 
-	It("a tenant that loses its clusters otherwise leaves others half of it", func(ctx SpecContext) {
+	It("a tenant that loses clusters for other reasons uses at most half of the limit", func(ctx SpecContext) {
 		restart(ctx)
 		pl := hostile(ctx, limit)
 		Expect(hub.DeleteAllOf(ctx, &v1alpha1.ManagedClusterSetBinding{}, client.InNamespace(pl.Namespace))).To(Succeed())

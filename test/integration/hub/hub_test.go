@@ -25,7 +25,7 @@ import (
 )
 
 // The specs share one data directory and tell one story: a start costs seconds.
-var _ = Describe("a hub on one machine", Ordered, func() {
+var _ = Describe("The local hub", Ordered, func() {
 	var (
 		dataDir string
 		running *hub
@@ -35,7 +35,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 		running = up(dataDir)
 	})
 
-	It("lets its owner in and nobody else", func(ctx SpecContext) {
+	It("accepts only its owner's credentials", func(ctx SpecContext) {
 		Expect(running.client.Create(ctx, newNamespace("kept"))).To(Succeed())
 		Expect(running.client.Create(ctx, newConfigMap("kept", "kept"))).To(Succeed())
 
@@ -54,7 +54,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 		Expect(err).To(MatchError(ContainSubstring("certificate required")))
 	})
 
-	It("refuses a second start and goes on", func(ctx SpecContext) {
+	It("refuses a second start and continues to run", func(ctx SpecContext) {
 		second := begin(dataDir)
 		Eventually(second, stopTimeout).Should(gexec.Exit(1))
 		Expect(string(second.Err.Contents())).To(MatchRegexp(`^berth: .*already running on .*\(pid %d\).*\n$`, running.Command.Process.Pid))
@@ -63,7 +63,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 		Expect(running.living()).To(ConsistOf("etcd", "kube-apiserver", "gc"))
 	})
 
-	It("removes the dependants of what is deleted", func(ctx SpecContext) {
+	It("deletes the dependents of a deleted object", func(ctx SpecContext) {
 		owner := newConfigMap("kept", "owner")
 		Expect(running.client.Create(ctx, owner)).To(Succeed())
 		dependant := newConfigMap("kept", "dependant")
@@ -73,7 +73,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 		eventuallyGone(ctx, running.client, dependant)
 	})
 
-	It("does not delete for a garbage collector what only approvers may delete", func(ctx SpecContext) {
+	It("does not let the garbage collector delete a Placement that only approvers can delete", func(ctx SpecContext) {
 		guarded := newPlacement("kept", "guarded")
 		policy := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "berth.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": map[string]any{"namespace": "kept", "name": "guarded"},
@@ -106,7 +106,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 		eventuallyGone(ctx, running.client, guarded)
 	})
 
-	It("removes the pages of a Placement that is deleted", func(ctx SpecContext) {
+	It("deletes the pages of a deleted Placement", func(ctx SpecContext) {
 		placement := newPlacement("kept", "short-lived")
 		Expect(running.client.Create(ctx, placement)).To(Succeed())
 		page := newPage("kept", "short-lived-decision-1")
@@ -115,7 +115,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 		eventuallyGone(ctx, running.client, page)
 	})
 
-	It("collects the objects of kinds that appear while it runs", func(ctx SpecContext) {
+	It("collects objects of kinds that are installed while it runs", func(ctx SpecContext) {
 		crd := newBoatCRD()
 		Expect(running.client.Create(ctx, crd)).To(Succeed())
 		owner := newBoat("kept", "owner")
@@ -131,7 +131,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 		eventuallyGone(ctx, running.client, crd)
 	})
 
-	It("empties and removes a deleted namespace", func(ctx SpecContext) {
+	It("deletes a namespace with its objects", func(ctx SpecContext) {
 		namespace := newNamespace("gone")
 		Expect(running.client.Create(ctx, namespace)).To(Succeed())
 		Expect(running.client.Create(ctx, newConfigMap("gone", "content"))).To(Succeed())
@@ -150,7 +150,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 	})
 
 	for _, name := range []string{"etcd", "kube-apiserver", "gc"} {
-		It("has all data at the next start, and ends with a word when "+name+" is killed", func(ctx SpecContext) {
+		It("keeps all data, and reports the reason, when "+name+" is killed", func(ctx SpecContext) {
 			running = up(dataDir)
 			Expect(running.client.Get(ctx, client.ObjectKey{Name: "kept", Namespace: "kept"}, &corev1.ConfigMap{})).To(Succeed())
 			written := newConfigMap("kept", "before-the-end-of-"+name)
@@ -163,7 +163,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 		})
 	}
 
-	It("takes its children along when berth itself is killed", func() {
+	It("stops its processes when berth itself is killed", func() {
 		running = up(dataDir)
 		Expect(syscall.Kill(running.Command.Process.Pid, syscall.SIGKILL)).To(Succeed())
 		Eventually(running, stopTimeout).Should(gexec.Exit())
@@ -172,7 +172,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 		}
 	})
 
-	It("has all data after that, too", func(ctx SpecContext) {
+	It("keeps all data after that", func(ctx SpecContext) {
 		killed := running
 		running = up(dataDir)
 		Expect(killed.living()).To(BeEmpty())
@@ -184,7 +184,7 @@ var _ = Describe("a hub on one machine", Ordered, func() {
 	})
 })
 
-var _ = Describe("a hub that is not up yet", func() {
+var _ = Describe("The local hub during its start", func() {
 	It("can be interrupted", func() {
 		dataDir := GinkgoT().TempDir()
 		session := begin(dataDir)
@@ -198,7 +198,7 @@ var _ = Describe("a hub that is not up yet", func() {
 		Expect(starting.living()).To(BeEmpty())
 	})
 
-	It("names the process that dies, not what its end breaks", func() {
+	It("reports the process that exited, not the errors that follow", func() {
 		assets := GinkgoT().TempDir()
 		for _, name := range []string{"etcd", "kube-apiserver"} {
 			Expect(os.Symlink(filepath.Join(testhub.Assets(), name), filepath.Join(assets, name))).To(Succeed())

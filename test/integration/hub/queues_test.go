@@ -67,7 +67,7 @@ func startForger(dataDir string) *forger {
 	return f
 }
 
-var _ = Describe("a hub with queues", func() {
+var _ = Describe("The local hub with queues", func() {
 	It("stores no forged identity while it stops and starts, and keeps its queues without --queue-config", func(ctx SpecContext) {
 		dataDir := filepath.Join(GinkgoT().TempDir(), "data")
 		queues := filepath.Join(GinkgoT().TempDir(), "queues.yaml")

@@ -147,7 +147,7 @@ var _ = Describe("PlacementDecisions of ClusterProfiles", Ordered, func() {
 		})
 	})
 
-	It("say what is wrong where the hub has no such kind, and leave the other pages alone", func(ctx SpecContext) {
+	It("are reported as failed if the hub does not have the kind, and do not affect the other pages", func(ctx SpecContext) {
 		kill := startController(enabled)
 		Eventually(satisfied(ctx, faults.Ringed)).Should(And(HavePrefix("False "), ContainSubstring("the hub does not serve PlacementDecisions of multicluster.x-k8s.io/v1alpha1: install that CRD")))
 		own := &v1alpha1.PlacementDecisionList{}
@@ -157,7 +157,7 @@ var _ = Describe("PlacementDecisions of ClusterProfiles", Ordered, func() {
 		installCRD(ctx)
 	})
 
-	It("are not touched when they are not asked for", func(ctx SpecContext) {
+	It("are not changed if they are not enabled", func(ctx SpecContext) {
 		kill := startController("")
 		Eventually(satisfied(ctx, faults.Ringed)).Should(HavePrefix("True "))
 		Eventually(satisfied(ctx, faults.Counted)).Should(HavePrefix("True "))
@@ -165,7 +165,7 @@ var _ = Describe("PlacementDecisions of ClusterProfiles", Ordered, func() {
 		kill()
 	})
 
-	It("appear for Placements that were decided before, avoid names that are taken, and go on after tampering", func(ctx SpecContext) {
+	It("are written for Placements decided before, avoid names in use, and are restored after edits", func(ctx SpecContext) {
 		stranger := &unstructured.Unstructured{Object: map[string]any{"decisions": []any{}}}
 		stranger.SetGroupVersionKind(schema.FromAPIVersionAndKind(decisions.ProfileGroupVersion, decisions.ProfileKind))
 		stranger.SetNamespace(namespace)
@@ -192,7 +192,7 @@ var _ = Describe("PlacementDecisions of ClusterProfiles", Ordered, func() {
 		kill()
 	})
 
-	It("follow every change, and lack no cluster that stays, whenever the controller is killed", func(ctx SpecContext) {
+	It("follow every change and miss no cluster that stays, also when the controller is killed", func(ctx SpecContext) {
 		const wantKills = 12
 		watched, stop := context.WithCancel(ctx)
 		polls := &poller{}

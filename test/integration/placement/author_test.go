@@ -52,8 +52,8 @@ type somebody struct {
 	client client.Client
 }
 
-var _ = Describe("Who may edit in one namespace only", func() {
-	It("learns of nothing outside it, and changes nothing there", func(ctx SpecContext) {
+var _ = Describe("A user who can edit one namespace", func() {
+	It("reads and changes nothing outside that namespace", func(ctx SpecContext) {
 		mine, theirs := newTenant(ctx), newTenant(ctx)
 		mine.clusters(ctx, "a", "b", "c")
 		theirs.fillQuietly(ctx)

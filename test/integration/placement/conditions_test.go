@@ -36,7 +36,7 @@ var _ = Describe("PlacementSatisfied", func() {
 		prod   = `predicates: [{requiredClusterSelector: {labelSelector: {matchLabels: {env: prod}}}}]`
 		spread = `spreadPolicy: {spreadConstraints: [{topologyKey: zone, topologyKeyType: Label, whenUnsatisfiable: DoNotSchedule}]}`
 	)
-	DescribeTable("says", func(ctx SpecContext, fleet, spec, want string, selected ...string) {
+	DescribeTable("reports", func(ctx SpecContext, fleet, spec, want string, selected ...string) {
 		t := newTenant(ctx)
 		if fleet != "" {
 			t.apply(ctx, fleet)
@@ -52,18 +52,18 @@ var _ = Describe("PlacementSatisfied", func() {
 	},
 		Entry("that no listed set is bound", zones, "{clusterSets: [elsewhere, nowhere]}",
 			"False NoIntersection: None of ManagedClusterSets [elsewhere,nowhere] is bound to placement namespace"),
-		Entry("that no cluster fits, and what kept each out", zones, "{"+prod+"}",
+		Entry("that no cluster qualifies, and what each filter excluded", zones, "{"+prod+"}",
 			"False NoManagedClusterMatched: No ManagedCluster matches any of the cluster predicate: of 4 candidates 3 excluded by Predicate, 1 by TaintToleration"),
-		Entry("which constraint stops the spreading", zones, "{numberOfClusters: 4, tolerations: [{operator: Exists}], "+spread+"}",
+		Entry("the spread constraint that allows no further cluster", zones, "{numberOfClusters: 4, tolerations: [{operator: Exists}], "+spread+"}",
 			"False SpreadUnsatisfiable: 1 cluster decisions unscheduled by spec.spreadPolicy.spreadConstraints[0] (Label zone, maxSkew 1)", "a", "b", "d"),
-		Entry("that the spreading is done", zones, "{numberOfClusters: 2, "+spread+"}", allScheduled, "a", "d"),
-		Entry("how many are missing", zones, "{numberOfClusters: 5}",
+		Entry("success with a satisfied spread", zones, "{numberOfClusters: 2, "+spread+"}", allScheduled, "a", "d"),
+		Entry("the number of missing clusters", zones, "{numberOfClusters: 5}",
 			"False NotAllDecisionsScheduled: 2 cluster decisions unscheduled: of 4 candidates 1 excluded by TaintToleration", "a", "b", "d"),
-		Entry("that all are there", zones, "{numberOfClusters: 2}", allScheduled, "a", "b"),
-		Entry("that all of an unknown number are there", zones, "{}", allScheduled, "a", "b", "d"),
+		Entry("success with the requested number of clusters", zones, "{numberOfClusters: 2}", allScheduled, "a", "b"),
+		Entry("success without a requested number", zones, "{}", allScheduled, "a", "b", "d"),
 	)
 
-	It("says that the sets are empty, and names them", func(ctx SpecContext) {
+	It("reports empty sets by name", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.apply(ctx, "{kind: ManagedClusterSet, metadata: {name: $NS-2}}", "{kind: ManagedClusterSetBinding, metadata: {name: $NS-2}}")
 		t.placement(ctx, "p", "{}")
@@ -72,7 +72,7 @@ var _ = Describe("PlacementSatisfied", func() {
 		onlyEmptyPage(ctx, t.key("p"))
 	})
 
-	It("follows the binding: none, one for a set that does not exist, one that is named otherwise, the right one", func(ctx SpecContext) {
+	It("follows the binding: missing, of a set that does not exist, with another name than its set, valid", func(ctx SpecContext) {
 		const unbound = "False NoManagedClusterSetBindings: No valid ManagedClusterSetBindings found in placement namespace"
 		t := newTenant(ctx)
 		t.clusters(ctx, "a")
@@ -102,7 +102,7 @@ var _ = Describe("PlacementSatisfied", func() {
 		onlyEmptyPage(ctx, t.key("p"))
 	})
 
-	It("speaks of the Placement as it is, edit after edit", func(ctx SpecContext) {
+	It("describes the current Placement after each edit", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.clusters(ctx, "a", "b")
 		for i, n := range []string{"1", "2", "3"} {
@@ -116,7 +116,7 @@ var _ = Describe("PlacementSatisfied", func() {
 })
 
 var _ = Describe("A mistake in a Placement", func() {
-	DescribeTable("is said, and the published decision stays", func(ctx SpecContext, mistake, misconfiguration, unsatisfied string) {
+	DescribeTable("is reported, and the published decision stays", func(ctx SpecContext, mistake, misconfiguration, unsatisfied string) {
 		t := newTenant(ctx)
 		t.clusters(ctx, "a", "b")
 		t.placement(ctx, "p", "{numberOfClusters: 1}")

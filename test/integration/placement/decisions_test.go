@@ -31,7 +31,7 @@ func layout(ctx SpecContext, t *tenant) func() []string {
 }
 
 var _ = Describe("Decision groups", func() {
-	It("claim their clusters in order, in pages that say which group they are", func(ctx SpecContext) {
+	It("take their clusters in order, on pages with the labels of the group", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.clusters(ctx, "a", "b", "c", "f")
 		t.apply(ctx,
@@ -64,7 +64,7 @@ var _ = Describe("Decision groups", func() {
 		Eventually(layout(ctx, t)).Should(ContainElement(HaveSuffix(` "" g h`)))
 	})
 
-	It("are sized by percentage", func(ctx SpecContext) {
+	It("can have a size in percent", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.clusters(ctx, "a", "b", "c", "d", "e")
 		t.placement(ctx, "p", "{decisionStrategy: {groupStrategy: {clustersPerDecisionGroup: 41%}}}")
@@ -73,7 +73,7 @@ var _ = Describe("Decision groups", func() {
 })
 
 var _ = Describe("Three pages", func() {
-	It("hold the 250 clusters of the samples, and a newcomer costs one write", func(ctx SpecContext) {
+	It("hold the 250 clusters of the samples, and a joining cluster costs one write", func(ctx SpecContext) {
 		everywhere := key{Namespace: "stores", Name: "everywhere"}
 		applyFile(ctx, samples.FS, "40-stores-fleet.yaml")
 		applyFile(ctx, samples.FS, "41-stores-placement.yaml")
@@ -107,7 +107,7 @@ var _ = Describe("Three pages", func() {
 })
 
 var _ = Describe("Candidates", func() {
-	It("come from sets that select by label, and from sets like default and global", func(ctx SpecContext) {
+	It("come from sets that select by label, and from the sets default and global", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.apply(ctx,
 			"{kind: ManagedCluster, metadata: {name: a, labels: {tenant: $NS, env: prod}}}",
@@ -147,7 +147,7 @@ var _ = Describe("Candidates", func() {
 		Eventually(t.published(ctx, "nothing")).Should(Equal([]string{"a", "b", "c"}))
 	})
 
-	It("are chosen by expressions, over scores too, and chosen anew when what they read changes", func(ctx SpecContext) {
+	It("are selected by CEL expressions, also over scores, and selected again when their inputs change", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.apply(ctx,
 			"{kind: ManagedCluster, metadata: {name: a}, status: {version: {kubernetes: v1.36.3}}}",
@@ -175,7 +175,7 @@ var _ = Describe("Candidates", func() {
 		Eventually(t.published(ctx, "score")).Should(Equal([]string{"b", "c"}))
 	})
 
-	It("with a PreferNoSelect taint rank last, whatever their score", func(ctx SpecContext) {
+	It("with a PreferNoSelect taint rank last for every score", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.apply(ctx,
 			"{kind: ManagedCluster, metadata: {name: a}, spec: {hubAcceptsClient: true, taints: [{key: spot, effect: PreferNoSelect}]}, status: {allocatable: {cpu: 9}, capacity: {cpu: 9}}}",
@@ -190,7 +190,7 @@ var _ = Describe("Candidates", func() {
 		Eventually(t.published(ctx, "tolerant")).Should(Equal([]string{"a"}))
 	})
 
-	It("are spread, the first ones over the zones", func(ctx SpecContext) {
+	It("are spread evenly over the zones", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		for name, zone := range map[string]string{"a": "z1", "b": "z1", "c": "z1", "d": "z2", "e": "z3"} {
 			t.apply(ctx, "{kind: ManagedCluster, metadata: {name: "+name+"}, status: {clusterClaims: [{name: zone, value: "+zone+"}]}}")
@@ -228,7 +228,7 @@ var _ = Describe("Nothing is written", func() {
 		return names
 	}
 
-	It("by a controller that starts on a hub where all is decided", Serial, func(ctx SpecContext) {
+	It("by a controller that starts on a hub with current decisions", Serial, func(ctx SpecContext) {
 		t := newTenant(ctx)
 		names := several(ctx, t)
 		t.settle(ctx, t.full("a"))

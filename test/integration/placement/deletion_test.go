@@ -143,7 +143,7 @@ var _ = Describe("A page with a finalizer", func() {
 		edit(ctx, page(ctx, "p-decision-2"), func(p *v1alpha1.PlacementDecision) { p.Finalizers = []string{slow} })
 	})
 
-	It("is deleted once, and its clusters are published elsewhere when they are wanted again", func(ctx SpecContext) {
+	It("is deleted once, and its clusters are published on another page if they are selected again", func(ctx SpecContext) {
 		t.placement(ctx, "p", "{numberOfClusters: 100}")
 		Eventually(selected(ctx)).Should(Equal(100))
 		leaving := page(ctx, "p-decision-2")
@@ -164,7 +164,7 @@ var _ = Describe("A page with a finalizer", func() {
 		Expect(pageWrites() - writes).To(Equal(1))
 	})
 
-	It("that somebody else deletes is replaced before it is gone", func(ctx SpecContext) {
+	It("is replaced before its deletion completes, if another user deletes it", func(ctx SpecContext) {
 		Expect(hub.Delete(ctx, page(ctx, "p-decision-2"))).To(Succeed())
 		Eventually(lasting(ctx)).Should(Equal(150))
 		Eventually(selected(ctx)).Should(Equal(150))

@@ -23,7 +23,7 @@ import (
 // The worked example of the user's guide: three clusters of 60, 80 and 100 MB of which two are
 // wanted, and a fourth that comes. Balance counts every decision on the hub, so it has the hub to
 // itself.
-var _ = Describe("The guide's example", Serial, Ordered, func() {
+var _ = Describe("Open Cluster Management's guide, example", Serial, Ordered, func() {
 	demo := key{Namespace: "ns1", Name: "demo"}
 	guide := os.DirFS(filepath.Join("..", "..", "..", "config", "samples", "guide"))
 	team := &tenant{namespace: "ns1"}
@@ -84,7 +84,7 @@ var _ = Describe("The guide's example", Serial, Ordered, func() {
 		DeferCleanup(team.vacate)
 	})
 
-	It("1: the most memory, until another has far more", func(ctx SpecContext) {
+	It("1: selects the most memory, until another cluster has far more", func(ctx SpecContext) {
 		ask(ctx, samples.FS, "11-guide-placement.yaml")
 		expect(ctx, []string{"cluster2", "cluster3"}, created, updated, scored("cluster1:0 cluster2:100 cluster3:200 "))
 		describes(ctx)
@@ -103,21 +103,21 @@ var _ = Describe("The guide's example", Serial, Ordered, func() {
 		expect(ctx, []string{"cluster3", "cluster4"}, updated, scored("cluster1:0 cluster2:145 cluster3:189 cluster4:200 "))
 	})
 
-	It("1: the same with a fourth cluster of 150M from the start", func(ctx SpecContext) {
+	It("1: selects the most memory with a fourth cluster of 150M from the start", func(ctx SpecContext) {
 		ask(ctx, samples.FS, "11-guide-placement.yaml")
 		expect(ctx, []string{"cluster2", "cluster3"}, created, updated, scored("cluster1:0 cluster2:100 cluster3:200 "))
 		applyFile(ctx, guide, "cluster4-150M.yaml")
 		expect(ctx, []string{"cluster3", "cluster4"}, updated, scored("cluster1:0 cluster2:145 cluster3:189 cluster4:200 "))
 	})
 
-	It("2: three times as sensitive to memory", func(ctx SpecContext) {
+	It("2: weighs memory three times as much", func(ctx SpecContext) {
 		ask(ctx, guide, "example-2.yaml")
 		expect(ctx, []string{"cluster2", "cluster3"}, created, updated, scored("cluster1:-200 cluster2:100 cluster3:400 "))
 		applyFile(ctx, guide, "cluster4-100M.yaml")
 		expect(ctx, []string{"cluster3", "cluster4"}, updated, scored("cluster1:-200 cluster2:200 cluster3:500 cluster4:400 "))
 	})
 
-	It("3: an answer that stays", func(ctx SpecContext) {
+	It("3: keeps the decision", func(ctx SpecContext) {
 		ask(ctx, guide, "example-3.yaml")
 		expect(ctx, []string{"cluster2", "cluster3"}, created, updated, scored("cluster1:0 cluster2:100 cluster3:200 "))
 		applyFile(ctx, guide, "cluster4-150M.yaml")
@@ -126,7 +126,7 @@ var _ = Describe("The guide's example", Serial, Ordered, func() {
 })
 
 var _ = Describe("The other samples", Serial, func() {
-	DescribeTable("are decided as their comments say", func(ctx SpecContext, fleet, placement string, k key, want []string, scores string) {
+	DescribeTable("get the decisions that their comments list", func(ctx SpecContext, fleet, placement string, k key, want []string, scores string) {
 		applyFile(ctx, samples.FS, fleet)
 		applyFile(ctx, samples.FS, placement)
 		DeferCleanup((&tenant{namespace: k.Namespace}).vacate)

@@ -98,10 +98,10 @@ func readersSeeWholeAnswers(ctx SpecContext) {
 	Expect(r.states[0]).NotTo(BeEmpty(), "no page is seen without its content")
 }
 
-var _ = Describe("Readers who select pages by label", func() {
-	It("never miss a cluster that stays, nor see a page without its content", readersSeeWholeAnswers)
+var _ = Describe("Readers that list pages by label", func() {
+	It("never miss a cluster that stays, and never see a page without its content", readersSeeWholeAnswers)
 
-	It("do not either where pages have a status subresource in every version, as with OCM's CRDs", Serial, func(ctx SpecContext) {
+	It("never miss a cluster that stays on OCM's CRDs, where pages have a status subresource in every version", Serial, func(ctx SpecContext) {
 		setPagesStatus(ctx, &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}})
 		DeferCleanup(func(ctx SpecContext) { setPagesStatus(ctx, nil) })
 		readersSeeWholeAnswers(ctx)

@@ -36,7 +36,7 @@ var _ = Describe("A page", func() {
 		t.clusters(ctx, "a", "b")
 	})
 
-	Describe("of ours", func() {
+	Describe("of Berth", func() {
 		BeforeEach(func(ctx SpecContext) {
 			t.placement(ctx, "p", "{}")
 			Eventually(t.published(ctx, "p")).Should(Equal([]string{"a", "b"}))
@@ -54,26 +54,26 @@ var _ = Describe("A page", func() {
 			Expect(pagesOf(ctx, t.key("p"))).To(HaveLen(1))
 		}
 
-		It("carries the labels and the owner that consumers and the garbage collector look for", restored)
+		It("has the labels and the owner that consumers and the garbage collector need", restored)
 
-		It("that is deleted comes back", func(ctx SpecContext) {
+		It("is created again after a deletion", func(ctx SpecContext) {
 			Expect(hub.Delete(ctx, page("p-decision-1"))).To(Succeed())
 			restored(ctx)
 		})
 
-		It("that loses a cluster gets it back", func(ctx SpecContext) {
+		It("gets a removed cluster back", func(ctx SpecContext) {
 			editStatus(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Status.Decisions = p.Status.Decisions[1:] })
 			restored(ctx)
 		})
 
-		It("that is given a cluster nobody chose loses it", func(ctx SpecContext) {
+		It("loses a cluster that was not selected", func(ctx SpecContext) {
 			editStatus(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) {
 				p.Status.Decisions = append(p.Status.Decisions, v1alpha1.ClusterDecision{ClusterName: "foreign"})
 			})
 			restored(ctx)
 		})
 
-		It("whose group labels are changed or taken away gets them back", func(ctx SpecContext) {
+		It("gets changed or removed group labels back", func(ctx SpecContext) {
 			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) {
 				p.Labels[v1alpha1.DecisionGroupIndexLabel] = "7"
 				delete(p.Labels, v1alpha1.DecisionGroupNameLabel)
@@ -86,12 +86,12 @@ var _ = Describe("A page", func() {
 			restored(ctx)
 		})
 
-		It("that loses all its labels is complete again", func(ctx SpecContext) {
+		It("gets all its labels back", func(ctx SpecContext) {
 			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Labels = nil })
 			restored(ctx)
 		})
 
-		It("that is given another Placement's label is lost to that one, and made anew under the next name", func(ctx SpecContext) {
+		It("with another Placement's label belongs to that Placement, and is replaced under the next name", func(ctx SpecContext) {
 			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.Labels[v1alpha1.PlacementLabel] = "another" })
 			Eventually(t.published(ctx, "p")).Should(Equal([]string{"a", "b"}))
 			Expect(pagesOf(ctx, t.key("p"))[0].Name).To(Equal("p-decision-2"))
@@ -103,7 +103,7 @@ var _ = Describe("A page", func() {
 			restored(ctx)
 		})
 
-		It("that loses its owner is adopted again", func(ctx SpecContext) {
+		It("is adopted again after it loses its owner", func(ctx SpecContext) {
 			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) { p.OwnerReferences = nil })
 			Eventually(func() []metav1.OwnerReference {
 				p := page("p-decision-1")
@@ -113,7 +113,7 @@ var _ = Describe("A page", func() {
 			restored(ctx)
 		})
 
-		It("keeps what others put on it", func(ctx SpecContext) {
+		It("keeps labels and annotations of other clients", func(ctx SpecContext) {
 			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) {
 				p.Labels["team"], p.Annotations = "x", map[string]string{"note": "y"}
 			})
@@ -125,7 +125,7 @@ var _ = Describe("A page", func() {
 		})
 	})
 
-	It("that nobody owns is adopted, decisions and all", func(ctx SpecContext) {
+	It("without an owner is adopted with its decisions", func(ctx SpecContext) {
 		p := page("older-name")
 		p.Labels = map[string]string{v1alpha1.PlacementLabel: "p"}
 		byHand(ctx, p, "b")
@@ -140,7 +140,7 @@ var _ = Describe("A page", func() {
 		Expect(metav1.GetControllerOf(&got[0])).To(HaveField("Name", "p"))
 	})
 
-	It("with our label that something else controls is left alone, counts as published, and is named in a warning", func(ctx SpecContext) {
+	It("of another controller with the Placement's label is not changed, counts as published, and is named in a warning", func(ctx SpecContext) {
 		keeper := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: "keeper"}}
 		Expect(hub.Create(ctx, keeper)).To(Succeed())
 		p := page("theirs")
@@ -159,7 +159,7 @@ var _ = Describe("A page", func() {
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Note", ContainSubstring("theirs")))))
 	})
 
-	It("that bears the wanted name and belongs to another Placement is passed over", func(ctx SpecContext) {
+	It("of another Placement with the wanted name is skipped", func(ctx SpecContext) {
 		p := page("p-decision-1")
 		p.Labels = labels("another")
 		byHand(ctx, p, "a")
@@ -172,7 +172,7 @@ var _ = Describe("A page", func() {
 })
 
 var _ = Describe("The garbage collector", func() {
-	It("removes the pages of a deleted Placement, and no others", func(ctx SpecContext) {
+	It("deletes the pages of a deleted Placement, and no other pages", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.clusters(ctx, "a")
 		for _, name := range []string{"p", "q"} {
@@ -190,7 +190,7 @@ var _ = Describe("The garbage collector", func() {
 		Eventually(t.published(ctx, "p")).Should(Equal([]string{"a"}))
 	})
 
-	It("lets a deleted namespace go, with all that is in it", func(ctx SpecContext) {
+	It("deletes a namespace with all its objects", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.clusters(ctx, "a")
 		t.placement(ctx, "p", "{}")

@@ -15,7 +15,7 @@ import (
 // late is how much later than due something may happen on a busy machine.
 const late = 3 * time.Second
 
-var _ = Describe("The clock", func() {
+var _ = Describe("Time", func() {
 	var t *tenant
 	BeforeEach(func(ctx SpecContext) {
 		t = newTenant(ctx)
@@ -25,7 +25,7 @@ var _ = Describe("The clock", func() {
 	inWholeSeconds := func(d time.Duration) time.Time { return time.Now().Add(d + time.Second - 1).Truncate(time.Second) }
 	stamp := func(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-	It("ends a toleration, and with it the cluster's place", func(ctx SpecContext) {
+	It("ends a toleration and removes the cluster", func(ctx SpecContext) {
 		const seconds = 3
 		end := inWholeSeconds(2 * time.Second)
 		t.apply(ctx, fmt.Sprintf("{kind: ManagedCluster, metadata: {name: a}, spec: {hubAcceptsClient: true, taints: [{key: t, effect: NoSelect, timeAdded: %q}]}}",
@@ -39,7 +39,7 @@ var _ = Describe("The clock", func() {
 		AddReportEntry("toleration ended, late by", time.Since(end))
 	})
 
-	It("ends a score, with a warning that names it", func(ctx SpecContext) {
+	It("ends a score, with a warning that names the score", func(ctx SpecContext) {
 		end := inWholeSeconds(2 * time.Second)
 		t.apply(ctx,
 			fmt.Sprintf("{kind: AddOnPlacementScore, metadata: {name: speed, namespace: b}, status: {validUntil: %q, scores: [{name: iops, value: 90}]}}", stamp(end)),
@@ -56,7 +56,7 @@ var _ = Describe("The clock", func() {
 			HaveField("Note", ContainSubstring(t.full("b")+"/speed")))))
 	})
 
-	It("lets new scores alone be published once in scoreRateLimit", func(ctx SpecContext) {
+	It("limits updates that change only scores to one per scoreRateLimit", func(ctx SpecContext) {
 		// seen is how much later than written a page may be seen.
 		const limit, seen = 3 * time.Second, 250 * time.Millisecond
 		score := func(cluster string, value int) string {
@@ -110,7 +110,7 @@ var _ = Describe("The clock", func() {
 })
 
 var _ = Describe("The annotation that disables scheduling", func() {
-	It("makes Berth leave the Placement and its pages alone until it is gone", func(ctx SpecContext) {
+	It("keeps the Placement and its pages unchanged until it is removed", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.clusters(ctx, "a", "b")
 		t.placement(ctx, "p", "{}")
@@ -133,7 +133,7 @@ var _ = Describe("The annotation that disables scheduling", func() {
 		Eventually(t.satisfied(ctx, "p")).Should(Equal("False NotAllDecisionsScheduled: 2 cluster decisions unscheduled"))
 	})
 
-	It("on a new Placement means that nothing is published for it", func(ctx SpecContext) {
+	It("prevents the first decision of a new Placement", func(ctx SpecContext) {
 		t := newTenant(ctx)
 		t.clusters(ctx, "a")
 		t.apply(ctx, "{kind: Placement, metadata: {name: p, annotations: {"+v1alpha1.PlacementDisableAnnotation+": \"true\"}}, spec: {}}")

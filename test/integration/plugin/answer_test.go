@@ -10,7 +10,7 @@ import (
 )
 
 var _ = Describe("top, explain and completion", func() {
-	It("top counts what is published, and says who may not see it", func(ctx SpecContext) {
+	It("top counts published decisions, and reports a missing permission", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.place(ctx, fixture.Placement(string(t), "all"), 3)
 		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(1).Predicate(fixture.MatchLabel("gpu", "true")), 1)
@@ -30,7 +30,7 @@ var _ = Describe("top, explain and completion", func() {
 		Expect(run(ctx, "", "top", "-l", "a=(").code).To(Equal(misused))
 	})
 
-	It("explain says what berth explain says, and who may not see it", func(ctx SpecContext) {
+	It("explain prints the output of berth explain, and reports a missing permission", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.place(ctx, fixture.Placement(string(t), "all"), 3)
 		Expect(run(ctx, "", "explain", "all", "-n", string(t)).out).To(HavePrefix("Placement " + string(t) + "/all: 3 of 3 clusters selected\n"))
@@ -40,7 +40,7 @@ var _ = Describe("top, explain and completion", func() {
 		Expect(got.err).To(ContainSubstring(`User "nobody" cannot list`))
 	})
 
-	It("explain says what there is not, and who is no candidate", func(ctx SpecContext) {
+	It("explain reports unknown Placements, and clusters that are not candidates", func(ctx SpecContext) {
 		t, other := newTeam(ctx), newTeam(ctx)
 		t.place(ctx, fixture.Placement(string(t), "all"), 3)
 		for words, want := range map[string]string{
@@ -64,7 +64,7 @@ var _ = Describe("top, explain and completion", func() {
 		}
 	})
 
-	It("completes what is on the hub", func(ctx SpecContext) {
+	It("completion lists objects of the hub", func(ctx SpecContext) {
 		t := newTeam(ctx)
 		t.place(ctx, fixture.Placement(string(t), "all"), 3)
 		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)

@@ -92,7 +92,7 @@ var _ = Describe("history", func() {
 		return run(ctx, "", append([]string{"history", "web", "-n", string(t)}, words...)...)
 	}
 
-	It("lists the records of this very Placement, with gaps and approvers", func(ctx SpecContext) {
+	It("lists the records of the current Placement, with gaps and approvers", func(ctx SpecContext) {
 		Expect(history(ctx)).To(Equal(result{same, "Placement " + string(t) + "/web has no recorded changes.\n", ""}))
 		recorded(ctx, pl, 1, "", "a", berthv1alpha1.PhasePublished)
 		recorded(ctx, pl, 3, "a", "a b", berthv1alpha1.PhaseHeld)
@@ -113,7 +113,7 @@ var _ = Describe("history", func() {
 			And(HaveKeyWithValue("revision", 3.0), HaveKeyWithValue("missingBefore", true), HaveKeyWithValue("approval", HaveKeyWithValue("by", "ann"))))))
 	})
 
-	It("shows one change with all its clusters, those of a delta too", func(ctx SpecContext) {
+	It("shows one change with all its clusters, also those in spec.delta", func(ctx SpecContext) {
 		var names []string
 		for i := range 1_500 {
 			names = append(names, fmt.Sprintf("cluster-%04d", i))
@@ -133,7 +133,7 @@ var _ = Describe("history", func() {
 		Expect(history(ctx, "--revision", "0").code).To(Equal(misused))
 	})
 
-	It("says what is missing: the Placement, the right", func(ctx SpecContext) {
+	It("reports a missing Placement and a missing permission", func(ctx SpecContext) {
 		Expect(run(ctx, "", "history", "none", "-n", string(t))).To(Equal(result{failed, "", "kubectl placement: there is no Placement " + string(t) + "/none\n"}))
 		t.grant(ctx, "reader", map[string][]string{"placements": {"get"}})
 		got := history(ctx, "--as", "reader")
@@ -156,7 +156,7 @@ var _ = Describe("approve and reject", func() {
 		return run(ctx, "", append(words, "web", "-n", string(t))...)
 	}
 
-	It("answer the open change in the name of the user, with a comment", func(ctx SpecContext) {
+	It("act on the open change as the current user, with a comment", func(ctx SpecContext) {
 		Expect(answer(ctx, "approve", "--yes")).To(Equal(result{failed, "", "kubectl placement: nothing to approve: no change of Placement " + string(t) + "/web is held\n"}))
 		record := recorded(ctx, pl, 2, t.name(1), t.name(2), berthv1alpha1.PhaseHeld)
 		got := answer(ctx, "approve", "--yes", "--comment", "reviewed", "--as", "ann", "--as-group", "system:masters")
@@ -168,7 +168,7 @@ var _ = Describe("approve and reject", func() {
 		Expect(answer(ctx, "reject", "-y").err).To(ContainSubstring("was approved by ann already"))
 	})
 
-	It("approve what was rejected, while it still applies", func(ctx SpecContext) {
+	It("approve a rejected change that still applies", func(ctx SpecContext) {
 		record := recorded(ctx, pl, 2, t.name(1), t.name(2), berthv1alpha1.PhaseHeld)
 		Expect(answer(ctx, "reject", "-y", "--comment", "no").code).To(Equal(same))
 		Expect(approvalOf(ctx, record)).To(HaveField("Decision", berthv1alpha1.Rejected))
@@ -186,7 +186,7 @@ var _ = Describe("approve and reject", func() {
 		Expect(approvalOf(ctx, expired)).To(BeNil())
 	})
 
-	It("answer no other change than the one that is meant", func(ctx SpecContext) {
+	It("act only on the change that was shown or named", func(ctx SpecContext) {
 		first := recorded(ctx, pl, 2, t.name(1), t.name(2), berthv1alpha1.PhaseSuperseded)
 		second := recorded(ctx, pl, 3, t.name(1), t.name(3), berthv1alpha1.PhaseHeld)
 		Expect(answer(ctx, "approve", "-y", "--revision", "2").err).To(ContainSubstring("change 2 of Placement " + string(t) + "/web is Superseded"))
@@ -198,7 +198,7 @@ var _ = Describe("approve and reject", func() {
 		Expect(approvalOf(ctx, second)).NotTo(BeNil())
 	})
 
-	It("need a terminal to ask on, or --yes", func(ctx SpecContext) {
+	It("need a terminal or --yes", func(ctx SpecContext) {
 		record := recorded(ctx, pl, 2, t.name(1), t.name(2), berthv1alpha1.PhaseHeld)
 		got := run(ctx, "y\n", "approve", "web", "-n", string(t))
 		Expect(got.code).To(Equal(misused))
@@ -207,7 +207,7 @@ var _ = Describe("approve and reject", func() {
 		Expect(approvalOf(ctx, record)).To(BeNil())
 	})
 
-	It("are for those who may", func(ctx SpecContext) {
+	It("need permission", func(ctx SpecContext) {
 		record := recorded(ctx, pl, 2, t.name(1), t.name(2), berthv1alpha1.PhaseHeld)
 		for _, grant := range []struct{ user, role string }{
 			{"viewer", "berth-viewer"}, {"approver", "berth-viewer"}, {"approver", "berth-approver"},

@@ -19,7 +19,7 @@ import (
 )
 
 var _ = Describe("docs/kubectl-placement.md", func() {
-	It("says what its commands print", func(ctx SpecContext) {
+	It("shows the output of its commands", func(ctx SpecContext) {
 		DeferCleanup(emptyHub)
 		text, err := os.ReadFile(filepath.Join(root, "docs", "kubectl-placement.md"))
 		Expect(err).NotTo(HaveOccurred())

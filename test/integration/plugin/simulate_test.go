@@ -65,7 +65,7 @@ var _ = Describe("simulate", func() {
 		}
 	}
 
-	It("foretells a taint", func(ctx SpecContext) {
+	It("shows the effect of a taint", func(ctx SpecContext) {
 		c := compared(ctx, "", "--taint", t.name(1)+":down:NoSelect")
 		Expect(c.Summary).To(Equal(simulator.Summary{Placements: 2, Changed: 2, Added: 1, Removed: 2, Pages: 2}))
 		comesTrue(ctx, c, func() {
@@ -73,14 +73,14 @@ var _ = Describe("simulate", func() {
 		})
 	})
 
-	It("foretells a label", func(ctx SpecContext) {
+	It("shows the effect of a label", func(ctx SpecContext) {
 		c := compared(ctx, "", "--label", t.name(1)+":"+v1alpha1.ClusterSetLabel+"-")
 		comesTrue(ctx, c, func() {
 			patch(ctx, fixture.Cluster(t.name(1)).Obj(), `{"metadata":{"labels":{"`+v1alpha1.ClusterSetLabel+`":null}}}`)
 		})
 	})
 
-	It("foretells files from standard input: a Placement replaced, another created", func(ctx SpecContext) {
+	It("shows the effect of files from standard input: one Placement replaced, one created", func(ctx SpecContext) {
 		file := `
 apiVersion: cluster.open-cluster-management.io/v1beta1
 kind: Placement
@@ -99,13 +99,13 @@ spec: {}
 		})
 	})
 
-	It("foretells the end of a set", func(ctx SpecContext) {
+	It("shows the effect of a deleted set", func(ctx SpecContext) {
 		c := compared(ctx, "", "--remove", "managedclustersets/"+string(t))
 		Expect(c.Summary.Removed).To(Equal(4))
 		comesTrue(ctx, c, func() { Expect(hub.Delete(ctx, fixture.Set(string(t)))).To(Succeed()) })
 	})
 
-	It("ends with a code that says what it found", func(ctx SpecContext) {
+	It("exits with the code of its result", func(ctx SpecContext) {
 		for _, tc := range []struct {
 			words    []string
 			in       string
@@ -133,7 +133,7 @@ spec: {}
 		}
 	})
 
-	It("names the Placements that wait, and those whose change would", func(ctx SpecContext) {
+	It("lists Placements that wait, and changes that would be held", func(ctx SpecContext) {
 		Expect(hub.Create(ctx, fixture.ApprovalPolicy(string(t), "waits", "waits"))).To(Succeed())
 		pl := t.place(ctx, fixture.Placement(string(t), "waits"), 0)
 		held(ctx, pl, 3)

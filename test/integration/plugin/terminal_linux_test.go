@@ -96,7 +96,7 @@ var _ = Describe("On a terminal", func() {
 		t = newTeam(ctx)
 		pl = t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
 	})
-	It("approve asks, and does nothing without a yes", func(ctx SpecContext) {
+	It("approve asks, and does nothing without a confirmation", func(ctx SpecContext) {
 		record := recorded(ctx, pl, 2, "a", "b", berthv1alpha1.PhaseHeld)
 		s := onTerminal(ctx, nil, "approve", "web", "-n", string(t), "-o", "wide")
 		Eventually(s.text).Should(ContainSubstring("Approve change 2 of Placement " + string(t) + "/web? [y/N] "))
@@ -113,7 +113,7 @@ var _ = Describe("On a terminal", func() {
 		Expect(approvalOf(ctx, record)).To(HaveField("Decision", berthv1alpha1.Approved))
 	})
 
-	It("approve refuses a change that was superseded while it asked", func(ctx SpecContext) {
+	It("approve refuses a change that is superseded during the question", func(ctx SpecContext) {
 		record := recorded(ctx, pl, 2, "a", "b", berthv1alpha1.PhaseHeld)
 		s := onTerminal(ctx, nil, "approve", "web", "-n", string(t))
 		Eventually(s.text).Should(ContainSubstring("[y/N] "))
@@ -125,7 +125,7 @@ var _ = Describe("On a terminal", func() {
 		Expect(approvalOf(ctx, record)).To(BeNil())
 	})
 
-	It("reject refuses a change that somebody approved while it asked", func(ctx SpecContext) {
+	It("reject refuses a change that is approved during the question", func(ctx SpecContext) {
 		record := recorded(ctx, pl, 2, "a", "b", berthv1alpha1.PhaseHeld)
 		s := onTerminal(ctx, nil, "reject", "web", "-n", string(t))
 		Eventually(s.text).Should(ContainSubstring("[y/N] "))
@@ -136,7 +136,7 @@ var _ = Describe("On a terminal", func() {
 		Expect(approvalOf(ctx, record)).To(HaveField("Decision", berthv1alpha1.Approved))
 	})
 
-	It("what is added is green and what is removed red, unless NO_COLOR is set", func(ctx SpecContext) {
+	It("added clusters are green and removed clusters red, unless NO_COLOR is set", func(ctx SpecContext) {
 		words := []string{"simulate", "--label", t.name(1) + ":" + v1alpha1.ClusterSetLabel + "-"}
 		s := onTerminal(ctx, nil, words...)
 		Expect(s.code()).To(Equal(differs))

@@ -44,13 +44,13 @@ partitions:
 
 // The specs share one hub and tell one story: queues are switched on over a live hub, used,
 // changed, and outlive their controllers.
-var _ = Describe("queues", Ordered, func() {
+var _ = Describe("Queues", Ordered, func() {
 	var live *v1alpha1.Placement
 	var untouched string
 
 	AfterAll(func() { berth.Stop() })
 
-	It("cost nothing where none are configured", func(ctx SpecContext) {
+	It("have no effect if none are configured", func(ctx SpecContext) {
 		live = fixture.Placement("team", "live").Number(2).Sets("lab").Obj()
 		Expect(hub.Create(ctx, live)).To(Succeed())
 		berth = start(unaware, controllers.Options{})
@@ -75,7 +75,7 @@ var _ = Describe("queues", Ordered, func() {
 		Expect(string(log)).NotTo(Or(ContainSubstring("QueueAdmitted"), ContainSubstring("berth.dev/queue")))
 	})
 
-	It("admit nobody and leave what is published while there is no configuration, or a broken one", func(ctx SpecContext) {
+	It("admit no Placement and keep published decisions while the configuration is missing or invalid", func(ctx SpecContext) {
 		berth = start(hub.Config, withQueues())
 		Eventually(admitted).WithContext(ctx).WithArguments("live").Should(Equal("False ConfigInvalid: ConfigMap berth-system/yunikorn-configs is missing"))
 		configure(ctx, "partitions: [{name: default, queues: [{name: a!}]}]")
@@ -86,7 +86,7 @@ var _ = Describe("queues", Ordered, func() {
 		Expect(pagesOf(ctx, "live")[0].ResourceVersion).To(Equal(untouched))
 	})
 
-	It("take in who was there before, as nobody", func(ctx SpecContext) {
+	It("assign existing Placements to the user nobody", func(ctx SpecContext) {
 		configure(ctx, everything)
 		Eventually(admitted).WithContext(ctx).WithArguments("live").Should(Equal("True Placed: queue root.legacy by rule fixed for user nobody"))
 		Expect(clusters(ctx, "live")).To(Equal([]string{"lab-1", "lab-2"}))
@@ -94,7 +94,7 @@ var _ = Describe("queues", Ordered, func() {
 		guard(ctx)
 	})
 
-	It("give a Placement the sets of its queue, its namespace and its spec, and no other", func(ctx SpecContext) {
+	It("give a Placement only the sets that its queue, its namespace and its spec all allow", func(ctx SpecContext) {
 		submit(ctx, "ann", fixture.Placement("team", "all").Obj(), "root.dev")
 		Eventually(admitted).WithContext(ctx).WithArguments("all").Should(Equal("True Placed: queue root.dev by rule provided for user ann"))
 		Expect(clusters(ctx, "all")).To(Equal([]string{"dev-1", "dev-2"}))
@@ -110,7 +110,7 @@ var _ = Describe("queues", Ordered, func() {
 		Eventually(clusters).WithContext(ctx).WithArguments("none").Should(Equal([]string{"dev-1", "dev-2"}))
 	})
 
-	It("say of each rule why it did not match", func(ctx SpecContext) {
+	It("report for each rule why it did not match", func(ctx SpecContext) {
 		submit(ctx, "ann", fixture.Placement("team", "refused").Obj(), "root.prod")
 		const reasons = "rule 1 (provided): user ann may not submit to root.prod; rule 2 (tag): tag team is not set; rule 3 (fixed): user ann may not submit to root.legacy"
 		Eventually(admitted).WithContext(ctx).WithArguments("refused").Should(Equal("False NoRuleMatched: " + reasons))
@@ -119,7 +119,7 @@ var _ = Describe("queues", Ordered, func() {
 		Expect(records(ctx, "refused")).To(Equal([]string{""}))
 	})
 
-	It("let nobody submit as another", func(ctx SpecContext) {
+	It("do not let a user submit as another user", func(ctx SpecContext) {
 		forged := fixture.Placement("team", "forged").Annotation(userInfo, `{"user":"carl"}`).Obj()
 		Expect(hub.As("ann").Create(ctx, forged)).To(MatchError(ContainSubstring("not allowed to set user annotation")))
 		pl := stored(ctx, "refused")
@@ -132,7 +132,7 @@ var _ = Describe("queues", Ordered, func() {
 		Expect(clusters(ctx, "refused")).To(BeEmpty())
 	})
 
-	It("let the owner and administrators ask for another queue, and nobody else", func(ctx SpecContext) {
+	It("let only the submitter and administrators request another queue", func(ctx SpecContext) {
 		submit(ctx, "carl", fixture.Placement("team", "moved").Obj(), "root.prod")
 		Eventually(clusters).WithContext(ctx).WithArguments("moved").Should(Equal([]string{"prod-1", "prod-2"}))
 		move := func(user, to string) error {
@@ -148,7 +148,7 @@ var _ = Describe("queues", Ordered, func() {
 		Eventually(clusters).WithContext(ctx).WithArguments("moved").Should(Equal([]string{"prod-1", "prod-2"}))
 	})
 
-	It("let the owner and administrators change a tag that rules read, and nobody else", func(ctx SpecContext) {
+	It("let only the submitter and administrators change a tag that rules read", func(ctx SpecContext) {
 		pl := fixture.Placement("team", "tagged").Obj()
 		pl.Labels = map[string]string{"team": "web"}
 		Expect(hub.As("dan").Create(ctx, pl)).To(Succeed())
@@ -165,7 +165,7 @@ var _ = Describe("queues", Ordered, func() {
 		Expect(hub.Delete(ctx, stored(ctx, "tagged"))).To(Succeed())
 	})
 
-	It("believe a record only on pages that the Placement controls, and only for those with the right", func(ctx SpecContext) {
+	It("use a recorded queue only from pages that the Placement controls, and only for users with access", func(ctx SpecContext) {
 		berth.Stop()
 		record := func(queue, user string) string {
 			return fmt.Sprintf(`{"queue":%q,"rule":"provided","user":%q,"requested":%q,"configured":%q}`, queue, user, queue, queue)
@@ -198,7 +198,7 @@ var _ = Describe("queues", Ordered, func() {
 		Eventually(answers).WithContext(ctx).Should(Succeed())
 	})
 
-	It("take from those who lose the right what they had by it, as an answer", func(ctx SpecContext) {
+	It("publish an empty decision for a user who loses access", func(ctx SpecContext) {
 		submit(ctx, "bob", fixture.Placement("team", "revoked").Obj(), "root.dev")
 		Eventually(clusters).WithContext(ctx).WithArguments("revoked").Should(Equal([]string{"dev-1", "dev-2"}))
 		configure(ctx, strings.Replace(everything, `submitacl: "ann,bob"`, `submitacl: "ann"`, 1))
@@ -210,7 +210,7 @@ var _ = Describe("queues", Ordered, func() {
 		Expect(hub.Delete(ctx, stored(ctx, "revoked"))).To(Succeed())
 	})
 
-	It("have Placements wait for a place, and cap and free clusters", func(ctx SpecContext) {
+	It("make Placements wait for the quota, limit clusters and free them", func(ctx SpecContext) {
 		submit(ctx, "dan", fixture.Placement("team", "first").Number(2).Obj(), "root.small")
 		Eventually(clusters).WithContext(ctx).WithArguments("first").Should(HaveLen(2))
 		submit(ctx, "dan", fixture.Placement("team", "second").Number(2).Obj(), "root.small")
@@ -226,7 +226,7 @@ var _ = Describe("queues", Ordered, func() {
 		Eventually(admitted).WithContext(ctx).WithArguments("third").Should(HavePrefix("True Placed: queue root.small"))
 	})
 
-	It("keep everybody through a new configuration, and take in others by it at once", func(ctx SpecContext) {
+	It("keep assigned Placements after a new configuration, and apply it at once to new ones", func(ctx SpecContext) {
 		Expect(reconfigure(ctx, "partitions: {")).To(MatchError(ContainSubstring("queues.yaml: line 1: ")))
 		configure(ctx, strings.Replace(everything, `  - {name: dev, submitacl: "ann,bob", properties: {clustersets: "dev"}}`+"\n", "", 1))
 		Eventually(admitted).WithContext(ctx).WithArguments("all").Should(Equal("True QueueDraining: queue root.dev drains: it keeps its Placements and takes no others"))
@@ -234,7 +234,7 @@ var _ = Describe("queues", Ordered, func() {
 		Eventually(admitted).WithContext(ctx).WithArguments("late").Should(ContainSubstring("rule 1 (provided): queue root.dev is draining"))
 	})
 
-	It("outlive their controller, and a configuration that was lost", func(ctx SpecContext) {
+	It("survive a restart of the controller and a lost configuration", func(ctx SpecContext) {
 		before := records(ctx, "all")
 		berth.Stop()
 		Expect(hub.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: queueConfig.Namespace, Name: queueConfig.Name}})).To(Succeed())
@@ -255,7 +255,7 @@ var _ = Describe("queues", Ordered, func() {
 		configure(ctx, everything)
 	})
 
-	It("are asked about by a replica that does not decide, too", func(ctx SpecContext) {
+	It("are served for admission by a replica that does not lead, too", func(ctx SpecContext) {
 		berth.Stop()
 		berth = start(hub.Config, controllers.Options{QueueConfig: queueConfig, LeaderElection: true, LeaderElectionNamespace: "berth-system"})
 		submitted := stored(ctx, "moved")

@@ -63,7 +63,7 @@ var _ = Describe("The admission policies", Ordered, ContinueOnFailure, func() {
 		Eventually(func() error { return anyone.Create(ctx, cluster("v1", "c", x), client.DryRunAll) }).Should(forbidden(x, "join"))
 	})
 
-	DescribeTable("let only those bind a set who may", func(ctx SpecContext, version string) {
+	DescribeTable("require permission to bind a set", func(ctx SpecContext, version string) {
 		anyone, binder := alone.user(ctx, "bind"), alone.user(ctx, "bind", x)
 		Expect(anyone.Create(ctx, binding(version, namespace, x))).To(forbidden(x, "bind"))
 		Expect(binder.Create(ctx, binding(version, namespace, y))).To(forbidden(y, "bind"))
@@ -82,11 +82,11 @@ var _ = Describe("The admission policies", Ordered, ContinueOnFailure, func() {
 		Expect(anyone.Patch(ctx, binding(version, namespace, x), other, client.DryRunAll)).NotTo(Succeed())
 	}, Entry("in v1alpha1", "v1alpha1"), Entry("in v1beta2", "v1beta2"))
 
-	It("let nobody bind a set by the right to join it", func(ctx SpecContext) {
+	It("do not let a user bind a set with the permission to join it", func(ctx SpecContext) {
 		Expect(alone.user(ctx, "join", x).Create(ctx, binding("v1beta2", namespace, x), client.DryRunAll)).To(forbidden(x, "bind"))
 	})
 
-	DescribeTable("let only those move clusters who may join the sets concerned", func(ctx SpecContext, version string) {
+	DescribeTable("require permission to join both sets to move a cluster", func(ctx SpecContext, version string) {
 		inX := fixture.Cluster(unique("c")).Set(x).Obj()
 		alone.make(ctx, inX)
 		anyone, ofX, ofY, ofBoth := alone.user(ctx, "join"), alone.user(ctx, "join", x), alone.user(ctx, "join", y), alone.user(ctx, "join", x, y)
@@ -115,7 +115,7 @@ var _ = Describe("The admission policies", Ordered, ContinueOnFailure, func() {
 		Expect(anyone.Patch(ctx, cluster(version, inX.Name, ""), other)).To(Succeed())
 	}, Entry("in v1alpha1", "v1alpha1"), Entry("in v1", "v1"))
 
-	It("hold for Berth's own account, which may join the default set alone", func(ctx SpecContext) {
+	It("apply to Berth's own account, which can join only the default set", func(ctx SpecContext) {
 		inX := fixture.Cluster(unique("c")).Set(x).Obj()
 		alone.make(ctx, inX)
 		berth := alone.As(testhub.Account)

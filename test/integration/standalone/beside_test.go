@@ -165,7 +165,7 @@ func observe(ctx context.Context, namespace string) *observer {
 }
 
 var _ = Describe("Beside Open Cluster Management", func() {
-	It("a page has its content when it has its label", func(ctx SpecContext) {
+	It("a page has its content before it has its label", func(ctx SpecContext) {
 		namespace, set, clusters := fleet(ctx, 7)
 		o := observe(ctx, namespace)
 		var placements []*v1alpha1.Placement
@@ -194,7 +194,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		AddReportEntry("states watched, lists polled", []int{o.watched, o.polled})
 	})
 
-	It("a binding that names no set binds none, and the policy refuses it", func(ctx SpecContext) {
+	It("a binding without a set has no effect, and the policy refuses it", func(ctx SpecContext) {
 		set := fixture.Set(unique("set"))
 		c := fixture.Cluster(unique("c")).Set(set.Name).Obj()
 		beside.make(ctx, set, c)
@@ -234,7 +234,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		Expect(beside.Patch(ctx, named, label)).To(Succeed())
 	})
 
-	It("pages are what consumers read", func(ctx SpecContext) {
+	It("consumers can read the pages", func(ctx SpecContext) {
 		namespace, _, clusters := fleet(ctx, 5)
 		edit(ctx, beside, clusters[4], func(c *v1alpha1.ManagedCluster) { c.Labels["name"] = "first" })
 		pl := grouped(namespace, "p", "first")
@@ -259,7 +259,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		Expect(groups).To(Equal(map[string][]any{"0 canary": {entry(4)}, "1 ": {entry(0), entry(1)}, "2 ": {entry(2), entry(3)}}))
 	})
 
-	It("an unfinished page is finished, and a page that was changed is mended", func(ctx SpecContext) {
+	It("an unfinished page is completed, and an edited page is restored", func(ctx SpecContext) {
 		namespace, _, clusters := fleet(ctx, 2)
 		both := []string{clusters[0].Name, clusters[1].Name}
 		beside.stopBerth()
@@ -286,7 +286,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		Eventually(beside.chosen(ctx, pl)).Should(Equal(both))
 	})
 
-	It("sets, bindings and clusters are another's to keep, unless asked for by name", func(ctx SpecContext) {
+	It("sets, bindings and clusters are not written, unless their loops are enabled by name", func(ctx SpecContext) {
 		decided := func() {
 			namespace, _, clusters := fleet(ctx, 1)
 			pl := fixture.Placement(namespace, "p").Obj()
@@ -313,7 +313,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		Eventually(beside.bound(ctx, namespace, "odd")).Should(HavePrefix("False NameMismatch: "))
 	})
 
-	It("a disabled Placement and its pages are another's to write", func(ctx SpecContext) {
+	It("a disabled Placement and its pages are not written", func(ctx SpecContext) {
 		namespace, _, clusters := fleet(ctx, 2)
 		pl := fixture.Placement(namespace, "p").Annotation(v1alpha1.PlacementDisableAnnotation, "true").Obj()
 		beside.make(ctx, pl)
@@ -329,7 +329,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		Expect(beside.placement(ctx, pl, v1alpha1.PlacementConditionSatisfied)(Default)).To(Equal("not said yet"))
 	})
 
-	DescribeTable("a mistake that its CRDs let in is said, and the published decision stays:", func(ctx SpecContext, want string, mistake func(*v1alpha1.PlacementSpec)) {
+	DescribeTable("an invalid field that OCM's CRDs accept is reported, and the published decision stays:", func(ctx SpecContext, want string, mistake func(*v1alpha1.PlacementSpec)) {
 		namespace, _, clusters := fleet(ctx, 2)
 		pl := fixture.Placement(namespace, "p").Number(1).Obj()
 		beside.make(ctx, pl)
@@ -352,7 +352,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		}),
 	)
 
-	It("--install-crds adds Berth's own kinds, and leaves the others untouched", func(ctx SpecContext) {
+	It("--install-crds adds Berth's own kinds and does not change OCM's CRDs", func(ctx SpecContext) {
 		before := map[string]string{}
 		for _, c := range foreignCRDs() {
 			Expect(beside.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
@@ -370,7 +370,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		Expect(beside.List(ctx, &berthv1alpha1.DisruptionPolicyList{})).To(Succeed())
 	})
 
-	It("a Placement whose name is no label value says so, and harms nobody", func(ctx SpecContext) {
+	It("a Placement with a name that is not a label value is reported and does not affect others", func(ctx SpecContext) {
 		namespace, _, _ := fleet(ctx, 1)
 		pl := fixture.Placement(namespace, strings.Repeat("n", 70)).Obj()
 		beside.make(ctx, pl)

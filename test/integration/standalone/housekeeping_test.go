@@ -19,8 +19,8 @@ import (
 
 const nobody = "True NoClusterMatched: No ManagedCluster selected"
 
-var _ = Describe("A hub's sets", func() {
-	It("are there from the beginning, and again when deleted", func(ctx SpecContext) {
+var _ = Describe("The sets of a hub", func() {
+	It("default and global exist from the start, and are created again after a deletion", func(ctx SpecContext) {
 		for name, want := range map[string]v1alpha1.ManagedClusterSelector{
 			"default": {SelectorType: v1alpha1.ExclusiveClusterSetLabel},
 			"global":  {SelectorType: v1alpha1.LabelSelector, LabelSelector: &metav1.LabelSelector{}},
@@ -43,7 +43,7 @@ var _ = Describe("A hub's sets", func() {
 		}
 	})
 
-	It("that people made stay gone when deleted", func(ctx SpecContext) {
+	It("of users stay deleted", func(ctx SpecContext) {
 		set := fixture.Set(unique("set"))
 		alone.make(ctx, set)
 		Eventually(alone.empty(ctx, set.Name)).Should(Equal(nobody))
@@ -51,7 +51,7 @@ var _ = Describe("A hub's sets", func() {
 		Consistently(func() error { return alone.Get(ctx, client.ObjectKeyFromObject(set), set) }).ShouldNot(Succeed())
 	})
 
-	It("say how many clusters carry their label, as these come and go", func(ctx SpecContext) {
+	It("count the clusters with their label", func(ctx SpecContext) {
 		set := fixture.Set(unique("set"))
 		alone.make(ctx, set)
 		says := alone.empty(ctx, set.Name)
@@ -78,7 +78,7 @@ var _ = Describe("A hub's sets", func() {
 		edit(ctx, alone, a, func(c *v1alpha1.ManagedCluster) { c.Finalizers = nil })
 	})
 
-	It("say how many clusters their selector finds, or that it finds none by mistake", func(ctx SpecContext) {
+	It("count the clusters that their selector matches, and report an invalid selector", func(ctx SpecContext) {
 		key := unique("tier")
 		set := fixture.SelectorSet(unique("set"), nil)
 		a := fixture.Cluster(unique("a")).Label(key, "1").Obj()
@@ -104,7 +104,7 @@ var _ = Describe("A hub's sets", func() {
 		Eventually(says).Should(Equal("False ClustersSelected: 1 ManagedClusters selected"))
 	})
 
-	It("come and go under the bindings, which say so", func(ctx SpecContext) {
+	It("change the Bound condition of their bindings when they are created and deleted", func(ctx SpecContext) {
 		name := unique("set")
 		namespace := alone.namespace(ctx, name)
 		says := alone.bound(ctx, namespace, name)
@@ -142,7 +142,7 @@ var _ = Describe("A cluster", func() {
 		}
 	}
 
-	It("in no set joins the default set; in another it stays there", func(ctx SpecContext) {
+	It("in no set joins the default set, and a cluster in another set stays there", func(ctx SpecContext) {
 		stray, member := fixture.Cluster(unique("stray")).Obj(), fixture.Cluster(unique("member")).Set("other").Obj()
 		alone.make(ctx, stray, member)
 		Eventually(now(ctx, stray)).Should(inSet("default"))
@@ -152,7 +152,7 @@ var _ = Describe("A cluster", func() {
 		Eventually(now(ctx, member)).Should(inSet("default"))
 	})
 
-	It("has the time stamped on its taints, unless it is there", func(ctx SpecContext) {
+	It("gets timeAdded on its taints, if it is absent", func(ctx SpecContext) {
 		long := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 		before := time.Now().Truncate(time.Second)
 		c := fixture.Cluster(unique("a")).Set("x").TaintAt("old", "", v1alpha1.TaintEffectNoSelect, long).
@@ -164,7 +164,7 @@ var _ = Describe("A cluster", func() {
 		Expect(c.Spec.Taints[1].Value).To(Equal("v"))
 	})
 
-	It("is tainted as its Available condition says, and keeps its other taints", func(ctx SpecContext) {
+	It("is tainted by its Available condition, and keeps its other taints", func(ctx SpecContext) {
 		c := fixture.Cluster(unique("a")).Set("x").Taint("mine", "", v1alpha1.TaintEffectNoSelect).Obj()
 		alone.make(ctx, c)
 		Eventually(taints(ctx, c)).Should(Equal([]string{"mine:NoSelect"}))
@@ -186,7 +186,7 @@ var _ = Describe("A cluster", func() {
 		Eventually(taints(ctx, c)).Should(HaveLen(2))
 	})
 
-	It("leaves the answer when it fails, and when the toleration of its stamped taint has run out", func(ctx SpecContext) {
+	It("is removed from the decision when it fails, and when the toleration of its stamped taint expires", func(ctx SpecContext) {
 		const seconds = 3
 		set := fixture.Set(unique("set"))
 		names := []string{unique("a"), unique("b"), unique("c")}
@@ -268,9 +268,9 @@ var _ = Describe("Housekeeping", func() {
 			Entry("only "+name, []string{name}, []string{name}),
 			Entry("all but "+name, []string{"-" + name}, rest))
 	}
-	DescribeTable("is what its names choose:", entries...)
+	DescribeTable("runs the loops that are named:", entries...)
 
-	DescribeTable("knows its names", func(ctx SpecContext, name string) {
+	DescribeTable("refuses unknown names", func(ctx SpecContext, name string) {
 		_, err := controllers.NewManager(ctx, alone.Config, controllers.Options{
 			MetricsAddress: "0", HealthAddress: "0", Log: GinkgoLogr, Housekeeping: []string{"*", name},
 		})

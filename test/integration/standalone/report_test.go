@@ -98,7 +98,7 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 		return text
 	}
 
-	It("writes a member's facts once, and keeps them when the member is gone", func(ctx SpecContext) {
+	It("writes the status of a member once, and keeps it when the member is gone", func(ctx SpecContext) {
 		c := fixture.Cluster(unique("member")).Set("x").Obj()
 		alone.make(ctx, c)
 		server, err := discovery.NewDiscoveryClientForConfigOrDie(alone.Config).ServerVersion()
@@ -141,20 +141,20 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 		Eventually(func() []v1alpha1.Taint { fetch(ctx, c); return c.Spec.Taints }).Should(BeEmpty())
 	})
 
-	It("fails on a ManagedCluster that there is not", func(ctx SpecContext) {
+	It("fails if the ManagedCluster does not exist", func(ctx SpecContext) {
 		got := report(ctx, args("stranger")...)
 		Expect(got.code).To(Equal(1))
 		Expect(got.out).To(BeEmpty())
 		Expect(got.err).To(MatchRegexp(`^berth: reading ManagedCluster stranger: .*"stranger" not found\n$`))
 	})
 
-	It("fails on a kubeconfig that there is not", func(ctx SpecContext) {
+	It("fails if the kubeconfig does not exist", func(ctx SpecContext) {
 		got := report(ctx, "c", "--kubeconfig", alone.Kubeconfig, "--member-kubeconfig", "/nonexistent", "--once")
 		Expect(got.code).To(Equal(1))
 		Expect(got.err).To(MatchRegexp(`^berth: finding the member: .*/nonexistent.*\n$`))
 	})
 
-	DescribeTable("refuses to be called otherwise", func(ctx SpecContext, line, want string) {
+	DescribeTable("refuses wrong usage", func(ctx SpecContext, line, want string) {
 		got := report(ctx, strings.Fields(line)...)
 		Expect(got.code).To(Equal(2))
 		Expect(got.out).To(BeEmpty())
@@ -162,9 +162,9 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 		Expect(strings.Count(got.err, "\n")).To(Equal(1))
 	},
 		Entry("without a name", "--member-kubeconfig f", "accepts 1 arg"),
-		Entry("with two", "a b --member-kubeconfig f", "accepts 1 arg"),
-		Entry("without a member", "a", "--member-kubeconfig is required"),
-		Entry("with no pause", "a --member-kubeconfig f --interval 1ms", "--interval: 1ms is less than a second"),
+		Entry("with two names", "a b --member-kubeconfig f", "accepts 1 arg"),
+		Entry("without a member kubeconfig", "a", "--member-kubeconfig is required"),
+		Entry("with an interval below one second", "a --member-kubeconfig f --interval 1ms", "--interval: 1ms is less than a second"),
 		Entry("with an unknown flag", "a --colour red", "unknown flag: --colour"),
 	)
 })
