@@ -12,13 +12,13 @@ const (
 	clockStep     = time.Second
 )
 
-// watchClock calls wake when the clock was set or the machine slept, until ctx ends. Expiries are
+// watchClock calls onSet when the clock was set or the machine slept, until ctx ends. Expiries are
 // times of day, but the queue's timers count elapsed time. Without it, a toleration would end late
 // by as much as the clock was set forward.
-func watchClock(ctx context.Context, clock func() time.Time, wake func()) {
+func watchClock(ctx context.Context, clock func() time.Time, onSet func()) {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()
-	began, day := time.Now(), clock().Round(0)
+	began, before := time.Now(), clock().Round(0)
 	for {
 		select {
 		case <-ctx.Done():
@@ -28,9 +28,9 @@ func watchClock(ctx context.Context, clock func() time.Time, wake func()) {
 		passed := time.Since(began)
 		began = began.Add(passed)
 		now := clock().Round(0)
-		if set := now.Sub(day) - passed; set.Abs() >= clockStep {
-			wake()
+		if set := now.Sub(before) - passed; set.Abs() >= clockStep {
+			onSet()
 		}
-		day = now
+		before = now
 	}
 }

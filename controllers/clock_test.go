@@ -33,9 +33,9 @@ func TestWatchClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var set time.Duration
-				woken, ended := 0, false
+				affected, ended := 0, false
 				go func() {
-					watchClock(ctx, func() time.Time { return time.Now().Add(set) }, func() { woken++ })
+					watchClock(ctx, func() time.Time { return time.Now().Add(set) }, func() { affected++ })
 					ended = true
 				}()
 				// Between two ticks.
@@ -44,15 +44,15 @@ func TestWatchClock(t *testing.T) {
 				var got []int
 				for i, by := range tc.sets {
 					set += by
-					before := woken
+					before := affected
 					time.Sleep(clockInterval)
 					synctest.Wait()
-					for range woken - before {
+					for range affected - before {
 						got = append(got, i)
 					}
 				}
 				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("woken after ticks (-want +got):\n%s", diff)
+					t.Errorf("affected after ticks (-want +got):\n%s", diff)
 				}
 				cancel()
 				synctest.Wait()

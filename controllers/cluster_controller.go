@@ -18,40 +18,43 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// ClusterKeeper maintains one property of every ManagedCluster, by patching the object.
-type ClusterKeeper struct {
+// ClusterReconciler maintains one property of every ManagedCluster, by patching the object.
+type ClusterReconciler struct {
 	Client client.Client
 	Name   string
-	// Reports whether the cluster needs the change. It must not modify the cluster.
-	Amiss func(c *v1alpha1.ManagedCluster) bool
-	// Makes the change in place.
-	Mend func(c *v1alpha1.ManagedCluster)
+	// NeedsUpdate is true if the cluster does not have the property. It must not modify the
+	// cluster.
+	NeedsUpdate func(c *v1alpha1.ManagedCluster) bool
+	// Update sets the property in place.
+	Update func(c *v1alpha1.ManagedCluster)
 }
 
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclusters,verbs=patch,roleName=berth-housekeeping
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets/join,resourceNames=default,verbs=create,roleName=berth-housekeeping
 
-// DefaultSetKeeper puts clusters without a cluster set label into the default set.
-func DefaultSetKeeper(c client.Client) *ClusterKeeper {
-	return &ClusterKeeper{
-		Client: c,
-		Name:   "cluster-default-set",
-		Amiss:  func(c *v1alpha1.ManagedCluster) bool { return c.Labels[v1alpha1.ClusterSetLabel] == "" },
-		Mend: func(c *v1alpha1.ManagedCluster) {
+// NewDefaultSetReconciler returns a reconciler that puts clusters without a cluster set label into
+// the default set.
+func NewDefaultSetReconciler(c client.Client) *ClusterReconciler {
+	return &ClusterReconciler{
+		Client:      c,
+		Name:        "cluster-default-set",
+		NeedsUpdate: func(c *v1alpha1.ManagedCluster) bool { return c.Labels[v1alpha1.ClusterSetLabel] == "" },
+		Update: func(c *v1alpha1.ManagedCluster) {
 			metav1.SetMetaDataLabel(&c.ObjectMeta, v1alpha1.ClusterSetLabel, defaultSet)
 		},
 	}
 }
 
-// TaintTimeKeeper sets timeAdded on taints that lack it, because tolerationSeconds count from it.
-func TaintTimeKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
-	return &ClusterKeeper{
+// NewTaintTimeReconciler returns a reconciler that sets timeAdded on taints that lack it, because
+// tolerationSeconds count from it.
+func NewTaintTimeReconciler(c client.Client, now func() time.Time) *ClusterReconciler {
+	return &ClusterReconciler{
 		Client: c,
 		Name:   "cluster-taint-time",
-		Amiss: func(c *v1alpha1.ManagedCluster) bool {
+		NeedsUpdate: func(c *v1alpha1.ManagedCluster) bool {
 			return slices.ContainsFunc(c.Spec.Taints, func(t v1alpha1.Taint) bool { return t.TimeAdded.IsZero() })
 		},
-		Mend: func(c *v1alpha1.ManagedCluster) {
+		Update: func(c *v1alpha1.ManagedCluster) {
 			for i := range c.Spec.Taints {
 				if c.Spec.Taints[i].TimeAdded.IsZero() {
 					c.Spec.Taints[i].TimeAdded = metav1.NewTime(now())
@@ -61,11 +64,12 @@ func TaintTimeKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
 	}
 }
 
-// AvailabilityKeeper turns ManagedClusterConditionAvailable into NoSelect taints: unavailable for
-// False, unreachable for Unknown, no taint for True. Without the condition it changes nothing.
-func AvailabilityKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
-	k := &ClusterKeeper{Client: c, Name: "cluster-availability"}
-	k.Amiss = func(c *v1alpha1.ManagedCluster) bool {
+// NewAvailabilityReconciler returns a reconciler that sets NoSelect taints from the condition
+// ManagedClusterConditionAvailable: unavailable for False, unreachable for Unknown, no taint for
+// True. Without the condition it changes nothing.
+func NewAvailabilityReconciler(c client.Client, now func() time.Time) *ClusterReconciler {
+	r := &ClusterReconciler{Client: c, Name: "cluster-availability"}
+	r.NeedsUpdate = func(c *v1alpha1.ManagedCluster) bool {
 		wanted, known := availabilityTaint(c)
 		if !known {
 			return false
@@ -81,7 +85,7 @@ func AvailabilityKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
 		}
 		return wanted != "" && found != 1
 	}
-	k.Mend = func(c *v1alpha1.ManagedCluster) {
+	r.Update = func(c *v1alpha1.ManagedCluster) {
 		wanted, known := availabilityTaint(c)
 		if !known {
 			return
@@ -91,7 +95,7 @@ func AvailabilityKeeper(c client.Client, now func() time.Time) *ClusterKeeper {
 			c.Spec.Taints = append(c.Spec.Taints, v1alpha1.Taint{Key: wanted, Effect: v1alpha1.TaintEffectNoSelect, TimeAdded: metav1.NewTime(now())})
 		}
 	}
-	return k
+	return r
 }
 
 // availabilityTaint returns the key of the taint that the cluster needs, empty for no taint. known
@@ -114,33 +118,33 @@ func isAvailabilityTaint(t v1alpha1.Taint) bool {
 		(t.Key == v1alpha1.ManagedClusterTaintUnavailable || t.Key == v1alpha1.ManagedClusterTaintUnreachable)
 }
 
-// SetUp adds the keeper to a manager. Only clusters that need the change are queued.
-func (k *ClusterKeeper) SetUp(_ context.Context, mgr ctrl.Manager) error {
-	amiss := predicate.NewPredicateFuncs(func(o client.Object) bool {
+// SetUp adds the reconciler to a manager. Only clusters that need the update are queued.
+func (r *ClusterReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error {
+	needsUpdate := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		c, ok := o.(*v1alpha1.ManagedCluster)
-		return ok && c.DeletionTimestamp.IsZero() && k.Amiss(c)
+		return ok && c.DeletionTimestamp.IsZero() && r.NeedsUpdate(c)
 	})
 	return ctrl.NewControllerManagedBy(mgr).
-		Named(k.Name).
-		For(&v1alpha1.ManagedCluster{}, builder.WithPredicates(amiss, predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }})).
+		Named(r.Name).
+		For(&v1alpha1.ManagedCluster{}, builder.WithPredicates(needsUpdate, predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }})).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
-		Complete(k)
+		Complete(r)
 }
 
 // Reconcile implements reconcile.Reconciler. After a conflict it runs again on the newer cluster.
-func (k *ClusterKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var c v1alpha1.ManagedCluster
-	if err := k.Client.Get(ctx, request.NamespacedName, &c); err != nil || !c.DeletionTimestamp.IsZero() || !k.Amiss(&c) {
+	if err := r.Client.Get(ctx, request.NamespacedName, &c); err != nil || !c.DeletionTimestamp.IsZero() || !r.NeedsUpdate(&c) {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	base := c.DeepCopy()
-	k.Mend(&c)
-	return again(k.Client.Patch(ctx, &c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	r.Update(&c)
+	return requeueOnConflict(r.Client.Patch(ctx, &c, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
-// again requeues after a conflict, which is not an error: another writer was first. An object that
-// no longer exists needs no retry.
-func again(err error) (ctrl.Result, error) {
+// requeueOnConflict requeues after a conflict, which is no error: another writer was first. An
+// object that no longer exists needs no retry.
+func requeueOnConflict(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
 	}

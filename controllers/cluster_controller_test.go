@@ -320,8 +320,8 @@ func testPatchAnswers(t *testing.T, key types.NamespacedName, object client.Obje
 	})
 }
 
-// keeperCase is a cluster, and what a keeper makes of it.
-type keeperCase struct {
+// clusterCase is a cluster, and what a reconciler makes of it.
+type clusterCase struct {
 	cluster fixture.ClusterBuilder
 	// wantLabels and wantTaints are those of a cluster that is changed.
 	wantChange bool
@@ -329,15 +329,15 @@ type keeperCase struct {
 	wantTaints []v1alpha1.Taint
 }
 
-func testKeeper(t *testing.T, build func(client.Client) *ClusterKeeper, tests map[string]keeperCase) {
+func testClusterReconciler(t *testing.T, build func(client.Client) *ClusterReconciler, tests map[string]clusterCase) {
 	t.Helper()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			cluster := tc.cluster.Obj()
 			hub := newMemoryHub(t, cluster)
 			k := build(hub)
-			if got := k.Amiss(cluster); got != tc.wantChange {
-				t.Errorf("Amiss is %t", got)
+			if got := k.NeedsUpdate(cluster); got != tc.wantChange {
+				t.Errorf("NeedsUpdate is %t", got)
 			}
 			result, err := k.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: cluster.Name}})
 			if err != nil || result != (ctrl.Result{}) {
@@ -362,7 +362,7 @@ func testKeeper(t *testing.T, build func(client.Client) *ClusterKeeper, tests ma
 			if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
-			if k.Amiss(got) {
+			if k.NeedsUpdate(got) {
 				t.Error("something is still to do")
 			}
 		})
@@ -370,7 +370,7 @@ func testKeeper(t *testing.T, build func(client.Client) *ClusterKeeper, tests ma
 }
 
 func TestDefaultSetKeeper(t *testing.T) {
-	testKeeper(t, DefaultSetKeeper, map[string]keeperCase{
+	testClusterReconciler(t, NewDefaultSetReconciler, map[string]clusterCase{
 		"without labels": {cluster: fixture.Cluster("c"), wantChange: true, wantLabels: map[string]string{v1alpha1.ClusterSetLabel: "default"}},
 		"with another label": {
 			cluster: fixture.Cluster("c").Label("a", "b"), wantChange: true,
@@ -379,16 +379,16 @@ func TestDefaultSetKeeper(t *testing.T) {
 		"with an empty label": {cluster: fixture.Cluster("c").Set(""), wantChange: true, wantLabels: map[string]string{v1alpha1.ClusterSetLabel: "default"}},
 		"in a set":            {cluster: fixture.Cluster("c").Set("s")},
 	})
-	if name := DefaultSetKeeper(nil).Name; name != "cluster-default-set" {
+	if name := NewDefaultSetReconciler(nil).Name; name != "cluster-default-set" {
 		t.Errorf("the name is %s", name)
 	}
 }
 
 func TestTaintTimeKeeper(t *testing.T) {
-	build := func(c client.Client) *ClusterKeeper {
-		return TaintTimeKeeper(c, func() time.Time { return fixture.Now })
+	build := func(c client.Client) *ClusterReconciler {
+		return NewTaintTimeReconciler(c, func() time.Time { return fixture.Now })
 	}
-	testKeeper(t, build, map[string]keeperCase{
+	testClusterReconciler(t, build, map[string]clusterCase{
 		"without taints":  {cluster: fixture.Cluster("c")},
 		"all have a time": {cluster: fixture.Cluster("c").TaintAt("a", "b", v1alpha1.TaintEffectNoSelect, fixture.At(-1))},
 		"some have a time": {
@@ -406,8 +406,8 @@ func TestTaintTimeKeeper(t *testing.T) {
 }
 
 func TestAvailabilityKeeper(t *testing.T) {
-	build := func(c client.Client) *ClusterKeeper {
-		return AvailabilityKeeper(c, func() time.Time { return fixture.Now })
+	build := func(c client.Client) *ClusterReconciler {
+		return NewAvailabilityReconciler(c, func() time.Time { return fixture.Now })
 	}
 	const (
 		unavailable, unreachable = v1alpha1.ManagedClusterTaintUnavailable, v1alpha1.ManagedClusterTaintUnreachable
@@ -420,7 +420,7 @@ func TestAvailabilityKeeper(t *testing.T) {
 	added := func(key string) v1alpha1.Taint {
 		return v1alpha1.Taint{Key: key, Effect: noSelect, TimeAdded: fixture.At(0)}
 	}
-	testKeeper(t, build, map[string]keeperCase{
+	testClusterReconciler(t, build, map[string]clusterCase{
 		"no condition":            {cluster: fixture.Cluster("c")},
 		"no condition, tainted":   {cluster: fixture.Cluster("c").TaintAt(unavailable, "", noSelect, earlier)},
 		"another condition":       {cluster: fixture.Cluster("c").Condition("Other", metav1.ConditionFalse, earlier)},
@@ -469,38 +469,38 @@ func TestAvailabilityKeeper(t *testing.T) {
 	}
 	// The condition may disappear between the check and the change.
 	tainted := fixture.Cluster("c").TaintAt(unavailable, "", noSelect, earlier).Obj()
-	if k.Mend(tainted); len(tainted.Spec.Taints) != 1 {
+	if k.Update(tainted); len(tainted.Spec.Taints) != 1 {
 		t.Errorf("without a condition the taints became %v", tainted.Spec.Taints)
 	}
 }
 
 func TestKeeperReconcile(t *testing.T) {
 	testPatchAnswers(t, types.NamespacedName{Name: "c"}, fixture.Cluster("c").Obj(), func(c client.Client) func(context.Context, ctrl.Request) (ctrl.Result, error) {
-		return DefaultSetKeeper(c).Reconcile
+		return NewDefaultSetReconciler(c).Reconcile
 	})
 }
 
 func TestKeeperSetUp(t *testing.T) {
-	testSetUp(t, func(ctx context.Context, m ctrl.Manager) error { return DefaultSetKeeper(nil).SetUp(ctx, m) })
-	amiss, kept := fixture.Cluster("c"), fixture.Cluster("c").Set("s")
+	testSetUp(t, func(ctx context.Context, m ctrl.Manager) error { return NewDefaultSetReconciler(nil).SetUp(ctx, m) })
+	needsUpdate, kept := fixture.Cluster("c"), fixture.Cluster("c").Set("s")
 	tests := map[string]struct {
 		event watchEvent
 		want  []string
 	}{
-		"a cluster comes":                   {event: watchEvent{after: amiss.Obj()}, want: []string{"/c"}},
+		"a cluster comes":                   {event: watchEvent{after: needsUpdate.Obj()}, want: []string{"/c"}},
 		"a cluster without need comes":      {event: watchEvent{after: kept.Obj()}},
 		"a cluster comes while it goes":     {event: watchEvent{after: fixture.Cluster("c").Deleting().Obj()}},
-		"a cluster gets a need":             {event: watchEvent{before: kept.Obj(), after: amiss.Obj()}, want: []string{"/c"}},
-		"a cluster has no need any more":    {event: watchEvent{before: amiss.Obj(), after: kept.Obj()}},
-		"a cluster with a need is deleted":  {event: watchEvent{before: amiss.Obj()}},
-		"a cluster with a need is changing": {event: watchEvent{before: amiss.Obj(), after: amiss.Obj()}, want: []string{"/c"}},
+		"a cluster gets a need":             {event: watchEvent{before: kept.Obj(), after: needsUpdate.Obj()}, want: []string{"/c"}},
+		"a cluster has no need any more":    {event: watchEvent{before: needsUpdate.Obj(), after: kept.Obj()}},
+		"a cluster with a need is deleted":  {event: watchEvent{before: needsUpdate.Obj()}},
+		"a cluster with a need is changing": {event: watchEvent{before: needsUpdate.Obj(), after: needsUpdate.Obj()}, want: []string{"/c"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hub := newMemoryHub(t)
 				m := newWatchManager(t, hub)
-				if err := DefaultSetKeeper(hub).SetUp(t.Context(), m); err != nil {
+				if err := NewDefaultSetReconciler(hub).SetUp(t.Context(), m); err != nil {
 					t.Fatal(err)
 				}
 				m.start(t)

@@ -46,7 +46,7 @@ func (r *ClusterSetReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) erro
 	if err != nil {
 		return fmt.Errorf("indexing clusters by set: %w", err)
 	}
-	standard := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	standardSets := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		for _, name := range []string{defaultSet, globalSet} {
 			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 		}
@@ -56,7 +56,7 @@ func (r *ClusterSetReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) erro
 		Named("clusterset").
 		For(&v1alpha1.ManagedClusterSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.ManagedCluster{}, r.setsOfCluster(), builder.WithPredicates(membershipChanged)).
-		WatchesRawSource(standard).
+		WatchesRawSource(standardSets).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
 }
@@ -105,7 +105,7 @@ func (r *ClusterSetReconciler) Reconcile(ctx context.Context, request ctrl.Reque
 	if !v1alpha1.SetCondition(&set.Status.Conditions, condition) {
 		return ctrl.Result{}, nil
 	}
-	return again(r.Client.Status().Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return requeueOnConflict(r.Client.Status().Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
 // create creates default or global. Other deleted sets are not restored.
@@ -175,11 +175,11 @@ func (r *BindingReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error {
 		}
 		return requests
 	})
-	comesOrGoes := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	createdOrDeleted := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clustersetbinding").
 		For(&v1alpha1.ManagedClusterSetBinding{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.ManagedClusterSet{}, ofSet, builder.WithPredicates(comesOrGoes)).
+		Watches(&v1alpha1.ManagedClusterSet{}, ofSet, builder.WithPredicates(createdOrDeleted)).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
 }
@@ -196,9 +196,9 @@ func (r *BindingReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	switch {
 	case binding.Spec.ClusterSet != binding.Name:
 		c.Reason = "NameMismatch"
-		c.Message = fmt.Sprintf("spec.clusterSet %q is not the binding's name %q: the binding is ignored", binding.Spec.ClusterSet, binding.Name)
+		c.Message = fmt.Sprintf("spec.clusterSet is %q, but must equal metadata.name %q: the binding is ignored", binding.Spec.ClusterSet, binding.Name)
 	case apierrors.IsNotFound(err):
-		c.Reason, c.Message = "ClusterSetNotFound", fmt.Sprintf("ManagedClusterSet %q does not exist", binding.Name)
+		c.Reason, c.Message = "ClusterSetNotFound", fmt.Sprintf("spec.clusterSet: ManagedClusterSet %q does not exist", binding.Name)
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading the set: %w", err)
 	default:
@@ -208,5 +208,5 @@ func (r *BindingReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if !v1alpha1.SetCondition(&binding.Status.Conditions, c) {
 		return ctrl.Result{}, nil
 	}
-	return again(r.Client.Status().Patch(ctx, &binding, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return requeueOnConflict(r.Client.Status().Patch(ctx, &binding, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }

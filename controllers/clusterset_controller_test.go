@@ -236,14 +236,14 @@ func TestBindingReconcile(t *testing.T) {
 		"no such set": {
 			binding: fixture.Binding("n", "s"), sets: []client.Object{fixture.Set("t")},
 			want: metav1.Condition{
-				Type: "Bound", Status: metav1.ConditionFalse, ObservedGeneration: 3, Reason: "ClusterSetNotFound", Message: `ManagedClusterSet "s" does not exist`,
+				Type: "Bound", Status: metav1.ConditionFalse, ObservedGeneration: 3, Reason: "ClusterSetNotFound", Message: `spec.clusterSet: ManagedClusterSet "s" does not exist`,
 			},
 		},
 		"two names": {
 			binding: mismatch, sets: []client.Object{fixture.Set("s"), fixture.Set("t")},
 			want: metav1.Condition{
 				Type: "Bound", Status: metav1.ConditionFalse, ObservedGeneration: 3, Reason: "NameMismatch",
-				Message: `spec.clusterSet "t" is not the binding's name "s": the binding is ignored`,
+				Message: `spec.clusterSet is "t", but must equal metadata.name "s": the binding is ignored`,
 			},
 		},
 		"the set cannot be read": {binding: fixture.Binding("n", "s"), reads: broken, wantErr: broken},

@@ -113,7 +113,7 @@ func (r *DisruptionPolicyReconciler) Reconcile(ctx context.Context, request ctrl
 		return ctrl.Result{}, nil
 	}
 	policy.Status.Placements = count
-	return again(r.Client.Status().Patch(ctx, &policy, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return requeueOnConflict(r.Client.Status().Patch(ctx, &policy, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
 // status counts the Placements that the policy selects, and returns the condition Ready.

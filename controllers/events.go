@@ -34,9 +34,9 @@ const (
 	eventWorkers   = 4
 	eventTries     = 5
 	eventFlushTime = 5 * time.Second
-	// eventPatience is how long an event yields to decisions. It is longer than a usual burst of
-	// decisions.
-	eventPatience = 5 * time.Second
+	// maxEventDelay is how long an event waits for decisions at most. It is longer than a usual
+	// burst of decisions.
+	maxEventDelay = 5 * time.Second
 	// maxEventsWaiting bounds the memory for events that the hub does not accept yet. Beyond it the
 	// oldest are lost.
 	maxEventsWaiting = 100_000
@@ -51,10 +51,10 @@ type eventSender struct {
 	instance string
 
 	mu      sync.Mutex
-	waiting []*letter
+	waiting []*queuedEvent
 	last    time.Time
 
-	// gate makes events yield to decisions, but no longer than eventPatience. So they are sent also
+	// gate makes events yield to decisions, but no longer than maxEventDelay. So they are sent also
 	// while decisions never pause.
 	gate
 }
@@ -67,9 +67,9 @@ func newEventsClient(cfg *rest.Config) (eventsclient.EventsV1Interface, error) {
 	return eventsclient.NewForConfig(cfg)
 }
 
-// letter is a queued event. reconcileID names its reconciliation, if any. since has a monotonic
-// reading, so that setting the clock does not affect it.
-type letter struct {
+// queuedEvent is a queued event. reconcileID names its reconciliation, if any. since has a
+// monotonic reading, so that setting the clock does not affect it.
+type queuedEvent struct {
 	*eventsv1.Event
 	reconcileID types.UID
 	since       time.Time
@@ -111,7 +111,7 @@ func (s *eventSender) queue(reconcileID types.UID, regarding corev1.ObjectRefere
 			now = s.last.Add(time.Microsecond)
 		}
 		s.last = now
-		s.waiting = append(s.waiting, &letter{s.event(regarding, e, now), reconcileID, since})
+		s.waiting = append(s.waiting, &queuedEvent{s.event(regarding, e, now), reconcileID, since})
 	}
 	if over := len(s.waiting) - maxEventsWaiting; over > 0 {
 		s.waiting = s.waiting[over:]
@@ -165,50 +165,50 @@ func (s *eventSender) Run(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(eventFlushTime, cancel) })()
-	turn := make(chan *letter)
+	due := make(chan *queuedEvent)
 	var workers sync.WaitGroup
 	for range eventWorkers {
 		workers.Go(func() {
-			for event := range turn {
+			for event := range due {
 				s.send(sending, event)
 			}
 		})
 	}
 	for event := s.next(ctx); event != nil; event = s.next(ctx) {
-		turn <- event
+		due <- event
 	}
-	close(turn)
+	close(due)
 	workers.Wait()
 }
 
 // next waits until the oldest event may be sent, and returns it. It returns nil once ctx has ended
 // and no event waits.
-func (s *eventSender) next(ctx context.Context) *letter {
+func (s *eventSender) next(ctx context.Context) *queuedEvent {
 	for {
 		ended := ctx.Err() != nil
-		event, patience := s.take(ended)
+		event, delayEnds := s.pop(ended)
 		if event != nil || ended {
 			return event
 		}
 		select {
 		case <-s.changed:
-		case <-patience:
+		case <-delayEnds:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// take returns the oldest event if it may be sent now. Otherwise the channel fires when its
-// patience ends; it is nil if no event waits.
-func (s *eventSender) take(ended bool) (*letter, <-chan time.Time) {
+// pop removes and returns the oldest event if it may be sent now. Otherwise the channel fires when
+// its delay ends; it is nil if no event waits.
+func (s *eventSender) pop(ended bool) (*queuedEvent, <-chan time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.waiting) == 0 {
 		return nil, nil
 	}
 	oldest := s.waiting[0]
-	if patience := eventPatience - time.Since(oldest.since); patience > 0 && s.gate.wait() > 0 && !ended {
-		return nil, time.After(patience)
+	if delay := maxEventDelay - time.Since(oldest.since); delay > 0 && s.gate.wait() > 0 && !ended {
+		return nil, time.After(delay)
 	}
 	// The slice must not keep the sent event in memory.
 	s.waiting[0] = nil
@@ -218,7 +218,7 @@ func (s *eventSender) take(ended bool) (*letter, <-chan time.Time) {
 
 // send tries up to eventTries times. A lost event leaves a decision unexplained, but no event may
 // block the others for long.
-func (s *eventSender) send(ctx context.Context, event *letter) {
+func (s *eventSender) send(ctx context.Context, event *queuedEvent) {
 	wait := 100 * time.Millisecond
 	for try := 1; ; try++ {
 		_, err := s.client.Events(event.Namespace).Create(ctx, event.Event, metav1.CreateOptions{})
@@ -230,7 +230,7 @@ func (s *eventSender) send(ctx context.Context, event *letter) {
 			return
 		case errors.Is(err, context.Canceled), try == eventTries, apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 			eventsLost.Inc()
-			s.log.Error(err, "An event was lost", "namespace", event.Namespace, "name", event.Regarding.Name, "reconcileID", event.reconcileID,
+			s.log.Error(err, "An event could not be sent and is lost", "namespace", event.Namespace, "name", event.Regarding.Name, "reconcileID", event.reconcileID,
 				"reason", event.Reason, "note", event.Note)
 			return
 		}

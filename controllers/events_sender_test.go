@@ -165,7 +165,7 @@ func TestSentEventsAreNotKept(t *testing.T) {
 	s := newQuietSender()
 	s.Send(t.Context(), &v1alpha1.Placement{}, []scheduler.Event{{Note: "1"}, {Note: "2"}})
 	all := s.waiting
-	if first, _ := s.take(false); first.Note != "1" || all[0] != nil || all[1] == nil || len(s.waiting) != 1 {
+	if first, _ := s.pop(false); first.Note != "1" || all[0] != nil || all[1] == nil || len(s.waiting) != 1 {
 		t.Errorf("took %v of %v, %d wait", first, all, len(s.waiting))
 	}
 }
@@ -176,7 +176,7 @@ func TestLostEventsAreLogged(t *testing.T) {
 	hub.AddReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, context.Canceled })
 	s := newEventSender(&eventsclient.FakeEventsV1{Fake: hub}, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 	event := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Regarding: corev1.ObjectReference{Name: "p"}, Reason: "R", Note: "why"}
-	s.send(t.Context(), &letter{Event: event, reconcileID: "id"})
+	s.send(t.Context(), &queuedEvent{Event: event, reconcileID: "id"})
 	if len(lines) != 1 || !strings.Contains(lines[0], `"namespace"="ns" "name"="p" "reconcileID"="id" "reason"="R" "note"="why"`) {
 		t.Errorf("the log is %q", lines)
 	}

@@ -132,11 +132,11 @@ func TestEventsYieldForABoundedTime(t *testing.T) {
 		o.tell("1")
 		time.Sleep(time.Second)
 		o.tell("2")
-		time.Sleep(eventPatience - time.Second - time.Nanosecond)
+		time.Sleep(maxEventDelay - time.Second - time.Nanosecond)
 		o.expect(t)
 		time.Sleep(time.Nanosecond)
 		o.expect(t, "1 after 5s")
-		time.Sleep(eventPatience)
+		time.Sleep(maxEventDelay)
 		o.expect(t, "1 after 5s", "2 after 6s")
 	})
 }
@@ -240,7 +240,7 @@ func TestTheOldestEventsAreLostWhenTooManyWait(t *testing.T) {
 func TestEventsKeepTheirOrder(t *testing.T) {
 	s := newEventSender(&eventsclient.FakeEventsV1{Fake: &clienttesting.Fake{}}, logr.Discard())
 	s.Send(t.Context(), &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, make([]scheduler.Event, 100))
-	if !slices.IsSortedFunc(s.waiting, func(a, b *letter) int {
+	if !slices.IsSortedFunc(s.waiting, func(a, b *queuedEvent) int {
 		if !a.EventTime.Before(&b.EventTime) {
 			return 1
 		}

@@ -24,7 +24,7 @@ import (
 
 // feed is the only source of the placement controller. It watches the kinds that decisions depend
 // on, passes each event to the inventory, and queues the affected Placements. No worker starts
-// before every handler has taken in its initial list, so that no decision uses an incomplete view.
+// before every handler has processed its initial list, so that no decision uses an incomplete view.
 type feed struct {
 	cache     cache.Cache
 	inventory *inventory.Inventory
@@ -34,8 +34,8 @@ type feed struct {
 	// read, or is known to be missing.
 	queues     *admission.Queues
 	queuesRead <-chan struct{}
-	// wake adds Placements to the controller's queue. It is nil until Start.
-	wake     atomic.Pointer[func([]inventory.Key)]
+	// enqueue adds Placements to the controller's queue. It is nil until Start.
+	enqueue  atomic.Pointer[func([]inventory.Key)]
 	handlers []toolscache.ResourceEventHandlerRegistration
 	// synced is true when the inventory has all initial lists.
 	synced atomic.Bool
@@ -48,22 +48,22 @@ type feed struct {
 // Start implements source.Source.
 func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	f.held.OnChange(func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
-	wake := func(keys []inventory.Key) {
+	enqueue := func(keys []inventory.Key) {
 		for _, key := range keys {
 			queue.Add(reconcile.Request{NamespacedName: key})
 		}
 	}
-	f.wake.Store(&wake)
-	go watchClock(ctx, f.clock, func() { wake(f.inventory.Placements()) })
+	f.enqueue.Store(&enqueue)
+	go watchClock(ctx, f.clock, func() { enqueue(f.inventory.Placements()) })
 	handler := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { wake(f.update(obj.(client.Object))) },
-		UpdateFunc: func(_, obj any) { wake(f.update(obj.(client.Object))) },
+		AddFunc:    func(obj any) { enqueue(f.update(obj.(client.Object))) },
+		UpdateFunc: func(_, obj any) { enqueue(f.update(obj.(client.Object))) },
 		DeleteFunc: func(obj any) {
 			if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 				obj = last.Obj
 			}
 			if o, ok := obj.(client.Object); ok {
-				wake(f.delete(o))
+				enqueue(f.delete(o))
 			}
 		},
 	}
@@ -101,10 +101,11 @@ func (f *feed) watch(ctx context.Context) ([]cache.Informer, error) {
 	return informers, nil
 }
 
-// wakeAll queues Placements for a reason that is no watch event. Before Start it does nothing.
-func (f *feed) wakeAll(keys []inventory.Key) {
-	if wake := f.wake.Load(); wake != nil {
-		(*wake)(keys)
+// enqueueIfStarted queues Placements for another reason than a watch event. Before Start it does
+// nothing.
+func (f *feed) enqueueIfStarted(keys []inventory.Key) {
+	if enqueue := f.enqueue.Load(); enqueue != nil {
+		(*enqueue)(keys)
 	}
 }
 
@@ -117,9 +118,9 @@ func (f *feed) update(o client.Object) []inventory.Key {
 			f.queues.Namespace(o.Name, o.Annotations)
 		}
 	}
-	woken := f.inventory.Update(o)
-	countEvent(o, woken)
-	return woken
+	affected := f.inventory.Update(o)
+	countEvent(o, affected)
+	return affected
 }
 
 func (f *feed) delete(o client.Object) []inventory.Key {
@@ -131,9 +132,9 @@ func (f *feed) delete(o client.Object) []inventory.Key {
 			f.queues.Namespace(o.Name, nil)
 		}
 	}
-	woken := f.inventory.Delete(o)
-	countEvent(o, woken)
-	return woken
+	affected := f.inventory.Delete(o)
+	countEvent(o, affected)
+	return affected
 }
 
 // WaitForSync implements source.SyncingSource.

@@ -72,7 +72,7 @@ func (f *memoryFeed) withQueues(t *testing.T) *queueConfig {
 	t.Helper()
 	mgr := &memoryManager{cache: f.cache}
 	o := Options{QueueConfig: types.NamespacedName{Namespace: "berth-system", Name: "queues"}, Log: logr.Discard(), Now: time.Now}
-	if err := f.seat(mgr, o, newEventSender(nil, logr.Discard())); err != nil {
+	if err := f.setUpQueues(mgr, o, newEventSender(nil, logr.Discard())); err != nil {
 		t.Fatal(err)
 	}
 	return mgr.added[0].(*queueConfig)

@@ -35,7 +35,7 @@ var (
 	}, []string{"extension_point", "profile"})
 	lockSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_cycle_lock_duration_seconds",
-		Help:    "Time for which an attempt kept all others from deciding, by profile and outcome (Decided, Continues, TimedOut, Failed, Skipped).",
+		Help:    "Time for which an attempt held the cycle lock, so that no other could decide, by profile and outcome (Decided, Continues, TimedOut, Failed, Skipped).",
 		Buckets: []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 5},
 	}, []string{"profile", "outcome"})
 	cycleTimeouts = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -44,7 +44,7 @@ var (
 	}, []string{"extension_point", "plugin"})
 	attemptsDeferred = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_attempts_deferred_total",
-		Help: "Attempts put off because earlier ones for the Placement, or for slow Placements of its namespace, took too long.",
+		Help: "Attempts that were delayed because earlier ones for the Placement, or for slow Placements of its namespace, took too long.",
 	})
 	permitSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_permit_wait_duration_seconds",
@@ -57,7 +57,7 @@ var (
 	}, []string{"outcome"})
 	recordFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_record_failures_total",
-		Help: "Writes of PlacementChanges that failed in the background and are retried where that can help, by the API server's reason.",
+		Help: "Writes of PlacementChanges in the background that failed, by the API server's reason. They are retried if the error may be temporary.",
 	}, []string{"reason"})
 	decisionWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_decision_writes_total",
@@ -65,11 +65,11 @@ var (
 	}, []string{"operation"})
 	decideFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_decide_failures_total",
-		Help: "Attempts that decided nothing, so that what is published stays, by the plugin that failed and the code it gave.",
+		Help: "Attempts that made no decision, so that the last published one stays, by the plugin that failed and the code that it returned.",
 	}, []string{"plugin", "code"})
 	publishFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_publish_failures_total",
-		Help: "Attempts to publish a decision that failed and are retried, by the plugin that failed and the API server's reason.",
+		Help: "Attempts that failed to publish a decision and are retried, by the plugin that failed and the API server's reason.",
 	}, []string{"plugin", "reason"})
 	statusFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_status_failures_total",
@@ -77,11 +77,11 @@ var (
 	}, []string{"reason"})
 	placementsNow = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "berth_placements",
-		Help: "Placements as last decided, by whether they are satisfied (True, False) and the reason.",
+		Help: "Placements by the status (True, False) and the reason of their condition PlacementSatisfied.",
 	}, []string{"satisfied", "reason"})
 	heldNow = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "berth_held_changes",
-		Help: "Changes of decisions that are held until they are approved or their time comes.",
+		Help: "Changes of decisions that a Permit plugin holds, for example until they are approved.",
 	}, func() float64 {
 		if waiting := held.Load(); waiting != nil {
 			return float64(len(waiting.List()))
@@ -90,11 +90,11 @@ var (
 	})
 	fleetEvents = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_inventory_events_total",
-		Help: "Events of the fleet taken in, by kind, and by whether they queued a Placement (acted) or not (ignored).",
+		Help: "Watch events that were processed, by kind, and by whether they queued a Placement (acted) or not (ignored).",
 	}, []string{"kind", "result"})
 	eventsLost = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_events_lost_total",
-		Help: "Events that the API server would not take.",
+		Help: "Kubernetes events that could not be sent to the API server.",
 	})
 )
 
@@ -120,8 +120,8 @@ type stopwatch struct{ last time.Time }
 
 func newStopwatch() *stopwatch { return &stopwatch{last: time.Now()} }
 
-// lap ends a stage and begins the next.
-func (s *stopwatch) lap(stage string) {
+// endStage ends a stage and begins the next.
+func (s *stopwatch) endStage(stage string) {
 	now := time.Now()
 	stageSeconds.WithLabelValues(stage).Observe(now.Sub(s.last).Seconds())
 	s.last = now
@@ -138,8 +138,8 @@ func timeLock(profile, outcome string, held time.Duration) {
 	lockSeconds.WithLabelValues(profile, outcome).Observe(held.Seconds())
 }
 
-// count updates the metrics of attempts, writes and failures.
-func count(attempt *scheduler.Attempt) {
+// countAttempt updates the metrics of attempts, writes and failures.
+func countAttempt(attempt *scheduler.Attempt) {
 	outcome := attempt.Outcome
 	if !attempt.Err.IsSuccess() {
 		outcome = scheduler.Failed
@@ -184,9 +184,9 @@ func reasonOf(err error) string {
 }
 
 // countEvent counts an event of the fleet that affects these Placements.
-func countEvent(o client.Object, woken []inventory.Key) {
+func countEvent(o client.Object, affected []inventory.Key) {
 	result := "acted"
-	if len(woken) == 0 {
+	if len(affected) == 0 {
 		result = "ignored"
 	}
 	fleetEvents.WithLabelValues(kindOf(o), result).Inc()
@@ -199,39 +199,39 @@ func kindOf(o client.Object) string {
 	return "Namespace"
 }
 
-// census counts Placements by their last reported Satisfied condition.
-type census struct {
-	mu     sync.Mutex
-	placed map[types.NamespacedName]standing
+// satisfiedGauge counts Placements by their last reported Satisfied condition.
+type satisfiedGauge struct {
+	mu   sync.Mutex
+	last map[types.NamespacedName]satisfiedCondition
 }
 
-type standing struct{ satisfied, reason string }
+type satisfiedCondition struct{ satisfied, reason string }
 
-// put records a Placement's Satisfied condition. A Placement without the condition is not counted.
-func (c *census) put(key types.NamespacedName, conditions []metav1.Condition) {
-	now := standing{}
+// set stores a Placement's Satisfied condition. A Placement without the condition is not counted.
+func (c *satisfiedGauge) set(key types.NamespacedName, conditions []metav1.Condition) {
+	now := satisfiedCondition{}
 	if condition := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied); condition != nil {
-		now = standing{string(condition.Status), condition.Reason}
+		now = satisfiedCondition{string(condition.Status), condition.Reason}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.placed[key]
+	before := c.last[key]
 	if before == now {
 		return
 	}
-	if before != (standing{}) {
+	if before != (satisfiedCondition{}) {
 		placementsNow.WithLabelValues(before.satisfied, before.reason).Dec()
-		delete(c.placed, key)
+		delete(c.last, key)
 	}
-	if now == (standing{}) {
+	if now == (satisfiedCondition{}) {
 		return
 	}
-	if c.placed == nil {
-		c.placed = map[types.NamespacedName]standing{}
+	if c.last == nil {
+		c.last = map[types.NamespacedName]satisfiedCondition{}
 	}
 	placementsNow.WithLabelValues(now.satisfied, now.reason).Inc()
-	c.placed[key] = now
+	c.last[key] = now
 }
 
-// drop removes a Placement that is deleted or skipped.
-func (c *census) drop(key types.NamespacedName) { c.put(key, nil) }
+// remove removes a Placement that is deleted or skipped.
+func (c *satisfiedGauge) remove(key types.NamespacedName) { c.set(key, nil) }

@@ -54,19 +54,19 @@ func guardMetrics(cfg *rest.Config, _ *http.Client) (server.Filter, error) {
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), accessTimeout)
 	defer cancel()
-	said, err := g.decide(ctx, r)
+	granted, err := g.decide(ctx, r)
 	switch {
 	case errors.Is(err, errTooMany):
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, err.Error(), http.StatusTooManyRequests)
 	case err != nil:
-		g.log.Error(err, "Access to the metrics could not be decided", "path", r.URL.Path)
-		http.Error(w, "access could not be decided", http.StatusInternalServerError)
-	case said.user == nil:
+		g.log.Error(err, "Reviewing the access to the metrics failed", "path", r.URL.Path)
+		http.Error(w, "the hub could not review the access", http.StatusInternalServerError)
+	case granted.user == nil:
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "a bearer token of the hub is needed", http.StatusUnauthorized)
-	case !said.allowed:
-		http.Error(w, fmt.Sprintf("user %s may not %s %s", said.user.Username, verb(r), r.URL.Path), http.StatusForbidden)
+		http.Error(w, "the request needs a bearer token of the hub", http.StatusUnauthorized)
+	case !granted.allowed:
+		http.Error(w, fmt.Sprintf("user %s is not permitted to %s %s on the hub", granted.user.Username, verb(r), r.URL.Path), http.StatusForbidden)
 	default:
 		g.next.ServeHTTP(w, r)
 	}

@@ -97,24 +97,24 @@ func TestGuardAnswers(t *testing.T) {
 		"a scheme in small letters":    {authorization: "bearer t", want: 200, wantToken: "t"},
 		"spaces around the token":      {authorization: "Bearer   t ", want: 200, wantToken: "t"},
 		"the longest token":            {authorization: "Bearer " + strings.Repeat("t", maxTokenLength), want: 200, wantToken: strings.Repeat("t", maxTokenLength)},
-		"a token that is too long":     {authorization: "Bearer " + strings.Repeat("t", maxTokenLength+1), want: 401, wantBody: "a bearer token of the hub is needed\n", wantHeader: "Bearer"},
-		"no token":                     {authorization: "", want: 401, wantBody: "a bearer token of the hub is needed\n", wantHeader: "Bearer"},
-		"an empty token":               {authorization: "Bearer ", want: 401, wantBody: "a bearer token of the hub is needed\n", wantHeader: "Bearer"},
-		"another scheme":               {authorization: "Basic t", want: 401, wantBody: "a bearer token of the hub is needed\n", wantHeader: "Bearer"},
-		"a token that the hub refuses": {authorization: "Bearer t", does: func(h *reviewHub) { h.unknown = true }, want: 401, wantToken: "t", wantBody: "a bearer token of the hub is needed\n", wantHeader: "Bearer"},
+		"a token that is too long":     {authorization: "Bearer " + strings.Repeat("t", maxTokenLength+1), want: 401, wantBody: "the request needs a bearer token of the hub\n", wantHeader: "Bearer"},
+		"no token":                     {authorization: "", want: 401, wantBody: "the request needs a bearer token of the hub\n", wantHeader: "Bearer"},
+		"an empty token":               {authorization: "Bearer ", want: 401, wantBody: "the request needs a bearer token of the hub\n", wantHeader: "Bearer"},
+		"another scheme":               {authorization: "Basic t", want: 401, wantBody: "the request needs a bearer token of the hub\n", wantHeader: "Bearer"},
+		"a token that the hub refuses": {authorization: "Bearer t", does: func(h *reviewHub) { h.unknown = true }, want: 401, wantToken: "t", wantBody: "the request needs a bearer token of the hub\n", wantHeader: "Bearer"},
 		"not allowed": {
-			authorization: "Bearer t", does: func(h *reviewHub) { h.status.Allowed = false }, want: 403, wantToken: "t", wantBody: "user ann may not get /metrics\n",
+			authorization: "Bearer t", does: func(h *reviewHub) { h.status.Allowed = false }, want: 403, wantToken: "t", wantBody: "user ann is not permitted to get /metrics on the hub\n",
 		},
 		"allowed and denied": {
-			authorization: "Bearer t", does: func(h *reviewHub) { h.status.Denied = true }, want: 403, wantToken: "t", wantBody: "user ann may not get /metrics\n",
+			authorization: "Bearer t", does: func(h *reviewHub) { h.status.Denied = true }, want: 403, wantToken: "t", wantBody: "user ann is not permitted to get /metrics on the hub\n",
 		},
 		"tokens cannot be reviewed": {
 			authorization: "Bearer t", does: func(h *reviewHub) { h.tokenErr = errors.New("hub is down") }, want: 500, wantToken: "t",
-			wantBody: "access could not be decided\n", wantLog: `"error"="reviewing a token: hub is down" "path"="/metrics"`,
+			wantBody: "the hub could not review the access\n", wantLog: `"error"="reviewing a token: hub is down" "path"="/metrics"`,
 		},
 		"access cannot be reviewed": {
 			authorization: "Bearer t", does: func(h *reviewHub) { h.accessErr = errors.New("hub is down") }, want: 500, wantToken: "t",
-			wantBody: "access could not be decided\n", wantLog: `"error"="reviewing the access of ann: hub is down" "path"="/metrics"`,
+			wantBody: "the hub could not review the access\n", wantLog: `"error"="reviewing the access of ann: hub is down" "path"="/metrics"`,
 		},
 	}
 	for name, tc := range tests {
@@ -196,7 +196,7 @@ func TestGuardLimitsAddresses(t *testing.T) {
 				}
 			}
 			w := ask(addresses[0], "more")
-			if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || w.Body.String() != "too many tokens to review\n" {
+			if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || w.Body.String() != "too many tokens from this address: try again in a second\n" {
 				t.Errorf("got %d %v %q", w.Code, w.Header(), w.Body)
 			}
 			if w := ask(addresses[1], "more"); w.Code != http.StatusUnauthorized {

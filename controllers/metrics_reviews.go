@@ -33,7 +33,7 @@ const (
 )
 
 // errTooMany means that the client must wait before another of its tokens is reviewed.
-var errTooMany = errors.New("too many tokens to review")
+var errTooMany = errors.New("too many tokens from this address: try again in a second")
 
 // access is the user of a request, nil without a valid token, and whether the user has the
 // permission.
@@ -72,49 +72,49 @@ func newReviews(now func() time.Time) *reviews {
 
 // decide returns the remembered answer for a key, or asks the hub.
 func (r *reviews) decide(ctx context.Context, key reviewKey, address string, ask func(context.Context) (access, error)) (access, error) {
-	one := r.find(key)
+	entry := r.find(key)
 	select {
-	case one.asking <- struct{}{}:
-		defer func() { <-one.asking }()
+	case entry.asking <- struct{}{}:
+		defer func() { <-entry.asking }()
 	case <-ctx.Done():
 		return access{}, ctx.Err()
 	}
-	if said, ok, err := r.remembered(one, address); ok {
-		return said, err
+	if answer, ok, err := r.remembered(entry, address); ok {
+		return answer, err
 	}
-	said, err := ask(ctx)
+	answer, err := ask(ctx)
 	if err != nil && ctx.Err() != nil {
 		// The client is gone, or the time is up: the next request asks again.
 		return access{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	life := refusedTime
+	lifetime := refusedTime
 	switch {
 	case err != nil:
-		life = failedTime
-	case said.allowed:
-		life = allowedTime
+		lifetime = failedTime
+	case answer.allowed:
+		lifetime = allowedTime
 	}
-	if one.err = err; err == nil {
-		one.access = said
+	if entry.err = err; err == nil {
+		entry.access = answer
 	}
-	one.until = r.now().Add(life)
-	return said, err
+	entry.until = r.now().Add(lifetime)
+	return answer, err
 }
 
 // remembered returns an answer that has not expired, or errTooMany if the address must wait. ok is
 // false if the hub must be asked.
-func (r *reviews) remembered(one *review, address string) (said access, ok bool, err error) {
+func (r *reviews) remembered(entry *review, address string) (answer access, ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
 	switch {
-	case now.Before(one.until) && one.err != nil:
-		return access{}, true, one.err
-	case now.Before(one.until):
-		return one.access, true, nil
-	case one.allowed || r.admit(address, now):
+	case now.Before(entry.until) && entry.err != nil:
+		return access{}, true, entry.err
+	case now.Before(entry.until):
+		return entry.access, true, nil
+	case entry.allowed || r.allowReview(address, now):
 		return access{}, false, nil
 	}
 	return access{}, true, errTooMany
@@ -125,27 +125,27 @@ func (r *reviews) remembered(one *review, address string) (said access, ok bool,
 func (r *reviews) find(key reviewKey) *review {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one := r.byKey[key]; one != nil {
-		return one
+	if entry := r.byKey[key]; entry != nil {
+		return entry
 	}
 	if len(r.byKey) >= maxReviews {
 		now := r.now()
-		maps.DeleteFunc(r.byKey, func(_ reviewKey, one *review) bool { return !one.allowed && now.After(one.until) })
+		maps.DeleteFunc(r.byKey, func(_ reviewKey, entry *review) bool { return !entry.allowed && now.After(entry.until) })
 	}
 	if len(r.byKey) >= maxReviews {
-		maps.DeleteFunc(r.byKey, func(_ reviewKey, one *review) bool { return !one.allowed })
+		maps.DeleteFunc(r.byKey, func(_ reviewKey, entry *review) bool { return !entry.allowed })
 	}
 	if len(r.byKey) >= maxReviews {
 		clear(r.byKey)
 	}
-	one := &review{asking: make(chan struct{}, 1)}
-	r.byKey[key] = one
-	return one
+	entry := &review{asking: make(chan struct{}, 1)}
+	r.byKey[key] = entry
+	return entry
 }
 
-// admit counts a review for an address. It returns false if the address causes too many, or if
-// there are too many addresses.
-func (r *reviews) admit(address string, now time.Time) bool {
+// allowReview counts a review for an address. It returns false if the address causes too many, or
+// if there are too many addresses.
+func (r *reviews) allowReview(address string, now time.Time) bool {
 	limiter := r.sources[address]
 	if limiter == nil {
 		if len(r.sources) >= maxAddresses {

@@ -122,40 +122,40 @@ func TestCensus(t *testing.T) {
 	}
 	a, b := types.NamespacedName{Namespace: "ns", Name: "a"}, types.NamespacedName{Namespace: "ns", Name: "b"}
 	tests := map[string]struct {
-		does         func(c *census)
+		does         func(c *satisfiedGauge)
 		wantTrue     float64
 		wantFalse    float64
 		wantCensused int
 	}{
-		"nothing": {does: func(*census) {}},
+		"nothing": {does: func(*satisfiedGauge) {}},
 		"two of a kind, said twice": {
-			does: func(c *census) {
+			does: func(c *satisfiedGauge) {
 				for range 2 {
-					c.put(a, said(metav1.ConditionFalse, "CensusTest"))
-					c.put(b, said(metav1.ConditionFalse, "CensusTest"))
+					c.set(a, said(metav1.ConditionFalse, "CensusTest"))
+					c.set(b, said(metav1.ConditionFalse, "CensusTest"))
 				}
 			},
 			wantFalse: 2, wantCensused: 2,
 		},
 		"changes its mind": {
-			does: func(c *census) {
-				c.put(a, said(metav1.ConditionFalse, "CensusTest"))
-				c.put(a, said(metav1.ConditionTrue, "CensusTest"))
+			does: func(c *satisfiedGauge) {
+				c.set(a, said(metav1.ConditionFalse, "CensusTest"))
+				c.set(a, said(metav1.ConditionTrue, "CensusTest"))
 			},
 			wantTrue: 1, wantCensused: 1,
 		},
 		"is gone, twice": {
-			does: func(c *census) {
-				c.put(a, said(metav1.ConditionTrue, "CensusTest"))
-				c.drop(a)
-				c.drop(a)
+			does: func(c *satisfiedGauge) {
+				c.set(a, said(metav1.ConditionTrue, "CensusTest"))
+				c.remove(a)
+				c.remove(a)
 			},
 		},
-		"has nothing to say": {does: func(c *census) { c.put(a, []metav1.Condition{}) }},
+		"has nothing to say": {does: func(c *satisfiedGauge) { c.set(a, []metav1.Condition{}) }},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := &census{}
+			c := &satisfiedGauge{}
 			tc.does(c)
 			if got := censused(t, "True"); got != tc.wantTrue {
 				t.Errorf("%v satisfied, want %v", got, tc.wantTrue)
@@ -163,11 +163,11 @@ func TestCensus(t *testing.T) {
 			if got := censused(t, "False"); got != tc.wantFalse {
 				t.Errorf("%v not satisfied, want %v", got, tc.wantFalse)
 			}
-			if len(c.placed) != tc.wantCensused {
-				t.Errorf("%d remembered, want %d", len(c.placed), tc.wantCensused)
+			if len(c.last) != tc.wantCensused {
+				t.Errorf("%d remembered, want %d", len(c.last), tc.wantCensused)
 			}
-			c.drop(a)
-			c.drop(b)
+			c.remove(a)
+			c.remove(b)
 		})
 	}
 }
@@ -285,9 +285,9 @@ func TestDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watch := newStopwatch()
 		time.Sleep(3 * time.Second)
-		watch.lap("test-first")
+		watch.endStage("test-first")
 		time.Sleep(5 * time.Second)
-		watch.lap("test-second")
+		watch.endStage("test-second")
 		end := timePoint("test-profile", "Filter")
 		time.Sleep(7 * time.Second)
 		end()
@@ -356,7 +356,7 @@ func TestCount(t *testing.T) {
 			if tc.attempt.Result == nil {
 				tc.attempt.Result = &scheduler.Result{}
 			}
-			got := changed(t, func() { count(&tc.attempt) }, attemptsTotal, decideFailures, cycleTimeouts, decisionWrites, publishFailures)
+			got := changed(t, func() { countAttempt(&tc.attempt) }, attemptsTotal, decideFailures, cycleTimeouts, decisionWrites, publishFailures)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)
 			}
@@ -389,16 +389,16 @@ func TestReasonOf(t *testing.T) {
 func TestCountEvent(t *testing.T) {
 	pl := fixture.Placement("n", "p").Obj()
 	for _, tc := range []struct {
-		object client.Object
-		woken  []inventory.Key
-		want   string
+		object   client.Object
+		affected []inventory.Key
+		want     string
 	}{
 		{pl, []inventory.Key{placementKey}, "inventory_events_total Placement acted"},
 		{pl, []inventory.Key{}, "inventory_events_total Placement ignored"},
 		{fixture.Cluster("a").Obj(), nil, "inventory_events_total ManagedCluster ignored"},
 		{namespaceMetadata(), nil, "inventory_events_total Namespace ignored"},
 	} {
-		got := changed(t, func() { countEvent(tc.object, tc.woken) }, fleetEvents)
+		got := changed(t, func() { countEvent(tc.object, tc.affected) }, fleetEvents)
 		if diff := cmp.Diff(map[string]float64{tc.want: 1}, got); diff != "" {
 			t.Errorf("metrics (-want +got):\n%s", diff)
 		}

@@ -36,11 +36,11 @@ type PlacementReconciler struct {
 	Records *Recorder
 	Now     func() time.Time
 
-	// told has the last warnings sent for each Placement. refused has the last event about a status
-	// that the API server refused.
-	told    sync.Map
-	refused sync.Map
-	census  census
+	// sentWarnings has the last warnings sent for each Placement. sentRefusals has the last event
+	// about a status that the API server refused.
+	sentWarnings   sync.Map
+	sentRefusals   sync.Map
+	satisfiedGauge satisfiedGauge
 }
 
 // EventSink queues events and never blocks. The context identifies the reconciliation. After Yield,
@@ -69,27 +69,27 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	if wait := r.wait(request); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	watch.lap("prepare")
+	watch.endStage("prepare")
 	// Steps 1 to 9: decide on the fleet as it is now, and publish.
 	skipped := false
 	attempt := r.Scheduler.Attempt(ctx, func() *framework.Snapshot {
-		watch.lap("wait")
+		watch.endStage("wait")
 		snapshot := r.snapshot(request.NamespacedName)
 		skipped = snapshot != nil && scheduler.Skipped(snapshot.Subject.Placement) != ""
-		watch.lap("snapshot")
+		watch.endStage("snapshot")
 		if skipped {
 			return nil
 		}
 		return snapshot
 	})
 	if attempt == nil {
-		r.leftOut(request.NamespacedName, skipped)
+		r.dropState(request.NamespacedName, skipped)
 		return ctrl.Result{}, nil
 	}
 	defer r.Scheduler.Release(attempt.Result)
-	watch.lap("publish")
+	watch.endStage("publish")
 	// 10. Report.
-	count(attempt)
+	countAttempt(attempt)
 	if attempt.FirstTimeout() {
 		// The machine may have been slow: only a repeated timeout is reported.
 		return requeue(ctx, attempt)
@@ -97,11 +97,11 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	if err := r.report(ctx, attempt); err != nil {
 		return ctrl.Result{}, err
 	}
-	watch.lap("status")
+	watch.endStage("status")
 	return requeue(ctx, attempt)
 }
 
-// snapshot freezes the fleet for the Placement. It returns nil if the Placement is gone.
+// snapshot returns the Snapshot for a Placement; nil if the Placement does not exist.
 func (r *PlacementReconciler) snapshot(key types.NamespacedName) *framework.Snapshot {
 	now := r.Now()
 	var queue *framework.QueueAdmission
@@ -111,16 +111,16 @@ func (r *PlacementReconciler) snapshot(key types.NamespacedName) *framework.Snap
 	return r.Inventory.Snapshot(key, now, queue)
 }
 
-// leftOut drops all state of a deleted Placement. Of a skipped one it drops only the metric.
-func (r *PlacementReconciler) leftOut(key types.NamespacedName, skipped bool) {
-	r.census.drop(key)
+// dropState drops all state of a deleted Placement, but only the metric of a skipped one.
+func (r *PlacementReconciler) dropState(key types.NamespacedName, skipped bool) {
+	r.satisfiedGauge.remove(key)
 	if skipped {
 		return
 	}
 	r.Scheduler.Forget(key)
 	r.Records.Forget(key)
-	r.told.Delete(key)
-	r.refused.Delete(key)
+	r.sentWarnings.Delete(key)
+	r.sentRefusals.Delete(key)
 	// An attempt that began before the deletion may have reserved after it.
 	r.Inventory.Unreserve(key)
 }
@@ -132,7 +132,7 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 	if attempt.Step != nil {
 		r.Events.Send(ctx, pl, attempt.Events(attempt.Step))
 	}
-	r.tell(ctx, pl, attempt)
+	r.sendWarnings(ctx, pl, attempt)
 	if err := attempt.Err.Err(); err != nil {
 		return r.failed(ctx, pl, err)
 	}
@@ -156,7 +156,7 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 // attempt asked for.
 func requeue(ctx context.Context, attempt *scheduler.Attempt) (ctrl.Result, error) {
 	if _, _, timedOut := attempt.TimedOut(); timedOut {
-		log.FromContext(ctx).Info("attempt timed out", "why", attempt.Failure.Err().Error())
+		log.FromContext(ctx).Info("The attempt timed out; it is repeated later", "error", attempt.Failure.Err().Error())
 	} else if attempt.Failure.Code() == framework.Error {
 		return ctrl.Result{}, attempt.Failure.Err()
 	}
@@ -201,41 +201,41 @@ func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement
 	return err
 }
 
-// tell sends warnings of PostFilter plugins, and about pages that carry the Placement's label but
-// have another controller. It repeats them only when they change.
-func (r *PlacementReconciler) tell(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
+// sendWarnings sends warnings of PostFilter plugins, and about pages that have the Placement's
+// label but another controller. It repeats them only when they change.
+func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
 	published := attempt.Step
 	if published == nil {
 		return
 	}
-	var news []scheduler.Event
+	var warnings []scheduler.Event
 	if len(published.Outcome.Foreign) > 0 {
-		news = append(news, scheduler.Event{
-			Type: corev1.EventTypeWarning, Reason: "ForeignDecision", Action: "DecisionLeftAlone",
-			Note: fmt.Sprintf("Decisions %s carry the label of placement %s in namespace %s, but something else controls them: they are left alone",
-				strings.Join(published.Outcome.Foreign, ", "), pl.Name, pl.Namespace),
+		warnings = append(warnings, scheduler.Event{
+			Type: corev1.EventTypeWarning, Reason: "ForeignDecision", Action: "DecisionIgnored",
+			Note: fmt.Sprintf("PlacementDecisions %s have the label %s=%s, but another controller owns them: Berth does not change them",
+				strings.Join(published.Outcome.Foreign, ", "), v1alpha1.PlacementLabel, pl.Name),
 		})
 	}
 	for _, intent := range attempt.Intents {
-		news = append(news, scheduler.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: intent.Note})
+		warnings = append(warnings, scheduler.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: intent.Note})
 	}
 	var text strings.Builder
 	text.WriteString(string(pl.UID) + "\n")
-	for _, e := range news {
+	for _, e := range warnings {
 		text.WriteString(e.Reason + " " + e.Note + "\n")
 	}
-	if key := client.ObjectKeyFromObject(pl); len(news) == 0 {
-		r.told.Delete(key)
-	} else if before, _ := r.told.Swap(key, text.String()); before != text.String() {
-		r.Events.Send(ctx, pl, news)
+	if key := client.ObjectKeyFromObject(pl); len(warnings) == 0 {
+		r.sentWarnings.Delete(key)
+	} else if before, _ := r.sentWarnings.Swap(key, text.String()); before != text.String() {
+		r.Events.Send(ctx, pl, warnings)
 	}
 }
 
-// tellRefused sends an event that the status does not describe the published decision. It repeats
-// the event only when the reason changes.
-func (r *PlacementReconciler) tellRefused(ctx context.Context, pl *v1alpha1.Placement, err error) {
-	note := scheduler.CutNote("The API server refuses the status, which does not say what is published: " + err.Error())
-	if before, _ := r.refused.Swap(client.ObjectKeyFromObject(pl), note); before != note {
+// sendStatusRefused sends an event that the API server refused the status. It repeats the event
+// only when the error changes.
+func (r *PlacementReconciler) sendStatusRefused(ctx context.Context, pl *v1alpha1.Placement, err error) {
+	note := scheduler.CutNote("The API server refuses the status, so that it does not describe the published decision: " + err.Error())
+	if before, _ := r.sentRefusals.Swap(client.ObjectKeyFromObject(pl), note); before != note {
 		r.Events.Send(ctx, pl, []scheduler.Event{{Type: corev1.EventTypeWarning, Reason: "StatusRefused", Action: "WriteStatus", Note: note}})
 	}
 }
@@ -280,7 +280,7 @@ func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Pl
 // newer Placement. If the API server refuses the status as invalid, the attempt is repeated, too,
 // and an event gives the reason, because no condition can.
 func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Placement, status *v1alpha1.PlacementStatus) error {
-	r.census.put(client.ObjectKeyFromObject(pl), status.Conditions)
+	r.satisfiedGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
 	if equality.Semantic.DeepEqual(&pl.Status, status) {
 		return nil
 	}
@@ -292,11 +292,11 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 			statusFailures.WithLabelValues(reasonOf(err)).Inc()
 		}
 		if apierrors.IsInvalid(err) {
-			r.tellRefused(ctx, pl, err)
+			r.sendStatusRefused(ctx, pl, err)
 		}
 		return err
 	}
-	r.refused.Delete(client.ObjectKeyFromObject(pl))
+	r.sentRefusals.Delete(client.ObjectKeyFromObject(pl))
 	// The next attempt starts from this status, also before its watch event arrives.
 	written.ManagedFields = nil
 	r.Inventory.AssumePlacement(written)

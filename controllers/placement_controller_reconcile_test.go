@@ -155,23 +155,23 @@ func TestReconcileYields(t *testing.T) {
 // returns what of it is still there.
 func (h *setUpHub) remembered() func() []string {
 	r := h.reconciler
-	r.told.Store(placementKey, "told")
-	r.refused.Store(placementKey, "refused")
+	r.sentWarnings.Store(placementKey, "told")
+	r.sentRefusals.Store(placementKey, "refused")
 	r.Inventory.Reserve(placementKey, []string{"reserved"})
 	h.probe.forgotten = nil
 	return func() []string {
 		var all []string
-		if _, ok := r.told.Load(placementKey); ok {
+		if _, ok := r.sentWarnings.Load(placementKey); ok {
 			all = append(all, "told")
 		}
-		if _, ok := r.refused.Load(placementKey); ok {
+		if _, ok := r.sentRefusals.Load(placementKey); ok {
 			all = append(all, "refused")
 		}
 		if r.Records.unwritten[placementKey] != nil {
 			all = append(all, "record")
 		}
-		if _, ok := r.census.placed[placementKey]; ok {
-			all = append(all, "census")
+		if _, ok := r.satisfiedGauge.last[placementKey]; ok {
+			all = append(all, "satisfiedGauge")
 		}
 		if len(h.probe.forgotten) == 0 {
 			all = append(all, "plugin")

@@ -169,7 +169,7 @@ func TestReconcileTellsOnce(t *testing.T) {
 		t.Errorf("events: %q", second)
 	}
 	// A new Placement of the same name gets its own event.
-	h.reconciler.told.Store(placementKey, strings.Replace(told(h), "n/p", "earlier", 1))
+	h.reconciler.sentWarnings.Store(placementKey, strings.Replace(told(h), "n/p", "earlier", 1))
 	h.succeed()
 	if third := missing(h.sent()); !slices.Equal(third, second) {
 		t.Errorf("events: %q", third)
@@ -188,7 +188,7 @@ func TestReconcileTellsOnce(t *testing.T) {
 	// An attempt that decides nothing says nothing of it.
 	before := told(h)
 	h.reconciler.Scheduler.Forget(placementKey)
-	h.reconciler.tell(t.Context(), h.placement(), &scheduler.Attempt{Result: &scheduler.Result{Intents: []framework.Intent{{Reason: "New"}}}})
+	h.reconciler.sendWarnings(t.Context(), h.placement(), &scheduler.Attempt{Result: &scheduler.Result{Intents: []framework.Intent{{Reason: "New"}}}})
 	h.checkSent()
 	if told(h) != before {
 		t.Errorf("told %q", told(h))
@@ -197,7 +197,7 @@ func TestReconcileTellsOnce(t *testing.T) {
 
 // told is what was said of Placement n/p beside its decisions.
 func told(h *setUpHub) string {
-	text, _ := h.reconciler.told.Load(placementKey)
+	text, _ := h.reconciler.sentWarnings.Load(placementKey)
 	said, _ := text.(string)
 	return said
 }
@@ -208,9 +208,9 @@ func TestReconcileTellsOfForeignPages(t *testing.T) {
 	other := fixture.Page("n", "x").Of("p").OwnedBy("other").Obj()
 	h.reconciler.Inventory.Update(other)
 	h.succeed()
-	const note = "Warning ForeignDecision DecisionLeftAlone: Decisions x carry the label of placement p in namespace n, but something else controls them: they are left alone"
+	const note = "Warning ForeignDecision DecisionIgnored: PlacementDecisions x have the label cluster.open-cluster-management.io/placement=p, but another controller owns them: Berth does not change them"
 	h.checkSent(append(firstEvents("a:100 "), note)...)
-	if got, want := told(h), "n/p\nForeignDecision Decisions x carry the label of placement p in namespace n, but something else controls them: they are left alone\n"; got != want {
+	if got, want := told(h), "n/p\nForeignDecision PlacementDecisions x have the label cluster.open-cluster-management.io/placement=p, but another controller owns them: Berth does not change them\n"; got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}
 	h.succeed()

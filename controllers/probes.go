@@ -9,23 +9,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// addProbes adds the checks of /healthz and /readyz. The replica that decides is ready when it has
-// taken in the fleet; other replicas wait only for the lease and are ready. With queues, every
-// replica answers admission requests: it must have read the configuration and serve the webhooks.
+// addProbes adds the checks of /healthz and /readyz. The leader is ready when it has read the
+// fleet; other replicas wait only for the lease and are ready. With queues, every replica answers
+// admission requests: it must have read the queue configuration and serve the webhooks.
 func addProbes(mgr ctrl.Manager, placements *feed, o Options) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the health check: %w", err)
 	}
 	ready := map[string]healthz.Checker{"fleet": func(*http.Request) error {
 		if isClosed(mgr.Elected()) && !placements.synced.Load() {
-			return errors.New("the fleet is not taken in yet")
+			return errors.New("the fleet has not been read yet")
 		}
 		return nil
 	}}
 	if placements.queues != nil {
 		ready["queues"] = func(*http.Request) error {
 			if !isClosed(placements.queuesRead) {
-				return errors.New("the queue configuration is not read yet")
+				return errors.New("the queue configuration has not been read yet")
 			}
 			return nil
 		}

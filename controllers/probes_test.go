@@ -15,7 +15,7 @@ import (
 )
 
 func TestProbes(t *testing.T) {
-	const fleet, queues = "the fleet is not taken in yet", "the queue configuration is not read yet"
+	const fleet, queues = "the fleet has not been read yet", "the queue configuration has not been read yet"
 	tests := map[string]struct {
 		elected, synced, queues, read, webhooks bool
 		// want are the answers by check; empty is ready. Of webhooks only the name counts.

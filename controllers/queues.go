@@ -52,12 +52,12 @@ func (c *queueConfig) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching ConfigMap %s: %w", c.name, err)
 	}
-	missing := fmt.Sprintf("ConfigMap %s is missing", c.name)
+	missing := fmt.Sprintf("ConfigMap %s does not exist", c.name)
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.configure(obj) },
 		UpdateFunc: func(_, obj any) { c.configure(obj) },
 		DeleteFunc: func(any) {
-			c.log.Info("The queue configuration is gone; what was in force stays", "configMap", c.name.String())
+			c.log.Info("The queue configuration was deleted; the last valid one stays in use", "configMap", c.name.String())
 			c.queues.Unconfigured(missing)
 		},
 	})
@@ -69,7 +69,7 @@ func (c *queueConfig) Start(ctx context.Context) error {
 	}
 	if err := c.cache.Get(ctx, c.name, &corev1.ConfigMap{}); err != nil {
 		c.queues.Unconfigured(missing)
-		c.log.Info("There is no queue configuration: no Placement is admitted", "configMap", c.name.String())
+		c.log.Info("The queue configuration does not exist; no Placement is admitted", "configMap", c.name.String())
 	}
 	close(c.read)
 	<-ctx.Done()
@@ -83,20 +83,20 @@ func (c *queueConfig) configure(obj any) {
 	}
 	warnings, err := c.queues.Configure(config)
 	for _, warning := range warnings {
-		c.log.Info("The queue configuration has something without effect", "configMap", c.name.String(), "warning", warning)
+		c.log.Info("A setting in the queue configuration has no effect", "configMap", c.name.String(), "warning", warning)
 		c.events.SendAbout(config, scheduler.Event{Type: corev1.EventTypeWarning, Reason: "QueueConfigWarning", Action: "ReadQueueConfig", Note: warning})
 	}
 	if err != nil {
-		c.log.Error(err, "The queue configuration is not valid and was not put in force", "configMap", c.name.String())
+		c.log.Error(err, "The queue configuration is invalid; the last valid one stays in use", "configMap", c.name.String())
 		c.events.SendAbout(config, scheduler.Event{Type: corev1.EventTypeWarning, Reason: "QueueConfigInvalid", Action: "ReadQueueConfig", Note: err.Error()})
 	}
 }
 
 // seat sets up queues for the feed: the reader of their ConfigMap and, if wanted, the webhooks.
-func (f *feed) seat(mgr ctrl.Manager, o Options, events *eventSender) error {
+func (f *feed) setUpQueues(mgr ctrl.Manager, o Options, events *eventSender) error {
 	f.queues = admission.NewQueues(admission.QueuesOptions{
 		UserLabel: os.Getenv(identity.UserLabelEnv), Published: f.inventory.Published, Recorded: f.inventory.RecordedQueue, Now: o.Now,
-		Wake: f.wakeAll,
+		OnAffected: f.enqueueIfStarted,
 	})
 	config := &queueConfig{
 		name: o.QueueConfig, cache: mgr.GetCache(), queues: f.queues, events: events,
@@ -135,7 +135,7 @@ func recordedQueue(ctx context.Context, mgr ctrl.Manager, placement types.Namesp
 	pages := &v1alpha1.PlacementDecisionList{}
 	err := mgr.GetClient().List(ctx, pages, client.InNamespace(placement.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: placement.Name})
 	if err != nil {
-		mgr.GetLogger().Error(err, "Listing the PlacementDecisions failed: nobody counts as an administrator", "placement", placement.String())
+		mgr.GetLogger().Error(err, "Listing the PlacementDecisions failed; no user counts as an administrator of the queue", "placement", placement.String())
 		return ""
 	}
 	slices.SortFunc(pages.Items, func(a, b v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })

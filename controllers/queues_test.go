@@ -90,9 +90,9 @@ func (i refusingInformer) AddEventHandler(handler toolscache.ResourceEventHandle
 // queueSetting is a queueConfig with what it writes to.
 type queueSetting struct {
 	*queueConfig
-	cache *queueCache
-	woken []types.NamespacedName
-	lines []string
+	cache    *queueCache
+	affected []types.NamespacedName
+	lines    []string
 }
 
 func newQueueSetting(t *testing.T) *queueSetting {
@@ -103,10 +103,10 @@ func newQueueSetting(t *testing.T) *queueSetting {
 	}
 	s := &queueSetting{cache: &queueCache{FakeInformers: informertest.FakeInformers{Scheme: scheme}, informerErrors: map[string]error{}}}
 	queues := admission.NewQueues(admission.QueuesOptions{
-		Published: func(types.NamespacedName) (string, int) { return "", 0 },
-		Recorded:  func(types.NamespacedName) string { return "" },
-		Wake:      func(keys []types.NamespacedName) { s.woken = append(s.woken, keys...) },
-		Now:       func() time.Time { return fixture.Now },
+		Published:  func(types.NamespacedName) (string, int) { return "", 0 },
+		Recorded:   func(types.NamespacedName) string { return "" },
+		OnAffected: func(keys []types.NamespacedName) { s.affected = append(s.affected, keys...) },
+		Now:        func() time.Time { return fixture.Now },
 	})
 	s.queueConfig = &queueConfig{
 		name: queueConfigKey, cache: s.cache, queues: queues, read: make(chan struct{}),
@@ -160,8 +160,8 @@ func TestConfigureQueues(t *testing.T) {
 		"a warning": {
 			object:     queueConfigMap(map[string]string{admission.QueuesKey: twoQueues, "admissionController.accessControl.bypass": "true"}),
 			wantQueues: true,
-			wantEvents: []string{"Warning QueueConfigWarning" + about + "admissionController.accessControl.bypass: there is no such setting"},
-			wantLines:  []string{`"configMap"="berth-system/queues" "warning"="admissionController.accessControl.bypass: there is no such setting"`},
+			wantEvents: []string{"Warning QueueConfigWarning" + about + "admissionController.accessControl.bypass: unknown setting"},
+			wantLines:  []string{`"configMap"="berth-system/queues" "warning"="admissionController.accessControl.bypass: unknown setting"`},
 		},
 		"invalid": {
 			object:     queueConfigMap(map[string]string{admission.QueuesKey: "partitions: 7"}),
@@ -226,10 +226,10 @@ func TestQueueConfigFollowsTheConfigMap(t *testing.T) {
 		}
 		s.lines = nil
 		informer.Delete(first)
-		if want := "ConfigMap berth-system/queues is missing"; s.message() != want {
+		if want := "ConfigMap berth-system/queues does not exist"; s.message() != want {
 			t.Errorf("the message is %q, want %q", s.message(), want)
 		}
-		expectLines(t, s.lines, `what was in force stays" "configMap"="berth-system/queues"`)
+		expectLines(t, s.lines, `the last valid one stays in use" "configMap"="berth-system/queues"`)
 		informer.Update(first, queueConfigMap(map[string]string{admission.QueuesKey: twoQueues}))
 		if !s.queues.Admission(queued(), fixture.Now).Admitted {
 			t.Errorf("the update is not in force: %s", s.message())
@@ -245,7 +245,7 @@ func TestQueueConfigWithoutConfigMap(t *testing.T) {
 		s := newQueueSetting(t)
 		s.cache.getError = apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "queues")
 		stop := startQueues(t, s)
-		if want := "ConfigMap berth-system/queues is missing"; s.message() != want || !isClosed(s.read) {
+		if want := "ConfigMap berth-system/queues does not exist"; s.message() != want || !isClosed(s.read) {
 			t.Errorf("the message is %q, want %q; closed %t", s.message(), want, isClosed(s.read))
 		}
 		expectLines(t, s.lines, `no Placement is admitted" "configMap"="berth-system/queues"`)
@@ -322,7 +322,7 @@ type pathServer struct {
 
 func (s *pathServer) Register(path string, _ http.Handler) { s.paths = append(s.paths, path) }
 
-func TestSeat(t *testing.T) {
+func TestSetUpQueues(t *testing.T) {
 	broken := errors.New("broken")
 	paths := []string{"/check-queue-config", "/stamp-placement", "/verify-placement"}
 	tests := map[string]struct {
@@ -344,7 +344,7 @@ func TestSeat(t *testing.T) {
 			m.webhooks, m.addError = server, tc.addError
 			events := newEventSender(nil, logr.Discard())
 			f := &feed{inventory: inventory.New(inventory.Options{})}
-			err := f.seat(m, Options{QueueConfig: tc.name, Webhooks: tc.webhooks, Now: func() time.Time { return fixture.Now }, Log: logr.Discard()}, events)
+			err := f.setUpQueues(m, Options{QueueConfig: tc.name, Webhooks: tc.webhooks, Now: func() time.Time { return fixture.Now }, Log: logr.Discard()}, events)
 			if (err != nil) != (tc.wantErr != "") || err != nil && !strings.HasPrefix(err.Error(), tc.wantErr) {
 				t.Fatalf("got error %v, want %q", err, tc.wantErr)
 			}
@@ -366,20 +366,20 @@ func TestSeat(t *testing.T) {
 	}
 }
 
-// TestSeatedQueuesWakePlacements: a new configuration has the Placements decided again.
-func TestSeatedQueuesWakePlacements(t *testing.T) {
+// TestQueuesEnqueueAffectedPlacements: a new configuration has the Placements decided again.
+func TestQueuesEnqueueAffectedPlacements(t *testing.T) {
 	f := &feed{inventory: inventory.New(inventory.Options{})}
 	m := newWatchManager(t, nil)
-	if err := f.seat(m, Options{QueueConfig: queueConfigKey, Now: func() time.Time { return fixture.Now }, Log: logr.Discard()}, nil); err != nil {
+	if err := f.setUpQueues(m, Options{QueueConfig: queueConfigKey, Now: func() time.Time { return fixture.Now }, Log: logr.Discard()}, nil); err != nil {
 		t.Fatal(err)
 	}
-	var woken []inventory.Key
-	wake := func(keys []inventory.Key) { woken = append(woken, keys...) }
-	f.wake.Store(&wake)
+	var affected []inventory.Key
+	enqueue := func(keys []inventory.Key) { affected = append(affected, keys...) }
+	f.enqueue.Store(&enqueue)
 	f.queues.Update(queued())
 	m.added[0].(*queueConfig).configure(queueConfigMap(map[string]string{admission.QueuesKey: twoQueues}))
-	if diff := cmp.Diff([]inventory.Key{{Namespace: "n", Name: "p"}}, woken); diff != "" {
-		t.Errorf("woken (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]inventory.Key{{Namespace: "n", Name: "p"}}, affected); diff != "" {
+		t.Errorf("affected (-want +got):\n%s", diff)
 	}
 }
 

@@ -174,7 +174,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err := checkKinds(served, o); err != nil {
 		return err
 	}
-	keepers, err := setUpHousekeeping(ctx, mgr, o, served.wholePages)
+	housekeeping, err := setUpHousekeeping(ctx, mgr, o, served.wholePages)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 		}
 	}
 	known := inventory.Options{}
-	if keepers["cluster-taint-time"] != nil {
+	if housekeeping["cluster-taint-time"] != nil {
 		known.FirstSeen = o.Now
 	}
 	// The references form a circle: the scheduler needs the profiles, their plugins need the
@@ -194,7 +194,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	inv := inventory.New(known)
 	placements := &feed{cache: mgr.GetCache(), inventory: inv, held: scheduler.NewHeldChanges(), clock: o.Now, kinds: served.watched()}
 	if o.QueueConfig.Name != "" {
-		if err := placements.seat(mgr, o, m.events); err != nil {
+		if err := placements.setUpQueues(mgr, o, m.events); err != nil {
 			return err
 		}
 	}
@@ -227,17 +227,17 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 
 // setUpHousekeeping sets up the selected housekeeping controllers and returns them by name.
 func setUpHousekeeping(ctx context.Context, mgr ctrl.Manager, o Options, ownCRDs bool) (map[string]housekeeper, error) {
-	keepers, err := housekeepers(mgr.GetClient(), o.Now, o.Housekeeping, ownCRDs)
+	housekeeping, err := selectHousekeepers(mgr.GetClient(), o.Now, o.Housekeeping, ownCRDs)
 	if err != nil {
 		return nil, err
 	}
-	o.Log.Info("Housekeeping", "controllers", slices.Sorted(maps.Keys(keepers)))
-	for name, keeper := range keepers {
-		if err := keeper.SetUp(ctx, mgr); err != nil {
+	o.Log.Info("Housekeeping", "controllers", slices.Sorted(maps.Keys(housekeeping)))
+	for name, reconciler := range housekeeping {
+		if err := reconciler.SetUp(ctx, mgr); err != nil {
 			return nil, fmt.Errorf("setting up %s: %w", name, err)
 		}
 	}
-	return keepers, nil
+	return housekeeping, nil
 }
 
 // buildProfiles builds the plugins of all profiles.
@@ -260,7 +260,7 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 		},
 	}
 	if placements.queues != nil {
-		handle.Quota = placements.queues.Count
+		handle.Quota = placements.queues.SetClusters
 	}
 	return scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, handle)
 }
@@ -292,15 +292,15 @@ type housekeeper interface {
 	SetUp(ctx context.Context, mgr ctrl.Manager) error
 }
 
-// housekeepers returns the controllers that Options.Housekeeping selects. ownCRDs is true if the
-// hub has Berth's CRDs; otherwise "*" adds none.
-func housekeepers(c client.Client, now func() time.Time, names []string, ownCRDs bool) (map[string]housekeeper, error) {
+// selectHousekeepers returns the controllers that Options.Housekeeping selects. ownCRDs is true if
+// the hub has Berth's CRDs; otherwise "*" adds none.
+func selectHousekeepers(c client.Client, now func() time.Time, names []string, ownCRDs bool) (map[string]housekeeper, error) {
 	all := map[string]housekeeper{
 		"clusterset":        &ClusterSetReconciler{Client: c},
 		"clustersetbinding": &BindingReconciler{Client: c},
 	}
-	for _, k := range []*ClusterKeeper{DefaultSetKeeper(c), TaintTimeKeeper(c, now), AvailabilityKeeper(c, now)} {
-		all[k.Name] = k
+	for _, r := range []*ClusterReconciler{NewDefaultSetReconciler(c), NewTaintTimeReconciler(c, now), NewAvailabilityReconciler(c, now)} {
+		all[r.Name] = r
 	}
 	if len(names) > 0 && strings.HasPrefix(names[0], "-") {
 		names = append([]string{"*"}, names...)
@@ -313,7 +313,7 @@ func housekeepers(c client.Client, now func() time.Time, names []string, ownCRDs
 			maps.Copy(chosen, all)
 		case name == "*":
 		case all[plain] == nil:
-			return nil, fmt.Errorf("there is no controller %q; there are %s", plain, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+			return nil, fmt.Errorf("--housekeeping: unknown controller %q; allowed are *, -NAME and the names %s", plain, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 		case plain != name:
 			delete(chosen, plain)
 		default:

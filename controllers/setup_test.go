@@ -34,11 +34,11 @@ func TestHousekeepers(t *testing.T) {
 		"all beside OCM":                   {names: "*", ocm: true},
 		"all but one beside OCM":           {names: "-clusterset", ocm: true},
 		"one beside OCM":                   {names: "clusterset", ocm: true, want: []string{"clusterset"}},
-		"an unknown name":                  {names: "sweeper", wantErr: `there is no controller "sweeper"; there are ` + strings.Join(all, ", ")},
-		"an unknown name to be left out":   {names: "-sweeper", wantErr: `there is no controller "sweeper"; there are ` + strings.Join(all, ", ")},
-		"all to be left out":               {names: "-*", wantErr: `there is no controller "*"; there are ` + strings.Join(all, ", ")},
-		"an empty name":                    {names: "clusterset,", wantErr: `there is no controller ""; there are ` + strings.Join(all, ", ")},
-		"an empty name to be left out too": {names: "-", wantErr: `there is no controller ""; there are ` + strings.Join(all, ", ")},
+		"an unknown name":                  {names: "sweeper", wantErr: `--housekeeping: unknown controller "sweeper"; allowed are *, -NAME and the names ` + strings.Join(all, ", ")},
+		"an unknown name to be left out":   {names: "-sweeper", wantErr: `--housekeeping: unknown controller "sweeper"; allowed are *, -NAME and the names ` + strings.Join(all, ", ")},
+		"all to be left out":               {names: "-*", wantErr: `--housekeeping: unknown controller "*"; allowed are *, -NAME and the names ` + strings.Join(all, ", ")},
+		"an empty name":                    {names: "clusterset,", wantErr: `--housekeeping: unknown controller ""; allowed are *, -NAME and the names ` + strings.Join(all, ", ")},
+		"an empty name to be left out too": {names: "-", wantErr: `--housekeeping: unknown controller ""; allowed are *, -NAME and the names ` + strings.Join(all, ", ")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestHousekeepers(t *testing.T) {
 			if tc.names != "" {
 				names = strings.Split(tc.names, ",")
 			}
-			chosen, err := housekeepers(nil, time.Now, names, !tc.ocm)
+			chosen, err := selectHousekeepers(nil, time.Now, names, !tc.ocm)
 			got := ""
 			if err != nil {
 				got = err.Error()

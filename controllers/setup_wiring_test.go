@@ -44,12 +44,12 @@ var wholeCRDs = map[string][]string{
 	berthv1alpha1.GroupName: steppedCRDs[berthv1alpha1.GroupName],
 }
 
-// reconcilers are the types of the reconcilers on the manager; of a ClusterKeeper its name.
+// reconcilers are the types of the reconcilers on the manager; of a ClusterReconciler its name.
 func (h *setUpHub) reconcilers() []string {
 	var all []string
 	for r := range h.mgr.controllers() {
-		if keeper, ok := r.(*ClusterKeeper); ok {
-			all = append(all, keeper.Name)
+		if reconciler, ok := r.(*ClusterReconciler); ok {
+			all = append(all, reconciler.Name)
 			continue
 		}
 		all = append(all, reflect.TypeOf(r).Elem().Name())
@@ -154,7 +154,7 @@ func TestSetUpFails(t *testing.T) {
 				"install them with --install-crds",
 		},
 		"housekeeping has no such controller": {
-			options: hubOptions{Options: Options{Housekeeping: []string{"sweeper"}}}, want: `there is no controller "sweeper"`,
+			options: hubOptions{Options: Options{Housekeeping: []string{"sweeper"}}}, want: `--housekeeping: unknown controller "sweeper"`,
 		},
 		"a housekeeper": {
 			options: hubOptions{prepare: refuseAdd(1), Options: Options{Housekeeping: []string{"clustersetbinding"}}},
@@ -237,8 +237,8 @@ func TestSchedulerIsWired(t *testing.T) {
 		t.Errorf("published last: %+v", last)
 	}
 	// The probe does not say what it reads: every change of a cluster counts.
-	if woken := h.reconciler.Inventory.Update(fixture.Cluster("a").Set("s1").Label("any", "thing").Obj()); len(woken) != 1 {
-		t.Errorf("affected: %v", woken)
+	if affected := h.reconciler.Inventory.Update(fixture.Cluster("a").Set("s1").Label("any", "thing").Obj()); len(affected) != 1 {
+		t.Errorf("affected: %v", affected)
 	}
 	if framework.HeldChanges(held.Load()) != h.probe.handle.HeldChanges {
 		t.Error("the metric counts other held changes")

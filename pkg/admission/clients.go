@@ -10,8 +10,8 @@ import (
 
 // VerifyClients returns an option for a webhook server that refuses every caller without a client
 // certificate from one of the authorities in a file (PEM). The file is read again for each
-// connection; while it is not readable, what it said last counts. It returns an error if the file
-// has no certificate now.
+// connection; while it is unreadable, the last authorities are used. It returns an error if the
+// file has no certificate now.
 func VerifyClients(caFile string) (func(*tls.Config), error) {
 	first, err := readAuthorities(caFile)
 	if err != nil {

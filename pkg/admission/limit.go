@@ -20,7 +20,7 @@ const (
 	maxChecks = 8
 )
 
-// limitBody reads the body, of at most maxBody bytes, before anything looks at it.
+// limitBody reads the body, of at most maxBody bytes, before it calls the next handler.
 func limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A connection without deadlines is a test's.
@@ -42,7 +42,7 @@ func limitBody(next http.Handler) http.Handler {
 	})
 }
 
-// limitWaiting answers that it is busy when maxChecks requests are in progress.
+// limitWaiting responds with 503 if maxChecks requests are in progress.
 func limitWaiting(next http.Handler) http.Handler {
 	inProgress := make(chan struct{}, maxChecks)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +56,7 @@ func limitWaiting(next http.Handler) http.Handler {
 	})
 }
 
-// oneAtATime has a request wait while another one runs, for as long as its sender waits.
+// oneAtATime runs one request at a time. Others wait until their clients stop waiting.
 func oneAtATime(next http.Handler) http.Handler {
 	running := make(chan struct{}, 1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -19,16 +19,15 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
-// An update never stamps, and what it may not do the verifier says: the API server asks the stamper
-// about creates only.
+// The stamper gets creates only, because updates never stamp. The verifier checks updates.
 //
 // +kubebuilder:webhookconfiguration:mutating=true,name=berth
 // +kubebuilder:webhook:mutating=true,name=stamp.placements.berth.dev,path=/stamp-placement,groups=cluster.open-cluster-management.io,versions=*,resources=placements,verbs=create,failurePolicy=fail,matchPolicy=Equivalent,reinvocationPolicy=Never,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
 
-// stamper writes who submitted a Placement into its user.info annotation.
+// stamper writes the submitter of a Placement to its user.info annotation.
 type stamper struct{ placementReader }
 
-// Handle answers the API server's mutating step.
+// Handle implements admission.Handler for the mutating webhook.
 func (s *stamper) Handle(ctx context.Context, request webhook.AdmissionRequest) webhook.AdmissionResponse {
 	asked, metadata, err := s.read(ctx, &request.AdmissionRequest)
 	if err != nil {
@@ -45,7 +44,7 @@ func (s *stamper) Handle(ctx context.Context, request webhook.AdmissionRequest) 
 		return webhook.Allowed("")
 	}
 	stamp := decision.Stamp.String()
-	if metadata.Annotations == nil { // where there is no map, a key has nowhere to go
+	if metadata.Annotations == nil { // a JSON patch cannot add a key to a missing map
 		return webhook.Patched("", webhook.JSONPatchOp{Operation: "add", Path: "/metadata/annotations",
 			Value: map[string]string{identity.UserInfoAnnotation: stamp}})
 	}
@@ -60,10 +59,10 @@ func (s *stamper) Handle(ctx context.Context, request webhook.AdmissionRequest) 
 // after an update is not too large.
 const maxPlacement = 448 << 10
 
-// verifier sees a Placement as it is about to be stored, after everything that may have changed it.
+// verifier checks a Placement after all mutating webhooks, as it will be stored.
 type verifier struct{ placementReader }
 
-// Handle answers the API server's validating step.
+// Handle implements admission.Handler for the validating webhook.
 func (v *verifier) Handle(ctx context.Context, request webhook.AdmissionRequest) webhook.AdmissionResponse {
 	asked, _, err := v.read(ctx, &request.AdmissionRequest)
 	if err != nil {
@@ -73,7 +72,7 @@ func (v *verifier) Handle(ctx context.Context, request webhook.AdmissionRequest)
 		return webhook.Allowed("")
 	}
 	if size := len(request.Object.Raw); size > maxPlacement && size > len(request.OldObject.Raw) {
-		return webhook.Denied(fmt.Sprintf("the Placement has %d bytes of JSON, more than %d", size, maxPlacement))
+		return webhook.Denied(fmt.Sprintf("the Placement has %d bytes of JSON: at most %d are allowed", size, maxPlacement))
 	}
 	if decision := v.options.Access().Verify(*asked); !decision.Allowed {
 		return webhook.Denied(decision.Reason)
@@ -81,11 +80,11 @@ func (v *verifier) Handle(ctx context.Context, request webhook.AdmissionRequest)
 	return webhook.Allowed("")
 }
 
-// placementReader turns the API server's requests into pkg/tenancy's.
+// placementReader converts requests of the API server to those of pkg/tenancy/identity.
 type placementReader struct{ options Options }
 
-// read returns the request and the metadata of its object, and nil for what is not the create or
-// update of a Placement itself, such as a write of its status, which leaves metadata as it is.
+// read returns the request and the metadata of its object. It returns nil for other requests than a
+// create or update of a Placement, such as a status update, which cannot change metadata.
 func (p placementReader) read(ctx context.Context, request *admissionv1.AdmissionRequest) (*identity.AccessRequest, *metav1.ObjectMeta, error) {
 	if request.Resource.Group != v1alpha1.GroupName || request.Resource.Resource != "placements" || request.SubResource != "" {
 		return nil, nil, nil
@@ -117,7 +116,7 @@ func (p placementReader) read(ctx context.Context, request *admissionv1.Admissio
 	asked.OldLabel = valueOf(old.Labels, p.options.UserLabel)
 	asked.OldQueue = tenancy.RequestedQueue(old.Annotations, old.Labels)
 	if maps.Equal(object.Annotations, old.Annotations) && maps.Equal(object.Labels, old.Labels) {
-		return asked, object, nil // Nothing that a queue depends on can have changed.
+		return asked, object, nil // No input of a queue has changed.
 	}
 	record := p.options.Recorded(ctx, types.NamespacedName{Namespace: request.Namespace, Name: request.Name}, old.UID)
 	tags := p.options.GuardedTags(record)
@@ -133,7 +132,7 @@ func tagsOf(object *metav1.ObjectMeta, names []string) map[string]string {
 	return tags
 }
 
-// metadataOf reads no more of an object than every version of it has in common.
+// metadataOf decodes only the metadata, which is the same in every version.
 func metadataOf(raw []byte) (*metav1.ObjectMeta, error) {
 	object := metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(raw, &object); err != nil {

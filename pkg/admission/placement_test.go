@@ -120,7 +120,7 @@ func TestVerifier(t *testing.T) {
 		"queue of another's":                  {operation: admissionv1.Update, object: annsInB, old: anns, wantDenied: "requested queue", wantAsked: true},
 		"tag of another's":                    {operation: admissionv1.Update, object: annsTag, old: anns, wantDenied: `may not change tag team, which queue rules read, from "" to "web"`, wantAsked: true},
 		"tag of another's, hidden by a label": {operation: admissionv1.Update, object: annsWeb, old: annsTag},
-		"too large":                           {operation: admissionv1.Create, object: `{"metadata":{"name":"web"},"spec":"` + strings.Repeat("x", maxPlacement) + `"}`, wantDenied: "more than 458752"},
+		"too large":                           {operation: admissionv1.Create, object: `{"metadata":{"name":"web"},"spec":"` + strings.Repeat("x", maxPlacement) + `"}`, wantDenied: "at most 458752"},
 		"too large already":                   {operation: admissionv1.Update, object: `{"metadata":{"name":"web"},"spec":"` + strings.Repeat("x", maxPlacement) + `"}`, old: `{"metadata":{"name":"web"},"spec":"` + strings.Repeat("x", maxPlacement) + `"}`},
 		"an old object unreadable":            {operation: admissionv1.Update, object: bare, old: `[]`, wantDenied: "as stored"},
 		"unreadable":                          {operation: admissionv1.Create, object: `{`, wantDenied: "reading the object"},
@@ -158,7 +158,7 @@ func TestQueueChecker(t *testing.T) {
 		wantWarned int
 	}{
 		"good":                    {object: head + `"queues.yaml":"fine"}}`},
-		"broken":                  {object: head + broken + `}}`, wantDenied: "queues.yaml: line 1: broken"},
+		"broken":                  {object: head + broken + `}}`, wantDenied: `data["queues.yaml"]: line 1: broken`},
 		"no document":             {object: head + `}}`, wantDenied: "not set"},
 		"warnings of both":        {object: head + `"queues.yaml":"odd","admissionController.accessControl.bypassAuth":"maybe"}}`, wantWarned: 2},
 		"another ConfigMap":       {object: `{"metadata":{"name":"other"},"data":{` + broken + `}}`},

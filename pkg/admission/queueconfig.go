@@ -14,25 +14,26 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
-// QueuesKey is the key of the ConfigMap under which the queues are.
+// QueuesKey is the key of the queues in the ConfigMap's data.
 const QueuesKey = "queues.yaml"
 
 // QueueConfigName is the usual name of the ConfigMap with the queues.
 const QueueConfigName = "yunikorn-configs"
 
-// A broken document that gets by does no harm, as it is not loaded, while a ConfigMap that cannot
-// be written where nothing answers might be what keeps the answer away: this one fails open.
+// This webhook fails open. An invalid configuration does no harm, because it is not loaded. If it
+// failed closed while the controller does not respond, users could not repair the ConfigMap that
+// may be the cause.
 //
 // +kubebuilder:webhook:mutating=false,name=queues.configmaps.berth.dev,path=/check-queue-config,groups="",versions=v1,resources=configmaps,verbs=create;update,failurePolicy=ignore,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system,patch=`{"matchConditions":[{"name":"queue-config","expression":"object.metadata.namespace == 'berth-system' && object.metadata.name == 'yunikorn-configs'"}]}`
 
-// queueChecker refuses a queue configuration that would not load, and warns of settings that would
-// take their default.
+// queueChecker denies an invalid queue configuration, and warns about invalid settings, which get
+// their default.
 type queueChecker struct {
 	config types.NamespacedName
 	check  func([]byte) (warnings []string, err error)
 }
 
-// Handle answers the API server's validating step.
+// Handle implements admission.Handler for the validating webhook.
 func (q *queueChecker) Handle(_ context.Context, request webhook.AdmissionRequest) webhook.AdmissionResponse {
 	if request.Operation != admissionv1.Create && request.Operation != admissionv1.Update {
 		return webhook.Allowed("")
@@ -46,7 +47,7 @@ func (q *queueChecker) Handle(_ context.Context, request webhook.AdmissionReques
 	}
 	warnings, err := q.check([]byte(config.Data[QueuesKey]))
 	if err != nil {
-		return webhook.Denied(fmt.Sprintf("%s: %v", QueuesKey, err))
+		return webhook.Denied(fmt.Sprintf("data[%q]: %v", QueuesKey, err))
 	}
 	_, settings := identity.ParseAccessControl(config.Data)
 	return webhook.Allowed("").WithWarnings(append(warnings, settings...)...)

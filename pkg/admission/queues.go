@@ -16,47 +16,48 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
 )
 
-// Queues keeps Placements in the queues that a ConfigMap describes: it turns objects into what
-// pkg/tenancy decides on, and its verdicts into what the scheduler may decide. Controller and
-// simulator share it.
+// Queues assigns Placements to the queues in a ConfigMap. It converts objects to the input of
+// pkg/tenancy/assignment, and its Admissions to those of the scheduler. The controller and the
+// simulator use it.
 type Queues struct {
-	admission *assignment.Assignments
-	published func(types.NamespacedName) (queue string, clusters int)
-	access    atomic.Pointer[identity.AccessControl]
+	assignments *assignment.Assignments
+	published   func(types.NamespacedName) (queue string, clusters int)
+	access      atomic.Pointer[identity.AccessControl]
 
 	configuring sync.Mutex
 	data        map[string]string // of the ConfigMap that was read last
 }
 
-// QueuesOptions are all required but UserLabel.
+// QueuesOptions configure Queues. All but UserLabel are required.
 type QueuesOptions struct {
 	// UserLabel is the key of the label that names a user. Default identity.DefaultUserLabel.
 	UserLabel string
-	// Published returns the queue that a Placement's pages record, and how many clusters they list:
-	// the pages that this very Placement controls.
+	// Published returns the queue on the pages that a Placement (same UID) controls, and how many
+	// clusters they list.
 	Published func(types.NamespacedName) (queue string, clusters int)
-	// Recorded returns the queue that the last change of a Placement recorded, which nobody but the
-	// controller writes.
+	// Recorded returns the queue in a Placement's last PlacementChange, which only the controller
+	// writes.
 	Recorded func(types.NamespacedName) (queue string)
-	// Wake is called with the Placements that must be decided again.
-	Wake func([]types.NamespacedName)
-	Now  func() time.Time
+	// OnAffected is called with the Placements that must be decided again.
+	OnAffected func([]types.NamespacedName)
+	Now        func() time.Time
 }
 
-// NewQueues begins without a configuration: no Placement is admitted, and what is published stays.
+// NewQueues returns Queues without a configuration: they admit no Placement, and published
+// decisions stay.
 func NewQueues(o QueuesOptions) *Queues {
 	q := &Queues{published: o.Published}
 	q.access.Store(&identity.AccessControl{})
-	q.admission = assignment.New(assignment.Options{
+	q.assignments = assignment.New(assignment.Options{
 		UserLabel: o.UserLabel, Now: o.Now,
 		Published: func(key assignment.Key) (string, int) { return o.Published(types.NamespacedName(key)) },
 		Recorded:  func(key assignment.Key) string { return o.Recorded(types.NamespacedName(key)) },
-		Wake: func(keys []assignment.Key) {
-			woken := make([]types.NamespacedName, len(keys))
+		OnAffected: func(keys []assignment.Key) {
+			affected := make([]types.NamespacedName, len(keys))
 			for i, key := range keys {
-				woken[i] = types.NamespacedName(key)
+				affected[i] = types.NamespacedName(key)
 			}
-			o.Wake(woken)
+			o.OnAffected(affected)
 		},
 	})
 	return q
@@ -76,7 +77,7 @@ func (q *Queues) Configure(config *corev1.ConfigMap) (warnings []string, err err
 	}
 	access, warnings := identity.ParseAccessControl(config.Data)
 	q.access.Store(&access)
-	problems, err := q.admission.Configure([]byte(config.Data[QueuesKey]))
+	problems, err := q.assignments.Configure([]byte(config.Data[QueuesKey]))
 	for _, p := range problems {
 		warnings = append(warnings, p.String())
 	}
@@ -88,14 +89,13 @@ func (q *Queues) Unconfigured(why string) {
 	q.configuring.Lock()
 	q.data = nil
 	q.configuring.Unlock()
-	q.admission.Unconfigured(why)
+	q.assignments.Unconfigured(why)
 }
 
 // Access returns the current settings that decide which users may name another submitter.
 func (q *Queues) Access() identity.AccessControl { return *q.access.Load() }
 
-// CheckQueues says what is wrong with a queue configuration, and what is legal and yet without
-// effect.
+// CheckQueues validates a queue configuration. Warnings are about legal settings without effect.
 func CheckQueues(text []byte) (warnings []string, err error) {
 	_, problems, err := queueconfig.Parse(text)
 	for _, p := range problems {
@@ -106,52 +106,52 @@ func CheckQueues(text []byte) (warnings []string, err error) {
 
 // Administers is true if the user may administer the recorded queue.
 func (q *Queues) Administers(record string, who identity.Identity) bool {
-	return q.admission.Administers(record, who)
+	return q.assignments.Administers(record, who)
 }
 
-// GuardedTags are the tags of a Placement with this record, in lower case, on which its queue
+// GuardedTags returns the tags, in lower case, on which the queue of a Placement with this record
 // depends.
-func (q *Queues) GuardedTags(record string) []string { return q.admission.GuardedTags(record) }
+func (q *Queues) GuardedTags(record string) []string { return q.assignments.GuardedTags(record) }
 
-// Namespace takes in the annotations of a Namespace; nil when it is gone.
+// Namespace stores the annotations of a Namespace; nil after its deletion.
 func (q *Queues) Namespace(name string, annotations map[string]string) {
-	q.admission.Namespace(name, annotations)
+	q.assignments.Namespace(name, annotations)
 }
 
-// Update takes in a Placement that came or changed.
+// Update stores a Placement that was created or changed.
 func (q *Queues) Update(pl *v1alpha1.Placement) {
-	q.admission.Submit(assignment.Submission{
+	q.assignments.Submit(assignment.Submission{
 		Key: assignment.Key{Namespace: pl.Namespace, Name: pl.Name}, Created: pl.CreationTimestamp.Time,
 		Annotations: pl.Annotations, Labels: pl.Labels,
 	})
 }
 
-// Delete takes in that a Placement is gone.
+// Delete removes a deleted Placement.
 func (q *Queues) Delete(placement types.NamespacedName) {
-	q.admission.Withdraw(assignment.Key(placement))
+	q.assignments.Withdraw(assignment.Key(placement))
 }
 
-// Admission is what its queue means for a Placement now.
+// Admission returns the current admission of a Placement: its queue and what the queue allows.
 func (q *Queues) Admission(pl *v1alpha1.Placement, now time.Time) *framework.QueueAdmission {
 	name := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
 	wanted := -1
 	if n := pl.Spec.NumberOfClusters; n != nil {
 		wanted = int(*n)
 	}
-	verdict := q.admission.Resolve(assignment.Key(name), wanted)
+	admission := q.assignments.Admit(assignment.Key(name), wanted)
 	_, listed := q.published(name)
 	queue := &framework.QueueAdmission{
-		Admitted: verdict.Admitted, Reason: verdict.Reason, Message: verdict.Message, Rejected: verdict.Rejected,
-		Restricted: verdict.Restricted, Sets: verdict.Sets, Limit: verdict.Limit, LimitBy: verdict.LimitBy,
-		Record: verdict.Record, Listed: listed,
+		Admitted: admission.Admitted, Reason: admission.Reason, Message: admission.Message, Rejected: admission.Rejected,
+		Restricted: admission.Restricted, Sets: admission.Sets, Limit: admission.Limit, LimitBy: admission.LimitBy,
+		Record: admission.Record, Listed: listed,
 	}
-	if verdict.RetryAfter > 0 {
-		queue.RetryAt = now.Add(verdict.RetryAfter)
+	if admission.RetryAfter > 0 {
+		queue.RetryAt = now.Add(admission.RetryAfter)
 	}
 	return queue
 }
 
-// Count takes in how many clusters a Placement has, or is about to have.
-func (q *Queues) Count(placement types.NamespacedName, clusters int) {
-	q.admission.Took(assignment.Key(placement), clusters)
+// SetClusters stores how many clusters a Placement has, or is about to publish.
+func (q *Queues) SetClusters(placement types.NamespacedName, clusters int) {
+	q.assignments.SetClusters(assignment.Key(placement), clusters)
 }

@@ -17,15 +17,15 @@ const (
 	queuesPath = "/check-queue-config"
 )
 
-// Options are what the handlers need from the rest of Berth. The functions are called from several
-// goroutines at once, during requests. They must answer from memory.
+// Options configure the handlers. The functions are called from several goroutines at once, during
+// requests. They must not block on requests of their own.
 type Options struct {
 	// Access returns the current settings. Required.
 	Access func() identity.AccessControl
 	// UserLabel is the key of the label that names a user. Default identity.DefaultUserLabel.
 	UserLabel string
-	// Recorded returns the queue that the pages of a Placement record, of those that the Placement
-	// with this UID controls; empty for none. Required.
+	// Recorded returns the queue on the pages that the Placement with this UID controls; empty for
+	// none. Required.
 	Recorded func(ctx context.Context, placement types.NamespacedName, uid types.UID) (record string)
 	// GuardedTags returns the tags, in lower case, on which the queue of a Placement with this
 	// record depends. Required.
@@ -33,15 +33,15 @@ type Options struct {
 	// Administers is true if the adminacl of a recorded queue, or of a queue above it, grants the
 	// user access. Required.
 	Administers func(record string, who identity.Identity) bool
-	// QueueConfig is the ConfigMap that holds the queues; others are none of Berth's. Required.
+	// QueueConfig is the ConfigMap with the queues. Others are not checked. Required.
 	QueueConfig types.NamespacedName
-	// CheckQueues returns what is wrong with a queue configuration, and what is legal and yet
-	// without effect, in words for its author. Required.
+	// CheckQueues validates a queue configuration. Warnings are about legal settings without
+	// effect. Required.
 	CheckQueues func(text []byte) (warnings []string, err error)
 }
 
-// Register puts the handlers on a server. It returns an error, and registers nothing, where options
-// are missing.
+// Register registers the handlers with a server. If options are missing, it returns an error and
+// registers nothing.
 func Register(server webhook.Server, o Options) error {
 	if o.Access == nil || o.Recorded == nil || o.GuardedTags == nil || o.Administers == nil || o.CheckQueues == nil ||
 		o.QueueConfig.Name == "" || o.QueueConfig.Namespace == "" {

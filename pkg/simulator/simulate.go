@@ -134,7 +134,7 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 		return nil, fmt.Errorf("deciding %s: %w", key, d.Err.Err())
 	}
 	if d.Target != nil && queue != nil {
-		s.queues.Count(key, len(d.Target.Selected))
+		s.queues.SetClusters(key, len(d.Target.Selected))
 	}
 	if d.Step == nil {
 		return d, nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ACL says who is granted something: users and groups by name, or everyone. The zero ACL is unset.
+// ACL is an access list: users and groups by name, or everyone. The zero ACL is unset.
 type ACL struct {
 	text     string
 	everyone bool
@@ -14,13 +14,13 @@ type ACL struct {
 	groups   []string
 }
 
-// ParseACL reads "users groups": two comma-separated lists with one blank between them, each
-// possibly empty. A list that is nothing but "*" means everyone. The empty text is an unset list; "
-// " is a set one that grants nobody. Names that are not legal grant nothing and are returned.
+// ParseACL parses "users groups": two comma-separated lists with one blank between them. Each may
+// be empty. The list "*" means everyone. The empty text is an unset list; one blank is a list that
+// grants no user. Illegal names grant nothing and are returned in dropped.
 func ParseACL(text string) (acl ACL, dropped []string, err error) {
 	fields := strings.Split(text, " ")
 	if len(fields) > 2 {
-		return ACL{}, nil, errors.New(Messagef("multiple spaces found in the access list %q: one separates the users from the groups", text))
+		return ACL{}, nil, errors.New(Messagef("multiple spaces found in the access list %q: exactly one space must separate the users from the groups", text))
 	}
 	acl.text = text
 	acl.everyone = slices.Contains(fields, Wildcard)
@@ -46,7 +46,7 @@ func (a ACL) IsSet() bool { return a.text != "" }
 // String is the list as written.
 func (a ACL) String() string { return a.text }
 
-// Allows says whether the list grants the user, by name or by a group. Names are case-sensitive.
+// Allows is true if the list grants the user, by name or by a group. Names are case-sensitive.
 func (a ACL) Allows(user string, groups []string) bool {
 	return a.everyone || slices.Contains(a.users, user) ||
 		slices.ContainsFunc(groups, func(group string) bool { return slices.Contains(a.groups, group) })

@@ -87,7 +87,7 @@ func TestLookupsAreLinear(t *testing.T) {
 	}
 	queue := "root" + strings.Repeat(".a", 1000000)
 	tree := config.Tree
-	if room := tree.Room(nil, queue, "ann", nil); room.Clusters != 3 || len(room.ClustersBy) > tenancy.MaxMessage {
+	if room := tree.Remaining(nil, queue, "ann", nil); room.Clusters != 3 || len(room.ClustersBy) > tenancy.MaxMessage {
 		t.Errorf("%+v", room)
 	}
 	if !tree.SubmitAllowed(queue, "ann", nil) || !tree.AdminAllowed(queue, "boss", nil) || tree.Queue(queue) != nil {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Filter says whom a rule is for. The zero Filter admits everyone.
+// Filter selects the users to which a rule applies. The zero Filter admits everyone.
 type Filter struct {
 	deny          bool
 	users, groups *nameList // nil where there is no list
 }
 
-// NewFilter compiles a filter and says which of its entries are not usable, users' and groups'. The
-// kind deny, in any case, turns it around. Instructions counts those of all expressions.
+// NewFilter compiles a filter and returns messages about its unusable entries, of users and groups.
+// The kind deny, in any letter case, inverts it. instructions sums the sizes of all expressions.
 func NewFilter(kind string, users, groups []string, instructions *int) (f Filter, unusable [2][]string) {
 	f.deny = strings.EqualFold(kind, "deny")
 	f.users, unusable[0] = newNameList(users, legalUser, instructions)
@@ -21,16 +21,16 @@ func NewFilter(kind string, users, groups []string, instructions *int) (f Filter
 	return f, unusable
 }
 
-// nameList matches names: one of several, or a regular expression. One in which nothing is usable
-// matches none.
+// nameList matches names from a list, or by a regular expression. Without usable entries it matches
+// no name.
 type nameList struct {
 	names   []string
 	pattern *regexp.Regexp
 }
 
-// newNameList reads the entries of a filter's users or groups and says which of them are not
-// usable. A single entry that is not a legal name is an unanchored regular expression; among
-// several entries there are only names.
+// newNameList parses the entries of a filter's users or groups and returns messages about unusable
+// ones. A single entry that is no legal name is an unanchored regular expression; several entries
+// must all be names.
 func newNameList(entries []string, legal *regexp.Regexp, instructions *int) (list *nameList, unusable []string) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -54,14 +54,14 @@ func newNameList(entries []string, legal *regexp.Regexp, instructions *int) (lis
 	return list, unusable
 }
 
-// matches looks at one name at a time: an expression never sees several groups joined.
+// matches is true if one of the names matches.
 func (l *nameList) matches(names ...string) bool {
 	return l != nil && slices.ContainsFunc(names, func(name string) bool {
 		return slices.Contains(l.names, name) || l.pattern != nil && l.pattern.MatchString(name)
 	})
 }
 
-// Admits says whether the rule is for the user.
+// Admits is true if the rule applies to the user.
 func (f Filter) Admits(user string, groups []string) bool {
 	if f.users == nil && f.groups == nil {
 		return true

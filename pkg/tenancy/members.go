@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Application is one that has been placed: a Placement with the queue that is recorded for it.
+// Application is a Placement that has a queue.
 type Application struct {
 	Queue    string // in full
 	User     string
@@ -14,32 +14,31 @@ type Application struct {
 	Clusters int64 // how many are selected
 }
 
-// Members are the placed applications, counted by queue. They are what makes a dynamic queue exist:
-// one that is not configured exists as long as it has members, and so do the queues above it. A nil
-// one has no members; otherwise start with NewMembers. One goroutine at a time may use it.
+// Members counts the applications in each queue. A queue that is not configured (dynamic), and the
+// queues above it, exist as long as they have members. Nil has no members; otherwise use
+// NewMembers. It is not safe for concurrent use.
 type Members struct {
 	levels map[string]*level
 }
 
-// level counts one queue with all below it.
+// level counts the applications of one queue and the queues below it.
 type level struct {
 	own      int64 // applications in the queue itself
 	total    Quota // used
 	users    map[string]Quota
 	shares   map[string]*share
 	draining bool
-	// groups are the sums of shares that a list of limits asked for, by the list's first element
-	// and the group that they count as.
+	// groups caches the sums of shares by group, for each list of limits, by its first element.
 	groups map[*Limit]*groupSums
 }
 
-// share is the part of a level that belongs to those who are in certain groups.
+// share is the part of a level that users with one exact set of groups use.
 type share struct {
 	groups []string
 	used   Quota
 }
 
-// groupSums adds up shares by the group that each counts as in a list of limits.
+// groupSums sums shares by the group as which a list of limits counts them.
 type groupSums struct {
 	limits []Limit
 	used   map[string]Quota
@@ -67,26 +66,24 @@ func NewMembers(applications ...Application) *Members {
 // Add counts an application.
 func (m *Members) Add(a Application) { m.count(a, 1) }
 
-// Remove takes back an Add of the same application. A queue that is left empty no longer exists,
+// Remove reverses an Add of the same application. A dynamic queue without members no longer exists,
 // and so no longer drains.
 func (m *Members) Remove(a Application) {
 	m.count(a, -1)
-	for _, name := range Lineage(strings.ToLower(a.Queue)) {
+	for _, name := range PathTo(strings.ToLower(a.Queue)) {
 		if m.at(name).total.Applications <= 0 {
 			delete(m.levels, name)
 		}
 	}
 }
 
-// Replace is a Remove of one application and an Add of another, between which no queue of both is
-// empty.
+// Replace removes one application and adds another. A queue of both is never empty in between.
 func (m *Members) Replace(old, current Application) {
 	m.count(current, 1)
 	m.Remove(old)
 }
 
-// Without does something while an application does not count. A queue that holds no other drains
-// again afterwards if it did.
+// Without calls do while an application does not count. It does not end the draining of a queue.
 func (m *Members) Without(a Application, do func()) {
 	m.count(a, -1)
 	do()
@@ -98,7 +95,7 @@ func (m *Members) count(a Application, n int64) {
 	groups := slices.Sorted(slices.Values(a.Groups))
 	key := fmt.Sprintf("%q", groups)
 	used := Quota{n, n * a.Clusters}
-	for _, name := range Lineage(queue) {
+	for _, name := range PathTo(queue) {
 		l := m.levels[name]
 		if l == nil {
 			l = &level{users: map[string]Quota{}, shares: map[string]*share{}, groups: map[*Limit]*groupSums{}}
@@ -125,7 +122,7 @@ func (m *Members) count(a Application, n int64) {
 	}
 }
 
-// at returns the count of one queue; of none, a count of nothing.
+// at returns the counts of a queue; zero counts for a queue without members.
 func (m *Members) at(name string) *level {
 	if m != nil && m.levels[name] != nil {
 		return m.levels[name]
@@ -133,8 +130,8 @@ func (m *Members) at(name string) *level {
 	return &level{}
 }
 
-// usedBy adds up what all have who count as one of the groups of a list. It asks every share once
-// for each list.
+// usedBy returns what all users together use that count as a group in a list of limits. It sums the
+// shares once for each list.
 func (l *level) usedBy(group string, limits []Limit) Quota {
 	if l.groups == nil { // of a queue without members
 		return Quota{}
@@ -150,26 +147,26 @@ func (l *level) usedBy(group string, limits []Limit) Quota {
 	return sums.used[group]
 }
 
-// Used returns how many applications are placed in a queue and below it, and how many clusters they
-// selected.
+// Used returns the number of applications in a queue and the queues below it, and of their selected
+// clusters.
 func (m *Members) Used(queue string) Quota { return m.at(strings.ToLower(queue)).total }
 
-// Drain lets a queue take no further applications until it has lost those it has. It does nothing
-// to an empty one.
+// Drain makes a queue accept no more applications until it is empty. It does nothing if the queue
+// is empty.
 func (m *Members) Drain(queue string) {
 	if l := m.at(strings.ToLower(queue)); l.total.Applications > 0 {
 		l.draining = true
 	}
 }
 
-// Draining says whether a queue, or one above it, drains.
+// Draining is true if a queue, or one above it, drains.
 func (m *Members) Draining(queue string) bool {
-	return slices.ContainsFunc(Lineage(strings.ToLower(queue)), func(name string) bool { return m.at(name).draining })
+	return slices.ContainsFunc(PathTo(strings.ToLower(queue)), func(name string) bool { return m.at(name).draining })
 }
 
-// Reconfigure follows a change of the configuration: a queue with members drains if it was
-// configured and no longer is, and stops to if it is again. A queue that was dynamic all along goes
-// on. Either tree may be nil.
+// Reconfigure applies a change of the configuration: a queue with members drains if it is no longer
+// configured, and stops draining if it is configured again. Other dynamic queues are unchanged.
+// Either tree may be nil.
 func (m *Members) Reconfigure(old, current *Tree) {
 	for name, l := range m.levels {
 		clear(l.groups)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The alphabets of names. Users and groups have the same ones in filters, access lists and limits:
-// they must hold service accounts.
+// The syntax of names. Filters, access lists and limits use the same syntax for users and groups;
+// it includes service accounts.
 var (
 	legalLevel = regexp.MustCompile(`^[a-zA-Z0-9_:#/@-]{1,64}$`)
 	legalUser  = regexp.MustCompile(`^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$`)
@@ -35,22 +35,22 @@ const (
 	dot = "_dot_"
 )
 
-// LegalLevel says whether a name is one level of a queue's name.
+// LegalLevel is true for a legal level of a queue's name.
 func LegalLevel(name string) bool { return legalLevel.MatchString(name) }
 
-// LegalUser says whether a user may be named in filters, access lists and limits.
+// LegalUser is true for a legal user in filters, access lists and limits.
 func LegalUser(name string) bool { return legalUser.MatchString(name) }
 
-// LegalGroup says whether a group may be named in filters, access lists and limits.
+// LegalGroup is true for a legal group in filters, access lists and limits.
 func LegalGroup(name string) bool { return legalGroup.MatchString(name) }
 
-// Qualified says whether a queue's name begins at root.
+// Qualified is true if a queue's name begins at root.
 func Qualified(name string) bool {
 	first, _, _ := strings.Cut(name, ".")
 	return strings.EqualFold(first, RootName)
 }
 
-// LegalLevels says whether every level of a name is legal.
+// LegalLevels is true if every level of a name is legal.
 func LegalLevels(name string) bool {
 	for level := range strings.SplitSeq(name, ".") {
 		if !legalLevel.MatchString(level) {
@@ -60,7 +60,7 @@ func LegalLevels(name string) bool {
 	return true
 }
 
-// TooLong says in what a queue's name exceeds the bounds, and is empty for one within them.
+// TooLong returns how a queue's name exceeds the bounds; empty if it does not.
 func TooLong(name string) string {
 	if len(name) > MaxQueueLength {
 		return Messagef("queue name %q is longer than %d characters", name, MaxQueueLength)
@@ -71,30 +71,30 @@ func TooLong(name string) string {
 	return ""
 }
 
-// LegalQueueName says whether a name is that of a queue, written in full from root, of at most
-// MaxQueueLevels levels and MaxQueueLength characters.
+// LegalQueueName is true for the full name of a queue, from root, with at most MaxQueueLevels
+// levels and MaxQueueLength characters.
 func LegalQueueName(name string) bool {
 	return TooLong(name) == "" && Qualified(name) && LegalLevels(name)
 }
 
-// Above returns the name of the queue that holds the named one, "" above root.
-func Above(name string) string {
+// ParentOf returns the name of the parent queue, "" for root.
+func ParentOf(name string) string {
 	i := strings.LastIndexByte(name, '.')
 	return name[:max(i, 0)]
 }
 
-// Lineage returns the names of all the queue's ancestors and its own, root first.
-func Lineage(name string) []string {
+// PathTo returns the names of all ancestors of a queue and its own name, root first.
+func PathTo(name string) []string {
 	var names []string
-	for ; name != ""; name = Above(name) {
+	for ; name != ""; name = ParentOf(name) {
 		names = append(names, name)
 	}
 	slices.Reverse(names)
 	return names
 }
 
-// Tags merges layers of tags, of which a later one overlays those before it. Keys become
-// lower-case; of keys that only then are equal, the bytewise first in its layer counts.
+// Tags merges layers of tags: later layers override earlier ones. Keys are converted to lower case;
+// if two keys of a layer become equal, the bytewise first one is used.
 func Tags(layers ...map[string]string) map[string]string {
 	tags := map[string]string{}
 	for _, layer := range layers {
@@ -110,8 +110,8 @@ func Tags(layers ...map[string]string) map[string]string {
 	return tags
 }
 
-// RequestedQueue is the queue that a Placement with these annotations and labels asks for, empty
-// for none.
+// RequestedQueue returns the queue that a Placement with these annotations and labels requests;
+// empty for none.
 func RequestedQueue(annotations, labels map[string]string) string {
 	for _, queue := range []string{labels[queueKey], annotations[queueKey], labels[legacyQueueKey]} {
 		if queue != "" {

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Request is a submission. Groups are used as they are: who has none must be given some by the
-// configuration's Resolver first.
+// Request is a submission. Groups must be resolved: Place does not look up groups of the user.
 type Request struct {
 	User   string
 	Groups []string
@@ -14,18 +13,17 @@ type Request struct {
 	Tags   map[string]string // names in any case
 }
 
-// Placed says where a submission belongs.
+// Placed is the queue of a submission, and how it was found.
 type Placed struct {
 	Queue string // in full, in lower case
 	Rule  string // provided, user, fixed or tag
-	// Configured is false for a dynamic queue: one that exists through its members alone, the first
-	// of which this may be.
+	// Configured is false for a dynamic queue, which exists only while it has members.
 	Configured bool
-	// Reasons says for each rule before it, in their order, why it did not match.
+	// Reasons has, for each earlier rule in order, why it did not match.
 	Reasons []string
 }
 
-// Rejected is the error of a submission that matches no rule. It is an answer: nothing went wrong.
+// Rejected is the error for a submission that no rule matches. It is a valid result, not a failure.
 type Rejected struct {
 	Reasons []string // one for each rule, each at most MaxMessage bytes
 }
@@ -34,11 +32,11 @@ func (r *Rejected) Error() string {
 	return Bound("no placement rule matched: " + strings.Join(r.Reasons, "; "))
 }
 
-// Place finds the queue of a submission: that of the first rule which yields one the user may
-// submit to. The members say which queues exist beyond the configuration; they are not changed, so
-// the answer must be added before the next submission is placed. The error is always a *Rejected.
+// Place returns the queue of a submission: of the first rule that yields a queue to which the user
+// may submit. Dynamic queues exist if they have members. Place does not change the members: the
+// caller must add the result before it places the next submission. The error is always a *Rejected.
 func (t *Tree) Place(request Request, members *Members) (Placed, error) {
-	a := &attempt{t, members, request, Tags(request.Tags)}
+	a := &evaluation{t, members, request, Tags(request.Tags)}
 	var reasons []string
 	for i, r := range t.rules {
 		queue, reason := a.eval(r)
@@ -53,12 +51,11 @@ func (t *Tree) Place(request Request, members *Members) (Placed, error) {
 	return Placed{}, &Rejected{reasons}
 }
 
-// refusal says why nothing of this user may be placed in the queue that a rule yielded; it is empty
-// if it may.
-func (a *attempt) refusal(queue string) string {
+// refusal returns why the user's submission cannot be placed in a queue; empty if it can.
+func (a *evaluation) refusal(queue string) string {
 	nearest := queue
 	for !a.exists(nearest) {
-		nearest = Above(nearest)
+		nearest = ParentOf(nearest)
 	}
 	switch {
 	case !a.tree.SubmitAllowed(nearest, a.request.User, a.request.Groups):

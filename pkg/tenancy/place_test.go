@@ -109,7 +109,7 @@ queues:
 			request: tenancy.Request{User: "ann.b", Groups: []string{"ops"}, Tags: map[string]string{"TEAM": "x"}},
 			want: tenancy.Placed{Queue: "root.par.ann_dot_b", Rule: "user", Reasons: []string{
 				"rule 1 (provided): no queue was requested",
-				"rule 2 (tag): its filter keeps out user ann.b",
+				"rule 2 (tag): its filter excludes user ann.b",
 				"rule 3 (tag): parent rule fixed: queue root.leafy does not exist, and create is not set",
 				"rule 4 (tag): parent rule provided: no queue was requested",
 				"rule 5 (user): queue root.ann_dot_b does not exist, and create is not set",

@@ -42,49 +42,49 @@ func TestRoom(t *testing.T) {
 		members     *tenancy.Members
 		queue, user string
 		groups      []string
-		want        tenancy.Room
+		want        tenancy.Remaining
 	}{
 		"nobody there": {
 			queue: "root.a.b", user: "joe", groups: []string{"dev"},
-			want: room(3, 5, "root.a group dev maxapplications 3", "root.a.b clusters 5"),
+			want: remaining(3, 5, "root.a group dev maxapplications 3", "root.a.b clusters 5"),
 		},
 		"the first of two groups that the limits list": {
 			members: members, queue: "root.a.b", user: "joe", groups: []string{"dev"},
-			want: room(2, 1, "root.a group dev maxapplications 3", "root.a.b clusters 5"),
+			want: remaining(2, 1, "root.a group dev maxapplications 3", "root.a.b clusters 5"),
 		},
 		"the user's": {
 			members: members, queue: "root.a.p", user: "ann", groups: []string{"ops"},
-			want: room(2, 1, "root.a group ops maxapplications 3", "root.a user ann clusters 4"),
+			want: remaining(2, 1, "root.a group ops maxapplications 3", "root.a user ann clusters 4"),
 		},
 		"the group of those without one": {
 			members: members, queue: "root.a.p", user: "kim", groups: []string{"hr"},
-			want: room(1, 989, "root.a group * maxapplications 2", "root.a clusters 1000"),
+			want: remaining(1, 989, "root.a group * maxapplications 2", "root.a clusters 1000"),
 		},
 		"a user named by the wildcard": {
-			members: members, queue: "root.free", user: "zoe", want: room(7, none, "root user * maxapplications 8", ""),
+			members: members, queue: "root.free", user: "zoe", want: remaining(7, none, "root user * maxapplications 8", ""),
 		},
 		"another one": {
-			members: members, queue: "root.free", user: "kim", want: room(8, none, "root user * maxapplications 8", ""),
+			members: members, queue: "root.free", user: "kim", want: remaining(8, none, "root user * maxapplications 8", ""),
 		},
 		"a template": {
 			members: members, queue: "root.a.p.y", user: "kim", groups: []string{"dev"},
-			want: room(1, 0, "root.a.p.y maxapplications 1", "root.a.p.y clusters 0"),
+			want: remaining(1, 0, "root.a.p.y maxapplications 1", "root.a.p.y clusters 0"),
 		},
 		"a full dynamic queue": {
 			members: members, queue: "root.a.p.X", user: "kim", groups: []string{"dev"},
-			want: room(0, 0, "root.a.p.x maxapplications 1", "root.a.p.x clusters 0"),
+			want: remaining(0, 0, "root.a.p.x maxapplications 1", "root.a.p.x clusters 0"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, tree.Room(tc.members, tc.queue, tc.user, tc.groups)); diff != "" {
+			if diff := cmp.Diff(tc.want, tree.Remaining(tc.members, tc.queue, tc.user, tc.groups)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func room(applications, clusters int64, applicationsBy, clustersBy string) tenancy.Room {
-	return tenancy.Room{
+func remaining(applications, clusters int64, applicationsBy, clustersBy string) tenancy.Remaining {
+	return tenancy.Remaining{
 		Quota: tenancy.Quota{Applications: applications, Clusters: clusters}, ApplicationsBy: applicationsBy, ClustersBy: clustersBy,
 	}
 }

@@ -2,7 +2,7 @@ package tenancy
 
 import "strings"
 
-// The rules there are.
+// The kinds of rules.
 const (
 	RuleProvided = "provided"
 	RuleUser     = "user"
@@ -10,10 +10,10 @@ const (
 	RuleTag      = "tag"
 )
 
-// RuleKinds lists the rules there are.
+// RuleKinds returns the kinds of rules.
 func RuleKinds() []string { return []string{RuleProvided, RuleUser, RuleFixed, RuleTag} }
 
-// Rule makes the name of a queue from a submission.
+// Rule derives the name of a queue from a submission.
 type Rule struct {
 	Kind   string
 	Create bool   // the queue need not exist
@@ -22,16 +22,16 @@ type Rule struct {
 	Filter Filter
 }
 
-// attempt is one submission on its way through the rules.
-type attempt struct {
+// evaluation is the evaluation of the rules for one submission.
+type evaluation struct {
 	tree    *Tree
 	members *Members
 	request Request
 	tags    map[string]string
 }
 
-// raw returns what the rule makes its queue from, or why there is nothing.
-func (a *attempt) raw(r *Rule) (raw, reason string) {
+// raw returns the input of a rule, or the reason why it is missing.
+func (a *evaluation) raw(r *Rule) (raw, reason string) {
 	switch r.Kind {
 	case RuleProvided:
 		return a.request.Queue, "no queue was requested"
@@ -45,15 +45,15 @@ func (a *attempt) raw(r *Rule) (raw, reason string) {
 
 func illegal(queue string) string { return Messagef("%q is not a legal queue name", queue) }
 
-// eval returns the queue that the rule yields, in lower case, or the reason why it yields none.
-// Nothing is known of other rules but the rule's parents, which run first.
-func (a *attempt) eval(r *Rule) (queue, reason string) {
+// eval returns the queue that the rule yields, in lower case, or the reason why it yields none. It
+// evaluates the parent rules first.
+func (a *evaluation) eval(r *Rule) (queue, reason string) {
 	raw, reason := a.raw(r)
 	if raw == "" {
 		return "", reason
 	}
 	if !r.Filter.Admits(a.request.User, a.request.Groups) {
-		return "", Messagef("its filter keeps out user %s", a.request.User)
+		return "", Messagef("its filter excludes user %s", a.request.User)
 	}
 	if len(raw) > MaxQueueLength {
 		return "", TooLong(raw)
@@ -75,9 +75,9 @@ func (a *attempt) eval(r *Rule) (queue, reason string) {
 	return queue, ""
 }
 
-// below puts a name that does not begin at root below the queue of the parent rule, or else below
-// root. Dots make levels in a fixed value only: a user's or a tag's name is one level.
-func (a *attempt) below(r *Rule, raw string) (queue, reason string) {
+// below returns the name of a queue below that of the parent rule, or below root. Dots separate
+// levels only in a fixed value: the name of a user or tag is one level.
+func (a *evaluation) below(r *Rule, raw string) (queue, reason string) {
 	child := raw
 	if r.Kind != RuleFixed {
 		child = strings.ReplaceAll(raw, ".", dot)
@@ -101,13 +101,13 @@ func (a *attempt) below(r *Rule, raw string) (queue, reason string) {
 	return queue, ""
 }
 
-func (a *attempt) exists(queue string) bool {
+func (a *evaluation) exists(queue string) bool {
 	return a.tree.Queue(queue) != nil || a.members.at(queue).total.Applications > 0
 }
 
-// leaf says of a queue that exists whether it can hold applications: whether it neither has queues
-// below it nor is made to.
-func (a *attempt) leaf(queue string) bool {
+// leaf is true if an existing queue can hold applications: it has no queues below it and is not
+// configured as a parent.
+func (a *evaluation) leaf(queue string) bool {
 	if q := a.tree.Queue(queue); q != nil && !q.Leaf() {
 		return false
 	}
@@ -116,7 +116,7 @@ func (a *attempt) leaf(queue string) bool {
 }
 
 // FixedPath returns the part of a queue's name that a rule with its parents yields for every
-// submission, root if there is none, and whether that is all of it.
+// submission, at least root. complete is true if that is the whole name.
 func (r *Rule) FixedPath() (queue string, complete bool) {
 	if r.Kind == RuleFixed && Qualified(r.Value) {
 		return strings.ToLower(r.Value), true
@@ -131,7 +131,7 @@ func (r *Rule) FixedPath() (queue string, complete bool) {
 	return queue + "." + strings.ToLower(r.Value), true
 }
 
-// UsedTags are the tags that the rules read, in lower case.
+// UsedTags returns the tags that the rules read, in lower case.
 func (t *Tree) UsedTags() (tags []string) {
 	for _, r := range t.rules {
 		for ; r != nil; r = r.Parent {

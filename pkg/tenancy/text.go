@@ -26,7 +26,7 @@ func Cut(name string) string {
 	return name[:end] + ellipsis
 }
 
-// Quote is Cut in double quotes, which the … follows.
+// Quote returns Cut in double quotes, with the … after them.
 func Quote(text string) string {
 	end := cutAt(text)
 	if end == len(text) {
@@ -35,7 +35,7 @@ func Quote(text string) string {
 	return strconv.Quote(text[:end]) + ellipsis
 }
 
-// cutAt is the index in bytes after the first MaxQuote characters.
+// cutAt returns the byte index after the first MaxQuote characters.
 func cutAt(text string) int {
 	count := 0
 	for i := range text {
@@ -59,11 +59,11 @@ func Bound(message string) string {
 	return message[:end] + ellipsis
 }
 
-// Part is a part of a message that is bounded already: Messagef does not cut it.
+// Part is a bounded part of a message. Messagef does not cut it.
 type Part string
 
-// Messagef formats a message: the strings among the arguments, also those in lists, are cut, and
-// the whole is bounded. It is not for parts that are messages themselves: join those and use Bound.
+// Messagef formats a message. It cuts strings and lists of strings among the arguments, and bounds
+// the result. To combine messages, join them and use Bound instead.
 func Messagef(format string, args ...any) string {
 	for i, arg := range args {
 		switch arg := arg.(type) {
@@ -80,7 +80,7 @@ func Messagef(format string, args ...any) string {
 	return Bound(fmt.Sprintf(format, args...))
 }
 
-// input is text of others in a message.
+// input is text from a user in a message.
 type input string
 
 // Format implements fmt.Formatter: %q is Quote, all else Cut.

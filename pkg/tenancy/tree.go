@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// Tree is a valid configuration: its queues, from root down, and its placement rules. It never
-// changes. Queues that exist only because a Placement is in them are not part of it; they are
-// Members.
+// Tree is a valid configuration: the configured queues and the placement rules. It is immutable.
+// Dynamic queues are not part of it; Members has them.
 //
-// Every method takes a queue's full name in any case, and one that is not configured stands below
-// its nearest configured ancestor. The time it takes is linear in the length of the name.
+// Methods accept the full name of a queue in any letter case. A queue that is not configured
+// inherits from its nearest configured ancestor. Their time is linear in the length of the name.
 type Tree struct {
 	root  *Queue
 	rules []*Rule
@@ -28,13 +27,13 @@ type Queue struct {
 	sets     []string // sorted; nil where all of the queue above
 	template *Template
 	limits   [][]Limit         // each list for itself
-	children map[string]*Queue // by the last level of their names
+	children map[string]*Queue // by the last level of their names, in lower case
 }
 
-// QueueSpec is one queue as it is configured, with all below it.
+// QueueSpec is the configuration of one queue and the queues below it.
 type QueueSpec struct {
 	Name string // one level
-	// Parent says that it is a parent even without children.
+	// Parent is true for a parent queue, even without children.
 	Parent              bool
 	SubmitACL, AdminACL string
 	Quota               Quota
@@ -45,19 +44,19 @@ type QueueSpec struct {
 	Queues      []QueueSpec
 }
 
-// Template is what dynamic queues get that have no configuration of their own.
+// Template is the configuration of dynamic queues.
 type Template struct {
 	Quota       Quota
 	ClusterSets []string // as a QueueSpec's
 }
 
-// Leaf says whether nothing can be configured below the queue. Applications are placed in leaves
-// only.
+// Leaf is true if the queue is not configured to have queues below it. Only leaves hold
+// applications.
 func (q *Queue) Leaf() bool { return !q.parent && len(q.Children) == 0 && q.Name != RootName }
 
-// NewTree builds what it can, also from an invalid configuration, whose tree serves its further
-// validation: it leaves out illegal access lists, and queues with illegal names with all below
-// them. More are the limits of root beside its own.
+// NewTree builds a tree. From an invalid configuration it builds what it can, for further
+// validation: it omits illegal access lists, and queues with illegal names with all queues below
+// them. more are further limits of root.
 func NewTree(root QueueSpec, more []Limit, rules []*Rule) *Tree {
 	t := &Tree{rules: rules}
 	t.root = t.add(&root, "")
@@ -142,8 +141,8 @@ func (t *Tree) Nearest(name string) *Queue {
 	return t.root
 }
 
-// SubmitAllowed says whether a user may place applications in a queue: if either list of the queue
-// or of an ancestor grants it, or if none of them is set.
+// SubmitAllowed is true if a user may submit to a queue: an access list of the queue or of an
+// ancestor grants it, or none of them is set.
 func (t *Tree) SubmitAllowed(queue, user string, groups []string) bool {
 	open := true
 	for q := range t.up(queue) {
@@ -155,7 +154,7 @@ func (t *Tree) SubmitAllowed(queue, user string, groups []string) bool {
 	return open
 }
 
-// AdminAllowed says whether the adminacl of a queue or of an ancestor grants the user.
+// AdminAllowed is true if the adminacl of a queue or of an ancestor grants the user.
 func (t *Tree) AdminAllowed(queue, user string, groups []string) bool {
 	for q := range t.up(queue) {
 		if q.AdminACL.Allows(user, groups) {
@@ -166,7 +165,7 @@ func (t *Tree) AdminAllowed(queue, user string, groups []string) bool {
 }
 
 // ClusterSets returns the cluster sets that a queue owns, sorted, and whether it is restricted to
-// them: without a property on the queue's way to root it is not, and owns what there is.
+// them. It is not if neither the queue nor an ancestor has the property clustersets.
 func (t *Tree) ClusterSets(queue string) (sets []string, restricted bool) {
 	path, configured := t.path(queue)
 	for _, q := range slices.Backward(path) {
@@ -181,8 +180,7 @@ func (t *Tree) ClusterSets(queue string) (sets []string, restricted bool) {
 	}
 	own := slices.Clone(tmpl.ClusterSets)
 	if restricted {
-		// A template inherited from further up must not give back what a queue below it has taken
-		// away.
+		// A template of an ancestor must not allow sets that a queue below the ancestor excludes.
 		own = slices.DeleteFunc(own, func(set string) bool { _, has := slices.BinarySearch(sets, set); return !has })
 	}
 	return own, true

@@ -126,7 +126,7 @@ func TestQueues(t *testing.T) {
 		},
 		"place, groups given": {
 			stdin: valid, args: []string{"place", "-f", "-", "--user", "testuser1", "--group", "x"},
-			wantOut: "rejected: no placement rule matched\n  rule 1 (provided): no queue was requested\n  rule 2 (user): its filter keeps out user testuser1\n",
+			wantOut: "rejected: no placement rule matched\n  rule 1 (provided): no queue was requested\n  rule 2 (user): its filter excludes user testuser1\n",
 		},
 		"place, user without known groups": {
 			stdin: valid, args: []string{"place", "-f", "-", "--user", "ann"}, wantErr: "finding the groups of user ann", wantCode: exitFailure,

@@ -10,7 +10,7 @@ import (
 func TestReadLocalQueues(t *testing.T) {
 	const broken = "partitions:\n- name: default\n  queues: [{name: a!}, {name: b, submitacl: a b c}]\n"
 	const name, acl = `partitions[0].queues[0].name: invalid queue name "a!": it must be 1 to 64 letters, digits and _ : # / @ -`,
-		`partitions[0].queues[1].submitacl: multiple spaces found in the access list "a b c": one separates the users from the groups`
+		`partitions[0].queues[1].submitacl: multiple spaces found in the access list "a b c": exactly one space must separate the users from the groups`
 	for what, tc := range map[string]struct{ text, want string }{
 		"queues":             {"partitions: [{queues: []}]", ""},
 		"a ConfigMap":        {"kind: ConfigMap\ndata: {queues.yaml: 'partitions: [{queues: []}]'}", ""},

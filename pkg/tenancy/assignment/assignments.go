@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
 )
 
-// Reasons of a Verdict.
+// Reasons of an Admission.
 const (
 	ReasonPlaced         = "Placed"
 	ReasonQueueDraining  = "QueueDraining"
@@ -22,7 +22,7 @@ const (
 	ReasonQuotaExceeded  = "QuotaExceeded"
 )
 
-// The tags that are not a Placement's to set.
+// Reserved tags. A Placement cannot set them.
 const (
 	namespaceTag   = "namespace"
 	parentQueueTag = "namespace.parentqueue"
@@ -35,92 +35,93 @@ const ParentQueueAnnotation = "yunikorn.apache.org/parentqueue"
 // Key names a Placement.
 type Key struct{ Namespace, Name string }
 
-// Submission is a Placement, as far as its queue depends on it.
+// Submission has the fields of a Placement on which its queue depends.
 type Submission struct {
 	Key
 	Created             time.Time
 	Annotations, Labels map[string]string
 }
 
-// Verdict is what its queue means for a Placement. Its texts have at most MaxMessage bytes,
-// Record is of bounded size.
-type Verdict struct {
-	// Reason and Message say how it came to the queue, or why to none. Admitted is false then.
+// Admission is the result for one Placement: its queue and what the queue allows, or why it has no
+// queue. Its texts have at most MaxMessage bytes.
+type Admission struct {
+	// Admitted is true if the Placement has a queue. Reason and Message explain it.
 	Admitted        bool
 	Reason, Message string
-	// Rejected says that no rule matched: an answer, unlike the other reasons not to be admitted.
+	// Rejected is true if no rule matched. It is final until an input changes, unlike the other
+	// reasons not to be admitted.
 	Rejected bool
-	// Queue is in full. Sets are the cluster sets that it owns, if Restricted.
+	// Queue is the full name. Sets are the cluster sets that the queue owns, if Restricted.
 	Queue      string
 	Sets       []string
 	Restricted bool
-	// Limit caps the clusters that may be selected, for the quotas that LimitBy names; -1 is no
-	// cap.
+	// Limit is the maximum number of clusters that may be selected; -1 is no limit. LimitBy names
+	// the quota that sets it.
 	Limit   int
 	LimitBy string
-	// Record is to be kept with the published decision: it keeps the Placement in its queue over
-	// restarts and new configurations.
+	// Record must be stored on the pages. It keeps the Placement in its queue after restarts and
+	// new configurations.
 	Record string
-	// RetryAfter asks for another try; 0 for none.
+	// RetryAfter is when to call Admit again; 0 for never.
 	RetryAfter time.Duration
 }
 
-// Assignments keeps every Placement in its queue. A Placement is placed once: again only when
-// its submitter, the queue it asks for or a tag that counted changes, when its queue is gone, or
-// when its submitter may no longer submit there. Those that are not placed yet are, oldest first.
+// Assignments keeps every Placement in its queue. A Placement is assigned again only if its
+// submitter, its requested queue or a tag that a rule read changes, if its queue no longer exists,
+// or if its submitter may no longer submit there. New Placements are assigned oldest first.
 // It is safe for concurrent use.
 type Assignments struct {
 	options Options
 
-	mu       sync.Mutex
-	config   *queueconfig.Config
-	problem  string // why there is no configuration
-	resolver *identity.GroupResolver
-	parents  map[string]string // the parent queue by namespace
-	seats    map[Key]*seat
-	unseated map[Key]*seat // those to be looked at
-	limited  map[Key]*seat // those that quotas leave less than they want, or nothing
-	members  *tenancy.Members
+	mu         sync.Mutex
+	config     *queueconfig.Config
+	problem    string // why there is no configuration
+	resolver   *identity.GroupResolver
+	parents    map[string]string // the parent queue by namespace
+	placements map[Key]*placement
+	pending    map[Key]*placement // to be checked, and assigned if necessary
+	limited    map[Key]*placement // those that get fewer clusters than they request because of quotas
+	members    *tenancy.Members
 }
 
-// Options are all required but UserLabel.
+// Options configure Assignments. All but UserLabel are required.
 type Options struct {
 	// UserLabel is the key of the label that names a user; default DefaultUserLabel.
 	UserLabel string
-	// Published returns what is kept with the published decision of a Placement, and how many
-	// clusters it has: on the pages that this very Placement controls.
+	// Published returns the record on the pages that a Placement (same UID) controls, and how many
+	// clusters they list.
 	Published func(Key) (record string, clusters int)
-	// Recorded returns what the last change of a Placement recorded of its queue, where nobody but
-	// the controller writes it; empty if nothing is known. It confirms what Published returns.
+	// Recorded returns the record in a Placement's last PlacementChange; empty if there is none.
+	// Only the controller writes it, so it confirms the result of Published.
 	Recorded func(Key) string
-	// Wake is called, never while Published is, for Placements whose verdict may have changed.
-	Wake func([]Key)
-	Now  func() time.Time
+	// OnAffected is called for Placements whose Admission may have changed, without a lock held.
+	OnAffected func([]Key)
+	Now        func() time.Time
 }
 
-// seat is one Placement.
-type seat struct {
+// placement is one Placement and its queue.
+type placement struct {
 	Submission
-	// app is what it counts as, nil for nothing, and record says how it came there. One that is not
-	// admitted may still count where it was: it has what is published.
+	// app is its entry in members, nil for none, and record is its assignment. A Placement that is
+	// not admitted still counts in its old queue while it has published clusters.
 	app      *tenancy.Application
 	record   record
 	admitted bool
-	// proven says that the submitter was let into the queue of the record while that was
-	// configured: it may drain.
-	proven bool
-	// lost says that the submitter has no right to be in the queue of the record.
-	lost    bool
-	verdict Verdict   // why it is not admitted
-	retry   time.Time // when to look at it again although nothing changed
+	// confirmed is true if the submitter was permitted to submit to the queue of the record while
+	// that queue was configured. Then the Placement may stay in it while it drains.
+	confirmed bool
+	// unauthorized is true if the submitter may not submit to the queue of the record.
+	unauthorized bool
+	admission    Admission // why it is not admitted
+	retry        time.Time // when to check it again although no input changed
 }
 
-// New begins without a configuration: nothing is admitted.
+// New returns Assignments without a configuration, which admit no Placement.
 func New(o Options) *Assignments {
 	o.UserLabel = cmp.Or(o.UserLabel, identity.DefaultUserLabel)
 	return &Assignments{
 		options: o, problem: "there is no queue configuration yet", parents: map[string]string{},
-		seats: map[Key]*seat{}, unseated: map[Key]*seat{}, limited: map[Key]*seat{}, members: tenancy.NewMembers(),
+		placements: map[Key]*placement{}, pending: map[Key]*placement{}, limited: map[Key]*placement{}, members: tenancy.NewMembers(),
 	}
 }
 
@@ -132,37 +133,37 @@ func (a *Assignments) Configure(text []byte) (warnings []queueconfig.Problem, er
 	if err == nil {
 		resolver, err = identity.NewGroupResolver(config.Resolver, a.options.Now)
 	}
-	a.change(func() []Key {
+	a.update(func() []Key {
 		if err != nil {
 			if a.config != nil {
 				return nil
 			}
 			a.problem = tenancy.Bound(err.Error())
-			return slices.Collect(maps.Keys(a.seats))
+			return slices.Collect(maps.Keys(a.placements))
 		}
 		// Which queues drain follows from the records, as it does after a restart.
 		a.members.Reconfigure(nil, config.Tree)
 		a.config, a.problem, a.resolver = config, "", resolver
-		maps.Copy(a.unseated, a.seats)
-		return slices.Collect(maps.Keys(a.seats))
+		maps.Copy(a.pending, a.placements)
+		return slices.Collect(maps.Keys(a.placements))
 	})
 	return warnings, err
 }
 
 // Unconfigured records why there is no configuration. An earlier valid configuration stays.
 func (a *Assignments) Unconfigured(why string) {
-	a.change(func() []Key {
+	a.update(func() []Key {
 		if a.config != nil || a.problem == why {
 			return nil
 		}
 		a.problem = why
-		return slices.Collect(maps.Keys(a.seats))
+		return slices.Collect(maps.Keys(a.placements))
 	})
 }
 
-// Namespace takes in the annotations of a Namespace; nil when it is gone.
+// Namespace stores the annotations of a Namespace; nil after its deletion.
 func (a *Assignments) Namespace(name string, annotations map[string]string) {
-	a.change(func() (woken []Key) {
+	a.update(func() (affected []Key) {
 		parent := annotations[ParentQueueAnnotation]
 		if a.parents[name] == parent {
 			return nil
@@ -171,78 +172,78 @@ func (a *Assignments) Namespace(name string, annotations map[string]string) {
 		if parent == "" {
 			delete(a.parents, name)
 		}
-		for key, s := range a.seats {
+		for key, s := range a.placements {
 			if key.Namespace == name {
-				a.unseated[key] = s
-				woken = append(woken, key)
+				a.pending[key] = s
+				affected = append(affected, key)
 			}
 		}
-		return woken
+		return affected
 	})
 }
 
-// Submit takes in a Placement that came or changed.
+// Submit stores a Placement that was created or changed.
 func (a *Assignments) Submit(submission Submission) {
-	a.change(func() []Key {
-		s := a.seats[submission.Key]
+	a.update(func() []Key {
+		s := a.placements[submission.Key]
 		same := s != nil && maps.Equal(s.Annotations, submission.Annotations) && maps.Equal(s.Labels, submission.Labels) && s.Created.Equal(submission.Created)
 		if s == nil {
-			s = &seat{}
-			a.seats[submission.Key] = s
+			s = &placement{}
+			a.placements[submission.Key] = s
 		}
-		// The texts are those of the newest object: older ones are not kept in memory.
+		// Keep the maps of the newest object, so that older objects can be freed.
 		if s.Submission = submission; !same {
-			a.unseated[submission.Key] = s
+			a.pending[submission.Key] = s
 		}
 		return nil
 	})
 }
 
-// Withdraw takes in that a Placement is gone.
+// Withdraw removes a deleted Placement.
 func (a *Assignments) Withdraw(key Key) {
-	a.change(func() []Key {
-		s := a.seats[key]
-		for _, seats := range []map[Key]*seat{a.seats, a.unseated, a.limited} {
-			delete(seats, key)
+	a.update(func() []Key {
+		s := a.placements[key]
+		for _, placements := range []map[Key]*placement{a.placements, a.pending, a.limited} {
+			delete(placements, key)
 		}
 		if s == nil || s.app == nil {
 			return nil
 		}
 		a.members.Remove(*s.app)
-		return a.freed()
+		return a.affectedByFreedQuota()
 	})
 }
 
-// Took notes how many clusters a Placement has, or is about to have.
-func (a *Assignments) Took(key Key, clusters int) {
-	a.change(func() []Key {
-		s := a.seats[key]
+// SetClusters stores how many clusters a Placement has, or is about to publish.
+func (a *Assignments) SetClusters(key Key, clusters int) {
+	a.update(func() []Key {
+		s := a.placements[key]
 		if s == nil || s.app == nil || s.app.Clusters == int64(clusters) {
 			return nil
 		}
 		was := *s.app
-		if clusters == 0 && !s.admitted { // nothing is left of what it had
+		if clusters == 0 && !s.admitted { // it has no published clusters any more
 			s.app = nil
 			a.members.Remove(was)
-			return a.freed()
+			return a.affectedByFreedQuota()
 		}
 		s.app.Clusters = int64(clusters)
 		a.members.Replace(was, *s.app)
 		if s.app.Clusters < was.Clusters {
-			return a.freed()
+			return a.affectedByFreedQuota()
 		}
 		return nil
 	})
 }
 
-// change changes something and wakes whom that concerns.
-func (a *Assignments) change(what func() []Key) {
+// update runs do with the lock held, then calls OnAffected with the Placements that it returns.
+func (a *Assignments) update(do func() []Key) {
 	a.mu.Lock()
-	woken := what()
+	affected := do()
 	a.mu.Unlock()
-	if len(woken) > 0 {
-		slices.SortFunc(woken, compareKeys)
-		a.options.Wake(woken)
+	if len(affected) > 0 {
+		slices.SortFunc(affected, compareKeys)
+		a.options.OnAffected(affected)
 	}
 }
 
@@ -250,19 +251,19 @@ func compareKeys(x, y Key) int {
 	return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 }
 
-// freed returns whom quotas keep from what they want, now that there is more for them. Those that
-// wait for a place are looked at again.
-func (a *Assignments) freed() []Key {
+// affectedByFreedQuota returns the limited Placements after a quota got free capacity. Those that
+// are not admitted are checked again.
+func (a *Assignments) affectedByFreedQuota() []Key {
 	for key, s := range a.limited {
 		if !s.admitted {
-			a.unseated[key] = s
+			a.pending[key] = s
 		}
 	}
 	return slices.Collect(maps.Keys(a.limited))
 }
 
-// limit notes whether quotas keep a Placement from what it wants.
-func (a *Assignments) limit(s *seat, limited bool) {
+// setLimited stores whether quotas limit a Placement to less than it requests.
+func (a *Assignments) setLimited(s *placement, limited bool) {
 	if limited {
 		a.limited[s.Key] = s
 	} else {
@@ -279,9 +280,8 @@ func (a *Assignments) Administers(stored string, who identity.Identity) bool {
 	return ok && a.config != nil && a.config.Tree.AdminAllowed(r.Queue, who.User, who.Groups)
 }
 
-// GuardedTags are the tags of a Placement, in lower case, on which its queue depends: those that
-// the rules read, and those that its stored record holds. The reserved ones, which are not the
-// Placement's, are left out.
+// GuardedTags returns the tags, in lower case, on which a Placement's queue depends: those that the
+// rules read and those in its stored record, without the reserved ones.
 func (a *Assignments) GuardedTags(stored string) []string {
 	r, _ := readRecord(stored)
 	tags := slices.Collect(maps.Keys(r.Tags))
@@ -294,49 +294,49 @@ func (a *Assignments) GuardedTags(stored string) []string {
 	return slices.DeleteFunc(slices.Compact(tags), func(tag string) bool { return tag == namespaceTag || tag == parentQueueTag })
 }
 
-// Resolve says what its queue means for a Placement that was submitted and wants a number of
-// clusters; -1 is all it can get.
-func (a *Assignments) Resolve(key Key, wanted int) (verdict Verdict) {
-	a.change(func() (woken []Key) {
-		s := a.seats[key]
+// Admit returns the Admission of a submitted Placement that requests a number of clusters; -1
+// requests all.
+func (a *Assignments) Admit(key Key, wanted int) (admission Admission) {
+	a.update(func() (affected []Key) {
+		s := a.placements[key]
 		switch {
 		case a.config == nil:
-			verdict = Verdict{Reason: ReasonConfigInvalid, Message: a.problem, Limit: -1}
+			admission = Admission{Reason: ReasonConfigInvalid, Message: a.problem, Limit: -1}
 			return nil
 		case s == nil:
-			verdict = Verdict{Reason: ReasonConfigInvalid, Message: "the Placement was not submitted", Limit: -1}
+			admission = Admission{Reason: ReasonConfigInvalid, Message: "the Placement is unknown", Limit: -1}
 			return nil
 		}
 		if !s.retry.IsZero() && !a.options.Now().Before(s.retry) {
-			a.unseated[key] = s
+			a.pending[key] = s
 		}
-		woken = a.placeUnplaced()
-		if verdict = s.verdict; s.admitted {
-			verdict = a.admit(s, wanted)
+		affected = a.assignPending()
+		if admission = s.admission; s.admitted {
+			admission = a.admissionOf(s, wanted)
 		}
-		return slices.DeleteFunc(woken, func(other Key) bool { return other == key })
+		return slices.DeleteFunc(affected, func(other Key) bool { return other == key })
 	})
-	return verdict
+	return admission
 }
 
-// admit says what its queue means for a Placement that has one.
-func (a *Assignments) admit(s *seat, wanted int) Verdict {
-	v := Verdict{Admitted: true, Queue: s.app.Queue, Reason: ReasonPlaced, Limit: -1, Message: s.record.placedMessage()}
+// admissionOf returns the Admission of a Placement that has a queue.
+func (a *Assignments) admissionOf(s *placement, wanted int) Admission {
+	v := Admission{Admitted: true, Queue: s.app.Queue, Reason: ReasonPlaced, Limit: -1, Message: s.record.placedMessage()}
 	if a.members.Draining(s.app.Queue) {
 		v.Reason, v.Message = ReasonQueueDraining, s.record.drainingMessage()
 	}
 	v.Sets, v.Restricted = a.config.Tree.ClusterSets(s.app.Queue)
-	var room tenancy.Room
-	a.members.Without(*s.app, func() { room = a.config.Tree.Room(a.members, s.app.Queue, s.app.User, s.app.Groups) })
-	if room.Clusters < tenancy.Unlimited {
+	var free tenancy.Remaining
+	a.members.Without(*s.app, func() { free = a.config.Tree.Remaining(a.members, s.app.Queue, s.app.User, s.app.Groups) })
+	if free.Clusters < tenancy.Unlimited {
 		stored, published := a.options.Published(s.Key)
 		if r, ok := readRecord(stored); ok && r.Queue != s.app.Queue {
-			published = 0 // it moved, and what it had elsewhere gives it nothing here
+			published = 0 // clusters that it got in another queue do not count here
 		}
-		// A lowered quota removes no clusters that are published.
-		v.Limit, v.LimitBy = int(max(room.Clusters, int64(published))), room.ClustersBy
+		// A lowered quota removes no published clusters.
+		v.Limit, v.LimitBy = int(max(free.Clusters, int64(published))), free.ClustersBy
 	}
-	a.limit(s, v.Limit >= 0 && (wanted < 0 || wanted > v.Limit))
+	a.setLimited(s, v.Limit >= 0 && (wanted < 0 || wanted > v.Limit))
 	v.Record = s.record.String()
 	return v
 }

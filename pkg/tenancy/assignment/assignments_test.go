@@ -29,9 +29,9 @@ type desk struct {
 	placements map[string]*placement
 	pages      map[string]page
 	// recorded is what the changes of Placements recorded of their queues.
-	recorded map[string]string
-	woken    map[string]bool
-	verdicts map[string]assignment.Verdict
+	recorded   map[string]string
+	affected   map[string]bool
+	admissions map[string]assignment.Admission
 }
 
 type placement struct {
@@ -53,13 +53,13 @@ func newDesk(config string) *desk {
 
 // begin starts a controller that knows nothing yet.
 func (d *desk) begin() {
-	d.woken, d.verdicts = map[string]bool{}, map[string]assignment.Verdict{}
+	d.affected, d.admissions = map[string]bool{}, map[string]assignment.Admission{}
 	d.admission = assignment.New(assignment.Options{
 		Published: func(key assignment.Key) (string, int) { return d.pages[key.Name].record, d.pages[key.Name].clusters },
 		Recorded:  func(key assignment.Key) string { return d.recorded[key.Name] },
-		Wake: func(keys []assignment.Key) {
+		OnAffected: func(keys []assignment.Key) {
 			for _, key := range keys {
-				d.woken[key.Name] = true
+				d.affected[key.Name] = true
 			}
 		},
 		Now: func() time.Time { return d.now },
@@ -96,7 +96,7 @@ func (d *desk) namespace(name, parent string) {
 
 func (d *desk) submit(p *placement) {
 	d.placements[p.Name] = p
-	d.woken[p.Name] = true
+	d.affected[p.Name] = true
 	d.admission.Submit(assignment.Submission{Key: p.Key, Created: p.Created, Annotations: maps.Clone(p.Annotations), Labels: maps.Clone(p.Labels)})
 }
 
@@ -143,7 +143,7 @@ func (d *desk) edit(name string, changes ...func(*placement)) {
 func (d *desk) remove(name string) {
 	delete(d.placements, name)
 	delete(d.pages, name)
-	delete(d.verdicts, name)
+	delete(d.admissions, name)
 	delete(d.recorded, name)
 	d.admission.Withdraw(assignment.Key{Namespace: "ns", Name: name})
 	d.run()
@@ -151,9 +151,9 @@ func (d *desk) remove(name string) {
 
 // run decides affected Placements, as the scheduler does, until none is left.
 func (d *desk) run() {
-	for len(d.woken) > 0 {
-		for _, name := range slices.Sorted(maps.Keys(d.woken)) {
-			delete(d.woken, name)
+	for len(d.affected) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(d.affected)) {
+			delete(d.affected, name)
 			if p := d.placements[name]; p != nil {
 				d.decide(p)
 			}
@@ -162,8 +162,8 @@ func (d *desk) run() {
 }
 
 func (d *desk) decide(p *placement) {
-	v := d.admission.Resolve(p.Key, p.wanted)
-	d.verdicts[p.Name] = v
+	v := d.admission.Admit(p.Key, p.wanted)
+	d.admissions[p.Name] = v
 	if v.Admitted {
 		d.recorded[p.Name] = v.Record
 	}
@@ -176,9 +176,9 @@ func (d *desk) decide(p *placement) {
 			clusters = min(clusters, v.Limit)
 		}
 	}
-	d.admission.Took(p.Key, max(clusters, d.pages[p.Name].clusters))
+	d.admission.SetClusters(p.Key, max(clusters, d.pages[p.Name].clusters))
 	d.pages[p.Name] = page{v.Record, clusters}
-	d.admission.Took(p.Key, clusters)
+	d.admission.SetClusters(p.Key, clusters)
 }
 
 // queueOf is the queue that pages record.
@@ -197,7 +197,7 @@ func (d *desk) queueOf(name string) string {
 func (d *desk) state() map[string]string {
 	state := map[string]string{}
 	for name := range d.placements {
-		state[name] = strings.Join(strings.Fields(fmt.Sprint(d.verdicts[name].Reason, " ", d.queueOf(name), " ", d.pages[name].clusters)), " ")
+		state[name] = strings.Join(strings.Fields(fmt.Sprint(d.admissions[name].Reason, " ", d.queueOf(name), " ", d.pages[name].clusters)), " ")
 	}
 	return state
 }
@@ -693,7 +693,7 @@ func TestRecordsSurviveARestart(t *testing.T) {
 		if diff := cmp.Diff(pages, d.pages, cmp.AllowUnexported(page{})); diff != "" {
 			t.Fatalf("after a restart with a broken configuration (-want +got):\n%s", diff)
 		}
-		if got := d.verdicts["a1"].Reason; got != assignment.ReasonConfigInvalid {
+		if got := d.admissions["a1"].Reason; got != assignment.ReasonConfigInvalid {
 			t.Fatalf("want ConfigInvalid, got %s", got)
 		}
 		d.configure(current)
@@ -706,12 +706,12 @@ func TestRecordsSurviveARestart(t *testing.T) {
 func TestUnresolvedUsersAreAskedForAgain(t *testing.T) {
 	d := newDesk(fixture.Partition("queues: [{name: a}]\nusergroupresolver: {type: test}"))
 	d.add("p", "", "a", 1, annotated(identity.UserInfoAnnotation, `{"user":"ann"}`))
-	v := d.verdicts["p"]
+	v := d.admissions["p"]
 	if v.RetryAfter <= 0 || v.Admitted || v.Rejected || !strings.Contains(v.Message, `finding the groups of user "ann"`) {
 		t.Errorf("%+v does not ask for another try", v)
 	}
 	d.now = d.now.Add(v.RetryAfter)
-	if again := d.admission.Resolve(d.placements["p"].Key, 1); again.RetryAfter <= 0 {
+	if again := d.admission.Admit(d.placements["p"].Key, 1); again.RetryAfter <= 0 {
 		t.Errorf("%+v does not ask for yet another try", again)
 	}
 }
@@ -720,16 +720,16 @@ func TestVerdict(t *testing.T) {
 	d := newDesk(fixture.Partition("queues: [{name: a, submitacl: ann, adminacl: boss, properties: {clustersets: 'x,y'}, resources: {max: {clusters: 3}}}]\nplacementrules: [{name: provided}, {name: user}]"))
 	d.add("p", "ann", "A", 2)
 	d.add("no", "ann", "", 2)
-	want := assignment.Verdict{
+	want := assignment.Admission{
 		Admitted: true, Reason: "Placed", Message: "queue root.a by rule provided for user ann", Queue: "root.a", Sets: []string{"x", "y"}, Restricted: true,
 		Limit: 3, LimitBy: "root.a clusters 3", Record: `{"queue":"root.a","rule":"provided","user":"ann","requested":"A","configured":"root.a"}`,
 	}
-	if diff := cmp.Diff(want, d.admission.Resolve(d.placements["p"].Key, 2)); diff != "" {
+	if diff := cmp.Diff(want, d.admission.Admit(d.placements["p"].Key, 2)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	want = assignment.Verdict{Reason: "NoRuleMatched", Rejected: true, Limit: -1,
+	want = assignment.Admission{Reason: "NoRuleMatched", Rejected: true, Limit: -1,
 		Message: "rule 1 (provided): no queue was requested; rule 2 (user): queue root.ann does not exist, and create is not set"}
-	if diff := cmp.Diff(want, d.verdicts["no"]); diff != "" {
+	if diff := cmp.Diff(want, d.admissions["no"]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for record, want := range map[string]bool{d.pages["p"].record: true, "": false, "{}": false, "x": false, `{"queue":"root.b"}`: false} {
@@ -740,7 +740,7 @@ func TestVerdict(t *testing.T) {
 	if d.admission.Administers(d.pages["p"].record, identity.Identity{User: "ann"}) {
 		t.Error("ann administers what she submitted to")
 	}
-	if v := d.admission.Resolve(assignment.Key{Namespace: "ns", Name: "never submitted"}, 1); v.Admitted || v.Rejected {
+	if v := d.admission.Admit(assignment.Key{Namespace: "ns", Name: "never submitted"}, 1); v.Admitted || v.Rejected {
 		t.Errorf("%+v decides about what is not there", v)
 	}
 }

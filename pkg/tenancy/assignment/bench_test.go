@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// BenchmarkResolve asks for one of as many Placements as the name says: its cost must not grow with
+// BenchmarkAdmit asks for one of as many Placements as the name says: its cost must not grow with
 // their number, whether they are admitted, wait or cannot be resolved.
-func BenchmarkResolve(b *testing.B) {
+func BenchmarkAdmit(b *testing.B) {
 	const limits = "\nlimits: [{users: ['*'], maxresources: {clusters: 9}}, {groups: [ops, '*'], maxresources: {clusters: 90000}}]"
 	for reason, config := range map[string]string{
 		assignment.ReasonPlaced:         fixture.Partition("queues: []\nplacementrules: [{name: user, create: true}]" + limits),
@@ -25,11 +25,11 @@ func BenchmarkResolve(b *testing.B) {
 					d.prepare(fmt.Sprint(i), "", "", 1, annotated(identity.UserInfoAnnotation, fmt.Sprintf(`{"user":"u%d"}`, i)))
 				}
 				key := d.placements["7"].Key
-				if got := d.admission.Resolve(key, 1).Reason; got != reason {
+				if got := d.admission.Admit(key, 1).Reason; got != reason {
 					b.Fatalf("want %s, got %s", reason, got)
 				}
 				for b.Loop() {
-					d.admission.Resolve(key, 1)
+					d.admission.Admit(key, 1)
 				}
 			})
 		}
@@ -50,9 +50,9 @@ func BenchmarkTurnover(b *testing.B) {
 			for b.Loop() {
 				d.admission.Withdraw(p.Key)
 				d.admission.Submit(p.Submission)
-				d.admission.Resolve(p.Key, 5)
-				d.admission.Took(p.Key, 5)
-				d.admission.Took(p.Key, 1)
+				d.admission.Admit(p.Key, 5)
+				d.admission.SetClusters(p.Key, 5)
+				d.admission.SetClusters(p.Key, 1)
 			}
 		})
 	}

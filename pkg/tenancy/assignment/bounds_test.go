@@ -61,10 +61,10 @@ func TestWhatIsSaidAndKeptIsBounded(t *testing.T) {
 			for i := range 8 {
 				d.add(fmt.Sprint("p", i), "", "", 1, tc.more)
 			}
-			if got := d.verdicts["p7"].Reason; got != tc.want {
+			if got := d.admissions["p7"].Reason; got != tc.want {
 				t.Errorf("want %s, got %s", tc.want, got)
 			}
-			for name, v := range d.verdicts {
+			for name, v := range d.admissions {
 				if len(v.Message) > tenancy.MaxMessage || len(v.Record) > 4096 {
 					t.Errorf("%s has a message of %d bytes and a record of %d", name, len(v.Message), len(v.Record))
 				}

@@ -53,7 +53,7 @@ func quotasOf(config string) map[string]tenancy.Quota {
 func (d *desk) used(queue string) (used tenancy.Quota) {
 	for name := range d.placements {
 		in := d.queueOf(name)
-		if d.verdicts[name].Admitted && (in == queue || len(in) > len(queue) && in[:len(queue)+1] == queue+".") {
+		if d.admissions[name].Admitted && (in == queue || len(in) > len(queue) && in[:len(queue)+1] == queue+".") {
 			used.Applications++
 			used.Clusters += int64(d.pages[name].clusters)
 		}
@@ -125,7 +125,7 @@ func (d *desk) check(t *rapid.T, kind, touched, active string, reloaded bool, be
 		if name == touched || d.placements[name] == nil || old.record == "" {
 			continue
 		}
-		rejected := d.verdicts[name].Rejected
+		rejected := d.admissions[name].Rejected
 		// Who waits for a place elsewhere may get it.
 		waited := strings.HasPrefix(before[name], assignment.ReasonQuotaExceeded)
 		if !reloaded && !waited && (d.queueOf(name) != queueIn(old) || rejected) {
@@ -149,7 +149,7 @@ func (d *desk) check(t *rapid.T, kind, touched, active string, reloaded bool, be
 	again.restart(rand.New(rand.NewPCG(1, 2)))
 	want, got := d.state(), again.state()
 	for name := range want {
-		if d.verdicts[name].Rejected {
+		if d.admissions[name].Rejected {
 			delete(want, name)
 			delete(got, name)
 		}

@@ -11,20 +11,20 @@ import (
 // maxRecord bounds a record, in bytes.
 const maxRecord = 64 << 10
 
-// record is what Verdict.Record holds. Requested, User and the values of Tags are bounded.
+// record is what Admission.Record holds. Requested, User and the values of Tags are bounded.
 type record struct {
 	Queue     string            `json:"queue"`
 	Rule      string            `json:"rule"`
 	User      string            `json:"user"`
 	Requested string            `json:"requested,omitempty"`
 	Tags      map[string]string `json:"tags,omitempty"`
-	// Configured is the queue itself or the nearest one above it that is or was configured, other
-	// than root: if it no longer is, it drains.
+	// Configured is the queue or its nearest ancestor, other than root, that is or was configured.
+	// If it is no longer configured, it drains.
 	Configured string `json:"configured,omitempty"`
 }
 
-// readRecord reads what is stored on a page, where anybody may have written it. It is false for
-// what Berth would not have written.
+// readRecord parses a record from a page, which other users may have written. ok is false for a
+// record that Berth would not write.
 func readRecord(stored string) (r record, ok bool) {
 	if stored == "" || len(stored) > maxRecord || json.Unmarshal([]byte(stored), &r) != nil {
 		return record{}, false
@@ -52,8 +52,8 @@ func (r record) drainingMessage() string {
 	return tenancy.Messagef("queue %s drains: it keeps its Placements and takes no others", r.Queue)
 }
 
-// bounded returns an input for a record. One that is longer than a queue's name can be is cut: no
-// rule makes a queue of it anyway.
+// bounded cuts an input of a record that is longer than any queue name, because no rule can make a
+// queue of it.
 func bounded(input string) string {
 	if len(input) > tenancy.MaxQueueLength {
 		return tenancy.Cut(input)

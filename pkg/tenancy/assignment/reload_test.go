@@ -30,7 +30,7 @@ func TestReloadCases(t *testing.T) {
 	for _, tc := range all.Reload {
 		t.Run(tc.ID, func(t *testing.T) {
 			admission := assignment.New(assignment.Options{
-				Published: func(assignment.Key) (string, int) { return "", 0 }, Recorded: func(assignment.Key) string { return "" }, Wake: func([]assignment.Key) {}, Now: time.Now,
+				Published: func(assignment.Key) (string, int) { return "", 0 }, Recorded: func(assignment.Key) string { return "" }, OnAffected: func([]assignment.Key) {}, Now: time.Now,
 			})
 			refused := false
 			for _, text := range tc.Configs {
@@ -47,7 +47,7 @@ func TestReloadCases(t *testing.T) {
 			maps.Copy(annotations, tc.Submission.Tags)
 			key := assignment.Key{Namespace: tc.Submission.Tags["namespace"], Name: "p"}
 			admission.Submit(assignment.Submission{Key: key, Annotations: annotations})
-			if got := admission.Resolve(key, -1); got.Queue != tc.Expect.Queue || got.Admitted == tc.Expect.Rejected {
+			if got := admission.Admit(key, -1); got.Queue != tc.Expect.Queue || got.Admitted == tc.Expect.Rejected {
 				t.Errorf("%s: %+v, want queue %q", tc.Desc, got, tc.Expect.Queue)
 			}
 		})

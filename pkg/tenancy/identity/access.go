@@ -57,7 +57,7 @@ func ParseAccessControl(settings map[string]string) (AccessControl, []string) {
 		case "externalGroups":
 			err = setExpressions(&control.ExternalGroups, value, &instructions)
 		default:
-			warnings = append(warnings, tenancy.Messagef("%s: there is no such setting", key))
+			warnings = append(warnings, tenancy.Messagef("%s: unknown setting", key))
 		}
 		if err != nil {
 			warnings = append(warnings, tenancy.Messagef("%s: %v; the default is used", key, err))
@@ -89,8 +89,8 @@ func setBool(into *bool, value string) error {
 	return nil
 }
 
-// setExpressions leaves into as it is unless every expression compiles. An empty one would match
-// everybody: it is left out.
+// setExpressions changes into only if every expression compiles. It ignores empty expressions,
+// because they would match every user.
 func setExpressions(into *[]*regexp.Regexp, value string, instructions *int) error {
 	var parsed []*regexp.Regexp
 	for text := range strings.SplitSeq(value, ",") {
@@ -140,10 +140,10 @@ type AccessRequest struct {
 // AccessDecision is the answer to an AccessRequest.
 type AccessDecision struct {
 	Allowed bool
-	// Reason says why not, in words for the person who asked.
+	// Reason is why the request is denied, for the user.
 	Reason string
-	// Stamp is the identity that the user.info annotation must be given before the object is
-	// stored. Nil leaves it as it is.
+	// Stamp is the identity to write to the user.info annotation before the object is stored. Nil
+	// does not change the annotation.
 	Stamp *Identity
 }
 
@@ -151,35 +151,35 @@ func deny(format string, args ...any) AccessDecision {
 	return AccessDecision{Reason: tenancy.Messagef(format, args...)}
 }
 
-// Decide answers before the object is stamped.
+// Decide decides about a request before the object is stamped.
 func (a AccessControl) Decide(r AccessRequest) AccessDecision {
 	if r.Update {
 		return a.decideUpdate(r)
 	}
 	if r.Annotation != nil {
-		return a.decideCarried(r)
+		return a.decideClientAnnotation(r)
 	}
-	if a.BypassAuth && named(r.Label) {
+	if a.BypassAuth && isSet(r.Label) {
 		return AccessDecision{Allowed: true}
 	}
 	return AccessDecision{Allowed: true, Stamp: &r.By}
 }
 
-// Verify answers after every other handler has changed the object as it liked. Beside what Decide
-// admits it admits the stamp that Decide asked for, and it denies an object that went without.
+// Verify decides about a request after all mutating webhooks. It allows what Decide allows, and the
+// stamp that Decide requires; it denies an object without that stamp.
 func (a AccessControl) Verify(r AccessRequest) AccessDecision {
 	if !r.Update && r.Annotation != nil && *r.Annotation == r.By.String() {
 		return AccessDecision{Allowed: true}
 	}
 	decision := a.Decide(r)
 	if decision.Stamp != nil {
-		return deny("annotation %s is missing: nothing has stamped the submitter", UserInfoAnnotation)
+		return deny("metadata.annotations[%s] is missing: the webhook stamp.placements.berth.dev must write it", UserInfoAnnotation)
 	}
 	return decision
 }
 
-// decideCarried checks a user annotation that the client has set itself.
-func (a AccessControl) decideCarried(r AccessRequest) AccessDecision {
+// decideClientAnnotation checks a user annotation that the client set.
+func (a AccessControl) decideClientAnnotation(r AccessRequest) AccessDecision {
 	if !a.BypassAuth && !a.trusts(r.By) {
 		return deny("user %q with groups %q is not allowed to set user annotation %s", r.By.User, r.By.Groups, UserInfoAnnotation)
 	}
@@ -194,23 +194,23 @@ func (a AccessControl) decideUpdate(r AccessRequest) AccessDecision {
 	case r.OldAnnotation != nil && (r.Annotation == nil || *r.Annotation != *r.OldAnnotation):
 		return deny("user info annotation change is not allowed: %s says who submitted the Placement", UserInfoAnnotation)
 	case r.OldAnnotation == nil && r.Annotation != nil:
-		if decision := a.decideCarried(r); !decision.Allowed {
+		if decision := a.decideClientAnnotation(r); !decision.Allowed {
 			return decision
 		}
 	case r.Annotation == nil && !sameLabel(r.Label, r.OldLabel):
 		return deny("the label that names the submitter must not change without annotation %s", UserInfoAnnotation)
 	}
-	what, old, current := r.moved()
-	if what == "" || r.submitted() || r.Administers != nil && r.Administers() {
+	what, old, current := r.queueInput()
+	if what == "" || r.bySubmitter() || r.Administers != nil && r.Administers() {
 		return AccessDecision{Allowed: true}
 	}
 	return deny("user %q may not change %s from %q to %q: only the submitter and administrators of the Placement's queue may",
 		r.By.User, tenancy.Part(what), old, current)
 }
 
-// moved says what an update changes that may put the Placement into another queue; empty for
-// nothing.
-func (r AccessRequest) moved() (what, old, current string) {
+// queueInput returns the first changed input on which the Placement's queue depends; empty for
+// none.
+func (r AccessRequest) queueInput() (what, old, current string) {
 	// Queue names ignore case.
 	if !strings.EqualFold(r.Queue, r.OldQueue) {
 		return "the requested queue", r.OldQueue, r.Queue
@@ -229,17 +229,17 @@ func (r AccessRequest) moved() (what, old, current string) {
 	return "", "", ""
 }
 
-// submitted is true if By is the submitter of the stored Placement. A Placement of Nobody has no
+// bySubmitter is true if By is the submitter of the stored Placement. A Placement of Nobody has no
 // submitter.
-func (r AccessRequest) submitted() bool {
+func (r AccessRequest) bySubmitter() bool {
 	if r.OldAnnotation != nil {
 		identity, err := Parse(*r.OldAnnotation)
 		return err == nil && identity.User == r.By.User
 	}
-	return named(r.OldLabel) && *r.OldLabel == r.By.User
+	return isSet(r.OldLabel) && *r.OldLabel == r.By.User
 }
 
-func named(label *string) bool { return label != nil && *label != "" }
+func isSet(label *string) bool { return label != nil && *label != "" }
 
 func sameLabel(a, b *string) bool {
 	return (a == nil) == (b == nil) && (a == nil || *a == *b)

@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// UserInfoAnnotation holds who submitted a Placement, as JSON: {"user": …, "username": …,
+	// UserInfoAnnotation is the submitter of a Placement, as JSON: {"user": …, "username": …,
 	// "groups": […]}.
 	UserInfoAnnotation = "yunikorn.apache.org/user.info"
 	// UserLabelEnv names the environment variable that holds the key of the label that names a
 	// user; DefaultUserLabel where it is unset.
 	UserLabelEnv = "USER_LABEL_KEY"
-	// DefaultUserLabel is the label that names a user on a hub where clients do not forge labels.
+	// DefaultUserLabel is the key of the label that names a user, if clients are trusted to set it.
 	DefaultUserLabel = "yunikorn.apache.org/username"
-	// Nobody is the user of a Placement that carries no identity.
+	// Nobody is the user of a Placement without an identity.
 	Nobody = "nobody"
 )
 
-// Identity is a user and the groups the user is in. Groups is nil where they are not known and a
-// GroupResolver must say; an empty list is an answer: none.
+// Identity is a user and the user's groups. Groups is nil if a GroupResolver must look them up; an
+// empty list means no groups.
 type Identity struct {
 	User   string
 	Groups []string
 }
 
-// Parse reads the value of the user.info annotation. The name is the string under "user" or
-// "username", the two agreeing where both are there; "groups" is a list of strings, absent or null
-// where the groups are not known. Other keys mean nothing. It returns an error for all else: no
-// JSON object, a key twice, no name or an empty one.
+// Parse parses the value of the user.info annotation. The name is the string under "user" or
+// "username"; if both exist, they must be equal. "groups" is a list of strings; absent or null if
+// the groups are unknown. Other keys are ignored. It returns an error if the text is no JSON
+// object, has a key twice, or has no name or an empty one.
 func Parse(text string) (Identity, error) {
 	fields, err := identityFields(text)
 	if err != nil {
@@ -59,7 +59,7 @@ func Parse(text string) (Identity, error) {
 		identity.User = *name
 	}
 	if identity.User == "" {
-		return Identity{}, errors.New("no user is named")
+		return Identity{}, errors.New(`"user" or "username" is required`)
 	}
 	if raw, ok := fields["groups"]; ok {
 		var names []*string
@@ -79,8 +79,8 @@ func Parse(text string) (Identity, error) {
 	return identity, nil
 }
 
-// identityFields takes the object apart key by key: encoding/json would take "USER" for "user" and
-// the last of two values.
+// identityFields decodes the object key by key, because encoding/json would accept "USER" for
+// "user", and the last of two values.
 func identityFields(text string) (map[string]json.RawMessage, error) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	token, err := decoder.Token()
@@ -102,7 +102,7 @@ func identityFields(text string) (map[string]json.RawMessage, error) {
 			return nil, fmt.Errorf("not JSON: %w", err)
 		}
 		if _, twice := fields[key]; twice {
-			return nil, errors.New(tenancy.Messagef("%q is there twice", key))
+			return nil, errors.New(tenancy.Messagef("key %q is set twice", key))
 		}
 		fields[key] = value
 	}
@@ -110,14 +110,13 @@ func identityFields(text string) (map[string]json.RawMessage, error) {
 		return nil, fmt.Errorf("not JSON: %w", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more follows the JSON object")
+		return nil, errors.New("unexpected text after the JSON object")
 	}
 	return fields, nil
 }
 
-// String is the identity as the value of the user.info annotation. It is the same for the same
-// identity, names the user under both keys, since readers differ in which they know, and always
-// lists the groups.
+// String returns the value of the user.info annotation. It is deterministic, contains the user
+// under both keys, because readers know only one of them, and always contains the groups.
 func (i Identity) String() string {
 	groups := i.Groups
 	if groups == nil {

@@ -12,14 +12,13 @@ import (
 )
 
 const (
-	resolverKeeps = 300 * time.Second
-	// FailureKept is how long a GroupResolver remembers that it did not find a user.
-	FailureKept = 30 * time.Second
+	resolverTTL = 300 * time.Second
+	// FailureTTL is how long a GroupResolver caches that it did not find a user.
+	FailureTTL = 30 * time.Second
 )
 
-// GroupResolver finds the groups of users whose identity does not say them, and remembers what it
-// found for 300 seconds and that it found nothing for 30. Its methods may be called from any
-// goroutine.
+// GroupResolver looks up the groups of users whose identity does not contain them. It caches groups
+// for 300 seconds and failures for 30 seconds. It is safe for concurrent use.
 type GroupResolver struct {
 	lookup func(user string) ([]string, error)
 	now    func() time.Time
@@ -42,13 +41,13 @@ func KnownGroupResolver(kind string) bool { return resolverLookup(kind) != nil }
 //
 //	(empty), none   a user is in the one group of the user's own name
 //	os              the groups of this machine: the primary one, then the others; by number where it has no name
-//	test            four made-up users, testuser1 to testuser4
+//	test            four test users, testuser1 to testuser4
 //
 // It returns an error for any other type.
 func NewGroupResolver(kind string, now func() time.Time) (*GroupResolver, error) {
 	lookup := resolverLookup(kind)
 	if lookup == nil {
-		return nil, errors.New(tenancy.Messagef("unknown user group resolver %q: there are none, os and test", kind))
+		return nil, errors.New(tenancy.Messagef("unknown usergroupresolver.type %q: it must be none, os or test", kind))
 	}
 	return &GroupResolver{lookup: lookup, now: now, known: map[string]resolved{}}, nil
 }
@@ -65,8 +64,8 @@ func resolverLookup(kind string) func(string) ([]string, error) {
 	return nil
 }
 
-// Resolve returns the identity with its groups, which it looks up only where the identity does not
-// say them. It returns an error for a user that the resolver does not know.
+// Resolve returns the identity with its groups. It looks them up only if they are unknown, and
+// returns an error if it does not find the user.
 func (r *GroupResolver) Resolve(identity Identity) (Identity, error) {
 	if identity.Groups != nil {
 		return identity, nil
@@ -86,8 +85,8 @@ func (r *GroupResolver) find(name string) resolved {
 	if found, ok := r.known[name]; ok && now.Before(found.until) {
 		return found
 	}
-	// Anybody can name users that are never asked for again.
-	if now.Sub(r.swept) >= resolverKeeps {
+	// Remove expired entries, because clients can name any number of users.
+	if now.Sub(r.swept) >= resolverTTL {
 		for name, found := range r.known {
 			if !now.Before(found.until) {
 				delete(r.known, name)
@@ -95,9 +94,9 @@ func (r *GroupResolver) find(name string) resolved {
 		}
 		r.swept = now
 	}
-	found := resolved{until: now.Add(resolverKeeps)}
+	found := resolved{until: now.Add(resolverTTL)}
 	if found.groups, found.err = r.lookup(name); found.err != nil {
-		found.until = now.Add(FailureKept)
+		found.until = now.Add(FailureTTL)
 	}
 	r.known[name] = found
 	return found
@@ -112,7 +111,7 @@ func osGroups(name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The primary group is where the account says, and need not be first among all.
+	// The primary group need not be first in the list.
 	groups := []string{groupName(account.Gid)}
 	for _, id := range ids {
 		if id != account.Gid {

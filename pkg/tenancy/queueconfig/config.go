@@ -18,21 +18,21 @@ import (
 // MaxConfig bounds a configuration, in bytes. A ConfigMap holds no more.
 const MaxConfig = 1 << 20
 
-// DefaultPartition is the partition that counts; others are only validated.
+// DefaultPartition is the partition that is used; others are only validated.
 const DefaultPartition = "default"
 
 // Config is one valid configuration. It never changes.
 type Config struct {
 	// Tree holds the queues and the placement rules.
 	Tree *tenancy.Tree
-	// Resolver finds a user's groups where a submission names none: none, os or test.
+	// Resolver is the type of the GroupResolver: none, os or test.
 	Resolver string
 }
 
-// Parse reads a configuration in YAML. It is strict: an unknown, repeated or mistyped key is an
-// error like any other. The error, if there is one, is of type Problems; warnings are about what is
-// legal and yet without effect. Neither depends on anything but the text. A text of more than
-// MaxConfig bytes is refused unread. Time and memory are linear in its length.
+// Parse parses and validates a configuration in YAML. An unknown or repeated key is an error. The
+// error is of type Problems; warnings are about legal settings without effect. Both depend only on
+// the text. A text of more than MaxConfig bytes is an error. Time and memory are linear in its
+// length.
 func Parse(text []byte) (*Config, []Problem, error) {
 	if len(text) > MaxConfig {
 		return nil, nil, Problems{{Message: fmt.Sprintf("the configuration has %d bytes, more than %d", len(text), MaxConfig)}}
@@ -57,7 +57,7 @@ func Parse(text []byte) (*Config, []Problem, error) {
 			return &Config{Tree: trees[i], Resolver: cmp.Or(p.resolver.value, "none")}, warnings, nil
 		}
 	}
-	// Nothing says where anything goes, so nothing goes anywhere.
+	// Without the default partition, no Placement gets a queue.
 	return &Config{Tree: (&partitionConfig{}).tree(), Resolver: "none"}, warnings, nil
 }
 
@@ -85,7 +85,8 @@ func parseYAML(text []byte) (*yaml.Node, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// yamlProblem takes the line out of a syntax error's text: the library has no other place for it.
+// yamlProblem takes the line from the text of a syntax error, because the library has no field for
+// it.
 func yamlProblem(err error) Problem {
 	match := yamlLine.FindStringSubmatch(err.Error())
 	if match == nil {

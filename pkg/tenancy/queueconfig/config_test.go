@@ -62,7 +62,7 @@ func TestProblems(t *testing.T) {
 		"keys are lowercase": {text: "Partitions: []", want: []string{"line 1: Partitions: unknown field"}},
 		"other partitions": {
 			text:         "partitions:\n- name: gpu\n  queues: []\n",
-			wantWarnings: []string{"line 2: …nothing can be placed", "line 2: partitions[0].name: partition gpu has no effect"},
+			wantWarnings: []string{"line 2: …no Placement gets a queue", "line 2: partitions[0].name: partition gpu has no effect"},
 		},
 		"partition names ignore case": {
 			text: "partitions:\n- name: Default\n  queues: []\n- queues: []\n", want: []string{"line 4: …duplicate partition"},
@@ -93,7 +93,7 @@ usergroupresolver: {type: ldap}
 			text: fixture.Partition("queues:\n- name: a\n  submitacl: &who ann\n- name: b\n  submitacl: *who"),
 		},
 		"an alias to itself": {
-			text: fixture.Partition("queues: &q\n- name: a\n  queues: *q"), want: []string{"line 5: …alias inside"},
+			text: fixture.Partition("queues: &q\n- name: a\n  queues: *q"), want: []string{"line 5: …must not contain another alias"},
 		},
 		"a key twice":        {text: fixture.Partition("queues: []\nqueues: []"), want: []string{"line 4: …queues: yaml: the key is set twice, first on line 3"}},
 		"a key that is none": {text: fixture.Partition("queues: []\n? [a]\n: b"), want: []string{"line 4: …plain text"}},
@@ -241,13 +241,13 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("user %s may not submit to %s", user, placed.Queue)
 		}
 		application := tenancy.Application{Queue: placed.Queue, User: user, Groups: request.Groups, Clusters: 1}
-		free := config.Tree.Room(members, placed.Queue, user, request.Groups)
+		free := config.Tree.Remaining(members, placed.Queue, user, request.Groups)
 		members.Add(application)
-		if left := config.Tree.Room(members, placed.Queue, user, request.Groups); left.Applications > free.Applications || left.Clusters > free.Clusters {
+		if left := config.Tree.Remaining(members, placed.Queue, user, request.Groups); left.Applications > free.Applications || left.Clusters > free.Clusters {
 			t.Errorf("one application more leaves %v where there was %v", left, free)
 		}
 		members.Remove(application)
-		if diff := cmp.Diff(free, config.Tree.Room(members, placed.Queue, user, request.Groups)); diff != "" {
+		if diff := cmp.Diff(free, config.Tree.Remaining(members, placed.Queue, user, request.Groups)); diff != "" {
 			t.Errorf("an application that came and went left something behind:\n%s", diff)
 		}
 	})

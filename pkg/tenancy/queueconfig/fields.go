@@ -15,10 +15,10 @@ func (r *reader) document(n *yaml.Node) []*partitionConfig {
 }
 
 func (r *reader) partition(n *yaml.Node, path string) *partitionConfig {
-	p := &partitionConfig{place: place{n.Line, path}}
+	p := &partitionConfig{position: position{n.Line, path}}
 	unused := func(read fields) func(*yaml.Node, string) {
 		return func(n *yaml.Node, path string) {
-			p.unused = append(p.unused, place{n.Line, path})
+			p.unused = append(p.unused, position{n.Line, path})
 			r.mapping(n, path, read)
 		}
 	}
@@ -39,7 +39,7 @@ func (r *reader) partition(n *yaml.Node, path string) *partitionConfig {
 }
 
 func (r *reader) queue(n *yaml.Node, path string) *queueConfig {
-	q := &queueConfig{place: place{n.Line, path}}
+	q := &queueConfig{position: position{n.Line, path}}
 	r.mapping(n, path, fields{
 		"name":   r.text(&q.name),
 		"parent": r.flag(&q.parent),
@@ -65,13 +65,13 @@ func (r *reader) queue(n *yaml.Node, path string) *queueConfig {
 
 func (r *reader) resources(into *quotaConfig) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
-		into.place = place{n.Line, path}
+		into.position = position{n.Line, path}
 		r.mapping(n, path, fields{"guaranteed": r.amounts(&into.guaranteed), "max": r.amounts(&into.max)})
 	}
 }
 
 func (r *reader) rule(n *yaml.Node, path string) *ruleConfig {
-	rule := &ruleConfig{place: place{n.Line, path}}
+	rule := &ruleConfig{position: position{n.Line, path}}
 	r.mapping(n, path, fields{
 		"name":   r.text(&rule.name),
 		"create": r.flag(&rule.create),
@@ -108,7 +108,7 @@ func (r *reader) parent(n *yaml.Node, path string) *ruleConfig {
 func (r *reader) limits(into *[]*limitConfig) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		r.list(n, path, func(n *yaml.Node, path string) {
-			l := &limitConfig{place: place{n.Line, path}}
+			l := &limitConfig{position: position{n.Line, path}}
 			r.mapping(n, path, fields{
 				"limit":           r.text(new(text)),
 				"users":           r.texts(&l.users),

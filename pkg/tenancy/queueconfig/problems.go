@@ -20,7 +20,7 @@ type Problem struct {
 	Message string
 }
 
-// String is the problem with its place, at most MaxMessage bytes.
+// String returns the problem with its position, at most MaxMessage bytes.
 func (p Problem) String() string {
 	text := p.Message
 	if p.Path != "" {
@@ -32,8 +32,7 @@ func (p Problem) String() string {
 	return tenancy.Bound(text)
 }
 
-// Problems is the error of an invalid configuration: what is wrong with it, by line, at most
-// MaxProblems.
+// Problems is the error of an invalid configuration: its problems by line, at most MaxProblems.
 type Problems []Problem
 
 // Error has one problem on each line.
@@ -51,8 +50,8 @@ type problemList struct {
 	total int
 }
 
-// addf adds a problem. One that would not be kept is not formatted.
-func (l *problemList) addf(at place, format string, args ...any) {
+// addf adds a problem. It formats only problems that are kept.
+func (l *problemList) addf(at position, format string, args ...any) {
 	if l.total++; l.total <= MaxProblems {
 		l.kept = append(l.kept, Problem{at.line, at.path, tenancy.Messagef(format, args...)})
 	}

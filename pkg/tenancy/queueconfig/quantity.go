@@ -19,15 +19,15 @@ var (
 	kibi     = []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
 )
 
-// parseQuantity reads a whole number with an optional suffix: k (or K), M, G, T, P, E for powers of
-// 1000, with an i (Ki) for powers of 1024. Of the resource vcore the number counts in thousandths,
-// and the suffix m is legal.
+// parseQuantity parses a whole number with an optional suffix: k (or K), M, G, T, P, E for powers
+// of 1000, with an i (Ki) for powers of 1024. The resource vcore is in thousandths and may have the
+// suffix m.
 func parseQuantity(resource, value string) (int64, error) {
 	match := quantity.FindStringSubmatch(strings.Join(strings.Fields(value), ""))
 	if match == nil {
-		return 0, errors.New(tenancy.Messagef("%q is not a quantity: it must be a whole number from 0 on, with a suffix at most", value))
+		return 0, errors.New(tenancy.Messagef("%q is not a quantity: it must be a whole number of at least 0 with an optional suffix, such as 10 or 2k", value))
 	}
-	// Reading a number takes more than linear time.
+	// Parsing a number takes more than linear time.
 	digits := strings.TrimLeft(match[1], "0")
 	if len(digits) > maxDigits {
 		return 0, errors.New(tenancy.Messagef("%q is not a quantity: it is too large", value))
@@ -44,7 +44,7 @@ func parseQuantity(resource, value string) (int64, error) {
 	case resource == "vcore" && suffix == "m":
 		power = 0
 	case power < 0:
-		return 0, errors.New(tenancy.Messagef("%q is not a quantity: %q is no known suffix", value, suffix))
+		return 0, errors.New(tenancy.Messagef("%q is not a quantity: unknown suffix %q", value, suffix))
 	}
 	if resource == "vcore" && suffix != "m" {
 		n.Mul(n, big.NewInt(1000))

@@ -60,7 +60,7 @@ queues:
   limits: [{groups: ["*"], maxapplications: 1}]
 `,
 			want: []string{
-				"line 8: …users or groups", "line 9: …invalid group", "line 9: …invalid user", "line 10: …already", "line 11: …after *",
+				"line 8: …users or groups", "line 9: …invalid group", "line 9: …invalid user", "line 10: …another limit", "line 11: …after *",
 				"line 12: …above 0", "line 13: …6, more than the 5", "line 13: …not a quantity", "line 14: …6, more than the 5",
 				"line 19: …2, more than the 1 of user ann", "line 20: …6, more than the 5", "line 22: …only group",
 			},

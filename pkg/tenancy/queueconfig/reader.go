@@ -11,8 +11,7 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy"
 )
 
-// Limits of a document, including all that its aliases repeat. Thousands of queues need a tenth of
-// them.
+// Limits of a document with all aliases expanded. Thousands of queues need a tenth of them.
 const (
 	maxNodes      = 1 << 17       // values
 	maxCharacters = 4 * MaxConfig // of plain text
@@ -22,32 +21,32 @@ const (
 
 // The types below are the text's values, with their positions. Only keys and types are validated.
 type (
-	// place is where something stands in the text.
-	place struct {
+	// position is the position of a value in the text.
+	position struct {
 		line int
 		path string
 	}
 	// text is a scalar; an absent or null one is empty.
 	text struct {
-		place
+		position
 		value string
 	}
 	count struct {
-		place
+		position
 		value uint64
 	}
 	partitionConfig struct {
-		place
+		position
 		name      text
 		hasQueues bool
 		queues    []*queueConfig
 		rules     []*ruleConfig
 		limits    []*limitConfig
 		resolver  text
-		unused    []place // what is legal and not enforced
+		unused    []position // what is legal and not enforced
 	}
 	queueConfig struct {
-		place
+		position
 		name                text
 		parent              bool
 		queues              []*queueConfig
@@ -59,13 +58,13 @@ type (
 		templateProperties  map[string]text
 	}
 	quotaConfig struct {
-		place           // of the resources
+		position        // of the resources
 		guaranteed      map[string]text
 		max             map[string]text
 		maxApplications count
 	}
 	ruleConfig struct {
-		place
+		position
 		name, value text
 		create      bool
 		parent      *ruleConfig
@@ -77,7 +76,7 @@ type (
 		compiled      tenancy.Filter // by the validator
 	}
 	limitConfig struct {
-		place
+		position
 		users, groups   []text
 		maxApplications count
 		maxResources    map[string]text
@@ -88,7 +87,7 @@ func (p *partitionConfig) isDefault() bool {
 	return p.name.value == "" || strings.EqualFold(p.name.value, DefaultPartition)
 }
 
-// reader walks the nodes of a document and collects what does not fit.
+// reader converts the nodes of a document and collects problems.
 type reader struct {
 	problems   problemList
 	nodes      int
@@ -97,11 +96,11 @@ type reader struct {
 	inAlias    bool
 }
 
-// fields says for each legal key what to do with its value.
+// fields has, for each legal key, the function that reads its value.
 type fields map[string]func(n *yaml.Node, path string)
 
 func (r *reader) failf(n *yaml.Node, path, format string, args ...any) {
-	r.problems.addf(place{n.Line, path}, format, args...)
+	r.problems.addf(position{n.Line, path}, format, args...)
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
@@ -116,14 +115,13 @@ func describe(n *yaml.Node) tenancy.Part {
 	return tenancy.Part(tenancy.Quote(n.Value))
 }
 
-// visit calls f with the node, or with what an alias stands for. It refuses aliases inside of what
-// an alias stands for, deep nesting, and a document that is too large with all that its aliases
-// repeat.
+// visit calls f with the node, or with the target of an alias. It reports nested aliases, deep
+// nesting, and a document that is too large with all aliases expanded.
 func (r *reader) visit(n *yaml.Node, path string, f func(n *yaml.Node)) {
 	content := n
 	if n.Kind == yaml.AliasNode {
 		if r.inAlias {
-			r.failf(n, path, "yaml: an alias inside of what another alias stands for")
+			r.failf(n, path, "yaml: an alias must not contain another alias")
 			return
 		}
 		r.inAlias = true
@@ -142,7 +140,7 @@ func (r *reader) visit(n *yaml.Node, path string, f func(n *yaml.Node)) {
 	r.depth--
 }
 
-// spend counts values and characters, and says whether the document may have so many.
+// spend counts values and characters, and returns false if the document has too many.
 func (r *reader) spend(n *yaml.Node, path string, values, characters int) bool {
 	before := r.nodes <= maxNodes && r.characters <= maxCharacters
 	r.nodes += values
@@ -154,7 +152,7 @@ func (r *reader) spend(n *yaml.Node, path string, values, characters int) bool {
 	return within
 }
 
-// mapping reads a mapping with legal keys only, each at most once. Null is an empty one.
+// mapping reads a mapping that has only legal keys, each at most once. Null is an empty mapping.
 func (r *reader) mapping(n *yaml.Node, path string, legal fields) {
 	r.entries(n, path, func(key, value *yaml.Node) {
 		at := join(path, tenancy.Cut(key.Value))
@@ -204,7 +202,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// list reads a list; null is an empty one. It says whether there was one.
+// list reads a list. It returns false for null, which is an empty list.
 func (r *reader) list(n *yaml.Node, path string, each func(n *yaml.Node, path string)) bool {
 	if isNull(n) {
 		return false
@@ -222,7 +220,7 @@ func (r *reader) list(n *yaml.Node, path string, each func(n *yaml.Node, path st
 
 func (r *reader) text(into *text) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
-		into.place = place{n.Line, path}
+		into.position = position{n.Line, path}
 		if n.Kind != yaml.ScalarNode {
 			r.failf(n, path, "yaml: must be plain text, not %s", describe(n))
 		} else if !isNull(n) {
@@ -241,7 +239,7 @@ func (r *reader) texts(into *[]text) func(*yaml.Node, string) {
 	}
 }
 
-// textMap reads a mapping with keys of any name. A mapping that is there, though empty, is not nil.
+// textMap reads a mapping with any keys. An empty mapping is not nil.
 func (r *reader) textMap(into *map[string]text) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		if isNull(n) {
@@ -270,7 +268,7 @@ func (r *reader) amounts(into *map[string]text) func(*yaml.Node, string) {
 	}
 }
 
-// flag reads true or false and nothing else that YAML may take for one.
+// flag reads true or false. It does not accept other YAML booleans, such as yes.
 func (r *reader) flag(into *bool) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || !slices.Contains([]string{"true", "false"}, n.Value) {
@@ -284,13 +282,13 @@ func (r *reader) flag(into *bool) func(*yaml.Node, string) {
 
 func (r *reader) count(into *count) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
-		into.place = place{n.Line, path}
+		into.position = position{n.Line, path}
 		if isNull(n) {
 			return
 		}
 		value, err := strconv.ParseUint(n.Value, 10, 63)
 		if err != nil || n.Kind != yaml.ScalarNode || n.Tag != "!!int" {
-			r.failf(n, path, "yaml: must be a number from 0 on, not %s", describe(n))
+			r.failf(n, path, "yaml: must be a whole number of at least 0, not %s", describe(n))
 			return
 		}
 		into.value = value

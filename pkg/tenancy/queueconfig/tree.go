@@ -14,7 +14,7 @@ const (
 	clusterSetsProperty = "clustersets"
 )
 
-// tree builds what it can from a partition, also from an invalid one.
+// tree builds the tree of a partition. From an invalid partition it builds what it can.
 func (p *partitionConfig) tree() *tenancy.Tree {
 	rules := make([]*tenancy.Rule, len(p.rules))
 	for i, c := range p.rules {
@@ -23,12 +23,12 @@ func (p *partitionConfig) tree() *tenancy.Tree {
 	return tenancy.NewTree(p.top().spec(), limitsOf(p.limits), rules)
 }
 
-// top is the root queue: the one written, or else one that holds all that are written.
+// top returns the root queue: the written one, or a new one above all written queues.
 func (p *partitionConfig) top() *queueConfig {
 	if len(p.queues) == 1 && strings.EqualFold(p.queues[0].name.value, tenancy.RootName) {
 		return p.queues[0]
 	}
-	return &queueConfig{place: p.place, name: text{value: tenancy.RootName}, queues: p.queues}
+	return &queueConfig{position: p.position, name: text{value: tenancy.RootName}, queues: p.queues}
 }
 
 func (c *queueConfig) spec() tenancy.QueueSpec {
@@ -92,8 +92,7 @@ func values(texts []text) []string {
 	return values
 }
 
-// clusterSetsOf returns what the property clustersets names, sorted; nil where there is no such
-// property.
+// clusterSetsOf returns the sets in the property clustersets, sorted; nil without the property.
 func clusterSetsOf(properties map[string]text) []string {
 	if value, ok := properties[clusterSetsProperty]; ok {
 		return clusterSets(value.value)
@@ -101,7 +100,7 @@ func clusterSetsOf(properties map[string]text) []string {
 	return nil
 }
 
-// clusterSets reads a comma-separated list. The empty text names no set.
+// clusterSets parses a comma-separated list. The empty text contains no set.
 func clusterSets(value string) []string {
 	sets := []string{}
 	for set := range strings.SplitSeq(value, ",") {

@@ -9,32 +9,32 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
-// validator judges what has been read, and collects everything that is wrong.
+// validator validates a configuration and collects its problems.
 type validator struct {
 	errors, warnings problemList
 	patterns         int // instructions of all regular expressions
 }
 
-func (v *validator) errorf(at place, format string, args ...any) {
+func (v *validator) errorf(at position, format string, args ...any) {
 	v.errors.addf(at, format, args...)
 }
 
-func (v *validator) warnf(at place, format string, args ...any) {
+func (v *validator) warnf(at position, format string, args ...any) {
 	v.warnings.addf(at, format, args...)
 }
 
-// or is the text's own place where it was written, else that of what it belongs to.
-func (t text) or(owner place) place {
+// or returns the position of the text, or that of its owner if the text is absent.
+func (t text) or(owner position) position {
 	if t.path == "" {
 		return owner
 	}
-	return t.place
+	return t.position
 }
 
-// partitions validates all of them and returns the tree of each.
+// partitions validates all partitions and returns the tree of each.
 func (v *validator) partitions(partitions []*partitionConfig) []*tenancy.Tree {
 	if len(partitions) == 0 && v.errors.total == 0 {
-		v.errorf(place{}, "queue config is not set: there is no partition")
+		v.errorf(position{}, "queue config is not set: partitions must have at least one entry")
 	}
 	trees := make([]*tenancy.Tree, len(partitions))
 	seen := map[string]bool{}
@@ -44,33 +44,33 @@ func (v *validator) partitions(partitions []*partitionConfig) []*tenancy.Tree {
 		if p.isDefault() {
 			name, hasDefault = DefaultPartition, true
 		} else {
-			v.warnf(p.name.or(p.place), "partition %s has no effect: only %s has", p.name.value, DefaultPartition)
+			v.warnf(p.name.or(p.position), "partition %s has no effect: only the partition %s is used", p.name.value, DefaultPartition)
 		}
 		if seen[name] {
-			v.errorf(p.name.or(p.place), "duplicate partition %s", name)
+			v.errorf(p.name.or(p.position), "duplicate partition %s", name)
 		}
 		seen[name] = true
 		trees[i] = v.partition(p)
 	}
 	if !hasDefault && len(partitions) > 0 {
-		v.warnf(partitions[0].place, "there is no partition %s: nothing can be placed", DefaultPartition)
+		v.warnf(partitions[0].position, "there is no partition %s: no Placement gets a queue", DefaultPartition)
 	}
 	return trees
 }
 
 func (v *validator) partition(p *partitionConfig) *tenancy.Tree {
 	if !p.hasQueues {
-		v.errorf(p.place, "queue config is not set: the partition has no queues")
+		v.errorf(p.position, "queue config is not set: the partition has no queues")
 	}
 	if !identity.KnownGroupResolver(p.resolver.value) {
-		v.errorf(p.resolver.place, "unknown resolver %q: it must be none, os or test", p.resolver.value)
+		v.errorf(p.resolver.position, "unknown resolver %q: it must be none, os or test", p.resolver.value)
 	}
 	for _, at := range p.unused {
 		v.warnf(at, "this is not enforced")
 	}
 	top := p.top()
 	if top.quota.guaranteed != nil || top.quota.max != nil {
-		v.errorf(top.quota.place, "the root queue must not have resource limits")
+		v.errorf(top.quota.position, "the root queue must not have resource limits")
 	}
 	v.queue(top, "")
 	v.clusterSets(top, nil)
@@ -92,27 +92,27 @@ func (v *validator) partition(p *partitionConfig) *tenancy.Tree {
 	return tree
 }
 
-// queue validates what a queue and those below it say by themselves. Nothing below a queue whose
-// name is too long is looked at.
+// queue validates the fields of a queue and of the queues below it. It ignores everything below a
+// queue whose name is too long.
 func (v *validator) queue(q *queueConfig, parent string) {
 	name := join(parent, strings.ToLower(q.name.value))
 	if !tenancy.LegalLevel(q.name.value) {
-		v.errorf(q.name.or(q.place), "invalid queue name %q: it must be 1 to 64 letters, digits and _ : # / @ -", q.name.value)
+		v.errorf(q.name.or(q.position), "invalid queue name %q: it must be 1 to 64 letters, digits and _ : # / @ -", q.name.value)
 		name = parent
 	} else if reason := tenancy.TooLong(name); reason != "" {
-		v.errorf(q.name.or(q.place), "%s", tenancy.Part(reason))
+		v.errorf(q.name.or(q.position), "%s", tenancy.Part(reason))
 		return
 	}
 	for _, acl := range []text{q.submitACL, q.adminACL} {
 		_, dropped, err := tenancy.ParseACL(acl.value)
 		if err != nil {
-			v.errorf(acl.place, "%v", err)
+			v.errorf(acl.position, "%v", err)
 		}
 		if users, groups, _ := strings.Cut(acl.value, " "); err == nil && strings.HasSuffix(users, ",") {
-			v.warnf(acl.place, "%q are groups: what follows the blank is", groups)
+			v.warnf(acl.position, "%q are groups: the users come before the space, the groups after it", groups)
 		}
 		for _, name := range dropped {
-			v.warnf(acl.place, "%q is ignored: it is not a legal name", name)
+			v.warnf(acl.position, "%q is ignored: it is not a legal name", name)
 		}
 	}
 	v.properties(q.properties)
@@ -121,7 +121,7 @@ func (v *validator) queue(q *queueConfig, parent string) {
 	for _, child := range q.queues {
 		level := strings.ToLower(child.name.value)
 		if siblings[level] {
-			v.errorf(child.name.or(child.place), "duplicate child name %s: queue %s has one already", child.name.value, q.name.value)
+			v.errorf(child.name.or(child.position), "duplicate child name %s: names must be unique in queue %s", child.name.value, q.name.value)
 		}
 		siblings[level] = true
 		v.queue(child, name)
@@ -133,11 +133,11 @@ func (v *validator) properties(properties map[string]text) {
 		value := properties[key]
 		for _, prefix := range []string{"application.sort.", "priority.", "preemption."} {
 			if strings.HasPrefix(key, prefix) {
-				v.warnf(value.place, "this is not enforced")
+				v.warnf(value.position, "this is not enforced")
 			}
 		}
 		if key != clusterSetsProperty && strings.EqualFold(key, clusterSetsProperty) {
-			v.warnf(value.place, "this has no effect: the property is written %s", clusterSetsProperty)
+			v.warnf(value.position, "this has no effect: the property is written %s", clusterSetsProperty)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (v *validator) ownedSets(value text, owned map[string]bool) map[string]bool
 	sets := map[string]bool{}
 	for _, set := range clusterSets(value.value) {
 		if sets[set] = true; owned != nil && !owned[set] {
-			v.errorf(value.place, "cluster set %s is not among those of the queue above", set)
+			v.errorf(value.position, "cluster set %s is not among those of the queue above", set)
 		}
 	}
 	return sets

@@ -19,8 +19,8 @@ func (a amounts) positive() bool {
 	return false
 }
 
-// maxima are the maximums of a queue, or those of a limit, and of what is above: the smallest
-// counts. Nil sets none.
+// maxima are the maximums of a queue or limit and those above it. The smallest applies. Nil sets
+// none.
 type maxima struct {
 	own   amounts
 	above *maxima
@@ -36,13 +36,13 @@ func (m *maxima) of(name string) (most int64, ok bool) {
 	return most, ok
 }
 
-// amounts reads quantities. Those that are not legal are errors, and left out.
+// amounts parses quantities. It reports and omits illegal ones.
 func (v *validator) amounts(written map[string]text) amounts {
 	read := amounts{}
 	for _, name := range slices.Sorted(maps.Keys(written)) {
 		n, err := parseQuantity(name, written[name].value)
 		if err != nil {
-			v.errorf(written[name].place, "%v", err)
+			v.errorf(written[name].position, "%v", err)
 			continue
 		}
 		read[name] = n
@@ -50,8 +50,8 @@ func (v *validator) amounts(written map[string]text) amounts {
 	return read
 }
 
-// within demands of each amount that the maximum, where it has one, is no smaller.
-func (v *validator) within(at place, what string, most *maxima, have amounts, than string) {
+// within reports each amount that is greater than its maximum.
+func (v *validator) within(at position, what string, most *maxima, have amounts, than string) {
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		if limit, ok := most.of(name); ok && have[name] > limit {
 			v.errorf(at, "%s of %s is %d, more than the %d of %s", what, name, have[name], limit, than)
@@ -59,12 +59,12 @@ func (v *validator) within(at place, what string, most *maxima, have amounts, th
 	}
 }
 
-// quotas validates the resources of a queue and those below it against the maximum of those above,
-// and returns what the queue guarantees: what it says, or else what its children say.
+// quotas validates the resources of a queue and the queues below it against the maximum of those
+// above. It returns the guaranteed amounts of the queue, or the sums of its children.
 func (v *validator) quotas(q *queueConfig, above *maxima) amounts {
-	at := q.quota.place
+	at := q.quota.position
 	if at.path == "" {
-		at = q.place
+		at = q.position
 	}
 	guaranteed, own := v.amounts(q.quota.guaranteed), v.amounts(q.quota.max)
 	v.within(at, "the guaranteed amount", &maxima{own: own}, guaranteed, "its own maximum")
@@ -72,7 +72,7 @@ func (v *validator) quotas(q *queueConfig, above *maxima) amounts {
 	most := &maxima{own, above}
 	v.notEnforced(q.quota)
 	v.notEnforced(q.template)
-	v.within(q.template.place, "the guaranteed amount", &maxima{own: v.amounts(q.template.max)}, v.amounts(q.template.guaranteed), "its own maximum")
+	v.within(q.template.position, "the guaranteed amount", &maxima{own: v.amounts(q.template.max)}, v.amounts(q.template.guaranteed), "its own maximum")
 
 	sum := amounts{}
 	for _, child := range q.queues {
@@ -93,16 +93,16 @@ func (v *validator) quotas(q *queueConfig, above *maxima) amounts {
 func (v *validator) notEnforced(q quotaConfig) {
 	for _, name := range slices.Sorted(maps.Keys(q.max)) {
 		if name != clustersResource {
-			v.warnf(q.max[name].place, "this is not enforced: only %s is", clustersResource)
+			v.warnf(q.max[name].position, "this is not enforced: only %s is", clustersResource)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.guaranteed)) {
-		v.warnf(q.guaranteed[name].place, "this is not enforced")
+		v.warnf(q.guaranteed[name].position, "this is not enforced")
 	}
 }
 
-// applications validates maxapplications from a queue downwards: below a limit everything needs one
-// that fits into it.
+// applications validates maxapplications of a queue and the queues below it: below a queue with a
+// limit, every queue needs a limit that is not greater.
 func (v *validator) applications(q *queueConfig) {
 	most := q.quota.maxApplications.value
 	for _, child := range q.queues {
@@ -110,21 +110,21 @@ func (v *validator) applications(q *queueConfig) {
 		switch {
 		case most == 0 || have.value > 0 && have.value <= most:
 		case have.value == 0:
-			v.errorf(child.place, "maxapplications must be set: the queue above has %d", most)
+			v.errorf(child.position, "maxapplications must be set, to at most the %d of the queue above", most)
 		default:
-			v.errorf(have.place, "maxapplications is %d, more than the %d of the queue above", have.value, most)
+			v.errorf(have.position, "maxapplications is %d, more than the %d of the queue above", have.value, most)
 		}
 		v.applications(child)
 	}
 }
 
-// bounds is what limits further down must fit into.
+// bounds are the maximums for limits of queues below.
 type bounds struct {
 	applications uint64 // 0 is unlimited
 	resources    *maxima
 }
 
-// within is the tighter of both, the receiver being below the other.
+// within returns the smaller bounds of both. The receiver is below the other.
 func (b bounds) within(o bounds) bounds {
 	tight := bounds{b.applications, o.resources}
 	if b.resources != nil {
@@ -140,7 +140,7 @@ func (b bounds) within(o bounds) bounds {
 // NAME".
 type limitBounds map[string]bounds
 
-// set sets a bound and returns what takes that back.
+// set sets a bound and returns a function that restores the old one.
 func (l limitBounds) set(key string, b bounds) (undo func()) {
 	old, had := l[key]
 	l[key] = b
@@ -153,8 +153,8 @@ func (l limitBounds) set(key string, b bounds) (undo func()) {
 	}
 }
 
-// limits validates the limits of a queue and those below it. More are the partition's, which count
-// for root. Here is the same afterwards.
+// limits validates the limits of a queue and the queues below it. more are those of the partition,
+// which apply to root. here is unchanged afterwards.
 func (v *validator) limits(q *queueConfig, more []*limitConfig, here limitBounds) {
 	own := bounds{q.quota.maxApplications.value, &maxima{own: amounts{}}}
 	for name, value := range q.quota.max {
@@ -176,13 +176,13 @@ func (v *validator) limits(q *queueConfig, more []*limitConfig, here limitBounds
 	}
 }
 
-// limitNames are those that a list of limits has named so far.
+// limitNames are the users and groups in the validated part of a list of limits.
 type limitNames struct{ users, groups map[string]bool }
 
-// limit validates one limit, adds it to the bounds and returns what takes that back.
+// limit validates one limit, adds it to the bounds, and returns functions that remove it again.
 func (v *validator) limit(l *limitConfig, names *limitNames, here limitBounds) (undo []func()) {
 	if len(l.users)+len(l.groups) == 0 {
-		v.errorf(l.place, "a limit needs users or groups")
+		v.errorf(l.position, "a limit needs users or groups")
 	}
 	for _, user := range l.users {
 		v.limitName(user, "user", names.users, tenancy.LegalUser(user.value))
@@ -190,12 +190,12 @@ func (v *validator) limit(l *limitConfig, names *limitNames, here limitBounds) (
 	for _, group := range l.groups {
 		v.limitName(group, "group", names.groups, tenancy.LegalGroup(group.value))
 		if group.value == tenancy.Wildcard && len(names.groups) == 1 {
-			v.errorf(group.place, "the only group must not be *: that is what the queue's own maximum is for")
+			v.errorf(group.position, "the only group must not be *: set the maximum of the queue instead")
 		}
 	}
 	have := bounds{l.maxApplications.value, &maxima{own: v.amounts(l.maxResources)}}
 	if have.applications == 0 && !have.resources.own.positive() {
-		v.errorf(l.place, "a limit needs maxapplications or maxresources above 0")
+		v.errorf(l.position, "a limit needs maxapplications or maxresources above 0")
 	}
 	v.notEnforced(quotaConfig{max: l.maxResources})
 	v.bound(l, have, here["queue"], "the queue or one above")
@@ -216,18 +216,18 @@ func (v *validator) limit(l *limitConfig, names *limitNames, here limitBounds) (
 func (v *validator) limitName(name text, kind string, seen map[string]bool, legal bool) {
 	switch {
 	case name.value != tenancy.Wildcard && !legal:
-		v.errorf(name.place, "invalid %s name %q", kind, name.value)
+		v.errorf(name.position, "invalid %s name %q", kind, name.value)
 	case seen[name.value]:
-		v.errorf(name.place, "%s %s has a limit already", kind, name.value)
+		v.errorf(name.position, "%s %s has another limit in this list", kind, name.value)
 	case seen[tenancy.Wildcard]:
-		v.errorf(name.place, "%s %s comes after *, which must be the last", kind, name.value)
+		v.errorf(name.position, "%s %s comes after *, which must be the last", kind, name.value)
 	}
 	seen[name.value] = true
 }
 
 func (v *validator) bound(l *limitConfig, have, most bounds, than string) {
 	if most.applications > 0 && have.applications > most.applications {
-		v.errorf(l.maxApplications.place, "maxapplications is %d, more than the %d of %s", have.applications, most.applications, than)
+		v.errorf(l.maxApplications.position, "maxapplications is %d, more than the %d of %s", have.applications, most.applications, than)
 	}
-	v.within(l.place, "the maximum", most.resources, have.resources.own, than)
+	v.within(l.position, "the maximum", most.resources, have.resources.own, than)
 }

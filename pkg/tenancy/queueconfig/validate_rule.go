@@ -12,7 +12,7 @@ var legalRule = regexp.MustCompile(`^[_a-zA-Z][a-zA-Z0-9_]*$`)
 
 // rule validates what a rule and its parents say by themselves.
 func (v *validator) rule(r *ruleConfig) {
-	name, at := strings.ToLower(r.name.value), r.name.or(r.place)
+	name, at := strings.ToLower(r.name.value), r.name.or(r.position)
 	switch {
 	case !legalRule.MatchString(name):
 		v.errorf(at, "invalid rule name %q: it must be a letter or _, then letters, digits and _", r.name.value)
@@ -23,12 +23,12 @@ func (v *validator) rule(r *ruleConfig) {
 	}
 	if name == tenancy.RuleFixed && r.value.value != "" {
 		if reason := tenancy.TooLong(r.value.value); reason != "" {
-			v.errorf(r.value.place, "%s", tenancy.Part(reason))
+			v.errorf(r.value.position, "%s", tenancy.Part(reason))
 		} else if !tenancy.LegalLevels(r.value.value) {
-			v.errorf(r.value.place, "invalid queue name %q: each level must be 1 to 64 letters, digits and _ : # / @ -", r.value.value)
+			v.errorf(r.value.position, "invalid queue name %q: each level must be 1 to 64 letters, digits and _ : # / @ -", r.value.value)
 		}
 		if tenancy.Qualified(r.value.value) && r.parent != nil {
-			v.errorf(r.parent.place, "rule fixed must not have a parent: its value %s begins at root", r.value.value)
+			v.errorf(r.parent.position, "rule fixed must not have a parent: its value %s begins at root", r.value.value)
 		}
 	}
 	v.filter(&r.filter)
@@ -39,27 +39,27 @@ func (v *validator) rule(r *ruleConfig) {
 
 func (v *validator) filter(f *filterConfig) {
 	if kind := strings.ToLower(f.kind.value); !slices.Contains([]string{"", "allow", "deny"}, kind) {
-		v.errorf(f.kind.place, "filter type %q must be allow or deny", f.kind.value)
+		v.errorf(f.kind.position, "filter type %q must be allow or deny", f.kind.value)
 	}
 	var unusable [2][]string
 	f.compiled, unusable = tenancy.NewFilter(f.kind.value, values(f.users), values(f.groups), &v.patterns)
 	for i, entries := range [][]text{f.users, f.groups} {
 		for _, message := range unusable[i] {
-			v.warnf(entries[0].place, "%s", tenancy.Part(message))
+			v.warnf(entries[0].position, "%s", tenancy.Part(message))
 		}
 	}
 }
 
-// ruleInTree validates against the configured queues what a rule with its parents yields for every
-// submission.
+// ruleInTree validates the fixed part of the queue name that a rule yields against the configured
+// queues.
 func (v *validator) ruleInTree(t *tenancy.Tree, c *ruleConfig) {
 	queue, complete := c.rule().FixedPath()
-	at := c.fixedPlace()
+	at := c.fixedPosition()
 	if reason := tenancy.TooLong(queue); reason != "" {
 		v.errorf(at, "%s", tenancy.Part(reason))
 		return
 	}
-	for _, name := range tenancy.Lineage(tenancy.Above(queue)) {
+	for _, name := range tenancy.PathTo(tenancy.ParentOf(queue)) {
 		if q := t.Queue(name); q != nil && q.Leaf() {
 			v.errorf(at, "queue %s continues below %s, which must be a parent, not a leaf", queue, name)
 			return
@@ -68,23 +68,23 @@ func (v *validator) ruleInTree(t *tenancy.Tree, c *ruleConfig) {
 	q := t.Queue(queue)
 	switch {
 	case q != nil && complete && !q.Leaf():
-		v.errorf(at, "queue %s is a parent, not a leaf: nothing can be placed in it", queue)
+		v.errorf(at, "queue %s is a parent, not a leaf: the rule must name a leaf", queue)
 	case q != nil && !complete && q.Leaf():
 		v.errorf(at, "queue %s must be a parent, not a leaf: the rule puts other queues below it", queue)
 	}
 	for ; c != nil; c = c.parent {
 		if fixed, complete := c.rule().FixedPath(); complete && !c.create && t.Queue(fixed) == nil {
-			v.warnf(c.place, "queue %s is not configured and create is not set: the rule matches only where the queue exists all the same", fixed)
+			v.warnf(c.position, "queue %s is not configured and create is not set: the rule matches only while the queue exists as a dynamic queue", fixed)
 		}
 	}
 }
 
-// fixedPlace is where the last fixed part of a queue's name is written.
-func (c *ruleConfig) fixedPlace() place {
+// fixedPosition returns the position of the last fixed part of a queue's name.
+func (c *ruleConfig) fixedPosition() position {
 	for fixed := c; fixed != nil; fixed = fixed.parent {
 		if strings.EqualFold(fixed.name.value, tenancy.RuleFixed) {
-			return fixed.value.or(fixed.place)
+			return fixed.value.or(fixed.position)
 		}
 	}
-	return c.place
+	return c.position
 }

@@ -278,12 +278,12 @@ var _ = Describe("The admission handlers while they are down", Ordered, func() {
 
 var _ = Describe("The queue configuration", func() {
 	It("is refused if it is invalid, and other ConfigMaps are never refused", func(ctx SpecContext) {
-		Expect(hub.Create(ctx, queueConfig("broken"))).To(MatchError(ContainSubstring("queues.yaml: line 1: broken")))
+		Expect(hub.Create(ctx, queueConfig("broken"))).To(MatchError(ContainSubstring("line 1: broken")))
 		config := queueConfig("fine")
 		Expect(hub.Create(ctx, config)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(hub.Delete(ctx, config)).To(Succeed()) })
 		config.Data["queues.yaml"] = "broken"
-		Expect(hub.Update(ctx, config.DeepCopy())).To(MatchError(ContainSubstring("queues.yaml: line 1: broken")))
+		Expect(hub.Update(ctx, config.DeepCopy())).To(MatchError(ContainSubstring("line 1: broken")))
 
 		for _, elsewhere := range []metav1.ObjectMeta{{Namespace: "berth-system", Name: "other"}, {Namespace: namespace, Name: "yunikorn-configs"}} {
 			other := queueConfig("broken")

@@ -108,7 +108,7 @@ var _ = Describe("The sets of a hub", func() {
 		name := unique("set")
 		namespace := alone.namespace(ctx, name)
 		says := alone.bound(ctx, namespace, name)
-		missing := `False ClusterSetNotFound: ManagedClusterSet "` + name + `" does not exist`
+		missing := `False ClusterSetNotFound: spec.clusterSet: ManagedClusterSet "` + name + `" does not exist`
 		Eventually(says).Should(Equal(missing))
 		set := fixture.Set(name)
 		alone.make(ctx, set)
@@ -274,7 +274,7 @@ var _ = Describe("Housekeeping", func() {
 		_, err := controllers.NewManager(ctx, alone.Config, controllers.Options{
 			MetricsAddress: "0", HealthAddress: "0", Log: GinkgoLogr, Housekeeping: []string{"*", name},
 		})
-		Expect(err).To(MatchError(`there is no controller "sweeper"; there are cluster-availability, cluster-default-set, ` +
+		Expect(err).To(MatchError(`--housekeeping: unknown controller "sweeper"; allowed are *, -NAME and the names cluster-availability, cluster-default-set, ` +
 			`cluster-taint-time, clusterset, clustersetbinding`))
 	}, Entry("to be added", "sweeper"), Entry("to be left out", "-sweeper"))
 })

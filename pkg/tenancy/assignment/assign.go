@@ -1,0 +1,256 @@
+package assignment
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/pkg/tenancy"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
+)
+
+// assignPending checks the pending Placements. First it keeps those that can stay in their queues,
+// because members make dynamic queues exist; then it assigns the others, oldest first. It returns
+// the other Placements that may have got a queue or more clusters by that.
+func (a *Assignments) assignPending() (affected []Key) {
+	for a.config != nil && len(a.pending) > 0 {
+		var others []*placement
+		moves := false
+		for _, s := range a.pending {
+			if !a.keepsQueue(s) {
+				others = append(others, s)
+				moves = moves || s.app != nil
+			}
+		}
+		var waited []Key
+		if moves { // Limited Placements may be older than pending ones that need the same quota.
+			waited = slices.Collect(maps.Keys(a.limited))
+			for key, s := range a.limited {
+				if _, too := a.pending[key]; !too && !s.admitted {
+					others = append(others, s)
+				}
+			}
+		}
+		a.pending = map[Key]*placement{} // clear() takes as long as the map was ever large
+		slices.SortFunc(others, func(x, y *placement) int {
+			return cmp.Or(x.Created.Compare(y.Created), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+		})
+		left := false
+		for _, s := range others {
+			left = a.assign(s) || left
+		}
+		if left {
+			a.affectedByFreedQuota()
+			affected = append(affected, waited...)
+		}
+	}
+	slices.SortFunc(affected, compareKeys)
+	return slices.Compact(affected)
+}
+
+// keepsQueue is true if a Placement stays in its queue: its inputs are unchanged, the queue exists,
+// and its submitter may submit there.
+func (a *Assignments) keepsQueue(s *placement) bool {
+	who, err := identity.Read(s.Annotations, s.Labels, a.options.UserLabel)
+	if err == nil && s.app == nil {
+		a.restore(s, who)
+	}
+	if s.app == nil {
+		return false
+	}
+	if err != nil || !a.unchanged(s, who) || !a.queueExists(s.record) || !a.maySubmit(s, who) {
+		if !s.admitted && s.app.Clusters == 0 { // it has no published clusters
+			a.members.Remove(*s.app)
+			s.app = nil
+		}
+		return false
+	}
+	s.admitted = true
+	s.record.Configured = a.configured(s.record)
+	for name := s.record.Configured; name != "" && a.config.Tree.Queue(name) == nil; name = tenancy.ParentOf(name) {
+		a.members.Drain(name)
+	}
+	return true
+}
+
+// unchanged is true if the inputs of a Placement are those in its record.
+func (a *Assignments) unchanged(s *placement, who identity.Identity) bool {
+	if s.record.User != bounded(who.User) || !strings.EqualFold(s.record.Requested, bounded(tenancy.RequestedQueue(s.Annotations, s.Labels))) {
+		return false
+	}
+	tags := a.tags(s)
+	for tag, value := range s.record.Tags {
+		if bounded(tags[tag]) != value {
+			return false
+		}
+	}
+	return true
+}
+
+// restore reads the record on the published pages. It ignores a record with a queue to which the
+// submitter may not submit, because other users may have written it.
+func (a *Assignments) restore(s *placement, who identity.Identity) {
+	stored, clusters := a.options.Published(s.Key)
+	r, ok := readRecord(stored)
+	if !ok || r.User != bounded(who.User) {
+		return
+	}
+	recorded, ok := readRecord(a.options.Recorded(s.Key))
+	s.confirmed = ok && recorded.Queue == r.Queue && recorded.User == r.User
+	if !s.confirmed && a.config.Tree.Queue(r.Configured) == nil {
+		r.Configured = "" // Only the unconfirmed record claims that it was configured.
+	}
+	s.record = r
+	if a.maySubmit(s, who) {
+		groups, _ := a.groupsOf(s, who)
+		s.app = &tenancy.Application{Queue: r.Queue, User: who.User, Groups: groups, Clusters: int64(clusters)}
+		a.members.Add(*s.app)
+	}
+}
+
+// maySubmit is true if the current access lists permit the submitter to submit to the queue of the
+// record. A confirmed Placement stays permitted while the queue drains, and while the submitter's
+// groups are unknown.
+func (a *Assignments) maySubmit(s *placement, who identity.Identity) bool {
+	groups, known := a.groupsOf(s, who)
+	if s.app != nil && known && !slices.Equal(groups, s.app.Groups) {
+		was := *s.app
+		s.app.Groups = groups
+		a.members.Replace(was, *s.app)
+	}
+	drains := s.record.Configured != "" && a.config.Tree.Queue(s.record.Configured) == nil
+	if !a.config.Tree.SubmitAllowed(s.record.Queue, who.User, groups) {
+		s.unauthorized = !s.confirmed || !drains && known
+		return !s.unauthorized
+	}
+	s.unauthorized = false
+	s.confirmed = s.confirmed || !drains
+	return true
+}
+
+// groupsOf returns the groups of the submitter. If they cannot be resolved, it returns the last
+// known ones, and the Placement is checked again later.
+func (a *Assignments) groupsOf(s *placement, who identity.Identity) (groups []string, known bool) {
+	resolved, err := a.resolver.Resolve(who)
+	if err == nil {
+		s.retry = time.Time{}
+		return resolved.Groups, true
+	}
+	s.retry = a.options.Now().Add(identity.FailureTTL)
+	if s.app != nil && s.app.Groups != nil {
+		return s.app.Groups, true
+	}
+	return nil, false
+}
+
+// queueExists is true if the queue of a record can hold Placements: a removed one may drain, a
+// configured one must be a leaf, and a dynamic one must not be below a leaf.
+func (a *Assignments) queueExists(r record) bool {
+	if q := a.config.Tree.Queue(r.Queue); q != nil {
+		return q.Leaf()
+	}
+	if r.Configured != "" && a.config.Tree.Queue(r.Configured) == nil {
+		return true
+	}
+	return !a.config.Tree.Nearest(r.Queue).Leaf()
+}
+
+// configured returns the Configured value of a record under the current configuration.
+func (a *Assignments) configured(r record) string {
+	if q := a.config.Tree.Nearest(r.Queue); q.Name != tenancy.RootName && len(q.Name) > len(r.Configured) {
+		return q.Name
+	}
+	return r.Configured
+}
+
+// tags returns the tags of a Placement, with the reserved ones.
+func (a *Assignments) tags(s *placement) map[string]string {
+	return tenancy.Tags(s.Annotations, s.Labels, map[string]string{namespaceTag: s.Namespace, parentQueueTag: a.parents[s.Namespace]})
+}
+
+// request returns the input of the placement rules.
+func (a *Assignments) request(s *placement) (tenancy.Request, error) {
+	who, err := identity.Read(s.Annotations, s.Labels, a.options.UserLabel)
+	if err != nil {
+		return tenancy.Request{}, err
+	}
+	if who, err = a.resolver.Resolve(who); err != nil {
+		return tenancy.Request{}, err
+	}
+	return tenancy.Request{User: who.User, Groups: who.Groups, Queue: tenancy.RequestedQueue(s.Annotations, s.Labels), Tags: a.tags(s)}, nil
+}
+
+// assign finds the queue of a Placement, or the reason why it has none. It returns true if the
+// Placement left its old queue. A Placement that must wait keeps its published clusters, and so its
+// entry in the old queue.
+func (a *Assignments) assign(s *placement) (left bool) {
+	old := s.app
+	_, published := a.options.Published(s.Key)
+	enter := func() {
+		app, r, admission := a.findQueue(s, int64(published))
+		if s.unauthorized && published > 0 && admission.Reason == ReasonQuotaExceeded {
+			admission.Rejected = true // It must not keep clusters of a queue to which its submitter may not submit.
+		}
+		s.admission, s.admitted = admission, app != nil
+		switch {
+		case app != nil:
+			s.app, s.record, s.confirmed, s.unauthorized = app, r, true, false
+		case admission.Rejected || published == 0:
+			s.app = nil
+		}
+	}
+	if old == nil {
+		enter()
+	} else {
+		a.members.Without(*old, enter)
+	}
+	if s.app != old {
+		if s.app != nil {
+			a.members.Add(*s.app)
+		}
+		if old != nil {
+			a.members.Remove(*old)
+			left = s.app == nil || s.app.Queue != old.Queue
+		}
+	}
+	a.setLimited(s, s.admission.Reason == ReasonQuotaExceeded)
+	s.retry = time.Time{}
+	if s.admission.RetryAfter > 0 {
+		s.retry = a.options.Now().Add(s.admission.RetryAfter)
+	}
+	return left
+}
+
+// findQueue runs the rules and checks the quotas. It returns an application and its record, or an
+// Admission with the reason why there is none.
+func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Application, record, Admission) {
+	request, err := a.request(s)
+	if err != nil {
+		return nil, record{}, Admission{Reason: ReasonUserUnresolved, Message: tenancy.Bound(err.Error()), Limit: -1, RetryAfter: identity.FailureTTL}
+	}
+	placed, err := a.config.Tree.Place(request, a.members)
+	if err != nil {
+		admission := Admission{Reason: ReasonNoRuleMatched, Rejected: true, Limit: -1}
+		if rejected := (*tenancy.Rejected)(nil); errors.As(err, &rejected) {
+			admission.Message = tenancy.Bound(strings.Join(rejected.Reasons, "; "))
+		}
+		return nil, record{}, admission
+	}
+	if free := a.config.Tree.Remaining(a.members, placed.Queue, request.User, request.Groups); free.Applications < 1 {
+		return nil, record{}, Admission{Reason: ReasonQuotaExceeded, Limit: -1,
+			Message: tenancy.Bound(fmt.Sprintf("queue %s is full: %s", tenancy.Cut(placed.Queue), free.ApplicationsBy))}
+	}
+	r := record{Queue: placed.Queue, Rule: placed.Rule, User: bounded(request.User), Requested: bounded(request.Queue)}
+	r.Configured = a.configured(r)
+	for _, tag := range a.config.Tree.UsedTags() {
+		if r.Tags == nil {
+			r.Tags = map[string]string{}
+		}
+		r.Tags[tag] = bounded(request.Tags[tag])
+	}
+	return &tenancy.Application{Queue: placed.Queue, User: request.User, Groups: request.Groups, Clusters: published}, r, Admission{}
+}
