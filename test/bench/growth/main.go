@@ -33,7 +33,7 @@ func main() {
 }
 
 func run(folder string, largest int) error {
-	fmt.Println("| clusters | Placements | first answer, µs of CPU | again, µs of CPU | again, whole fleet, µs of CPU | one cluster's change, ms of CPU |")
+	fmt.Println("| clusters | Placements | first decision, µs of CPU | decided again, µs of CPU | decided again, whole fleet, µs of CPU | one cluster's change, ms of CPU |")
 	fmt.Println("|---|---|---|---|---|---|")
 	byClusters := plot{Title: "CPU for one Placement, with 1,000 Placements", X: "clusters, in sets of 1,000"}
 	for clusters := 1_000; clusters <= largest; clusters *= 10 {

@@ -42,7 +42,7 @@ func (p plot) svg() string {
 	for n, s := range []struct {
 		name, colour string
 		ys           []float64
-	}{{"of one set, first answer", "#1f77b4", p.First}, {"of one set, again", "#2ca02c", p.Again}, {"of all clusters, again", "#d62728", p.Whole}} {
+	}{{"one set, first decision", "#1f77b4", p.First}, {"one set, decided again", "#2ca02c", p.Again}, {"all clusters, decided again", "#d62728", p.Whole}} {
 		var path []string
 		for i, v := range s.ys {
 			path = append(path, fmt.Sprintf("%.1f %.1f", x(p.Xs[i]), y(v)))
