@@ -9,123 +9,124 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// What predicates may cost. A unit is CEL's, about 0.15 microseconds, or one requirement of a
-// selector.
+// Limits of the cost of predicates. A unit is CEL's, about 0.15 microseconds, or one requirement of
+// a selector.
 const (
-	// All candidates of a Placement together may cost budgetBase and budgetEach more for each: ten
-	// clusters at the limit of an expression, or as many as there are at a thousandth of it.
+	// The budget for all candidates of a Placement is budgetBase plus budgetEach for each
+	// candidate: ten clusters at the cost limit of an expression, or any number at a thousandth of
+	// it.
 	budgetBase = 10 * clustercel.CostLimit
 	budgetEach = 1_000
-	// sliceCost is what one cycle spends before it lets others run, for slicePause. An expression
-	// that was begun is ended.
+	// sliceCost is the cost after which a cycle stops evaluating; the next one continues after
+	// slicePause. An expression that was started is finished.
 	sliceCost  = clustercel.CostLimit / 2
 	slicePause = 500 * time.Millisecond
-	// freeRequirements are those of selectors that are judged without being charged: no fleet is
-	// large enough for them to tell.
+	// freeRequirements is the number of selector requirements up to which evaluations are not
+	// charged, because their cost is negligible on any fleet.
 	freeRequirements = 1_000
-	// yieldEach is how many clusters are judged between two looks at the clock, where nothing is
+	// yieldEach is the number of clusters between two checks of the clock, if evaluations are not
 	// charged.
 	yieldEach = 16
-	// maxSelectorValues bounds the requirements of all selectors of a Placement together with their
-	// values, which are compiled without a pause.
+	// maxSelectorValues is the maximum number of requirements and values in all selectors of a
+	// Placement. They are compiled without a pause.
 	maxSelectorValues = 10_000
-	// maxExpressions and maxExpressionBytes bound what a Placement may have compiled.
+	// maxExpressions and maxExpressionBytes are the maximum number and total length of the CEL
+	// expressions of a Placement.
 	maxExpressions     = 100
 	maxExpressionBytes = 64 << 10
 )
 
-// ledger is what is known of the candidates of a Placement whose predicates are charged. It covers
-// nothing but candidates: the cost of clusters that the Placement may not use would disclose their
-// existence.
-type ledger struct {
-	matches, judged framework.Bitset
-	// next is the entry of the inventory's change log up to which it is kept, once it is valid.
+// evaluationState holds the results and costs of evaluating the candidates of a Placement whose
+// predicates are charged. It contains only candidates, because the cost of other clusters would
+// disclose their existence.
+type evaluationState struct {
+	matches, evaluated framework.Bitset
+	// next is the number of the first entry of the inventory's change log that is not applied yet.
 	next  uint64
 	valid bool
 	costs []uint64
 	total uint64
-	// begun is the cluster at which a cycle stopped, with the answers of the expressions evaluated
-	// so far, in order, and their cost.
-	begun   *framework.Cluster
-	answers []bool
-	owed    uint64
+	// current is the cluster at which the last cycle stopped, with the results of the expressions
+	// that were already evaluated, in order, and their cost.
+	current     *framework.Cluster
+	answers     []bool
+	currentCost uint64
 }
 
-func (l *ledger) clone() ledger {
-	c := *l
-	c.judged, c.costs, c.answers = l.judged.Clone(), append([]uint64(nil), l.costs...), append([]bool(nil), l.answers...)
+func (e *evaluationState) clone() evaluationState {
+	c := *e
+	c.evaluated, c.costs, c.answers = e.evaluated.Clone(), append([]uint64(nil), e.costs...), append([]bool(nil), e.answers...)
 	return c
 }
 
-// forget drops what is known of a cluster.
-func (l *ledger) forget(i int) {
-	if l.begun != nil && l.begun.Index == i {
-		l.begun, l.answers, l.owed = nil, nil, 0
+// forget drops the result and the cost of a cluster.
+func (e *evaluationState) forget(i int) {
+	if e.current != nil && e.current.Index == i {
+		e.current, e.answers, e.currentCost = nil, nil, 0
 	}
-	if l.judged.Has(i) {
-		l.judged.Unset(i)
-		l.total -= l.costs[i]
+	if e.evaluated.Has(i) {
+		e.evaluated.Unset(i)
+		e.total -= e.costs[i]
 	}
 }
 
-func (l *ledger) enter(i int) {
-	for i >= len(l.costs) {
-		l.costs = append(l.costs, 0)
+func (e *evaluationState) store(i int) {
+	for i >= len(e.costs) {
+		e.costs = append(e.costs, 0)
 	}
-	l.judged = l.judged.Set(i)
-	l.costs[i] = l.owed
-	l.total += l.owed
-	l.begun, l.answers, l.owed = nil, nil, 0
+	e.evaluated = e.evaluated.Set(i)
+	e.costs[i] = e.currentCost
+	e.total += e.currentCost
+	e.current, e.answers, e.currentCost = nil, nil, 0
 }
 
-// judgement is one cycle's work on the ledger.
-type judgement struct {
+// evaluationCycle is the work of one cycle on an evaluationState.
+type evaluationCycle struct {
 	*compiled
 	snapshot   *framework.Snapshot
 	candidates int
-	// spent is this cycle's cost, allowed how much that may become.
+	// spent is the cost of this cycle, allowed its maximum.
 	spent, allowed uint64
 	budget         uint64
-	// evaluated is true once this part has evaluated an expression.
-	evaluated bool
-	// asked counts the expressions of the cluster in hand.
-	asked int
-	// yield says that this cycle has taken as much time as it may.
+	// progressed is true once this cycle has evaluated an expression.
+	progressed bool
+	// expression counts the expressions of the current cluster.
+	expression int
+	// yield reports whether the cycle has used half of its time.
 	yield func() bool
-	// stopped says why the cluster in hand cannot be judged now.
+	// stopped is the reason why the current cluster cannot be evaluated in this cycle.
 	stopped *framework.Status
 }
 
-// settle brings the matches up to the snapshot, for predicates that are charged. Whether the budget
-// holds does not depend on the order in which clusters are judged, nor on how many cycles that
-// takes.
-func (c *compiled) settle(ctx context.Context, state *framework.CycleState, allowed uint64) *framework.Status {
+// updateMatches evaluates the candidates that are new or have changed, for predicates that are
+// charged. The result depends neither on the order of the clusters nor on the number of cycles.
+func (c *compiled) updateMatches(ctx context.Context, state *framework.CycleState, allowed uint64) *framework.Status {
 	snapshot := state.Snapshot()
 	changes, known := snapshot.Log.Since(c.next)
 	if !c.valid || !known {
-		c.ledger = ledger{valid: true}
+		c.evaluationState = evaluationState{valid: true}
 	}
 	c.next = snapshot.Log.Next()
 	for _, change := range changes {
 		c.forget(change.Index)
 	}
 	members := snapshot.Candidates()
-	for i := range c.judged.Without(members).All {
+	for i := range c.evaluated.Without(members).All {
 		c.forget(i)
 	}
-	if c.begun != nil && !members.Has(c.begun.Index) {
-		c.forget(c.begun.Index)
+	if c.current != nil && !members.Has(c.current.Index) {
+		c.forget(c.current.Index)
 	}
-	j := &judgement{compiled: c, snapshot: snapshot, allowed: allowed, yield: state.ShouldYield, candidates: members.Len()}
-	j.budget = budgetBase + budgetEach*uint64(j.candidates)
+	v := &evaluationCycle{compiled: c, snapshot: snapshot, allowed: allowed, yield: state.ShouldYield, candidates: members.Len()}
+	v.budget = budgetBase + budgetEach*uint64(v.candidates)
 	copied := false
-	for i := range members.Without(c.judged).All {
-		if status := j.over(); status != nil {
+	for i := range members.Without(c.evaluated).All {
+		if status := v.overBudget(); status != nil {
 			return status
 		}
-		matched := j.judge(ctx, snapshot.Clusters.Get(i))
-		if j.stopped != nil {
-			return j.stopped
+		matched := v.evaluateCluster(ctx, snapshot.Clusters.Get(i))
+		if v.stopped != nil {
+			return v.stopped
 		}
 		if !copied {
 			// Snapshots share the set.
@@ -136,22 +137,22 @@ func (c *compiled) settle(ctx context.Context, state *framework.CycleState, allo
 		} else {
 			c.matches.Unset(i)
 		}
-		c.enter(i)
+		c.store(i)
 	}
-	return j.over()
+	return v.overBudget()
 }
 
-// over says that the Placement costs more than it may.
-func (j *judgement) over() *framework.Status {
-	if j.total+j.owed <= j.budget {
+// overBudget returns the Status of a Placement that costs more than its budget; otherwise nil.
+func (v *evaluationCycle) overBudget() *framework.Status {
+	if v.total+v.currentCost <= v.budget {
 		return nil
 	}
 	return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(
-		"%s: evaluating it for %d clusters costs more than the budget of %d", j.costly(), j.candidates, j.budget))
+		"%s: evaluating it for %d clusters costs more than the budget of %d", v.describeCost(), v.candidates, v.budget))
 }
 
-// costly names what is charged.
-func (c *compiled) costly() string {
+// describeCost names what is charged.
+func (c *compiled) describeCost() string {
 	text, others := "", -1
 	for _, one := range c.predicates {
 		for _, e := range one.expressions {
@@ -169,70 +170,71 @@ func (c *compiled) costly() string {
 	return fmt.Sprintf("CEL %q, with %d more expressions", text, others)
 }
 
-// judge says whether a predicate selects the cluster, unless j is stopped before that is known.
-func (j *judgement) judge(ctx context.Context, cluster *framework.Cluster) bool {
-	if j.sliceOver() {
-		j.stopped = stillAtIt()
+// evaluateCluster reports whether a predicate selects the cluster. The result is invalid if it sets
+// stopped.
+func (v *evaluationCycle) evaluateCluster(ctx context.Context, cluster *framework.Cluster) bool {
+	if v.sliceUsed() {
+		v.stopped = unfinishedEvaluation()
 		return false
 	}
-	if j.begun != cluster {
-		j.begun, j.answers, j.owed = cluster, nil, j.requirements
-		j.spent += j.requirements
+	if v.current != cluster {
+		v.current, v.answers, v.currentCost = cluster, nil, v.requirements
+		v.spent += v.requirements
 	}
-	j.asked = 0
-	for n := range j.predicates {
-		one := &j.predicates[n]
-		if !one.fits(cluster) {
+	v.expression = 0
+	for n := range v.predicates {
+		one := &v.predicates[n]
+		if !one.selectorsMatch(cluster) {
 			continue
 		}
 		selected := true
 		for _, e := range one.expressions {
-			if selected = j.ask(ctx, e, cluster); !selected {
+			if selected = v.evaluateExpression(ctx, e, cluster); !selected {
 				break
 			}
 		}
-		if j.stopped != nil || selected {
+		if v.stopped != nil || selected {
 			return selected
 		}
 	}
 	return false
 }
 
-// sliceOver says whether the rest is for a later cycle, by cost or by time. Each cycle does some of
-// the work.
-func (j *judgement) sliceOver() bool { return j.spent >= j.allowed || j.spent > 0 && j.yield() }
+// sliceUsed reports whether this cycle must stop, because of its cost or its time. Each cycle does
+// some of the work.
+func (v *evaluationCycle) sliceUsed() bool { return v.spent >= v.allowed || v.spent > 0 && v.yield() }
 
-func stillAtIt() *framework.Status {
-	return framework.Unfinished("predicates that cost much are still being evaluated")
+func unfinishedEvaluation() *framework.Status {
+	return framework.Unfinished("expensive predicates are still being evaluated")
 }
 
-// ask evaluates an expression, unless that was done for this cluster in an earlier cycle.
-func (j *judgement) ask(ctx context.Context, e *clustercel.Expression, cluster *framework.Cluster) bool {
-	j.asked++
-	if j.asked <= len(j.answers) {
-		return j.answers[j.asked-1]
+// evaluateExpression evaluates an expression, unless an earlier cycle did so for this cluster.
+func (v *evaluationCycle) evaluateExpression(ctx context.Context, e *clustercel.Expression, cluster *framework.Cluster) bool {
+	v.expression++
+	if v.expression <= len(v.answers) {
+		return v.answers[v.expression-1]
 	}
 	switch {
-	case j.total+j.owed > j.budget:
-		j.stopped = j.over()
+	case v.total+v.currentCost > v.budget:
+		v.stopped = v.overBudget()
 		return false
-	case j.sliceOver():
-		j.stopped = stillAtIt()
+	case v.sliceUsed():
+		v.stopped = unfinishedEvaluation()
 		return false
 	}
-	matched, cost, _ := matches(ctx, e, j.snapshot, cluster)
+	matched, cost, _ := matchesCEL(ctx, e, v.snapshot, cluster)
 	if ctx.Err() != nil {
-		// It may have been interrupted. If it was not the first of this part, the next part begins
-		// with it and has all the time for it.
-		j.stopped = framework.AsStatus(fmt.Errorf("evaluating CEL: %w", context.Cause(ctx)))
-		if j.evaluated {
-			j.stopped = stillAtIt()
+		// The evaluation was interrupted. If it was not the first one in this cycle, the next cycle
+		// starts with it and has more time.
+		v.stopped = framework.AsStatus(fmt.Errorf("evaluating CEL: %w", context.Cause(ctx)))
+		if v.progressed {
+			v.stopped = unfinishedEvaluation()
 		}
 		return false
 	}
-	j.evaluated = true
-	j.answers = append(j.answers, matched)
-	j.owed += cost
-	j.spent += cost
+	v.progressed = true
+	v.answers = append(v.answers, matched)
+	v.currentCost += cost
+	v.spent += cost
 	return matched
 }

@@ -65,7 +65,7 @@ func manyValues(n int) []fixture.Match {
 func TestSelectorsYield(t *testing.T) {
 	inv, p := hub(ask().Predicate(manyValues(5)...), fleetOf(100)...), newPredicate(t)
 	snapshot := inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil)
-	if !takesLong(snapshot.Subject.Placement.Spec.Predicates) {
+	if !isExpensive(snapshot.Subject.Placement.Spec.Predicates) {
 		t.Error("5,000 values are compiled in a cycle")
 	}
 	p.Prepare(snapshot.Subject.Placement, func() bool { return false })
@@ -140,7 +140,7 @@ func TestHostileBesideGood(t *testing.T) {
 	hostile := inventory.Key{Namespace: "n", Name: "p"}
 	spent := func() uint64 {
 		if c := p.compiled[hostile]; c != nil {
-			return c.total + c.owed
+			return c.total + c.currentCost
 		}
 		return 0
 	}
@@ -171,7 +171,7 @@ func TestHostileBesideGood(t *testing.T) {
 	before := spent()
 	for range 100 {
 		if _, status, _ := judgeAll(t.Context(), p, inv, "p"); status.Code() != framework.UnschedulableAndUnresolvable {
-			t.Fatalf("asked again: %s", status.Code())
+			t.Fatalf("expression again: %s", status.Code())
 		}
 	}
 	if spent() != before {
@@ -227,7 +227,7 @@ func TestSlicesDoNotChangeTheAnswer(t *testing.T) {
 	}
 }
 
-// endsAfter is a context that ends once it was asked a number of times whether it has.
+// endsAfter is a context that ends once it was expression a number of times whether it has.
 type endsAfter struct {
 	context.Context
 	left *int
@@ -245,9 +245,9 @@ func (c endsAfter) Err() error {
 // alone.
 func TestInterruptedEvaluation(t *testing.T) {
 	for name, tc := range map[string]struct {
-		evaluations int
-		want        framework.Code
-		unfinished  bool
+		evaluationState int
+		want            framework.Code
+		unfinished      bool
 	}{
 		"the first of a part":  {0, framework.Error, false},
 		"the second of a part": {1, framework.Pending, true},
@@ -257,7 +257,7 @@ func TestInterruptedEvaluation(t *testing.T) {
 			p := newPredicate(t)
 			inv := hub(ask().Predicate(fixture.MatchCEL(loops(1))), fleetOf(3)...)
 			state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil))
-			_, status := p.PreFilter(endsAfter{t.Context(), &tc.evaluations}, state, state.Snapshot().Subject.Placement)
+			_, status := p.PreFilter(endsAfter{t.Context(), &tc.evaluationState}, state, state.Snapshot().Subject.Placement)
 			if status.Code() != tc.want || status.IsUnfinished() != tc.unfinished {
 				t.Errorf("got %s %q, unfinished %t", status.Code(), status.Reason(), status.IsUnfinished())
 			}

@@ -15,21 +15,21 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// compiled is one Placement's predicates, and what is known of its candidates.
+// compiled holds the compiled predicates of one Placement and the results for its candidates.
 type compiled struct {
 	uid        types.UID
 	generation int64
 	spec       []v1alpha1.ClusterPredicate
 	predicates []predicate
 	status     *framework.Status
-	// charged says that judging costs so much that it has to be accounted for. requirements are
-	// those of all selectors.
+	// charged is true if the cost of evaluations counts against the budget. requirements is their
+	// number in all selectors.
 	charged      bool
 	requirements uint64
 
-	// verdicts are for predicates that are not charged, the ledger for those that are.
-	verdicts *verdicts
-	ledger
+	// cache is used if evaluations are not charged, evaluationState otherwise.
+	cache *matchCache
+	evaluationState
 }
 
 type predicate struct {
@@ -37,8 +37,8 @@ type predicate struct {
 	expressions    []*clustercel.Expression
 }
 
-// takesLong says whether compiling may take longer than a cycle should.
-func takesLong(specs []v1alpha1.ClusterPredicate) bool {
+// isExpensive reports whether compiling may take longer than a cycle should.
+func isExpensive(specs []v1alpha1.ClusterPredicate) bool {
 	n := 0
 	for i := range specs {
 		s := &specs[i].RequiredClusterSelector
@@ -50,13 +50,13 @@ func takesLong(specs []v1alpha1.ClusterPredicate) bool {
 	return false
 }
 
-// isOf says whether this is the compiled form of a Placement's predicates.
-func (c *compiled) isOf(pl *v1alpha1.Placement) bool {
+// isCompiledFrom reports whether c was compiled from the Placement's current predicates.
+func (c *compiled) isCompiledFrom(pl *v1alpha1.Placement) bool {
 	return c != nil && c.uid == pl.UID && c.generation == pl.Generation && samePredicates(c.spec, pl.Spec.Predicates)
 }
 
-// samePredicates compares by identity first: the inventory hands out the same object until it
-// changes. Most changes are writes of the status.
+// samePredicates compares pointers first: after a write of the status the predicates are often the
+// same object.
 func samePredicates(a, b []v1alpha1.ClusterPredicate) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || equality.Semantic.DeepEqual(a, b))
 }
@@ -67,9 +67,9 @@ func compile(pl *v1alpha1.Placement) *compiled {
 
 var errYielded = errors.New("yielded")
 
-// compileUntil returns nil when yield returned true before all was compiled.
+// compileUntil returns nil if yield returns true before all is compiled.
 func compileUntil(pl *v1alpha1.Placement, yield func() bool) *compiled {
-	c := &compiled{uid: pl.UID, generation: pl.Generation, spec: pl.Spec.Predicates, verdicts: &verdicts{}}
+	c := &compiled{uid: pl.UID, generation: pl.Generation, spec: pl.Spec.Predicates, cache: &matchCache{}}
 	switch err := c.compile(yield); {
 	case errors.Is(err, errYielded):
 		return nil
@@ -107,7 +107,7 @@ func (c *compiled) compile(yield func() bool) error {
 			}
 			e := clustercel.Compiled(text)
 			if e == nil {
-				// Each call compiles one, however late it is.
+				// Each call compiles at least one expression.
 				if fresh++; fresh > 1 && yield() {
 					return errYielded
 				}
@@ -121,13 +121,13 @@ func (c *compiled) compile(yield func() bool) error {
 	}
 	c.charged = expressions > 0 || c.requirements > freeRequirements
 	if !c.charged {
-		c.verdicts.text = textOf(c.predicates)
+		c.cache.text = textOf(c.predicates)
 	}
 	return nil
 }
 
-// requirementsAndValues counts what compiling the selectors of a predicate costs: each value is
-// validated.
+// requirementsAndValues returns the number of requirements and values of a predicate. Compiling
+// validates each value.
 func requirementsAndValues(s *v1alpha1.ClusterSelector) int {
 	n := len(s.LabelSelector.MatchLabels)
 	for _, all := range [...][]metav1.LabelSelectorRequirement{s.LabelSelector.MatchExpressions, s.ClaimSelector.MatchExpressions} {
@@ -139,8 +139,7 @@ func requirementsAndValues(s *v1alpha1.ClusterSelector) int {
 	return n
 }
 
-// requirements counts them. A value is compared with as it stands in the list, so ten values count
-// as much as a requirement.
+// requirements returns the cost of matching, in requirements. Ten values count as one requirement.
 func requirements(all []metav1.LabelSelectorRequirement) uint64 {
 	n := uint64(len(all))
 	for i := range all {
@@ -149,7 +148,7 @@ func requirements(all []metav1.LabelSelectorRequirement) uint64 {
 	return n
 }
 
-// textOf is the same for the same selectors.
+// textOf returns a text that is equal for equal selectors.
 func textOf(predicates []predicate) string {
 	var text strings.Builder
 	for _, one := range predicates {

@@ -19,51 +19,49 @@ import (
 // PredicateName is the plugin's name.
 const PredicateName = "Predicate"
 
-// Predicate admits clusters that one of the Placement's predicates selects. Predicates are ORed;
-// the label, claim and CEL selectors inside one are ANDed; none, or an empty one, selects all.
+// Predicate is a filter for clusters that at least one of the Placement's predicates selects. The
+// label, claim and CEL selectors in one predicate are ANDed. Without predicates, all clusters pass.
 //
-// It compiles a spec once and remembers which candidates match; a cycle judges again only those
-// that came or changed since. Placements with the same selectors share what is remembered, so that
-// a fleet is judged once for all of them.
-//
-// What CEL and very many selectors may cost is bounded, and one cycle does a part of it only, for
-// cycles are serial.
+// It compiles a spec once and caches which candidates match; a cycle evaluates only new and changed
+// candidates. Placements with the same selectors share a cache. The cost of CEL and of very many
+// requirements is limited, and is spread over several cycles.
 type Predicate struct {
 	compiled map[types.NamespacedName]*compiled
-	// verdicts are by the text of the selectors.
-	verdicts map[string]*verdicts
-	// slice is what one cycle may spend on predicates that are charged.
+	// caches are by the text of the selectors.
+	caches map[string]*matchCache
+	// slice is the maximum cost of one cycle for predicates that are charged.
 	slice uint64
 
-	// ahead says that what takes long to compile is compiled by Prepare only.
-	ahead bool
-	// filtering guards what is remembered between calls of Filter, which may run at the same time.
-	// It matters where PreFilter is disabled; else PreFilter has compiled everything before.
+	// prepares is true if only Prepare compiles expensive predicates.
+	prepares bool
+	// filtering protects compiled and caches in concurrent calls of Filter. It is needed only if
+	// PreFilter is disabled; otherwise PreFilter has compiled everything.
 	filtering sync.Mutex
-	// mu guards prepared, what Prepare compiled. All else is used in cycles, which are serial.
+	// mu protects prepared, the results of Prepare. All other fields are used only in cycles, which
+	// are serial.
 	mu       sync.Mutex
 	prepared map[types.NamespacedName]*compiled
 }
 
-// verdicts say which clusters selectors match, of those judged so far, as of an entry of the
-// inventory's change log.
-type verdicts struct {
+// matchCache holds which clusters match selectors, for the clusters in evaluated. next is the
+// number of the first entry of the inventory's change log that is not applied yet.
+type matchCache struct {
 	text string
-	// users counts the Placements that share them.
-	users           int
-	matches, judged framework.Bitset
-	next            uint64
+	// users is the number of Placements that share the cache.
+	users              int
+	matches, evaluated framework.Bitset
+	next               uint64
 }
 
 // NewPredicate is the plugin's factory.
 func NewPredicate(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
 	p := &Predicate{
-		compiled: map[types.NamespacedName]*compiled{}, verdicts: map[string]*verdicts{}, slice: math.MaxUint64,
+		compiled: map[types.NamespacedName]*compiled{}, caches: map[string]*matchCache{}, slice: math.MaxUint64,
 		prepared: map[types.NamespacedName]*compiled{},
 	}
 	if handle != nil && handle.Client != nil {
-		// In a simulation nobody waits.
-		p.slice, p.ahead = sliceCost, true
+		// A simulation has no other Placements that wait.
+		p.slice, p.prepares = sliceCost, true
 	}
 	return p, nil
 }
@@ -85,34 +83,34 @@ func (p *Predicate) Forget(key types.NamespacedName) {
 func (p *Predicate) drop(key types.NamespacedName) {
 	if c := p.compiled[key]; c != nil {
 		delete(p.compiled, key)
-		p.leave(c)
+		p.unshare(c)
 	}
 }
 
-// share has a Placement use the verdicts of all that have the same selectors.
+// share makes a Placement use the cache of the Placements with the same selectors.
 func (p *Predicate) share(c *compiled) {
 	if c.charged {
 		return
 	}
-	if others := p.verdicts[c.verdicts.text]; others != nil {
-		c.verdicts = others
+	if others := p.caches[c.cache.text]; others != nil {
+		c.cache = others
 	} else {
-		p.verdicts[c.verdicts.text] = c.verdicts
+		p.caches[c.cache.text] = c.cache
 	}
-	c.verdicts.users++
+	c.cache.users++
 }
 
-// leave ends that. What nobody uses is forgotten.
-func (p *Predicate) leave(c *compiled) {
+// unshare undoes share and drops a cache without users.
+func (p *Predicate) unshare(c *compiled) {
 	if c.charged {
 		return
 	}
-	if c.verdicts.users--; c.verdicts.users == 0 {
-		delete(p.verdicts, c.verdicts.text)
+	if c.cache.users--; c.cache.users == 0 {
+		delete(p.caches, c.cache.text)
 	}
 }
 
-// PreFilter refuses selectors and expressions that do not compile, and admits the clusters that
+// PreFilter rejects selectors and expressions that do not compile, and returns the clusters that
 // match.
 func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	if len(pl.Spec.Predicates) == 0 {
@@ -127,13 +125,13 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 		return nil, c.status
 	}
 	if !c.charged {
-		if !c.verdicts.update(state.Snapshot(), c.fits, state.ShouldYield) {
+		if !c.cache.update(state.Snapshot(), c.selectorsMatch, state.ShouldYield) {
 			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
-			return nil, stillAtIt()
+			return nil, unfinishedEvaluation()
 		}
-		return &framework.PreFilterResult{Clusters: c.verdicts.matches, SkipFilter: true}, nil
+		return &framework.PreFilterResult{Clusters: c.cache.matches, SkipFilter: true}, nil
 	}
-	if status := c.settle(ctx, state, p.slice); status != nil {
+	if status := c.updateMatches(ctx, state, p.slice); status != nil {
 		if status.Code() == framework.Pending {
 			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
 		}
@@ -142,7 +140,7 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 	return &framework.PreFilterResult{Clusters: c.matches, SkipFilter: true}, nil
 }
 
-// Filter judges one cluster, saying why it does not match.
+// Filter evaluates one cluster and returns the reason if it does not match.
 func (p *Predicate) Filter(ctx context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) *framework.Status {
 	p.filtering.Lock()
 	c := p.of(state.Snapshot())
@@ -164,22 +162,22 @@ func (p *Predicate) Filter(ctx context.Context, state *framework.CycleState, _ *
 	return framework.NewStatus(framework.Unschedulable, strings.Join(reasons, "; "))
 }
 
-// of returns the compiled form of the subject's predicates, nil while Prepare has not compiled
-// them. A trial gets a form of its own: what is remembered follows the inventory's change log, and
-// a trial's log has an entry that never happened.
+// of returns the compiled predicates of the Placement; nil if Prepare has not compiled them yet. A
+// trial gets its own copy, because its change log has an entry that the inventory's log does not
+// have.
 func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 	pl, key := snapshot.Subject.Placement, snapshot.Subject.Key()
 	c := p.compiled[key]
-	known := c.isOf(pl)
+	known := c.isCompiledFrom(pl)
 	switch {
 	case snapshot.Trial && known:
 		own := *c
-		own.verdicts, own.ledger = c.verdicts.clone(), c.clone()
+		own.cache, own.evaluationState = c.cache.clone(), c.clone()
 		return &own
 	case snapshot.Trial:
 		return compile(pl)
 	case !known:
-		if c = p.take(pl); c == nil {
+		if c = p.compiledForm(pl); c == nil {
 			return nil
 		}
 		p.drop(key)
@@ -190,14 +188,14 @@ func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 	return c
 }
 
-// take returns a compiled form that no cycle has used; nil if Prepare has to make it.
-func (p *Predicate) take(pl *v1alpha1.Placement) *compiled {
-	if !p.ahead || !takesLong(pl.Spec.Predicates) {
+// compiledForm returns newly compiled predicates; nil if Prepare must compile them.
+func (p *Predicate) compiledForm(pl *v1alpha1.Placement) *compiled {
+	if !p.prepares || !isExpensive(pl.Spec.Predicates) {
 		return compile(pl)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c := p.prepared[nameOf(pl)]; c.isOf(pl) {
+	if c := p.prepared[nameOf(pl)]; c.isCompiledFrom(pl) {
 		return c
 	}
 	return nil
@@ -205,16 +203,15 @@ func (p *Predicate) take(pl *v1alpha1.Placement) *compiled {
 
 // Prepared implements framework.Preparer.
 func (p *Predicate) Prepared(pl *v1alpha1.Placement) bool {
-	if !p.ahead || !takesLong(pl.Spec.Predicates) {
+	if !p.prepares || !isExpensive(pl.Spec.Predicates) {
 		return true
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.prepared[nameOf(pl)].isOf(pl)
+	return p.prepared[nameOf(pl)].isCompiledFrom(pl)
 }
 
-// Prepare implements framework.Preparer. Expressions that were compiled before are found again by
-// their text.
+// Prepare implements framework.Preparer. clustercel caches compiled expressions by their text.
 func (p *Predicate) Prepare(pl *v1alpha1.Placement, yield func() bool) (done bool) {
 	c := compileUntil(pl, yield)
 	if c == nil {
@@ -230,65 +227,64 @@ func nameOf(pl *v1alpha1.Placement) types.NamespacedName {
 	return types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
 }
 
-// update judges the candidates of a snapshot that are not judged yet, or changed since. It is false
-// if yield ended it before all were judged: the next update continues. Snapshots share the matches,
-// so they are copied before they change; what they say of clusters that are no candidates means
-// nothing.
-func (v *verdicts) update(snapshot *framework.Snapshot, fits func(*framework.Cluster) bool, yield func() bool) (done bool) {
+// update evaluates the candidates that are new or have changed. It returns false if yield stopped
+// it; the next update continues. Snapshots share matches, so it is copied before a change. Its bits
+// for clusters that are not candidates are meaningless.
+func (v *matchCache) update(snapshot *framework.Snapshot, fits func(*framework.Cluster) bool, yield func() bool) (done bool) {
 	changes, known := snapshot.Log.Since(v.next)
 	v.next = snapshot.Log.Next()
 	if !known {
-		v.judged = nil
+		v.evaluated = nil
 	}
 	for _, change := range changes {
 		if change.Selectable {
-			v.judged.Unset(change.Index)
+			v.evaluated.Unset(change.Index)
 		}
 	}
 	candidates := snapshot.Candidates()
-	if v.judged.Covers(candidates) {
+	if v.evaluated.Covers(candidates) {
 		return true
 	}
-	due := candidates.Without(v.judged)
+	due := candidates.Without(v.evaluated)
 	v.matches = v.matches.Clone()
-	asked, judged := 0, framework.Bitset{}
+	expression, evaluated := 0, framework.Bitset{}
 	for i := range due.All {
-		if asked++; asked%yieldEach == 0 && yield() {
-			v.judged = v.judged.Or(judged)
+		if expression++; expression%yieldEach == 0 && yield() {
+			v.evaluated = v.evaluated.Or(evaluated)
 			return false
 		}
-		judged = judged.Set(i)
+		evaluated = evaluated.Set(i)
 		if fits(snapshot.Clusters.Get(i)) {
 			v.matches = v.matches.Set(i)
 		} else {
 			v.matches.Unset(i)
 		}
 	}
-	v.judged = v.judged.Or(due)
+	v.evaluated = v.evaluated.Or(due)
 	return true
 }
 
-func (v *verdicts) clone() *verdicts {
+func (v *matchCache) clone() *matchCache {
 	c := *v
-	c.judged = v.judged.Clone()
+	c.evaluated = v.evaluated.Clone()
 	return &c
 }
 
-func (c *compiled) fits(cluster *framework.Cluster) bool {
+func (c *compiled) selectorsMatch(cluster *framework.Cluster) bool {
 	for i := range c.predicates {
-		if c.predicates[i].fits(cluster) {
+		if c.predicates[i].selectorsMatch(cluster) {
 			return true
 		}
 	}
 	return false
 }
 
-// fits says whether the selectors match.
-func (p *predicate) fits(cluster *framework.Cluster) bool {
+// selectorsMatch reports whether the label and claim selectors match.
+func (p *predicate) selectorsMatch(cluster *framework.Cluster) bool {
 	return p.labels.Matches(labels.Set(cluster.Labels)) && p.claims.Matches(labels.Set(cluster.Claims))
 }
 
-// mismatch says in words why the cluster is not selected; empty when it is.
+// mismatch returns why the cluster is not selected; empty if it is.
 func (p *predicate) mismatch(ctx context.Context, snapshot *framework.Snapshot, cluster *framework.Cluster) string {
 	if !p.labels.Matches(labels.Set(cluster.Labels)) {
 		return "labels do not match " + p.labels.String()
@@ -297,7 +293,7 @@ func (p *predicate) mismatch(ctx context.Context, snapshot *framework.Snapshot, 
 		return "claims do not match " + p.claims.String()
 	}
 	for _, e := range p.expressions {
-		ok, _, err := matches(ctx, e, snapshot, cluster)
+		ok, _, err := matchesCEL(ctx, e, snapshot, cluster)
 		if err != nil {
 			return fmt.Sprintf("CEL %q: %v", e.Text(), err)
 		}
@@ -308,8 +304,8 @@ func (p *predicate) mismatch(ctx context.Context, snapshot *framework.Snapshot, 
 	return ""
 }
 
-// matches evaluates an expression for one cluster of a snapshot.
-func matches(
+// matchesCEL evaluates an expression for one cluster of a Snapshot.
+func matchesCEL(
 	ctx context.Context, e *clustercel.Expression, snapshot *framework.Snapshot, cluster *framework.Cluster,
 ) (matched bool, cost uint64, err error) {
 	object, err := cluster.Unstructured(clustercel.Render)

@@ -163,16 +163,16 @@ func TestMatchesFollowChanges(t *testing.T) {
 // TestClustersAreJudgedOnce: later cycles look at those that changed only.
 func TestClustersAreJudgedOnce(t *testing.T) {
 	inv := hub(ask(), fixture.Cluster("c1"), fixture.Cluster("c2"))
-	v := &verdicts{}
-	update := func() (judged []string) {
+	v := &matchCache{}
+	update := func() (evaluated []string) {
 		fits := func(c *framework.Cluster) bool {
-			judged = append(judged, c.Name)
+			evaluated = append(evaluated, c.Name)
 			return true
 		}
 		if !v.update(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil), fits, func() bool { return false }) {
-			t.Error("not all are judged")
+			t.Error("not all are evaluated")
 		}
-		return judged
+		return evaluated
 	}
 	for _, step := range []struct {
 		change *v1alpha1.ManagedCluster
@@ -189,7 +189,7 @@ func TestClustersAreJudgedOnce(t *testing.T) {
 			inv.Update(step.change)
 		}
 		if diff := cmp.Diff(step.want, update()); diff != "" {
-			t.Errorf("judged (-want +got):\n%s", diff)
+			t.Errorf("evaluated (-want +got):\n%s", diff)
 		}
 	}
 }
@@ -215,44 +215,44 @@ func TestVerdictsAreShared(t *testing.T) {
 	}
 	check("the first's, at first", first, "c1")
 	check("the second's", second, "c3")
-	if len(p.verdicts) != 1 || p.compiled[first].verdicts != p.compiled[second].verdicts {
-		t.Errorf("%d Placements share %d verdicts", len(p.compiled), len(p.verdicts))
+	if len(p.caches) != 1 || p.compiled[first].cache != p.compiled[second].cache {
+		t.Errorf("%d Placements share %d matchCache", len(p.compiled), len(p.caches))
 	}
 	inv.Update(fixture.Cluster("c1").Set("s").Obj())
 	inv.Update(gold("c2", "r").Obj())
 	check("c2, which moved", second, "c2", "c3")
-	check("c1, which changed before the other was asked", first)
+	check("c1, which changed before the other was expression", first)
 	inv.Update(fixture.Cluster("c3").Set("s").Obj())
 	check("c3, which moved and changed", first)
 	check("c3 is gone", second, "c2")
 	inv.Update(ask().Generation(2).Predicate(fixture.MatchLabelExpression("tier", metav1.LabelSelectorOpDoesNotExist)).Obj())
 	check("another question", first, "c1", "c3")
 	check("the same question", second, "c2")
-	if len(p.verdicts) != 2 {
-		t.Errorf("two selectors have %d verdicts", len(p.verdicts))
+	if len(p.caches) != 2 {
+		t.Errorf("two selectors have %d matchCache", len(p.caches))
 	}
 	p.Forget(first)
 	p.Forget(second)
 	p.Forget(second)
-	if len(p.verdicts)+len(p.compiled) != 0 {
-		t.Errorf("%d verdicts of Placements that are gone are remembered", len(p.verdicts))
+	if len(p.caches)+len(p.compiled) != 0 {
+		t.Errorf("%d matchCache of Placements that are gone are remembered", len(p.caches))
 	}
 }
 
 // TestStatusWritesCostNoCompilation: most new states of a Placement are writes of its own status.
 func TestStatusWritesCostNoCompilation(t *testing.T) {
 	p := newPredicate(t)
-	asked := ask().Predicate(fixture.MatchLabel("a", "x"))
-	inv := hub(asked, fixture.Cluster("c").Label("a", "x"))
+	expression := ask().Predicate(fixture.MatchLabel("a", "x"))
+	inv := hub(expression, fixture.Cluster("c").Label("a", "x"))
 	admitted(t, p, inv)
 	key := inventory.Key{Namespace: "n", Name: "p"}
 	before := p.compiled[key]
-	written := asked.Obj()
+	written := expression.Obj()
 	written.Status.NumberOfSelectedClusters = 1
 	inv.Update(written)
 	admitted(t, p, inv)
 	if p.compiled[key] != before {
-		t.Error("a write of the status made the predicates be compiled, and all clusters judged, anew")
+		t.Error("a write of the status made the predicates be compiled, and all clusters evaluated, anew")
 	}
 	p.Forget(key)
 	if p.compiled[key] != nil {

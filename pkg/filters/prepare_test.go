@@ -33,11 +33,11 @@ func fresh(t *testing.T, n int) fixture.Match {
 
 // TestNewPredicate: only a controller splits the work.
 func TestNewPredicate(t *testing.T) {
-	if p := aheadOfCycles(t); p.slice != sliceCost || !p.ahead || p.Name() != "Predicate" {
-		t.Errorf("of a controller: %d, %t, %s", p.slice, p.ahead, p.Name())
+	if p := aheadOfCycles(t); p.slice != sliceCost || !p.prepares || p.Name() != "Predicate" {
+		t.Errorf("of a controller: %d, %t, %s", p.slice, p.prepares, p.Name())
 	}
 	p, err := NewPredicate(t.Context(), nil, &framework.Handle{})
-	if err != nil || p.(*Predicate).slice <= sliceCost || p.(*Predicate).ahead {
+	if err != nil || p.(*Predicate).slice <= sliceCost || p.(*Predicate).prepares {
 		t.Errorf("of a simulation: %v, %v", p, err)
 	}
 }
@@ -64,18 +64,18 @@ func TestPrepared(t *testing.T) {
 	quick := ask().Predicate(fixture.MatchLabel("a", "x")).Obj()
 	slow := ask().Predicate(fresh(t, 1)).Obj()
 	tests := map[string]struct {
-		ahead        bool
+		prepares     bool
 		placement    *v1alpha1.Placement
 		wantPrepared bool
 	}{
-		"quick, in a controller": {ahead: true, placement: quick, wantPrepared: true},
-		"slow, in a controller":  {ahead: true, placement: slow},
+		"quick, in a controller": {prepares: true, placement: quick, wantPrepared: true},
+		"slow, in a controller":  {prepares: true, placement: slow},
 		"slow, in a simulation":  {placement: slow, wantPrepared: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := newPredicate(t)
-			if tc.ahead {
+			if tc.prepares {
 				p = aheadOfCycles(t)
 			}
 			inv := inventory.New(inventory.Options{})
@@ -138,7 +138,7 @@ func TestPreparedIsForOneSpec(t *testing.T) {
 			if got := p.Prepared(pl); got != tc.want {
 				t.Errorf("prepared: %t", got)
 			}
-			if got := p.take(pl) != nil; got != tc.want {
+			if got := p.compiledForm(pl) != nil; got != tc.want {
 				t.Errorf("taken: %t", got)
 			}
 		})
@@ -180,52 +180,52 @@ func TestTakesLong(t *testing.T) {
 			for _, predicate := range tc.matches {
 				pl = pl.Predicate(predicate...)
 			}
-			if got := takesLong(pl.Obj().Spec.Predicates); got != tc.want {
+			if got := isExpensive(pl.Obj().Spec.Predicates); got != tc.want {
 				t.Errorf("got %t", got)
 			}
 		})
 	}
 }
 
-// TestLedgerForgets: what a cluster cost is given back, and an evaluation that had begun starts
+// TestEvaluationStateForget: what a cluster cost is given back, and an evaluation that had current starts
 // again.
-func TestLedgerForgets(t *testing.T) {
-	begun := framework.NewCluster(fixture.Cluster("c").Obj(), 3)
-	ledger := func() *ledger {
-		l := &ledger{owed: 5}
-		l.enter(1)
-		l.owed = 7
-		l.enter(2)
-		l.begun, l.answers, l.owed = begun, []bool{true}, 11
+func TestEvaluationStateForget(t *testing.T) {
+	current := framework.NewCluster(fixture.Cluster("c").Obj(), 3)
+	evaluationState := func() *evaluationState {
+		l := &evaluationState{currentCost: 5}
+		l.store(1)
+		l.currentCost = 7
+		l.store(2)
+		l.current, l.answers, l.currentCost = current, []bool{true}, 11
 		return l
 	}
 	tests := map[string]struct {
 		index      int
 		wantTotal  uint64
-		wantJudged []int
-		wantBegun  bool
+		wantEvaluated []int
+		wantCurrent  bool
 	}{
-		"one that is judged": {index: 1, wantTotal: 7, wantJudged: []int{2}, wantBegun: true},
-		"the one begun":      {index: 3, wantTotal: 12, wantJudged: []int{1, 2}},
-		"another":            {index: 0, wantTotal: 12, wantJudged: []int{1, 2}, wantBegun: true},
+		"one that is evaluated": {index: 1, wantTotal: 7, wantEvaluated: []int{2}, wantCurrent: true},
+		"the one current":       {index: 3, wantTotal: 12, wantEvaluated: []int{1, 2}},
+		"another":               {index: 0, wantTotal: 12, wantEvaluated: []int{1, 2}, wantCurrent: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := ledger()
+			l := evaluationState()
 			l.forget(tc.index)
 			l.forget(tc.index)
-			var judged []int
-			for i := range l.judged.All {
-				judged = append(judged, i)
+			var evaluated []int
+			for i := range l.evaluated.All {
+				evaluated = append(evaluated, i)
 			}
-			if diff := cmp.Diff(tc.wantJudged, judged); diff != "" {
-				t.Errorf("judged (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantEvaluated, evaluated); diff != "" {
+				t.Errorf("evaluated (-want +got):\n%s", diff)
 			}
 			if l.total != tc.wantTotal {
 				t.Errorf("total %d, want %d", l.total, tc.wantTotal)
 			}
-			if (l.begun != nil) != tc.wantBegun || (l.answers != nil) != tc.wantBegun || (l.owed == 11) != tc.wantBegun || !tc.wantBegun && l.owed != 0 {
-				t.Errorf("begun %v with %v, owed %d", l.begun, l.answers, l.owed)
+			if (l.current != nil) != tc.wantCurrent || (l.answers != nil) != tc.wantCurrent || (l.currentCost == 11) != tc.wantCurrent || !tc.wantCurrent && l.currentCost != 0 {
+				t.Errorf("current %v with %v, currentCost %d", l.current, l.answers, l.currentCost)
 			}
 		})
 	}

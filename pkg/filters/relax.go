@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Relax says, for each predicate, which labels and claims the cluster would need, and which CEL
-// expressions would have to go.
+// Relax returns, for each predicate, the labels and claims that the cluster would need and the CEL
+// expressions to remove.
 func (p *Predicate) Relax(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) []framework.Relaxation {
 	c := p.of(state.Snapshot())
 	type costed struct {
@@ -38,7 +38,7 @@ func (p *Predicate) Relax(ctx context.Context, state *framework.CycleState, pl *
 	return relaxations
 }
 
-// relax finds the changes for predicate i; their number is the cost.
+// relax returns the changes for predicate i and their number, the cost.
 func (p *predicate) relax(ctx context.Context, snapshot *framework.Snapshot, pl *v1alpha1.Placement, i int, cluster *framework.Cluster) (framework.Relaxation, int, bool) {
 	byLabel, textsL, okL := satisfy(p.labels, cluster.Labels, "label")
 	byClaim, textsC, okC := satisfy(p.claims, cluster.Claims, "claim")
@@ -61,7 +61,7 @@ func (p *predicate) relax(ctx context.Context, snapshot *framework.Snapshot, pl 
 	}
 	var kept []string
 	for _, e := range p.expressions {
-		if ok, _, err := matches(ctx, e, snapshot, changed); err == nil && ok {
+		if ok, _, err := matchesCEL(ctx, e, snapshot, changed); err == nil && ok {
 			kept = append(kept, e.Text())
 			continue
 		}
@@ -75,9 +75,9 @@ func (p *predicate) relax(ctx context.Context, snapshot *framework.Snapshot, pl 
 	return r, len(texts), true
 }
 
-// satisfy returns the values with the fewest changes that make a selector match, and the changes in
-// words; false when a value cannot be changed: which set a cluster is in is not for a predicate to
-// say.
+// satisfy returns the values with the fewest changes that make a selector match, and a text for
+// each change. It returns false if the selector can never match or selects by the cluster set
+// label.
 func satisfy(selector labels.Selector, have map[string]string, kind string) (map[string]string, []string, bool) {
 	requirements, selectable := selector.Requirements()
 	if !selectable {

@@ -31,10 +31,10 @@ func (TaintToleration) Name() string { return TaintTolerationName }
 // Reads implements framework.ClusterReader: taints always count.
 func (TaintToleration) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
-// tolerationsKey is where a cycle has its toleration index.
+// tolerationsKey is the CycleState key of the tolerationIndex.
 const tolerationsKey framework.StateKey = TaintTolerationName
 
-// PreFilter refuses tolerations without sense.
+// PreFilter rejects invalid tolerations.
 func (TaintToleration) PreFilter(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	for _, t := range pl.Spec.Tolerations {
 		switch {
@@ -87,7 +87,7 @@ func (TaintToleration) Filter(_ context.Context, state *framework.CycleState, pl
 	return nil
 }
 
-// Relax tolerates what is not tolerated.
+// Relax adds tolerations for all taints that are not tolerated.
 func (TaintToleration) Relax(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) []framework.Relaxation {
 	snapshot := state.Snapshot()
 	incumbent := snapshot.Subject.Incumbents.Has(cluster.Index)
@@ -109,23 +109,24 @@ func (TaintToleration) Relax(_ context.Context, state *framework.CycleState, pl 
 	return []framework.Relaxation{{Text: strings.Join(texts, " and "), Placement: changed}}
 }
 
-// tolerationIndex has tolerations by what they match, so that a taint is not compared with each of
-// them.
-type tolerationIndex map[matched][]indexed
+// tolerationIndex holds tolerations by what they match, so that a taint is not compared with each
+// of them.
+type tolerationIndex map[taintKey][]indexedToleration
 
-// matched are the key and the value of a taint, and its effect; an empty key or effect matches all.
-// With operator Exists value is empty.
-type matched struct {
+// taintKey is the key, value and effect of a taint. An empty key or effect matches all. value is
+// empty if exists.
+type taintKey struct {
 	key, value string
 	exists     bool
 	effect     v1alpha1.TaintEffect
 }
 
-// indexed is a toleration's place in the list, and its seconds; forever without.
-type indexed struct {
-	place   int
-	seconds int64
-	forever bool
+// indexedToleration is the position of a toleration in the list and its tolerationSeconds; forever
+// if it has none.
+type indexedToleration struct {
+	position int
+	seconds  int64
+	forever  bool
 }
 
 // Clone implements framework.StateData. The index does not change.
@@ -134,7 +135,7 @@ func (x tolerationIndex) Clone() framework.StateData { return x }
 func indexTolerations(tolerations []v1alpha1.Toleration) tolerationIndex {
 	x := tolerationIndex{}
 	for i, t := range tolerations {
-		at := matched{key: t.Key, effect: t.Effect}
+		at := taintKey{key: t.Key, effect: t.Effect}
 		switch t.Operator {
 		case v1alpha1.TolerationOpExists:
 			at.exists = true
@@ -143,13 +144,13 @@ func indexTolerations(tolerations []v1alpha1.Toleration) tolerationIndex {
 		default:
 			continue
 		}
-		one := indexed{place: i, forever: t.TolerationSeconds == nil}
+		one := indexedToleration{position: i, forever: t.TolerationSeconds == nil}
 		if !one.forever {
 			one.seconds = *t.TolerationSeconds
 		}
 		same := x[at]
-		// The first that holds counts: one that ends no later than another before it is never the
-		// first.
+		// The first valid toleration counts, so one that ends no later than an earlier one is not
+		// needed.
 		if len(same) == 0 || !same[len(same)-1].forever && (one.forever || one.seconds > same[len(same)-1].seconds) {
 			x[at] = append(same, one)
 		}
@@ -157,15 +158,15 @@ func indexTolerations(tolerations []v1alpha1.Toleration) tolerationIndex {
 	return x
 }
 
-// tolerate says whether some toleration matches the taint, and until when the first that does so
-// holds; the zero time is forever.
+// tolerate reports whether a toleration matches the taint now, and the time until which the first
+// matching one is valid; zero if it is valid forever.
 func (x tolerationIndex) tolerate(taint v1alpha1.Taint, added, now time.Time) (bool, time.Time) {
 	if len(x) == 0 {
 		return false, time.Time{}
 	}
-	var first *indexed
+	var first *indexedToleration
 	for _, effect := range [...]v1alpha1.TaintEffect{taint.Effect, ""} {
-		for _, at := range [...]matched{
+		for _, at := range [...]taintKey{
 			{key: taint.Key, value: taint.Value, effect: effect},
 			{value: taint.Value, effect: effect},
 			{key: taint.Key, exists: true, effect: effect},
@@ -173,7 +174,7 @@ func (x tolerationIndex) tolerate(taint v1alpha1.Taint, added, now time.Time) (b
 		} {
 			same := x[at]
 			i := sort.Search(len(same), func(i int) bool { return same[i].forever || now.Before(addSeconds(added, same[i].seconds)) })
-			if i < len(same) && (first == nil || same[i].place < first.place) {
+			if i < len(same) && (first == nil || same[i].position < first.position) {
 				first = &same[i]
 			}
 		}
@@ -187,7 +188,7 @@ func (x tolerationIndex) tolerate(taint v1alpha1.Taint, added, now time.Time) (b
 	return true, addSeconds(added, first.seconds)
 }
 
-// addSeconds does not overflow: a toleration of more than 250 years counts as 250 years.
+// addSeconds adds at most 250 years, so that it cannot overflow.
 func addSeconds(t time.Time, seconds int64) time.Time {
 	const most = int64(250 * 365 * 24 * time.Hour / time.Second)
 	return t.Add(time.Duration(max(min(seconds, most), -most)) * time.Second)

@@ -40,8 +40,8 @@ func (r *Result) Conditions() []metav1.Condition {
 	return conditions
 }
 
-// kept returns a stored condition that is True while a later attempt continues to evaluate the same
-// spec: until it ends, nothing contradicts the condition. nil otherwise.
+// storedTrueCondition returns a stored condition that is True for this generation if the failure is
+// Unfinished, because a later attempt continues the evaluation; otherwise nil.
 func (r *Result) storedTrueCondition(conditionType string) *metav1.Condition {
 	pl := r.Snapshot.Subject.Placement
 	c := meta.FindStatusCondition(pl.Status.Conditions, conditionType)

@@ -79,8 +79,8 @@ func (s *Scheduler) preScore(ctx context.Context, r *Result, scorers []scorer) (
 type scoring struct {
 	scorer
 	scores []int64
-	// shares says that scores is the buffer of all AddOn coordinates, of which a Placement may list
-	// many: they are asked for one coordinate after the other.
+	// sharedBuffer is true if all AddOn coordinates use the same buffer, one after the other,
+	// because a Placement may list many.
 	sharedBuffer bool
 }
 
