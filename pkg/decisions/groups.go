@@ -20,41 +20,40 @@ import (
 // Choice is one selected cluster.
 type Choice struct {
 	Name           string
-	Labels, Claims map[string]string // what group selectors look at
+	Labels, Claims map[string]string // read by group selectors
 	Score          int64             // total score, published when the Placement sorts by Score
 }
 
-// Answer is a selection divided by group name: the input of NewPlan.
-type Answer struct {
-	// Choices are the selected clusters in rank order, each once.
+// Grouping is a selection divided into decision groups by name: the input of NewPlan.
+type Grouping struct {
+	// Choices are the selected clusters in rank order, without duplicates.
 	Choices []Choice
-	// Claims divide the choices: one for each entry of the strategy that claims any, in the order
-	// written, then the rest under the name "". Two may have the same name. None is empty.
-	Claims []Claim
-	// Length is the most clusters a group may have: 1 to len(Choices), or 0 when nothing is
+	// Groups divide the choices: one for each group of the strategy that selects any, in the
+	// strategy's order, then the rest under the name "". Two may have the same name. None is empty.
+	Groups []GroupMembers
+	// Length is the maximum number of clusters in a group: 1 to len(Choices), or 0 if nothing is
 	// selected.
 	Length int
-	// SortByScore orders the clusters of a page by rank, not by name, and publishes scores.
+	// SortByScore orders the clusters of a page by rank instead of by name, and publishes scores.
 	SortByScore bool
-	// HoldScores leaves a page that lists the right clusters as it is when only their order or
-	// scores are out of date. Set it while scoreRateLimit does not allow such an update. A page
-	// that shows no scores yet is written nevertheless.
-	HoldScores bool
-	// Queue is what the pages record of the Placement's queue; empty leaves what they say.
+	// DeferScores leaves a page unchanged if only its order or its scores are out of date, because
+	// scoreRateLimit does not allow an update yet. A page without scores is written nevertheless.
+	DeferScores bool
+	// Queue is the value of the pages' queue annotation; empty leaves the annotation unchanged.
 	Queue string
-	// Revision is that of the change, which written pages carry; 0 leaves what they say.
+	// Revision is the revision of the change for written pages; 0 leaves it unchanged.
 	Revision int64
-	// onePage keeps every page in a group of its own.
+	// onePage puts every page in a group of its own.
 	onePage bool
 }
 
-// Claim is what one entry of the strategy claims.
-type Claim struct {
+// GroupMembers are the clusters of one group name.
+type GroupMembers struct {
 	GroupName string
-	Choices   []int // indexes into Answer.Choices, ascending
+	Choices   []int // indexes into Grouping.Choices, ascending
 }
 
-// Strategy is a decision strategy ready for use. It is safe for concurrent use.
+// Strategy is a compiled decision strategy. It is safe for concurrent use.
 type Strategy struct {
 	groups  []groupSelector
 	length  int     // clusters in a group; 0 or less: all
@@ -67,19 +66,18 @@ type groupSelector struct {
 	labels, claims labels.Selector
 }
 
-// percentage is the form a group length given as a string must have.
+// percentage is the required form of a group length that is a string.
 var percentage = regexp.MustCompile(`^[0-9.]+%$`)
 
-// Compile checks a Placement's decision strategy and prepares it for use. An error means that the
-// Placement is misconfigured; it names the field.
+// Compile validates and compiles a Placement's decision strategy. An error names the field and
+// means that the Placement is misconfigured.
 func Compile(strategy v1alpha1.DecisionStrategy) (*Strategy, error) {
 	s := &Strategy{}
 	if err := s.setLength(strategy.GroupStrategy.ClustersPerDecisionGroup); err != nil {
 		return nil, fmt.Errorf("decisionStrategy.groupStrategy.clustersPerDecisionGroup: %w", err)
 	}
 	for i, g := range strategy.GroupStrategy.DecisionGroups {
-		// Pages carry it as a label. Where the schema is another's, nothing else would refuse it
-		// but the write of the page.
+		// Pages have it as a label. Other CRDs than Berth's do not validate it.
 		if problems := validation.IsValidLabelValue(g.GroupName); len(problems) > 0 {
 			return nil, fmt.Errorf("decisionStrategy.groupStrategy.decisionGroups[%d].groupName: %s", i, problems[0])
 		}
@@ -111,8 +109,9 @@ func (s *Strategy) setLength(per intstr.IntOrString) error {
 	return nil
 }
 
-// groupLength is the most clusters a group of n selected ones may have. Shares are rounded up in
-// IEEE doubles, in this order, as the reference does and its consumers see: 14% of 100 is 15.
+// groupLength is the maximum number of clusters in a group if n are selected. Percentages are
+// rounded up with this order of IEEE double operations, as in Open Cluster Management: 14% of 100
+// is 15.
 func (s *Strategy) groupLength(n int) int {
 	length := float64(s.length)
 	if s.byShare {
@@ -124,9 +123,9 @@ func (s *Strategy) groupLength(n int) int {
 	return int(length)
 }
 
-// Answer divides a selection. The choices come in rank order.
-func (s *Strategy) Answer(choices []Choice, sortByScore bool) Answer {
-	a := Answer{Choices: choices, Length: s.groupLength(len(choices)), SortByScore: sortByScore}
+// Group divides a selection, whose choices are in rank order.
+func (s *Strategy) Group(choices []Choice, sortByScore bool) Grouping {
+	a := Grouping{Choices: choices, Length: s.groupLength(len(choices)), SortByScore: sortByScore}
 	left := make([]int, len(choices))
 	for i := range left {
 		left[i] = i
@@ -143,11 +142,11 @@ func (s *Strategy) Answer(choices []Choice, sortByScore bool) Answer {
 		}
 		left = rest
 		if len(got) > 0 {
-			a.Claims = append(a.Claims, Claim{GroupName: g.name, Choices: got})
+			a.Groups = append(a.Groups, GroupMembers{GroupName: g.name, Choices: got})
 		}
 	}
 	if len(left) > 0 {
-		a.Claims = append(a.Claims, Claim{Choices: left})
+		a.Groups = append(a.Groups, GroupMembers{Choices: left})
 	}
 	return a
 }
@@ -155,7 +154,7 @@ func (s *Strategy) Answer(choices []Choice, sortByScore bool) Answer {
 // AsPublished divides choices into the groups of the published pages. It is for a Placement whose
 // strategy is invalid, so that clusters that stay keep their groups. Clusters on no page form
 // groups named "".
-func AsPublished(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, choices []Choice, sortByScore bool) Answer {
+func AsPublished(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, choices []Choice, sortByScore bool) Grouping {
 	type group struct {
 		name  string
 		index int
@@ -173,7 +172,7 @@ func AsPublished(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision
 			}
 		}
 	}
-	a := Answer{Choices: choices, Length: min(len(choices), 1), SortByScore: sortByScore}
+	a := Grouping{Choices: choices, Length: min(len(choices), 1), SortByScore: sortByScore}
 	byName, first := map[string][]int{}, map[string]int{}
 	for i, c := range choices {
 		g := of[c.Name]
@@ -184,9 +183,9 @@ func AsPublished(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision
 		a.Length = max(a.Length, min(sizes[g], len(choices)))
 	}
 	for name, all := range byName {
-		a.Claims = append(a.Claims, Claim{GroupName: name, Choices: all})
+		a.Groups = append(a.Groups, GroupMembers{GroupName: name, Choices: all})
 	}
-	slices.SortFunc(a.Claims, func(x, y Claim) int {
+	slices.SortFunc(a.Groups, func(x, y GroupMembers) int {
 		return cmp.Or(cmp.Compare(first[x.GroupName], first[y.GroupName]), cmp.Compare(x.GroupName, y.GroupName))
 	})
 	return a

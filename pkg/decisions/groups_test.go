@@ -80,7 +80,7 @@ func TestGroupLength(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := s.Answer(make([]Choice, tc.n), false).Length; got != tc.want {
+			if got := s.Group(make([]Choice, tc.n), false).Length; got != tc.want {
 				t.Errorf("got %d, want %d", got, tc.want)
 			}
 		})
@@ -103,20 +103,20 @@ func TestAnswerClaimsInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := s.Answer([]Choice{
+	got := s.Group([]Choice{
 		{Name: "rest"},
 		{Name: "both", Labels: map[string]string{"tier": "canary"}, Claims: map[string]string{"zone": "z1"}},
 		{Name: "late", Labels: map[string]string{"also": "canary"}},
 		{Name: "z1", Claims: map[string]string{"zone": "z1"}},
 		{Name: "z2", Claims: map[string]string{"zone": "z2"}},
 	}, false)
-	want := []Claim{
+	want := []GroupMembers{
 		{GroupName: "canary", Choices: []int{1}},
 		{GroupName: "zone", Choices: []int{3}},
 		{GroupName: "canary", Choices: []int{2}},
 		{Choices: []int{0, 4}},
 	}
-	if d := cmp.Diff(want, got.Claims); d != "" {
+	if d := cmp.Diff(want, got.Groups); d != "" {
 		t.Error(d)
 	}
 }

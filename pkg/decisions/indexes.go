@@ -1,7 +1,7 @@
 package decisions
 
-// indexes counts the visible pages of each group index. Readers rely on the indexes being dense: 0,
-// 1, 2 and so on.
+// indexes counts the visible pages of each group index. Readers rely on dense indexes: 0, 1, 2 and
+// so on.
 type indexes struct {
 	count    []int // by index
 	beyond   int   // pages whose index is none, or higher than any plan needs
@@ -11,8 +11,8 @@ type indexes struct {
 
 func (x *indexes) dense() bool { return x.beyond == 0 && x.distinct == x.top+1 }
 
-// move takes a page from one index to another; either may be unseen. It refuses to break what is
-// dense.
+// move moves a page from one index to another; either may be unseen. It returns false, and does
+// nothing, if dense indexes would get a gap.
 func (x *indexes) move(from, to int) bool {
 	was := x.dense()
 	x.change(from, -1)
@@ -25,7 +25,7 @@ func (x *indexes) move(from, to int) bool {
 	return false
 }
 
-// allow reports whether move would.
+// allow reports whether move would return true.
 func (x *indexes) allow(from, to int) bool {
 	if !x.move(from, to) {
 		return false

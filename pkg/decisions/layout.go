@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// draft is one page while a plan is made: what is published, and what is to be. Clusters of the
-// answer are known by their index in Answer.Choices.
+// draft is one page during planning: what is published and what will be. Clusters of the Grouping
+// are indexes into its Choices.
 type draft struct {
 	name    string
 	number  int // n of <placement>-decision-<n>; 0 for a page named otherwise
@@ -19,74 +19,74 @@ type draft struct {
 	group   string // published group name
 	index   int    // published group index, or noIndex
 
-	listed []int // clusters of the answer that the published page lists
-	kept   []int // those of them that stay
-	added  []int // those that come
-	home   *group
+	listed      []int // clusters of the answer that the published page lists
+	kept        []int // those of them that stay on this page
+	added       []int // clusters that move to this page
+	targetGroup *group
 
-	have    []v1alpha1.ClusterDecision // what readers see, as the plan goes on
-	want    []v1alpha1.ClusterDecision // what they are to see
-	going   []removal                  // of have, what is not wanted
-	dressed bool                       // labels, queue and owner are as they are to be
+	have            []v1alpha1.ClusterDecision // what readers see after the writes so far
+	want            []v1alpha1.ClusterDecision // what readers will see in the end
+	toRemove        []removal                  // entries of have that are not in want
+	metadataCurrent bool                       // labels, queue and owner are correct
 }
 
-// group is one decision group as it is to be.
+// group is one decision group of the plan.
 type group struct {
 	name  string
-	index int // published index when there is one, and finally the index to be
+	index int // the published index if there is one; after assignIndexes the new one
 	pages []*draft
 	size  int
 }
 
 const (
-	noIndex = -1 // a published page whose group index is missing or no index
-	unseen  = -2 // a page no reader sees
+	noIndex = -1 // a published page whose group index is missing or invalid
+	unseen  = -2 // a page that readers do not see
 )
 
-// layout says where each cluster goes.
+// layout assigns clusters to pages.
 type layout struct {
-	placement *v1alpha1.Placement
-	answer    Answer
-	ids       map[string]int
-	drafts    []*draft // published and unfinished pages, in page order; then the new ones
-	groups    []*group
-	byName    map[string][]*group
-	wanted    []string // by cluster: the name of the group that claims it
-	home      []*draft // by cluster: its page to be
-	kept      []bool   // by cluster: its page to be lists it already
-	seen      []int    // by cluster: how many published pages list it
-	taken     map[string]bool
-	inUse     func(string) bool
+	placement  *v1alpha1.Placement
+	grouping   Grouping
+	ids        map[string]int
+	drafts     []*draft // published and unfinished pages, in page order; then the new ones
+	groups     []*group
+	byName     map[string][]*group
+	wanted     []string // by cluster: its group name
+	targetPage []*draft // by cluster: its target page
+	kept       []bool   // by cluster: whether its target page already lists it
+	seen       []int    // by cluster: the number of published pages that list it
+	taken      map[string]bool
+	inUse      func(string) bool
 }
 
-func newLayout(pl *v1alpha1.Placement, pages []*draft, taken map[string]bool, inUse func(string) bool, a Answer) *layout {
+func newLayout(pl *v1alpha1.Placement, pages []*draft, taken map[string]bool, inUse func(string) bool, a Grouping) *layout {
 	n := len(a.Choices)
 	l := &layout{
-		placement: pl, answer: a, drafts: pages, taken: taken, inUse: inUse, byName: map[string][]*group{},
-		wanted: make([]string, n), home: make([]*draft, n), kept: make([]bool, n), seen: make([]int, n),
+		placement: pl, grouping: a, drafts: pages, taken: taken, inUse: inUse, byName: map[string][]*group{},
+		wanted: make([]string, n), targetPage: make([]*draft, n), kept: make([]bool, n), seen: make([]int, n),
 	}
-	for _, c := range a.Claims {
+	for _, c := range a.Groups {
 		for _, i := range c.Choices {
 			l.wanted[i] = c.GroupName
 		}
 	}
 	slices.SortFunc(l.drafts, inPageOrder)
-	l.list()
-	l.keep()
-	l.adopt()
-	l.settle()
-	l.number()
-	l.place()
+	l.findPublished()
+	l.keepClusters()
+	l.relabelPages()
+	l.placeRest()
+	l.assignIndexes()
+	l.assignPageNames()
 	return l
 }
 
-// list looks up the published clusters.
-func (l *layout) list() {
-	l.ids = make(map[string]int, len(l.answer.Choices))
-	for i := range l.answer.Choices {
-		l.ids[l.answer.Choices[i].Name] = i
+// findPublished finds the published pages of each cluster.
+func (l *layout) findPublished() {
+	l.ids = make(map[string]int, len(l.grouping.Choices))
+	for i := range l.grouping.Choices {
+		l.ids[l.grouping.Choices[i].Name] = i
 	}
-	last := make([]int, len(l.answer.Choices)) // the draft that listed the cluster last, from 1
+	last := make([]int, len(l.grouping.Choices)) // the draft that listed the cluster last, from 1
 	for d, page := range l.drafts {
 		if !page.visible {
 			continue
@@ -104,13 +104,13 @@ func (l *layout) list() {
 	}
 }
 
-// keep leaves every cluster on the first published page of the group name that claims it, as far as
+// keepClusters keeps each cluster on its first published page with the right group name, as far as
 // the lengths allow.
-func (l *layout) keep() {
+func (l *layout) keepClusters() {
 	type key struct {
 		name  string
 		index int
-		page  string // when each is a group of its own, also where two have the same index
+		page  string // only with onePage, because two pages may have the same index
 	}
 	groups := map[key]*group{}
 	for _, page := range l.drafts {
@@ -118,12 +118,12 @@ func (l *layout) keep() {
 			continue
 		}
 		at := key{name: page.group, index: page.index}
-		if l.answer.onePage {
+		if l.grouping.onePage {
 			at.page = page.name
 		}
 		g := groups[at]
 		for _, i := range page.listed {
-			if l.home[i] != nil || l.wanted[i] != page.group || len(page.kept) == v1alpha1.MaxDecisionsPerPage {
+			if l.targetPage[i] != nil || l.wanted[i] != page.group || len(page.kept) == v1alpha1.MaxDecisionsPerPage {
 				continue
 			}
 			if g == nil {
@@ -131,10 +131,10 @@ func (l *layout) keep() {
 				groups[at] = g
 				l.groups = append(l.groups, g)
 			}
-			if g.size == l.answer.Length {
+			if g.size == l.grouping.Length {
 				break
 			}
-			l.stay(i, page, g)
+			l.keepOnPage(i, page, g)
 		}
 	}
 	slices.SortStableFunc(l.groups, func(a, b *group) int { return cmp.Compare(a.index, b.index) })
@@ -143,86 +143,86 @@ func (l *layout) keep() {
 	}
 }
 
-func (l *layout) stay(i int, page *draft, g *group) {
-	if page.home == nil {
-		page.home = g
+func (l *layout) keepOnPage(i int, page *draft, g *group) {
+	if page.targetGroup == nil {
+		page.targetGroup = g
 		g.pages = append(g.pages, page)
 	}
 	if page.kept == nil {
 		page.kept = make([]int, 0, len(page.listed))
 	}
 	page.kept = append(page.kept, i)
-	l.home[i], l.kept[i] = page, true
+	l.targetPage[i], l.kept[i] = page, true
 	g.size++
 }
 
-// adopt relabels pages that lost their group (renamed, cut shorter, or labelled wrongly) but list
-// clusters that need a place: writing a label is cheaper than moving a hundred clusters.
-func (l *layout) adopt() {
+// relabelPages gives pages without a group (renamed, shortened or wrongly labelled) a new one if
+// they list clusters without a target page. Writing a label is cheaper than moving 100 clusters.
+func (l *layout) relabelPages() {
 	for _, page := range l.drafts {
-		if !page.visible || page.home != nil {
+		if !page.visible || page.targetGroup != nil {
 			continue
 		}
-		name, stays := l.mostWanted(page)
+		name, stays := l.bestGroup(page)
 		if len(stays) == 0 {
 			continue
 		}
-		g := l.roomFor(name, len(stays))
+		g := l.groupWithSpace(name, len(stays))
 		if g == nil {
 			g = &group{name: name, index: page.index}
 			l.groups = append(l.groups, g)
 			l.byName[name] = append(l.byName[name], g)
 		}
 		for _, i := range stays {
-			l.stay(i, page, g)
+			l.keepOnPage(i, page, g)
 		}
 		slices.SortFunc(g.pages, inPageOrder)
 	}
 }
 
-// mostWanted is the group name that claims most of a page's clusters without a place, and these
-// clusters: its own name if that claims any, otherwise the first to be claimed among equals.
-func (l *layout) mostWanted(page *draft) (string, []int) {
+// bestGroup returns the group name to which most of a page's clusters without a target page belong,
+// and these clusters. It prefers the page's current name; among equals the first in Groups wins.
+func (l *layout) bestGroup(page *draft) (string, []int) {
 	byName := map[string][]int{}
 	for _, i := range page.listed {
-		if l.home[i] == nil {
+		if l.targetPage[i] == nil {
 			byName[l.wanted[i]] = append(byName[l.wanted[i]], i)
 		}
 	}
 	name, most := page.group, byName[page.group]
 	if len(most) == 0 {
-		for _, c := range l.answer.Claims {
+		for _, c := range l.grouping.Groups {
 			if got := byName[c.GroupName]; len(got) > len(most) {
 				name, most = c.GroupName, got
 			}
 		}
 	}
-	return name, most[:min(len(most), v1alpha1.MaxDecisionsPerPage, l.answer.Length)]
+	return name, most[:min(len(most), v1alpha1.MaxDecisionsPerPage, l.grouping.Length)]
 }
 
-func (l *layout) roomFor(name string, n int) *group {
-	if l.answer.onePage {
+func (l *layout) groupWithSpace(name string, n int) *group {
+	if l.grouping.onePage {
 		return nil
 	}
 	for _, g := range l.byName[name] {
-		if g.size+n <= l.answer.Length {
+		if g.size+n <= l.grouping.Length {
 			return g
 		}
 	}
 	return nil
 }
 
-// settle finds a place for every cluster that has none: free places first, first page first, then
-// new groups. Where a group name is new, each claim is cut by itself.
-func (l *layout) settle() {
+// placeRest finds a page for all other clusters: first free space on the pages of existing groups,
+// then new groups. If a group name is new, each of its Groups entries is split separately.
+func (l *layout) placeRest() {
 	known := map[string]bool{}
 	for name := range l.byName {
 		known[name] = true
 	}
-	for _, c := range l.answer.Claims {
+	for _, c := range l.grouping.Groups {
 		var left []int
 		for _, i := range c.Choices {
-			if l.home[i] == nil {
+			if l.targetPage[i] == nil {
 				left = append(left, i)
 			}
 		}
@@ -236,9 +236,9 @@ func (l *layout) settle() {
 			left = l.fill(l.newGroup(c.GroupName), left)
 		}
 	}
-	if len(l.groups) == 0 { // nothing selected: one page says so
+	if len(l.groups) == 0 { // nothing selected: publish one empty page
 		g := l.newGroup("")
-		g.pages = append(g.pages, &draft{home: g, index: unseen})
+		g.pages = append(g.pages, &draft{targetGroup: g, index: unseen})
 	}
 }
 
@@ -249,12 +249,12 @@ func (l *layout) newGroup(name string) *group {
 	return g
 }
 
-// fill puts as many of the clusters into the group as it takes and returns the others.
+// fill puts as many of the clusters into the group as fit and returns the others.
 func (l *layout) fill(g *group, left []int) []int {
 	put := func(page *draft) {
-		n := min(len(left), v1alpha1.MaxDecisionsPerPage-len(page.kept)-len(page.added), l.answer.Length-g.size)
+		n := min(len(left), v1alpha1.MaxDecisionsPerPage-len(page.kept)-len(page.added), l.grouping.Length-g.size)
 		for _, i := range left[:n] {
-			l.home[i] = page
+			l.targetPage[i] = page
 		}
 		page.added = append(page.added, left[:n]...)
 		g.size += n
@@ -263,17 +263,17 @@ func (l *layout) fill(g *group, left []int) []int {
 	for _, page := range g.pages {
 		put(page)
 	}
-	for len(left) > 0 && g.size < l.answer.Length {
-		page := &draft{home: g, index: unseen}
+	for len(left) > 0 && g.size < l.grouping.Length {
+		page := &draft{targetGroup: g, index: unseen}
 		g.pages = append(g.pages, page)
 		put(page)
 	}
 	return left
 }
 
-// number gives the groups indexes dense from 0. A group keeps its index where it can; the others,
-// those with the highest indexes and the new ones, fill the holes.
-func (l *layout) number() {
+// assignIndexes gives the groups dense indexes from 0. Groups keep their index if possible; groups
+// with the highest indexes and new groups fill the gaps.
+func (l *layout) assignIndexes() {
 	ordered := make([]*group, len(l.groups))
 	var rest []*group
 	for _, g := range l.groups {
@@ -292,8 +292,8 @@ func (l *layout) number() {
 	l.groups = ordered
 }
 
-// place turns new pages into published pages that are free, and names the others.
-func (l *layout) place() {
+// assignPageNames turns new pages into published pages that are free, and names the others.
+func (l *layout) assignPageNames() {
 	var fresh, names []*draft
 	for _, g := range l.groups {
 		for _, page := range g.pages {
@@ -303,7 +303,7 @@ func (l *layout) place() {
 		}
 	}
 	for _, page := range l.drafts {
-		if page.home == nil && len(names) < len(fresh) && l.free(page) {
+		if page.targetGroup == nil && len(names) < len(fresh) && l.isFree(page) {
 			names = append(names, page)
 		}
 	}
@@ -315,11 +315,11 @@ func (l *layout) place() {
 	slices.SortFunc(names, inPageOrder)
 	for k, page := range fresh {
 		where := names[k]
-		where.home, where.added = page.home, page.added
+		where.targetGroup, where.added = page.targetGroup, page.added
 		for _, i := range page.added {
-			l.home[i] = where
+			l.targetPage[i] = where
 		}
-		pages := page.home.pages
+		pages := page.targetGroup.pages
 		pages[slices.Index(pages, page)] = where
 		if where.current == nil {
 			l.drafts = append(l.drafts, where)
@@ -330,13 +330,13 @@ func (l *layout) place() {
 	}
 }
 
-// free reports whether all of a published page may go in the write that brings its new content: no
-// cluster waits there for a place elsewhere.
-func (l *layout) free(page *draft) bool {
+// isFree reports whether a published page may lose all its content in the write of its new content:
+// none of its clusters moves to another page.
+func (l *layout) isFree(page *draft) bool {
 	return !slices.ContainsFunc(page.listed, func(i int) bool { return !l.kept[i] })
 }
 
-// newDraft is a page under the first number after n that nobody uses.
+// newDraft returns a page with the first unused number after n.
 func (l *layout) newDraft(n int) (draft, int) {
 	for n++; ; n++ {
 		name := v1alpha1.PageName(l.placement.Name, n)
@@ -348,10 +348,10 @@ func (l *layout) newDraft(n int) (draft, int) {
 }
 
 func (l *layout) sortByName(clusters []int) {
-	slices.SortFunc(clusters, func(a, b int) int { return strings.Compare(l.answer.Choices[a].Name, l.answer.Choices[b].Name) })
+	slices.SortFunc(clusters, func(a, b int) int { return strings.Compare(l.grouping.Choices[a].Name, l.grouping.Choices[b].Name) })
 }
 
-// inPageOrder sorts by number; pages named otherwise come last, by name.
+// inPageOrder compares pages by number; pages with other names come last, by name.
 func inPageOrder(a, b *draft) int {
 	if c := cmp.Compare(uint(a.number-1), uint(b.number-1)); c != 0 {
 		return c
@@ -359,7 +359,7 @@ func inPageOrder(a, b *draft) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// numberOf is the number in a page's name; 0 for a name that Berth would not give.
+// numberOf returns the number in a page's name; 0 for a name that Berth does not give.
 func numberOf(page, placement string) int {
 	owner, number, ok := v1alpha1.NumberOfPage(page)
 	if !ok || owner != placement {
@@ -368,7 +368,7 @@ func numberOf(page, placement string) int {
 	return number
 }
 
-// indexOf parses a number from 0 in the one way it is written, or says noIndex.
+// indexOf parses a group index in canonical form; noIndex if it is not one.
 func indexOf(text string) int {
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 && strconv.Itoa(n) == text {
 		return n

@@ -11,24 +11,24 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Page is one PlacementDecision as it is to be.
+// Page is one PlacementDecision of a plan.
 type Page struct {
 	Name       string
 	GroupName  string
 	GroupIndex int // from 0, dense over the pages of a Placement
-	// Decisions are at most v1alpha1.MaxDecisionsPerPage and never nil. They may be shared with
+	// Decisions are at most v1alpha1.MaxDecisionsPerPage and never nil. They may share memory with
 	// Current: do not change them.
 	Decisions []v1alpha1.ClusterDecision
-	// Queue is the value of the queue annotation; empty leaves what is there.
+	// Queue is the value of the queue annotation; empty leaves the annotation unchanged.
 	Queue string
-	// Revision is that of the change that writes the page; 0 leaves what is there.
+	// Revision is that of the change that writes the page; 0 leaves it unchanged.
 	Revision int64
-	// Current is the object as published, nil when there is none yet.
+	// Current is the published object; nil if there is none.
 	Current *v1alpha1.PlacementDecision
 }
 
-// Object is the whole page, ready to be written: it keeps what others put on Current (labels,
-// annotations, finalizers, owners) and carries its uid and resourceVersion.
+// Object returns the object to write. It keeps labels, annotations, finalizers and owners of others
+// on Current, and has its uid and resourceVersion.
 func (p Page) Object(pl *v1alpha1.Placement) *v1alpha1.PlacementDecision {
 	out := &v1alpha1.PlacementDecision{}
 	if p.Current != nil {
@@ -70,9 +70,8 @@ func (p Page) labels(pl *v1alpha1.Placement) map[string]string {
 	}
 }
 
-// Reports whether Current already has the labels, the queue and the owner that Object would give
-// it.
-func (p Page) dressed(pl *v1alpha1.Placement) bool {
+// hasMetadata reports whether Current has the labels, the queue and the owner of Object.
+func (p Page) hasMetadata(pl *v1alpha1.Placement) bool {
 	have := p.Current.Labels
 	if p.Queue != "" && p.Current.Annotations[v1alpha1.QueueAnnotation] != p.Queue {
 		return false
@@ -86,8 +85,8 @@ func (p Page) dressed(pl *v1alpha1.Placement) bool {
 	return slices.ContainsFunc(p.Current.OwnerReferences, func(r metav1.OwnerReference) bool { return sameReference(r, owner) })
 }
 
-// ownerReference makes the garbage collector remove the page with its Placement. Consumers know the
-// Placement under v1beta1, the version every hub serves.
+// ownerReference makes the garbage collector delete the page with its Placement. It uses v1beta1,
+// the version that every hub serves.
 func ownerReference(pl *v1alpha1.Placement) metav1.OwnerReference {
 	return *metav1.NewControllerRef(pl, v1alpha1.GroupVersionV1Beta1.WithKind("Placement"))
 }

@@ -6,29 +6,27 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Plan is what is to be published for one Placement, and the writes that lead there.
+// Plan lists the pages to publish for one Placement, and the writes that lead there.
 //
-// Carried out in order, the writes keep these promises to a reader who selects the pages by label,
-// between any two of them: a cluster of the old and of the new answer is never missing, no page
-// lists more than v1alpha1.MaxDecisionsPerPage, every page is whole, and group indexes are dense
-// from 0 if they were before. Stopping anywhere is safe: NewPlan goes on from whatever it finds.
+// Between any two writes, executed in order, this holds for readers that select pages by label: a
+// cluster of both the old and the new decision is never missing, no page lists more than
+// v1alpha1.MaxDecisionsPerPage clusters, and group indexes are dense from 0 if they were before.
+// Execution may stop at any point: NewPlan continues from what is published then.
 type Plan struct {
-	// Pages are the pages to be, by group index, then page number.
+	// Pages are the resulting pages, by group index, then page number.
 	Pages []Page
-	// Writes are what it takes, in order. None when what is published is right.
+	// Writes are the necessary writes, in order; none if the published pages are correct.
 	Writes []Write
-	// Foreign are the names of pages that carry the Placement's label and that something else
-	// controls, sorted. They are left alone; as a reader cannot rely on them, the Placement's own
-	// pages hold the whole answer nevertheless.
+	// Foreign are the names of pages with the Placement's label that another object controls,
+	// sorted. They are not changed, and the Placement's own pages list all its clusters regardless
+	// of them.
 	Foreign []string
-	// Changed reports that another set of clusters is selected than was published, or that nothing
-	// was published. Events speak only of such plans.
+	// Changed is true if the published clusters differ from the selected ones or nothing was
+	// published. Only then events are sent.
 	Changed bool
-	// ScoresHeld reports that pages are out of date in order or scores only, and left so because of
-	// Answer.HoldScores.
-	ScoresHeld bool
-	// ScoresWritten reports that some write brings new order or scores to a page whose clusters
-	// stay the same.
+	// ScoresDeferred is true if DeferScores left pages with an outdated order or scores.
+	ScoresDeferred bool
+	// ScoresWritten is true if a write changes only the order or the scores of a page.
 	ScoresWritten bool
 }
 
@@ -42,26 +40,25 @@ const (
 	Delete Op = "Delete"
 )
 
-// Write is one request, or on a hub where pages have a status subresource, the few that stand for
-// it.
+// Write is one request, or several on a hub where PlacementDecision has a status subresource.
 type Write struct {
 	Op Op
-	// Page is the whole content after this write; for Delete, the page to go. A plan may write a
-	// page twice, or delete one that it created: before each write set Page.Current to what the one
-	// before returned.
+	// Page is the content after this write; for Delete, the page to delete. A plan may write a page
+	// twice, or delete a page that it created: before each write set Page.Current to the result of
+	// the previous one.
 	Page Page
-	// DecisionsChanged reports that the page lists other clusters than before this write. Otherwise
-	// only labels, owners, order or scores change, which no event speaks of.
+	// DecisionsChanged is true if the page lists other clusters than before. Otherwise only labels,
+	// owners, order or scores change, and no event is sent.
 	DecisionsChanged bool
 }
 
-// NewPlan compares what is published with the answer.
+// NewPlan compares the published pages with a Grouping.
 //
-// The published pages are those with the Placement's label, and those it controls that have no such
-// label (unfinished ones, which are completed or deleted); others are ignored. A page that is being
-// deleted counts as gone. The function taken reports whether a page name is in use by an object
-// that is not among them; nil means that none is.
-func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, taken func(name string) bool, a Answer) Plan {
+// Published pages are those with the Placement's label, and pages without it that the Placement
+// controls (unfinished ones, which are completed or deleted); others are ignored. Pages that are
+// being deleted count as deleted. taken reports whether another object has a page name; nil means
+// that none has.
+func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, taken func(name string) bool, a Grouping) Plan {
 	var p Plan
 	var drafts []*draft
 	names := make(map[string]bool, len(published))
@@ -86,7 +83,7 @@ func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, ta
 	for _, g := range l.groups {
 		for _, page := range g.pages {
 			p.write(l, page)
-			p.Pages = append(p.Pages, l.final(page))
+			p.Pages = append(p.Pages, l.finalPage(page))
 		}
 	}
 	p.Writes = newSequence(l).writes
@@ -122,7 +119,7 @@ func changed(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, l 
 	return pages == 0 || entries != len(l.seen) || distinct != len(l.seen)
 }
 
-// write fills in what a page is to say.
+// write sets the wanted entries of a page.
 func (p *Plan) write(l *layout, d *draft) {
 	clusters := d.kept
 	if len(d.added) > 0 {
@@ -134,9 +131,9 @@ func (p *Plan) write(l *layout, d *draft) {
 		d.want = d.have
 		return
 	}
-	if same && l.answer.SortByScore {
-		if l.answer.HoldScores && !slices.ContainsFunc(d.have, func(e v1alpha1.ClusterDecision) bool { return e.Score == nil }) {
-			p.ScoresHeld = true
+	if same && l.grouping.SortByScore {
+		if l.grouping.DeferScores && !slices.ContainsFunc(d.have, func(e v1alpha1.ClusterDecision) bool { return e.Score == nil }) {
+			p.ScoresDeferred = true
 			d.want = d.have
 			return
 		}
@@ -148,9 +145,9 @@ func (p *Plan) write(l *layout, d *draft) {
 	}
 }
 
-// inOrder sorts clusters as a page lists them.
+// inOrder sorts clusters in the order of a page.
 func (l *layout) inOrder(clusters []int) []int {
-	if l.answer.SortByScore {
+	if l.grouping.SortByScore {
 		if !slices.IsSorted(clusters) {
 			clusters = slices.Clone(clusters)
 			slices.Sort(clusters)
@@ -158,7 +155,7 @@ func (l *layout) inOrder(clusters []int) []int {
 		return clusters
 	}
 	for k := 1; k < len(clusters); k++ {
-		if l.answer.Choices[clusters[k-1]].Name > l.answer.Choices[clusters[k]].Name {
+		if l.grouping.Choices[clusters[k-1]].Name > l.grouping.Choices[clusters[k]].Name {
 			clusters = slices.Clone(clusters)
 			l.sortByName(clusters)
 			break
@@ -169,8 +166,8 @@ func (l *layout) inOrder(clusters []int) []int {
 
 func (l *layout) upToDate(clusters []int, have []v1alpha1.ClusterDecision) bool {
 	for k, i := range clusters {
-		c := &l.answer.Choices[i]
-		if have[k].ClusterName != c.Name || have[k].Reason != "" || (have[k].Score != nil) != l.answer.SortByScore ||
+		c := &l.grouping.Choices[i]
+		if have[k].ClusterName != c.Name || have[k].Reason != "" || (have[k].Score != nil) != l.grouping.SortByScore ||
 			have[k].Score != nil && *have[k].Score != c.Score {
 			return false
 		}
@@ -179,19 +176,19 @@ func (l *layout) upToDate(clusters []int, have []v1alpha1.ClusterDecision) bool 
 }
 
 func (l *layout) entry(i int) v1alpha1.ClusterDecision {
-	e := v1alpha1.ClusterDecision{ClusterName: l.answer.Choices[i].Name}
-	if l.answer.SortByScore {
-		score := l.answer.Choices[i].Score
+	e := v1alpha1.ClusterDecision{ClusterName: l.grouping.Choices[i].Name}
+	if l.grouping.SortByScore {
+		score := l.grouping.Choices[i].Score
 		e.Score = &score
 	}
 	return e
 }
 
-func (l *layout) final(d *draft) Page {
-	return Page{Name: d.name, GroupName: d.home.name, GroupIndex: d.home.index, Decisions: d.want, Queue: l.answer.Queue, Revision: l.answer.Revision, Current: d.current}
+func (l *layout) finalPage(d *draft) Page {
+	return Page{Name: d.name, GroupName: d.targetGroup.name, GroupIndex: d.targetGroup.index, Decisions: d.want, Queue: l.grouping.Queue, Revision: l.grouping.Revision, Current: d.current}
 }
 
-// GroupStatus is the plan's groups as the Placement's status lists them.
+// GroupStatus returns the plan's groups for the Placement's status.
 func (p Plan) GroupStatus() []v1alpha1.DecisionGroupStatus {
 	var out []v1alpha1.DecisionGroupStatus
 	for _, page := range p.Pages {
@@ -205,7 +202,7 @@ func (p Plan) GroupStatus() []v1alpha1.DecisionGroupStatus {
 	return out
 }
 
-// Selected is the names of the clusters on the pages, in page order.
+// Selected returns the names of the clusters on the pages, in page order.
 func (p Plan) Selected() []string {
 	var out []string
 	for _, page := range p.Pages {

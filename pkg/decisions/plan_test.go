@@ -12,13 +12,13 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// answer reads "name: clusters" lines, one a claim; a cluster may be "name=score". Rank is the
+// grouping reads "name: clusters" lines, one per group; a cluster may be "name=score". Rank is the
 // order written.
-func answer(length int, claims ...string) Answer {
-	a := Answer{}
-	for _, claim := range claims {
-		name, clusters, _ := strings.Cut(claim, ":")
-		c := Claim{GroupName: name}
+func grouping(length int, groups ...string) Grouping {
+	a := Grouping{}
+	for _, line := range groups {
+		name, clusters, _ := strings.Cut(line, ":")
+		c := GroupMembers{GroupName: name}
 		for text := range strings.FieldsSeq(clusters) {
 			choice := Choice{}
 			cluster, score, scored := strings.Cut(text, "=")
@@ -32,7 +32,7 @@ func answer(length int, claims ...string) Answer {
 			c.Choices = append(c.Choices, len(a.Choices))
 			a.Choices = append(a.Choices, choice)
 		}
-		a.Claims = append(a.Claims, c)
+		a.Groups = append(a.Groups, c)
 	}
 	a.Length = length
 	if length == 0 {
@@ -41,8 +41,8 @@ func answer(length int, claims ...string) Answer {
 	return a
 }
 
-func held(a Answer) Answer {
-	a.HoldScores = true
+func held(a Grouping) Grouping {
+	a.DeferScores = true
 	return a
 }
 
@@ -61,73 +61,73 @@ func TestNewPlan(t *testing.T) {
 	for name, tc := range map[string]struct {
 		published   pages
 		taken       string
-		answer      Answer
+		grouping    Grouping
 		want        []string // writes
 		wantForeign []string
 		wantQuiet   bool // the same clusters are selected
 	}{
 		"first: nothing": {
-			answer: answer(0), want: []string{"Create p-decision-1 /0:"},
+			grouping: grouping(0), want: []string{"Create p-decision-1 /0:"},
 		},
 		"first: by name whatever the rank": {
-			answer: answer(0, ":c b a"), want: []string{"Create p-decision-1 /0: a b c"},
+			grouping: grouping(0, ":c b a"), want: []string{"Create p-decision-1 /0: a b c"},
 		},
 		"first: groups in the order written, cut by length": {
-			answer: answer(2, "b:1 2 3", "a:4", ":5 6 7"),
+			grouping: grouping(2, "b:1 2 3", "a:4", ":5 6 7"),
 			want: []string{
 				"Create p-decision-1 b/0: 1 2", "Create p-decision-2 b/1: 3", "Create p-decision-3 a/2: 4",
 				"Create p-decision-4 /3: 5 6", "Create p-decision-5 /4: 7",
 			},
 		},
-		"first: two claims of one name are cut apart": {
-			answer: answer(0, "a:1 3", "b:9", "a:2"),
+		"first: two groups of one name are split separately": {
+			grouping: grouping(0, "a:1 3", "b:9", "a:2"),
 			want:   []string{"Create p-decision-1 a/0: 1 3", "Create p-decision-2 b/1: 9", "Create p-decision-3 a/2: 2"},
 		},
 		"first: pages of a hundred, names in use left out": {
-			taken: "p-decision-1 p-decision-3", answer: answer(0, "a:"+span(1, 101), ":x"),
+			taken: "p-decision-1 p-decision-3", grouping: grouping(0, "a:"+span(1, 101), ":x"),
 			want: []string{"Create p-decision-2 a/0: " + span(1, 100), "Create p-decision-4 a/0: c101", "Create p-decision-5 /1: x"},
 		},
 		"first: by score, rank orders within a page": {
-			answer: answer(0, "b:n=9", ":m=9 a=5 b=5"),
+			grouping: grouping(0, "b:n=9", ":m=9 a=5 b=5"),
 			want:   []string{"Create p-decision-1 b/0: n=9", "Create p-decision-2 /1: m=9 a=5 b=5"},
 		},
 		"the same": {
-			published: pages{page("p-decision-1", "", "0", "a b")}, answer: answer(0, ":b a"), wantQuiet: true,
+			published: pages{page("p-decision-1", "", "0", "a b")}, grouping: grouping(0, ":b a"), wantQuiet: true,
 		},
 		"an empty page fills, in any group": {
-			published: pages{page("p-decision-1", "", "0", "")}, answer: answer(0, "a:1 2"),
+			published: pages{page("p-decision-1", "", "0", "")}, grouping: grouping(0, "a:1 2"),
 			want: []string{"Update p-decision-1 a/0: 1 2"},
 		},
 		"the last cluster goes": {
-			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "", "1", "2")}, answer: answer(0),
+			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "", "1", "2")}, grouping: grouping(0),
 			want: []string{"Update p-decision-1 /0:", "Delete p-decision-2"},
 		},
 		"one comes, one goes: one write": {
-			published: pages{page("p-decision-1", "", "0", "a b")}, answer: answer(0, ":b c"),
+			published: pages{page("p-decision-1", "", "0", "a b")}, grouping: grouping(0, ":b c"),
 			want: []string{"Update p-decision-1 /0: b c"},
 		},
 		"a free place on the first page is filled, pages are not merged": {
 			published: pages{page("p-decision-1", "", "0", span(1, 99)), page("p-decision-2", "", "0", "x")},
-			answer:    answer(0, ":"+span(1, 99)+" a b x"),
+			grouping:    grouping(0, ":"+span(1, 99)+" a b x"),
 			want:      []string{"Update p-decision-1 /0: a " + span(1, 99), "Update p-decision-2 /0: b x"},
 		},
 		"a page that empties is removed, the rest stays": {
-			published: pages{page("p-decision-1", "", "0", "a"), page("p-decision-2", "", "0", "b")}, answer: answer(0, ":b"),
+			published: pages{page("p-decision-1", "", "0", "a"), page("p-decision-2", "", "0", "b")}, grouping: grouping(0, ":b"),
 			want: []string{"Delete p-decision-1"},
 		},
 		"a moving cluster comes before it goes": {
 			published: pages{page("p-decision-1", "a", "0", "1 2"), page("p-decision-2", "b", "1", "3")},
-			answer:    answer(0, "a:1", "b:2 3"),
+			grouping:    grouping(0, "a:1", "b:2 3"),
 			want:      []string{"Update p-decision-2 b/1: 2 3", "Update p-decision-1 a/0: 1"}, wantQuiet: true,
 		},
 		"an exchange: what goes stays until all has come": {
 			published: pages{page("p-decision-1", "a", "0", "1 2"), page("p-decision-2", "b", "1", "3 4")},
-			answer:    answer(0, "a:1 3", "b:2 4"),
+			grouping:    grouping(0, "a:1 3", "b:2 4"),
 			want:      []string{"Update p-decision-1 a/0: 1 2 3", "Update p-decision-2 b/1: 2 4", "Update p-decision-1 a/0: 1 3"}, wantQuiet: true,
 		},
 		"an exchange between full pages takes a bridge": {
 			published: pages{page("p-decision-1", "a", "0", span(1, 100)), page("p-decision-2", "b", "1", span(101, 200))},
-			answer:    answer(0, "a:"+span(2, 101), "b:c001 "+span(102, 200)),
+			grouping:    grouping(0, "a:"+span(2, 101), "b:c001 "+span(102, 200)),
 			want: []string{
 				"Create p-decision-3 a/0: c001", "Update p-decision-1 a/0: " + span(2, 101),
 				"Update p-decision-2 b/1: c001 " + span(102, 200), "Delete p-decision-3",
@@ -135,45 +135,45 @@ func TestNewPlan(t *testing.T) {
 		},
 		"on a full page a newcomer takes the place of one that leaves": {
 			published: pages{page("p-decision-1", "", "0", span(1, 100)), page("p-decision-2", "", "0", span(101, 200))},
-			answer:    answer(0, ":a "+span(2, 100)+" b "+span(102, 200)),
+			grouping:    grouping(0, ":a "+span(2, 100)+" b "+span(102, 200)),
 			want:      []string{"Update p-decision-1 /0: a " + span(2, 100), "Update p-decision-2 /0: b " + span(102, 200)},
 		},
 		"a group renamed is a label": {
 			published: pages{page("p-decision-1", "a", "0", "1 2"), page("p-decision-2", "", "1", "3")},
-			answer:    answer(0, "early:1 2", ":3"),
+			grouping:    grouping(0, "early:1 2", ":3"),
 			want:      []string{"Update p-decision-1 early/0: 1 2 (silent)"}, wantQuiet: true,
 		},
 		"a group in the middle goes: the last closes the gap": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3")},
-			answer:    answer(0, "a:1", "c:3"),
+			grouping:    grouping(0, "a:1", "c:3"),
 			want:      []string{"Update p-decision-3 c/1: 3 (silent)", "Delete p-decision-2"},
 		},
 		"a new group gets the next index": {
-			published: pages{page("p-decision-1", "", "0", "1 2")}, answer: answer(0, "new:1", ":2"),
+			published: pages{page("p-decision-1", "", "0", "1 2")}, grouping: grouping(0, "new:1", ":2"),
 			want: []string{"Create p-decision-2 new/1: 1", "Update p-decision-1 /0: 2"}, wantQuiet: true,
 		},
 		"the order of entries changes: nothing moves": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2")},
-			answer:    answer(0, "b:2", "a:1"), wantQuiet: true,
+			grouping:    grouping(0, "b:2", "a:1"), wantQuiet: true,
 		},
 		"shorter groups: a page becomes a group": {
-			published: pages{page("p-decision-1", "", "0", "1 2"), page("p-decision-2", "", "0", "3 4")}, answer: answer(2, ":1 2 3 4"),
+			published: pages{page("p-decision-1", "", "0", "1 2"), page("p-decision-2", "", "0", "3 4")}, grouping: grouping(2, ":1 2 3 4"),
 			want: []string{"Update p-decision-2 /1: 3 4 (silent)"}, wantQuiet: true,
 		},
 		"shorter groups: the end of a page moves": {
-			published: pages{page("p-decision-1", "", "0", "1 2 3")}, answer: answer(2, ":1 2 3"),
+			published: pages{page("p-decision-1", "", "0", "1 2 3")}, grouping: grouping(2, ":1 2 3"),
 			want: []string{"Create p-decision-2 /1: 3", "Update p-decision-1 /0: 1 2"}, wantQuiet: true,
 		},
 		"longer groups stay apart, and newcomers fill the first": {
-			published: pages{page("p-decision-1", "", "0", "1 2"), page("p-decision-2", "", "1", "3 4")}, answer: answer(0, ":1 2 3 4 5"),
+			published: pages{page("p-decision-1", "", "0", "1 2"), page("p-decision-2", "", "1", "3 4")}, grouping: grouping(0, ":1 2 3 4 5"),
 			want: []string{"Update p-decision-1 /0: 1 2 5"},
 		},
 		"listed twice: the lower page keeps it": {
-			published: pages{page("p-decision-10", "", "0", "a b"), page("p-decision-9", "", "0", "a c")}, answer: answer(0, ":a b c"),
+			published: pages{page("p-decision-10", "", "0", "a b"), page("p-decision-9", "", "0", "a c")}, grouping: grouping(0, ":a b c"),
 			want: []string{"Update p-decision-10 /0: b"},
 		},
 		"an odd name is kept": {
-			published: pages{page("odd", "", "0", "a")}, answer: answer(0, ":a b"),
+			published: pages{page("odd", "", "0", "a")}, grouping: grouping(0, ":a b"),
 			want: []string{"Update odd /0: a b"},
 		},
 		"labels are repaired": {
@@ -181,50 +181,50 @@ func TestNewPlan(t *testing.T) {
 				page("p-decision-1", "", "0", "a"), page("p-decision-2", "", "x", "b"),
 				page("p-decision-3", "", "0", "c", withoutLabel(v1alpha1.DecisionGroupNameLabel)),
 			},
-			answer:    answer(0, ":a b c"),
+			grouping:    grouping(0, ":a b c"),
 			want:      []string{"Update p-decision-3 /0: c (silent)", "Update p-decision-2 /0: b (silent)"},
 			wantQuiet: true,
 		},
 		"an ownerless page is adopted": {
-			published: pages{page("p-decision-1", "", "0", "a", withoutOwner)}, answer: answer(0, ":a"),
+			published: pages{page("p-decision-1", "", "0", "a", withoutOwner)}, grouping: grouping(0, ":a"),
 			want: []string{"Update p-decision-1 /0: a (silent)"}, wantQuiet: true,
 		},
 		"another controller's page is left alone, and relied on for nothing": {
-			published: pages{page("p-decision-1", "", "0", "a b", controlledBy("other"))}, answer: answer(0, ":a"),
+			published: pages{page("p-decision-1", "", "0", "a b", controlledBy("other"))}, grouping: grouping(0, ":a"),
 			want: []string{"Create p-decision-2 /0: a"}, wantForeign: []string{"p-decision-1"},
 		},
 		"an unfinished page is completed": {
-			published: pages{page("p-decision-1", "", "", "z", withoutLabel(v1alpha1.PlacementLabel))}, answer: answer(0, ":a"),
+			published: pages{page("p-decision-1", "", "", "z", withoutLabel(v1alpha1.PlacementLabel))}, grouping: grouping(0, ":a"),
 			want: []string{"Update p-decision-1 /0: a"},
 		},
 		"an unfinished page too many is deleted": {
 			published: pages{page("p-decision-1", "", "0", "a"), page("p-decision-2", "", "0", "b", withoutLabel(v1alpha1.PlacementLabel))},
-			answer:    answer(0, ":a"), want: []string{"Delete p-decision-2 (silent)"}, wantQuiet: true,
+			grouping:    grouping(0, ":a"), want: []string{"Delete p-decision-2 (silent)"}, wantQuiet: true,
 		},
 		"a page for another Placement is none of ours": {
 			published: pages{page("p-decision-1", "", "0", "a", func(pd *v1alpha1.PlacementDecision) { pd.Labels[v1alpha1.PlacementLabel] = "q" })},
-			answer:    answer(0, ":a"), want: []string{"Create p-decision-2 /0: a"},
+			grouping:    grouping(0, ":a"), want: []string{"Create p-decision-2 /0: a"},
 		},
 		"a page being deleted counts as gone": {
 			published: pages{page("p-decision-1", "", "0", "a", func(pd *v1alpha1.PlacementDecision) { pd.DeletionTimestamp = &metav1.Time{} })},
-			answer:    answer(0, ":a"), want: []string{"Create p-decision-2 /0: a"}, wantQuiet: true,
+			grouping:    grouping(0, ":a"), want: []string{"Create p-decision-2 /0: a"}, wantQuiet: true,
 		},
 		"a page without content gets some": {
 			published: pages{page("p-decision-1", "", "0", "", func(pd *v1alpha1.PlacementDecision) { pd.Status.Decisions = nil })},
-			answer:    answer(0), want: []string{"Update p-decision-1 /0: (silent)"}, wantQuiet: true,
+			grouping:    grouping(0), want: []string{"Update p-decision-1 /0: (silent)"}, wantQuiet: true,
 		},
 		"another order is put right in silence": {
-			published: pages{page("p-decision-1", "", "0", "b a")}, answer: answer(0, ":a b"),
+			published: pages{page("p-decision-1", "", "0", "b a")}, grouping: grouping(0, ":a b"),
 			want: []string{"Update p-decision-1 /0: a b (silent)"}, wantQuiet: true,
 		},
 		"scores come with sortBy Score, held or not": {
-			published: pages{page("p-decision-1", "", "0", "a b")}, answer: held(answer(0, ":b=2 a=1")),
+			published: pages{page("p-decision-1", "", "0", "a b")}, grouping: held(grouping(0, ":b=2 a=1")),
 			want: []string{"Update p-decision-1 /0: b=2 a=1 (silent)"}, wantQuiet: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			taken := func(name string) bool { return slices.Contains(strings.Fields(tc.taken), name) }
-			got := NewPlan(testPlacement(), tc.published, taken, tc.answer)
+			got := NewPlan(testPlacement(), tc.published, taken, tc.grouping)
 			if d := cmp.Diff(tc.want, showWrites(got.Writes)); d != "" {
 				t.Errorf("writes (-want +got):\n%s", d)
 			}
@@ -240,7 +240,7 @@ func TestNewPlan(t *testing.T) {
 
 func TestScoresAreHeld(t *testing.T) {
 	w := newWorld()
-	publish := func(a Answer) Plan {
+	publish := func(a Grouping) Plan {
 		p := w.plan(a)
 		for _, write := range p.Writes {
 			if err := w.apply(write); err != nil {
@@ -249,24 +249,24 @@ func TestScoresAreHeld(t *testing.T) {
 		}
 		return p
 	}
-	publish(answer(0, ":a=2 b=1"))
-	if p := publish(held(answer(0, ":b=3 a=2"))); len(p.Writes) != 0 || !p.ScoresHeld || p.ScoresWritten {
+	publish(grouping(0, ":a=2 b=1"))
+	if p := publish(held(grouping(0, ":b=3 a=2"))); len(p.Writes) != 0 || !p.ScoresDeferred || p.ScoresWritten {
 		t.Errorf("held: %v", showWrites(p.Writes))
 	}
-	if p := publish(answer(0, ":b=3 a=2")); len(p.Writes) != 1 || p.ScoresHeld || !p.ScoresWritten || p.Changed {
+	if p := publish(grouping(0, ":b=3 a=2")); len(p.Writes) != 1 || p.ScoresDeferred || !p.ScoresWritten || p.Changed {
 		t.Errorf("due: %v", showWrites(p.Writes))
 	}
-	if p := publish(held(answer(0, ":b=4 a=2 c=1"))); len(p.Writes) != 1 || p.ScoresHeld || p.ScoresWritten || !p.Changed {
+	if p := publish(held(grouping(0, ":b=4 a=2 c=1"))); len(p.Writes) != 1 || p.ScoresDeferred || p.ScoresWritten || !p.Changed {
 		t.Errorf("another selection: %v", showWrites(p.Writes))
 	}
 	want := []string{"p-decision-1 /0: b=4 a=2 c=1"}
-	if d := cmp.Diff(want, showPages(w.plan(answer(0, ":b=4 a=2 c=1")).Pages)); d != "" {
+	if d := cmp.Diff(want, showPages(w.plan(grouping(0, ":b=4 a=2 c=1")).Pages)); d != "" {
 		t.Error(d)
 	}
 }
 
 func TestPlanSummary(t *testing.T) {
-	p := NewPlan(testPlacement(), nil, nil, answer(0, "a:"+span(1, 101), ":x"))
+	p := NewPlan(testPlacement(), nil, nil, grouping(0, "a:"+span(1, 101), ":x"))
 	want := []v1alpha1.DecisionGroupStatus{
 		{DecisionGroupIndex: 0, DecisionGroupName: "a", Decisions: []string{"p-decision-1", "p-decision-2"}, ClusterCount: 101},
 		{DecisionGroupIndex: 1, Decisions: []string{"p-decision-3"}, ClusterCount: 1},
@@ -289,7 +289,7 @@ func BenchmarkOneJoinsFiveThousand(b *testing.B) {
 		choices = append(choices, Choice{Name: fmt.Sprintf("cluster-%04d", i*7%5001)})
 	}
 	w := newWorld()
-	for _, write := range w.plan(s.Answer(choices[:5000], false)).Writes {
+	for _, write := range w.plan(s.Group(choices[:5000], false)).Writes {
 		if err := w.apply(write); err != nil {
 			b.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func BenchmarkOneJoinsFiveThousand(b *testing.B) {
 	published := w.published()
 	b.ReportAllocs()
 	for b.Loop() {
-		if p := NewPlan(w.placement, published, nil, s.Answer(choices, false)); len(p.Writes) != 1 {
+		if p := NewPlan(w.placement, published, nil, s.Group(choices, false)); len(p.Writes) != 1 {
 			b.Fatal(len(p.Writes))
 		}
 	}

@@ -42,7 +42,7 @@ type ProfileRef struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// Profiles says how pages of ClusterProfiles are written.
+// Profiles writes pages of ClusterProfiles.
 type Profiles struct {
 	// Namespace has the ClusterProfiles, each named like its ManagedCluster; empty is the
 	// Placement's own.
@@ -51,36 +51,35 @@ type Profiles struct {
 	SchedulerName string
 }
 
-// ProfileWrite is one request. Page is the whole content after it; for Delete, the page to go. As
-// in a Write, a page may be written twice: UID and ResourceVersion are those of the page as it was
-// published.
+// ProfileWrite is one request. Page is the content after it; for Delete, the page to delete. A page
+// may be written twice, as in a Write; UID and ResourceVersion are those of the published page.
 type ProfileWrite struct {
 	Op   Op
 	Page ProfilePage
 }
 
-// Plan compares the published pages of ClusterProfiles with the pages of a plan, and says what it
-// takes to make them say the same, with the promises that Plan makes: the pages are taken for
-// PlacementDecisions whose groups have one page each, so that the group's index is the page's, and
-// the same planner orders the writes. Indexes stay dense from 0 between any two writes, and are
-// unique in the end; while a page goes, another may have its index already.
+// Plan plans the writes that make the pages of ClusterProfiles list the same clusters as a plan's
+// pages, with the same guarantees. It treats each page as a PlacementDecision in a group of its
+// own, so the group index is the page index. Indexes stay dense from 0 and are unique in the end;
+// while a page is being replaced, two pages may have the same index.
 //
-// A page keeps its clusters and its number, whatever the page it mirrors is called. The published
-// pages are those with v1alpha1.PlacementLabel that nothing else controls; others only take names.
+// A page keeps its clusters and its number regardless of the name of the page that it mirrors.
+// Published pages are those with v1alpha1.PlacementLabel that no other object controls; the names
+// of others are taken.
 func (o Profiles) Plan(pl *v1alpha1.Placement, published []ProfilePage, wanted Plan) []ProfileWrite {
 	pages := make([]*v1alpha1.PlacementDecision, len(published))
 	for i := range published {
 		pages[i] = o.read(pl, &published[i])
 	}
-	answer := Answer{Queue: o.SchedulerName, onePage: true}
+	answer := Grouping{Queue: o.SchedulerName, onePage: true}
 	for _, page := range wanted.Pages {
-		claim := Claim{GroupName: groupKey(strconv.Itoa(page.GroupIndex), page.GroupName)}
+		members := GroupMembers{GroupName: groupKey(strconv.Itoa(page.GroupIndex), page.GroupName)}
 		for i := range page.Decisions {
-			claim.Choices = append(claim.Choices, len(answer.Choices))
+			members.Choices = append(members.Choices, len(answer.Choices))
 			answer.Choices = append(answer.Choices, Choice{Name: page.Decisions[i].ClusterName})
 		}
-		if len(claim.Choices) > 0 {
-			answer.Claims = append(answer.Claims, claim)
+		if len(members.Choices) > 0 {
+			answer.Groups = append(answer.Groups, members)
 		}
 	}
 	answer.Length = min(len(answer.Choices), v1alpha1.MaxDecisionsPerPage)
@@ -92,8 +91,7 @@ func (o Profiles) Plan(pl *v1alpha1.Placement, published []ProfilePage, wanted P
 	return writes
 }
 
-// read is a page as the planner knows pages. One without the key that its readers select by is none
-// yet: the planner finishes it.
+// read converts a page for the planner. A page without DecisionKeyLabel counts as unfinished.
 func (o Profiles) read(pl *v1alpha1.Placement, page *ProfilePage) *v1alpha1.PlacementDecision {
 	pd := &v1alpha1.PlacementDecision{}
 	page.DeepCopyInto(&pd.ObjectMeta)
@@ -115,8 +113,7 @@ func (o Profiles) read(pl *v1alpha1.Placement, page *ProfilePage) *v1alpha1.Plac
 	for i, d := range page.Decisions {
 		name := d.ClusterProfileRef.Name
 		if d.ClusterProfileRef.Namespace != o.Namespace {
-			// No cluster has such a name: it is as if another was listed, until the write that puts
-			// it right.
+			// No cluster has such a name, so the planner rewrites the page.
 			name = d.ClusterProfileRef.Namespace + "/" + name
 		}
 		pd.Status.Decisions[i] = v1alpha1.ClusterDecision{ClusterName: name, Reason: d.Reason}
@@ -124,7 +121,7 @@ func (o Profiles) read(pl *v1alpha1.Placement, page *ProfilePage) *v1alpha1.Plac
 	return pd
 }
 
-// written is a page as it goes to the hub.
+// written converts a planned page for the hub.
 func (o Profiles) written(pl *v1alpha1.Placement, page Page) ProfilePage {
 	object := page.Object(pl)
 	out := ProfilePage{ObjectMeta: object.ObjectMeta, SchedulerName: o.SchedulerName, Decisions: make([]ProfileDecision, len(page.Decisions))}
@@ -146,8 +143,8 @@ func (o Profiles) written(pl *v1alpha1.Placement, page Page) ProfilePage {
 	return out
 }
 
-// groupKey tells the decision groups apart whose clusters never share a page: by index and name.
-// The group of an empty answer, and of one that is not divided, is "".
+// groupKey identifies the decision group of a page by index and name. It is "" for an empty
+// decision and for one with a single unnamed group.
 func groupKey(index, name string) string {
 	if index == "0" && name == "" {
 		return ""

@@ -148,7 +148,7 @@ func TestProfilePlanIsSafeAndConverges(t *testing.T) {
 			for range rapid.IntRange(0, 3).Draw(t, "changes") {
 				f.change(t)
 			}
-			plan := own.plan(f.answer(t))
+			plan := own.plan(f.grouping(t))
 			for _, write := range plan.Writes {
 				if err := own.apply(write); err != nil {
 					t.Fatal(err)
@@ -288,7 +288,7 @@ func TestProfilePlan(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.profiles.SchedulerName = "berth"
-			writes := tc.profiles.Plan(testPlacement(), tc.published, newWorld().plan(strategy.Answer(choices, false)))
+			writes := tc.profiles.Plan(testPlacement(), tc.published, newWorld().plan(strategy.Group(choices, false)))
 			if d := cmp.Diff(tc.want, showProfileWrites(writes)); d != "" {
 				t.Error(d)
 			}

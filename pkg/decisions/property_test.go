@@ -94,7 +94,7 @@ func (f *fleet) each(rate float64, do func(int)) {
 	}
 }
 
-func (f *fleet) answer(t *rapid.T) Answer {
+func (f *fleet) grouping(t *rapid.T) Grouping {
 	s, err := Compile(f.strategy)
 	if err != nil {
 		t.Fatal(err)
@@ -106,8 +106,8 @@ func (f *fleet) answer(t *rapid.T) Answer {
 		}
 	}
 	slices.SortStableFunc(choices, func(a, b Choice) int { return int(b.Score - a.Score) })
-	a := s.Answer(choices, f.byScore)
-	a.HoldScores = f.hold
+	a := s.Group(choices, f.byScore)
+	a.DeferScores = f.hold
 	return a
 }
 
@@ -159,7 +159,7 @@ func (f *fleet) disturb(t *rapid.T, w *world) {
 }
 
 // run carries out the first writes of a plan, checking what readers see after each.
-func run(t *rapid.T, w *world, a Answer, writes []Write) {
+func run(t *rapid.T, w *world, a Grouping, writes []Write) {
 	wanted := map[string]bool{}
 	for _, c := range a.Choices {
 		wanted[c.Name] = true
@@ -199,7 +199,7 @@ func run(t *rapid.T, w *world, a Answer, writes []Write) {
 }
 
 // settled checks the end of a plan.
-func settled(t *rapid.T, w *world, a Answer) {
+func settled(t *rapid.T, w *world, a Grouping) {
 	p := w.plan(a)
 	if len(p.Writes) != 0 {
 		t.Fatalf("not at rest:\n%s", strings.Join(showWrites(p.Writes), "\n"))
@@ -208,7 +208,7 @@ func settled(t *rapid.T, w *world, a Answer) {
 		t.Fatal(broken)
 	}
 	got, want := map[string][]string{}, map[string][]string{}
-	for _, c := range a.Claims {
+	for _, c := range a.Groups {
 		for _, i := range c.Choices {
 			want[c.GroupName] = append(want[c.GroupName], a.Choices[i].Name)
 		}
@@ -267,7 +267,7 @@ func TestPlanIsSafeAndConverges(t *testing.T) {
 			if rapid.IntRange(0, 3).Draw(t, "calm") == 0 {
 				f.disturb(t, w)
 			}
-			a := f.answer(t)
+			a := f.grouping(t)
 			crashes := rapid.SampledFrom([]int{0, 0, 1, 3, 1000}).Draw(t, "crashes")
 			for round := 0; ; round++ {
 				writes := w.plan(a).Writes
@@ -299,12 +299,12 @@ func TestPlanIsMinimal(t *testing.T) {
 			f.change(t)
 		}
 		f.strategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromString("100%")
-		a := f.answer(t)
+		a := f.grouping(t)
 		run(t, w, a, w.plan(a).Writes)
 		i := f.rnd.IntN(len(f.selected))
 		f.selected[i] = !f.selected[i]
-		next := f.answer(t)
-		if writes := w.plan(next).Writes; len(next.Choices) > 0 && len(a.Choices) > 0 && len(next.Claims) == len(a.Claims) && len(writes) != 1 {
+		next := f.grouping(t)
+		if writes := w.plan(next).Writes; len(next.Choices) > 0 && len(a.Choices) > 0 && len(next.Groups) == len(a.Groups) && len(writes) != 1 {
 			t.Fatalf("more than one write:\n%s", strings.Join(showWrites(writes), "\n"))
 		}
 	})

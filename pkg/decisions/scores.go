@@ -8,14 +8,13 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// rateLimit is the form of scoreRateLimit.
+// rateLimit is the required form of scoreRateLimit.
 var rateLimit = regexp.MustCompile(`^([0-9]+)([hms])$`)
 
-// ScoresDue is when new scores, or a new order by them, may be published next: scoreRateLimit
-// (default 1m) after the last time. That is the later one of the status and of what the process
-// remembers, because a status may not have been stored. The result is in the past when there is no
-// last time, and when it is in the future: then the clock was set back since, and the limit must
-// not last as much longer. A second ahead is no more than how statuses round.
+// ScoresDue returns the earliest time of the next publication of scores: scoreRateLimit (default
+// 1m) after the last one, which is the later one of the status and remembered, because a status
+// write may have failed. It returns the zero time if there was none, or if it is more than 1 s in
+// the future, because the clock was set back.
 func ScoresDue(pl *v1alpha1.Placement, remembered, now time.Time) time.Time {
 	last := remembered
 	if stored := pl.Status.LastScoreUpdateTime; stored != nil && stored.After(last) {
@@ -27,8 +26,8 @@ func ScoresDue(pl *v1alpha1.Placement, remembered, now time.Time) time.Time {
 	return last.Add(scoreRateLimit(pl.Spec.ScoreRateLimit))
 }
 
-// scoreRateLimit reads hours, minutes or seconds; what the schema would have refused counts as the
-// default.
+// scoreRateLimit parses hours, minutes or seconds; the default for a value that the schema does not
+// allow.
 func scoreRateLimit(text string) time.Duration {
 	m := rateLimit.FindStringSubmatch(text)
 	if m == nil {

@@ -15,12 +15,12 @@ import (
 func TestPagesThatWaitForEachOther(t *testing.T) {
 	tests := map[string]struct {
 		published pages
-		answer    Answer
+		grouping  Grouping
 		want      []string
 	}{
 		"two pages exchange their indexes": {
 			published: pages{page("p-decision-1", "x", "1", "X"), page("p-decision-2", "y", "0", "Y"), page("p-decision-3", "a", "2", "A")},
-			answer:    answer(0, "b:B", "c:C", "a:A"),
+			grouping:    grouping(0, "b:B", "c:C", "a:A"),
 			want: []string{
 				"Update p-decision-1 x/1: B X", "Update p-decision-2 y/0: C", "Create p-decision-4 x/1: B X",
 				"Update p-decision-1 b/0: B", "Update p-decision-2 c/1: C (silent)", "Delete p-decision-4",
@@ -30,7 +30,7 @@ func TestPagesThatWaitForEachOther(t *testing.T) {
 			published: pages{
 				page("p-decision-1", "x", "1", "X"), page("p-decision-2", "y", "2", "Y"), page("p-decision-3", "z", "0", "Z"), page("p-decision-4", "a", "3", "A"),
 			},
-			answer: answer(0, "b:B", "c:C", "d:D", "a:A"),
+			grouping: grouping(0, "b:B", "c:C", "d:D", "a:A"),
 			want: []string{
 				"Update p-decision-1 x/1: B X", "Update p-decision-2 y/2: C Y", "Update p-decision-3 z/0: D", "Create p-decision-5 y/2: C Y",
 				"Update p-decision-2 c/1: C", "Update p-decision-1 b/0: B", "Update p-decision-3 d/2: D (silent)", "Delete p-decision-5",
@@ -38,17 +38,17 @@ func TestPagesThatWaitForEachOther(t *testing.T) {
 		},
 		"pages of other names come last, by name": {
 			published: pages{page("odd-b", "", "0", "a"), page("odd-a", "", "0", "a b"), page("p-decision-7", "", "0", "b c")},
-			answer:    answer(0, ":a b c"),
+			grouping:    grouping(0, ":a b c"),
 			want:      []string{"Update odd-a /0: a", "Delete odd-b"},
 		},
 		"a page whose clusters are on others already is used again": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "x", "1", "1")},
-			answer:    answer(0, "a:1", "b:2"),
+			grouping:    grouping(0, "a:1", "b:2"),
 			want:      []string{"Update p-decision-2 b/1: 2"},
 		},
 		"groups close up from the end": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3"), page("p-decision-4", "d", "3", "4")},
-			answer:    answer(0, "c:3", "d:4"),
+			grouping:    grouping(0, "c:3", "d:4"),
 			want: []string{
 				"Update p-decision-4 d/1: 4 (silent)", "Update p-decision-3 c/0: 3 (silent)", "Delete p-decision-2", "Delete p-decision-1",
 			},
@@ -60,7 +60,7 @@ func TestPagesThatWaitForEachOther(t *testing.T) {
 			for _, p := range tc.published {
 				w.pages[p.Name] = p
 			}
-			writes := w.plan(tc.answer).Writes
+			writes := w.plan(tc.grouping).Writes
 			if diff := cmp.Diff(tc.want, showWrites(writes)); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
@@ -69,7 +69,7 @@ func TestPagesThatWaitForEachOther(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if again := w.plan(tc.answer).Writes; len(again) > 0 {
+			if again := w.plan(tc.grouping).Writes; len(again) > 0 {
 				t.Errorf("more to write: %v", showWrites(again))
 			}
 		})
@@ -83,24 +83,24 @@ func TestAsPublished(t *testing.T) {
 	tests := map[string]struct {
 		published pages
 		choices   []Choice
-		want      []Claim
+		want      []GroupMembers
 		length    int
 	}{
-		"nothing published":  {choices: choices, want: []Claim{{Choices: []int{0, 1, 2, 3}}}, length: 1},
+		"nothing published":  {choices: choices, want: []GroupMembers{{Choices: []int{0, 1, 2, 3}}}, length: 1},
 		"nothing chosen":     {published: pages{page("p-decision-1", "x", "0", "a")}},
-		"groups":             {published: pages{page("p-decision-1", "y", "1", "a b z"), page("p-decision-2", "x", "0", "c")}, choices: choices, length: 3, want: []Claim{{Choices: []int{3}}, {GroupName: "x", Choices: []int{2}}, {GroupName: "y", Choices: []int{0, 1}}}},
-		"groups in order":    {published: pages{page("p-decision-1", "y", "0", "a b"), page("p-decision-2", "x", "1", "c d")}, choices: choices, length: 2, want: []Claim{{GroupName: "y", Choices: []int{0, 1}}, {GroupName: "x", Choices: []int{2, 3}}}},
-		"the lowest index":   {published: pages{page("p-decision-1", "y", "2", "a"), page("p-decision-2", "x", "1", "b"), page("p-decision-3", "y", "0", "c d")}, choices: choices, length: 2, want: []Claim{{GroupName: "y", Choices: []int{0, 2, 3}}, {GroupName: "x", Choices: []int{1}}}},
-		"the first page":     {published: pages{page("p-decision-1", "y", "0", "a b"), page("p-decision-2", "x", "1", "a c d")}, choices: choices, length: 2, want: []Claim{{GroupName: "y", Choices: []int{0, 1}}, {GroupName: "x", Choices: []int{2, 3}}}},
-		"a page of others":   {published: pages{page("p-decision-1", "y", "0", "a b", controlledBy("other"))}, choices: choices[:2], length: 1, want: []Claim{{Choices: []int{0, 1}}}},
-		"longer than chosen": {published: pages{page("p-decision-1", "y", "0", "a b c d")}, choices: choices[:2], length: 2, want: []Claim{{GroupName: "y", Choices: []int{0, 1}}}},
+		"groups":             {published: pages{page("p-decision-1", "y", "1", "a b z"), page("p-decision-2", "x", "0", "c")}, choices: choices, length: 3, want: []GroupMembers{{Choices: []int{3}}, {GroupName: "x", Choices: []int{2}}, {GroupName: "y", Choices: []int{0, 1}}}},
+		"groups in order":    {published: pages{page("p-decision-1", "y", "0", "a b"), page("p-decision-2", "x", "1", "c d")}, choices: choices, length: 2, want: []GroupMembers{{GroupName: "y", Choices: []int{0, 1}}, {GroupName: "x", Choices: []int{2, 3}}}},
+		"the lowest index":   {published: pages{page("p-decision-1", "y", "2", "a"), page("p-decision-2", "x", "1", "b"), page("p-decision-3", "y", "0", "c d")}, choices: choices, length: 2, want: []GroupMembers{{GroupName: "y", Choices: []int{0, 2, 3}}, {GroupName: "x", Choices: []int{1}}}},
+		"the first page":     {published: pages{page("p-decision-1", "y", "0", "a b"), page("p-decision-2", "x", "1", "a c d")}, choices: choices, length: 2, want: []GroupMembers{{GroupName: "y", Choices: []int{0, 1}}, {GroupName: "x", Choices: []int{2, 3}}}},
+		"a page of others":   {published: pages{page("p-decision-1", "y", "0", "a b", controlledBy("other"))}, choices: choices[:2], length: 1, want: []GroupMembers{{Choices: []int{0, 1}}}},
+		"longer than chosen": {published: pages{page("p-decision-1", "y", "0", "a b c d")}, choices: choices[:2], length: 2, want: []GroupMembers{{GroupName: "y", Choices: []int{0, 1}}}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, byScore := range []bool{false, true} {
 				got := AsPublished(testPlacement(), tc.published, tc.choices, byScore)
-				if diff := cmp.Diff(tc.want, got.Claims); diff != "" {
-					t.Errorf("claims (-want +got):\n%s", diff)
+				if diff := cmp.Diff(tc.want, got.Groups); diff != "" {
+					t.Errorf("groups (-want +got):\n%s", diff)
 				}
 				if got.Length != tc.length || got.SortByScore != byScore || len(got.Choices) != len(tc.choices) {
 					t.Errorf("length %d, by score %t, %d choices", got.Length, got.SortByScore, len(got.Choices))

@@ -35,7 +35,7 @@ func (w *world) published() []*v1alpha1.PlacementDecision {
 	return out
 }
 
-func (w *world) plan(a Answer) Plan { return NewPlan(w.placement, w.published(), nil, a) }
+func (w *world) plan(a Grouping) Plan { return NewPlan(w.placement, w.published(), nil, a) }
 
 // apply carries out one write as the publisher does.
 func (w *world) apply(write Write) error {

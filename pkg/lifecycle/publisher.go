@@ -249,10 +249,10 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 		choices[i] = decisions.Choice{Name: s.Cluster.Name, Labels: s.Cluster.Labels, Claims: s.Cluster.Claims, Score: s.Score}
 	}
 	byScore := subject.Placement.Spec.SortBy == v1alpha1.SortByScore
-	var answer decisions.Answer
+	var answer decisions.Grouping
 	switch strategy, err := decisions.Compile(subject.Placement.Spec.DecisionStrategy); {
 	case err == nil:
-		answer = strategy.Answer(choices, byScore)
+		answer = strategy.Group(choices, byScore)
 	case len(choices) == 0 || proposal.Revoked || proposal.Restores:
 		answer = decisions.AsPublished(subject.Placement, subject.Pages, choices, byScore)
 	default:
@@ -262,14 +262,14 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	if q := snapshot.Queue; q != nil {
 		answer.Queue = q.Record
 	}
-	answer.HoldScores = snapshot.Now.Before(due) && !proposal.Restores
+	answer.DeferScores = snapshot.Now.Before(due) && !proposal.Restores
 	answer.Revision = proposal.Revision
 	taken := func(name string) bool {
 		_, found := slices.BinarySearch(subject.Taken, name)
 		return found
 	}
 	plan := decisions.NewPlan(subject.Placement, subject.Pages, taken, answer)
-	if plan.ScoresHeld {
+	if plan.ScoresDeferred {
 		state.RequeueAt(due)
 	}
 	return plan, nil

@@ -326,8 +326,8 @@ func TestPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if plan.ScoresHeld != tc.wantHeld || !state.Requeue().Equal(tc.wantRequeue) {
-				t.Errorf("held: %t, again at %v", plan.ScoresHeld, state.Requeue())
+			if plan.ScoresDeferred != tc.wantHeld || !state.Requeue().Equal(tc.wantRequeue) {
+				t.Errorf("held: %t, again at %v", plan.ScoresDeferred, state.Requeue())
 			}
 			want := int64(0)
 			if tc.wantHeld {
