@@ -13,10 +13,10 @@ import (
 // ApprovalName is the plugin's name.
 const ApprovalName = "Approval"
 
-// Approval is a Permit plugin that holds every change of a Placement, the first publication too,
-// while a DisruptionPolicy that selects it requires approval, until the PlacementChange is
-// approved. The policy says how long a change waits (approvalTimeoutSeconds). Clusters that the
-// namespace may not use any more leave without approval.
+// Approval is a Permit plugin that holds every change of a Placement, also the first publication,
+// until a user approves its PlacementChange, while a DisruptionPolicy requires approval. The hold
+// expires after approvalTimeoutSeconds of the policy. The removal of clusters whose sets are no
+// longer bound to the namespace needs no approval.
 type Approval struct{}
 
 // NewApproval is the plugin's factory.
@@ -25,7 +25,7 @@ func NewApproval(_ context.Context, raw json.RawMessage, _ *framework.Handle) (f
 	return Approval{}, err
 }
 
-// defaultTimeout is how long a change waits for people.
+// defaultTimeout is the default time until a held change expires.
 const defaultTimeout = 7 * 24 * time.Hour
 
 // Name implements framework.Plugin.

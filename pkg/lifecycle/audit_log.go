@@ -17,16 +17,15 @@ import (
 // AuditLogName is the plugin's name.
 const AuditLogName = "AuditLog"
 
-// submitterAnnotation says as JSON who submitted a Placement, where admission stamps it; elsewhere
-// anybody may have written it.
+// submitterAnnotation contains the user who submitted a Placement, as JSON. It is trustworthy only
+// if the admission webhook sets it.
 const submitterAnnotation = "yunikorn.apache.org/user.info"
 
-// maxLogged is how many clusters a line names each way.
+// maxLogged is the maximum number of added, and of removed, clusters that a line names.
 const maxLogged = 10
 
-// AuditLog is a PostBind plugin that logs each published change of clusters in one line. Being told
-// after the fact, it misses a change when the controller ends in between; what an attempt wrote
-// before it failed is not in the line of the next one.
+// AuditLog is a PostBind plugin that logs each published change in one line. A crash can lose a
+// line. Writes of an attempt that failed later are not in the next attempt's line.
 type AuditLog struct{}
 
 // NewAuditLog is the plugin's factory.
@@ -40,7 +39,7 @@ func NewAuditLog(_ context.Context, args json.RawMessage, _ *framework.Handle) (
 // Name implements framework.Plugin.
 func (AuditLog) Name() string { return AuditLogName }
 
-// PostBind logs the change; nothing when no cluster came or went.
+// PostBind logs the change; nothing if no cluster was added or removed.
 func (AuditLog) PostBind(ctx context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
 	if len(p.Added) == 0 && len(p.Removed) == 0 {
 		return
@@ -64,20 +63,20 @@ func (AuditLog) PostBind(ctx context.Context, _ *framework.CycleState, pl *v1alp
 	log.FromContext(ctx).Info("decision published", line...)
 }
 
-// why says whether the Placement's spec differs from the one that its status speaks of. What else
-// led to the change is more than a Proposal knows.
+// why reports whether the Placement's spec changed since the last decision. A Proposal does not
+// contain other causes.
 func why(pl *v1alpha1.Placement) string {
 	before := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
 	switch {
 	case before == nil:
-		return "first answer"
+		return "first decision"
 	case before.ObservedGeneration != pl.Generation:
 		return fmt.Sprintf("generation %d, was %d", pl.Generation, before.ObservedGeneration)
 	}
-	return fmt.Sprintf("generation %d as before: clusters, sets, scores, annotations or time differ", pl.Generation)
+	return fmt.Sprintf("generation %d unchanged: clusters, sets, scores, annotations or time changed", pl.Generation)
 }
 
-// submitter is the user who submitted the Placement; empty when nothing legible says so.
+// submitter returns the user who submitted the Placement; empty if unknown.
 func submitter(pl *v1alpha1.Placement) string {
 	var info struct{ User, Username string }
 	if err := json.Unmarshal([]byte(pl.Annotations[submitterAnnotation]), &info); err != nil {

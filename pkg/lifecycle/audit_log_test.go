@@ -37,10 +37,10 @@ func TestAuditLog(t *testing.T) {
 		"no cluster came or went": {
 			proposal: framework.Proposal{Digest: "d", Writes: make([]framework.PageWrite, 2)},
 		},
-		"the first answer": {
+		"the first decision": {
 			proposal: framework.Proposal{Digest: "d", Added: []string{"a", "b"}, Writes: make([]framework.PageWrite, 1)},
 			want: map[string]any{
-				"digest": "d", "added": 2.0, "addedNames": []any{"a", "b"}, "removed": 0.0, "pages": 1.0, "why": "first answer",
+				"digest": "d", "added": 2.0, "addedNames": []any{"a", "b"}, "removed": 0.0, "pages": 1.0, "why": "first decision",
 			},
 		},
 		"after an edit, submitted and approved": {
@@ -61,7 +61,7 @@ func TestAuditLog(t *testing.T) {
 			want: map[string]any{
 				"digest": "d", "added": 12.0, "removed": 1.0, "removedNames": []any{"x"}, "pages": 0.0,
 				"addedNames": []any{"c00", "c01", "c02", "c03", "c04", "c05", "c06", "c07", "c08", "c09"},
-				"why":        "generation 4 as before: clusters, sets, scores, annotations or time differ", "by": "ann",
+				"why":        "generation 4 unchanged: clusters, sets, scores, annotations or time changed", "by": "ann",
 			},
 		},
 		"an illegible submitter is none": {

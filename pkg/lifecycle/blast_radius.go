@@ -26,59 +26,54 @@ const BlastRadiusName = "BlastRadius"
 
 // BlastRadiusArgs are the arguments of BlastRadius. Without any, the plugin is off.
 type BlastRadiusArgs struct {
-	// MaxRemoved is the most clusters that a Placement may lose within the window: a number, or a
-	// share of those it has, for example "20%", rounded down. A loss beyond it is held. Unset: no
-	// limit.
+	// MaxRemoved is the maximum number of clusters that a Placement may lose within the window, or
+	// a percentage of its clusters, for example "20%", rounded down. A change that would exceed it
+	// is held. Unset: no limit.
 	MaxRemoved *intstr.IntOrString `json:"maxRemoved,omitempty"`
-	// MinRemoved is how many clusters a Placement must lose within the window for MaxRemoved to
-	// count, so that small Placements can move. Default 2.
+	// MinRemoved is the number of lost clusters within the window from which MaxRemoved applies, so
+	// that small Placements can change. Default 2.
 	MinRemoved int `json:"minRemoved,omitempty"`
-	// FleetMaxRemoved is the most removals within the window over all Placements of a namespace,
-	// and over all Placements of the fleet. A change that would exceed it is held. Unset: no limit.
-	// So that no namespace uses up what others may remove, two rules apply to the limit over the
-	// fleet: a removal that follows an edit of the Placement's own spec or profile counts in its
-	// namespace only, and the other removals of one namespace count for other namespaces up to half
-	// of the limit, rounded up.
+	// FleetMaxRemoved is the maximum number of removals within the window over all Placements of a
+	// namespace, and over all Placements of the fleet. A change that would exceed it is held.
+	// Unset: no limit. In the limit over the fleet, a removal after an edit of the Placement's own
+	// spec or profile counts only in its namespace, and the other removals of one namespace count
+	// for other namespaces up to half of the limit, rounded up.
 	FleetMaxRemoved *int `json:"fleetMaxRemoved,omitempty"`
-	// Window is the time over which removals are summed up. Default 10m.
+	// Window is the time over which removals are added up. Default 10m.
 	Window metav1.Duration `json:"window,omitzero"`
-	// Settle is how long a removal is looked at before it is judged, so that clusters which leave
-	// one after the other are judged together: it waits until the change has stayed the same for so
-	// long, at most ten times as long. "0s" judges at once. Default 5s.
+	// Settle is the time for which a removal must stay the same before it is checked, so that
+	// clusters that leave one after the other are checked together. It is checked after ten times
+	// Settle at the latest. "0s" checks at once. Default 5s.
 	Settle *metav1.Duration `json:"settle,omitempty"`
-	// Timeout is how long a held change waits for its approval before it is dropped. Default 168h,
-	// a week.
+	// Timeout is the time until a held change expires if nobody approves it. Default 168h, a week.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
-// BlastRadius is a Permit plugin that holds a change which removes more clusters than is usual,
-// from whatever cause, until it is approved: an edit, a label typo, a lost feed or an expired taint
-// toleration all look the same to the workloads. A change once held stays held, also when the
-// window has moved on.
+// BlastRadius is a Permit plugin that holds a change which removes too many clusters, whatever its
+// cause, until a user approves it. A held change stays held even if the window has passed.
 //
-// Permit compares with what Reserve, Unreserve and PostBind counted before the attempt. After a
-// restart the count starts from the records of the changes inside the window.
+// Permit uses the counts of Reserve, Unreserve and PostBind before the attempt. After a restart the
+// counts start from the records of changes inside the window.
 type BlastRadius struct {
 	args   BlastRadiusArgs
 	settle time.Duration
 
-	*blastLedger
+	*removalCounter
 }
 
-// blastLedger is what the instances in all profiles share: limits are over all Placements, and a
-// Placement may change profile.
-type blastLedger struct {
+// removalCounter is shared by the instances in all profiles, because limits apply over all
+// Placements and a Placement may change its profile.
+type removalCounter struct {
 	mu     sync.Mutex
 	window time.Duration
-	// counts are replaced, never changed.
-	counts    *blastCounts
+	// counts is replaced, never modified.
+	counts    *removalCounts
 	recounted bool
 }
 
-// blastCounts are the removals that were counted up to one instant; immutable.
-type blastCounts struct {
-	// removals are those that were published, in the order of their times, no older than the
-	// longest window.
+// removalCounts are the counted removals at one time; immutable.
+type removalCounts struct {
+	// removals are the published removals, in the order of their times, up to the longest window.
 	removals []removal
 	// open are the removals that are being published, or were published in part, by Placement.
 	open map[types.UID]openRemoval
@@ -90,12 +85,12 @@ type removal struct {
 	namespace string
 	at        time.Time
 	clusters  int
-	// edited says that the Placement was edited before.
+	// edited is true if the removal followed an edit of the Placement's spec or profile.
 	edited bool
 }
 
-// openRemoval is a removal that is not finished. Attempts that are repeated remove the same
-// clusters, which count once.
+// openRemoval is a removal that is not complete. Repeated attempts remove the same clusters, which
+// count once.
 type openRemoval struct {
 	removal
 	// begun are the clusters of attempts that failed after a page was written, reserved those of
@@ -103,7 +98,7 @@ type openRemoval struct {
 	begun, reserved []string
 }
 
-// settleRounds bounds how long a change that does not settle is looked at.
+// settleRounds times Settle is the maximum time until a removal is checked.
 const settleRounds = 10
 
 // NewBlastRadius is the plugin's factory.
@@ -124,15 +119,15 @@ func NewBlastRadius(_ context.Context, raw json.RawMessage, handle *framework.Ha
 	if len(raw) > 0 && args.MaxRemoved == nil && args.FleetMaxRemoved == nil {
 		return nil, errors.New("one of maxRemoved and fleetMaxRemoved is required")
 	}
-	ledger := framework.Shared(handle, BlastRadiusName, func() *blastLedger {
-		return &blastLedger{counts: &blastCounts{}}
+	counter := framework.Shared(handle, BlastRadiusName, func() *removalCounter {
+		return &removalCounter{counts: &removalCounts{}}
 	})
-	ledger.mu.Lock()
-	defer ledger.mu.Unlock()
-	ledger.window = max(ledger.window, args.Window.Duration)
-	b := &BlastRadius{args: args, settle: args.Settle.Duration, blastLedger: ledger}
+	counter.mu.Lock()
+	defer counter.mu.Unlock()
+	counter.window = max(counter.window, args.Window.Duration)
+	b := &BlastRadius{args: args, settle: args.Settle.Duration, removalCounter: counter}
 	if handle != nil && handle.Assume == nil {
-		// A simulation looks once.
+		// A simulation decides only once.
 		b.settle = 0
 	}
 	return b, nil
@@ -141,7 +136,7 @@ func NewBlastRadius(_ context.Context, raw json.RawMessage, handle *framework.Ha
 func (a *BlastRadiusArgs) validate() error {
 	if a.MaxRemoved != nil {
 		if n, err := intstr.GetScaledValueFromIntOrPercent(a.MaxRemoved, 100, false); err != nil || n < 0 || a.MaxRemoved.Type == intstr.String && n > 100 {
-			return fmt.Errorf("maxRemoved: %q is neither a number from 0 nor a share from 0%% to 100%%", a.MaxRemoved.String())
+			return fmt.Errorf("maxRemoved: %q is neither a number from 0 nor a percentage from 0%% to 100%%", a.MaxRemoved.String())
 		}
 	}
 	switch {
@@ -162,7 +157,7 @@ func (a *BlastRadiusArgs) validate() error {
 // Name implements framework.Plugin.
 func (*BlastRadius) Name() string { return BlastRadiusName }
 
-// off says that there is no limit.
+// off reports whether no limit is configured.
 func (b *BlastRadius) off() bool { return b.args.MaxRemoved == nil && b.args.FleetMaxRemoved == nil }
 
 // Permit implements framework.PermitPlugin.
@@ -173,13 +168,13 @@ func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl 
 	now := state.Snapshot().Now
 	_, held := p.HeldBy[BlastRadiusName]
 	held = held || slices.Contains(p.ExpiredBy, BlastRadiusName)
-	// A change that any plugin holds has settled. Waiting again would end that hold and start a new
-	// one.
+	// A change that any plugin holds has stayed the same long enough. Returning Pending would end
+	// that hold and start a new one.
 	if until := b.settledAt(p); !held && len(p.HeldBy) == 0 && now.Before(until) {
 		state.RequeueAt(until)
-		return framework.NewStatus(framework.Pending, fmt.Sprintf("a removal is judged once it has stayed the same for %s", b.settle)), 0
+		return framework.NewStatus(framework.Pending, fmt.Sprintf("a removal is checked when it has stayed the same for %s", b.settle)), 0
 	}
-	counts, _ := state.Snapshot().PluginCounts[BlastRadiusName].(*blastCounts)
+	counts, _ := state.Snapshot().PluginCounts[BlastRadiusName].(*removalCounts)
 	why := b.exceeded(counts, pl, p, now)
 	if why == "" && held {
 		why = "the change was too large when it was held"
@@ -190,8 +185,8 @@ func (b *BlastRadius) Permit(_ context.Context, state *framework.CycleState, pl 
 	return framework.NewStatus(framework.Wait, why), b.args.Timeout.Duration
 }
 
-// settledAt is when a removal may be judged: once it has stayed the same for the settle time, or
-// ten times that after the first removal was proposed.
+// settledAt returns the time at which a removal is checked: when it has stayed the same for Settle,
+// at most ten times Settle after the first removal was proposed.
 func (b *BlastRadius) settledAt(p *framework.Proposal) time.Time {
 	until, latest := p.Since.Add(b.settle), p.RemovingSince.Add(settleRounds*b.settle)
 	if latest.Before(until) {
@@ -200,11 +195,11 @@ func (b *BlastRadius) settledAt(p *framework.Proposal) time.Time {
 	return until
 }
 
-// exceeded says which limit the change would exceed; empty when none. It names no counts of other
-// namespaces.
-func (b *BlastRadius) exceeded(counts *blastCounts, pl *v1alpha1.Placement, p *framework.Proposal, now time.Time) string {
+// exceeded returns the limit that the change would exceed; empty if there is none. It discloses no
+// counts of other namespaces.
+func (b *BlastRadius) exceeded(counts *removalCounts, pl *v1alpha1.Placement, p *framework.Proposal, now time.Time) string {
 	if counts == nil {
-		counts = &blastCounts{}
+		counts = &removalCounts{}
 	}
 	removed := len(union(b.openSince(counts, pl, now).begun, p.Removed))
 	placement, namespace, others := b.count(counts, pl, now)
@@ -226,13 +221,13 @@ func (b *BlastRadius) exceeded(counts *blastCounts, pl *v1alpha1.Placement, p *f
 	return ""
 }
 
-// removedClusters are the removals of one namespace: all, and those that did not follow an edit of
-// the Placement.
+// removedClusters counts the removals of one namespace: all, and those that did not follow an edit
+// of the Placement.
 type removedClusters struct{ all, unedited int }
 
-// count sums up the removals within the window: of the Placement, of its namespace, and, as far as
-// they count there, of the others. An unfinished removal of the Placement itself is left out.
-func (b *BlastRadius) count(counts *blastCounts, pl *v1alpha1.Placement, now time.Time) (placement int, namespace removedClusters, others int) {
+// count adds up the removals within the window: of the Placement, of its namespace, and of other
+// namespaces as far as they count. It excludes an open removal of the Placement itself.
+func (b *BlastRadius) count(counts *removalCounts, pl *v1alpha1.Placement, now time.Time) (placement int, namespace removedClusters, others int) {
 	byNamespace := map[string]removedClusters{}
 	add := func(r removal) {
 		if !r.at.After(now.Add(-b.args.Window.Duration)) {
@@ -265,14 +260,14 @@ func (b *BlastRadius) count(counts *blastCounts, pl *v1alpha1.Placement, now tim
 	return placement, namespace, others
 }
 
-// whole is the removal with all its clusters.
+// whole returns the removal with all its clusters.
 func (r openRemoval) whole() removal {
 	r.clusters = len(union(r.begun, r.reserved))
 	return r.removal
 }
 
-// openSince is the unfinished removal of a Placement, if it is within the window.
-func (b *BlastRadius) openSince(counts *blastCounts, pl *v1alpha1.Placement, now time.Time) openRemoval {
+// openSince returns the open removal of a Placement if it is within the window.
+func (b *BlastRadius) openSince(counts *removalCounts, pl *v1alpha1.Placement, now time.Time) openRemoval {
 	if r := counts.open[pl.UID]; r.at.After(now.Add(-b.window)) {
 		return r
 	}
@@ -289,9 +284,9 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// update replaces the counts by a changed copy, without what is older than the longest window.
-func (b *blastLedger) update(now time.Time, change func(next *blastCounts)) {
-	next := &blastCounts{removals: slices.Clone(b.counts.removals), open: map[types.UID]openRemoval{}}
+// update replaces the counts by a changed copy, without removals before the longest window.
+func (b *removalCounter) update(now time.Time, change func(next *removalCounts)) {
+	next := &removalCounts{removals: slices.Clone(b.counts.removals), open: map[types.UID]openRemoval{}}
 	maps.Copy(next.open, b.counts.open)
 	if !now.IsZero() {
 		oldest := now.Add(-b.window)
@@ -312,7 +307,7 @@ func (b *BlastRadius) Counts() any {
 	return b.counts
 }
 
-// Recount implements framework.Counter: it counts the published changes inside the window.
+// Recount implements framework.Counter. It counts the published changes inside the window.
 func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -325,7 +320,7 @@ func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Spec.Placement, y.Spec.Placement), cmp.Compare(x.Spec.Revision, y.Spec.Revision))
 	})
 	generations := map[types.UID]int64{}
-	b.update(time.Time{}, func(next *blastCounts) {
+	b.update(time.Time{}, func(next *removalCounts) {
 		for _, record := range records {
 			owner := metav1.GetControllerOfNoCopy(record)
 			if owner == nil || record.Status.Phase != berthv1alpha1.PhasePublished || record.Status.CompletionTime == nil {
@@ -344,7 +339,7 @@ func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	})
 }
 
-// Reserve counts the removal from now on, so that the next attempt sees it.
+// Reserve counts the removal, so that the next attempt sees it.
 func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) *framework.Status {
 	if b.off() || len(p.Removed) == 0 {
 		return nil
@@ -352,7 +347,7 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := state.Snapshot().Now
-	b.update(now, func(next *blastCounts) {
+	b.update(now, func(next *removalCounts) {
 		before := next.open[pl.UID]
 		next.open[pl.UID] = openRemoval{
 			removal: removal{placement: pl.UID, namespace: pl.Namespace, at: now, edited: p.Edited && (len(before.begun) == 0 || before.edited)},
@@ -362,8 +357,7 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 	return nil
 }
 
-// Unreserve takes back what Reserve counted. Where a page was written, the clusters count as
-// removed.
+// Unreserve undoes Reserve. If a page was written, the clusters count as removed.
 func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -375,7 +369,7 @@ func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *
 		r.begun = union(r.begun, r.reserved)
 	}
 	r.reserved = nil
-	b.update(time.Time{}, func(next *blastCounts) {
+	b.update(time.Time{}, func(next *removalCounts) {
 		if len(r.begun) > 0 {
 			next.open[pl.UID] = r
 		} else {
@@ -384,12 +378,12 @@ func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *
 	})
 }
 
-// PostBind finishes the removal.
+// PostBind completes the removal.
 func (b *BlastRadius) PostBind(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, _ *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r, known := b.counts.open[pl.UID]; known {
-		b.update(time.Time{}, func(next *blastCounts) {
+		b.update(time.Time{}, func(next *removalCounts) {
 			next.removals = append(next.removals, r.whole())
 			delete(next.open, pl.UID)
 		})

@@ -378,10 +378,10 @@ func TestBlastRadiusCountsAreImmutable(t *testing.T) {
 		t.Error("counts although it is off")
 	}
 	for _, l := range []loss{{removed: 1}, {removed: 2, failed: true}, {removed: 1, undone: true}, {at: time.Hour, removed: 1}} {
-		before := a.Counts().(*blastCounts)
-		copied := blastCounts{removals: slices.Clone(before.removals), open: maps.Clone(before.open)}
+		before := a.Counts().(*removalCounts)
+		copied := removalCounts{removals: slices.Clone(before.removals), open: maps.Clone(before.open)}
 		a.propose(t, l)
-		if diff := cmp.Diff(copied, *before, cmp.AllowUnexported(blastCounts{}, removal{}, openRemoval{}), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(copied, *before, cmp.AllowUnexported(removalCounts{}, removal{}, openRemoval{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("after %+v (-before +after):\n%s", l, diff)
 		}
 	}
@@ -397,10 +397,10 @@ func TestBlastRadiusArgs(t *testing.T) {
 		"the fleet":                  {args: `{"fleetMaxRemoved": 0}`},
 		"no limit":                   {args: `{}`, want: "one of maxRemoved and fleetMaxRemoved is required"},
 		"no limit, but a window":     {args: `{"window": "1m"}`, want: "one of maxRemoved and fleetMaxRemoved is required"},
-		"a negative number":          {args: `{"maxRemoved": -1}`, want: `maxRemoved: "-1" is neither a number from 0 nor a share from 0% to 100%`},
-		"a negative share":           {args: `{"maxRemoved": "-1%"}`, want: `maxRemoved: "-1%" is neither a number from 0 nor a share from 0% to 100%`},
-		"more than all":              {args: `{"maxRemoved": "101%"}`, want: `maxRemoved: "101%" is neither a number from 0 nor a share from 0% to 100%`},
-		"a share without its sign":   {args: `{"maxRemoved": "20"}`, want: `maxRemoved: "20" is neither a number from 0 nor a share from 0% to 100%`},
+		"a negative number":          {args: `{"maxRemoved": -1}`, want: `maxRemoved: "-1" is neither a number from 0 nor a percentage from 0% to 100%`},
+		"a negative share":           {args: `{"maxRemoved": "-1%"}`, want: `maxRemoved: "-1%" is neither a number from 0 nor a percentage from 0% to 100%`},
+		"more than all":              {args: `{"maxRemoved": "101%"}`, want: `maxRemoved: "101%" is neither a number from 0 nor a percentage from 0% to 100%`},
+		"a share without its sign":   {args: `{"maxRemoved": "20"}`, want: `maxRemoved: "20" is neither a number from 0 nor a percentage from 0% to 100%`},
 		"min of nothing":             {args: `{"maxRemoved": 3, "minRemoved": 0}`, want: "minRemoved: must be at least 1"},
 		"a negative fleet":           {args: `{"fleetMaxRemoved": -1}`, want: "fleetMaxRemoved: must not be negative"},
 		"a window of nothing":        {args: `{"maxRemoved": 3, "window": "0s"}`, want: "window: must be greater than 0"},
@@ -423,14 +423,14 @@ func TestBlastRadiusArgs(t *testing.T) {
 func TestCountsAreForgotten(t *testing.T) {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	old, recent := removal{at: now.Add(-time.Hour)}, removal{at: now.Add(-time.Hour + 1)}
-	l := &blastLedger{window: time.Hour, counts: &blastCounts{
+	l := &removalCounter{window: time.Hour, counts: &removalCounts{
 		removals: []removal{old, recent}, open: map[types.UID]openRemoval{"old": {removal: old}, "recent": {removal: recent}},
 	}}
-	l.update(time.Time{}, func(*blastCounts) {})
+	l.update(time.Time{}, func(*removalCounts) {})
 	if len(l.counts.removals) != 2 || len(l.counts.open) != 2 {
 		t.Errorf("without a time: %+v", l.counts)
 	}
-	l.update(now, func(*blastCounts) {})
+	l.update(now, func(*removalCounts) {})
 	if _, kept := l.counts.open["recent"]; len(l.counts.removals) != 1 || l.counts.removals[0] != recent || len(l.counts.open) != 1 || !kept {
 		t.Errorf("with a time: %+v", l.counts)
 	}

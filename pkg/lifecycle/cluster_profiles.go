@@ -19,23 +19,23 @@ import (
 	"github.com/berth-dev/berth/pkg/decisions"
 )
 
-// DecisionPublisherArgs are the arguments of DecisionPublisher. Without any, it writes the
-// PlacementDecisions of cluster.open-cluster-management.io only.
+// DecisionPublisherArgs are the arguments of DecisionPublisher. Without arguments it writes only
+// PlacementDecisions of cluster.open-cluster-management.io.
 type DecisionPublisherArgs struct {
-	// ClusterProfiles says whether the answer is written as PlacementDecisions of
-	// multicluster.x-k8s.io/v1alpha1, too.
+	// ClusterProfiles configures PlacementDecisions of multicluster.x-k8s.io/v1alpha1, which list
+	// the same clusters.
 	ClusterProfiles ClusterProfileOutput `json:"clusterProfiles,omitzero"`
 }
 
-// ClusterProfileOutput is the second form of the answer.
+// ClusterProfileOutput configures pages that refer to ClusterProfiles.
 type ClusterProfileOutput struct {
-	// Enabled says whether it is written. The hub must serve the kind, and let the controller list
+	// Enabled turns these pages on. The hub must serve the kind and permit the controller to list
 	// and write it. Default false.
 	Enabled bool `json:"enabled,omitempty"`
-	// Namespace is where the ClusterProfiles are, each named like its ManagedCluster. Default: that
-	// of the Placement.
+	// Namespace is the namespace of the ClusterProfiles, which have the names of their
+	// ManagedClusters. Default: the namespace of the Placement.
 	Namespace string `json:"namespace,omitempty"`
-	// SchedulerName is what the pages say of their author. Default "berth".
+	// SchedulerName is the value of the pages' field schedulerName. Default "berth".
 	SchedulerName string `json:"schedulerName,omitempty"`
 }
 
@@ -54,18 +54,18 @@ func (o ClusterProfileOutput) validate() error {
 	return errors.Join(errs...)
 }
 
-// profilePages writes pages of ClusterProfiles. What is published is read from the API server each
-// time, past all caches, so that neither a lost answer nor a restart leaves anything to guess.
+// profilePages writes pages of ClusterProfiles. It reads the published pages from the API server
+// each time, not from a cache, so that a lost response or a restart does no harm.
 type profilePages struct {
 	decisions.Profiles
-	// hub reads unstructured objects past its cache.
+	// hub reads unstructured objects without a cache.
 	hub client.Client
 }
 
-// publish carries out what takes the published pages to those of the plan. After a failure the
-// writes done so far stand.
+// publish executes the writes from the published pages to those of the plan. After a failure the
+// successful writes stay.
 func (p *profilePages) publish(ctx context.Context, pl *v1alpha1.Placement, plan decisions.Plan) error {
-	var hidden []decisions.ProfilePage // pages in the way that the Placement's label does not find
+	var hidden []decisions.ProfilePage // pages without the Placement's label whose names are needed
 	for {
 		published, err := p.list(ctx, pl)
 		if err != nil {
@@ -75,7 +75,7 @@ func (p *profilePages) publish(ctx context.Context, pl *v1alpha1.Placement, plan
 		if err == nil {
 			return nil
 		}
-		page, reading := p.inTheWay(ctx, failed, err)
+		page, reading := p.conflictingPage(ctx, failed, err)
 		if page == nil {
 			return errors.Join(fmt.Errorf("%s of PlacementDecision %s/%s of ClusterProfiles: %w",
 				failed.Op, failed.Page.Namespace, failed.Page.Name, err), reading)
@@ -84,12 +84,12 @@ func (p *profilePages) publish(ctx context.Context, pl *v1alpha1.Placement, plan
 	}
 }
 
-// list is the pages with the Placement's label.
+// list returns the pages with the Placement's label.
 func (p *profilePages) list(ctx context.Context, pl *v1alpha1.Placement) ([]decisions.ProfilePage, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(profileKind("List"))
 	if err := p.hub.List(ctx, list, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name}); err != nil {
-		return nil, explained(err)
+		return nil, withHint(err)
 	}
 	pages := make([]decisions.ProfilePage, len(list.Items))
 	for i := range list.Items {
@@ -100,16 +100,16 @@ func (p *profilePages) list(ctx context.Context, pl *v1alpha1.Placement) ([]deci
 	return pages, nil
 }
 
-// explained says what to do about a hub that does not serve the kind.
-func explained(err error) error {
+// withHint adds what to do if the hub does not serve the kind.
+func withHint(err error) error {
 	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("clusterProfiles is enabled, but the hub does not serve PlacementDecisions of %s: install that CRD, or switch it off: %w",
+		return fmt.Errorf("clusterProfiles is enabled, but the hub does not serve PlacementDecisions of %s: install that CRD, or disable clusterProfiles: %w",
 			decisions.ProfileGroupVersion, err)
 	}
 	return err
 }
 
-// write carries out a plan in its order. It returns the write that failed.
+// write executes writes in order. It returns the one that failed.
 func (p *profilePages) write(ctx context.Context, writes []decisions.ProfileWrite) (decisions.ProfileWrite, error) {
 	versions := map[string]metav1.Object{}
 	for _, w := range writes {
@@ -141,9 +141,9 @@ func (p *profilePages) write(ctx context.Context, writes []decisions.ProfileWrit
 	return decisions.ProfileWrite{}, nil
 }
 
-// inTheWay is the page because of which another could not be created: somebody else's, or one that
-// lost its label. The next plan avoids the name, or finishes the page.
-func (p *profilePages) inTheWay(ctx context.Context, failed decisions.ProfileWrite, err error) (*decisions.ProfilePage, error) {
+// conflictingPage returns the page that has the name of a page to create: another object's, or one
+// that lost its label. The next plan avoids the name or completes the page.
+func (p *profilePages) conflictingPage(ctx context.Context, failed decisions.ProfileWrite, err error) (*decisions.ProfilePage, error) {
 	if failed.Op != decisions.Create || !apierrors.IsAlreadyExists(err) {
 		return nil, nil
 	}

@@ -13,9 +13,9 @@ import (
 // InFlightName is the plugin's name.
 const InFlightName = "InFlight"
 
-// InFlight is a Reserve plugin: decisions on their way to the API server count for Balance at once,
-// until pages show them. Without it, Placements decided at the same time would all take the
-// clusters that had the fewest decisions before.
+// InFlight is a Reserve plugin that counts decisions for Balance before their pages are published.
+// Without it, Placements that are decided at the same time would all select the clusters with the
+// fewest decisions.
 type InFlight struct{ handle *framework.Handle }
 
 // NewInFlight is the plugin's factory.

@@ -18,37 +18,36 @@ import (
 // MaintenanceWindowName is the plugin's name.
 const MaintenanceWindowName = "MaintenanceWindow"
 
-// MaintenanceWindowArgs are the arguments of MaintenanceWindow. Without windows every change passes
-// at any time.
+// MaintenanceWindowArgs are the arguments of MaintenanceWindow. Without windows it permits all
+// changes.
 type MaintenanceWindowArgs struct {
-	// Windows are when changes are published; where they overlap, they are one.
+	// Windows are the times at which changes are published. They may overlap.
 	Windows []RecurringWindow `json:"windows,omitempty"`
-	// Additions says whether a change that adds clusters has to wait for a window. Default true.
+	// Additions is whether a change that adds clusters must wait for a window. Default true.
 	Additions bool `json:"additions"`
-	// Removals says whether a change that removes clusters has to wait for a window. Default true.
+	// Removals is whether a change that removes clusters must wait for a window. Default true.
 	Removals bool `json:"removals"`
-	// Approvable says whether an approved change is published at once. Default false: an approved
-	// change waits for a window, too.
+	// Approvable is whether an approved change is published at once. Default false: it waits for a
+	// window, too.
 	Approvable bool `json:"approvable"`
 }
 
-// RecurringWindow is a stretch of time that comes again and again.
+// RecurringWindow is a recurring period of time.
 type RecurringWindow struct {
-	// Schedule says when the window opens, in the five fields of cron: minute, hour, day of the
-	// month, month, day of the week (0 is Sunday); the smallest step is a minute. An opening that
-	// falls into the hour skipped in spring is at the end of that hour; one that comes two times in
-	// autumn is the first.
+	// Schedule is when the window opens, in the five fields of cron: minute, hour, day of the
+	// month, month, day of the week (0 is Sunday). An opening in the hour that daylight saving
+	// skips is at the end of that hour; of an hour that occurs twice, the first one counts.
 	Schedule string `json:"schedule"`
-	// Duration is how long the window stays open, for example "90m" or "4h". It may be longer than
-	// the time to the next opening.
+	// Duration is the time for which the window stays open, for example "90m" or "4h". It may be
+	// longer than the time until the next opening.
 	Duration string `json:"duration"`
-	// TimeZone is the schedule's, by its name in the IANA database, for example "Europe/Berlin".
-	// Default UTC.
+	// TimeZone is that of the schedule, by its name in the IANA database, for example
+	// "Europe/Berlin". Default UTC.
 	TimeZone string `json:"timeZone,omitempty"`
 }
 
-// openingSlack is how long after the next opening a hold ends: by then the change has been
-// published, if at all.
+// openingSlack is the time from the next opening to the end of a hold. The change is published
+// before that.
 const openingSlack = 5 * time.Minute
 
 // MaintenanceWindow is a Permit plugin that holds changes until a window opens.
@@ -77,8 +76,8 @@ func NewMaintenanceWindow(_ context.Context, raw json.RawMessage, _ *framework.H
 // Name implements framework.Plugin.
 func (*MaintenanceWindow) Name() string { return MaintenanceWindowName }
 
-// Permit lets a guarded change pass while a window is open, and else holds it until the next one
-// opens. Nobody need wake it then: it asks for that itself.
+// Permit permits a change while a window is open. Otherwise it holds the change and requests an
+// attempt at the next opening.
 func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	guarded := m.args.Additions && len(p.Added) > 0 || m.args.Removals && len(p.Removed) > 0
 	if len(m.windows) == 0 || !guarded {
@@ -93,7 +92,7 @@ func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleStat
 		return framework.NewStatus(framework.Unschedulable, "no maintenance window opens within five years"), 0
 	}
 	if !opening.After(now) {
-		// What expired because no controller ran at the opening may be published late.
+		// A hold that expired while no controller ran may be published late.
 		return nil, 0
 	}
 	state.RequeueAt(opening)
@@ -101,12 +100,11 @@ func (m *MaintenanceWindow) Permit(_ context.Context, state *framework.CycleStat
 	return framework.NewStatus(framework.Wait, reason), opening.Add(openingSlack).Sub(now)
 }
 
-// opening is when the window that is open now opened, or else the earliest opening to come; zero
-// when there is none.
+// opening returns when the currently open window opened, otherwise the next opening; zero if there
+// is none.
 func (m *MaintenanceWindow) opening(now time.Time) (earliest time.Time) {
 	for _, w := range m.windows {
-		// A window is open if it opened less than its duration ago: then the first opening since is
-		// in the past.
+		// If the window is open, the first opening after now-duration is in the past.
 		if t := w.next(now.Add(-w.duration)); !t.IsZero() && (earliest.IsZero() || t.Before(earliest)) {
 			earliest = t
 		}
@@ -114,7 +112,7 @@ func (m *MaintenanceWindow) opening(now time.Time) (earliest time.Time) {
 	return earliest
 }
 
-// recurrence is a RecurringWindow ready for use.
+// recurrence is a parsed RecurringWindow.
 type recurrence struct {
 	schedule cron.Schedule
 	duration time.Duration
@@ -124,17 +122,17 @@ type recurrence struct {
 var fiveFields = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
 func newRecurrence(w RecurringWindow) (recurrence, error) {
-	// The parser would take a time zone in front of the fields.
+	// The parser accepts a time zone in front of the fields.
 	if strings.Contains(w.Schedule, "=") {
-		return recurrence{}, fmt.Errorf("schedule: %q is not five fields; a time zone goes into timeZone", w.Schedule)
+		return recurrence{}, fmt.Errorf("schedule: %q is not five fields; set the time zone in timeZone", w.Schedule)
 	}
 	schedule, err := fiveFields.Parse(w.Schedule)
 	if err != nil {
 		return recurrence{}, fmt.Errorf("schedule: parsing %q: %w", w.Schedule, err)
 	}
-	// From a leap year, so that 29 February is found.
+	// Start in a leap year, so that 29 February is found.
 	if schedule.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return recurrence{}, fmt.Errorf("schedule: %q names no day that exists", w.Schedule)
+		return recurrence{}, fmt.Errorf("schedule: %q never occurs", w.Schedule)
 	}
 	duration, err := time.ParseDuration(w.Duration)
 	if err != nil {
@@ -144,7 +142,7 @@ func newRecurrence(w RecurringWindow) (recurrence, error) {
 		return recurrence{}, fmt.Errorf("duration: %s is not positive", w.Duration)
 	}
 	if w.TimeZone == "Local" {
-		return recurrence{}, errors.New(`timeZone: "Local" would depend on the machine`)
+		return recurrence{}, errors.New(`timeZone: "Local" is not allowed, because it depends on the machine`)
 	}
 	zone, err := time.LoadLocation(w.TimeZone)
 	if err != nil {
@@ -153,9 +151,9 @@ func newRecurrence(w RecurringWindow) (recurrence, error) {
 	return recurrence{schedule: schedule, duration: duration, zone: zone}, nil
 }
 
-// next is the first opening after t; zero when there is none within five years. The schedule is
-// read on a clock without daylight saving, because on a clock with it an opening in the hour that
-// is skipped would not come at all.
+// next returns the first opening after t; zero if there is none within five years. The schedule is
+// evaluated on a clock without daylight saving, because otherwise an opening in the skipped hour
+// would be missing.
 func (w recurrence) next(t time.Time) time.Time {
 	wall := t.In(w.zone)
 	wall = time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), time.UTC)
@@ -163,16 +161,15 @@ func (w recurrence) next(t time.Time) time.Time {
 		if wall = w.schedule.Next(wall); wall.IsZero() {
 			return wall
 		}
-		// In the hour that comes two times, an opening may be past though the clock has yet to show
-		// it again.
+		// In the hour that occurs twice, the first opening may be in the past.
 		if opening := instant(wall, w.zone); opening.After(t) {
 			return opening
 		}
 	}
 }
 
-// instant is when clocks in the zone show what wall shows, the first of two such instants; if they
-// never do, because daylight saving skips it, the moment of the change.
+// instant returns the first time at which clocks in the zone show wall. If daylight saving skips
+// it, it is the time of the clock change.
 func instant(wall time.Time, zone *time.Location) time.Time {
 	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, zone)
 	start, end := t.ZoneBounds()
@@ -185,7 +182,7 @@ func instant(wall time.Time, zone *time.Location) time.Time {
 	case start.IsZero():
 		return t
 	}
-	// The same clock reading, had the change before it not been.
+	// The same clock time before the last clock change.
 	_, before := start.Add(-time.Nanosecond).Zone()
 	if earlier := wall.Add(-time.Duration(before) * time.Second); earlier.Before(start) {
 		return earlier.In(zone)

@@ -209,7 +209,7 @@ func TestNewMaintenanceWindow(t *testing.T) {
 		"a descriptor":        {args: `{"windows": [{"schedule": "@daily", "duration": "1h"}]}`, wantErr: []string{"windows[0].schedule: "}},
 		"a zone in front":     {args: `{"windows": [{"schedule": "TZ=UTC 0 22 * * *", "duration": "1h"}]}`, wantErr: []string{"windows[0].schedule: ", "timeZone"}},
 		"only a zone":         {args: `{"windows": [{"schedule": "TZ=UTC", "duration": "1h"}]}`, wantErr: []string{"windows[0].schedule: "}},
-		"a day that is not":   {args: `{"windows": [{"schedule": "0 0 30 2 *", "duration": "1h"}]}`, wantErr: []string{"windows[0].schedule: ", "no day"}},
+		"a day that is not":   {args: `{"windows": [{"schedule": "0 0 30 2 *", "duration": "1h"}]}`, wantErr: []string{"windows[0].schedule: ", "never occurs"}},
 		"no duration":         {args: `{"windows": [{"schedule": "0 22 * * *"}]}`, wantErr: []string{"windows[0].duration: "}},
 		"a bare number":       {args: `{"windows": [{"schedule": "0 22 * * *", "duration": "4"}]}`, wantErr: []string{"windows[0].duration: ", `"4"`}},
 		"a duration of none":  {args: `{"windows": [{"schedule": "0 22 * * *", "duration": "0s"}]}`, wantErr: []string{"windows[0].duration: ", "positive"}},

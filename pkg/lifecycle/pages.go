@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// WholePages writes a page in one request: labels and decisions together. The client must know
-// PlacementDecision as v1alpha1, which on Berth's CRDs has no status subresource.
+// WholePages writes a page in one request. The client must use v1alpha1 of Berth's CRDs, where
+// PlacementDecision has no status subresource.
 func WholePages(c client.Client) framework.PageClient { return wholePages{c} }
 
 type wholePages struct{ client client.Client }
@@ -36,9 +36,9 @@ func (w wholePages) Delete(ctx context.Context, page *v1alpha1.PlacementDecision
 	return deletePage(ctx, w.client, page)
 }
 
-// SteppedPages writes a page on CRDs whose PlacementDecision has a status subresource: it is
-// created without the Placement's label, filled, then labelled, so that no reader who selects by
-// label sees a page without its content. The reader must read past all caches.
+// SteppedPages writes a page on CRDs whose PlacementDecision has a status subresource. It creates
+// the page without the Placement's label, writes the decisions, then the label, so that readers
+// that select by label never see an empty page. The reader must not use a cache.
 func SteppedPages(c client.Client, reader client.Reader) framework.PageClient {
 	return steppedPages{c, reader}
 }
@@ -78,8 +78,8 @@ func (s steppedPages) Update(ctx context.Context, page *v1alpha1.PlacementDecisi
 	return labelled, nil
 }
 
-// withoutRevision is the page without the revision of its change: a page whose clusters alone
-// change is one request less where metadata stays the same.
+// withoutRevision removes the revision, because writing metadata would need another request when
+// only the clusters change.
 func withoutRevision(page *v1alpha1.PlacementDecision) *v1alpha1.PlacementDecision {
 	page = page.DeepCopy()
 	delete(page.Annotations, berthv1alpha1.RevisionAnnotation)
@@ -99,7 +99,8 @@ func readPage(ctx context.Context, reader client.Reader, namespace, name string)
 	return page, nil
 }
 
-// deletePage deletes the very state that was planned for; a page that is gone already is fine.
+// deletePage deletes the page if its version is the planned one. A page that does not exist is not
+// an error.
 func deletePage(ctx context.Context, c client.Client, page *v1alpha1.PlacementDecision) error {
 	err := c.Delete(ctx, page.DeepCopy(), client.Preconditions{UID: &page.UID, ResourceVersion: &page.ResourceVersion},
 		client.PropagationPolicy(metav1.DeletePropagationBackground))

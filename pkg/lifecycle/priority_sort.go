@@ -13,9 +13,8 @@ import (
 // PrioritySortName is the plugin's name.
 const PrioritySortName = "PrioritySort"
 
-// PrioritySort is the default QueueSort plugin: of the Placements that wait, the one with the
-// highest priority is decided first, among equals the oldest, and among those of one second the
-// first by namespace and name.
+// PrioritySort is the default QueueSort plugin. The Placement with the highest priority is decided
+// first; among equals the oldest, then the first by namespace and name.
 type PrioritySort struct{}
 
 // NewPrioritySort is the plugin's factory.
@@ -29,8 +28,7 @@ func NewPrioritySort(_ context.Context, args json.RawMessage, _ *framework.Handl
 // Name implements framework.Plugin.
 func (PrioritySort) Name() string { return PrioritySortName }
 
-// Less implements framework.QueueSortPlugin. It is a strict total order of Placements with
-// different keys.
+// Less implements framework.QueueSortPlugin. It is a strict total order.
 func (PrioritySort) Less(a, b *v1alpha1.Placement) bool {
 	return cmp.Or(
 		cmp.Compare(Priority(b), Priority(a)),
@@ -40,8 +38,8 @@ func (PrioritySort) Less(a, b *v1alpha1.Placement) bool {
 	) < 0
 }
 
-// Priority is the Placement's priority, from the annotation berth.dev/priority; 0 when it is
-// missing, is no integer, or is out of the range of 32 bits.
+// Priority returns the value of the annotation berth.dev/priority; 0 if it is missing or not a
+// 32-bit integer.
 func Priority(pl *v1alpha1.Placement) int32 {
 	p, err := strconv.ParseInt(pl.Annotations[v1alpha1.PriorityAnnotation], 10, 32)
 	if err != nil {

@@ -273,7 +273,7 @@ func TestProfilePagesGone(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			failed.Op, hub.calls = tc.op, nil
-			page, err := pages.inTheWay(t.Context(), failed, tc.err)
+			page, err := pages.conflictingPage(t.Context(), failed, tc.err)
 			if page != nil || err != nil || len(hub.calls) != tc.wantCalls {
 				t.Errorf("got %v, %v after %v", page, err, hub.calls)
 			}
@@ -296,7 +296,7 @@ func TestProfilePagesRead(t *testing.T) {
 		"the hub does not serve the kind": {
 			listing: &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "PlacementDecision"}},
 			want: []string{"reading the PlacementDecisions of ClusterProfiles: clusterProfiles is enabled, but the hub does not serve " +
-				"PlacementDecisions of multicluster.x-k8s.io/v1alpha1: install that CRD, or switch it off: no matches for kind"},
+				"PlacementDecisions of multicluster.x-k8s.io/v1alpha1: install that CRD, or disable clusterProfiles: no matches for kind"},
 		},
 		"another failure":         {listing: errors.New("hub is down"), want: []string{"reading the PlacementDecisions of ClusterProfiles: hub is down"}},
 		"a page of another shape": {published: broken("p"), want: []string{"reading the PlacementDecisions of ClusterProfiles: decoding p-decision-1: "}},

@@ -21,26 +21,25 @@ import (
 // DecisionPublisherName is the plugin's name.
 const DecisionPublisherName = "DecisionPublisher"
 
-// DecisionPublisher is the default Bind plugin and the only in-tree writer of PlacementDecisions:
-// it executes the plan that pkg/decisions computed. As PreFilter it refuses a decision strategy
-// that could not be published.
+// DecisionPublisher is the default Bind plugin and the only in-tree writer of PlacementDecisions.
+// It executes the plan of pkg/decisions. Its PreFilter rejects invalid decision strategies.
 //
-// A write that failed may have happened all the same: its answer was lost. A plan made from a
-// picture in which it did not would let a page drop a cluster because of another page that no
-// longer has it. So the page is read before anything else is planned.
+// A failed write may have succeeded if only its response was lost. A plan that assumes otherwise
+// could remove a cluster from its only page. So the page is read before the next plan.
 type DecisionPublisher struct {
 	handle *framework.Handle
-	*doubts
-	// profiles writes the answer once more; nil when it is not asked for.
+	*unverifiedPages
+	// profiles writes the pages of ClusterProfiles; nil if they are disabled.
 	profiles *profilePages
 }
 
-// doubts are shared by the instances in all profiles: a Placement may change profile after a failed
-// write.
-type doubts struct {
+// unverifiedPages is shared by the instances in all profiles, because a Placement may change its
+// profile after a failed write.
+type unverifiedPages struct {
 	mu sync.Mutex
-	// doubtful are pages whose last write failed and that could not be read since, by Placement.
-	doubtful map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision
+	// pages are the pages whose last write failed and that were not read since, by Placement and
+	// name.
+	pages map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision
 }
 
 // NewDecisionPublisher is the plugin's factory.
@@ -49,8 +48,8 @@ func NewDecisionPublisher(_ context.Context, raw json.RawMessage, handle *framew
 	if err == nil {
 		err = args.ClusterProfiles.validate()
 	}
-	p := &DecisionPublisher{handle: handle, doubts: framework.Shared(handle, DecisionPublisherName, func() *doubts {
-		return &doubts{doubtful: map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision{}}
+	p := &DecisionPublisher{handle: handle, unverifiedPages: framework.Shared(handle, DecisionPublisherName, func() *unverifiedPages {
+		return &unverifiedPages{pages: map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision{}}
 	})}
 	if o := args.ClusterProfiles; o.Enabled && handle != nil && handle.Client != nil {
 		p.profiles = &profilePages{decisions.Profiles{Namespace: o.Namespace, SchedulerName: o.SchedulerName}, handle.Client}
@@ -64,7 +63,7 @@ func (*DecisionPublisher) Name() string { return DecisionPublisherName }
 // Reads implements framework.ClusterReader: the spec names what groups select by.
 func (*DecisionPublisher) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
-// PreFilter refuses a strategy with an invalid selector or group length.
+// PreFilter rejects a strategy with an invalid selector or group length.
 func (*DecisionPublisher) PreFilter(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	if _, err := decisions.Compile(pl.Spec.DecisionStrategy); err != nil {
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, "spec."+err.Error())
@@ -72,18 +71,17 @@ func (*DecisionPublisher) PreFilter(_ context.Context, _ *framework.CycleState, 
 	return nil, nil
 }
 
-// Bind writes the pages, one after the other in the plan's order. After a failure the writes done
-// so far stand; the next attempt goes on from there, once it is known what became of the page whose
-// write failed. Pages of ClusterProfiles, where they are asked for, follow: what goes wrong with
-// them fails the attempt, and takes nothing from the pages before.
+// Bind executes the writes in the plan's order. After a failure the successful writes stay, and the
+// next attempt continues after reading the page whose write failed. Pages of ClusterProfiles are
+// written last; their failure fails the attempt.
 func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {
 	if p.handle == nil || p.handle.Pages == nil {
-		return framework.AsStatus(errors.New("there is no hub to publish on"))
+		return framework.AsStatus(errors.New("a simulation cannot publish"))
 	}
-	if found, err := p.settle(ctx, pl); err != nil {
+	if found, err := p.verifyPages(ctx, pl); err != nil {
 		return framework.AsStatus(err)
 	} else if len(found) > 0 {
-		return framework.AsStatus(errors.New("pages were in doubt after a failed write and have been read again: deciding anew"))
+		return framework.AsStatus(errors.New("pages were read again after a failed write; the Placement is decided again"))
 	}
 	plan, err := Plan(state, proposal)
 	if err != nil {
@@ -93,12 +91,12 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 	current := map[string]*v1alpha1.PlacementDecision{}
 	for _, w := range plan.Writes {
 		if err := ctx.Err(); err != nil {
-			return framework.AsStatus(fmt.Errorf("ending before the %s of PlacementDecision %s/%s: %w", w.Op, pl.Namespace, w.Page.Name, err))
+			return framework.AsStatus(fmt.Errorf("stopping before the %s of PlacementDecision %s/%s: %w", w.Op, pl.Namespace, w.Page.Name, err))
 		}
 		if known, ok := current[w.Page.Name]; ok {
 			w.Page.Current = known
 		}
-		done, err := p.step(ctx, pl, w)
+		done, err := p.writePage(ctx, pl, w)
 		if err != nil {
 			return framework.AsStatus(fmt.Errorf("%s of PlacementDecision %s/%s: %w", w.Op, pl.Namespace, w.Page.Name, err))
 		}
@@ -111,12 +109,13 @@ func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleStat
 	return framework.AsStatus(p.profiles.publish(ctx, pl, plan))
 }
 
-// finishTime is how long a page on its way may still take when the process is asked to end.
+// finishTime is the time in which a started page write may finish after the process is asked to
+// stop.
 const finishTime = 5 * time.Second
 
-// finishing returns a context that ends finishTime after its parent. A page whose write has begun
-// is completed, even if it takes several requests, and is reported.
-func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+// withFinishTime returns a context that ends finishTime after its parent, so that a page is
+// completed even if it takes several requests.
+func withFinishTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(finishTime, cancel) })
 	return writing, func() {
@@ -125,11 +124,11 @@ func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// step does one write and tells the inventory, before and after.
-func (p *DecisionPublisher) step(ctx context.Context, pl *v1alpha1.Placement, w decisions.Write) (framework.PageWrite, error) {
-	ctx, cancel := finishing(ctx)
+// writePage executes one write and passes the page to the inventory before and after it.
+func (p *DecisionPublisher) writePage(ctx context.Context, pl *v1alpha1.Placement, w decisions.Write) (framework.PageWrite, error) {
+	ctx, cancel := withFinishTime(ctx)
 	defer cancel()
-	done := Written(pl, w)
+	done := PageWriteOf(pl, w)
 	if p.handle.Announce != nil {
 		defer p.handle.Announce(done.Page, done.Deleted)()
 	}
@@ -143,10 +142,10 @@ func (p *DecisionPublisher) step(ctx context.Context, pl *v1alpha1.Placement, w 
 		err = p.handle.Pages.Delete(ctx, done.Page)
 	}
 	if err != nil {
-		p.doubt(pl, w.Page)
-		found, readErr := p.settle(ctx, pl)
+		p.markUnverified(pl, w.Page)
+		found, readErr := p.verifyPages(ctx, pl)
 		page := found[w.Page.Name]
-		if readErr != nil || !happened(pl, w, page) {
+		if readErr != nil || !writeSucceeded(pl, w, page) {
 			return done, errors.Join(err, readErr)
 		}
 		// Only the response was lost: the write counts and gets its event.
@@ -164,23 +163,23 @@ func (p *DecisionPublisher) assume(page *v1alpha1.PlacementDecision, deleted boo
 	}
 }
 
-// doubt records that the content of a page on the API server is unknown.
-func (p *DecisionPublisher) doubt(pl *v1alpha1.Placement, page decisions.Page) {
+// markUnverified records that the state of a page on the API server is unknown.
+func (p *DecisionPublisher) markUnverified(pl *v1alpha1.Placement, page decisions.Page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
-	if p.doubtful[key] == nil {
-		p.doubtful[key] = map[string]*v1alpha1.PlacementDecision{}
+	if p.pages[key] == nil {
+		p.pages[key] = map[string]*v1alpha1.PlacementDecision{}
 	}
-	p.doubtful[key][page.Name] = page.Current
+	p.pages[key][page.Name] = page.Current
 }
 
-// settle reads the pages in doubt, tells the inventory what they are like, and returns them by
-// name; nil is a page that is gone.
-func (p *DecisionPublisher) settle(ctx context.Context, pl *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error) {
+// verifyPages reads the unverified pages, passes them to the inventory and returns them by name;
+// nil for a page that does not exist.
+func (p *DecisionPublisher) verifyPages(ctx context.Context, pl *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error) {
 	key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
 	p.mu.Lock()
-	pages := p.doubtful[key]
+	pages := p.pages[key]
 	p.mu.Unlock()
 	found := make(map[string]*v1alpha1.PlacementDecision, len(pages))
 	for name, last := range pages {
@@ -198,14 +197,14 @@ func (p *DecisionPublisher) settle(ctx context.Context, pl *v1alpha1.Placement) 
 		}
 	}
 	p.mu.Lock()
-	delete(p.doubtful, key)
+	delete(p.pages, key)
 	p.mu.Unlock()
 	return found, nil
 }
 
-// happened says whether the page as it was found is what the write was to make of it. A page that
-// is being deleted counts as gone, whatever it lists.
-func happened(pl *v1alpha1.Placement, w decisions.Write, found *v1alpha1.PlacementDecision) bool {
+// writeSucceeded reports whether the page is in the state after the write. A page that is being
+// deleted counts as deleted.
+func writeSucceeded(pl *v1alpha1.Placement, w decisions.Write, found *v1alpha1.PlacementDecision) bool {
 	gone := found == nil || found.DeletionTimestamp != nil
 	if w.Op == decisions.Delete || gone {
 		return w.Op == decisions.Delete && gone
@@ -221,11 +220,11 @@ func happened(pl *v1alpha1.Placement, w decisions.Write, found *v1alpha1.Placeme
 func (p *DecisionPublisher) Forget(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.doubtful, key)
+	delete(p.pages, key)
 }
 
-// Written is what a planned write comes to when it succeeds.
-func Written(pl *v1alpha1.Placement, w decisions.Write) framework.PageWrite {
+// PageWriteOf returns the result of a planned write if it succeeds.
+func PageWriteOf(pl *v1alpha1.Placement, w decisions.Write) framework.PageWrite {
 	done := framework.PageWrite{
 		Created:          w.Op == decisions.Create,
 		Deleted:          w.Op == decisions.Delete,
@@ -239,8 +238,8 @@ func Written(pl *v1alpha1.Placement, w decisions.Write) framework.PageWrite {
 	return done
 }
 
-// Plan is the plan from what the snapshot has published to what the Proposal selects. Publisher and
-// simulator share it.
+// Plan returns the plan from the published pages in the Snapshot to the Proposal. Publisher and
+// simulator use it.
 func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.Plan, error) {
 	snapshot := state.Snapshot()
 	subject := snapshot.Subject
@@ -275,7 +274,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	return plan, nil
 }
 
-// OutcomeOf is what a plan comes to when all its writes succeed.
+// OutcomeOf returns the outcome of a plan if all its writes succeed.
 func OutcomeOf(plan decisions.Plan) framework.Outcome {
 	return framework.Outcome{Groups: plan.GroupStatus(), Changed: plan.Changed, ScoresWritten: plan.ScoresWritten, Foreign: plan.Foreign}
 }

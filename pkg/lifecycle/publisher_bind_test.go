@@ -146,12 +146,12 @@ func TestBind(t *testing.T) {
 			if diff := cmp.Diff(tc.wantWrites, p.Writes); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
-			if (len(publisher.doubtful) > 0) != tc.wantDoubt {
-				t.Errorf("in doubt: %v", publisher.doubtful)
+			if (len(publisher.pages) > 0) != tc.wantDoubt {
+				t.Errorf("unverified: %v", publisher.pages)
 			}
 			publisher.Forget(types.NamespacedName{Namespace: "ns", Name: "p"})
-			if len(publisher.doubtful) > 0 {
-				t.Errorf("not forgotten: %v", publisher.doubtful)
+			if len(publisher.pages) > 0 {
+				t.Errorf("not forgotten: %v", publisher.pages)
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func TestBindWithoutHub(t *testing.T) {
 	pl := fixture.Placement("ns", "p").Obj()
 	for _, handle := range []*framework.Handle{nil, {}} {
 		status := newPublisher(t, handle).Bind(t.Context(), stateOf(pl), pl, proposed("a"))
-		if status.Code() != framework.Error || status.Reason() != "there is no hub to publish on" {
+		if status.Code() != framework.Error || status.Reason() != "a simulation cannot publish" {
 			t.Errorf("got %s %q", status.Code(), status.Reason())
 		}
 	}
@@ -234,7 +234,7 @@ func TestBindEnds(t *testing.T) {
 	pl := fixture.Placement("ns", "p").Obj()
 	p := proposed("a", "b")
 	status := newPublisher(t, &framework.Handle{Pages: pages}).Bind(ctx, stateOf(pl, ownPage(1, "7", "a"), ownPage(2, "8")), pl, p)
-	if want := "ending before the Delete of PlacementDecision ns/p-decision-2: context canceled"; status.Reason() != want {
+	if want := "stopping before the Delete of PlacementDecision ns/p-decision-2: context canceled"; status.Reason() != want {
 		t.Errorf("got %q, want %q", status.Reason(), want)
 	}
 	if within != nil {
@@ -249,7 +249,7 @@ func TestBindEnds(t *testing.T) {
 func TestFinishing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, end := context.WithCancel(t.Context())
-		ctx, done := finishing(parent)
+		ctx, done := withFinishTime(parent)
 		defer done()
 		end()
 		time.Sleep(finishTime - 1)
@@ -263,7 +263,7 @@ func TestFinishing(t *testing.T) {
 			t.Error("it does not end")
 		}
 	})
-	ctx, done := finishing(t.Context())
+	ctx, done := withFinishTime(t.Context())
 	if ctx.Err() != nil {
 		t.Error("it has ended")
 	}

@@ -105,7 +105,7 @@ func TestWriteWithoutAnswer(t *testing.T) {
 			if tc.op != decisions.Create {
 				w.Page.Current = published
 			}
-			done, err := p.step(t.Context(), pl, w)
+			done, err := p.writePage(t.Context(), pl, w)
 			if (err == nil) != tc.want || err != nil && !errors.Is(err, errLost) {
 				t.Errorf("got error %v, want the write to count: %t", err, tc.want)
 			}
@@ -118,8 +118,8 @@ func TestWriteWithoutAnswer(t *testing.T) {
 			if diff := cmp.Diff(tc.assumed, assumed); diff != "" {
 				t.Errorf("the inventory is told (-want +got):\n%s", diff)
 			}
-			if len(p.doubtful) > 0 {
-				t.Errorf("still in doubt: %v", p.doubtful)
+			if len(p.pages) > 0 {
+				t.Errorf("still unverified: %v", p.pages)
 			}
 		})
 	}
@@ -137,14 +137,14 @@ func TestPagesInDoubtAreReadFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := plugin.(*DecisionPublisher)
-	if _, err := p.step(t.Context(), pl, decisions.Write{Op: decisions.Create, Page: page}); !errors.Is(err, errLost) || told != 0 {
+	if _, err := p.writePage(t.Context(), pl, decisions.Write{Op: decisions.Create, Page: page}); !errors.Is(err, errLost) || told != 0 {
 		t.Fatalf("got error %v, and the inventory was told %d times", err, told)
 	}
 	state := framework.NewCycleState(&framework.Snapshot{Subject: &framework.Subject{Placement: pl}})
 	if status := p.Bind(t.Context(), state, pl, &framework.Proposal{}); status.Code() != framework.Error || told != 1 {
 		t.Errorf("got %s %q, and the inventory was told %d times", status.Code(), status.Reason(), told)
 	}
-	if len(p.doubtful) > 0 {
-		t.Errorf("still in doubt: %v", p.doubtful)
+	if len(p.pages) > 0 {
+		t.Errorf("still unverified: %v", p.pages)
 	}
 }

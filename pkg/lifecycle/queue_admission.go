@@ -13,9 +13,9 @@ import (
 // QueueAdmissionName is the plugin's name.
 const QueueAdmissionName = "QueueAdmission"
 
-// QueueAdmission keeps a Placement out until its queue admits it (PreEnqueue), and counts its
-// clusters against the quotas of the queue (Reserve, Unreserve, PostBind). Without queues it does
-// nothing.
+// QueueAdmission ends attempts of a Placement until its queue admits it (PreEnqueue), and counts
+// its clusters against the quotas of the queue (Reserve, Unreserve, PostBind). Without queues it
+// does nothing.
 type QueueAdmission struct{ handle *framework.Handle }
 
 // NewQueueAdmission is the plugin's factory.
@@ -42,7 +42,7 @@ func (*QueueAdmission) PreEnqueue(_ context.Context, state *framework.CycleState
 	return framework.NewStatus(framework.Unschedulable, queue.Message)
 }
 
-// Reserve counts the clusters that the Placement has or is about to have, whichever are more.
+// Reserve counts the selected or the published clusters, whichever are more.
 func (q *QueueAdmission) Reserve(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) *framework.Status {
 	if queue := state.Snapshot().Queue; queue != nil {
 		q.count(pl, max(len(p.Selected), queue.Listed))

@@ -145,7 +145,7 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 	}
 	d.Step.Outcome = lifecycle.OutcomeOf(d.plan)
 	for _, w := range d.plan.Writes {
-		d.Step.Writes = append(d.Step.Writes, lifecycle.Written(pl, w))
+		d.Step.Writes = append(d.Step.Writes, lifecycle.PageWriteOf(pl, w))
 	}
 	return d, nil
 }

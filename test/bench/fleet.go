@@ -125,7 +125,7 @@ func (f *Fleet) decide(key inventory.Key) error {
 		return fmt.Errorf("planning: %w", err)
 	}
 	for _, w := range plan.Writes {
-		write := lifecycle.Written(r.Snapshot.Subject.Placement, w)
+		write := lifecycle.PageWriteOf(r.Snapshot.Subject.Placement, w)
 		f.version++
 		write.Page.UID, write.Page.ResourceVersion = types.UID(key.String()), strconv.Itoa(f.version)
 		f.Inventory.AssumePage(write.Page, write.Deleted)

@@ -111,7 +111,7 @@ func (w *workload) publish(key inventory.Key) {
 		panic(err)
 	}
 	for _, write := range plan.Writes {
-		page := lifecycle.Written(r.Snapshot.Subject.Placement, write).Page
+		page := lifecycle.PageWriteOf(r.Snapshot.Subject.Placement, write).Page
 		page.UID = types.UID(page.Name)
 		w.store(page)
 		w.inv.AssumePage(page, false)
