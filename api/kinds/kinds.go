@@ -1,6 +1,6 @@
-// Package kinds is the table of the kinds that decisions are made of, Open Cluster Management's and
-// Berth's own. The feed, the inventory, the simulator and the commands go through it: a new kind is
-// one entry here, and a handler in the inventory.
+// Package kinds is the table of the kinds on which decisions depend, those of Open Cluster
+// Management and Berth's own. The feed, the inventory, the simulator and the commands read it: a
+// new kind needs one entry here and a handler in the inventory.
 package kinds
 
 import (
@@ -30,7 +30,7 @@ type ObjectList interface {
 	runtime.Object
 }
 
-// Kind is what all that handle objects of every kind need to know of one.
+// Kind describes one kind, for code that handles objects of every kind.
 type Kind struct {
 	Name, Plural string
 	// GroupVersion is the version that is read, watched and stored.
@@ -41,7 +41,7 @@ type Kind struct {
 
 	New     func() Object
 	NewList func() ObjectList
-	// KeepStatus gives an object without a status that of an older state of the same object.
+	// KeepStatus copies the status of an older state to an object without a status.
 	KeepStatus func(older, object Object)
 
 	goType reflect.Type
@@ -50,8 +50,8 @@ type Kind struct {
 // Optional reports whether the controller runs on hubs that do not serve the kind.
 func (k Kind) Optional() bool { return k.GroupVersion.Group == berthv1alpha1.GroupName }
 
-// all is ordered for those who take in objects of every kind: clusters before the Placements that
-// choose among them, Placements before what is published for them.
+// all is in processing order: clusters before the Placements that select them, Placements before
+// their pages.
 var all = []Kind{
 	of[v1alpha1.ManagedClusterSetList](v1alpha1.GroupVersionV1Beta2, "ManagedClusterSet", "managedclustersets", false,
 		func(o *v1alpha1.ManagedClusterSet) *v1alpha1.ManagedClusterSetStatus { return &o.Status }, "set"),
@@ -71,7 +71,7 @@ var all = []Kind{
 		func(o *v1alpha1.PlacementDecision) *v1alpha1.PlacementDecisionStatus { return &o.Status }, "decision"),
 }
 
-// of is one entry of the table; L is the type of the list.
+// of returns one entry of the table; L is the type of the list.
 func of[L, T, S any, O interface {
 	*T
 	Object
@@ -126,7 +126,8 @@ func InGroup(group string) bool {
 	return slices.ContainsFunc(all, func(k Kind) bool { return k.GroupVersion.Group == group })
 }
 
-// Named returns the kind for a word of the command line: its name, plural or alias, in any case.
+// Named returns the kind for a word on the command line: its name, plural or alias, in any letter
+// case.
 func Named(word string) (Kind, bool) {
 	word = strings.ToLower(word)
 	singular := strings.TrimSuffix(word, "s")

@@ -75,7 +75,9 @@ type Taint struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Value string `json:"value,omitempty"`
 
-	// effect is the effect on Placements that do not tolerate the taint.
+	// effect is the effect on Placements that do not tolerate the taint. NoSelect excludes the
+	// cluster. NoSelectIfNew excludes it unless it is already selected. PreferNoSelect ranks it
+	// after all clusters without such a taint.
 	// +required
 	Effect TaintEffect `json:"effect"`
 
@@ -121,8 +123,9 @@ type ManagedClusterStatus struct {
 	// +optional
 	Version ManagedClusterVersion `json:"version"`
 
-	// clusterClaims are facts that the cluster reports about itself, for example its region. If two
-	// have the same name, the last one is used.
+	// clusterClaims are facts that the cluster reports about itself, for example {name:
+	// region.open-cluster-management.io, value: eu-west-1}. If two have the same name, the last one
+	// is used.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
 	ClusterClaims []ManagedClusterClaim `json:"clusterClaims,omitempty"`

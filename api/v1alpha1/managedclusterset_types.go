@@ -62,7 +62,7 @@ type ManagedClusterSelector struct {
 	SelectorType SelectorType `json:"selectorType,omitempty"`
 
 	// labelSelector is matched against clusters' labels if selectorType is LabelSelector. If
-	// absent, it matches no cluster; if empty, every cluster.
+	// absent, it matches no cluster; if empty, every cluster. Example: {matchLabels: {region: eu}}.
 	// +optional
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 }

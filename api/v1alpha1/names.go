@@ -1,44 +1,43 @@
 package v1alpha1
 
-// Labels and annotations under the group's own prefix. Consumers select and order decision pages by
-// the first three.
+// Labels and annotations with the group's prefix. Consumers select and order pages by the first
+// three.
 const (
 	// PlacementLabel, on a PlacementDecision, names the Placement it belongs to.
 	PlacementLabel = GroupName + "/placement"
 	// DecisionGroupNameLabel, on a PlacementDecision, is the name of its decision group; empty for
-	// the clusters that no listed group claims.
+	// clusters that no named group selects.
 	DecisionGroupNameLabel = GroupName + "/decision-group-name"
-	// DecisionGroupIndexLabel, on a PlacementDecision, is the index of its decision group: an
-	// integer, dense from 0.
+	// DecisionGroupIndexLabel, on a PlacementDecision, is the index of its decision group: 0, 1, 2…
 	DecisionGroupIndexLabel = GroupName + "/decision-group-index"
 	// ClusterSetLabel, on a ManagedCluster, names the one exclusive ManagedClusterSet it belongs
 	// to.
 	ClusterSetLabel = GroupName + "/clusterset"
-	// PlacementDisableAnnotation, when "true" on a Placement, makes Berth leave it and its pages
-	// alone.
+	// PlacementDisableAnnotation, if "true" on a Placement, makes Berth ignore it and not change
+	// its pages.
 	PlacementDisableAnnotation = GroupName + "/experimental-scheduling-disable"
 )
 
-// Labels and annotations of Berth's own.
+// Annotations with Berth's prefix.
 const (
-	// QueueAnnotation, on a PlacementDecision, records the queue its Placement was admitted to, and
-	// by which rule.
+	// QueueAnnotation, on a PlacementDecision, is a JSON text with the queue of the Placement and
+	// the rule that placed it.
 	QueueAnnotation = "berth.dev/queue"
-	// ProfileAnnotation, on a Placement, chooses the scheduling profile.
+	// ProfileAnnotation, on a Placement, is the name of the scheduler profile.
 	ProfileAnnotation = "berth.dev/profile"
-	// PriorityAnnotation, on a Placement, is an integer: of several waiting, the higher is decided
-	// first.
+	// PriorityAnnotation, on a Placement, is an integer. Queued Placements with higher priority are
+	// decided first.
 	PriorityAnnotation = "berth.dev/priority"
 
 	// DefaultProfile is the profile of a Placement without ProfileAnnotation.
 	DefaultProfile = "default"
 )
 
-// MaxDecisionsPerPage is the most clusters one PlacementDecision lists.
+// MaxDecisionsPerPage is the maximum number of clusters in a PlacementDecision.
 const MaxDecisionsPerPage = 100
 
-// MaxLabelValueLength is the most characters a label value may have, and so the most the name of a
-// Placement or of a ManagedClusterSet may have: both names become label values.
+// MaxLabelValueLength is the maximum length of a label value in characters, and so of the names of
+// Placements and ManagedClusterSets, which are label values.
 const MaxLabelValueLength = 63
 
 // Conditions of a Placement.
@@ -55,8 +54,8 @@ const (
 	ReasonSucceedConfigured = "Succeedconfigured"
 )
 
-// Reasons of PlacementSatisfied, in the order they are tried. Only AllDecisionsScheduled goes with
-// True.
+// Reasons of PlacementSatisfied: the first that applies is used. The status is True only for
+// AllDecisionsScheduled.
 const (
 	ReasonQueueRejected               = "QueueRejected"
 	ReasonNoManagedClusterSetBindings = "NoManagedClusterSetBindings"
@@ -68,16 +67,16 @@ const (
 	ReasonAllDecisionsScheduled       = "AllDecisionsScheduled"
 )
 
-// Reasons of DecisionPending; a Placement on which no change waits has no such condition.
+// Reasons of DecisionPending. A Placement without a pending change does not have the condition.
 const (
 	// ReasonHeld, with True: a Permit plugin holds the change.
 	ReasonHeld = "Held"
-	// ReasonWaiting, with True: a plugin waits for an outside fact, and is asked again.
+	// ReasonWaiting, with True: a plugin waits for something outside the hub and is called again.
 	ReasonWaiting = "Waiting"
 	// ReasonExpired, with False: the change was not approved in time. The same change is not held
 	// again.
 	ReasonExpired = "Expired"
-	// ReasonDenied, with False: a plugin denies the change. The plugin is asked again in the
+	// ReasonDenied, with False: a plugin denies the change. The plugin is called again in the
 	// Placement's next attempt.
 	ReasonDenied = "Denied"
 	// ReasonRejected, with False: a user or a plugin rejected the change. The same change is not
@@ -93,19 +92,18 @@ const (
 	ManagedClusterConditionJoined = "ManagedClusterJoined"
 	// ManagedClusterSetConditionEmpty, on a ManagedClusterSet: no cluster belongs to it.
 	ManagedClusterSetConditionEmpty = "ClusterSetEmpty"
-	// ManagedClusterSetBindingConditionBound, on a ManagedClusterSetBinding: the set is visible in
-	// the namespace.
+	// ManagedClusterSetBindingConditionBound, on a ManagedClusterSetBinding: Placements of the
+	// namespace can use the set.
 	ManagedClusterSetBindingConditionBound = "Bound"
 )
 
-// Keys of the taints that an Available condition of False and of Unknown turns into; their effect
-// is NoSelect.
+// Keys of the NoSelect taints for clusters whose Available condition is False or Unknown.
 const (
 	ManagedClusterTaintUnavailable = GroupName + "/unavailable"
 	ManagedClusterTaintUnreachable = GroupName + "/unreachable"
 )
 
-// The built-in prioritizers a ScoreCoordinate of type BuiltIn may name.
+// The built-in prioritizers that a ScoreCoordinate of type BuiltIn can name.
 const (
 	PrioritizerBalance                   = "Balance"
 	PrioritizerSteady                    = "Steady"

@@ -7,52 +7,52 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PageStanding is what a PlacementDecision is to a Placement.
-type PageStanding int
+// PageRelation is the relation of a PlacementDecision to a Placement.
+type PageRelation int
 
 const (
 	// PageUnrelated is no page of the Placement.
-	PageUnrelated PageStanding = iota
-	// PageOwn is published. The Placement controls it, or nothing does; then Berth adopts it.
+	PageUnrelated PageRelation = iota
+	// PageOwn is published. The Placement controls it, or it has no controller and Berth adopts it.
 	PageOwn
-	// PageUnfinished has no label yet, so that no reader sees it. The Placement controls it.
+	// PageUnfinished has no label yet, so that no consumer reads it. The Placement controls it.
 	PageUnfinished
-	// PageForeign is published, but something else controls it, such as an earlier Placement of the
-	// same name: it counts, and is never written.
+	// PageForeign is published, but has another controller, such as an earlier Placement of the
+	// same name. It counts as published, but Berth never writes it.
 	PageForeign
-	// PageLeaving is published and is being deleted.
-	PageLeaving
+	// PageDeleting is published and is being deleted.
+	PageDeleting
 )
 
-// StandingOf returns what a PlacementDecision is to this Placement.
-func (p *Placement) StandingOf(page *PlacementDecision) PageStanding {
+// RelationOf returns the relation of a PlacementDecision to this Placement.
+func (p *Placement) RelationOf(page *PlacementDecision) PageRelation {
 	controller := metav1.GetControllerOfNoCopy(page)
 	controls := controller != nil && p.IsReferredToBy(*controller)
 	_, labelled := page.Labels[PlacementLabel]
-	leaving := page.DeletionTimestamp != nil
+	deleting := page.DeletionTimestamp != nil
 	switch {
 	case page.Namespace != p.Namespace:
 		return PageUnrelated
-	case !labelled && controls && !leaving:
+	case !labelled && controls && !deleting:
 		return PageUnfinished
 	case !page.IsLabelledFor(p.Name):
 		return PageUnrelated
 	case controller != nil && !controls:
 		return PageForeign
-	case leaving:
-		return PageLeaving
+	case deleting:
+		return PageDeleting
 	}
 	return PageOwn
 }
 
-// IsLabelledFor reports whether readers of a Placement of the page's namespace see the page.
+// IsLabelledFor is true if the page has the label of the Placement, by which consumers find it.
 func (page *PlacementDecision) IsLabelledFor(placement string) bool {
 	label, labelled := page.Labels[PlacementLabel]
 	return labelled && label == placement
 }
 
-// PlacementName returns the name of the Placement whose page this is: by label, or, while it has
-// none, by controller; empty for the page of no Placement.
+// PlacementName returns the name of the page's Placement: from the label, or, without a label, from
+// the controller reference; empty without both.
 func (page *PlacementDecision) PlacementName() string {
 	if name := page.Labels[PlacementLabel]; name != "" {
 		return name
@@ -63,8 +63,8 @@ func (page *PlacementDecision) PlacementName() string {
 	return ""
 }
 
-// IsReferredToBy reports whether an owner reference means this very Placement. A Placement without
-// a UID, as files may hold, is known by its name.
+// IsReferredToBy is true if an owner reference has the UID of this Placement. For a Placement
+// without a UID, such as one from a file, the names are compared.
 func (p *Placement) IsReferredToBy(owner metav1.OwnerReference) bool {
 	if p.UID == "" {
 		return owner.Kind == "Placement" && owner.Name == p.Name
@@ -72,8 +72,8 @@ func (p *Placement) IsReferredToBy(owner metav1.OwnerReference) bool {
 	return owner.UID == p.UID
 }
 
-// Controls is true if this very Placement, not an earlier one of the same name, is the controller
-// of an object. A Placement without a UID, as files may hold, is known by its name.
+// Controls is true if this Placement (same UID) is the controller of an object. For a Placement
+// without a UID, such as one from a file, the names are compared.
 func (p *Placement) Controls(object metav1.Object) bool {
 	owner := metav1.GetControllerOfNoCopy(object)
 	return owner != nil && p.IsReferredToBy(*owner)
@@ -82,12 +82,12 @@ func (p *Placement) Controls(object metav1.Object) bool {
 // pageInfix is between the name of a Placement and the number of a page in the name of the page.
 const pageInfix = "-decision-"
 
-// PageName is the name of a Placement's page with a number from 1.
+// PageName returns the name of a Placement's page; numbers start at 1.
 func PageName(placement string, number int) string {
 	return placement + pageInfix + strconv.Itoa(number)
 }
 
-// NumberOfPage is the reverse of PageName; false for a name that PageName does not return.
+// NumberOfPage reverses PageName; ok is false for a name that PageName does not return.
 func NumberOfPage(page string) (placement string, number int, ok bool) {
 	i := strings.LastIndex(page, pageInfix)
 	if i < 1 {

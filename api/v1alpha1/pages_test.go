@@ -19,7 +19,7 @@ func TestPages(t *testing.T) {
 		leaving   bool
 		// file is true for a Placement without a UID.
 		file         bool
-		want         PageStanding
+		want         PageRelation
 		wantControls bool
 		wantName     string
 	}{
@@ -35,7 +35,7 @@ func TestPages(t *testing.T) {
 		"an earlier Placement's, unfinished": {owners: []metav1.OwnerReference{owner("Placement", "p", "v")}, want: PageUnrelated, wantName: "p"},
 		"another kind's":                     {label: new("p"), owners: []metav1.OwnerReference{owner("Other", "p", "v")}, want: PageForeign, wantName: "p"},
 		"another kind's, not labelled":       {owners: []metav1.OwnerReference{owner("Other", "p", "v")}, want: PageUnrelated},
-		"being deleted":                      {label: new("p"), owners: []metav1.OwnerReference{mine}, leaving: true, want: PageLeaving, wantControls: true, wantName: "p"},
+		"being deleted":                      {label: new("p"), owners: []metav1.OwnerReference{mine}, leaving: true, want: PageDeleting, wantControls: true, wantName: "p"},
 		"an earlier one's, being deleted":    {label: new("p"), owners: []metav1.OwnerReference{owner("Placement", "p", "v")}, leaving: true, want: PageForeign, wantName: "p"},
 		"in another namespace":               {namespace: "other", label: new("p"), owners: []metav1.OwnerReference{mine}, want: PageUnrelated, wantControls: true, wantName: "p"},
 		"of a file":                          {file: true, label: new("p"), owners: []metav1.OwnerReference{owner("Placement", "p", "any")}, want: PageOwn, wantControls: true, wantName: "p"},
@@ -58,8 +58,8 @@ func TestPages(t *testing.T) {
 			if tc.leaving {
 				page.DeletionTimestamp = new(metav1.Now())
 			}
-			if got := pl.StandingOf(page); got != tc.want {
-				t.Errorf("standing %d, want %d", got, tc.want)
+			if got := pl.RelationOf(page); got != tc.want {
+				t.Errorf("relation %d, want %d", got, tc.want)
 			}
 			if got := pl.Controls(page); got != tc.wantControls {
 				t.Errorf("controlled: %t, want %t", got, tc.wantControls)

@@ -10,12 +10,14 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Namespaced
-// +kubebuilder:printcolumn:name="Succeeded",type=string,JSONPath=`.status.conditions[?(@.type=="PlacementSatisfied")].status`
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="PlacementSatisfied")].reason`
-// +kubebuilder:printcolumn:name="SelectedClusters",type=integer,JSONPath=`.status.numberOfSelectedClusters`
-// +kubebuilder:printcolumn:name="Pending",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="DecisionPending")].reason`
-// +kubebuilder:printcolumn:name="Pending Change",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="DecisionPending")].message`
+// +kubebuilder:resource:scope=Namespaced,shortName=pl
+// +kubebuilder:printcolumn:name="Wanted",type=integer,JSONPath=`.spec.numberOfClusters`,description="The number of clusters to select; empty for all that qualify"
+// +kubebuilder:printcolumn:name="Selected",type=integer,JSONPath=`.status.numberOfSelectedClusters`,description="The number of published clusters"
+// +kubebuilder:printcolumn:name="Satisfied",type=string,JSONPath=`.status.conditions[?(@.type=="PlacementSatisfied")].status`,description="Whether all wanted clusters were selected"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="PlacementSatisfied")].reason`,description="The reason of the condition PlacementSatisfied"
+// +kubebuilder:printcolumn:name="Pending",type=string,JSONPath=`.status.conditions[?(@.type=="DecisionPending")].reason`,description="The reason why a change is not published yet, for example Held"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Pending Change",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="DecisionPending")].message`,description="What the change adds and removes, and what it waits for"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",optionalOldSelf=true,message="metadata.name must be at most 63 characters: it becomes a label value"
 type Placement struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -33,8 +35,9 @@ type Placement struct {
 // PlacementSpec describes the clusters to select: from which sets, how many, and which are
 // preferred.
 type PlacementSpec struct {
-	// clusterSets are the names of the ManagedClusterSets to select from. Sets that are not bound
-	// to the namespace are ignored. If the list is empty, all bound sets are used.
+	// clusterSets are the names of the ManagedClusterSets to select from. Sets without a
+	// ManagedClusterSetBinding in the namespace are ignored. If the list is empty, all bound sets
+	// are used.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
 	ClusterSets []string `json:"clusterSets,omitempty"`
@@ -46,7 +49,10 @@ type PlacementSpec struct {
 	NumberOfClusters *int32 `json:"numberOfClusters,omitempty"`
 
 	// predicates define which clusters qualify. They are ORed. Without predicates, or with an empty
-	// one, every cluster qualifies.
+	// one, every cluster qualifies. Example, which selects clusters in two ways:
+	// [{requiredClusterSelector: {labelSelector: {matchLabels: {env: prod}}}},
+	// {requiredClusterSelector: {celSelector: {celExpressions:
+	// ["managedCluster.metadata.name.startsWith('edge-')"]}}}].
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	Predicates []ClusterPredicate `json:"predicates,omitempty"`
@@ -60,7 +66,8 @@ type PlacementSpec struct {
 	// +optional
 	SpreadPolicy SpreadPolicy `json:"spreadPolicy,omitzero"`
 
-	// tolerations let clusters qualify despite their taints.
+	// tolerations let clusters qualify despite their taints. Example: [{key: gpu, operator: Equal,
+	// value: "true", effect: NoSelect}].
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	Tolerations []Toleration `json:"tolerations,omitempty"`
@@ -109,11 +116,11 @@ type ClusterSelector struct {
 	// +optional
 	LabelSelector metav1.LabelSelector `json:"labelSelector,omitzero"`
 
-	// claimSelector is matched against the cluster's claims.
+	// claimSelector is matched against the claims in the cluster's status.clusterClaims.
 	// +optional
 	ClaimSelector ClusterClaimSelector `json:"claimSelector,omitzero"`
 
-	// celSelector is evaluated over the whole cluster.
+	// celSelector contains CEL expressions over the whole ManagedCluster.
 	// +optional
 	CelSelector ClusterCelSelector `json:"celSelector,omitzero"`
 }
@@ -121,7 +128,8 @@ type ClusterSelector struct {
 // ClusterClaimSelector matches the claims in a cluster's status like a label selector matches
 // labels.
 type ClusterClaimSelector struct {
-	// matchExpressions are requirements on claims. They are ANDed.
+	// matchExpressions are requirements on claims. They are ANDed. Example: [{key:
+	// region.open-cluster-management.io, operator: In, values: [eu-west-1]}].
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	MatchExpressions []metav1.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
@@ -129,8 +137,16 @@ type ClusterClaimSelector struct {
 
 // ClusterCelSelector matches the clusters for which every expression is true.
 type ClusterCelSelector struct {
-	// celExpressions are CEL expressions over the variable managedCluster. They are ANDed. An
-	// expression that fails, costs too much or does not return a boolean matches no cluster.
+	// celExpressions are CEL expressions that return a boolean. They are ANDed. Variable:
+	// managedCluster, the whole ManagedCluster: apiVersion, kind, metadata, spec and status.
+	// Functions: managedCluster.scores(name) is the list of scores, each with name and value, in
+	// the AddOnPlacementScore of that name for the cluster; string.parseJSON() parses JSON; the CEL
+	// standard library, optional types, strings, and the Kubernetes libraries for lists, regular
+	// expressions, URLs, quantities, IP, CIDR, format and semver. If an expression fails or costs
+	// too much for a cluster, the cluster does not match. An expression that does not compile sets
+	// PlacementMisconfigured. Examples:
+	// managedCluster.status.version.kubernetes.startsWith("v1.3");
+	// managedCluster.scores("demo").exists(s, s.name == "gpu" && s.value > 50).
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	CelExpressions []string `json:"celExpressions,omitempty"`
@@ -145,7 +161,8 @@ type PrioritizerPolicy struct {
 	Mode PrioritizerPolicyModeType `json:"mode,omitempty"`
 
 	// configurations set the weights of prioritizers. If two have the same coordinate, the last one
-	// is used.
+	// is used. Example: [{scoreCoordinate: {type: BuiltIn, builtIn: ResourceAllocatableMemory},
+	// weight: 2}].
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	Configurations []PrioritizerConfig `json:"configurations,omitempty"`
@@ -221,7 +238,8 @@ type AddOnScore struct {
 // SpreadPolicy defines how evenly the selected clusters are spread across topologies.
 type SpreadPolicy struct {
 	// spreadConstraints are nested: the second spreads inside each domain of the first, and so on.
-	// The first is the most important.
+	// The first is the most important. Example: [{topologyKey: region, topologyKeyType: Label,
+	// maxSkew: 1, whenUnsatisfiable: DoNotSchedule}].
 	// +optional
 	// +kubebuilder:validation:MaxItems=8
 	SpreadConstraints []SpreadConstraintsTerm `json:"spreadConstraints,omitempty"`
@@ -257,7 +275,7 @@ type SpreadConstraintsTerm struct {
 // +kubebuilder:validation:Enum=Label;Claim
 type TopologyKeyType string
 
-// The places where a topology key is looked up.
+// The values of TopologyKeyType.
 const (
 	TopologyKeyTypeLabel TopologyKeyType = "Label"
 	TopologyKeyTypeClaim TopologyKeyType = "Claim"
@@ -267,7 +285,7 @@ const (
 // +kubebuilder:validation:Enum=DoNotSchedule;ScheduleAnyway
 type UnsatisfiableMaxSkewAction string
 
-// What happens to a cluster that would break a spread constraint.
+// The values of UnsatisfiableMaxSkewAction.
 const (
 	DoNotSchedule  UnsatisfiableMaxSkewAction = "DoNotSchedule"
 	ScheduleAnyway UnsatisfiableMaxSkewAction = "ScheduleAnyway"
@@ -383,8 +401,9 @@ type PlacementStatus struct {
 	// +optional
 	LastScoreUpdateTime *metav1.Time `json:"lastScoreUpdateTime,omitempty"`
 
-	// conditions include PlacementMisconfigured (the Placement is invalid) and PlacementSatisfied
-	// (all wanted clusters were selected).
+	// conditions include PlacementMisconfigured (the Placement is invalid), PlacementSatisfied (all
+	// wanted clusters were selected), DecisionPending (a change is not published yet) and
+	// QueueAdmitted (the queue of the Placement; only with queues).
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -40,7 +40,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // AddPagesToScheme registers PlacementDecision alone, under v1alpha1, where Berth's CRD has no
 // status subresource and one request writes a page whole. It is for the publisher's own client. The
 // scheme must be another than AddToScheme's: a scheme that knows one Go type under two versions
-// cannot tell which of them a client means.
+// cannot know which of them a client means.
 func AddPagesToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &PlacementDecision{}, &PlacementDecisionList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)

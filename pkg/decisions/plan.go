@@ -64,7 +64,7 @@ func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, ta
 	names := make(map[string]bool, len(published))
 	for _, pd := range published {
 		names[pd.Name] = true
-		switch pl.StandingOf(pd) {
+		switch pl.RelationOf(pd) {
 		case v1alpha1.PageOwn:
 			drafts = append(drafts, &draft{
 				name: pd.Name, number: numberOf(pd.Name, pl.Name), current: pd, visible: true,
@@ -95,7 +95,7 @@ func changed(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, l 
 	pages, entries, distinct := 0, 0, 0
 	elsewhere := map[int]bool{} // on no page of ours
 	for _, pd := range published {
-		standing := pl.StandingOf(pd)
+		standing := pl.RelationOf(pd)
 		if standing == v1alpha1.PageUnrelated || standing == v1alpha1.PageUnfinished {
 			continue
 		}

@@ -43,7 +43,7 @@ func (w *world) apply(write Write) error {
 	if exists != (write.Op != Create) {
 		return fmt.Errorf("%s of page %s, which exists: %t", write.Op, write.Page.Name, exists)
 	}
-	if exists && w.placement.StandingOf(current) != v1alpha1.PageOwn && w.placement.StandingOf(current) != v1alpha1.PageUnfinished {
+	if exists && w.placement.RelationOf(current) != v1alpha1.PageOwn && w.placement.RelationOf(current) != v1alpha1.PageUnfinished {
 		return fmt.Errorf("%s of page %s, which is not ours", write.Op, write.Page.Name)
 	}
 	if write.Op == Delete {
@@ -61,7 +61,7 @@ func (w *world) visible() (clusters map[string]bool, broken string) {
 	clusters = map[string]bool{}
 	count := map[int]int{}
 	for _, pd := range w.pages {
-		if w.placement.StandingOf(pd) != v1alpha1.PageOwn {
+		if w.placement.RelationOf(pd) != v1alpha1.PageOwn {
 			continue
 		}
 		if pd.Status.Decisions == nil {

@@ -21,25 +21,26 @@ import (
 //go:embed page
 var embedded embed.FS
 
-// policy restricts the page to this server: it loads and reaches no other, runs only code from the
-// server's files, and cannot be framed.
+// policy is the Content-Security-Policy: the page connects only to this server, runs only its
+// files, and cannot be framed.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // Server answers only GET requests from this machine that have the token. It never changes the hub.
 type Server struct {
-	// Read returns what the hub has now. It is called whenever the page is loaded, once at a time.
+	// Read returns the objects on the hub. It is called each time the page is loaded, not
+	// concurrently.
 	Read func(ctx context.Context) (simulator.Objects, error)
-	// Options are those the controller has.
+	// Options must equal those of the controller.
 	Options simulator.Options
 
 	token string
 	files http.Handler
 	mu    sync.Mutex // held while deciding
-	last  *view      // nil before the first
+	last  *view      // nil before the page is first loaded
 }
 
-// NewServer makes up a token that lasts as long as the server.
+// NewServer returns a Server with a new random token.
 func NewServer(read func(context.Context) (simulator.Objects, error), o simulator.Options) *Server {
 	page, err := fs.Sub(embedded, "page")
 	if err != nil {
@@ -48,7 +49,7 @@ func NewServer(read func(context.Context) (simulator.Objects, error), o simulato
 	return &Server{Read: read, Options: o, token: rand.Text(), files: http.FileServerFS(page)}
 }
 
-// Path is the only path that there is anything under; it has the token.
+// Path returns the path of the page, which contains the token. Other paths return 404.
 func (s *Server) Path() string { return "/" + s.token + "/" }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -61,17 +62,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	if r.Method != http.MethodGet {
 		header.Set("Allow", http.MethodGet)
-		http.Error(w, "only GET is answered", http.StatusMethodNotAllowed)
+		http.Error(w, "only GET is allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	// Another site can have its name resolve to this machine, but not have the browser send another
-	// name than its own.
+	// DNS rebinding: another site can make its name resolve to this machine, but the browser then
+	// sends that name as Host.
 	if !isLoopback(r.Host) {
-		http.Error(w, "ask for localhost, or a loopback address", http.StatusForbidden)
+		http.Error(w, "the host must be localhost or a loopback address", http.StatusForbidden)
 		return
 	}
 	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
-		http.Error(w, "pages of other origins get no answer", http.StatusForbidden)
+		http.Error(w, "requests from other origins are not allowed", http.StatusForbidden)
 		return
 	}
 	token, path, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -96,7 +97,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, path string) {
 	}
 }
 
-// isLoopback says whether a Host header names this machine itself.
+// isLoopback is true if a Host header names a loopback address.
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -158,6 +159,6 @@ func answer(w http.ResponseWriter, of func() (any, error)) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// A reader that went away has nothing to be told.
+	// An error means that the client has disconnected.
 	_, _ = w.Write(text)
 }

@@ -20,18 +20,17 @@ const (
 	noCandidate = '0'
 	selected    = '1'
 	feasible    = '2'
-	// heldAddition and heldRemoval are what would become of the cluster if the held change were
-	// approved.
+	// heldAddition and heldRemoval: the held change would add or remove the cluster.
 	heldAddition = '3'
 	heldRemoval  = '4'
-	// excluded is said of a candidate of which no filter says that it excluded it.
+	// excluded is a candidate that no known filter excluded.
 	excluded    = '5'
 	firstPlugin = 'A'
 )
 
-// Matrix is the fleet by Placements, as small as it can be.
+// Matrix has the result for every cluster and Placement, in a compact form.
 type Matrix struct {
-	// At is when the hub was read, and the instant at which was decided.
+	// At is when the hub was read, and the time of the decisions.
 	At       time.Time `json:"at"`
 	Clusters []string  `json:"clusters"`
 	// Plugins are those that excluded a cluster.
@@ -42,16 +41,16 @@ type Matrix struct {
 // Column is one Placement.
 type Column struct {
 	Placement string `json:"placement"`
-	// Skipped is "disabled" or "terminating" for a Placement that is left alone.
+	// Skipped is "disabled" or "terminating" for a Placement that is not decided.
 	Skipped string `json:"skipped,omitempty"`
-	// Held says that a change waits for leave; Error that none could be decided.
+	// Held is true if a change is held. Error is why the Placement could not be decided.
 	Held  bool   `json:"held,omitempty"`
 	Error string `json:"error,omitempty"`
-	// Cells has one character a cluster, in their order.
+	// Cells has one character for each cluster, in the order of Matrix.Clusters.
 	Cells string `json:"cells"`
 }
 
-// Placement is what there is to say of one Placement as a whole.
+// Placement has the details of one Placement.
 type Placement struct {
 	Placement  string                `json:"placement"`
 	Skipped    string                `json:"skipped,omitempty"`
@@ -66,23 +65,23 @@ type Cell struct {
 	At        time.Time `json:"at"`
 	Placement string    `json:"placement"`
 	Cluster   string    `json:"cluster"`
-	// Verdict is missing where none was reached; then Note says why.
+	// Verdict is missing if there was no decision; then Note is the reason.
 	Verdict *framework.Verdict `json:"verdict,omitempty"`
 	Note    string             `json:"note,omitempty"`
 	// Weights are those of the prioritizers whose scores the verdict has.
 	Weights map[string]int64 `json:"weights,omitempty"`
-	// Pending is the reason for which a change to this very cell is held.
+	// Pending is why a change of this cell is held.
 	Pending string `json:"pending,omitempty"`
 }
 
-// view is the hub as it was read once.
+// view has one state of the hub.
 type view struct {
 	simulator  *simulator.Simulator
 	matrix     Matrix
 	placements map[string]*Placement
 }
 
-// errUnknown is an object that is not on the hub, or was not when it was read.
+// errUnknown is the error for an object that was not on the hub when it was read.
 var errUnknown = errors.New("not found")
 
 func newView(ctx context.Context, objects simulator.Objects, now time.Time, o simulator.Options) (*view, error) {
@@ -105,7 +104,7 @@ func newView(ctx context.Context, objects simulator.Objects, now time.Time, o si
 		}
 		report, err := s.Outline(ctx, key)
 		if err != nil {
-			// One Placement that cannot be decided hides no other.
+			// An error of one Placement must not hide the others.
 			report = &simulator.Report{Placement: key.String()}
 		}
 		v.add(report, err, rows)
@@ -130,8 +129,7 @@ func (v *view) add(r *simulator.Report, failed error, rows map[string]int) {
 	v.placements[r.Placement] = details
 }
 
-// fill goes from what is said of all candidates to what is said of few, so that the last word
-// stays.
+// fill marks the cells from general to special results: the last mark of a cell stays.
 func (v *view) fill(cells []rune, a *simulator.Answer, rows map[string]int) {
 	mark := func(names []string, as rune) {
 		for _, name := range names {
@@ -159,7 +157,7 @@ func (v *view) fill(cells []rune, a *simulator.Answer, rows map[string]int) {
 	}
 }
 
-// plugin is the mark of one that excluded a cluster.
+// plugin returns the mark for a plugin that excluded a cluster.
 func (v *view) plugin(name string) rune {
 	i := slices.Index(v.matrix.Plugins, name)
 	if i < 0 {
@@ -169,7 +167,8 @@ func (v *view) plugin(name string) rune {
 	return firstPlugin + rune(i)
 }
 
-// cell decides one Placement once more, for the verdict on one cluster, with what would let it in.
+// cell decides one Placement again, for the Verdict of one cluster and the change with which it
+// would be selected.
 func (v *view) cell(ctx context.Context, placement, cluster string) (*Cell, error) {
 	if v.placements[placement] == nil {
 		return nil, fmt.Errorf("the Placement %q: %w", placement, errUnknown)
@@ -184,7 +183,7 @@ func (v *view) cell(ctx context.Context, placement, cluster string) (*Cell, erro
 	}
 	c := &Cell{At: v.matrix.At, Placement: placement, Cluster: cluster}
 	if report.Answer == nil {
-		c.Note = "The Placement is left alone: it is " + report.Skipped + "."
+		c.Note = "The Placement is not decided: it is " + report.Skipped + "."
 		return c, nil
 	}
 	if p := report.Pending; p != nil && (slices.Contains(p.Added, cluster) || slices.Contains(p.Removed, cluster)) {
@@ -197,9 +196,9 @@ func (v *view) cell(ctx context.Context, placement, cluster string) (*Cell, erro
 			c.Weights[plugin] = report.PrioritizerScores[plugin].Weight
 		}
 	case !slices.Contains(report.AvailableClusters, cluster):
-		c.Note = "No candidate: no ClusterSet that the Placement may choose from has this cluster."
+		c.Note = "No candidate: the cluster is in none of the cluster sets that the Placement may use."
 	default:
-		c.Note = "Nothing was decided; what is published stays."
+		c.Note = "There is no decision; the last published one stays."
 	}
 	for _, condition := range report.Conditions {
 		if c.Verdict == nil && condition.Message != "" {

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	settlePeriod  = 500 * time.Millisecond
-	settleTimeout = time.Minute
+	decisionPeriod  = 500 * time.Millisecond
+	decisionTimeout = time.Minute
 )
 
 // Samples applies the sample fleet and Placements. It returns the number of objects and the keys of
@@ -38,63 +38,69 @@ func Samples(ctx context.Context, config *rest.Config) (objects int, placements 
 	return len(applied), placements, nil
 }
 
-// Answer is what a hub shows of a Placement and its decisions.
-type Answer struct {
+// Decision is the published decision of a Placement.
+type Decision struct {
 	Placement types.NamespacedName
-	// Satisfied and Reason are the condition PlacementSatisfied's; "Unknown" and empty without one.
+	// Wanted is spec.numberOfClusters; nil if all clusters that qualify are wanted.
+	Wanted *int64
+	// Selected is status.numberOfSelectedClusters.
+	Selected int64
+	// Satisfied and Reason are from the condition PlacementSatisfied; "Unknown" and empty without
+	// it.
 	Satisfied, Reason string
-	// Number is status.numberOfSelectedClusters.
-	Number int64
 	// Clusters are the names in the pages, in their order.
 	Clusters []string
 }
 
-// AwaitAnswers waits until each of the Placements has conditions and two reads in a row found the
-// same, and returns what was read.
-func AwaitAnswers(ctx context.Context, config *rest.Config, placements []types.NamespacedName) ([]Answer, error) {
+// AwaitDecisions waits until each of the Placements has conditions and two reads in a row return
+// the same decisions. It returns them.
+func AwaitDecisions(ctx context.Context, config *rest.Config, placements []types.NamespacedName) ([]Decision, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("building the client: %w", err)
 	}
-	var answers []Answer
-	err = wait.PollUntilContextTimeout(ctx, settlePeriod, settleTimeout, true, func(ctx context.Context) (bool, error) {
-		previous := answers
-		var decided bool
+	var published []Decision
+	err = wait.PollUntilContextTimeout(ctx, decisionPeriod, decisionTimeout, true, func(ctx context.Context) (bool, error) {
+		previous := published
+		var complete bool
 		var err error
-		answers, decided, err = readAnswers(ctx, client, placements)
-		return decided && slices.EqualFunc(answers, previous, sameAnswer), err
+		published, complete, err = readDecisions(ctx, client, placements)
+		return complete && slices.EqualFunc(published, previous, sameDecision), err
 	})
-	return answers, err
+	return published, err
 }
 
-func sameAnswer(a, b Answer) bool {
-	return a.Placement == b.Placement && a.Satisfied == b.Satisfied && a.Reason == b.Reason && a.Number == b.Number &&
+func sameDecision(a, b Decision) bool {
+	return a.Placement == b.Placement && a.Satisfied == b.Satisfied && a.Reason == b.Reason && a.Selected == b.Selected &&
 		slices.Equal(a.Clusters, b.Clusters)
 }
 
-// readAnswers also returns whether every Placement has conditions.
-func readAnswers(ctx context.Context, client dynamic.Interface, placements []types.NamespacedName) (answers []Answer, decided bool, err error) {
-	decided = true
+// readDecisions reads the decisions. complete is true if every Placement has conditions.
+func readDecisions(ctx context.Context, client dynamic.Interface, placements []types.NamespacedName) (published []Decision, complete bool, err error) {
+	complete = true
 	for _, key := range placements {
 		placement, err := client.Resource(clusterResource("placements")).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil, false, fmt.Errorf("reading Placement %s: %w", key, err)
 		}
 		conditions, _, _ := unstructured.NestedSlice(placement.Object, "status", "conditions")
-		decided = decided && len(conditions) > 0
-		answer := Answer{Placement: key, Satisfied: "Unknown"}
+		complete = complete && len(conditions) > 0
+		decision := Decision{Placement: key, Satisfied: "Unknown"}
 		for _, item := range conditions {
 			if c, ok := item.(map[string]any); ok && c["type"] == v1alpha1.PlacementConditionSatisfied {
-				answer.Satisfied, answer.Reason = fmt.Sprint(c["status"]), fmt.Sprint(c["reason"])
+				decision.Satisfied, decision.Reason = fmt.Sprint(c["status"]), fmt.Sprint(c["reason"])
 			}
 		}
-		answer.Number, _, _ = unstructured.NestedInt64(placement.Object, "status", "numberOfSelectedClusters")
-		if answer.Clusters, err = readClusters(ctx, client, key); err != nil {
+		if wanted, found, _ := unstructured.NestedInt64(placement.Object, "spec", "numberOfClusters"); found {
+			decision.Wanted = &wanted
+		}
+		decision.Selected, _, _ = unstructured.NestedInt64(placement.Object, "status", "numberOfSelectedClusters")
+		if decision.Clusters, err = readClusters(ctx, client, key); err != nil {
 			return nil, false, fmt.Errorf("reading the decisions of %s: %w", key, err)
 		}
-		answers = append(answers, answer)
+		published = append(published, decision)
 	}
-	return answers, decided, nil
+	return published, complete, nil
 }
 
 func readClusters(ctx context.Context, client dynamic.Interface, key types.NamespacedName) ([]string, error) {

@@ -22,10 +22,10 @@ type Comparison struct {
 	// Changes are the Placements that differ, in order of namespace and name; empty if nothing
 	// changes.
 	Changes []Change `json:"changes"`
-	// Unsettled are the Placements whose published clusters differ from the decision without the
+	// OutOfDate are the Placements whose published clusters differ from the decision without the
 	// change. Their own change is held or in progress, or something that makes no Placement
 	// affected, such as other decisions, would now change the result.
-	Unsettled []Unsettled `json:"unsettled"`
+	OutOfDate []OutOfDate `json:"outOfDate"`
 }
 
 // Summary has the totals of a Comparison.
@@ -72,17 +72,17 @@ type PageChange struct {
 	Operation string `json:"operation"`
 }
 
-// ConditionChange is a condition before and after; nil where there is none.
+// ConditionChange is a condition before and after the change; nil if it does not exist.
 type ConditionChange struct {
 	Type   string     `json:"type"`
 	Before *Condition `json:"before"`
 	After  *Condition `json:"after"`
 }
 
-// Unsettled is a Placement that is on its way to another answer, change or no change.
-type Unsettled struct {
+// OutOfDate is a Placement whose decision differs from the published one, also without the change.
+type OutOfDate struct {
 	Placement string `json:"placement"`
-	// Held says that this other answer waits for approval.
+	// Held is true if its own change is held.
 	Held bool `json:"held"`
 }
 
@@ -92,7 +92,7 @@ func Compare(ctx context.Context, before, after *Simulator, progress func(done, 
 	keys := append(before.Placements(), after.Placements()...)
 	slices.SortFunc(keys, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	keys = slices.Compact(keys)
-	c := &Comparison{Changes: []Change{}, Unsettled: []Unsettled{}}
+	c := &Comparison{Changes: []Change{}, OutOfDate: []OutOfDate{}}
 	c.Summary.Placements = len(keys)
 	for i, key := range keys {
 		if progress != nil {
@@ -110,7 +110,7 @@ func Compare(ctx context.Context, before, after *Simulator, progress func(done, 
 			return nil, err
 		}
 		if was.there && !slices.Equal(was.clusters, was.published) {
-			c.Unsettled = append(c.Unsettled, Unsettled{Placement: key.String(), Held: was.held})
+			c.OutOfDate = append(c.OutOfDate, OutOfDate{Placement: key.String(), Held: was.held})
 		}
 		if change := differ(key, was, is); change != nil {
 			c.add(*change)
@@ -127,11 +127,11 @@ func (c *Comparison) add(change Change) {
 	c.Summary.Pages += len(change.Pages)
 }
 
-// outcome is as much of an answer as a comparison needs.
+// outcome is the part of a decision that a comparison needs.
 type outcome struct {
-	// there is false where there is no Placement; then all the rest is empty.
+	// there is false if the Placement does not exist; then all other fields are empty.
 	there bool
-	// clusters are what is decided, published what consumers read; sorted, each once.
+	// clusters are the decided ones, published those on pages; sorted, without duplicates.
 	clusters, published []string
 	held                bool
 	pages               map[string]*v1alpha1.PlacementDecision
@@ -164,8 +164,8 @@ func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (outc
 	return o, nil
 }
 
-// target puts the pages of the selected clusters in the place of the published ones, whether the
-// change may be published now or not. Where nothing was decided they stay.
+// target replaces the published pages by those of the selected clusters, even if the change may not
+// be published yet. Without a decision the pages stay.
 func (s *Simulator) target(d *decided, pages map[string]*v1alpha1.PlacementDecision) error {
 	if d.Target == nil {
 		return nil
@@ -193,7 +193,7 @@ func clustersOn(pages map[string]*v1alpha1.PlacementDecision) []string {
 	return slices.Compact(names)
 }
 
-// differ is nil where two outcomes are the same.
+// differ returns the change between two outcomes; nil if they are equal.
 func differ(key types.NamespacedName, was, is outcome) *Change {
 	change := &Change{
 		Placement: key.String(), Operation: Updated, Before: len(was.clusters), After: len(is.clusters),
@@ -259,7 +259,7 @@ func conditionChanges(was, is []Condition) []ConditionChange {
 	return changes
 }
 
-// essence is a condition without what its message counts of the candidates.
+// essence returns a condition without the counts of candidates in its message.
 func essence(c Condition) Condition {
 	c.Message, _, _ = strings.Cut(c.Message, ": of ")
 	return c

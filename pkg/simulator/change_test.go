@@ -65,7 +65,7 @@ func TestCompare(t *testing.T) {
 		// wantChanges are "placement operation before-after +added -removed; page operation;
 		// condition before > after".
 		wantChanges   []string
-		wantUnsettled []string
+		wantOutOfDate []string
 	}{
 		"nothing":              {change: with(Objects{})},
 		"a label nobody reads": {change: edited("c2", label("tier", "2"))},
@@ -124,7 +124,7 @@ func TestCompare(t *testing.T) {
 		"what is not published yet is none of the change": {
 			hub:           func(o *Objects) { *o = (*o)[:len(*o)-1] },
 			change:        edited("c2", label("tier", "2")),
-			wantUnsettled: []string{"shop/web"},
+			wantOutOfDate: []string{"shop/web"},
 		},
 		"a Placement that is left alone": {
 			hub: func(o *Objects) {
@@ -143,21 +143,21 @@ func TestCompare(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := compare(t, hub, changed)
-			var got, unsettled []string
+			var got, outOfDate []string
 			for _, change := range c.Changes {
 				got = append(got, short(change))
 				if change.Added == nil || change.Removed == nil {
 					t.Errorf("%s: added %#v, removed %#v: JSON needs empty lists", change.Placement, change.Added, change.Removed)
 				}
 			}
-			for _, u := range c.Unsettled {
-				unsettled = append(unsettled, u.Placement)
+			for _, u := range c.OutOfDate {
+				outOfDate = append(outOfDate, u.Placement)
 			}
 			if diff := cmp.Diff(tc.wantChanges, got); diff != "" {
 				t.Errorf("changes (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.wantUnsettled, unsettled); diff != "" {
-				t.Errorf("unsettled (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantOutOfDate, outOfDate); diff != "" {
+				t.Errorf("outOfDate (-want +got):\n%s", diff)
 			}
 			if c.Summary.Changed != len(c.Changes) || c.Summary.Placements < 2 {
 				t.Errorf("summary is %+v", c.Summary)
@@ -183,7 +183,7 @@ func TestCompareApproval(t *testing.T) {
 	if len(c.Changes) != 1 || !c.Changes[0].NeedsApproval || !cmp.Equal(c.Changes[0].Added, []string{"c3"}) {
 		t.Errorf("changes are %+v, want c3 added with approval", c.Changes)
 	}
-	if diff := cmp.Diff([]Unsettled{{Placement: "shop/web", Held: true}}, c.Unsettled); diff != "" {
+	if diff := cmp.Diff([]OutOfDate{{Placement: "shop/web", Held: true}}, c.OutOfDate); diff != "" {
 		t.Error(diff)
 	}
 }

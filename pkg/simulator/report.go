@@ -11,16 +11,16 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Report is the answer to one Placement, as `berth simulate -o json` prints it.
+// Report is the result for one Placement, as `berth simulate -o json` prints it.
 type Report struct {
 	Placement string `json:"placement"`
-	// Skipped is "disabled" or "terminating" for a Placement that is left alone; then there is
-	// nothing else.
+	// Skipped is "disabled" or "terminating" for a Placement that is not decided; then all other
+	// fields are empty.
 	Skipped string `json:"skipped,omitempty"`
 	*Answer `json:",inline"`
 }
 
-// Answer is what was decided, and how.
+// Answer is a decision, with the results of its steps.
 type Answer struct {
 	AvailableClusters        []string                       `json:"availableClusters"`
 	FilterResults            []scheduler.FilterResult       `json:"filterResults"`

@@ -26,7 +26,7 @@ type Simulator struct {
 	now       time.Time
 }
 
-// Options are what the controller would be told.
+// Options are the settings of the controller.
 type Options struct {
 	// Config is the scheduler's configuration file; nil is the default profile. Plugins are those
 	// out of the tree that it may name.
@@ -37,7 +37,7 @@ type Options struct {
 	UserLabel string
 }
 
-// New takes in objects as a hub would have them at an instant.
+// New returns a Simulator of a hub with the given objects at a given time.
 func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simulator, error) {
 	registry := builtin.Registry()
 	if err := registry.Merge(o.Plugins); err != nil {
@@ -66,11 +66,11 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 	return &Simulator{inventory: inv, scheduler: scheduler.New(profiles, nil), queues: queues, now: now}, nil
 }
 
-// Placements are the keys of all Placements, in order of namespace and name.
+// Placements returns the keys of all Placements, in order of namespace and name.
 func (s *Simulator) Placements() []types.NamespacedName { return s.inventory.Placements() }
 
-// Decide answers one Placement; every one is decided against the same snapshot, but for what the
-// quotas of queues have left after those decided before.
+// Decide decides one Placement. All Placements are decided on the same objects; only the free
+// quotas of queues depend on the Placements decided before.
 func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Report, error) {
 	return s.Explain(ctx, key, "")
 }
@@ -105,13 +105,13 @@ func (s *Simulator) report(
 	return report, nil
 }
 
-// decided is one Placement's answer as the engine has it.
+// decided is the engine's result for one Placement.
 type decided struct {
-	// Attempt is nil for a Placement that is left alone; skipped says why.
+	// Attempt is nil for a Placement that is not decided; skipped is the reason.
 	*scheduler.Attempt
 	subject *framework.Subject
 	skipped string
-	// plan is that of the attempt's Step, whose writes are taken as done.
+	// plan is the plan of the attempt's Step. Its writes are assumed to succeed.
 	plan decisions.Plan
 }
 

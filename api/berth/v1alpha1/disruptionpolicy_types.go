@@ -42,11 +42,14 @@ type DisruptionPolicy struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchLabels) || self.placementSelector.matchLabels.size() <= 100",message="placementSelector.matchLabels: at most 100 labels"
 // +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchExpressions) || self.placementSelector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) == (has(e.values) && e.values.size() > 0))",message="placementSelector.matchExpressions: In and NotIn need values, Exists and DoesNotExist have none"
 type DisruptionPolicySpec struct {
-	// placementSelector selects Placements of the namespace by label; {} selects all.
+	// placementSelector selects Placements of the namespace by label; {} selects all. Example:
+	// {matchLabels: {tier: production}}. Exactly one of placementSelector and placements is
+	// required.
 	// +optional
 	PlacementSelector *metav1.LabelSelector `json:"placementSelector,omitempty"`
 
-	// placements are the names of the selected Placements of the namespace.
+	// placements are the names of the selected Placements of the namespace. Exactly one of
+	// placementSelector and placements is required.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -55,8 +58,8 @@ type DisruptionPolicySpec struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	Placements []string `json:"placements,omitempty"`
 
-	// approval Required holds every change, including the first publication, until its
-	// PlacementChange is approved.
+	// approval is Required or absent. Required holds every change, including the first publication,
+	// until its PlacementChange is approved, for example with kubectl placement approve.
 	// +optional
 	Approval ApprovalMode `json:"approval,omitempty"`
 

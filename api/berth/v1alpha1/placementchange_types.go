@@ -157,7 +157,8 @@ type PlacementChangeSpec struct {
 	Queue string `json:"queue,omitempty"`
 
 	// approval approves or rejects a held change. It is set once; only Rejected may become
-	// Approved.
+	// Approved. kubectl placement approve and reject write it. Example: {decision: Approved, by:
+	// ann}.
 	// +optional
 	Approval *ChangeApproval `json:"approval,omitempty"`
 }
@@ -231,7 +232,7 @@ type PlacementChangeStatus struct {
 	// +optional
 	Remaining *RemainingClusters `json:"remaining,omitempty"`
 
-	// startTime is when the change was first proposed.
+	// startTime is when the change was first decided.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 

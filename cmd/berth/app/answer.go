@@ -49,18 +49,18 @@ type answerOptions struct {
 func newAnswerCommand(with decision) *cobra.Command {
 	o := answerOptions{decision: with}
 	title := strings.ToUpper(with.verb[:1]) + with.verb[1:]
-	which := "the change that a Placement holds"
+	which := "the held change of a Placement"
 	if with.value == berthv1alpha1.Approved {
-		which = "the change that a Placement holds, or one that was rejected or expired and still applies"
+		which = "the held change of a Placement, or one that was rejected or has expired and still applies"
 	}
 	cmd := &cobra.Command{
 		Use:   with.verb + " NAME [-n NAMESPACE]",
-		Short: title + " the change that a Placement holds",
+		Short: title + " the held change of a Placement",
 		Long: fmt.Sprintf(`%s %s.
 
-The change is shown first: its cause, what holds it, and the clusters that it adds and removes (-o wide: all of them). Then the command asks;
---yes answers. Exactly the change that was shown is %s. Needs the rights to get placements and to list and patch placementchanges; to approve a
-change that was rejected or expired, also to list placementdecisions.`, title, which, with.done),
+The command shows the change: its cause, the plugins that hold it, and the clusters that it adds and removes (-o wide: all of them). Then it
+asks for confirmation, unless --yes is set. Exactly the change that was shown is %s. Needs permission to get placements and to list and patch
+placementchanges; to approve a change that was rejected or has expired, also to list placementdecisions.`, title, which, with.done),
 		Example:           fmt.Sprintf("  kubectl placement %s web -n shop", with.verb),
 		Args:              onePlacement,
 		ValidArgsFunction: o.hub.completePlacements(o.offers),
@@ -69,7 +69,7 @@ change that was rejected or expired, also to list placementdecisions.`, title, w
 				return err
 			}
 			if cmd.Flags().Changed("revision") && o.revision < 1 {
-				return usagef("--revision: %d is not a revision: they count from 1", o.revision)
+				return usagef("--revision: %d must be at least 1", o.revision)
 			}
 			return o.run(cmd.Context(), args[0], cmd)
 		},
@@ -77,9 +77,9 @@ change that was rejected or expired, also to list placementdecisions.`, title, w
 	o.hub.add(cmd)
 	o.hub.addNamespace(cmd, "the Placement's namespace (default: the kubeconfig's)")
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	flags.StringVar(&o.comment, "comment", "", "why, for those who read the history")
-	flags.Int64Var(&o.revision, "revision", 0, "answer this change only")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	flags.StringVar(&o.comment, "comment", "", "reason, shown in the history")
+	flags.Int64Var(&o.revision, "revision", 0, with.verb+" only the change with this revision")
 	complete(cmd, "revision", cobra.NoFileCompletions)
 	complete(cmd, "comment", cobra.NoFileCompletions)
 	addOutputFlag(cmd, &o.output)
@@ -249,7 +249,7 @@ func (o *answerOptions) write(ctx context.Context, hub client.Client, key types.
 	case err == nil:
 		return nil
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s needs the right to patch placementchanges: %w", doing, err)
+		return fmt.Errorf("%s needs permission to patch placementchanges: %w", doing, err)
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return fmt.Errorf("%s: its record was deleted meanwhile; nothing was %s", doing, o.done)
 	case apierrors.IsInvalid(err):

@@ -39,16 +39,16 @@ func newCompareCommand(plugins framework.Registry) *cobra.Command {
 	o := compareOptions{plugins: plugins}
 	cmd := &cobra.Command{
 		Use:   "simulate [-f FILE|DIR|- …] [--label …] [--taint …] [--remove …]",
-		Short: "Show what a change would do to every Placement on the hub",
-		Long: `Show what a change would do to every Placement on the hub.
+		Short: "Show how a change would affect every Placement on the hub",
+		Long: `Show how a change would affect every Placement on the hub.
 
-simulate reads the hub, decides every Placement as the hub is and once more with the change, with the engine the controller runs, and
-shows what differs. Nothing is written.
+simulate reads the hub and decides every Placement twice, without and with the change, with the same engine as the controller. It shows
+the differences and writes nothing.
 
-An object of -f takes the place of its namesake, as with kubectl replace; one without a status keeps what the hub has.
-Then come --label, --taint and --remove, each in the order given.
+An object of -f replaces the object of the same name, as kubectl replace does; without a status, it keeps the status on the hub.
+Then --label, --taint and --remove are applied, each in the given order.
 
-Exit codes: 0 nothing changes, 3 something changes, 1 failure, 2 wrong usage.`,
+Exit codes: 0 no Placement changes, 3 a Placement changes, 1 failure, 2 wrong usage.`,
 		Example: `  kubectl placement simulate -f placement.yaml
   kubectl placement simulate --label paris1:gpu=true --label paris2:gpu-
   kubectl placement simulate --taint rome1:maintenance:NoSelect
@@ -92,7 +92,7 @@ Exit codes: 0 nothing changes, 3 something changes, 1 failure, 2 wrong usage.`,
 
 func (o *compareOptions) run(ctx context.Context, progress *progress, in io.Reader) (*simulator.Comparison, error) {
 	if len(o.files)+len(o.labels)+len(o.taints)+len(o.removed) == 0 {
-		return nil, usagef("no change: give -f, --label, --taint or --remove")
+		return nil, usagef("one of -f, --label, --taint and --remove is required")
 	}
 	edits, err := o.edits()
 	if err != nil {
@@ -149,7 +149,7 @@ func (o *compareOptions) load(namespace string, in io.Reader, more bool) (simula
 		return simulator.Objects{}, errors.New("scenario files are for berth simulate")
 	}
 	if !more && !matter(input.Objects) {
-		return simulator.Objects{}, fmt.Errorf("nothing to compare: no object that decisions depend on in %s", strings.Join(o.files, ", "))
+		return simulator.Objects{}, fmt.Errorf("%s: no object on which decisions depend, such as a Placement or ManagedCluster", strings.Join(o.files, ", "))
 	}
 	return input.Objects, nil
 }
@@ -206,16 +206,16 @@ func (o *compareOptions) print(out io.Writer, c *simulator.Comparison) error {
 		say(out, "Changes: %d of %s, %s added, %d removed, %s written.\n",
 			s.Changed, number(s.Placements, "Placement"), number(s.Added, "cluster"), s.Removed, number(s.Pages, "page"))
 	}
-	if len(c.Unsettled) == 0 {
+	if len(c.OutOfDate) == 0 {
 		return nil
 	}
-	names := make([]string, len(c.Unsettled))
-	for i, u := range c.Unsettled {
+	names := make([]string, len(c.OutOfDate))
+	for i, u := range c.OutOfDate {
 		if names[i] = u.Placement; u.Held {
 			names[i] += " (held)"
 		}
 	}
-	err := say(out, "Published otherwise than would be decided now, without this change: %s.\n", list(names, wide, ", "))
+	err := say(out, "Already out of date, independent of this change: %s.\n", list(names, wide, ", "))
 	return err
 }
 

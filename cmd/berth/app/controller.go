@@ -53,20 +53,21 @@ func newControllerCommand(plugins framework.Registry) *cobra.Command {
 		Short: "Run the controller against a hub",
 		Long: `Run the controller against a hub.
 
-Without --kubeconfig it uses the service account of the pod it runs in, or what KUBECONFIG names.`,
-		Args: noArguments,
+Without --kubeconfig it uses the file that KUBECONFIG names, the default kubeconfig, or the service account of its pod.`,
+		Example: `  berth controller --kubeconfig hub.kubeconfig --leader-elect=false --install-crds`,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.workers < 1 {
-				return usagef("--workers: %d is less than 1", o.workers)
+				return usagef("--workers: %d must be at least 1", o.workers)
 			}
 			if _, err := parseQueueConfig(o.queueConfig); err != nil {
 				return err
 			}
 			if o.webhookCertDir != "" && o.queueConfig == "" {
-				return usagef("--webhook-cert-dir is of no use without --queue-config")
+				return usagef("--webhook-cert-dir requires --queue-config")
 			}
 			if o.webhookClients != "" && o.webhookCertDir == "" {
-				return usagef("--webhook-client-ca-file is of no use without --webhook-cert-dir")
+				return usagef("--webhook-client-ca-file requires --webhook-cert-dir")
 			}
 			if !cmd.Flags().Changed("metrics-secure") {
 				o.metricsSecure = !onLoopback(o.metrics)
@@ -77,26 +78,26 @@ Without --kubeconfig it uses the service account of the pod it runs in, or what 
 	flags := cmd.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the hub")
 	addConfigFlag(cmd, &o.config)
-	flags.BoolVar(&o.leaderElection, "leader-elect", true, "decide only while holding the lease, so that several replicas can run")
+	flags.BoolVar(&o.leaderElection, "leader-elect", true, "decide only while this replica holds the lease, so that several replicas can run")
 	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the lease (default: the pod's, or the kubeconfig's)")
 	flags.StringVar(&o.metrics, "metrics-bind-address", "0", "host:port of the metrics endpoint; 0 switches it off")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
-		"serve metrics over TLS, to those only who may get /metrics on the hub; on a loopback address not unless it is asked for")
+		"serve metrics over TLS, and only to users with permission to get /metrics on the hub; the default on a loopback address is false")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "",
-		"folder with tls.crt and tls.key for the metrics endpoint (default: a certificate that is made up at start)")
+		"folder with tls.crt and tls.key for the metrics endpoint (default: a certificate that is generated at start)")
 	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz; 0 switches it off")
-	flags.StringVar(&o.pprof, "pprof-address", "0", "host:port of Go's profiles, which tell much of what the controller knows; 0 switches it off")
-	flags.IntVar(&o.workers, "workers", 16, "Placements published at once")
+	flags.StringVar(&o.pprof, "pprof-address", "0", "host:port of Go's profiles, which can contain data of the controller; 0 switches it off")
+	flags.IntVar(&o.workers, "workers", 16, "number of Placements that are published at the same time, at least 1")
 	flags.StringSliceVar(&o.housekeeping, "housekeeping", []string{"*"},
-		"controllers that keep sets and clusters in order, by name; * for all, unless Open Cluster Management's CRDs show that it does; -NAME for all but one; names count in their order")
+		"controllers that maintain cluster sets and clusters, in order: * for all (for none on CRDs of Open Cluster Management), NAME to add one, -NAME to remove one; for example *,-clusterset")
 	flags.StringVar(&o.queueConfig, "queue-config", "", "ConfigMap with the queues, as NAMESPACE/NAME (default: no queues)")
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
 		"folder with tls.crt and tls.key for the admission webhooks that stamp and verify submitters (default: no webhooks)")
 	flags.StringVar(&o.webhookClients, "webhook-client-ca-file", "",
-		"certificates of the authorities that sign the API server's client certificate; the admission webhooks then refuse all callers without one "+
+		"certificates of the authorities that sign the API server's client certificate; the admission webhooks then refuse callers without such a certificate "+
 			"(default: callers are not verified)")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhooks")
-	flags.BoolVar(&o.installCRDs, "install-crds", false, "install Berth's CRDs first, unless the hub's are another's")
+	flags.BoolVar(&o.installCRDs, "install-crds", false, "install Berth's CRDs before the start; CRDs that something else installed are not changed")
 	return cmd
 }
 
@@ -156,7 +157,7 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 func installCRDs(ctx context.Context, config *rest.Config, out io.Writer) error {
 	foreign, err := install.CRDs(ctx, config)
 	for _, name := range foreign {
-		say(out, "CRD %s was installed by something else: left as it is\n", name)
+		say(out, "CRD %s was not installed by Berth and is not changed.\n", name)
 	}
 	return err
 }

@@ -37,12 +37,15 @@ func newExplainCommand(plugins framework.Registry) *cobra.Command {
 	o := explainOptions{plugins: plugins}
 	cmd := &cobra.Command{
 		Use:   "explain NAME [-n NAMESPACE]",
-		Short: "Say why each cluster was, or was not, selected for a Placement",
-		Long: `Say why each cluster was, or was not, selected for a Placement.
+		Short: "Show why each cluster was or was not selected for a Placement",
+		Long: `Show why each cluster was or was not selected for a Placement.
 
-explain reads the hub, decides the Placement once more with the engine the controller runs, and shows for every candidate which
-plugin excluded it and why, or its score (-o wide: by prioritizer), rank and distance from the cut. For a cluster that was left out it names the smallest
-change that would let it in, proved by deciding again with that change. Nothing is written.`,
+explain reads the hub and decides the Placement again with the same engine as the controller. For every candidate it shows the plugin
+that excluded it and the reason, or its score (-o wide: by prioritizer), rank and distance from the last selected cluster. For a cluster
+that was not selected it shows the smallest change with which it would be selected, and verifies the change by another decision. explain
+writes nothing.`,
+		Example: `  berth explain web -n shop
+  berth explain web -n shop --cluster paris1`,
 		Args:              onePlacement,
 		ValidArgsFunction: o.hub.completePlacements(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -103,7 +106,7 @@ func (o *explainOptions) run(ctx context.Context, name string, progress *progres
 		return err
 	}
 	if report.Answer != nil && o.cluster != "" && !slices.Contains(report.AvailableClusters, o.cluster) {
-		err = say(out, "  %s is no candidate: it is in none of the sets that the Placement may choose from.\n", o.cluster)
+		err = say(out, "  %s is no candidate: it is in none of the cluster sets that the Placement may use.\n", o.cluster)
 	}
 	return err
 }
@@ -124,7 +127,7 @@ func (o *explainOptions) known(objects simulator.Objects, key types.NamespacedNa
 }
 
 func addQueuesFlag(cmd *cobra.Command, queues *string) {
-	cmd.Flags().StringVar(queues, "queue-config", localQueueConfig.String(), "ConfigMap with the queues, as NAMESPACE/NAME; read if Placements have any")
+	cmd.Flags().StringVar(queues, "queue-config", localQueueConfig.String(), "ConfigMap with the queues, as NAMESPACE/NAME; read only if Placements have the condition QueueAdmitted")
 }
 
 // readHubQueues adds the objects that queues depend on, if a Placement's condition shows that the

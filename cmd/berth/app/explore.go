@@ -33,25 +33,25 @@ func newExploreCommand(plugins framework.Registry) *cobra.Command {
 	o := exploreOptions{plugins: plugins}
 	cmd := &cobra.Command{
 		Use:   "explore",
-		Short: "Show the fleet in a browser: clusters by Placements, and why each was, or was not, selected",
-		Long: `Show the fleet in a browser: clusters by Placements, and why each was, or was not, selected.
+		Short: "Show the fleet in a browser: a matrix of clusters and Placements, and why each cluster was or was not selected",
+		Long: `Show the fleet in a browser: a matrix of clusters and Placements, and why each cluster was or was not selected.
 
-explore prints the address of a page and serves it until Ctrl-C. Whenever the page is loaded, it reads the hub as the kubeconfig's user and
-decides every Placement once more with the engine the controller runs. Nothing is written.
+explore prints a URL and serves it until Ctrl-C. Each time the browser loads it, explore reads the hub as the kubeconfig's user and decides
+every Placement again with the same engine as the controller. It writes nothing.
 
-The address has a token that changes with every start, and only this machine is answered. From another one, forward the port:
+The URL contains a token that changes with every start. Only this machine can use it. To use it from another machine, forward the port:
 ssh -L 8001:127.0.0.1:8001 HOST`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !onLoopback(o.address) {
-				return usagef("--address: %q is not host:port of a loopback address; the page is not encrypted", o.address)
+				return usagef("--address: %q must be host:port with a loopback address, such as 127.0.0.1:8001, because connections are not encrypted", o.address)
 			}
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	o.hub.add(cmd)
-	cmd.Flags().StringVar(&o.address, "address", "127.0.0.1:8001", "loopback host:port to serve at; port 0 takes a free one")
+	cmd.Flags().StringVar(&o.address, "address", "127.0.0.1:8001", "loopback host:port to listen on; port 0 selects a free port")
 	addConfigFlag(cmd, &o.config)
 	addQueuesFlag(cmd, &o.queues)
 	return cmd
@@ -76,7 +76,7 @@ func (o *exploreOptions) run(ctx context.Context, out io.Writer) error {
 	pages := explore.NewServer(read, simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins})
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.address)
 	if err != nil {
-		return fmt.Errorf("serving at %s: %w (--address takes another port, 0 any)", o.address, err)
+		return fmt.Errorf("listening on %s: %w (--address sets another port; 0 selects a free one)", o.address, err)
 	}
 	say(out, "Open http://%s%s\nCtrl-C stops it.\n", listener.Addr(), pages.Path())
 	return serveUntil(ctx, listener, pages)

@@ -28,11 +28,11 @@ func newHistoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history NAME [-n NAMESPACE] [--revision N]",
 		Short: "List the changes of a Placement's published decision",
-		Long: `List the changes of a Placement's published decision, the oldest first: what caused each, how many clusters it added and removed, what
-became of it, and who approved or rejected it.
+		Long: `List the changes of a Placement's published decision, the oldest first. The table shows the cause of each change, the numbers of clusters
+that it added and removed, its phase, and who approved or rejected it.
 
-A revision such as 3-7 is one record of several changes. A line with … shows that records are missing there: a crash lost them, or they
-were not kept. --revision shows one change with all its clusters. Needs the right to get placements and to list placementchanges.`,
+A revision such as 3-7 is one record of several changes. A line with … marks missing records: they were lost in a crash or deleted by the
+history limit. --revision shows one change with all its clusters. Needs permission to get placements and to list placementchanges.`,
 		Example:           "  kubectl placement history web -n shop",
 		Args:              onePlacement,
 		ValidArgsFunction: o.hub.completePlacements(nil),
@@ -41,7 +41,7 @@ were not kept. --revision shows one change with all its clusters. Needs the righ
 				return err
 			}
 			if cmd.Flags().Changed("revision") && o.revision < 1 {
-				return usagef("--revision: %d is not a revision: they count from 1", o.revision)
+				return usagef("--revision: %d must be at least 1", o.revision)
 			}
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
@@ -116,7 +116,7 @@ func (o *historyOptions) printAll(out io.Writer, key types.NamespacedName, histo
 func historyTable(views []*changeView, wide bool, now time.Time) *table {
 	t := &table{heading: []string{"REVISION", "AGE", "PHASE", "CAUSE", "ADDED", "REMOVED", "APPROVER"}}
 	if wide {
-		t.heading = append(slices.Replace(t.heading, 1, 2, "TIME"), "CLUSTERS", "PROFILE", "COMMENT")
+		t.heading = append(slices.Replace(t.heading, 1, 2, "TIME"), "SELECTED", "PROFILE", "COMMENT")
 	}
 	for _, v := range views {
 		if v.MissingBefore {

@@ -171,7 +171,7 @@ func kubeconfigAt(path string) clientcmd.ClientConfig {
 func connect(loader clientcmd.ClientConfig, what, flag string) (*rest.Config, error) {
 	cfg, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("finding the %s: no configuration in %s: give --%s, or set KUBECONFIG",
+		return nil, fmt.Errorf("finding the %s: no configuration in %s: set --%s or KUBECONFIG",
 			what, strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "), flag)
 	}
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 func newQueuesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queues",
-		Short: "Check a queue configuration, and try where it places a submission",
-		Long: `Check a queue configuration, and try where it places a submission.
+		Short: "Validate a queue configuration, and show in which queue it places a Placement",
+		Long: `Validate a queue configuration, and show in which queue it places a Placement.
 
-The configuration is what a hub has in its ConfigMap under queues.yaml. Neither command needs a hub, and nothing is written.`,
+On a hub, the configuration is in the key queues.yaml of a ConfigMap. The commands need no hub and write nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -37,9 +37,10 @@ func newQueuesCheckCommand() *cobra.Command {
 		Short: "Validate a queue configuration and show its queues",
 		Long: `Validate a queue configuration and show its queues.
 
-check prints the tree of queues with each one's access lists, cluster sets and quota, or everything that is wrong, each with its
-line. Warnings, about what is legal and yet without effect, go to standard error.`,
-		Args: noArguments,
+check prints the tree of queues with their access lists, cluster sets and quotas. If the configuration is invalid, it prints every
+error with its line. Warnings, about legal settings without effect, go to standard error.`,
+		Example: `  berth queues check -f queues.yaml`,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := readQueues(file, cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {
@@ -66,12 +67,13 @@ func newQueuesPlaceCommand() *cobra.Command {
 	o := placeOptions{}
 	cmd := &cobra.Command{
 		Use:   "place -f FILE|- --user USER",
-		Short: "Say which queue a submission would be placed in, by which rule, and why not by another",
-		Long: `Say which queue a submission would be placed in, by which rule, and why not by another.
+		Short: "Show the queue of a submission, the rule that matches, and why earlier rules do not match",
+		Long: `Show the queue of a submission, the rule that matches, and why earlier rules do not match.
 
-Without a group, the user's groups are what the configuration's usergroupresolver says: by default the one that is named like the
-user. That nothing matches is an answer too.`,
-		Args: noArguments,
+Without --group, the usergroupresolver of the configuration provides the groups: by default one group with the name of the user. If no
+rule matches, the submission is rejected; the exit code is 0 then, too.`,
+		Example: `  berth queues place -f queues.yaml --user ann --group dev --queue root.dev`,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("user") {
 				return usagef("--user is required")
@@ -81,11 +83,11 @@ user. That nothing matches is an answer too.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&o.file, "filename", "f", "", "queue configuration to read, - for standard input")
-	flags.StringVar(&o.user, "user", "", "who submits")
+	flags.StringVar(&o.user, "user", "", "user who submits; required")
 	flags.StringArrayVar(&o.groups, "group", nil, "group of the user; repeatable")
-	flags.StringVar(&o.queue, "queue", "", "queue that is requested")
+	flags.StringVar(&o.queue, "queue", "", "requested queue")
 	flags.StringArrayVar(&o.tags, "tag", nil, "tag of the submission, as NAME=VALUE; repeatable")
-	flags.StringArrayVar(&o.existing, "existing", nil, "queue that exists beyond the configuration, as root.a.b; repeatable")
+	flags.StringArrayVar(&o.existing, "existing", nil, "dynamic queue that exists already, such as root.a.b; repeatable")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	return cmd
 }

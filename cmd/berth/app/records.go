@@ -37,7 +37,7 @@ func readHistory(ctx context.Context, hub client.Client, key types.NamespacedNam
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
 		return nil, nil, errors.New("the hub does not serve PlacementChanges (berth.dev/v1alpha1): the CRDs of Berth's own kinds are not installed")
 	case apierrors.IsForbidden(err):
-		return nil, nil, fmt.Errorf("reading the changes of Placement %s needs the right to list placementchanges: %w", key, err)
+		return nil, nil, fmt.Errorf("reading the changes of Placement %s needs permission to list placementchanges: %w", key, err)
 	default:
 		return nil, nil, fmt.Errorf("reading the changes of Placement %s: %w", key, err)
 	}
@@ -154,7 +154,7 @@ func (v *changeView) print(out io.Writer, wide bool) error {
 			line("Comment:", "%s", v.Approval.Comment)
 		}
 	}
-	line("Clusters:", "%d", v.Clusters)
+	line("Selected:", "%d", v.Clusters)
 	line("Added:", "%s", v.listed(v.AddedCount, v.Added, wide))
 	line("Removed:", "%s", v.listed(v.RemovedCount, v.Removed, wide))
 	if v.Incomplete != "" {

@@ -72,7 +72,7 @@ REVISION   AGE   PHASE       CAUSE                 ADDED   REMOVED   APPROVER
 8          92m   Rejected    Placement: spec       0       2         ann (rejected)
 9          91m   <none>      Placement: spec       0       2         <none>
 `, "wide": `
-REVISION   TIME                   PHASE       CAUSE                 ADDED   REMOVED   APPROVER         CLUSTERS   PROFILE   COMMENT
+REVISION   TIME                   PHASE       CAUSE                 ADDED   REMOVED   APPROVER         SELECTED   PROFILE   COMMENT
 1          2026-01-01T10:21:00Z   Published   Placement: spec       2       0         ann              2          <none>    go
 …                                             records are missing
 3-7        2026-01-01T10:27:00Z   Published   Placement: spec       2       0         <none>           3          <none>    <none>
@@ -163,7 +163,7 @@ Placement shop/web, change 4: Held
   Cause:    Placement: spec
   Held by:  Approval until 2026-01-01T12:00:00Z: DisruptionPolicy web requires approval
   Held by:  BlastRadius: too many
-  Clusters: 14
+  Selected: 14
   Added:    13: c d e f g h i j k l …
   Removed:  1: a
 `},
@@ -174,7 +174,7 @@ Placement shop/web, change 5: Rejected
   Message:  too many
   Approval: Rejected by ann
   Comment:  not today
-  Clusters: 1
+  Selected: 1
   Added:    5000
   Removed:  1
             Not all clusters are listed: PlacementChange shop/web-5: the record does not list all its clusters
@@ -186,7 +186,7 @@ removed   a
 Placement shop/web, change 6: no phase yet
   Time:     2026-01-01T10:26:00Z
   Cause:    Placement: spec
-  Clusters: 2
+  Selected: 2
   Added:    1
   Removed:  0
 CHANGE   CLUSTER

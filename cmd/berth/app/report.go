@@ -22,19 +22,20 @@ func newReportCommand() *cobra.Command {
 	o := reportOptions{}
 	cmd := &cobra.Command{
 		Use:   "report NAME --member-kubeconfig FILE",
-		Short: "Keep one ManagedCluster's status true without an agent in the cluster",
-		Long: `Keep one ManagedCluster's status true without an agent in the cluster.
+		Short: "Keep the status of one ManagedCluster up to date without an agent in the cluster",
+		Long: `Keep the status of one ManagedCluster up to date without an agent in the cluster.
 
-report reads the member's nodes, version and ClusterClaims, and writes allocatable, capacity, claims, version and the Available
-condition of the ManagedCluster on the hub, when they differ. A member that does not answer is reported as Unknown, one that
-says it is not ready as False; what was known of it stays.`,
-		Args: cobra.ExactArgs(1),
+report reads the nodes, version and ClusterClaims of the member cluster. When they differ from the ManagedCluster on the hub, it writes
+status.allocatable, status.capacity, status.clusterClaims, status.version and the condition ManagedClusterConditionAvailable. The
+condition is Unknown if the member does not respond, and False if it reports that it is not ready; the other fields then stay.`,
+		Example: `  berth report paris1 --kubeconfig hub.kubeconfig --member-kubeconfig paris1.kubeconfig`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.member == "" {
 				return usagef("--member-kubeconfig is required")
 			}
 			if o.interval < time.Second {
-				return usagef("--interval: %s is less than a second", o.interval)
+				return usagef("--interval: %s must be at least 1s", o.interval)
 			}
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
@@ -42,7 +43,7 @@ says it is not ready as False; what was known of it stays.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the hub")
 	flags.StringVar(&o.member, "member-kubeconfig", "", "kubeconfig of the member cluster")
-	flags.DurationVar(&o.interval, "interval", 30*time.Second, "how often the member is asked")
+	flags.DurationVar(&o.interval, "interval", 30*time.Second, "time between two reports, at least 1s")
 	flags.BoolVar(&o.once, "once", false, "report once and exit")
 	return cmd
 }

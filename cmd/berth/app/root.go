@@ -48,7 +48,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 		return NewKubectlCommand(opts...)
 	}
 	o := optionsOf(opts)
-	root := newRoot(o, "berth", "Berth decides which clusters a Placement goes to, and keeps the answer true")
+	root := newRoot(o, "berth", "Berth selects clusters for Placements and keeps the published decisions up to date")
 	root.AddCommand(
 		newControllerCommand(o.plugins),
 		newExplainCommand(o.plugins),

@@ -32,14 +32,18 @@ func (o *upOptions) applySamples(ctx context.Context, config *rest.Config, out i
 
 // printDecisions prints the decisions of the Placements as soon as they are complete.
 func printDecisions(ctx context.Context, config *rest.Config, placements []types.NamespacedName, out io.Writer) error {
-	answers, err := install.AwaitAnswers(ctx, config, placements)
+	published, err := install.AwaitDecisions(ctx, config, placements)
 	if err != nil {
 		return err
 	}
-	t := &table{heading: []string{"NAMESPACE", "PLACEMENT", "SATISFIED", "REASON", "NUMBER", "CLUSTERS"}}
-	for _, a := range answers {
-		t.add(cell{text: a.Placement.Namespace}, cell{text: a.Placement.Name}, cell{text: a.Satisfied}, cell{text: a.Reason},
-			cell{text: fmt.Sprint(a.Number)}, cell{text: shorten(a.Clusters)})
+	t := &table{heading: []string{"NAMESPACE", "PLACEMENT", "WANTED", "SELECTED", "SATISFIED", "REASON", "CLUSTERS"}}
+	for _, p := range published {
+		wanted := "all"
+		if p.Wanted != nil {
+			wanted = fmt.Sprint(*p.Wanted)
+		}
+		t.add(cell{text: p.Placement.Namespace}, cell{text: p.Placement.Name}, cell{text: wanted}, cell{text: fmt.Sprint(p.Selected)},
+			cell{text: p.Satisfied}, cell{text: p.Reason}, cell{text: shorten(p.Clusters)})
 	}
 	var text bytes.Buffer
 	if err := t.print(&text, false); err != nil {

@@ -32,9 +32,11 @@ func newSimulateCommand(plugins framework.Registry) *cobra.Command {
 		Short: "Decide Placements offline, from objects in files",
 		Long: `Decide Placements offline, from objects in files.
 
-simulate reads YAML or JSON (also .gz), applies the CRDs' defaults and validation as the API server would, and decides every
-Placement against the same snapshot with the engine the controller runs. PlacementDecisions in the input are what is published.
-Nothing is written.`,
+simulate reads YAML or JSON (also .gz), and applies the defaults and validation of the CRDs like the API server. It decides every
+Placement with the same engine as the controller, on the same Snapshot. PlacementDecisions in the input are the published decisions.
+simulate writes nothing.`,
+		Example: `  berth simulate -f fleet.yaml -f placement.yaml
+  kubectl get managedclusters,managedclustersets,managedclustersetbindings,placements,placementdecisions -A -o yaml | berth simulate -f -`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			progress := startProgress(cmd.ErrOrStderr())
@@ -44,7 +46,7 @@ Nothing is written.`,
 	}
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder to read, - for standard input; repeatable")
 	cmd.Flags().StringVar(&o.placement, "placement", "", "decide only this Placement, as NAMESPACE/NAME")
-	cmd.Flags().StringVar(&o.now, "now", "", "the instant to decide at, in RFC 3339 (default: the current time)")
+	cmd.Flags().StringVar(&o.now, "now", "", "time of the decision, in RFC 3339, such as 2026-06-01T12:00:00Z (default: the current time)")
 	addConfigFlag(cmd, &o.config)
 	addOutputFlag(cmd, &o.output)
 	return cmd
@@ -123,7 +125,7 @@ func (o *simulateOptions) check() (time.Time, error) {
 	}
 	now, err := time.Parse(time.RFC3339, o.now)
 	if err != nil {
-		return time.Time{}, usagef("--now: %q is no RFC 3339 time, such as 2026-06-01T12:00:00Z", o.now)
+		return time.Time{}, usagef("--now: %q is not a time in RFC 3339, such as 2026-06-01T12:00:00Z", o.now)
 	}
 	return now, nil
 }

@@ -55,11 +55,11 @@ func newTopCommand() *cobra.Command {
 	orders := slices.Sorted(maps.Keys(byUse))
 	cmd := &cobra.Command{
 		Use:   "top [--sort-by decisions|cpu|memory|name]",
-		Short: "Show clusters by number of decisions, what they have to offer, and who uses them",
-		Long: `Show clusters by number of decisions, what they have to offer, and who uses them.
+		Short: "Show clusters by number of decisions, with their resources and the Placements that use them",
+		Long: `Show clusters by number of decisions, with their resources and the Placements that use them.
 
-DECISIONS counts the entries of all published PlacementDecisions that name the cluster, as the prioritizer Balance does. CPU and MEMORY are
-what the cluster reports as allocatable, with the share of its capacity. USED BY are the Placements.`,
+DECISIONS is the number of entries for the cluster in all PlacementDecisions, as the prioritizer Balance counts them. CPU and MEMORY are the
+allocatable amounts that the cluster reports, and their share of its capacity. USED BY lists the Placements that select the cluster.`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {

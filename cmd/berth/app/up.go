@@ -42,9 +42,10 @@ func newUpCommand(plugins framework.Registry) *cobra.Command {
 		Short: "Run a hub and the controller on this machine",
 		Long: `Run a hub and the controller on this machine.
 
-up starts etcd and kube-apiserver, installs the CRDs, runs the controller and stays until Ctrl-C, which stops it all.
-Everything it keeps is in the data directory: the next start on it has all data. It listens on loopback only.`,
-		Args: noArguments,
+up starts etcd and kube-apiserver, installs the CRDs and runs the controller, until Ctrl-C stops all of them. It listens on loopback
+addresses only. All data is in the data directory: a later start with the same directory continues with it.`,
+		Example: `  berth up --samples`,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.dataDir == "" {
 				return usagef("--data-dir must not be empty")
@@ -55,7 +56,7 @@ Everything it keeps is in the data directory: the next start on it has all data.
 	cmd.Flags().StringVar(&o.dataDir, "data-dir", ".berth", "folder for the data, the kubeconfig and the logs")
 	addConfigFlag(cmd, &o.config)
 	cmd.Flags().StringVar(&o.queueConfig, "queue-config", "",
-		"file with the queues: a queues.yaml, or a ConfigMap that has one; Placements then need a queue and carry who submitted them, at later starts too")
+		"file with the queues: a queues.yaml, or a ConfigMap with that key; every Placement then needs a queue, and gets an annotation with its submitter, also after later starts")
 	cmd.Flags().BoolVar(&o.samples, "samples", false, "apply the sample fleet and Placements and print their decisions")
 	return cmd
 }

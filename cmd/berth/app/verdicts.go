@@ -18,7 +18,7 @@ const maxOnPage = 10
 // printReport prints one Placement: first the decision, then the reason for each cluster.
 func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 	if r.Skipped != "" {
-		err := say(out, "Placement %s: left alone (%s)\n", r.Placement, r.Skipped)
+		err := say(out, "Placement %s: skipped (%s)\n", r.Placement, r.Skipped)
 		return err
 	}
 	say(out, "Placement %s: %d of %d clusters selected\n", r.Placement, r.NumberOfSelectedClusters, len(r.AvailableClusters))
@@ -39,13 +39,13 @@ func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 		return nil
 	}
 	if r.Pending != nil {
-		say(out, "  The clusters above are those published; the table is about the change that waits.\n")
+		say(out, "  The clusters above are the published ones; the table shows the pending change.\n")
 	}
 	if err := verdictTable(r, wide).print(out, colourful(out)); err != nil {
 		return err
 	}
 	if unproved(r.Verdicts) {
-		say(out, "  More than %d clusters were left out: what would let one in, explain says with --cluster.\n", scheduler.MaxSelectedWith)
+		say(out, "  More than %d clusters were not selected. explain --cluster NAME shows the change with which one would be selected.\n", scheduler.MaxSelectedWith)
 	}
 	return nil
 }

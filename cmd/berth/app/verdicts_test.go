@@ -69,7 +69,7 @@ func TestLongReport(t *testing.T) {
 			placement: fixture.Placement("ns", "p").Number(20), want: []string{"+1 score"}, without: []string{"--cluster"},
 		},
 		"too many left out to be told what would let them in": {
-			placement: fixture.Placement("ns", "p").Number(10), want: []string{"\n  More than 100 clusters were left out: what would let one in, explain says with --cluster.\n"},
+			placement: fixture.Placement("ns", "p").Number(10), want: []string{"\n  More than 100 clusters were not selected. explain --cluster NAME shows the change with which one would be selected.\n"},
 		},
 		"where an expression is wrong is pointed at": {
 			placement: fixture.Placement("ns", "p").Predicate(fixture.MatchCEL(`managedCluster.`)),
@@ -77,7 +77,7 @@ func TestLongReport(t *testing.T) {
 		},
 		"what is held is told from what is published": {
 			placement: fixture.Placement("ns", "p"), others: []client.Object{fixture.ApprovalPolicy("ns", "careful")},
-			want: []string{"  The clusters above are those published; the table is about the change that waits.\n"},
+			want: []string{"  The clusters above are the published ones; the table shows the pending change.\n"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

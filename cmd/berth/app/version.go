@@ -19,7 +19,7 @@ var version, commit string
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, the commit and the API versions berth serves",
+		Short: "Print the version, the commit and the API versions of the CRDs",
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return printVersion(cmd.OutOrStdout()) },
 	}

@@ -333,7 +333,7 @@ func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
 func (s *Subject) OwnPages() []*v1alpha1.PlacementDecision {
 	var own []*v1alpha1.PlacementDecision
 	for _, page := range s.Pages {
-		if s.Placement.StandingOf(page) == v1alpha1.PageOwn {
+		if s.Placement.RelationOf(page) == v1alpha1.PageOwn {
 			own = append(own, page)
 		}
 	}

@@ -139,7 +139,7 @@ spec: {}
 		held(ctx, pl, 3)
 		got := run(ctx, "", "simulate", "--remove", "cluster/"+t.name(3), "-o", "wide")
 		Expect(got.out).To(And(MatchRegexp(`waits +Updated .* required\n`),
-			ContainSubstring("Published otherwise than would be decided now, without this change: "+string(t)+"/waits (held).")))
+			ContainSubstring("Already out of date, independent of this change: "+string(t)+"/waits (held).")))
 	})
 })
 
