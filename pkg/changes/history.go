@@ -9,12 +9,11 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// History are the records of one Placement, by revision.
+// History lists the records of one Placement, by revision.
 type History []*berthv1alpha1.PlacementChange
 
-// HistoryOf picks the records that belong to this very Placement: those that its UID controls.
-// Names and labels do not count. A Placement without a UID, as files may hold, is known by its
-// name.
+// HistoryOf returns the records that the Placement's UID controls. Names and labels do not matter.
+// A Placement without a UID, as in files, is identified by its name.
 func HistoryOf(pl *v1alpha1.Placement, records []*berthv1alpha1.PlacementChange) History {
 	var own History
 	for _, record := range records {
@@ -26,7 +25,7 @@ func HistoryOf(pl *v1alpha1.Placement, records []*berthv1alpha1.PlacementChange)
 	return own
 }
 
-// Last is the highest revision; 0 without records.
+// Last returns the highest revision; 0 without records.
 func (h History) Last() int64 {
 	if len(h) == 0 {
 		return 0
@@ -34,12 +33,12 @@ func (h History) Last() int64 {
 	return h[len(h)-1].Spec.Revision
 }
 
-// maxRevisionsAhead is how far the revision on a page may be ahead of the records: pages are
-// editable.
+// maxRevisionsAhead limits how far the revision on a page may be ahead of the records, because
+// users can edit pages.
 const maxRevisionsAhead = 1_000_000
 
-// PageRevision is the highest revision that pages carry; 0 if none carries one. An annotation that
-// is no revision, or lies more than 1,000,000 beyond the records, is ignored.
+// PageRevision returns the highest revision on pages; 0 if there is none. It ignores invalid
+// annotations and revisions more than 1,000,000 ahead of the records.
 func (h History) PageRevision(pages []*v1alpha1.PlacementDecision) int64 {
 	var highest int64
 	for _, page := range pages {
@@ -51,7 +50,7 @@ func (h History) PageRevision(pages []*v1alpha1.PlacementDecision) int64 {
 	return highest
 }
 
-// Newest is the newest record of a phase; nil if there is none.
+// Newest returns the newest record of a phase; nil if there is none.
 func (h History) Newest(phase berthv1alpha1.ChangePhase) *berthv1alpha1.PlacementChange {
 	for _, record := range slices.Backward(h) {
 		if record.Status.Phase == phase {
@@ -61,8 +60,8 @@ func (h History) Newest(phase berthv1alpha1.ChangePhase) *berthv1alpha1.Placemen
 	return nil
 }
 
-// IsOpen is true for a record that is Held or Progressing, and for one without a status: its writer
-// stopped between creating it and saying so.
+// IsOpen reports whether a record is Held or Progressing, or has no status because its writer
+// stopped after creating it.
 func IsOpen(record *berthv1alpha1.PlacementChange) bool {
 	switch record.Status.Phase {
 	case "", berthv1alpha1.PhaseHeld, berthv1alpha1.PhaseProgressing:
@@ -71,8 +70,8 @@ func IsOpen(record *berthv1alpha1.PlacementChange) bool {
 	return false
 }
 
-// Open is the newest open record; nil if none is. Older open ones were left by a crash and are
-// superseded.
+// Open returns the newest open record; nil if there is none. Older open ones were left by a crash
+// and will be superseded.
 func (h History) Open() *berthv1alpha1.PlacementChange {
 	for _, record := range slices.Backward(h) {
 		if IsOpen(record) {
@@ -82,8 +81,8 @@ func (h History) Open() *berthv1alpha1.PlacementChange {
 	return nil
 }
 
-// Ended is the newest Rejected or Expired record of this very change: the same sets, the same
-// generation of the Placement. Such a change does not open again. Nil if there is none.
+// Ended returns the newest Rejected or Expired record of the same change: the same sets and the
+// same generation of the Placement; nil if there is none. Such a change does not open again.
 func (h History) Ended(c *Change) *berthv1alpha1.PlacementChange {
 	for _, record := range slices.Backward(h) {
 		if endedUnpublished(record) && record.Spec.From == c.From && record.Spec.To == c.To && record.Spec.PlacementGeneration == c.Generation {
@@ -97,8 +96,8 @@ func endedUnpublished(record *berthv1alpha1.PlacementChange) bool {
 	return record.Status.Phase == berthv1alpha1.PhaseRejected || record.Status.Phase == berthv1alpha1.PhaseExpired
 }
 
-// Continues is true if the open record is of this change: the same target, the same generation, and
-// published clusters between its start and its target.
+// Continues reports whether the open record belongs to this change: the same target, the same
+// generation, and published clusters between its start and its target.
 func Continues(record *berthv1alpha1.PlacementChange, c *Change, published []string) bool {
 	if record.Spec.To != c.To || record.Spec.PlacementGeneration != c.Generation {
 		return false
@@ -111,8 +110,8 @@ func Continues(record *berthv1alpha1.PlacementChange, c *Change, published []str
 	return errBefore == nil && errTarget == nil
 }
 
-// Gaps are the revisions before which something is missing: records that a crash lost, or that were
-// not kept. What came before the oldest record is not looked at.
+// Gaps returns the revisions before which records are missing, because a crash lost them or they
+// were deleted. Records before the oldest one are not considered.
 func (h History) Gaps() []int64 {
 	var gaps []int64
 	published := "" // the digest that the next record starts from; unknown if empty
@@ -137,10 +136,10 @@ func firstRevision(record *berthv1alpha1.PlacementChange) int64 {
 	return cmp.Or(record.Spec.FirstRevision, record.Spec.Revision)
 }
 
-// Surplus are the records to delete, oldest first. Kept are the newest limit Published ones, as
-// many others, the open ones, Rejected and Expired ones that still apply (from the published
-// clusters, of this generation), and all from a pinned revision on (0: none is pinned);
-// berthv1alpha1.MaxHistoryLimit at most.
+// Surplus returns the records to delete, oldest first. It keeps the newest limit Published ones, as
+// many others, the open ones, Rejected and Expired ones that still apply (same published clusters
+// and generation), and all from a pinned revision on (0: none); at most
+// berthv1alpha1.MaxHistoryLimit.
 func (h History) Surplus(limit int, publishedDigest string, generation, pinned int64) []*berthv1alpha1.PlacementChange {
 	var surplus []*berthv1alpha1.PlacementChange
 	published, others, kept := 0, 0, 0

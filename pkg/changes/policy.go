@@ -13,12 +13,12 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Policy is what the DisruptionPolicies of a Placement come to: the strictest value of each field.
+// Policy combines the DisruptionPolicies of a Placement: the strictest value of each field.
 type Policy struct {
 	// Names are the policies that select the Placement, sorted.
 	Names []string
 	// ApprovalRequired holds every change until it is approved, for at most ApprovalTimeout.
-	// ApprovalBy is the first policy that requires it.
+	// ApprovalBy is the first policy, by name, that requires it.
 	ApprovalRequired bool
 	ApprovalBy       string
 	ApprovalTimeout  time.Duration
@@ -26,8 +26,8 @@ type Policy struct {
 	HistoryLimit int
 }
 
-// Selects is true if the policy selects the Placement. An invalid selector selects nothing and is
-// an error.
+// Selects reports whether the policy selects the Placement. An invalid selector selects nothing and
+// returns an error.
 func Selects(policy *berthv1alpha1.DisruptionPolicy, pl *v1alpha1.Placement) (bool, error) {
 	if policy.Namespace != pl.Namespace {
 		return false, nil
@@ -43,8 +43,8 @@ func Selects(policy *berthv1alpha1.DisruptionPolicy, pl *v1alpha1.Placement) (bo
 }
 
 // PolicyOf combines the policies that select the Placement. The shorter approval timeout and the
-// longer history are the stricter ones. A policy with an invalid selector is left out; its Ready
-// condition says so.
+// longer history are stricter. It ignores a policy with an invalid selector, which the policy's
+// Ready condition reports.
 func PolicyOf(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy) Policy {
 	p := Policy{HistoryLimit: berthv1alpha1.DefaultHistoryLimit}
 	for _, policy := range policies {

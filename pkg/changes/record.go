@@ -17,39 +17,40 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Change is the step from the set that is published to the set that is selected.
+// Change is the step from the published set to the selected set.
 type Change struct {
-	// From and To are the digests of both sets; Clusters is the size of the selected one.
+	// From and To are the digests of both sets; Clusters is the size of the selected set.
 	From, To string
 	Clusters int
 	// Added and Removed are the names that lead from one set to the other, sorted.
 	Added, Removed []string
-	// Cause is what triggered the attempt, one line.
+	// Cause is what triggered the attempt, in one line.
 	Cause string
-	// Generation is the Placement's, Profile the one that decided.
+	// Generation and Profile are those of the Placement.
 	Generation int64
 	Profile    string
-	// Queue is what was recorded of the Placement's queue; empty without queues.
+	// Queue is the text about the Placement's queue; empty without queues.
 	Queue string
 }
 
-// NewChange is the change from the published to the selected clusters, without cause, generation
-// and profile.
+// NewChange returns the change from the published to the selected clusters, without cause,
+// generation and profile.
 func NewChange(published, selected []string) Change {
 	added, removed := Between(published, selected)
 	return Change{From: berthv1alpha1.Digest(published), To: berthv1alpha1.Digest(selected), Clusters: len(Sorted(selected)), Added: added, Removed: removed}
 }
 
-// maxCause bounds the cause on a record, in bytes; the schema allows as many characters.
+// maxCause is the maximum length of a record's cause, in bytes. The schema allows as many
+// characters.
 const maxCause = 1024
 
-// Name is the name of the record of a revision.
+// Name returns the name of the record of a revision.
 func Name(placement string, revision int64) string {
 	return placement + "-" + strconv.FormatInt(revision, 10)
 }
 
-// NewRecord is the record of a change, owned by its Placement and without status. A merged record
-// covers the revisions from first to revision; otherwise first is 0.
+// NewRecord returns the record of a change, owned by its Placement and without status. A merged
+// record covers the revisions from first to revision; otherwise first is 0.
 func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv1alpha1.PlacementChange, error) {
 	record := &berthv1alpha1.PlacementChange{
 		ObjectMeta: metav1.ObjectMeta{
@@ -90,8 +91,7 @@ func firstNames(names []string) []string {
 	return names[:min(len(names), berthv1alpha1.MaxListedClusters)]
 }
 
-// oneLine makes a text fit for spec.cause: valid UTF-8, no control characters, at most maxCause
-// bytes.
+// oneLine makes a text valid for spec.cause: UTF-8, no control characters, at most maxCause bytes.
 func oneLine(text string) string {
 	return v1alpha1.CutText(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -101,7 +101,7 @@ func oneLine(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD")), maxCause)
 }
 
-// ErrIncomplete says that a record does not list all its clusters (spec.truncated).
+// ErrIncomplete is the error for a record that does not list all its clusters (spec.truncated).
 var ErrIncomplete = errors.New("the record does not list all its clusters")
 
 // Lists returns all names that the record adds and removes, sorted.
@@ -124,7 +124,7 @@ func Lists(record *berthv1alpha1.PlacementChange) (added, removed []string, err 
 	return added, removed, nil
 }
 
-// Target is the set that the record leads to, given clusters that any of its steps published; an
+// Target returns the set to which the record leads, given the clusters after any of its steps; an
 // error if the record's lists and digests contradict each other.
 func Target(record *berthv1alpha1.PlacementChange, published []string) ([]string, error) {
 	added, removed, err := Lists(record)
@@ -134,7 +134,7 @@ func Target(record *berthv1alpha1.PlacementChange, published []string) ([]string
 	return verified(record, "to", record.Spec.To, apply(published, added, removed))
 }
 
-// Before is the set that the record starts from, given clusters that any of its steps published.
+// Before returns the set from which the record starts, given the clusters after any of its steps.
 func Before(record *berthv1alpha1.PlacementChange, published []string) ([]string, error) {
 	added, removed, err := Lists(record)
 	if err != nil {
@@ -156,7 +156,7 @@ type delta struct {
 	Removed []string `json:"removed"`
 }
 
-// maxDelta bounds the uncompressed content of spec.delta, in bytes: about a million names.
+// maxDelta is the maximum uncompressed size of spec.delta, in bytes: about a million names.
 const maxDelta = 64 << 20
 
 func compress(added, removed []string) ([]byte, error) {
@@ -191,7 +191,7 @@ func decompress(data []byte) (added, removed []string, err error) {
 		return nil, nil, err
 	}
 	if !strictlySorted(d.Added) || !strictlySorted(d.Removed) {
-		return nil, nil, errors.New("the names are not sorted, or one is there twice")
+		return nil, nil, errors.New("the names are not sorted, or one is listed twice")
 	}
 	return d.Added, d.Removed, nil
 }
@@ -200,8 +200,8 @@ func strictlySorted(names []string) bool {
 	return slices.IsSorted(names) && len(slices.Compact(slices.Clone(names))) == len(names)
 }
 
-// Merge is one change for two that follow each other: from the first one's start to the second
-// one's target, with the second one's cause, generation and profile.
+// Merge returns one change for two consecutive ones: from the start of the first to the target of
+// the second, with the cause, generation and profile of the second.
 func Merge(first, second Change) Change {
 	merged := second
 	merged.From = first.From

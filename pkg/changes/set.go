@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Sorted returns the names sorted, each once. The argument stays as it is.
+// Sorted returns the names sorted, without duplicates. It does not change its argument.
 func Sorted(names []string) []string {
 	sorted := slices.Clone(names)
 	slices.Sort(sorted)
 	return slices.Compact(sorted)
 }
 
-// Between returns the names that lead from one set to another, sorted.
+// Between returns the names to add and to remove to get from one set to another, sorted.
 func Between(from, to []string) (added, removed []string) {
 	from, to = Sorted(from), Sorted(to)
 	return Minus(to, from), Minus(from, to)

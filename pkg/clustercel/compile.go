@@ -16,29 +16,28 @@ import (
 
 // Limits of an expression.
 const (
-	// CostLimit is for one cluster, in units of at most about 0.1 microseconds. A call that
-	// alone costs more does not run, so that an evaluation does the work of less than twice the
-	// limit.
+	// CostLimit is the maximum cost for one cluster, in units of at most about 0.1 microseconds. A
+	// single call that costs more does not run, so an evaluation does less than twice this work.
 	CostLimit = 1_000_000
-	// MaxLength is in bytes.
+	// MaxLength is the maximum length of an expression, in bytes.
 	MaxLength = 16 << 10
-	// maxLiterals counts the lists and maps that are not constant; those that map and filter make,
-	// too.
+	// maxLiterals is the maximum number of lists and maps that are not constant, including those of
+	// map and filter.
 	maxLiterals     = 64
 	maxComputedKeys = 8
-	// interruptEvery is how often a loop looks whether the context has ended, in rounds.
+	// interruptEvery is the number of loop iterations between two checks of the context.
 	interruptEvery = 100
-	// maxMessage and maxReason bound the errors' texts, in bytes: a condition's message is at most
-	// 32 KiB.
+	// maxMessage and maxReason are the maximum lengths of error texts, in bytes: a condition's
+	// message is at most 32 KiB.
 	maxMessage = 4 << 10
 	maxReason  = 256
 	maxCached  = 1_000
 )
 
-// managedCluster is the one variable of an expression.
+// managedCluster is the only variable of an expression.
 const managedCluster = "managedCluster"
 
-// environment is built once: the libraries are many.
+// environment is built once, because it has many libraries.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	env, err := cel.NewEnv(
 		cel.EagerlyValidateDeclarations(true),
@@ -74,17 +73,17 @@ type Expression struct {
 	program cel.Program
 }
 
-// Text is the text that was compiled.
+// Text is the text of the expression.
 func (e *Expression) Text() string { return e.text }
 
-// Excerpt is the text for a message: its beginning, where it is long.
+// Excerpt is the text for a message, shortened if it is long.
 func (e *Expression) Excerpt() string { return shortened(e.text, maxReason) }
 
-// Compiled returns the expression if its text was compiled lately, else nil.
+// Compiled returns the cached expression of a text; nil if it is not cached.
 func Compiled(text string) *Expression { return expressions.get(text) }
 
-// Compile refuses what does not parse or type-check, in at most 4 KiB of words. Equal texts share
-// the result.
+// Compile parses and type-checks an expression. An error has at most 4 KiB. Equal texts share the
+// cached result.
 func Compile(text string) (*Expression, error) {
 	if e := expressions.get(text); e != nil {
 		return e, nil
@@ -135,9 +134,8 @@ func compile(text string) (_ cel.Program, err error) {
 	return program, nil
 }
 
-// tooComplex refuses expressions whose types could grow so large that type-checking takes minutes:
-// each list or map literal can nest the types of what it holds once more, and a map whose key is no
-// constant can double them.
+// tooComplex rejects expressions whose types could grow so large that type-checking takes minutes:
+// each list or map literal can nest types once more, and a map with a computed key can double them.
 func tooComplex(parsed *cel.Ast) error {
 	literals, keys := 0, 0
 	ast.PostOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -166,7 +164,7 @@ func tooComplex(parsed *cel.Ast) error {
 
 func isComputed(e ast.Expr) bool { return e.Kind() != ast.LiteralKind }
 
-// shortened cuts a text that quotes the expression, or what it computed, and may be long.
+// shortened cuts a text to a length in bytes.
 func shortened(text string, length int) string {
 	if len(text) <= length {
 		return text
@@ -174,7 +172,7 @@ func shortened(text string, length int) string {
 	return strings.ToValidUTF8(text[:length], "") + "..."
 }
 
-// expressions are those compiled so far, by text.
+// expressions caches compiled expressions by text.
 var expressions expressionCache
 
 // expressionCache is emptied when it is full. Callers keep the expressions that they use.

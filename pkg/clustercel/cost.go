@@ -12,28 +12,27 @@ import (
 )
 
 const (
-	// A value weighs valueWeight, a string 1 a byte more. Ten of weight cost one unit. maxWeight
-	// bounds what one call reads or makes: more costs more than the limit anyway.
+	// A value has the weight valueWeight, a string 1 more per byte. A weight of 10 costs one unit.
+	// maxWeight is the maximum weight that one call reads or creates; more exceeds CostLimit.
 	valueWeight = 10
 	maxWeight   = CostLimit * 10
-	// quantityWeight is that of a quantity, whose digits are arithmetic of their own.
-	// componentWeight is that of each identifier of a semantic version.
+	// quantityWeight is the weight of a quantity, whose digits need arithmetic. componentWeight is
+	// that of each identifier of a semantic version.
 	quantityWeight  = 300
 	componentWeight = 100
-	// freeWeight is what a list or map literal may hold without being charged for it.
+	// freeWeight is the weight that a list or map literal may contain without a charge.
 	freeWeight = 100 * valueWeight
 )
 
 // costs charges the calls of one expression.
 type costs struct {
 	patterns patterns
-	// called hears of each call that is not refused; nil where nobody listens.
+	// called is called for each call that runs; nil except in tests.
 	called func(function string)
 }
 
-// CallCost implements interpreter.ActualCostEstimator. Every function has a price of its own: the
-// default of the interpreter counts the characters of each argument, which takes longer than many a
-// call.
+// CallCost implements interpreter.ActualCostEstimator. The interpreter's default counts the
+// characters of each argument, which takes longer than many calls.
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	cost := c.price(function, overload, args)
 	if function == "findAll" && result != nil {
@@ -42,25 +41,25 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 	return &cost
 }
 
-// price is what a call costs by its arguments. It is at least 1.
+// price returns the cost of a call from its arguments, at least 1.
 func (c *costs) price(function, overload string, args []ref.Val) uint64 {
 	return max(1, prices[function].price(c, overload, args))
 }
 
-// literal is the name of a list or map literal as a call.
+// literal is the function name of a list or map literal.
 const literal = "@literal"
 
-// weighed passes a list or map literal off as a call, whose cost may depend on the result: where a
-// value holds a value many times over, few literals build what takes ages to walk through.
-type weighed struct {
+// chargedLiteral presents a list or map literal as a call, so that its cost depends on its content.
+// Nested values can make a small expression build very large values.
+type chargedLiteral struct {
 	interpreter.InterpretableConstructor
 }
 
 // Function implements interpreter.InterpretableCall.
-func (weighed) Function() string { return literal }
+func (chargedLiteral) Function() string { return literal }
 
-// OverloadID implements interpreter.InterpretableCall: it is the base cost.
-func (w weighed) OverloadID() string {
+// OverloadID implements interpreter.InterpretableCall. It selects the base cost.
+func (w chargedLiteral) OverloadID() string {
 	if w.Type() == types.MapType {
 		return mapLiteral
 	}
@@ -68,17 +67,17 @@ func (w weighed) OverloadID() string {
 }
 
 // Exec implements interpreter.InterpretableV2.
-func (w weighed) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+func (w chargedLiteral) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return ordered(w.InterpretableConstructor.Exec(frame))
 }
 
 // Eval implements interpreter.Interpretable.
-func (w weighed) Eval(variables interpreter.Activation) ref.Val {
+func (w chargedLiteral) Eval(variables interpreter.Activation) ref.Val {
 	return ordered(w.InterpretableConstructor.Eval(variables))
 }
 
 // Args implements interpreter.InterpretableCall.
-func (w weighed) Args() []interpreter.InterpretableV2 { return w.InitVals() }
+func (w chargedLiteral) Args() []interpreter.InterpretableV2 { return w.InitVals() }
 
 func isContainer(v ref.Val) bool {
 	switch v.(type) {
@@ -88,7 +87,7 @@ func isContainer(v ref.Val) bool {
 	return false
 }
 
-// weigh stops once it is past the limit.
+// weigh returns the weight of a value, or a number above limit if the weight exceeds it.
 func weigh(v ref.Val, limit int) int {
 	n := valueWeight + leafWeight(v)
 	switch v := v.(type) {
@@ -112,7 +111,7 @@ func weigh(v ref.Val, limit int) int {
 	return n
 }
 
-// leafWeight is what a value weighs that no other is in, beside valueWeight.
+// leafWeight returns the weight of a value that contains no other values, without valueWeight.
 func leafWeight(v ref.Val) int {
 	switch v := v.(type) {
 	case types.String:
@@ -138,7 +137,7 @@ func leafWeight(v ref.Val) int {
 
 func tenth(n int) uint64 { return uint64(math.Ceil(float64(n) * common.StringTraversalCostFactor)) }
 
-// product multiplies and does not overflow.
+// product multiplies without overflow, up to maxWeight.
 func product(factors ...uint64) uint64 {
 	p := 1.0
 	for _, f := range factors {

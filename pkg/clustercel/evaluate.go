@@ -15,21 +15,21 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Cluster is what expressions see of one cluster.
+// Cluster is the input of an evaluation for one cluster.
 type Cluster struct {
 	Name string
-	// Object is what Render returned for the cluster. Evaluations only read it.
+	// Object is the result of Render. Evaluations do not modify it.
 	Object map[string]any
-	// Scores returns the cluster's AddOnPlacementScore of a name, nil where there is none.
+	// Scores returns the cluster's AddOnPlacementScore with a name; nil if there is none.
 	Scores func(name string) *v1alpha1.AddOnPlacementScore
 }
 
-// Matches evaluates the expression for one cluster. The cost is in CEL's units, from 1 to
-// CostLimit. An error (at run time, of the cost limit, of a result that is no boolean) means that
-// the cluster does not match; unless the context has ended, for then nothing is known.
+// Matches evaluates the expression for one cluster. The cost is from 1 to CostLimit. After an error
+// (at run time, of the cost limit, or a result that is not a boolean) the cluster does not match,
+// unless the context has ended: then the result is unknown.
 func (e *Expression) Matches(ctx context.Context, cluster *Cluster) (matched bool, cost uint64, err error) {
 	value := &clusterValue{Mapper: adapter{}.NativeToValue(cluster.Object).(traits.Mapper), cluster: cluster}
-	// Panics become errors in there.
+	// ContextEval turns panics into errors.
 	result, details, err := e.program.ContextEval(ctx, map[string]any{managedCluster: value})
 	cost = CostLimit
 	if actual := details.ActualCost(); actual != nil {
@@ -37,7 +37,7 @@ func (e *Expression) Matches(ctx context.Context, cluster *Cluster) (matched boo
 	}
 	if err != nil {
 		if cancelled := (interpreter.EvalCancelledError{}); errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
-			// What it would have cost is not in the sum.
+			// The sum does not include the cost of the rejected call.
 			cost = CostLimit
 		}
 		return false, cost, errors.New(shortened(err.Error(), maxReason))
@@ -49,8 +49,8 @@ func (e *Expression) Matches(ctx context.Context, cluster *Cluster) (matched boo
 	return matched, cost, nil
 }
 
-// clusterValue is the map an expression sees; the function scores finds its way from there to the
-// cluster's scores.
+// clusterValue is the value of managedCluster. The function scores reads the cluster's scores from
+// it.
 type clusterValue struct {
 	traits.Mapper
 	cluster *Cluster
@@ -73,7 +73,7 @@ func scoresFunction(self, name ref.Val) ref.Val {
 	return adapter{}.NativeToValue(scores)
 }
 
-// scoresOf returns nil where there are none, or self is no cluster.
+// scoresOf returns nil if there are no scores or self is not a cluster.
 func scoresOf(self, name ref.Val) *v1alpha1.AddOnPlacementScore {
 	value, ok := self.(*clusterValue)
 	if !ok {
@@ -94,9 +94,9 @@ func parseJSON(self ref.Val) ref.Val {
 	return adapter{}.NativeToValue(parsed)
 }
 
-// Render returns a cluster as expressions see it, as the reference does: hubAcceptsClient, status
-// and its conditions (null when the cluster has none) and version are always there, other empty
-// fields never.
+// Render returns the cluster as expressions read it, as in Open Cluster Management:
+// hubAcceptsClient, status, its conditions (null if the cluster has none) and version are always
+// present, other empty fields never.
 func Render(cluster *v1alpha1.ManagedCluster) (map[string]any, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cluster)
 	if err != nil {

@@ -13,15 +13,16 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// rangeOf is the function around what a macro loops over. It is there to be charged.
+// rangeOf is a function around the range of a macro's loop, so that the loop is charged.
 const rangeOf = "@range"
 
-// refuse ends the evaluation. An error value could be swallowed by a || in the expression.
-func refuse() {
+// cancelEvaluation ends the evaluation with the cost limit. An error value could be absorbed by a
+// || in the expression.
+func cancelEvaluation() {
 	panic(interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded, Message: "operation cancelled: actual cost limit exceeded"})
 }
 
-// chargedMacros are the standard macros, with rangeOf around what they loop over.
+// chargedMacros are the standard macros with rangeOf around their ranges.
 func chargedMacros() []cel.Macro {
 	var macros []cel.Macro
 	for _, m := range cel.StandardMacros {
@@ -37,17 +38,17 @@ func chargedMacros() []cel.Macro {
 	return macros
 }
 
-// guard is called for each step of a program as it is planned. It puts a check before calls, which
-// refuses those that cost too much.
+// guard decorates the steps of a program. It adds a check before calls that rejects those that cost
+// too much.
 func (c *costs) guard(env *cel.Env) interpreter.InterpretableDecoratorV2 {
 	return func(step interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		switch s := step.(type) {
 		case interpreter.InterpretableConstructor:
-			return weighed{s}, nil
+			return chargedLiteral{s}, nil
 		case interpreter.InterpretableCall:
 			switch {
 			case s.Function() == operators.Add:
-				return flattened{s}, nil
+				return copiedSum{s}, nil
 			case prices[s.Function()].afterwards:
 				return step, nil
 			}
@@ -57,7 +58,7 @@ func (c *costs) guard(env *cel.Env) interpreter.InterpretableDecoratorV2 {
 	}
 }
 
-// guarded is the call with a check before it.
+// guarded returns the call with a check before it.
 func (c *costs) guarded(env *cel.Env, s interpreter.InterpretableCall) (interpreter.InterpretableV2, error) {
 	function, overload := s.Function(), s.OverloadID()
 	run, err := c.implementation(env, s)
@@ -66,7 +67,7 @@ func (c *costs) guarded(env *cel.Env, s interpreter.InterpretableCall) (interpre
 	}
 	args := s.Args()
 	if isSearch(function) {
-		if args, err = veil(s); err != nil {
+		if args, err = hideConstants(s); err != nil {
 			return nil, err
 		}
 		if c.isConstant(s.Args()[1]) {
@@ -75,7 +76,7 @@ func (c *costs) guarded(env *cel.Env, s interpreter.InterpretableCall) (interpre
 	}
 	return interpreter.NewCall(s.ID(), function, overload, args, func(args ...ref.Val) ref.Val {
 		if c.price(function, overload, args) > CostLimit {
-			refuse()
+			cancelEvaluation()
 		}
 		if c.called != nil {
 			c.called(function)
@@ -84,13 +85,12 @@ func (c *costs) guarded(env *cel.Env, s interpreter.InterpretableCall) (interpre
 	}), nil
 }
 
-// flattened is a + that copies lists. The library's own sum of lists looks its elements up through
-// all sums it is made of, so that a walk through a sum of a thousand lists takes a thousand times
-// as long.
-type flattened struct{ interpreter.InterpretableCall }
+// copiedSum is a + that copies lists. In the library's sum of lists, each access searches all
+// summands, so iterating over a sum of 1,000 lists takes 1,000 times as long.
+type copiedSum struct{ interpreter.InterpretableCall }
 
 // Exec implements interpreter.InterpretableV2.
-func (f flattened) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+func (f copiedSum) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	sum := f.InterpretableCall.Exec(frame)
 	list, ok := sum.(traits.Lister)
 	if _, builds := sum.(traits.MutableLister); !ok || builds {
@@ -98,7 +98,7 @@ func (f flattened) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	}
 	n := list.Size().(types.Int)
 	if n > CostLimit {
-		refuse()
+		cancelEvaluation()
 	}
 	values := make([]ref.Val, 0, n)
 	for it := list.Iterator(); it.HasNext() == types.True; {
@@ -108,11 +108,11 @@ func (f flattened) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 }
 
 // Eval implements interpreter.Interpretable.
-func (f flattened) Eval(variables interpreter.Activation) ref.Val {
+func (f copiedSum) Eval(variables interpreter.Activation) ref.Val {
 	return f.Exec(interpreter.AsFrame(variables))
 }
 
-// implementation is what a call runs.
+// implementation returns the function that a call runs.
 func (c *costs) implementation(env *cel.Env, call interpreter.InterpretableCall) (functions.FunctionOp, error) {
 	if call.Function() == "findAll" {
 		return c.findAll, nil
@@ -139,8 +139,8 @@ func (c *costs) implementation(env *cel.Env, call interpreter.InterpretableCall)
 	return nil, fmt.Errorf("%s is not implemented", call.Function())
 }
 
-// operation is the binding for so many arguments; nil where it has none. Like the interpreter it
-// asks for the operand's trait.
+// operation returns the binding for a number of arguments; nil if there is none. Like the
+// interpreter, it checks the operand's trait.
 func operation(b *functions.Overload, args int) functions.FunctionOp {
 	var run functions.FunctionOp
 	switch {

@@ -9,9 +9,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// adapter turns Go values into CEL's, with maps that are walked in the order of their keys. In
-// CEL's own maps the order is another each time, and with it could be the answer, and what it
-// costs.
+// adapter converts Go values to CEL values. Its maps are iterated in the order of their keys: the
+// random order of CEL's own maps could change results and costs.
 type adapter struct{}
 
 // NativeToValue implements types.Adapter.
@@ -25,7 +24,7 @@ func (a adapter) NativeToValue(value any) ref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(value)
 }
 
-// ordered is the value, walked in order if it is a map.
+// ordered returns the value; a map is then iterated in the order of its keys.
 func ordered(v ref.Val) ref.Val {
 	if m, ok := v.(traits.Mapper); ok {
 		return orderedMap{m}
@@ -33,7 +32,7 @@ func ordered(v ref.Val) ref.Val {
 	return v
 }
 
-// unordered is the map to be walked in any order, which takes less time.
+// unordered returns the map for iteration in any order, which is faster.
 func unordered(m traits.Mapper) traits.Mapper {
 	switch m := m.(type) {
 	case orderedMap:
@@ -46,10 +45,11 @@ func unordered(m traits.Mapper) traits.Mapper {
 
 type orderedMap struct{ traits.Mapper }
 
-// Find implements traits.Mapper. A key is hashed at each look-up, for the price of a short one.
+// Find implements traits.Mapper. Each lookup hashes the key at a fixed cost, so long keys are
+// rejected.
 func (m orderedMap) Find(key ref.Val) (ref.Val, bool) {
 	if textLength(key) > maxKey {
-		refuse()
+		cancelEvaluation()
 	}
 	return m.Mapper.Find(key)
 }
@@ -57,7 +57,7 @@ func (m orderedMap) Find(key ref.Val) (ref.Val, bool) {
 // Get implements traits.Indexer.
 func (m orderedMap) Get(key ref.Val) ref.Val {
 	if textLength(key) > maxKey {
-		refuse()
+		cancelEvaluation()
 	}
 	return m.Mapper.Get(key)
 }

@@ -14,28 +14,27 @@ import (
 )
 
 const (
-	// maxPattern bounds a regular expression, in bytes, and maxProgram what it compiles to, in
-	// instructions.
+	// maxPattern is the maximum length of a regular expression, in bytes, maxProgram that of its
+	// program, in instructions.
 	maxPattern = 4 << 10
 	maxProgram = 20_000
-	// maxClasses bounds the classes of characters by name, such as \pL, of which each has hundreds
-	// of ranges, and classCost is what it costs to read one.
+	// maxClasses is the maximum number of named character classes, such as \pL, each with hundreds
+	// of ranges. classCost is the cost of parsing one.
 	maxClasses = 20
 	classCost  = 5_000
-	// stepsPerUnit is how many instructions of a regular expression a search runs for one unit.
+	// stepsPerUnit is the number of instructions that a search runs per unit of cost.
 	stepsPerUnit = 4
-	// parseCost and compileCost are what it costs to read a byte of a regular expression, and to
-	// compile an instruction.
+	// parseCost is the cost of parsing a byte of a regular expression, compileCost that of
+	// compiling an instruction.
 	parseCost   = 20
 	compileCost = 5
-	// constantPattern is the overload of a search for a pattern that is a constant, which is
-	// compiled once.
+	// constantPattern is the overload of a search for a constant pattern, which is compiled once.
 	constantPattern = "@constant_pattern"
-	// maxQuantity bounds a quantity's text, in bytes, and maxExponent its decimal exponent, in
-	// digits: reading 1e999999999 takes longer than anybody waits.
+	// maxQuantity is the maximum length of a quantity's text, in bytes, maxExponent that of its
+	// decimal exponent, in digits: parsing 1e999999999 takes too long.
 	maxQuantity = 999
 	maxExponent = 3
-	// maxKey bounds what is looked up in a map, in bytes.
+	// maxKey is the maximum length of a key in a map lookup, in bytes.
 	maxKey = 16 << 10
 )
 
@@ -43,9 +42,9 @@ func isSearch(function string) bool {
 	return function == "matches" || function == "find" || function == "findAll"
 }
 
-// searching is the price of compiling the pattern, unless it is a constant, and of one search
+// searchingPrice is the cost of compiling the pattern, unless it is constant, and of one search
 // through the text.
-func searching(c *costs, overload string, args []ref.Val) uint64 {
+func searchingPrice(c *costs, overload string, args []ref.Val) uint64 {
 	pattern := textIn(args[1])
 	_, size := c.patterns.compile(pattern)
 	if size > maxProgram {
@@ -62,17 +61,16 @@ func searchCost(size int, args []ref.Val) uint64 {
 	return 1 + product(uint64(size), uint64(textLength(args[0])+5))/stepsPerUnit
 }
 
-// foundCost is what findAll costs beside its first search: each match is the end of one search, and
-// the next one may go to the end of the text. Searches count twice because each one starts again at
-// a new position.
+// foundCost is the cost of findAll beside its first search: each match needs another search, which
+// may read to the end of the text. Searches count twice, because each starts at a new position.
 func (c *costs) foundCost(_ string, args []ref.Val, result ref.Val) uint64 {
 	_, size := c.patterns.compile(textIn(args[1]))
 	return product(2*sizeOf(result), searchCost(size, args)) + tenth(weigh(result, maxWeight))
 }
 
-// findAll looks for few matches first, then for four times as many, as long as the limit holds.
+// findAll searches for few matches first, then for four times as many, until the limit is reached.
 func (c *costs) findAll(args ...ref.Val) ref.Val {
-	text, pattern, ok := texts2(args)
+	text, pattern, ok := twoTexts(args)
 	if !ok {
 		return types.NoSuchOverloadErr()
 	}
@@ -98,15 +96,15 @@ func (c *costs) findAll(args ...ref.Val) ref.Val {
 			return types.NewStringList(types.DefaultTypeAdapter, found)
 		}
 		if product(uint64(2*n), searchCost(size, args)) > CostLimit {
-			refuse()
+			cancelEvaluation()
 		}
 	}
 }
 
-// search does not compile the pattern at each call, as the libraries' own implementation does.
+// search does not compile the pattern in each call, as the library's implementation does.
 func (c *costs) search(function string, own functions.FunctionOp) functions.FunctionOp {
 	return func(args ...ref.Val) ref.Val {
-		text, pattern, ok := texts2(args)
+		text, pattern, ok := twoTexts(args)
 		if !ok {
 			return own(args...)
 		}
@@ -122,17 +120,17 @@ func (c *costs) search(function string, own functions.FunctionOp) functions.Func
 	}
 }
 
-// veil keeps the regular expression library from replacing a checked find or findAll by a call of
-// its own, when it sees that the pattern is a constant. Like the library it refuses a constant that
-// is no pattern.
-func veil(call interpreter.InterpretableCall) ([]interpreter.InterpretableV2, error) {
+// hideConstants prevents the regular expression library from replacing a checked find or findAll
+// with its own call for a constant pattern. Like the library, it rejects an invalid constant
+// pattern.
+func hideConstants(call interpreter.InterpretableCall) ([]interpreter.InterpretableV2, error) {
 	args := call.Args()
 	if call.Function() == "matches" {
 		return args, nil
 	}
-	veiledArgs := make([]interpreter.InterpretableV2, len(args))
+	hiddenArgs := make([]interpreter.InterpretableV2, len(args))
 	for i, arg := range args {
-		veiledArgs[i] = arg
+		hiddenArgs[i] = arg
 		constant, ok := arg.(interpreter.InterpretableConst)
 		if !ok {
 			continue
@@ -142,16 +140,16 @@ func veil(call interpreter.InterpretableCall) ([]interpreter.InterpretableV2, er
 				return nil, err
 			}
 		}
-		veiledArgs[i] = veiled{arg}
+		hiddenArgs[i] = hiddenConstant{arg}
 	}
-	return veiledArgs, nil
+	return hiddenArgs, nil
 }
 
-// veiled is a step of which it does not show that it is constant.
-type veiled struct{ interpreter.InterpretableV2 }
+// hiddenConstant hides that a step is constant.
+type hiddenConstant struct{ interpreter.InterpretableV2 }
 
-// isConstant says whether a pattern is a constant, and remembers it compiled for as long as the
-// expression is. Constants that are large together count as computed.
+// isConstant reports whether a pattern is a constant, and keeps it compiled with the expression.
+// Constants whose total size is too large count as computed.
 func (c *costs) isConstant(arg interpreter.InterpretableV2) bool {
 	constant, ok := arg.(interpreter.InterpretableConst)
 	if !ok {
@@ -160,9 +158,9 @@ func (c *costs) isConstant(arg interpreter.InterpretableV2) bool {
 	return c.patterns.keep(textIn(constant.Value()))
 }
 
-// patterns remembers compiled regular expressions. It is safe for concurrent use.
+// patterns caches compiled regular expressions. It is safe for concurrent use.
 type patterns struct {
-	// constants are filled while the program is planned, and not changed after that.
+	// constants are set while the program is planned, and not changed afterwards.
 	constants map[string]pattern
 	sizes     int
 
@@ -175,7 +173,7 @@ type pattern struct {
 	size int
 }
 
-// keep compiles a constant, unless the constants are too large together.
+// keep compiles a constant, unless the total size of the constants would be too large.
 func (p *patterns) keep(text string) bool {
 	if _, ok := p.constants[text]; ok {
 		return true
@@ -192,8 +190,8 @@ func (p *patterns) keep(text string) bool {
 	return true
 }
 
-// compile returns the pattern and the size of its program, in instructions; nil when it is invalid
-// or too large.
+// compile returns the pattern, nil if it is invalid or too large, and the size of its program in
+// instructions.
 func (p *patterns) compile(text string) (*regexp.Regexp, int) {
 	if found, ok := p.constants[text]; ok {
 		return found.Regexp, found.size
@@ -211,8 +209,8 @@ func (p *patterns) compile(text string) (*regexp.Regexp, int) {
 	return found.Regexp, found.size
 }
 
-// compilePattern compiles a pattern of at most so many instructions. The Regexp is nil when there
-// are more, and when the pattern is invalid: the call itself says why.
+// compilePattern compiles a pattern of at most most instructions. The Regexp is nil if it has more
+// or is invalid; the call itself reports the reason.
 func compilePattern(text string, most int) pattern {
 	if len(text) > maxPattern || classes(text) > maxClasses {
 		return pattern{size: maxProgram + 1}
@@ -230,7 +228,7 @@ func compilePattern(text string, most int) pattern {
 
 func classes(pattern string) int { return strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`) }
 
-// instructions is how many a pattern compiles to, or a few more. Repetitions are written out.
+// instructions returns an upper bound of the program's size. Repetitions are expanded.
 func instructions(re *syntax.Regexp) int {
 	n := 1
 	for _, sub := range re.Sub {
@@ -248,12 +246,12 @@ func instructions(re *syntax.Regexp) int {
 	return min(n, math.MaxInt32)
 }
 
-func modest(quantity string) bool {
+func isBoundedQuantity(quantity string) bool {
 	i := strings.LastIndexAny(quantity, "eE")
 	return len(quantity) <= maxQuantity && (i < 0 || len(strings.TrimLeft(quantity[i+1:], "+-0")) <= maxExponent)
 }
 
-func texts2(args []ref.Val) (string, string, bool) {
+func twoTexts(args []ref.Val) (string, string, bool) {
 	if len(args) < 2 {
 		return "", "", false
 	}

@@ -15,31 +15,30 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// price is what a call costs at most, by its arguments. A named function is charged with it before
-// it runs: a call that alone costs more than the limit does not run. Operators are charged
-// afterwards, as they only walk once through what was paid for. It takes no longer than the call
-// itself.
+// price is the maximum cost of a call, from its arguments. A named function is charged before it
+// runs, so a call that alone exceeds the limit does not run. Operators are charged afterwards,
+// because they only iterate once over values that were charged already. Computing a price takes no
+// longer than the call.
 //
-// BenchmarkFunctions has what the units are measured by: 1,000,000 of them take about 100
-// milliseconds, or less.
+// BenchmarkFunctions measures the units: 1,000,000 of them take at most about 100 milliseconds.
 type price func(c *costs, overload string, args []ref.Val) uint64
 
 const (
-	// mapLiteral is the overload of a literal that is a map.
+	// mapLiteral is the overload of a map literal.
 	mapLiteral = "map"
-	// zoneCost is that of finding a time zone, which is read from a file at each call.
+	// zoneCost is the cost of loading a time zone, which is read from a file in each call.
 	zoneCost = 2_000
 )
 
-// priced are functions with one price.
+// priced are functions with the same price.
 type priced struct {
 	price price
-	// afterwards says that it is enough to charge the call when it has run.
+	// afterwards is true if the call is charged after it has run.
 	afterwards bool
 	names      []string
 }
 
-// prices has every function of the environment.
+// prices contains every function of the environment.
 var prices = func() map[string]priced {
 	byName := map[string]priced{}
 	for _, p := range []priced{
@@ -54,13 +53,13 @@ var prices = func() map[string]priced {
 			"family", "isGlobalUnicast", "isLinkLocalMulticast", "isLinkLocalUnicast", "isLoopback", "isUnspecified",
 			"prefixLength", "major", "minor", "patch",
 		}},
-		{price: comparison, afterwards: true, names: []string{
+		{price: comparisonPrice, afterwards: true, names: []string{
 			operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
 		}},
-		{price: membership, afterwards: true, names: []string{operators.In, operators.OldIn, "in"}},
-		{price: addition, afterwards: true, names: []string{operators.Add}},
-		{price: making, afterwards: true, names: []string{literal}},
-		{price: ranging, names: []string{rangeOf}},
+		{price: membershipPrice, afterwards: true, names: []string{operators.In, operators.OldIn, "in"}},
+		{price: additionPrice, afterwards: true, names: []string{operators.Add}},
+		{price: makingPrice, afterwards: true, names: []string{literal}},
+		{price: rangingPrice, names: []string{rangeOf}},
 		{price: texts(1), names: []string{
 			"size", "startsWith", "endsWith", "bool", "format.named", "getScheme", "getHost", "getHostname", "getPort",
 			"compareTo", "isGreaterThan", "isLessThan", "sign",
@@ -75,21 +74,21 @@ var prices = func() map[string]priced {
 			"strings.quote", "semver", "isSemver", "getQuery", "validate",
 			"ip", "isIP", "cidr", "isCIDR", "containsIP", "containsCIDR", "ip.isCanonical",
 		}},
-		{price: quantities, names: []string{"quantity", "isQuantity"}},
-		{price: inZone, names: []string{
+		{price: quantitiesPrice, names: []string{"quantity", "isQuantity"}},
+		{price: inZonePrice, names: []string{
 			"getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds", "getMinutes",
 			"getMonth", "getSeconds",
 		}},
-		{price: contents, names: []string{"sum", "min", "max", "isSorted"}},
-		{price: elements, names: []string{"optional.unwrap", "unwrapOpt"}},
-		{price: substrings, names: []string{"contains", "indexOf", "lastIndexOf"}},
-		{price: replacement, names: []string{"replace"}},
-		{price: splitting, names: []string{"split"}},
-		{price: joining, names: []string{"join"}},
-		{price: formatting, names: []string{"format"}},
-		{price: searching, names: []string{"matches", "find", "findAll"}},
-		{price: parsing, names: []string{"parseJSON"}},
-		{price: scoring, names: []string{"scores"}},
+		{price: contentsPrice, names: []string{"sum", "min", "max", "isSorted"}},
+		{price: elementsPrice, names: []string{"optional.unwrap", "unwrapOpt"}},
+		{price: substringsPrice, names: []string{"contains", "indexOf", "lastIndexOf"}},
+		{price: replacementPrice, names: []string{"replace"}},
+		{price: splittingPrice, names: []string{"split"}},
+		{price: joiningPrice, names: []string{"join"}},
+		{price: formattingPrice, names: []string{"format"}},
+		{price: searchingPrice, names: []string{"matches", "find", "findAll"}},
+		{price: parsingPrice, names: []string{"parseJSON"}},
+		{price: scoringPrice, names: []string{"scores"}},
 	} {
 		for _, name := range p.names {
 			byName[name] = p
@@ -98,7 +97,7 @@ var prices = func() map[string]priced {
 	return byName
 }()
 
-// checkPrices refuses an environment with a function that has no price.
+// checkPrices rejects an environment with a function without a price.
 func checkPrices(env *cel.Env) error {
 	var unknown []string
 	for name := range env.Functions() {
@@ -115,8 +114,8 @@ func checkPrices(env *cel.Env) error {
 
 func constant(n uint64) price { return func(*costs, string, []ref.Val) uint64 { return n } }
 
-// texts is for functions that walk through texts, but not through lists and maps, so many times as
-// fast as they are compared.
+// texts is the price of functions that read strings, but no lists and maps. times is the number of
+// passes.
 func texts(times uint64) price {
 	return func(_ *costs, _ string, args []ref.Val) uint64 {
 		n := times
@@ -127,26 +126,28 @@ func texts(times uint64) price {
 	}
 }
 
-// quantities refuses texts that take longer to read than anybody waits.
-func quantities(c *costs, overload string, args []ref.Val) uint64 {
-	if !modest(textIn(args[0])) {
+// quantitiesPrice rejects texts that take too long to parse.
+func quantitiesPrice(c *costs, overload string, args []ref.Val) uint64 {
+	if !isBoundedQuantity(textIn(args[0])) {
 		return maxWeight
 	}
 	return texts(4)(c, overload, args)
 }
 
-func inZone(_ *costs, _ string, args []ref.Val) uint64 {
+func inZonePrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if len(args) < 2 {
 		return 1
 	}
 	return zoneCost + tenth(textLength(args[1]))
 }
 
-// contents is for functions that walk through a list and all that is in it.
-func contents(_ *costs, _ string, args []ref.Val) uint64 { return 2 * tenth(weigh(args[0], maxWeight)) }
+// contentsPrice is for functions that read a list and all its content.
+func contentsPrice(_ *costs, _ string, args []ref.Val) uint64 {
+	return 2 * tenth(weigh(args[0], maxWeight))
+}
 
-// elements is for functions that walk through a list, but not through what is in it.
-func elements(_ *costs, _ string, args []ref.Val) uint64 {
+// elementsPrice is for functions that read the elements of a list, but not their content.
+func elementsPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	return 1 + sizeOf(args[0])
 }
 
@@ -160,23 +161,23 @@ func sizeOf(v ref.Val) uint64 {
 	return 0
 }
 
-// comparison ends with the smaller value.
-func comparison(_ *costs, _ string, args []ref.Val) uint64 {
+// comparisonPrice depends on the smaller value, where a comparison ends.
+func comparisonPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if isContainer(args[0]) && isContainer(args[1]) {
 		return tenth(min(weigh(args[0], maxWeight), weigh(args[1], maxWeight)))
 	}
 	return 1 + tenth(min(leafWeight(args[0]), leafWeight(args[1])))
 }
 
-func membership(_ *costs, _ string, args []ref.Val) uint64 {
+func membershipPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if list, ok := args[1].(traits.Lister); ok {
 		return tenth(weigh(list, maxWeight))
 	}
 	return 1 + tenth(leafWeight(args[0]))
 }
 
-// addition copies lists, except for the list that a macro builds element by element.
-func addition(_ *costs, _ string, args []ref.Val) uint64 {
+// additionPrice charges for copying lists, except for the list that a macro builds.
+func additionPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if right, ok := args[1].(traits.Lister); ok {
 		cost := tenth(weigh(right, maxWeight))
 		if _, builds := args[0].(traits.MutableLister); !builds {
@@ -187,8 +188,8 @@ func addition(_ *costs, _ string, args []ref.Val) uint64 {
 	return tenth(leafWeight(args[0]) + leafWeight(args[1]))
 }
 
-// substrings is for functions that compare one text with each part of another.
-func substrings(_ *costs, _ string, args []ref.Val) uint64 {
+// substringsPrice is for functions that compare a text with each part of another.
+func substringsPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if list, ok := args[0].(traits.Lister); ok {
 		return tenth(weigh(list, maxWeight)) + tenth(leafWeight(args[1]))
 	}
@@ -196,8 +197,8 @@ func substrings(_ *costs, _ string, args []ref.Val) uint64 {
 	return 1 + 2*text + part + product(text, part)
 }
 
-// replacement knows the length of the result.
-func replacement(_ *costs, _ string, args []ref.Val) uint64 {
+// replacementPrice depends on the length of the result.
+func replacementPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	text, old, replaced := textIn(args[0]), textIn(args[1]), textIn(args[2])
 	n := len(text)
 	if times := occurrences(text, old, args[3:]); len(replaced) > len(old) {
@@ -206,12 +207,12 @@ func replacement(_ *costs, _ string, args []ref.Val) uint64 {
 	return 1 + 3*tenth(n)
 }
 
-// splitting charges for each part.
-func splitting(_ *costs, _ string, args []ref.Val) uint64 {
+// splittingPrice charges for each part.
+func splittingPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	return 1 + 2*tenth(textLength(args[0])) + uint64(occurrences(textIn(args[0]), textIn(args[1]), args[2:]))
 }
 
-// occurrences counts where a part is in a text, up to a limit if one follows.
+// occurrences counts a part in a text, up to a limit if one follows.
 func occurrences(text, part string, limit []ref.Val) int {
 	n := 0
 	if part == "" {
@@ -227,7 +228,7 @@ func occurrences(text, part string, limit []ref.Val) int {
 	return n
 }
 
-func joining(_ *costs, _ string, args []ref.Val) uint64 {
+func joiningPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	cost := 2 * tenth(weigh(args[0], maxWeight))
 	if len(args) > 1 {
 		cost += product(sizeOf(args[0]), 2*tenth(textLength(args[1])))
@@ -235,8 +236,9 @@ func joining(_ *costs, _ string, args []ref.Val) uint64 {
 	return cost
 }
 
-// formatting reads each value once; a clause of five characters can ask for a thousand digits.
-func formatting(_ *costs, _ string, args []ref.Val) uint64 {
+// formattingPrice charges for each value once, and for each clause: five characters can request
+// 1,000 digits.
+func formattingPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	text := textIn(args[0])
 	clauses := uint64(5)
 	if strings.Contains(text, ".") {
@@ -245,27 +247,27 @@ func formatting(_ *costs, _ string, args []ref.Val) uint64 {
 	return 1 + 2*tenth(len(text)) + 5*tenth(weigh(args[1], maxWeight)) + clauses*uint64(strings.Count(text, "%"))
 }
 
-// parsing charges for each value, list and map that JSON may hold, as if an expression spelled it
-// out.
-func parsing(_ *costs, _ string, args []ref.Val) uint64 {
+// parsingPrice charges for each value, list and map in the JSON text, like literals of an
+// expression.
+func parsingPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	text := textIn(args[0])
 	lists, maps := strings.Count(text, "["), strings.Count(text, "{")
 	return 1 + 2*tenth(len(text)) + 3*uint64(strings.Count(text, ",")) + common.ListCreateBaseCost*uint64(lists) +
 		common.MapCreateBaseCost*uint64(maps)
 }
 
-// scoring charges for a list of maps, as if an expression spelled it out.
-func scoring(_ *costs, _ string, args []ref.Val) uint64 {
+// scoringPrice charges for a list of maps, like literals of an expression.
+func scoringPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	// The types of arguments are checked, for which the keys are put in order.
-	cost := common.ListCreateBaseCost + ranging(nil, "", args)
+	cost := common.ListCreateBaseCost + rangingPrice(nil, "", args)
 	if list := scoresOf(args[0], args[1]); list != nil {
 		cost += (common.MapCreateBaseCost + 3) * uint64(len(list.Status.Scores))
 	}
 	return cost + tenth(leafWeight(args[1]))
 }
 
-// ranging charges a loop over a map for putting the keys in order.
-func ranging(_ *costs, _ string, args []ref.Val) uint64 {
+// rangingPrice charges a loop over a map for sorting the keys.
+func rangingPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if m, ok := args[0].(traits.Mapper); ok {
 		n := sizeOf(m)
 		return 1 + n*uint64(bits.Len64(n))
@@ -273,8 +275,8 @@ func ranging(_ *costs, _ string, args []ref.Val) uint64 {
 	return 1
 }
 
-// making charges a list or map literal for what is in it.
-func making(_ *costs, overload string, args []ref.Val) uint64 {
+// makingPrice charges a list or map literal for its content.
+func makingPrice(_ *costs, overload string, args []ref.Val) uint64 {
 	cost := uint64(common.ListCreateBaseCost)
 	if overload == mapLiteral {
 		cost = common.MapCreateBaseCost

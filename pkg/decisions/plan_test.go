@@ -81,7 +81,7 @@ func TestNewPlan(t *testing.T) {
 		},
 		"first: two groups of one name are split separately": {
 			grouping: grouping(0, "a:1 3", "b:9", "a:2"),
-			want:   []string{"Create p-decision-1 a/0: 1 3", "Create p-decision-2 b/1: 9", "Create p-decision-3 a/2: 2"},
+			want:     []string{"Create p-decision-1 a/0: 1 3", "Create p-decision-2 b/1: 9", "Create p-decision-3 a/2: 2"},
 		},
 		"first: pages of a hundred, names in use left out": {
 			taken: "p-decision-1 p-decision-3", grouping: grouping(0, "a:"+span(1, 101), ":x"),
@@ -89,7 +89,7 @@ func TestNewPlan(t *testing.T) {
 		},
 		"first: by score, rank orders within a page": {
 			grouping: grouping(0, "b:n=9", ":m=9 a=5 b=5"),
-			want:   []string{"Create p-decision-1 b/0: n=9", "Create p-decision-2 /1: m=9 a=5 b=5"},
+			want:     []string{"Create p-decision-1 b/0: n=9", "Create p-decision-2 /1: m=9 a=5 b=5"},
 		},
 		"the same": {
 			published: pages{page("p-decision-1", "", "0", "a b")}, grouping: grouping(0, ":b a"), wantQuiet: true,
@@ -108,7 +108,7 @@ func TestNewPlan(t *testing.T) {
 		},
 		"a free place on the first page is filled, pages are not merged": {
 			published: pages{page("p-decision-1", "", "0", span(1, 99)), page("p-decision-2", "", "0", "x")},
-			grouping:    grouping(0, ":"+span(1, 99)+" a b x"),
+			grouping:  grouping(0, ":"+span(1, 99)+" a b x"),
 			want:      []string{"Update p-decision-1 /0: a " + span(1, 99), "Update p-decision-2 /0: b x"},
 		},
 		"a page that empties is removed, the rest stays": {
@@ -117,17 +117,17 @@ func TestNewPlan(t *testing.T) {
 		},
 		"a moving cluster comes before it goes": {
 			published: pages{page("p-decision-1", "a", "0", "1 2"), page("p-decision-2", "b", "1", "3")},
-			grouping:    grouping(0, "a:1", "b:2 3"),
+			grouping:  grouping(0, "a:1", "b:2 3"),
 			want:      []string{"Update p-decision-2 b/1: 2 3", "Update p-decision-1 a/0: 1"}, wantQuiet: true,
 		},
 		"an exchange: what goes stays until all has come": {
 			published: pages{page("p-decision-1", "a", "0", "1 2"), page("p-decision-2", "b", "1", "3 4")},
-			grouping:    grouping(0, "a:1 3", "b:2 4"),
+			grouping:  grouping(0, "a:1 3", "b:2 4"),
 			want:      []string{"Update p-decision-1 a/0: 1 2 3", "Update p-decision-2 b/1: 2 4", "Update p-decision-1 a/0: 1 3"}, wantQuiet: true,
 		},
 		"an exchange between full pages takes a bridge": {
 			published: pages{page("p-decision-1", "a", "0", span(1, 100)), page("p-decision-2", "b", "1", span(101, 200))},
-			grouping:    grouping(0, "a:"+span(2, 101), "b:c001 "+span(102, 200)),
+			grouping:  grouping(0, "a:"+span(2, 101), "b:c001 "+span(102, 200)),
 			want: []string{
 				"Create p-decision-3 a/0: c001", "Update p-decision-1 a/0: " + span(2, 101),
 				"Update p-decision-2 b/1: c001 " + span(102, 200), "Delete p-decision-3",
@@ -135,17 +135,17 @@ func TestNewPlan(t *testing.T) {
 		},
 		"on a full page a newcomer takes the place of one that leaves": {
 			published: pages{page("p-decision-1", "", "0", span(1, 100)), page("p-decision-2", "", "0", span(101, 200))},
-			grouping:    grouping(0, ":a "+span(2, 100)+" b "+span(102, 200)),
+			grouping:  grouping(0, ":a "+span(2, 100)+" b "+span(102, 200)),
 			want:      []string{"Update p-decision-1 /0: a " + span(2, 100), "Update p-decision-2 /0: b " + span(102, 200)},
 		},
 		"a group renamed is a label": {
 			published: pages{page("p-decision-1", "a", "0", "1 2"), page("p-decision-2", "", "1", "3")},
-			grouping:    grouping(0, "early:1 2", ":3"),
+			grouping:  grouping(0, "early:1 2", ":3"),
 			want:      []string{"Update p-decision-1 early/0: 1 2 (silent)"}, wantQuiet: true,
 		},
 		"a group in the middle goes: the last closes the gap": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3")},
-			grouping:    grouping(0, "a:1", "c:3"),
+			grouping:  grouping(0, "a:1", "c:3"),
 			want:      []string{"Update p-decision-3 c/1: 3 (silent)", "Delete p-decision-2"},
 		},
 		"a new group gets the next index": {
@@ -154,7 +154,7 @@ func TestNewPlan(t *testing.T) {
 		},
 		"the order of entries changes: nothing moves": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2")},
-			grouping:    grouping(0, "b:2", "a:1"), wantQuiet: true,
+			grouping:  grouping(0, "b:2", "a:1"), wantQuiet: true,
 		},
 		"shorter groups: a page becomes a group": {
 			published: pages{page("p-decision-1", "", "0", "1 2"), page("p-decision-2", "", "0", "3 4")}, grouping: grouping(2, ":1 2 3 4"),
@@ -181,7 +181,7 @@ func TestNewPlan(t *testing.T) {
 				page("p-decision-1", "", "0", "a"), page("p-decision-2", "", "x", "b"),
 				page("p-decision-3", "", "0", "c", withoutLabel(v1alpha1.DecisionGroupNameLabel)),
 			},
-			grouping:    grouping(0, ":a b c"),
+			grouping:  grouping(0, ":a b c"),
 			want:      []string{"Update p-decision-3 /0: c (silent)", "Update p-decision-2 /0: b (silent)"},
 			wantQuiet: true,
 		},
@@ -199,19 +199,19 @@ func TestNewPlan(t *testing.T) {
 		},
 		"an unfinished page too many is deleted": {
 			published: pages{page("p-decision-1", "", "0", "a"), page("p-decision-2", "", "0", "b", withoutLabel(v1alpha1.PlacementLabel))},
-			grouping:    grouping(0, ":a"), want: []string{"Delete p-decision-2 (silent)"}, wantQuiet: true,
+			grouping:  grouping(0, ":a"), want: []string{"Delete p-decision-2 (silent)"}, wantQuiet: true,
 		},
 		"a page for another Placement is none of ours": {
 			published: pages{page("p-decision-1", "", "0", "a", func(pd *v1alpha1.PlacementDecision) { pd.Labels[v1alpha1.PlacementLabel] = "q" })},
-			grouping:    grouping(0, ":a"), want: []string{"Create p-decision-2 /0: a"},
+			grouping:  grouping(0, ":a"), want: []string{"Create p-decision-2 /0: a"},
 		},
 		"a page being deleted counts as gone": {
 			published: pages{page("p-decision-1", "", "0", "a", func(pd *v1alpha1.PlacementDecision) { pd.DeletionTimestamp = &metav1.Time{} })},
-			grouping:    grouping(0, ":a"), want: []string{"Create p-decision-2 /0: a"}, wantQuiet: true,
+			grouping:  grouping(0, ":a"), want: []string{"Create p-decision-2 /0: a"}, wantQuiet: true,
 		},
 		"a page without content gets some": {
 			published: pages{page("p-decision-1", "", "0", "", func(pd *v1alpha1.PlacementDecision) { pd.Status.Decisions = nil })},
-			grouping:    grouping(0), want: []string{"Update p-decision-1 /0: (silent)"}, wantQuiet: true,
+			grouping:  grouping(0), want: []string{"Update p-decision-1 /0: (silent)"}, wantQuiet: true,
 		},
 		"another order is put right in silence": {
 			published: pages{page("p-decision-1", "", "0", "b a")}, grouping: grouping(0, ":a b"),

@@ -20,7 +20,7 @@ func TestPagesThatWaitForEachOther(t *testing.T) {
 	}{
 		"two pages exchange their indexes": {
 			published: pages{page("p-decision-1", "x", "1", "X"), page("p-decision-2", "y", "0", "Y"), page("p-decision-3", "a", "2", "A")},
-			grouping:    grouping(0, "b:B", "c:C", "a:A"),
+			grouping:  grouping(0, "b:B", "c:C", "a:A"),
 			want: []string{
 				"Update p-decision-1 x/1: B X", "Update p-decision-2 y/0: C", "Create p-decision-4 x/1: B X",
 				"Update p-decision-1 b/0: B", "Update p-decision-2 c/1: C (silent)", "Delete p-decision-4",
@@ -38,17 +38,17 @@ func TestPagesThatWaitForEachOther(t *testing.T) {
 		},
 		"pages of other names come last, by name": {
 			published: pages{page("odd-b", "", "0", "a"), page("odd-a", "", "0", "a b"), page("p-decision-7", "", "0", "b c")},
-			grouping:    grouping(0, ":a b c"),
+			grouping:  grouping(0, ":a b c"),
 			want:      []string{"Update odd-a /0: a", "Delete odd-b"},
 		},
 		"a page whose clusters are on others already is used again": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "x", "1", "1")},
-			grouping:    grouping(0, "a:1", "b:2"),
+			grouping:  grouping(0, "a:1", "b:2"),
 			want:      []string{"Update p-decision-2 b/1: 2"},
 		},
 		"groups close up from the end": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3"), page("p-decision-4", "d", "3", "4")},
-			grouping:    grouping(0, "c:3", "d:4"),
+			grouping:  grouping(0, "c:3", "d:4"),
 			want: []string{
 				"Update p-decision-4 d/1: 4 (silent)", "Update p-decision-3 c/0: 3 (silent)", "Delete p-decision-2", "Delete p-decision-1",
 			},

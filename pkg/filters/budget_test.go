@@ -44,7 +44,7 @@ func fleetOf(n int) []fixture.ClusterBuilder {
 	return clusters
 }
 
-func judgeAll(ctx context.Context, p *Predicate, inv *inventory.Inventory, name string) (*framework.PreFilterResult, *framework.Status, *framework.CycleState) {
+func evaluateAll(ctx context.Context, p *Predicate, inv *inventory.Inventory, name string) (*framework.PreFilterResult, *framework.Status, *framework.CycleState) {
 	state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: name}, fixture.Now, nil))
 	p.Prepare(state.Snapshot().Subject.Placement, func() bool { return false })
 	result, status := p.PreFilter(ctx, state, state.Snapshot().Subject.Placement)
@@ -60,7 +60,7 @@ func manyValues(n int) []fixture.Match {
 	return slices.Repeat([]fixture.Match{fixture.MatchLabelExpression("parity", metav1.LabelSelectorOpNotIn, values...)}, n)
 }
 
-// TestSelectorsYield: a cycle ends judging by selectors when half of its time is over, and the next
+// TestSelectorsYield: a cycle stops evaluating selectors after half of its time, and the next
 // one continues. Many values are compiled ahead of cycles.
 func TestSelectorsYield(t *testing.T) {
 	inv, p := hub(ask().Predicate(manyValues(5)...), fleetOf(100)...), newPredicate(t)
@@ -111,7 +111,7 @@ func TestBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inv := hub(ask().Predicate(tc.matches...), fleetOf(tc.clusters)...)
-			_, status, _ := judgeAll(t.Context(), newPredicate(t), inv, "p")
+			_, status, _ := evaluateAll(t.Context(), newPredicate(t), inv, "p")
 			if tc.want == "" && !status.IsSuccess() {
 				t.Errorf("got %s %q", status.Code(), status.Reason())
 			}
@@ -122,7 +122,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestHostileBesideGood: whatever a Placement costs, others wait for a slice of it at most, and it
+// TestHostileBesideGood: an expensive Placement delays others by at most one slice, and it
 // is over after a number of slices that does not grow with what it would cost.
 func TestHostileBesideGood(t *testing.T) {
 	const good = 100
@@ -147,7 +147,7 @@ func TestHostileBesideGood(t *testing.T) {
 	answered := 0
 	for cycle := 0; ; cycle++ {
 		before := spent()
-		_, status, state := judgeAll(t.Context(), p, inv, "p")
+		_, status, state := evaluateAll(t.Context(), p, inv, "p")
 		if cost := spent() - before; cost > sliceCost+clustercel.CostLimit {
 			t.Fatalf("one cycle costs %d", cost)
 		}
@@ -161,7 +161,7 @@ func TestHostileBesideGood(t *testing.T) {
 			t.Fatalf("no verdict after %d cycles", cycle)
 		}
 		if answered < good {
-			result, status, _ := judgeAll(t.Context(), p, inv, fmt.Sprint("good", answered))
+			result, status, _ := evaluateAll(t.Context(), p, inv, fmt.Sprint("good", answered))
 			if !status.IsSuccess() || result.Clusters.Len() != 500 {
 				t.Fatalf("a good Placement in between: %s %q", status.Code(), status.Reason())
 			}
@@ -170,7 +170,7 @@ func TestHostileBesideGood(t *testing.T) {
 	}
 	before := spent()
 	for range 100 {
-		if _, status, _ := judgeAll(t.Context(), p, inv, "p"); status.Code() != framework.UnschedulableAndUnresolvable {
+		if _, status, _ := evaluateAll(t.Context(), p, inv, "p"); status.Code() != framework.UnschedulableAndUnresolvable {
 			t.Fatalf("expression again: %s", status.Code())
 		}
 	}
@@ -179,8 +179,8 @@ func TestHostileBesideGood(t *testing.T) {
 	}
 }
 
-// TestSlicesDoNotChangeTheAnswer: nor does the order in which clusters came.
-func TestSlicesDoNotChangeTheAnswer(t *testing.T) {
+// TestSlicesDoNotChangeTheResult: nor does the order in which clusters were added.
+func TestSlicesDoNotChangeTheResult(t *testing.T) {
 	expression := `managedCluster.metadata.labels.parity == "1" && ` + loops(2)
 	other := loops(2) + ` && managedCluster.metadata.name < "c010"`
 	parts := 0
@@ -265,8 +265,8 @@ func TestInterruptedEvaluation(t *testing.T) {
 	}
 }
 
-// TestBudgetFollowsTheFleet: what goes is not charged any more, what comes is, and clusters of sets
-// that the Placement may not use never are: its author would learn of them.
+// TestBudgetFollowsTheFleet: removed clusters are not charged any more, added ones are, and
+// clusters of sets that the Placement may not use never are: its author would learn of them.
 func TestBudgetFollowsTheFleet(t *testing.T) {
 	p := newPredicate(t)
 	expression := `managedCluster.metadata.labels.?size.orValue("") != "l" || ` + atLimit
@@ -277,7 +277,7 @@ func TestBudgetFollowsTheFleet(t *testing.T) {
 	inv.Update(fixture.Set("theirs"))
 	check := func(step string, want framework.Code) {
 		t.Helper()
-		if _, status, _ := judgeAll(t.Context(), p, inv, "p"); status.Code() != want {
+		if _, status, _ := evaluateAll(t.Context(), p, inv, "p"); status.Code() != want {
 			t.Errorf("%s: got %s %q, want %s", step, status.Code(), status.Reason(), want)
 		}
 	}
@@ -299,15 +299,15 @@ func TestBudgetFollowsTheFleet(t *testing.T) {
 	check("one gets cheap", framework.Success)
 }
 
-func TestNothingIsRememberedOnceTheContextHasEnded(t *testing.T) {
+func TestNothingIsCachedAfterTheContextEnds(t *testing.T) {
 	p := newPredicate(t)
 	inv := hub(ask().Predicate(fixture.MatchCEL(loops(4))), fleetOf(3)...)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the lease is lost"))
-	if _, status, _ := judgeAll(ctx, p, inv, "p"); status.Code() != framework.Error || !strings.Contains(status.Reason(), "the lease is lost") {
+	if _, status, _ := evaluateAll(ctx, p, inv, "p"); status.Code() != framework.Error || !strings.Contains(status.Reason(), "the lease is lost") {
 		t.Errorf("got %s %q, want an error", status.Code(), status.Reason())
 	}
-	if result, status, _ := judgeAll(t.Context(), p, inv, "p"); !status.IsSuccess() || result.Clusters.Len() != 3 {
+	if result, status, _ := evaluateAll(t.Context(), p, inv, "p"); !status.IsSuccess() || result.Clusters.Len() != 3 {
 		t.Errorf("afterwards: %s %q", status.Code(), status.Reason())
 	}
 }

@@ -109,7 +109,7 @@ func TestPredicatesThatDoNotCompile(t *testing.T) {
 	}
 }
 
-func TestMismatchInWords(t *testing.T) {
+func TestMismatch(t *testing.T) {
 	inv := hub(ask().Predicate(fixture.MatchLabel("a", "x")).Predicate(fixture.MatchClaim("k", metav1.LabelSelectorOpExists)).
 		Predicate(fixture.MatchCEL("1 > 2")), fixture.Cluster("c"))
 	state := stateOf(inv)
@@ -120,7 +120,7 @@ func TestMismatchInWords(t *testing.T) {
 	}
 }
 
-// TestMatchesFollowChanges: what is remembered of a fleet stays right over all that happens to it.
+// TestMatchesFollowChanges: the cache stays correct after any sequence of changes of the fleet.
 func TestMatchesFollowChanges(t *testing.T) {
 	gold := func(name string) fixture.ClusterBuilder { return fixture.Cluster(name).Set("s").Label("tier", "gold") }
 	p := newPredicate(t)
@@ -160,8 +160,8 @@ func TestMatchesFollowChanges(t *testing.T) {
 	check("after more than the log keeps", "c1", "c4")
 }
 
-// TestClustersAreJudgedOnce: later cycles look at those that changed only.
-func TestClustersAreJudgedOnce(t *testing.T) {
+// TestClustersAreEvaluatedOnce: later cycles evaluate only clusters that changed.
+func TestClustersAreEvaluatedOnce(t *testing.T) {
 	inv := hub(ask(), fixture.Cluster("c1"), fixture.Cluster("c2"))
 	v := &matchCache{}
 	update := func() (evaluated []string) {
@@ -194,9 +194,9 @@ func TestClustersAreJudgedOnce(t *testing.T) {
 	}
 }
 
-// TestVerdictsAreShared: Placements with the same selectors share what is remembered, whichever
+// TestCachesAreShared: Placements with the same selectors share a cache, whichever
 // sets they choose from.
-func TestVerdictsAreShared(t *testing.T) {
+func TestCachesAreShared(t *testing.T) {
 	gold := func(name, set string) fixture.ClusterBuilder {
 		return fixture.Cluster(name).Set(set).Label("tier", "gold")
 	}

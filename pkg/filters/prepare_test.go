@@ -15,9 +15,9 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// aheadOfCycles is a Predicate of a controller: what takes long to compile is compiled by Prepare
-// only.
-func aheadOfCycles(t *testing.T) *Predicate {
+// preparingPredicate is a Predicate of a controller: what takes long to compile is compiled by
+// Prepare only.
+func preparingPredicate(t *testing.T) *Predicate {
 	t.Helper()
 	p, err := NewPredicate(t.Context(), nil, &framework.Handle{Client: fake.NewFakeClient()})
 	if err != nil {
@@ -33,7 +33,7 @@ func fresh(t *testing.T, n int) fixture.Match {
 
 // TestNewPredicate: only a controller splits the work.
 func TestNewPredicate(t *testing.T) {
-	if p := aheadOfCycles(t); p.slice != sliceCost || !p.prepares || p.Name() != "Predicate" {
+	if p := preparingPredicate(t); p.slice != sliceCost || !p.prepares || p.Name() != "Predicate" {
 		t.Errorf("of a controller: %d, %t, %s", p.slice, p.prepares, p.Name())
 	}
 	p, err := NewPredicate(t.Context(), nil, &framework.Handle{})
@@ -58,7 +58,7 @@ func TestFiltersRead(t *testing.T) {
 	}
 }
 
-// TestPrepared: until Prepare is done, a cycle neither decides nor compiles; what is quick it
+// TestPrepared: until Prepare is done, a cycle neither decides nor compiles; cheap predicates it
 // compiles itself.
 func TestPrepared(t *testing.T) {
 	quick := ask().Predicate(fixture.MatchLabel("a", "x")).Obj()
@@ -76,7 +76,7 @@ func TestPrepared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPredicate(t)
 			if tc.prepares {
-				p = aheadOfCycles(t)
+				p = preparingPredicate(t)
 			}
 			inv := inventory.New(inventory.Options{})
 			inv.Update(tc.placement)
@@ -129,7 +129,7 @@ func TestPreparedIsForOneSpec(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := aheadOfCycles(t)
+			p := preparingPredicate(t)
 			p.Prepare(of(func(*v1alpha1.Placement) {}), func() bool { return false })
 			if tc.forget != "" {
 				p.Forget(types.NamespacedName{Namespace: "n", Name: tc.forget})
@@ -148,7 +148,7 @@ func TestPreparedIsForOneSpec(t *testing.T) {
 // TestPrepareYields: each call compiles one expression that is new, however late it is; the last
 // one is done.
 func TestPrepareYields(t *testing.T) {
-	p := aheadOfCycles(t)
+	p := preparingPredicate(t)
 	pl := ask().Predicate(fresh(t, 1), fresh(t, 2)).Predicate(fresh(t, 3)).Obj()
 	for call, want := range []bool{false, false, true} {
 		if got := p.Prepare(pl, func() bool { return true }); got != want || p.Prepared(pl) != want {
@@ -157,8 +157,8 @@ func TestPrepareYields(t *testing.T) {
 	}
 }
 
-// TestTakesLong: expressions, and more requirements and values than a cycle should compile.
-func TestTakesLong(t *testing.T) {
+// TestIsExpensive: expressions, and more requirements and values than a cycle should compile.
+func TestIsExpensive(t *testing.T) {
 	values := make([]string, 998)
 	tests := map[string]struct {
 		matches [][]fixture.Match
@@ -187,8 +187,8 @@ func TestTakesLong(t *testing.T) {
 	}
 }
 
-// TestEvaluationStateForget: what a cluster cost is given back, and an evaluation that had current starts
-// again.
+// TestEvaluationStateForget: the cost of a cluster is subtracted, and an interrupted evaluation
+// starts again.
 func TestEvaluationStateForget(t *testing.T) {
 	current := framework.NewCluster(fixture.Cluster("c").Obj(), 3)
 	evaluationState := func() *evaluationState {
@@ -200,10 +200,10 @@ func TestEvaluationStateForget(t *testing.T) {
 		return l
 	}
 	tests := map[string]struct {
-		index      int
-		wantTotal  uint64
+		index         int
+		wantTotal     uint64
 		wantEvaluated []int
-		wantCurrent  bool
+		wantCurrent   bool
 	}{
 		"one that is evaluated": {index: 1, wantTotal: 7, wantEvaluated: []int{2}, wantCurrent: true},
 		"the one current":       {index: 3, wantTotal: 12, wantEvaluated: []int{1, 2}},

@@ -150,7 +150,7 @@ func TestTaintToleration(t *testing.T) {
 	}
 }
 
-func TestTolerationsWithoutSense(t *testing.T) {
+func TestInvalidTolerations(t *testing.T) {
 	tests := map[string]struct {
 		placement fixture.PlacementBuilder
 		want      string

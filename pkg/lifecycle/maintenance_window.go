@@ -41,7 +41,7 @@ type RecurringWindow struct {
 	// Duration is the time for which the window stays open, for example "90m" or "4h". It may be
 	// longer than the time until the next opening.
 	Duration string `json:"duration"`
-	// TimeZone is that of the schedule, by its name in the IANA database, for example
+	// TimeZone is the time zone of the schedule, by its IANA name, for example
 	// "Europe/Berlin". Default UTC.
 	TimeZone string `json:"timeZone,omitempty"`
 }

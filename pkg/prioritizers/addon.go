@@ -12,17 +12,17 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// AddOn takes scores that others provide: the named value of the named AddOnPlacementScore in the
-// cluster's namespace, as it is; 0 when it is missing, or past its validUntil, which is warned
-// about.
+// AddOn uses scores that another program writes: the value of a score in an AddOnPlacementScore in
+// the cluster's namespace. The score is 0 if the value is missing or expired (validUntil); expired
+// ones are reported in a warning.
 type AddOn struct{}
 
-// addOnScore is AddOn for one coordinate.
+// addOnScore is the scorer of one coordinate.
 type addOnScore struct {
 	coordinate v1alpha1.AddOnScore
 	name       string
-	// noting is held while an expired score is noted.
-	noting sync.Mutex
+	// mu protects the list of expired scores in the CycleState.
+	mu sync.Mutex
 }
 
 type expiredState struct{ names []string }
@@ -40,7 +40,7 @@ func (AddOn) Name() string { return string(v1alpha1.ScoreCoordinateTypeAddOn) }
 // Reads implements framework.ClusterReader: a Placement lists the scores it weighs.
 func (AddOn) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
-// Score has none to give without a coordinate.
+// Score returns Skip: without a coordinate there is no score.
 func (AddOn) Score(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (int64, *framework.Status) {
 	return 0, framework.NewStatus(framework.Skip, "no coordinate")
 }
@@ -50,7 +50,7 @@ func (AddOn) ForAddOn(c v1alpha1.AddOnScore) framework.ScorePlugin {
 	return &addOnScore{coordinate: c, name: fmt.Sprintf("AddOn/%s/%s", c.ResourceName, c.ScoreName)}
 }
 
-// Name tells coordinates apart.
+// Name is unique for the coordinate.
 func (a *addOnScore) Name() string { return a.name }
 
 // Score implements framework.ScorePlugin.
@@ -62,13 +62,13 @@ func (a *addOnScore) Score(_ context.Context, state *framework.CycleState, _ *v1
 	}
 	if until := object.Status.ValidUntil; until != nil {
 		if snapshot.Now.After(until.Time) {
-			a.note(state, object.Namespace+"/"+object.Name)
+			a.addExpired(state, object.Namespace+"/"+object.Name)
 			return 0, nil
 		}
 		// Expired is strictly later.
 		state.RequeueAt(until.Add(1))
 	}
-	// Of two with one name the last one counts.
+	// If two scores have the same name, the last one counts.
 	for i := len(object.Status.Scores) - 1; i >= 0; i-- {
 		if s := &object.Status.Scores[i]; s.Name == a.coordinate.ScoreName {
 			return int64(s.Value), nil
@@ -77,10 +77,10 @@ func (a *addOnScore) Score(_ context.Context, state *framework.CycleState, _ *v1
 	return 0, nil
 }
 
-// note remembers an expired score.
-func (a *addOnScore) note(state *framework.CycleState, name string) {
-	a.noting.Lock()
-	defer a.noting.Unlock()
+// addExpired adds an expired score to the list in the CycleState.
+func (a *addOnScore) addExpired(state *framework.CycleState, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	expired, ok := framework.ReadAs[*expiredState](state, framework.StateKey(a.name))
 	if !ok {
 		expired = &expiredState{}
@@ -89,7 +89,7 @@ func (a *addOnScore) note(state *framework.CycleState, name string) {
 	expired.names = append(expired.names, name)
 }
 
-// NormalizeScore leaves the values as they are and warns about the expired ones.
+// NormalizeScore does not change the scores. It warns about expired ones.
 func (a *addOnScore) NormalizeScore(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, _ []int64) *framework.Status {
 	if expired, ok := framework.ReadAs[*expiredState](state, framework.StateKey(a.name)); ok {
 		slices.Sort(expired.names)

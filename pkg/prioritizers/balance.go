@@ -8,9 +8,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Balance prefers clusters with few decisions. With count the decisions on a cluster, of the whole
-// hub but this Placement's own, and max the highest count of any name: 100 when count is 0, else
-// 2·int(100·(0.5 − count/max)), in IEEE doubles.
+// Balance prefers clusters with few decisions. count is the number of decisions on a cluster of all
+// other Placements on the hub, max the highest count of any cluster name. The score is 100 if count
+// is 0, otherwise 2·int(100·(0.5 − count/max)), in IEEE doubles.
 type Balance struct{}
 
 type balanceState struct{ max float64 }
@@ -28,7 +28,7 @@ func (Balance) Name() string { return v1alpha1.PrioritizerBalance }
 // Reads implements framework.ClusterReader: counts are no property of clusters.
 func (Balance) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
-// PreScore finds the highest count.
+// PreScore computes max.
 func (b Balance) PreScore(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, _ []*framework.Cluster) *framework.Status {
 	snapshot := state.Snapshot()
 	state.Write(v1alpha1.PrioritizerBalance, &balanceState{float64(snapshot.Counts.Max(snapshot.Subject.Entries))})

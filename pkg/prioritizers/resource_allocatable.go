@@ -8,10 +8,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// ResourceAllocatable prefers clusters with much of a resource: int(((a−min)/(max−min) −
-// 0.5)·2·100) of the allocatable amount a over the feasible clusters, in IEEE doubles; 100 when all
-// have the same. A cluster that lacks the resource in allocatable or in capacity, or whose
-// allocatable amount is no finite number, has no score. A negative amount counts as it is.
+// ResourceAllocatable prefers clusters with a large allocatable amount a of a resource. The score
+// is int(((a−min)/(max−min) − 0.5)·2·100) over the feasible clusters, in IEEE doubles; 100 if min
+// equals max. A cluster whose Amount is not Known has no score.
 type ResourceAllocatable struct {
 	name   string
 	amount func(*framework.Cluster) framework.Amount
@@ -39,7 +38,7 @@ func (r *ResourceAllocatable) Reads(*v1alpha1.Placement) framework.Reads {
 	return framework.Reads{CPU: r.name == v1alpha1.PrioritizerResourceAllocatableCPU, Memory: r.name == v1alpha1.PrioritizerResourceAllocatableMemory}
 }
 
-// PreScore finds the range.
+// PreScore computes min and max.
 func (r *ResourceAllocatable) PreScore(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, feasible []*framework.Cluster) *framework.Status {
 	var s *rangeState
 	for _, c := range feasible {

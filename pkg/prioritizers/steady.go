@@ -8,9 +8,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Steady prefers incumbents: 100 for a cluster that is published for the Placement, else 0. While a
-// change is held, its clusters score 100 and others that are published 50, so that the jitter of
-// scores does not make another change of it.
+// Steady prefers clusters that are published for the Placement: 100, others 0. While a change is
+// held, its clusters score 100 and clusters that it removes score 50, so that small changes of
+// scores do not alter the held change.
 type Steady struct{}
 
 // NewSteady is the plugin's factory.
@@ -29,7 +29,7 @@ func (Steady) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.
 	subject := state.Snapshot().Subject
 	switch {
 	case subject.Leaving.Has(cluster.Index):
-		// Less than what the open change keeps, so that scores do not undo it.
+		// Lower than the clusters that the open change keeps, so that scores do not undo the change.
 		return framework.MaxScore / 2, nil
 	case subject.Incumbents.Has(cluster.Index):
 		return framework.MaxScore, nil

@@ -252,7 +252,7 @@ func TestHeldRemovalOfALostSet(t *testing.T) {
 	d.expect("p-decision-1: c1 c2 | [c2] | True/Held")
 }
 
-// TestRemovalSettles: a removal that stays the same is judged once its settle time is over.
+// TestRemovalSettles: a removal that stays the same is checked when its settle time is over.
 func TestRemovalSettles(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2", "c3")
 	d.arguments = map[string]string{"BlastRadius": `{"maxRemoved": 1, "settle": "10s"}`}

@@ -174,7 +174,7 @@ func TestPluginThatWaits(t *testing.T) {
 	}
 }
 
-// TestTimeoutsAreRepeatedWithGrowingDelays: also when something else wakes the Placement, but at
+// TestTimeoutsAreRepeatedWithGrowingDelays: also if an event affects the Placement, but at
 // once after an edit.
 func TestTimeoutsAreRepeatedWithGrowingDelays(t *testing.T) {
 	ctx := context.Background()
@@ -193,7 +193,7 @@ func TestTimeoutsAreRepeatedWithGrowingDelays(t *testing.T) {
 		delay := a.State.Requeue().Sub(fixture.Now)
 		delays = append(delays, delay)
 		if wait := s.AttemptDelay(inv.Placement(key)); wait != delay {
-			t.Errorf("woken early it waits %s instead of %s", wait, delay)
+			t.Errorf("requeued early it waits %s instead of %s", wait, delay)
 		}
 		clock.Step(5 * time.Minute)
 		if wait := s.AttemptDelay(inv.Placement(key)); wait != 0 {

@@ -61,8 +61,8 @@ func TestHeldChanges(t *testing.T) {
 			tc.then(d)
 			d.settle()
 			d.expect(tc.want)
-			if len(d.woken) != tc.wantWoken {
-				t.Errorf("woken %v, want %d times", d.woken, tc.wantWoken)
+			if len(d.requeued) != tc.wantWoken {
+				t.Errorf("requeued %v, want %d times", d.requeued, tc.wantWoken)
 			}
 		})
 	}

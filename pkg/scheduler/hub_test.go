@@ -176,7 +176,7 @@ type desk struct {
 	placement   *v1alpha1.Placement
 	clusters    map[string]*v1alpha1.ManagedCluster
 	scores      map[string]*v1alpha1.AddOnPlacementScore
-	woken       []inventory.Key
+	requeued       []inventory.Key
 	// records are the PlacementChanges by name; policy may require approval.
 	records map[string]*berthv1alpha1.PlacementChange
 	policy  *berthv1alpha1.DisruptionPolicy
@@ -207,8 +207,8 @@ func newDesk(t *testing.T, p fixture.PlacementBuilder, clusters ...string) *desk
 // restart forgets all that is not on the hub.
 func (d *desk) restart() {
 	d.t.Helper()
-	d.inv, d.heldChanges, d.woken = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), nil
-	d.heldChanges.OnChange(func(key types.NamespacedName) { d.woken = append(d.woken, key) })
+	d.inv, d.heldChanges, d.requeued = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), nil
+	d.heldChanges.OnChange(func(key types.NamespacedName) { d.requeued = append(d.requeued, key) })
 	handle := &framework.Handle{
 		Pages: d.pages, Assume: d.inv.AssumePage, Reserve: d.inv.Reserve, Unreserve: d.inv.Unreserve, HeldChanges: d.heldChanges,
 	}

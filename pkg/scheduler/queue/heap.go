@@ -10,16 +10,16 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Heap is a workqueue.Queue that yields the least request first. Requests without a Placement come
-// before all others, by key: a deleted Placement needs almost no work. Placements that less does
-// not tell apart are yielded in the order they came.
+// Heap is a workqueue.Queue that returns the least request first. Requests without a Placement come
+// before all others, by key, because a deleted Placement needs almost no work. Placements that are
+// equal for less are returned in the order of Push.
 //
-// Requests of a namespace that is at its limit wait until one of its requests is done: until then
-// Len leaves them out.
+// A namespace has a limit of requests in progress. While it is reached, Len and Pop ignore the
+// namespace's other requests.
 //
-// A request is placed by its Placement as it was at the last Push or Touch, so that the order holds
-// still in between. Push, Touch and Pop cost O(log n). Only Done is safe for concurrent use;
-// workqueue calls the others under its lock.
+// The position of a request depends on its Placement at the last Push or Touch. Push, Touch and Pop
+// cost O(log n). Only Done is safe for concurrent use; workqueue calls the other methods under its
+// lock.
 type Heap struct {
 	lookup Lookup
 	before func(a, b *item) bool
@@ -27,17 +27,17 @@ type Heap struct {
 	mu     sync.Mutex
 	pushed uint64
 	byKey  map[reconcile.Request]*item
-	// limit is how many requests of a namespace may be in progress at once; 0 is any number.
+	// limit is the maximum number of requests of a namespace in progress; 0 means no limit.
 	limit      int
 	namespaces map[string]*namespace
-	// ready are the namespaces with waiting requests that are below the limit, the one with the
-	// least request first; waiting counts their requests.
+	// ready are the namespaces below the limit with queued requests, the one with the least request
+	// first. waiting is the number of their queued requests.
 	ready   ready
 	waiting int
 }
 
-// NewHeap is an empty heap in the order of less. At most limit requests of a namespace are in
-// progress at once, from Pop to Done; 0 is no limit.
+// NewHeap returns an empty heap in the order of less. limit is the maximum number of requests of a
+// namespace in progress, from Pop to Done; 0 means no limit.
 func NewHeap(less func(a, b *v1alpha1.Placement) bool, lookup Lookup, limit int) *Heap {
 	h := &Heap{lookup: lookup, limit: limit, byKey: map[reconcile.Request]*item{}, namespaces: map[string]*namespace{}}
 	h.before = func(a, b *item) bool {
@@ -57,7 +57,7 @@ func NewHeap(less func(a, b *v1alpha1.Placement) bool, lookup Lookup, limit int)
 	return h
 }
 
-// Push adds a request, or does what Touch does if it is there.
+// Push adds a request, or calls Touch if it is queued.
 func (h *Heap) Push(request reconcile.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,8 +77,7 @@ func (h *Heap) Push(request reconcile.Request) {
 	h.place(n)
 }
 
-// Touch moves a waiting request to the position that its Placement has now. It does nothing if the
-// request does not wait.
+// Touch updates the position of a queued request. It does nothing if the request is not queued.
 func (h *Heap) Touch(request reconcile.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +97,7 @@ func (h *Heap) touch(request reconcile.Request) {
 	}
 }
 
-// Len counts the waiting requests that Pop may return.
+// Len returns the number of requests that Pop can return.
 func (h *Heap) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +116,7 @@ func (h *Heap) Pop() reconcile.Request {
 	return least.request
 }
 
-// Done ends what Pop began.
+// Done marks a request from Pop as processed.
 func (h *Heap) Done(request reconcile.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,7 +131,7 @@ func (h *Heap) Done(request reconcile.Request) {
 	}
 }
 
-// place puts a namespace where it belongs, after its requests or what is in progress of it changed.
+// place updates the position of a namespace after a change of its requests.
 func (h *Heap) place(n *namespace) {
 	isReady := n.items.Len() > 0 && (h.limit == 0 || n.running < h.limit)
 	h.waiting -= n.counted
@@ -151,16 +150,16 @@ func (h *Heap) place(n *namespace) {
 	}
 }
 
-// namespace has the waiting requests of one namespace.
+// namespace holds the queued requests of one namespace.
 type namespace struct {
 	items items
-	// running counts the requests in progress, counted those that Len counts.
+	// running is the number of requests in progress, counted the number that Len includes.
 	running, counted int
 	// index is the position among the ready namespaces; -1 where it is none.
 	index int
 }
 
-// ready implement heap.Interface.
+// ready implements heap.Interface.
 type ready struct {
 	list   []*namespace
 	before func(a, b *item) bool
@@ -190,7 +189,7 @@ func (r *ready) Pop() any {
 	return taken
 }
 
-// item is a waiting request with what places it.
+// item is a queued request with what determines its position.
 type item struct {
 	request   reconcile.Request
 	placement *v1alpha1.Placement
@@ -200,7 +199,7 @@ type item struct {
 	index int
 }
 
-// items implement heap.Interface.
+// items implements heap.Interface.
 type items struct {
 	list   []*item
 	before func(a, b *item) bool

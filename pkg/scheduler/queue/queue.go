@@ -11,19 +11,18 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Lookup returns the Placement of a key as it is now; nil when there is none. What it returned is
-// never changed afterwards. It is called with the queue locked: it must not use the queue, and a
-// lock that it takes must not be held by who uses the queue.
+// Lookup returns the current Placement of a key, which must never be modified; nil if there is
+// none. It is called with the queue locked, so it must not use the queue, or take a lock that is
+// held while the queue is used.
 type Lookup func(types.NamespacedName) *v1alpha1.Placement
 
-// New is for a controller's Options.NewQueue: the same queue as controller-runtime's without
-// priorities, metrics included, except that the waiting Placements are taken in the order of the
-// plugin instead of in that of arrival, and that one namespace never occupies all workers: a
-// quarter of them, at least one, is left to others where there are several.
+// New returns a function for a controller's Options.NewQueue. It is controller-runtime's queue
+// without priorities, including metrics, but ordered by the plugin. One namespace never occupies
+// all workers: with several workers, a quarter of them, at least one, is reserved for other
+// namespaces.
 func New(sort framework.QueueSortPlugin, lookup Lookup, workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-		// Each layer registers metrics of its own under the name, and with nothing but a name takes
-		// the process's provider.
+		// Each layer registers its own metrics under the name, with the default provider.
 		requests := NewHeap(sort.Less, lookup, workers-min(workers-1, max(1, workers/4)))
 		waiting := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{
 			Name: name, Queue: requests,
@@ -37,7 +36,7 @@ func New(sort framework.QueueSortPlugin, lookup Lookup, workers int) func(string
 	}
 }
 
-// fair tells the heap which requests are done.
+// fair reports finished requests to the heap.
 type fair struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	requests *Heap
@@ -50,9 +49,8 @@ func (f *fair) Done(request reconcile.Request) {
 	f.TypedRateLimitingInterface.Done(request)
 }
 
-// The delay before a failed attempt is repeated doubles from MinBackoff to MaxBackoff, for each
-// Placement by itself. The longest is short enough for a user who waits for a repaired hub to take
-// up its work.
+// MinBackoff and MaxBackoff are the limits of the delay before a failed attempt is repeated. It
+// doubles with each failure of the Placement.
 const (
 	MinBackoff = 5 * time.Millisecond
 	MaxBackoff = 5 * time.Minute

@@ -2,19 +2,18 @@ package selection
 
 import "github.com/berth-dev/berth/api/v1alpha1"
 
-// Demand is what one cycle has to choose: how many clusters are wanted, how many are allowed, and
-// how they are spread.
+// Demand is the wanted and the allowed number of clusters, and how they are spread.
 type Demand struct {
-	// Number is how many clusters are wanted; negative: every feasible one.
+	// Number is the wanted number of clusters; negative means all feasible ones.
 	Number int
-	// Limit caps the number of chosen clusters, negative: no cap. LimitBy names the quotas that set
-	// it.
+	// Limit is the maximum number of clusters; negative means no limit. LimitBy names the quotas
+	// that set it.
 	Limit   int
 	LimitBy string
 	// Spread are the topology spread constraints, in their order.
 	Spread []v1alpha1.SpreadConstraintsTerm
 	// SpreadWeight is the weight of the Spread prioritizer, which scores the clusters again after
-	// each pick.
+	// each selected one.
 	SpreadWeight int64
 }
 
@@ -27,7 +26,7 @@ func DemandOf(pl *v1alpha1.Placement, limit int, limitBy string) Demand {
 	return d
 }
 
-// Wanted returns how many clusters are wanted when so many are feasible.
+// Wanted returns the wanted number of clusters, given the number of feasible ones.
 func (d Demand) Wanted(feasible int) int {
 	if d.Number < 0 {
 		return feasible
@@ -35,7 +34,7 @@ func (d Demand) Wanted(feasible int) int {
 	return d.Number
 }
 
-// Missing returns how many clusters are wanted and not chosen.
+// Missing returns the number of wanted clusters that are not selected.
 func (d Demand) Missing(feasible, chosen int) int { return d.Wanted(feasible) - chosen }
 
 // Capped reports whether the limit, and not the number of feasible clusters, ended the selection.
@@ -43,7 +42,7 @@ func (d Demand) Capped(feasible, chosen int) bool {
 	return d.Limit >= 0 && chosen == d.Limit && d.Missing(feasible, chosen) > 0
 }
 
-// count returns how many of the feasible clusters to choose.
+// count returns how many of the feasible clusters to select.
 func (d Demand) count(feasible int) int {
 	n := min(feasible, d.Wanted(feasible))
 	if d.Limit >= 0 {

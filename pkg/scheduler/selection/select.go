@@ -12,20 +12,21 @@ import (
 type Candidates struct {
 	// Totals are the scores.
 	Totals []int64
-	// ByName compares the names of two candidates. No two are equal.
+	// ByName compares the names of two candidates, which are never equal.
 	ByName func(a, b int) int
-	// Demoted reports whether a candidate ranks after all that are not demoted; nil: none is.
+	// Demoted reports whether a candidate ranks after all that are not demoted; nil if none is
+	// demoted.
 	Demoted func(i int) bool
-	// Topology returns a candidate's value of a spread constraint's key. It is called only where
-	// there are constraints.
+	// Topology returns a candidate's value of a spread constraint's key. It is only called if there
+	// are constraints.
 	Topology func(i int, term v1alpha1.SpreadConstraintsTerm) (value string, ok bool)
 }
 
-// Select returns the candidates that satisfy the demand, in the order in which they were picked.
-// short names the spread constraint that left no candidate before all were picked, empty otherwise.
-// An error says which field of the Placement asks for too much. The selection ends where it is when
-// stop, which may be asked before each pick, returns true.
-func Select(c *Candidates, d *Demand, stop func() bool) (chosen []int, short string, err error) {
+// Select returns the candidates that satisfy the demand, in the order of selection. blockedBy is
+// the spread constraint that ended the selection early, otherwise empty. An error names the field
+// of the Placement that demands too much. Select checks stop before each selected cluster and
+// returns what it has if stop returns true.
+func Select(c *Candidates, d *Demand, stop func() bool) (chosen []int, blockedBy string, err error) {
 	k := d.count(len(c.Totals))
 	if len(d.Spread) == 0 {
 		return c.best(k), "", nil
@@ -43,8 +44,7 @@ func Rank(c *Candidates) []int {
 	return ranking
 }
 
-// compare orders candidates: those that are not demoted first, then by total, highest first, then
-// by name.
+// compare orders candidates: not demoted ones first, then by total, highest first, then by name.
 func (c *Candidates) compare(a, b int) int {
 	if x, y := c.demoted(a), c.demoted(b); x != y {
 		if x {
@@ -63,8 +63,8 @@ func (c *Candidates) before(a, b int) bool { return c.compare(a, b) < 0 }
 
 func (c *Candidates) demoted(i int) bool { return c.Demoted != nil && c.Demoted(i) }
 
-// best returns the first k of the ranking without ranking the others: a heap of the best k seen so
-// far, the worst on top.
+// best returns the first k of the ranking without ranking the others. It keeps a heap of the best k
+// so far, the worst on top.
 func (c *Candidates) best(k int) []int {
 	if k == 0 {
 		return nil

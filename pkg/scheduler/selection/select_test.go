@@ -45,9 +45,9 @@ func TestSelect(t *testing.T) {
 		if d.Limit >= 0 {
 			literal = literal[:min(len(literal), d.Limit)]
 		}
-		chosen, short, err := Select(c, d, never)
-		if !slices.Equal(literal, chosen) || short != "" || err != nil {
-			t.Fatalf("chosen %v, short %q, %v; want %v", chosen, short, err, literal)
+		chosen, blockedBy, err := Select(c, d, never)
+		if !slices.Equal(literal, chosen) || blockedBy != "" || err != nil {
+			t.Fatalf("chosen %v, blockedBy %q, %v; want %v", chosen, blockedBy, err, literal)
 		}
 	})
 }
@@ -70,7 +70,7 @@ func TestDemand(t *testing.T) {
 		wantCapped       bool
 	}{
 		"all":                               {limit: -1, feasible: 5, chosen: 5, wantCount: 5},
-		"all, but spread stopped short":     {limit: -1, feasible: 5, chosen: 3, wantCount: 5, wantMissing: 2},
+		"all, but spread stopped blockedBy": {limit: -1, feasible: 5, chosen: 3, wantCount: 5, wantMissing: 2},
 		"all under a limit":                 {limit: 2, feasible: 5, chosen: 2, wantCount: 2, wantMissing: 3, wantCapped: true},
 		"all under a limit that is not met": {limit: 9, feasible: 5, chosen: 5, wantCount: 5},
 		"some":                              {number: new(int32(3)), limit: -1, feasible: 5, chosen: 3, wantCount: 3},
@@ -79,7 +79,7 @@ func TestDemand(t *testing.T) {
 		"some under a lower limit":          {number: new(int32(3)), limit: 2, feasible: 5, chosen: 2, wantCount: 2, wantMissing: 1, wantCapped: true},
 		"some under the same limit":         {number: new(int32(3)), limit: 3, feasible: 5, chosen: 3, wantCount: 3},
 		"a limit of none":                   {limit: 0, feasible: 5, wantMissing: 5, wantCapped: true},
-		"short of the limit":                {number: new(int32(3)), limit: 2, feasible: 1, chosen: 1, wantCount: 1, wantMissing: 2},
+		"blockedBy of the limit":            {number: new(int32(3)), limit: 2, feasible: 1, chosen: 1, wantCount: 1, wantMissing: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pl := &v1alpha1.Placement{}

@@ -6,65 +6,66 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// siblings are the domains of one constraint that share all earlier values.
+// siblings are the domains of one constraint that share the values of all earlier constraints.
 type siblings struct {
 	maxSkew int64
 	hard    bool
-	// bit is the place of the constraint in a number of violated ScheduleAnyway constraints, in
-	// which the first weighs most; 0 when it is DoNotSchedule. later has all bits of the
-	// constraints that follow, and blocks says that one of them, or this one, is DoNotSchedule.
+	// bit is the constraint's bit in a set of violated ScheduleAnyway constraints, in which the
+	// first constraint has the highest bit; 0 for DoNotSchedule. later has the bits of all
+	// following constraints. blocks is true if this or a following constraint is DoNotSchedule.
 	bit, later uint
 	blocks     bool
 
 	members []*domain
-	// least is the least chosen in a member. counts has how many members have so many chosen.
+	// least is the smallest number of selected clusters in a member. counts is the number of
+	// members by their number of selected clusters.
 	least  int64
 	counts map[int64]int
-	// good and bad are the members with a candidate left, those that keep the constraint and those
-	// that violate it. violating has the latter by how many are chosen in them, and possibly
+	// good and bad are the members with a candidate left that satisfy and that violate the
+	// constraint. violating lists bad members by their number of selected clusters, and possibly
 	// others.
 	good, bad domains
 	violating map[int64][]*domain
-	// missing are clusters that lack this constraint's key; nil where there are none.
-	missing *queue
+	// missing are the clusters without this constraint's key; nil if there are none.
+	missing *bucket
 }
 
 type domain struct {
 	parent *siblings
 	chosen int64
 	// children are the domains of the next constraint; nil for the last one, whose clusters are in
-	// the queue.
+	// the bucket.
 	children *siblings
-	queue    *queue
+	bucket   *bucket
 
 	best candidate
-	// in is the heap that the domain is in, at is where.
+	// in is the heap of the domain, at its position there.
 	in *domains
 	at int
 }
 
-// queue are clusters that agree in all domains.
-type queue struct {
-	// path has the domain of each constraint; nil where a key is missing, and after that.
+// bucket holds the clusters that are in the same domains.
+type bucket struct {
+	// path is the domain of each constraint; nil from the first missing key on.
 	path []*domain
-	// ranks are the places of the clusters in the ranking.
+	// ranks are the positions of the clusters in the ranking.
 	ranks []int
-	// bonus is what the Spread prioritizer adds to the next pick from here.
+	// bonus is the score of the Spread prioritizer for the next cluster of the bucket.
 	bonus float64
 }
 
-// candidate is the first cluster of a queue, with the ScheduleAnyway constraints that it violates.
-// Its queue is nil when there is none.
+// candidate is the first cluster of a bucket, with the ScheduleAnyway constraints that it violates.
+// The bucket is nil if there is none.
 type candidate struct {
 	violated uint
-	queue    *queue
+	bucket   *bucket
 }
 
 func (c candidate) before(o candidate) bool {
 	if c.violated != o.violated {
 		return c.violated < o.violated
 	}
-	return c.queue.ranks[0] < o.queue.ranks[0]
+	return c.bucket.ranks[0] < o.bucket.ranks[0]
 }
 
 func newSiblings(constraints []v1alpha1.SpreadConstraintsTerm, level int) *siblings {
@@ -94,17 +95,17 @@ func (f *siblings) add() *domain {
 	return d
 }
 
-// fill puts every domain into its heap.
-func (f *siblings) fill(compared *int) {
+// fillHeaps puts every domain into its heap.
+func (f *siblings) fillHeaps(compared *int) {
 	for _, d := range f.members {
 		if d.children != nil {
-			d.children.fill(compared)
+			d.children.fillHeaps(compared)
 		}
-		f.place(d, compared)
+		f.updatePosition(d, compared)
 	}
 }
 
-// best is the best candidate of all the siblings.
+// best returns the best candidate of all siblings.
 func (f *siblings) best(compared *int) candidate {
 	if len(f.good.all) > 0 {
 		return f.good.all[0].best
@@ -118,9 +119,9 @@ func (f *siblings) best(compared *int) candidate {
 		best.violated |= f.bit
 	}
 	if f.missing != nil && len(f.missing.ranks) > 0 && !f.blocks {
-		lacking := candidate{violated: f.bit | f.later, queue: f.missing}
+		lacking := candidate{violated: f.bit | f.later, bucket: f.missing}
 		*compared++
-		if best.queue == nil || lacking.before(best) {
+		if best.bucket == nil || lacking.before(best) {
 			best = lacking
 		}
 	}
@@ -129,19 +130,19 @@ func (f *siblings) best(compared *int) candidate {
 
 func (f *siblings) violates(d *domain) bool { return d.chosen+1-f.least > f.maxSkew }
 
-// place finds the best candidate of a domain and puts the domain where it belongs.
-func (f *siblings) place(d *domain, compared *int) {
+// updatePosition finds the best candidate of a domain and moves the domain to its heap.
+func (f *siblings) updatePosition(d *domain, compared *int) {
 	switch {
 	case d.children != nil:
 		d.best = d.children.best(compared)
-	case len(d.queue.ranks) > 0:
-		d.best = candidate{queue: d.queue}
+	case len(d.bucket.ranks) > 0:
+		d.best = candidate{bucket: d.bucket}
 	default:
 		d.best = candidate{}
 	}
 	var to *domains
 	switch {
-	case d.best.queue == nil:
+	case d.best.bucket == nil:
 	case f.violates(d):
 		to = &f.bad
 	default:
@@ -160,8 +161,7 @@ func (f *siblings) place(d *domain, compared *int) {
 	}
 }
 
-// count adds one to the clusters chosen in a domain, and reports whether the least among its
-// siblings rises with it.
+// count counts a selected cluster in a domain. It reports whether least rises.
 func (f *siblings) count(d *domain) (rises bool) {
 	f.counts[d.chosen]--
 	d.chosen++
@@ -173,14 +173,14 @@ func (f *siblings) count(d *domain) (rises bool) {
 	return rises
 }
 
-// pick counts a cluster that was picked in a domain and updates the heaps. The domains within it
-// are up to date already.
+// pick counts a selected cluster in a domain and updates the heaps. The domains within it are
+// already updated.
 func (f *siblings) pick(d *domain, compared *int) {
 	rises := f.count(d)
 	if f.violates(d) {
 		f.violating[d.chosen] = append(f.violating[d.chosen], d)
 	}
-	f.place(d, compared)
+	f.updatePosition(d, compared)
 	if !rises {
 		return
 	}
@@ -188,7 +188,7 @@ func (f *siblings) pick(d *domain, compared *int) {
 	at := f.least + f.maxSkew - 1
 	for _, other := range f.violating[at] {
 		if other.chosen == at {
-			f.place(other, compared)
+			f.updatePosition(other, compared)
 		}
 	}
 	delete(f.violating, at)

@@ -8,32 +8,32 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// maxSpreadWork bounds the selection by the Spread prioritizer: clusters picked times domains to
-// pick from. Each pick changes what all domains are worth, as its scores are scaled over the
-// candidates.
+// maxSpreadWork is the maximum of selected clusters times domains with the Spread prioritizer,
+// because each selected cluster changes the scores of all domains.
 const maxSpreadWork = 500_000
 
 // spreading is one selection under topology spread constraints. Constraints nest: the domain of
 // constraint i is the tuple of the values of keys 1 to i, and its siblings are the domains that
 // share the first i-1.
 //
-// A pick changes only the domains that it is in, and those siblings that no longer violate a
-// constraint because the least chosen has risen. Each domain is in a heap of its siblings by the
-// best cluster in it, so that a pick costs about the logarithm of their number.
+// Selecting a cluster changes only its own domains, and siblings that no longer violate a
+// constraint because the smallest count has risen. Each domain is in a heap of its siblings,
+// ordered by their best clusters, so the cost per cluster is about the logarithm of the number of
+// siblings.
 //
-// The Candidates are an argument of its methods, not a field: so the functions in them are not
-// allocated on the heap, in cycles without constraints either.
+// Candidates are an argument of the methods, not a field, so that their functions are not allocated
+// on the heap.
 type spreading struct {
 	constraints []v1alpha1.SpreadConstraintsTerm
 	weight      int64
 	// ranking are all candidates, best first.
 	ranking []int
 	root    *siblings
-	// queues are the clusters not chosen yet that agree in all domains, in rank order: only the
-	// first of each can be next.
-	queues []*queue
+	// buckets hold the clusters that are not selected yet, in rank order. Only the first of each
+	// can be next.
+	buckets []*bucket
 	// open and soft are scratch buffers of next.
-	open []*queue
+	open []*bucket
 	soft []uint
 	// compared counts comparisons of domains.
 	compared *int
@@ -41,40 +41,40 @@ type spreading struct {
 
 func newSpreading(c *Candidates, d *Demand) *spreading {
 	s := &spreading{constraints: d.Spread, weight: d.SpreadWeight, ranking: Rank(c), compared: new(int)}
-	s.fillQueues(c)
+	s.fillBuckets(c)
 	return s
 }
 
-// spread picks k candidates one by one.
-func spread(c *Candidates, d *Demand, k int, stop func() bool) (chosen []int, short string, err error) {
+// spread selects k candidates one by one.
+func spread(c *Candidates, d *Demand, k int, stop func() bool) (chosen []int, blockedBy string, err error) {
 	s := newSpreading(c, d)
-	if s.weight != 0 && k*len(s.queues) > maxSpreadWork {
+	if s.weight != 0 && k*len(s.buckets) > maxSpreadWork {
 		return nil, "", fmt.Errorf("spec.spreadPolicy.spreadConstraints: with the prioritizer Spread, %d clusters to choose times "+
 			"%d topology domains is more than %d; choose fewer clusters, use topology keys with fewer values, or leave Spread out of "+
-			"spec.prioritizerPolicy.configurations", k, len(s.queues), maxSpreadWork)
+			"spec.prioritizerPolicy.configurations", k, len(s.buckets), maxSpreadWork)
 	}
-	chosen, short = s.pickAll(c, k, stop)
-	return chosen, short, nil
+	chosen, blockedBy = s.pickAll(c, k, stop)
+	return chosen, blockedBy, nil
 }
 
-func (s *spreading) pickAll(c *Candidates, k int, stop func() bool) (chosen []int, short string) {
+func (s *spreading) pickAll(c *Candidates, k int, stop func() bool) (chosen []int, blockedBy string) {
 	for len(chosen) < k && !stop() {
-		var q *queue
+		var q *bucket
 		if s.weight == 0 {
-			q = s.root.best(s.compared).queue
+			q = s.root.best(s.compared).bucket
 		} else {
 			q = s.next(c)
 		}
 		if q == nil {
-			return chosen, s.blocking()
+			return chosen, s.blockingConstraint()
 		}
 		chosen = append(chosen, s.pick(q))
 	}
 	return chosen, ""
 }
 
-// pick takes the first cluster of a queue.
-func (s *spreading) pick(q *queue) int {
+// pick selects the first cluster of a bucket.
+func (s *spreading) pick(q *bucket) int {
 	j := s.ranking[q.ranks[0]]
 	q.ranks = q.ranks[1:]
 	for _, d := range slices.Backward(q.path) {
@@ -89,8 +89,8 @@ func (s *spreading) pick(q *queue) int {
 	return j
 }
 
-// fillQueues puts the candidates, in rank order, into one queue for each tuple of domains.
-func (s *spreading) fillQueues(c *Candidates) {
+// fillBuckets puts the candidates, in rank order, into one bucket per tuple of domains.
+func (s *spreading) fillBuckets(c *Candidates) {
 	type place struct {
 		in    *siblings
 		value string
@@ -116,30 +116,29 @@ func (s *spreading) fillQueues(c *Candidates) {
 			}
 			path[i], last, in = d, d, d.children
 		}
-		var q **queue
+		var q **bucket
 		if in == nil {
-			q = &last.queue
+			q = &last.bucket
 		} else {
 			q = &in.missing
 		}
 		if *q == nil {
-			*q = &queue{path: path}
-			s.queues = append(s.queues, *q)
+			*q = &bucket{path: path}
+			s.buckets = append(s.buckets, *q)
 		}
 		(*q).ranks = append((*q).ranks, rank)
 	}
 	if s.weight == 0 {
-		s.root.fill(s.compared)
+		s.root.fillHeaps(s.compared)
 	}
 }
 
-// next is the queue whose first cluster is picked under the Spread prioritizer: among those that
-// violate no DoNotSchedule constraint, the least by the violated ScheduleAnyway constraints in
-// index order, then by rank. It looks at all queues, as each pick may change what all of them are
-// worth.
-func (s *spreading) next(c *Candidates) *queue {
+// next returns the bucket of the next cluster under the Spread prioritizer: among those that
+// violate no DoNotSchedule constraint, the first by violated ScheduleAnyway constraints, then by
+// rank. It checks all buckets, because each selected cluster may change all their scores.
+func (s *spreading) next(c *Candidates) *bucket {
 	open, soft := s.open[:0], s.soft[:0]
-	for _, q := range s.queues {
+	for _, q := range s.buckets {
 		if len(q.ranks) == 0 {
 			continue
 		}
@@ -161,10 +160,10 @@ func (s *spreading) next(c *Candidates) *queue {
 	return open[best]
 }
 
-// addBonus computes what the Spread prioritizer adds to the clusters of each queue: weight times
-// the sum of s(i)/2^i, i from 1, where s(i) is the least chosen among the domain's siblings less
-// those chosen in it, scaled over the candidates to -100..100.
-func (s *spreading) addBonus(open []*queue) {
+// addBonus computes the score of the Spread prioritizer for each bucket: weight times the sum of
+// s(i)/2^i, i from 1, where s(i) is the smallest count among the siblings minus the domain's count,
+// scaled over the candidates to -100..100.
+func (s *spreading) addBonus(open []*bucket) {
 	for _, q := range open {
 		q.bonus = 0
 	}
@@ -189,9 +188,8 @@ func (s *spreading) addBonus(open []*queue) {
 	}
 }
 
-// before compares the first clusters of two queues as the ranking does, the Spread prioritizer's
-// part added.
-func (s *spreading) before(c *Candidates, a, b *queue) bool {
+// before compares the first clusters of two buckets as the ranking does, including the bonus.
+func (s *spreading) before(c *Candidates, a, b *bucket) bool {
 	i, j := s.ranking[a.ranks[0]], s.ranking[b.ranks[0]]
 	if c.demoted(i) != c.demoted(j) {
 		return c.demoted(j)
@@ -203,10 +201,10 @@ func (s *spreading) before(c *Candidates, a, b *queue) bool {
 	return c.ByName(i, j) < 0
 }
 
-// blocking names the first DoNotSchedule constraint that excludes a cluster that is left.
-func (s *spreading) blocking() string {
+// blockingConstraint returns the first DoNotSchedule constraint that excludes a remaining cluster.
+func (s *spreading) blockingConstraint() string {
 	first := -1
-	for _, q := range s.queues {
+	for _, q := range s.buckets {
 		if len(q.ranks) == 0 {
 			continue
 		}
@@ -222,9 +220,9 @@ func (s *spreading) blocking() string {
 		first, c.TopologyKeyType, c.TopologyKey, max(c.MaxSkew, 1))
 }
 
-// violations returns the first violated DoNotSchedule constraint, or -1, and the violated
-// ScheduleAnyway ones as a number in which the first constraint weighs most.
-func (s *spreading) violations(q *queue) (hard int, soft uint) {
+// violations returns the first violated DoNotSchedule constraint, or -1, and the set of violated
+// ScheduleAnyway constraints, in which the first constraint has the highest bit.
+func (s *spreading) violations(q *bucket) (hard int, soft uint) {
 	hard = -1
 	for i, c := range s.constraints {
 		d := q.path[i]

@@ -80,7 +80,7 @@ func TestSpread(t *testing.T) {
 		"a higher score within the skew":     {zones: []string{"a", "a", "b", "b"}, totals: []int64{0, 9, 1, 2}, number: 2, spread: spreadOver(true, "zone"), want: []int{1, 3}},
 		"a wider skew lets the score decide": {zones: []string{"a", "a", "b"}, totals: []int64{9, 9, 0}, number: 2, spread: skew(2, spreadOver(true, "zone")), want: []int{0, 1}},
 		"no skew counts as 1":                {zones: []string{"a", "a", "b"}, number: 2, spread: skew(0, spreadOver(true, "zone")), want: []int{0, 2}},
-		"must be, and stops short":           {zones: []string{"a", "a", "a", "b"}, number: 4, spread: spreadOver(true, "zone"), want: []int{0, 3, 1}, wantShort: zone},
+		"must be, and stops blockedBy":       {zones: []string{"a", "a", "a", "b"}, number: 4, spread: spreadOver(true, "zone"), want: []int{0, 3, 1}, wantShort: zone},
 		"should be, and goes on":             {zones: []string{"a", "a", "a", "b"}, number: 4, spread: spreadOver(false, "zone"), want: []int{0, 3, 1, 2}},
 		"no key, must be":                    {zones: []string{"", "a"}, number: 2, spread: spreadOver(true, "zone"), want: []int{1}, wantShort: zone},
 		"no key, should be: last":            {zones: []string{"", "a", "a"}, number: 3, spread: spreadOver(false, "zone"), want: []int{1, 2, 0}},
@@ -108,15 +108,15 @@ func TestSpread(t *testing.T) {
 			if tc.demoted > 0 {
 				c.Demoted = func(i int) bool { return i == tc.demoted }
 			}
-			got, short, err := Select(c, &Demand{Number: tc.number, Limit: -1, Spread: tc.spread, SpreadWeight: tc.weight}, never)
+			got, blockedBy, err := Select(c, &Demand{Number: tc.number, Limit: -1, Spread: tc.spread, SpreadWeight: tc.weight}, never)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := gocmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("chosen (-want +got):\n%s", diff)
 			}
-			if short != tc.wantShort {
-				t.Errorf("stopped short by %q, want %q", short, tc.wantShort)
+			if blockedBy != tc.wantShort {
+				t.Errorf("stopped blockedBy by %q, want %q", blockedBy, tc.wantShort)
 			}
 		})
 	}
@@ -125,12 +125,12 @@ func TestSpread(t *testing.T) {
 // TestSpreadStops: a selection that is told to stop ends where it is, and blames no constraint.
 func TestSpreadStops(t *testing.T) {
 	asked := 0
-	chosen, short, err := Select(fleet(9), &Demand{Number: 9, Limit: -1, Spread: spreadOver(true, "rack")}, func() bool {
+	chosen, blockedBy, err := Select(fleet(9), &Demand{Number: 9, Limit: -1, Spread: spreadOver(true, "rack")}, func() bool {
 		asked++
 		return asked == 4
 	})
-	if len(chosen) != 3 || short != "" || err != nil {
-		t.Errorf("chosen %v, short %q, %v; want 3 candidates", chosen, short, err)
+	if len(chosen) != 3 || blockedBy != "" || err != nil {
+		t.Errorf("chosen %v, blockedBy %q, %v; want 3 candidates", chosen, blockedBy, err)
 	}
 }
 
@@ -150,9 +150,9 @@ func TestSpreadWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := fleet(n)
 			s := newSpreading(c, &Demand{Spread: constraints})
-			chosen, short := s.pickAll(c, n, never)
-			if len(chosen) != n || short != "" {
-				t.Fatalf("%d are chosen, blocked by %q", len(chosen), short)
+			chosen, blockedBy := s.pickAll(c, n, never)
+			if len(chosen) != n || blockedBy != "" {
+				t.Fatalf("%d are chosen, blocked by %q", len(chosen), blockedBy)
 			}
 			if most := n * len(constraints) * 5 * bits.Len(n); *s.compared > most {
 				t.Errorf("%d comparisons, want at most %d", *s.compared, most)

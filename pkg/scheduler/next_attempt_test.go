@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestEndOfToleratedPreferNoSelectWakes: when the toleration of a selected cluster's PreferNoSelect
+// TestEndOfToleratedPreferNoSelectStartsAnAttempt: when the toleration of a selected cluster's PreferNoSelect
 // taint ends, another cluster may be selected.
-func TestEndOfToleratedPreferNoSelectWakes(t *testing.T) {
+func TestEndOfToleratedPreferNoSelectStartsAnAttempt(t *testing.T) {
 	p := ask().Number(1).Toleration("slow", v1alpha1.TolerationOpExists, "", "").Seconds(30)
 	selected := fixture.Cluster("a").Set("s1").TaintAt("slow", "", v1alpha1.TaintEffectPreferNoSelect, fixture.At(-10)).Obj()
 	inv := fleet(p)
@@ -21,7 +21,7 @@ func TestEndOfToleratedPreferNoSelectWakes(t *testing.T) {
 	for _, tc := range []struct {
 		now      time.Time
 		want     string
-		wantWake time.Time
+		wantNextAttempt time.Time
 	}{
 		{fixture.Now, "a", fixture.At(20).Time},
 		{fixture.At(6).Time, "a", fixture.At(20).Time},
@@ -31,8 +31,8 @@ func TestEndOfToleratedPreferNoSelectWakes(t *testing.T) {
 		if len(r.Selected) != 1 || r.Selected[0].Cluster.Name != tc.want {
 			t.Errorf("at %s: selected %v, want %s", tc.now, r.Selected, tc.want)
 		}
-		if !r.State.NextAttempt().Equal(tc.wantWake) || !r.State.Requeue().IsZero() {
-			t.Errorf("at %s: wakes at %s, requeue %s; want %s and none", tc.now, r.State.NextAttempt(), r.State.Requeue(), tc.wantWake)
+		if !r.State.NextAttempt().Equal(tc.wantNextAttempt) || !r.State.Requeue().IsZero() {
+			t.Errorf("at %s: next attempt at %s, requeue at %s; want %s and none", tc.now, r.State.NextAttempt(), r.State.Requeue(), tc.wantNextAttempt)
 		}
 	}
 }
