@@ -92,7 +92,8 @@ func (c *queueConfig) configure(obj any) {
 	}
 }
 
-// seat sets up queues for the feed: the reader of their ConfigMap and, if wanted, the webhooks.
+// setUpQueues sets up queues for the feed: the reader of their ConfigMap and, if configured, the
+// webhooks.
 func (f *feed) setUpQueues(mgr ctrl.Manager, o Options, events *eventSender) error {
 	f.queues = admission.NewQueues(admission.QueuesOptions{
 		UserLabel: os.Getenv(identity.UserLabelEnv), Published: f.inventory.Published, Recorded: f.inventory.RecordedQueue, Now: o.Now,

@@ -8,12 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MaxMessageLength bounds the message of every condition that Berth writes, in bytes. The API takes
-// 32,768 characters, and refuses the whole status beyond that.
+// MaxMessageLength is the maximum length in bytes of the message of every condition that Berth
+// writes. The API server refuses a status with a message of more than 32,768 characters.
 const MaxMessageLength = 8192
 
-// SetCondition sets a condition as meta.SetStatusCondition does, with its message cut by
-// CutMessage. It reports whether something changed. All conditions that Berth writes go through it.
+// SetCondition sets a condition as meta.SetStatusCondition does, and cuts its message with
+// CutMessage. It returns true if something changed. Berth sets all its conditions with it.
 func SetCondition(conditions *[]metav1.Condition, condition metav1.Condition) bool {
 	condition.Message = CutMessage(condition.Message)
 	return meta.SetStatusCondition(conditions, condition)
@@ -27,8 +27,8 @@ func CutText(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
 }
 
-// CutMessage returns a message as a condition has it: valid UTF-8 of at most MaxMessageLength
-// bytes. A longer one ends by saying that the rest is cut, and how long it was.
+// CutMessage returns a message as valid UTF-8 of at most MaxMessageLength bytes. A longer one ends
+// with a note that it was cut, and its original length.
 func CutMessage(message string) string {
 	if len(message) <= MaxMessageLength {
 		return strings.ToValidUTF8(message, "")

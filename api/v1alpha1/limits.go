@@ -1,7 +1,7 @@
 package v1alpha1
 
-// The most items that a list in a Placement's spec may have. The schema refuses more; where the
-// schema is that of somebody else, a Placement with more is misconfigured.
+// The maximum lengths of lists in a Placement's spec. Berth's schema refuses longer lists; on other
+// CRDs, a Placement with a longer list is misconfigured.
 const (
 	MaxClusterSets       = 1_000
 	MaxPredicates        = 100

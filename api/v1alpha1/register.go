@@ -9,7 +9,7 @@ import (
 // GroupName is the API group of all six kinds.
 const GroupName = "cluster.open-cluster-management.io"
 
-// The versions of the group. A type is registered under one of them only: see AddToScheme.
+// The versions of the group. A type is registered under only one of them; see AddToScheme.
 var (
 	GroupVersion        = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 	GroupVersionV1Beta1 = schema.GroupVersion{Group: GroupName, Version: "v1beta1"}
@@ -17,9 +17,9 @@ var (
 	GroupVersionV1      = schema.GroupVersion{Group: GroupName, Version: "v1"}
 )
 
-// AddToScheme registers the six kinds under the versions their consumers read, which are also the
-// versions stored: a client with this scheme runs unchanged on a hub whose CRDs are Open Cluster
-// Management's own.
+// AddToScheme registers the six kinds under the versions that their consumers read, which are also
+// the stored versions. A client with this scheme also works on a hub with Open Cluster Management's
+// CRDs.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersionV1Beta1,
 		&Placement{}, &PlacementList{},
@@ -37,10 +37,10 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// AddPagesToScheme registers PlacementDecision alone, under v1alpha1, where Berth's CRD has no
-// status subresource and one request writes a page whole. It is for the publisher's own client. The
-// scheme must be another than AddToScheme's: a scheme that knows one Go type under two versions
-// cannot know which of them a client means.
+// AddPagesToScheme registers only PlacementDecision, under v1alpha1: there Berth's CRD has no
+// status subresource, and one request writes a whole page. Only the publisher's own client uses it.
+// The scheme must not be that of AddToScheme: with one Go type under two versions, it cannot know
+// which version a client means.
 func AddPagesToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &PlacementDecision{}, &PlacementDecisionList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)

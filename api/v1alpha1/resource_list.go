@@ -7,16 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Bounds of a quantity's text, in bytes, and of its decimal exponent, in digits. Reading
-// 1e-100000000 takes minutes, comparing 1e100000000 with 1 as long.
+// Bounds of a quantity's text, in bytes, and of its decimal exponent, in digits. Parsing
+// 1e-100000000 takes minutes, and so does comparing 1e100000000 with 1.
 const (
 	maxQuantityLength = 64
 	maxExponentDigits = 3
 )
 
-// UnmarshalJSON implements json.Unmarshaler. It leaves out what is no quantity, or one beyond all
-// bounds: a fleet is decoded as one list, and what one cluster says of itself must not keep the
-// others from being read.
+// UnmarshalJSON implements json.Unmarshaler. It omits values that are no quantities or exceed the
+// bounds. A fleet is decoded as one list, so an invalid cluster must not fail the others.
 func (l *ResourceList) UnmarshalJSON(text []byte) error {
 	var amounts map[ResourceName]json.RawMessage
 	if err := json.Unmarshal(text, &amounts); err != nil {
@@ -36,7 +35,7 @@ func (l *ResourceList) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// isModest says, of a quantity as JSON, whether it can be read in no time.
+// isModest is true if a quantity in JSON can be parsed quickly.
 func isModest(amount string) bool {
 	amount = strings.Trim(amount, `"`)
 	exponent := ""

@@ -68,7 +68,7 @@ type Cell struct {
 	// Verdict is missing if there was no decision; then Note is the reason.
 	Verdict *framework.Verdict `json:"verdict,omitempty"`
 	Note    string             `json:"note,omitempty"`
-	// Weights are those of the prioritizers whose scores the verdict has.
+	// Weights are the weights of the prioritizers in Verdict.
 	Weights map[string]int64 `json:"weights,omitempty"`
 	// Pending is why a change of this cell is held.
 	Pending string `json:"pending,omitempty"`

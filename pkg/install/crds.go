@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// fieldManager owns what berth applies on the user's behalf.
+	// fieldManager is the field manager of everything that berth applies.
 	fieldManager = "berth"
 	// managedByLabel marks the CRDs that Berth installed and may replace.
 	managedByLabel = "app.kubernetes.io/managed-by"
@@ -28,9 +28,9 @@ const (
 	crdTimeout = time.Minute
 )
 
-// CRDs applies Berth's CRDs and returns when the API server serves all of them, in discovery too.
-// CRDs of the same names that something else installed stay as they are; foreign has their names,
-// if err is not nil too.
+// CRDs applies Berth's CRDs and returns when the API server serves all of them, also in discovery.
+// It does not change CRDs that something else installed; foreign has their names, also with an
+// error.
 func CRDs(ctx context.Context, config *rest.Config) (foreign []string, err error) {
 	crds, err := crd.All()
 	if err != nil {
@@ -58,7 +58,7 @@ func CRDs(ctx context.Context, config *rest.Config) (foreign []string, err error
 	return foreign, nil
 }
 
-// applyCRD returns false, having changed nothing, if the CRD exists and is not Berth's.
+// applyCRD returns false and changes nothing if the CRD exists and is not Berth's.
 func applyCRD(ctx context.Context, client apiextensions.CustomResourceDefinitionInterface, crd *apiextensionsv1.CustomResourceDefinition) (bool, error) {
 	found, err := client.Get(ctx, crd.Name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -83,8 +83,8 @@ func applyCRD(ctx context.Context, client apiextensions.CustomResourceDefinition
 	return true, err
 }
 
-// awaitServed waits for discovery, which follows the Established condition by up to a second: REST
-// mappers and the choice of the version to write are made from discovery.
+// awaitServed waits for discovery, which follows the Established condition by up to a second. REST
+// mappers and the choice of versions read discovery.
 func awaitServed(ctx context.Context, config *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -100,7 +100,7 @@ func awaitServed(ctx context.Context, config *rest.Config, crds []*apiextensions
 				}
 			}
 		}
-		// An error concerns other groups or is temporary. Only the missing kinds count.
+		// An error may be about other groups, or temporary. Only the missing kinds matter.
 		_, lists, _ := client.ServerGroupsAndResources()
 		for _, list := range lists {
 			for _, resource := range list.APIResources {

@@ -25,7 +25,7 @@ import (
 	"github.com/berth-dev/berth/config/admission"
 )
 
-// AdmissionPolicies applies the admission policies that belong to a hub. CRDs comes before it.
+// AdmissionPolicies applies the admission policies of a hub. The CRDs must exist.
 func AdmissionPolicies(ctx context.Context, config *rest.Config) error {
 	if _, err := applyFiles(ctx, config, admission.FS); err != nil {
 		return fmt.Errorf("installing the admission policies: %w", err)
@@ -34,7 +34,7 @@ func AdmissionPolicies(ctx context.Context, config *rest.Config) error {
 }
 
 // applyFiles applies the objects in the YAML files in the top folder of fsys, in order, and returns
-// them. Fields that others own are taken over, so that applying again restores the files.
+// them. It takes over fields of other field managers, so that applying again restores the files.
 func applyFiles(ctx context.Context, config *rest.Config, fsys fs.FS) ([]*unstructured.Unstructured, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -94,8 +94,8 @@ func readObjects(fsys fs.FS, name string) ([]*unstructured.Unstructured, error) 
 	}
 }
 
-// apply writes an object and then its status, which the API server drops from the first of the two
-// writes.
+// apply applies an object, then its status, because the API server ignores status in the first
+// request.
 func apply(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, object *unstructured.Unstructured) error {
 	kind := object.GroupVersionKind()
 	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)

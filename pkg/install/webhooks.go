@@ -22,10 +22,10 @@ import (
 	"github.com/berth-dev/berth/config/webhook"
 )
 
-// webhookTimeout is how long the controller may take to answer admission requests.
+// webhookTimeout bounds the wait until the controller responds to admission requests.
 const webhookTimeout = time.Minute
 
-// HasWebhooks returns whether the hub has one of the webhook configurations.
+// HasWebhooks is true if the hub has one of the webhook configurations.
 func HasWebhooks(ctx context.Context, config *rest.Config) (bool, error) {
 	c, err := newClient(config)
 	if err != nil {
@@ -45,9 +45,9 @@ func HasWebhooks(ctx context.Context, config *rest.Config) (bool, error) {
 	return false, nil
 }
 
-// Webhooks makes the API server send admission requests to url, such as https://127.0.0.1:9443,
-// whose certificate the authorities in caBundle (PEM) have signed. queueConfig is the ConfigMap
-// with the queues. Configurations of an earlier call are changed in place.
+// Webhooks makes the API server send admission requests to url, such as https://127.0.0.1:9443.
+// caBundle (PEM) has the authorities of its certificate. queueConfig is the ConfigMap with the
+// queues. Existing configurations are updated in place.
 func Webhooks(ctx context.Context, config *rest.Config, url string, caBundle []byte, queueConfig types.NamespacedName) error {
 	mutating, validating, err := webhook.At(url, caBundle, queueConfig.Namespace, queueConfig.Name)
 	if err != nil {
@@ -99,7 +99,8 @@ func newClient(config *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// createOrReplace leaves no moment without the object.
+// createOrReplace creates an object, or updates the existing one, so that the object never
+// disappears.
 func createOrReplace(ctx context.Context, c client.Client, object client.Object) error {
 	err := c.Create(ctx, object.DeepCopyObject().(client.Object))
 	if !apierrors.IsAlreadyExists(err) {
@@ -139,5 +140,5 @@ func AwaitWebhooks(ctx context.Context, config *rest.Config, namespace, annotati
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	return errors.Join(errors.New("the controller does not answer admission requests; see its log in the data directory"), lastErr)
+	return errors.Join(errors.New("the controller does not respond to admission requests: see its log in the data directory"), lastErr)
 }

@@ -42,7 +42,8 @@ type Inventory struct {
 	clusters framework.Vector[*framework.Cluster]
 	log      framework.ChangeLog
 	sets     map[string]*clusterSet
-	// bindings are by namespace, then name; only those whose name is their spec.clusterSet.
+	// bindings are by namespace, then name. Only bindings whose name equals their spec.clusterSet
+	// are stored.
 	bindings map[string]map[string]bool
 
 	scores map[string]*framework.Vector[*v1alpha1.AddOnPlacementScore]

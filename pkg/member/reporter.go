@@ -24,7 +24,7 @@ import (
 // memberTimeout bounds each request to the member.
 const memberTimeout = 10 * time.Second
 
-// Reporter copies facts of one member to its ManagedCluster on the hub.
+// Reporter copies the state of one member cluster to its ManagedCluster on the hub.
 type Reporter struct {
 	name   string
 	hub    client.Client
@@ -55,8 +55,8 @@ func NewReporter(name string, hub, member *rest.Config) (*Reporter, error) {
 	return &Reporter{name: name, hub: hubClient, member: kube, claims: claims}, nil
 }
 
-// Report writes what differs and returns a line about the cluster; it is empty when nothing
-// differs. The error is NotFound if the hub has no such ManagedCluster.
+// Report writes the differences and returns a line about the cluster; empty if there is no
+// difference. The error is NotFound if the ManagedCluster does not exist.
 func (r *Reporter) Report(ctx context.Context) (string, error) {
 	var cluster v1alpha1.ManagedCluster
 	if err := r.hub.Get(ctx, client.ObjectKey{Name: r.name}, &cluster); err != nil {
@@ -85,8 +85,8 @@ func text(list v1alpha1.ResourceList, name v1alpha1.ResourceName) string {
 	return q.String()
 }
 
-// observe asks the member and returns whether it is available. Where it does not answer, what was
-// known stays.
+// observe reads the member's state and returns whether it is available. If the member does not
+// respond, the earlier state stays.
 func (r *Reporter) observe(ctx context.Context, status *v1alpha1.ManagedClusterStatus) metav1.Condition {
 	condition := metav1.Condition{Type: v1alpha1.ManagedClusterConditionAvailable, Status: metav1.ConditionUnknown, Reason: "ManagedClusterUnreachable"}
 	if _, err := r.member.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
@@ -124,7 +124,7 @@ func (r *Reporter) copyFacts(ctx context.Context, status *v1alpha1.ManagedCluste
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		sum(status.Capacity, node.Status.Capacity)
-		// Nothing can be allocated on a node that takes no pods.
+		// A node that is unschedulable has no allocatable resources.
 		if !node.Spec.Unschedulable {
 			sum(status.Allocatable, node.Status.Allocatable)
 		}
@@ -140,7 +140,7 @@ func sum(into v1alpha1.ResourceList, add corev1.ResourceList) {
 	}
 }
 
-// readClaims lists the member's ClusterClaims, in order of their names; none where it does not have
+// readClaims lists the member's ClusterClaims, sorted by name; none if the member does not serve
 // the kind.
 func (r *Reporter) readClaims(ctx context.Context) ([]v1alpha1.ManagedClusterClaim, error) {
 	resource := schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: "v1alpha1", Resource: "clusterclaims"}

@@ -27,22 +27,22 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 )
 
-// admitted is what an API server makes of one object.
+// admitted is the result of admitting one object, like an API server.
 type admitted struct {
 	// ref names the object for people: "Placement ns1/p1".
 	ref string
-	// known says that the kind is one of Berth's.
+	// known is true if the kind is one of Berth's.
 	known bool
-	// value is the typed object, an Unstructured when another API group owns it, or nil when there
-	// is nothing to hold.
+	// value is the typed object, an Unstructured if it is of another API group, or nil if it cannot
+	// be decoded.
 	value client.Object
-	// refused says why the API server would not store it; empty if it would.
+	// refused is why the API server would not store the object; empty if it would.
 	refused string
 }
 
-// admit prunes, defaults, validates and decodes one object, like a create of it with its status.
-// Strict refuses what an API server would drop with a warning: unknown and repeated fields. An
-// error means that item is no object at all.
+// admit prunes, defaults, validates and decodes one object, like an API server that creates it with
+// its status. strict also refuses unknown and repeated fields, which an API server drops with a
+// warning. An error means that item is no object.
 func admit(item object, strict bool) (admitted, error) {
 	content := map[string]any{}
 	repeated, err := kjson.UnmarshalStrict(item.text, &content)
@@ -98,8 +98,8 @@ func (k *kind) admit(content map[string]any, version string, strict bool, repeat
 	content["apiVersion"] = k.group + "/" + k.storage
 	value := k.new()
 	if err := decode(content, value); err != nil {
-		// No client could hold it. Half an object could mean the opposite of the whole: it is left
-		// out.
+		// No client could decode it. Part of the object could have the opposite meaning, so the
+		// object is omitted.
 		if got.refused == "" {
 			got.refused = err.Error()
 		}
@@ -109,8 +109,8 @@ func (k *kind) admit(content map[string]any, version string, strict bool, repeat
 	return got
 }
 
-// prepare brings content to the form in which it would be stored, and returns its metadata, nil if
-// that is unreadable, and the paths of fields that the schema does not know.
+// prepare converts content to its stored form. It returns its metadata, nil if that is unreadable,
+// and the paths of fields that the schema does not define.
 func (k *kind) prepare(content map[string]any) (*metav1.ObjectMeta, []string, field.ErrorList) {
 	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
@@ -135,7 +135,7 @@ func (k *kind) prepare(content map[string]any) (*metav1.ObjectMeta, []string, fi
 	return meta, unknown, nil
 }
 
-// validate is what an API server checks when an object is created, in its order.
+// validate runs the checks of an API server for a created object, in its order.
 func (k *kind) validate(content map[string]any, meta *metav1.ObjectMeta) field.ErrorList {
 	problems := validation.ValidateObjectMetaAccessor(meta, k.namespaced, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	problems = append(problems, crdvalidation.ValidateCustomResource(nil, content, k.schema)...)
@@ -153,9 +153,9 @@ func (k *kind) validate(content map[string]any, meta *metav1.ObjectMeta) field.E
 	return problems
 }
 
-// describe says one problem a field, in the order of the fields (validators walk maps) and in the
-// words of an API server less the repetition of the field in them. A problem without a field of its
-// own is said last, unless it only repeats one.
+// describe lists one problem for each field, in the order of the fields (validators walk maps),
+// like an API server but without repeated field names. A problem without a field comes last, unless
+// it repeats another.
 func describe(problems field.ErrorList) string {
 	for _, problem := range problems {
 		if problem.Field == "<nil>" {
@@ -188,8 +188,7 @@ func describe(problems field.ErrorList) string {
 	return strings.Join(append(texts, rootTexts...), "; ")
 }
 
-// decode goes through JSON rather than reflection over the map: it takes 2.0 for an integer, as the
-// API server does.
+// decode converts through JSON, because like the API server it must accept 2.0 for an integer.
 func decode(content map[string]any, into any) error {
 	text, err := utiljson.Marshal(content)
 	if err != nil {

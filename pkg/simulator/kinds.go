@@ -17,21 +17,21 @@ import (
 	"github.com/berth-dev/berth/config/crd"
 )
 
-// kind is one of Berth's kinds with its CRD made ready for use.
+// kind is one of Berth's kinds with its parsed CRD.
 type kind struct {
 	group, name string
 	namespaced  bool
 	served      map[string]bool
-	// storage is the version stored. Its schema stands for all: the CRDs hold them equal.
+	// storage is the stored version. Its schema is used for all versions, because they are equal.
 	storage    string
 	structural *structuralschema.Structural
 	schema     crdvalidation.SchemaValidator
-	// rules compiles the CEL rules when first asked; nil if there are none.
+	// rules compiles the CEL rules on the first call; nil if there are none.
 	rules func() *cel.Validator
 	new   func() kinds.Object
 }
 
-// knownKinds reads the CRDs of the kinds in the table, once a process.
+// knownKinds reads the CRDs of the kinds in the table, once per process.
 var knownKinds = sync.OnceValues(func() (map[schema.GroupKind]*kind, error) {
 	definitions, err := crd.All()
 	if err != nil {

@@ -16,20 +16,19 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 )
 
-// Input is what was read: plain objects, or the scenarios of scenario files, never both. Scenarios
-// is nil for plain objects and only then.
+// Input has either plain objects or the scenarios of scenario files. Scenarios is nil only for
+// plain objects.
 type Input struct {
 	Objects   Objects
 	Scenarios []Scenario
 }
 
-// Objects are one hub's objects: defaulted, in the order they were read, each name once. Their
-// apiVersion is the one the CRD stores, whichever was written. Those of other API groups are
-// Unstructured, as they were written. Objects are shared, between the steps of a scenario for one,
-// and must not be changed.
+// Objects are the objects of one hub: with defaults, in input order, each name once. Objects of
+// Berth's kinds have the stored version as apiVersion. Those of other API groups are Unstructured
+// and unchanged. Several steps of a scenario share objects, so they must not be changed.
 type Objects []client.Object
 
-// List returns the objects of one type, in their order.
+// List returns the objects of one type, in order.
 func List[T client.Object](objects Objects) []T {
 	var all []T
 	for _, object := range objects {
@@ -40,46 +39,46 @@ func List[T client.Object](objects Objects) []T {
 	return all
 }
 
-// Scenario is a history of snapshots recorded under one name.
+// Scenario is a recorded sequence of snapshots.
 type Scenario struct {
 	ID string
-	// InputForm is "manifest" when users wrote the objects, "served" when a hub returned them,
-	// defaults written out. Both are read alike: defaulting again changes nothing.
+	// InputForm is "manifest" if users wrote the objects, "served" if a hub returned them with
+	// defaults. Both are read in the same way: defaulting again changes nothing.
 	InputForm string
 	Steps     []Step
 }
 
 // Step is one complete snapshot.
 type Step struct {
-	// Now is the instant the snapshot was taken; zero when the file names none.
+	// Now is the time of the snapshot; zero if the file does not contain it.
 	Now     time.Time
 	Objects Objects
-	// Refused names the objects the CRDs would not let in. Such an object is among Objects all the
-	// same, unless its values do not even fit their Go types.
+	// Refused lists the objects that violate the CRDs. Objects contains them, too, unless they
+	// cannot be decoded into their Go types.
 	Refused []Refusal
 }
 
-// Refusal says why an API server with Berth's CRDs would not store an object.
+// Refusal is why an API server with Berth's CRDs would not store an object.
 type Refusal struct {
 	// Object is "Placement ns1/p1"; for a cluster-scoped kind "ManagedCluster c1".
 	Object string `json:"object"`
 	Error  string `json:"error"`
 }
 
-// Load reads objects from files, folders and, for the path "-", stdin: YAML or JSON, gzipped or
-// not, single objects, streams of documents or Lists, in any served version. In a folder, and the
-// folders below it, names that begin with a dot and files without a YAML or JSON extension are
-// passed over.
+// Load reads objects from files, folders and, for the path "-", stdin: YAML or JSON, optionally
+// gzipped, single objects, streams of documents or Lists, in any served version. In a folder it
+// ignores subfolders, files whose names begin with a dot, and files without a YAML or JSON
+// extension.
 //
-// Load applies the CRDs' defaults and enforces their schemas. The first object that a strict API
-// server would not take ends it, with an error that names the file, the object and the field; so
-// does an object defined twice. In a scenario file a refused object is reported in its step
+// Load applies the defaults of the CRDs and validates against their schemas. The first object that
+// a strict API server would refuse, or that is defined twice, ends it with an error that names the
+// file, the object and the field. In a scenario file a refused object is reported in its step
 // instead.
 func Load(paths []string, stdin io.Reader) (Input, error) {
 	return LoadInto(metav1.NamespaceDefault, paths, stdin)
 }
 
-// LoadInto is Load where objects that name no namespace belong to another than the usual one.
+// LoadInto is Load with another default namespace.
 func LoadInto(namespace string, paths []string, stdin io.Reader) (Input, error) {
 	if len(paths) == 0 {
 		return Input{}, fmt.Errorf("no input: name a file, a folder, or - for standard input")
@@ -94,10 +93,10 @@ func LoadInto(namespace string, paths []string, stdin io.Reader) (Input, error) 
 type loader struct {
 	input     Input
 	namespace string
-	// definedIn holds, by object, the source that defines it.
+	// definedIn has, for each object, the source that defines it.
 	definedIn map[string]string
-	// seen holds what became of each object of a scenario file, by its text: steps repeat most of
-	// their predecessors.
+	// seen caches the result for each object of a scenario file, by its text, because steps repeat
+	// most objects of earlier steps.
 	seen map[string]admitted
 	// plain is the first source of plain objects.
 	plain string
@@ -136,7 +135,7 @@ func (l *loader) document(name, at string, document json.RawMessage) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", at, err)
 		}
-		// Not nil even if the file holds none: that is how a scenario file shows.
+		// An empty list that is not nil marks a scenario file without scenarios.
 		if l.input.Scenarios == nil {
 			l.input.Scenarios = []Scenario{}
 		}
@@ -161,8 +160,8 @@ func (l *loader) plainObject(name, at string, item object) error {
 	if got.refused != "" {
 		return fmt.Errorf("%s: %s: %s", name, got.ref, got.refused)
 	}
-	// A Namespace, say, is often repeated from file to file; only what Berth decides on must be
-	// said once.
+	// Objects of other kinds, such as a Namespace, may be repeated in several files. Objects of
+	// Berth's kinds may not.
 	if got.known {
 		if other, twice := l.definedIn[got.ref]; twice {
 			return fmt.Errorf("%s: %s: already defined in %s", name, got.ref, other)
@@ -175,7 +174,7 @@ func (l *loader) plainObject(name, at string, item object) error {
 	return nil
 }
 
-// header is what must be known of a document before it can be read.
+// header has the fields that are needed before a document can be decoded.
 type header struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
@@ -183,20 +182,20 @@ type header struct {
 	Scenarios  json.RawMessage `json:"scenarios"`
 }
 
-// object is one object's text. An item of a typed list may leave its version and kind to the list.
+// object is the text of one object. An item of a typed list may omit apiVersion and kind.
 type object struct {
 	apiVersion, kind string
 	text             json.RawMessage
-	// namespace is that of one of Berth's namespaced kinds whose text names none; empty is the
-	// usual one.
+	// namespace is for objects of Berth's namespaced kinds without metadata.namespace; empty means
+	// the default namespace.
 	namespace string
 }
 
 // maxListDepth is how many Lists may be nested. Real files have at most one inside another.
 const maxListDepth = 8
 
-// flatten calls visit for the object in text, or for each object of the List in text, with where it
-// stands.
+// flatten calls visit for the object in text, or for each object of the List in text, with its
+// position.
 func flatten(at string, text json.RawMessage, list header, depth int, visit func(at string, item object) error) error {
 	var head header
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &head); err != nil {
@@ -216,7 +215,7 @@ func flatten(at string, text json.RawMessage, list header, depth int, visit func
 	case !head.isList():
 		return visit(at, object{apiVersion: head.APIVersion, kind: head.Kind, text: text})
 	case depth == maxListDepth:
-		return fmt.Errorf("%s: more than %d Lists inside one another", at, maxListDepth)
+		return fmt.Errorf("%s: more than %d nested Lists", at, maxListDepth)
 	}
 	var items []json.RawMessage
 	if head.Items != nil {

@@ -303,7 +303,7 @@ func TestLoadErrors(t *testing.T) {
 		},
 		"Lists in Lists": {
 			files: map[string]string{"a.json": strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, 20) + strings.Repeat("]}", 20)},
-			want:  "DIR/a.json: items[0]: items[0]: items[0]: items[0]: items[0]: items[0]: items[0]: items[0]: more than 8 Lists inside one another",
+			want:  "DIR/a.json: items[0]: items[0]: items[0]: items[0]: items[0]: items[0]: items[0]: items[0]: more than 8 nested Lists",
 		},
 		"a scenario file among objects": {
 			files: map[string]string{"a.yaml": setText, "b.json": `{"format":1,"scenarios":[]}`},

@@ -14,10 +14,9 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Overlay returns the objects as they would be once others stood in the place of their namesakes,
-// and beside the rest: what kubectl replace, or create, would leave. One without a status keeps
-// that of its namesake, and a taint that says not since when it is there is there since its
-// namesake's, or since now.
+// Overlay returns the objects after others replaced those of the same name, or were added, like
+// kubectl replace or create. An object without a status keeps that of the replaced one. A taint
+// without timeAdded gets that of the same taint on the replaced cluster, or now.
 func (o Objects) Overlay(with Objects, now time.Time) Objects {
 	at := map[identity]int{}
 	all := slices.Clone(o)
@@ -51,7 +50,7 @@ func identityOf(object client.Object) identity {
 	return identity{gk.Group, gk.Kind, object.GetNamespace(), object.GetName()}
 }
 
-// keepMetadata gives an object the metadata that a hub keeps of the object that it replaces.
+// keepMetadata copies the metadata that a hub keeps when an object is replaced.
 func keepMetadata(old, next client.Object) {
 	next.SetUID(old.GetUID())
 	next.SetResourceVersion(old.GetResourceVersion())
@@ -63,8 +62,8 @@ func keepMetadata(old, next client.Object) {
 	}
 }
 
-// inherit gives an object of Berth's kinds what it does not say itself: from the object that it
-// replaces, or from an empty one where old is nil.
+// inherit completes an object of Berth's kinds with the fields that it does not set: from the
+// object that it replaces, or from an empty one if old is nil.
 func inherit(old, next client.Object, now metav1.Time) {
 	kind, ok := kinds.Of(next)
 	if !ok {
@@ -84,7 +83,8 @@ func inherit(old, next client.Object, now metav1.Time) {
 	}
 }
 
-// dateTaints gives the taints that name no time that of the same taint before, or else another.
+// dateTaints sets timeAdded on taints that lack it: that of the same taint before, or the given
+// time.
 func dateTaints(cluster *v1alpha1.ManagedCluster, before []v1alpha1.Taint, otherwise metav1.Time) {
 	for i := range cluster.Spec.Taints {
 		taint := &cluster.Spec.Taints[i]
@@ -100,8 +100,8 @@ func dateTaints(cluster *v1alpha1.ManagedCluster, before []v1alpha1.Taint, other
 	}
 }
 
-// EditCluster returns the objects with one cluster changed. A cluster that is not there is an
-// error.
+// EditCluster returns the objects with one cluster changed. It returns an error if the cluster does
+// not exist.
 func (o Objects) EditCluster(name string, edit func(cluster *v1alpha1.ManagedCluster)) (Objects, error) {
 	for i, object := range o {
 		if cluster, ok := object.(*v1alpha1.ManagedCluster); ok && cluster.Name == name {
@@ -115,9 +115,9 @@ func (o Objects) EditCluster(name string, edit func(cluster *v1alpha1.ManagedClu
 	return o, fmt.Errorf("there is no ManagedCluster %s", name)
 }
 
-// Without returns the objects without one of a kind in the table; a cluster-scoped one has no
-// namespace. With a Placement go the objects that it controls, as a hub's garbage collector would
-// have it. One that is not there is an error.
+// Without returns the objects without one object of a kind in the table; namespace is empty for
+// cluster-scoped kinds. It also removes the objects that a removed Placement controls, like a hub's
+// garbage collector. It returns an error if the object does not exist.
 func (o Objects) Without(kind kinds.Kind, namespace, name string) (Objects, error) {
 	full := name
 	if kind.Namespaced {

@@ -23,7 +23,7 @@ func queuesOf(objects Objects, inv *inventory.Inventory, now time.Time, userLabe
 			continue
 		}
 		if config != nil {
-			return nil, fmt.Errorf("ConfigMap %s is there twice, in namespaces %s and %s", admission.QueueConfigName, config.Namespace, o.GetNamespace())
+			return nil, fmt.Errorf("ConfigMap %s exists twice, in the namespaces %s and %s", admission.QueueConfigName, config.Namespace, o.GetNamespace())
 		}
 		config = &corev1.ConfigMap{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, config); err != nil {

@@ -78,7 +78,7 @@ partitions:
 		}
 	}
 	o = append(o, other("ConfigMap", "elsewhere", "yunikorn-configs", map[string]any{}))
-	if _, err := New(t.Context(), o, time.Unix(0, 0), Options{}); err == nil || !strings.Contains(err.Error(), "is there twice") {
+	if _, err := New(t.Context(), o, time.Unix(0, 0), Options{}); err == nil || !strings.Contains(err.Error(), "exists twice") {
 		t.Errorf("two configurations: %v", err)
 	}
 }

@@ -34,14 +34,14 @@ type Answer struct {
 	Events                   []Event                        `json:"events"`
 	RequeueAfterSeconds      *float64                       `json:"requeueAfterSeconds"`
 	Verdicts                 []framework.Verdict            `json:"verdicts"`
-	// Intents are what PostFilter plugins would have done so that more clusters fit.
+	// Intents are the actions by which PostFilter plugins would make more clusters fit.
 	Intents []framework.Intent `json:"intents,omitempty"`
-	// Pending is the change that a Permit plugin would hold or refuse; the decisions are those
-	// published then.
+	// Pending is the change that a Permit plugin would hold or refuse; Decisions are then the
+	// published ones.
 	Pending *Pending `json:"pending,omitempty"`
 }
 
-// PrioritizerScores are one prioritizer's scores before its weight is applied.
+// PrioritizerScores are the scores of one prioritizer, without its weight.
 type PrioritizerScores struct {
 	Weight int64            `json:"weight"`
 	Scores map[string]int64 `json:"scores"`
@@ -112,7 +112,7 @@ func newReport(placement string, r *scheduler.Result, verdicts []framework.Verdi
 	return &Report{Placement: placement, Answer: a}
 }
 
-// planned adds the pages to be and what is said about them.
+// planned adds the planned pages, groups and events.
 func (a *Answer) planned(pl *v1alpha1.Placement, plan decisions.Plan, attempt *scheduler.Attempt) {
 	for _, page := range plan.Pages {
 		a.add(page.Object(pl))
@@ -127,8 +127,8 @@ func (a *Answer) planned(pl *v1alpha1.Placement, plan decisions.Plan, attempt *s
 	}
 }
 
-// pending adds the change that would not be published now, if there is one, and what the conditions
-// say meanwhile.
+// pending adds the change that cannot be published now, if there is one, and the conditions
+// meanwhile.
 func (a *Answer) pending(pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
 	if attempt.Effects().Pending == "" {
 		return
@@ -145,7 +145,7 @@ func (a *Answer) pending(pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
 	}
 }
 
-// published shows the pages as they are: nothing was decided.
+// published adds the published pages, because there is no decision.
 func (a *Answer) published(subject *framework.Subject) {
 	status := subject.Placement.Status
 	a.GroupStatus = append(a.GroupStatus, status.DecisionGroups...)

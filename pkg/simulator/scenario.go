@@ -8,10 +8,10 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// scenarioFormat is the one version of the scenario file format there is.
+// scenarioFormat is the only version of the scenario file format.
 const scenarioFormat = 1
 
-// scenarioFile is the part of a scenario file that is read; whatever else it records is for others.
+// scenarioFile has the fields of a scenario file that are read; others are ignored.
 type scenarioFile struct {
 	Format    int            `json:"format"`
 	Scenarios []scenarioText `json:"scenarios"`
@@ -91,7 +91,7 @@ func (l *loader) step(text stepText) (Step, error) {
 	return step, err
 }
 
-// recorded admits an object as it was recorded, once for all the steps that repeat it.
+// recorded admits a recorded object once for all steps that repeat it.
 func (l *loader) recorded(item object) (admitted, error) {
 	key := item.apiVersion + " " + item.kind + " " + string(item.text)
 	if got, ok := l.seen[key]; ok {

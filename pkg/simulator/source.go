@@ -18,12 +18,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxSourceBytes bounds one file after decompression, so that a small hostile one cannot fill the
-// memory.
+// maxSourceBytes bounds a decompressed file, so that a small hostile file cannot fill the memory.
 const maxSourceBytes = 1 << 30
 
-// eachSource calls visit with the name and the decompressed content of every file that paths lead
-// to, in order.
+// eachSource calls visit with the name and the decompressed content of every file at the paths, in
+// order.
 func eachSource(paths []string, stdin io.Reader, visit func(name string, data []byte) error) error {
 	for _, path := range paths {
 		if path == "-" {
@@ -57,7 +56,7 @@ func visitFolder(folder string, visit func(name string, data []byte) error) erro
 		case err != nil:
 			return fmt.Errorf("reading input: %w", err)
 		case entry.IsDir() && path != folder:
-			// As kubectl apply -f does: a folder is not what is below it.
+			// Like kubectl apply -f, do not read subfolders.
 			return filepath.SkipDir
 		case entry.IsDir() || strings.HasPrefix(entry.Name(), ".") || !hasObjects(path):
 			return nil
@@ -95,7 +94,8 @@ func visitReader(name string, from io.Reader, visit func(name string, data []byt
 	return visit(name, data)
 }
 
-// readAll reads to the end, through gzip if the first bytes say so, whatever the file is called.
+// readAll reads to the end, and decompresses gzip by its first bytes, independent of the file's
+// name.
 func readAll(from io.Reader) ([]byte, error) {
 	buffered := bufio.NewReader(from)
 	from = buffered
@@ -116,8 +116,8 @@ func readAll(from io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// documentsOf splits a stream of YAML or JSON documents and gives each as JSON; empty ones are left
-// out.
+// documentsOf splits a stream of YAML or JSON documents and converts each to JSON. It omits empty
+// documents.
 func documentsOf(data []byte) ([]json.RawMessage, error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if utilyaml.IsJSONBuffer(data) {
@@ -144,8 +144,8 @@ func documentsOf(data []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// partDocuments reads what stands between two YAML separators: one YAML document or any number of
-// JSON ones.
+// partDocuments reads the text between two YAML separators: one YAML document or any number of JSON
+// documents.
 func partDocuments(text []byte) ([]json.RawMessage, error) {
 	likeJSON := utilyaml.IsJSONBuffer(text)
 	var jsonErr error
@@ -156,8 +156,7 @@ func partDocuments(text []byte) ([]json.RawMessage, error) {
 		}
 	}
 	document, err := yaml.YAMLToJSONStrict(text)
-	// The parser stops at the end of the first document, and whatever follows must not be lost
-	// without a word.
+	// The parser stops after the first document, so further text must be reported.
 	if err == nil && (likeJSON || bytes.Contains(text, []byte("\n..."))) {
 		decoder := goyaml.NewDecoder(bytes.NewReader(text))
 		var first, second goyaml.Node

@@ -1,7 +1,7 @@
-// Package v1alpha1 holds Berth's own kinds, group berth.dev: how published decisions change and who
-// may change them.
+// Package v1alpha1 has Berth's own kinds, group berth.dev. They control and record how published
+// decisions change.
 //
-// A PlacementChange is one change of a published decision; a DisruptionPolicy says which changes
+// A PlacementChange is one change of a published decision; a DisruptionPolicy defines which changes
 // need an approval. The package may import api/v1alpha1 and k8s.io/apimachinery. Read
 // placementchange_types.go first.
 //

@@ -167,7 +167,7 @@ func kubeconfigAt(path string) clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
 }
 
-// connect reads a kubeconfig. Its error says plainly if there is none.
+// connect reads a kubeconfig. If there is none, the error names the searched paths.
 func connect(loader clientcmd.ClientConfig, what, flag string) (*rest.Config, error) {
 	cfg, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {

@@ -2,9 +2,9 @@ package localhub
 
 import "fmt"
 
-// etcdArgs runs a single member that only clients with a certificate of the hub's authority may
-// talk to. Its writes are durable (no --unsafe-no-fsync). The peer address is recorded in the data
-// but never dialled, as there are no peers: it must stay as it is.
+// etcdArgs returns the arguments of a single etcd member that accepts only clients with a
+// certificate of the hub's authority. Its writes are durable (no --unsafe-no-fsync). The data
+// contains the peer address, so it must not change, although nothing connects to it.
 func etcdArgs(files layout, pki *pki, port int) []string {
 	url := fmt.Sprintf("https://127.0.0.1:%d", port)
 	return []string{
@@ -27,9 +27,9 @@ func etcdArgs(files layout, pki *pki, port int) []string {
 	}
 }
 
-// apiServerArgs runs an API server that needs no network beyond loopback. The endpoint reconciler
-// is off because a loopback address is no endpoint; the ServiceAccount admission plugin is off
-// because nothing here makes the service accounts it demands of Pods.
+// apiServerArgs returns the arguments of an API server that needs only loopback. The endpoint
+// reconciler is off because a loopback address is no endpoint; the ServiceAccount admission plugin
+// is off because nothing creates the service accounts that it requires for Pods.
 func apiServerArgs(pki *pki, ports *ports) []string {
 	return []string{
 		"--bind-address=127.0.0.1",

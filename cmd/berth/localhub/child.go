@@ -25,9 +25,8 @@ type child struct {
 	exited  chan struct{} // closed when the process is gone and reaped
 }
 
-// spawner starts children from one thread that lives as long as they may: on Linux a child is
-// killed when the *thread* that started it ends, and Go ends threads as it likes unless a goroutine
-// is locked to them.
+// spawner starts children from one locked OS thread. On Linux the kernel kills a child when the
+// thread that started it ends, and Go may end any thread that no goroutine has locked.
 type spawner struct {
 	work chan func()
 	end  chan struct{}
@@ -49,7 +48,7 @@ func newSpawner() *spawner {
 	return s
 }
 
-// close ends the thread, and on Linux any child that is left with it.
+// close ends the thread. On Linux this kills any remaining child.
 func (s *spawner) close() { close(s.end) }
 
 // start runs a program in its own process group. So a terminal's Ctrl-C reaches only the hub, which
@@ -88,7 +87,7 @@ func (s *spawner) start(files layout, name, program string, args []string) (*chi
 	return c, nil
 }
 
-// openLog opens a new log and keeps the one of the run before as NAME.log.old.
+// openLog opens a new log and renames that of the previous run to NAME.log.old.
 func openLog(path string) (*os.File, error) {
 	if err := os.Rename(path, path+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -105,8 +104,8 @@ func (c *child) hasExited() bool {
 	}
 }
 
-// stop asks the process to end and kills it when it takes longer than patience. It returns when the
-// process is gone.
+// stop signals the process to end and kills it after patience. It returns when the process has
+// ended.
 func (c *child) stop(patience time.Duration) {
 	_ = c.command.Process.Signal(syscall.SIGTERM) // fails when the process is gone, which is what is wanted
 	select {
@@ -118,9 +117,9 @@ func (c *child) stop(patience time.Duration) {
 	<-c.exited
 }
 
-// obituary says how a process that has exited ended.
-func (c *child) obituary() error {
-	return fmt.Errorf("%s (pid %d) died: %s%s", c.name, c.command.Process.Pid, c.command.ProcessState, c.logTail())
+// exitError describes how a process ended, for an error.
+func (c *child) exitError() error {
+	return fmt.Errorf("%s (pid %d) ended unexpectedly: %s%s", c.name, c.command.Process.Pid, c.command.ProcessState, c.logTail())
 }
 
 // logTail is the end of the log, to be appended to an error.
@@ -148,10 +147,9 @@ func (c *child) logTail() string {
 	return fmt.Sprintf("; the last lines of %s:\n  %s", c.log, strings.Join(last, "\n  "))
 }
 
-// endStale kills what an earlier run left behind: children whose hub was killed where the kernel
-// does not see to it, or has not yet. A pid is only trusted if its command line names this data
-// directory.
-func endStale(files layout) error {
+// killStale kills children of an earlier run whose hub was killed without them. It trusts a pid
+// only if the process's command line names this data directory.
+func killStale(files layout) error {
 	pidFiles, err := filepath.Glob(files.path("run", "*.pid"))
 	if err != nil {
 		return err
@@ -184,7 +182,7 @@ func kill(files layout, pid int) error {
 	}
 	for end := time.Now().Add(limit); isOurs(files, pid); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			return fmt.Errorf("pid %d is still there %s after it was killed", pid, limit)
+			return fmt.Errorf("pid %d still runs %s after it was killed", pid, limit)
 		}
 	}
 	return nil

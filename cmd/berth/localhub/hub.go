@@ -20,20 +20,19 @@ const (
 	etcdTimeout      = time.Minute
 	apiServerTimeout = 3 * time.Minute
 
-	// graceful is how long a child may take to stop before it is killed; hurried is the same once
-	// another child has died, since an API server without its etcd waits for it in vain.
+	// graceful is how long a child may take to stop before it is killed. hurried is the same after
+	// another child has died, because an API server without etcd does not stop by itself.
 	graceful = 20 * time.Second
 	hurried  = 2 * time.Second
 )
 
-// Options say where a hub lives and how it is run.
+// Options configure a local hub.
 type Options struct {
-	// DataDir is created when missing and holds everything the hub keeps. It must belong to the
-	// user, with all that is in it. Required.
+	// DataDir is the folder for all data of the hub. It is created if it does not exist. The user
+	// must own it and everything in it. Required.
 	DataDir string
-	// Assets is the folder to look for etcd, kube-apiserver and gc first, absolute. If empty, it is
-	// the folder that KUBEBUILDER_ASSETS names. The folder hub beside the running binary comes
-	// after it.
+	// Assets is the first folder to search for etcd, kube-apiserver and gc, absolute. Default: the
+	// folder in KUBEBUILDER_ASSETS. The folder hub beside the running binary is searched next.
 	Assets string
 	// Out receives a line for each step that takes more than a second. Nil discards them.
 	Out io.Writer
@@ -41,7 +40,7 @@ type Options struct {
 	APIServerArgs []string
 }
 
-// Hub is a running local hub. Its methods may be called from any goroutine.
+// Hub is a running local hub. It is safe for concurrent use.
 type Hub struct {
 	layout   layout
 	lock     *dirLock
@@ -56,8 +55,8 @@ type Hub struct {
 }
 
 // Start starts a hub and returns when its API server is ready and gc runs. If another process runs
-// a hub on the same data directory, it returns a *RunningError and does not disturb that hub. ctx
-// limits the start only: the hub then runs until Stop, or until one of its processes dies.
+// a hub on the same data directory, it returns a *RunningError. ctx limits only the start; the hub
+// runs until Stop, or until one of its processes dies.
 func Start(ctx context.Context, options Options) (*Hub, error) {
 	out := options.Out
 	if out == nil {
@@ -98,7 +97,7 @@ func Start(ctx context.Context, options Options) (*Hub, error) {
 
 // start runs the children one after the other. On an error the caller stops those that run.
 func (h *Hub) start(ctx context.Context, programs programs, extra []string, out io.Writer) error {
-	if err := endStale(h.layout); err != nil {
+	if err := killStale(h.layout); err != nil {
 		return fmt.Errorf("ending the processes of an earlier run: %w", err)
 	}
 	pki, err := ensurePKI(h.layout.path("pki"), time.Now())
@@ -147,8 +146,8 @@ func (h *Hub) spawn(name, program string, args []string) error {
 	return nil
 }
 
-// await returns once ready does without an error. It gives up when ctx ends, when the time is over
-// and when a child dies.
+// await calls ready until it returns no error. It returns an error when ctx ends, after the limit,
+// or when a child dies.
 func (h *Hub) await(ctx context.Context, out io.Writer, step string, limit time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %s", limit))
 	defer cancel()
@@ -170,7 +169,7 @@ func (h *Hub) await(ctx context.Context, out io.Writer, step string, limit time.
 		}
 		for _, c := range h.children {
 			if c.hasExited() {
-				return c.obituary()
+				return c.exitError()
 			}
 		}
 		select {
@@ -185,17 +184,17 @@ func (h *Hub) await(ctx context.Context, out io.Writer, step string, limit time.
 	}
 }
 
-// watch ends the hub when the child dies unasked.
+// watch stops the hub when the child dies unexpectedly.
 func (h *Hub) watch(c *child) {
 	select {
 	case <-c.exited:
-		h.stop(c.obituary())
+		h.stop(c.exitError())
 	case <-h.stopping:
 	}
 }
 
-// stop stops the children, the last started first, frees the data directory and closes done. Only
-// the first call counts; cause is what Err will return.
+// stop stops the children in reverse order, releases the data directory and closes done. Only the
+// first call has an effect; cause becomes the result of Err.
 func (h *Hub) stop(cause error) {
 	h.stopOnce.Do(func() {
 		close(h.stopping)
@@ -213,18 +212,18 @@ func (h *Hub) stop(cause error) {
 	})
 }
 
-// Stop stops gc, then the API server, then etcd, and returns when all are gone.
+// Stop stops gc, the API server and etcd, in this order, and returns when all have ended.
 func (h *Hub) Stop() {
 	h.stop(nil)
 	<-h.done
 }
 
-// Done is closed when the hub has ended, by Stop or because a process died, and none of its
-// processes is left.
+// Done is closed when the hub has stopped, by Stop or because a process died, and all its processes
+// have ended.
 func (h *Hub) Done() <-chan struct{} { return h.done }
 
-// Err returns nil until Done is closed and after a Stop; otherwise an error that names the process
-// that died, with its exit status and the last lines of its log.
+// Err returns nil before Done is closed and after Stop. Otherwise it returns an error with the
+// process that died, its exit status and the last lines of its log.
 func (h *Hub) Err() error {
 	select {
 	case <-h.done:
@@ -241,14 +240,14 @@ func (h *Hub) Config() *rest.Config { return rest.CopyConfig(h.config) }
 // KubeconfigPath is the absolute path of the administrator's kubeconfig.
 func (h *Hub) KubeconfigPath() string { return h.layout.path("kubeconfig") }
 
-// OpenLog opens a new file in the hub's folder of logs, for a part of the hub that runs in the
-// caller's process. The log that name had in the run before is kept as NAME.log.old.
+// OpenLog opens a new log file in the hub's log folder, for a part of the hub in the caller's
+// process. The log of the previous run is renamed to NAME.log.old.
 func (h *Hub) OpenLog(name string) (*os.File, error) {
 	return openLog(h.layout.path("logs", name+".log"))
 }
 
-// layout is the data directory. Its root is absolute: children get its paths as arguments, and by
-// them a later start recognises processes as its own.
+// layout has the paths in the data directory. They are absolute: children get them as arguments,
+// and a later start identifies its processes by them.
 type layout struct{ root string }
 
 func newLayout(dataDir string) (layout, error) {
@@ -268,7 +267,7 @@ func newLayout(dataDir string) (layout, error) {
 			return layout{}, err
 		}
 	}
-	// The folder lies in a checkout more often than not, and holds private keys.
+	// The folder is often inside a Git checkout and contains private keys.
 	return l, os.WriteFile(l.path(".gitignore"), []byte("*\n"), 0o600)
 }
 

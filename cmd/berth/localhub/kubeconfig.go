@@ -42,7 +42,7 @@ func writeKubeconfigs(files layout, pki *pki, port int) (*rest.Config, error) {
 	return config, nil
 }
 
-// kubeconfigFor has a context for each of the users, under their names, on the hub's API server.
+// kubeconfigFor returns a kubeconfig for the hub's API server with a context for each user.
 func kubeconfigFor(port int, users map[string]*credentials) *api.Config {
 	const cluster = "berth"
 	kubeconfig := api.NewConfig()
@@ -57,8 +57,7 @@ func kubeconfigFor(port int, users map[string]*credentials) *api.Config {
 	return kubeconfig
 }
 
-// probe returns a function that asks the server on the loopback port whether it is ready: etcd and
-// kube-apiserver answer the same way.
+// probe returns a function that checks /readyz on a loopback port, for etcd and kube-apiserver.
 func probe(credentials *credentials, port int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pair, err := tls.X509KeyPair(credentials.cert, credentials.key)
@@ -91,8 +90,7 @@ func probe(credentials *credentials, port int) func(context.Context) error {
 	}
 }
 
-// writeFile replaces a file at once, readable by its owner only: a reader sees the old content or
-// the new.
+// writeFile replaces a file atomically. Only the owner can read it.
 func writeFile(path string, data []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {

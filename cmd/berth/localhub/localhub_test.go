@@ -150,7 +150,7 @@ func TestEndStale(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := endStale(files); err != nil {
+	if err := killStale(files); err != nil {
 		t.Fatal(err)
 	}
 	if err := ours.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {

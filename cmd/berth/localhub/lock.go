@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// RunningError says that another process runs a hub on the data directory.
+// RunningError is the error if another process runs a hub on the data directory.
 type RunningError struct {
 	DataDir string
-	// PID is the other process as it wrote it down, or empty.
+	// PID is the pid in the lock file, or empty.
 	PID string
 }
 
@@ -24,8 +24,8 @@ func (e *RunningError) Error() string {
 	return fmt.Sprintf("a hub is already running on %s%s: stop it, or choose another --data-dir", e.DataDir, pid)
 }
 
-// dirLock is held by an open file, so the kernel releases it however the process ends. The file
-// stays: removing it would let two processes lock two files of one name.
+// dirLock is held by an open file, so the kernel releases it when the process ends. The file is not
+// removed, because two processes could then lock two files of the same name.
 type dirLock struct{ file *os.File }
 
 func lockDir(dir string) (*dirLock, error) {
@@ -49,7 +49,7 @@ func lockDir(dir string) (*dirLock, error) {
 }
 
 func (l *dirLock) release() {
-	// Nothing can be done about an error, and the lock ends with the file either way.
+	// An error can be ignored, because the lock ends with the file anyway.
 	_ = l.file.Truncate(0)
 	_ = l.file.Close()
 }

@@ -9,8 +9,7 @@ import (
 	"os"
 )
 
-// port is a loopback port held by a listener until the process it is meant for starts, so that
-// nothing else takes it meanwhile.
+// port is a loopback port that a listener reserves until its process starts.
 type port struct {
 	number   int
 	listener net.Listener
@@ -31,15 +30,13 @@ func (p *ports) release() {
 	p.etcd.release()
 }
 
-// portFile is what is remembered between starts: a kubeconfig copied elsewhere stays good as long
-// as the port does.
+// portFile stores the ports between starts, so that copies of the kubeconfig stay valid.
 type portFile struct {
 	APIServer int `json:"apiServer"`
 	Etcd      int `json:"etcd"`
 }
 
-// reservePorts takes the remembered ports where they are still free and others where not, and
-// remembers its choice.
+// reservePorts reserves the stored ports that are still free, otherwise others, and stores them.
 func reservePorts(path string) (*ports, error) {
 	var known portFile
 	data, err := os.ReadFile(path)

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// processAttributes cannot tie a child's life to the hub's here: endStale does it at the next
+// processAttributes cannot tie a child's life to the hub's here: killStale does it at the next
 // start.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}

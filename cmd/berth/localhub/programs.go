@@ -11,9 +11,8 @@ import (
 // programs are the paths of the hub's executables.
 type programs struct{ etcd, apiServer, gc string }
 
-// findPrograms takes each program from the first folder that has it: a KUBEBUILDER_ASSETS made for
-// other tools has no gc. It never looks in the current directory, whose files may be another
-// user's.
+// findPrograms finds each program in the first folder that has it, because KUBEBUILDER_ASSETS of
+// other tools lack gc. It never searches the current directory, whose files may be another user's.
 func findPrograms(assets string) (programs, error) {
 	folders, err := assetFolders(assets)
 	if err != nil {

@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// Serving is what a server on this machine needs to be called by the hub's API server.
+// Serving has the certificate and port of a server on this machine, for calls from the hub's API
+// server.
 type Serving struct {
 	// Dir holds the files CertName and KeyName.
 	Dir, CertName, KeyName string
-	// CA is the certificate of the authority that signed, as PEM.
+	// CA is the certificate of the signing authority, as PEM.
 	CA []byte
-	// Port is a port of 127.0.0.1 that was free a moment ago.
+	// Port is a port of 127.0.0.1 that was free when Serving was called.
 	Port int
 }
 
-// Serving issues a certificate for 127.0.0.1 and localhost under the name. The data directory keeps
-// it; a later start uses it again, and renews it in time.
+// Serving issues a certificate for 127.0.0.1 and localhost, under a name. The data directory keeps
+// it; later starts reuse and renew it.
 func (h *Hub) Serving(name string) (*Serving, error) {
 	serving, err := issueServing(h.layout.path("pki"), name, time.Now())
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// UntrustedError says that another user could have written, or could read, what the hub is about to
-// trust.
+// UntrustedError is the error for a data directory that another user could have changed or could
+// read.
 type UntrustedError struct {
-	// Path is the file or folder, Problem what is wrong with it and Remedy what to do.
+	// Path is the file or folder, Problem the reason, and Remedy the action for the user.
 	Path, Problem, Remedy string
 }
 
@@ -21,8 +21,8 @@ func (e *UntrustedError) Error() string {
 	return fmt.Sprintf("the data directory cannot be trusted: %q %s: %s, or choose another --data-dir", e.Path, e.Problem, e.Remedy)
 }
 
-// checkTrust returns an *UntrustedError unless everything in the data directory belongs to the
-// user, and no other user can write it or read its private keys. It follows no link inside. A
+// checkTrust returns an *UntrustedError unless the user owns everything in the data directory and
+// no other user can write to it or read its private keys. It does not follow links inside. A
 // directory that does not exist is accepted.
 func checkTrust(root string, user int) error {
 	given, err := os.Lstat(root)
@@ -32,7 +32,7 @@ func checkTrust(root string, user int) error {
 	if err != nil {
 		return err
 	}
-	// A link of another user's could lead into any folder of this one.
+	// A link of another user could point to any folder of this user.
 	if given.Mode()&fs.ModeSymlink != 0 {
 		if err := checkOwner(root, given, user); err != nil {
 			return err

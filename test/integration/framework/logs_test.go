@@ -88,7 +88,7 @@ var _ = Describe("The log", func() {
 
 		cycles := func() map[string][]string { return log.cycles(pl.Namespace, pl.Name) }
 		Eventually(cycles).Should(And(
-			ContainElement(ContainElements("decision published", "An event was lost")),
+			ContainElement(ContainElements("decision published", "An event could not be sent and is lost")),
 			ContainElement(ContainElement("Reconciler error")),
 		))
 		Expect(cycles()).NotTo(Or(

@@ -158,7 +158,7 @@ var _ = Describe("The local hub", Ordered, func() {
 
 			Expect(syscall.Kill(running.pids[name], syscall.SIGKILL)).To(Succeed())
 			Eventually(running, stopTimeout).Should(gexec.Exit(1))
-			Expect(running.Err).To(gbytes.Say(`^berth: %s \(pid %d\) died: signal: killed; .*%s\.log`, name, running.pids[name], name))
+			Expect(running.Err).To(gbytes.Say(`^berth: %s \(pid %d\) ended unexpectedly: signal: killed; .*%s\.log`, name, running.pids[name], name))
 			Expect(running.living()).To(BeEmpty())
 		})
 	}
@@ -209,7 +209,7 @@ var _ = Describe("The local hub during its start", func() {
 
 		session := begin(GinkgoT().TempDir())
 		Eventually(session, startTimeout).Should(gexec.Exit(1))
-		Expect(session.Err).To(gbytes.Say(`^berth: gc \(pid \d+\) died: exit status 7; the last lines of .*gc\.log:\n +gc cannot run\n$`))
+		Expect(session.Err).To(gbytes.Say(`^berth: gc \(pid \d+\) ended unexpectedly: exit status 7; the last lines of .*gc\.log:\n +gc cannot run\n$`))
 	})
 })
 

@@ -52,7 +52,7 @@ var _ = Describe("top, explain and completion", func() {
 		}
 		got := run(ctx, "", "explain", "all", "-n", string(t), "--cluster", other.name(1))
 		Expect(got.code).To(Equal(same), got.err)
-		Expect(got.out).To(HaveSuffix("  " + other.name(1) + " is no candidate: it is in none of the sets that the Placement may choose from.\n"))
+		Expect(got.out).To(HaveSuffix("  " + other.name(1) + " is no candidate: it is in none of the cluster sets that the Placement may use.\n"))
 		got = run(ctx, "", "explain", "all", "-n", string(t), "-o", "wide")
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(got.out).To(ContainSubstring("Balance=100 Steady=100"))

@@ -138,7 +138,7 @@ var _ = Describe("history", func() {
 		t.grant(ctx, "reader", map[string][]string{"placements": {"get"}})
 		got := history(ctx, "--as", "reader")
 		Expect(got.code).To(Equal(failed))
-		Expect(got.err).To(And(ContainSubstring("needs the right to list placementchanges"), ContainSubstring(`User "reader" cannot list`)))
+		Expect(got.err).To(And(ContainSubstring("needs permission to list placementchanges"), ContainSubstring(`User "reader" cannot list`)))
 	})
 })
 
@@ -220,7 +220,7 @@ var _ = Describe("approve and reject", func() {
 		}
 		for user, want := range map[string]string{
 			"nobody": `User "nobody" cannot get resource "placements"`,
-			"viewer": "approving change 2 of Placement " + string(t) + "/web needs the right to patch placementchanges: ",
+			"viewer": "approving change 2 of Placement " + string(t) + "/web needs permission to patch placementchanges: ",
 		} {
 			got := answer(ctx, "approve", "--yes", "--as", user)
 			Expect(got.code).To(Equal(failed), user)

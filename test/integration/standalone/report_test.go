@@ -164,7 +164,7 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 		Entry("without a name", "--member-kubeconfig f", "accepts 1 arg"),
 		Entry("with two names", "a b --member-kubeconfig f", "accepts 1 arg"),
 		Entry("without a member kubeconfig", "a", "--member-kubeconfig is required"),
-		Entry("with an interval below one second", "a --member-kubeconfig f --interval 1ms", "--interval: 1ms is less than a second"),
+		Entry("with an interval below one second", "a --member-kubeconfig f --interval 1ms", "--interval: 1ms must be at least 1s"),
 		Entry("with an unknown flag", "a --colour red", "unknown flag: --colour"),
 	)
 })
