@@ -29,7 +29,8 @@ func (Steady) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.
 	subject := state.Snapshot().Subject
 	switch {
 	case subject.Leaving.Has(cluster.Index):
-		// Lower than the clusters that the open change keeps, so that scores do not undo the change.
+		// Lower than the clusters that the open change keeps, so that scores do not undo the
+		// change.
 		return framework.MaxScore / 2, nil
 	case subject.Incumbents.Has(cluster.Index):
 		return framework.MaxScore, nil

@@ -176,7 +176,7 @@ type desk struct {
 	placement   *v1alpha1.Placement
 	clusters    map[string]*v1alpha1.ManagedCluster
 	scores      map[string]*v1alpha1.AddOnPlacementScore
-	requeued       []inventory.Key
+	requeued    []inventory.Key
 	// records are the PlacementChanges by name; policy may require approval.
 	records map[string]*berthv1alpha1.PlacementChange
 	policy  *berthv1alpha1.DisruptionPolicy

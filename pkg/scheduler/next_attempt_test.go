@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestEndOfToleratedPreferNoSelectStartsAnAttempt: when the toleration of a selected cluster's PreferNoSelect
-// taint ends, another cluster may be selected.
+// TestEndOfToleratedPreferNoSelectStartsAnAttempt: when the toleration of a selected cluster's
+// PreferNoSelect taint ends, another cluster may be selected.
 func TestEndOfToleratedPreferNoSelectStartsAnAttempt(t *testing.T) {
 	p := ask().Number(1).Toleration("slow", v1alpha1.TolerationOpExists, "", "").Seconds(30)
 	selected := fixture.Cluster("a").Set("s1").TaintAt("slow", "", v1alpha1.TaintEffectPreferNoSelect, fixture.At(-10)).Obj()
@@ -19,8 +19,8 @@ func TestEndOfToleratedPreferNoSelectStartsAnAttempt(t *testing.T) {
 	inv.Update(fixture.Cluster("b").Set("s1").TaintAt("slow", "", v1alpha1.TaintEffectPreferNoSelect, fixture.At(-25)).Obj())
 	s := newScheduler(t)
 	for _, tc := range []struct {
-		now      time.Time
-		want     string
+		now             time.Time
+		want            string
 		wantNextAttempt time.Time
 	}{
 		{fixture.Now, "a", fixture.At(20).Time},
