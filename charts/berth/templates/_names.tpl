@@ -1,4 +1,4 @@
-{{/* What every object of the release is called, or begins with. */}}
+{{/* The base of all names: the names of the release's objects are this or begin with it. */}}
 {{- define "berth.name" -}}
 {{- if contains "berth" .Release.Name -}}
 {{- .Release.Name | trunc 40 | trimSuffix "-" -}}
@@ -7,7 +7,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The name of an object that is called berth or berth-something in the sources. */}}
+{{/* The name in the release of an object that has the name berth or berth-… in config. */}}
 {{- define "berth.rename" -}}
 {{- printf "%s%s" (include "berth.name" .root) (trimPrefix "berth" .name) -}}
 {{- end -}}
