@@ -325,7 +325,7 @@ func TestYield(t *testing.T) {
 	l.turns = append(l.turns, placementKey)
 	l.unwritten[placementKey].since = time.Now().Add(-recordPatience)
 	if _, _, ok := l.next(false); !ok {
-		t.Error("it waits for ever")
+		t.Error("it waits forever")
 	}
 	l.turns = append(l.turns, placementKey)
 	l.unwritten[placementKey].since = time.Now()

@@ -381,7 +381,7 @@ func TestReasonOf(t *testing.T) {
 		}
 	}
 	// An admission webhook may give any reason.
-	if got := reasonOf(&apierrors.StatusError{ErrStatus: metav1.Status{Reason: "Made up"}}); got != "Other" {
+	if got := reasonOf(&apierrors.StatusError{ErrStatus: metav1.Status{Reason: "Unknown"}}); got != "Other" {
 		t.Errorf("got %q", got)
 	}
 }

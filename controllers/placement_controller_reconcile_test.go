@@ -284,7 +284,7 @@ func TestReconcileWaitsUntilPrepared(t *testing.T) {
 	h.checkPublished("a")
 }
 
-// TestReconcileTimesOut: nothing is said of the first attempt that times out; the next one says so.
+// TestReconcileTimesOut: the first timeout is not reported in a condition, the next one is.
 func TestReconcileTimesOut(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{}, "a")
 	h.place(fixture.Placement("n", "p").Obj())

@@ -195,7 +195,7 @@ func TestReconcileTellsOnce(t *testing.T) {
 	}
 }
 
-// told is what was said of Placement n/p beside its decisions.
+// told is what was reported about Placement n/p beside its decisions.
 func told(h *setUpHub) string {
 	text, _ := h.reconciler.sentWarnings.Load(placementKey)
 	said, _ := text.(string)

@@ -23,7 +23,7 @@ func TestProbes(t *testing.T) {
 	}{
 		"not elected":                  {want: map[string]string{"fleet": ""}},
 		"elected":                      {elected: true, want: map[string]string{"fleet": fleet}},
-		"elected, fleet taken in":      {elected: true, synced: true, want: map[string]string{"fleet": ""}},
+		"elected, fleet loaded":        {elected: true, synced: true, want: map[string]string{"fleet": ""}},
 		"webhooks without queues":      {webhooks: true, want: map[string]string{"fleet": ""}},
 		"queues, configuration unread": {queues: true, want: map[string]string{"fleet": "", "queues": queues}},
 		"queues, configuration read":   {queues: true, read: true, want: map[string]string{"fleet": "", "queues": ""}},

@@ -232,7 +232,7 @@ func TestQueueConfigFollowsTheConfigMap(t *testing.T) {
 		expectLines(t, s.lines, `the last valid one stays in use" "configMap"="berth-system/queues"`)
 		informer.Update(first, queueConfigMap(map[string]string{admission.QueuesKey: twoQueues}))
 		if !s.queues.Admission(queued(), fixture.Now).Admitted {
-			t.Errorf("the update is not in force: %s", s.message())
+			t.Errorf("the update has no effect: %s", s.message())
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -263,7 +263,7 @@ func TestQueueConfigThatIsThereIsNotMissing(t *testing.T) {
 			t.Errorf("the message is %q, closed %t", s.message(), isClosed(s.read))
 		}
 		expectLines(t, s.lines)
-		// Pages are watched before anybody asks for them.
+		// Pages are watched before a client asks for them.
 		if _, watched := s.cache.InformersByGVK[v1alpha1.GroupVersionV1Beta1.WithKind("PlacementDecision")]; !watched {
 			t.Error("PlacementDecisions are not watched")
 		}

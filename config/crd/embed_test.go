@@ -127,7 +127,7 @@ func TestEveryListIsBounded(t *testing.T) {
 	}
 }
 
-// TestLimitsAreTheEngines: the engine refuses the same where the schema is that of somebody else.
+// TestLimitsAreTheEngines: the engine refuses the same where the schema is not Berth's.
 func TestLimitsAreTheEngines(t *testing.T) {
 	crds, err := All()
 	if err != nil {

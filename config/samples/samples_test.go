@@ -87,7 +87,7 @@ func TestOnlyTheGuideSeesItsClusters(t *testing.T) {
 	}
 	for _, set := range sets {
 		if kind := set.Spec.ClusterSelector.SelectorType; kind != v1alpha1.ExclusiveClusterSetLabel {
-			t.Errorf("ManagedClusterSet %s selects by %s, which may take in the guide's clusters", set.Name, kind)
+			t.Errorf("ManagedClusterSet %s selects by %s, which may select the guide's clusters", set.Name, kind)
 		}
 	}
 	for _, binding := range bindings {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// shown is what of a webhook decides whether anybody gets past it.
+// shown has the fields of a webhook that decide whether a request can bypass it.
 type shown struct {
 	URL, CA, Failure, Match string
 	Rules                   []admissionregistrationv1.RuleWithOperations

@@ -213,7 +213,7 @@ func TestNewPlan(t *testing.T) {
 			published: pages{page("p-decision-1", "", "0", "", func(pd *v1alpha1.PlacementDecision) { pd.Status.Decisions = nil })},
 			grouping:  grouping(0), want: []string{"Update p-decision-1 /0: (silent)"}, wantQuiet: true,
 		},
-		"another order is put right in silence": {
+		"another order is restored without an event": {
 			published: pages{page("p-decision-1", "", "0", "b a")}, grouping: grouping(0, ":a b"),
 			want: []string{"Update p-decision-1 /0: a b (silent)"}, wantQuiet: true,
 		},

@@ -268,7 +268,7 @@ func TestProfilePlan(t *testing.T) {
 			published: []ProfilePage{changed(profilePage("p-decision-1", "0", "a"), func(p *ProfilePage) { p.SchedulerName = "other" })},
 			clusters:  "a", want: "Update p-decision-1 p 0 0/: a",
 		},
-		"somebody else's page": {
+		"another client's page": {
 			published: []ProfilePage{changed(profilePage("p-decision-1", "0", "x"), func(p *ProfilePage) { p.OwnerReferences[0].UID = "other" })},
 			clusters:  "a", want: "Create p-decision-2 p 0 0/: a",
 		},

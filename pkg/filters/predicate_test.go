@@ -252,7 +252,7 @@ func TestStatusWritesCostNoCompilation(t *testing.T) {
 	inv.Update(written)
 	admitted(t, p, inv)
 	if p.compiled[key] != before {
-		t.Error("a write of the status made the predicates be compiled, and all clusters evaluated, anew")
+		t.Error("a write of the status made the predicates be compiled, and all clusters evaluated, again")
 	}
 	p.Forget(key)
 	if p.compiled[key] != nil {

@@ -279,7 +279,7 @@ func TestAssume(t *testing.T) {
 		echo(t, inv.Delete(page().Version("9").Obj()))
 		check(t, inv, "c1", "gone", "c2")
 	})
-	t.Run("a write that somebody undid is over when the watch says so first", func(t *testing.T) {
+	t.Run("a write that another client reverted ends when the watch reports it first", func(t *testing.T) {
 		inv := fullInventory()
 		inv.Delete(page().Version("9").Obj())
 		inv.AssumePage(page().Version("8").Lists("c2").Obj(), false)

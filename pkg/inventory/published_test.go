@@ -26,7 +26,7 @@ func quoting(name, queue string, clusters ...string) *v1alpha1.PlacementDecision
 // TestPublishedQueue: only the pages that the Placement controls give its queue and cluster count.
 func TestPublishedQueue(t *testing.T) {
 	foreign := quoting("plain-decision-0", "root.foreign", "x")
-	foreign.OwnerReferences[0].UID = "somebody else"
+	foreign.OwnerReferences[0].UID = "another"
 	unlabelled := quoting("plain-decision-3", "root.unlabelled", "y")
 	unlabelled.Labels = nil
 	tests := map[string]struct {

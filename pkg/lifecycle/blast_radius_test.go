@@ -48,7 +48,7 @@ type loss struct {
 	// undone says that the change fails later.
 	undone bool
 
-	// want is what Permit answers: "pass", "settle 5s" (judged in so long), or a part of the reason
+	// want is what Permit answers: "pass", "settle 5s" (a delay), or a part of the reason
 	// for which it is held.
 	want string
 }
@@ -288,7 +288,7 @@ func TestBlastRadius(t *testing.T) {
 	}
 }
 
-// TestBlastRadiusUnsettled: a removal that never stays the same is judged after ten times settle.
+// TestBlastRadiusUnsettled: a removal that never stays the same is decided after ten times settle.
 func TestBlastRadiusUnsettled(t *testing.T) {
 	a := newAttempts(t, `{"maxRemoved": 3}`)
 	for second := 0; ; second += 4 {

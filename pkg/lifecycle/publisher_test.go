@@ -110,10 +110,10 @@ func TestWriteWithoutAnswer(t *testing.T) {
 				t.Errorf("got error %v, want the write to count: %t", err, tc.want)
 			}
 			if tc.want && tc.op != decisions.Delete && done.Page != tc.found {
-				t.Errorf("the write is told of with page %v", done.Page)
+				t.Errorf("the write is reported with page %v", done.Page)
 			}
 			if tc.want && tc.op == decisions.Delete && done.Page != published {
-				t.Errorf("the deletion is told of with page %v", done.Page)
+				t.Errorf("the deletion is reported with page %v", done.Page)
 			}
 			if diff := cmp.Diff(tc.assumed, assumed); diff != "" {
 				t.Errorf("the inventory is told (-want +got):\n%s", diff)

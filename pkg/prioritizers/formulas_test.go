@@ -86,7 +86,7 @@ func TestResourceAllocatable(t *testing.T) {
 			clusters: []fixture.ClusterBuilder{memory("c1", "1Gi"), memory("c2", "1024Mi")}, want: map[string]int64{"c1": 100, "c2": 100},
 		},
 		"one alone": {clusters: []fixture.ClusterBuilder{memory("c1", "1Gi")}, want: map[string]int64{"c1": 100}},
-		"whoever lacks it has no score and counts for no range": {
+		"a cluster without it has no score and does not count for the range": {
 			clusters: []fixture.ClusterBuilder{
 				memory("c1", "1Gi"), memory("c2", "2Gi"), fixture.Cluster("c3"),
 				fixture.Cluster("c4").OnlyAllocatable("memory", "9Gi"), fixture.Cluster("c5").Capacity("memory", "9Gi"),

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestReads: a change of an amount is no news for Placements that do not read it.
+// TestReads: a change of an amount does not affect Placements that do not read it.
 func TestReads(t *testing.T) {
 	for name, tc := range map[string]struct {
 		build func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error)

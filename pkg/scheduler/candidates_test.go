@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// manyMarks judges clusters by their number, and writes to the state wherever a plugin may.
+// manyMarks filters clusters by their number, and writes to the state wherever a plugin may.
 type manyMarks struct{}
 
 func (manyMarks) Name() string { return "ManyMarks" }

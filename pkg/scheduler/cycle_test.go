@@ -215,7 +215,7 @@ func TestConditions(t *testing.T) {
 				t.Errorf("PlacementMisconfigured (-want +got):\n%s", diff)
 			}
 			if misconfigured.ObservedGeneration != 7 || satisfied.ObservedGeneration != 7 {
-				t.Error("the conditions do not say which generation they speak of")
+				t.Error("the conditions do not have the generation that they describe")
 			}
 		})
 	}
@@ -286,7 +286,7 @@ func TestSkipped(t *testing.T) {
 		placement *v1alpha1.Placement
 		want      string
 	}{
-		"in force":    {placement: ask().Obj()},
+		"published":   {placement: ask().Obj()},
 		"disabled":    {placement: ask().Annotation(v1alpha1.PlacementDisableAnnotation, "true").Obj(), want: "disabled"},
 		"not so":      {placement: ask().Annotation(v1alpha1.PlacementDisableAnnotation, "True").Obj()},
 		"terminating": {placement: deleting, want: "terminating"},

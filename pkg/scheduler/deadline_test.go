@@ -213,7 +213,7 @@ func TestTimeoutsAreRepeatedWithGrowingDelays(t *testing.T) {
 		t.Errorf("after an edit it waits %s", wait)
 	}
 	if a := attempt(); !a.FirstTimeout() {
-		t.Error("an edit does not begin anew")
+		t.Error("an edit does not restart the delays")
 	}
 }
 

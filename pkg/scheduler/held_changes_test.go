@@ -42,7 +42,7 @@ func TestHeldChanges(t *testing.T) {
 		"one rejects":                           {func(d *desk) { d.reject("y") }, "p-decision-1: c1 |  | False/Rejected", 1},
 		"rejected, then allowed":                {func(d *desk) { d.reject("y"); d.allow("x", false); d.allow("y", false) }, "p-decision-1: c1 |  | False/Rejected", 1},
 		"a rejection outlives a restart":        {func(d *desk) { d.reject("y"); d.attempt(); d.restart() }, "p-decision-1: c1 |  | False/Rejected", 0},
-		"rejected, then an edit: held anew": {func(d *desk) {
+		"rejected, then an edit: held again": {func(d *desk) {
 			d.reject("y")
 			d.settle()
 			d.now = d.now.Add(time.Second)
@@ -188,7 +188,7 @@ func TestPendingMessages(t *testing.T) {
 func TestPendingEvent(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	if a := d.attempt(); a.PendingEvent() != nil {
-		t.Error("told of nothing")
+		t.Error("got no event")
 	}
 	d.x.answer = holds
 	d.add("c2")

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// TestRecordEnds: what becomes of the record of a held change, whichever attempts and restarts lie
+// TestRecordEnds: what happens to the record of a held change, whichever attempts and restarts lie
 // in between.
 func TestRecordEnds(t *testing.T) {
 	tests := map[string]struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// meddle has somebody else change a page, or delete it when change answers false.
+// meddle has another client change a page, or delete it when change answers false.
 func (d *desk) meddle(name string, change func(*v1alpha1.PlacementDecision) bool) {
 	d.t.Helper()
 	key := inventory.Key{Namespace: "ns", Name: name}

@@ -72,7 +72,7 @@ func TestHold(t *testing.T) {
 	tests := map[string]struct {
 		then func(d *desk)
 		want string
-		// wantToken says what becomes of the token: "same", "new", or "" when nothing is pending.
+		// wantToken says what happens to the token: "same", "new", or "" when nothing is pending.
 		wantToken string
 	}{
 		"it stays":                              {func(d *desk) { d.settle() }, open, "same"},
@@ -102,16 +102,16 @@ func TestHold(t *testing.T) {
 			d.x.answer = holds
 			d.add("c2")
 		}, open, "new"},
-		"just before its deadline":     {func(d *desk) { d.now = d.now.Add(time.Hour - time.Nanosecond) }, open, "same"},
-		"at its deadline":              {func(d *desk) { d.now = d.now.Add(time.Hour) }, dropped, "same"},
-		"long after, by a new leader":  {func(d *desk) { d.now = d.now.Add(24 * time.Hour); d.restart() }, dropped, "same"},
-		"expired, it is not held anew": {func(d *desk) { d.now = d.now.Add(time.Hour); d.settle(); d.now = d.now.Add(time.Hour); d.restart() }, dropped, "same"},
-		"expired, then an edit: held anew": {func(d *desk) {
+		"just before its deadline":      {func(d *desk) { d.now = d.now.Add(time.Hour - time.Nanosecond) }, open, "same"},
+		"at its deadline":               {func(d *desk) { d.now = d.now.Add(time.Hour) }, dropped, "same"},
+		"long after, by a new leader":   {func(d *desk) { d.now = d.now.Add(24 * time.Hour); d.restart() }, dropped, "same"},
+		"expired, it is not held again": {func(d *desk) { d.now = d.now.Add(time.Hour); d.settle(); d.now = d.now.Add(time.Hour); d.restart() }, dropped, "same"},
+		"expired, then an edit: held again": {func(d *desk) {
 			d.now = d.now.Add(time.Hour)
 			d.settle()
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })
 		}, open, "new"},
-		"expired, and edited before the held pages are cleared: held anew": {func(d *desk) {
+		"expired, and edited before the held pages are cleared: held again": {func(d *desk) {
 			d.now = d.now.Add(time.Hour)
 			d.attempt()
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })

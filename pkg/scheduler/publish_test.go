@@ -165,7 +165,7 @@ func TestEvents(t *testing.T) {
 			writes: []framework.PageWrite{{Page: page("one"), Created: true, DecisionsChanged: true}},
 			want:   []string{"Normal DecisionCreate/DecisionCreated one: Decision one is created" + rest},
 		},
-		"labels put right are not told": {writes: []framework.PageWrite{{Page: page("one", "c1")}}},
+		"restored labels are not reported": {writes: []framework.PageWrite{{Page: page("one", "c1")}}},
 		"many writes, one list of scores": {
 			writes: []framework.PageWrite{
 				{Page: page("one", "c1"), DecisionsChanged: true}, {Page: page("two", "c2"), DecisionsChanged: true},

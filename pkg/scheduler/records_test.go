@@ -154,7 +154,7 @@ func TestApprovalIsUsedOnce(t *testing.T) {
 }
 
 // TestPermittedChangeIsNoEdit: after a crash between the pages of a permitted change and its
-// record, the set before it is not restored as if somebody had edited the pages, also where pages
+// record, the set before it is not restored as if a client had edited the pages, also where pages
 // carry no revision.
 func TestPermittedChangeIsNoEdit(t *testing.T) {
 	d := newDesk(t, ask(), "c1")

@@ -14,7 +14,7 @@ import (
 )
 
 // TestPagesAreRepairedWhileNothingCanBeDecided: while an attempt fails, the last decision stays
-// published, also where somebody else changes or deletes its pages.
+// published, also where another client changes or deletes its pages.
 func TestPagesAreRepairedWhileNothingCanBeDecided(t *testing.T) {
 	damages := map[string]func(*v1alpha1.PlacementDecision) bool{
 		"a page is deleted": func(*v1alpha1.PlacementDecision) bool { return false },
@@ -151,7 +151,7 @@ func TestErrorsOfForcedRemovalsAreReported(t *testing.T) {
 	d.expect("p-decision-1: c2 |  | ")
 }
 
-// TestQueueConditionEndsWithQueues: where no queues are configured, no condition speaks of them.
+// TestQueueConditionEndsWithQueues: where no queues are configured, no condition mentions them.
 func TestQueueConditionEndsWithQueues(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	v1alpha1.SetCondition(&d.placement.Status.Conditions, metav1.Condition{

@@ -56,7 +56,7 @@ func verdicts(t *testing.T, file string) map[string]bool {
 var stricter = map[string]*regexp.Regexp{
 	"negative count":                  regexp.MustCompile(`^spec\.numberOfClusters: Invalid value: -\d+: should be greater than or equal to 0$`),
 	"name longer than a label value":  regexp.MustCompile(`^metadata\.name must be at most 63 characters`),
-	"toleration without sense":        regexp.MustCompile(`^spec\.tolerations\[\d+\]\.(operator|value): Invalid value: .*must be (Exists when key is empty|empty when operator is Exists)$`),
+	"invalid toleration":              regexp.MustCompile(`^spec\.tolerations\[\d+\]\.(operator|value): Invalid value: .*must be (Exists when key is empty|empty when operator is Exists)$`),
 	"unknown toleration operator":     regexp.MustCompile(`^spec\.tolerations\[\d+\]\.operator: Unsupported value`),
 	"unknown prioritizer policy mode": regexp.MustCompile(`^spec\.prioritizerPolicy\.mode: Unsupported value`),
 	"unknown selector operator":       regexp.MustCompile(`\.(labelSelector|claimSelector)\.matchExpressions\[\d+\]\.operator: Unsupported value`),

@@ -28,7 +28,7 @@ func TestPending(t *testing.T) {
 			placement: fixture.Placement("ns", "p").Number(1), others: Objects{fixture.ApprovalPolicy("ns", "careful")},
 			listed: []string{"c2", "c3"}, want: []string{"c2", "c3"}, wantPending: "DisruptionPolicy careful requires approval",
 		},
-		"a removal is judged at once": {
+		"a removal is decided at once": {
 			placement: fixture.Placement("ns", "p").Number(1), args: `{"maxRemoved": 0, "minRemoved": 1}`,
 			listed: []string{"c2", "c3"}, want: []string{"c2", "c3"}, wantPending: "more than 0",
 		},

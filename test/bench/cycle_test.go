@@ -160,7 +160,7 @@ func BenchmarkCandidates(b *testing.B) {
 	}
 }
 
-// BenchmarkHeartbeat takes in a status write that changes nothing any of the Placements reads.
+// BenchmarkHeartbeat measures a status write that changes nothing any of the Placements reads.
 func BenchmarkHeartbeat(b *testing.B) {
 	inv := newHub(1_000, fixture.Placement("ns", "p").Prioritizer(v1alpha1.PrioritizerResourceAllocatableMemory, 1))
 	var beats [2]*v1alpha1.ManagedCluster

@@ -1,10 +1,14 @@
 package docs
 
 import (
+	"go/scanner"
+	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,24 +16,26 @@ import (
 // maxColumns is the width of a comment line, with four columns for a tab.
 const maxColumns = 100
 
-// unclear are words that have a plain one instead.
+// unclear are words and phrases that have a plain one instead, as regular expressions.
 var unclear = map[string]string{
-	"whoever": "the user, the client", "whosever": "of the user", "whatever becomes of": "if … fails",
-	"amiss": "invalid, missing", "mend": "fix, repair", "mends": "fixes, repairs", "mended": "fixed, repaired", "in force": "last published, current",
-	"woken": "affected", "told of": "receives", "tells of": "reports, describes", "tell of": "report, describe", "none to speak of": "none",
-	"makes no sense": "is invalid", "for ever": "forever", "anew": "again", "put right": "restored", "puts right": "restores", "put it right": "restored it",
-	"as ever": "as before", "dressed": "complete", "nobody knows": "is unknown", "comes of": "results from", "came of": "resulted from",
+	"whoever": "the user, the client", "whosever": "of the user", "somebody": "a user, another client", "anybody": "any user", "somebody else": "another client",
+	"amiss": "invalid, missing", "mend(s|ed|ing)?": "fix, repair", "put(s|ting)? (it )?right": "restore", "makes no sense": "is invalid", "without sense": "invalid",
+	"in force": "last published, current", "woken": "affected", "anew": "again",
+	"tell(s|ing)? of": "report, describe", "told of": "receives", "speaks? of": "describes", "foretell(s|ing)?": "shows the effect of", "said of": "reported about",
+	"none to speak of": "none", "as ever": "as before", "for ever": "forever", "dressed": "complete", "made up": "generated, invented",
+	"(what|whatever) becomes of": "what happens to", "comes of": "results from", "came of": "resulted from", "brought about": "caused", "nobody knows": "is unknown",
+	"(by|without|asks?|asking|gives?) leave": "permission", "leave (is|was) (given|asked)": "permission", "let(s|ting)? go of": "releases, removes",
+	"calmer": "more stable", "yardstick": "reference", "judge(s|d)?": "evaluates, decides", "no news": "no change", "of (its|their) own accord": "by default, itself",
+	"takes in": "accepts, receives, stores", "took in": "received", "lest": "so that … not", "befall(s|en)?": "happens to", "yonder": "there",
 }
 
 // commentLine matches a line of a comment, but no marker, directive or code in it.
 var commentLine = regexp.MustCompile(`^\s*// [^\s+]`)
 
-// TestPlainWords holds comments and documentation to plain words, and comments to their width.
+// TestPlainWords checks the words of comments, string literals and documentation, and the width of
+// comments.
 func TestPlainWords(t *testing.T) {
-	var patterns []*regexp.Regexp
-	for word := range unclear {
-		patterns = append(patterns, regexp.MustCompile(`(?i)\b`+word+`\b`))
-	}
+	pattern := regexp.MustCompile(`\b(` + strings.Join(slices.Collect(maps.Keys(unclear)), "|") + `)\b`)
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -46,7 +52,11 @@ func TestPlainWords(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		checkWords(t, path, string(text), ext == ".go", patterns)
+		if ext == ".go" {
+			checkWidth(t, path, string(text))
+			text = proseOf(text)
+		}
+		checkWords(t, path, strings.ToLower(string(text)), pattern)
 		return nil
 	})
 	if err != nil {
@@ -54,22 +64,57 @@ func TestPlainWords(t *testing.T) {
 	}
 }
 
-func checkWords(t *testing.T, path, text string, code bool, patterns []*regexp.Regexp) {
+// proseOf returns the comments and string literals of Go code, on the lines where they are.
+func proseOf(code []byte) []byte {
+	prose := make([]byte, len(code))
+	for i, c := range code {
+		if prose[i] = ' '; c == '\n' {
+			prose[i] = c
+		}
+	}
+	file := token.NewFileSet().AddFile("", -1, len(code))
+	var s scanner.Scanner
+	s.Init(file, code, nil, scanner.ScanComments)
+	for {
+		pos, tok, literal := s.Scan()
+		switch tok {
+		case token.EOF:
+			return prose
+		case token.COMMENT, token.STRING:
+			copy(prose[file.Offset(pos):], literal)
+		}
+	}
+}
+
+func checkWidth(t *testing.T, path, code string) {
+	t.Helper()
+	number := 0
+	for line := range strings.Lines(code) {
+		number++
+		line = strings.TrimRight(line, "\n")
+		if width := len([]rune(strings.ReplaceAll(line, "\t", "    "))); commentLine.MatchString(line) && width > maxColumns {
+			t.Errorf("%s:%d: the comment is %d columns wide, at most %d are allowed", path, number, width, maxColumns)
+		}
+	}
+}
+
+func checkWords(t *testing.T, path, text string, pattern *regexp.Regexp) {
 	t.Helper()
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		line = strings.TrimRight(line, "\n")
-		if code && !commentLine.MatchString(line) {
-			continue
-		}
-		if width := len([]rune(strings.ReplaceAll(line, "\t", "    "))); code && width > maxColumns {
-			t.Errorf("%s:%d: the comment is %d columns wide, at most %d are allowed", path, number, width, maxColumns)
-		}
-		for _, pattern := range patterns {
-			if word := strings.ToLower(pattern.FindString(line)); word != "" {
-				t.Errorf("%s:%d: %q: write %q", path, number, word, unclear[word])
-			}
+		for _, found := range pattern.FindAllString(line, -1) {
+			t.Errorf("%s:%d: %q: write %q", path, number, found, plain(found))
 		}
 	}
+}
+
+// plain returns the plain words for a text that one of the expressions matches.
+func plain(found string) string {
+	for word, instead := range unclear {
+		if regexp.MustCompile(`^(` + word + `)$`).MatchString(found) {
+			return instead
+		}
+	}
+	return ""
 }

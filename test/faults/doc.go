@@ -3,6 +3,6 @@
 // fleet that keeps changing, and a comparison of published decisions with a simulation. An observer
 // in its own process checks the promises against the objects that it reads.
 //
-// It may import any package of Berth and is for tests only. Read observer.go first, then judge.go,
+// It may import any package of Berth and is for tests only. Read observer.go first, then check.go,
 // which defines the violations.
 package faults

@@ -25,7 +25,7 @@ type pageState struct {
 	clusters int
 }
 
-// statusState is what a status said of the decisions.
+// statusState is what a status reported about the decisions.
 type statusState struct {
 	at uint64
 	// listed says that it was written at some time before.
@@ -76,9 +76,9 @@ func (l *answerLog) status(pl *v1alpha1.Placement, listed bool) {
 	}
 }
 
-// judgeStatuses compares each status with what was published when it was written: it comes after
+// checkStatuses compares each status with what was published when it was written: it comes after
 // its decisions, and the next decisions come after it.
-func (l *answerLog) judgeStatuses(broken func(format string, args ...any)) {
+func (l *answerLog) checkStatuses(broken func(format string, args ...any)) {
 	for _, s := range l.statuses {
 		published, known := l.before(s.at)
 		if s.listed || !known {

@@ -143,7 +143,7 @@ func observe(text string) error {
 	done()
 	cancel()
 	readers.Wait()
-	o.judgeLogs(context.Background())
+	o.checkLogs(context.Background())
 	o.print()
 	return err
 }

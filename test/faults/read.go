@@ -83,12 +83,12 @@ func (o *observer) poll(ctx context.Context, first int) {
 		}
 		o.mu.Lock()
 		o.Polls++
-		o.judge(w, at, pages)
+		o.check(w, at, pages)
 		o.mu.Unlock()
 	}
 }
 
-// followPages takes in every single write through a watch.
+// followPages records every single write through a watch.
 func (o *observer) followPages(ctx context.Context, w Watched) {
 	selecting := client.MatchingLabels{v1alpha1.PlacementLabel: w.Name}
 	for ctx.Err() == nil {
@@ -123,14 +123,14 @@ func (o *observer) followPages(ctx context.Context, w Watched) {
 			o.mu.Lock()
 			o.States++
 			o.gap(w, object, gone, last, now)
-			o.judge(w, object.ResourceVersion, now)
+			o.check(w, object.ResourceVersion, now)
 			o.mu.Unlock()
 		}
 		watch.Stop()
 	}
 }
 
-// followStatus takes in every status of a Placement.
+// followStatus records every status of a Placement.
 func (o *observer) followStatus(ctx context.Context, w Watched) {
 	selecting := client.MatchingFields{"metadata.name": w.Name}
 	for ctx.Err() == nil {

@@ -140,7 +140,7 @@ func (e *evaluation) checkPipeline() {
 	}
 }
 
-// checkSelection compares which clusters are chosen and what is said of it. Where the Spread
+// checkSelection compares the selected clusters and the condition. Where the Spread
 // prioritizer weighs in, only that no more than wanted are chosen, out of the feasible ones.
 func (e *evaluation) checkSelection() {
 	e.equal("numberOfSelectedClusters", len(e.decided), e.got.NumberOfSelectedClusters)

@@ -27,7 +27,7 @@ const (
 	// by name.
 	sortedByScore departure = "D7 sortBy Score"
 	// silentWhenSame: a pass that selects what is published says nothing, another lists the scores
-	// once. The reference speaks of every page it writes.
+	// once. The reference sends an event for every page it writes.
 	silentWhenSame departure = "D8 events: a pass that selects the same is silent; one ScoreUpdate a pass"
 	// timersLookAhead: the next look is due when a selected cluster's toleration ends or a score
 	// expires. The reference looks at the tolerations of the published clusters alone, selected

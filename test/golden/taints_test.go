@@ -52,7 +52,7 @@ func stands(taint v1alpha1.Taint, tolerations []v1alpha1.Toleration, now time.Ti
 	return false, nil
 }
 
-// checkTolerations refuses those without sense.
+// checkTolerations refuses invalid tolerations.
 func checkTolerations(spec *v1alpha1.PlacementSpec) error {
 	for _, t := range spec.Tolerations {
 		exists := t.Operator == v1alpha1.TolerationOpExists

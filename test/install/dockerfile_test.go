@@ -130,7 +130,7 @@ func TestImageIsWhatTheManifestsRun(t *testing.T) {
 // who is user and group, as in a Dockerfile.
 func who(context *corev1.PodSecurityContext) string {
 	if context == nil || context.RunAsUser == nil || context.RunAsGroup == nil {
-		return "anybody"
+		return "others"
 	}
 	return fmt.Sprintf("%d:%d", *context.RunAsUser, *context.RunAsGroup)
 }

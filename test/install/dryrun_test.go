@@ -60,7 +60,7 @@ var _ = Describe("The rendered manifests", Ordered, func() {
 	})
 })
 
-// pod is what a Deployment makes; pod security judges it where it only warns of the Deployment.
+// pod is the pod of a Deployment. Pod security refuses a pod, but only warns of a Deployment.
 func pod(deployment *unstructured.Unstructured) *unstructured.Unstructured {
 	GinkgoHelper()
 	template, _, err := unstructured.NestedMap(deployment.Object, "spec", "template")

@@ -132,7 +132,7 @@ func TestAlerts(t *testing.T) {
 	}
 	for name, used := range sections {
 		if !used {
-			t.Errorf("docs/runbooks.md speaks of %s, which is no alert", name)
+			t.Errorf("docs/runbooks.md has a section %s, which is not an alert", name)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// installations are renderings that are whole, with what somebody else brings: "Kind
+// installations are renderings that are whole, with what other projects install: "Kind
 // namespace/name".
 func installations() map[string]installation {
 	kustomized := func(names ...string) func() ([]*unstructured.Unstructured, error) {

@@ -109,7 +109,7 @@ queues:
     partitions:
     - name: default
       queues: [{name: root}]
-multicluster: {enabled: true, installCRD: true, namespace: fleet, schedulerName: somebody}
+multicluster: {enabled: true, installCRD: true, namespace: fleet, schedulerName: example}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 rules: {enabled: true}
 dashboard: {enabled: true}
@@ -162,7 +162,7 @@ func TestTheChartsFilesAreTheSources(t *testing.T) {
 			return err
 		}
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("make manifests copies %s anew (-source +chart):\n%s", name, diff)
+			t.Errorf("make manifests would change %s (-source +chart):\n%s", name, diff)
 		}
 		return nil
 	})

@@ -135,7 +135,7 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 				Expect(apply(ctx, o)).To(Succeed())
 			}
 		}
-		By("giving way to a page that somebody else made")
+		By("avoiding the name of a page of another client")
 		create(ctx, `{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: PlacementDecision, metadata: {name: profiles-decision-1, namespace: team}, decisions: []}`)
 		start(ctx, chart)
 		create(ctx, `

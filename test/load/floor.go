@@ -14,7 +14,7 @@ import (
 
 const floorNamespace = "load-floor"
 
-// floor is the yardstick: a plain client that writes what an answer takes, and thinks nothing.
+// floor is the reference: a plain client that makes the writes of a decision without deciding.
 type floor struct {
 	hub       *hub
 	per       int

@@ -12,7 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// TestRows measures every row on a small hub. It judges what the controller did, never how long it
+// TestRows measures every row on a small hub. It checks what the controller did, not how long it
 // took. BERTH_BIN names another berth.
 func TestRows(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())

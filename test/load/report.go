@@ -75,8 +75,8 @@ func (r *report) write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// judge says whether a result met its target.
-func (x *result) judge() string {
+// verdict reports whether a result met its target.
+func (x *result) verdict() string {
 	if x.Target == 0 {
 		return ""
 	}
@@ -120,7 +120,7 @@ func printTable(out io.Writer, s size, per int, results []result) error {
 		if x.Cycles != nil {
 			cycles = number(*x.Cycles)
 		}
-		verdict := x.judge()
+		verdict := x.verdict()
 		effort := []string{number(x.CPU), cycles, number(x.Pages) + ", " + number(x.Statuses)}
 		if x.Row == "memory" {
 			effort = []string{"-", "-", "-"}

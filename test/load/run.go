@@ -182,7 +182,7 @@ func (r *run) idle(ctx context.Context, window, little time.Duration) error {
 	return nil
 }
 
-// settle waits until all that a change brought about is over.
+// settle waits until all effects of a change are complete.
 func (r *run) settle(ctx context.Context) error {
 	return r.idle(ctx, 250*time.Millisecond, 20*time.Millisecond)
 }

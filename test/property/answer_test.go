@@ -114,7 +114,7 @@ func viewOf(s *framework.Snapshot) view {
 	return v
 }
 
-// noBalance stands in for Balance where other Placements' decisions must not count: they wake
+// noBalance replaces Balance where other Placements' decisions must not count: they affect
 // nobody.
 type noBalance struct{}
 

@@ -227,7 +227,7 @@ func (d *differential) check(t *rapid.T, woken []inventory.Key) {
 		after[key] = ask(d.unbalanced, d.inv, key)
 		old, known := d.before[key]
 		if diff := cmp.Diff(old, after[key]); (diff != "" || !known) && !slices.Contains(woken, key) {
-			t.Fatalf("%s was not woken although its answer changed (-before +after):\n%s", key, diff)
+			t.Fatalf("%s was not affected although its decision changed (-before +after):\n%s", key, diff)
 		}
 	}
 	d.before = after

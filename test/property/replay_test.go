@@ -30,7 +30,7 @@ const attempts = 100
 
 // TestReplay makes random attempts on a hub that changes between them, then replays each from a
 // copy of its Snapshot alone, by a new scheduler with new plugins. Both say the same. The replays
-// come last, so that a Snapshot that somebody changes after its attempt shows, too.
+// come last, so that a change of a Snapshot after its attempt is found, too.
 //
 // Not compared is what step 9 adds: the writes of a Proposal and why they failed. A Reserve plugin
 // that denies is not replayed, because a dry run reserves nothing; none does here.

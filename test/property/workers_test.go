@@ -60,8 +60,9 @@ func (w *workload) store(o client.Object) {
 	w.objects.Store(idOf(o), o)
 }
 
-// run has the feeder queue whom its events wake, and each worker publish what it decides; a worker
-// has its own Placements, as the controller's queue never hands out a key twice.
+// run starts the feeder, which queues the Placements that its events affect, and the workers, which
+// publish what they decide. Each worker has its own Placements, because the controller's queue
+// never gives a key to two workers.
 func (w *workload) run(workers int) {
 	feed := func(o client.Object) []inventory.Key {
 		w.store(o)

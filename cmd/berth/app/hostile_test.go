@@ -133,7 +133,7 @@ func quotedHostile() string {
 }
 
 // TestHostileText feeds every command hostile text, from the hub, from files and as arguments. A
-// terminal is shown no control character, and no line that the text made up.
+// terminal is shown no control character, and no line that the text forges.
 func TestHostileText(t *testing.T) {
 	kubeconfig := startHostileHub(t)
 	t.Setenv("KUBECONFIG", kubeconfig)

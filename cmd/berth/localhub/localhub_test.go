@@ -140,7 +140,7 @@ func TestEndStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := sleeper(t, "--data-dir="+files.path("etcd"))
-	stranger := sleeper(t, "--data-dir="+files.root+"-of-somebody-else/etcd")
+	stranger := sleeper(t, "--data-dir="+files.root+"-of-another-user/etcd")
 	for name, pid := range map[string]string{
 		"etcd":           strconv.Itoa(ours.Process.Pid),
 		"kube-apiserver": strconv.Itoa(stranger.Process.Pid), // a pid that was given out again
@@ -156,7 +156,7 @@ func TestEndStale(t *testing.T) {
 	if err := ours.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("our own process: got %v, want it killed", err)
 	}
-	if !strings.Contains(commandLine(stranger.Process.Pid), "somebody-else") {
+	if !strings.Contains(commandLine(stranger.Process.Pid), "another-user") {
 		t.Error("a stranger's process was ended")
 	}
 	if left, err := os.ReadDir(files.path("run")); err != nil || len(left) > 0 {

@@ -22,14 +22,14 @@ func TestEnsurePKI(t *testing.T) {
 		wantAuthority bool              // a new authority, so that every certificate is new
 		wantAdmin     bool              // a new administrator's certificate
 	}{
-		"a restart keeps everything":                {later: day},
-		"certificates are renewed before they end":  {later: certificateLifetime - renewBefore + day, wantAdmin: true},
-		"the authority is renewed before it ends":   {later: authorityLifetime - certificateLifetime + day, wantAuthority: true, wantAdmin: true},
-		"a clock set back renews":                   {later: -2 * day, wantAuthority: true, wantAdmin: true},
-		"a damaged certificate is replaced":         {damage: map[string]string{"admin.crt": "damaged"}, wantAdmin: true},
-		"a damaged key is replaced":                 {damage: map[string]string{"admin.key": ""}, wantAdmin: true},
-		"a damaged authority replaces all":          {damage: map[string]string{"ca.key": "damaged"}, wantAuthority: true, wantAdmin: true},
-		"an empty service account key is made anew": {damage: map[string]string{"service-account.key": ""}},
+		"a restart keeps everything":                    {later: day},
+		"certificates are renewed before they end":      {later: certificateLifetime - renewBefore + day, wantAdmin: true},
+		"the authority is renewed before it ends":       {later: authorityLifetime - certificateLifetime + day, wantAuthority: true, wantAdmin: true},
+		"a clock set back renews":                       {later: -2 * day, wantAuthority: true, wantAdmin: true},
+		"a damaged certificate is replaced":             {damage: map[string]string{"admin.crt": "damaged"}, wantAdmin: true},
+		"a damaged key is replaced":                     {damage: map[string]string{"admin.key": ""}, wantAdmin: true},
+		"a damaged authority replaces all":              {damage: map[string]string{"ca.key": "damaged"}, wantAuthority: true, wantAdmin: true},
+		"an empty service account key is created again": {damage: map[string]string{"service-account.key": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

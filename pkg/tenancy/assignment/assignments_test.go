@@ -100,7 +100,7 @@ func (d *desk) submit(p *placement) {
 	d.admission.Submit(assignment.Submission{Key: p.Key, Created: p.Created, Annotations: maps.Clone(p.Annotations), Labels: maps.Clone(p.Labels)})
 }
 
-// add has somebody create a Placement, each a minute younger than the one before, and decides.
+// add has a user create a Placement, each a minute younger than the one before, and decides.
 func (d *desk) add(name, user, queue string, wanted int, more ...func(*placement)) {
 	d.prepare(name, user, queue, wanted, more...)
 	d.run()
@@ -218,7 +218,7 @@ func TestAssignments(t *testing.T) {
 			config: broken, do: func(d *desk) { d.add("p", "ann", "a", 1) },
 			want: want{"p": "ConfigInvalid 0"},
 		},
-		"a broken configuration that is mended": {
+		"an invalid configuration that is corrected": {
 			config: broken,
 			do: func(d *desk) {
 				d.add("p", "ann", "a", 1)
@@ -226,7 +226,7 @@ func TestAssignments(t *testing.T) {
 			},
 			want: want{"p": "Placed root.a 1"},
 		},
-		"a broken configuration leaves the one in force": {
+		"an invalid configuration keeps the current one": {
 			config: fixture.Partition("queues: [{name: a}]"),
 			do: func(d *desk) {
 				d.configure(broken)
@@ -698,7 +698,7 @@ func TestRecordsSurviveARestart(t *testing.T) {
 		}
 		d.configure(current)
 		if diff := cmp.Diff(before, d.state()); diff != "" {
-			t.Fatalf("after the configuration was mended (-want +got):\n%s", diff)
+			t.Fatalf("after the configuration was corrected (-want +got):\n%s", diff)
 		}
 	}
 }

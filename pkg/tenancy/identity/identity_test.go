@@ -95,7 +95,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever is accepted names somebody, and is the same again when written and read once more.
+// Every accepted value names a user, and is the same again when written and read once more.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{`{"user":"john","groups":["dev"]}`, `{"username":"john"}`, `{"user":"a","username":"b"}`, `{}`, `null`, ``} {
 		f.Add(seed)

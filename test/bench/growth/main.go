@@ -94,7 +94,7 @@ func least(so *float64, try int, x float64) {
 	}
 }
 
-// cpu decides Placements, or whom a few changes wake, and returns the process's time in
+// cpu decides Placements, or those that a few changes affect, and returns the process's time in
 // microseconds.
 func cpu(f *bench.Fleet, keys []inventory.Key) float64 {
 	before := bench.CPUTime()

@@ -168,7 +168,7 @@ func describeVersion(version string) {
 
 	It("is read from its label under bypassAuth, and the label is immutable", func(ctx SpecContext) {
 		configure(map[string]string{"bypassAuth": "true"})
-		Expect(hub.As("eve").Create(ctx, annotated(placement(version, "anybody"), annStamp))).To(Succeed())
+		Expect(hub.As("eve").Create(ctx, annotated(placement(version, "unstamped"), annStamp))).To(Succeed())
 		Expect(hub.As("eve").Create(ctx, annotated(placement(version, "unreadable"), "{}"))).To(refused("invalid"))
 		bare := placement(version, "bare")
 		Expect(hub.As("ann", "dev").Create(ctx, bare)).To(Succeed())

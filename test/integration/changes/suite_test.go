@@ -46,7 +46,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		return edit(ctx, author, probe, `{"metadata": {"annotations": {"`+v1alpha1.ProfileAnnotation+`": "other"}}}`)
 	}).Should(forbidden("may not change the annotation"))
 	record := held(ctx, probe)
-	Eventually(func() error { return answer(ctx, approver(ctx, ns), record, "Approved", "somebody") }).Should(forbidden("spec.approval.by is somebody"))
+	Eventually(func() error { return answer(ctx, approver(ctx, ns), record, "Approved", "other") }).Should(forbidden("spec.approval.by is other"))
 })
 
 // namespace creates a namespace of its own.

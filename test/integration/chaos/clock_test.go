@@ -81,7 +81,7 @@ var _ = Describe("The system clock", func() {
 		Eventually(t.pending(ctx)).Should(HavePrefix("True "))
 		Expect(t.scores(ctx)()).To(HavePrefix("a:0 "), "new scores are not due yet")
 
-		// 2. Forward over all of it. Nothing else happens that could wake anybody.
+		// 2. Forward over all of it. Nothing else happens that could affect a Placement.
 		t.rest()
 		By("setting the clock forward")
 		t.injected["clock set forward"]++

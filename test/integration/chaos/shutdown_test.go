@@ -84,7 +84,7 @@ var _ = DescribeTable("A controller that gets SIGTERM between two pages exits wi
 		told := t.told(ctx)
 		maps.DeleteFunc(made, func(version uint64, _ bool) bool { return before[version] })
 		for version := range made {
-			Expect(told).To(HaveKey(fmt.Sprint(version)), "each page that was written is told of")
+			Expect(told).To(HaveKey(fmt.Sprint(version)), "each written page has an event")
 		}
 		t.end("SIGTERM between two pages, "+CurrentSpecReport().LeafNodeText, fmt.Sprintf("it ended after %s, %d of its writes done", faults.Seconds(ended), taken))
 	},

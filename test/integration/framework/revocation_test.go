@@ -128,7 +128,7 @@ var _ = Describe("While a change is pending", Ordered, ContinueOnFailure, func()
 		approve(ctx, pl, revision)
 		Expect(hub.Create(ctx, again)).To(Succeed())
 		Eventually(pending(ctx, again)).Should(held(2, 0), "the first decision is a change of two clusters, although the former pages are there")
-		Expect(revisionOf(ctx, again, held(2, 0))).To(Equal("1"), "revisions begin anew")
+		Expect(revisionOf(ctx, again, held(2, 0))).To(Equal("1"), "revisions begin at 1 again")
 		own := func() []string {
 			names := []string{}
 			for _, page := range pagesOf(ctx, again) {

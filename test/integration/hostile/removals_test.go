@@ -85,7 +85,7 @@ func selected(ctx context.Context, pl *v1alpha1.Placement) func() int32 {
 	}
 }
 
-// pendingMessage is a check for Eventually: what is said of a pending change.
+// pendingMessage is a check for Eventually: the message of a pending change.
 func pendingMessage(ctx context.Context, pl *v1alpha1.Placement) func() string {
 	return func() string {
 		now := &v1alpha1.Placement{}

@@ -21,7 +21,7 @@ import (
 
 const userInfo = "yunikorn.apache.org/user.info"
 
-// forger creates Placements that say somebody else submitted them, one after the other, as long as
+// forger creates Placements with a forged submitter, one after the other, as long as
 // it runs.
 type forger struct {
 	stop context.CancelFunc

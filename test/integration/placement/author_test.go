@@ -45,8 +45,8 @@ var probes = map[string]string{
 	"balance":    "{numberOfClusters: 1, prioritizerPolicy: {mode: Exact, configurations: [{scoreCoordinate: {builtIn: Balance}, weight: 1}]}}",
 }
 
-// somebody is a user with rights in one namespace only.
-type somebody struct {
+// editor is a user with rights in one namespace only.
+type editor struct {
 	*tenant
 	name   string
 	client client.Client
@@ -114,9 +114,9 @@ func (t *tenant) told(ctx context.Context, placements ...string) map[string][]ev
 }
 
 // newUser has what the roles for people give an editor of the tenant's namespace, events included.
-func newUser(ctx context.Context, t *tenant) *somebody {
+func newUser(ctx context.Context, t *tenant) *editor {
 	GinkgoHelper()
-	user := &somebody{tenant: t, name: "author-" + t.namespace}
+	user := &editor{tenant: t, name: "author-" + t.namespace}
 	user.client = hub.As(user.name)
 	t.apply(ctx, "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: events}, "+
 		"rules: [{apiGroups: ['', events.k8s.io], resources: [events], verbs: [get, list, watch]}]}")
@@ -126,14 +126,14 @@ func newUser(ctx context.Context, t *tenant) *somebody {
 	return user
 }
 
-func (u *somebody) grant(ctx context.Context, role, kind string) {
+func (u *editor) grant(ctx context.Context, role, kind string) {
 	GinkgoHelper()
 	u.apply(ctx, "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: "+role+"}, "+
 		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: "+kind+", name: "+role+"}, "+
 		"subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "+u.name+"}]}")
 }
 
-func (u *somebody) cannotRead(ctx context.Context, theirs *tenant) {
+func (u *editor) cannotRead(ctx context.Context, theirs *tenant) {
 	GinkgoHelper()
 	Eventually(func() error { return u.client.List(ctx, &v1alpha1.PlacementList{}, client.InNamespace(u.namespace)) }).Should(Succeed())
 	for _, list := range []client.ObjectList{
@@ -146,7 +146,7 @@ func (u *somebody) cannotRead(ctx context.Context, theirs *tenant) {
 	Expect(u.client.Get(ctx, client.ObjectKey{Name: u.full("a")}, &v1alpha1.ManagedCluster{})).To(beForbidden(), "not even its own")
 }
 
-func (u *somebody) cannotBind(ctx context.Context, theirs *tenant) {
+func (u *editor) cannotBind(ctx context.Context, theirs *tenant) {
 	GinkgoHelper()
 	// A new policy takes a moment to be enforced.
 	bind := func() error {
@@ -166,7 +166,7 @@ func (u *somebody) cannotBind(ctx context.Context, theirs *tenant) {
 
 // probe creates Placements that look as far as Placements can, and wants each to be decided on the
 // author's clusters only.
-func (u *somebody) probe(ctx context.Context, theirs *tenant) {
+func (u *editor) probe(ctx context.Context, theirs *tenant) {
 	GinkgoHelper()
 	names := strings.NewReplacer("$THEIRS", "rumour", "$MINE", u.namespace)
 	// The name of a set is in what the author asks; that there is one must not be in what the
@@ -205,7 +205,7 @@ func (u *somebody) probe(ctx context.Context, theirs *tenant) {
 }
 
 // ask applies a Placement as the author.
-func (u *somebody) ask(ctx context.Context, name, spec string) {
+func (u *editor) ask(ctx context.Context, name, spec string) {
 	GinkgoHelper()
 	object := testhub.Parse("{apiVersion: " + apiVersions["Placement"] + ", kind: Placement, metadata: {name: " + name + "}, spec: " + spec + "}")[0]
 	object.SetNamespace(u.namespace)
@@ -213,7 +213,7 @@ func (u *somebody) ask(ctx context.Context, name, spec string) {
 }
 
 // cannotDecide tries what would need more rights than an editor's.
-func (u *somebody) cannotDecide(ctx context.Context, theirs *tenant) {
+func (u *editor) cannotDecide(ctx context.Context, theirs *tenant) {
 	GinkgoHelper()
 	for _, page := range slices.Concat(pagesOf(ctx, u.key("all")), pagesOf(ctx, theirs.key("all"))) {
 		Expect(u.client.Delete(ctx, &page)).To(beForbidden())
@@ -251,7 +251,7 @@ func recordsIn(ctx context.Context, namespace string) []berthv1alpha1.PlacementC
 
 // forge has the author, who may write pages of its own namespace now, write one as for another
 // namespace's Placement.
-func (u *somebody) forge(ctx context.Context, theirs *tenant) {
+func (u *editor) forge(ctx context.Context, theirs *tenant) {
 	GinkgoHelper()
 	u.apply(ctx, "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: pages}, "+
 		"rules: [{apiGroups: ["+v1alpha1.GroupName+"], resources: [placementdecisions, placementdecisions/status], verbs: ['*']}]}")
@@ -267,7 +267,7 @@ func (u *somebody) forge(ctx context.Context, theirs *tenant) {
 }
 
 // readable is all that the user may read.
-func (u *somebody) readable(ctx context.Context) string {
+func (u *editor) readable(ctx context.Context) string {
 	GinkgoHelper()
 	var text strings.Builder
 	for resource, version := range map[string]schema.GroupVersion{

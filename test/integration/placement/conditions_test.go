@@ -142,7 +142,7 @@ var _ = Describe("A mistake in a Placement", func() {
 		Eventually(t.misconfigured(ctx, "q")).Should(HavePrefix("True Misconfigured: " + misconfiguration))
 		onlyEmptyPage(ctx, t.key("q"))
 
-		By("mending both")
+		By("fixing both")
 		t.clusters(ctx, "c")
 		for _, name := range []string{"p", "q"} {
 			t.placement(ctx, name, "{numberOfClusters: 2}")

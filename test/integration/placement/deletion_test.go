@@ -86,7 +86,7 @@ var _ = Describe("A Placement that is deleted while it is decided", Serial, func
 			Expect(hub.List(ctx, list, client.InNamespace(t.namespace))).To(Succeed())
 			return len(list.Items)
 		}
-		By("waiting for the garbage collector, and for an edit that wakes whatever sees the set")
+		By("waiting for the garbage collector, and for an edit that affects every Placement of the set")
 		Eventually(pages).Should(BeZero())
 		t.placement(ctx, "p", "{}")
 		Eventually(t.satisfied(ctx, "p")).Should(Equal(allScheduled))

@@ -108,7 +108,7 @@ func published(ctx context.Context, k key, prefix string) func() []string {
 	}
 }
 
-// condition is a check for Eventually: "status reason: message", once it speaks of the Placement as
+// condition is a check for Eventually: "status reason: message", once it describes the Placement as
 // it is.
 func condition(ctx context.Context, k key, kind string) func() string {
 	return func() string {

@@ -32,7 +32,7 @@ func readerOf(ctx SpecContext, k key) *reader {
 	return &reader{watch: w, pages: map[string][]string{}}
 }
 
-// clusters takes in what has happened and returns the clusters on all pages, each once.
+// clusters reads the events since the last call and returns the clusters on all pages, each once.
 func (r *reader) clusters() []string {
 	for {
 		select {

@@ -141,7 +141,7 @@ func (t *tenant) misconfigured(ctx context.Context, placement string) func() str
 	return misconfigured(ctx, t.key(placement))
 }
 
-// settle returns when the controller has taken in all that happened to clusters so far, and decided
+// settle returns when the controller has processed all events of clusters so far, and decided
 // a Placement that came after whomever that woke: it labels a cluster and waits for a Placement,
 // which selects nothing, to notice.
 func (t *tenant) settle(ctx context.Context, cluster string) {

@@ -53,7 +53,7 @@ func onTerminal(ctx context.Context, environment []string, words ...string) *ses
 	return s
 }
 
-// read takes in what is shown, until the program ended and with it the terminal.
+// read collects the output until the program and its terminal end.
 func (s *session) read() {
 	defer close(s.ended)
 	part := make([]byte, 4096)

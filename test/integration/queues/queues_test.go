@@ -81,7 +81,7 @@ var _ = Describe("Queues", Ordered, func() {
 		configure(ctx, "partitions: [{name: default, queues: [{name: a!}]}]")
 		Eventually(admitted).WithContext(ctx).WithArguments("live").Should(HavePrefix("False ConfigInvalid: line 1: "))
 		Eventually(configEvents).WithContext(ctx).Should(ContainElement(HavePrefix("QueueConfigInvalid line 1: ")))
-		Eventually(said).Should(Receive(ContainSubstring("was not put in force")))
+		Eventually(said).Should(Receive(ContainSubstring("The queue configuration is invalid")))
 		Expect(clusters(ctx, "live")).To(Equal([]string{"lab-1", "lab-2"}))
 		Expect(pagesOf(ctx, "live")[0].ResourceVersion).To(Equal(untouched))
 	})
@@ -340,7 +340,7 @@ func admitted(ctx context.Context, name string) string {
 	return condition(ctx, name, v1alpha1.PlacementConditionQueueAdmitted)
 }
 
-// condition is "status reason: message", once it speaks of the Placement as it is.
+// condition is "status reason: message", once it describes the current Placement.
 func condition(ctx context.Context, name, kind string) string {
 	return conditionOf(ctx, "team", name, kind)
 }

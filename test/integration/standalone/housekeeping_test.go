@@ -168,7 +168,7 @@ var _ = Describe("A cluster", func() {
 		c := fixture.Cluster(unique("a")).Set("x").Taint("mine", "", v1alpha1.TaintEffectNoSelect).Obj()
 		alone.make(ctx, c)
 		Eventually(taints(ctx, c)).Should(Equal([]string{"mine:NoSelect"}))
-		Consistently(taints(ctx, c)).Should(Equal([]string{"mine:NoSelect"}), "an absent condition is no news")
+		Consistently(taints(ctx, c)).Should(Equal([]string{"mine:NoSelect"}), "an absent condition changes nothing")
 		for _, step := range []struct {
 			status metav1.ConditionStatus
 			want   []string

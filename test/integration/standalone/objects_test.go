@@ -84,7 +84,7 @@ func (s *server) available(ctx context.Context, c *v1alpha1.ManagedCluster, stat
 	})
 }
 
-// said is "status reason: message" of a condition that speaks of the object as it is.
+// said is "status reason: message" of a condition that describes the current object.
 func said(object client.Object, conditions []metav1.Condition, kind string) string {
 	c := meta.FindStatusCondition(conditions, kind)
 	if c == nil || c.ObservedGeneration != object.GetGeneration() {

@@ -36,8 +36,8 @@ func (o *observer) gap(w Watched, object *v1alpha1.PlacementDecision, gone bool,
 	}
 }
 
-// judge holds one answer to the promises. The caller holds the lock.
-func (o *observer) judge(w Watched, version string, pages []Page) {
+// check compares one decision with the promises. The caller holds the lock.
+func (o *observer) check(w Watched, version string, pages []Page) {
 	at, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
 		o.unread(err)
@@ -102,9 +102,9 @@ func clustersOf(pages []Page) map[string]bool {
 	return listed
 }
 
-// judgeLogs checks the promises that need the whole log: each status describes the published
+// checkLogs checks the promises that need the whole log: each status describes the published
 // decision, and each event reports a write that happened, once.
-func (o *observer) judgeLogs(ctx context.Context) {
+func (o *observer) checkLogs(ctx context.Context) {
 	namespaces := map[string]bool{}
 	for _, w := range o.Placements {
 		namespaces[w.Namespace] = true
@@ -113,7 +113,7 @@ func (o *observer) judgeLogs(ctx context.Context) {
 	defer o.mu.Unlock()
 	for key, log := range o.answers {
 		if !o.Intruder {
-			log.judgeStatuses(func(format string, args ...any) { o.broken(5, key+": "+format, args...) })
+			log.checkStatuses(func(format string, args ...any) { o.broken(5, key+": "+format, args...) })
 		}
 	}
 	for namespace := range namespaces {
