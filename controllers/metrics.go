@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,7 +200,8 @@ func kindOf(o client.Object) string {
 	return "Namespace"
 }
 
-// satisfiedGauge counts Placements by their last reported Satisfied condition.
+// satisfiedGauge counts Placements by their last reported Satisfied condition. The reason of a
+// disabled Placement is SchedulingDisabled.
 type satisfiedGauge struct {
 	mu   sync.Mutex
 	last map[types.NamespacedName]satisfiedCondition
@@ -212,6 +214,9 @@ func (c *satisfiedGauge) set(key types.NamespacedName, conditions []metav1.Condi
 	now := satisfiedCondition{}
 	if condition := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied); condition != nil {
 		now = satisfiedCondition{string(condition.Status), condition.Reason}
+	}
+	if meta.IsStatusConditionTrue(conditions, v1alpha1.PlacementConditionSchedulingDisabled) {
+		now = satisfiedCondition{cmp.Or(now.satisfied, string(metav1.ConditionUnknown)), v1alpha1.PlacementConditionSchedulingDisabled}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

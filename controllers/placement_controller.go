@@ -71,20 +71,21 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	}
 	watch.endStage("prepare")
 	// Steps 1 to 9: decide on the fleet as it is now, and publish.
-	skipped := false
+	skipped := ""
 	attempt := r.Scheduler.Attempt(ctx, func() *framework.Snapshot {
 		watch.endStage("wait")
 		snapshot := r.snapshot(request.NamespacedName)
-		skipped = snapshot != nil && scheduler.Skipped(snapshot.Subject.Placement) != ""
 		watch.endStage("snapshot")
-		if skipped {
+		if snapshot != nil {
+			skipped = scheduler.Skipped(snapshot.Subject.Placement)
+		}
+		if skipped != "" {
 			return nil
 		}
 		return snapshot
 	})
 	if attempt == nil {
-		r.dropState(request.NamespacedName, skipped)
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.skip(ctx, request.NamespacedName, skipped)
 	}
 	defer r.Scheduler.Release(attempt.Result)
 	watch.endStage("publish")
@@ -111,18 +112,33 @@ func (r *PlacementReconciler) snapshot(key types.NamespacedName) *framework.Snap
 	return r.Inventory.Snapshot(key, now, queue)
 }
 
-// dropState drops all state of a deleted Placement, but only the metric of a skipped one.
-func (r *PlacementReconciler) dropState(key types.NamespacedName, skipped bool) {
-	r.satisfiedGauge.remove(key)
-	if skipped {
-		return
+// skip reports in the status that a Placement is disabled, and removes a terminating one from the
+// metric. It drops all state of a deleted one.
+func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName, why string) error {
+	switch why {
+	case scheduler.Disabled:
+		pl := r.Inventory.Placement(key)
+		if pl == nil {
+			return nil
+		}
+		status := pl.Status.DeepCopy()
+		v1alpha1.SetCondition(&status.Conditions, scheduler.DisabledCondition(pl))
+		if err := r.writeStatus(ctx, pl, status); err != nil {
+			return fmt.Errorf("writing the status: %w", err)
+		}
+		return nil
+	case scheduler.Terminating:
+		r.satisfiedGauge.remove(key)
+		return nil
 	}
+	r.satisfiedGauge.remove(key)
 	r.Scheduler.Forget(key)
 	r.Records.Forget(key)
 	r.sentWarnings.Delete(key)
 	r.sentRefusals.Delete(key)
 	// An attempt that began before the deletion may have reserved after it.
 	r.Inventory.Unreserve(key)
+	return nil
 }
 
 // report is step 10. It sends events about the writes that happened, also if a later one failed.
@@ -141,6 +157,10 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 	}
 	if err := r.writeStatus(ctx, pl, r.statusOf(attempt)); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
+	}
+	if e := attempt.MisconfiguredEvent(); e != nil {
+		log.FromContext(ctx).Info("The Placement is misconfigured", "plugin", attempt.Failure.Plugin(), "message", e.Note)
+		r.Events.Send(ctx, pl, []scheduler.Event{*e})
 	}
 	if e := attempt.PendingEvent(); e != nil && attempt.IsNewOutcome() {
 		r.Events.Send(ctx, pl, []scheduler.Event{*e})

@@ -201,15 +201,6 @@ func TestReconcileForgets(t *testing.T) {
 			},
 			wantStages: []string{"prepare", "wait", "snapshot"},
 		},
-		"a Placement that is disabled": {
-			does: func(h *setUpHub) {
-				pl := h.placement()
-				pl.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
-				h.reconciler.Inventory.Update(pl)
-			},
-			want:       []string{"told", "refused", "record", "plugin", "reservation"},
-			wantStages: []string{"prepare", "wait", "snapshot"},
-		},
 		"a Placement that is being deleted": {
 			does: func(h *setUpHub) {
 				pl := h.placement()

@@ -46,6 +46,9 @@ const (
 	PlacementConditionSatisfied       = "PlacementSatisfied"
 	PlacementConditionDecisionPending = "DecisionPending"
 	PlacementConditionQueueAdmitted   = "QueueAdmitted"
+	// PlacementConditionSchedulingDisabled is True while PlacementDisableAnnotation is set, else
+	// absent.
+	PlacementConditionSchedulingDisabled = "SchedulingDisabled"
 )
 
 // Reasons of PlacementMisconfigured: the first when it is True, the second when it is False.
@@ -54,9 +57,10 @@ const (
 	ReasonSucceedConfigured = "Succeedconfigured"
 )
 
-// Reasons of PlacementSatisfied: the first that applies is used. The status is True only for
-// AllDecisionsScheduled.
+// Reasons of PlacementSatisfied: the first that applies is used, Misconfigured before all. The
+// status is True only for AllDecisionsScheduled.
 const (
+	ReasonDecisionPending             = "DecisionPending"
 	ReasonQueueRejected               = "QueueRejected"
 	ReasonNoManagedClusterSetBindings = "NoManagedClusterSetBindings"
 	ReasonNoIntersection              = "NoIntersection"
@@ -66,6 +70,9 @@ const (
 	ReasonSpreadUnsatisfiable         = "SpreadUnsatisfiable"
 	ReasonAllDecisionsScheduled       = "AllDecisionsScheduled"
 )
+
+// ReasonDisabledByAnnotation is the reason of SchedulingDisabled.
+const ReasonDisabledByAnnotation = "DisabledByAnnotation"
 
 // Reasons of DecisionPending. A Placement without a pending change does not have the condition.
 const (

@@ -10,16 +10,33 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Skipped returns why a Placement is not decided: "disabled" by its annotation, or "terminating";
-// empty if it is decided.
+// Why a Placement is not decided.
+const (
+	// Disabled: by its annotation.
+	Disabled = "disabled"
+	// Terminating: it is being deleted.
+	Terminating = "terminating"
+)
+
+// Skipped returns why a Placement is not decided; empty if it is decided.
 func Skipped(pl *v1alpha1.Placement) string {
 	switch {
 	case !pl.DeletionTimestamp.IsZero():
-		return "terminating"
+		return Terminating
 	case pl.Annotations[v1alpha1.PlacementDisableAnnotation] == "true":
-		return "disabled"
+		return Disabled
 	}
 	return ""
+}
+
+// DisabledCondition is the only condition that Berth writes to a Placement that its annotation
+// disables.
+func DisabledCondition(pl *v1alpha1.Placement) metav1.Condition {
+	return metav1.Condition{
+		Type: v1alpha1.PlacementConditionSchedulingDisabled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDisabledByAnnotation,
+		Message:            fmt.Sprintf("The annotation %s is \"true\": the published decision stays as it is", v1alpha1.PlacementDisableAnnotation),
+		ObservedGeneration: pl.Generation,
+	}
 }
 
 // Conditions returns the conditions that this cycle sets, without times.
@@ -66,7 +83,7 @@ func (r *Result) misconfiguredCondition() metav1.Condition {
 			Type:    v1alpha1.PlacementConditionMisconfigured,
 			Status:  metav1.ConditionTrue,
 			Reason:  v1alpha1.ReasonMisconfigured,
-			Message: r.Failure.Plugin() + ":" + r.Failure.Reason(),
+			Message: strings.TrimPrefix(r.Failure.Plugin()+":"+r.Failure.Reason(), ":"),
 		}
 	}
 	return metav1.Condition{
@@ -89,6 +106,9 @@ func (r *Result) satisfiedCondition() metav1.Condition {
 
 // satisfied returns the first matching row of the table in the user guide.
 func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message string) {
+	if c := r.misconfiguredCondition(); c.Status == metav1.ConditionTrue {
+		return metav1.ConditionFalse, v1alpha1.ReasonMisconfigured, c.Message
+	}
 	if reason, message = r.withoutSets(); reason != "" {
 		return metav1.ConditionFalse, reason, message
 	}

@@ -76,7 +76,7 @@ func TestPolicy(t *testing.T) {
 			if r.Failure.Reason() != tc.wantErr || r.Misconfigured() != (tc.wantErr != "") {
 				t.Errorf("got %s %q, want %q", r.Failure.Code(), r.Failure.Reason(), tc.wantErr)
 			}
-			if m := r.Conditions()[0].Message; tc.wantErr != "" && m != ":"+tc.wantErr {
+			if m := r.Conditions()[0].Message; tc.wantErr != "" && m != tc.wantErr {
 				t.Errorf("the condition says %q", m)
 			}
 		})
@@ -168,10 +168,10 @@ func TestConditions(t *testing.T) {
 		"no candidates": {objects: append([]client.Object{fixture.Set("s2"), fixture.Binding("ns", "s2")}, bound...), placement: ask(),
 			want: "False AllManagedClusterSetsEmpty All ManagedClusterSets [s1,s2] have no member ManagedCluster"},
 		"no candidates and a mistake": {objects: bound, placement: ask().Predicate(broken),
-			want:              "False AllManagedClusterSetsEmpty All ManagedClusterSets [s1] have no member ManagedCluster",
+			want:              `False Misconfigured Predicate:"Near" is not a valid label selector operator`,
 			wantMisconfigured: `Predicate:"Near" is not a valid label selector operator`},
 		"a mistake": {objects: two, placement: ask().Predicate(broken),
-			want:              `False NotAllDecisionsScheduled Predicate: "Near" is not a valid label selector operator`,
+			want:              `False Misconfigured Predicate:"Near" is not a valid label selector operator`,
 			wantMisconfigured: `Predicate:"Near" is not a valid label selector operator`},
 		"nothing matches": {objects: two, placement: ask().Predicate(fixture.MatchLabel(zone, "z")),
 			want: "False NoManagedClusterMatched No ManagedCluster matches any of the cluster predicate: of 2 candidates 2 excluded by Predicate"},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -256,17 +257,29 @@ func (a *Attempt) republish(without []string) *framework.Proposal {
 	return p
 }
 
-// repair proposes the last published decision again if its pages were edited or deleted externally.
+// repair proposes the last published decision again if its pages were edited or deleted externally,
+// and while a change is pending after an edit of the Placement: the edit may ask for other groups.
 // If nothing was published yet, it proposes an empty page.
 func (a *Attempt) repair() *framework.Proposal {
 	subject := a.Snapshot.Subject
+	last := subject.Last
 	switch {
-	case subject.Last == nil && hadClusters(subject.Placement):
+	case last == nil && hadClusters(subject.Placement):
 		return nil
-	case subject.Last != nil && !subject.Last.Damaged(subject):
+	case last != nil && !last.Damaged(subject) && !a.regroups():
 		return nil
 	}
 	return a.republish(nil)
+}
+
+// regroups is true if a decided Placement was edited since it was published, and has or had more
+// than one decision group.
+func (a *Attempt) regroups() bool {
+	pl := a.Snapshot.Subject.Placement
+	groups := pl.Spec.DecisionStrategy.GroupStrategy
+	per := groups.ClustersPerDecisionGroup
+	return a.Failure == nil && a.Snapshot.Subject.Last.Generation != pl.Generation &&
+		(len(pl.Status.DecisionGroups) > 1 || len(groups.DecisionGroups) > 0 || per != intstr.IntOrString{} && per.String() != v1alpha1.DefaultClustersPerDecisionGroup)
 }
 
 // profileName is the name of the profile that a Placement chooses.

@@ -34,7 +34,7 @@ func (r *Result) Events(p *framework.Proposal) []Event {
 	var events []Event
 	var changed *v1alpha1.PlacementDecision
 	for _, w := range p.Writes {
-		if w.Created {
+		if w.Created && !r.isPlaceholder(p, w.Page) {
 			events = append(events, r.event("DecisionCreate", "DecisionCreated", "created", w.Page))
 		}
 		switch {
@@ -54,6 +54,11 @@ func (r *Result) Events(p *framework.Proposal) []Event {
 		events = append(events, Event{Type: corev1.EventTypeNormal, Reason: "ScoreUpdate", Action: "ScoreUpdated", Note: r.scoreNote(), Related: changed})
 	}
 	return events
+}
+
+// isPlaceholder is true for the empty page of a Placement that was never decided.
+func (r *Result) isPlaceholder(p *framework.Proposal, page *v1alpha1.PlacementDecision) bool {
+	return len(page.Status.Decisions) == 0 && r.Snapshot.Subject.Last == nil && (r.Failure != nil || p.Restores)
 }
 
 func (r *Result) event(reason, action, done string, page *v1alpha1.PlacementDecision) Event {

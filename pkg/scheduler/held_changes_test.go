@@ -203,47 +203,6 @@ func TestPendingEvent(t *testing.T) {
 	}
 }
 
-// TestSatisfiedSpeaksOfThePublished: while a change waits, PlacementSatisfied says whether as many
-// clusters are published as are wanted.
-func TestSatisfiedSpeaksOfThePublished(t *testing.T) {
-	const all = "True/AllDecisionsScheduled: All cluster decisions scheduled"
-	tests := map[string]struct {
-		wanted int32
-		want   string
-	}{
-		"more are wanted":    {3, "False/NotAllDecisionsScheduled: 1 cluster decisions unscheduled: see condition DecisionPending"},
-		"as many are wanted": {2, all},
-		"fewer are wanted":   {1, all},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, ask().Number(2), "c1", "c2", "c3")
-			satisfied := func(when, want string) {
-				t.Helper()
-				c := d.condition(v1alpha1.PlacementConditionSatisfied)
-				if got := fmt.Sprintf("%s/%s: %s", c.Status, c.Reason, c.Message); got != want {
-					t.Errorf("%s: %s, want %s", when, got, want)
-				}
-			}
-			d.settle()
-			satisfied("before", all)
-			d.x.answer = holds
-			d.edit(func(pl *v1alpha1.Placement) {
-				pl.Spec.NumberOfClusters = &tc.wanted
-				if tc.wanted == 2 {
-					// Another cluster, not another number.
-					pl.Spec.Predicates = fixture.Placement("ns", "p").Predicate(fixture.MatchCEL("managedCluster.metadata.name != 'c1'")).Obj().Spec.Predicates
-				}
-			})
-			d.settle()
-			satisfied("held", tc.want)
-			d.x.answer = nil
-			d.settle()
-			satisfied("published", all)
-		})
-	}
-}
-
 // TestFirstDecisionHeld: one empty page says that the Placement was seen, and no cluster is
 // published.
 func TestFirstDecisionHeld(t *testing.T) {
@@ -251,7 +210,7 @@ func TestFirstDecisionHeld(t *testing.T) {
 	d.x.answer = holds
 	d.settle()
 	d.expect("p-decision-1: | [c1 c2] | True/Held")
-	want := "2 cluster decisions unscheduled: see condition DecisionPending"
+	want := "Clusters published: 0, wanted: 2; see condition DecisionPending"
 	if c := d.condition(v1alpha1.PlacementConditionSatisfied); c == nil || c.Status != "False" || c.Message != want {
 		t.Errorf("PlacementSatisfied is %+v", c)
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/selection"
 )
 
 // Outcome says how an attempt ended.
@@ -140,31 +143,48 @@ func (a *Attempt) holdText() string {
 	return strings.Join(parts, "; ")
 }
 
-// satisfiedWhilePending returns the Satisfied condition while a change is pending. It describes the
-// published decision.
-func (a *Attempt) satisfiedWhilePending(c metav1.Condition) metav1.Condition {
-	missing := len(a.Target.Added)
-	if a.Demand.Number >= 0 {
-		missing = a.Demand.Number - a.publishedCount()
+// satisfiedWhilePending is the Satisfied condition while a change is pending. It describes what is
+// published: it is True if the published clusters are what the spec asks for, so only which ones
+// changes. target is the condition of the selected clusters.
+func (a *Attempt) satisfiedWhilePending(target metav1.Condition) metav1.Condition {
+	names := a.listed()
+	var chosen []int
+	for i, c := range a.Feasible {
+		if _, listed := slices.BinarySearch(names, c.Name); listed {
+			chosen = append(chosen, i)
+		}
 	}
-	if missing <= 0 {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, "All cluster decisions scheduled"
+	wanted, unqualified := a.Demand.Wanted(len(a.Feasible)), len(names)-len(chosen)
+	violated := selection.Violated(&selection.Candidates{Totals: a.Totals, ByName: a.byName, Topology: a.topology}, &a.Demand, chosen)
+	c := target
+	if target.Status == metav1.ConditionTrue && len(names) == wanted && unqualified == 0 && violated == "" {
 		return c
 	}
-	c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled
-	c.Message = fmt.Sprintf("%d cluster decisions unscheduled: see condition %s", missing, v1alpha1.PlacementConditionDecisionPending)
+	c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonDecisionPending
+	c.Message = fmt.Sprintf("Clusters published: %d, wanted: %d", len(names), wanted)
+	if unqualified > 0 {
+		c.Message += fmt.Sprintf(", no longer qualified: %d", unqualified)
+	}
+	if violated != "" {
+		c.Message += ", violated: " + violated
+	}
+	c.Message += "; see condition " + v1alpha1.PlacementConditionDecisionPending
+	if target.Status != metav1.ConditionTrue {
+		c.Message += ". After the change: " + target.Message
+	}
 	return c
 }
 
-// publishedCount returns the number of clusters that are published while the change is pending.
-func (a *Attempt) publishedCount() int {
+// listed are the names of the clusters that are published while the change is pending, sorted.
+func (a *Attempt) listed() []string {
 	switch last := a.Snapshot.Subject.Last; {
 	case a.Step != nil:
-		return len(a.Step.Clusters)
+		return a.Step.Clusters
 	case last != nil:
-		return len(last.Names)
+		return last.Names
 	}
-	return a.Snapshot.Subject.Published.Len()
+	names, _ := framework.Listed(a.Snapshot.Subject.OwnPages())
+	return names
 }
 
 // SetConditions updates the Placement's conditions.
@@ -175,6 +195,7 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 		}
 		v1alpha1.SetCondition(conditions, c)
 	}
+	meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionSchedulingDisabled)
 	if a.Snapshot.Queue == nil {
 		// Queues were disabled after the condition was written.
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionQueueAdmitted)
@@ -198,4 +219,15 @@ func (a *Attempt) PendingEvent() *Event {
 		return nil
 	}
 	return &Event{Type: corev1.EventTypeWarning, Reason: reason, Action: "DecisionPending", Note: CutNote(a.Message())}
+}
+
+// MisconfiguredEvent returns the event for a Placement that became misconfigured, or for another
+// reason than its status says; nil otherwise.
+func (a *Attempt) MisconfiguredEvent() *Event {
+	now := a.misconfiguredCondition()
+	before := meta.FindStatusCondition(a.Snapshot.Subject.Placement.Status.Conditions, now.Type)
+	if now.Status != metav1.ConditionTrue || before != nil && before.Status == now.Status && before.Message == v1alpha1.CutMessage(now.Message) {
+		return nil
+	}
+	return &Event{Type: corev1.EventTypeWarning, Reason: now.Reason, Action: "Validate", Note: CutNote(now.Message)}
 }

@@ -133,9 +133,9 @@ func TestPublish(t *testing.T) {
 }
 
 // eventsOf renders the events of some writes as "type reason related: note".
-func eventsOf(r *scheduler.Result, writes ...framework.PageWrite) []string {
+func eventsOf(r *scheduler.Result, restores bool, writes ...framework.PageWrite) []string {
 	var all []string
-	for _, e := range r.Events(&framework.Proposal{Writes: writes, Outcome: framework.Outcome{Changed: true}}) {
+	for _, e := range r.Events(&framework.Proposal{Writes: writes, Restores: restores, Outcome: framework.Outcome{Changed: true}}) {
 		all = append(all, fmt.Sprintf("%s %s/%s %s: %s", e.Type, e.Reason, e.Action, e.Related.Name, e.Note))
 	}
 	return all
@@ -149,8 +149,10 @@ func TestEvents(t *testing.T) {
 	const score = "Normal ScoreUpdate/ScoreUpdated "
 	inv := fleet(ask(), fixture.Cluster("c2"), fixture.Cluster("c1"))
 	tests := map[string]struct {
-		writes []framework.PageWrite
-		want   []string
+		failure  *framework.Status
+		restores bool
+		writes   []framework.PageWrite
+		want     []string
 	}{
 		"no write, no event": {},
 		"a new page": {
@@ -164,6 +166,14 @@ func TestEvents(t *testing.T) {
 		"a new page without decisions": {
 			writes: []framework.PageWrite{{Page: page("one"), Created: true, DecisionsChanged: true}},
 			want:   []string{"Normal DecisionCreate/DecisionCreated one: Decision one is created" + rest},
+		},
+		"the first page while nothing can be decided": {
+			failure: framework.NewStatus(framework.Error, "down"),
+			writes:  []framework.PageWrite{{Page: page("one"), Created: true, DecisionsChanged: true}},
+		},
+		"the first page while the first change is held": {
+			restores: true,
+			writes:   []framework.PageWrite{{Page: page("one"), Created: true, DecisionsChanged: true}},
 		},
 		"restored labels are not reported": {writes: []framework.PageWrite{{Page: page("one", "c1")}}},
 		"many writes, one list of scores": {
@@ -182,7 +192,8 @@ func TestEvents(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
-			if diff := cmp.Diff(tc.want, eventsOf(r.Result, tc.writes...)); diff != "" {
+			r.Failure = tc.failure
+			if diff := cmp.Diff(tc.want, eventsOf(r.Result, tc.restores, tc.writes...)); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 		})

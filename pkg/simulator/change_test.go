@@ -103,7 +103,7 @@ func TestCompare(t *testing.T) {
 				fixture.Placement("shop", "web").Toleration("", v1alpha1.TolerationOpEqual, "x", "").Obj(),
 			}),
 			wantChanges: []string{"shop/web Updated 2-2; PlacementMisconfigured False Succeedconfigured > True Misconfigured; " +
-				"PlacementSatisfied " + scheduled + " > " + unscheduled},
+				"PlacementSatisfied " + scheduled + " > False Misconfigured"},
 		},
 		"a cluster less": {
 			change:      without("ManagedCluster", "", "c2"),

@@ -116,7 +116,7 @@ func (r *rewriter) offset(at token.Pos) int { return r.files.PositionFor(at, fal
 
 func (r *rewriter) source(n ast.Node) string { return r.text[r.offset(n.Pos()):r.offset(n.End())] }
 
-// splice returns the text from start to end, with the mutants of the nodes within root but root's own.
+// splice returns the text from start to end, with the mutants of the nodes within root.
 func (r *rewriter) splice(root ast.Node, start, end token.Pos) string {
 	var out strings.Builder
 	at := r.offset(start)
@@ -140,7 +140,7 @@ func (r *rewriter) splice(root ast.Node, start, end token.Pos) string {
 	return out.String()
 }
 
-// stays says of a node that nothing in it changes: constants, types, and the capacity given to make.
+// stays is true for a node in which nothing changes: constants, types, the capacity given to make.
 func (r *rewriter) stays(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:

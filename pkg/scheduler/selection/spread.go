@@ -215,9 +215,13 @@ func (s *spreading) blockingConstraint() string {
 	if first < 0 {
 		return ""
 	}
-	c := s.constraints[first]
-	return fmt.Sprintf("spec.spreadPolicy.spreadConstraints[%d] (%s %s, maxSkew %d)",
-		first, c.TopologyKeyType, c.TopologyKey, max(c.MaxSkew, 1))
+	return s.describe(first)
+}
+
+// describe names a constraint and what it asks for.
+func (s *spreading) describe(i int) string {
+	c := s.constraints[i]
+	return fmt.Sprintf("spec.spreadPolicy.spreadConstraints[%d] (%s %s, maxSkew %d)", i, c.TopologyKeyType, c.TopologyKey, max(c.MaxSkew, 1))
 }
 
 // violations returns the first violated DoNotSchedule constraint, or -1, and the set of violated
