@@ -199,6 +199,22 @@ func TestHubThatFails(t *testing.T) {
 	}
 }
 
+// TestExpiredRefusalsAreForgottenFirst: when there are too many answers, a refusal that is still
+// valid stays.
+func TestExpiredRefusalsAreForgottenFirst(t *testing.T) {
+	r := newReviewer(t)
+	for i := range maxReviews - 1 {
+		r.get(fmt.Sprintf("10.1.%d.%d", i/256, i%256), fmt.Sprintf("guess-%d", i))
+	}
+	r.wait(refusedTime + 1)
+	r.get("10.0.0.1", "weak")
+	r.get("10.0.0.1", "one more")
+	before := r.tokens.Load()
+	if got := r.get("10.0.0.1", "weak"); got != http.StatusForbidden || r.tokens.Load() != before || len(r.reviews.byKey) != 2 {
+		t.Errorf("got %d, with %d reviews more; remembers %d answers", got, r.tokens.Load()-before, len(r.reviews.byKey))
+	}
+}
+
 // TestReviewsAreBounded: however many tokens and addresses come, few are remembered, and those that
 // were let in longest.
 func TestReviewsAreBounded(t *testing.T) {

@@ -101,9 +101,6 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	cfg = rest.CopyConfig(cfg)
 	// API Priority and Fairness limits requests instead.
 	cfg.QPS = -1
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	options, err := managerOptions(o)
 	if err != nil {
 		return nil, err
@@ -167,6 +164,9 @@ func metricsServer(o Options) server.Options {
 }
 
 func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg *rest.Config, o Options) error {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	served, err := discoverKinds(cfg)
 	if err != nil {
 		return err

@@ -61,6 +61,8 @@ type hubOptions struct {
 	failing map[string]int
 	// prepare, when set, may change the manager and what has been built before setUp begins.
 	prepare func(h *setUpHub)
+	// systemClock leaves Options.Now unset.
+	systemClock bool
 }
 
 func newSetUpHub(t *testing.T, o hubOptions) (*setUpHub, error) {
@@ -87,7 +89,7 @@ func newSetUpHub(t *testing.T, o hubOptions) (*setUpHub, error) {
 		o.Config = &config.PlacementSchedulerConfiguration{}
 	}
 	o.Config.CycleTimeout = &metav1.Duration{Duration: time.Minute}
-	if o.Now == nil {
+	if o.Now == nil && !o.systemClock {
 		o.Now = func() time.Time { return h.now }
 	}
 	if o.Log.GetSink() == nil {

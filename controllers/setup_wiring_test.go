@@ -113,6 +113,27 @@ func TestSetUpAddsControllers(t *testing.T) {
 }
 
 // TestSetUpFails: each error names what was set up.
+// TestSetUpClock: decisions use Options.Now, by default the system's clock.
+func TestSetUpClock(t *testing.T) {
+	for name, tc := range map[string]struct {
+		systemClock bool
+		want        time.Time
+	}{
+		"an own clock":       {want: fixture.Now},
+		"the system's clock": {systemClock: true, want: time.Now()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, err := newSetUpHub(t, hubOptions{systemClock: tc.systemClock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := h.reconciler.Now(); got.Sub(tc.want).Abs() > time.Hour {
+				t.Errorf("the clock shows %s, want about %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestSetUpFails(t *testing.T) {
 	stopped := errors.New("the manager has stopped")
 	refuseAdd := func(number int) func(h *setUpHub) {

@@ -61,7 +61,7 @@ func (d *draft) additionOrder() int {
 
 // removals returns the entries that a published page will lose, without duplicates.
 func (l *layout) removals(d *draft) []removal {
-	if !d.visible || len(d.kept) == len(d.have) {
+	if len(d.kept) == len(d.have) {
 		return nil
 	}
 	var out []removal

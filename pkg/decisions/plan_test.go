@@ -125,6 +125,19 @@ func TestNewPlan(t *testing.T) {
 			grouping:  grouping(0, "a:1 3", "b:2 4"),
 			want:      []string{"Update p-decision-1 a/0: 1 2 3", "Update p-decision-2 b/1: 2 4", "Update p-decision-1 a/0: 1 3"}, wantQuiet: true,
 		},
+		"an exchange: a repeated entry stays once": {
+			published: pages{page("p-decision-1", "a", "0", "1 2 2"), page("p-decision-2", "b", "1", "3 4")},
+			grouping:  grouping(0, "a:1 3", "b:2 4"),
+			want:      []string{"Update p-decision-1 a/0: 1 2 3", "Update p-decision-2 b/1: 2 4", "Update p-decision-1 a/0: 1 3"},
+		},
+		"selectors of one group name share a new group": {
+			published: pages{page("p-decision-1", "a", "0", "1 2")}, grouping: grouping(2, "a:1 2 3", "a:4"),
+			want: []string{"Create p-decision-2 a/1: 3 4"},
+		},
+		"an adopted page of a lower number fills first": {
+			published: pages{page("p-decision-1", "old", "0", "1"), page("p-decision-2", "a", "1", "2")}, grouping: grouping(0, "a:1 2 3"),
+			want: []string{"Update p-decision-1 a/0: 1 3", "Update p-decision-2 a/0: 2 (silent)"},
+		},
 		"an exchange between full pages takes a bridge": {
 			published: pages{page("p-decision-1", "a", "0", span(1, 100)), page("p-decision-2", "b", "1", span(101, 200))},
 			grouping:  grouping(0, "a:"+span(2, 101), "b:c001 "+span(102, 200)),
@@ -132,6 +145,14 @@ func TestNewPlan(t *testing.T) {
 				"Create p-decision-3 a/0: c001", "Update p-decision-1 a/0: " + span(2, 101),
 				"Update p-decision-2 b/1: c001 " + span(102, 200), "Delete p-decision-3",
 			}, wantQuiet: true,
+		},
+		"a repeated entry on a full page takes a bridge, too": {
+			published: pages{page("p-decision-1", "a", "0", "c001 "+span(1, 99)), page("p-decision-2", "b", "1", span(101, 200))},
+			grouping:  grouping(0, "a:"+span(2, 99)+" c101 c201", "b:c001 "+span(102, 200)),
+			want: []string{
+				"Create p-decision-3 a/0: c001", "Update p-decision-1 a/0: " + span(2, 99) + " c101 c201",
+				"Update p-decision-2 b/1: c001 " + span(102, 200), "Delete p-decision-3",
+			},
 		},
 		"on a full page a newcomer takes the place of one that leaves": {
 			published: pages{page("p-decision-1", "", "0", span(1, 100)), page("p-decision-2", "", "0", span(101, 200))},
@@ -147,6 +168,11 @@ func TestNewPlan(t *testing.T) {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3")},
 			grouping:  grouping(0, "a:1", "c:3"),
 			want:      []string{"Update p-decision-3 c/1: 3 (silent)", "Delete p-decision-2"},
+		},
+		"the groups around one go: the higher page is deleted first": {
+			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3")},
+			grouping:  grouping(0, "b:2"),
+			want:      []string{"Delete p-decision-3", "Update p-decision-2 b/0: 2 (silent)", "Delete p-decision-1"},
 		},
 		"a new group gets the next index": {
 			published: pages{page("p-decision-1", "", "0", "1 2")}, grouping: grouping(0, "new:1", ":2"),

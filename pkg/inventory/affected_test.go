@@ -50,7 +50,7 @@ func fullInventory() *inventory.Inventory {
 	}
 	for _, o := range []client.Object{
 		fixture.Set("s1"), fixture.Set("s2"),
-		fixture.Binding("n", "s1"), fixture.Binding("n", "s3"), fixture.Binding("far", "s2"),
+		fixture.Binding("n", "s1"), fixture.Binding("n", "s3"), fixture.Binding("n", "s5"), fixture.Binding("far", "s2"),
 		c1().Obj(), fixture.Cluster("c2").Set("s2").Obj(),
 		fixture.Score("c1", "r1").Value("v", 5).Obj(),
 		fixture.Page("n", "plain-decision-1").Of("plain").OwnedBy("plain").Version("7").Lists("c1", "gone").Obj(),
@@ -114,12 +114,13 @@ func TestAffectedPlacements(t *testing.T) {
 		"a cluster in no set":               {update: fixture.Cluster("c3").Obj()},
 		"an unknown cluster goes":           {delete: fixture.Cluster("c3").Obj()},
 
-		"a set, nothing changed": {update: fixture.Set("s1")},
-		"a set's selector":       {update: fixture.SelectorSet("s1", nil), want: seesS1},
-		"a bound set comes":      {update: fixture.Set("s3"), want: allOfN},
-		"a bound set goes":       {delete: fixture.Set("s1"), want: allOfN},
-		"an unbound set comes":   {update: fixture.Set("s4")},
-		"an unknown set goes":    {delete: fixture.Set("s4")},
+		"a set, nothing changed":             {update: fixture.Set("s1")},
+		"a set's selector":                   {update: fixture.SelectorSet("s1", nil), want: seesS1},
+		"a bound set comes":                  {update: fixture.Set("s3"), want: allOfN},
+		"a bound set goes":                   {delete: fixture.Set("s1"), want: allOfN},
+		"a bound set that not all use comes": {update: fixture.Set("s5"), want: allOfN},
+		"an unbound set comes":               {update: fixture.Set("s4")},
+		"an unknown set goes":                {delete: fixture.Set("s4")},
 
 		"a binding, nothing changed":          {update: fixture.Binding("n", "s1")},
 		"a binding comes":                     {update: fixture.Binding("n", "s2"), want: allOfN},

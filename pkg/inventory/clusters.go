@@ -86,7 +86,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 func (inv *Inventory) addPublishers(i int, affected affectedSet) {
 	for _, page := range inv.pages.listingPages(i) {
 		if inv.placements[page.owner] != nil {
-			affected[page.owner] = true
+			affected.add(page.owner)
 		}
 	}
 }

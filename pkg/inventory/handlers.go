@@ -39,7 +39,7 @@ func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, affected affe
 	key := Key{Namespace: object.Namespace, Name: object.Name}
 	inv.unreserve(key)
 	inv.deletePlacement(key)
-	affected[key] = true
+	affected.add(key)
 }
 
 // pageUpdated processes a page that the watch reports. An announced write affects no Placement.

@@ -165,6 +165,25 @@ func TestLogIsCut(t *testing.T) {
 	}
 }
 
+// TestNameTable: a name keeps its index until its last reference is released; then another name may
+// reuse the index.
+func TestNameTable(t *testing.T) {
+	names := nameTable{index: map[string]int{}}
+	for step, want := range []int{0, 0, 1} {
+		if got := names.acquire([]string{"a", "a", "b"}[step]); got != want {
+			t.Errorf("step %d: index %d, want %d", step, got, want)
+		}
+	}
+	names.release(0)
+	if got := names.acquire("c"); got != 2 {
+		t.Errorf("index %d is given out while a name uses it", got)
+	}
+	names.release(0)
+	if got := names.acquire("d"); got != 0 {
+		t.Errorf("a new name has index %d, want the free one", got)
+	}
+}
+
 // TestAffectedSetKeys: keys are in order of namespace, then name.
 func TestAffectedSetKeys(t *testing.T) {
 	set := affectedSet{}

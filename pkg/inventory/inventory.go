@@ -155,7 +155,7 @@ func (inv *Inventory) Placements() []Key {
 	defer inv.mu.Unlock()
 	affected := affectedSet{}
 	for key := range inv.placements {
-		affected[key] = true
+		affected.add(key)
 	}
 	return affected.keys()
 }
@@ -274,11 +274,13 @@ func (inv *Inventory) logChange(i int, selectable bool) {
 }
 
 // affectedSet collects the affected Placements of an event.
-type affectedSet map[Key]bool
+type affectedSet map[Key]struct{}
+
+func (w affectedSet) add(key Key) { w[key] = struct{}{} }
 
 func (w affectedSet) all(placements map[Key]*placement) {
 	for key := range placements {
-		w[key] = true
+		w.add(key)
 	}
 }
 

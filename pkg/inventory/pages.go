@@ -30,11 +30,11 @@ type pageTable struct {
 	byName      map[Key]*page
 	byPlacement map[Key]map[string]*page
 	// byIndex holds the pages that list a cluster, by the index of its name.
-	byIndex map[int]map[*page]bool
+	byIndex map[int]map[*page]struct{}
 	counts  decisionCounts
 	// taken are page names that a Placement cannot use, because a page of another owner, or one
 	// that is being deleted, has the name.
-	taken map[Key]map[string]bool
+	taken map[Key]map[string]struct{}
 	// deleted are pages that Berth deleted and whose watch events have not arrived yet.
 	deleted map[types.UID]bool
 	// announced are the writes of pages that have not returned yet.
@@ -55,8 +55,8 @@ func newPageTable() pageTable {
 	return pageTable{
 		byName:      map[Key]*page{},
 		byPlacement: map[Key]map[string]*page{},
-		byIndex:     map[int]map[*page]bool{},
-		taken:       map[Key]map[string]bool{},
+		byIndex:     map[int]map[*page]struct{}{},
+		taken:       map[Key]map[string]struct{}{},
 		deleted:     map[types.UID]bool{},
 		announced:   map[Key]*announcement{},
 	}
@@ -179,9 +179,9 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 			inv.pages.counts.add(i, 1)
 		}
 		if inv.pages.byIndex[i] == nil {
-			inv.pages.byIndex[i] = map[*page]bool{}
+			inv.pages.byIndex[i] = map[*page]struct{}{}
 		}
-		inv.pages.byIndex[i][p] = true
+		inv.pages.byIndex[i][p] = struct{}{}
 		if !p.deleting {
 			inv.endReservation(p.owner, i)
 		}
@@ -194,7 +194,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 	}
 	inv.pages.byPlacement[p.owner][object.Name] = p
 	if inv.dropSubject(p.owner) {
-		affected[p.owner] = true
+		affected.add(p.owner)
 	}
 }
 
@@ -213,9 +213,9 @@ func (inv *Inventory) setTaken(p *page, taken bool) {
 		}
 	default:
 		if inv.pages.taken[user] == nil {
-			inv.pages.taken[user] = map[string]bool{}
+			inv.pages.taken[user] = map[string]struct{}{}
 		}
-		inv.pages.taken[user][p.object.Name] = true
+		inv.pages.taken[user][p.object.Name] = struct{}{}
 	}
 	inv.dropSubject(user)
 }
@@ -256,7 +256,7 @@ func (inv *Inventory) removePage(name Key, affected affectedSet) {
 		delete(inv.pages.byPlacement, p.owner)
 	}
 	if inv.dropSubject(p.owner) {
-		affected[p.owner] = true
+		affected.add(p.owner)
 	}
 }
 

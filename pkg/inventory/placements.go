@@ -148,7 +148,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, affected affec
 			inv.setReader(set, p, true)
 		}
 	}
-	affected[key] = true
+	affected.add(key)
 }
 
 func (inv *Inventory) deletePlacement(key Key) {

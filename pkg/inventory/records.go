@@ -73,10 +73,10 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, affect
 	inv.records.byPlacement[r.owner][object.Name] = r
 	if old != nil && old.owner != r.owner && inv.dropSubject(old.owner) && changes.IsOpen(old.object) {
 		// The old owner is affected as by a deletion.
-		affected[old.owner] = true
+		affected.add(old.owner)
 	}
 	if inv.dropSubject(r.owner) && answered {
-		affected[r.owner] = true
+		affected.add(r.owner)
 		inv.changedPart = "approval"
 	}
 }
@@ -97,7 +97,7 @@ func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, affect
 	}
 	inv.removeRecord(old)
 	if inv.dropSubject(old.owner) && changes.IsOpen(old.object) {
-		affected[old.owner] = true
+		affected.add(old.owner)
 	}
 }
 
@@ -228,7 +228,7 @@ func (inv *Inventory) addSelected(policy *berthv1alpha1.DisruptionPolicy, affect
 	for key, p := range inv.byNamespace[policy.Namespace] {
 		if selects, _ := changes.Selects(policy, p.object); selects {
 			p.subject = nil
-			affected[key] = true
+			affected.add(key)
 		}
 	}
 }

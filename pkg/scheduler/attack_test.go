@@ -234,6 +234,11 @@ func TestFailedRemovalOfALostSet(t *testing.T) {
 	}
 	d.expect(held)
 	d.x.ofRevoked = nil
+	// The removal does not end the condition of the change that is still pending.
+	d.attempt()
+	if d.published() != "p-decision-1: c2" || d.pending() != "True/Held" {
+		t.Errorf("published %s, pending %s", d.published(), d.pending())
+	}
 	d.settle()
 	d.expect("p-decision-1: c2 | [c2 c3] | True/Held")
 }

@@ -98,13 +98,11 @@ func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot
 func (s *Scheduler) loadState(snapshot *framework.Snapshot) {
 	subject := snapshot.Subject
 	key, uid := subject.Key(), subject.Placement.UID
-	known, ok := s.timers[key]
-	if ok && known.uid != uid {
+	if known, ok := s.timers[key]; ok && known.uid != uid {
 		// The Placement was deleted and created again without an attempt in between.
 		s.forget(key)
-		known = timers{}
 	}
-	snapshot.Timers, snapshot.Answers = known.Timers, s.held.answers(uid)
+	snapshot.Timers, snapshot.Answers = s.timers[key].Timers, s.held.answers(uid)
 	profile, _ := s.profileOf(subject.Placement)
 	for _, counter := range profile.counters() {
 		if counts := counter.Counts(); counts != nil {

@@ -20,11 +20,10 @@ func inChunks(n, size int, do func(low, high int) *framework.Status) *framework.
 		return do(0, n)
 	}
 	s := &chunkRunner{n: n, size: size, do: do}
-	for range min((n+size-1)/size, runtime.GOMAXPROCS(0)) - 1 {
+	for range min((n+size-1)/size, runtime.GOMAXPROCS(0)) {
 		s.workers.Add(1)
-		go s.runWorker()
+		go s.run()
 	}
-	s.run()
 	s.workers.Wait()
 	return s.failure
 }
@@ -42,13 +41,9 @@ type chunkRunner struct {
 	failed  int
 }
 
-// runWorker is the body of a goroutine. WaitGroup.Go would allocate more.
-func (s *chunkRunner) runWorker() {
-	defer s.workers.Done()
-	s.run()
-}
-
+// run is the body of a goroutine. WaitGroup.Go would allocate more.
 func (s *chunkRunner) run() {
+	defer s.workers.Done()
 	for {
 		low := int(s.taken.Add(1)-1) * s.size
 		if low >= s.n {
@@ -85,14 +80,12 @@ func (r *Result) runFilterPlugins(ctx context.Context, candidates framework.Bits
 	if len(all) >= 2*chunkSize {
 		words = chunkSize / 64
 	}
-	// Each chunk writes to its own part of the buffer, which holds all its candidates.
-	chunks, free := make([]filterResult, len(candidates)/words+1), all
-	for i := range chunks {
-		n := candidates[min(len(candidates), i*words):min(len(candidates), (i+1)*words)].Len()
-		chunks[i].feasible, free = free[:0:n], free[n:]
-	}
-	failure := inChunks(len(candidates), words, func(low, high int) *framework.Status {
-		return r.runFiltersOnChunk(ctx, candidates[low:high], low*64, filters, &chunks[low/words])
+	chunks := make([]filterResult, len(candidates)/words+1)
+	failure := inChunks(len(candidates), words, func(low, high int) (failure *framework.Status) {
+		// The part of the buffer for a chunk begins after all candidates of the chunks before it.
+		before := candidates[:low].Len()
+		chunks[low/words], failure = r.runFiltersOnChunk(ctx, candidates[low:high], low*64, filters, all[before:before])
+		return failure
 	})
 	r.Feasible = all[:0]
 	for _, c := range chunks {
@@ -102,8 +95,10 @@ func (r *Result) runFilterPlugins(ctx context.Context, candidates framework.Bits
 	return failure
 }
 
-// runFiltersOnChunk runs the filters on one chunk, whose indexes count from base.
-func (r *Result) runFiltersOnChunk(ctx context.Context, candidates framework.Bitset, base int, filters []framework.FilterPlugin, to *filterResult) *framework.Status {
+// runFiltersOnChunk runs the filters on one chunk, whose indexes count from base. It appends the
+// feasible clusters to feasible.
+func (r *Result) runFiltersOnChunk(ctx context.Context, candidates framework.Bitset, base int, filters []framework.FilterPlugin, feasible []*framework.Cluster) (filterResult, *framework.Status) {
+	to := filterResult{feasible: feasible}
 	pl := r.Snapshot.Subject.Placement
 next:
 	for i := range candidates.All {
@@ -111,7 +106,7 @@ next:
 		for _, p := range filters {
 			status := p.Filter(ctx, r.State, pl, cluster)
 			if r.deadlinePassed() {
-				return r.timeout("Filter", p.Name())
+				return to, r.timeout("Filter", p.Name())
 			}
 			if status == nil {
 				continue
@@ -123,12 +118,12 @@ next:
 				to.excluded = append(to.excluded, exclusion{cluster, status.WithPlugin(p.Name())})
 				continue next
 			case framework.Error:
-				return status.WithPlugin(p.Name())
+				return to, status.WithPlugin(p.Name())
 			default:
-				return unexpected(p, "Filter", status)
+				return to, unexpected(p, "Filter", status)
 			}
 		}
 		to.feasible = append(to.feasible, cluster)
 	}
-	return nil
+	return to, nil
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -48,6 +49,21 @@ func TestInChunks(t *testing.T) {
 			t.Fatalf("%v, %d of %d done", failure, len(done), n)
 		}
 	})
+}
+
+// TestInChunksStopsAfterAFailure: after the first failure no further range begins.
+func TestInChunksStopsAfterAFailure(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	begun := 0
+	inChunks(100, 10, func(low, _ int) *framework.Status {
+		if begun++; low == 20 {
+			return framework.NewStatus(framework.Error, "broken")
+		}
+		return nil
+	})
+	if begun != 3 {
+		t.Errorf("%d ranges begin, want the 3 up to the failure", begun)
+	}
 }
 
 // TestAddOnScoresShareMemory: however many coordinates a Placement lists, an attempt has one buffer

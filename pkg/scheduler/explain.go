@@ -181,29 +181,25 @@ func (s *Scheduler) tryHigherScore(ctx context.Context, r *Result, cluster *fram
 	if !feasible || len(r.Selected) == 0 {
 		return "", false
 	}
-	steps := map[int64]bool{}
+	var missings []int64
 	for _, chosen := range r.Selected {
 		missing := chosen.Score - own
 		if cluster.Name > chosen.Cluster.Name {
 			missing++
 		}
 		if missing > 0 {
-			steps[missing] = true
+			missings = append(missings, missing)
 		}
 	}
-	missings := make([]int64, 0, len(steps))
-	for missing := range steps {
-		missings = append(missings, missing)
-	}
-	slices.Sort(missings)
+	steps := slices.Compact(slices.Sorted(slices.Values(missings)))
 	// A higher score never lowers the rank, so a binary search is correct.
-	at := sort.Search(len(missings), func(i int) bool {
-		return s.decideTrial(ctx, r.Snapshot, map[int]int64{cluster.Index: missings[i]}).selectedIndexes().Has(cluster.Index)
+	at := sort.Search(len(steps), func(i int) bool {
+		return s.decideTrial(ctx, r.Snapshot, map[int]int64{cluster.Index: steps[i]}).selectedIndexes().Has(cluster.Index)
 	})
-	if at == len(missings) {
+	if at == len(steps) {
 		return "", false
 	}
-	return fmt.Sprintf("+%d score", missings[at]), true
+	return fmt.Sprintf("+%d score", steps[at]), true
 }
 
 // tryNumberOfClusters tries a higher numberOfClusters, for a cluster that no score gets selected.

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,5 +63,47 @@ func TestExplainLeavesNoTrace(t *testing.T) {
 	inv.Update(fixture.Cluster("c1").Set("s1").Label("a", "x").Obj())
 	if diff := cmp.Diff([]string{"c1"}, selected(s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil)).Result)); diff != "" {
 		t.Errorf("selected after a label changed (-want +got):\n%s", diff)
+	}
+}
+
+// TestExplain: a verdict names the change that gets the cluster selected, and the distance of its
+// score to the last selected or the first left out.
+func TestExplain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		number int32
+		// scores are those of clusters a, b and so on.
+		scores []int32
+		want   map[string]string
+	}{
+		"equal scores":     {number: 1, scores: []int32{5, 5}, want: map[string]string{"a": "selected, distance 0", "b": "+1 score, distance 0"}},
+		"different scores": {number: 2, scores: []int32{9, 4, 7, 2}, want: map[string]string{"a": "selected, distance 5", "b": "+3 score, distance -3", "c": "selected, distance 3", "d": "+6 score, distance -5"}},
+		"none is wanted":   {number: 0, scores: []int32{9, 7, 4}, want: map[string]string{"a": "numberOfClusters 1", "b": "numberOfClusters 2", "c": "numberOfClusters 3"}},
+		"all are selected": {number: 2, scores: []int32{9, 7}, want: map[string]string{"a": "selected", "b": "selected"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			inv := fleet(ask().Number(tc.number).AddOn("r", "v", 1))
+			for i, score := range tc.scores {
+				cluster := string(rune('a' + i))
+				inv.Update(fixture.Cluster(cluster).Set("s1").Obj())
+				inv.Update(fixture.Score(cluster, "r").Value("v", score).Obj())
+			}
+			s := newScheduler(t)
+			r := s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil))
+			got := map[string]string{}
+			for _, v := range s.Explain(ctx, r.Result, "") {
+				text := v.SelectedWith
+				if v.Selected {
+					text = "selected"
+				}
+				if v.Distance != nil && tc.number > 0 {
+					text += fmt.Sprintf(", distance %d", *v.Distance)
+				}
+				got[v.Cluster] = text
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("verdicts (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

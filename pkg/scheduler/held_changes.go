@@ -24,7 +24,7 @@ type heldEntry struct {
 	framework.HeldChange
 	// change identifies the held change.
 	change   framework.Answers
-	allowed  map[string]bool
+	allowed  map[string]struct{}
 	rejected string
 }
 
@@ -58,9 +58,9 @@ func (c *HeldChanges) List() []framework.HeldChange {
 func (c *HeldChanges) Allow(uid types.UID, plugin string) bool {
 	return c.answer(uid, plugin, func(h *heldEntry) {
 		if h.allowed == nil {
-			h.allowed = map[string]bool{}
+			h.allowed = map[string]struct{}{}
 		}
-		h.allowed[plugin] = true
+		h.allowed[plugin] = struct{}{}
 	})
 }
 

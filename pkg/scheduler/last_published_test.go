@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -67,6 +68,24 @@ func TestMeddling(t *testing.T) {
 			d.settle()
 			d.expect(tc.want)
 		})
+	}
+}
+
+// TestDeletedPagesAreForgotten: after a page was deleted, what is known as published is without it,
+// so the next attempt finds no damage.
+func TestDeletedPagesAreForgotten(t *testing.T) {
+	var names []string
+	for i := range v1alpha1.MaxDecisionsPerPage + 1 {
+		names = append(names, fmt.Sprintf("c%03d", i))
+	}
+	d := newDesk(t, ask(), names...)
+	d.settle()
+	d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
+	d.settle()
+	d.expect("p-decision-1: c000 |  | ")
+	subject := d.take().Subject
+	if last := subject.Last; len(last.Pages) != 1 || last.Damaged(subject) {
+		t.Errorf("the pages known as published are %v", last.Pages)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -47,6 +49,23 @@ func TestApprovedLateButHeld(t *testing.T) {
 	d.y.answer = nil
 	d.settle()
 	d.expect("p-decision-1: c1 c2 |  | ")
+}
+
+// TestExpiredRecordListsHolds: the record of a change that expired lists the plugins that held it
+// at that time.
+func TestExpiredRecordListsHolds(t *testing.T) {
+	d := holding(t)
+	d.y.answer = holds
+	d.now = d.now.Add(time.Hour)
+	d.settle()
+	d.expect("p-decision-1: c1 |  | False/Expired")
+	var plugins []string
+	for _, hold := range d.newest().Status.Holds {
+		plugins = append(plugins, hold.Plugin)
+	}
+	if diff := cmp.Diff([]string{"x", "y"}, plugins); diff != "" {
+		t.Errorf("holds (-want +got):\n%s", diff)
+	}
 }
 
 // TestPermittedChangeIsCompleted: a change whose record says that it was permitted goes on after a

@@ -55,6 +55,26 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
+// TestChangeNamesItsQueue: a change names the queue of the Placement, if the queue admitted it.
+func TestChangeNamesItsQueue(t *testing.T) {
+	for name, tc := range map[string]struct {
+		queue *framework.QueueAdmission
+		want  string
+	}{
+		"no queues":    {},
+		"admitted":     {queue: &framework.QueueAdmission{Admitted: true, Record: "root.a"}, want: "root.a"},
+		"not admitted": {queue: &framework.QueueAdmission{Record: "root.a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := Attempt{Result: resultFor()}
+			a.Snapshot.Queue = tc.queue
+			if got := a.changeOf(&framework.Proposal{}).Queue; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestCut: the lowest total that is selected, and the highest that is not.
 func TestCut(t *testing.T) {
 	totals := []int64{1, 7, 3, 9, 2, 4}

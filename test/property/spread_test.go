@@ -1,11 +1,13 @@
 package property
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -19,13 +21,14 @@ import (
 // queue or count kept.
 func TestSpread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := spreadOut(t, 0)
-		want, stopped := literalSpread(r)
+		weight := oneOf[int32](t, "spread weight", 0, 0, 1, 2, -1)
+		r := spreadOut(t, weight)
+		want, stopped := literalSpread(r, float64(weight))
 		var got []string
 		for _, s := range r.Selected {
 			got = append(got, s.Cluster.Name)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Fatalf("selected (-want +got):\n%s", diff)
 		}
 		if stopped != (r.BlockedBy != "") {
@@ -108,7 +111,7 @@ func spreadOut(t *rapid.T, weight int32) *scheduler.Result {
 }
 
 // literalSpread is the literal rule: it picks one cluster at a time and counts again each time.
-func literalSpread(r *scheduler.Result) (picked []string, stopped bool) {
+func literalSpread(r *scheduler.Result, weight float64) (picked []string, stopped bool) {
 	spec := r.Snapshot.Subject.Placement.Spec
 	wanted := len(r.Feasible)
 	if spec.NumberOfClusters != nil {
@@ -116,27 +119,65 @@ func literalSpread(r *scheduler.Result) (picked []string, stopped bool) {
 	}
 	chosen := map[string]bool{}
 	for len(picked) < wanted {
-		var best *framework.Cluster
-		var bestViolates []int
+		var open []int
+		violates := map[int][]int{}
 		for _, j := range r.Ranking() {
-			cluster := r.Feasible[j]
-			if chosen[cluster.Name] {
-				continue
-			}
-			hard, violates := violated(r, chosen, cluster)
-			// The ranking is walked best first, so only fewer violations beat what was found
-			// before.
-			if !hard && (best == nil || slices.Compare(violates, bestViolates) < 0) {
-				best, bestViolates = cluster, violates
+			hard, soft := violated(r, chosen, r.Feasible[j])
+			if violates[j] = soft; !hard && !chosen[r.Feasible[j].Name] {
+				open = append(open, j)
 			}
 		}
-		if best == nil {
+		if len(open) == 0 {
 			return picked, true
 		}
-		chosen[best.Name] = true
-		picked = append(picked, best.Name)
+		bonus := spreadBonus(r, chosen, open)
+		total := func(j int) float64 { return float64(r.Totals[j]) + weight*bonus[j] }
+		best := slices.MinFunc(open, func(a, b int) int {
+			return cmp.Or(slices.Compare(violates[a], violates[b]), demoted(r, a)-demoted(r, b), cmp.Compare(total(b), total(a)),
+				cmp.Compare(r.Feasible[a].Name, r.Feasible[b].Name))
+		})
+		chosen[r.Feasible[best].Name] = true
+		picked = append(picked, r.Feasible[best].Name)
 	}
 	return picked, false
+}
+
+// demoted is 1 for a cluster that comes after all others.
+func demoted(r *scheduler.Result, j int) int {
+	if r.State.Demoted().Has(r.Feasible[j].Index) {
+		return 1
+	}
+	return 0
+}
+
+// spreadBonus is what the Spread prioritizer adds with a weight of 1, by candidate: the sum of half
+// the score of the first constraint, a quarter of that of the second and so on. The score is -100
+// without the key and otherwise -100 to 100, the more the fewer are chosen in the domain compared
+// with its siblings.
+func spreadBonus(r *scheduler.Result, chosen map[string]bool, open []int) map[int]float64 {
+	bonus := map[int]float64{}
+	constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints
+	for i := range constraints {
+		lack := map[int]float64{}
+		for _, j := range open {
+			if tuple, whole := domainOf(r.Feasible[j], constraints[:i+1]); whole {
+				n, least := occupied(r, chosen, i, tuple)
+				lack[j] = float64(least - n)
+			}
+		}
+		values := slices.Collect(maps.Values(lack))
+		for _, j := range open {
+			score := -100.0
+			if own, whole := lack[j]; whole {
+				score = 100
+				if low, high := slices.Min(values), slices.Max(values); low < high {
+					score = ((own-low)/(high-low) - 0.5) * 2 * 100
+				}
+			}
+			bonus[j] += score / float64(int(2)<<i)
+		}
+	}
+	return bonus
 }
 
 // violated says whether picking the cluster violates a DoNotSchedule constraint, and 1 or 0 for

@@ -50,8 +50,9 @@ func (d *Published) Damaged(subject *Subject) bool {
 
 var contentSeed = maphash.MakeSeed()
 
-// ContentHash hashes what consumers and the garbage collector read of a page. The random seed
-// prevents users from constructing another page with the same hash.
+// ContentHash hashes what consumers and the garbage collector read of a page. The controller's UID is
+// not included, because Placements compare only pages that no other object controls. The random
+// seed prevents users from constructing another page with the same hash.
 func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 	var h maphash.Hash
 	h.SetSeed(contentSeed)
@@ -66,20 +67,20 @@ func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 		field(value)
 		field(strconv.FormatBool(there))
 	}
-	owner := metav1.GetControllerOfNoCopy(page)
-	field(strconv.FormatBool(owner != nil))
-	if owner != nil {
-		field(owner.APIVersion + " " + owner.Kind + " " + owner.Name)
-		field(string(owner.UID))
-		field(strconv.FormatBool(owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion))
+	owner := ""
+	if c := metav1.GetControllerOfNoCopy(page); c != nil {
+		blocks := c.BlockOwnerDeletion != nil && *c.BlockOwnerDeletion
+		owner = c.APIVersion + " " + c.Kind + " " + c.Name + " " + strconv.FormatBool(blocks)
 	}
+	field(owner)
 	for _, d := range page.Status.Decisions {
 		field(d.ClusterName)
 		field(d.Reason)
-		field(strconv.FormatBool(d.Score != nil))
+		score := ""
 		if d.Score != nil {
-			field(strconv.FormatInt(*d.Score, 10))
+			score = strconv.FormatInt(*d.Score, 10)
 		}
+		field(score)
 	}
 	return h.Sum64()
 }

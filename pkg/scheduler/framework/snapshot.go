@@ -127,7 +127,7 @@ type Answers struct {
 	Plugins map[string]time.Time
 	// Allowed holds the plugins whose hold Allow ended. Rejected is `<plugin>: <reason>` of Reject;
 	// empty if the change was not rejected.
-	Allowed  map[string]bool
+	Allowed  map[string]struct{}
 	Rejected string
 }
 

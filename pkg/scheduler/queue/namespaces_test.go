@@ -29,18 +29,29 @@ func (f fleet) put(r reconcile.Request, generation int64) {
 // TestHeapOverNamespaces: the least request of all namespaces comes first, wherever it is, and
 // after one changed its place.
 func TestHeapOverNamespaces(t *testing.T) {
-	world := fleet{}
-	h := NewHeap(byGeneration, world.lookup, 0)
-	for i, name := range []string{"d", "b", "e", "a", "c"} {
-		r := in("ns-"+name, name)
-		world.put(r, int64([]int{4, 2, 5, 1, 3}[i]))
-		h.Push(r)
-	}
-	last := in("ns-e", "e")
-	world.put(last, 0)
-	h.Touch(last)
-	if diff := gocmp.Diff([]string{"e", "a", "b", "c", "d"}, drain(h)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	for name, tc := range map[string]struct {
+		touched    string
+		generation int64
+		want       []string
+	}{
+		"the last becomes the first": {"e", 0, []string{"e", "a", "b", "c", "d"}},
+		"the first becomes the last": {"a", 9, []string{"b", "c", "d", "e", "a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			world := fleet{}
+			h := NewHeap(byGeneration, world.lookup, 0)
+			for i, name := range []string{"d", "b", "e", "a", "c"} {
+				r := in("ns-"+name, name)
+				world.put(r, int64([]int{4, 2, 5, 1, 3}[i]))
+				h.Push(r)
+			}
+			touched := in("ns-"+tc.touched, tc.touched)
+			world.put(touched, tc.generation)
+			h.Touch(touched)
+			if diff := gocmp.Diff(tc.want, drain(h)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -93,6 +93,10 @@ func TestSpread(t *testing.T) {
 		"against a higher score": {
 			zones: []string{"a", "a", "b"}, totals: []int64{500, 500, 0}, number: 2, spread: skew(2, spreadOver(true, "zone")), weight: 1, want: []int{0, 1},
 		},
+		"without the key the prioritizer scores as in the fullest domain": {
+			zones: []string{"a", "a", "a", "a", "b", "b", "b", "c", ""}, totals: []int64{20, 20, 20, 20, -200, -200, -200, 0, 10},
+			number: 9, spread: spreadOver(false, "zone"), weight: 1, want: []int{0, 7, 4, 1, 5, 2, 3, 8, 6},
+		},
 		"the prioritizer promotes no demoted one": {
 			zones: []string{"a", "b", "a"}, demoted: 1, number: 2, spread: skew(2, spreadOver(true, "zone")), weight: 10, want: []int{0, 2},
 		},
