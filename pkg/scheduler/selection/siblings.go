@@ -167,7 +167,6 @@ func (f *siblings) count(d *domain) (rises bool) {
 	d.chosen++
 	f.counts[d.chosen]++
 	if rises = f.counts[f.least] == 0; rises {
-		delete(f.counts, f.least)
 		f.least++
 	}
 	return rises
@@ -191,7 +190,6 @@ func (f *siblings) pick(d *domain, compared *int) {
 			f.updatePosition(other, compared)
 		}
 	}
-	delete(f.violating, at)
 }
 
 // domains are a heap, the best candidate on top.
