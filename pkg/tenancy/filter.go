@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Filter selects the users to which a rule applies. The zero Filter admits everyone.
+// Filter selects the users to which a rule applies. The zero Filter admits everyone. A Filter that
+// denies, without users and groups, admits nobody.
 type Filter struct {
 	deny          bool
 	users, groups *nameList // nil where there is no list
@@ -64,7 +65,7 @@ func (l *nameList) matches(names ...string) bool {
 // Admits is true if the rule applies to the user.
 func (f Filter) Admits(user string, groups []string) bool {
 	if f.users == nil && f.groups == nil {
-		return true
+		return !f.deny
 	}
 	return (f.users.matches(user) || f.groups.matches(groups...)) != f.deny
 }

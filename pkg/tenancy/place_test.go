@@ -201,6 +201,14 @@ queues:
 	}
 }
 
+// TestDenyWithoutNames: such a rule applies to nobody, and the next one decides.
+func TestDenyWithoutNames(t *testing.T) {
+	tree := parse(t, fixture.Partition("queues: [{name: default}]\nplacementrules: [{name: user, create: true, filter: {type: deny}}, {name: fixed, value: root.default}]")).Tree
+	if got := placeIn(t, tree, tenancy.Request{User: "john"}, tenancy.NewMembers()); got.Queue != "root.default" {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestDraining(t *testing.T) {
 	before := parse(t, fixture.Partition("queues: [{name: a}, {name: p, queues: [{name: b}]}, {name: empty}]")).Tree
 	after := parse(t, fixture.Partition("queues: [{name: kept}]\nplacementrules: [{name: provided, create: true}]")).Tree
