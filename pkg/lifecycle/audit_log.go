@@ -1,25 +1,19 @@
 package lifecycle
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 // AuditLogName is the plugin's name.
 const AuditLogName = "AuditLog"
-
-// submitterAnnotation contains the user who submitted a Placement, as JSON. It is trustworthy only
-// if the admission webhook sets it.
-const submitterAnnotation = "yunikorn.apache.org/user.info"
 
 // maxLogged is the maximum number of added, and of removed, clusters that a line names.
 const maxLogged = 10
@@ -46,7 +40,7 @@ func (AuditLog) PostBind(ctx context.Context, _ *framework.CycleState, pl *v1alp
 	}
 	line := []any{
 		"placement", client.ObjectKeyFromObject(pl).String(), "uid", pl.UID, "generation", pl.Generation, "revision", p.Revision, "digest", p.Digest,
-		"added", len(p.Added), "removed", len(p.Removed), "pages", len(p.Writes), "why", why(pl),
+		"added", len(p.Added), "removed", len(p.Removed), "pages", len(p.Writes), "why", p.Cause,
 	}
 	if len(p.Added) > 0 {
 		line = append(line, "addedNames", p.Added[:min(len(p.Added), maxLogged)])
@@ -63,24 +57,11 @@ func (AuditLog) PostBind(ctx context.Context, _ *framework.CycleState, pl *v1alp
 	log.FromContext(ctx).Info("decision published", line...)
 }
 
-// why reports whether the Placement's spec changed since the last decision. A Proposal does not
-// contain other causes.
-func why(pl *v1alpha1.Placement) string {
-	before := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
-	switch {
-	case before == nil:
-		return "first decision"
-	case before.ObservedGeneration != pl.Generation:
-		return fmt.Sprintf("generation %d, was %d", pl.Generation, before.ObservedGeneration)
-	}
-	return fmt.Sprintf("generation %d unchanged: clusters, sets, scores, annotations or time changed", pl.Generation)
-}
-
 // submitter returns the user who submitted the Placement; empty if unknown.
 func submitter(pl *v1alpha1.Placement) string {
-	var info struct{ User, Username string }
-	if err := json.Unmarshal([]byte(pl.Annotations[submitterAnnotation]), &info); err != nil {
+	by, err := identity.Parse(pl.Annotations[identity.UserInfoAnnotation])
+	if err != nil {
 		return ""
 	}
-	return cmp.Or(info.User, info.Username)
+	return by.User
 }

@@ -16,13 +16,6 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// satisfiedAt is the status of a Placement whose last answer was to a generation.
-func satisfiedAt(generation int64) v1alpha1.PlacementStatus {
-	return v1alpha1.PlacementStatus{Conditions: []metav1.Condition{
-		{Type: v1alpha1.PlacementConditionSatisfied, ObservedGeneration: generation},
-	}}
-}
-
 func TestAuditLog(t *testing.T) {
 	many := make([]string, 12)
 	for i := range many {
@@ -30,7 +23,6 @@ func TestAuditLog(t *testing.T) {
 	}
 	tests := map[string]struct {
 		annotations map[string]string
-		status      v1alpha1.PlacementStatus
 		proposal    framework.Proposal
 		want        map[string]any
 	}{
@@ -38,38 +30,42 @@ func TestAuditLog(t *testing.T) {
 			proposal: framework.Proposal{Digest: "d", Writes: make([]framework.PageWrite, 2)},
 		},
 		"the first decision": {
-			proposal: framework.Proposal{Digest: "d", Added: []string{"a", "b"}, Writes: make([]framework.PageWrite, 1)},
+			proposal: framework.Proposal{Digest: "d", Cause: "start", Added: []string{"a", "b"}, Writes: make([]framework.PageWrite, 1)},
 			want: map[string]any{
-				"digest": "d", "added": 2.0, "addedNames": []any{"a", "b"}, "removed": 0.0, "pages": 1.0, "why": "first decision",
+				"digest": "d", "added": 2.0, "addedNames": []any{"a", "b"}, "removed": 0.0, "pages": 1.0, "why": "start",
 			},
 		},
 		"after an edit, submitted and approved": {
 			annotations: map[string]string{
 				"yunikorn.apache.org/user.info": `{"user": "sue", "username": "sue", "groups": ["dev"]}`,
 			},
-			status:   satisfiedAt(3),
-			proposal: framework.Proposal{Digest: "d", Revision: 7, Approved: true, Removed: []string{"b"}},
+			proposal: framework.Proposal{Digest: "d", Revision: 7, Cause: "Placement: spec", Approved: true, Removed: []string{"b"}},
 			want: map[string]any{
 				"digest": "d", "revision": 7.0, "added": 0.0, "removed": 1.0, "removedNames": []any{"b"}, "pages": 0.0,
-				"why": "generation 4, was 3", "by": "sue", "approved": true,
+				"why": "Placement: spec", "by": "sue", "approved": true,
 			},
 		},
 		"after the fleet changed; many, an older spelling": {
 			annotations: map[string]string{"yunikorn.apache.org/user.info": `{"username": "ann"}`},
-			status:      satisfiedAt(4),
-			proposal:    framework.Proposal{Digest: "d", Added: many, Removed: []string{"x"}},
+			proposal:    framework.Proposal{Digest: "d", Cause: "ManagedCluster x: labels", Added: many, Removed: []string{"x"}},
 			want: map[string]any{
 				"digest": "d", "added": 12.0, "removed": 1.0, "removedNames": []any{"x"}, "pages": 0.0,
 				"addedNames": []any{"c00", "c01", "c02", "c03", "c04", "c05", "c06", "c07", "c08", "c09"},
-				"why":        "generation 4 unchanged: clusters, sets, scores, annotations or time changed", "by": "ann",
+				"why":        "ManagedCluster x: labels", "by": "ann",
+			},
+		},
+		"a name in another letter case is none": {
+			annotations: map[string]string{"yunikorn.apache.org/user.info": `{"user":"sue","USER":"bob"}`},
+			proposal:    framework.Proposal{Digest: "d", Cause: "retry", Removed: []string{"b"}},
+			want: map[string]any{
+				"digest": "d", "added": 0.0, "removed": 1.0, "removedNames": []any{"b"}, "pages": 0.0, "why": "retry", "by": "sue",
 			},
 		},
 		"an illegible submitter is none": {
 			annotations: map[string]string{"yunikorn.apache.org/user.info": `sue`},
-			status:      satisfiedAt(3),
-			proposal:    framework.Proposal{Digest: "d", Removed: []string{"b"}},
+			proposal:    framework.Proposal{Digest: "d", Cause: "retry", Removed: []string{"b"}},
 			want: map[string]any{
-				"digest": "d", "added": 0.0, "removed": 1.0, "removedNames": []any{"b"}, "pages": 0.0, "why": "generation 4, was 3",
+				"digest": "d", "added": 0.0, "removed": 1.0, "removedNames": []any{"b"}, "pages": 0.0, "why": "retry",
 			},
 		},
 	}
@@ -79,7 +75,6 @@ func TestAuditLog(t *testing.T) {
 			ctx := log.IntoContext(context.Background(), funcr.NewJSON(func(line string) { lines = append(lines, line) }, funcr.Options{}))
 			pl := &v1alpha1.Placement{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Generation: 4, Annotations: tc.annotations},
-				Status:     tc.status,
 			}
 			AuditLog{}.PostBind(ctx, nil, pl, &tc.proposal)
 			if tc.want == nil {

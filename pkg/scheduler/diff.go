@@ -82,6 +82,10 @@ func (a *Attempt) findChangeState(p *framework.Proposal, before framework.Stabil
 		id.open = open
 		p.HeldBy = deadlinesOf(open)
 	}
+	p.Cause = c.Cause
+	if record := cmp.Or(id.open, id.ended); record != nil {
+		p.Cause = record.Spec.Cause
+	}
 	p.Approved = approved(id.open) || approved(id.ended)
 	if id.ended != nil && !p.Approved && id.ended.Status.Phase == berthv1alpha1.PhaseExpired {
 		for _, hold := range id.ended.Status.Holds {

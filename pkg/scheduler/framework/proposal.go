@@ -27,6 +27,8 @@ type Proposal struct {
 	Revoked bool
 	// Edited is true if the Placement's spec or profile changed since the last publication.
 	Edited bool
+	// Cause is what triggered the attempt that first proposed the change, as in the change's record.
+	Cause string
 	// Restores is true if the Proposal publishes the last published decision again. scoreRateLimit
 	// does not apply then.
 	Restores bool
