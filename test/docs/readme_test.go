@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -47,6 +48,40 @@ func TestPaths(t *testing.T) {
 		for _, path := range named.FindAllString(text, -1) {
 			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
 				t.Errorf("%s names %s, which does not exist", page, path)
+			}
+		}
+	}
+}
+
+// TestNamedTests demands every test that a page names, and every spec text that the threat model
+// quotes.
+func TestNamedTests(t *testing.T) {
+	var tests strings.Builder
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		tests.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	function := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w*)`")
+	quoted := regexp.MustCompile("[`a-z], \"([^\"|]+)\"")
+	for page, text := range pages(t) {
+		for _, match := range function.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(tests.String(), "func "+match[1]+"(") {
+				t.Errorf("%s names the test %s, which does not exist", page, match[1])
+			}
+		}
+		if filepath.Base(page) != "threat-model.md" {
+			continue
+		}
+		for _, match := range quoted.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(tests.String(), match[1]) {
+				t.Errorf("%s quotes the spec text %q, which does not exist", page, match[1])
 			}
 		}
 	}

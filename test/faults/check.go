@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// broken notes that a promise was broken. The caller holds the lock.
+// broken records a broken promise. The caller holds the lock.
 func (o *observer) broken(law int, format string, args ...any) {
 	o.Violations++
 	o.ByLaw[law]++
@@ -21,7 +21,7 @@ func (o *observer) broken(law int, format string, args ...any) {
 	}
 }
 
-// gap notes a write that took core clusters away. The caller holds the lock.
+// gap records a write after which core clusters are missing. The caller holds the lock.
 func (o *observer) gap(w Watched, object *v1alpha1.PlacementDecision, gone bool, last, now []Page) {
 	before, after := clustersOf(last), clustersOf(now)
 	missing := 0
@@ -77,7 +77,7 @@ func (o *observer) check(w Watched, version string, pages []Page) {
 	o.Pages, o.Groups = max(o.Pages, len(pages)), max(o.Groups, len(groups))
 }
 
-// missing are the core clusters that an answer lacks and had before.
+// missing returns the core clusters that the decision had before and lacks now.
 func (o *observer) missing(w Watched, at uint64, listed map[string]bool) (names []string) {
 	since := o.answers[w.key()].since
 	for _, cluster := range w.Core {
@@ -103,7 +103,7 @@ func clustersOf(pages []Page) map[string]bool {
 }
 
 // checkLogs checks the promises that need the whole log: each status describes the published
-// decision, and each event reports a write that happened, once.
+// decision, and each event reports exactly one write.
 func (o *observer) checkLogs(ctx context.Context) {
 	namespaces := map[string]bool{}
 	for _, w := range o.Placements {
@@ -123,7 +123,7 @@ func (o *observer) checkLogs(ctx context.Context) {
 			continue
 		}
 		told := map[string]int{}
-		// If one pass changes a page and the next deletes it, the score events of both name the
+		// If one attempt changes a page and the next deletes it, the score events of both have the
 		// same version.
 		gone := map[string]bool{}
 		for i := range list.Items {

@@ -31,7 +31,7 @@ const (
 
 var rings = []string{"red", "green", "blue", "none"}
 
-// NewScheme knows all that the suites read and write, in the consumers' versions.
+// NewScheme has all kinds that the suites read and write, in the versions of consumers.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -71,15 +71,15 @@ func InParallel(n int, call func(i int) error) {
 	}
 }
 
-// Bind creates a namespace that sees the set.
+// Bind creates a namespace and binds the set there.
 func Bind(ctx context.Context, hub client.Client, namespace, set string) {
 	GinkgoHelper()
 	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	Expect(hub.Create(ctx, fixture.Binding(namespace, set))).To(Succeed())
 }
 
-// Tidy removes, after the spec, what it put into namespaces, and the set's clusters: a hub without
-// other controllers collects nothing.
+// Tidy deletes, after the spec, its objects in the namespaces and the clusters of the set. A hub
+// without other controllers does not collect them.
 func Tidy(hub client.Client, set string, namespaces ...string) {
 	kinds := []client.Object{&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}}
 	DeferCleanup(func(ctx SpecContext) {
@@ -96,12 +96,12 @@ func SetLabel(ctx context.Context, hub client.Client, cluster, key, value string
 	return hub.Patch(ctx, fixture.Cluster(cluster).Obj(), patch)
 }
 
-// Fleet is a changing set of clusters and the Placements that choose from it.
+// Fleet is a changing set of clusters and the Placements that select from it.
 type Fleet struct {
 	Hub client.Client
-	// Name is the set's and the namespace's.
+	// Name is the name of the set and of the namespace.
 	Name string
-	// Core are clusters that every answer has.
+	// Core are the clusters that are in every decision.
 	Core []string
 	// Steps counts the changes so far.
 	Steps int
@@ -110,15 +110,15 @@ type Fleet struct {
 	floaters []bool // whether it exists
 }
 
-// The fleet's Placements: one divides all selectable clusters into rings, one takes the first so
-// many by name.
+// The fleet's Placements: one divides all selectable clusters into groups, one takes a number of
+// them by name.
 const (
 	Ringed  = "ringed"
 	Counted = "counted"
 )
 
-// NewFleet creates so many clusters that stay and so many that come and go, their set, and a
-// namespace. They go with the spec.
+// NewFleet creates core clusters, floating clusters, their set and a namespace. The spec deletes
+// them at its end.
 func NewFleet(ctx context.Context, hub client.Client, name string, core, floaters int, seed uint64) *Fleet {
 	GinkgoHelper()
 	f := &Fleet{Hub: hub, Name: name, random: rand.New(rand.NewPCG(seed, 1)), floaters: make([]bool, floaters)}
@@ -138,12 +138,12 @@ func NewFleet(ctx context.Context, hub client.Client, name string, core, floater
 	return f
 }
 
-// Watched are the fleet's Placements for an observer.
+// Watched returns the fleet's Placements for an observer.
 func (f *Fleet) Watched() []Watched {
 	return []Watched{{f.Name, Ringed, f.Core}, {f.Name, Counted, f.Core}}
 }
 
-// The name comes after every core cluster's.
+// The name sorts after every core cluster.
 func (f *Fleet) floater(i int) string { return fmt.Sprintf("%s-floater-%02d", f.Name, i) }
 
 func (f *Fleet) cluster(name string) *v1alpha1.ManagedCluster {
@@ -152,8 +152,8 @@ func (f *Fleet) cluster(name string) *v1alpha1.ManagedCluster {
 
 func (f *Fleet) ring() string { return rings[f.random.IntN(len(rings))] }
 
-// Publish creates the Placements. Without prioritizers the order is by name, so that the core
-// always comes first.
+// Publish creates the Placements. Without prioritizers the order is by name, so the core clusters
+// come first.
 func (f *Fleet) Publish(ctx context.Context) {
 	GinkgoHelper()
 	inPool := fixture.MatchLabel(PoolLabel, "in")
@@ -165,7 +165,7 @@ func (f *Fleet) Publish(ctx context.Context) {
 	Expect(f.Hub.Create(ctx, second)).To(Succeed())
 }
 
-// regroup gives a Placement other groups: which rings, in which order, and how long.
+// regroup changes the groups of a Placement: which ones, their order and their length.
 func (f *Fleet) regroup(pl *v1alpha1.Placement) {
 	strategy := &pl.Spec.DecisionStrategy.GroupStrategy
 	strategy.DecisionGroups = nil
@@ -178,7 +178,7 @@ func (f *Fleet) regroup(pl *v1alpha1.Placement) {
 	f.resize(pl)
 }
 
-// resize changes how long a group may be.
+// resize changes the maximum length of a group.
 func (f *Fleet) resize(pl *v1alpha1.Placement) {
 	lengths := []intstr.IntOrString{
 		intstr.FromString("100%"), intstr.FromString("30%"), intstr.FromInt32(40), intstr.FromInt32(105),
@@ -186,8 +186,8 @@ func (f *Fleet) resize(pl *v1alpha1.Placement) {
 	pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = lengths[f.random.IntN(len(lengths))]
 }
 
-// Step changes something: a batch of clusters moves, a floater comes or goes, or a Placement asks
-// for something else.
+// Step makes one change: it moves a batch of clusters, adds or removes a floating cluster, or edits
+// a Placement.
 func (f *Fleet) Step(ctx context.Context) error {
 	f.Steps++
 	switch n := f.random.IntN(100); {
@@ -209,7 +209,7 @@ func (f *Fleet) Step(ctx context.Context) error {
 	}
 }
 
-// recount asks for another number, other groups or another order within the pages.
+// recount edits the number of clusters, the groups or the order of the pages.
 func (f *Fleet) recount(pl *v1alpha1.Placement) {
 	switch f.random.IntN(3) {
 	case 0:
@@ -221,7 +221,7 @@ func (f *Fleet) recount(pl *v1alpha1.Placement) {
 	}
 }
 
-// float lets floaters join, leave, and become selectable or not.
+// float makes floating clusters join, leave, and become selectable or not.
 func (f *Fleet) float(ctx context.Context) error {
 	i := f.random.IntN(len(f.floaters))
 	if !f.floaters[i] {
@@ -235,7 +235,8 @@ func (f *Fleet) float(ctx context.Context) error {
 	return SetLabel(ctx, f.Hub, f.floater(i), PoolLabel, []string{"in", "out"}[f.random.IntN(2)])
 }
 
-// Change edits a Placement as a user would, over the controller's status writes.
+// Change edits a Placement as a user does, and retries on conflicts with the controller's status
+// writes.
 func (f *Fleet) Change(ctx context.Context, name string, edit func(*v1alpha1.Placement)) error {
 	pl := fixture.Placement(f.Name, name).Obj()
 	if err := f.Hub.Get(ctx, client.ObjectKeyFromObject(pl), pl); err != nil {
@@ -246,8 +247,8 @@ func (f *Fleet) Change(ctx context.Context, name string, edit func(*v1alpha1.Pla
 	return f.Hub.Patch(ctx, pl, client.MergeFrom(base))
 }
 
-// Churn takes a step every 50 ms until done is closed, and then sends the first error, or nil. With
-// again, a step that the hub does not answer is left at that: it may or may not have happened.
+// Churn makes a step every 50 ms until done is closed, and then sends the first error, or nil. With
+// again, it ignores a step that the hub does not answer: the step may or may not have taken effect.
 func (f *Fleet) Churn(ctx context.Context, done <-chan struct{}, again bool) <-chan error {
 	result := make(chan error, 1)
 	go func() {

@@ -8,34 +8,34 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// answerLog is all that the watches have shown of one Placement.
+// answerLog has everything that the watches reported about one Placement.
 type answerLog struct {
-	// since is the hub's version at which a core cluster was first seen in the answer.
+	// since is the resource version at which the decision first had a core cluster.
 	since    map[string]uint64
 	states   []pageState
 	statuses []statusState
 }
 
-// pageState is what was published from a version of the hub on.
+// pageState is what is published from a resource version on.
 type pageState struct {
 	at uint64
-	// listed says that what was between this and the state before has not been seen.
+	// listed is true if the states between this one and the one before are unknown.
 	listed   bool
 	pages    map[string]bool
 	clusters int
 }
 
-// statusState is what a status reported about the decisions.
+// statusState is what a status reported about the decision.
 type statusState struct {
 	at uint64
-	// listed says that it was written at some time before.
+	// listed is true if the status was written at an unknown earlier time.
 	listed bool
 	number int32
 	pages  []string
 	groups string
 }
 
-// state notes what is published from now on.
+// state records what is published from now on.
 func (o *observer) state(w Watched, version string, pages map[string]Page, listed bool) {
 	at, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
@@ -56,7 +56,7 @@ func (o *observer) state(w Watched, version string, pages map[string]Page, liste
 	log.states = append(log.states, s)
 }
 
-// status notes what a status says, if it says something new of the decisions.
+// status records what a status reports, if it differs from the last one.
 func (l *answerLog) status(pl *v1alpha1.Placement, listed bool) {
 	at, err := strconv.ParseUint(pl.ResourceVersion, 10, 64)
 	if err != nil {
@@ -76,8 +76,8 @@ func (l *answerLog) status(pl *v1alpha1.Placement, listed bool) {
 	}
 }
 
-// checkStatuses compares each status with what was published when it was written: it comes after
-// its decisions, and the next decisions come after it.
+// checkStatuses compares each status with what was published when it was written, that is, after
+// its decision and before the next one.
 func (l *answerLog) checkStatuses(broken func(format string, args ...any)) {
 	for _, s := range l.statuses {
 		published, known := l.before(s.at)
@@ -95,8 +95,7 @@ func (l *answerLog) checkStatuses(broken func(format string, args ...any)) {
 	}
 }
 
-// before is the state that a version of the hub finds; unknown where the watch was interrupted
-// then.
+// before returns the state at a resource version. It is unknown if the watch was interrupted then.
 func (l *answerLog) before(version uint64) (pageState, bool) {
 	next, _ := slices.BinarySearchFunc(l.states, version, func(s pageState, v uint64) int {
 		if s.at <= v {
@@ -110,8 +109,8 @@ func (l *answerLog) before(version uint64) (pageState, bool) {
 	return l.states[next-1], true
 }
 
-// happened says whether a page was ever written as of that version. What was missed may have
-// happened.
+// happened reports whether a page was written with that version. A write that the watches missed
+// counts as possible.
 func (l *answerLog) happened(version string) bool {
 	v, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {

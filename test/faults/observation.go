@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Observation is an observer at work, seen from the test.
+// Observation is a running observer, as the test sees it.
 type Observation struct {
 	command *exec.Cmd
 	orders  io.Closer
@@ -23,8 +23,7 @@ type Observation struct {
 	latest Seen
 }
 
-// StartObserver runs this very binary as the observer, which its TestMain must allow
-// (ObserveIfAsked).
+// StartObserver runs the test binary as the observer; its TestMain must call ObserveIfAsked.
 func StartObserver(what Orders) *Observation {
 	GinkgoHelper()
 	text, err := json.Marshal(what)
@@ -56,7 +55,7 @@ func StartObserver(what Orders) *Observation {
 	return o
 }
 
-// SoFar is the latest report.
+// SoFar returns the latest report.
 func (o *Observation) SoFar() Seen {
 	o.mu.Lock()
 	defer o.mu.Unlock()

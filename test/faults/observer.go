@@ -16,59 +16,58 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// observerVariable holds the orders, as JSON, of a test binary that is to be the observer.
+// observerVariable holds the Orders, as JSON, for a test binary that runs as the observer.
 const observerVariable = "BERTH_TEST_OBSERVER"
 
 // Watched is a Placement that the observer follows.
 type Watched struct {
 	Namespace, Name string
-	// Core are the clusters that belong to every answer.
+	// Core are the clusters that are in every decision.
 	Core []string
 }
 
-// Orders say what the observer reads.
+// Orders configure what the observer reads.
 type Orders struct {
 	Kubeconfig string
 	Placements []Watched
-	// Pollers is how many polls run at once.
+	// Pollers is the number of concurrent polls.
 	Pollers int
-	// Intruder says that others write pages, too. Core clusters that are missing are then told as
-	// Gaps only, for the test to say whose work it was, and pages need not be what the controller
-	// would write.
+	// Intruder is true if other clients write pages, too. Missing core clusters are then reported
+	// only as Gaps, which the test attributes to a client, and pages may differ from those that the
+	// controller would write.
 	Intruder bool
 }
 
-// Seen is what the observer has read and found, so far.
+// Seen is what the observer has read and found so far.
 type Seen struct {
-	// Polls are the lists read; States and Statuses are the pages' and the Placements' that watches
-	// went through, one write after the other; Events are those about the Placements, counted at
-	// the end.
+	// Polls counts the lists read. States and Statuses count the page and Placement states that the
+	// watches reported. Events counts the events about the Placements, at the end.
 	Polls, States, Statuses, Events int
-	// Pages and Groups are the most that one answer had.
+	// Pages and Groups are the largest numbers in one decision.
 	Pages, Groups int
-	// Violations counts the promises broken, ByLaw the same by the architecture's laws; Examples
-	// are the first of them.
+	// Violations counts broken promises, ByLaw counts them by law of the architecture, and Examples
+	// has the first ones.
 	Violations int
 	ByLaw      map[int]int
 	Examples   []string
-	// Gaps are the writes that took a core cluster away.
+	// Gaps are the writes after which a core cluster is missing.
 	Gaps []Gap
-	// Errors counts readings that failed; FirstError says what the first said.
+	// Errors counts failed reads; FirstError is the first error.
 	Errors     int
 	FirstError string
 }
 
-// Gap is a write of a page after which a core cluster was missing that had been there before.
+// Gap is a write of a page that removed a core cluster.
 type Gap struct {
 	Placement, Page string
 	UID             types.UID
-	// Version is the hub's. A deletion has the one of the page as it was deleted.
+	// Version is the resource version. For a deletion it is that of the deleted page.
 	Version uint64
 	Deleted bool
 	Missing int
 }
 
-// MadeBy says whether a controller made the gap.
+// MadeBy reports whether a controller made this write.
 func (g Gap) MadeBy(m Made) bool {
 	return m.Versions[g.Version] && !g.Deleted || g.Deleted && m.Deleted[g.UID]
 }
@@ -85,8 +84,8 @@ type observer struct {
 	answers map[string]*answerLog // by namespace/name
 }
 
-// ObserveIfAsked makes this process the observer when StartObserver has started it, and does not
-// return then. TestMain calls it.
+// ObserveIfAsked runs the observer in this process if StartObserver started it, and then does not
+// return. TestMain calls it.
 func ObserveIfAsked() {
 	text := os.Getenv(observerVariable)
 	if text == "" {
@@ -137,7 +136,7 @@ func observe(text string) error {
 		}
 	})
 	_, err = io.Copy(io.Discard, os.Stdin)
-	// What was written last is on its way through the watches.
+	// The last writes are still on their way through the watches.
 	caughtUp, done := context.WithTimeout(ctx, 10*time.Second)
 	o.catchUp(caughtUp)
 	done()
@@ -150,7 +149,7 @@ func observe(text string) error {
 
 func (w Watched) key() string { return w.Namespace + "/" + w.Name }
 
-// catchUp waits until the watches have shown what is there now.
+// catchUp waits until the watches have reported the current state.
 func (o *observer) catchUp(ctx context.Context) {
 	for _, w := range o.Placements {
 		_, pages, err := o.list(ctx, w, "")
@@ -173,6 +172,6 @@ func (o *observer) hasSeen(w Watched, pages []Page) bool {
 func (o *observer) print() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	// The reader of standard output is the only one there is to tell.
+	// Standard output is the only place for the error.
 	_ = json.NewEncoder(os.Stdout).Encode(o.Seen)
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/berth-dev/berth/test/testhub"
 )
 
-// controllerVariable holds the kubeconfig when the test binary is to be a controller.
+// controllerVariable holds the kubeconfig for a test binary that runs as a controller.
 const controllerVariable = "BERTH_TEST_CONTROLLER"
 
-// ControlIfAsked makes this process the controller that newManager builds when StartTestController
-// has started it, and does not return then. TestMain calls it.
+// ControlIfAsked runs the controller of newManager in this process if StartTestController started
+// it, and then does not return. TestMain calls it.
 func ControlIfAsked(newManager func(ctx context.Context, hub *rest.Config) (manager.Manager, error)) {
 	path := os.Getenv(controllerVariable)
 	if path == "" {
@@ -52,16 +52,16 @@ func control(path string, newManager func(ctx context.Context, hub *rest.Config)
 	return m.Start(ctx)
 }
 
-// Process is one run of the controller.
+// Process is one run of the controller as a process.
 type Process struct {
 	Command *exec.Cmd
-	// Ended is closed when the process is gone.
+	// Ended is closed when the process has exited.
 	Ended chan struct{}
 	log   string
 }
 
-// StartController runs the controller with a kubeconfig until the spec ends, if nobody kills it
-// before. Further flags go last.
+// StartController runs the controller with a kubeconfig until the spec ends or a test kills it. The
+// flags are appended.
 func StartController(kubeconfig string, flags ...string) *Process {
 	GinkgoHelper()
 	return start(exec.Command(testhub.Binary(), append([]string{
@@ -70,7 +70,7 @@ func StartController(kubeconfig string, flags ...string) *Process {
 }
 
 // StartTestController is StartController for the controller that the test binary passes to
-// ControlIfAsked. It also sees the environment variables given, as NAME=value.
+// ControlIfAsked. The environment variables, as NAME=value, are added.
 func StartTestController(kubeconfig string, environment ...string) *Process {
 	GinkgoHelper()
 	self, err := os.Executable()
@@ -89,7 +89,7 @@ func start(command *exec.Cmd) *Process {
 	p.Command.Stdout, p.Command.Stderr = log, log
 	Expect(p.Command.Start()).To(Succeed())
 	go func() {
-		// Most end by SIGKILL, which is an error.
+		// Most processes end by SIGKILL, which is an error.
 		_ = p.Command.Wait()
 		_ = log.Close()
 		close(p.Ended)
@@ -103,20 +103,20 @@ func start(command *exec.Cmd) *Process {
 	return p
 }
 
-// Kill is SIGKILL.
+// Kill sends SIGKILL.
 func (p *Process) Kill() {
-	// An error says that it has ended already.
+	// An error means that the process has already exited.
 	_ = p.Command.Process.Kill()
 	<-p.Ended
 }
 
-// Terminate is SIGTERM, which asks the process to end.
+// Terminate sends SIGTERM, which asks the process to stop.
 func (p *Process) Terminate() {
 	GinkgoHelper()
 	Expect(p.Command.Process.Signal(syscall.SIGTERM)).To(Succeed())
 }
 
-// Alive is true while the process runs.
+// Alive reports whether the process runs.
 func (p *Process) Alive() bool {
 	select {
 	case <-p.Ended:
@@ -126,13 +126,13 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// Log is what the process has said so far.
+// Log returns the output of the process so far.
 func (p *Process) Log() (string, error) {
 	text, err := os.ReadFile(p.log)
 	return string(text), err
 }
 
-// Resident is the memory that the process holds now, in MB (10⁶ bytes). It needs Linux.
+// Resident returns the resident memory of the process in MB (10⁶ bytes). It needs Linux.
 func (p *Process) Resident() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Command.Process.Pid))
 	if err != nil {

@@ -30,25 +30,25 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Fault is what the proxy makes of a request.
+// Fault is the effect of the proxy on a request.
 type Fault struct {
-	// Code is the answer instead of the hub's; 0 for no fault, Cut for no answer at all.
+	// Code replaces the response of the hub. 0 is no fault, Cut is no response.
 	Code int
-	// Lost lets the hub carry the request out first, so that only the answer is lost.
+	// Lost makes the hub execute the request first, so that only the response is lost.
 	Lost bool
-	// After is how long the client is kept waiting first, unless it gives up. Without a Code the
-	// hub is asked then.
+	// After delays the request, unless the client gives up. Without a Code the request then goes to
+	// the hub.
 	After time.Duration
-	// RetryAfter is what a 429 asks for, in seconds.
+	// RetryAfter is the Retry-After of a 429, in seconds.
 	RetryAfter int
-	// Held, where there is one, keeps back what the hub has answered until it is closed.
+	// Held, if set, delays the response of the hub until the channel is closed.
 	Held <-chan struct{}
 }
 
-// Cut is a connection that ends without an answer.
+// Cut closes the connection without a response.
 const Cut = -1
 
-// String names the kind of fault in reports.
+// String returns the kind of fault for reports.
 func (f Fault) String() string {
 	name := strconv.Itoa(f.Code)
 	switch {
@@ -67,7 +67,7 @@ func (f Fault) String() string {
 	return name
 }
 
-// Proxy stands in front of the hub's API server, for one controller.
+// Proxy forwards the requests of one controller to the API server, and injects faults.
 type Proxy struct {
 	server  *httptest.Server
 	reverse *httputil.ReverseProxy
@@ -76,16 +76,16 @@ type Proxy struct {
 	fault  func(*http.Request) Fault
 	taken  func(*http.Request)
 	faults map[string]int
-	// writes and events count the pages and the events that the hub took.
+	// writes and events count the pages and events that the hub stored.
 	writes, events int
 	made           Made
 	watches        map[*stream]bool
-	// echoes is closed while the hub's news of pages may pass.
+	// echoes is closed while watch events of pages may pass.
 	echoes chan struct{}
 }
 
-// Made are the page writes of one controller: the hub's versions, how often each page was written,
-// and which were deleted.
+// Made has the page writes of one controller: their resource versions, the number of writes of each
+// page, and the deleted pages.
 type Made struct {
 	Versions map[uint64]bool
 	Written  map[string]int
@@ -105,14 +105,14 @@ func StartProxy(config *rest.Config) *Proxy {
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
-			// What the hub answers is read here, too.
+			// The responses of the hub are read here, too.
 			r.Out.Header.Del("Accept-Encoding")
 		},
 		Transport:      transport,
 		FlushInterval:  -1,
 		ModifyResponse: p.modify,
 		ErrorLog:       log.New(io.Discard, "", 0),
-		// A killed controller leaves requests behind, and a killed hub answers nothing.
+		// A killed controller leaves open requests, and a killed hub does not respond.
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
 	p.server = httptest.NewServer(p)
@@ -124,7 +124,7 @@ func StartProxy(config *rest.Config) *Proxy {
 	return p
 }
 
-// Kubeconfig writes a file that leads to the hub through the proxy.
+// Kubeconfig writes a file that connects to the hub through the proxy.
 func (p *Proxy) Kubeconfig() string {
 	GinkgoHelper()
 	config := clientcmdapi.NewConfig()
@@ -137,10 +137,10 @@ func (p *Proxy) Kubeconfig() string {
 	return path
 }
 
-// Config is the client configuration that leads to the hub through the proxy.
+// Config is the client configuration for the hub through the proxy.
 func (p *Proxy) Config() *rest.Config { return &rest.Config{Host: p.server.URL, QPS: -1} }
 
-// Fail sets what happens to requests from now on.
+// Fail sets the faults of all later requests.
 func (p *Proxy) Fail(choose func(*http.Request) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,15 +150,15 @@ func (p *Proxy) Fail(choose func(*http.Request) Fault) {
 // Calm ends all faults.
 func (p *Proxy) Calm() { p.Fail(func(*http.Request) Fault { return Fault{} }) }
 
-// AfterWrites calls f after each page write that the hub has carried out and the controller does
-// not know of yet.
+// AfterWrites calls f after each page write that the hub has executed, before the controller gets
+// the response.
 func (p *Proxy) AfterWrites(f func(*http.Request)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken = f
 }
 
-// HoldEchoes keeps the hub's news of pages from the controller.
+// HoldEchoes delays watch events of pages to the controller.
 func (p *Proxy) HoldEchoes() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,28 +179,27 @@ func (p *Proxy) PassEchoes() {
 	}
 }
 
-// CutWatches cuts every watch that is open, in the middle of whatever it says, and returns how many
-// there were.
+// CutWatches closes every open watch, also in the middle of an event, and returns their number.
 func (p *Proxy) CutWatches() int {
 	p.mu.Lock()
 	open := slices.Collect(maps.Keys(p.watches))
 	p.faults["watch cut"] += len(open)
 	p.mu.Unlock()
 	for _, s := range open {
-		// That it was closed already is as good.
+		// A second close is no error.
 		_ = s.Close()
 	}
 	return len(open)
 }
 
-// Took is how many pages and events the hub has taken since the last reset.
+// Took returns the numbers of pages and events that the hub stored since the last reset.
 func (p *Proxy) Took() (writes, events int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.writes, p.events
 }
 
-// Made returns a copy of all page writes that the hub has ever taken.
+// Made returns a copy of all page writes that the hub ever executed.
 func (p *Proxy) Made() Made {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,7 +232,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.reverse.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	if f.After > 0 {
-		// Only once the body is read does the server notice that the client is gone.
+		// The server notices a closed connection only after the body is read.
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			panic(http.ErrAbortHandler)
@@ -256,7 +255,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// late writes an answer once it may, or nobody waits for it.
+// late writes a response when it may, unless the client has gone.
 type late struct {
 	http.ResponseWriter
 	held, gone <-chan struct{}
@@ -271,7 +270,7 @@ func (l *late) WriteHeader(code int) {
 	l.ResponseWriter.WriteHeader(code)
 }
 
-// refuse answers in the API server's words.
+// refuse responds with a Status of the API server.
 func refuse(w http.ResponseWriter, f Fault) {
 	code := f.Code
 	reasons := map[int]metav1.StatusReason{
@@ -284,14 +283,14 @@ func refuse(w http.ResponseWriter, f Fault) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	// Whether the client still listens does not matter.
+	// The client may have gone; the error does not matter.
 	_ = json.NewEncoder(w).Encode(metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure, Reason: reasons[code], Code: int32(code), Message: "the proxy says so",
 	})
 }
 
-// modify sees the hub's answers before the controller does.
+// modify processes the responses of the hub before the controller gets them.
 func (p *Proxy) modify(response *http.Response) error {
 	r := response.Request
 	taken := response.StatusCode < http.StatusMultipleChoices
@@ -316,14 +315,14 @@ func (p *Proxy) modify(response *http.Response) error {
 	return nil
 }
 
-// note keeps in mind which write it was. The caller holds the lock.
+// note records which write it was. The caller holds the lock.
 func (p *Proxy) note(response *http.Response) error {
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return fmt.Errorf("reading what was written: %w", err)
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	// The answer to a deletion has no object.
+	// The response to a deletion has no object.
 	var written struct {
 		Metadata metav1.ObjectMeta
 		Details  metav1.StatusDetails
@@ -343,7 +342,7 @@ func (p *Proxy) note(response *http.Response) error {
 	return err
 }
 
-// stream is a watch, which can be cut, and held up if it is one of pages.
+// stream is a watch that can be cut, and delayed if it is a watch of pages.
 type stream struct {
 	io.ReadCloser
 	proxy *Proxy
@@ -375,28 +374,28 @@ func (s *stream) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// IsWrite is true for a request that changes the hub.
+// IsWrite reports whether a request changes the hub.
 func IsWrite(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// IsPageWrite is true for a write of a PlacementDecision.
+// IsPageWrite reports whether a request writes a PlacementDecision.
 func IsPageWrite(r *http.Request) bool {
 	return IsWrite(r) && strings.Contains(r.URL.Path, "/placementdecisions")
 }
 
-// IsStatusWrite is true for a write of a Placement's status.
+// IsStatusWrite reports whether a request writes the status of a Placement.
 func IsStatusWrite(r *http.Request) bool {
 	return IsWrite(r) && strings.Contains(r.URL.Path, "/placements/") && strings.HasSuffix(r.URL.Path, "/status")
 }
 
-// IsEventWrite is true for a write of an event.
+// IsEventWrite reports whether a request writes an event.
 func IsEventWrite(r *http.Request) bool {
 	return IsWrite(r) && strings.HasSuffix(r.URL.Path, "/events")
 }
 
-// IsLease is true for any request about leases.
+// IsLease reports whether a request is about leases.
 func IsLease(r *http.Request) bool { return strings.Contains(r.URL.Path, "/leases") }
 
-// Concerns reports whether a request is about a page of that name.
+// Concerns reports whether a request is about the page of that name.
 func Concerns(r *http.Request, page string) bool {
 	if strings.HasSuffix(r.URL.Path, "/"+page) {
 		return true

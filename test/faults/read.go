@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// list reads what the promises are about and no more: decoding all of it takes most of the time of
-// a poll.
+// list decodes only the fields that the promises need: decoding all fields would take most of the
+// time of a poll.
 func (o *observer) list(ctx context.Context, w Watched, version string) (at string, pages []Page, err error) {
 	var raw struct {
 		Metadata struct{ ResourceVersion string }
@@ -39,7 +39,7 @@ func (o *observer) list(ctx context.Context, w Watched, version string) (at stri
 	}
 	response, err := o.http.Do(request)
 	for err == nil && response.StatusCode == http.StatusTooManyRequests {
-		// A hub that has no time for a reader has broken no promise.
+		// A hub that is too busy for a reader breaks no promise.
 		_ = response.Body.Close()
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -68,8 +68,8 @@ func (o *observer) list(ctx context.Context, w Watched, version string) (at stri
 	return raw.Metadata.ResourceVersion, pages, nil
 }
 
-// poll reads one Placement's pages after the other's; half of the time from the API server's cache,
-// as informers begin, the others as they are in the store, for which the API server takes its time.
+// poll reads the pages of one Placement after the other. Half of the polls read the API server's
+// cache, as informers do at their start; the others read etcd, which is slower.
 func (o *observer) poll(ctx context.Context, first int) {
 	for i := first; ctx.Err() == nil; i++ {
 		w, version := o.Placements[i%len(o.Placements)], ""
@@ -175,7 +175,7 @@ func (o *observer) failed(ctx context.Context, err error) {
 	}
 }
 
-// unread notes a reading that failed. The caller holds the lock.
+// unread records a failed read. The caller holds the lock.
 func (o *observer) unread(err error) {
 	if o.Errors == 0 {
 		o.FirstError = err.Error()

@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/test/testhub"
 )
 
-// Page is what a reader sees of one.
+// Page is a page as a reader sees it.
 type Page struct {
 	Name     string            `json:"name"`
 	Labels   map[string]string `json:"labels"`
@@ -38,9 +38,9 @@ func pageOf(object *v1alpha1.PlacementDecision) Page {
 	return p
 }
 
-// Difference compares what is published with what berth simulate makes of the fleet's objects;
-// empty when they agree. With the pages among the objects every page must agree; without them,
-// which clusters are selected.
+// Difference compares the published decisions with those of berth simulate for the fleet's objects.
+// It is empty if they agree. If the objects include the pages, every page must agree, otherwise
+// only the selected clusters.
 func (f *Fleet) Difference(ctx context.Context) (string, error) {
 	var objects []client.Object
 	in := client.InNamespace(f.Name)
@@ -126,7 +126,7 @@ func simulate(ctx context.Context, objects []client.Object) (map[string][]Page, 
 	return answers, nil
 }
 
-// items are a list's objects with their kinds, as files hold them.
+// items returns the objects of a list with their kinds, as in files.
 func (f *Fleet) items(list client.ObjectList) []client.Object {
 	GinkgoHelper()
 	objects, err := meta.ExtractList(list)
@@ -144,7 +144,7 @@ func (f *Fleet) items(list client.ObjectList) []client.Object {
 	return out
 }
 
-// Counts are printed in order.
+// Counts prints the entries in the order of their keys.
 func Counts(of map[string]int) string {
 	var texts []string
 	for _, kind := range slices.Sorted(maps.Keys(of)) {
@@ -153,5 +153,5 @@ func Counts(of map[string]int) string {
 	return "{" + strings.Join(texts, ", ") + "}"
 }
 
-// Seconds rounds for a report.
+// Seconds rounds a duration for reports.
 func Seconds(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }

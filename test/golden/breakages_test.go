@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// breakages are ways to be wrong. Each leaves some answers right: wantCaught is a little less than
-// what it spoils.
+// breakages are ways to break a result. Each keeps some results right: wantCaught is a little less
+// than the number that it breaks.
 var breakages = map[string]struct {
 	spoil      func(a *answer, e *evaluation)
 	wantCaught int
@@ -111,7 +111,7 @@ func dropFirst(a *answer) {
 	a.NumberOfSelectedClusters = len(a.clusters())
 }
 
-// swapIn puts the worst cluster in the place of the first.
+// swapIn replaces the first cluster by the worst one.
 func swapIn(a *answer) {
 	chosen := setOf(a.clusters())
 	if len(a.Ranking) == 0 || chosen[a.Ranking[len(a.Ranking)-1]] || len(a.Decisions) == 0 || len(a.Decisions[0].Clusters) == 0 {

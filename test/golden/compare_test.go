@@ -14,16 +14,16 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// evaluation is one answer held against what it must be and against the recording.
+// evaluation compares one result with the recording and the model.
 type evaluation struct {
 	*must
 	id    string
 	world *world
 	want  *expected
 	got   *answer
-	// celMayBeBad: the scenario has CEL that does not compile.
+	// celMayBeBad: the scenario may have CEL that does not compile.
 	celMayBeBad bool
-	// recorded are the clusters on the reference's pages, decided those on the answer's.
+	// recorded are the clusters on the recorded pages, decided those on Berth's pages.
 	recorded map[string]bool
 	decided  []string
 
@@ -31,7 +31,7 @@ type evaluation struct {
 	wrong []string
 }
 
-// compare finds out what is wrong with the answer and which departures it met.
+// compare finds the errors of the result, and the departures that apply.
 func (e *evaluation) compare() {
 	e.met, e.wrong, e.decided = map[departure]bool{}, nil, e.got.clusters()
 	if e.unknown {
@@ -77,8 +77,8 @@ func (e *evaluation) equal(what string, want, got any) bool {
 	return false
 }
 
-// kept are the published clusters that stay while nothing can be decided: all but those on the hub
-// that no set bound to the namespace has any more.
+// kept are the published clusters that stay while nothing can be decided: all except those on the
+// hub that are in no bound set any more.
 func (e *evaluation) kept() map[string]bool {
 	anySet := e.placement.DeepCopy()
 	anySet.Spec.ClusterSets = nil
@@ -92,9 +92,9 @@ func (e *evaluation) kept() map[string]bool {
 	return kept
 }
 
-// checkMisconfigured holds the answer to a Placement with a mistake: it says so in the reference's
-// words, if the reference said anything, and what is published stays, without clusters that the
-// namespace may not use any more.
+// checkMisconfigured checks the result for an invalid Placement: it has the reference's message, if
+// there is one, and the published decision stays, without clusters that the namespace may not use
+// any more.
 func (e *evaluation) checkMisconfigured() {
 	if e.want.code() != "Misconfigured" || !maps.Equal(e.published, e.recorded) {
 		e.met[misconfigurationIsSaid] = true
@@ -140,8 +140,8 @@ func (e *evaluation) checkPipeline() {
 	}
 }
 
-// checkSelection compares the selected clusters and the condition. Where the Spread
-// prioritizer weighs in, only that no more than wanted are chosen, out of the feasible ones.
+// checkSelection compares the selected clusters and the condition. With the Spread prioritizer it
+// checks only that no more than the wanted number are selected, all of them feasible.
 func (e *evaluation) checkSelection() {
 	e.equal("numberOfSelectedClusters", len(e.decided), e.got.NumberOfSelectedClusters)
 	if e.chosen == nil {
@@ -162,14 +162,14 @@ func (e *evaluation) checkSelection() {
 	if was.Reason != e.reason || was.Message == "" || was.MessageLoose || !maps.Equal(e.chosen, e.recorded) {
 		return
 	}
-	// After the message of a False condition Berth may add counts.
+	// Berth may append counts to the message of a False condition.
 	if said.Message != was.Message && (was.Status != "False" || !strings.HasPrefix(said.Message, was.Message+": ")) {
 		e.fail("message of PlacementSatisfied: want %q, got %q", was.Message, said.Message)
 	}
 }
 
-// checkTimer compares when the answer has to be looked at again. With sortBy Score a rate-limited
-// update may come first.
+// checkTimer compares the time of the next attempt. With sortBy Score a rate-limited update may
+// come first.
 func (e *evaluation) checkTimer() {
 	if e.placement.Spec.SortBy == v1alpha1.SortByScore {
 		return

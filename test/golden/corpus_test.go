@@ -31,16 +31,16 @@ type step struct {
 	Expected []expected `json:"expected"`
 }
 
-// celMayBeBad says that some CEL expression does not compile, which the reference does not say
+// celMayBeBad is true if some CEL expression does not compile. The reference does not report that
 // without candidates.
 func (s *scenario) celMayBeBad() bool {
 	return slices.Contains(s.Tags, "cel-invalid") || strings.Contains(s.ID, "cel-bad")
 }
 
-// costly says that some CEL expression runs until its cost limit stops it.
+// costly is true if some CEL expression exceeds its cost limit.
 func (s *scenario) costly() bool { return slices.Contains(s.Tags, "cel-cost-exceeded") }
 
-// expected is what the reference answered: the outcome of one pass over one Placement.
+// expected is the recorded result of one attempt for one Placement.
 type expected struct {
 	answer
 	SyncError      bool `json:"syncError"`
@@ -57,7 +57,7 @@ func (e *expected) code() string {
 	return e.ScheduleStatus.Code
 }
 
-// answer is the part of an answer that Berth and the reference have in common, in the form of
+// answer has the fields of a result that Berth and the reference have in common, in the form of
 // `berth simulate -o json`.
 type answer struct {
 	Placement                string                         `json:"placement"`
@@ -80,7 +80,7 @@ type filterResult struct {
 	Clusters []string `json:"clusters"`
 }
 
-// part is what one prioritizer contributes.
+// part is the score of one prioritizer.
 type part struct {
 	Weight int64            `json:"weight"`
 	Scores map[string]int64 `json:"scores"`
@@ -94,8 +94,8 @@ type page struct {
 
 func (p page) group() string { return p.Labels[v1alpha1.DecisionGroupNameLabel] }
 
-// condition has, where the reference's message varies from run to run, all it may be, or a mark
-// that only its presence counts.
+// condition is a recorded condition. If the reference's message varies between runs, it has all
+// variants, or a mark that only the presence counts.
 type condition struct {
 	Type         string   `json:"type"`
 	Status       string   `json:"status"`
@@ -160,7 +160,7 @@ func readScenarios(file string) ([]scenario, error) {
 	return content.Scenarios, nil
 }
 
-// world is one snapshot as its text says, read without the simulator.
+// world is one snapshot, decoded without the simulator.
 type world struct {
 	now        time.Time
 	placements map[types.NamespacedName]*v1alpha1.Placement
@@ -228,7 +228,7 @@ func read[T any](text json.RawMessage) (*T, error) {
 	return o, json.Unmarshal(text, o)
 }
 
-// placementOf takes an answer's "namespace/name" apart.
+// placementOf splits the "namespace/name" of a result.
 func placementOf(text string) types.NamespacedName {
 	namespace, name, _ := strings.Cut(text, "/")
 	return types.NamespacedName{Namespace: namespace, Name: name}

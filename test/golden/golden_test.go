@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// agreeFile has the number of evaluations that agree; it never falls.
+// agreeFile has the number of results that agree; it must not fall.
 const agreeFile = "agree.txt"
 
 // snapshot is one step of the corpus with Berth's reports on it.
@@ -29,7 +29,7 @@ type snapshot struct {
 	evaluations []*evaluation
 }
 
-// corpus decides every step of every recording, once for all tests.
+// corpus decides every step of every recording once, for all tests.
 var corpus = sync.OnceValues(func() ([]*snapshot, error) {
 	files, err := corpusFiles()
 	if err != nil {
@@ -44,7 +44,7 @@ var corpus = sync.OnceValues(func() ([]*snapshot, error) {
 	return slices.Concat(parts...), errors.Join(errs...)
 })
 
-// decideFile gives Berth the objects and the clock of every step, and nothing of what is expected.
+// decideFile gives Berth only the objects and the clock of every step.
 func decideFile(file string) ([]*snapshot, error) {
 	input, err := simulator.Load([]string{file}, nil)
 	if err != nil {
@@ -73,8 +73,8 @@ func decideFile(file string) ([]*snapshot, error) {
 	return all, nil
 }
 
-// reportsOf are Berth's answers to all Placements among the objects, as `berth simulate -o json`
-// prints them.
+// reportsOf returns Berth's results for all Placements among the objects, as `berth simulate -o
+// json` prints them.
 func reportsOf(objects simulator.Objects, now time.Time) ([][]byte, error) {
 	ctx := context.Background()
 	s, err := simulator.New(ctx, objects, now, simulator.Options{})
@@ -96,7 +96,7 @@ func reportsOf(objects simulator.Objects, now time.Time) ([][]byte, error) {
 	return texts, nil
 }
 
-// prepare puts each report beside what was recorded and what the model demands.
+// prepare pairs each report with the recording and the model.
 func (s *snapshot) prepare(from *scenario, n int) error {
 	w, err := newWorld(&from.Steps[n])
 	if err != nil {
@@ -140,7 +140,7 @@ func evaluations(t *testing.T) []*evaluation {
 	return all
 }
 
-// TestCorpus holds Berth to the recordings.
+// TestCorpus compares Berth with the recordings.
 func TestCorpus(t *testing.T) {
 	text, err := os.ReadFile(agreeFile)
 	if err != nil {
@@ -179,9 +179,9 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestBrokenAnswersAreCaught shows that agreement means something: answers broken in one way each
-// must fail, and often.
-func TestBrokenAnswersAreCaught(t *testing.T) {
+// TestBrokenResultsAreCaught breaks results in one way each, and checks that the comparison fails
+// often enough.
+func TestBrokenResultsAreCaught(t *testing.T) {
 	type sound struct {
 		*evaluation
 		text []byte

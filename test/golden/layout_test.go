@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// checkGroups holds the pages to the decision strategy: groups as claimed, none too long, indexes
-// dense, status as the pages.
+// checkGroups compares the pages with the decision strategy: groups as assigned, none too long,
+// indexes without gaps, status as the pages.
 func (e *evaluation) checkGroups() {
 	groups, byIndex := map[string]map[string]bool{}, map[int][]page{}
 	for _, d := range e.got.Decisions {
@@ -56,7 +56,7 @@ func (e *evaluation) checkGroups() {
 	e.equal("groupStatus", status, got)
 }
 
-// checkPages holds each page to the limits: its size, its order, and a name that is free.
+// checkPages checks the limits of each page: its size, its order, and a free name.
 func (e *evaluation) checkPages() {
 	old, seen := map[string]bool{}, map[string]bool{}
 	for _, p := range e.own {
@@ -93,8 +93,8 @@ func numbered(page, placement string) bool {
 	return ok && err == nil && n > 0 && strconv.Itoa(n) == rest
 }
 
-// checkStays: where all is one group, a cluster that stays selected keeps its page while that
-// stays.
+// checkStays: if all clusters are in one group, a cluster that stays selected keeps its page while
+// the page exists.
 func (e *evaluation) checkStays() {
 	groups := e.groups
 	if len(groups) > 1 || e.length < len(e.chosen) {
@@ -122,8 +122,8 @@ func (e *evaluation) checkStays() {
 	}
 }
 
-// checkRecordedPages compares pages and events with the recording, where the reference had no cause
-// to lay them out otherwise.
+// checkRecordedPages compares pages and events with the recording, if the reference had no reason
+// for another layout.
 func (e *evaluation) checkRecordedPages() {
 	if !maps.Equal(e.chosen, e.recorded) || slices.ContainsFunc(e.want.Decisions, func(d page) bool { return e.taken[d.Name] }) {
 		return
@@ -148,8 +148,8 @@ func (e *evaluation) checkRecordedPages() {
 	}
 }
 
-// shape is what counts of pages: only the labels that consumers read, and no order where that is by
-// score.
+// shape has the compared fields of pages: only the labels that consumers read, and no order if it
+// is by score.
 func shape(pages []page, anyOrder bool) []page {
 	var out []page
 	for _, p := range pages {
@@ -167,14 +167,14 @@ func shape(pages []page, anyOrder bool) []page {
 	return out
 }
 
-// silent says that the pass selects exactly what is published, each cluster once.
+// silent reports whether the attempt selects exactly the published clusters, each once.
 func (e *evaluation) silent() bool {
 	entries := e.entries()
 	return len(e.own) > 0 && len(setOf(entries)) == len(entries) && maps.Equal(setOf(entries), e.chosen)
 }
 
-// checkEventsOfPages: no events when the selection stays; otherwise one for each page that is
-// created or deleted, and one for the scores.
+// checkEventsOfPages: no events if the selection stays; otherwise one for each page that is created
+// or deleted, and one for the scores.
 func (e *evaluation) checkEventsOfPages() {
 	count := map[[2]string]int{}
 	for _, v := range e.got.Events {
@@ -193,7 +193,7 @@ func (e *evaluation) checkEventsOfPages() {
 		}
 		return
 	}
-	// An answer published before that changes, and was scored, says its scores.
+	// A published decision that changes, and was scored, has an event with its scores.
 	least := 0
 	if len(e.own) > 0 && len(e.scores) > 0 {
 		least = 1
@@ -218,8 +218,8 @@ func (e *evaluation) checkEventsOfPages() {
 	}
 }
 
-// checkRecordedEvents compares events one by one. Notes of Warnings are Berth's own, and so are
-// totals that a departure changes.
+// checkRecordedEvents compares events one by one. The notes of Warnings are Berth's own, and
+// departures change totals.
 func (e *evaluation) checkRecordedEvents() {
 	head := func(events []event) (all []string) {
 		for _, v := range events {

@@ -15,10 +15,10 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// must is what Berth has to answer to one Placement.
+// must is the expected result for one Placement.
 type must struct {
 	placement *v1alpha1.Placement
-	// own are the Placement's pages so far, and published the clusters on them.
+	// own are the Placement's current pages, and published the clusters on them.
 	own       []*v1alpha1.PlacementDecision
 	published map[string]bool
 	// taken are the names of other Placements' pages in the namespace.
@@ -26,25 +26,26 @@ type must struct {
 
 	skipped       string
 	misconfigured bool
-	// celUnknown: whether the CEL expressions compile is not known. unknown: nor what they select.
+	// celUnknown: it is unknown whether the CEL expressions compile. unknown: it is also unknown
+	// what they select.
 	celUnknown, unknown bool
 
 	available, matched, feasible []string
 	parts                        map[string]part
 	scores                       map[string]int64
 	ranking                      []string
-	// chosen is nil where only the Spread prioritizer could say.
+	// chosen is nil if only the Spread prioritizer determines it.
 	chosen            map[string]bool
 	satisfied, reason string
 	requeue           *float64
-	// groups are the chosen clusters by the name of the group that claims them, and length the most
-	// a group may have.
+	// groups are the selected clusters by the group that takes them, and length is the maximum
+	// length of a group.
 	groups map[string]map[string]bool
 	length int
 }
 
-// decide answers a Placement by the book. recorded supplies what CEL predicates let through,
-// nothing else.
+// decide derives the result from the documented rules. From the recording it uses only what CEL
+// predicates select.
 func decide(w *world, key types.NamespacedName, recorded *expected) *must {
 	m := &must{placement: w.placements[key], published: map[string]bool{}, taken: map[string]bool{}}
 	m.readPages(w)
@@ -107,7 +108,7 @@ func (m *must) readPages(w *world) {
 	slices.SortFunc(m.own, func(a, b *v1alpha1.PlacementDecision) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// entries are all published entries, repetitions included.
+// entries are all published entries, with repetitions.
 func (m *must) entries() []string {
 	var all []string
 	for _, p := range m.own {
@@ -118,7 +119,7 @@ func (m *must) entries() []string {
 	return all
 }
 
-// validate finds the mistakes that need no CEL engine to find.
+// validate finds the errors that need no CEL engine.
 func validate(pl *v1alpha1.Placement) error {
 	spec := &pl.Spec
 	if len(pl.Name) > 63 || spec.NumberOfClusters != nil && *spec.NumberOfClusters < 0 {
@@ -142,8 +143,8 @@ func validate(pl *v1alpha1.Placement) error {
 	return err
 }
 
-// candidatesOf are the members of the sets that are bound, by a binding of their own name, and
-// asked for.
+// candidatesOf returns the members of the sets that are bound, by a binding of their own name, and
+// requested.
 func candidatesOf(w *world, pl *v1alpha1.Placement) (bound, eligible map[string]bool, candidates []*v1alpha1.ManagedCluster) {
 	bound, eligible = map[string]bool{}, map[string]bool{}
 	for _, b := range w.bindings {
@@ -170,7 +171,7 @@ func candidatesOf(w *world, pl *v1alpha1.Placement) (bound, eligible map[string]
 	return bound, eligible, candidates
 }
 
-// match applies the predicates, or takes over what the reference says of them where CEL has a part.
+// match applies the predicates. For CEL it uses the recording.
 func (m *must) match(candidates []*v1alpha1.ManagedCluster, recorded *expected) []*v1alpha1.ManagedCluster {
 	predicates, cel, err := predicatesOf(&m.placement.Spec)
 	if err != nil {
@@ -263,7 +264,8 @@ func (m *must) satisfaction(bound, eligible int, short bool) (status, reason str
 	return "False", "NotAllDecisionsScheduled"
 }
 
-// group lets the groups claim clusters in the order of the spec; the rest have no group name.
+// group assigns clusters to the groups in the order of the spec; the remaining clusters have no
+// group name.
 func (m *must) group(w *world) {
 	m.length, _ = groupLength(&m.placement.Spec, len(m.chosen))
 	m.groups = map[string]map[string]bool{}

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// TestOrderOfObjectsDoesNotMatter decides every step again with its objects in other orders: the
-// reports are the same to the byte.
+// TestOrderOfObjectsDoesNotMatter decides every step again with its objects in other orders, and
+// expects the same reports, byte for byte.
 func TestOrderOfObjectsDoesNotMatter(t *testing.T) {
 	const orders = 3
 	snapshots, err := corpus()
@@ -38,7 +38,7 @@ func TestOrderOfObjectsDoesNotMatter(t *testing.T) {
 	}
 }
 
-// firstDifference shows two texts around the first byte in which they differ.
+// firstDifference returns both texts around the first byte that differs.
 func firstDifference(a, b []byte) (string, string) {
 	if bytes.Equal(a, b) {
 		return "", ""

@@ -10,15 +10,15 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// coordinate is one prioritizer that counts.
+// coordinate is one prioritizer with a weight other than 0.
 type coordinate struct {
 	name   string
 	addOn  *v1alpha1.AddOnScore
 	weight int64
 }
 
-// coordinatesOf lays the configurations over the defaults; the last weight of a coordinate wins, 0
-// switches it off.
+// coordinatesOf applies the configurations to the defaults; the last weight of a coordinate counts,
+// 0 disables it.
 func coordinatesOf(spec *v1alpha1.PlacementSpec) ([]coordinate, error) {
 	var all []coordinate
 	switch spec.PrioritizerPolicy.Mode {
@@ -71,13 +71,13 @@ func lay(all []coordinate, one coordinate) []coordinate {
 	return append(all, one)
 }
 
-// scoring gives the scores of one Placement's feasible clusters.
+// scoring computes the scores of one Placement's feasible clusters.
 type scoring struct {
 	*world
 	feasible  []*v1alpha1.ManagedCluster
 	own       []*v1alpha1.PlacementDecision
 	published map[string]bool
-	// expiring are the seconds until each score in use expires.
+	// expiring are the seconds until each used score expires.
 	expiring []float64
 }
 
@@ -108,7 +108,7 @@ func (s *scoring) each(score func(name string) int64) map[string]int64 {
 	return scores
 }
 
-// balance counts all entries of all pages on the hub but the Placement's own.
+// balance counts all entries of all pages on the hub, except the Placement's own.
 func (s *scoring) balance() map[string]int64 {
 	own := map[*v1alpha1.PlacementDecision]bool{}
 	for _, p := range s.own {
@@ -132,8 +132,8 @@ func (s *scoring) balance() map[string]int64 {
 	})
 }
 
-// resource places each amount in the range of all; who lacks it in allocatable or capacity has no
-// score.
+// resource scales each amount to the range of all amounts. A cluster without allocatable or
+// capacity has no score.
 func (s *scoring) resource(name v1alpha1.ResourceName) map[string]int64 {
 	amounts := map[string]float64{}
 	least, most := math.Inf(1), math.Inf(-1)
@@ -142,7 +142,7 @@ func (s *scoring) resource(name v1alpha1.ResourceName) map[string]int64 {
 		if _, known := c.Status.Capacity[name]; !ok || !known {
 			continue
 		}
-		// By way of decimal digits, so that the double is the nearest there is.
+		// The conversion uses decimal digits, so that the double is the nearest one.
 		amount, err := strconv.ParseFloat(quantity.AsDec().String(), 64)
 		if err != nil {
 			continue

@@ -6,13 +6,14 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// spreader picks clusters one by one under spread constraints, the slow and literal way.
+// spreader picks clusters one by one under spread constraints, with a literal implementation of the
+// rules.
 type spreader struct {
 	terms []v1alpha1.SpreadConstraintsTerm
-	// paths are, by cluster, its domain under each constraint, as far as it has all the keys.
+	// paths are the domains of each cluster under each constraint, up to the first missing key.
 	paths map[string][]string
-	// chosen counts, by constraint, parent domain and domain. All domains of all candidates are
-	// there from the start.
+	// chosen counts by constraint, parent domain and domain. It has all domains of all candidates
+	// from the start.
 	chosen []map[string]map[string]int
 }
 
@@ -52,7 +53,8 @@ func (s *spreader) parent(name string, i int) string {
 	return s.paths[name][i-1]
 }
 
-// violates says whether picking the cluster next breaks constraint i. A missing key always does.
+// violates reports whether picking the cluster next violates constraint i. A cluster without the
+// key always does.
 func (s *spreader) violates(name string, i int) bool {
 	if i >= len(s.paths[name]) {
 		return true
@@ -66,8 +68,8 @@ func (s *spreader) violates(name string, i int) bool {
 	return here+1-least > int(max(s.terms[i].MaxSkew, 1))
 }
 
-// burden is the ScheduleAnyway constraints that picking the cluster breaks, the first weighing
-// most, or false when it breaks a DoNotSchedule one.
+// burden returns the ScheduleAnyway constraints that the pick violates, the first one weighing
+// most, or false if it violates a DoNotSchedule one.
 func (s *spreader) burden(name string) (int, bool) {
 	soft := 0
 	for i, term := range s.terms {
@@ -82,7 +84,7 @@ func (s *spreader) burden(name string) (int, bool) {
 	return soft, true
 }
 
-// pick takes k clusters from a ranking; short says that constraints kept it from taking that many.
+// pick takes k clusters from a ranking; short is true if constraints prevented that.
 func (s *spreader) pick(ranking []string, k int) (chosen map[string]bool, short bool) {
 	chosen = map[string]bool{}
 	for len(chosen) < k {

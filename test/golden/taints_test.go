@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// tolerance says how a Placement stands a cluster's taints: whether at all, whether as well as
-// others (a PreferNoSelect that is not tolerated makes it the lesser choice), and the seconds until
-// the first toleration in use runs out.
+// tolerance is the effect of a cluster's taints on a Placement: whether the cluster qualifies,
+// whether it ranks last (an untolerated PreferNoSelect), and the seconds until the first used
+// toleration expires.
 type tolerance struct {
 	excluded, lesser bool
 	seconds          *float64
@@ -31,7 +31,8 @@ func tolerate(c *v1alpha1.ManagedCluster, spec *v1alpha1.PlacementSpec, now time
 	return all
 }
 
-// stands finds the first toleration that matches and holds. left is nil if it never expires.
+// stands finds the first toleration that matches and is still valid. left is nil if it never
+// expires.
 func stands(taint v1alpha1.Taint, tolerations []v1alpha1.Toleration, now time.Time) (ok bool, left *float64) {
 	for _, t := range tolerations {
 		equal := (t.Operator == "" || t.Operator == v1alpha1.TolerationOpEqual) && t.Value == taint.Value
@@ -41,7 +42,7 @@ func stands(taint v1alpha1.Taint, tolerations []v1alpha1.Toleration, now time.Ti
 		if t.TolerationSeconds == nil {
 			return true, nil
 		}
-		// A taint without a time was added in the year 1.
+		// A taint without a time counts as added in the year 1.
 		if taint.TimeAdded.IsZero() {
 			continue
 		}

@@ -14,13 +14,13 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// Namespaces, and the sets of the same names that they see.
+// Namespaces, and the sets of the same names that they can use.
 const (
 	namespace      = "load"
 	churnNamespace = "load-churn"
 )
 
-// Amounts of memory. Of those who ask for the most memory, leaders are chosen unless one cluster
+// Amounts of memory. Placements that ask for the most memory select the leaders, unless one cluster
 // has more.
 const (
 	ordinary = "16Gi"
@@ -28,21 +28,21 @@ const (
 	leaping  = "64Gi"
 )
 
-// shape is what the Placements ask for, all but the first, which always asks for the most memory.
+// shape is the spec of all Placements except the first, which always asks for the most memory.
 type shape int
 
 const (
-	// plain: any clusters, by the default prioritizers, which read no allocatable.
+	// plain: any clusters, by the default prioritizers, which do not read allocatable.
 	plain shape = iota
-	// predicate: the same among those with a label, which all have; the first Placement, too.
+	// predicate: any clusters with a label that all clusters have; also for the first Placement.
 	predicate
-	// steady: memory counts, but having been chosen before counts more.
+	// steady: memory counts, but Steady counts more.
 	steady
 	// memory: the most memory.
 	memory
 )
 
-// fleet are clusters of one set and Placements that all see every one of them.
+// fleet has clusters of one set, and Placements that can use all of them.
 type fleet struct {
 	size
 	hub   *hub
@@ -56,7 +56,7 @@ func (f *fleet) key(i int) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("placement-%05d", i)}
 }
 
-// keys are all Placements, the first one first.
+// keys returns all Placements, the first one first.
 func (f *fleet) keys() []types.NamespacedName {
 	keys := make([]types.NamespacedName, f.Placements)
 	for i := range keys {
@@ -65,7 +65,7 @@ func (f *fleet) keys() []types.NamespacedName {
 	return keys
 }
 
-// cluster is one as its agent reports it. The first ones lead.
+// cluster is a ManagedCluster with a status like an agent's. The first ones are the leaders.
 func (f *fleet) cluster(i int) *v1alpha1.ManagedCluster {
 	amount := ordinary
 	if i < f.per {
@@ -107,7 +107,7 @@ func (f *fleet) create(ctx context.Context) error {
 	return nil
 }
 
-// remove leaves a hub that is not the harness's as it was.
+// remove deletes the fleet from a hub that the harness did not start.
 func (f *fleet) remove(ctx context.Context) error {
 	var errs []error
 	for _, name := range []string{namespace, churnNamespace, floorNamespace} {
@@ -119,7 +119,7 @@ func (f *fleet) remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// placement is the i-th one as a shape wants it.
+// placement is the i-th Placement with a shape.
 func (f *fleet) placement(i int, s shape) *v1alpha1.Placement {
 	b := fixture.Placement(namespace, f.key(i).Name).Number(int32(f.per))
 	if s == predicate {
@@ -146,7 +146,7 @@ func (f *fleet) place(ctx context.Context) error {
 	return nil
 }
 
-// reshape lets the Placements ask for something else.
+// reshape changes the spec of the Placements.
 func (f *fleet) reshape(ctx context.Context, s shape) error {
 	if f.shape == s {
 		return nil
@@ -162,7 +162,7 @@ func (f *fleet) reshape(ctx context.Context, s shape) error {
 	return nil
 }
 
-// report patches the i-th cluster's status as its agent would.
+// report patches the i-th cluster's status as an agent does.
 func (f *fleet) report(ctx context.Context, i int, status string) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":%s}`, status))
 	if err := f.hub.Status().Patch(ctx, fixture.Cluster(clusterName(i)).Obj(), patch); err != nil {

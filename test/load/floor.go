@@ -48,14 +48,14 @@ func floorPage(placement *v1alpha1.Placement) *v1alpha1.PlacementDecision {
 	}}
 }
 
-// floorPlacement is one that controllers leave alone.
+// floorPlacement is a Placement that controllers ignore.
 func floorPlacement(name string) *v1alpha1.Placement {
 	return &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{
 		Namespace: floorNamespace, Name: name, Annotations: map[string]string{v1alpha1.PlacementDisableAnnotation: "true"},
 	}}
 }
 
-// fill puts other clusters on a page, which exist nowhere, and on no two pages.
+// fill replaces the clusters of a page by names that do not exist and are on no other page.
 func (f *floor) fill(page *v1alpha1.PlacementDecision) {
 	f.turn++
 	page.Status.Decisions = nil
@@ -73,7 +73,7 @@ func say(placement *v1alpha1.Placement, n int) {
 	}}
 }
 
-// two is how long two writes take, one after the other: a page and a status.
+// two measures two writes in sequence: a page and a status.
 func (f *floor) two(ctx context.Context) (time.Duration, error) {
 	f.fill(f.page)
 	say(f.placement, f.turn)
@@ -87,9 +87,9 @@ func (f *floor) two(ctx context.Context) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// many is how long the writes for n Placements take: three each, to create a page, fill it and say
-// so in the status; and then one each, to change the page. It leaves nothing behind, and no
-// controller must run.
+// many measures the writes for n Placements: three each, to create a page, fill it and write the
+// status, and then one each, to change the page. It deletes its objects at the end. No controller
+// may run.
 func (f *floor) many(ctx context.Context, n int) (three, one time.Duration, err error) {
 	pages, placements := make([]*v1alpha1.PlacementDecision, n), make([]*v1alpha1.Placement, n)
 	for i := range n {

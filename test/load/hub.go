@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/config/crd"
 )
 
-// workers is how many requests the plain client has under way at once.
+// workers is the number of concurrent requests of the plain client.
 const workers = 16
 
 // hub is a real API server.
@@ -29,8 +29,8 @@ type hub struct {
 	stop       func() error
 }
 
-// openHub starts a hub of its own unless the options name one. Its etcd does not wait for the disk:
-// a slow one would make every ratio look better than it is.
+// openHub starts a hub unless the options name one. Its etcd does not wait for the disk: a slow
+// disk would make every ratio look better than it is.
 func openHub(o options, dir string) (*hub, error) {
 	h := &hub{kubeconfig: o.kubeconfig, stop: func() error { return nil }}
 	var err error
@@ -75,7 +75,7 @@ func (h *hub) start(assets, kubeconfig string) error {
 	return nil
 }
 
-// each runs n calls, as many at once as the plain client has workers, and returns the first error.
+// each runs n calls, with the plain client's number of workers, and returns the first error.
 func each(n int, call func(i int) error) error {
 	next := make(chan int)
 	var running sync.WaitGroup

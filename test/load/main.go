@@ -17,31 +17,30 @@ import (
 
 const berthArgs = "controller --kubeconfig {kubeconfig} --metrics-bind-address {metrics} --leader-elect=false --health-probe-bind-address=0"
 
-// allRows are the rows of the table, in the order they are measured.
+// allRows are the rows of the table, in the order of measurement.
 var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "hot-all", "memory", "churn"}
 
-// options are what the command line says.
+// options are the flags of the command.
 type options struct {
-	// controller is the binary; args are its arguments, in which {kubeconfig} and {metrics}
-	// (host:port) are filled in.
+	// controller is the binary, args are its arguments with the placeholders {kubeconfig} and
+	// {metrics} (host:port).
 	controller, args string
-	// kubeconfig names a hub with the CRDs; a hub is started from assets when it is empty.
+	// kubeconfig is that of a hub with the CRDs; if empty, a hub is started from assets.
 	kubeconfig, assets string
 	sizes              []size
 	rows               []string
-	// per is how many clusters a Placement wants, churn how many the Placement of the churn row
-	// has.
+	// per is the number of clusters that a Placement asks for, churn that of the Placement in the
+	// churn row.
 	per, churn int
-	// repeats is how often the rows that take long are measured, samples and budget bound each hot
-	// row.
+	// repeats is the number of samples of slow rows; samples and budget limit each hot row.
 	repeats, samples, heartbeats int
 	budget                       time.Duration
-	// cycles is how the lines of the metrics endpoint begin that count scheduling cycles.
+	// cycles is the prefix of the metrics that count scheduling cycles.
 	cycles string
 	json   string
 }
 
-// size is how many clusters and Placements a hub has.
+// size is the number of clusters and Placements of a hub.
 type size struct {
 	Clusters   int `json:"clusters"`
 	Placements int `json:"placements"`

@@ -17,16 +17,16 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// observer watches the Placements and their pages, as a consumer would.
+// observer watches the Placements and their pages, as a consumer does.
 type observer struct {
 	mu     sync.Mutex
 	views  map[types.NamespacedName]*view
 	waiter *waiter
-	// pageWrites and statusWrites count what was written since the start.
+	// pageWrites and statusWrites count the writes since the start.
 	pageWrites, statusWrites int
 }
 
-// view is what there is to see of one Placement.
+// view is the observed state of one Placement.
 type view struct {
 	pages    map[string][]string // clusters by page
 	exists   bool
@@ -51,7 +51,7 @@ func (v *view) lists(cluster string) bool {
 	return false
 }
 
-// waiter waits for every one of some Placements to look as wanted, once each.
+// waiter waits until each of some Placements has the wanted state.
 type waiter struct {
 	pending map[types.NamespacedName]bool
 	want    func(*view) bool
@@ -147,7 +147,8 @@ func (o *observer) tell(key types.NamespacedName, now time.Time) {
 	}
 }
 
-// expect begins to wait for the Placements; what is as wanted already counts. One wait at a time.
+// expect begins to wait for the Placements; a Placement that has the wanted state already counts.
+// Only one wait at a time.
 func (o *observer) expect(keys []types.NamespacedName, want func(*view) bool) *waiter {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -162,7 +163,7 @@ func (o *observer) expect(keys []types.NamespacedName, want func(*view) bool) *w
 	return w
 }
 
-// writes are the writes of pages and of statuses seen so far.
+// writes returns the page and status writes reported so far.
 func (o *observer) writes() (pages, statuses int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

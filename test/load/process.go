@@ -55,7 +55,7 @@ func startProcess(o options, kubeconfig, dir string) (*process, error) {
 	return p, nil
 }
 
-// stop asks the controller to end, and insists after a while.
+// stop asks the controller to stop, and kills it after a timeout.
 func (p *process) stop() {
 	_ = p.command.Process.Signal(syscall.SIGTERM) // fails when it is gone, which is what is wanted
 	select {
@@ -66,7 +66,7 @@ func (p *process) stop() {
 	}
 }
 
-// died returns the error of a controller that ended by itself; nil while it runs.
+// died returns the error of a controller that exited by itself; nil while it runs.
 func (p *process) died() error {
 	select {
 	case <-p.ended:
@@ -80,13 +80,14 @@ func (p *process) died() error {
 	}
 }
 
-// cpu is the processor time spent so far, to the kernel's tick of 10 ms.
+// cpu returns the processor time so far, in kernel ticks of 10 ms.
 func (p *process) cpu() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
 	if err != nil {
 		return 0, errors.Join(p.died(), err)
 	}
-	// The name in brackets may hold spaces; utime and stime are the 12th and 13th field after it.
+	// The name in brackets may contain spaces; utime and stime are the 12th and 13th field after
+	// it.
 	_, after, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(after)
 	if len(fields) < 13 {
@@ -103,7 +104,7 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }
 
-// peak is the most memory that was resident, in MB (10⁶ bytes).
+// peak returns the peak of resident memory, in MB (10⁶ bytes).
 func (p *process) peak() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
 	if err != nil {
@@ -117,8 +118,7 @@ func (p *process) peak() (float64, error) {
 	return kib * 1024 / 1e6, nil
 }
 
-// metric is the sum of the metrics whose lines begin like prefix; false when the controller has no
-// metrics.
+// metric returns the sum of the metrics with the prefix; false if the controller has no metrics.
 func (p *process) metric(prefix string) (float64, bool, error) {
 	if p.metrics == "" {
 		return 0, false, nil

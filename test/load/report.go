@@ -11,32 +11,32 @@ import (
 	"unicode/utf8"
 )
 
-// times is the unit of a ratio to the floor.
+// times is the unit of ratios to the floor.
 const times = "× floor"
 
 // result is one line of the table.
 type result struct {
 	Row  string `json:"row"`
 	Work string `json:"work"`
-	// Value, in Unit, is what Target limits; no target is 0.
+	// Target limits Value, in Unit; 0 is no target.
 	Value  float64 `json:"value"`
 	Unit   string  `json:"unit"`
 	Target float64 `json:"target,omitempty"`
 	Met    *bool   `json:"met,omitempty"`
 
 	Samples int `json:"samples"`
-	// Took and Floor are milliseconds; 0 where the row has none.
+	// Took and Floor are in milliseconds; 0 if the row has none.
 	Took  float64 `json:"tookMs,omitempty"`
 	Floor float64 `json:"floorMs,omitempty"`
-	// What the controller did for one sample: milliseconds of processor, cycles (absent if it does
-	// not count them), and writes as a watch saw them.
+	// The controller's work for one sample: milliseconds of processor time, cycles (absent if it
+	// does not count them), and the writes that a watch reported.
 	CPU      float64  `json:"cpuMs"`
 	Cycles   *float64 `json:"cycles,omitempty"`
 	Pages    float64  `json:"pageWrites"`
 	Statuses float64  `json:"statusWrites"`
 }
 
-// add takes up a result with what the controller did for all its events.
+// add appends a result with the controller's work for all its events.
 func (r *run) add(line result, e effort, events int) {
 	n := float64(events)
 	line.CPU, line.Pages, line.Statuses = ms(e.cpu)/n, float64(e.pages)/n, float64(e.statuses)/n
@@ -48,7 +48,7 @@ func (r *run) add(line result, e effort, events int) {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// quantile of some durations; the largest that is not above a share q of them.
+// quantile returns the largest of some durations that is not above a share q of them.
 func quantile(of []time.Duration, q float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(of))
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
@@ -87,7 +87,7 @@ func (x *result) verdict() string {
 	return "missed"
 }
 
-// number has three digits that say something.
+// number formats a value with three significant digits.
 func number(x float64) string {
 	switch {
 	case x == 0:
@@ -132,7 +132,8 @@ func printTable(out io.Writer, s size, per int, results []result) error {
 	return err
 }
 
-// printGrowth compares the sizes: what moves one Placement must not depend on how many there are.
+// printGrowth compares the sizes: the cost of a change of one Placement must not depend on the
+// number of Placements.
 func (r *report) printGrowth(out io.Writer) error {
 	if len(r.Sizes) < 2 {
 		return nil
@@ -152,7 +153,7 @@ func (r *report) printGrowth(out io.Writer) error {
 	return err
 }
 
-// table is Markdown that reads well as it is.
+// table prints an aligned Markdown table.
 func table(rows [][]string) string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {

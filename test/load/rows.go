@@ -48,8 +48,7 @@ func (r *run) cold(ctx context.Context) error {
 		spent.pages, spent.statuses = spent.pages+e.pages, spent.statuses+e.statuses
 	}
 	if slices.Contains(r.rows, "cold") {
-		// Ratios are taken start by start, as the machine may have been busier during one than
-		// during the other.
+		// Each start has its own ratio, because the load of the machine differs between starts.
 		ratios := make([]float64, starts)
 		for i := range ratios {
 			ratios[i] = took[i].Seconds() / floors[i].Seconds()
@@ -63,8 +62,8 @@ func (r *run) cold(ctx context.Context) error {
 	return nil
 }
 
-// coldStart lasts from the start of the process until a watch has shown the last decision and
-// status.
+// coldStart measures the time from the start of the process until a watch has shown the last
+// decision and status.
 func (r *run) coldStart(ctx context.Context) (time.Duration, effort, error) {
 	w := r.observer.expect(r.fleet.keys(), func(v *view) bool {
 		return v.told && int(v.selected) == r.per && v.clusters() == r.per
@@ -87,7 +86,7 @@ func (r *run) coldStart(ctx context.Context) (time.Duration, effort, error) {
 	return at.Sub(begin), e, err
 }
 
-// forget stops the controller and takes back what it decided.
+// forget stops the controller and deletes its decisions.
 func (r *run) forget(ctx context.Context) error {
 	r.process.stop()
 	if err := r.hub.removeAll(ctx, namespace, &v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}); err != nil {
@@ -104,10 +103,9 @@ func (r *run) forget(ctx context.Context) error {
 	}
 }
 
-// hot changes the allocatable memory of one cluster, so that the first Placement has to take it,
-// and then back again: a change that is not taken back would be part of what the next rows see.
-// Every Placement sees the cluster; none of the others has to move. Floor and changes alternate,
-// twenty of each.
+// hot changes the allocatable memory of one cluster, so that the first Placement has to select it,
+// and then back again, so that the next rows do not see the change. Every Placement can use the
+// cluster; only the first one changes. Floor and changes alternate, twenty of each.
 func (r *run) hot(ctx context.Context, row string, s shape) error {
 	const batch = 20
 	samples := r.samples - r.samples%2
@@ -160,7 +158,7 @@ func (r *run) hot(ctx context.Context, row string, s shape) error {
 	p99.Row, p99.Work, p99.Target, p99.Took = row+"-p99", works[row]+", p99", 20, ms(quantile(took, 0.99))
 	p99.Value = float64(quantile(took, 0.99)) / float64(two)
 	if row == "hot-read" {
-		// Beyond the targets: everyone has to think again, and one moves.
+		// This row has no target: every Placement is decided again, and one changes.
 		p50.Target, p99.Target = 0, 0
 	}
 	r.add(p50, spent, len(took))
@@ -168,8 +166,8 @@ func (r *run) hot(ctx context.Context, row string, s shape) error {
 	return nil
 }
 
-// change is the n-th change of a hot row: the even ones let a cluster leap, the odd ones take it
-// back.
+// change is the n-th change of a hot row: the even ones increase the memory of a cluster, the odd
+// ones revert that.
 func (r *run) change(ctx context.Context, n int) (time.Duration, error) {
 	i := r.per + n/2*7%(r.Clusters-r.per)
 	amount, up := leaping, n%2 == 0
@@ -186,11 +184,11 @@ func (r *run) change(ctx context.Context, n int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The watch may be faster than the answer to the patch.
+	// The watch may be faster than the response to the patch.
 	return max(at.Sub(begin), 0), r.pause(ctx)
 }
 
-// hotAll changes a cluster so that every Placement has to move, and back.
+// hotAll changes a cluster so that every Placement changes, and back.
 func (r *run) hotAll(ctx context.Context) error {
 	changes := 2 * r.repeats
 	r.say("hot-all: preparing")
@@ -264,15 +262,15 @@ func (r *run) heartbeat(ctx context.Context) error {
 	return nil
 }
 
-// memory is the most that was resident in the rows before it.
+// memory reports the peak of resident memory in the rows before it.
 func (r *run) memory(context.Context) error {
 	peak, err := r.process.peak()
 	r.results = append(r.results, result{Row: "memory", Work: "peak resident memory", Value: peak, Unit: "MB", Target: 110, Samples: 1})
 	return err
 }
 
-// churnRow lets a cluster join a Placement of all clusters of a set, and counts the pages written.
-// Its name sorts in the middle.
+// churnRow adds a cluster to a Placement of all clusters of a set, and counts the written pages.
+// The name of the cluster sorts in the middle.
 func (r *run) churnRow(ctx context.Context) error {
 	joins := r.repeats
 	r.say("churn: %d clusters", r.churn)

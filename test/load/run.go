@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// patience bounds every wait.
+// patience is the timeout of every wait.
 const patience = 10 * time.Minute
 
-// runAll measures every size, prints the tables, and fails only if something is broken, never for
-// time.
+// runAll measures every size and prints the tables. It fails only on errors, not because of a time.
 func runAll(ctx context.Context, o options, out, progress io.Writer) error {
 	report := report{When: time.Now().UTC().Truncate(time.Second), CPUs: runtime.NumCPU(), Args: o.args, Per: o.per}
 	for _, s := range o.sizes {
@@ -49,7 +48,7 @@ type run struct {
 	dir      string
 	progress io.Writer
 	begin    time.Time
-	// pageFloors are the times of one page write for each Placement.
+	// pageFloors measures one page write for each Placement.
 	pageFloors []time.Duration
 	results    []result
 }
@@ -68,7 +67,7 @@ func runSize(ctx context.Context, o options, s size, progress io.Writer) (result
 	r.say("starting a hub")
 	if r.hub, err = openHub(o, r.dir); r.hub != nil {
 		defer func() {
-			// The API server waits for those who watch.
+			// The API server waits for its watches.
 			cancel()
 			err = errors.Join(err, r.hub.stop())
 		}()
@@ -104,7 +103,7 @@ func runSize(ctx context.Context, o options, s size, progress io.Writer) (result
 	return r.results, nil
 }
 
-// measureRows measures the rows that are asked for, but the cold start.
+// measureRows measures the selected rows, except the cold start.
 func (r *run) measureRows(ctx context.Context) error {
 	for _, row := range []struct {
 		name    string
@@ -133,7 +132,7 @@ func (r *run) say(format string, args ...any) {
 	fmt.Fprintf(r.progress, "%4.0f s  %s: %s…\n", time.Since(r.begin).Seconds(), r.size, fmt.Sprintf(format, args...))
 }
 
-// wait returns when the last of the expected changes was seen.
+// wait returns when all expected changes were reported.
 func (r *run) wait(ctx context.Context, w *waiter) (time.Time, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -151,8 +150,8 @@ func (r *run) wait(ctx context.Context, w *waiter) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%d Placements are not as expected after %s", len(w.pending), patience)
 }
 
-// idle returns when the controller has used no more than a little processor time, and written
-// nothing, for as long as that twice over.
+// idle returns when the controller has used little processor time and written nothing, twice in a
+// row.
 func (r *run) idle(ctx context.Context, window, little time.Duration) error {
 	tick := time.NewTicker(window)
 	defer tick.Stop()
@@ -187,12 +186,12 @@ func (r *run) settle(ctx context.Context) error {
 	return r.idle(ctx, 250*time.Millisecond, 20*time.Millisecond)
 }
 
-// pause is a short settle, between two changes that bring about little.
+// pause is a short settle, between two small changes.
 func (r *run) pause(ctx context.Context) error {
 	return r.idle(ctx, 30*time.Millisecond, 0)
 }
 
-// effort is what the controller did so far.
+// effort is the work of the controller so far.
 type effort struct {
 	cpu             time.Duration
 	cycles          float64
@@ -209,7 +208,7 @@ func (r *run) effort() (e effort, err error) {
 	return e, err
 }
 
-// spend adds what call made the controller do to total.
+// spend adds the controller's work during call to total.
 func (r *run) spend(total *effort, call func() error) error {
 	before, err := r.effort()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// answer is all that a Result says, in words.
+// answer is a Result as text.
 type answer struct {
 	Candidates, Filters, Totals, Ranking, Selected, Conditions, Warnings []string
 	Requeue                                                              string
@@ -46,7 +46,7 @@ func answerOf(r *scheduler.Result) answer {
 	return a
 }
 
-// view is all that a Snapshot says, with names for indexes.
+// view is a Snapshot as text, with names instead of indexes.
 type view struct {
 	Clusters, Sets, Scores []string
 	Bound                  []string
@@ -114,8 +114,8 @@ func viewOf(s *framework.Snapshot) view {
 	return v
 }
 
-// noBalance replaces Balance where other Placements' decisions must not count: they affect
-// nobody.
+// noBalance replaces Balance in tests where decisions of other Placements must not count. It
+// affects no Placement.
 type noBalance struct{}
 
 func (noBalance) Name() string { return v1alpha1.PrioritizerBalance }
@@ -142,7 +142,7 @@ func decide(s *scheduler.Scheduler, inv *inventory.Inventory, key inventory.Key)
 	return s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 }
 
-// ask leaves the buffers of the cycle to the next one.
+// ask releases the buffers of the cycle for the next one.
 func ask(s *scheduler.Scheduler, inv *inventory.Inventory, key inventory.Key) answer {
 	r := decide(s, inv, key)
 	defer s.Release(r.Result)

@@ -37,15 +37,15 @@ func TestIncrementalInventory(t *testing.T) {
 type differential struct {
 	world *world
 	inv   *inventory.Inventory
-	// engine and unbalanced live on from event to event, as the plugins' memories do.
+	// engine and unbalanced live for all events, as the plugins' caches do.
 	engine, unbalanced *scheduler.Scheduler
-	// before are the answers without Balance, before the event.
+	// before are the decisions without Balance before the event.
 	before map[inventory.Key]answer
-	// echoes are the watch events, still to come, of pages that the inventory has already assumed.
+	// echoes are the pending watch events of pages that the inventory has already assumed.
 	echoes []event
 	// late are the events of pages that the watch delivered before the writer assumed them.
 	late []event
-	// reserved are the decisions on their way to the API server, by Placement and cluster.
+	// reserved are the decisions that are being published, by Placement and cluster.
 	reserved map[inventory.Key]map[string]bool
 }
 
@@ -90,7 +90,7 @@ func (d *differential) step(t *rapid.T) {
 		delete(d.reserved, key)
 		d.check(t, nil)
 	default:
-		// What-if questions must leave no trace in what the plugins remember; the next event shows.
+		// Explanations must not change the caches of plugins; the next event shows it.
 		for _, key := range d.inv.Placements() {
 			r := decide(d.engine, d.inv, key)
 			d.engine.Explain(context.Background(), r.Result, "")
@@ -130,7 +130,7 @@ func (d *differential) reserve(t *rapid.T) {
 	d.check(t, nil)
 }
 
-// arrive ends what is reserved for decisions that a page shows, if that is what it still shows.
+// arrive ends the reservations for the decisions on a page, if the page still has them.
 func (d *differential) arrive(o client.Object) {
 	page, ok := o.(*v1alpha1.PlacementDecision)
 	if !ok || d.world.objects[idOf(o)] != o {
@@ -141,7 +141,7 @@ func (d *differential) arrive(o client.Object) {
 	}
 }
 
-// owners are the Placement that has the page now, if there is one.
+// owners returns the Placement of the current page, if there is one.
 func (d *differential) owners(page *v1alpha1.PlacementDecision) []inventory.Key {
 	if old, ok := d.world.objects[idOf(page)].(*v1alpha1.PlacementDecision); ok {
 		return []inventory.Key{ownerOf(old)}
@@ -149,7 +149,7 @@ func (d *differential) owners(page *v1alpha1.PlacementDecision) []inventory.Key 
 	return nil
 }
 
-// ownerOf is the Placement that a page is for: by label, and by owner while it has none.
+// ownerOf returns the Placement of a page: by label, and by owner if it has no label.
 func ownerOf(page *v1alpha1.PlacementDecision) inventory.Key {
 	name := page.Labels[v1alpha1.PlacementLabel]
 	if owner := metav1.GetControllerOf(page); name == "" && owner != nil {

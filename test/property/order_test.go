@@ -24,8 +24,7 @@ func drawWorld(t *rapid.T) *world {
 	return w
 }
 
-// TestOrderOfInput: the same objects give the same reports, byte for byte, in whatever order they
-// are read.
+// TestOrderOfInput: the same objects give the same reports, byte for byte, in every order of input.
 func TestOrderOfInput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := drawWorld(t).all()
@@ -59,9 +58,9 @@ func reports(t *rapid.T, all []client.Object) []string {
 	return texts
 }
 
-// TestNewClusterTakesNobodysPlace: where all clusters that fit are wanted and none is spread, one
-// more removes none.
-func TestNewClusterTakesNobodysPlace(t *testing.T) {
+// TestNewClusterDisplacesNone: if all qualifying clusters are selected and no spread is set, a new
+// cluster removes none.
+func TestNewClusterDisplacesNone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, inv := drawWorld(t), inventory.New(inventory.Options{})
 		for _, o := range w.all() {

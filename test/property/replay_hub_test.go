@@ -32,11 +32,11 @@ type replayHub struct {
 	now       time.Time
 	recorded  []recordedAttempt
 	refuseAll bool
-	// writesLeft is how many page writes succeed until one is refused.
+	// writesLeft is the number of page writes that succeed before one is refused.
 	writesLeft int
 }
 
-// newReplayHub begins with clusters that both namespaces may use.
+// newReplayHub has clusters that both namespaces may use.
 func newReplayHub(t *rapid.T) *replayHub {
 	h := &replayHub{world: newWorld(), now: fixture.Now}
 	for _, set := range setNames {
@@ -55,7 +55,7 @@ func newReplayHub(t *rapid.T) *replayHub {
 	return h
 }
 
-// restart forgets all that is not on the hub.
+// restart drops all state that is not on the hub.
 func (h *replayHub) restart(t *rapid.T) {
 	h.inv, h.held, h.copier = inventory.New(inventory.Options{}), scheduler.NewHeldChanges(), &copier{}
 	h.engine = newReplayScheduler(t, &framework.Handle{
@@ -69,7 +69,7 @@ func (h *replayHub) restart(t *rapid.T) {
 	h.inv.Started()
 }
 
-// store puts an object whose generation stays, as a write of a subresource does.
+// store stores an object without a new generation, as a write of a subresource does.
 func (h *replayHub) store(o client.Object) {
 	generation := o.GetGeneration()
 	h.put(o)
@@ -77,7 +77,7 @@ func (h *replayHub) store(o client.Object) {
 	h.inv.Update(o)
 }
 
-// change is what others do before an attempt.
+// change makes the changes of users and clusters before an attempt.
 func (h *replayHub) change(t *rapid.T) {
 	switch oneOf(t, "change", "put", "put", "put", "remove", "gate", "gate", "answer", "answer", "say", "time", "time", "restart", "none") {
 	case "put":
@@ -122,7 +122,7 @@ func (h *replayHub) somePlacement(t *rapid.T) *v1alpha1.Placement {
 	return h.inv.Placement(keys[pick(t, len(keys))])
 }
 
-// answerRecord approves or rejects a change, if the hub accepts that.
+// answerRecord approves or rejects a change if the hub accepts that.
 func (h *replayHub) answerRecord(t *rapid.T) {
 	var open []*berthv1alpha1.PlacementChange
 	for _, o := range h.all() {
@@ -141,7 +141,7 @@ func (h *replayHub) answerRecord(t *rapid.T) {
 	h.store(record)
 }
 
-// attempt decides and publishes a Placement, and records what it read.
+// attempt decides and publishes a Placement, and records the inputs.
 func (h *replayHub) attempt(t *rapid.T) {
 	pl := h.somePlacement(t)
 	if pl == nil {
@@ -162,7 +162,7 @@ func (h *replayHub) attempt(t *rapid.T) {
 	}
 }
 
-// drawQueue is what the queue of a Placement allows; most have none.
+// drawQueue returns the limits of a Placement's queue; most have none.
 func drawQueue(t *rapid.T) *framework.QueueAdmission {
 	queue := &framework.QueueAdmission{Admitted: true, Reason: "Admitted", Limit: -1, Record: "root.q"}
 	switch oneOf(t, "queue", "none", "none", "none", "none", "limited", "restricted", "parked", "rejected") {
@@ -180,7 +180,7 @@ func drawQueue(t *rapid.T) *framework.QueueAdmission {
 	return queue
 }
 
-// recordFirst is what the controller writes before pages.
+// recordFirst writes the records that the controller writes before pages.
 func (h *replayHub) recordFirst(_ context.Context, a *scheduler.Attempt) error {
 	writes, err := a.RecordsBefore()
 	if err != nil || len(writes) == 0 {

@@ -25,15 +25,16 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// attempts is how many attempts one check replays: 10,000 with the 100 checks that are the default.
+// attempts is the number of attempts that one check replays: 10,000 with the default of 100 checks.
 const attempts = 100
 
-// TestReplay makes random attempts on a hub that changes between them, then replays each from a
-// copy of its Snapshot alone, by a new scheduler with new plugins. Both say the same. The replays
-// come last, so that a change of a Snapshot after its attempt is found, too.
+// TestReplay makes random attempts on a hub that changes between them. Then it replays each from a
+// copy of its Snapshot, with a new scheduler and new plugins, and expects the same result. The
+// replays run last, so that a change of a Snapshot after its attempt is found, too.
 //
-// Not compared is what step 9 adds: the writes of a Proposal and why they failed. A Reserve plugin
-// that denies is not replayed, because a dry run reserves nothing; none does here.
+// The results of step 9 are not compared: the writes of a Proposal and their failures. A Reserve
+// plugin that denies cannot be replayed, because a dry run does not reserve; no plugin does that
+// here.
 func TestReplay(t *testing.T) {
 	outcomes := map[scheduler.Outcome]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,7 +77,7 @@ type recordedAttempt struct {
 	want     replayedOutcome
 }
 
-// replayedOutcome is all that steps 2 to 8 decide.
+// replayedOutcome has everything that steps 2 to 8 decide.
 type replayedOutcome struct {
 	Outcome                scheduler.Outcome
 	Message, Failure       string
@@ -108,7 +109,7 @@ func outcomeOf(a *scheduler.Attempt) replayedOutcome {
 	if a.Outcome != scheduler.Published {
 		return o
 	}
-	// Whether the change is history depends on its writes, what it was does not.
+	// The phase of the change depends on its writes, the change itself does not.
 	a.Err = nil
 	if revision, change, ok := a.History(); ok {
 		o.History = []string{fmt.Sprint(revision, change)}
@@ -163,10 +164,10 @@ func (c *copier) PreEnqueue(_ context.Context, state *framework.CycleState, _ *v
 	return nil
 }
 
-// gateAnnotation says on a Placement how the gate of that name answers.
+// gateAnnotation sets the answer of the gate of that name for a Placement.
 const gateAnnotation = "test/gate-"
 
-// annotatedGate is a Permit plugin that answers as the Placement says.
+// annotatedGate is a Permit plugin whose answer is in an annotation of the Placement.
 type annotatedGate struct{ name string }
 
 func (g annotatedGate) Name() string { return g.name }
@@ -187,8 +188,8 @@ func (g annotatedGate) Permit(_ context.Context, _ *framework.CycleState, pl *v1
 	return nil, 0
 }
 
-// newReplayScheduler has the default profile with limits, two gates and, before all others, a
-// copier.
+// newReplayScheduler returns a scheduler with the default profile, limits and two gates. A copier
+// runs before all other plugins.
 func newReplayScheduler(t rapid.TB, handle *framework.Handle, held *scheduler.HeldChanges, first *copier) *scheduler.Scheduler {
 	registry, profile := builtin.Registry(), builtin.DefaultProfile()
 	enabled := &profile.Plugins.MultiPoint.Enabled

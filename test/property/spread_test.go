@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestSpread compares the selection with a literal reading of the rules, pick by pick, without any
-// queue or count kept.
+// TestSpread compares the selection, pick by pick, with a literal implementation of the rules that
+// keeps no queues or counts.
 func TestSpread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weight := oneOf[int32](t, "spread weight", 0, 0, 1, 2, -1)
@@ -37,7 +37,7 @@ func TestSpread(t *testing.T) {
 	})
 }
 
-// TestSkew: whatever the scores and the weight of the Spread prioritizer, no DoNotSchedule skew is
+// TestSkew: for all scores and weights of the prioritizer Spread, no DoNotSchedule skew is
 // exceeded.
 func TestSkew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -203,7 +203,7 @@ func violated(r *scheduler.Result, chosen map[string]bool, cluster *framework.Cl
 	return hard, soft
 }
 
-// domainOf is the tuple of the values of all keys; not whole when one is missing.
+// domainOf returns the values of all keys, and whether no key is missing.
 func domainOf(cluster *framework.Cluster, constraints []v1alpha1.SpreadConstraintsTerm) (tuple []string, whole bool) {
 	for _, c := range constraints {
 		from := cluster.Labels
@@ -219,8 +219,8 @@ func domainOf(cluster *framework.Cluster, constraints []v1alpha1.SpreadConstrain
 	return tuple, true
 }
 
-// occupied counts the chosen in the domain of constraint i, and in the least of its siblings, the
-// domain itself included.
+// occupied counts the selected clusters in the domain of constraint i, and in the emptiest of its
+// siblings, the domain itself included.
 func occupied(r *scheduler.Result, chosen map[string]bool, i int, tuple []string) (n, least int) {
 	constraints := r.Snapshot.Subject.Placement.Spec.SpreadPolicy.SpreadConstraints[:i+1]
 	counts := map[string]int{}

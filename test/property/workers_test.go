@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestWorkers has workers decide and publish while clusters change. Afterwards the inventory shows
-// what one built from scratch shows. It is for the race detector above all.
+// TestWorkers decides and publishes with several workers while clusters change. Afterwards the
+// inventory equals one built from scratch. Run it with the race detector.
 func TestWorkers(t *testing.T) {
 	for _, workers := range []int{1, 4, 16} {
 		t.Run(strconv.Itoa(workers), func(t *testing.T) {
@@ -51,7 +51,7 @@ type workload struct {
 	inv     *inventory.Inventory
 	engine  *scheduler.Scheduler
 	version atomic.Int64
-	// objects are their last states, by kind and name.
+	// objects are the last states by kind and name.
 	objects sync.Map
 }
 

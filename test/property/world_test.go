@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// world is what an API server holds. Its names are few, so that objects often meet, go and come
-// again.
+// world is the content of an API server. It has few names, so that objects often interact, and are
+// deleted and created again.
 type world struct {
 	objects map[string]client.Object
 	version int
@@ -43,7 +43,7 @@ func (w *world) all() []client.Object {
 	return all
 }
 
-// put stores an object as an API server does: a newcomer gets a UID, every state a version, and a
+// put stores an object as an API server does: a new object gets a UID, every write a version, and a
 // new spec of a Placement a generation.
 func (w *world) put(o client.Object) event {
 	w.version++
@@ -59,7 +59,7 @@ func (w *world) put(o client.Object) event {
 	return event{object: o}
 }
 
-// remove takes an object out.
+// remove deletes an object.
 func (w *world) remove(o client.Object) event {
 	delete(w.objects, idOf(o))
 	return event{object: o, deleted: true}
@@ -73,7 +73,7 @@ var (
 	pageNames      = []string{"p1-decision-1", "p1-decision-2", "p2-decision-1", "odd"}
 	scoreNames     = []string{"r1", "r2"}
 	values         = []string{"x", "y"}
-	// decidedNames are those that may stand on a page.
+	// decidedNames are the cluster names that a page may have.
 	decidedNames = append([]string{"gone1", "gone2"}, clusterNames...)
 )
 
@@ -81,10 +81,10 @@ func oneOf[T any](t *rapid.T, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(t, label)
 }
 
-// pick is an index below n.
+// pick returns an index below n.
 func pick(t *rapid.T, n int) int { return rapid.IntRange(0, n-1).Draw(t, "which") }
 
-// drawOrder is an order of n things; a seed says it in one number.
+// drawOrder returns an order of n items, from one seed.
 func drawOrder(t *rapid.T, n int) []int {
 	return rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0)).Perm(n)
 }
@@ -177,7 +177,7 @@ func drawPage(t *rapid.T) *v1alpha1.PlacementDecision {
 	return b.Lists(rapid.SliceOfN(rapid.SampledFrom(decidedNames), 0, 4).Draw(t, "decisions")...).Obj()
 }
 
-// drawRecord is a change of a Placement that is there, or of an earlier one of its name.
+// drawRecord returns a change of an existing Placement, or of an earlier one of its name.
 func (w *world) drawRecord(t *rapid.T) *berthv1alpha1.PlacementChange {
 	pl := fixture.Placement(oneOf(t, "namespace", namespaceNames...), oneOf(t, "placement", placementNames...)).Obj()
 	if now := w.objects[idOf(pl)]; now != nil && oneOf(t, "current", true, true, false) {
@@ -273,7 +273,7 @@ func drawMatch(t *rapid.T) fixture.Match {
 	return fixture.MatchLabelExpression("a", "Near")
 }
 
-// drawObject is a new state of some object.
+// drawObject returns a new state of some object.
 func (w *world) drawObject(t *rapid.T) client.Object {
 	switch oneOf(t, "kind", "cluster", "cluster", "cluster", "set", "binding", "score", "page", "page", "record", "record", "policy",
 		"placement", "placement") {

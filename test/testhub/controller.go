@@ -21,8 +21,8 @@ type Controller struct {
 	stopped chan error
 }
 
-// StartController runs Berth's controller with the rights of its service account, which
-// InstallRoles grants, and the options given. Stop it.
+// StartController runs Berth's controller with the given options and the permissions of its service
+// account, which InstallRoles grants. Call Stop to end it.
 func (h *Hub) StartController(o controllers.Options) *Controller {
 	GinkgoHelper()
 	config := rest.CopyConfig(h.Config)
@@ -30,8 +30,9 @@ func (h *Hub) StartController(o controllers.Options) *Controller {
 	return StartController(config, o)
 }
 
-// StartController runs Berth's controller with the rights of config. The controller serves neither
-// metrics nor probes unless the options name an address; it logs to Ginkgo unless they name a log.
+// StartController runs Berth's controller with the permissions of config. The controller serves
+// metrics and probes only if the options have an address, and logs to Ginkgo unless they have a
+// logger.
 func StartController(config *rest.Config, o controllers.Options) *Controller {
 	GinkgoHelper()
 	if o.MetricsAddress == "" {
@@ -51,7 +52,7 @@ func StartController(config *rest.Config, o controllers.Options) *Controller {
 	return c
 }
 
-// Stop ends the run and waits for its end.
+// Stop ends the run and waits until it has ended.
 func (c *Controller) Stop() {
 	GinkgoHelper()
 	c.cancel()

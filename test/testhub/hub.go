@@ -33,11 +33,11 @@ import (
 
 // Hub is a running API server.
 type Hub struct {
-	// Config connects with every right.
+	// Config connects as the administrator.
 	Config *rest.Config
-	// WithWatch reads and writes past all caches, with every right.
+	// WithWatch reads and writes without a cache, as the administrator.
 	client.WithWatch
-	// Kubeconfig is the path of a file that connects with every right.
+	// Kubeconfig is the path of a kubeconfig of the administrator.
 	Kubeconfig string
 }
 
@@ -52,8 +52,8 @@ func Start(ctx context.Context) *Hub {
 	return h
 }
 
-// StartServer starts an API server with RBAC and Berth's CRDs and nothing else, configured further
-// by the functions given. It stops at the end of the node that calls it.
+// StartServer starts an API server with only RBAC and Berth's CRDs. The given functions configure
+// it. It stops at the end of the node that calls it.
 func StartServer(configure ...func(*envtest.Environment)) *Hub {
 	GinkgoHelper()
 	crds, err := crd.All()
@@ -70,9 +70,8 @@ func StartServer(configure ...func(*envtest.Environment)) *Hub {
 	return Connect(kubeconfig)
 }
 
-// startWithFewCollections starts the servers with more memory than they ask for, up to 1 GiB each,
-// which saves a quarter of their CPU time. Programs that are started later do not see the
-// variables.
+// startWithFewCollections starts the servers with GOGC and GOMEMLIMIT for up to 1 GiB each, which
+// saves a quarter of their CPU time. Programs that start later do not get these variables.
 func startWithFewCollections(environment *envtest.Environment) error {
 	for name, value := range map[string]string{"GOGC": "400", "GOMEMLIMIT": "1GiB"} {
 		if _, set := os.LookupEnv(name); set {
@@ -87,7 +86,7 @@ func startWithFewCollections(environment *envtest.Environment) error {
 	return err
 }
 
-// Connect is the hub that a kubeconfig leads to.
+// Connect returns the hub of a kubeconfig.
 func Connect(kubeconfig string) *Hub {
 	GinkgoHelper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -98,8 +97,8 @@ func Connect(kubeconfig string) *Hub {
 	return &Hub{Config: config, WithWatch: c, Kubeconfig: kubeconfig}
 }
 
-// InstallRoles creates namespace berth-system, the controller's service account with its rights,
-// and the roles for users.
+// InstallRoles creates the namespace berth-system, the controller's service account with its
+// permissions, and the roles for users.
 func (h *Hub) InstallRoles(ctx context.Context) {
 	GinkgoHelper()
 	for _, file := range []string{"service_account.yaml", "role.yaml", "role_binding.yaml", "user_roles.yaml"} {
@@ -132,7 +131,7 @@ func scheme() *k8sruntime.Scheme {
 	return scheme
 }
 
-// As is the hub as a user sees it.
+// As returns a client that impersonates the user.
 func (h *Hub) As(user string, groups ...string) client.WithWatch {
 	GinkgoHelper()
 	config := rest.CopyConfig(h.Config)
@@ -142,8 +141,8 @@ func (h *Hub) As(user string, groups ...string) client.WithWatch {
 	return c
 }
 
-// Author is the hub as a user sees it who has the roles berth-viewer and berth-editor in one
-// namespace and no other rights.
+// Author returns a client of a user with the roles berth-viewer and berth-editor in one namespace
+// and no other permissions.
 func (h *Hub) Author(ctx context.Context, namespace string) client.WithWatch {
 	GinkgoHelper()
 	user := "author-of-" + namespace
@@ -157,7 +156,7 @@ func (h *Hub) Author(ctx context.Context, namespace string) client.WithWatch {
 	return h.As(user)
 }
 
-// Parse reads YAML documents, and skips empty ones.
+// Parse decodes YAML documents and skips empty ones.
 func Parse(manifests string) []*unstructured.Unstructured {
 	GinkgoHelper()
 	var objects []*unstructured.Unstructured
@@ -176,7 +175,7 @@ func Parse(manifests string) []*unstructured.Unstructured {
 	}
 }
 
-// ApplyYAML applies YAML documents server-side, with their status where they have one.
+// ApplyYAML applies YAML documents server-side, with their status if they have one.
 func (h *Hub) ApplyYAML(ctx context.Context, manifests string) {
 	GinkgoHelper()
 	for _, object := range Parse(manifests) {

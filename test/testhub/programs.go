@@ -14,14 +14,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// root is the repository's folder.
+// root is the root folder of the repository.
 func root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
-// Assets is the folder of the API server's and etcd's binaries: KUBEBUILDER_ASSETS, or what make
-// hub builds.
+// Assets is the folder of etcd and kube-apiserver: KUBEBUILDER_ASSETS, or the output of make hub.
 func Assets() string {
 	if folder := os.Getenv("KUBEBUILDER_ASSETS"); folder != "" {
 		return folder
@@ -29,7 +28,7 @@ func Assets() string {
 	return filepath.Join(root(), "bin", "hub")
 }
 
-// Binary is the path of the program under test: BERTH_BIN, or what make build builds.
+// Binary is the path of the tested program: BERTH_BIN, or the output of make build.
 func Binary() string {
 	GinkgoHelper()
 	path := os.Getenv("BERTH_BIN")
@@ -58,7 +57,7 @@ func (h *Hub) StartCollector() {
 	})
 }
 
-// collectorKubeconfig lets the administrator act as each of the two controllers that gc runs.
+// collectorKubeconfig lets the administrator impersonate the two controllers that gc runs.
 func (h *Hub) collectorKubeconfig() string {
 	GinkgoHelper()
 	file, err := clientcmd.LoadFromFile(h.Kubeconfig)
