@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,8 +35,10 @@ import (
 func allKindsScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := kinds.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{kinds.AddToScheme, coordinationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return scheme
 }
@@ -63,9 +66,7 @@ func newMemoryHub(t *testing.T, objects ...client.Object) *memoryHub {
 	}
 	var withStatus []client.Object
 	for _, kind := range kinds.All() {
-		if kind.Name != "ManagedCluster" {
-			withStatus = append(withStatus, kind.New())
-		}
+		withStatus = append(withStatus, kind.New())
 	}
 	h.Client = fake.NewClientBuilder().WithScheme(h.scheme).WithObjects(objects...).WithStatusSubresource(withStatus...).
 		WithIndex(&v1alpha1.ManagedCluster{}, exclusiveIndex, func(o client.Object) []string {

@@ -41,6 +41,8 @@ type feed struct {
 	synced atomic.Bool
 	// onSynced is called once, just before synced becomes true and the first attempt runs.
 	onSynced func()
+	// clusters counts the ManagedClusters for the metrics.
+	clusters availableGauge
 	// kinds are the kinds to watch.
 	kinds []kinds.Kind
 }
@@ -118,6 +120,9 @@ func (f *feed) update(o client.Object) []inventory.Key {
 			f.queues.Namespace(o.Name, o.Annotations)
 		}
 	}
+	if cluster, ok := o.(*v1alpha1.ManagedCluster); ok {
+		f.clusters.set(cluster)
+	}
 	affected := f.inventory.Update(o)
 	countEvent(o, affected)
 	return affected
@@ -131,6 +136,9 @@ func (f *feed) delete(o client.Object) []inventory.Key {
 		case *metav1.PartialObjectMetadata:
 			f.queues.Namespace(o.Name, nil)
 		}
+	}
+	if cluster, ok := o.(*v1alpha1.ManagedCluster); ok {
+		f.clusters.remove(cluster)
 	}
 	affected := f.inventory.Delete(o)
 	countEvent(o, affected)

@@ -80,6 +80,10 @@ var (
 		Name: "berth_placements",
 		Help: "Placements by the status (True, False) and the reason of their condition PlacementSatisfied.",
 	}, []string{"satisfied", "reason"})
+	clustersNow = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "berth_clusters",
+		Help: "ManagedClusters by their Available condition (True, False, Unknown; Absent without one) and its reason (Other if Berth does not know it).",
+	}, []string{"available", "reason"})
 	heldNow = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "berth_held_changes",
 		Help: "Changes of decisions that a Permit plugin holds, for example until they are approved.",
@@ -104,7 +108,7 @@ var held atomic.Pointer[scheduler.HeldChanges]
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, heldNow, fleetEvents, eventsLost,
+		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, clustersNow, heldNow, fleetEvents, eventsLost,
 	}
 }
 
@@ -202,41 +206,75 @@ func kindOf(o client.Object) string {
 
 // satisfiedGauge counts Placements by their last reported Satisfied condition. The reason of a
 // disabled Placement is SchedulingDisabled.
-type satisfiedGauge struct {
-	mu   sync.Mutex
-	last map[types.NamespacedName]satisfiedCondition
-}
-
-type satisfiedCondition struct{ satisfied, reason string }
+type satisfiedGauge struct{ conditionCounter }
 
 // set stores a Placement's Satisfied condition. A Placement without the condition is not counted.
 func (c *satisfiedGauge) set(key types.NamespacedName, conditions []metav1.Condition) {
-	now := satisfiedCondition{}
+	now := countedCondition{}
 	if condition := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionSatisfied); condition != nil {
-		now = satisfiedCondition{string(condition.Status), condition.Reason}
+		now = countedCondition{string(condition.Status), condition.Reason}
 	}
 	if meta.IsStatusConditionTrue(conditions, v1alpha1.PlacementConditionSchedulingDisabled) {
-		now = satisfiedCondition{cmp.Or(now.satisfied, string(metav1.ConditionUnknown)), v1alpha1.PlacementConditionSchedulingDisabled}
+		now = countedCondition{cmp.Or(now.status, string(metav1.ConditionUnknown)), v1alpha1.PlacementConditionSchedulingDisabled}
 	}
+	c.count(placementsNow, key, now)
+}
+
+// remove removes a Placement that is deleted or skipped.
+func (c *satisfiedGauge) remove(key types.NamespacedName) { c.set(key, nil) }
+
+// availableGauge counts ManagedClusters by their Available condition.
+type availableGauge struct{ conditionCounter }
+
+func (c *availableGauge) set(cluster *v1alpha1.ManagedCluster) {
+	now := countedCondition{status: "Absent"}
+	if condition := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable); condition != nil {
+		now = countedCondition{string(condition.Status), knownReason(condition.Reason)}
+	}
+	c.count(clustersNow, client.ObjectKeyFromObject(cluster), now)
+}
+
+// remove removes a deleted ManagedCluster.
+func (c *availableGauge) remove(cluster *v1alpha1.ManagedCluster) {
+	c.count(clustersNow, client.ObjectKeyFromObject(cluster), countedCondition{})
+}
+
+// knownReason limits the values of the label: any program may write the condition.
+func knownReason(reason string) string {
+	switch reason {
+	case v1alpha1.ReasonClusterAvailable, v1alpha1.ReasonClusterUnavailable, v1alpha1.ReasonClusterUnreachable,
+		v1alpha1.ReasonLeaseUpdateStopped, v1alpha1.ReasonKubeAPIServerUnavailable:
+		return reason
+	}
+	return "Other"
+}
+
+// conditionCounter counts objects by the status and reason of a condition.
+type conditionCounter struct {
+	mu   sync.Mutex
+	last map[types.NamespacedName]countedCondition
+}
+
+type countedCondition struct{ status, reason string }
+
+// count stores an object's condition in the gauge. An empty condition is not counted.
+func (c *conditionCounter) count(gauge *prometheus.GaugeVec, key types.NamespacedName, now countedCondition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.last[key]
 	if before == now {
 		return
 	}
-	if before != (satisfiedCondition{}) {
-		placementsNow.WithLabelValues(before.satisfied, before.reason).Dec()
+	if before != (countedCondition{}) {
+		gauge.WithLabelValues(before.status, before.reason).Dec()
 		delete(c.last, key)
 	}
-	if now == (satisfiedCondition{}) {
+	if now == (countedCondition{}) {
 		return
 	}
 	if c.last == nil {
-		c.last = map[types.NamespacedName]satisfiedCondition{}
+		c.last = map[types.NamespacedName]countedCondition{}
 	}
-	placementsNow.WithLabelValues(now.satisfied, now.reason).Inc()
+	gauge.WithLabelValues(now.status, now.reason).Inc()
 	c.last[key] = now
 }
-
-// remove removes a Placement that is deleted or skipped.
-func (c *satisfiedGauge) remove(key types.NamespacedName) { c.set(key, nil) }

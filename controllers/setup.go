@@ -4,25 +4,22 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/builtin"
@@ -97,6 +94,7 @@ const stopTime = 10 * time.Second
 //	cluster-default-set    puts new clusters into the default set
 //	cluster-taint-time     stamps timeAdded on taints
 //	cluster-availability   turns an Available condition of False or Unknown into a NoSelect taint
+//	cluster-lease          turns Available to Unknown when a cluster's lease is no longer renewed
 func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	cfg = rest.CopyConfig(cfg)
 	// API Priority and Fairness limits requests instead.
@@ -124,14 +122,9 @@ func managerOptions(o Options) (ctrl.Options, error) {
 	if err := kinds.AddToScheme(scheme); err != nil {
 		return ctrl.Options{}, fmt.Errorf("building the scheme: %w", err)
 	}
-	cached := cache.Options{DefaultTransform: compact}
-	if o.QueueConfig.Name != "" {
-		if err := corev1.AddToScheme(scheme); err != nil {
-			return ctrl.Options{}, fmt.Errorf("building the scheme: %w", err)
-		}
-		cached.ByObject = map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
-			o.QueueConfig.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", o.QueueConfig.Name)},
-		}}}
+	cached, err := cacheOptions(o, scheme)
+	if err != nil {
+		return ctrl.Options{}, fmt.Errorf("building the scheme: %w", err)
 	}
 	var webhooks webhook.Server
 	if o.Webhooks != nil {
@@ -141,6 +134,7 @@ func managerOptions(o Options) (ctrl.Options, error) {
 		Scheme:                        scheme,
 		Logger:                        o.Log,
 		Cache:                         cached,
+		MapperProvider:                func(cfg *rest.Config, c *http.Client) (meta.RESTMapper, error) { return mapperFor(cfg, c, cached) },
 		WebhookServer:                 webhooks,
 		Metrics:                       metricsServer(o),
 		HealthProbeBindAddress:        o.HealthAddress,
@@ -227,7 +221,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 
 // setUpHousekeeping sets up the selected housekeeping controllers and returns them by name.
 func setUpHousekeeping(ctx context.Context, mgr ctrl.Manager, o Options, ownCRDs bool) (map[string]housekeeper, error) {
-	housekeeping, err := selectHousekeepers(mgr.GetClient(), o.Now, o.Housekeeping, ownCRDs)
+	housekeeping, err := selectHousekeepers(mgr.GetClient(), mgr.GetAPIReader(), o.Now, o.Housekeeping, ownCRDs)
 	if err != nil {
 		return nil, err
 	}
@@ -294,10 +288,11 @@ type housekeeper interface {
 
 // selectHousekeepers returns the controllers that Options.Housekeeping selects. ownCRDs is true if
 // the hub has Berth's CRDs; otherwise "*" adds none.
-func selectHousekeepers(c client.Client, now func() time.Time, names []string, ownCRDs bool) (map[string]housekeeper, error) {
+func selectHousekeepers(c client.Client, hub client.Reader, now func() time.Time, names []string, ownCRDs bool) (map[string]housekeeper, error) {
 	all := map[string]housekeeper{
 		"clusterset":        &ClusterSetReconciler{Client: c},
 		"clustersetbinding": &BindingReconciler{Client: c},
+		"cluster-lease":     &ClusterLeaseReconciler{Client: c, Hub: hub},
 	}
 	for _, r := range []*ClusterReconciler{NewDefaultSetReconciler(c), NewTaintTimeReconciler(c, now), NewAvailabilityReconciler(c, now)} {
 		all[r.Name] = r
@@ -321,23 +316,6 @@ func selectHousekeepers(c client.Client, now func() time.Time, names []string, o
 		}
 	}
 	return chosen, nil
-}
-
-// compact removes what the cache need not keep: managed fields and, in a Published or Superseded
-// record, all fields that attempts, history limits and plugins do not read.
-func compact(object any) (any, error) {
-	if accessor, err := meta.Accessor(object); err == nil {
-		accessor.SetManagedFields(nil)
-	}
-	record, ok := object.(*berthv1alpha1.PlacementChange)
-	if !ok || record.Status.Phase != berthv1alpha1.PhasePublished && record.Status.Phase != berthv1alpha1.PhaseSuperseded {
-		return object, nil
-	}
-	record.Labels, record.Annotations = nil, nil
-	spec, status := &record.Spec, &record.Status
-	spec.Added, spec.Removed, spec.Delta, spec.Cause = nil, nil, nil, ""
-	status.Holds, status.Message, status.Remaining, status.StartTime, status.LastProgressTime = nil, "", nil, nil, nil
-	return object, nil
 }
 
 // pageClient returns the client that writes pages: whole, or in steps on CRDs with a status

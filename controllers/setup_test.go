@@ -11,7 +11,7 @@ import (
 )
 
 func TestHousekeepers(t *testing.T) {
-	all := []string{"cluster-availability", "cluster-default-set", "cluster-taint-time", "clusterset", "clustersetbinding"}
+	all := []string{"cluster-availability", "cluster-default-set", "cluster-lease", "cluster-taint-time", "clusterset", "clustersetbinding"}
 	without := func(names ...string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(names, name) })
 	}
@@ -46,7 +46,7 @@ func TestHousekeepers(t *testing.T) {
 			if tc.names != "" {
 				names = strings.Split(tc.names, ",")
 			}
-			chosen, err := selectHousekeepers(nil, time.Now, names, !tc.ocm)
+			chosen, err := selectHousekeepers(nil, nil, time.Now, names, !tc.ocm)
 			got := ""
 			if err != nil {
 				got = err.Error()

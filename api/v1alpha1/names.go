@@ -104,6 +104,21 @@ const (
 	ManagedClusterSetBindingConditionBound = "Bound"
 )
 
+// Reasons of ManagedClusterConditionAvailable that Berth and Open Cluster Management write.
+const (
+	// ReasonClusterAvailable, with True: the member answers and is ready.
+	ReasonClusterAvailable = "ManagedClusterAvailable"
+	// ReasonClusterUnavailable, with False: the member answers that it is not ready.
+	ReasonClusterUnavailable = "ManagedClusterUnavailable"
+	// ReasonClusterUnreachable, with Unknown: the member does not answer.
+	ReasonClusterUnreachable = "ManagedClusterUnreachable"
+	// ReasonLeaseUpdateStopped, with Unknown: nobody renews the cluster's lease.
+	ReasonLeaseUpdateStopped = "ManagedClusterLeaseUpdateStopped"
+	// ReasonKubeAPIServerUnavailable, with False: Open Cluster Management's agent cannot reach the
+	// cluster's API server.
+	ReasonKubeAPIServerUnavailable = "ManagedClusterKubeAPIServerUnavailable"
+)
+
 // Keys of the NoSelect taints for clusters whose Available condition is False or Unknown.
 const (
 	ManagedClusterTaintUnavailable = GroupName + "/unavailable"

@@ -41,6 +41,7 @@ var unasked = map[string]string{
 	"delete placementchanges.berth.dev":     "the recorder, when a Placement has more records than historyLimit",
 	"get placementchanges.berth.dev":        "the recorder, when another writer, such as a former leader, created a record of the same name",
 	"get placementdecisions." + ocm:         "the publisher, when the answer to a write was lost: it reads the page before it writes again",
+	"list leases.coordination.k8s.io":       "the loop cluster-lease, where an API server does not begin a watch with what there is",
 	"update placements/finalizers." + ocm:   "OwnerReferencesPermissionEnforcement, when a page names its Placement as owner that blocks",
 }
 
@@ -81,6 +82,13 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 		create(ctx, `{apiVersion: `+ocm+`/v1beta1, kind: Placement, metadata: {name: app, namespace: team}, spec: {}}`)
 		Eventually(answer(ctx)).Should(ConsistOf("one"))
 		create(ctx, `{apiVersion: `+ocm+`/v1, kind: ManagedCluster, metadata: {name: two}}`)
+		Eventually(answer(ctx)).Should(ConsistOf("one", "two"))
+
+		By("turning a cluster to Unknown whose lease is not renewed")
+		create(ctx, `{apiVersion: `+ocm+`/v1, kind: ManagedCluster, metadata: {name: silent}, spec: {leaseDurationSeconds: 1}}`)
+		create(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: silent}}`)
+		create(ctx, `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: managed-cluster-lease, namespace: silent}, spec: {renewTime: "2026-01-01T00:00:00.000000Z"}}`)
+		Eventually(availability(ctx, "silent")).Should(Equal("Unknown ManagedClusterLeaseUpdateStopped"))
 		Eventually(answer(ctx)).Should(ConsistOf("one", "two"))
 
 		By("counting the Placements that a policy selects")
@@ -182,7 +190,7 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 
 	It("has exactly the permissions that it uses", func(ctx SpecContext) {
 		granted := rights(objects)
-		used, refused := requests()
+		used, refused := requests(account)
 		Expect(refused).To(BeEmpty(), "requests that were forbidden")
 		for _, right := range slices.Sorted(maps.Keys(used)) {
 			Expect(granted).To(HaveKey(right), "used, and granted by something else than config/rbac")
@@ -279,6 +287,21 @@ func clusters(ctx context.Context, placement string) []string {
 	return names
 }
 
+// availability is the status and reason of a cluster's Available condition.
+func availability(ctx context.Context, cluster string) func() string {
+	return func() string {
+		c := object(ocm+"/v1", "ManagedCluster", "", cluster)
+		Expect(hub.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
+		conditions, _, _ := unstructured.NestedSlice(c.Object, "status", "conditions")
+		for _, condition := range conditions {
+			if condition := condition.(map[string]any); condition["type"] == "ManagedClusterConditionAvailable" {
+				return fmt.Sprint(condition["status"], " ", condition["reason"])
+			}
+		}
+		return ""
+	}
+}
+
 // change is the revision that is held for the Placement; empty when nothing is.
 func change(ctx context.Context) string {
 	GinkgoHelper()
@@ -344,15 +367,9 @@ func start(ctx context.Context, objects []*unstructured.Unstructured, environmen
 		}
 		arguments = slices.DeleteFunc(append(given, arguments...), func(s string) bool { return s == "" })
 	}
-	program := os.Getenv("BERTH_BIN")
-	if program == "" {
-		program = filepath.Join(root, "bin", "berth")
-	}
-	program, err := filepath.Abs(program)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(program).To(BeARegularFile(), "make build builds it")
-	command := exec.Command(program, arguments...)
+	command := exec.Command(binary(), arguments...)
 	command.Env = append(os.Environ(), environment...)
+	var err error
 	running, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(stop)
@@ -367,6 +384,19 @@ func start(ctx context.Context, objects []*unstructured.Unstructured, environmen
 	return metrics
 }
 
+// binary is the path of berth.
+func binary() string {
+	GinkgoHelper()
+	program := os.Getenv("BERTH_BIN")
+	if program == "" {
+		program = filepath.Join(root, "bin", "berth")
+	}
+	program, err := filepath.Abs(program)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(program).To(BeARegularFile(), "make build builds it")
+	return program
+}
+
 // stop ends the controller as a node does, so that the lease is free for the next.
 func stop() {
 	GinkgoHelper()
@@ -378,11 +408,14 @@ func stop() {
 }
 
 // kubeconfig leads to the hub as the controller's service account.
-func kubeconfig(ctx context.Context) string {
+func kubeconfig(ctx context.Context) string { return kubeconfigOf(token(ctx, "berth")) }
+
+// kubeconfigOf leads to the hub with a token.
+func kubeconfigOf(token string) string {
 	GinkgoHelper()
 	c := api.NewConfig()
 	c.Clusters["hub"] = &api.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	c.AuthInfos["berth"] = &api.AuthInfo{Token: token(ctx, "berth")}
+	c.AuthInfos["berth"] = &api.AuthInfo{Token: token}
 	c.Contexts["berth"] = &api.Context{Cluster: "hub", AuthInfo: "berth", Namespace: "berth-system"}
 	c.CurrentContext = "berth"
 	path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
@@ -449,7 +482,7 @@ func right(verb, resource, group, namespace string) string {
 // requests are what the account asked of the API server, as the audit log has it: rights that it
 // used, and what it was refused. What every account may ask, what there is and what itself may do,
 // needs no right of its own.
-func requests() (used, refused map[string]bool) {
+func requests(account string) (used, refused map[string]bool) {
 	GinkgoHelper()
 	file, err := os.Open(auditLog)
 	Expect(err).NotTo(HaveOccurred())

@@ -213,7 +213,7 @@ var _ = Describe("A cluster", func() {
 })
 
 // duties are the housekeeping controllers.
-var duties = []string{"cluster-availability", "cluster-default-set", "cluster-taint-time", "clusterset", "clustersetbinding"}
+var duties = []string{"cluster-availability", "cluster-default-set", "cluster-lease", "cluster-taint-time", "clusterset", "clustersetbinding"}
 
 // neglect makes something for each housekeeping controller to do, and a check for Eventually: the
 // names of those that did it. No controller must be running.
@@ -228,6 +228,7 @@ func (s *server) neglect(ctx context.Context) func(Gomega) []string {
 		Condition(v1alpha1.ManagedClusterConditionAvailable, metav1.ConditionUnknown, metav1.Now()).Obj()
 	c.Status.Conditions[0].Reason = "Told"
 	s.make(ctx, set, c)
+	silent := s.makeSilent(ctx, -time.Hour)
 	has := func(name string) bool {
 		return s.Get(ctx, client.ObjectKey{Name: name}, &v1alpha1.ManagedClusterSet{}) == nil
 	}
@@ -239,6 +240,7 @@ func (s *server) neglect(ctx context.Context) func(Gomega) []string {
 			"clustersetbinding":   s.bound(ctx, namespace, set.Name)(g) == "True ClusterSetBound: ",
 			"cluster-default-set": c.Labels[v1alpha1.ClusterSetLabel] == "default",
 			"cluster-taint-time":  !c.Spec.Taints[0].TimeAdded.IsZero(),
+			"cluster-lease":       s.availability(ctx, silent)(g) == leaseStopped,
 			"cluster-availability": slices.ContainsFunc(c.Spec.Taints, func(t v1alpha1.Taint) bool {
 				return t.Key == v1alpha1.ManagedClusterTaintUnreachable
 			}),
@@ -275,6 +277,6 @@ var _ = Describe("Housekeeping", func() {
 			MetricsAddress: "0", HealthAddress: "0", Log: GinkgoLogr, Housekeeping: []string{"*", name},
 		})
 		Expect(err).To(MatchError(`--housekeeping: unknown controller "sweeper"; allowed are *, -NAME and the names cluster-availability, cluster-default-set, ` +
-			`cluster-taint-time, clusterset, clustersetbinding`))
+			`cluster-lease, cluster-taint-time, clusterset, clustersetbinding`))
 	}, Entry("to be added", "sweeper"), Entry("to be left out", "-sweeper"))
 })

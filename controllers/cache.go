@@ -1,0 +1,75 @@
+package controllers
+
+import (
+	"net/http"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// cacheOptions returns the options of the cache, and adds the kinds of Kubernetes that it holds to
+// the scheme: the leases of clusters with housekeeping, and the queues' ConfigMap.
+func cacheOptions(o Options, scheme *runtime.Scheme) (cache.Options, error) {
+	byObject := map[client.Object]cache.ByObject{}
+	if len(o.Housekeeping) > 0 {
+		if err := coordinationv1.AddToScheme(scheme); err != nil {
+			return cache.Options{}, err
+		}
+		byObject[&coordinationv1.Lease{}] = cachedLeases()
+	}
+	if o.QueueConfig.Name != "" {
+		if err := corev1.AddToScheme(scheme); err != nil {
+			return cache.Options{}, err
+		}
+		byObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: map[string]cache.Config{
+			o.QueueConfig.Namespace: {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, o.QueueConfig.Name)},
+		}}
+	}
+	return cache.Options{DefaultTransform: compact, ByObject: byObject}, nil
+}
+
+// mapperFor returns the mapper of the manager. It asks for the kind that the cache looks up when it
+// is built, because the cache does not repeat a failed request.
+func mapperFor(cfg *rest.Config, c *http.Client, cached cache.Options) (meta.RESTMapper, error) {
+	mapper, err := apiutil.NewDynamicRESTMapper(cfg, c)
+	if err != nil {
+		return nil, err
+	}
+	for object := range cached.ByObject {
+		if _, ok := object.(*coordinationv1.Lease); ok {
+			kind := coordinationv1.SchemeGroupVersion.WithKind("Lease")
+			err = atStart(func() error {
+				_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+				return err
+			})
+		}
+	}
+	return mapper, err
+}
+
+// compact removes what the cache need not keep: managed fields and, in a Published or Superseded
+// record, all fields that attempts, history limits and plugins do not read.
+func compact(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	record, ok := object.(*berthv1alpha1.PlacementChange)
+	if !ok || record.Status.Phase != berthv1alpha1.PhasePublished && record.Status.Phase != berthv1alpha1.PhaseSuperseded {
+		return object, nil
+	}
+	record.Labels, record.Annotations = nil, nil
+	spec, status := &record.Spec, &record.Status
+	spec.Added, spec.Removed, spec.Delta, spec.Cause = nil, nil, nil, ""
+	status.Holds, status.Message, status.Remaining, status.StartTime, status.LastProgressTime = nil, "", nil, nil, nil
+	return object, nil
+}
