@@ -28,7 +28,7 @@ K8S_STAMP = k8s.io/component-base/version
 
 # What the chart has verbatim, beside the CRDs.
 CHART_PARTS := rbac/role.yaml rbac/user_roles.yaml admission/changes.yaml admission/cluster-sets.yaml webhook/manifests.yaml \
-	multicluster/role.yaml multicluster/crd.yaml monitoring/service_monitor.yaml monitoring/rules.yaml dashboard/berth.json
+	multicluster/role.yaml multicluster/crd.yaml reporter/role.yaml monitoring/service_monitor.yaml monitoring/rules.yaml dashboard/berth.json
 
 # Tests start the API server in KUBEBUILDER_ASSETS if that is set, else the one built here; the garbage collector is always ours.
 HUB := bin/hub/etcd bin/hub/kube-apiserver bin/hub/gc

@@ -110,7 +110,7 @@ const (
 	ReasonClusterAvailable = "ManagedClusterAvailable"
 	// ReasonClusterUnavailable, with False: the member answers that it is not ready.
 	ReasonClusterUnavailable = "ManagedClusterUnavailable"
-	// ReasonClusterUnreachable, with Unknown: the member does not answer.
+	// ReasonClusterUnreachable, with Unknown: the member does not respond.
 	ReasonClusterUnreachable = "ManagedClusterUnreachable"
 	// ReasonLeaseUpdateStopped, with Unknown: nobody renews the cluster's lease.
 	ReasonLeaseUpdateStopped = "ManagedClusterLeaseUpdateStopped"

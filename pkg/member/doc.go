@@ -1,5 +1,6 @@
-// Package member copies the state of one member cluster to its ManagedCluster on the hub. `berth
-// report` adds flags and printing.
+// Package member copies the state of member clusters to their ManagedClusters on the hub, and
+// renews their leases there. `berth report` adds flags and printing.
 //
-// It may import api. Read reporter.go, its only file.
+// It may import api. Read reporter.go first: one member. probe.go reads the member, lease.go renews
+// the lease, fleet.go follows the Secrets of many members, secrets.go reads one Secret.
 package member

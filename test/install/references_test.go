@@ -36,7 +36,7 @@ func installations() map[string]installation {
 	return map[string]installation{
 		"config/default":                   {kustomized("default"), nil},
 		"config/beside-ocm":                {kustomized("beside-ocm"), nil},
-		"config/queues and all that is on": {kustomized("queues", "multicluster", "monitoring", "dashboard"), []string{"ConfigMap berth-system/yunikorn-configs"}},
+		"config/queues and all that is on": {kustomized("queues", "multicluster", "monitoring", "dashboard", "reporter"), []string{"ConfigMap berth-system/yunikorn-configs"}},
 		"the chart":                        {charted("berth", "berth-system", ""), nil},
 		"the chart, everything on":         {charted("berth", "berth-system", everything), []string{"Secret berth-system/pull", "Secret berth-system/berth-webhook-clients"}},
 		"the chart by other names":         {charted("fleet", "tools", everything), []string{"Secret tools/pull", "Secret tools/berth-webhook-clients"}},
@@ -271,7 +271,7 @@ func (r *rendered) container(o *unstructured.Unstructured, c corev1.Container, v
 		r.say(o, "nothing mounts the volume %s", volume)
 	}
 	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe} {
-		if !listens(c, probe.HTTPGet.Port) {
+		if probe != nil && !listens(c, probe.HTTPGet.Port) {
 			r.say(o, "a probe asks port %s", &probe.HTTPGet.Port)
 		}
 	}

@@ -113,6 +113,7 @@ multicluster: {enabled: true, installCRD: true, namespace: fleet, schedulerName:
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 rules: {enabled: true}
 dashboard: {enabled: true}
+reporter: {enabled: true}
 `
 
 // renderings are all ways of installing that are tried, by name.
@@ -122,6 +123,7 @@ var renderings = map[string]func() ([]*unstructured.Unstructured, error){
 	"config/queues":       func() ([]*unstructured.Unstructured, error) { return kustomize("queues") },
 	"config/monitoring":   func() ([]*unstructured.Unstructured, error) { return kustomize("monitoring") },
 	"config/dashboard":    func() ([]*unstructured.Unstructured, error) { return kustomize("dashboard") },
+	"config/reporter":     func() ([]*unstructured.Unstructured, error) { return kustomize("reporter") },
 	"config/multicluster": func() ([]*unstructured.Unstructured, error) { return kustomize("multicluster") },
 	"charts/berth":        func() ([]*unstructured.Unstructured, error) { return helm("berth-system", "") },
 	"charts/berth, everything on": func() ([]*unstructured.Unstructured, error) {
@@ -190,6 +192,7 @@ func TestTheChartIsTheKustomization(t *testing.T) {
 		"with OCM":     {"beside-ocm", "{ocmCRDs: false, housekeeping: false}"},
 		"queues":       {"queues", "{queues: {enabled: true}}"},
 		"multicluster": {"multicluster", "{multicluster: {enabled: true}}"},
+		"reporter":     {"reporter", "{reporter: {enabled: true}}"},
 		"monitoring":   {"monitoring", "{serviceMonitor: {enabled: true}, rules: {enabled: true}}"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,6 +258,8 @@ func TestValuesAreChecked(t *testing.T) {
 		"webhooks without authority":  {"queues: {enabled: true, certManager: false}", "caBundle"},
 		"a monitor of nothing":        {"{metrics: {enabled: false}, serviceMonitor: {enabled: true}}", "serviceMonitor.enabled needs metrics.enabled"},
 		"misspelt in a nested object": {"metrics: {secured: false}", "secured"},
+		"no failure":                  {"reporter: {failureThreshold: 0}", "failureThreshold"},
+		"no interval":                 {"reporter: {interval: often}", "interval"},
 		"no namespace":                {"multicluster: {namespace: Fleet}", "namespace"},
 	}
 	for name, tc := range tests {

@@ -127,12 +127,23 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 		Expect(os.WriteFile(nowhere, lost, 0o600)).To(Succeed())
 		facts := c.Status.DeepCopy()
 		got := report(ctx, args(c.Name, "--member-kubeconfig", nowhere)...)
-		Expect(got.code).To(BeZero(), got.err)
-		Expect(got.out).To(ContainSubstring("available Unknown"))
+		Expect(got.code).To(Equal(1))
+		Expect(got.out).To(BeEmpty())
+		Expect(got.err).To(MatchRegexp(`^berth: ManagedCluster \S+: the condition Available stays as it was: The member does not respond: .*connection refused\n$`))
+		fetch(ctx, c)
+		Expect(c.Status).To(Equal(*facts))
+
+		By("not reaching it three times in a row")
+		running := startReport(c.Name, "--kubeconfig", alone.Kubeconfig, "--member-kubeconfig", nowhere, "--interval", "1s", "--failure-threshold", "3")
+		Eventually(running.out).Should(ContainSubstring("this is number 2"))
+		fetch(ctx, c)
+		Expect(c.Status.Conditions).To(Equal(facts.Conditions), "after two failures")
 		Eventually(func() []v1alpha1.Taint { fetch(ctx, c); return c.Spec.Taints }).Should(HaveExactElements(
 			HaveField("Key", v1alpha1.ManagedClusterTaintUnreachable)))
+		running.stop()
 		condition := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable)
-		Expect(condition).To(HaveValue(And(HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", "ManagedClusterUnreachable"))))
+		Expect(condition).To(HaveValue(And(HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", "ManagedClusterUnreachable"),
+			HaveField("Message", MatchRegexp("^The member does not respond: .*connection refused$")))))
 		facts.Conditions, c.Status.Conditions = nil, nil
 		Expect(c.Status).To(Equal(*facts))
 
@@ -161,10 +172,14 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 		Expect(got.err).To(And(HavePrefix("berth: "), ContainSubstring(want), HaveSuffix("(see berth report --help)\n")))
 		Expect(strings.Count(got.err, "\n")).To(Equal(1))
 	},
-		Entry("without a name", "--member-kubeconfig f", "accepts 1 arg"),
-		Entry("with two names", "a b --member-kubeconfig f", "accepts 1 arg"),
+		Entry("without a name", "--member-kubeconfig f", "the NAME of the ManagedCluster is required, or --members-from-secrets"),
+		Entry("with two names", "a b --member-kubeconfig f", "accepts at most 1 arg"),
 		Entry("without a member kubeconfig", "a", "--member-kubeconfig is required"),
 		Entry("with an interval below one second", "a --member-kubeconfig f --interval 1ms", "--interval: 1ms must be at least 1s"),
+		Entry("without a failure", "a --member-kubeconfig f --failure-threshold 0", "--failure-threshold: 0 must be at least 1"),
+		Entry("with a name and Secrets", "a --members-from-secrets fleet", `takes the names of the ManagedClusters from the Secrets: omit "a"`),
+		Entry("with two sources", "--members-from-secrets fleet --member-kubeconfig f", "exclude each other"),
+		Entry("with Secrets, once", "--members-from-secrets fleet --once", "--once reports one member"),
 		Entry("with an unknown flag", "a --colour red", "unknown flag: --colour"),
 	)
 })

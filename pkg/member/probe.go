@@ -1,0 +1,178 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// memberTimeout bounds each request to the member. retryDelay is the pause of a prober. maxMessage
+// is the length at which an error is cut.
+const (
+	memberTimeout = 10 * time.Second
+	retryDelay    = time.Second
+	maxMessage    = 512
+)
+
+// prober reads one member. It is immutable.
+type prober struct {
+	kube   kubernetes.Interface
+	claims dynamic.Interface
+	// pause is the time before a failed probe is repeated.
+	pause time.Duration
+}
+
+// facts are what a ready member reports.
+type facts struct {
+	version               string
+	claims                []v1alpha1.ManagedClusterClaim
+	capacity, allocatable v1alpha1.ResourceList
+}
+
+// probeError is why a probe failed. notReady is true if the member answers that it is not ready.
+type probeError struct {
+	notReady bool
+	message  string
+}
+
+func (e *probeError) Error() string { return e.message }
+
+// newProber returns a prober of the member that config connects to. It sends no request yet.
+func newProber(config *rest.Config) (*prober, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout, config.QPS = memberTimeout, -1
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the member: %w", err)
+	}
+	claims, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the member: %w", err)
+	}
+	return &prober{kube: kube, claims: claims, pause: retryDelay}, nil
+}
+
+// observe probes the member, and repeats a failed probe once.
+func (p *prober) observe(ctx context.Context) (*facts, *probeError) {
+	seen, failed := p.probe(ctx)
+	if failed == nil {
+		return seen, nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil, failed
+	case <-time.After(p.pause):
+	}
+	return p.probe(ctx)
+}
+
+func (p *prober) probe(ctx context.Context) (*facts, *probeError) {
+	if _, err := p.kube.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
+		answer, answered := errors.AsType[*apierrors.StatusError](err)
+		if answered && answer.Status().Code >= http.StatusInternalServerError {
+			return nil, &probeError{notReady: true, message: fmt.Sprintf("The member answers /readyz with %d: %s", answer.Status().Code, oneLine(err))}
+		}
+		return nil, &probeError{message: "The member does not respond: " + oneLine(err)}
+	}
+	seen, err := p.readFacts(ctx)
+	if err != nil {
+		return nil, &probeError{message: "The member does not respond: " + oneLine(err)}
+	}
+	return seen, nil
+}
+
+// oneLine is the text of an error for a condition. It has no source ports, which differ at every
+// attempt and would make a write of each.
+func oneLine(err error) string {
+	text := err.Error()
+	if network, ok := errors.AsType[*net.OpError](err); ok && network.Source != nil {
+		text = strings.ReplaceAll(text, network.Source.String()+"->", "")
+	}
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+	if runes := []rune(text); len(runes) > maxMessage {
+		text = string(runes[:maxMessage]) + " …"
+	}
+	return text
+}
+
+func (p *prober) readFacts(ctx context.Context) (*facts, error) {
+	// Unlike ServerVersion, this ends when ctx does.
+	answer, err := p.kube.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the version: %w", err)
+	}
+	var server version.Info
+	if err := json.Unmarshal(answer, &server); err != nil {
+		return nil, fmt.Errorf("reading the version: %w", err)
+	}
+	nodes, err := p.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing the nodes: %w", err)
+	}
+	claims, err := p.readClaims(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the claims: %w", err)
+	}
+	seen := &facts{version: server.GitVersion, claims: claims, capacity: nothing(), allocatable: nothing()}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		sum(seen.capacity, node.Status.Capacity)
+		// A node that is unschedulable has no allocatable resources.
+		if !node.Spec.Unschedulable {
+			sum(seen.allocatable, node.Status.Allocatable)
+		}
+	}
+	return seen, nil
+}
+
+// nothing is the resources of a member without nodes. Zero differs from unknown, which is no entry.
+func nothing() v1alpha1.ResourceList {
+	return v1alpha1.ResourceList{v1alpha1.ResourceCPU: resource.Quantity{}, v1alpha1.ResourceMemory: resource.Quantity{}}
+}
+
+func sum(into v1alpha1.ResourceList, add corev1.ResourceList) {
+	for name, quantity := range add {
+		total := into[v1alpha1.ResourceName(name)]
+		total.Add(quantity)
+		into[v1alpha1.ResourceName(name)] = total
+	}
+}
+
+// readClaims lists the member's ClusterClaims, sorted by name; none if the member does not serve
+// the kind.
+func (p *prober) readClaims(ctx context.Context) ([]v1alpha1.ManagedClusterClaim, error) {
+	kind := schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: "v1alpha1", Resource: "clusterclaims"}
+	list, err := p.claims.Resource(kind).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var claims []v1alpha1.ManagedClusterClaim
+	for i := range list.Items {
+		value, _, err := unstructured.NestedString(list.Items[i].Object, "spec", "value")
+		if err == nil && value != "" {
+			claims = append(claims, v1alpha1.ManagedClusterClaim{Name: list.Items[i].GetName(), Value: value})
+		}
+	}
+	return claims, nil
+}
