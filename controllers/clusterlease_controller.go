@@ -209,7 +209,7 @@ func (r *ClusterLeaseReconciler) Reconcile(ctx context.Context, request ctrl.Req
 	if err := r.Client.Get(ctx, request.NamespacedName, &c); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	left, renewed, ok := r.untilExpiry(&c)
+	left, _, ok := r.untilExpiry(&c)
 	if !ok || !c.DeletionTimestamp.IsZero() || availability(&c) == metav1.ConditionUnknown {
 		return ctrl.Result{}, nil
 	}
@@ -220,7 +220,8 @@ func (r *ClusterLeaseReconciler) Reconcile(ctx context.Context, request ctrl.Req
 	if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if left, renewed, _ = r.untilExpiry(&c); max(left, wait) > 0 {
+	left, renewed, _ := r.untilExpiry(&c)
+	if max(left, wait) > 0 {
 		return ctrl.Result{RequeueAfter: max(left, wait)}, nil
 	}
 	base := c.DeepCopy()

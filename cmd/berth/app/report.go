@@ -120,7 +120,9 @@ func (o *reportOptions) run(ctx context.Context, name string, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	show := func(line string) { say(out, "ManagedCluster %s: %s\n", name, line) }
+	show := func(line string) {
+		say(out, "ManagedCluster %s: %s\n", name, line)
+	}
 	if !o.once {
 		return r.Run(ctx, o.interval, true, show)
 	}
