@@ -339,7 +339,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		Eventually(beside.placement(ctx, pl, v1alpha1.PlacementConditionMisconfigured)).Should(And(HavePrefix("True Misconfigured: "), ContainSubstring(want)))
 		Expect(beside.Delete(ctx, clusters[1])).To(Succeed())
 		Consistently(func() []v1alpha1.PlacementDecision { return beside.pages(ctx, pl) }).Should(Equal(before))
-		Expect(beside.placement(ctx, pl, v1alpha1.PlacementConditionSatisfied)(Default)).To(HavePrefix("False NotAllDecisionsScheduled: "))
+		Expect(beside.placement(ctx, pl, v1alpha1.PlacementConditionSatisfied)(Default)).To(HavePrefix("False Misconfigured: "))
 	},
 		Entry("a negative count", "spec.numberOfClusters: -1 is negative", func(s *v1alpha1.PlacementSpec) { s.NumberOfClusters = new(int32(-1)) }),
 		Entry("a toleration of every key with Equal", "Exists", tolerate("", v1alpha1.TolerationOpEqual, "v")),
