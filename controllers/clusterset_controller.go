@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,11 +32,22 @@ const (
 // exclusiveIndex indexes clusters by their cluster set label.
 const exclusiveIndex = "metadata.labels." + v1alpha1.ClusterSetLabel
 
-// ClusterSetReconciler creates the default and global sets and maintains each set's ClusterSetEmpty
-// condition.
+// standardSelector returns the selector of default or global; nil for any other set.
+func standardSelector(name string) *v1alpha1.ManagedClusterSelector {
+	switch name {
+	case defaultSet:
+		return &v1alpha1.ManagedClusterSelector{SelectorType: v1alpha1.ExclusiveClusterSetLabel}
+	case globalSet:
+		return &v1alpha1.ManagedClusterSelector{SelectorType: v1alpha1.LabelSelector, LabelSelector: &metav1.LabelSelector{}}
+	}
+	return nil
+}
+
+// ClusterSetReconciler creates the default and global sets, restores their selectors, and maintains
+// each set's ClusterSetEmpty condition.
 type ClusterSetReconciler struct{ Client client.Client }
 
-// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets,verbs=create,roleName=berth-housekeeping
+// +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets,verbs=create;patch,roleName=berth-housekeeping
 // +kubebuilder:rbac:groups=cluster.open-cluster-management.io,resources=managedclustersets/status,verbs=patch,roleName=berth-housekeeping
 
 // SetUp adds the reconciler to a manager.
@@ -54,7 +66,8 @@ func (r *ClusterSetReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) erro
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clusterset").
-		For(&v1alpha1.ManagedClusterSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.ManagedClusterSet{}, builder.WithPredicates(predicate.Or[client.Object](
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v1alpha1.ManagedCluster{}, r.setsOfCluster(), builder.WithPredicates(membershipChanged)).
 		WatchesRawSource(standardSets).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
@@ -97,6 +110,12 @@ func (r *ClusterSetReconciler) Reconcile(ctx context.Context, request ctrl.Reque
 	if err != nil || !set.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, err
 	}
+	if standard := standardSelector(set.Name); standard != nil && set.Annotations[v1alpha1.AutoUpdateAnnotation] != "false" &&
+		!equality.Semantic.DeepEqual(&set.Spec.ClusterSelector, standard) {
+		base := set.DeepCopy()
+		set.Spec.ClusterSelector = *standard
+		return requeueOnConflict(r.Client.Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	}
 	base := set.DeepCopy()
 	condition, err := r.condition(ctx, &set)
 	if err != nil {
@@ -108,17 +127,13 @@ func (r *ClusterSetReconciler) Reconcile(ctx context.Context, request ctrl.Reque
 	return requeueOnConflict(r.Client.Status().Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
-// create creates default or global. Other deleted sets are not restored.
+// create creates default or global; other deleted sets stay deleted.
 func (r *ClusterSetReconciler) create(ctx context.Context, name string) error {
-	set := &v1alpha1.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	switch name {
-	case defaultSet:
-		set.Spec.ClusterSelector.SelectorType = v1alpha1.ExclusiveClusterSetLabel
-	case globalSet:
-		set.Spec.ClusterSelector = v1alpha1.ManagedClusterSelector{SelectorType: v1alpha1.LabelSelector, LabelSelector: &metav1.LabelSelector{}}
-	default:
+	selector := standardSelector(name)
+	if selector == nil {
 		return nil
 	}
+	set := &v1alpha1.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ManagedClusterSetSpec{ClusterSelector: *selector}}
 	if err := r.Client.Create(ctx, set); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the %s set: %w", name, err)
 	}

@@ -153,6 +153,49 @@ func TestStandardSetsAreCreated(t *testing.T) {
 	}
 }
 
+// TestStandardSelectorsAreRestored: an edit of the selector of default or global is reverted, unless
+// the set's annotation keeps it.
+func TestStandardSelectorsAreRestored(t *testing.T) {
+	keep := map[string]string{"cluster.open-cluster-management.io/autoupdate": "false"}
+	edited := func(name string, annotations map[string]string) *v1alpha1.ManagedClusterSet {
+		set := fixture.SelectorSet(name, onlyNew())
+		set.Annotations, set.Spec.ManagedNamespaces = annotations, []v1alpha1.ManagedNamespaceConfig{{Name: "kept"}}
+		return set
+	}
+	tests := map[string]struct {
+		set  *v1alpha1.ManagedClusterSet
+		want v1alpha1.ManagedClusterSelector
+	}{
+		"default": {edited("default", nil), v1alpha1.ManagedClusterSelector{SelectorType: v1alpha1.ExclusiveClusterSetLabel}},
+		"global": {edited("global", map[string]string{"cluster.open-cluster-management.io/autoupdate": "no"}),
+			v1alpha1.ManagedClusterSelector{SelectorType: v1alpha1.LabelSelector, LabelSelector: &metav1.LabelSelector{}}},
+		"default, kept": {edited("default", keep), edited("default", nil).Spec.ClusterSelector},
+		"any other set": {edited("s", nil), edited("s", nil).Spec.ClusterSelector},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			hub := newMemoryHub(t, tc.set)
+			for range 2 {
+				if _, err := (&ClusterSetReconciler{Client: hub}).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(tc.set)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := &v1alpha1.ManagedClusterSet{}
+			if err := hub.Get(t.Context(), client.ObjectKeyFromObject(tc.set), got); err != nil {
+				t.Fatal(err)
+			}
+			want := tc.set.Spec
+			want.ClusterSelector = tc.want
+			if diff := cmp.Diff(want, got.Spec); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+			if len(got.Status.Conditions) != 1 {
+				t.Errorf("conditions %v", got.Status.Conditions)
+			}
+		})
+	}
+}
+
 // deletingCluster is the cluster while it is being deleted.
 func deletingCluster(b fixture.ClusterBuilder) *v1alpha1.ManagedCluster { return b.Deleting().Obj() }
 
