@@ -153,8 +153,8 @@ func TestStandardSetsAreCreated(t *testing.T) {
 	}
 }
 
-// TestStandardSelectorsAreRestored: an edit of the selector of default or global is reverted, unless
-// the set's annotation keeps it.
+// TestStandardSelectorsAreRestored: an edit of the selector of default or global is reverted,
+// unless the set's annotation keeps it.
 func TestStandardSelectorsAreRestored(t *testing.T) {
 	keep := map[string]string{"cluster.open-cluster-management.io/autoupdate": "false"}
 	edited := func(name string, annotations map[string]string) *v1alpha1.ManagedClusterSet {

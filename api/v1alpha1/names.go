@@ -16,8 +16,8 @@ const (
 	// PlacementDisableAnnotation, if "true" on a Placement, makes Berth ignore it and not change
 	// its pages.
 	PlacementDisableAnnotation = GroupName + "/experimental-scheduling-disable"
-	// AutoUpdateAnnotation, if "false" on the ManagedClusterSet default or global, keeps edits of its
-	// selector.
+	// AutoUpdateAnnotation, if "false" on the ManagedClusterSet default or global, keeps edits of
+	// its selector.
 	AutoUpdateAnnotation = GroupName + "/autoupdate"
 )
 

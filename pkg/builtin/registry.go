@@ -26,6 +26,7 @@ func Registry() framework.Registry {
 		lifecycle.QueueAdmissionName:                  lifecycle.NewQueueAdmission,
 		lifecycle.ShortfallName:                       lifecycle.NewShortfall,
 		lifecycle.InFlightName:                        lifecycle.NewInFlight,
+		lifecycle.StabilizationName:                   lifecycle.NewStabilization,
 		lifecycle.ApprovalName:                        lifecycle.NewApproval,
 		lifecycle.BlastRadiusName:                     lifecycle.NewBlastRadius,
 		lifecycle.MaintenanceWindowName:               lifecycle.NewMaintenanceWindow,
@@ -46,8 +47,8 @@ func withoutArgs(factory framework.PluginFactory) framework.PluginFactory {
 
 // DefaultProfile is what runs when nothing is configured: each plugin at every point it implements.
 // Balance and Steady count 1 in the Additive mode; the other prioritizers only where a Placement
-// lists them. BlastRadius and MaintenanceWindow let everything pass until they have arguments,
-// Approval until a DisruptionPolicy requires it.
+// lists them. BlastRadius and MaintenanceWindow permit everything until they have arguments,
+// Approval and Stabilization until a DisruptionPolicy asks for them.
 func DefaultProfile() config.Profile {
 	listed := new(int32(0))
 	return config.Profile{Name: v1alpha1.DefaultProfile, Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{
@@ -62,6 +63,7 @@ func DefaultProfile() config.Profile {
 		{Name: string(v1alpha1.ScoreCoordinateTypeAddOn), Weight: listed},
 		{Name: lifecycle.ShortfallName},
 		{Name: lifecycle.InFlightName},
+		{Name: lifecycle.StabilizationName},
 		{Name: lifecycle.ApprovalName},
 		{Name: lifecycle.BlastRadiusName},
 		{Name: lifecycle.MaintenanceWindowName},

@@ -22,6 +22,8 @@ type Policy struct {
 	ApprovalRequired bool
 	ApprovalBy       string
 	ApprovalTimeout  time.Duration
+	// Stabilization is how long a target must stay the same before its change begins.
+	Stabilization time.Duration
 	// HistoryLimit is the number of Published records that are kept, and of others.
 	HistoryLimit int
 }
@@ -42,9 +44,9 @@ func Selects(policy *berthv1alpha1.DisruptionPolicy, pl *v1alpha1.Placement) (bo
 	return selector.Matches(labels.Set(pl.Labels)), nil
 }
 
-// PolicyOf combines the policies that select the Placement. The shorter approval timeout and the
-// longer history are stricter. It ignores a policy with an invalid selector, which the policy's
-// Ready condition reports.
+// PolicyOf combines the policies that select the Placement. The shorter approval timeout, the
+// longer history and the longer stabilization window are stricter. It ignores a policy with an
+// invalid selector, which the policy's Ready condition reports.
 func PolicyOf(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy) Policy {
 	p := Policy{HistoryLimit: berthv1alpha1.DefaultHistoryLimit}
 	for _, policy := range policies {
@@ -57,6 +59,7 @@ func PolicyOf(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy
 		}
 		p.Names = append(p.Names, policy.Name)
 		p.HistoryLimit = max(p.HistoryLimit, limit)
+		p.Stabilization = max(p.Stabilization, time.Duration(policy.Spec.StabilizationWindowSeconds)*time.Second)
 		if policy.Spec.Approval != berthv1alpha1.ApprovalRequired {
 			continue
 		}

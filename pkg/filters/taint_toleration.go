@@ -28,6 +28,9 @@ func NewTaintToleration(context.Context, json.RawMessage, *framework.Handle) (fr
 // Name implements framework.Plugin.
 func (TaintToleration) Name() string { return TaintTolerationName }
 
+// ForcesRemoval implements framework.ForcedRemovalPlugin.
+func (TaintToleration) ForcesRemoval() {}
+
 // Reads implements framework.ClusterReader: taints always count.
 func (TaintToleration) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 

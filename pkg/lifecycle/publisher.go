@@ -252,7 +252,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	switch strategy, err := decisions.Compile(subject.Placement.Spec.DecisionStrategy); {
 	case err == nil:
 		answer = strategy.Group(choices, byScore)
-	case len(choices) == 0 || proposal.Revoked || proposal.Restores:
+	case len(choices) == 0 || proposal.Forced || proposal.Restores:
 		answer = decisions.AsPublished(subject.Placement, subject.Pages, choices, byScore)
 	default:
 		return decisions.Plan{}, fmt.Errorf("compiling spec.%w", err)

@@ -203,7 +203,7 @@ func TestBindOfInvalidStrategy(t *testing.T) {
 	}{
 		"clusters":         {proposal: proposed("a"), wantErr: true},
 		"no cluster":       {proposal: proposed()},
-		"revoked clusters": {proposal: &framework.Proposal{Revoked: true, Selected: proposed("a").Selected}},
+		"revoked clusters": {proposal: &framework.Proposal{Revoked: true, Forced: true, Selected: proposed("a").Selected}},
 		"restored pages":   {proposal: &framework.Proposal{Restores: true, Selected: proposed("a").Selected}},
 	}
 	for name, tc := range tests {

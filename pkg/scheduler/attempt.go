@@ -30,19 +30,19 @@ type Attempt struct {
 	*Result
 	// Target is the Proposal of the selected clusters; nil if nothing was decided.
 	Target *framework.Proposal
-	// Change is the change that Outcome describes: Target, or the removal of revoked clusters
+	// Change is the change that Outcome describes: Target, or the removal of forced clusters
 	// alone. It is nil if no cluster is added or removed.
 	Change  *framework.Proposal
 	Outcome Outcome
 	// Holds are the holds of Permit plugins if Outcome is Held or Expired, or of the open record.
 	Holds []berthv1alpha1.ChangeHold
-	// Step is the Proposal to publish now: Target, the removal of revoked clusters, or the last
+	// Step is the Proposal to publish now: Target, the removal of forced clusters, or the last
 	// published decision again; nil if the pages stay. Its Writes are the successful ones.
 	Step *framework.Proposal
 	// Err is the error of a failed step. The writes of Step up to then are published.
 	Err *framework.Status
 
-	// partial is true if Step only removes revoked clusters and the next attempt continues with
+	// partial is true if Step only makes forced removals and the next attempt continues with
 	// Target.
 	partial bool
 	// before caches the result of RecordsBefore; recorded is true once these records are written.
@@ -136,7 +136,7 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 	if a.Outcome == Unchanged || a.Outcome == Published || a.Outcome == Undecided && a.Target != nil {
 		a.Step, a.timers.Revoked = a.Target, framework.Stability{}
 	} else {
-		s.removeRevoked(ctx, a, dry)
+		s.removeForced(ctx, a, dry)
 	}
 	if late := timeoutErrorOf(a.Err); late != nil && a.Step == nil {
 		a.Failure, a.Selected, a.Target, a.Change, a.Err, a.Outcome = a.Err, nil, nil, nil, nil, Undecided
@@ -155,12 +155,17 @@ func (a *Attempt) setResult(v permitResult) {
 	a.Outcome, a.Holds, a.why, a.message, a.Err = v.outcome, v.holds, v.why, v.message, v.failure
 }
 
-// removeRevoked proposes the removal of revoked clusters alone, while the whole change is pending
-// or nothing could be decided. It is a separate change; the next attempt continues with the rest.
-// If a plugin holds the removal, too, the clusters stay.
-func (s *Scheduler) removeRevoked(ctx context.Context, a *Attempt, dry bool) {
+// removeForced proposes the removal of revoked clusters alone, while the whole change is pending or
+// nothing could be decided. While the change is Waiting, it also removes the other clusters that
+// the Placement cannot keep. It is a separate change; the next attempt continues with the rest. If
+// a plugin holds the removal, too, the clusters stay.
+func (s *Scheduler) removeForced(ctx context.Context, a *Attempt, dry bool) {
 	revoked := revokedClusters(a.Snapshot)
-	if len(revoked) == 0 {
+	removed := revoked
+	if a.Outcome == Waiting {
+		removed = a.forcedRemovals(ctx)
+	}
+	if len(removed) == 0 {
 		a.timers.Revoked = framework.Stability{}
 		return
 	}
@@ -175,7 +180,8 @@ func (s *Scheduler) removeRevoked(ctx context.Context, a *Attempt, dry bool) {
 		defer own.stop()
 		result.deadline = own
 	}
-	p := a.republish(revoked)
+	p := a.republish(removed)
+	p.Revoked = len(removed) == len(revoked)
 	id := alone.findChangeState(p, a.timers.Revoked)
 	a.timers.Revoked = stabilityOf(a.timers.Revoked, p, a.Snapshot.Now)
 	v := s.permitChange(ctx, &alone, p, id, dry)

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -223,6 +224,40 @@ func revokedClusters(snapshot *framework.Snapshot) []string {
 	return names
 }
 
+// forcedRemovals returns the published clusters that the Placement cannot keep, sorted: deleted,
+// revoked, or excluded by a filter that forces removals.
+func (a *Attempt) forcedRemovals(ctx context.Context) []string {
+	last := a.Snapshot.Subject.Last
+	if last == nil {
+		return nil
+	}
+	var filters []framework.FilterPlugin
+	for _, plugin := range a.profile.Filter {
+		if _, forces := plugin.(framework.ForcedRemovalPlugin); forces {
+			filters = append(filters, plugin)
+		}
+	}
+	leaves := func(c *framework.Cluster) bool {
+		return !c.DeletionTimestamp.IsZero() || !a.Snapshot.IsUsable(c) || slices.ContainsFunc(filters, func(f framework.FilterPlugin) bool {
+			return f.Filter(ctx, a.State, a.Snapshot.Subject.Placement, c).Code() != framework.Success
+		})
+	}
+	stays := map[string]struct{}{}
+	for i := range a.Snapshot.Clusters.Len() {
+		c := a.Snapshot.Clusters.Get(i)
+		if c == nil {
+			continue
+		}
+		if _, published := slices.BinarySearch(last.Names, c.Name); published && !leaves(c) {
+			stays[c.Name] = struct{}{}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(last.Names), func(name string) bool {
+		_, ok := stays[name]
+		return ok
+	})
+}
+
 // republish proposes the last published decision without some of its clusters. It keeps the
 // published scores.
 func (a *Attempt) republish(without []string) *framework.Proposal {
@@ -232,7 +267,7 @@ func (a *Attempt) republish(without []string) *framework.Proposal {
 	}
 	names := changes.Minus(last.Names, without)
 	p := &framework.Proposal{
-		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Removed: without, Revoked: len(without) > 0, Restores: len(without) == 0,
+		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Removed: without, Forced: len(without) > 0, Restores: len(without) == 0,
 		LastScores: last.ScoresAt, Revision: last.Revision, Selected: make([]framework.Selection, 0, len(names)),
 	}
 	byName := make(map[string]framework.Selection, len(names))

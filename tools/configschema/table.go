@@ -9,7 +9,7 @@ const (
 // The plugins in the tree, with arguments and without. A file may name others, too: the schema
 // knows nothing of theirs.
 var (
-	withArgs = []string{"BlastRadius", "DecisionPublisher", "MaintenanceWindow"}
+	withArgs = []string{"BlastRadius", "DecisionPublisher", "MaintenanceWindow", "Stabilization"}
 
 	withoutArgs = []string{
 		"AddOn", "Approval", "AuditLog", "Balance", "InFlight", "Predicate", "PrioritySort", "QueueAdmission", "ResourceAllocatableCPU",

@@ -71,6 +71,16 @@ type DisruptionPolicySpec struct {
 	// +kubebuilder:validation:Maximum=31536000
 	ApprovalTimeoutSeconds int64 `json:"approvalTimeoutSeconds,omitempty"`
 
+	// stabilizationWindowSeconds is how long the target of a change must stay the same before the
+	// change begins, in seconds. An approved change begins at once, and so does the removal of
+	// clusters that are deleted, in no usable set any more, or have an untolerated NoSelect taint.
+	// From 0 to 3,600 (an hour); the default is 0.
+	// +optional
+	// +default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600
+	StabilizationWindowSeconds int64 `json:"stabilizationWindowSeconds,omitempty"`
+
 	// historyLimit is the number of Published records that are kept, and of other records.
 	// From 1 to 100; the default is 10.
 	// +optional

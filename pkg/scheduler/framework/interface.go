@@ -99,6 +99,15 @@ type FilterPlugin interface {
 	Filter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) *Status
 }
 
+// ForcedRemovalPlugin is a FilterPlugin whose exclusion of a published cluster forces its removal:
+// the Placement cannot keep the cluster until its replacement is ready. Its Filter needs no
+// PreFilter.
+type ForcedRemovalPlugin interface {
+	FilterPlugin
+	// ForcesRemoval marks the plugin; it is not called.
+	ForcesRemoval()
+}
+
 // Relaxer is a FilterPlugin that can suggest changes with which a cluster would pass. Only
 // explanations call it. The engine checks each suggestion by deciding again.
 type Relaxer interface {

@@ -25,9 +25,12 @@ type Proposal struct {
 	// Revoked is true if the change only removes clusters whose sets are no longer bound to the
 	// namespace.
 	Revoked bool
+	// Forced is true if the change only removes clusters that the Placement cannot keep: revoked,
+	// deleted, or excluded by a filter that implements ForcedRemovalPlugin.
+	Forced bool
 	// Edited is true if the Placement's spec or profile changed since the last publication.
 	Edited bool
-	// Cause is what triggered the attempt that first proposed the change, as in the change's record.
+	// Cause is what triggered the attempt that first proposed the change, as in its record.
 	Cause string
 	// Restores is true if the Proposal publishes the last published decision again. scoreRateLimit
 	// does not apply then.

@@ -50,8 +50,8 @@ func (d *Published) Damaged(subject *Subject) bool {
 
 var contentSeed = maphash.MakeSeed()
 
-// ContentHash hashes what consumers and the garbage collector read of a page. The controller's UID is
-// not included, because Placements compare only pages that no other object controls. The random
+// ContentHash hashes what consumers and the garbage collector read of a page. The controller's UID
+// is not included, because Placements compare only pages that no other object controls. The random
 // seed prevents users from constructing another page with the same hash.
 func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 	var h maphash.Hash

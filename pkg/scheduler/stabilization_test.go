@@ -1,0 +1,75 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// TestStabilizationWindow: a change begins once its target stayed the same for the window; clusters
+// that cannot stay leave at once.
+func TestStabilizationWindow(t *testing.T) {
+	const window = 2 * time.Second
+	type step struct {
+		after time.Duration
+		do    func(d *desk)
+		want  string
+	}
+	nothing := func(*desk) {}
+	taint := func(d *desk, effect v1alpha1.TaintEffect) {
+		d.clusters["c1"] = fixture.Cluster("c1").Set("s1").Taint("t", "", effect).Obj()
+		d.inv.Update(d.clusters["c1"].DeepCopy())
+	}
+	tests := map[string][]step{
+		"the first publication": {
+			{0, nothing, "p-decision-1: |  | True/Waiting"},
+			{window - 1, nothing, "p-decision-1: |  | True/Waiting"},
+			{1, nothing, "p-decision-1: c1 c2 |  | "},
+		},
+		"each new target starts the window again": {
+			{0, func(d *desk) { d.add("c3") }, "p-decision-1: |  | True/Waiting"},
+			{time.Second, func(d *desk) { d.add("c4") }, "p-decision-1: |  | True/Waiting"},
+			{window - 1, nothing, "p-decision-1: |  | True/Waiting"},
+			{1, nothing, "p-decision-1: c1 c2 c3 c4 |  | "},
+		},
+		"a deleted cluster leaves at once, and the rest follows": {
+			{0, nothing, "p-decision-1: |  | True/Waiting"},
+			{window, nothing, "p-decision-1: c1 c2 |  | "},
+			{0, func(d *desk) { d.add("c3"); d.remove("c1") }, "p-decision-1: c2 |  | True/Waiting"},
+			{window, nothing, "p-decision-1: c2 c3 |  | "},
+		},
+		"so does one with a taint that is not tolerated": {
+			{0, nothing, "p-decision-1: |  | True/Waiting"},
+			{window, nothing, "p-decision-1: c1 c2 |  | "},
+			{0, func(d *desk) { d.add("c3"); taint(d, v1alpha1.TaintEffectNoSelect) }, "p-decision-1: c2 |  | True/Waiting"},
+		},
+		"one that no longer matches waits": {
+			{0, nothing, "p-decision-1: |  | True/Waiting"},
+			{window, nothing, "p-decision-1: c1 c2 |  | "},
+			{0, func(d *desk) {
+				d.edit(func(pl *v1alpha1.Placement) {
+					pl.Spec.Predicates = ask().Predicate(fixture.MatchCEL("managedCluster.metadata.name != 'c1'")).Obj().Spec.Predicates
+				})
+			}, "p-decision-1: c1 c2 |  | True/Waiting"},
+			{window, nothing, "p-decision-1: c2 |  | "},
+		},
+	}
+	for name, steps := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1", "c2")
+			d.arguments = map[string]string{"Stabilization": `{"stabilizationWindowSeconds": 2}`}
+			d.restart()
+			for i, s := range steps {
+				d.now = d.now.Add(s.after)
+				s.do(d)
+				d.settle()
+				d.expect(s.want)
+				if t.Failed() {
+					t.Fatalf("after step %d", i)
+				}
+			}
+		})
+	}
+}
