@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,8 +114,9 @@ func (r *Reporter) Run(ctx context.Context, interval time.Duration, required boo
 			said.report("report", err.Error())
 		default:
 			said.report("report", "")
+			// A taint of the hub changes the generation, which is written, but is no news.
 			if line != "" {
-				say(line)
+				said.report("status", line)
 			}
 		}
 		select {
@@ -140,7 +142,7 @@ func (r *Reporter) report(ctx context.Context, said *problems) (string, error) {
 	if failed == nil {
 		r.failures = 0
 	} else if r.failures++; r.failures < r.threshold {
-		return "", fmt.Errorf("%w until %d failures in a row, this is number %d: %s", ErrNoAnswer, r.threshold, r.failures, failed.message)
+		return "", fmt.Errorf("failure %d of %d in a row, so %w: %s", r.failures, r.threshold, ErrNoAnswer, failed.message)
 	}
 	return r.write(ctx, cluster, seen, failed, leaseErr)
 }
@@ -215,7 +217,7 @@ func summary(cluster *v1alpha1.ManagedCluster) string {
 	available := meta.FindStatusCondition(status.Conditions, v1alpha1.ManagedClusterConditionAvailable)
 	line := fmt.Sprintf("available %s, allocatable cpu %s, memory %s, %d claims, version %s", available.Status,
 		text(status.Allocatable, v1alpha1.ResourceCPU), text(status.Allocatable, v1alpha1.ResourceMemory),
-		len(status.ClusterClaims), status.Version.Kubernetes)
+		len(status.ClusterClaims), cmp.Or(status.Version.Kubernetes, "unknown"))
 	if available.Status != metav1.ConditionTrue {
 		line += ". " + available.Message
 	}

@@ -172,12 +172,12 @@ func TestGrace(t *testing.T) {
 		wantErr string
 	}{
 		"one failed probe is repeated":             {answers: [][]int{{401}}, want: ready},
-		"one failure":                              {answers: [][]int{{401, 401}}, want: ready, wantErr: "until 3 failures in a row, this is number 1"},
-		"two failures":                             {answers: [][]int{{401, 401}, {500, 401}}, want: ready, wantErr: "this is number 2"},
+		"one failure":                              {answers: [][]int{{401, 401}}, want: ready, wantErr: "failure 1 of 3 in a row, so the condition Available stays as it was: "},
+		"two failures":                             {answers: [][]int{{401, 401}, {500, 401}}, want: ready, wantErr: "failure 2 of 3 in a row"},
 		"three failures in a row":                  {answers: [][]int{{401, 401}, {401, 401}, {401, 401}}, want: silent},
-		"three failures, but not in a row":         {answers: [][]int{{401, 401}, {401, 401}, {}, {401, 401}}, want: ready, wantErr: "this is number 1"},
+		"three failures, but not in a row":         {answers: [][]int{{401, 401}, {401, 401}, {}, {401, 401}}, want: ready, wantErr: "failure 1 of 3 in a row"},
 		"the last failure decides between the two": {answers: [][]int{{401, 401}, {401, 401}, {401, 500}}, want: notReady},
-		"it answers again, and counts from 1":      {answers: [][]int{{500, 401}, {401, 500}, {500, 500}, {}, {401, 401}}, want: ready, wantErr: "this is number 1"},
+		"it answers again, and counts from 1":      {answers: [][]int{{500, 401}, {401, 500}, {500, 500}, {}, {401, 401}}, want: ready, wantErr: "failure 1 of 3 in a row"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

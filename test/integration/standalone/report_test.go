@@ -135,7 +135,7 @@ var _ = Describe("berth report", Ordered, ContinueOnFailure, func() {
 
 		By("not reaching it three times in a row")
 		running := startReport(c.Name, "--kubeconfig", alone.Kubeconfig, "--member-kubeconfig", nowhere, "--interval", "1s", "--failure-threshold", "3")
-		Eventually(running.out).Should(ContainSubstring("this is number 2"))
+		Eventually(running.out).Should(ContainSubstring("failure 2 of 3 in a row"))
 		fetch(ctx, c)
 		Expect(c.Status.Conditions).To(Equal(facts.Conditions), "after two failures")
 		Eventually(func() []v1alpha1.Taint { fetch(ctx, c); return c.Spec.Taints }).Should(HaveExactElements(
