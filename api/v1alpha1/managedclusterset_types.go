@@ -12,7 +12,6 @@ import (
 // +kubebuilder:resource:scope=Cluster,shortName={mclset,mclsets}
 // +kubebuilder:printcolumn:name="Empty",type=string,JSONPath=`.status.conditions[?(@.type=="ClusterSetEmpty")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",optionalOldSelf=true,message="metadata.name must be at most 63 characters: it becomes a label value"
 type ManagedClusterSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -53,6 +52,7 @@ type ManagedNamespaceConfig struct {
 }
 
 // ManagedClusterSelector selects clusters for a set.
+// +kubebuilder:validation:XValidation:rule="self.selectorType == 'LabelSelector' || !has(self.labelSelector)",message="must be LabelSelector when labelSelector is set",messageExpression="'\"' + self.selectorType + '\": must be LabelSelector when labelSelector is set'",fieldPath=".selectorType"
 type ManagedClusterSelector struct {
 	// selectorType is ExclusiveClusterSetLabel or LabelSelector. With the first, the clusterset
 	// label of a cluster names its one set; with the second, labelSelector selects the clusters,

@@ -18,7 +18,6 @@ import (
 // +kubebuilder:printcolumn:name="Pending",type=string,JSONPath=`.status.conditions[?(@.type=="DecisionPending")].reason`,description="The reason why a change is not published yet, for example Held"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Pending Change",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="DecisionPending")].message`,description="What the change adds and removes, and what it waits for"
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",optionalOldSelf=true,message="metadata.name must be at most 63 characters: it becomes a label value"
 type Placement struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -198,6 +197,8 @@ type PrioritizerConfig struct {
 const DefaultPrioritizerWeight int32 = 1
 
 // ScoreCoordinate is one source of scores.
+// +kubebuilder:validation:XValidation:rule="self.type != 'AddOn' || !has(self.builtIn) || size(self.builtIn) == 0",message="must be empty when type is AddOn: remove builtIn, or set type to BuiltIn and remove addOn",fieldPath=".builtIn",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="self.type != 'BuiltIn' || !has(self.addOn)",message="must be absent when type is BuiltIn: remove addOn, or set type to AddOn and remove builtIn",fieldPath=".addOn",reason=FieldValueForbidden
 type ScoreCoordinate struct {
 	// type defines which of the other fields is used.
 	// +required
@@ -292,8 +293,8 @@ const (
 )
 
 // Toleration lets a cluster qualify despite the taints that it matches.
-// +kubebuilder:validation:XValidation:rule="(has(self.key) && size(self.key) > 0) || self.operator == 'Exists'",message="operator must be Exists when key is empty",fieldPath=".operator"
-// +kubebuilder:validation:XValidation:rule="self.operator != 'Exists' || !has(self.value) || size(self.value) == 0",message="value must be empty when operator is Exists",fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule="(has(self.key) && size(self.key) > 0) || self.operator == 'Exists'",message="operator must be Exists when key is empty",messageExpression="'\"' + (has(self.operator) ? self.operator : '') + '\": must be Exists when key is empty'",fieldPath=".operator"
+// +kubebuilder:validation:XValidation:rule="self.operator != 'Exists' || !has(self.value) || size(self.value) == 0",message="value must be empty when operator is Exists",messageExpression="'\"' + self.value + '\": must be empty when operator is Exists'",fieldPath=".value"
 type Toleration struct {
 	// key is the taint key to match. If empty, which requires operator Exists, it matches every
 	// key.
@@ -317,8 +318,9 @@ type Toleration struct {
 	Effect TaintEffect `json:"effect,omitempty"`
 
 	// tolerationSeconds is how long the taint is tolerated after it was added, in seconds. If
-	// absent, the taint is tolerated forever.
+	// absent, the taint is tolerated forever; 0 means that it is not tolerated.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }
 

@@ -55,12 +55,15 @@ func verdicts(t *testing.T, file string) map[string]bool {
 // stricter lists the rules that Berth's schemas have and the reference's lack.
 var stricter = map[string]*regexp.Regexp{
 	"negative count":                  regexp.MustCompile(`^spec\.numberOfClusters: Invalid value: -\d+: should be greater than or equal to 0$`),
-	"name longer than a label value":  regexp.MustCompile(`^metadata\.name must be at most 63 characters`),
+	"name longer than a label value":  regexp.MustCompile(`^metadata\.name: Too long: may not be more than 63 bytes`),
 	"invalid toleration":              regexp.MustCompile(`^spec\.tolerations\[\d+\]\.(operator|value): Invalid value: .*must be (Exists when key is empty|empty when operator is Exists)$`),
 	"unknown toleration operator":     regexp.MustCompile(`^spec\.tolerations\[\d+\]\.operator: Unsupported value`),
 	"unknown prioritizer policy mode": regexp.MustCompile(`^spec\.prioritizerPolicy\.mode: Unsupported value`),
 	"unknown selector operator":       regexp.MustCompile(`\.(labelSelector|claimSelector)\.matchExpressions\[\d+\]\.operator: Unsupported value`),
 	"binding not named after its set": regexp.MustCompile(`spec\.clusterSet must equal metadata\.name`),
+	"negative tolerationSeconds":      regexp.MustCompile(`^spec\.tolerations\[\d+\]\.tolerationSeconds: Invalid value: -\d+: should be greater than or equal to 0$`),
+	"builtIn and addOn":               regexp.MustCompile(`\.scoreCoordinate\.(builtIn|addOn): Forbidden: must be (empty|absent) when type is`),
+	"set with an unused selector":     regexp.MustCompile(`^spec\.clusterSelector\.selectorType: Invalid value: .*must be LabelSelector`),
 	"AddOn coordinate without addOn":  regexp.MustCompile(`^spec\.prioritizerPolicy\.configurations\[\d+\]\.scoreCoordinate\.addOn: Required value`),
 }
 

@@ -44,7 +44,7 @@ func TestScenario(t *testing.T) {
 		},
 		"a long name": {
 			item:        placementOf(long, "{}"),
-			wantRefused: []Refusal{{"Placement ns1/" + long, "metadata.name must be at most 63 characters: it becomes a label value"}},
+			wantRefused: []Refusal{{"Placement ns1/" + long, "metadata.name: Too long: may not be more than 63 bytes"}},
 			wantNames:   []string{"Placement ns1/" + long},
 		},
 		"a cluster-scoped object": {

@@ -62,6 +62,9 @@ func expand(in []byte, k kind) ([]byte, error) {
 	restrictOperators(source.Schema.OpenAPIV3Schema)
 	boundQuantities(source.Schema.OpenAPIV3Schema)
 	boundSelectors(source.Schema.OpenAPIV3Schema)
+	if k.nameIsLabel {
+		boundName(source.Schema.OpenAPIV3Schema)
+	}
 
 	crd.Labels = managedBy
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
@@ -109,6 +112,18 @@ func restrictOperators(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 	if schema.Items != nil {
 		restrictOperators(schema.Items.Schema)
+	}
+}
+
+// maxLabelValue is the maximum length of a label value.
+const maxLabelValue = int64(63)
+
+// boundName limits metadata.name. Markers have no effect on it, and the error of a CEL rule for the
+// whole object has no field path.
+func boundName(schema *apiextensionsv1.JSONSchemaProps) {
+	schema.Properties["metadata"] = apiextensionsv1.JSONSchemaProps{
+		Type:       "object",
+		Properties: map[string]apiextensionsv1.JSONSchemaProps{"name": {Type: "string", MaxLength: new(maxLabelValue)}},
 	}
 }
 

@@ -64,6 +64,12 @@ func TestExpand(t *testing.T) {
 			wantStored:     []string{"v1"},
 			wantWithStatus: []string{"v1", "v1alpha1"},
 		},
+		"the name is a label value": {
+			kind:           kind{versions: []version{{name: "v1"}}, nameIsLabel: true},
+			wantVersions:   []string{"v1"},
+			wantStored:     []string{"v1"},
+			wantWithStatus: []string{"v1"},
+		},
 		"a version that is written whole has no status subresource": {
 			kind:           kind{versions: []version{{name: "v1beta1"}, {name: "v1alpha1", wholeWrites: true}}},
 			wantVersions:   []string{"v1beta1", "v1alpha1"},
@@ -109,6 +115,10 @@ func TestExpand(t *testing.T) {
 			spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 			if got := spec.Items.Schema.Properties["matchExpressions"].Items.Schema.Properties["operator"].Enum; len(got) != 4 {
 				t.Errorf("operators allowed in a selector: %v, want 4", got)
+			}
+			metadata := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["metadata"]
+			if name := metadata.Properties["name"]; (name.MaxLength != nil) != tc.kind.nameIsLabel {
+				t.Errorf("the maximum length of the name is %v", name.MaxLength)
 			}
 			amount := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["amount"].AdditionalProperties.Schema
 			if amount.MaxLength == nil || !strings.Contains(amount.Pattern, boundExponent) {

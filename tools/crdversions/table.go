@@ -20,15 +20,17 @@ type version struct {
 type kind struct {
 	group, plural string
 	versions      []version
+	// nameIsLabel limits the name to the length of a label value.
+	nameIsLabel bool
 }
 
 var table = []kind{
-	{berthGroup, "disruptionpolicies", []version{{name: "v1alpha1"}}},
-	{berthGroup, "placementchanges", []version{{name: "v1alpha1"}}},
-	{ocmGroup, "addonplacementscores", []version{{name: "v1alpha1"}}},
-	{ocmGroup, "managedclusters", []version{{name: "v1"}, {name: "v1alpha1"}}},
-	{ocmGroup, "managedclustersetbindings", []version{{name: "v1beta2"}, {name: "v1alpha1"}}},
-	{ocmGroup, "managedclustersets", []version{{name: "v1beta2"}, {name: "v1alpha1"}}},
-	{ocmGroup, "placementdecisions", []version{{name: "v1beta1"}, {name: "v1alpha1", wholeWrites: true}}},
-	{ocmGroup, "placements", []version{{name: "v1beta1"}, {name: "v1alpha1"}}},
+	{group: berthGroup, plural: "disruptionpolicies", versions: []version{{name: "v1alpha1"}}},
+	{group: berthGroup, plural: "placementchanges", versions: []version{{name: "v1alpha1"}}},
+	{group: ocmGroup, plural: "addonplacementscores", versions: []version{{name: "v1alpha1"}}},
+	{group: ocmGroup, plural: "managedclusters", versions: []version{{name: "v1"}, {name: "v1alpha1"}}},
+	{group: ocmGroup, plural: "managedclustersetbindings", versions: []version{{name: "v1beta2"}, {name: "v1alpha1"}}},
+	{group: ocmGroup, plural: "managedclustersets", versions: []version{{name: "v1beta2"}, {name: "v1alpha1"}}, nameIsLabel: true},
+	{group: ocmGroup, plural: "placementdecisions", versions: []version{{name: "v1beta1"}, {name: "v1alpha1", wholeWrites: true}}},
+	{group: ocmGroup, plural: "placements", versions: []version{{name: "v1beta1"}, {name: "v1alpha1"}}, nameIsLabel: true},
 }

@@ -38,6 +38,12 @@ var storedBad = []stored{
 	{"Placement with an AddOn coordinate without addOn",
 		placementNamed("addon", "{prioritizerPolicy: {configurations: [{scoreCoordinate: {type: AddOn}}]}}"),
 		`{"spec": {"numberOfClusters": 2}}`, `{"spec": {"prioritizerPolicy": {"configurations": [{"scoreCoordinate": {"type": "AddOn"}, "weight": 3}]}}}`},
+	{"Placement with a negative tolerationSeconds", placementNamed("seconds", "{tolerations: [{key: a, tolerationSeconds: -5}]}"),
+		`{"spec": {"numberOfClusters": 2}}`, `{"spec": {"tolerations": [{"key": "a", "tolerationSeconds": -6}]}}`},
+	{"Placement with builtIn and addOn", placementNamed("both",
+		"{prioritizerPolicy: {configurations: [{scoreCoordinate: {builtIn: Steady, addOn: {resourceName: r, scoreName: s}}}]}}"),
+		`{"spec": {"numberOfClusters": 2}}`,
+		`{"spec": {"prioritizerPolicy": {"configurations": [{"scoreCoordinate": {"builtIn": "Balance", "addOn": {"resourceName": "r", "scoreName": "s"}}}]}}}`},
 	{"Placement with an unknown selector operator",
 		placementNamed("selector", "{predicates: [{requiredClusterSelector: {labelSelector: {matchExpressions: [{key: a, operator: Like}]}}}]}"),
 		`{"spec": {"numberOfClusters": 2}}`,
@@ -48,9 +54,13 @@ var storedBad = []stored{
 		`{"spec": {"numberOfClusters": 2}}`, `{"spec": {"tolerations": [` + strings.Repeat(`{"key": "a"}, `, 256) + `{"key": "c"}]}}`},
 	{"ManagedClusterSet with a long name", "{kind: ManagedClusterSet, metadata: {name: " + strings.Repeat("s", 70) + "}}",
 		`{"spec": {"clusterSelector": {"selectorType": "LabelSelector"}}}`, ""},
+	{"ManagedClusterSet with a labelSelector and without selectorType",
+		"{kind: ManagedClusterSet, metadata: {name: exclusive}, spec: {clusterSelector: {labelSelector: {matchLabels: {a: b}}}}}",
+		`{"spec": {"managedNamespaces": [{"name": "n"}]}}`,
+		`{"spec": {"clusterSelector": {"labelSelector": {"matchLabels": {"a": "c"}}}}}`},
 	{"ManagedClusterSet with an unknown selector operator",
-		"{kind: ManagedClusterSet, metadata: {name: selector}, spec: {clusterSelector: {labelSelector: {matchExpressions: [{key: a, operator: Like}]}}}}",
-		`{"spec": {"clusterSelector": {"selectorType": "LabelSelector"}}}`,
+		"{kind: ManagedClusterSet, metadata: {name: selector}, spec: {clusterSelector: {selectorType: LabelSelector, labelSelector: {matchExpressions: [{key: a, operator: Like}]}}}}",
+		`{"spec": {"managedNamespaces": [{"name": "n"}]}}`,
 		`{"spec": {"clusterSelector": {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Unlike"}]}}}}`},
 	{"ManagedClusterSetBinding of another set", "{kind: ManagedClusterSetBinding, metadata: {name: mine}, spec: {clusterSet: theirs}}",
 		"", `{"spec": {"clusterSet": "others"}}`},
@@ -151,6 +161,7 @@ func loosened(c *apiextensionsv1.CustomResourceDefinition) {
 
 func loosen(schema *apiextensionsv1.JSONSchemaProps) {
 	schema.XValidations, schema.Minimum, schema.Enum, schema.MaxItems = nil, nil, nil, nil
+	delete(schema.Properties, "metadata")
 	for name, property := range schema.Properties {
 		loosen(&property)
 		schema.Properties[name] = property
