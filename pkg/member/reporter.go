@@ -114,7 +114,7 @@ func (r *Reporter) Run(ctx context.Context, interval time.Duration, required boo
 			said.report("report", err.Error())
 		default:
 			said.report("report", "")
-			// A taint of the hub changes the generation, which is written, but is no news.
+			// A taint of the hub changes the generation, which is written, but is no change.
 			if line != "" {
 				said.report("status", line)
 			}
