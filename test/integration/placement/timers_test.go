@@ -139,6 +139,8 @@ var _ = Describe("The annotation that disables scheduling", func() {
 		t.apply(ctx, "{kind: Placement, metadata: {name: p, annotations: {"+v1alpha1.PlacementDisableAnnotation+": \"true\"}}, spec: {}}")
 		t.settle(ctx, t.full("a"))
 		Expect(pagesOf(ctx, t.key("p"))).To(BeEmpty())
-		Expect(placementAt(ctx, t.key("p")).Status.Conditions).To(BeEmpty())
+		conditions := placementAt(ctx, t.key("p")).Status.Conditions
+		Expect(conditions).To(HaveLen(1))
+		Expect(conditions[0].Type).To(Equal(v1alpha1.PlacementConditionSchedulingDisabled))
 	})
 })
