@@ -46,6 +46,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	if r.Failure = validate(pl); r.Failure != nil {
 		return r
 	}
+	r.filtered = true
 	if r.Failure = s.filter(ctx, r, admitted, skipped); r.Failure != nil {
 		return r
 	}

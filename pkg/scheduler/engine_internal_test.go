@@ -267,6 +267,10 @@ func TestWhy(t *testing.T) {
 
 func TestFilterResults(t *testing.T) {
 	r := excluding()
+	if got := r.FilterResults(); got == nil || len(got) > 0 {
+		t.Errorf("before the filters ran: %v", got)
+	}
+	r.filtered = true
 	want := []FilterResult{{Name: "F", Clusters: []string{"a", "b", "c"}}, {Name: "F,G", Clusters: []string{"a"}}}
 	if diff := cmp.Diff(want, r.FilterResults()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

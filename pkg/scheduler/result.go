@@ -36,6 +36,8 @@ type Result struct {
 
 	// totalsOnly omits Scores, so that AddOn coordinates can share a buffer.
 	totalsOnly bool
+	// filtered is true if the filters ran.
+	filtered   bool
 	deadline   *cycleDeadline
 	profile    *Profile
 	candidates framework.Bitset
@@ -93,8 +95,12 @@ type FilterResult struct {
 	Clusters []string `json:"clusters"`
 }
 
-// FilterResults returns one entry per filter: what passed it and all filters before it.
+// FilterResults returns one entry per filter: what passed it and all filters before it. It is empty
+// if no filter ran, for example because the Placement is misconfigured.
 func (r *Result) FilterResults() []FilterResult {
+	if !r.filtered {
+		return []FilterResult{}
+	}
 	byPlugin := map[string]framework.Bitset{}
 	for _, e := range r.allExcluded() {
 		byPlugin[e.plugin] = byPlugin[e.plugin].Set(e.index)
