@@ -351,7 +351,7 @@ func (r *Recorder) next(ended bool) (key types.NamespacedName, wait <-chan time.
 			r.turns = r.turns[1:]
 			continue
 		}
-		if wait := min(recordPatience-time.Since(u.since), r.gate.wait()); wait > 0 && !ended {
+		if wait := min(recordPatience-time.Since(u.since), r.wait()); wait > 0 && !ended {
 			return key, time.After(wait), false
 		}
 		r.turns = r.turns[1:]

@@ -117,13 +117,15 @@ func (r *ClusterSetReconciler) Reconcile(ctx context.Context, request ctrl.Reque
 		return requeueOnConflict(r.Client.Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 	}
 	base := set.DeepCopy()
-	condition, err := r.condition(ctx, &set)
+	condition, count, err := r.condition(ctx, &set)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if !v1alpha1.SetCondition(&set.Status.Conditions, condition) {
+		// Open Cluster Management's CRD has no count, so a missing one is no reason to write.
 		return ctrl.Result{}, nil
 	}
+	set.Status.Clusters = &count
 	return requeueOnConflict(r.Client.Status().Patch(ctx, &set, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
@@ -140,7 +142,8 @@ func (r *ClusterSetReconciler) create(ctx context.Context, name string) error {
 	return nil
 }
 
-func (r *ClusterSetReconciler) condition(ctx context.Context, set *v1alpha1.ManagedClusterSet) (metav1.Condition, error) {
+// condition returns the ClusterSetEmpty condition, and the number of clusters in the set.
+func (r *ClusterSetReconciler) condition(ctx context.Context, set *v1alpha1.ManagedClusterSet) (metav1.Condition, int32, error) {
 	c := metav1.Condition{Type: v1alpha1.ManagedClusterSetConditionEmpty, Status: metav1.ConditionTrue, ObservedGeneration: set.Generation}
 	var option client.ListOption = client.MatchingFields{exclusiveIndex: set.Name}
 	if set.Spec.ClusterSelector.SelectorType == v1alpha1.LabelSelector {
@@ -149,15 +152,15 @@ func (r *ClusterSetReconciler) condition(ctx context.Context, set *v1alpha1.Mana
 			// Only the set's author can act on this. The set has no members, and the condition
 			// reports why.
 			c.Reason, c.Message = "InvalidSelector", "spec.clusterSelector.labelSelector: "+invalid.Error()
-			return c, nil //nolint:nilerr // the condition says it
+			return c, 0, nil //nolint:nilerr // the condition says it
 		}
 		option = client.MatchingLabelsSelector{Selector: selector}
 	}
 	var members v1alpha1.ManagedClusterList
 	if err := r.Client.List(ctx, &members, option, client.UnsafeDisableDeepCopy); err != nil {
-		return c, fmt.Errorf("listing the set's clusters: %w", err)
+		return c, 0, fmt.Errorf("listing the set's clusters: %w", err)
 	}
-	count := 0
+	count := int32(0)
 	for i := range members.Items {
 		if members.Items[i].DeletionTimestamp.IsZero() {
 			count++
@@ -167,7 +170,7 @@ func (r *ClusterSetReconciler) condition(ctx context.Context, set *v1alpha1.Mana
 	if count > 0 {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "ClustersSelected", fmt.Sprintf("%d ManagedClusters selected", count)
 	}
-	return c, nil
+	return c, count, nil
 }
 
 // BindingReconciler maintains each binding's Bound condition.

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -76,6 +77,9 @@ func TestClusterSetCondition(t *testing.T) {
 			got := &v1alpha1.ManagedClusterSet{}
 			if err := hub.Get(t.Context(), key, got); err != nil {
 				t.Fatal(err)
+			}
+			if n := got.Status.Clusters; n == nil || *n > 0 != (tc.want.Status == metav1.ConditionFalse) || *n > 0 && tc.want.Message != fmt.Sprintf("%d ManagedClusters selected", *n) {
+				t.Errorf("%v clusters, want %q", n, tc.want.Message)
 			}
 			if diff := cmp.Diff([]metav1.Condition{tc.want}, got.Status.Conditions, withoutTransition); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)

@@ -207,7 +207,7 @@ func (s *eventSender) pop(ended bool) (*queuedEvent, <-chan time.Time) {
 		return nil, nil
 	}
 	oldest := s.waiting[0]
-	if delay := maxEventDelay - time.Since(oldest.since); delay > 0 && s.gate.wait() > 0 && !ended {
+	if delay := maxEventDelay - time.Since(oldest.since); delay > 0 && s.wait() > 0 && !ended {
 		return nil, time.After(delay)
 	}
 	// The slice must not keep the sent event in memory.

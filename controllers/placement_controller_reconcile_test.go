@@ -137,7 +137,7 @@ func TestReconcileYields(t *testing.T) {
 	h.place(fixture.Placement("n", "p").Obj())
 	asked := 0
 	h.probe.filter = func(string) *framework.Status {
-		if asked++; h.background.events.wait() == 0 || h.reconciler.Records.gate.wait() == 0 {
+		if asked++; h.background.events.wait() == 0 || h.reconciler.Records.wait() == 0 {
 			t.Error("the background does not wait")
 		}
 		return nil
@@ -146,7 +146,7 @@ func TestReconcileYields(t *testing.T) {
 	if asked != 1 {
 		t.Errorf("the filter was asked %d times", asked)
 	}
-	if h.background.events.wait() > 0 || h.reconciler.Records.gate.wait() > recordQuiet {
+	if h.background.events.wait() > 0 || h.reconciler.Records.wait() > recordQuiet {
 		t.Error("the background waits on")
 	}
 }

@@ -10,11 +10,16 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName={mcl,mcls}
-// +kubebuilder:printcolumn:name="Hub Accepted",type=boolean,JSONPath=`.spec.hubAcceptsClient`
-// +kubebuilder:printcolumn:name="Managed Cluster URLs",type=string,JSONPath=`.spec.managedClusterClientConfigs[*].url`
-// +kubebuilder:printcolumn:name="Joined",type=string,JSONPath=`.status.conditions[?(@.type=="ManagedClusterJoined")].status`
-// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="ManagedClusterConditionAvailable")].status`
+// +kubebuilder:printcolumn:name="Set",type=string,JSONPath=`.metadata.labels.cluster\.open-cluster-management\.io/clusterset`,description="The cluster set that the cluster's label names"
+// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="ManagedClusterConditionAvailable")].status`,description="Whether the cluster's API server responds"
+// +kubebuilder:printcolumn:name="Taints",type=string,JSONPath=`.spec.taints[*].key`,description="The keys of the taints"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version.kubernetes`,description="The version of the cluster's API server"
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.allocatable.cpu`,description="The allocatable CPU"
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.allocatable.memory`,description="The allocatable memory"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Hub Accepted",type=boolean,priority=1,JSONPath=`.spec.hubAcceptsClient`
+// +kubebuilder:printcolumn:name="Managed Cluster URLs",type=string,priority=1,JSONPath=`.spec.managedClusterClientConfigs[*].url`
+// +kubebuilder:printcolumn:name="Joined",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="ManagedClusterJoined")].status`
 type ManagedCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

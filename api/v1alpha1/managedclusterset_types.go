@@ -10,6 +10,8 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName={mclset,mclsets}
+// +kubebuilder:printcolumn:name="Clusters",type=integer,JSONPath=`.status.clusters`,description="The number of clusters in the set"
+// +kubebuilder:printcolumn:name="Selector",type=string,JSONPath=`.spec.clusterSelector.selectorType`,description="How the set selects its clusters"
 // +kubebuilder:printcolumn:name="Empty",type=string,JSONPath=`.status.conditions[?(@.type=="ClusterSetEmpty")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ManagedClusterSet struct {
@@ -85,6 +87,11 @@ const (
 
 // ManagedClusterSetStatus is the state of a set.
 type ManagedClusterSetStatus struct {
+	// clusters is the number of clusters in the set. Open Cluster Management's CRD does not have
+	// the field.
+	// +optional
+	Clusters *int32 `json:"clusters,omitempty"`
+
 	// conditions include ClusterSetEmpty, which is True if the set has no cluster.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100

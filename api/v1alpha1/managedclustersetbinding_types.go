@@ -11,6 +11,9 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,shortName={mclsetbinding,mclsetbindings}
+// +kubebuilder:printcolumn:name="ClusterSet",type=string,JSONPath=`.spec.clusterSet`,description="The bound cluster set"
+// +kubebuilder:printcolumn:name="Bound",type=string,JSONPath=`.status.conditions[?(@.type=="Bound")].status`,description="Whether the set exists and the binding has its name"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule=`!has(self.spec) || !has(self.spec.clusterSet) ? oldSelf.hasValue() && !oldSelf.?spec.?clusterSet.hasValue() : (self.spec.clusterSet == self.metadata.name || (oldSelf.?spec.?clusterSet.hasValue() && oldSelf.value().spec.clusterSet == self.spec.clusterSet))`,optionalOldSelf=true,message="spec.clusterSet must equal metadata.name",fieldPath=".spec.clusterSet"
 type ManagedClusterSetBinding struct {
 	metav1.TypeMeta   `json:",inline"`

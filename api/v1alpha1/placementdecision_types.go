@@ -9,7 +9,12 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Namespaced
+// +kubebuilder:resource:scope=Namespaced,shortName=pd
+// +kubebuilder:printcolumn:name="Placement",type=string,JSONPath=`.metadata.labels.cluster\.open-cluster-management\.io/placement`,description="The Placement that the page belongs to"
+// +kubebuilder:printcolumn:name="Group",type=string,JSONPath=`.metadata.labels.cluster\.open-cluster-management\.io/decision-group-name`,description="The name of the decision group"
+// +kubebuilder:printcolumn:name="Index",type=string,JSONPath=`.metadata.labels.cluster\.open-cluster-management\.io/decision-group-index`,description="The index of the decision group"
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.metadata.annotations.berth\.dev/revision`,description="The revision of the change that wrote the page last"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type PlacementDecision struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
