@@ -293,7 +293,7 @@ const (
 )
 
 // Toleration lets a cluster qualify despite the taints that it matches.
-// +kubebuilder:validation:XValidation:rule="(has(self.key) && size(self.key) > 0) || self.operator == 'Exists'",message="operator must be Exists when key is empty",messageExpression="'\"' + (has(self.operator) ? self.operator : ”) + '\": must be Exists when key is empty'",fieldPath=".operator"
+// +kubebuilder:validation:XValidation:rule="(has(self.key) && size(self.key) > 0) || self.operator == 'Exists'",message="operator must be Exists when key is empty",messageExpression="'\"' + (has(self.operator) ? self.operator : \"\") + '\": must be Exists when key is empty'",fieldPath=".operator"
 // +kubebuilder:validation:XValidation:rule="self.operator != 'Exists' || !has(self.value) || size(self.value) == 0",message="value must be empty when operator is Exists",messageExpression="'\"' + self.value + '\": must be empty when operator is Exists'",fieldPath=".value"
 type Toleration struct {
 	// key is the taint key to match. If empty, which requires operator Exists, it matches every
