@@ -147,12 +147,12 @@ func (r *ClusterSetReconciler) condition(ctx context.Context, set *v1alpha1.Mana
 	c := metav1.Condition{Type: v1alpha1.ManagedClusterSetConditionEmpty, Status: metav1.ConditionTrue, ObservedGeneration: set.Generation}
 	var option client.ListOption = client.MatchingFields{exclusiveIndex: set.Name}
 	if set.Spec.ClusterSelector.SelectorType == v1alpha1.LabelSelector {
-		selector, invalid := metav1.LabelSelectorAsSelector(set.Spec.ClusterSelector.LabelSelector)
+		selector, invalid := set.CompileSelector()
 		if invalid != nil {
 			// Only the set's author can act on this. The set has no members, and the condition
 			// reports why.
-			c.Reason, c.Message = "InvalidSelector", "spec.clusterSelector.labelSelector: "+invalid.Error()
-			return c, 0, nil //nolint:nilerr // the condition says it
+			c.Reason, c.Message = "InvalidSelector", invalid.Error()
+			return c, 0, nil
 		}
 		option = client.MatchingLabelsSelector{Selector: selector}
 	}

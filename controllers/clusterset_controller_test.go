@@ -58,7 +58,7 @@ func TestClusterSetCondition(t *testing.T) {
 			clusters: []client.Object{member("a")},
 			want: metav1.Condition{
 				Type: "ClusterSetEmpty", Status: metav1.ConditionTrue, ObservedGeneration: 3, Reason: "InvalidSelector",
-				Message: `spec.clusterSelector.labelSelector: "Is" is not a valid label selector operator`,
+				Message: `spec.clusterSelector.labelSelector.matchExpressions[0].operator: Unsupported value: "Is": supported values: "In", "NotIn", "Exists", "DoesNotExist"`,
 			},
 		},
 	}

@@ -48,7 +48,7 @@ func TestDisruptionPolicyStatus(t *testing.T) {
 	wrong := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}
 	invalid := metav1.Condition{
 		Type: "Ready", Status: metav1.ConditionFalse, ObservedGeneration: 3, Reason: "InvalidSelector",
-		Message: `DisruptionPolicy n/q: spec.placementSelector: "Is" is not a valid label selector operator`,
+		Message: `DisruptionPolicy n/q: spec.placementSelector.matchExpressions[0].operator: Unsupported value: "Is": supported values: "In", "NotIn", "Exists", "DoesNotExist"`,
 	}
 	tests := map[string]struct {
 		policy     *berthv1alpha1.DisruptionPolicy

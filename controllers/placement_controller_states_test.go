@@ -68,7 +68,8 @@ func TestReconcileMisconfigured(t *testing.T) {
 	h.succeed()
 	h.sent()
 	message := func(operator metav1.LabelSelectorOperator) string {
-		return fmt.Sprintf("Predicate:%q is not a valid label selector operator", operator)
+		return fmt.Sprintf("Predicate:spec.predicates[0].requiredClusterSelector.labelSelector.matchExpressions[0].operator: "+
+			`Unsupported value: %q: supported values: "In", "NotIn", "Exists", "DoesNotExist"`, operator)
 	}
 	var events []string
 	for _, operator := range []metav1.LabelSelectorOperator{"Near", "Near", "Far", ""} {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -37,9 +37,9 @@ func Selects(policy *berthv1alpha1.DisruptionPolicy, pl *v1alpha1.Placement) (bo
 	if policy.Spec.PlacementSelector == nil {
 		return slices.Contains(policy.Spec.Placements, pl.Name), nil
 	}
-	selector, err := metav1.LabelSelectorAsSelector(policy.Spec.PlacementSelector)
+	selector, err := v1alpha1.CompileSelector(policy.Spec.PlacementSelector, field.NewPath("spec", "placementSelector"))
 	if err != nil {
-		return false, fmt.Errorf("DisruptionPolicy %s/%s: spec.placementSelector: %w", policy.Namespace, policy.Name, err)
+		return false, fmt.Errorf("DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
 	}
 	return selector.Matches(labels.Set(pl.Labels)), nil
 }

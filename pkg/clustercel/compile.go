@@ -32,6 +32,8 @@ const (
 	maxMessage = 4 << 10
 	maxReason  = 256
 	maxCached  = 1_000
+	// maxErrors is the maximum number of errors of CEL in an error text.
+	maxErrors = 3
 )
 
 // managedCluster is the only variable of an expression.
@@ -77,13 +79,17 @@ type Expression struct {
 func (e *Expression) Text() string { return e.text }
 
 // Excerpt is the text for a message, shortened if it is long.
-func (e *Expression) Excerpt() string { return shortened(e.text, maxReason) }
+func (e *Expression) Excerpt() string { return Excerpt(e.text) }
+
+// Excerpt returns the text of an expression for a message, shortened if it is long.
+func Excerpt(text string) string { return shortened(text, maxReason) }
 
 // Compiled returns the cached expression of a text; nil if it is not cached.
 func Compiled(text string) *Expression { return expressions.get(text) }
 
-// Compile parses and type-checks an expression. An error has at most 4 KiB. Equal texts share the
-// cached result.
+// Compile parses and type-checks an expression. It refuses an expression that reads a field that no
+// ManagedCluster has, or that does not return a boolean. An error is one line of at most 4 KiB.
+// Equal texts share the cached result.
 func Compile(text string) (*Expression, error) {
 	if e := expressions.get(text); e != nil {
 		return e, nil
@@ -112,14 +118,17 @@ func compile(text string) (_ cel.Program, err error) {
 	}
 	parsed, issues := env.Parse(text)
 	if issues.Err() != nil {
-		return nil, fmt.Errorf("compilation failed: %w", issues.Err())
+		return nil, oneLine(issues)
 	}
 	if err := tooComplex(parsed); err != nil {
 		return nil, fmt.Errorf("compilation failed: %w", err)
 	}
 	checked, issues := env.Check(parsed)
 	if issues.Err() != nil {
-		return nil, fmt.Errorf("compilation failed: %w", issues.Err())
+		return nil, oneLine(issues)
+	}
+	if err := checkFields(checked.NativeRep()); err != nil {
+		return nil, fmt.Errorf("compilation failed: %w", err)
 	}
 	charge := &costs{}
 	program, err := env.Program(checked,
@@ -132,6 +141,23 @@ func compile(text string) (_ cel.Program, err error) {
 		return nil, fmt.Errorf("instantiation failed: %w", err)
 	}
 	return program, nil
+}
+
+// oneLine returns the first errors of CEL as line:column: message, without the expression.
+func oneLine(issues *cel.Issues) error {
+	var lines []string
+	for _, e := range issues.Errors() {
+		if len(lines) == maxErrors {
+			break
+		}
+		message, _, _ := strings.Cut(strings.Join(strings.Fields(e.Message), " "), " expecting {")
+		if short, undeclared := strings.CutSuffix(message, " (in container '')"); undeclared {
+			message = short + ": the only variable is " + managedCluster +
+				"; kubectl explain placement.spec.predicates.requiredClusterSelector.celSelector.celExpressions names the functions"
+		}
+		lines = append(lines, fmt.Sprintf("%d:%d: %s", e.Location.Line(), e.Location.Column()+1, message))
+	}
+	return fmt.Errorf("compilation failed: %s", strings.Join(lines, "; "))
 }
 
 // tooComplex rejects expressions whose types could grow so large that type-checking takes minutes:

@@ -51,7 +51,7 @@ func TestExpression(t *testing.T) {
 		"optional label":              {expression: `managedCluster.metadata.labels[?"tier"].orValue("none") == "none"`, want: true},
 		"number in a label":           {expression: `int(managedCluster.metadata.labels.rack) > 5`, want: true},
 		"false":                       {expression: `false`},
-		"no boolean":                  {expression: `managedCluster.metadata.name`, wantErr: "the result is string, not a boolean"},
+		"no boolean":                  {expression: `dyn(managedCluster.metadata.name)`, wantErr: "the result is string, not a boolean"},
 		"accepted is always there":    {expression: `!managedCluster.spec.hubAcceptsClient`, want: true},
 		"lease is an int":             {expression: `managedCluster.spec.leaseDurationSeconds == 60`, want: true},
 		"quantities are canonical":    {expression: `managedCluster.status.allocatable == {"cpu": "500m", "memory": "1Gi", "pods": "10"}`, want: true},
@@ -79,7 +79,7 @@ func TestExpression(t *testing.T) {
 		"named format":                {expression: `!format.dns1123Label().validate("a-b").hasValue()`, want: true},
 		"semver":                      {expression: `semver("1.30.2").isGreaterThan(semver("1.29.9")) && !isSemver("v1.30.2")`, want: true},
 		"an error before ||":          {expression: `managedCluster.metadata.labels.tier == "gold" || true`, want: true},
-		"long texts in errors":        {expression: `managedCluster["` + strings.Repeat("x", 1000) + `"] == 1`, wantErr: "..."},
+		"long texts in errors":        {expression: `managedCluster.metadata.labels["` + strings.Repeat("x", 1000) + `"] == ""`, wantErr: "..."},
 		"maps are walked in order":    {expression: `{3: "c", 1: "a", 2: "b"}.map(k, k) == [1, 2, 3] && {"b": 1, true: 2, "a": 3, 1: 4}.map(k, string(k)) == ["true", "1", "a", "b"]`, want: true},
 		"labels, too":                 {expression: `managedCluster.metadata.labels.map(k, k) == ["env", "rack"] && "{\"z\": 1, \"y\": {\"d\": 1, \"c\": 1}}".parseJSON().map(k, k) == ["y", "z"]`, want: true},
 		"an empty map is nothing":     {expression: `!optional.ofNonZeroValue({}).hasValue() && optional.ofNonZeroValue({1: 1}).hasValue()`, want: true},
@@ -108,9 +108,9 @@ func TestCompileRefuses(t *testing.T) {
 		expression string
 		want       string
 	}{
-		"syntax":          {`managedCluster.metadata.labels[`, "compilation failed: ERROR: <input>:1:32: Syntax error"},
-		"unknown name":    {`cluster.metadata.name == "a"`, "compilation failed: ERROR: <input>:1:1: undeclared reference to 'cluster' (in container '')\n | cluster"},
-		"types":           {`1 == "a"`, "compilation failed: ERROR: <input>:1:3: found no matching overload for '_==_' applied to '(int, string)'"},
+		"syntax":          {`managedCluster.metadata.labels[`, "compilation failed: 1:32: Syntax error"},
+		"unknown name":    {`cluster.metadata.name == "a"`, "compilation failed: 1:1: undeclared reference to 'cluster': the only variable is managedCluster"},
+		"types":           {`1 == "a"`, "compilation failed: 1:3: found no matching overload for '_==_' applied to '(int, string)'"},
 		"lenient semver":  {`semver("v1", true).minor() > 29`, "found no matching overload for 'semver'"},
 		"mixed numbers":   {`1 < 2.0`, "found no matching overload"},
 		"constant search": {`"a".find("[") == ""`, "instantiation failed: error parsing regexp"},

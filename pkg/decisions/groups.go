@@ -2,17 +2,16 @@ package decisions
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
@@ -69,41 +68,40 @@ type groupSelector struct {
 // percentage is the required form of a group length that is a string.
 var percentage = regexp.MustCompile(`^[0-9.]+%$`)
 
-// Compile validates and compiles a Placement's decision strategy. An error names the field and
-// means that the Placement is misconfigured.
-func Compile(strategy v1alpha1.DecisionStrategy) (*Strategy, error) {
-	s := &Strategy{}
-	if err := s.setLength(strategy.GroupStrategy.ClustersPerDecisionGroup); err != nil {
-		return nil, fmt.Errorf("decisionStrategy.groupStrategy.clustersPerDecisionGroup: %w", err)
+// Compile validates and compiles a Placement's decision strategy. An error means that the Placement
+// is misconfigured.
+func Compile(strategy v1alpha1.DecisionStrategy) (*Strategy, *field.Error) {
+	s, path := &Strategy{}, field.NewPath("spec", "decisionStrategy", "groupStrategy")
+	if err := s.setLength(strategy.GroupStrategy.ClustersPerDecisionGroup, path.Child("clustersPerDecisionGroup")); err != nil {
+		return nil, err
 	}
 	for i, g := range strategy.GroupStrategy.DecisionGroups {
+		at := path.Child("decisionGroups").Index(i)
 		// Pages have it as a label. Other CRDs than Berth's do not validate it.
 		if problems := validation.IsValidLabelValue(g.GroupName); len(problems) > 0 {
-			return nil, fmt.Errorf("decisionStrategy.groupStrategy.decisionGroups[%d].groupName: %s", i, problems[0])
+			return nil, field.Invalid(at.Child("groupName"), g.GroupName, problems[0])
 		}
-		byLabel, err := metav1.LabelSelectorAsSelector(&g.ClusterSelector.LabelSelector)
+		byLabel, err := v1alpha1.CompileSelector(&g.ClusterSelector.LabelSelector, at.Child("groupClusterSelector", "labelSelector"))
 		if err != nil {
-			return nil, fmt.Errorf("decisionStrategy.groupStrategy.decisionGroups[%d].groupClusterSelector.labelSelector: %w", i, err)
+			return nil, err
 		}
-		byClaim, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{
-			MatchExpressions: g.ClusterSelector.ClaimSelector.MatchExpressions,
-		})
+		byClaim, err := g.ClusterSelector.ClaimSelector.Compile(at.Child("groupClusterSelector", "claimSelector"))
 		if err != nil {
-			return nil, fmt.Errorf("decisionStrategy.groupStrategy.decisionGroups[%d].groupClusterSelector.claimSelector: %w", i, err)
+			return nil, err
 		}
 		s.groups = append(s.groups, groupSelector{name: g.GroupName, labels: byLabel, claims: byClaim})
 	}
 	return s, nil
 }
 
-func (s *Strategy) setLength(per intstr.IntOrString) error {
+func (s *Strategy) setLength(per intstr.IntOrString, path *field.Path) *field.Error {
 	if per.Type == intstr.Int {
 		s.length = per.IntValue()
 		return nil
 	}
 	share, err := strconv.ParseFloat(strings.TrimSuffix(per.StrVal, "%"), 64)
 	if err != nil || !percentage.MatchString(per.StrVal) {
-		return fmt.Errorf("%s invalid type: string is not a percentage", per.StrVal)
+		return field.Invalid(path, per.StrVal, "must be a number of clusters, or a percentage from 1% to 100%")
 	}
 	s.percent, s.byShare = share, true
 	return nil

@@ -24,15 +24,15 @@ func TestCompileRefuses(t *testing.T) {
 		"a name that is no label value": {name: strings.Repeat("g", 64), want: []string{"decisionGroups[0].groupName", "must be no more than 63"}},
 		"a string without percent sign": {
 			length: intstr.FromString("5"),
-			want:   []string{"clustersPerDecisionGroup", "5 invalid type: string is not a percentage"},
+			want:   []string{"clustersPerDecisionGroup", `Invalid value: "5": must be a number of clusters, or a percentage`},
 		},
 		"an empty string":     {length: intstr.FromString(""), want: []string{"clustersPerDecisionGroup"}},
-		"no number":           {length: intstr.FromString("x%"), want: []string{"clustersPerDecisionGroup", "x% invalid type"}},
+		"no number":           {length: intstr.FromString("x%"), want: []string{"clustersPerDecisionGroup", `Invalid value: "x%"`}},
 		"not a number":        {length: intstr.FromString("NaN%"), want: []string{"clustersPerDecisionGroup"}},
 		"two points":          {length: intstr.FromString("1.2.3%"), want: []string{"clustersPerDecisionGroup"}},
 		"a negative share":    {length: intstr.FromString("-5%"), want: []string{"clustersPerDecisionGroup"}},
-		"a bad labelSelector": {selector: byLabel, want: []string{"decisionGroups[0].groupClusterSelector.labelSelector", "values set can't be empty"}},
-		"a bad claimSelector": {selector: byClaim, want: []string{"decisionGroups[0].groupClusterSelector.claimSelector", "values set can't be empty"}},
+		"a bad labelSelector": {selector: byLabel, want: []string{"decisionGroups[0].groupClusterSelector.labelSelector", "matchExpressions[0].values: Required value"}},
+		"a bad claimSelector": {selector: byClaim, want: []string{"decisionGroups[0].groupClusterSelector.claimSelector", "matchExpressions[0].values: Required value"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			name := "g"

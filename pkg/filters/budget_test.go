@@ -103,10 +103,10 @@ func TestBudget(t *testing.T) {
 		"many clusters, each its share":  {clusters: 300, matches: repeated(loops(2), 1)},
 		"three hundred at the limit":     {clusters: 300, matches: repeated(atLimit, 1), want: "costs more than the budget of 10300000"},
 		"many expressions for one":       {clusters: 1, matches: repeated(below, 40), want: `, with 39 more expressions: evaluating`},
-		"too many expressions":           {clusters: 1, matches: repeated("true", maxExpressions+1), want: "the CEL expressions are more than 100, or longer than 65536 bytes in all"},
-		"too long expressions":           {clusters: 1, matches: repeated("'"+strings.Repeat("x", clustercel.MaxLength-10)+"' != ''", 5), want: "the CEL expressions are more than"},
+		"too many expressions":           {clusters: 1, matches: repeated("true", maxExpressions+1), want: "spec.predicates: Forbidden: all predicates must have at most 100 CEL expressions of at most 65536 bytes in all"},
+		"too long expressions":           {clusters: 1, matches: repeated("'"+strings.Repeat("x", clustercel.MaxLength-10)+"' != ''", 5), want: "spec.predicates: Forbidden: all predicates must have at most 100 CEL expressions"},
 		"selectors alone":                {clusters: 300, matches: manyLabels},
-		"too many values":                {clusters: 1, matches: manyValues(11), want: "the selectors of all predicates have more than 10000 requirements and values"},
+		"too many values":                {clusters: 1, matches: manyValues(11), want: "spec.predicates: Forbidden: the selectors of all predicates must have at most 10000 requirements and values"},
 		"selectors alone, more clusters": {clusters: 3_000, matches: manyLabels, want: "1 predicates: evaluating it for 3000 clusters costs more"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/clustercel"
@@ -21,7 +22,9 @@ type compiled struct {
 	generation int64
 	spec       []v1alpha1.ClusterPredicate
 	predicates []predicate
-	status     *framework.Status
+	// mistake is why the predicates are invalid, status the Status for it; nil if they are valid.
+	mistake *field.Error
+	status  *framework.Status
 	// charged is true if the cost of evaluations counts against the budget. requirements is their
 	// number in all selectors.
 	charged      bool
@@ -74,36 +77,39 @@ func compileUntil(pl *v1alpha1.Placement, yield func() bool) *compiled {
 	case errors.Is(err, errYielded):
 		return nil
 	case err != nil:
-		c.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
+		c.mistake = &field.Error{}
+		errors.As(err, &c.mistake)
+		c.status = framework.Misconfigured(c.mistake)
 	}
 	return c
 }
 
+// compile returns errYielded, or a *field.Error if the predicates are invalid.
 func (c *compiled) compile(yield func() bool) error {
-	total := 0
+	path, total := field.NewPath("spec", "predicates"), 0
 	for i := range c.spec {
 		if total += requirementsAndValues(&c.spec[i].RequiredClusterSelector); total > maxSelectorValues {
-			return fmt.Errorf("the selectors of all predicates have more than %d requirements and values", maxSelectorValues)
+			return field.Forbidden(path, fmt.Sprintf("the selectors of all predicates must have at most %d requirements and values", maxSelectorValues))
 		}
 	}
 	expressions, bytes, fresh := 0, 0, 0
-	for _, spec := range c.spec {
-		s := spec.RequiredClusterSelector
+	for i, spec := range c.spec {
+		s, at := spec.RequiredClusterSelector, path.Index(i).Child("requiredClusterSelector")
 		var one predicate
-		var err error
-		if one.labels, err = metav1.LabelSelectorAsSelector(&s.LabelSelector); err != nil {
-			return err
+		var mistake *field.Error
+		if one.labels, mistake = v1alpha1.CompileSelector(&s.LabelSelector, at.Child("labelSelector")); mistake != nil {
+			return mistake
 		}
-		if one.claims, err = metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: s.ClaimSelector.MatchExpressions}); err != nil {
-			return err
+		if one.claims, mistake = s.ClaimSelector.Compile(at.Child("claimSelector")); mistake != nil {
+			return mistake
 		}
 		c.requirements += 1 + uint64(len(s.LabelSelector.MatchLabels)) + requirements(s.LabelSelector.MatchExpressions) +
 			requirements(s.ClaimSelector.MatchExpressions)
-		for _, text := range s.CelSelector.CelExpressions {
+		for j, text := range s.CelSelector.CelExpressions {
 			expressions++
 			bytes += len(text)
 			if expressions > maxExpressions || bytes > maxExpressionBytes {
-				return fmt.Errorf("the CEL expressions are more than %d, or longer than %d bytes in all", maxExpressions, maxExpressionBytes)
+				return field.Forbidden(path, fmt.Sprintf("all predicates must have at most %d CEL expressions of at most %d bytes in all", maxExpressions, maxExpressionBytes))
 			}
 			e := clustercel.Compiled(text)
 			if e == nil {
@@ -111,8 +117,9 @@ func (c *compiled) compile(yield func() bool) error {
 				if fresh++; fresh > 1 && yield() {
 					return errYielded
 				}
+				var err error
 				if e, err = clustercel.Compile(text); err != nil {
-					return err
+					return field.Invalid(at.Child("celSelector", "celExpressions").Index(j), clustercel.Excerpt(text), err.Error())
 				}
 			}
 			one.expressions = append(one.expressions, e)

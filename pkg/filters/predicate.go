@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/clustercel"
@@ -197,6 +198,14 @@ func (p *Predicate) compiledForm(pl *v1alpha1.Placement) *compiled {
 	defer p.mu.Unlock()
 	if c := p.prepared[nameOf(pl)]; c.isCompiledFrom(pl) {
 		return c
+	}
+	return nil
+}
+
+// Validate implements framework.Validator. It compiles at least one expression.
+func (p *Predicate) Validate(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList {
+	if c := compileUntil(pl, func() bool { return ctx.Err() != nil }); c != nil && c.mistake != nil {
+		return field.ErrorList{c.mistake}
 	}
 	return nil
 }

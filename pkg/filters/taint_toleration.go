@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -39,18 +41,31 @@ const tolerationsKey framework.StateKey = TaintTolerationName
 
 // PreFilter rejects invalid tolerations.
 func (TaintToleration) PreFilter(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
-	for _, t := range pl.Spec.Tolerations {
-		switch {
-		case t.Key == "" && t.Operator != v1alpha1.TolerationOpExists:
-			return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, "If the key is empty, operator must be Exists.")
-		case t.Operator == v1alpha1.TolerationOpExists && t.Value != "":
-			return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, "If the operator is Exists, the value should be empty.")
-		}
+	if mistakes := validateTolerations(pl); len(mistakes) > 0 {
+		return nil, framework.Misconfigured(mistakes[0])
 	}
 	if len(pl.Spec.Tolerations) > 0 {
 		state.Write(tolerationsKey, indexTolerations(pl.Spec.Tolerations))
 	}
 	return nil, nil
+}
+
+// Validate implements framework.Validator.
+func (TaintToleration) Validate(_ context.Context, pl *v1alpha1.Placement) field.ErrorList {
+	return validateTolerations(pl)
+}
+
+func validateTolerations(pl *v1alpha1.Placement) (mistakes field.ErrorList) {
+	path := field.NewPath("spec", "tolerations")
+	for i, t := range pl.Spec.Tolerations {
+		switch {
+		case t.Key == "" && t.Operator != v1alpha1.TolerationOpExists:
+			mistakes = append(mistakes, field.Invalid(path.Index(i).Child("operator"), t.Operator, "must be Exists when key is empty"))
+		case t.Operator == v1alpha1.TolerationOpExists && t.Value != "":
+			mistakes = append(mistakes, field.Invalid(path.Index(i).Child("value"), t.Value, "must be empty when operator is Exists"))
+		}
+	}
+	return mistakes
 }
 
 // Filter implements framework.FilterPlugin.

@@ -156,10 +156,10 @@ func TestInvalidTolerations(t *testing.T) {
 		want      string
 	}{
 		"every key exists":       {placement: ask().Toleration("", exists, "", "")},
-		"an empty key, equal":    {placement: ask().Toleration("", equal, "v", ""), want: "If the key is empty, operator must be Exists."},
-		"an empty key":           {placement: ask().Toleration("", "", "v", ""), want: "If the key is empty, operator must be Exists."},
-		"exists with a value":    {placement: ask().Toleration("k", exists, "v", ""), want: "If the operator is Exists, the value should be empty."},
-		"the second is at fault": {placement: ask().Toleration("k", exists, "", "").Toleration("k", exists, "v", ""), want: "If the operator is Exists, the value should be empty."},
+		"an empty key, equal":    {placement: ask().Toleration("", equal, "v", ""), want: `spec.tolerations[0].operator: Invalid value: "Equal": must be Exists when key is empty`},
+		"an empty key":           {placement: ask().Toleration("", "", "v", ""), want: `spec.tolerations[0].operator: Invalid value: "": must be Exists when key is empty`},
+		"exists with a value":    {placement: ask().Toleration("k", exists, "v", ""), want: `spec.tolerations[0].value: Invalid value: "v": must be empty when operator is Exists`},
+		"the second is at fault": {placement: ask().Toleration("k", exists, "", "").Toleration("k", exists, "v", ""), want: `spec.tolerations[1].value: Invalid value: "v": must be empty when operator is Exists`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

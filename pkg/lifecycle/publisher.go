@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/decisions"
@@ -66,9 +67,17 @@ func (*DecisionPublisher) Reads(*v1alpha1.Placement) framework.Reads { return fr
 // PreFilter rejects a strategy with an invalid selector or group length.
 func (*DecisionPublisher) PreFilter(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	if _, err := decisions.Compile(pl.Spec.DecisionStrategy); err != nil {
-		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, "spec."+err.Error())
+		return nil, framework.Misconfigured(err)
 	}
 	return nil, nil
+}
+
+// Validate implements framework.Validator.
+func (*DecisionPublisher) Validate(_ context.Context, pl *v1alpha1.Placement) field.ErrorList {
+	if _, err := decisions.Compile(pl.Spec.DecisionStrategy); err != nil {
+		return field.ErrorList{err}
+	}
+	return nil
 }
 
 // Bind executes the writes in the plan's order. After a failure the successful writes stay, and the
@@ -255,7 +264,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	case len(choices) == 0 || proposal.Forced || proposal.Restores:
 		answer = decisions.AsPublished(subject.Placement, subject.Pages, choices, byScore)
 	default:
-		return decisions.Plan{}, fmt.Errorf("compiling spec.%w", err)
+		return decisions.Plan{}, fmt.Errorf("compiling %w", err)
 	}
 	due := decisions.ScoresDue(subject.Placement, proposal.LastScores, snapshot.Now)
 	if q := snapshot.Queue; q != nil {

@@ -4,21 +4,21 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // maxGroupRequirements bounds the requirements of all decision groups, which are matched with every
 // chosen cluster. A value counts as much as a requirement.
 const maxGroupRequirements = 5_000
 
-// bounds keeps the failure of the first list that is too long.
-type bounds struct{ failure *framework.Status }
+// bounds keeps the error of the first list that is too long.
+type bounds struct{ failure *field.Error }
 
 // checkBounds rejects lists that are longer than Berth's schema allows. The installed CRD may be
 // another one without these limits.
-func checkBounds(pl *v1alpha1.Placement) *framework.Status {
+func checkBounds(pl *v1alpha1.Placement) *field.Error {
 	var b bounds
 	spec := &pl.Spec
 	b.atMost(fieldPath{list: "spec.clusterSets"}, len(spec.ClusterSets), v1alpha1.MaxClusterSets)
@@ -46,7 +46,10 @@ func (b *bounds) groups(path string, groups []v1alpha1.DecisionGroup) {
 			b.requirements(fieldPath{path, i, ".groupClusterSelector.claimSelector.matchExpressions"}, s.ClaimSelector.MatchExpressions)
 	}
 	if b.failure == nil && n > maxGroupRequirements {
-		b.failure = misconfigured(fmt.Sprintf("%s: %d requirements and values in all, at most %d are allowed", path, n, maxGroupRequirements))
+		b.failure = &field.Error{
+			Type: field.ErrorTypeTooMany, Field: path, BadValue: n,
+			Detail: fmt.Sprintf("all groups together must have at most %d requirements and values", maxGroupRequirements),
+		}
 	}
 }
 
@@ -65,7 +68,7 @@ func (b *bounds) requirements(path fieldPath, all []metav1.LabelSelectorRequirem
 
 func (b *bounds) atMost(path fieldPath, items, most int) {
 	if items > most && b.failure == nil {
-		b.failure = misconfigured(fmt.Sprintf("%s: %d items, at most %d are allowed", path.String(), items, most))
+		b.failure = &field.Error{Type: field.ErrorTypeTooMany, Field: path.String(), BadValue: items, Detail: fmt.Sprintf("must have at most %d items", most)}
 	}
 }
 

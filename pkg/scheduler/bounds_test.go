@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 func TestCheckBounds(t *testing.T) {
@@ -29,51 +28,51 @@ func TestCheckBounds(t *testing.T) {
 		}},
 		"tolerations": {
 			change: func(s *v1alpha1.PlacementSpec) { s.Tolerations = make([]v1alpha1.Toleration, 40_000) },
-			want:   "spec.tolerations: 40000 items, at most 256 are allowed",
+			want:   "spec.tolerations: Too many: 40000: must have at most 256 items",
 		},
 		"AddOn coordinates": {
 			change: func(s *v1alpha1.PlacementSpec) {
 				s.PrioritizerPolicy.Configurations = make([]v1alpha1.PrioritizerConfig, 12_000)
 			},
-			want: "spec.prioritizerPolicy.configurations: 12000 items, at most 64 are allowed",
+			want: "spec.prioritizerPolicy.configurations: Too many: 12000: must have at most 64 items",
 		},
 		"cluster sets": {
 			change: func(s *v1alpha1.PlacementSpec) { s.ClusterSets = make([]string, 1_001) },
-			want:   "spec.clusterSets: 1001 items, at most 1000 are allowed",
+			want:   "spec.clusterSets: Too many: 1001: must have at most 1000 items",
 		},
 		"predicates": {
 			change: func(s *v1alpha1.PlacementSpec) { s.Predicates = make([]v1alpha1.ClusterPredicate, 101) },
-			want:   "spec.predicates: 101 items, at most 100 are allowed",
+			want:   "spec.predicates: Too many: 101: must have at most 100 items",
 		},
 		"spread constraints": {
 			change: func(s *v1alpha1.PlacementSpec) {
 				s.SpreadPolicy.SpreadConstraints = make([]v1alpha1.SpreadConstraintsTerm, 9)
 			},
-			want: "spec.spreadPolicy.spreadConstraints: 9 items, at most 8 are allowed",
+			want: "spec.spreadPolicy.spreadConstraints: Too many: 9: must have at most 8 items",
 		},
 		"values of a requirement": {
 			change: func(s *v1alpha1.PlacementSpec) {
 				s.Predicates = make([]v1alpha1.ClusterPredicate, 2)
 				s.Predicates[1].RequiredClusterSelector.LabelSelector.MatchExpressions = []metav1.LabelSelectorRequirement{requirement, wide}
 			},
-			want: "spec.predicates[1].requiredClusterSelector.labelSelector.matchExpressions[1].values: 1001 items, at most 1000 are allowed",
+			want: "spec.predicates[1].requiredClusterSelector.labelSelector.matchExpressions[1].values: Too many: 1001: must have at most 1000 items",
 		},
 		"decision groups, each within bounds": {
 			change: func(s *v1alpha1.PlacementSpec) {
 				s.DecisionStrategy.GroupStrategy.DecisionGroups = slices.Repeat([]v1alpha1.DecisionGroup{group}, 26)
 			},
-			want: "spec.decisionStrategy.groupStrategy.decisionGroups: 5200 requirements and values in all, at most 5000 are allowed",
+			want: "spec.decisionStrategy.groupStrategy.decisionGroups: Too many: 5200: all groups together must have at most 5000 requirements and values",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pl := &v1alpha1.Placement{}
 			tc.change(&pl.Spec)
-			status := checkBounds(pl)
-			if diff := cmp.Diff(tc.want, status.Reason()); diff != "" {
-				t.Error(diff)
+			got := ""
+			if err := checkBounds(pl); err != nil {
+				got = err.Error()
 			}
-			if tc.want != "" && status.Code() != framework.UnschedulableAndUnresolvable {
-				t.Errorf("the code is %s", status.Code())
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

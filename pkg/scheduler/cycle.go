@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -15,7 +14,9 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	snapshot, pl := r.Snapshot, r.Snapshot.Subject.Placement
 	r.State, r.candidates, r.scratch, r.deadline = framework.NewCycleState(snapshot), snapshot.Candidates(), s.scratch.get(), deadlineOf(ctx)
 	r.Demand = demandOf(snapshot)
-	if r.profile, r.Failure = s.profileOf(pl); r.Failure != nil {
+	profile, mistake := s.profileOf(pl)
+	r.profile = profile
+	if r.Failure = misconfigured(mistake); r.Failure != nil {
 		return r
 	}
 	if r.deadline != nil {
@@ -27,7 +28,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	if r.Failure = s.preEnqueue(ctx, r); r.Failure != nil {
 		return r
 	}
-	if r.Failure = checkBounds(pl); r.Failure != nil {
+	if r.Failure = misconfigured(checkBounds(pl)); r.Failure != nil {
 		return r
 	}
 	// 2. Filter. PreFilter also runs without candidates, to report a misconfiguration.
@@ -38,12 +39,12 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 		}
 		return r
 	}
-	scorers, spread, failure := r.profile.scorersFor(pl)
-	if r.Failure = failure; failure != nil {
+	scorers, spread, mistake := r.profile.scorersFor(pl)
+	if r.Failure = misconfigured(mistake); r.Failure != nil {
 		return r
 	}
 	r.Demand.SpreadWeight = spread
-	if r.Failure = validate(pl); r.Failure != nil {
+	if r.Failure = misconfigured(validate(pl)); r.Failure != nil {
 		return r
 	}
 	r.filtered = true
@@ -131,18 +132,6 @@ func (s *Scheduler) preEnqueue(ctx context.Context, r *Result) *framework.Status
 		default:
 			return unexpected(p, "PreEnqueue", status)
 		}
-	}
-	return nil
-}
-
-// validate rejects Placements for which no decision could be published.
-func validate(pl *v1alpha1.Placement) *framework.Status {
-	if len(pl.Name) > v1alpha1.MaxLabelValueLength {
-		return misconfigured(fmt.Sprintf("metadata.name: %q is longer than %d characters, so it cannot be a label value of decisions",
-			pl.Name, v1alpha1.MaxLabelValueLength))
-	}
-	if n := pl.Spec.NumberOfClusters; n != nil && *n < 0 {
-		return misconfigured(fmt.Sprintf("spec.numberOfClusters: %d is negative", *n))
 	}
 	return nil
 }

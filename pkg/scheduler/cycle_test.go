@@ -51,13 +51,13 @@ func TestPolicy(t *testing.T) {
 		"a BuiltIn ignores a stray addOn": {placement: addOn(func(c *v1alpha1.PrioritizerConfig) {
 			c.ScoreCoordinate.Type, c.ScoreCoordinate.BuiltIn = v1alpha1.ScoreCoordinateTypeBuiltIn, memory
 		}), want: []string{"Balance×1", "Steady×1", memory + "×3"}},
-		"an unknown mode":             {placement: ask().Mode("Fuzzy").Obj(), wantErr: "incorrect prioritizer policy mode: Fuzzy"},
-		"no coordinate":               {placement: addOn(func(c *v1alpha1.PrioritizerConfig) { c.ScoreCoordinate = nil }), wantErr: "scoreCoordinate field is required"},
-		"no coordinate, weight 0":     {placement: addOn(func(c *v1alpha1.PrioritizerConfig) { c.ScoreCoordinate, *c.Weight = nil, 0 }), wantErr: "scoreCoordinate field is required"},
-		"an unknown prioritizer":      {placement: ask().Prioritizer("Nonsense", 1).Obj(), wantErr: "incorrect builtin prioritizer: Nonsense"},
-		"AddOn is no BuiltIn":         {placement: ask().Prioritizer("AddOn", 1).Obj(), wantErr: "incorrect builtin prioritizer: AddOn"},
+		"an unknown mode":             {placement: ask().Mode("Fuzzy").Obj(), wantErr: `spec.prioritizerPolicy.mode: Unsupported value: "Fuzzy": supported values: "Additive", "Exact"`},
+		"no coordinate":               {placement: addOn(func(c *v1alpha1.PrioritizerConfig) { c.ScoreCoordinate = nil }), wantErr: `spec.prioritizerPolicy.configurations[0].scoreCoordinate: Required value: name a prioritizer, for example {type: BuiltIn, builtIn: Steady}`},
+		"no coordinate, weight 0":     {placement: addOn(func(c *v1alpha1.PrioritizerConfig) { c.ScoreCoordinate, *c.Weight = nil, 0 }), wantErr: `spec.prioritizerPolicy.configurations[0].scoreCoordinate: Required value: name a prioritizer, for example {type: BuiltIn, builtIn: Steady}`},
+		"an unknown prioritizer":      {placement: ask().Prioritizer("Nonsense", 1).Obj(), wantErr: `spec.prioritizerPolicy.configurations[0].scoreCoordinate.builtIn: Unsupported value: "Nonsense": supported values: "Balance", "ResourceAllocatableCPU", "ResourceAllocatableMemory", "Spread", "Steady"`},
+		"AddOn is no BuiltIn":         {placement: ask().Prioritizer("AddOn", 1).Obj(), wantErr: `spec.prioritizerPolicy.configurations[0].scoreCoordinate.builtIn: Unsupported value: "AddOn": supported values: "Balance", "ResourceAllocatableCPU", "ResourceAllocatableMemory", "Spread", "Steady"`},
 		"unknown, of weight 0":        {placement: ask().Prioritizer("Nonsense", 0).Obj(), want: []string{"Balance×1", "Steady×1"}},
-		"no addOn block":              {placement: addOn(func(c *v1alpha1.PrioritizerConfig) { c.ScoreCoordinate.AddOn = nil }), wantErr: "addOn should not be empty"},
+		"no addOn block":              {placement: addOn(func(c *v1alpha1.PrioritizerConfig) { c.ScoreCoordinate.AddOn = nil }), wantErr: `spec.prioritizerPolicy.configurations[0].scoreCoordinate.addOn: Required value: addOn is required when type is AddOn`},
 		"Spread is for the selection": {placement: ask().Prioritizer(v1alpha1.PrioritizerSpread, 4).Obj(), want: []string{"Balance×1", "Steady×1"}},
 	}
 	for name, tc := range tests {
@@ -168,11 +168,15 @@ func TestConditions(t *testing.T) {
 		"no candidates": {objects: append([]client.Object{fixture.Set("s2"), fixture.Binding("ns", "s2")}, bound...), placement: ask(),
 			want: "False AllManagedClusterSetsEmpty All ManagedClusterSets [s1,s2] have no member ManagedCluster"},
 		"no candidates and a mistake": {objects: bound, placement: ask().Predicate(broken),
-			want:              `False Misconfigured Predicate:"Near" is not a valid label selector operator`,
-			wantMisconfigured: `Predicate:"Near" is not a valid label selector operator`},
+			want: `False Misconfigured Predicate:spec.predicates[0].requiredClusterSelector.labelSelector.matchExpressions[0].operator: ` +
+				`Unsupported value: "Near": supported values: "In", "NotIn", "Exists", "DoesNotExist"`,
+			wantMisconfigured: `Predicate:spec.predicates[0].requiredClusterSelector.labelSelector.matchExpressions[0].operator: ` +
+				`Unsupported value: "Near": supported values: "In", "NotIn", "Exists", "DoesNotExist"`},
 		"a mistake": {objects: two, placement: ask().Predicate(broken),
-			want:              `False Misconfigured Predicate:"Near" is not a valid label selector operator`,
-			wantMisconfigured: `Predicate:"Near" is not a valid label selector operator`},
+			want: `False Misconfigured Predicate:spec.predicates[0].requiredClusterSelector.labelSelector.matchExpressions[0].operator: ` +
+				`Unsupported value: "Near": supported values: "In", "NotIn", "Exists", "DoesNotExist"`,
+			wantMisconfigured: `Predicate:spec.predicates[0].requiredClusterSelector.labelSelector.matchExpressions[0].operator: ` +
+				`Unsupported value: "Near": supported values: "In", "NotIn", "Exists", "DoesNotExist"`},
 		"nothing matches": {objects: two, placement: ask().Predicate(fixture.MatchLabel(zone, "z")),
 			want: "False NoManagedClusterMatched No ManagedCluster matches any of the cluster predicate: of 2 candidates 2 excluded by Predicate"},
 		"none is wanted": {objects: two, placement: ask().Number(0),

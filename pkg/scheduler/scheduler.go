@@ -2,14 +2,13 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -94,8 +93,8 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 }
 
 // profileOf returns the profile that a Placement chooses. If it does not exist, it returns the
-// default profile and a Status: its plugins can still publish an empty page.
-func (s *Scheduler) profileOf(pl *v1alpha1.Placement) (*Profile, *framework.Status) {
+// default profile and an error: its plugins can still publish an empty page.
+func (s *Scheduler) profileOf(pl *v1alpha1.Placement) (*Profile, *field.Error) {
 	name, chosen := pl.Annotations[v1alpha1.ProfileAnnotation]
 	if !chosen {
 		name = v1alpha1.DefaultProfile
@@ -107,6 +106,5 @@ func (s *Scheduler) profileOf(pl *v1alpha1.Placement) (*Profile, *framework.Stat
 	if fallback == nil {
 		fallback = &Profile{}
 	}
-	return fallback, misconfigured(fmt.Sprintf("metadata.annotations[%s]: there is no profile %q; there are %s",
-		v1alpha1.ProfileAnnotation, name, strings.Join(slices.Sorted(maps.Keys(s.profiles)), ", ")))
+	return fallback, field.NotSupported(field.NewPath("metadata", "annotations").Key(v1alpha1.ProfileAnnotation), name, slices.Sorted(maps.Keys(s.profiles)))
 }

@@ -1,6 +1,10 @@
 package scheduler
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -10,15 +14,18 @@ type scorer struct {
 	framework.ScorePlugin
 	name   string
 	weight int64
+	// path is the path of the field that names the prioritizer; nil for a default.
+	path *field.Path
 	// addOn is true for an AddOn coordinate, whose name may equal that of a BuiltIn.
 	addOn bool
 }
 
 // scorersFor returns the prioritizers of a Placement with a weight other than 0: the defaults, then
 // those that it lists, in its order. spread is the weight of the Spread prioritizer, which the
-// selection applies. The Status is not nil if the Placement is misconfigured.
-func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread int64, status *framework.Status) {
-	policy := pl.Spec.PrioritizerPolicy
+// selection applies. The error is
+// a mistake of the Placement.
+func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread int64, mistake *field.Error) {
+	policy, path := pl.Spec.PrioritizerPolicy, field.NewPath("spec", "prioritizerPolicy")
 	scorers = make([]scorer, 0, len(p.Score)+len(policy.Configurations))
 	switch policy.Mode {
 	case "", v1alpha1.PrioritizerPolicyModeAdditive:
@@ -29,13 +36,15 @@ func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread i
 		}
 	case v1alpha1.PrioritizerPolicyModeExact:
 	default:
-		return nil, 0, misconfigured("incorrect prioritizer policy mode: " + string(policy.Mode))
+		return nil, 0, field.NotSupported(path.Child("mode"), policy.Mode,
+			[]v1alpha1.PrioritizerPolicyModeType{v1alpha1.PrioritizerPolicyModeAdditive, v1alpha1.PrioritizerPolicyModeExact})
 	}
-	for _, c := range policy.Configurations {
+	for i, c := range policy.Configurations {
+		coordinate := path.Child("configurations").Index(i).Child("scoreCoordinate")
 		if c.ScoreCoordinate == nil {
-			return nil, 0, misconfigured("scoreCoordinate field is required")
+			return nil, 0, field.Required(coordinate, "name a prioritizer, for example {type: BuiltIn, builtIn: Steady}")
 		}
-		scorers = addOrReplace(scorers, p.scorer(c))
+		scorers = addOrReplace(scorers, p.scorer(c, coordinate))
 	}
 	kept := scorers[:0]
 	for _, s := range scorers {
@@ -44,9 +53,9 @@ func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread i
 		case s.name == v1alpha1.PrioritizerSpread && !s.addOn:
 			spread = s.weight
 		case s.ScorePlugin == nil && s.addOn:
-			return nil, 0, misconfigured("addOn should not be empty")
+			return nil, 0, field.Required(s.path, "addOn is required when type is AddOn")
 		case s.ScorePlugin == nil:
-			return nil, 0, misconfigured("incorrect builtin prioritizer: " + s.name)
+			return nil, 0, field.NotSupported(s.path, s.name, p.builtIns())
 		default:
 			kept = append(kept, s)
 		}
@@ -55,15 +64,15 @@ func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread i
 }
 
 // scorer resolves one configuration. A BuiltIn ignores the field addOn, an AddOn the field builtIn.
-func (p *Profile) scorer(c v1alpha1.PrioritizerConfig) scorer {
-	s := scorer{weight: int64(v1alpha1.DefaultPrioritizerWeight)}
+func (p *Profile) scorer(c v1alpha1.PrioritizerConfig, path *field.Path) scorer {
+	s := scorer{weight: int64(v1alpha1.DefaultPrioritizerWeight), path: path.Child("addOn")}
 	if c.Weight != nil {
 		s.weight = int64(*c.Weight)
 	}
 	coordinate := c.ScoreCoordinate
 	switch {
 	case coordinate.Type == v1alpha1.ScoreCoordinateTypeBuiltIn:
-		s.name, s.ScorePlugin = coordinate.BuiltIn, p.score(coordinate.BuiltIn)
+		s.name, s.ScorePlugin, s.path = coordinate.BuiltIn, p.score(coordinate.BuiltIn), path.Child("builtIn")
 		if _, parametric := s.ScorePlugin.(framework.CoordinateScorer); parametric {
 			s.ScorePlugin = nil
 		}
@@ -79,6 +88,18 @@ func (p *Profile) scorer(c v1alpha1.PrioritizerConfig) scorer {
 	return s
 }
 
+// builtIns returns the names that a BuiltIn coordinate may have.
+func (p *Profile) builtIns() []string {
+	names := []string{v1alpha1.PrioritizerSpread}
+	for _, s := range p.Score {
+		if _, parametric := s.ScorePlugin.(framework.CoordinateScorer); !parametric {
+			names = append(names, s.Name())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // addOrReplace appends a scorer, or replaces the one with the same coordinate in place.
 func addOrReplace(scorers []scorer, s scorer) []scorer {
 	for i := range scorers {
@@ -88,11 +109,6 @@ func addOrReplace(scorers []scorer, s scorer) []scorer {
 		}
 	}
 	return append(scorers, s)
-}
-
-// misconfigured returns the Status for a mistake in the Placement that the engine found.
-func misconfigured(message string) *framework.Status {
-	return framework.NewStatus(framework.UnschedulableAndUnresolvable, message)
 }
 
 // Reads returns the properties of clusters that a Placement's plugins read, beside those that its

@@ -20,7 +20,7 @@ func (r *Result) selectClusters() *framework.Status {
 	c := selection.Candidates{Totals: r.Totals, ByName: r.byName, Demoted: r.demoted(), Topology: r.topology}
 	chosen, short, err := selection.Select(&c, &r.Demand, r.deadlinePassed)
 	if err != nil {
-		return misconfigured(err.Error())
+		return framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
 	}
 	r.BlockedBy = short
 	r.Selected = make([]framework.Selection, len(chosen))

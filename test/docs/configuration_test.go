@@ -110,7 +110,7 @@ func TestProfileOfAPlacement(t *testing.T) {
 		"roomy":        {annotations: "{berth.dev/profile: roomy}", want: `"ResourceAllocatableMemory": {"weight": 3,`},
 		"spread":       {annotations: "{berth.dev/profile: spread}", want: `"Balance": {"weight": 10,`},
 		"none chosen":  {annotations: "{}", want: `"prioritizerScores": {"Balance": {"weight": 1, "scores": {"cluster1": 100, "cluster2": 100, "cluster3": 100}}, "Steady": {"weight": 1,`},
-		"there is not": {annotations: "{berth.dev/profile: rommy}", want: `there is no profile \"rommy\"; there are default, roomy, spread`},
+		"there is not": {annotations: "{berth.dev/profile: rommy}", want: `metadata.annotations[berth.dev/profile]: Unsupported value: \"rommy\": supported values: \"default\", \"roomy\", \"spread\"`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

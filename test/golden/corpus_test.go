@@ -97,12 +97,11 @@ func (p page) group() string { return p.Labels[v1alpha1.DecisionGroupNameLabel] 
 // condition is a recorded condition. If the reference's message varies between runs, it has all
 // variants, or a mark that only the presence counts.
 type condition struct {
-	Type         string   `json:"type"`
-	Status       string   `json:"status"`
-	Reason       string   `json:"reason"`
-	Message      string   `json:"message"`
-	MessageAnyOf []string `json:"messageAnyOf"`
-	MessageLoose bool     `json:"messageLoose"`
+	Type         string `json:"type"`
+	Status       string `json:"status"`
+	Reason       string `json:"reason"`
+	Message      string `json:"message"`
+	MessageLoose bool   `json:"messageLoose"`
 }
 
 type event struct {

@@ -33,6 +33,9 @@ const (
 	// expires. The reference considers only the tolerations of the published clusters, whether they
 	// are still selected or not.
 	timersLookAhead departure = "D9 timers: what is selected, and score expiry"
+	// celNeverMatches: an expression that is no boolean, or reads a field that no cluster has,
+	// makes the Placement misconfigured. In the reference it matches no cluster.
+	celNeverMatches departure = "D10 CEL that cannot match any cluster is a misconfiguration"
 	// onlyByCEL is not a departure: the clusters that a CEL predicate selects come from the
 	// recording, and this recording does not have them.
 	onlyByCEL departure = "not checkable without a CEL engine"

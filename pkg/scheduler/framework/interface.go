@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -62,6 +63,16 @@ type PreFilterPlugin interface {
 	// Unschedulable ends the attempt after the other plugins ran; other codes are Errors. All codes
 	// except Success and Skip keep the published decision.
 	PreFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) (*PreFilterResult, *Status)
+}
+
+// Validator is a PreFilterPlugin whose mistakes of a Placement can be found without a Snapshot. The
+// admission webhook refuses a Placement with these errors; PreFilter returns them as
+// UnschedulableAndUnresolvable, in the same words.
+type Validator interface {
+	// Validate returns the mistakes, each with the path of the field from the Placement's root. It
+	// depends only on the Placement, and ends early without errors when ctx ends. It is called
+	// outside cycles, from several goroutines at once.
+	Validate(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList
 }
 
 // Preparer is a PreFilterPlugin with long work that depends only on the Placement, for example

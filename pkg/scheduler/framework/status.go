@@ -1,6 +1,10 @@
 package framework
 
-import "fmt"
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
 
 // Code is the kind of a plugin's answer. Each extension point's interface documents its meaning
 // there.
@@ -50,6 +54,11 @@ type Status struct {
 
 // NewStatus returns a Status with a code and a reason for people.
 func NewStatus(code Code, reason string) *Status { return &Status{code: code, reason: reason} }
+
+// Misconfigured returns the UnschedulableAndUnresolvable Status for a mistake in a Placement.
+func Misconfigured(mistake *field.Error) *Status {
+	return NewStatus(UnschedulableAndUnresolvable, mistake.Error())
+}
 
 // AsStatus returns an Error status that wraps err; nil for nil.
 func AsStatus(err error) *Status {

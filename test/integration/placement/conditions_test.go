@@ -152,14 +152,14 @@ var _ = Describe("A mistake in a Placement", func() {
 		}
 	},
 		Entry("in a label selector", "predicates: [{requiredClusterSelector: {labelSelector: {matchExpressions: [{key: a, operator: In}]}}}]",
-			"Predicate:"),
+			"Predicate:spec.predicates[0].requiredClusterSelector.labelSelector.matchExpressions[0].values: Required value"),
 		Entry("in a claim selector", "predicates: [{requiredClusterSelector: {claimSelector: {matchExpressions: [{key: a, operator: In}]}}}]",
-			"Predicate:"),
+			"Predicate:spec.predicates[0].requiredClusterSelector.claimSelector.matchExpressions[0].values: Required value"),
 		Entry("in an expression", `predicates: [{requiredClusterSelector: {celSelector: {celExpressions: ["managedCluster.nonsense("]}}}]`,
-			"Predicate:"),
+			`Predicate:spec.predicates[0].requiredClusterSelector.celSelector.celExpressions[0]: Invalid value: "managedCluster.nonsense(": compilation failed: 1:25`),
 		Entry("in the name of a prioritizer", "prioritizerPolicy: {configurations: [{scoreCoordinate: {builtIn: Beauty}}]}",
-			"incorrect builtin prioritizer: Beauty"),
+			"spec.prioritizerPolicy.configurations[0].scoreCoordinate.builtIn: Unsupported value: \"Beauty\": supported values: \"Balance\""),
 		Entry("in a decision group", "decisionStrategy: {groupStrategy: {decisionGroups: [{groupName: canary, groupClusterSelector: {labelSelector: {matchExpressions: [{key: a, operator: NotIn}]}}}]}}",
-			"DecisionPublisher:"),
+			"DecisionPublisher:spec.decisionStrategy.groupStrategy.decisionGroups[0].groupClusterSelector.labelSelector.matchExpressions[0].values: Required value"),
 	)
 })

@@ -1,0 +1,58 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Validate returns the mistakes of a Placement for which an attempt would set
+// PlacementMisconfigured, in the same words. It takes no lock, and ends early when ctx ends.
+func (s *Scheduler) Validate(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList {
+	profile, mistake := s.profileOf(pl)
+	mistakes := field.ErrorList{}
+	add := func(mistake *field.Error) {
+		if mistake != nil {
+			mistakes = append(mistakes, mistake)
+		}
+	}
+	add(mistake)
+	if tooLong := checkBounds(pl); tooLong != nil {
+		return append(mistakes, tooLong)
+	}
+	for _, p := range profile.PreFilter {
+		if validator, ok := p.(framework.Validator); ok {
+			mistakes = append(mistakes, validator.Validate(ctx, pl)...)
+		}
+	}
+	_, _, mistake = profile.scorersFor(pl)
+	add(mistake)
+	add(validate(pl))
+	return mistakes
+}
+
+// validate returns the mistakes of a Placement for which no decision could be published.
+func validate(pl *v1alpha1.Placement) *field.Error {
+	if len(pl.Name) > v1alpha1.MaxLabelValueLength {
+		return &field.Error{
+			Type: field.ErrorTypeTooLong, Field: "metadata.name", BadValue: pl.Name,
+			Detail: fmt.Sprintf("may not be more than %d bytes", v1alpha1.MaxLabelValueLength),
+		}
+	}
+	if n := pl.Spec.NumberOfClusters; n != nil && *n < 0 {
+		return field.Invalid(field.NewPath("spec", "numberOfClusters"), *n, "should be greater than or equal to 0")
+	}
+	return nil
+}
+
+// misconfigured returns the Status for a mistake that the engine found; nil without one.
+func misconfigured(mistake *field.Error) *framework.Status {
+	if mistake == nil {
+		return nil
+	}
+	return framework.Misconfigured(mistake)
+}
