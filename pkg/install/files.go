@@ -27,46 +27,68 @@ import (
 
 // AdmissionPolicies applies the admission policies of a hub. The CRDs must exist.
 func AdmissionPolicies(ctx context.Context, config *rest.Config) error {
-	if _, err := applyFiles(ctx, config, admission.FS); err != nil {
+	if err := applyFiles(ctx, config, admission.FS); err != nil {
 		return fmt.Errorf("installing the admission policies: %w", err)
 	}
 	return nil
 }
 
-// applyFiles applies the objects in the YAML files in the top folder of fsys, in order, and returns
-// them. It takes over fields of other field managers, so that applying again restores the files.
-func applyFiles(ctx context.Context, config *rest.Config, fsys fs.FS) ([]*unstructured.Unstructured, error) {
+// applyFiles applies the objects in the YAML files in the top folder of fsys, in order. It takes
+// over fields of other field managers, so that applying again restores the files.
+func applyFiles(ctx context.Context, config *rest.Config, fsys fs.FS) error {
+	return forEachObject(config, fsys, func(resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+		return apply(ctx, resource, object)
+	})
+}
+
+// forEachObject calls do for the objects in the YAML files in the top folder of fsys, in order,
+// until it returns an error. resource is the client of the object's kind and namespace.
+func forEachObject(config *rest.Config, fsys fs.FS, do func(resource dynamic.ResourceInterface, object *unstructured.Unstructured) error) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("building the client: %w", err)
+		return fmt.Errorf("building the client: %w", err)
 	}
 	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("building the discovery client: %w", err)
+		return fmt.Errorf("building the discovery client: %w", err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer))
 
 	entries, err := fs.ReadDir(fsys, ".") // sorted
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var applied []*unstructured.Unstructured
 	for _, entry := range entries {
 		if ext := path.Ext(entry.Name()); entry.IsDir() || ext != ".yaml" && ext != ".yml" || strings.HasPrefix(entry.Name(), "kustomization.") {
 			continue
 		}
 		objects, err := readObjects(fsys, entry.Name())
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+			return fmt.Errorf("%s: %w", entry.Name(), err)
 		}
 		for _, object := range objects {
-			if err := apply(ctx, client, mapper, object); err != nil {
-				return nil, fmt.Errorf("%s: %s %s: %w", entry.Name(), object.GetKind(), object.GetName(), err)
+			resource, err := resourceFor(client, mapper, object)
+			if err == nil {
+				err = do(resource, object)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %s %s: %w", entry.Name(), object.GetKind(), object.GetName(), err)
 			}
 		}
-		applied = append(applied, objects...)
 	}
-	return applied, nil
+	return nil
+}
+
+func resourceFor(client dynamic.Interface, mapper meta.RESTMapper, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	kind := object.GroupVersionKind()
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return client.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
+	}
+	return client.Resource(mapping.Resource), nil
 }
 
 func readObjects(fsys fs.FS, name string) ([]*unstructured.Unstructured, error) {
@@ -96,16 +118,7 @@ func readObjects(fsys fs.FS, name string) ([]*unstructured.Unstructured, error) 
 
 // apply applies an object, then its status, because the API server ignores status in the first
 // request.
-func apply(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, object *unstructured.Unstructured) error {
-	kind := object.GroupVersionKind()
-	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil {
-		return err
-	}
-	var resource dynamic.ResourceInterface = client.Resource(mapping.Resource)
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		resource = client.Resource(mapping.Resource).Namespace(object.GetNamespace())
-	}
+func apply(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
 	status, hasStatus := object.Object["status"]
 	delete(object.Object, "status")

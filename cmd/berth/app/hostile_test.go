@@ -259,7 +259,7 @@ func TestHostileDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := printDecisions(t.Context(), rest.CopyConfig(cfg), []types.NamespacedName{{Namespace: "shop", Name: "web"}}, escaping(&out)); err != nil {
+	if _, err := printDecisions(t.Context(), rest.CopyConfig(cfg), []types.NamespacedName{{Namespace: "shop", Name: "web"}}, escaping(&out)); err != nil {
 		t.Fatal(err)
 	}
 	checkShown(t, out.String())
@@ -271,10 +271,10 @@ func TestHostileDecisions(t *testing.T) {
 // TestSuggestedCommands: what `up` offers to copy is what it says, in a shell too.
 func TestSuggestedCommands(t *testing.T) {
 	var out bytes.Buffer
-	printNext(&out, "/tmp/my data/$(id)/kubeconfig", []types.NamespacedName{{Namespace: "shop", Name: "a;id"}})
+	printNext(&out, "/tmp/my data/$(id)/kubeconfig", "/tmp/my data/$(id)", []types.NamespacedName{{Namespace: "shop", Name: "a;id"}})
 	for _, want := range []string{
 		"  kubectl --kubeconfig '/tmp/my data/$(id)/kubeconfig' get placements --all-namespaces\n",
-		" describe placement 'a;id' -n shop\n", " describe placementdecision 'a;id-decision-1' -n shop\n",
+		" rm -rf '/tmp/my data/$(id)'\n", " describe placement 'a;id' -n shop\n", " describe placementdecision 'a;id-decision-1' -n shop\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, out.String())

@@ -43,7 +43,8 @@ func newUpCommand(plugins framework.Registry) *cobra.Command {
 		Long: `Run a hub and the controller on this machine.
 
 up starts etcd and kube-apiserver, installs the CRDs and runs the controller, until Ctrl-C stops all of them. It listens on loopback
-addresses only. All data is in the data directory: a later start with the same directory continues with it.`,
+addresses only. All data is in the data directory: a later start with the same directory continues with it, and does not change samples that exist. To start
+afresh, stop the hub and delete the directory: rm -rf .berth`,
 		Example: `  berth up --samples`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,7 +58,7 @@ addresses only. All data is in the data directory: a later start with the same d
 	addConfigFlag(cmd, &o.config)
 	cmd.Flags().StringVar(&o.queueConfig, "queue-config", "",
 		"file with the queues: a queues.yaml, or a ConfigMap with that key; every Placement then needs a queue, and gets an annotation with its submitter, also after later starts")
-	cmd.Flags().BoolVar(&o.samples, "samples", false, "apply the sample fleet and Placements and print their decisions")
+	cmd.Flags().BoolVar(&o.samples, "samples", false, "apply the sample fleet and Placements and print their decisions; objects that exist are not changed")
 	return cmd
 }
 
@@ -141,14 +142,11 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 		}
 	}
 	if o.samples {
-		if err := printDecisions(ctx, hub.Config(), placements, out); err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				return cause
-			}
-			return fmt.Errorf("waiting for the samples' decisions: %w", err)
+		if placements, err = printDecisions(ctx, hub.Config(), placements, out); err != nil {
+			return err
 		}
 	}
-	printNext(out, kubeconfig, placements)
+	printNext(out, kubeconfig, o.dataDir, placements)
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -194,7 +192,7 @@ func (o *upOptions) startController(ctx context.Context, end context.CancelCause
 	return done, nil
 }
 
-func printNext(out io.Writer, kubeconfig string, placements []types.NamespacedName) {
+func printNext(out io.Writer, kubeconfig, dataDir string, placements []types.NamespacedName) {
 	commands := []string{"get managedclusters", "get placements --all-namespaces", "explain placement.spec"}
 	if len(placements) > 0 {
 		p := placements[0]
@@ -213,5 +211,5 @@ func printNext(out io.Writer, kubeconfig string, placements []types.NamespacedNa
 	for _, command := range commands {
 		say(out, "  kubectl --kubeconfig %s %s\n", shellQuote(kubeconfig), command)
 	}
-	say(out, "\nCtrl-C stops the hub; its data stays.\n")
+	say(out, "\nCtrl-C stops the hub; its data stays. To start afresh, stop it and delete its data: rm -rf %s\n", shellQuote(dataDir))
 }
