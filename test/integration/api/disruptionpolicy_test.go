@@ -55,6 +55,8 @@ var _ = Describe("A DisruptionPolicy", func() {
 		Entry("with an unknown approval", "{placementSelector: {}, approval: Optional}", "spec.approval", `"Optional"`),
 		Entry("with no time to approve", "{placementSelector: {}, approvalTimeoutSeconds: 0}", "spec.approvalTimeoutSeconds"),
 		Entry("with more than a year to approve", "{placementSelector: {}, approvalTimeoutSeconds: 31536001}", "spec.approvalTimeoutSeconds"),
+		Entry("with a negative stabilization window", "{placementSelector: {}, stabilizationWindowSeconds: -1}", "spec.stabilizationWindowSeconds"),
+		Entry("with a stabilization window of more than an hour", "{placementSelector: {}, stabilizationWindowSeconds: 3601}", "spec.stabilizationWindowSeconds"),
 		Entry("without history", "{placementSelector: {}, historyLimit: 0}", "spec.historyLimit"),
 		Entry("with a history of 101", "{placementSelector: {}, historyLimit: 101}", "spec.historyLimit"),
 	)
@@ -73,11 +75,11 @@ var _ = Describe("A DisruptionPolicy", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(got).To(MatchYAML(want))
 		},
-		Entry("of the whole namespace", "{placementSelector: {}}", "{placementSelector: {}, approvalTimeoutSeconds: 604800, historyLimit: 10}"),
+		Entry("of the whole namespace", "{placementSelector: {}}", "{placementSelector: {}, approvalTimeoutSeconds: 604800, stabilizationWindowSeconds: 0, historyLimit: 10}"),
 		Entry("of names", "{placements: [b, a], approval: Required}",
-			"{placements: [b, a], approval: Required, approvalTimeoutSeconds: 604800, historyLimit: 10}"),
-		Entry("of labels", "{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, historyLimit: 100}",
-			"{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, historyLimit: 100}"),
+			"{placements: [b, a], approval: Required, approvalTimeoutSeconds: 604800, stabilizationWindowSeconds: 0, historyLimit: 10}"),
+		Entry("of labels", "{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, stabilizationWindowSeconds: 3600, historyLimit: 100}",
+			"{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, stabilizationWindowSeconds: 3600, historyLimit: 100}"),
 	)
 
 	It("can change its selection from names to a selector, but not to both", func(ctx SpecContext) {
