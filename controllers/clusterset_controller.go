@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
@@ -58,18 +57,12 @@ func (r *ClusterSetReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) erro
 	if err != nil {
 		return fmt.Errorf("indexing clusters by set: %w", err)
 	}
-	standardSets := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		for _, name := range []string{defaultSet, globalSet} {
-			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
-		}
-		return nil
-	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clusterset").
 		For(&v1alpha1.ManagedClusterSet{}, builder.WithPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v1alpha1.ManagedCluster{}, r.setsOfCluster(), builder.WithPredicates(membershipChanged)).
-		WatchesRawSource(standardSets).
+		WatchesRawSource(standardSets{}).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
 }
@@ -228,3 +221,17 @@ func (r *BindingReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	}
 	return requeueOnConflict(r.Client.Status().Patch(ctx, &binding, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
+
+// standardSets queues the default and global sets at the start, so that they are created.
+type standardSets struct{}
+
+// Start implements source.Source.
+func (standardSets) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	for _, name := range []string{defaultSet, globalSet} {
+		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+	return nil
+}
+
+// String is the name of the source in the log.
+func (standardSets) String() string { return "standard sets" }

@@ -97,6 +97,10 @@ var (
 		Name: "berth_inventory_events_total",
 		Help: "Watch events that were processed, by kind, and by whether they queued a Placement (acted) or not (ignored).",
 	}, []string{"kind", "result"})
+	buildInfo = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "berth_build_info",
+		Help: "Always 1, with the version and commit of Berth and the version of Go that built it.",
+	}, []string{"version", "commit", "go_version"})
 	eventsLost = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_events_lost_total",
 		Help: "Kubernetes events that could not be sent to the API server.",
@@ -108,7 +112,7 @@ var held atomic.Pointer[scheduler.HeldChanges]
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, clustersNow, heldNow, fleetEvents, eventsLost,
+		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, clustersNow, heldNow, fleetEvents, eventsLost, buildInfo,
 	}
 }
 

@@ -43,6 +43,7 @@ func ordinary() {
 	statusFailures.WithLabelValues("Conflict").Add(0)
 	placementsNow.WithLabelValues("True", v1alpha1.ReasonAllDecisionsScheduled).Add(0)
 	fleetEvents.WithLabelValues("Placement", "acted").Add(0)
+	buildInfo.WithLabelValues("v1.2.3", "0123456789ab", "go1.2").Set(1)
 }
 
 func TestMetricsFollowTheConventions(t *testing.T) {

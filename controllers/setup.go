@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"time"
@@ -60,6 +61,8 @@ type Options struct {
 	Workers int
 	// Now is the clock of decisions. Default time.Now.
 	Now func() time.Time
+	// Version and Commit of the program, for the metric berth_build_info.
+	Version, Commit string
 	// Log receives the controller's log.
 	Log logr.Logger
 }
@@ -112,6 +115,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 		return nil, fmt.Errorf("building the events client: %w", err)
 	}
 	events := newEventSender(client, o.Log.WithName("events"))
+	buildInfo.WithLabelValues(o.Version, o.Commit, goruntime.Version()).Set(1)
 	background := &managerWithBackground{Manager: mgr, events: events}
 	return background, setUp(ctx, mgr, background, cfg, o)
 }

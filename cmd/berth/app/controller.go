@@ -8,16 +8,9 @@ import (
 	"net"
 	"strings"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/zapr"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	ctrlzap "sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/berth-dev/berth/controllers"
@@ -44,6 +37,7 @@ type controllerOptions struct {
 	webhookCertDir string
 	webhookClients string
 	webhookPort    int
+	log            logOptions
 }
 
 func newControllerCommand(plugins framework.Registry) *cobra.Command {
@@ -72,6 +66,9 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 			if !cmd.Flags().Changed("metrics-secure") {
 				o.metricsSecure = !onLoopback(o.metrics)
 			}
+			if err := o.log.check(); err != nil {
+				return err
+			}
 			return o.run(cmd.Context(), cmd.ErrOrStderr())
 		},
 	}
@@ -97,6 +94,7 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 		"certificates of the authorities that sign the API server's client certificate; the admission webhooks then refuse callers without such a certificate "+
 			"(default: callers are not verified)")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhooks")
+	addLogFlags(cmd, &o.log)
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "install Berth's CRDs before the start; CRDs that something else installed are not changed")
 	return cmd
 }
@@ -136,7 +134,7 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 			webhooks.TLSOpts = []func(*tls.Config){verify}
 		}
 	}
-	return startManager(ctx, cfg, out, controllers.Options{
+	return startManager(ctx, cfg, out, o.log, o.config, controllers.Options{
 		QueueConfig:             queueConfig,
 		Webhooks:                webhooks,
 		LeaderElection:          o.leaderElection,
@@ -182,34 +180,4 @@ func parseQueueConfig(text string) (types.NamespacedName, error) {
 		return types.NamespacedName{}, usagef("--queue-config: %q is not NAMESPACE/NAME", text)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
-}
-
-func startManager(ctx context.Context, cfg *rest.Config, out io.Writer, o controllers.Options) error {
-	o.Log = logTo(out)
-	mgr, err := controllers.NewManager(ctx, cfg, o)
-	if err != nil {
-		return err
-	}
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("running the controller: %w", err)
-	}
-	return nil
-}
-
-// logTo makes all libraries log structured lines to out.
-func logTo(out io.Writer) logr.Logger {
-	log := newLog(out)
-	ctrllog.SetLogger(log)
-	klog.SetLogger(log.WithName("client-go"))
-	return log
-}
-
-// newLog returns controller-runtime's logger without sampling. Its sampling drops 99 of 100 lines
-// with the same message after the first hundred in a second, which happens when many Placements
-// move.
-func newLog(out io.Writer) logr.Logger {
-	fields := zap.NewProductionEncoderConfig()
-	fields.EncodeTime = zapcore.RFC3339TimeEncoder
-	lines := zapcore.NewCore(&ctrlzap.KubeAwareEncoder{Encoder: zapcore.NewJSONEncoder(fields)}, zapcore.Lock(zapcore.AddSync(out)), zap.InfoLevel)
-	return zapr.NewLogger(zap.New(lines, zap.AddStacktrace(zap.ErrorLevel)))
 }

@@ -30,6 +30,7 @@ type upOptions struct {
 	dataDir       string
 	samples       bool
 	queueConfig   string
+	log           logOptions
 	// queues is from the file queueConfig, or from an earlier start on this hub; nil without
 	// either.
 	queues *localQueues
@@ -51,6 +52,9 @@ afresh, stop the hub and delete the directory: rm -rf .berth`,
 			if o.dataDir == "" {
 				return usagef("--data-dir must not be empty")
 			}
+			if err := o.log.check(); err != nil {
+				return err
+			}
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
@@ -58,6 +62,7 @@ afresh, stop the hub and delete the directory: rm -rf .berth`,
 	addConfigFlag(cmd, &o.config)
 	cmd.Flags().StringVar(&o.queueConfig, "queue-config", "",
 		"file with the queues: a queues.yaml, or a ConfigMap with that key; every Placement then needs a queue, and gets an annotation with its submitter, also after later starts")
+	addLogFlags(cmd, &o.log)
 	cmd.Flags().BoolVar(&o.samples, "samples", false, "apply the sample fleet and Placements and print their decisions; objects that exist are not changed")
 	return cmd
 }
@@ -180,7 +185,7 @@ func (o *upOptions) startController(ctx context.Context, end context.CancelCause
 		if o.queues != nil {
 			options.QueueConfig, options.Webhooks = localQueueConfig, o.queues.webhooks
 		}
-		err := startManager(ctx, hub.Config(), log, options)
+		err := startManager(ctx, hub.Config(), log, o.log, o.config, options)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
