@@ -10,8 +10,8 @@ import (
 )
 
 // addProbes adds the checks of /healthz and /readyz. The leader is ready when it has read the
-// fleet; other replicas wait only for the lease and are ready. With queues, every replica answers
-// admission requests: it must have read the queue configuration and serve the webhooks.
+// fleet; other replicas wait only for the lease and are ready. Every replica answers
+// admission requests: it must serve the webhooks and, with queues, have read their configuration.
 func addProbes(mgr ctrl.Manager, placements *feed, o Options) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the health check: %w", err)
@@ -29,9 +29,9 @@ func addProbes(mgr ctrl.Manager, placements *feed, o Options) error {
 			}
 			return nil
 		}
-		if o.Webhooks != nil {
-			ready["webhooks"] = mgr.GetWebhookServer().StartedChecker()
-		}
+	}
+	if o.Webhooks != nil {
+		ready["webhooks"] = mgr.GetWebhookServer().StartedChecker()
 	}
 	for name, check := range ready {
 		if err := mgr.AddReadyzCheck(name, check); err != nil {

@@ -24,7 +24,7 @@ func TestProbes(t *testing.T) {
 		"not elected":                  {want: map[string]string{"fleet": ""}},
 		"elected":                      {elected: true, want: map[string]string{"fleet": fleet}},
 		"elected, fleet loaded":        {elected: true, synced: true, want: map[string]string{"fleet": ""}},
-		"webhooks without queues":      {webhooks: true, want: map[string]string{"fleet": ""}},
+		"webhooks without queues":      {webhooks: true, want: map[string]string{"fleet": "", "webhooks": "webhook server has not been started yet"}},
 		"queues, configuration unread": {queues: true, want: map[string]string{"fleet": "", "queues": queues}},
 		"queues, configuration read":   {queues: true, read: true, want: map[string]string{"fleet": "", "queues": ""}},
 		"queues and webhooks": {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/admission/validation"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/lifecycle"
@@ -54,7 +55,8 @@ type Options struct {
 	Config  *config.PlacementSchedulerConfiguration
 	Plugins framework.Registry
 	// QueueConfig names the ConfigMap with the queues; without a name there are no queues. Webhooks
-	// configures the server of their admission handlers; nil serves none.
+	// configures the server of the admission handlers: those of queues, and those that validate.
+	// Nil serves none.
 	QueueConfig types.NamespacedName
 	Webhooks    *webhook.Options
 	// Workers is how many Placements are published at once; only one decides at a time. Default 16.
@@ -206,6 +208,11 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if served.ownKinds {
 		m.records = NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
 		decides.WriteRecordsBefore = m.records.Before
+	}
+	if o.Webhooks != nil {
+		if err := validation.Register(mgr.GetWebhookServer(), decides.Validate); err != nil {
+			return err
+		}
 	}
 	placements.onSynced = func() {
 		decides.Recount(inv.Records())

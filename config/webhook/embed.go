@@ -26,9 +26,26 @@ var manifests []byte
 func At(url string, caBundle []byte, namespace, name string) (
 	*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration, error,
 ) {
+	mutating, validating, err := Configurations(manifests, url, caBundle)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range validating.Webhooks {
+		webhook := &validating.Webhooks[i]
+		for j := range webhook.MatchConditions {
+			webhook.MatchConditions[j].Expression = fmt.Sprintf("object.metadata.namespace == %q && object.metadata.name == %q", namespace, name)
+		}
+	}
+	return mutating, validating, nil
+}
+
+// Configurations reads the two configurations in manifests, for handlers at a URL as in At.
+func Configurations(manifests []byte, url string, caBundle []byte) (
+	*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration, error,
+) {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	for _, document := range documents() {
+	for _, document := range documents(manifests) {
 		kind := struct{ Kind string }{}
 		if err := yaml.Unmarshal(document, &kind); err != nil {
 			return nil, nil, fmt.Errorf("reading the webhooks: %w", err)
@@ -52,16 +69,12 @@ func At(url string, caBundle []byte, namespace, name string) (
 		direct(&mutating.Webhooks[i].ClientConfig, url, caBundle)
 	}
 	for i := range validating.Webhooks {
-		webhook := &validating.Webhooks[i]
-		direct(&webhook.ClientConfig, url, caBundle)
-		for j := range webhook.MatchConditions {
-			webhook.MatchConditions[j].Expression = fmt.Sprintf("object.metadata.namespace == %q && object.metadata.name == %q", namespace, name)
-		}
+		direct(&validating.Webhooks[i].ClientConfig, url, caBundle)
 	}
 	return mutating, validating, nil
 }
 
-func documents() [][]byte { return bytes.Split(manifests, []byte("\n---\n")) }
+func documents(manifests []byte) [][]byte { return bytes.Split(manifests, []byte("\n---\n")) }
 
 func direct(to *admissionregistrationv1.WebhookClientConfig, url string, caBundle []byte) {
 	address := url

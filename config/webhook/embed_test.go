@@ -79,7 +79,7 @@ func TestServiceIsTheOneNamed(t *testing.T) {
 	if err := yaml.UnmarshalStrict(text, &service); err != nil {
 		t.Fatal(err)
 	}
-	for _, document := range documents() {
+	for _, document := range documents(manifests) {
 		configuration := admissionregistrationv1.MutatingWebhookConfiguration{}
 		if err := yaml.Unmarshal(document, &configuration); err != nil {
 			t.Fatal(err)

@@ -42,16 +42,18 @@ func limitBody(next http.Handler) http.Handler {
 	})
 }
 
-// limitWaiting responds with 503 if maxChecks requests are in progress.
-func limitWaiting(next http.Handler) http.Handler {
-	inProgress := make(chan struct{}, maxChecks)
+// LimitRequests limits requests to a handler in number, size and time. A request beyond the number
+// gets 503 at once.
+func LimitRequests(number int, next http.Handler) http.Handler {
+	next = limitBody(next)
+	inProgress := make(chan struct{}, number)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case inProgress <- struct{}{}:
 			defer func() { <-inProgress }()
 			next.ServeHTTP(w, r)
 		default:
-			http.Error(w, fmt.Sprintf("busy: %d queue configurations are being checked", maxChecks), http.StatusServiceUnavailable)
+			http.Error(w, fmt.Sprintf("busy: %d requests are in progress", number), http.StatusServiceUnavailable)
 		}
 	})
 }

@@ -151,6 +151,9 @@ func oneLine(issues *cel.Issues) error {
 			break
 		}
 		message, _, _ := strings.Cut(strings.Join(strings.Fields(e.Message), " "), " expecting {")
+		if strings.Contains(message, "token recognition error at: '= '") {
+			message += ": compare with =="
+		}
 		if short, undeclared := strings.CutSuffix(message, " (in container '')"); undeclared {
 			message = short + ": the only variable is " + managedCluster +
 				"; kubectl explain placement.spec.predicates.requiredClusterSelector.celSelector.celExpressions names the functions"

@@ -11,6 +11,7 @@ func TestCompileChecksFields(t *testing.T) {
 	tests := map[string]struct{ expression, want string }{
 		"a syntax error": {`managedCluster.metadata.labels[`,
 			`1:32: Syntax error: mismatched input '<EOF>'`},
+		"an assignment":               {`managedCluster.metadata.labels.env = "prod"`, `1:36: Syntax error: token recognition error at: '= ': compare with ==`},
 		"an unknown variable":         {`cluster.metadata.name == "x"`, `1:1: undeclared reference to 'cluster': the only variable is managedCluster`},
 		"an unknown field":            {`managedCluster.metadata.nam == "x"`, "1:24: " + metadata},
 		"an unknown field by key":     {`managedCluster["metadata"]["nam"] == "x"`, metadata},

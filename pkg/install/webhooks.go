@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/config/validation"
 	"github.com/berth-dev/berth/config/webhook"
 )
 
@@ -53,11 +54,25 @@ func Webhooks(ctx context.Context, config *rest.Config, url string, caBundle []b
 	if err != nil {
 		return err
 	}
+	return installWebhooks(ctx, config, mutating, validating)
+}
+
+// ValidationWebhooks makes the API server send Placements, cluster sets and clusters to url for
+// validation. The parameters are those of Webhooks.
+func ValidationWebhooks(ctx context.Context, config *rest.Config, url string, caBundle []byte) error {
+	mutating, validating, err := validation.At(url, caBundle)
+	if err != nil {
+		return err
+	}
+	return installWebhooks(ctx, config, mutating, validating)
+}
+
+func installWebhooks(ctx context.Context, config *rest.Config, configurations ...client.Object) error {
 	c, err := newClient(config)
 	if err != nil {
 		return err
 	}
-	for _, configuration := range []client.Object{mutating, validating} {
+	for _, configuration := range configurations {
 		if err := createOrReplace(ctx, c, configuration); err != nil {
 			return fmt.Errorf("installing the webhooks: %w", err)
 		}

@@ -57,9 +57,6 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 			if _, err := parseQueueConfig(o.queueConfig); err != nil {
 				return err
 			}
-			if o.webhookCertDir != "" && o.queueConfig == "" {
-				return usagef("--webhook-cert-dir requires --queue-config")
-			}
 			if o.webhookClients != "" && o.webhookCertDir == "" {
 				return usagef("--webhook-client-ca-file requires --webhook-cert-dir")
 			}
@@ -89,7 +86,7 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 		"controllers that maintain cluster sets and clusters, in order: * for all (for none on CRDs of Open Cluster Management), NAME to add one, -NAME to remove one; for example *,-clusterset")
 	flags.StringVar(&o.queueConfig, "queue-config", "", "ConfigMap with the queues, as NAMESPACE/NAME (default: no queues)")
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
-		"folder with tls.crt and tls.key for the admission webhooks that stamp and verify submitters (default: no webhooks)")
+		"folder with tls.crt and tls.key for the admission webhooks, which validate Placements and, with --queue-config, stamp and verify submitters (default: no webhooks)")
 	flags.StringVar(&o.webhookClients, "webhook-client-ca-file", "",
 		"certificates of the authorities that sign the API server's client certificate; the admission webhooks then refuse callers without such a certificate "+
 			"(default: callers are not verified)")

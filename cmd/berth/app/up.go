@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/berth-dev/berth/cmd/berth/localhub"
 	"github.com/berth-dev/berth/controllers"
@@ -34,6 +35,8 @@ type upOptions struct {
 	// queues is from the file queueConfig, or from an earlier start on this hub; nil without
 	// either.
 	queues *localQueues
+	// webhooks are the address and certificate of the admission webhooks.
+	webhooks *webhook.Options
 }
 
 func newUpCommand(plugins framework.Registry) *cobra.Command {
@@ -159,7 +162,7 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 // install installs on the hub what the controller needs. Webhooks come before the kind that they
 // guard.
 func (o *upOptions) install(ctx context.Context, hub *localhub.Hub, out io.Writer) error {
-	if err := o.prepareQueues(ctx, hub); err != nil {
+	if err := o.prepareWebhooks(ctx, hub); err != nil {
 		return err
 	}
 	if err := installCRDs(ctx, hub.Config(), out); err != nil {
@@ -180,10 +183,10 @@ func (o *upOptions) startController(ctx context.Context, end context.CancelCause
 		defer close(done)
 		defer log.Close()
 		options := controllers.Options{
-			MetricsAddress: "0", HealthAddress: "0", Housekeeping: []string{"*"}, Config: o.configuration, Plugins: o.plugins,
+			MetricsAddress: "0", HealthAddress: "0", Housekeeping: []string{"*"}, Config: o.configuration, Plugins: o.plugins, Webhooks: o.webhooks,
 		}
 		if o.queues != nil {
-			options.QueueConfig, options.Webhooks = localQueueConfig, o.queues.webhooks
+			options.QueueConfig = localQueueConfig
 		}
 		err := startManager(ctx, hub.Config(), log, o.log, o.config, options)
 		switch {

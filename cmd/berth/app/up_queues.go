@@ -31,8 +31,7 @@ type localQueues struct {
 	// from names the source of the queues, for the user.
 	from string
 	// data is the ConfigMap's data; nil leaves the hub's ConfigMap unchanged.
-	data     map[string]string
-	webhooks *webhook.Options
+	data map[string]string
 }
 
 // readLocalQueues reads a queues.yaml, or a ConfigMap with one, and reports its mistakes before
@@ -61,11 +60,28 @@ func readLocalQueues(path string) (*localQueues, error) {
 	return q, nil
 }
 
+// prepareWebhooks configures the validation webhooks with the controller's address, and with queues
+// those of queues.
+func (o *upOptions) prepareWebhooks(ctx context.Context, hub *localhub.Hub) error {
+	serving, err := hub.Serving("webhook")
+	if err != nil {
+		return err
+	}
+	o.webhooks = &webhook.Options{
+		Host: "127.0.0.1", Port: serving.Port, CertDir: serving.Dir, CertName: serving.CertName, KeyName: serving.KeyName,
+	}
+	address := "https://" + net.JoinHostPort(o.webhooks.Host, strconv.Itoa(serving.Port))
+	if err := o.prepareQueues(ctx, hub, address, serving.CA); err != nil {
+		return err
+	}
+	return install.ValidationWebhooks(ctx, hub.Config(), address, serving.CA)
+}
+
 // prepareQueues configures the webhooks with the controller's address and writes the queues to the
 // hub. Webhooks of an earlier start are updated in place: until the controller answers, they refuse
 // every Placement. They also show a start without --queue-config that the hub has queues. Without
 // webhooks and without the flag, prepareQueues does nothing.
-func (o *upOptions) prepareQueues(ctx context.Context, hub *localhub.Hub) error {
+func (o *upOptions) prepareQueues(ctx context.Context, hub *localhub.Hub, address string, authority []byte) error {
 	if o.queues == nil {
 		guarded, err := install.HasWebhooks(ctx, hub.Config())
 		if err != nil || !guarded {
@@ -73,15 +89,7 @@ func (o *upOptions) prepareQueues(ctx context.Context, hub *localhub.Hub) error 
 		}
 		o.queues = &localQueues{from: "an earlier start"}
 	}
-	serving, err := hub.Serving("webhook")
-	if err != nil {
-		return err
-	}
-	o.queues.webhooks = &webhook.Options{
-		Host: "127.0.0.1", Port: serving.Port, CertDir: serving.Dir, CertName: serving.CertName, KeyName: serving.KeyName,
-	}
-	address := "https://" + net.JoinHostPort(o.queues.webhooks.Host, strconv.Itoa(serving.Port))
-	if err := install.Webhooks(ctx, hub.Config(), address, serving.CA, localQueueConfig); err != nil {
+	if err := install.Webhooks(ctx, hub.Config(), address, authority, localQueueConfig); err != nil {
 		return err
 	}
 	if err := install.Namespace(ctx, hub.Config(), localQueueConfig.Namespace); err != nil || o.queues.data == nil {

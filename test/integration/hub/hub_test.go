@@ -63,6 +63,13 @@ var _ = Describe("The local hub", Ordered, func() {
 		Expect(running.living()).To(ConsistOf("etcd", "kube-apiserver", "gc"))
 	})
 
+	It("refuses a Placement with a mistake that only the webhook finds", func(ctx SpecContext) {
+		mistaken := newPlacement("kept", "mistaken")
+		mistaken.SetAnnotations(map[string]string{"berth.dev/profile": "none"})
+		Eventually(func() error { return running.client.Create(ctx, mistaken.DeepCopy(), client.DryRunAll) }).Should(
+			MatchError(ContainSubstring(`metadata.annotations[berth.dev/profile]: Unsupported value: "none": supported values: "default"`)))
+	})
+
 	It("deletes the dependents of a deleted object", func(ctx SpecContext) {
 		owner := newConfigMap("kept", "owner")
 		Expect(running.client.Create(ctx, owner)).To(Succeed())

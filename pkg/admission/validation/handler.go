@@ -1,0 +1,186 @@
+package validation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/admission"
+)
+
+// The paths of the handlers, by which config/validation names them.
+const (
+	validatePath = "/validate"
+	statusPath   = "/warn-status"
+)
+
+const (
+	// compileTime is how long a request may wait for others and compile expressions; an expression
+	// that was started is finished. What is not checked in time is allowed.
+	compileTime = 2 * time.Second
+	// maxRequests is how many requests to a handler may be in progress at once.
+	maxRequests = 32
+)
+
+// Validate returns the mistakes of a Placement, as Scheduler.Validate does. It ends early without
+// errors when ctx ends, and is called for one Placement at a time.
+type Validate func(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList
+
+// Register registers the handlers with a server.
+func Register(server webhook.Server, validate Validate) error {
+	if validate == nil {
+		return errors.New("registering the validation handlers: no function to validate Placements")
+	}
+	validator := &validator{validate: validate, running: make(chan struct{}, 1)}
+	server.Register(validatePath, admission.LimitRequests(maxRequests, &webhook.Admission{Handler: validator}))
+	server.Register(statusPath, admission.LimitRequests(maxRequests, &webhook.Admission{Handler: statusWarner{}}))
+	return nil
+}
+
+// +kubebuilder:webhookconfiguration:mutating=false,name=berth-validation
+// +kubebuilder:webhook:mutating=false,name=validate.berth.dev,path=/validate,groups=cluster.open-cluster-management.io,versions=*,resources=placements;managedclustersets,verbs=create;update,failurePolicy=ignore,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
+
+// validator refuses Placements and ManagedClusterSets with mistakes.
+type validator struct {
+	validate Validate
+	// running holds one item while a Placement is validated.
+	running chan struct{}
+}
+
+// Handle implements the Handler of controller-runtime.
+func (v *validator) Handle(ctx context.Context, request webhook.AdmissionRequest) webhook.AdmissionResponse {
+	if request.Operation != admissionv1.Create && request.Operation != admissionv1.Update || request.SubResource != "" {
+		return webhook.Allowed("")
+	}
+	var mistakes field.ErrorList
+	var err error
+	kind := schema.GroupKind{Group: v1alpha1.GroupName}
+	switch request.Resource.Resource {
+	case "placements":
+		kind.Kind = "Placement"
+		mistakes, err = v.placement(ctx, &request.AdmissionRequest)
+	case "managedclustersets":
+		kind.Kind = "ManagedClusterSet"
+		mistakes, err = clusterSet(&request.AdmissionRequest)
+	}
+	switch {
+	case err != nil:
+		return webhook.Errored(http.StatusBadRequest, err)
+	case len(mistakes) == 0:
+		return webhook.Allowed("")
+	}
+	status := apierrors.NewInvalid(kind, request.Name, mistakes).Status()
+	return webhook.AdmissionResponse{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: false, Result: &status}}
+}
+
+// placement returns the mistakes of a Placement that the stored one does not have.
+func (v *validator) placement(ctx context.Context, request *admissionv1.AdmissionRequest) (field.ErrorList, error) {
+	object, old, err := read[v1alpha1.Placement](request)
+	if err != nil || object.DeletionTimestamp != nil || old != nil && sameInputs(object, old) {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, compileTime)
+	defer cancel()
+	select {
+	case v.running <- struct{}{}:
+		defer func() { <-v.running }()
+	case <-ctx.Done():
+		return nil, nil
+	}
+	mistakes := v.validate(ctx, object)
+	if len(mistakes) > 0 && old != nil {
+		return onlyNew(mistakes, v.validate(ctx, old)), nil
+	}
+	return mistakes, nil
+}
+
+// sameInputs reports whether nothing differs that is validated.
+func sameInputs(a, b *v1alpha1.Placement) bool {
+	return a.Annotations[v1alpha1.ProfileAnnotation] == b.Annotations[v1alpha1.ProfileAnnotation] && apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
+}
+
+// clusterSet returns the mistakes of a set that the stored one does not have.
+func clusterSet(request *admissionv1.AdmissionRequest) (field.ErrorList, error) {
+	object, old, err := read[v1alpha1.ManagedClusterSet](request)
+	if err != nil || object.DeletionTimestamp != nil {
+		return nil, err
+	}
+	mistakes := field.ErrorList{}
+	if _, mistake := object.CompileSelector(); mistake != nil {
+		mistakes = append(mistakes, mistake)
+	}
+	if old != nil {
+		if _, mistake := old.CompileSelector(); mistake != nil {
+			return onlyNew(mistakes, field.ErrorList{mistake}), nil
+		}
+	}
+	return mistakes, nil
+}
+
+// onlyNew returns the mistakes without those of the stored object. The position in a list does not
+// matter: an item that moves is not a new mistake.
+func onlyNew(mistakes, stored field.ErrorList) field.ErrorList {
+	return slices.DeleteFunc(mistakes, func(m *field.Error) bool {
+		return slices.ContainsFunc(stored, func(s *field.Error) bool { return s.ErrorBody() == m.ErrorBody() })
+	})
+}
+
+// read decodes the object, and the stored one in an update.
+func read[T any](request *admissionv1.AdmissionRequest) (object, old *T, err error) {
+	object = new(T)
+	if err := json.Unmarshal(request.Object.Raw, object); err != nil {
+		return nil, nil, fmt.Errorf("reading the object: %w", err)
+	}
+	if request.Operation != admissionv1.Update {
+		return object, nil, nil
+	}
+	old = new(T)
+	if err := json.Unmarshal(request.OldObject.Raw, old); err != nil {
+		return nil, nil, fmt.Errorf("reading the object as stored: %w", err)
+	}
+	return object, old, nil
+}
+
+// +kubebuilder:webhookconfiguration:mutating=true,name=berth-validation
+// +kubebuilder:webhook:mutating=true,name=status.berth.dev,path=/warn-status,groups=cluster.open-cluster-management.io,versions=*,resources=managedclusters;addonplacementscores,verbs=create;update,failurePolicy=ignore,matchPolicy=Equivalent,reinvocationPolicy=Never,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
+
+// statusWarner warns about an object with a status, which the API server ignores outside the
+// status subresource. It is a mutating webhook, because validating ones get the object without the
+// ignored status. It changes nothing.
+type statusWarner struct{}
+
+// Handle implements the Handler of controller-runtime.
+func (statusWarner) Handle(_ context.Context, request webhook.AdmissionRequest) webhook.AdmissionResponse {
+	if request.SubResource != "" || request.Operation != admissionv1.Create && request.Operation != admissionv1.Update {
+		return webhook.Allowed("")
+	}
+	object, old, err := read[withStatus](&request.AdmissionRequest)
+	if err != nil {
+		return webhook.Errored(http.StatusBadRequest, err)
+	}
+	if len(object.Status) == 0 || old != nil && apiequality.Semantic.DeepEqual(object.Status, old.Status) {
+		return webhook.Allowed("")
+	}
+	return webhook.Allowed("").WithWarnings(fmt.Sprintf(
+		"status: ignored, because status is a subresource (fields %v); to set it, run kubectl apply --server-side --subresource=status -f FILE",
+		slices.Sorted(maps.Keys(object.Status))))
+}
+
+type withStatus struct {
+	metav1.TypeMeta `json:",inline"`
+	Status          map[string]any `json:"status"`
+}
