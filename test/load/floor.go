@@ -6,10 +6,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
 const floorNamespace = "load-floor"
@@ -32,6 +34,12 @@ func newFloor(ctx context.Context, h *hub, per int) (*floor, error) {
 			return nil, fmt.Errorf("preparing the floor: %w", err)
 		}
 	}
+	// The controller reports that the Placement is disabled. It has nothing to write if the
+	// condition is there.
+	meta.SetStatusCondition(&f.placement.Status.Conditions, scheduler.DisabledCondition(f.placement))
+	if err := h.Status().Update(ctx, f.placement); err != nil {
+		return nil, fmt.Errorf("preparing the floor: %w", err)
+	}
 	f.page = floorPage(f.placement)
 	if err := h.Create(ctx, f.page); err != nil {
 		return nil, fmt.Errorf("preparing the floor: %w", err)
@@ -48,7 +56,7 @@ func floorPage(placement *v1alpha1.Placement) *v1alpha1.PlacementDecision {
 	}}
 }
 
-// floorPlacement is a Placement that controllers ignore.
+// floorPlacement is a Placement that controllers do not decide.
 func floorPlacement(name string) *v1alpha1.Placement {
 	return &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{
 		Namespace: floorNamespace, Name: name, Annotations: map[string]string{v1alpha1.PlacementDisableAnnotation: "true"},
@@ -67,10 +75,11 @@ func (f *floor) fill(page *v1alpha1.PlacementDecision) {
 
 func say(placement *v1alpha1.Placement, n int) {
 	placement.Status.NumberOfSelectedClusters = int32(n)
-	placement.Status.Conditions = []metav1.Condition{{
+	meta.RemoveStatusCondition(&placement.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
+	meta.SetStatusCondition(&placement.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.PlacementConditionSatisfied, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAllDecisionsScheduled,
-		Message: "All cluster decisions scheduled", LastTransitionTime: metav1.Now(),
-	}}
+		Message: "All cluster decisions scheduled",
+	})
 }
 
 // two measures two writes in sequence: a page and a status.

@@ -66,7 +66,7 @@ var _ = Describe("Messages that grow with the input", func() {
 					notes = append(notes, e.Note)
 				}
 			}
-			g.Expect(notes).To(ContainElement(And(HavePrefix("Decisions foreign-"), HaveSuffix("......"))))
+			g.Expect(notes).To(ContainElement(And(HavePrefix("PlacementDecisions foreign-"), HaveSuffix("......"))))
 		}).Should(Succeed())
 		expectAsAlone(ctx)
 	})

@@ -43,6 +43,7 @@ func foreignCRDs() []*apiextensionsv1.CustomResourceDefinition {
 			}
 			Expect(v.Subresources.Status).NotTo(BeNil())
 			loosen("", v.Schema.OpenAPIV3Schema)
+			v.Schema.OpenAPIV3Schema.Properties["metadata"] = apiextensionsv1.JSONSchemaProps{Type: "object"}
 			versions = append(versions, v)
 		}
 		Expect(versions).To(HaveLen(1))
