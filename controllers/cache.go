@@ -57,11 +57,16 @@ func mapperFor(cfg *rest.Config, c *http.Client, cached cache.Options) (meta.RES
 	return mapper, err
 }
 
-// compact removes what the cache need not keep: managed fields and, in a Published or Superseded
-// record, all fields that attempts, history limits and plugins do not read.
+// compact removes what the cache need not keep: managed fields, all but the conditions of an
+// answered PlacementExplanation and, in a Published or Superseded record, all fields that attempts,
+// history limits and plugins do not read.
 func compact(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
+	}
+	if e, ok := object.(*berthv1alpha1.PlacementExplanation); ok && answered(e) {
+		e.Spec = berthv1alpha1.PlacementExplanationSpec{}
+		e.Status = berthv1alpha1.PlacementExplanationStatus{Conditions: e.Status.Conditions}
 	}
 	record, ok := object.(*berthv1alpha1.PlacementChange)
 	if !ok || record.Status.Phase != berthv1alpha1.PhasePublished && record.Status.Phase != berthv1alpha1.PhaseSuperseded {

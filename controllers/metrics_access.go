@@ -46,7 +46,11 @@ func guardMetrics(cfg *rest.Config, _ *http.Client) (server.Filter, error) {
 		return nil, fmt.Errorf("building the client that asks who may read metrics: %w", err)
 	}
 	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
-		return &guard{hub: hub, log: log, next: next, reviews: newReviews(time.Now)}, nil
+		g := &guard{hub: hub, log: log, next: next, reviews: newReviews(time.Now)}
+		if debug, ok := next.(*debugHandler); ok {
+			return &guardedDebugger{guard: g, debugHandler: debug}, nil
+		}
+		return g, nil
 	}, nil
 }
 
@@ -74,6 +78,21 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // decide returns the user of a request, and whether the user has the permission.
 func (g *guard) decide(ctx context.Context, r *http.Request) (access, error) {
+	return g.review(ctx, r, verb(r)+"\x00"+r.URL.Path, func(ctx context.Context, token string) (access, error) {
+		user, err := g.authenticate(ctx, token)
+		if err != nil || user == nil {
+			return access{}, err
+		}
+		allowed, err := g.authorize(ctx, user, authorizationv1.SubjectAccessReviewSpec{
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: r.URL.Path, Verb: verb(r)},
+		})
+		return access{user: user, allowed: allowed}, err
+	})
+}
+
+// review returns the answer of ask for the token of a request, or a remembered one. what is what is
+// asked. Without a token the answer has no user.
+func (g *guard) review(ctx context.Context, r *http.Request, what string, ask func(context.Context, string) (access, error)) (access, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxTokenLength {
@@ -83,15 +102,8 @@ func (g *guard) decide(ctx context.Context, r *http.Request) (access, error) {
 	if err != nil {
 		address = r.RemoteAddr
 	}
-	key := sha256.Sum256([]byte(verb(r) + "\x00" + r.URL.Path + "\x00" + token))
-	return g.reviews.decide(ctx, key, address, func(ctx context.Context) (access, error) {
-		user, err := g.authenticate(ctx, token)
-		if err != nil || user == nil {
-			return access{}, err
-		}
-		allowed, err := g.authorize(ctx, user, r)
-		return access{user: user, allowed: allowed}, err
-	})
+	key := sha256.Sum256([]byte(what + "\x00" + token))
+	return g.reviews.decide(ctx, key, address, func(ctx context.Context) (access, error) { return ask(ctx, token) })
 }
 
 // authenticate returns no user for an invalid token.
@@ -107,17 +119,13 @@ func (g *guard) authenticate(ctx context.Context, token string) (*authentication
 	return &review.Status.User, nil
 }
 
-func (g *guard) authorize(ctx context.Context, user *authenticationv1.UserInfo, r *http.Request) (bool, error) {
-	extra := map[string]authorizationv1.ExtraValue{}
+// authorize asks whether the user has the permission that spec describes.
+func (g *guard) authorize(ctx context.Context, user *authenticationv1.UserInfo, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
+	spec.User, spec.Groups, spec.UID, spec.Extra = user.Username, user.Groups, user.UID, map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {
-		extra[key] = authorizationv1.ExtraValue(values)
+		spec.Extra[key] = authorizationv1.ExtraValue(values)
 	}
-	review, err := g.hub.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
-			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: r.URL.Path, Verb: verb(r)},
-		},
-	}, metav1.CreateOptions{})
+	review, err := g.hub.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return false, fmt.Errorf("reviewing the access of %s: %w", user.Username, err)
 	}

@@ -31,6 +31,8 @@ type servedKinds struct {
 	// ownKinds is true if Berth's own kinds are served; missing names those that are not.
 	ownKinds bool
 	missing  []string
+	// explanations is true if PlacementExplanations are served.
+	explanations bool
 }
 
 // watched returns the kinds to watch. It includes all of Berth's own kinds, or none of them.
@@ -73,6 +75,7 @@ func discoverKinds(cfg *rest.Config) (servedKinds, error) {
 		}
 	}
 	served.ownKinds = len(served.missing) == 0
+	served.explanations = own["placementexplanations"]
 	return served, err
 }
 

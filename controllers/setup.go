@@ -90,6 +90,7 @@ const stopTime = 10 * time.Second
 //	queues                 reads the queues' ConfigMap, where one is named, and answers admission requests
 //	events                 sends events at the hub's pace, after decisions
 //	records                writes the history of changes, after decisions
+//	placementexplanation   answers PlacementExplanations with an engine of its own, and deletes them after 10 minutes
 //
 // Housekeeping selects the controllers that a hub needs without Open Cluster Management's
 // registration controller:
@@ -197,6 +198,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 		if err := placements.setUpQueues(mgr, o, m.events); err != nil {
 			return err
 		}
+	}
+	if err := addExplanations(ctx, mgr, placements, served, o); err != nil {
+		return err
 	}
 	profiles, err := buildProfiles(ctx, mgr, cfg, placements, m.events, served.wholePages, o)
 	if err != nil {

@@ -57,6 +57,10 @@ func TestAt(t *testing.T) {
 			rules(group, "*", "placements", create), ""},
 		"verify.placements.berth.dev": {"https://127.0.0.1:7/verify-placement", "authority", "Fail", "Equivalent",
 			rules(group, "*", "placements", create, update), ""},
+		"stamp.placementexplanations.berth.dev": {"https://127.0.0.1:7/stamp-placement", "authority", "Fail", "Equivalent",
+			rules("berth.dev", "*", "placementexplanations", create), ""},
+		"verify.placementexplanations.berth.dev": {"https://127.0.0.1:7/verify-placement", "authority", "Fail", "Equivalent",
+			rules("berth.dev", "*", "placementexplanations", create, update), ""},
 		"queues.configmaps.berth.dev": {"https://127.0.0.1:7/check-queue-config", "authority", "Ignore", "Equivalent",
 			rules("", "v1", "configmaps", create, update), `object.metadata.namespace == "ns" && object.metadata.name == "queues"`},
 	}

@@ -10,10 +10,12 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/tenancy"
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
@@ -23,8 +25,9 @@ import (
 //
 // +kubebuilder:webhookconfiguration:mutating=true,name=berth
 // +kubebuilder:webhook:mutating=true,name=stamp.placements.berth.dev,path=/stamp-placement,groups=cluster.open-cluster-management.io,versions=*,resources=placements,verbs=create,failurePolicy=fail,matchPolicy=Equivalent,reinvocationPolicy=Never,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
+// +kubebuilder:webhook:mutating=true,name=stamp.placementexplanations.berth.dev,path=/stamp-placement,groups=berth.dev,versions=*,resources=placementexplanations,verbs=create,failurePolicy=fail,matchPolicy=Equivalent,reinvocationPolicy=Never,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
 
-// stamper writes the submitter of a Placement to its user.info annotation.
+// stamper writes the submitter of a Placement or PlacementExplanation to its user.info annotation.
 type stamper struct{ placementReader }
 
 // Handle implements admission.Handler for the mutating webhook.
@@ -54,6 +57,7 @@ func (s *stamper) Handle(ctx context.Context, request webhook.AdmissionRequest) 
 
 // +kubebuilder:webhookconfiguration:mutating=false,name=berth
 // +kubebuilder:webhook:mutating=false,name=verify.placements.berth.dev,path=/verify-placement,groups=cluster.open-cluster-management.io,versions=*,resources=placements,verbs=create;update,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
+// +kubebuilder:webhook:mutating=false,name=verify.placementexplanations.berth.dev,path=/verify-placement,groups=berth.dev,versions=*,resources=placementexplanations,verbs=create;update,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
 
 // maxPlacement bounds a Placement, in bytes of JSON, so that a request with a Placement before and
 // after an update is not too large.
@@ -72,7 +76,7 @@ func (v *verifier) Handle(ctx context.Context, request webhook.AdmissionRequest)
 		return webhook.Allowed("")
 	}
 	if size := len(request.Object.Raw); size > maxPlacement && size > len(request.OldObject.Raw) {
-		return webhook.Denied(fmt.Sprintf("the Placement has %d bytes of JSON: at most %d are allowed", size, maxPlacement))
+		return webhook.Denied(fmt.Sprintf("the %s has %d bytes of JSON: at most %d are allowed", request.Kind.Kind, size, maxPlacement))
 	}
 	if decision := v.options.Access().Verify(*asked); !decision.Allowed {
 		return webhook.Denied(decision.Reason)
@@ -80,13 +84,21 @@ func (v *verifier) Handle(ctx context.Context, request webhook.AdmissionRequest)
 	return webhook.Allowed("")
 }
 
+// The resources whose submitter is recorded.
+var (
+	placements   = schema.GroupResource{Group: v1alpha1.GroupName, Resource: "placements"}
+	explanations = schema.GroupResource{Group: berthv1alpha1.GroupName, Resource: "placementexplanations"}
+)
+
 // placementReader converts requests of the API server to those of pkg/tenancy/identity.
 type placementReader struct{ options Options }
 
 // read returns the request and the metadata of its object. It returns nil for other requests than a
-// create or update of a Placement, such as a status update, which cannot change metadata.
+// create or update of a Placement or PlacementExplanation, such as a status update, which cannot
+// change metadata.
 func (p placementReader) read(ctx context.Context, request *admissionv1.AdmissionRequest) (*identity.AccessRequest, *metav1.ObjectMeta, error) {
-	if request.Resource.Group != v1alpha1.GroupName || request.Resource.Resource != "placements" || request.SubResource != "" {
+	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
+	if resource != placements && resource != explanations || request.SubResource != "" {
 		return nil, nil, nil
 	}
 	update := request.Operation == admissionv1.Update
@@ -103,7 +115,10 @@ func (p placementReader) read(ctx context.Context, request *admissionv1.Admissio
 		By:         by,
 		Annotation: valueOf(object.Annotations, identity.UserInfoAnnotation),
 		Label:      valueOf(object.Labels, p.options.UserLabel),
-		Queue:      tenancy.RequestedQueue(object.Annotations, object.Labels),
+	}
+	if resource == placements {
+		// A PlacementExplanation is in no queue; its template requests one.
+		asked.Queue = tenancy.RequestedQueue(object.Annotations, object.Labels)
 	}
 	if !update {
 		return asked, object, nil
@@ -114,6 +129,9 @@ func (p placementReader) read(ctx context.Context, request *admissionv1.Admissio
 	}
 	asked.OldAnnotation = valueOf(old.Annotations, identity.UserInfoAnnotation)
 	asked.OldLabel = valueOf(old.Labels, p.options.UserLabel)
+	if resource == explanations {
+		return asked, object, nil
+	}
 	asked.OldQueue = tenancy.RequestedQueue(old.Annotations, old.Labels)
 	if maps.Equal(object.Annotations, old.Annotations) && maps.Equal(object.Labels, old.Labels) {
 		return asked, object, nil // No input of a queue has changed.

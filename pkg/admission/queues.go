@@ -1,12 +1,14 @@
 package admission
 
 import (
+	"cmp"
 	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -21,6 +23,7 @@ import (
 // simulator use it.
 type Queues struct {
 	assignments *assignment.Assignments
+	userLabel   string
 	published   func(types.NamespacedName) (queue string, clusters int)
 	access      atomic.Pointer[identity.AccessControl]
 
@@ -46,7 +49,7 @@ type QueuesOptions struct {
 // NewQueues returns Queues without a configuration: they admit no Placement, and published
 // decisions stay.
 func NewQueues(o QueuesOptions) *Queues {
-	q := &Queues{published: o.Published}
+	q := &Queues{published: o.Published, userLabel: cmp.Or(o.UserLabel, identity.DefaultUserLabel)}
 	q.access.Store(&identity.AccessControl{})
 	q.assignments = assignment.New(assignment.Options{
 		UserLabel: o.UserLabel, Now: o.Now,
@@ -140,6 +143,38 @@ func (q *Queues) Admission(pl *v1alpha1.Placement, now time.Time) *framework.Que
 	}
 	admission := q.assignments.Admit(assignment.Key(name), wanted)
 	_, listed := q.published(name)
+	return admissionOf(admission, listed, now)
+}
+
+// Preview is what Admission would return for a Placement that does not exist, if the submitter of
+// an object created it now. The object's identity annotation and user label count, not those of the
+// Placement.
+func (q *Queues) Preview(pl *v1alpha1.Placement, submitted metav1.Object, now time.Time) *framework.QueueAdmission {
+	s := assignment.Submission{
+		Key: assignment.Key{Namespace: pl.Namespace}, Created: now,
+		Annotations: withKey(pl.Annotations, submitted.GetAnnotations(), identity.UserInfoAnnotation),
+		Labels:      withKey(pl.Labels, submitted.GetLabels(), q.userLabel),
+	}
+	return admissionOf(q.assignments.Preview(s), 0, now)
+}
+
+// withKey returns a copy of values in which a key has the value that it has in from, or is missing
+// as it is there.
+func withKey(values, from map[string]string, key string) map[string]string {
+	with := maps.Clone(values)
+	delete(with, key)
+	if value, ok := from[key]; ok {
+		if with == nil {
+			with = map[string]string{}
+		}
+		with[key] = value
+	}
+	return with
+}
+
+// admissionOf returns an Admission as the scheduler reads it. listed is the number of clusters on
+// the Placement's pages.
+func admissionOf(admission assignment.Admission, listed int, now time.Time) *framework.QueueAdmission {
 	queue := &framework.QueueAdmission{
 		Admitted: admission.Admitted, Reason: admission.Reason, Message: admission.Message, Rejected: admission.Rejected,
 		Restricted: admission.Restricted, Sets: admission.Sets, Limit: admission.Limit, LimitBy: admission.LimitBy,

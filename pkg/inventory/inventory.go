@@ -194,11 +194,27 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 		return nil
 	}
 	inv.restoreLast(p)
-	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Cause: p.cause, CauseSequence: p.causeSequence, Subject: inv.subject(p), Queue: queue, Limit: -1}
+	snapshot := inv.snapshot(p, inv.subject(p), now, queue)
+	snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
+	return snapshot
+}
+
+// SnapshotOfNew returns the fleet as a Placement would see it that does not exist: it has no pages
+// and no records, whatever its name.
+func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p := &placement{key: Key{Namespace: pl.Namespace, Name: pl.Name}, object: pl}
+	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, Policies: inv.policiesOf(p)}
+	return inv.snapshot(p, subject, now, queue)
+}
+
+func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
+	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1}
 	if queue != nil {
 		snapshot.Limit = queue.Limit
 	}
-	for _, name := range sortedNames(inv.bindings[key.Namespace]) {
+	for _, name := range sortedNames(inv.bindings[p.key.Namespace]) {
 		set := inv.sets[name]
 		if set == nil {
 			continue

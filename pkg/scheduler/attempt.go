@@ -68,6 +68,19 @@ func (s *Scheduler) Decide(ctx context.Context, snapshot *framework.Snapshot) *A
 	return a
 }
 
+// DecideInTime is Decide within the limits of an attempt: it ends at CycleTimeout and is charged to
+// the share of the Placement's namespace. Call AttemptDelay and Prepare before it, as before Attempt,
+// and repeat it at State.NextAttempt while the Failure is unfinished or timed out.
+func (s *Scheduler) DecideInTime(ctx context.Context, snapshot *framework.Snapshot) *Attempt {
+	s.cycle.Lock()
+	defer s.cycle.Unlock()
+	cycle, deadline := s.startDeadline(ctx)
+	a := s.decide(cycle, &Result{Snapshot: snapshot})
+	s.transition(cycle, a, true)
+	s.endCycle(a, deadline.stop())
+	return a
+}
+
 // Attempt runs steps 1 to 9 for one Placement. take runs with the cycle lock held; if it returns
 // nil, Attempt returns nil.
 func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot) *Attempt {

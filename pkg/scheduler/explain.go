@@ -20,23 +20,31 @@ const MaxSelectedWith = 100
 func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []framework.Verdict {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
+	wanted := func(name string) bool { return only == "" || name == only }
+	explainChange := func(*framework.Cluster) string { return "" }
+	if only != "" || r.Candidates()-len(r.Selected) <= MaxSelectedWith {
+		explainChange = func(cluster *framework.Cluster) string { return s.selectedWith(ctx, r, cluster) }
+	}
+	return s.explain(ctx, r, wanted, explainChange)
+}
+
+// explain returns the verdicts on the wanted candidates. explainChange returns SelectedWith of one
+// that is not selected. The caller holds the cycle lock.
+func (s *Scheduler) explain(
+	ctx context.Context, r *Result, wanted func(name string) bool, explainChange func(*framework.Cluster) string,
+) []framework.Verdict {
 	verdicts := make([]framework.Verdict, 0, r.Candidates())
 	if r.Failure != nil {
 		return verdicts
 	}
-	wanted := func(name string) bool { return only == "" || name == only }
 	selected := r.selectedIndexes()
-	explainChange := only != "" || r.Candidates()-len(r.Selected) <= MaxSelectedWith
 	for _, e := range r.allExcluded() {
 		cluster := r.Snapshot.Clusters.Get(e.index)
-		if !wanted(cluster.Name) {
-			continue
+		if wanted(cluster.Name) {
+			verdicts = append(verdicts, framework.Verdict{
+				Cluster: cluster.Name, Plugin: e.plugin, Reason: r.Why(ctx, e.index).Reason(), SelectedWith: explainChange(cluster),
+			})
 		}
-		v := framework.Verdict{Cluster: cluster.Name, Plugin: e.plugin, Reason: r.Why(ctx, e.index).Reason()}
-		if explainChange {
-			v.SelectedWith = s.selectedWith(ctx, r, cluster)
-		}
-		verdicts = append(verdicts, v)
 	}
 	lowest, highest := r.cut(selected)
 	for rank, i := range r.Ranking() {
@@ -44,8 +52,8 @@ func (s *Scheduler) Explain(ctx context.Context, r *Result, only string) []frame
 			continue
 		}
 		v := r.rankVerdict(rank, i, selected.Has(r.Feasible[i].Index), lowest, highest)
-		if !v.Selected && explainChange {
-			v.SelectedWith = s.selectedWith(ctx, r, r.Feasible[i])
+		if !v.Selected {
+			v.SelectedWith = explainChange(r.Feasible[i])
 		}
 		verdicts = append(verdicts, v)
 	}

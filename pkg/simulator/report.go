@@ -22,7 +22,9 @@ type Report struct {
 
 // Answer is a decision, with the results of its steps.
 type Answer struct {
-	AvailableClusters        []string                       `json:"availableClusters"`
+	AvailableClusters []string `json:"availableClusters"`
+	// Candidates is the number of candidates if AvailableClusters has only some of them.
+	Candidates               int                            `json:"-"`
 	FilterResults            []scheduler.FilterResult       `json:"filterResults"`
 	PrioritizerScores        map[string]PrioritizerScores   `json:"prioritizerScores"`
 	Scores                   map[string]int64               `json:"scores"`

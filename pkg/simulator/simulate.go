@@ -95,14 +95,49 @@ func (s *Simulator) report(
 	if d.skipped != "" {
 		return &Report{Placement: key.String(), Skipped: d.skipped}, nil
 	}
-	report := newReport(key.String(), d.Result, verdicts(d.Result))
-	if d.Step == nil {
-		report.published(d.subject)
-	} else {
-		report.planned(d.subject.Placement, d.plan, d.Attempt)
+	return reportOf(d.Attempt, d.plan, verdicts(d.Result)), nil
+}
+
+// ReportOf describes an attempt that published nothing: one of Decide or DecideInTime.
+func ReportOf(a *scheduler.Attempt, verdicts []framework.Verdict) (*Report, error) {
+	plan, err := planOf(a)
+	if err != nil {
+		return nil, err
 	}
-	report.pending(d.subject.Placement, d.Attempt)
-	return report, nil
+	return reportOf(a, plan, verdicts), nil
+}
+
+func reportOf(a *scheduler.Attempt, plan decisions.Plan, verdicts []framework.Verdict) *Report {
+	subject := a.Snapshot.Subject
+	report := newReport(subject.Key().String(), a.Result, verdicts)
+	if a.Step == nil {
+		report.published(subject)
+	} else {
+		report.planned(subject.Placement, plan, a)
+	}
+	report.pending(subject.Placement, a)
+	return report
+}
+
+// planOf plans the pages of the attempt's Step and takes all writes as done. It returns an error if
+// the attempt failed.
+func planOf(a *scheduler.Attempt) (decisions.Plan, error) {
+	key := a.Snapshot.Subject.Key()
+	switch {
+	case a.Outcome == scheduler.Failed:
+		return decisions.Plan{}, fmt.Errorf("deciding %s: %w", key, a.Err.Err())
+	case a.Step == nil:
+		return decisions.Plan{}, nil
+	}
+	plan, err := lifecycle.Plan(a.State, a.Step)
+	if err != nil {
+		return plan, fmt.Errorf("planning the pages of %s: %w", key, err)
+	}
+	a.Step.Outcome = lifecycle.OutcomeOf(plan)
+	for _, w := range plan.Writes {
+		a.Step.Writes = append(a.Step.Writes, lifecycle.PageWriteOf(a.Snapshot.Subject.Placement, w))
+	}
+	return plan, nil
 }
 
 // decided is the engine's result for one Placement.
@@ -130,22 +165,13 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 		return d, nil
 	}
 	d.Attempt = s.scheduler.Decide(ctx, snapshot)
-	if d.Outcome == scheduler.Failed {
-		return nil, fmt.Errorf("deciding %s: %w", key, d.Err.Err())
+	plan, err := planOf(d.Attempt)
+	if err != nil {
+		return nil, err
 	}
+	d.plan = plan
 	if d.Target != nil && queue != nil {
 		s.queues.SetClusters(key, len(d.Target.Selected))
-	}
-	if d.Step == nil {
-		return d, nil
-	}
-	var err error
-	if d.plan, err = lifecycle.Plan(d.State, d.Step); err != nil {
-		return nil, fmt.Errorf("planning the pages of %s: %w", key, err)
-	}
-	d.Step.Outcome = lifecycle.OutcomeOf(d.plan)
-	for _, w := range d.plan.Writes {
-		d.Step.Writes = append(d.Step.Writes, lifecycle.PageWriteOf(pl, w))
 	}
 	return d, nil
 }

@@ -16,7 +16,8 @@ var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&PlacementChange{}, &PlacementChangeList{},
-		&DisruptionPolicy{}, &DisruptionPolicyList{})
+		&DisruptionPolicy{}, &DisruptionPolicyList{},
+		&PlacementExplanation{}, &PlacementExplanationList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

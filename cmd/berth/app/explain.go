@@ -42,8 +42,11 @@ func newExplainCommand(plugins framework.Registry) *cobra.Command {
 
 explain reads the hub and decides the Placement again with the same engine as the controller. For every candidate it shows the plugin
 that excluded it and the reason, or its score (-o wide: by prioritizer), rank and distance from the last selected cluster. For a cluster
-that was not selected it shows the smallest change with which it would be selected, and verifies the change by another decision. explain
-writes nothing.`,
+that was not selected it shows the smallest change with which it would be selected, and verifies the change by another decision.
+
+If you may not list the fleet, explain asks the controller: it creates a PlacementExplanation in the namespace, prints the answer and
+deletes it. The answer has the candidates of the namespace only, at most 200 of them without --cluster. That needs permission to create
+and get placementexplanations, which the roles berth-viewer and berth-editor include. Otherwise explain writes nothing.`,
 		Example: `  berth explain web -n shop
   berth explain web -n shop --cluster paris1`,
 		Args:              onePlacement,
@@ -77,16 +80,13 @@ func (o *explainOptions) run(ctx context.Context, name string, progress *progres
 	if err != nil {
 		return err
 	}
-	progress.say("reading the hub")
-	objects, err := readHub(ctx, hub)
-	if err != nil {
-		return err
-	}
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if err := o.known(objects, key); err != nil {
-		return err
+	progress.say("reading the hub")
+	objects, err := o.read(ctx, hub, key)
+	if apierrors.IsForbidden(err) {
+		return o.ask(ctx, hub, key, err, progress, out)
 	}
-	if err := readHubQueues(ctx, hub, o.queues, &objects); err != nil {
+	if err != nil {
 		return err
 	}
 	progress.say("deciding")
@@ -105,10 +105,26 @@ func (o *explainOptions) run(ctx context.Context, name string, progress *progres
 	if err := printReport(out, report, o.output == "wide"); err != nil {
 		return err
 	}
-	if report.Answer != nil && o.cluster != "" && !slices.Contains(report.AvailableClusters, o.cluster) {
-		err = say(out, "  %s is no candidate: it is in none of the cluster sets that the Placement may use.\n", o.cluster)
+	return o.sayIfNoCandidate(out, report)
+}
+
+func (o *explainOptions) sayIfNoCandidate(out io.Writer, report *simulator.Report) error {
+	if report.Answer == nil || o.cluster == "" || slices.Contains(report.AvailableClusters, o.cluster) {
+		return nil
 	}
-	return err
+	return say(out, "  %s is no candidate: it is in none of the cluster sets that the Placement may use.\n", o.cluster)
+}
+
+// read lists the objects that decide the Placement.
+func (o *explainOptions) read(ctx context.Context, hub client.Client, key types.NamespacedName) (simulator.Objects, error) {
+	objects, err := readHub(ctx, hub)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.known(objects, key); err != nil {
+		return nil, err
+	}
+	return objects, readHubQueues(ctx, hub, o.queues, &objects)
 }
 
 // known returns an error if the hub lacks the Placement or the cluster of the request.

@@ -21,7 +21,8 @@ func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 		err := say(out, "Placement %s: skipped (%s)\n", r.Placement, r.Skipped)
 		return err
 	}
-	say(out, "Placement %s: %d of %d clusters selected\n", r.Placement, r.NumberOfSelectedClusters, len(r.AvailableClusters))
+	candidates := max(r.Candidates, len(r.AvailableClusters))
+	say(out, "Placement %s: %d of %d clusters selected\n", r.Placement, r.NumberOfSelectedClusters, candidates)
 	for _, c := range r.Conditions {
 		printCondition(out, c)
 	}

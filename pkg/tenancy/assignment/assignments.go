@@ -321,6 +321,32 @@ func (a *Assignments) Admit(key Key, wanted int) (admission Admission) {
 
 // admissionOf returns the Admission of a Placement that has a queue.
 func (a *Assignments) admissionOf(s *placement, wanted int) Admission {
+	v := a.admissionIn(s)
+	a.setLimited(s, v.Limit >= 0 && (wanted < 0 || wanted > v.Limit))
+	return v
+}
+
+// Preview returns what Admit would return for a Placement that does not exist, if it were created
+// now. It changes nothing. The key must have no name.
+func (a *Assignments) Preview(submission Submission) Admission {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.config == nil {
+		return Admission{Reason: ReasonConfigInvalid, Message: a.problem, Limit: -1}
+	}
+	s := &placement{Submission: submission}
+	app, r, admission := a.findQueue(s, 0)
+	if app == nil {
+		return admission
+	}
+	s.app, s.record = app, r
+	a.members.Add(*app)
+	defer a.members.Remove(*app)
+	return a.admissionIn(s)
+}
+
+// admissionIn is admissionOf without its effect on the Placements that quotas limit.
+func (a *Assignments) admissionIn(s *placement) Admission {
 	v := Admission{Admitted: true, Queue: s.app.Queue, Reason: ReasonPlaced, Limit: -1, Message: s.record.placedMessage()}
 	if a.members.Draining(s.app.Queue) {
 		v.Reason, v.Message = ReasonQueueDraining, s.record.drainingMessage()
@@ -336,7 +362,6 @@ func (a *Assignments) admissionOf(s *placement, wanted int) Admission {
 		// A lowered quota removes no published clusters.
 		v.Limit, v.LimitBy = int(max(free.Clusters, int64(published))), free.ClustersBy
 	}
-	a.setLimited(s, v.Limit >= 0 && (wanted < 0 || wanted > v.Limit))
 	v.Record = s.record.String()
 	return v
 }

@@ -1,0 +1,8 @@
+// Package explanation answers PlacementExplanations and OCM's debugger: why a Placement has its
+// clusters, and what a Placement that does not exist would get.
+//
+// It decides with an engine of its own, so that no explanation holds the lock of the engine that
+// publishes. It may import api, the engine, inventory, admission and simulator. Read explainer.go
+// first; status.go converts a report into the status of a PlacementExplanation and back, debug.go
+// into OCM's JSON.
+package explanation

@@ -1,0 +1,173 @@
+package explanation
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
+)
+
+const (
+	// maxTimeouts is how many cycles in a row may time out before there is no answer.
+	maxTimeouts = 3
+	// prepareInterval is the delay before a Placement that is not yet compiled is tried again.
+	prepareInterval = 20 * time.Millisecond
+)
+
+// Explainer decides Placements without publishing. It is safe for concurrent use.
+type Explainer struct {
+	// Inventory is the fleet, and Queues the queues, of the controller. Queues is nil if no queues
+	// are configured.
+	Inventory *inventory.Inventory
+	Queues    *admission.Queues
+	// Scheduler is used for explanations only. Its CycleTimeout limits each cycle.
+	Scheduler *scheduler.Scheduler
+	// Now is the clock of decisions.
+	Now func() time.Time
+}
+
+// Question is what to explain: an existing Placement, or New.
+type Question struct {
+	Placement types.NamespacedName
+	// New is a Placement that does not exist. Its UID identifies the question from call to call.
+	New *v1alpha1.Placement
+	// ShownName is the name of New in a DebugResult.
+	ShownName string
+	// Submitted is the object whose submitter is that of New.
+	Submitted metav1.Object
+	// Clusters are the names to explain; if empty, those nearest to the cut, at most Limit.
+	Clusters []string
+	Limit    int
+}
+
+// Key is the namespace and name under which the question is decided.
+func (q *Question) Key() types.NamespacedName {
+	if q.New != nil {
+		return types.NamespacedName{Namespace: q.New.Namespace, Name: q.New.Name}
+	}
+	return q.Placement
+}
+
+// Answer is the result of Explain. Exactly one of Report, Retry, NotFound and Failure is set.
+type Answer struct {
+	// Report has the verdicts asked for. Excluded counts the candidates that plugins excluded.
+	Report   *simulator.Report
+	Excluded []framework.ExcludedBy
+	// Decided is false if there is no selection, for example because the Placement is
+	// misconfigured. Outranked and Selected count the candidates that passed all filters.
+	Decided             bool
+	Selected, Outranked int
+	// NoChange counts verdicts for which there was no time to look for a change that would get the
+	// cluster selected.
+	NoChange int
+	// LeftOut counts verdicts that a status has no space for.
+	LeftOut int
+	// Retry asks to call Explain again after this time. Throttled is true if the namespace has used
+	// up its share of time.
+	Retry     time.Duration
+	Throttled bool
+	// NotFound is true if there is no such Placement.
+	NotFound bool
+	// Failure is why there will be no answer. TimedOut is true if it took too long.
+	Failure  error
+	TimedOut bool
+}
+
+// Explain runs one cycle for a question. Call it again while the Answer says Retry; between the
+// first and the last call, no other question about a Placement of the same namespace and name may
+// be asked.
+func (e *Explainer) Explain(ctx context.Context, q Question) Answer {
+	pl := q.New
+	if pl == nil {
+		pl = e.Inventory.Placement(q.Placement)
+	}
+	if pl == nil {
+		return Answer{NotFound: true}
+	}
+	if why := scheduler.Skipped(pl); why != "" {
+		return Answer{Report: &simulator.Report{Placement: q.Key().String(), Skipped: why}}
+	}
+	if wait := e.Scheduler.AttemptDelay(pl); wait > 0 {
+		return Answer{Retry: wait, Throttled: true}
+	}
+	if !e.Scheduler.Prepare(pl) {
+		return Answer{Retry: prepareInterval}
+	}
+	snapshot := e.snapshot(q, pl)
+	if snapshot == nil {
+		return Answer{NotFound: true}
+	}
+	a := e.Scheduler.DecideInTime(ctx, snapshot)
+	defer e.Scheduler.Release(a.Result)
+	_, _, timedOut := a.TimedOut()
+	if a.Failure.IsUnfinished() || timedOut && a.Timeouts() < maxTimeouts {
+		return Answer{Retry: max(a.State.NextAttempt().Sub(snapshot.Now), prepareInterval)}
+	}
+	defer e.Scheduler.Forget(q.Key())
+	if timedOut {
+		return Answer{Failure: a.Failure.Err(), TimedOut: true}
+	}
+	return e.report(ctx, q, a)
+}
+
+func (e *Explainer) snapshot(q Question, pl *v1alpha1.Placement) *framework.Snapshot {
+	now := e.Now()
+	var queue *framework.QueueAdmission
+	switch {
+	case e.Queues == nil:
+	case q.New != nil:
+		queue = e.Queues.Preview(pl, q.Submitted, now)
+	default:
+		queue = e.Queues.Admission(pl, now)
+	}
+	if q.New != nil {
+		return e.Inventory.SnapshotOfNew(pl, now, queue)
+	}
+	return e.Inventory.Snapshot(q.Placement, now, queue)
+}
+
+func (e *Explainer) report(ctx context.Context, q Question, a *scheduler.Attempt) Answer {
+	names := q.Clusters
+	if len(names) == 0 {
+		names = a.NearestToCut(q.Limit)
+	}
+	explained := e.Scheduler.ExplainSome(ctx, a.Result, names)
+	report, err := simulator.ReportOf(a, explained.Verdicts)
+	if err != nil {
+		return Answer{Failure: err}
+	}
+	answer := Answer{Report: report, Excluded: a.ExcludedBy(), Decided: a.Failure == nil, NoChange: explained.NoChange}
+	if answer.Decided {
+		answer.Selected, answer.Outranked = len(a.Selected), len(a.Feasible)-len(a.Selected)
+		report.Verdicts = withOthers(report.Verdicts, q.Clusters)
+	}
+	return answer
+}
+
+// withOthers adds a verdict on each name that is not a candidate. It looks at the names only, so
+// that a name of another namespace's cluster cannot be told from one that does not exist.
+func withOthers(verdicts []framework.Verdict, asked []string) []framework.Verdict {
+	known := make(map[string]bool, len(verdicts))
+	for _, v := range verdicts {
+		known[v.Cluster] = true
+	}
+	for _, name := range asked {
+		if !known[name] {
+			known[name] = true
+			verdicts = append(verdicts, framework.Verdict{Cluster: name, Reason: berthv1alpha1.NotACandidate})
+		}
+	}
+	slices.SortFunc(verdicts, func(a, b framework.Verdict) int { return strings.Compare(a.Cluster, b.Cluster) })
+	return verdicts
+}

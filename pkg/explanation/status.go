@@ -1,0 +1,171 @@
+package explanation
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
+)
+
+// maxText bounds reasons and other texts in a verdict, in bytes. A reason can quote a long CEL
+// expression.
+const maxText = 512
+
+// QuestionOf returns what a PlacementExplanation asks.
+func QuestionOf(e *berthv1alpha1.PlacementExplanation) Question {
+	q := Question{Clusters: e.Spec.Clusters, Limit: int(e.Spec.Limit), Submitted: e}
+	if q.Limit == 0 {
+		q.Limit = berthv1alpha1.DefaultVerdicts
+	}
+	if t := e.Spec.Template; t != nil {
+		q.New = &v1alpha1.Placement{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: e.Namespace, Name: e.Name, UID: e.UID, Generation: 1, CreationTimestamp: e.CreationTimestamp,
+				Labels: t.Metadata.Labels, Annotations: t.Metadata.Annotations,
+			},
+			Spec: t.Spec,
+		}
+		return q
+	}
+	q.Placement = types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.Placement}
+	return q
+}
+
+// SetStatus writes the report of an Answer into a status, except the conditions Explained and
+// Throttled. It sets LeftOut.
+func (a *Answer) SetStatus(status *berthv1alpha1.PlacementExplanationStatus, now time.Time) {
+	status.DecidedTime = &metav1.Time{Time: now}
+	report := a.Report
+	if report.Answer == nil {
+		return
+	}
+	status.Candidates, status.SelectedClusters = int32(len(report.AvailableClusters)), int32(report.NumberOfSelectedClusters)
+	for _, c := range report.Conditions {
+		v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
+			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: metav1.Time{Time: now},
+		})
+	}
+	status.Decisions, status.Counts = decisionsOf(report), a.counts()
+	for _, name := range slices.Sorted(maps.Keys(report.PrioritizerScores)) {
+		status.Prioritizers = append(status.Prioritizers, berthv1alpha1.PrioritizerWeight{Name: name, Weight: report.PrioritizerScores[name].Weight})
+	}
+	status.Prioritizers = status.Prioritizers[:min(len(status.Prioritizers), berthv1alpha1.MaxPrioritizerWeights)]
+	status.Verdicts = verdictsOf(report)
+	a.LeftOut = len(report.Verdicts) - len(status.Verdicts)
+	if p := report.Pending; p != nil {
+		status.Pending = &berthv1alpha1.PendingChange{
+			Reason: p.Reason, Message: v1alpha1.CutMessage(p.Message), AddedCount: int32(len(p.Added)), RemovedCount: int32(len(p.Removed)),
+		}
+	}
+}
+
+// verdictsOf returns the verdicts, as far as they have no more than MaxVerdictBytes.
+func verdictsOf(report *simulator.Report) []berthv1alpha1.ClusterVerdict {
+	var verdicts []berthv1alpha1.ClusterVerdict
+	bytes := 0
+	for _, v := range report.Verdicts {
+		one := berthv1alpha1.ClusterVerdict{
+			Cluster: v.Cluster, Selected: v.Selected, Plugin: v.Plugin, Reason: v1alpha1.CutText(v.Reason, maxText), Rank: int32(v.Rank),
+			Score: v.Score, Scores: v.Scores, Distance: v.Distance, SelectedWith: v1alpha1.CutText(v.SelectedWith, maxText),
+		}
+		text, err := json.Marshal(one)
+		if bytes += len(text); err != nil || bytes > berthv1alpha1.MaxVerdictBytes {
+			break
+		}
+		verdicts = append(verdicts, one)
+	}
+	return verdicts
+}
+
+// decisionsOf lists the pages, with the names of their clusters as far as these have no more than
+// MaxExplainedNames bytes.
+func decisionsOf(report *simulator.Report) []berthv1alpha1.ExplainedDecision {
+	decisions := make([]berthv1alpha1.ExplainedDecision, 0, len(report.Decisions))
+	bytes := 0
+	for _, d := range report.Decisions[:min(len(report.Decisions), berthv1alpha1.MaxExplainedDecisions)] {
+		one := berthv1alpha1.ExplainedDecision{Name: d.Name, Group: d.Labels[v1alpha1.DecisionGroupNameLabel], ClusterCount: int32(len(d.Clusters))}
+		for _, g := range report.GroupStatus {
+			if slices.Contains(g.Decisions, d.Name) {
+				one.GroupIndex = g.DecisionGroupIndex
+			}
+		}
+		for _, name := range d.Clusters {
+			bytes += len(name)
+		}
+		if bytes <= berthv1alpha1.MaxExplainedNames {
+			one.Clusters = d.Clusters
+		}
+		decisions = append(decisions, one)
+	}
+	return decisions
+}
+
+// counts are the numbers of candidates by reason, the selected first, then in the order of the
+// filters.
+func (a *Answer) counts() []berthv1alpha1.ReasonCount {
+	var counts []berthv1alpha1.ReasonCount
+	add := func(reason string, clusters int) {
+		if clusters > 0 && len(counts) < berthv1alpha1.MaxReasonCounts {
+			counts = append(counts, berthv1alpha1.ReasonCount{Reason: reason, Clusters: int32(clusters)})
+		}
+	}
+	if !a.Decided {
+		add(berthv1alpha1.CountNotDecided, len(a.Report.AvailableClusters))
+		return counts
+	}
+	add(berthv1alpha1.CountSelected, a.Selected)
+	add(berthv1alpha1.CountOutranked, a.Outranked)
+	for _, e := range a.Excluded {
+		add(e.Plugin, e.Clusters)
+	}
+	return counts
+}
+
+// ReportOf returns the report of an explained PlacementExplanation, as far as its status has it.
+// AvailableClusters has the candidates with a verdict, Candidates the number of all.
+func ReportOf(e *berthv1alpha1.PlacementExplanation) *simulator.Report {
+	status := &e.Status
+	a := &simulator.Answer{
+		AvailableClusters:        []string{},
+		Candidates:               int(status.Candidates),
+		PrioritizerScores:        map[string]simulator.PrioritizerScores{},
+		NumberOfSelectedClusters: int(status.SelectedClusters),
+		Decisions:                []simulator.Decision{},
+		Conditions:               []simulator.Condition{},
+		Verdicts:                 []framework.Verdict{},
+	}
+	for _, c := range status.Conditions {
+		if c.Type != berthv1alpha1.ExplanationExplained && c.Type != berthv1alpha1.ExplanationThrottled {
+			a.Conditions = append(a.Conditions, simulator.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
+		}
+	}
+	for _, d := range status.Decisions {
+		a.Decisions = append(a.Decisions, simulator.Decision{
+			Name: d.Name, Labels: map[string]string{v1alpha1.DecisionGroupNameLabel: d.Group}, Clusters: d.Clusters,
+		})
+	}
+	for _, p := range status.Prioritizers {
+		a.PrioritizerScores[p.Name] = simulator.PrioritizerScores{Weight: p.Weight}
+	}
+	for _, v := range status.Verdicts {
+		if v.Reason != berthv1alpha1.NotACandidate {
+			a.AvailableClusters = append(a.AvailableClusters, v.Cluster)
+		}
+		a.Verdicts = append(a.Verdicts, framework.Verdict{
+			Cluster: v.Cluster, Selected: v.Selected, Plugin: v.Plugin, Reason: v.Reason, Rank: int(v.Rank),
+			Score: v.Score, Scores: v.Scores, Distance: v.Distance, SelectedWith: v.SelectedWith,
+		})
+	}
+	if p := status.Pending; p != nil {
+		a.Pending = &simulator.Pending{Reason: p.Reason, Message: p.Message}
+	}
+	return &simulator.Report{Placement: e.Namespace + "/" + e.Spec.Placement, Answer: a}
+}

@@ -1,0 +1,100 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// changeTimeouts times CycleTimeout is how long ExplainSome looks for changes that would get clusters
+// selected.
+const changeTimeouts = 10
+
+var errNoTime = errors.New("no time is left to look for changes")
+
+// Explanation is the result of ExplainSome.
+type Explanation struct {
+	// Verdicts are sorted by name.
+	Verdicts []framework.Verdict
+	// NoChange counts clusters for which there was no time to look for a change that would get them
+	// selected.
+	NoChange int
+}
+
+// ExplainSome is Explain for some candidates, in limited time that is charged to the share of the
+// Placement's namespace. Names that are no candidates are ignored. It holds the cycle lock.
+func (s *Scheduler) ExplainSome(ctx context.Context, r *Result, names []string) Explanation {
+	s.cycle.Lock()
+	defer s.cycle.Unlock()
+	began := s.Clock.Now()
+	asked := make(map[string]bool, len(names))
+	for _, name := range names {
+		asked[name] = true
+	}
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if s.CycleTimeout > 0 {
+		timer := s.Clock.AfterFunc(changeTimeouts*s.CycleTimeout, func() { cancel(errNoTime) })
+		defer timer.Stop()
+	}
+	// Changes are looked for after all reasons are known, so that no reason is missing.
+	none := func(*framework.Cluster) string { return "" }
+	e := Explanation{Verdicts: s.explain(ctx, r, func(name string) bool { return asked[name] }, none)}
+	byName := r.candidatesNamed(asked)
+	for i := range e.Verdicts {
+		v := &e.Verdicts[i]
+		if v.Selected {
+			continue
+		}
+		if limited.Err() == nil {
+			v.SelectedWith = s.selectedWith(limited, r, byName[v.Cluster])
+		}
+		if limited.Err() != nil {
+			// A change that was found after the time was over may not be the smallest one.
+			v.SelectedWith = ""
+			e.NoChange++
+		}
+	}
+	s.shares.chargePreparation(r.Snapshot.Subject.Placement, s.Clock.Since(began), s.CycleTimeout, s.Clock.Now())
+	return e
+}
+
+// candidatesNamed returns the candidates with these names.
+func (r *Result) candidatesNamed(names map[string]bool) map[string]*framework.Cluster {
+	found := make(map[string]*framework.Cluster, len(names))
+	for i := range r.candidates.All {
+		if cluster := r.Snapshot.Clusters.Get(i); names[cluster.Name] {
+			found[cluster.Name] = cluster
+		}
+	}
+	return found
+}
+
+// NearestToCut returns up to limit names of candidates: those selected and those nearest to being
+// selected. If they are more than limit, at least a quarter of limit is for those that were not
+// selected, and of both kinds those nearest to the cut are returned.
+func (r *Result) NearestToCut(limit int) []string {
+	selected := r.selectedIndexes()
+	var chosen, others []string
+	for _, i := range r.Ranking() {
+		if cluster := r.Feasible[i]; selected.Has(cluster.Index) {
+			chosen = append(chosen, cluster.Name)
+		} else {
+			others = append(others, cluster.Name)
+		}
+	}
+	var excluded framework.Bitset
+	for _, e := range r.allExcluded() {
+		excluded = excluded.Set(e.index)
+	}
+	others = append(others, r.names(excluded)...)
+	places := max(limit-len(others), limit-limit/4)
+	if len(chosen) > places {
+		chosen = chosen[len(chosen)-places:]
+	}
+	return append(chosen, others[:min(len(others), limit-len(chosen))]...)
+}
+
+// Timeouts counts the attempts in a row that timed out, including this one.
+func (a *Attempt) Timeouts() int { return a.timeouts }
