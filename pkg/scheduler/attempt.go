@@ -68,9 +68,9 @@ func (s *Scheduler) Decide(ctx context.Context, snapshot *framework.Snapshot) *A
 	return a
 }
 
-// DecideInTime is Decide within the limits of an attempt: it ends at CycleTimeout and is charged to
-// the share of the Placement's namespace. Call AttemptDelay and Prepare before it, as before Attempt,
-// and repeat it at State.NextAttempt while the Failure is unfinished or timed out.
+// DecideInTime is Decide within the limits of an attempt: it ends at CycleTimeout, and its time is
+// charged to the share of the Placement's namespace. Call AttemptDelay and Prepare first, as before
+// Attempt. Repeat it at State.NextAttempt while the Failure is unfinished or timed out.
 func (s *Scheduler) DecideInTime(ctx context.Context, snapshot *framework.Snapshot) *Attempt {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// changeTimeouts times CycleTimeout is how long ExplainSome looks for changes that would get clusters
-// selected.
+// changeTimeouts times CycleTimeout is how long ExplainSome looks for changes with which clusters
+// would be selected.
 const changeTimeouts = 10
 
 var errNoTime = errors.New("no time is left to look for changes")
@@ -17,8 +17,7 @@ var errNoTime = errors.New("no time is left to look for changes")
 type Explanation struct {
 	// Verdicts are sorted by name.
 	Verdicts []framework.Verdict
-	// NoChange counts clusters for which there was no time to look for a change that would get them
-	// selected.
+	// NoChange counts clusters for which there was no time to compute SelectedWith.
 	NoChange int
 }
 

@@ -37,12 +37,13 @@ const (
 // unasked are rights that no request of the controller's shows here, with what asks for them on its
 // behalf, or when it would.
 var unasked = map[string]string{
-	"create managedclustersets/join." + ocm: "the policy berth-join-cluster-set, when a cluster is put into the default set",
-	"delete placementchanges.berth.dev":     "the recorder, when a Placement has more records than historyLimit",
-	"get placementchanges.berth.dev":        "the recorder, when another writer, such as a former leader, created a record of the same name",
-	"get placementdecisions." + ocm:         "the publisher, when the answer to a write was lost: it reads the page before it writes again",
-	"list leases.coordination.k8s.io":       "the loop cluster-lease, where an API server does not begin a watch with what there is",
-	"update placements/finalizers." + ocm:   "OwnerReferencesPermissionEnforcement, when a page names its Placement as owner that blocks",
+	"create managedclustersets/join." + ocm:  "the policy berth-join-cluster-set, when a cluster is put into the default set",
+	"delete placementchanges.berth.dev":      "the recorder, when a Placement has more records than historyLimit",
+	"get placementchanges.berth.dev":         "the recorder, when another writer, such as a former leader, created a record of the same name",
+	"get placementdecisions." + ocm:          "the publisher, when the answer to a write was lost: it reads the page before it writes again",
+	"list leases.coordination.k8s.io":        "the loop cluster-lease, where an API server does not begin a watch with what there is",
+	"update placements/finalizers." + ocm:    "OwnerReferencesPermissionEnforcement, when a page names its Placement as owner that blocks",
+	"delete placementexplanations.berth.dev": "the controller, 10 minutes after a PlacementExplanation was created",
 }
 
 var _ = Describe("The controller as its service account", Ordered, func() {
@@ -99,6 +100,15 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 			count, _, _ := unstructured.NestedInt64(policy.Object, "status", "placements")
 			return count
 		}).Should(BeEquivalentTo(1))
+
+		By("explaining a Placement")
+		create(ctx, `{apiVersion: berth.dev/v1alpha1, kind: PlacementExplanation, metadata: {name: why, namespace: team}, spec: {placement: app}}`)
+		Eventually(func() int64 {
+			why := object("berth.dev/v1alpha1", "PlacementExplanation", "team", "why")
+			Expect(hub.Get(ctx, client.ObjectKeyFromObject(why), why)).To(Succeed())
+			candidates, _, _ := unstructured.NestedInt64(why.Object, "status", "candidates")
+			return candidates
+		}).Should(BeEquivalentTo(2))
 
 		By("holding a change until it is approved")
 		create(ctx, `{apiVersion: berth.dev/v1alpha1, kind: DisruptionPolicy, metadata: {name: careful, namespace: team}, spec: {placements: [app], approval: Required}}`)

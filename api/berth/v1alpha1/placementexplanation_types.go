@@ -130,8 +130,8 @@ type TemplateMetadata struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 317 && size(self[key]) <= 63)",message="a value may have at most 63 characters"
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are the annotations of the Placement, with values of at most 4,096 characters. The
-	// submitter is always that of the PlacementExplanation, not one that is named here.
+	// annotations are the annotations of the Placement, with values of at most 4,096 characters.
+	// The submitter is always that of the PlacementExplanation, not one that is named here.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=100
 	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 317 && size(self[key]) <= 4096)",message="a value may have at most 4,096 characters"

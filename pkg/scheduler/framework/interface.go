@@ -11,9 +11,10 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Plugin runs at one or more extension points. Each profile has one instance. Cycles (PreEnqueue to
-// Permit) are serial. Unreserve after Bind, PreBind, Bind and PostBind may run concurrently with
-// other Placements' attempts.
+// Plugin runs at one or more extension points. Each profile has one instance, and another one in
+// the engine that decides explanations, which runs no extension point after Permit and whose Handle
+// has only a Client. Cycles (PreEnqueue to Permit) of an engine are serial. Unreserve after Bind,
+// PreBind, Bind and PostBind may run concurrently with other Placements' attempts.
 //
 // From PreEnqueue to Permit the context ends at the cycle's deadline (cycleTimeout, 100 ms by
 // default). A plugin that runs longer must return then. A later result is ignored: the

@@ -132,6 +132,8 @@ var _ = Describe("Queues", Ordered, func() {
 		Expect(clusters(ctx, "refused")).To(BeEmpty())
 	})
 
+	It("decide a template of a PlacementExplanation for its submitter", func(ctx SpecContext) { decidesTemplates(ctx) })
+
 	It("let only the submitter and administrators request another queue", func(ctx SpecContext) {
 		submit(ctx, "carl", fixture.Placement("team", "moved").Obj(), "root.prod")
 		Eventually(clusters).WithContext(ctx).WithArguments("moved").Should(Equal([]string{"prod-1", "prod-2"}))

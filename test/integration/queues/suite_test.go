@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	webhooks "github.com/berth-dev/berth/config/webhook"
 	"github.com/berth-dev/berth/controllers"
@@ -98,7 +99,10 @@ func makeFleet(ctx context.Context) {
 	}
 	Expect(hub.Create(ctx, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "everybody"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"placements"}, Verbs: []string{"*"}}},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"placements"}, Verbs: []string{"*"}},
+			{APIGroups: []string{berthv1alpha1.GroupName}, Resources: []string{"placementexplanations"}, Verbs: []string{"*"}},
+		},
 	})).To(Succeed())
 	Expect(hub.Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "everybody"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "everybody"},

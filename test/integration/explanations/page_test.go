@@ -1,0 +1,73 @@
+package explanations
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/test/testhub"
+)
+
+var _ = Describe("docs/explanations.md", func() {
+	It("prints what the hub answers", func(ctx SpecContext) {
+		page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "explanations.md"))
+		Expect(err).NotTo(HaveOccurred())
+		var author client.WithWatch
+		commands := 0
+		for _, block := range regexp.MustCompile("(?ms)^```(yaml|text)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
+			if block[1] == "text" {
+				first, rest, _ := strings.Cut(block[2], "\n")
+				checkCommand(ctx, author, strings.TrimPrefix(first, "$ "), rest)
+				commands++
+				continue
+			}
+			if author == nil {
+				hub.ApplyYAML(ctx, block[2])
+				author = hub.Author(ctx, "paint")
+				continue
+			}
+			for _, object := range testhub.Parse(block[2]) {
+				Expect(author.Create(ctx, object)).To(Succeed())
+			}
+		}
+		Expect(commands).To(Equal(4))
+	})
+})
+
+// checkCommand compares what kubectl get prints for an explained PlacementExplanation with the
+// page.
+func checkCommand(ctx context.Context, author client.WithWatch, command, want string) {
+	GinkgoHelper()
+	name := strings.Fields(command)[3]
+	e := &berthv1alpha1.PlacementExplanation{}
+	Eventually(func(g Gomega) {
+		g.Expect(author.Get(ctx, client.ObjectKey{Namespace: "paint", Name: name}, e)).To(Succeed())
+		g.Expect(conditionOf(e, "Explained")).NotTo(BeEmpty())
+	}).Should(Succeed())
+	_, template, isPath := strings.Cut(command, "-o jsonpath=")
+	if !isPath {
+		row := strings.Fields(strings.Split(want, "\n")[1])
+		cells := strings.Fields(strings.ReplaceAll(strings.Join(table(ctx, e), " "), "<nil>", ""))
+		Expect(cells).To(Equal(row[:len(row)-1]))
+		return
+	}
+	path := jsonpath.New("page")
+	path.AllowMissingKeys(true)
+	Expect(path.Parse(strings.Trim(template, "'"))).To(Succeed(), template)
+	var printed bytes.Buffer
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(e)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(path.Execute(&printed, object)).To(Succeed())
+	Expect(printed.String()).To(Equal(want))
+}
