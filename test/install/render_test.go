@@ -286,8 +286,8 @@ func TestCRDsOutliveTheRelease(t *testing.T) {
 			}
 		}
 	}
-	if crds != 9 {
-		t.Errorf("%d CRDs, want 9", crds)
+	if crds != 10 {
+		t.Errorf("%d CRDs, want 10", crds)
 	}
 }
 
@@ -308,7 +308,7 @@ func TestBesideOCM(t *testing.T) {
 			}
 		}
 		slices.Sort(crds)
-		if diff := cmp.Diff([]string{"disruptionpolicies.berth.dev", "placementchanges.berth.dev"}, crds); diff != "" {
+		if diff := cmp.Diff([]string{"disruptionpolicies.berth.dev", "placementchanges.berth.dev", "placementexplanations.berth.dev"}, crds); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -29,8 +29,8 @@ func templateFor(name, queue string) *berthv1alpha1.PlacementExplanation {
 	}
 }
 
-// explain creates a PlacementExplanation as a user and returns QueueAdmitted and the clusters of the
-// answer.
+// explain creates a PlacementExplanation as a user. It returns QueueAdmitted and the clusters of
+// the answer.
 func explain(ctx context.Context, user string, e *berthv1alpha1.PlacementExplanation) (admitted string, clusters []string) {
 	GinkgoHelper()
 	Expect(hub.As(user).Create(ctx, e)).To(Succeed())

@@ -1,0 +1,177 @@
+package explanation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// newExplainer knows namespace ns with Placement p, clusters c1 to c4 (gpu on odd ones), and
+// namespace other with Placement p and cluster o1.
+func newExplainer(t *testing.T) *Explainer {
+	t.Helper()
+	profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv := inventory.New(inventory.Options{})
+	for _, set := range []string{"ns", "other"} {
+		inv.Update(fixture.Set(set))
+		inv.Update(fixture.Binding(set, set))
+		inv.Update(fixture.Placement(set, "p").Number(1).Predicate(fixture.MatchLabel("gpu", "true")).Obj())
+	}
+	for i := 1; i <= 4; i++ {
+		c := fixture.Cluster(fmt.Sprint("c", i)).Set("ns")
+		if i%2 == 1 {
+			c = c.Label("gpu", "true")
+		}
+		inv.Update(c.Obj())
+	}
+	inv.Update(fixture.Cluster("o1").Set("other").Label("gpu", "true").Obj())
+	return &Explainer{Inventory: inv, Scheduler: scheduler.New(profiles, nil), Now: func() time.Time { return fixture.Now }}
+}
+
+// slowly gives the engine a cycle timeout of 100 ms and a clock that takes a step in each cycle.
+func slowly(e *Explainer, step time.Duration) {
+	clock := clocktesting.NewFakeClock(fixture.Now)
+	e.Scheduler.CycleTimeout, e.Scheduler.Clock = 100*time.Millisecond, clock
+	e.Scheduler.Timer = func(_, point string) func() {
+		if point == "Filter" {
+			clock.Step(step)
+		}
+		return func() {}
+	}
+}
+
+func about(namespace string) Question {
+	return Question{Placement: types.NamespacedName{Namespace: namespace, Name: "p"}, Clusters: []string{"c2"}, Limit: 10}
+}
+
+// TestVerdictsDiscloseCandidatesOnly: the verdicts and the report do not depend on clusters outside
+// the namespace's sets.
+func TestVerdictsDiscloseCandidatesOnly(t *testing.T) {
+	e, texts := newExplainer(t), map[string]string{}
+	for _, asked := range []string{"o1", "x9"} {
+		q := about("ns")
+		q.Clusters = []string{asked, "c1"}
+		a := e.Explain(context.Background(), q)
+		if a.Report == nil {
+			t.Fatalf("%+v", a)
+		}
+		text, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[asked] = strings.ReplaceAll(string(text), asked, "asked")
+	}
+	if diff := cmp.Diff(texts["x9"], texts["o1"]); diff != "" {
+		t.Errorf("a cluster that exists makes a difference (-missing +existing):\n%s", diff)
+	}
+	if !strings.Contains(texts["o1"], `{"cluster":"asked","selected":false,"reason":"not a candidate"}`) {
+		t.Error(texts["o1"])
+	}
+}
+
+// TestExplainIsCharged: slow explanations use up the share of their namespace, not that of others.
+func TestExplainIsCharged(t *testing.T) {
+	e := newExplainer(t)
+	slowly(e, 90*time.Millisecond)
+	for asked := 1; ; asked++ {
+		a := e.Explain(context.Background(), about("ns"))
+		if a.Throttled {
+			if a.Retry <= 0 || asked < 3 {
+				t.Errorf("throttled at question %d, for %s", asked, a.Retry)
+			}
+			break
+		}
+		if asked > 20 {
+			t.Fatal("never throttled")
+		}
+	}
+	if a := e.Explain(context.Background(), about("other")); a.Report == nil {
+		t.Errorf("another namespace is throttled: %+v", a)
+	}
+}
+
+// TestExplainEnds: a decision that always times out has no answer after three cycles.
+func TestExplainEnds(t *testing.T) {
+	e := newExplainer(t)
+	slowly(e, 150*time.Millisecond)
+	var got []string
+	for range 3 {
+		a := e.Explain(context.Background(), about("ns"))
+		got = append(got, fmt.Sprint(a.Retry > 0, a.TimedOut))
+		e.Scheduler.Clock.(*clocktesting.FakeClock).Step(time.Minute)
+	}
+	if diff := cmp.Diff([]string{"true false", "true false", "false true"}, got); diff != "" {
+		t.Errorf("retry and timed out (-want +got):\n%s", diff)
+	}
+}
+
+// TestStatusKeepsTheReport: the command prints from a status what it prints from a report.
+func TestStatusKeepsTheReport(t *testing.T) {
+	e := newExplainer(t)
+	q := about("ns")
+	q.Clusters = nil
+	a := e.Explain(context.Background(), q)
+	pex := &berthv1alpha1.PlacementExplanation{Spec: berthv1alpha1.PlacementExplanationSpec{Placement: "p"}}
+	pex.Namespace = "ns"
+	a.SetStatus(&pex.Status, fixture.Now)
+	got := ReportOf(pex)
+	want := *a.Report.Answer
+	want.Candidates, want.FilterResults, want.Scores, want.Ranking, want.GroupStatus, want.Events = 4, nil, nil, nil, nil, nil
+	for name, p := range want.PrioritizerScores {
+		want.PrioritizerScores[name] = simulator.PrioritizerScores{Weight: p.Weight}
+	}
+	for i := range want.Decisions {
+		want.Decisions[i].Labels = got.Decisions[i].Labels
+	}
+	if diff := cmp.Diff(&simulator.Report{Placement: "ns/p", Answer: &want}, got); diff != "" {
+		t.Errorf("(-report +from the status):\n%s", diff)
+	}
+}
+
+// TestStatusIsBounded: etcd accepts objects of 1.5 MiB.
+func TestStatusIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 253)
+	report := &simulator.Report{Answer: &simulator.Answer{PrioritizerScores: map[string]simulator.PrioritizerScores{}}}
+	for i := range 1000 {
+		scores := map[string]int64{}
+		for j := range 64 {
+			scores[fmt.Sprint(long, j)] = 100
+		}
+		report.Verdicts = append(report.Verdicts, framework.Verdict{Cluster: long, Reason: strings.Repeat("r", 70000), SelectedWith: long, Scores: scores})
+		report.Decisions = append(report.Decisions, simulator.Decision{Name: fmt.Sprint(long, i), Clusters: make([]string, 100)})
+		for j := range 100 {
+			report.Decisions[i].Clusters[j] = long
+		}
+	}
+	a := &Answer{Report: report, Decided: true}
+	var status berthv1alpha1.PlacementExplanationStatus
+	a.SetStatus(&status, fixture.Now)
+	text, err := json.Marshal(status)
+	if err != nil || len(text) > 1280<<10 {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	if a.LeftOut != 1000-len(status.Verdicts) || len(status.Verdicts) == 0 {
+		t.Errorf("%d verdicts, %d left out", len(status.Verdicts), a.LeftOut)
+	}
+	if got := status.Decisions[999]; got.ClusterCount != 100 || len(got.Clusters) != 0 {
+		t.Errorf("the last decision has count %d and %d names", got.ClusterCount, len(got.Clusters))
+	}
+}
