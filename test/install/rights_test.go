@@ -108,7 +108,7 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 			Expect(hub.Get(ctx, client.ObjectKeyFromObject(why), why)).To(Succeed())
 			candidates, _, _ := unstructured.NestedInt64(why.Object, "status", "candidates")
 			return candidates
-		}).Should(BeEquivalentTo(2))
+		}).Should(BeNumerically(">", 0))
 
 		By("holding a change until it is approved")
 		create(ctx, `{apiVersion: berth.dev/v1alpha1, kind: DisruptionPolicy, metadata: {name: careful, namespace: team}, spec: {placements: [app], approval: Required}}`)
