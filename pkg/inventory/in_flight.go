@@ -1,5 +1,11 @@
 package inventory
 
+import (
+	"maps"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
 // inFlight are the decisions that are being published: by Placement, the name indexes of clusters
 // that none of its pages lists yet. Each counts as one decision.
 type inFlight map[Key]map[int]bool
@@ -37,6 +43,22 @@ func (inv *Inventory) Unreserve(placement Key) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	inv.unreserve(placement)
+}
+
+// withReserved returns the subject with the Placement's own reservations among its Entries, because
+// the decision counts include them, too.
+func (inv *Inventory) withReserved(s *framework.Subject) *framework.Subject {
+	reserved := inv.inFlight[s.Key()]
+	if len(reserved) == 0 {
+		return s
+	}
+	with := *s
+	with.Entries, with.Counted = maps.Clone(s.Entries), s.Counted.Clone()
+	for i := range reserved {
+		with.Entries[i]++
+		with.Counted = with.Counted.Set(i)
+	}
+	return &with
 }
 
 // unreserve is Unreserve with the inventory locked.

@@ -216,3 +216,24 @@ func TestCountsAreRecomputable(t *testing.T) {
 		})
 	})
 }
+
+// TestOwnReservationsAreEntries: while a Placement's decision is being published, another Snapshot
+// of it, such as that of an explanation, does not count the decision as that of another Placement.
+func TestOwnReservationsAreEntries(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(fixture.Cluster("c1").Obj())
+	inv.Update(fixture.Placement("ns", "p").Obj())
+	inv.Update(fixture.Placement("ns", "q").Obj())
+	inv.Reserve(inventory.Key{Namespace: "ns", Name: "p"}, []string{"c1"})
+	for name, want := range map[string]int32{"p": 1, "q": 0} {
+		s := inv.Snapshot(inventory.Key{Namespace: "ns", Name: name}, fixture.Now, nil)
+		index := s.Clusters.Get(0).Index
+		if got := s.Subject.Entries[index]; got != want || s.Subject.Counted.Has(index) != (want > 0) || s.Counts.ByIndex.Get(index) != 1 {
+			t.Errorf("%s: %d own decisions of %d, want %d of 1", name, got, s.Counts.ByIndex.Get(index), want)
+		}
+	}
+	inv.Unreserve(inventory.Key{Namespace: "ns", Name: "p"})
+	if s := inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now, nil); len(s.Subject.Entries) > 0 {
+		t.Errorf("after the reservation: %v", s.Subject.Entries)
+	}
+}

@@ -194,7 +194,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 		return nil
 	}
 	inv.restoreLast(p)
-	snapshot := inv.snapshot(p, inv.subject(p), now, queue)
+	snapshot := inv.snapshot(p, inv.withReserved(inv.subject(p)), now, queue)
 	snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
 	return snapshot
 }
@@ -269,6 +269,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 			s.Published = s.Published.Set(i)
 		}
 	}
+	s.Counted = s.Published
 	slices.SortFunc(s.Pages, func(a, b *v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 	history := inv.historyOf(p)
 	s.Records = history

@@ -39,7 +39,7 @@ func (b Balance) PreScore(_ context.Context, state *framework.CycleState, _ *v1a
 func (b Balance) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) (int64, *framework.Status) {
 	snapshot := state.Snapshot()
 	count := snapshot.Counts.ByIndex.Get(cluster.Index)
-	if snapshot.Subject.Published.Has(cluster.Index) {
+	if snapshot.Subject.Counted.Has(cluster.Index) {
 		count -= snapshot.Subject.Entries[cluster.Index]
 	}
 	if count == 0 {

@@ -63,7 +63,6 @@ const (
 // +kubebuilder:printcolumn:name="Candidates",type=integer,JSONPath=`.status.candidates`
 // +kubebuilder:printcolumn:name="Selected",type=integer,JSONPath=`.status.selectedClusters`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",optionalOldSelf=true,message="metadata.name must be at most 63 characters: a template is decided under this name"
 type PlacementExplanation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

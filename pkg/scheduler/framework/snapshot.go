@@ -233,9 +233,10 @@ type Subject struct {
 	// Published are the indexes of the names on the labelled pages, including names without a
 	// ManagedCluster.
 	Published Bitset
-	// Entries counts the decisions on the labelled pages by name index (DecisionCounts), duplicates
-	// included.
+	// Entries counts the decisions on the labelled pages, and those that are being published, by
+	// name index (DecisionCounts), duplicates included. Counted are the indexes in it.
 	Entries map[int]int32
+	Counted Bitset
 	// Last is the decision that Berth published last; nil if there is none.
 	Last *Published
 	// Records are the PlacementChanges of this Placement (same UID), sorted by revision. They must

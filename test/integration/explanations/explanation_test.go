@@ -154,7 +154,7 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 			Expect(shop.author.Create(ctx, shop.question("bad", spec))).To(MatchError(ContainSubstring(want)))
 		}
 		Expect(shop.author.Create(ctx, shop.question(strings.Repeat("x", 64), explanationSpec{Placement: "web"}))).
-			To(MatchError(ContainSubstring("metadata.name must be at most 63 characters")))
+			To(MatchError(ContainSubstring("metadata.name: Too long: may not be more than 63")))
 	})
 
 	It("cannot be edited, nor answered by its author", func(ctx SpecContext) {

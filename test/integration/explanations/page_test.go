@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
 	"github.com/berth-dev/berth/test/testhub"
 )
 
@@ -35,6 +37,7 @@ var _ = Describe("docs/explanations.md", func() {
 			if author == nil {
 				hub.ApplyYAML(ctx, block[2])
 				author = hub.Author(ctx, "paint")
+				awaitFleet(ctx)
 				continue
 			}
 			for _, object := range testhub.Parse(block[2]) {
@@ -44,6 +47,20 @@ var _ = Describe("docs/explanations.md", func() {
 		Expect(commands).To(Equal(4))
 	})
 })
+
+// awaitFleet waits until the controller knows the three clusters of the namespace. It would decide
+// mixer on those that it knows, and Steady would keep the decision.
+func awaitFleet(ctx context.Context) {
+	GinkgoHelper()
+	all := &team{name: "paint", author: hub}
+	all.place(ctx, fixture.Placement("paint", "all"), 3)
+	Expect(hub.Delete(ctx, fixture.Placement("paint", "all").Obj())).To(Succeed())
+	Eventually(func() []v1alpha1.PlacementDecision {
+		var pages v1alpha1.PlacementDecisionList
+		Expect(hub.List(ctx, &pages, client.InNamespace("paint"))).To(Succeed())
+		return pages.Items
+	}).Should(BeEmpty())
+}
 
 // checkCommand compares what kubectl get prints for an explained PlacementExplanation with the
 // page.
@@ -69,5 +86,5 @@ func checkCommand(ctx context.Context, author client.WithWatch, command, want st
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(e)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(path.Execute(&printed, object)).To(Succeed())
-	Expect(printed.String()).To(Equal(want))
+	Expect(strings.Split(printed.String(), "\n")).To(Equal(strings.Split(want, "\n")))
 }
