@@ -179,10 +179,8 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err != nil {
 		return err
 	}
-	if served.ownKinds {
-		if err := (&DisruptionPolicyReconciler{Client: mgr.GetClient()}).SetUp(ctx, mgr); err != nil {
-			return fmt.Errorf("setting up disruptionpolicy: %w", err)
-		}
+	if err := addPolicies(ctx, mgr, served.ownKinds); err != nil {
+		return err
 	}
 	known := inventory.Options{}
 	if housekeeping["cluster-taint-time"] != nil {
@@ -213,10 +211,8 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 		m.records = NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
 		decides.WriteRecordsBefore = m.records.Before
 	}
-	if o.Webhooks != nil {
-		if err := validation.Register(mgr.GetWebhookServer(), decides.Validate); err != nil {
-			return err
-		}
+	if err := addValidation(mgr, decides, o); err != nil {
+		return err
 	}
 	placements.onSynced = func() {
 		decides.Recount(inv.Records())
@@ -232,6 +228,25 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	return addPlacementController(mgr, placements, profiles[config.DefaultProfile].QueueSort, &PlacementReconciler{
 		Client: mgr.GetClient(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Now: o.Now,
 	}, o)
+}
+
+// addValidation registers the validating webhooks, if webhooks are served.
+func addValidation(mgr ctrl.Manager, decides *scheduler.Scheduler, o Options) error {
+	if o.Webhooks == nil {
+		return nil
+	}
+	return validation.Register(mgr.GetWebhookServer(), decides.Validate)
+}
+
+// addPolicies sets up the status of DisruptionPolicies, if the hub serves Berth's own kinds.
+func addPolicies(ctx context.Context, mgr ctrl.Manager, ownKinds bool) error {
+	if !ownKinds {
+		return nil
+	}
+	if err := (&DisruptionPolicyReconciler{Client: mgr.GetClient()}).SetUp(ctx, mgr); err != nil {
+		return fmt.Errorf("setting up disruptionpolicy: %w", err)
+	}
+	return nil
 }
 
 // setUpHousekeeping sets up the selected housekeeping controllers and returns them by name.
