@@ -120,7 +120,7 @@ var _ = Describe("OCM's debugger", Ordered, func() {
 		Expect(text).To(And(ContainSubstring(`"debug-1","debug-2","debug-3"`), ContainSubstring(`"name":"try"`), Not(ContainSubstring("debug-other"))))
 		code, text = request(http.MethodPost, "", author, `{"metadata":{"namespace":"debug"},"spec":{"numberOfClusters":-1}}`)
 		Expect(code).To(Equal(http.StatusOK))
-		Expect(text).To(ContainSubstring(`spec.numberOfClusters: -1 is negative"}`))
+		Expect(text).To(ContainSubstring(`spec.numberOfClusters: Invalid value: -1: should be greater than or equal to 0"}`))
 	})
 
 	It("answers users only who may create PlacementExplanations in the namespace", func() {
