@@ -182,10 +182,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err := addPolicies(ctx, mgr, served.ownKinds); err != nil {
 		return err
 	}
-	known := inventory.Options{}
-	if housekeeping["cluster-taint-time"] != nil {
-		known.FirstSeen = o.Now
-	}
+	known := inventoryOptions(housekeeping, o)
 	// The references form a circle: the scheduler needs the profiles, their plugins need the
 	// inventory, and the inventory asks the scheduler what a Placement reads.
 	var decides *scheduler.Scheduler
@@ -228,6 +225,13 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	return addPlacementController(mgr, placements, profiles[config.DefaultProfile].QueueSort, &PlacementReconciler{
 		Client: mgr.GetClient(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Now: o.Now,
 	}, o)
+}
+
+func inventoryOptions(housekeeping map[string]housekeeper, o Options) inventory.Options {
+	if housekeeping["cluster-taint-time"] == nil {
+		return inventory.Options{}
+	}
+	return inventory.Options{FirstSeen: o.Now}
 }
 
 // addValidation registers the validating webhooks, if webhooks are served.

@@ -79,22 +79,25 @@ func typeOf(t reflect.Type) *valueType {
 		}
 		return &valueType{kind: kindList, elem: typeOf(t.Elem())}
 	case reflect.Struct:
-		if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
-			return unknownType
-		}
-		s := &valueType{kind: kindObject, fields: map[string]*valueType{}}
-		for i := range t.NumField() {
-			field := t.Field(i)
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if field.Anonymous && name == "" {
-				maps.Copy(s.fields, typeOf(field.Type).fields)
-			} else if name != "-" {
-				s.fields[name] = typeOf(field.Type)
-			}
-		}
-		return s
+		return structType(t)
 	}
 	return unknownType
+}
+
+func structType(t reflect.Type) *valueType {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
+		return unknownType
+	}
+	s := &valueType{kind: kindObject, fields: map[string]*valueType{}}
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Anonymous && name == "" {
+			maps.Copy(s.fields, typeOf(field.Type).fields)
+		} else if name != "-" {
+			s.fields[name] = typeOf(field.Type)
+		}
+	}
+	return s
 }
 
 // typed is the type of an expression, and its text if it is a field of a variable.
@@ -233,29 +236,44 @@ func (c *fieldChecker) call(e ast.Expr, call ast.CallExpr) typed {
 	}
 	switch name := call.FunctionName(); name {
 	case operators.Index, operators.OptIndex, operators.OptSelect:
-		found := c.item(e, args[0], call.Args()[1])
-		if name != operators.Index && found.kind != kindUnknown && found.kind != kindObject && found.kind != kindMap && found.kind != kindList {
-			found.valueType = unknownType // It is an optional, not a value that can be compared.
-		}
-		return found
+		return c.index(e, name, args[0], call.Args()[1])
 	case "scores":
 		return typed{valueType: scoresType}
 	case rangeOf:
 		return args[0]
 	case operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot:
-		for i, arg := range args {
-			if arg.kind != kindUnknown && arg.kind != kindBoolean {
-				c.fail(call.Args()[i], "%s is %s, but a boolean is required", describe(arg), arg.kind)
-			}
-		}
+		c.booleans(call, args)
 	case operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
 		c.compare(e, args[0], args[1])
 	case operators.In:
-		if k := args[1].kind; k == kindString || k == kindNumber || k == kindBoolean {
-			c.fail(e, "%s is %s: the operator in requires a list or a map", describe(args[1]), k)
-		}
+		c.member(e, args[1])
 	}
 	return typed{valueType: unknownType}
+}
+
+// index returns the type of the result of an operator that reads an item.
+func (c *fieldChecker) index(e ast.Expr, operator string, of typed, key ast.Expr) typed {
+	found := c.item(e, of, key)
+	if operator != operators.Index && found.kind != kindUnknown && found.kind != kindObject && found.kind != kindMap && found.kind != kindList {
+		found.valueType = unknownType // It is an optional, not a value that can be compared.
+	}
+	return found
+}
+
+// booleans checks the arguments of a logical operator.
+func (c *fieldChecker) booleans(call ast.CallExpr, args []typed) {
+	for i, arg := range args {
+		if arg.kind != kindUnknown && arg.kind != kindBoolean {
+			c.fail(call.Args()[i], "%s is %s, but a boolean is required", describe(arg), arg.kind)
+		}
+	}
+}
+
+// member checks the right side of the operator in.
+func (c *fieldChecker) member(e ast.Expr, of typed) {
+	if k := of.kind; k == kindString || k == kindNumber || k == kindBoolean {
+		c.fail(e, "%s is %s: the operator in requires a list or a map", describe(of), k)
+	}
 }
 
 // item returns the type of an item of a list, map or object.
