@@ -41,6 +41,8 @@ type feed struct {
 	synced atomic.Bool
 	// onSynced is called once, just before synced becomes true and the first attempt runs.
 	onSynced func()
+	// times measures how long an event takes to reach the pages.
+	times eventTimes
 	// clusters counts the ManagedClusters for the metrics.
 	clusters availableGauge
 	// kinds are the kinds to watch.
@@ -125,6 +127,7 @@ func (f *feed) update(o client.Object) []inventory.Key {
 	}
 	affected := f.inventory.Update(o)
 	countEvent(o, affected)
+	f.times.affected(affected, time.Now())
 	return affected
 }
 
@@ -142,6 +145,7 @@ func (f *feed) delete(o client.Object) []inventory.Key {
 	}
 	affected := f.inventory.Delete(o)
 	countEvent(o, affected)
+	f.times.affected(affected, time.Now())
 	return affected
 }
 

@@ -93,6 +93,15 @@ var (
 		}
 		return 0
 	})
+	oldestHeld = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "berth_oldest_held_change_age_seconds",
+		Help: "Time since the change that is held longest was first held; 0 if none is held.",
+	}, func() float64 { return oldestAge(held.Load(), time.Now()) })
+	changeToPageSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "berth_change_to_page_duration_seconds",
+		Help:    "Time from the first watch event that affected a Placement until its pages were written. Changes that a plugin held or delayed are not counted.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 4, 9), // to 65 s
+	})
 	fleetEvents = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_inventory_events_total",
 		Help: "Watch events that were processed, by kind, and by whether they queued a Placement (acted) or not (ignored).",
@@ -112,7 +121,7 @@ var held atomic.Pointer[scheduler.HeldChanges]
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, clustersNow, heldNow, fleetEvents, eventsLost, buildInfo,
+		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, clustersNow, heldNow, oldestHeld, changeToPageSeconds, fleetEvents, eventsLost, buildInfo,
 	}
 }
 
@@ -121,6 +130,68 @@ func init() {
 	// Without a first sample of 0, rate() does not see the first increase.
 	for _, operation := range []string{"create", "update", "delete"} {
 		decisionWrites.WithLabelValues(operation)
+	}
+}
+
+// oldestAge returns how long the oldest held change has been held, in seconds.
+func oldestAge(held *scheduler.HeldChanges, now time.Time) float64 {
+	oldest := now
+	if held != nil {
+		for _, change := range held.List() {
+			if change.Since.Before(oldest) {
+				oldest = change.Since
+			}
+		}
+	}
+	return now.Sub(oldest).Seconds()
+}
+
+// eventTimes has the time of the first watch event that affected each Placement since its last
+// attempt. A nil *eventTimes measures nothing.
+type eventTimes struct {
+	mu    sync.Mutex
+	first map[types.NamespacedName]time.Time
+}
+
+// affected stores the time of an event.
+func (t *eventTimes) affected(keys []inventory.Key, now time.Time) {
+	if len(keys) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.first == nil {
+		t.first = map[types.NamespacedName]time.Time{}
+	}
+	for _, key := range keys {
+		if first, ok := t.first[key]; !ok || now.Before(first) {
+			t.first[key] = now
+		}
+	}
+}
+
+// take returns the time of the first event before an attempt, and forgets it. It is called with the
+// Snapshot: later events belong to the next attempt.
+func (t *eventTimes) take(key types.NamespacedName) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := t.first[key]
+	delete(t.first, key)
+	return first
+}
+
+// attempted measures an attempt that published. The next attempt after a failure has the time of
+// the same event.
+func (t *eventTimes) attempted(attempt *scheduler.Attempt, first, now time.Time) {
+	switch {
+	case first.IsZero():
+	case !attempt.Err.IsSuccess() || attempt.Outcome == scheduler.Failed:
+		t.affected([]inventory.Key{attempt.Snapshot.Subject.Key()}, first)
+	case attempt.Outcome == scheduler.Published:
+		changeToPageSeconds.Observe(now.Sub(first).Seconds())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -111,10 +112,86 @@ func kind(c prometheus.Collector) string {
 		if _, ok := c.(prometheus.Gauge); !ok {
 			return "counter"
 		}
-	case *prometheus.HistogramVec:
+	case *prometheus.HistogramVec, prometheus.Histogram:
 		return "histogram"
 	}
 	return "gauge"
+}
+
+func TestOldestAge(t *testing.T) {
+	now := time.Unix(1000, 0)
+	if got := oldestAge(nil, now); got != 0 {
+		t.Errorf("without a manager: %v", got)
+	}
+	if got := oldestAge(scheduler.NewHeldChanges(), now); got != 0 {
+		t.Errorf("nothing is held: %v", got)
+	}
+}
+
+// TestEventTimes: an attempt that publishes measures the time since the first event before it.
+func TestEventTimes(t *testing.T) {
+	key := types.NamespacedName{Namespace: "n", Name: "p"}
+	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
+	attempt := func(outcome scheduler.Outcome, err error) *scheduler.Attempt {
+		pl := fixture.Placement("n", "p").Obj()
+		a := &scheduler.Attempt{Err: framework.AsStatus(err)}
+		a.Result = &scheduler.Result{Snapshot: &framework.Snapshot{Subject: &framework.Subject{Placement: pl}}}
+		a.Outcome = outcome
+		return a
+	}
+	tests := map[string]struct {
+		events []int64
+		failed []*scheduler.Attempt
+		last   *scheduler.Attempt
+		want   []float64
+		next   int64
+	}{
+		"no event":             {last: attempt(scheduler.Published, nil)},
+		"one event":            {events: []int64{7}, last: attempt(scheduler.Published, nil), want: []float64{3}},
+		"the first of several": {events: []int64{4, 7, 9}, last: attempt(scheduler.Published, nil), want: []float64{6}},
+		"unchanged":            {events: []int64{4}, last: attempt(scheduler.Unchanged, nil)},
+		"held":                 {events: []int64{4}, last: attempt(scheduler.Held, nil)},
+		"misconfigured":        {events: []int64{4}, last: attempt(scheduler.Undecided, nil)},
+		"a write fails":        {events: []int64{4}, last: attempt(scheduler.Published, errors.New("conflict")), next: 4},
+		"the decision fails":   {events: []int64{4}, last: attempt(scheduler.Failed, nil), next: 4},
+		"published at the second attempt": {
+			events: []int64{4}, failed: []*scheduler.Attempt{attempt(scheduler.Published, errors.New("conflict"))},
+			last: attempt(scheduler.Published, nil), want: []float64{6},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var times eventTimes
+			for _, second := range tc.events {
+				times.affected([]inventory.Key{key}, at(second))
+			}
+			before := histogramOf(t, changeToPageSeconds)
+			for _, a := range append(tc.failed, tc.last) {
+				times.attempted(a, times.take(key), at(10))
+			}
+			after := histogramOf(t, changeToPageSeconds)
+			want := 0.0
+			for _, v := range tc.want {
+				want += v
+			}
+			if count := after.GetSampleCount() - before.GetSampleCount(); count != uint64(len(tc.want)) || after.GetSampleSum()-before.GetSampleSum() != want {
+				t.Errorf("%d measured, %v s in all, expected %v", count, after.GetSampleSum()-before.GetSampleSum(), tc.want)
+			}
+			next := times.take(key)
+			if tc.next == 0 != next.IsZero() || tc.next != 0 && !next.Equal(at(tc.next)) {
+				t.Errorf("the next attempt begins at %v", next)
+			}
+		})
+	}
+}
+
+func histogramOf(t *testing.T, h prometheus.Histogram) *dto.Histogram {
+	t.Helper()
+	var m dto.Metric
+	if err := h.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m.GetHistogram()
 }
 
 func TestCensus(t *testing.T) {

@@ -35,6 +35,8 @@ type PlacementReconciler struct {
 	// Records writes the records of changes; nil if the hub does not serve them.
 	Records *Recorder
 	Now     func() time.Time
+	// Times are the times of the events that queued the Placements; nil if they are not measured.
+	Times *eventTimes
 
 	// sentWarnings has the last warnings sent for each Placement. sentRefusals has the last event
 	// about a status that the API server refused.
@@ -72,8 +74,10 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	watch.endStage("prepare")
 	// Steps 1 to 9: decide on the fleet as it is now, and publish.
 	skipped := ""
+	var first time.Time
 	attempt := r.Scheduler.Attempt(ctx, func() *framework.Snapshot {
 		watch.endStage("wait")
+		first = r.Times.take(request.NamespacedName)
 		snapshot := r.snapshot(request.NamespacedName)
 		watch.endStage("snapshot")
 		if snapshot != nil {
@@ -91,6 +95,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	watch.endStage("publish")
 	// 10. Report.
 	countAttempt(attempt)
+	r.Times.attempted(attempt, first, time.Now())
 	if attempt.FirstTimeout() {
 		// The machine may have been slow: only a repeated timeout is reported.
 		return requeue(ctx, attempt)

@@ -223,7 +223,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 		return err
 	}
 	return addPlacementController(mgr, placements, profiles[config.DefaultProfile].QueueSort, &PlacementReconciler{
-		Client: mgr.GetClient(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Now: o.Now,
+		Client: mgr.GetClient(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Now: o.Now, Times: &placements.times,
 	}, o)
 }
 

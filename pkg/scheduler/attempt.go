@@ -248,6 +248,7 @@ func (s *Scheduler) saveState(a *Attempt) {
 		held := framework.HeldChange{
 			Key: subject.Key(), UID: subject.Placement.UID, Revision: a.Change.Revision,
 			Added: a.Change.Added, Removed: a.Change.Removed, Plugins: map[string]time.Time{},
+			Since: a.heldSince(),
 		}
 		for _, hold := range a.Holds {
 			held.Plugins[hold.Plugin] = hold.Until.Time

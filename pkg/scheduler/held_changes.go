@@ -113,6 +113,9 @@ func (c *HeldChanges) hold(held framework.HeldChange, change framework.Answers) 
 	next := &heldEntry{HeldChange: held, change: change}
 	if old := c.held[held.UID]; old != nil && old.Revision == held.Revision {
 		next.allowed, next.rejected = old.allowed, old.rejected
+		if old.Since.Before(next.Since) {
+			next.Since = old.Since // Without a record, only memory has it.
+		}
 	}
 	c.held[held.UID] = next
 }

@@ -123,11 +123,13 @@ func TestHeldChangesList(t *testing.T) {
 	d := holding(t)
 	want := []framework.HeldChange{{
 		Key: key, UID: "ns/p", Revision: 2, Added: []string{"c2"}, Plugins: map[string]time.Time{"x": fixture.Now.Add(time.Hour)},
+		Since: fixture.Now,
 	}}
 	for range 2 {
 		if diff := cmp.Diff(want, d.heldChanges.List()); diff != "" {
 			t.Errorf("held changes (-want +got):\n%s", diff)
 		}
+		d.now = d.now.Add(time.Minute)
 		d.restart()
 		d.settle()
 	}

@@ -109,6 +109,14 @@ func (a *Attempt) recordPermit(now metav1.Time) ([]*berthv1alpha1.PlacementChang
 	return writes, nil
 }
 
+// heldSince returns when the change was first held, as its record says; now for a new one.
+func (a *Attempt) heldSince() time.Time {
+	if record := a.Record(); record != nil && record.Status.StartTime != nil {
+		return record.Status.StartTime.Time
+	}
+	return a.Snapshot.Now
+}
+
 // usedApproval returns the approved record of the same change that was rejected or expired under an
 // earlier revision; nil if there is none.
 func (a *Attempt) usedApproval() *berthv1alpha1.PlacementChange {

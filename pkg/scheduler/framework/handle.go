@@ -76,6 +76,8 @@ type HeldChange struct {
 	Added, Removed []string
 	// Plugins are those that hold the change, with their deadlines.
 	Plugins map[string]time.Time
+	// Since is when the change was first held.
+	Since time.Time
 }
 
 // HeldChanges are the held changes of all Placements, in memory. The first attempts after a restart

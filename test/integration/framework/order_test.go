@@ -20,7 +20,7 @@ import (
 var _ = Describe("Many Placements at once", func() {
 	It("are decided in the order of their priorities, then of their age", func(ctx SpecContext) {
 		const many = 300
-		priorities := []string{"", "5", "-3", "1000000", "5", "0", "2", "high"}
+		priorities := []string{"", "5", "-3", "1000000", "5", "0", "2", "-2147483648"}
 		t := newTeam(ctx)
 		t.clusters(ctx, 3)
 		faults.InParallel(many, func(i int) error {
