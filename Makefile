@@ -25,14 +25,15 @@ APP := github.com/berth-dev/berth/cmd/berth/app
 K8S_VERSION = $(shell cd hub && go list -m -f '{{.Version}}' k8s.io/kubernetes)
 K8S_NUMBERS = $(subst ., ,$(K8S_VERSION:v%=%))
 K8S_STAMP = k8s.io/component-base/version
+K8S_LDFLAGS = -X $(K8S_STAMP).gitVersion=$(K8S_VERSION) -X $(K8S_STAMP).gitMajor=$(word 1,$(K8S_NUMBERS)) -X $(K8S_STAMP).gitMinor=$(word 2,$(K8S_NUMBERS))
 
 # What the chart has verbatim, beside the CRDs.
 CHART_PARTS := rbac/role.yaml rbac/user_roles.yaml admission/annotations.yaml admission/changes.yaml admission/cluster-sets.yaml webhook/manifests.yaml validation/manifests.yaml \
 	multicluster/role.yaml multicluster/crd.yaml reporter/role.yaml monitoring/service_monitor.yaml monitoring/rules.yaml dashboard/berth.json
 
-# Tests start the API server in KUBEBUILDER_ASSETS if that is set, else the one built here; the garbage collector is always ours.
-HUB := bin/hub/etcd bin/hub/kube-apiserver bin/hub/gc
-TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc,$(HUB))
+# Tests start the API server in KUBEBUILDER_ASSETS if that is set, else the one built here; the garbage collector and kubectl are always built here.
+HUB := bin/hub/etcd bin/hub/kube-apiserver bin/hub/gc bin/hub/kubectl
+TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc bin/hub/kubectl,$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
@@ -54,7 +55,7 @@ build: ## Build bin/berth, and bin/kubectl-placement, the same under another nam
 	@# The same program under the name of a kubectl plugin, and under the one that kubectl asks for completions.
 	@ln -f bin/berth bin/kubectl-placement && ln -f bin/berth bin/kubectl_complete-placement
 
-hub: $(HUB) ## Build the local hub: etcd, kube-apiserver and a garbage collector, into bin/hub
+hub: $(HUB) ## Build the local hub: etcd, kube-apiserver, a garbage collector and kubectl, into bin/hub
 
 run: build hub ## Start a hub with Berth and the samples on this machine; Ctrl-C stops it
 	@bin/berth up --samples
@@ -145,8 +146,11 @@ bin/hub/etcd: hub/go.mod hub/go.sum
 
 bin/hub/kube-apiserver: hub/go.mod hub/go.sum
 	@echo "building kube-apiserver (about 4 minutes the first time)"
-	$(call install,hub,-X $(K8S_STAMP).gitVersion=$(K8S_VERSION) -X $(K8S_STAMP).gitMajor=$(word 1,$(K8S_NUMBERS)) \
-		-X $(K8S_STAMP).gitMinor=$(word 2,$(K8S_NUMBERS)),k8s.io/kubernetes/cmd/kube-apiserver)
+	$(call install,hub,$(K8S_LDFLAGS),k8s.io/kubernetes/cmd/kube-apiserver)
+
+bin/hub/kubectl: hub/go.mod hub/go.sum
+	@echo "building kubectl (about 1 minute the first time)"
+	$(call install,hub,$(K8S_LDFLAGS),k8s.io/kubernetes/cmd/kubectl)
 
 bin/hub/gc: hub/go.mod hub/go.sum $(wildcard hub/cmd/gc/*.go)
 	@echo "building the hub's garbage collector (about 1 minute the first time)"

@@ -21,16 +21,16 @@ func TestController(t *testing.T) {
 	setPath(t)
 	run(t, step{command: "go build -o ../../bin/berth-cheapest ."})
 	kubeconfig := startHub(t)
-	hub := connect(t, kubeconfig)
+	t.Setenv("KUBECONFIG", kubeconfig)
 	for _, file := range []string{"fleet.yaml", "placement.yaml"} {
-		hub.kubectl(t, []string{"apply", "-f", file}, "")
+		kubectl(t, step{command: "kubectl apply --server-side -f " + file})
 	}
 	for _, tc := range []struct{ config, want string }{
-		{"", "amsterdam berlin"},
-		{"config.yaml", "berlin cairo"},
+		{"", "amsterdam berlin\n"},
+		{"config.yaml", "berlin cairo\n"},
 	} {
 		stop := start(t, "Starting", append(controller, "--kubeconfig", kubeconfig, "--config", tc.config)...)
-		hub.kubectl(t, strings.Fields("get placementdecision checkout-decision-1 -n shop -o jsonpath={.status.decisions[*].clusterName}"), tc.want)
+		kubectl(t, step{`kubectl get placementdecision checkout-decision-1 -n shop -o jsonpath='{.status.decisions[*].clusterName}{"\n"}'`, tc.want})
 		stop()
 	}
 }

@@ -44,7 +44,7 @@ func TestREADME(t *testing.T) {
 		case what == "berth-cheapest up":
 			start(t, "Try in another terminal", append(words, "--data-dir", dataDir)...)
 		case words[0] == "kubectl":
-			connect(t, os.Getenv("KUBECONFIG")).kubectl(t, words[1:], strings.TrimSpace(s.output))
+			kubectl(t, s)
 		default:
 			run(t, s)
 		}
@@ -86,7 +86,7 @@ func setPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("PATH", strings.Join([]string{bin, filepath.Join(bin, "hub"), os.Getenv("PATH")}, string(os.PathListSeparator)))
 }
 
 func readFile(t *testing.T, name string) string {

@@ -1,6 +1,7 @@
 package testhub
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,14 +42,31 @@ func Binary() string {
 	return path
 }
 
+// program is the path of a program of the hub, which Assets of other tools may lack.
+func program(name string) string {
+	GinkgoHelper()
+	path := filepath.Join(Assets(), name)
+	if _, err := os.Stat(path); err != nil {
+		path = filepath.Join(root(), "bin", "hub", name)
+	}
+	Expect(path).To(BeARegularFile(), "make hub builds it")
+	return path
+}
+
+// Kubectl runs kubectl as the administrator and returns what it prints. It fails if kubectl does.
+func (h *Hub) Kubectl(ctx context.Context, args ...string) string {
+	GinkgoHelper()
+	command := exec.CommandContext(ctx, program("kubectl"), args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+h.Kubeconfig)
+	out, err := command.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "kubectl %v: %s", args, out)
+	return string(out)
+}
+
 // StartCollector starts the garbage collector, which also empties deleted namespaces.
 func (h *Hub) StartCollector() {
 	GinkgoHelper()
-	binary := filepath.Join(Assets(), "gc")
-	if _, err := os.Stat(binary); err != nil {
-		binary = filepath.Join(root(), "bin", "hub", "gc")
-	}
-	gc := exec.Command(binary, "--kubeconfig", h.collectorKubeconfig())
+	gc := exec.Command(program("gc"), "--kubeconfig", h.collectorKubeconfig())
 	gc.Stdout, gc.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(gc.Start()).To(Succeed())
 	DeferCleanup(func() {

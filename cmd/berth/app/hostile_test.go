@@ -271,9 +271,9 @@ func TestHostileDecisions(t *testing.T) {
 // TestSuggestedCommands: what `up` offers to copy is what it says, in a shell too.
 func TestSuggestedCommands(t *testing.T) {
 	var out bytes.Buffer
-	printNext(&out, "/tmp/my data/$(id)/kubeconfig", "/tmp/my data/$(id)", []types.NamespacedName{{Namespace: "shop", Name: "a;id"}})
+	printNext(&out, "/tmp/my data/$(id)/kubeconfig", []string{"/opt/$(id)/bin", "/opt/hub"}, "/tmp/my data/$(id)", []types.NamespacedName{{Namespace: "shop", Name: "a;id"}})
 	for _, want := range []string{
-		"  kubectl --kubeconfig '/tmp/my data/$(id)/kubeconfig' get placements --all-namespaces\n",
+		"  export KUBECONFIG='/tmp/my data/$(id)/kubeconfig' PATH='/opt/$(id)/bin':/opt/hub:$PATH\n", "  kubectl get placements --all-namespaces\n",
 		" rm -rf '/tmp/my data/$(id)'\n", " describe placement 'a;id' -n shop\n", " describe placementdecision 'a;id-decision-1' -n shop\n",
 	} {
 		if !strings.Contains(out.String(), want) {

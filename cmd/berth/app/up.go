@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -154,7 +155,14 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 			return err
 		}
 	}
-	printNext(out, kubeconfig, o.dataDir, placements)
+	if kubeconfig, err = filepath.Abs(kubeconfig); err != nil {
+		return err
+	}
+	path, err := localhub.SearchPath()
+	if err != nil {
+		return err
+	}
+	printNext(out, kubeconfig, path, o.dataDir, placements)
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -200,7 +208,8 @@ func (o *upOptions) startController(ctx context.Context, end context.CancelCause
 	return done, nil
 }
 
-func printNext(out io.Writer, kubeconfig, dataDir string, placements []types.NamespacedName) {
+// printNext prints commands for another terminal. Its PATH begins with the folders in path.
+func printNext(out io.Writer, kubeconfig string, path []string, dataDir string, placements []types.NamespacedName) {
 	commands := []string{"get managedclusters", "get placements --all-namespaces", "explain placement.spec"}
 	if len(placements) > 0 {
 		p := placements[0]
@@ -215,9 +224,14 @@ func printNext(out io.Writer, kubeconfig, dataDir string, placements []types.Nam
 			"describe placementdecision " + shellQuote(p.Name+"-decision-1") + " -n " + shellQuote(p.Namespace),
 		}
 	}
+	var folders strings.Builder
+	for _, folder := range path {
+		folders.WriteString(shellQuote(folder) + ":")
+	}
 	say(out, "\nTry in another terminal:\n")
+	say(out, "  export KUBECONFIG=%s PATH=%s$PATH\n", shellQuote(kubeconfig), folders.String())
 	for _, command := range commands {
-		say(out, "  kubectl --kubeconfig %s %s\n", shellQuote(kubeconfig), command)
+		say(out, "  kubectl %s\n", command)
 	}
 	say(out, "\nCtrl-C stops the hub; its data stays. To start afresh, stop it and delete its data: rm -rf %s\n", shellQuote(dataDir))
 }

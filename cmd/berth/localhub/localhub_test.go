@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -118,6 +119,20 @@ func TestFindPrograms(t *testing.T) {
 	}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestSearchPath(t *testing.T) {
+	own := filepath.Dir(executable(t))
+	kubectl, other := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(kubectl, "kubectl"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for assets, want := range map[string][]string{kubectl: {own, kubectl}, other: {own}} {
+		t.Setenv("KUBEBUILDER_ASSETS", assets)
+		if got, err := SearchPath(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("got %v, %v; want %v", got, err, want)
+		}
 	}
 }
 

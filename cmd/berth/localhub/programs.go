@@ -51,6 +51,23 @@ func assetFolders(assets string) ([]string, error) {
 	return slices.Compact(folders), nil
 }
 
+// SearchPath returns the folders of this program and of the hub's kubectl, for the PATH of a shell.
+func SearchPath() ([]string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	path := []string{filepath.Dir(exe)}
+	folders, err := assetFolders("")
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(folders, func(folder string) bool { return isExecutable(filepath.Join(folder, "kubectl")) }); i >= 0 {
+		path = append(path, folders[i])
+	}
+	return path, nil
+}
+
 func isExecutable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0

@@ -5,8 +5,11 @@ import (
 	"crypto/tls"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -68,6 +71,29 @@ var _ = Describe("The local hub", Ordered, func() {
 		mistaken.SetAnnotations(map[string]string{"berth.dev/profile": "none"})
 		Eventually(func() error { return running.client.Create(ctx, mistaken.DeepCopy(), client.DryRunAll) }).Should(
 			MatchError(ContainSubstring(`metadata.annotations[berth.dev/profile]: Unsupported value: "none": supported values: "default"`)))
+	})
+
+	It("prints commands that work in another terminal, with a kubectl of its own", func(ctx SpecContext) {
+		Eventually(running).Should(gbytes.Say("Ctrl-C stops the hub"))
+		_, printed, _ := strings.Cut(string(running.Out.Contents()), "Try in another terminal:\n")
+		commands, _, _ := strings.Cut(printed, "\n\n")
+		command := exec.CommandContext(ctx, "bash", "-ec", commands+"\ncommand -v kubectl\nkubectl version\nkubectl placement version")
+		command.Dir = GinkgoT().TempDir()
+		command.Env = []string{"HOME=" + command.Dir, "PATH=/usr/bin:/bin"}
+		out, err := command.CombinedOutput()
+		Expect(err).NotTo(HaveOccurred(), "%s:\n%s", commands, out)
+		Expect(string(out)).To(And(ContainSubstring("numberOfClusters"), ContainSubstring("/kubectl\n"), MatchRegexp(`(?m)^berth `)))
+		versions := regexp.MustCompile(`(?m)^(?:Client|Server) Version: (.*)$`).FindAllStringSubmatch(string(out), -1)
+		Expect(versions).To(HaveLen(2), "%s", out)
+		Expect(versions[0][1]).To(Equal(versions[1][1]), "kubectl is not of the hub's version")
+	})
+
+	It("accepts config/default from kubectl, server-side and not, again and again", func(ctx SpecContext) {
+		kubectl := testhub.Connect(filepath.Join(dataDir, "kubeconfig")).Kubectl
+		manifests := filepath.Join("..", "..", "..", "config", "default")
+		kubectl(ctx, "apply", "--server-side", "-k", manifests)
+		kubectl(ctx, "apply", "-k", manifests)
+		kubectl(ctx, "apply", "--server-side", "-k", manifests)
 	})
 
 	It("deletes the dependents of a deleted object", func(ctx SpecContext) {

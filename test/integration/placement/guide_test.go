@@ -4,7 +4,6 @@ import (
 	"context"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"time"
@@ -141,20 +140,10 @@ var _ = Describe("The other samples", Serial, func() {
 	)
 })
 
-// describes looks at the first example through kubectl, where there is one: the rows of the guide.
+// describes holds what kubectl describe prints for the first example against the rows of the guide.
 func describes(ctx context.Context) {
 	GinkgoHelper()
-	kubectl, err := exec.LookPath("kubectl")
-	if err != nil {
-		return
-	}
-	describe := func(args ...string) string {
-		GinkgoHelper()
-		out, err := exec.CommandContext(ctx, kubectl, append([]string{"--kubeconfig", hub.Kubeconfig, "describe", "-n", "ns1"}, args...)...).CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(out))
-		return string(out)
-	}
-	text := describe("placement", "demo")
+	text := hub.Kubectl(ctx, "describe", "placement", "demo", "-n", "ns1")
 	for _, row := range []string{
 		`Normal +DecisionCreate +\S+ +placementController +Decision demo-decision-1 is created with placement demo in namespace ns1`,
 		`Normal +DecisionUpdate +\S+ +placementController +Decision demo-decision-1 is updated with placement demo in namespace ns1`,
@@ -162,6 +151,6 @@ func describes(ctx context.Context) {
 	} {
 		Expect(text).To(MatchRegexp(row))
 	}
-	text = regexp.MustCompile(` +`).ReplaceAllString(describe("placementdecision", "demo-decision-1"), " ")
+	text = regexp.MustCompile(` +`).ReplaceAllString(hub.Kubectl(ctx, "describe", "placementdecision", "demo-decision-1", "-n", "ns1"), " ")
 	Expect(text).To(ContainSubstring("Decisions:\n Cluster Name: cluster2\n Reason: \n Cluster Name: cluster3\n Reason: \n"))
 }

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/test/fixture"
 )
 
 var _ = Describe("docs/kubectl-placement.md", func() {
@@ -27,11 +26,10 @@ var _ = Describe("docs/kubectl-placement.md", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(os.Chdir(GinkgoT().TempDir())).To(Succeed())
 		DeferCleanup(os.Chdir, back)
-		files, done := map[string]string{}, map[string]bool{}
+		done := map[string]bool{}
 		for _, block := range regexp.MustCompile("(?ms)^```(yaml|console)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
 			if block[1] == "yaml" {
 				if name := regexp.MustCompile(`^# (\S+\.yaml)`).FindStringSubmatch(block[2]); name != nil {
-					files[name[1]] = block[2]
 					Expect(os.WriteFile(name[1], []byte(block[2]), 0o600)).To(Succeed())
 				}
 				continue
@@ -42,7 +40,10 @@ var _ = Describe("docs/kubectl-placement.md", func() {
 				words := strings.Fields(line)[1:]
 				done[words[0]+" "+words[1]] = true
 				if words[0] != "placement" {
-					kubectl(ctx, files, words)
+					hub.Kubectl(ctx, words...)
+					if words[0] == "apply" && words[len(words)-1] == "careful.yaml" {
+						awaitPolicy(ctx)
+					}
 					continue
 				}
 				Eventually(func() string {
@@ -69,28 +70,14 @@ func stable(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// kubectl does what kubectl would, for the few commands that the page has.
-func kubectl(ctx context.Context, files map[string]string, words []string) {
+// awaitPolicy waits until the controller knows the page's DisruptionPolicy, whose status it writes.
+func awaitPolicy(ctx context.Context) {
 	GinkgoHelper()
-	switch words[0] {
-	case "apply": // --server-side [--subresource=status] -f FILE
-		text, known := files[words[len(words)-1]]
-		Expect(known).To(BeTrue(), "%v", words)
-		apply(ctx, text, words[2] == "--subresource=status")
-		if strings.Contains(text, "kind: DisruptionPolicy") {
-			// The controller knows it once it has written its status.
-			policy := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "careful"}}
-			Eventually(func(g Gomega) {
-				g.Expect(hub.Get(ctx, client.ObjectKeyFromObject(policy), policy)).To(Succeed())
-				g.Expect(policy.Status.Placements).To(BeEquivalentTo(1))
-			}).Should(Succeed())
-		}
-	case "label": // managedcluster NAME KEY=VALUE
-		key, value, _ := strings.Cut(words[3], "=")
-		patch(ctx, fixture.Cluster(words[2]).Obj(), `{"metadata":{"labels":{"`+key+`":"`+value+`"}}}`)
-	default:
-		Fail("kubectl " + words[0] + " is not known here")
-	}
+	policy := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "careful"}}
+	Eventually(func(g Gomega) {
+		g.Expect(hub.Get(ctx, client.ObjectKeyFromObject(policy), policy)).To(Succeed())
+		g.Expect(policy.Status.Placements).To(BeEquivalentTo(1))
+	}).Should(Succeed())
 }
 
 func patch(ctx context.Context, object client.Object, text string) {

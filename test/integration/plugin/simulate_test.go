@@ -95,7 +95,7 @@ spec: {}
 		c := compared(ctx, file, "-n", string(t), "-f", "-")
 		Expect(c.Summary).To(Equal(simulator.Summary{Placements: 3, Changed: 2, Added: 3, Removed: 1, Pages: 2}))
 		comesTrue(ctx, c, func() {
-			apply(ctx, strings.ReplaceAll(file, "metadata: {", "metadata: {namespace: "+string(t)+", "), false)
+			hub.ApplyYAML(ctx, strings.ReplaceAll(file, "metadata: {", "metadata: {namespace: "+string(t)+", "))
 		})
 	})
 

@@ -15,7 +15,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/cmd/berth/app"
 	"github.com/berth-dev/berth/controllers"
@@ -71,19 +70,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	}
 	Expect(os.Setenv("KUBECONFIG", hub.Kubeconfig)).To(Succeed())
 })
-
-// apply does what a user does with kubectl apply --server-side, and --subresource=status.
-func apply(ctx context.Context, text string, status bool) {
-	GinkgoHelper()
-	for _, object := range testhub.Parse(text) {
-		configuration := client.ApplyConfigurationFromUnstructured(object)
-		if status {
-			Expect(hub.Status().Apply(ctx, configuration, client.FieldOwner("user"), client.ForceOwnership)).To(Succeed())
-		} else {
-			Expect(hub.Apply(ctx, configuration, client.FieldOwner("user"), client.ForceOwnership)).To(Succeed())
-		}
-	}
-}
 
 // result is what a run of the plugin came to.
 type result struct {
