@@ -69,10 +69,15 @@ func (r *ExplanationReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("placementexplanation").
 		Watches(&berthv1alpha1.PlacementExplanation{}, handler.EnqueueRequestsFromMapFunc(byNamespace)).
-		WatchesRawSource(source.Func(r.watchClock)).
+		WatchesRawSource(clockSource{source.Func(r.watchClock)}).
 		WithOptions(controller.Options{SkipNameValidation: new(true), MaxConcurrentReconciles: 1}).
 		Complete(r)
 }
+
+// clockSource is a source whose name in the log is clock.
+type clockSource struct{ source.Func }
+
+func (clockSource) String() string { return "clock" }
 
 // watchClock queues all namespaces with PlacementExplanations when the clock was set.
 func (r *ExplanationReconciler) watchClock(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

@@ -92,6 +92,17 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 		Eventually(availability(ctx, "silent")).Should(Equal("Unknown ManagedClusterLeaseUpdateStopped"))
 		Eventually(answer(ctx)).Should(ConsistOf("one", "two"))
 
+		By("restoring the selector of the set global")
+		global := object(ocm+"/v1beta2", "ManagedClusterSet", "", "global")
+		selectorType := func() string {
+			Expect(hub.Get(ctx, client.ObjectKeyFromObject(global), global)).To(Succeed())
+			kind, _, _ := unstructured.NestedString(global.Object, "spec", "clusterSelector", "selectorType")
+			return kind
+		}
+		Expect(hub.Patch(ctx, global, client.RawPatch("application/merge-patch+json",
+			[]byte(`{"spec":{"clusterSelector":{"selectorType":"ExclusiveClusterSetLabel","labelSelector":null}}}`)))).To(Succeed())
+		Eventually(selectorType).Should(Equal("LabelSelector"))
+
 		By("counting the Placements that a policy selects")
 		create(ctx, `{apiVersion: berth.dev/v1alpha1, kind: DisruptionPolicy, metadata: {name: all, namespace: team}, spec: {placementSelector: {}}}`)
 		Eventually(func() int64 {

@@ -234,7 +234,8 @@ func (u *editor) cannotDecide(ctx context.Context, theirs *tenant) {
 	} {
 		pl := fixture.Placement(u.namespace, "all").Obj()
 		Expect(u.client.Patch(ctx, pl, annotate(annotation, value))).To(Succeed(), annotation)
-		Expect(u.client.Patch(ctx, pl, annotate(annotation, ""))).To(Succeed(), annotation)
+		remove := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, annotation)
+		Expect(u.client.Patch(ctx, pl, client.RawPatch("application/merge-patch+json", []byte(remove)))).To(Succeed(), annotation)
 	}
 }
 

@@ -161,7 +161,7 @@ var _ = Describe("Candidates", func() {
 		}
 		t.placement(ctx, "version", cel(`"semver(managedCluster.status.version.kubernetes.substring(1)).isGreaterThan(semver('1.35.0'))"`))
 		t.placement(ctx, "score", cel(`"managedCluster.scores('speed').exists(s, s.name == 'iops' && s.value > 0)"`))
-		t.placement(ctx, "fails", cel(`"managedCluster.status.version.nothing == 'x'"`))
+		t.placement(ctx, "fails", cel(`"managedCluster.metadata.labels.missing == 'x'"`))
 		Eventually(t.published(ctx, "version")).Should(Equal([]string{"a", "b"}))
 		Eventually(t.published(ctx, "score")).Should(Equal([]string{"a", "c"}))
 		Eventually(t.satisfied(ctx, "fails")).Should(Equal(

@@ -99,7 +99,8 @@ var _ = Describe("The sets of a hub", func() {
 		edit(ctx, alone, a, func(c *v1alpha1.ManagedCluster) { c.Labels[key] = "3" })
 		Eventually(says).Should(Equal(nobody))
 		selector(metav1.LabelSelectorOpIn)
-		Eventually(says).Should(HavePrefix("True InvalidSelector: spec.clusterSelector.labelSelector: "))
+		Eventually(says).Should(Equal("True InvalidSelector: spec.clusterSelector.labelSelector.matchExpressions[0].values: " +
+			"Required value: the operator In requires at least one value"))
 		selector(metav1.LabelSelectorOpIn, "3")
 		Eventually(says).Should(Equal("False ClustersSelected: 1 ManagedClusters selected"))
 	})
