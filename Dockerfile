@@ -1,7 +1,7 @@
-# The image holds the program and nothing else: no base image, no shell. `make build` builds the
-# program, static, for this machine; GOOS and GOARCH name another platform:
+# The image holds the program and nothing else: no base image, no shell. `make image` builds the
+# static program bin/berth and then this image. GOARCH names another architecture:
 #
-#   GOOS=linux GOARCH=arm64 make build && docker build --platform linux/arm64 -t berth:v0.1.0 .
+#   GOARCH=arm64 make image IMAGE=berth:v0.1.0
 #
 # Time zones are in the program. Where it must trust public certificate authorities, mount their
 # certificates at /etc/ssl/certs.

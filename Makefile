@@ -1,4 +1,4 @@
-# Everything here needs Go, git and make, and nothing else. `make` alone lists the targets.
+# Everything here needs Go, git and make, and nothing else; only images and the browser's tests need more. `make` alone lists the targets.
 
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,6 +12,9 @@ export GOWORK := off
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+IMAGE ?= berth:$(VERSION)
+ENGINE ?= $(or $(firstword $(foreach engine,docker podman buildah,$(shell $(engine) info >/dev/null 2>&1 && echo $(engine)))),$(error \
+	none of docker, podman and buildah runs here: install one of them, or name another program with the same build command in ENGINE))
 TEST_PARALLEL ?= 2
 TEST_TIMEOUT ?= 20m
 BENCH_COUNT ?= 6
@@ -37,11 +40,11 @@ TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc bin/hub/kubectl,$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
-.PHONY: help build hub run test browser verify manifests lint bench load chaos fuzz mutants clean
+.PHONY: help build hub run image test browser verify manifests lint bench load chaos fuzz mutants clean
 
 ##@ Use
 
-help: ## Show this list
+help: # Show the list of targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
@@ -60,6 +63,10 @@ hub: $(HUB) ## Build the local hub: etcd, kube-apiserver, a garbage collector an
 run: build hub ## Start a hub with Berth and the samples on this machine; Ctrl-C stops it
 	@bin/berth up --samples
 
+image: export GOOS := linux
+image: build ## Build the image IMAGE from bin/berth with docker, podman or buildah (ENGINE)
+	@$(ENGINE) build --platform linux/$$(go env GOARCH) --tag $(IMAGE) .
+
 ##@ Develop
 
 test: build $(TEST_HUB) ## Run every test, those against a real API server included
@@ -73,7 +80,7 @@ test: build $(TEST_HUB) ## Run every test, those against a real API server inclu
 			go -C examples/custom-plugin test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) config/samples/argocd/* | cksum)" \
 			go -C test/argocd test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
-		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) $$(git ls-files -co --exclude-standard Dockerfile .dockerignore config charts docs) | cksum)" \
+		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) $$(git ls-files -co --exclude-standard Makefile Dockerfile .dockerignore .github config charts docs) | cksum)" \
 			go -C test/install test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		exit $$failed; } 2>&1 | awk -f test/summary.awk
 

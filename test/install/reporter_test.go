@@ -1,6 +1,7 @@
 package install
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 
@@ -8,8 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
 )
 
 var _ = Describe("The reporter as its service account", func() {
@@ -35,12 +34,7 @@ var _ = Describe("The reporter as its service account", func() {
 		create(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: reported}}`)
 
 		By("reading the member's kubeconfig from a Secret; the member is the hub itself")
-		member := api.NewConfig()
-		member.Clusters["hub"] = &api.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-		member.AuthInfos["admin"] = &api.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-		member.Contexts["hub"] = &api.Context{Cluster: "hub", AuthInfo: "admin"}
-		member.CurrentContext = "hub"
-		text, err := clientcmd.Write(*member)
+		text, err := os.ReadFile(adminKubeconfig())
 		Expect(err).NotTo(HaveOccurred())
 		secret := object("v1", "Secret", "berth-system", "reported")
 		secret.SetLabels(map[string]string{"berth.dev/member": "reported"})

@@ -434,9 +434,20 @@ func kubeconfig(ctx context.Context) string { return kubeconfigOf(token(ctx, "be
 // kubeconfigOf leads to the hub with a token.
 func kubeconfigOf(token string) string {
 	GinkgoHelper()
+	return writeKubeconfig(api.AuthInfo{Token: token})
+}
+
+// adminKubeconfig leads to the hub as the administrator.
+func adminKubeconfig() string {
+	GinkgoHelper()
+	return writeKubeconfig(api.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData})
+}
+
+func writeKubeconfig(user api.AuthInfo) string {
+	GinkgoHelper()
 	c := api.NewConfig()
 	c.Clusters["hub"] = &api.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	c.AuthInfos["berth"] = &api.AuthInfo{Token: token}
+	c.AuthInfos["berth"] = &user
 	c.Contexts["berth"] = &api.Context{Cluster: "hub", AuthInfo: "berth", Namespace: "berth-system"}
 	c.CurrentContext = "berth"
 	path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
