@@ -54,21 +54,21 @@ func (k Kind) Optional() bool { return k.GroupVersion.Group == berthv1alpha1.Gro
 // their pages.
 var all = []Kind{
 	of[v1alpha1.ManagedClusterSetList](v1alpha1.GroupVersionV1Beta2, "ManagedClusterSet", "managedclustersets", false,
-		func(o *v1alpha1.ManagedClusterSet) *v1alpha1.ManagedClusterSetStatus { return &o.Status }, "set"),
+		func(o *v1alpha1.ManagedClusterSet) *v1alpha1.ManagedClusterSetStatus { return &o.Status }, "set", "mclset"),
 	of[v1alpha1.ManagedClusterSetBindingList](v1alpha1.GroupVersionV1Beta2, "ManagedClusterSetBinding", "managedclustersetbindings", true,
-		func(o *v1alpha1.ManagedClusterSetBinding) *v1alpha1.ManagedClusterSetBindingStatus { return &o.Status }, "binding"),
+		func(o *v1alpha1.ManagedClusterSetBinding) *v1alpha1.ManagedClusterSetBindingStatus { return &o.Status }, "binding", "mclsetbinding"),
 	of[v1alpha1.ManagedClusterList](v1alpha1.GroupVersionV1, "ManagedCluster", "managedclusters", false,
-		func(o *v1alpha1.ManagedCluster) *v1alpha1.ManagedClusterStatus { return &o.Status }, "cluster"),
+		func(o *v1alpha1.ManagedCluster) *v1alpha1.ManagedClusterStatus { return &o.Status }, "cluster", "mcl"),
 	of[v1alpha1.AddOnPlacementScoreList](v1alpha1.GroupVersion, "AddOnPlacementScore", "addonplacementscores", true,
 		func(o *v1alpha1.AddOnPlacementScore) *v1alpha1.AddOnPlacementScoreStatus { return &o.Status }, "score"),
 	of[berthv1alpha1.DisruptionPolicyList](berthv1alpha1.GroupVersion, "DisruptionPolicy", "disruptionpolicies", true,
 		func(o *berthv1alpha1.DisruptionPolicy) *berthv1alpha1.DisruptionPolicyStatus { return &o.Status }, "dp"),
 	of[v1alpha1.PlacementList](v1alpha1.GroupVersionV1Beta1, "Placement", "placements", true,
-		func(o *v1alpha1.Placement) *v1alpha1.PlacementStatus { return &o.Status }),
+		func(o *v1alpha1.Placement) *v1alpha1.PlacementStatus { return &o.Status }, "pl"),
 	of[berthv1alpha1.PlacementChangeList](berthv1alpha1.GroupVersion, "PlacementChange", "placementchanges", true,
 		func(o *berthv1alpha1.PlacementChange) *berthv1alpha1.PlacementChangeStatus { return &o.Status }, "pch"),
 	of[v1alpha1.PlacementDecisionList](v1alpha1.GroupVersionV1Beta1, "PlacementDecision", "placementdecisions", true,
-		func(o *v1alpha1.PlacementDecision) *v1alpha1.PlacementDecisionStatus { return &o.Status }, "decision"),
+		func(o *v1alpha1.PlacementDecision) *v1alpha1.PlacementDecisionStatus { return &o.Status }, "decision", "pd"),
 }
 
 // of returns one entry of the table; L is the type of the list.
@@ -127,11 +127,14 @@ func InGroup(group string) bool {
 }
 
 // Named returns the kind for a word on the command line: its name, plural or alias, in any letter
-// case.
+// case, also with its group behind a dot, as kubectl -o name prints it.
 func Named(word string) (Kind, bool) {
-	word = strings.ToLower(word)
+	word, group, qualified := strings.Cut(strings.ToLower(word), ".")
 	singular := strings.TrimSuffix(word, "s")
 	for _, k := range all {
+		if qualified && group != k.GroupVersion.Group {
+			continue
+		}
 		if word == strings.ToLower(k.Name) || word == k.Plural || slices.Contains(k.Aliases, word) || slices.Contains(k.Aliases, singular) {
 			return k, true
 		}

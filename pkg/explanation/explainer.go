@@ -61,13 +61,11 @@ func (q *Question) Key() types.NamespacedName {
 
 // Answer is the result of Explain. Exactly one of Report, Retry, NotFound and Failure is set.
 type Answer struct {
-	// Report has the verdicts asked for. Excluded counts the candidates that plugins excluded.
-	Report   *simulator.Report
-	Excluded []framework.ExcludedBy
+	// Report has the verdicts asked for.
+	Report *simulator.Report
 	// Decided is false if there is no selection, for example because the Placement is
-	// misconfigured. Outranked and Selected count the candidates that passed all filters.
-	Decided             bool
-	Selected, Outranked int
+	// misconfigured.
+	Decided bool
 	// NoChange counts verdicts for which there was no time to look for a change that would get the
 	// cluster selected.
 	NoChange int
@@ -147,9 +145,8 @@ func (e *Explainer) report(ctx context.Context, q Question, a *scheduler.Attempt
 	if err != nil {
 		return Answer{Failure: err}
 	}
-	answer := Answer{Report: report, Excluded: a.ExcludedBy(), Decided: a.Failure == nil, NoChange: explained.NoChange}
+	answer := Answer{Report: report, Decided: a.Failure == nil, NoChange: explained.NoChange}
 	if answer.Decided {
-		answer.Selected, answer.Outranked = len(a.Selected), len(a.Feasible)-len(a.Selected)
 		report.Verdicts = withOthers(report.Verdicts, q.Clusters)
 	}
 	return answer

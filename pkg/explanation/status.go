@@ -53,7 +53,8 @@ func (a *Answer) SetStatus(status *berthv1alpha1.PlacementExplanationStatus, now
 			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: metav1.Time{Time: now},
 		})
 	}
-	status.Decisions, status.Counts = decisionsOf(report), a.counts()
+	status.Decisions = decisionsOf(report)
+	status.Counts = report.Counts[:min(len(report.Counts), berthv1alpha1.MaxReasonCounts)]
 	for _, name := range slices.Sorted(maps.Keys(report.PrioritizerScores)) {
 		status.Prioritizers = append(status.Prioritizers, berthv1alpha1.PrioritizerWeight{Name: name, Weight: report.PrioritizerScores[name].Weight})
 	}
@@ -108,27 +109,6 @@ func decisionsOf(report *simulator.Report) []berthv1alpha1.ExplainedDecision {
 	return decisions
 }
 
-// counts are the numbers of candidates by reason, the selected first, then in the order of the
-// filters.
-func (a *Answer) counts() []berthv1alpha1.ReasonCount {
-	var counts []berthv1alpha1.ReasonCount
-	add := func(reason string, clusters int) {
-		if clusters > 0 && len(counts) < berthv1alpha1.MaxReasonCounts {
-			counts = append(counts, berthv1alpha1.ReasonCount{Reason: reason, Clusters: int32(clusters)})
-		}
-	}
-	if !a.Decided {
-		add(berthv1alpha1.CountNotDecided, len(a.Report.AvailableClusters))
-		return counts
-	}
-	add(berthv1alpha1.CountSelected, a.Selected)
-	add(berthv1alpha1.CountOutranked, a.Outranked)
-	for _, e := range a.Excluded {
-		add(e.Plugin, e.Clusters)
-	}
-	return counts
-}
-
 // ReportOf returns the report of an explained PlacementExplanation, as far as its status has it.
 // AvailableClusters has the candidates with a verdict, Candidates the number of all.
 func ReportOf(e *berthv1alpha1.PlacementExplanation) *simulator.Report {
@@ -136,6 +116,7 @@ func ReportOf(e *berthv1alpha1.PlacementExplanation) *simulator.Report {
 	a := &simulator.Answer{
 		AvailableClusters:        []string{},
 		Candidates:               int(status.Candidates),
+		Counts:                   status.Counts,
 		PrioritizerScores:        map[string]simulator.PrioritizerScores{},
 		NumberOfSelectedClusters: int(status.SelectedClusters),
 		Decisions:                []simulator.Decision{},

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -72,7 +73,8 @@ func (r *Result) candidatesNamed(names map[string]bool) map[string]*framework.Cl
 
 // NearestToCut returns up to limit names of candidates: those selected and those nearest to being
 // selected. If they are more than limit, at least a quarter of limit is for those that were not
-// selected, and of both kinds those nearest to the cut are returned.
+// selected, and of both kinds those nearest to the cut are returned. A cluster that a later filter
+// excluded is nearer than one that an earlier filter excluded.
 func (r *Result) NearestToCut(limit int) []string {
 	selected := r.selectedIndexes()
 	var chosen, others []string
@@ -83,16 +85,26 @@ func (r *Result) NearestToCut(limit int) []string {
 			others = append(others, cluster.Name)
 		}
 	}
-	var excluded framework.Bitset
-	for _, e := range r.allExcluded() {
-		excluded = excluded.Set(e.index)
-	}
-	others = append(others, r.names(excluded)...)
+	others = append(others, r.excludedLast()...)
 	places := max(limit-len(others), limit-limit/4)
 	if len(chosen) > places {
 		chosen = chosen[len(chosen)-places:]
 	}
 	return append(chosen, others[:min(len(others), limit-len(chosen))]...)
+}
+
+// excludedLast are the names of the excluded candidates: those that passed most filters first, then
+// by name.
+func (r *Result) excludedLast() []string {
+	byPlugin := map[string]framework.Bitset{}
+	for _, e := range r.allExcluded() {
+		byPlugin[e.plugin] = byPlugin[e.plugin].Set(e.index)
+	}
+	var names []string
+	for _, p := range slices.Backward(r.profile.Filter) {
+		names = append(names, r.names(byPlugin[p.Name()])...)
+	}
+	return names
 }
 
 // Timeouts counts the attempts in a row that timed out, including this one.

@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/decisions"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -24,7 +25,10 @@ type Report struct {
 type Answer struct {
 	AvailableClusters []string `json:"availableClusters"`
 	// Candidates is the number of candidates if AvailableClusters has only some of them.
-	Candidates               int                            `json:"-"`
+	Candidates int `json:"-"`
+	// Counts are the numbers of candidates by reason: those selected first, then those excluded, in
+	// the order of the filters.
+	Counts                   []berthv1alpha1.ReasonCount    `json:"-"`
 	FilterResults            []scheduler.FilterResult       `json:"filterResults"`
 	PrioritizerScores        map[string]PrioritizerScores   `json:"prioritizerScores"`
 	Scores                   map[string]int64               `json:"scores"`
@@ -94,6 +98,7 @@ func newReport(placement string, r *scheduler.Result, verdicts []framework.Verdi
 		Events:            []Event{},
 		Verdicts:          verdicts,
 		Intents:           r.Intents,
+		Counts:            counts(r),
 	}
 	for _, p := range r.Scores {
 		scores := map[string]int64{}
@@ -112,6 +117,25 @@ func newReport(placement string, r *scheduler.Result, verdicts []framework.Verdi
 		a.Conditions = append(a.Conditions, Condition{c.Type, c.Status, c.Reason, c.Message})
 	}
 	return &Report{Placement: placement, Answer: a}
+}
+
+func counts(r *scheduler.Result) []berthv1alpha1.ReasonCount {
+	var all []berthv1alpha1.ReasonCount
+	add := func(reason string, clusters int) {
+		if clusters > 0 {
+			all = append(all, berthv1alpha1.ReasonCount{Reason: reason, Clusters: int32(clusters)})
+		}
+	}
+	if r.Failure != nil {
+		add(berthv1alpha1.CountNotDecided, r.Candidates())
+		return all
+	}
+	add(berthv1alpha1.CountSelected, len(r.Selected))
+	add(berthv1alpha1.CountOutranked, len(r.Feasible)-len(r.Selected))
+	for _, e := range r.ExcludedBy() {
+		add(e.Plugin, e.Clusters)
+	}
+	return all
 }
 
 // planned adds the planned pages, groups and events.

@@ -72,12 +72,29 @@ func (s *Simulator) Placements() []types.NamespacedName { return s.inventory.Pla
 // Decide decides one Placement. All Placements are decided on the same objects; only the free
 // quotas of queues depend on the Placements decided before.
 func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Report, error) {
-	return s.Explain(ctx, key, "")
+	return s.report(ctx, key, func(r *scheduler.Result) []framework.Verdict { return s.scheduler.Explain(ctx, r, "") })
 }
 
-// Explain is Decide with the verdict on one cluster only, unless its name is empty.
+// nearest is for how many clusters Explain looks for changes if too many were not selected.
+const nearest = 20
+
+// Explain is Decide with the verdict on one cluster only, unless its name is empty. If too many
+// clusters were not selected, it looks for changes for those nearest to the cut.
 func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, cluster string) (*Report, error) {
-	return s.report(ctx, key, func(r *scheduler.Result) []framework.Verdict { return s.scheduler.Explain(ctx, r, cluster) })
+	return s.report(ctx, key, func(r *scheduler.Result) []framework.Verdict {
+		verdicts := s.scheduler.Explain(ctx, r, cluster)
+		if cluster != "" || r.Failure != nil || r.Candidates()-len(r.Selected) <= scheduler.MaxSelectedWith {
+			return verdicts
+		}
+		changes := map[string]string{}
+		for _, v := range s.scheduler.ExplainSome(ctx, r, r.NearestToCut(nearest)).Verdicts {
+			changes[v.Cluster] = v.SelectedWith
+		}
+		for i := range verdicts {
+			verdicts[i].SelectedWith = changes[verdicts[i].Cluster]
+		}
+		return verdicts
+	})
 }
 
 // Outline is Decide without verdicts, which cost more than all the rest.

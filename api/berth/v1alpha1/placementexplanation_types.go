@@ -17,6 +17,8 @@ const (
 	ExplanationLifetime = 10 * time.Minute
 	// DefaultVerdicts is the default of spec.limit.
 	DefaultVerdicts = 200
+	// MaxVerdicts is the maximum of spec.limit.
+	MaxVerdicts = 1000
 	// MaxExplainedNames bounds the bytes of all cluster names in status.decisions.
 	MaxExplainedNames = 256 << 10
 	// MaxVerdictBytes bounds status.verdicts, in bytes of JSON; etcd accepts objects of up to

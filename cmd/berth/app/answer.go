@@ -2,6 +2,7 @@ package app
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,7 @@ var (
 
 type answerOptions struct {
 	decision
-	hub      hubFlags
+	hub      placementFlags
 	revision int64
 	comment  string
 	yes      bool
@@ -54,15 +55,18 @@ func newAnswerCommand(with decision) *cobra.Command {
 		which = "the held change of a Placement, or one that was rejected or has expired and still applies"
 	}
 	cmd := &cobra.Command{
-		Use:   with.verb + " NAME [-n NAMESPACE]",
-		Short: title + " the held change of a Placement",
+		Use:   with.verb + " " + placementUse,
+		Short: title + " held changes of Placements",
 		Long: fmt.Sprintf(`%s %s.
 
 The command shows the change: its cause, the plugins that hold it, and the clusters that it adds and removes (-o wide: all of them). Then it
-asks for confirmation, unless --yes is set. Exactly the change that was shown is %s. Needs permission to get placements and to list and patch
+asks for confirmation, unless --yes is set. Exactly the change that was shown is %s. With several Placements, or with -A, it does so for one
+after the other. `+placementHelp+`Needs permission to get placements and to list and patch
 placementchanges; to approve a change that was rejected or has expired, also to list placementdecisions.`, title, which, with.done),
-		Example:           fmt.Sprintf("  kubectl placement %s web -n shop", with.verb),
-		Args:              onePlacement,
+		Example: strings.ReplaceAll(`  berth VERB web -n shop
+  berth VERB placementchange/web-3 -n shop --comment 'discussed with the store team'
+  berth VERB -A`, "VERB", with.verb),
+		Args:              o.hub.namedPlacements,
 		ValidArgsFunction: o.hub.completePlacements(o.offers),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(o.output); err != nil {
@@ -71,11 +75,13 @@ placementchanges; to approve a change that was rejected or has expired, also to 
 			if cmd.Flags().Changed("revision") && o.revision < 1 {
 				return usagef("--revision: %d must be at least 1", o.revision)
 			}
-			return o.run(cmd.Context(), args[0], cmd)
+			if o.revision > 0 && len(args) != 1 {
+				return usagef("--revision needs the name of one Placement")
+			}
+			return o.run(cmd.Context(), args, cmd)
 		},
 	}
 	o.hub.add(cmd)
-	o.hub.addNamespace(cmd, "the Placement's namespace (default: the kubeconfig's)")
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	flags.StringVar(&o.comment, "comment", "", "reason, shown in the history")
@@ -92,18 +98,38 @@ func (o *answerOptions) offers(pl *v1alpha1.Placement) bool {
 	return pending != nil && slices.Contains(o.reasons, pending.Reason)
 }
 
-func (o *answerOptions) run(ctx context.Context, name string, cmd *cobra.Command) error {
+func (o *answerOptions) run(ctx context.Context, args []string, cmd *cobra.Command) error {
 	hub, namespace, err := o.hub.connect()
 	if err != nil {
 		return err
 	}
-	key := types.NamespacedName{Namespace: namespace, Name: name}
+	refs, err := o.hub.refs(ctx, hub, namespace, args, o.offers)
+	if err != nil {
+		return err
+	}
+	if len(refs) == 0 {
+		return fmt.Errorf("nothing to %s: no change is held in any namespace", o.verb)
+	}
+	var all []error
+	for _, ref := range refs {
+		err := o.answer(ctx, hub, ref, cmd)
+		all = append(all, err)
+		if usage := (*usageError)(nil); errors.As(err, &usage) {
+			break
+		}
+	}
+	return errors.Join(all...)
+}
+
+// answer shows the change of one Placement, asks, and writes the answer.
+func (o *answerOptions) answer(ctx context.Context, hub client.Client, ref placementRef, cmd *cobra.Command) error {
+	key := ref.NamespacedName
 	pl, history, err := readHistory(ctx, hub, key)
 	if err != nil {
 		return err
 	}
 	published := func() (string, error) { return publishedDigest(ctx, hub, pl) }
-	record, err := o.choose(pl, history, published)
+	record, err := o.choose(pl, history, cmp.Or(o.revision, ref.revision), published)
 	if err != nil {
 		return fmt.Errorf("nothing to %s: %w", o.verb, err)
 	}
@@ -121,7 +147,7 @@ func (o *answerOptions) run(ctx context.Context, name string, cmd *cobra.Command
 			return err
 		}
 		if !sure {
-			return fmt.Errorf("nothing was %s", o.done)
+			return fmt.Errorf("change %d of Placement %s was not %s", record.Spec.Revision, key, o.done)
 		}
 	}
 	if err := o.write(ctx, hub, key, record); err != nil {
@@ -144,11 +170,11 @@ func (o *answerOptions) show(out io.Writer, record *berthv1alpha1.PlacementChang
 // choose returns the record to answer: that of the given revision, or the open one. An approval can
 // also answer the newest Rejected or Expired record that still applies.
 func (o *answerOptions) choose(
-	pl *v1alpha1.Placement, history changes.History, published func() (string, error),
+	pl *v1alpha1.Placement, history changes.History, revision int64, published func() (string, error),
 ) (*berthv1alpha1.PlacementChange, error) {
 	key := client.ObjectKeyFromObject(pl)
-	if o.revision > 0 {
-		record, err := recordOf(history, key, o.revision)
+	if revision > 0 {
+		record, err := recordOf(history, key, revision)
 		if err != nil {
 			return nil, err
 		}

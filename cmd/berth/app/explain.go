@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
@@ -26,30 +27,36 @@ import (
 
 type explainOptions struct {
 	plugins framework.Registry
-	hub     hubFlags
+	hub     placementFlags
 	cluster string
 	config  string
 	queues  string
+	all     bool
 	output  string
 }
 
 func newExplainCommand(plugins framework.Registry) *cobra.Command {
 	o := explainOptions{plugins: plugins}
 	cmd := &cobra.Command{
-		Use:   "explain NAME [-n NAMESPACE]",
+		Use:   "explain " + placementUse,
 		Short: "Show why each cluster was or was not selected for a Placement",
-		Long: `Show why each cluster was or was not selected for a Placement.
+		Long: `Show why each cluster was or was not selected for a Placement. Without a name, explain does so for all Placements of the namespace.
+` + placementHelp + `
 
-explain reads the hub and decides the Placement again with the same engine as the controller. For every candidate it shows the plugin
-that excluded it and the reason, or its score (-o wide: by prioritizer), rank and distance from the last selected cluster. For a cluster
-that was not selected it shows the smallest change with which it would be selected, and verifies the change by another decision.
+explain reads the hub and decides the Placement again with the same engine as the controller. It first counts the clusters by reason. Then
+it lists them by rank: those selected and those nearest to the cut, with --all the rest, too. For each cluster it shows the plugin that
+excluded it and the reason, or its score (-o wide: by prioritizer), rank and distance from the last selected cluster. For a cluster that was
+not selected it shows the smallest change with which it would be selected, and verifies the change by another decision. For several
+Placements, it lists clusters only with --all or --cluster.
 
 If you may not list the fleet, explain asks the controller: it creates a PlacementExplanation in the namespace, prints the answer and
-deletes it. The answer has the candidates of the namespace only, at most 200 of them without --cluster. That needs permission to create
+deletes it. The answer has the candidates of the namespace only, at most 1,000 of them without --cluster. That needs permission to create
 and get placementexplanations, which the roles berth-viewer and berth-editor include. Otherwise explain writes nothing.`,
 		Example: `  berth explain web -n shop
-  berth explain web -n shop --cluster paris1`,
-		Args:              onePlacement,
+  berth explain placement/web -n shop --cluster paris1
+  berth explain web -n shop --all -o wide
+  berth explain -A`,
+		Args:              o.hub.placementsOrAll,
 		ValidArgsFunction: o.hub.completePlacements(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(o.output); err != nil {
@@ -57,13 +64,17 @@ and get placementexplanations, which the roles berth-viewer and berth-editor inc
 			}
 			progress := startProgress(cmd.ErrOrStderr())
 			defer progress.stop()
-			return o.run(cmd.Context(), args[0], progress, cmd.OutOrStdout())
+			var err error
+			if o.cluster, err = clusterName("cluster", o.cluster); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), args, progress, cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
 	o.hub.add(cmd)
-	o.hub.addNamespace(cmd, "the Placement's namespace (default: the kubeconfig's)")
 	flags.StringVar(&o.cluster, "cluster", "", "explain only this cluster")
+	addAllFlag(cmd, &o.all)
 	addConfigFlag(cmd, &o.config)
 	addQueuesFlag(cmd, &o.queues)
 	addOutputFlag(cmd, &o.output)
@@ -71,7 +82,7 @@ and get placementexplanations, which the roles berth-viewer and berth-editor inc
 	return cmd
 }
 
-func (o *explainOptions) run(ctx context.Context, name string, progress *progress, out io.Writer) error {
+func (o *explainOptions) run(ctx context.Context, args []string, progress *progress, out io.Writer) error {
 	configuration, err := loadConfig(ctx, o.config, o.plugins)
 	if err != nil {
 		return err
@@ -80,32 +91,106 @@ func (o *explainOptions) run(ctx context.Context, name string, progress *progres
 	if err != nil {
 		return err
 	}
-	key := types.NamespacedName{Namespace: namespace, Name: name}
+	refs, err := o.hub.refs(ctx, hub, namespace, args, nil)
+	if err != nil {
+		return err
+	}
 	progress.say("reading the hub")
-	objects, err := o.read(ctx, hub, key)
-	if apierrors.IsForbidden(err) {
-		return o.ask(ctx, hub, key, err, progress, out)
-	}
+	explain, err := o.explainer(ctx, hub, refs, configuration)
 	if err != nil {
 		return err
 	}
-	progress.say("deciding")
-	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins})
-	if err != nil {
-		return err
-	}
-	report, err := s.Explain(ctx, key, o.cluster)
-	if err != nil {
-		return err
+	explanations := make([]*explained, 0, len(refs))
+	for i, ref := range refs {
+		progress.say("explained %d of %s", i, number(len(refs), "Placement"))
+		e, err := explain(ref.NamespacedName)
+		if err != nil {
+			return err
+		}
+		explanations = append(explanations, e)
 	}
 	progress.stop()
-	if o.output == "json" || o.output == "yaml" {
-		return printObject(out, o.output, report)
+	return o.print(out, explanations, len(args) != 1)
+}
+
+// explained is the answer for one Placement, with a note on it.
+type explained struct {
+	*simulator.Report
+	note string
+}
+
+// explainer returns a function that explains one of the Placements: here, or by the controller for
+// a user who may not list the fleet.
+func (o *explainOptions) explainer(
+	ctx context.Context, hub client.Client, refs []placementRef, configuration *config.PlacementSchedulerConfiguration,
+) (func(key types.NamespacedName) (*explained, error), error) {
+	objects, err := o.read(ctx, hub, refs)
+	if apierrors.IsForbidden(err) {
+		return func(key types.NamespacedName) (*explained, error) { return o.ask(ctx, hub, key, err) }, nil
 	}
-	if err := printReport(out, report, o.output == "wide"); err != nil {
+	if err != nil {
+		return nil, err
+	}
+	s, err := simulator.New(ctx, objects, time.Now(), simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins})
+	if err != nil {
+		return nil, err
+	}
+	return func(key types.NamespacedName) (*explained, error) {
+		report, err := s.Explain(ctx, key, o.cluster)
+		return &explained{Report: report}, err
+	}, nil
+}
+
+func (o *explainOptions) print(out io.Writer, explanations []*explained, several bool) error {
+	if o.output == "json" || o.output == "yaml" {
+		if !several {
+			return printObject(out, o.output, explanations[0].Report)
+		}
+		s := simulation{}
+		for _, e := range explanations {
+			s.Results = append(s.Results, e.Report)
+		}
+		return printObject(out, o.output, s)
+	}
+	for i, e := range explanations {
+		if i > 0 {
+			say(out, "\n")
+		}
+		if err := o.printOne(out, e, several); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *explainOptions) printOne(out io.Writer, e *explained, several bool) error {
+	shown := e.Report
+	if o.cluster != "" && shown.Answer != nil && !slices.Contains(shown.AvailableClusters, o.cluster) {
+		// The verdict "not a candidate" is said in a sentence.
+		answer := *shown.Answer
+		answer.Verdicts = nil
+		shown = &simulator.Report{Placement: shown.Placement, Answer: &answer}
+	}
+	if err := printReport(out, shown, o.rows(several), o.output == "wide"); err != nil {
 		return err
 	}
-	return o.sayIfNoCandidate(out, report)
+	if e.note != "" {
+		say(out, "  %s\n", e.note)
+	}
+	return o.sayIfNoCandidate(out, e.Report)
+}
+
+// rows are the clusters that are listed. For several Placements, they are only counted.
+func (o *explainOptions) rows(several bool) clusterRows {
+	switch {
+	case o.cluster != "":
+		return oneRow
+	case o.all:
+		return allRows
+	case several:
+		return noRows
+	}
+	return nearestRows
 }
 
 func (o *explainOptions) sayIfNoCandidate(out io.Writer, report *simulator.Report) error {
@@ -115,14 +200,16 @@ func (o *explainOptions) sayIfNoCandidate(out io.Writer, report *simulator.Repor
 	return say(out, "  %s is no candidate: it is in none of the cluster sets that the Placement may use.\n", o.cluster)
 }
 
-// read lists the objects that decide the Placement.
-func (o *explainOptions) read(ctx context.Context, hub client.Client, key types.NamespacedName) (simulator.Objects, error) {
+// read lists the objects that decide the Placements.
+func (o *explainOptions) read(ctx context.Context, hub client.Client, refs []placementRef) (simulator.Objects, error) {
 	objects, err := readHub(ctx, hub)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.known(objects, key); err != nil {
-		return nil, err
+	for _, ref := range refs {
+		if err := o.known(objects, ref.NamespacedName); err != nil {
+			return nil, err
+		}
 	}
 	return objects, readHubQueues(ctx, hub, o.queues, &objects)
 }

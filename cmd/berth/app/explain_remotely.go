@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -30,34 +29,35 @@ const (
 // ask has the controller explain the Placement, for a user that may not list the fleet. forbidden
 // is the error of the list.
 func (o *explainOptions) ask(
-	ctx context.Context, hub client.Client, key types.NamespacedName, forbidden error, progress *progress, out io.Writer,
-) error {
+	ctx context.Context, hub client.Client, key types.NamespacedName, forbidden error,
+) (*explained, error) {
 	if o.config != "" {
-		return fmt.Errorf("%w (without that permission the controller explains with its own configuration: leave out --config)", forbidden)
+		return nil, fmt.Errorf("%w (without that permission the controller explains with its own configuration: leave out --config)", forbidden)
 	}
 	e := &berthv1alpha1.PlacementExplanation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, GenerateName: "berth-explain-"},
 		Spec:       berthv1alpha1.PlacementExplanationSpec{Placement: key.Name},
 	}
-	if o.cluster != "" {
+	switch {
+	case o.all:
+		e.Spec.Limit = berthv1alpha1.MaxVerdicts
+	case o.cluster != "":
 		e.Spec.Clusters = []string{o.cluster}
 	}
 	switch err := hub.Create(ctx, e); {
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-		return fmt.Errorf("%w (and the hub serves no PlacementExplanations)", forbidden)
+		return nil, fmt.Errorf("%w (and the hub serves no PlacementExplanations)", forbidden)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; %w", forbidden, err)
+		return nil, fmt.Errorf("%w; %w", forbidden, err)
 	case err != nil:
-		return fmt.Errorf("creating a PlacementExplanation: %w", err)
+		return nil, fmt.Errorf("creating a PlacementExplanation: %w", err)
 	}
 	// The controller deletes it after some minutes if this fails.
 	defer func() { _ = hub.Delete(context.WithoutCancel(ctx), e) }()
-	progress.say("waiting for the controller")
 	if err := awaitExplanation(ctx, hub, e); err != nil {
-		return err
+		return nil, err
 	}
-	progress.stop()
-	return o.printExplanation(out, e)
+	return explanationOf(e)
 }
 
 // awaitExplanation waits for the answer.
@@ -78,37 +78,20 @@ func awaitExplanation(ctx context.Context, hub client.Client, e *berthv1alpha1.P
 	return fmt.Errorf("the controller did not answer PlacementExplanation %s within %s", client.ObjectKeyFromObject(e), explainTimeout)
 }
 
-func (o *explainOptions) printExplanation(out io.Writer, e *berthv1alpha1.PlacementExplanation) error {
+// explanationOf returns the answer of the controller.
+func explanationOf(e *berthv1alpha1.PlacementExplanation) (*explained, error) {
 	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.Placement}
-	explained := meta.FindStatusCondition(e.Status.Conditions, berthv1alpha1.ExplanationExplained)
+	condition := meta.FindStatusCondition(e.Status.Conditions, berthv1alpha1.ExplanationExplained)
 	switch {
-	case explained.Reason == berthv1alpha1.ReasonPlacementNotFound:
-		return fmt.Errorf("there is no Placement %s", key)
-	case explained.Status != metav1.ConditionTrue:
-		return fmt.Errorf("explaining %s: %s", key, explained.Message)
+	case condition.Reason == berthv1alpha1.ReasonPlacementNotFound:
+		return nil, fmt.Errorf("there is no Placement %s", key)
+	case condition.Status != metav1.ConditionTrue:
+		return nil, fmt.Errorf("explaining %s: %s", key, condition.Message)
 	}
 	report := explanation.ReportOf(e)
-	if explained.Reason == berthv1alpha1.ReasonLeftAlone {
-		report = &simulator.Report{Placement: report.Placement, Skipped: explained.Message}
+	if condition.Reason == berthv1alpha1.ReasonLeftAlone {
+		return &explained{Report: &simulator.Report{Placement: report.Placement, Skipped: condition.Message}}, nil
 	}
-	if o.output == "json" || o.output == "yaml" {
-		return printObject(out, o.output, report)
-	}
-	shown := report
-	if o.cluster != "" && report.Answer != nil && len(report.AvailableClusters) == 0 {
-		// The verdict "not a candidate" is said in a sentence.
-		answer := *report.Answer
-		answer.Verdicts = nil
-		shown = &simulator.Report{Placement: report.Placement, Answer: &answer}
-	}
-	if err := printReport(out, shown, o.output == "wide"); err != nil {
-		return err
-	}
-	if report.Answer != nil && o.cluster == "" && len(report.Verdicts) > 0 && report.Candidates > len(report.Verdicts) {
-		say(out, "  %d more candidates are not shown: --cluster shows one.\n", report.Candidates-len(report.Verdicts))
-	}
-	if _, note, ok := strings.Cut(explained.Message, "; "); ok {
-		say(out, "  %s\n", note)
-	}
-	return o.sayIfNoCandidate(out, report)
+	_, note, _ := strings.Cut(condition.Message, "; ")
+	return &explained{report, note}, nil
 }

@@ -41,6 +41,8 @@ every Placement again with the same engine as the controller. It writes nothing.
 
 The URL contains a token that changes with every start. Only this machine can use it. To use it from another machine, forward the port:
 ssh -L 8001:127.0.0.1:8001 HOST`,
+		Example: `  berth explore
+  berth explore --context production --address 127.0.0.1:0`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {

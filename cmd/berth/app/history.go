@@ -18,7 +18,7 @@ import (
 )
 
 type historyOptions struct {
-	hub      hubFlags
+	hub      placementFlags
 	revision int64
 	output   string
 }
@@ -26,15 +26,20 @@ type historyOptions struct {
 func newHistoryCommand() *cobra.Command {
 	o := historyOptions{}
 	cmd := &cobra.Command{
-		Use:   "history NAME [-n NAMESPACE] [--revision N]",
-		Short: "List the changes of a Placement's published decision",
-		Long: `List the changes of a Placement's published decision, the oldest first. The table shows the cause of each change, the numbers of clusters
+		Use:   "history " + placementUse,
+		Short: "List the changes of published decisions",
+		Long: `List the changes of published decisions, for each Placement the oldest first. The table shows the cause of each change, the numbers of clusters
 that it added and removed, its phase, and who approved or rejected it.
 
+Without a name it lists the changes of all Placements of the namespace. ` + placementHelp + `
+
 A revision such as 3-7 is one record of several changes. A line with … marks missing records: they were lost in a crash or deleted by the
-history limit. --revision shows one change with all its clusters. Needs permission to get placements and to list placementchanges.`,
-		Example:           "  kubectl placement history web -n shop",
-		Args:              onePlacement,
+history limit. --revision, or the name of a PlacementChange, shows one change with all its clusters. Needs permission to get placements and to list placementchanges.`,
+		Example: `  berth history web -n shop
+  berth history web -n shop --revision 3
+  berth history placementchange/web-3 -n shop
+  berth history -A -o wide`,
+		Args:              o.hub.placementsOrAll,
 		ValidArgsFunction: o.hub.completePlacements(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(o.output); err != nil {
@@ -43,31 +48,47 @@ history limit. --revision shows one change with all its clusters. Needs permissi
 			if cmd.Flags().Changed("revision") && o.revision < 1 {
 				return usagef("--revision: %d must be at least 1", o.revision)
 			}
-			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
+			if o.revision > 0 && len(args) != 1 {
+				return usagef("--revision needs the name of one Placement")
+			}
+			return o.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
 	}
 	o.hub.add(cmd)
-	o.hub.addNamespace(cmd, "the Placement's namespace (default: the kubeconfig's)")
 	cmd.Flags().Int64Var(&o.revision, "revision", 0, "show this change with all its clusters")
 	complete(cmd, "revision", cobra.NoFileCompletions)
 	addOutputFlag(cmd, &o.output)
 	return cmd
 }
 
-func (o *historyOptions) run(ctx context.Context, name string, out io.Writer) error {
+func (o *historyOptions) run(ctx context.Context, args []string, out io.Writer) error {
 	hub, namespace, err := o.hub.connect()
 	if err != nil {
 		return err
 	}
-	key := types.NamespacedName{Namespace: namespace, Name: name}
-	_, history, err := readHistory(ctx, hub, key)
+	refs, err := o.hub.refs(ctx, hub, namespace, args, nil)
 	if err != nil {
 		return err
 	}
-	if o.revision == 0 {
-		return o.printAll(out, key, history, time.Now())
+	all := make([]placementHistory, 0, len(refs))
+	for _, ref := range refs {
+		_, history, err := readHistory(ctx, hub, ref.NamespacedName)
+		if err != nil {
+			return err
+		}
+		if revision := cmp.Or(o.revision, ref.revision); len(args) == 1 && revision > 0 {
+			return o.printOne(out, ref.NamespacedName, history, revision)
+		}
+		all = append(all, newPlacementHistory(ref.NamespacedName, history))
 	}
-	record, err := recordOf(history, key, o.revision)
+	if len(args) == 1 {
+		return o.print(out, all[0], time.Now())
+	}
+	return o.printAll(out, all, time.Now())
+}
+
+func (o *historyOptions) printOne(out io.Writer, key types.NamespacedName, history changes.History, revision int64) error {
+	record, err := recordOf(history, key, revision)
 	if err != nil {
 		return err
 	}
@@ -94,49 +115,99 @@ func recordOf(history changes.History, key types.NamespacedName, revision int64)
 	return nil, fmt.Errorf("there is no record of revision %d of Placement %s; there are %s", revision, key, strings.Join(known, ", "))
 }
 
-func (o *historyOptions) printAll(out io.Writer, key types.NamespacedName, history changes.History, now time.Time) error {
+// placementHistory is the shown form of a Placement's records. Its json and yaml output is a public
+// interface.
+type placementHistory struct {
+	Placement string        `json:"placement"`
+	Changes   []*changeView `json:"changes"`
+}
+
+func newPlacementHistory(key types.NamespacedName, history changes.History) placementHistory {
 	gaps := history.Gaps()
-	views := []*changeView{}
+	h := placementHistory{Placement: key.String(), Changes: []*changeView{}}
 	for _, record := range history {
 		view := viewOf(record)
 		view.MissingBefore = slices.Contains(gaps, view.Revision)
-		views = append(views, view)
+		h.Changes = append(h.Changes, view)
 	}
+	return h
+}
+
+// print lists the changes of one Placement.
+func (o *historyOptions) print(out io.Writer, h placementHistory, now time.Time) error {
 	if o.output == "json" || o.output == "yaml" {
-		return printObject(out, o.output, map[string]any{"placement": key.String(), "changes": views})
+		return printObject(out, o.output, h)
 	}
-	if len(views) == 0 {
-		return say(out, "Placement %s has no recorded changes.\n", key)
+	if len(h.Changes) == 0 {
+		return say(out, "Placement %s has no recorded changes.\n", h.Placement)
 	}
-	return historyTable(views, o.output == "wide", now).print(out, false)
+	t := newHistoryTable(o.output == "wide")
+	t.addChanges(h, now)
+	return t.print(out, false)
+}
+
+// printAll lists the changes of several Placements.
+func (o *historyOptions) printAll(out io.Writer, all []placementHistory, now time.Time) error {
+	if o.output == "json" || o.output == "yaml" {
+		return printObject(out, o.output, map[string]any{"placements": all})
+	}
+	t := newHistoryTable(o.output == "wide")
+	t.heading, t.named = append([]string{"NAMESPACE", "PLACEMENT"}, t.heading...), true
+	for _, h := range all {
+		t.addChanges(h, now)
+	}
+	if len(t.rows) == 0 {
+		return say(out, "The Placements have no recorded changes.\n")
+	}
+	return t.print(out, false)
 }
 
 // historyTable has a row for each record and for each gap. The wide form adds exact times, sizes
 // and comments.
-func historyTable(views []*changeView, wide bool, now time.Time) *table {
-	t := &table{heading: []string{"REVISION", "AGE", "PHASE", "CAUSE", "ADDED", "REMOVED", "APPROVER"}}
+type historyTable struct {
+	table
+	wide bool
+	// named is true if each row begins with the Placement.
+	named bool
+}
+
+func newHistoryTable(wide bool) *historyTable {
+	t := &historyTable{wide: wide}
+	t.heading = []string{"REVISION", "AGE", "PHASE", "CAUSE", "ADDED", "REMOVED", "APPROVER"}
 	if wide {
 		t.heading = append(slices.Replace(t.heading, 1, 2, "TIME"), "SELECTED", "PROFILE", "COMMENT")
 	}
-	for _, v := range views {
-		if v.MissingBefore {
-			t.add(cell{text: "…"}, cell{}, cell{}, cell{text: "records are missing"})
-		}
-		when, comment := duration.HumanDuration(now.Sub(v.Time)), none
-		if wide {
-			when = v.Time.Format(time.RFC3339)
-		}
-		if v.Approval != nil && v.Approval.Comment != "" {
-			comment = v.Approval.Comment
-		}
-		row := []cell{
-			{text: v.revisions()}, {text: when}, {text: cmp.Or(v.Phase, none)}, {text: v.Cause},
-			{text: fmt.Sprint(v.AddedCount)}, {text: fmt.Sprint(v.RemovedCount)}, {text: v.approver()},
-		}
-		if wide {
-			row = append(row, cell{text: fmt.Sprint(v.Clusters)}, cell{text: cmp.Or(v.Profile, none)}, cell{text: comment})
-		}
-		t.add(row...)
-	}
 	return t
+}
+
+func (t *historyTable) addChanges(h placementHistory, now time.Time) {
+	var prefix []cell
+	if t.named {
+		namespace, name, _ := strings.Cut(h.Placement, "/")
+		prefix = []cell{{text: namespace}, {text: name}}
+	}
+	for _, v := range h.Changes {
+		if v.MissingBefore {
+			t.add(append(slices.Clone(prefix), cell{text: "…"}, cell{}, cell{}, cell{text: "records are missing"})...)
+		}
+		t.add(append(slices.Clone(prefix), t.row(v, now)...)...)
+	}
+}
+
+func (t *historyTable) row(v *changeView, now time.Time) []cell {
+	when, comment := duration.HumanDuration(now.Sub(v.Time)), none
+	if t.wide {
+		when = v.Time.Format(time.RFC3339)
+	}
+	if v.Approval != nil && v.Approval.Comment != "" {
+		comment = v.Approval.Comment
+	}
+	row := []cell{
+		{text: v.revisions()}, {text: when}, {text: cmp.Or(v.Phase, none)}, {text: v.Cause},
+		{text: fmt.Sprint(v.AddedCount)}, {text: fmt.Sprint(v.RemovedCount)}, {text: v.approver()},
+	}
+	if t.wide {
+		row = append(row, cell{text: fmt.Sprint(v.Clusters)}, cell{text: cmp.Or(v.Profile, none)}, cell{text: comment})
+	}
+	return row
 }

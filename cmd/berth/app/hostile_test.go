@@ -172,33 +172,35 @@ func TestHostileText(t *testing.T) {
 	queues := write("queues.yaml", "partitions: [{name: default, queues: [{name: root, queues: [{name: a, properties: {berth.dev/clustersets: "+quotedHostile()+"}}]}], placementrules: [{name: tag, value: "+quotedHostile()+"}]}]\n")
 	// A hub answers in UTF-8.
 	onHub := strings.ToValidUTF8(hostile, "\ufffd")
-	commands := map[string]struct {
+	words := map[string][][]string{
+		"":             {{hostile}, {"--" + hostile}, {"help", hostile}, {"__complete", "explain", ""}, {"__complete", "top", "--context", ""}, {"__complete", "explain", "--cluster", ""}},
+		"approve":      {{"web", "--yes"}, {"web", "--yes", "-o", "wide"}, {"web", "-y", "-o", "json"}, {"web", "-y", "-o", "yaml"}, {"web", "-y", "--revision", hostile}, {"web", "-y", "--comment", hostile}, {hostile}, {"-A", "-y"}},
+		"controller":   {{"--config", hostile}, {"--queue-config", hostile}, {hostile}},
+		"diff":         {{"--label", onHub + ":a=b"}, {"--remove", "cluster/" + onHub}, {"--remove", "cluster/" + onHub, "-o", "wide"}, {"--remove", "cluster/" + onHub, "-o", "json"}, {"--remove", "cluster/" + onHub, "-o", "yaml"}, {"--taint", hostile}},
+		"explain":      {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {hostile}, {hostile + "/" + hostile}, {"-A"}, {"web", "--cluster", onHub}, {"web", "--cluster", hostile + "/" + hostile}, {"web", "--context", hostile}},
+		"explore":      {{"--config", hostile}, {"--address", hostile}},
+		"history":      {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {"web", "--revision", "5"}, {"web", "--revision", "9", "-o", "yaml"}, {"web", "--revision", "10"}, {hostile}, {"-A"}, {"-A", "-o", "wide"}},
+		"queues":       {{hostile}},
+		"queues check": {{"-f", queues}, {"-f", hostile}},
+		"queues place": {{"-f", queues, "--user", hostile}, {"-f", queues, "--user", "u", "--tag", hostile + "=" + hostile, "-o", "json"}, {"-f", queues, "--user", hostile, "--queue", hostile}},
+		"reject":       {{"web", "--yes"}, {"web", "--yes", "-o", "wide"}, {hostile, "-n", hostile}},
+		"report":       {{hostile, "--member-kubeconfig", kubeconfig, "--once"}, {"plain", "--member-kubeconfig", hostile}},
+		"simulate":     {{"-f", fleet}, {"-f", fleet, "-o", "wide"}, {"-f", fleet, "-o", "json"}, {"-f", fleet, "-o", "yaml"}, {"-f", refused}, {"-f", hostile}, {"-f", fleet, "--placement", hostile + "/" + hostile}},
+		"status":       {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {}, {"-A", "-o", "wide"}, {hostile}},
+		"top":          {{}, {"-o", "wide"}, {"-o", "json"}, {"-o", "yaml"}, {"-l", hostile}, {"--sort-by", hostile}},
+		"up":           {{"--queue-config", hostile}, {"--config", hostile}, {"--data-dir", "a\x00" + hostile}},
+		"version":      {{hostile}, {}},
+	}
+	type command struct {
 		root  func(...Option) *cobra.Command
 		words [][]string
-	}{
-		"berth":                      {NewCommand, [][]string{{hostile}, {"--" + hostile}, {"help", hostile}}},
-		"berth controller":           {NewCommand, [][]string{{"--config", hostile}, {"--queue-config", hostile}, {hostile}}},
-		"berth explain":              {NewCommand, [][]string{{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {hostile}, {"web", "--cluster", onHub}, {"web", "--context", hostile}}},
-		"berth explore":              {NewCommand, [][]string{{"--config", hostile}, {"--address", hostile}}},
-		"berth queues":               {NewCommand, [][]string{{hostile}}},
-		"berth queues check":         {NewCommand, [][]string{{"-f", queues}, {"-f", hostile}}},
-		"berth queues place":         {NewCommand, [][]string{{"-f", queues, "--user", hostile}, {"-f", queues, "--user", "u", "--tag", hostile + "=" + hostile, "-o", "json"}, {"-f", queues, "--user", hostile, "--queue", hostile}}},
-		"berth report":               {NewCommand, [][]string{{hostile, "--member-kubeconfig", kubeconfig, "--once"}, {"plain", "--member-kubeconfig", hostile}}},
-		"berth simulate":             {NewCommand, [][]string{{"-f", fleet}, {"-f", fleet, "-o", "wide"}, {"-f", fleet, "-o", "json"}, {"-f", fleet, "-o", "yaml"}, {"-f", refused}, {"-f", hostile}, {"-f", fleet, "--placement", hostile + "/" + hostile}}},
-		"berth up":                   {NewCommand, [][]string{{"--queue-config", hostile}, {"--config", hostile}, {"--data-dir", "a\x00" + hostile}}},
-		"berth version":              {NewCommand, [][]string{{hostile}, {}}},
-		"kubectl placement":          {NewKubectlCommand, [][]string{{hostile}, {"__complete", "explain", ""}, {"__complete", "top", "--context", ""}, {"__complete", "explain", "--cluster", ""}}},
-		"kubectl placement approve":  {NewKubectlCommand, [][]string{{"web", "--yes"}, {"web", "--yes", "-o", "wide"}, {"web", "-y", "-o", "json"}, {"web", "-y", "-o", "yaml"}, {"web", "-y", "--revision", hostile}, {"web", "-y", "--comment", hostile}, {hostile}}},
-		"kubectl placement reject":   {NewKubectlCommand, [][]string{{"web", "--yes"}, {"web", "--yes", "-o", "wide"}, {hostile, "-n", hostile}}},
-		"kubectl placement history":  {NewKubectlCommand, [][]string{{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {"web", "--revision", "5"}, {"web", "--revision", "9", "-o", "yaml"}, {"web", "--revision", "10"}, {hostile}}},
-		"kubectl placement explain":  {NewKubectlCommand, [][]string{{"web"}}},
-		"kubectl placement simulate": {NewKubectlCommand, [][]string{{"--label", onHub + ":a=b"}, {"--remove", "cluster/" + onHub}, {"--remove", "cluster/" + onHub, "-o", "wide"}, {"--remove", "cluster/" + onHub, "-o", "json"}, {"--remove", "cluster/" + onHub, "-o", "yaml"}, {"--taint", hostile}}},
-		"kubectl placement top":      {NewKubectlCommand, [][]string{{}, {"-o", "wide"}, {"-o", "json"}, {"-o", "yaml"}, {"-l", hostile}, {"--sort-by", hostile}}},
-		"kubectl placement version":  {NewKubectlCommand, [][]string{{hostile}}},
 	}
-	for _, root := range []*cobra.Command{NewCommand(), NewKubectlCommand()} {
+	commands := map[string]command{}
+	for _, newRoot := range []func(...Option) *cobra.Command{NewCommand, NewKubectlCommand} {
+		root := newRoot()
 		eachCommand(root, func(cmd *cobra.Command) {
-			if len(commands[cmd.CommandPath()].words) == 0 {
+			tc := command{newRoot, words[strings.TrimSpace(strings.TrimPrefix(cmd.CommandPath(), root.CommandPath()))]}
+			if commands[cmd.CommandPath()] = tc; len(tc.words) == 0 {
 				t.Errorf("%s is given no hostile text: add it here", cmd.CommandPath())
 			}
 		})

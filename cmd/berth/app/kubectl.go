@@ -28,15 +28,10 @@ func NewKubectlCommand(opts ...Option) *cobra.Command {
 	o := optionsOf(opts)
 	root := newRoot(o, kubectlPlugin, "Explain decisions, preview and list changes, and approve or reject held changes")
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl placement"}
-	root.AddCommand(
-		newAnswerCommand(approval),
-		newAnswerCommand(rejection),
-		newExplainCommand(o.plugins),
-		newCompareCommand(o.plugins),
-		newHistoryCommand(),
-		newTopCommand(),
-		newVersionCommand(),
-	)
+	root.AddCommand(verbs(o)...)
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.Example = strings.ReplaceAll(cmd.Example, "berth ", "kubectl placement ")
+	}
 	markFailures(root)
 	return root
 }

@@ -24,29 +24,29 @@ func TestEdits(t *testing.T) {
 		return fixture.Cluster("c").Label("old", "1").TaintAt("old", "", v1alpha1.TaintEffectNoSelect, metav1.NewTime(noon.Add(-time.Hour)))
 	}
 	for name, tc := range map[string]struct {
-		o    compareOptions
+		o    diffOptions
 		want fixture.ClusterBuilder
 		// wantErr is a mistake in usage; else there is none.
 		wantErr string
 	}{
-		"a label":               {o: compareOptions{labels: []string{"c:example.com/a=b"}}, want: cluster().Label("example.com/a", "b")},
-		"a label removed":       {o: compareOptions{labels: []string{"c:a=b", "c:a-"}}, want: cluster()},
-		"no cluster":            {o: compareOptions{labels: []string{"a=b"}}, wantErr: "neither CLUSTER:KEY=VALUE"},
-		"neither":               {o: compareOptions{labels: []string{"c:a"}}, wantErr: "neither CLUSTER:KEY=VALUE"},
-		"no label value":        {o: compareOptions{labels: []string{"c:a=b c"}}, wantErr: "a valid label must be"},
-		"no label key":          {o: compareOptions{labels: []string{"c:a b=c"}}, wantErr: "name part must consist of"},
-		"the same taint":        {o: compareOptions{taints: []string{"c:old:NoSelect"}}, want: cluster()},
-		"a taint removed":       {o: compareOptions{taints: []string{"c:b=v:PreferNoSelect", "c:b-"}}, want: cluster()},
-		"a taint of its effect": {o: compareOptions{taints: []string{"c:old:NoSelectIfNew-"}}, want: cluster()},
+		"a label":               {o: diffOptions{labels: []string{"c:example.com/a=b"}}, want: cluster().Label("example.com/a", "b")},
+		"a label removed":       {o: diffOptions{labels: []string{"c:a=b", "c:a-"}}, want: cluster()},
+		"no cluster":            {o: diffOptions{labels: []string{"a=b"}}, wantErr: "neither CLUSTER:KEY=VALUE"},
+		"neither":               {o: diffOptions{labels: []string{"c:a"}}, wantErr: "neither CLUSTER:KEY=VALUE"},
+		"no label value":        {o: diffOptions{labels: []string{"c:a=b c"}}, wantErr: "a valid label must be"},
+		"no label key":          {o: diffOptions{labels: []string{"c:a b=c"}}, wantErr: "name part must consist of"},
+		"the same taint":        {o: diffOptions{taints: []string{"c:old:NoSelect"}}, want: cluster()},
+		"a taint removed":       {o: diffOptions{taints: []string{"c:b=v:PreferNoSelect", "c:b-"}}, want: cluster()},
+		"a taint of its effect": {o: diffOptions{taints: []string{"c:old:NoSelectIfNew-"}}, want: cluster()},
 		"a taint": {
-			o:    compareOptions{taints: []string{"c:b=v:PreferNoSelect"}},
+			o:    diffOptions{taints: []string{"c:b=v:PreferNoSelect"}},
 			want: cluster().TaintAt("b", "v", v1alpha1.TaintEffectPreferNoSelect, metav1.NewTime(noon)),
 		},
-		"no effect":      {o: compareOptions{taints: []string{"c:b=v"}}, wantErr: "neither CLUSTER:KEY[=VALUE]:EFFECT"},
-		"another effect": {o: compareOptions{taints: []string{"c:b:NoSchedule"}}, wantErr: `effect "NoSchedule" is not one of`},
-		"no taint key":   {o: compareOptions{taints: []string{"c:b c:NoSelect"}}, wantErr: "name part must consist of"},
-		"no name":        {o: compareOptions{removed: []string{"placement"}}, wantErr: "is not KIND/NAME"},
-		"another kind":   {o: compareOptions{removed: []string{"pod/x"}}, wantErr: "is not KIND/NAME"},
+		"no effect":      {o: diffOptions{taints: []string{"c:b=v"}}, wantErr: "neither CLUSTER:KEY[=VALUE]:EFFECT"},
+		"another effect": {o: diffOptions{taints: []string{"c:b:NoSchedule"}}, wantErr: `effect "NoSchedule" is not one of`},
+		"no taint key":   {o: diffOptions{taints: []string{"c:b c:NoSelect"}}, wantErr: "name part must consist of"},
+		"no name":        {o: diffOptions{removed: []string{"placement"}}, wantErr: "is not TYPE/NAME"},
+		"another kind":   {o: diffOptions{removed: []string{"pod/x"}}, wantErr: "is not TYPE/NAME"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			edits, err := tc.o.edits()

@@ -23,6 +23,8 @@ func newQueuesCommand() *cobra.Command {
 		Long: `Validate a queue configuration, and show in which queue it places a Placement.
 
 On a hub, the configuration is in the key queues.yaml of a ConfigMap. The commands need no hub and write nothing.`,
+		Example: `  berth queues check -f queues.yaml
+  berth queues place -f queues.yaml --user ann --group dev`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -19,6 +19,9 @@ import (
 	"github.com/berth-dev/berth/pkg/changes"
 )
 
+// errNoRecords is returned for a hub with only the CRDs of Open Cluster Management.
+var errNoRecords = errors.New("the hub does not serve PlacementChanges (berth.dev/v1alpha1): the CRDs of Berth's own kinds are not installed")
+
 // readHistory returns a Placement and its records, without those of an earlier Placement of the
 // same name.
 func readHistory(ctx context.Context, hub client.Client, key types.NamespacedName) (*v1alpha1.Placement, changes.History, error) {
@@ -35,7 +38,7 @@ func readHistory(ctx context.Context, hub client.Client, key types.NamespacedNam
 	switch {
 	case err == nil:
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-		return nil, nil, errors.New("the hub does not serve PlacementChanges (berth.dev/v1alpha1): the CRDs of Berth's own kinds are not installed")
+		return pl, nil, errNoRecords
 	case apierrors.IsForbidden(err):
 		return nil, nil, fmt.Errorf("reading the changes of Placement %s needs permission to list placementchanges: %w", key, err)
 	default:

@@ -89,7 +89,7 @@ changes:
 `} {
 		t.Run(output, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := (&historyOptions{output: output}).printAll(&out, webKey, history, noonTime); err != nil {
+			if err := (&historyOptions{output: output}).print(&out, newPlacementHistory(webKey, history), noonTime); err != nil {
 				t.Fatal(err)
 			}
 			got := out.String()
@@ -104,10 +104,10 @@ changes:
 	t.Run("no records", func(t *testing.T) {
 		for output, want := range map[string]string{
 			"table": "Placement shop/web has no recorded changes.\n",
-			"json":  "{\n  \"changes\": [],\n  \"placement\": \"shop/web\"\n}\n",
+			"json":  "{\n  \"placement\": \"shop/web\",\n  \"changes\": []\n}\n",
 		} {
 			var out bytes.Buffer
-			if err := (&historyOptions{output: output}).printAll(&out, webKey, nil, noonTime); err != nil {
+			if err := (&historyOptions{output: output}).print(&out, newPlacementHistory(webKey, nil), noonTime); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, out.String()); diff != "" {
@@ -277,8 +277,8 @@ func TestChoose(t *testing.T) {
 				want = tc.wantReject
 			}
 			t.Run(name+", "+answer.verb, func(t *testing.T) {
-				o := answerOptions{decision: answer, revision: tc.revision}
-				chosen, err := o.choose(web(), tc.history, func() (string, error) {
+				o := answerOptions{decision: answer}
+				chosen, err := o.choose(web(), tc.history, tc.revision, func() (string, error) {
 					if tc.unreadable {
 						return "", errors.New("no right to list")
 					}

@@ -49,31 +49,37 @@ func NewCommand(opts ...Option) *cobra.Command {
 	}
 	o := optionsOf(opts)
 	root := newRoot(o, "berth", "Berth selects clusters for Placements and keeps the published decisions up to date")
+	root.AddCommand(verbs(o)...)
 	root.AddCommand(
 		newControllerCommand(o.plugins),
-		newExplainCommand(o.plugins),
 		newExploreCommand(o.plugins),
 		newQueuesCommand(),
 		newReportCommand(),
-		newSimulateCommand(o.plugins),
 		newUpCommand(o.plugins),
-		newVersionCommand(),
 	)
 	markFailures(root)
 	return root
 }
 
-// noArguments and onePlacement are cobra's checks, with messages that need no knowledge of cobra.
+// verbs are the commands that berth and kubectl placement share.
+func verbs(o options) []*cobra.Command {
+	return []*cobra.Command{
+		newAnswerCommand(approval),
+		newAnswerCommand(rejection),
+		newDiffCommand(o.plugins),
+		newExplainCommand(o.plugins),
+		newHistoryCommand(),
+		newSimulateCommand(o.plugins),
+		newStatusCommand(),
+		newTopCommand(),
+		newVersionCommand(),
+	}
+}
+
+// noArguments is cobra's check, with a message that needs no knowledge of cobra.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes flags only, not %q", cmd.CommandPath(), args[0])
-	}
-	return nil
-}
-
-func onePlacement(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%s takes the name of one Placement, not %d arguments", cmd.CommandPath(), len(args))
 	}
 	return nil
 }
@@ -92,8 +98,12 @@ func newRoot(o options, use, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  berth explain web -n shop
+  berth status -A
+  berth diff -f placement.yaml
+  berth simulate -f fleet.yaml -f placement.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		// This applies to every command, because no subcommand has its own.
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if o.err != nil {

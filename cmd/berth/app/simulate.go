@@ -22,6 +22,7 @@ type simulateOptions struct {
 	placement string
 	now       string
 	config    string
+	all       bool
 	output    string
 }
 
@@ -36,6 +37,7 @@ simulate reads YAML or JSON (also .gz), and applies the defaults and validation 
 Placement with the same engine as the controller, on the same Snapshot. PlacementDecisions in the input are the published decisions.
 simulate writes nothing.`,
 		Example: `  berth simulate -f fleet.yaml -f placement.yaml
+  berth simulate -f fleet.yaml --placement shop/web -o json
   kubectl get managedclusters,managedclustersets,managedclustersetbindings,placements,placementdecisions -A -o yaml | berth simulate -f -`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,6 +49,7 @@ simulate writes nothing.`,
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder to read, - for standard input; repeatable")
 	cmd.Flags().StringVar(&o.placement, "placement", "", "decide only this Placement, as NAMESPACE/NAME")
 	cmd.Flags().StringVar(&o.now, "now", "", "time of the decision, in RFC 3339, such as 2026-06-01T12:00:00Z (default: the current time)")
+	addAllFlag(cmd, &o.all)
 	addConfigFlag(cmd, &o.config)
 	addOutputFlag(cmd, &o.output)
 	return cmd
@@ -109,7 +112,11 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 		s.Scenarios = append(s.Scenarios, result)
 	}
 	progress.stop()
-	return s.print(out, o.output)
+	rows := nearestRows
+	if o.all {
+		rows = allRows
+	}
+	return s.print(out, rows, o.output)
 }
 
 // check validates the flags and returns the time at which to decide.
@@ -165,14 +172,18 @@ func decide(
 	return reports, nil
 }
 
-func (s *simulation) print(out io.Writer, format string) error {
+func addAllFlag(cmd *cobra.Command, all *bool) {
+	cmd.Flags().BoolVar(all, "all", false, "list every candidate, not only those selected and those nearest to the cut")
+}
+
+func (s *simulation) print(out io.Writer, rows clusterRows, format string) error {
 	if format == "json" || format == "yaml" {
 		return printObject(out, format, s)
 	}
-	return s.printTables(out, format == "wide")
+	return s.printTables(out, rows, format == "wide")
 }
 
-func (s *simulation) printTables(out io.Writer, wide bool) error {
+func (s *simulation) printTables(out io.Writer, rows clusterRows, wide bool) error {
 	if len(s.Results) == 0 && s.Scenarios == nil {
 		err := say(out, "No Placements found.\n")
 		return err
@@ -181,7 +192,7 @@ func (s *simulation) printTables(out io.Writer, wide bool) error {
 		if i > 0 {
 			say(out, "\n")
 		}
-		if err := printReport(out, report, wide); err != nil {
+		if err := printReport(out, report, rows, wide); err != nil {
 			return err
 		}
 	}
@@ -192,7 +203,7 @@ func (s *simulation) printTables(out io.Writer, wide bool) error {
 				say(out, "refused: %s: %s\n", r.Object, r.Error)
 			}
 			for _, report := range step.Results {
-				if err := printReport(out, report, wide); err != nil {
+				if err := printReport(out, report, rows, wide); err != nil {
 					return err
 				}
 			}

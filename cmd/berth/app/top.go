@@ -60,6 +60,8 @@ func newTopCommand() *cobra.Command {
 
 DECISIONS is the number of entries for the cluster in all PlacementDecisions, as the prioritizer Balance counts them. CPU and MEMORY are the
 allocatable amounts that the cluster reports, and their share of its capacity. USED BY lists the Placements that select the cluster.`,
+		Example: `  berth top
+  berth top --sort-by memory -l region=eu -o wide`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,22 +1,42 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// maxOnPage is how many clusters of a page the normal form names. The table below has all of them.
+// maxOnPage is how many clusters of a page the normal form names.
 const maxOnPage = 10
 
-// printReport prints one Placement: first the decision, then the reason for each cluster.
-func printReport(out io.Writer, r *simulator.Report, wide bool) error {
+// clusterRows are the rows of the table of clusters.
+type clusterRows int
+
+const (
+	noRows      clusterRows = iota // no table
+	nearestRows                    // those selected and those nearest to the cut
+	allRows                        // every candidate
+	oneRow                         // only the cluster that the user asked for
+)
+
+// maxChosen and maxOthers are how many selected and other clusters the table has, unless all are
+// wanted or the candidates are not more than both together.
+const (
+	maxChosen = 10
+	maxOthers = 5
+)
+
+// printReport prints one Placement: the decision, the numbers of clusters by reason, and the reason
+// for each cluster.
+func printReport(out io.Writer, r *simulator.Report, rows clusterRows, wide bool) error {
 	if r.Skipped != "" {
 		err := say(out, "Placement %s: skipped (%s)\n", r.Placement, r.Skipped)
 		return err
@@ -24,7 +44,9 @@ func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 	candidates := max(r.Candidates, len(r.AvailableClusters))
 	say(out, "Placement %s: %d of %d clusters selected\n", r.Placement, r.NumberOfSelectedClusters, candidates)
 	for _, c := range r.Conditions {
-		printCondition(out, c)
+		if !healthy(c) {
+			printCondition(out, c)
+		}
 	}
 	for _, intent := range r.Intents {
 		say(out, "  %s %s: %s\n", intent.Plugin, intent.Reason, intent.Note)
@@ -34,21 +56,132 @@ func printReport(out io.Writer, r *simulator.Report, wide bool) error {
 		if more := len(names) - maxOnPage; more > 0 && !wide {
 			names = append(slices.Clone(names[:maxOnPage]), fmt.Sprintf("… %d more", more))
 		}
-		say(out, "  %s: %s\n", d.Name, strings.Join(names, " "))
+		say(out, "  %s: %s\n", d.Name, cmp.Or(strings.Join(names, " "), none))
 	}
 	if len(r.Verdicts) == 0 {
 		return nil
 	}
 	if r.Pending != nil {
-		say(out, "  The clusters above are the published ones; the table shows the pending change.\n")
+		say(out, "  The clusters above are the published ones; the tables show the pending change.\n")
 	}
-	if err := verdictTable(r, wide).print(out, colourful(out)); err != nil {
+	if rows != oneRow {
+		if err := reasonTable(r, candidates).print(out, false); err != nil {
+			return err
+		}
+	}
+	if rows == noRows {
+		return nil
+	}
+	return printVerdicts(out, r, rows, wide, candidates)
+}
+
+// printVerdicts prints the table of clusters, by rank.
+func printVerdicts(out io.Writer, r *simulator.Report, rows clusterRows, wide bool, candidates int) error {
+	shown := byRank(r)
+	if rows == nearestRows {
+		shown = nearestToCut(shown)
+	}
+	if err := verdictTable(r, shown, wide).print(out, colourful(out)); err != nil {
 		return err
 	}
-	if unproved(r.Verdicts) {
+	if hidden := candidates - len(shown); hidden > 0 && rows != oneRow {
+		more := "--all lists them"
+		if rows == allRows {
+			more = "--cluster NAME shows one"
+		}
+		say(out, "  %d of %d clusters are not listed: %s.\n", hidden, candidates, more)
+	}
+	if unproved(r.Verdicts) && slices.ContainsFunc(shown, func(v framework.Verdict) bool { return !v.Selected && v.SelectedWith == "" }) {
 		say(out, "  More than %d clusters were not selected. explain --cluster NAME shows the change with which one would be selected.\n", scheduler.MaxSelectedWith)
 	}
 	return nil
+}
+
+// byRank returns the verdicts by rank, then those of excluded clusters: the later the filter, the
+// earlier.
+func byRank(r *simulator.Report) []framework.Verdict {
+	filter := map[string]int{}
+	for i, c := range r.Counts {
+		filter[c.Reason] = i
+	}
+	verdicts := slices.Clone(r.Verdicts)
+	slices.SortStableFunc(verdicts, func(a, b framework.Verdict) int {
+		if a.Rank > 0 && b.Rank > 0 {
+			return cmp.Compare(a.Rank, b.Rank)
+		}
+		return cmp.Or(-cmp.Compare(min(a.Rank, 1), min(b.Rank, 1)), -cmp.Compare(filter[a.Plugin], filter[b.Plugin]), cmp.Compare(a.Cluster, b.Cluster))
+	})
+	return verdicts
+}
+
+// nearestToCut returns the last clusters that were selected and the first that were not, in order.
+func nearestToCut(verdicts []framework.Verdict) []framework.Verdict {
+	if len(verdicts) <= maxChosen+maxOthers {
+		return verdicts
+	}
+	chosen := 0
+	for _, v := range verdicts {
+		if v.Selected {
+			chosen++
+		}
+	}
+	var shown []framework.Verdict
+	skip, others := max(chosen-maxChosen, 0), 0
+	for _, v := range verdicts {
+		switch {
+		case v.Selected && skip > 0:
+			skip--
+		case v.Selected:
+			shown = append(shown, v)
+		case others < maxOthers:
+			others++
+			shown = append(shown, v)
+		}
+	}
+	return shown
+}
+
+// countTexts are the shown forms of counts that are not of a filter.
+var countTexts = map[string]string{
+	berthv1alpha1.CountSelected:   "selected",
+	berthv1alpha1.CountOutranked:  "qualified, not selected",
+	berthv1alpha1.CountNotDecided: "not decided",
+}
+
+// maxReasons is how many reasons of one filter the table of reasons has.
+const maxReasons = 5
+
+// reasonTable counts the candidates by reason. Reasons of a filter are listed one by one if the
+// report has all verdicts.
+func reasonTable(r *simulator.Report, candidates int) *table {
+	t := &table{indent: "  ", heading: []string{"CLUSTERS", "WHY"}}
+	byReason := map[string]map[string]int{}
+	for _, v := range r.Verdicts {
+		if byReason[v.Plugin] == nil {
+			byReason[v.Plugin] = map[string]int{}
+		}
+		byReason[v.Plugin][v.Reason]++
+	}
+	for _, c := range r.Counts {
+		text, fixed := countTexts[c.Reason]
+		reasons := byReason[c.Reason]
+		if fixed || len(r.Verdicts) < candidates {
+			t.add(cell{text: fmt.Sprint(c.Clusters)}, cell{text: cmp.Or(text, c.Reason)})
+			continue
+		}
+		order := slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {
+			return cmp.Or(-cmp.Compare(reasons[a], reasons[b]), cmp.Compare(a, b))
+		})
+		rest := int(c.Clusters)
+		for _, reason := range order[:min(len(order), maxReasons)] {
+			t.add(cell{text: fmt.Sprint(reasons[reason])}, cell{text: c.Reason + ": " + reason})
+			rest -= reasons[reason]
+		}
+		if rest > 0 {
+			t.add(cell{text: fmt.Sprint(rest)}, cell{text: c.Reason + ": " + number(len(order)-maxReasons, "other reason")})
+		}
+	}
+	return t
 }
 
 // printCondition prints a condition. CEL's compiler marks mistakes in further lines of the message.
@@ -64,12 +197,12 @@ func printCondition(out io.Writer, c simulator.Condition) {
 	}
 }
 
-func verdictTable(r *simulator.Report, wide bool) *table {
+func verdictTable(r *simulator.Report, verdicts []framework.Verdict, wide bool) *table {
 	t := &table{indent: "  ", heading: []string{"CLUSTER", "SELECTED", "SCORE", "RANK", "CUT", "WHY", "WOULD BE SELECTED WITH"}}
 	if wide {
 		t.heading = slices.Insert(t.heading, 3, "SCORES")
 	}
-	for _, v := range r.Verdicts {
+	for _, v := range verdicts {
 		score, rank, cut, why, selectedWith, chosen := "-", "-", "-", v.Reason, v.SelectedWith, plain
 		if v.Selected {
 			chosen = green

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -33,7 +35,7 @@ func reported(t *testing.T, p fixture.PlacementBuilder, clusters int, wide bool,
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := printReport(&out, report, wide); err != nil {
+	if err := printReport(&out, report, nearestRows, wide); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -41,11 +43,11 @@ func reported(t *testing.T, p fixture.PlacementBuilder, clusters int, wide bool,
 
 func TestScoresOfAWideReport(t *testing.T) {
 	got := reported(t, fixture.Placement("ns", "p").Number(1).Prioritizer("ResourceAllocatableCPU", 3), 2, true)
-	_, got, _ = strings.Cut(got, "p-decision-1: ")
-	want := `c002
+	_, got, _ = strings.Cut(got, "qualified, not selected\n")
+	want := `
   CLUSTER   SELECTED   SCORE   SCORES                                           RANK   CUT    WHY                       WOULD BE SELECTED WITH
-  c001      false      -200    Balance=100 ResourceAllocatableCPU=-100×3 Steady=0   2      -600   rank 2 of 2, 1 selected   +600 score
   c002      true       400     Balance=100 ResourceAllocatableCPU=100×3 Steady=0    1      +600   rank 1 of 2               -
+  c001      false      -200    Balance=100 ResourceAllocatableCPU=-100×3 Steady=0   2      -600   rank 2 of 2, 1 selected   +600 score
 `
 	words := func(text string) []string { return strings.Fields(text) }
 	if diff := cmp.Diff(words(want), words(got)); diff != "" {
@@ -77,7 +79,7 @@ func TestLongReport(t *testing.T) {
 		},
 		"what is held is told from what is published": {
 			placement: fixture.Placement("ns", "p"), others: []client.Object{fixture.ApprovalPolicy("ns", "careful")},
-			want: []string{"  The clusters above are the published ones; the table shows the pending change.\n"},
+			want: []string{"  The clusters above are the published ones; the tables show the pending change.\n"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,5 +95,59 @@ func TestLongReport(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRowsByRank: the table has the clusters by rank, then the excluded ones, and of many only
+// those around the cut.
+func TestRowsByRank(t *testing.T) {
+	clusters := func(got string) string {
+		var names []string
+		for line := range strings.Lines(got) {
+			if words := strings.Fields(line); len(words) > 1 && (words[1] == "true" || words[1] == "false") {
+				names = append(names, words[0])
+			}
+		}
+		return strings.Join(names, " ")
+	}
+	few := reported(t, fixture.Placement("ns", "p").Number(2).Prioritizer("ResourceAllocatableCPU", 3), 4, false)
+	if got := clusters(few); got != "c004 c003 c002 c001" {
+		t.Errorf("the order is %s in\n%s", got, few)
+	}
+	many := reported(t, fixture.Placement("ns", "p").Number(12), 40, false)
+	if got := clusters(many); got != "c003 c004 c005 c006 c007 c008 c009 c010 c011 c012 c013 c014 c015 c016 c017" {
+		t.Errorf("listed are %s in\n%s", got, many)
+	}
+	for _, want := range []string{"\n  CLUSTERS   WHY\n  12         selected\n  28         qualified, not selected\n", "\n  25 of 40 clusters are not listed: --all lists them.\n"} {
+		if !strings.Contains(many, want) {
+			t.Errorf("%q is not in:\n%s", want, many)
+		}
+	}
+}
+
+// TestReasonTable counts reasons one by one, the most frequent of a filter first, and folds rare
+// ones.
+func TestReasonTable(t *testing.T) {
+	r := &simulator.Report{Answer: &simulator.Answer{Counts: []berthv1alpha1.ReasonCount{
+		{Reason: berthv1alpha1.CountSelected, Clusters: 1}, {Reason: "Predicate", Clusters: 9},
+	}}}
+	for i, reason := range strings.Fields("selected a b b c c c d e f") {
+		v := framework.Verdict{Cluster: fmt.Sprint(i), Selected: i == 0, Reason: reason}
+		if i > 0 {
+			v.Plugin = "Predicate"
+		}
+		r.Verdicts = append(r.Verdicts, v)
+	}
+	for candidates, want := range map[int]string{
+		10: "CLUSTERS WHY 1 selected 3 Predicate: c 2 Predicate: b 1 Predicate: a 1 Predicate: d 1 Predicate: e 1 Predicate: 1 other reason",
+		11: "CLUSTERS WHY 1 selected 9 Predicate",
+	} {
+		var out bytes.Buffer
+		if err := reasonTable(r, candidates).print(&out, false); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(strings.Fields(out.String()), " "); got != want {
+			t.Errorf("of %d candidates: got %q, want %q", candidates, got, want)
+		}
 	}
 }

@@ -18,10 +18,11 @@ var version, commit string
 
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version, the commit and the API versions of the CRDs",
-		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return printVersion(cmd.OutOrStdout()) },
+		Use:     "version",
+		Short:   "Print the version, the commit and the API versions of the CRDs",
+		Example: `  berth version`,
+		Args:    noArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return printVersion(cmd.OutOrStdout()) },
 	}
 }
 

@@ -11,10 +11,19 @@ import (
 
 func commandLinePage() string {
 	var page strings.Builder
-	page.WriteString(generated("cmd/berth/app") + "# Command line\n\nExit codes are 0, 1 for a failure and 2 for wrong usage; a comparison that finds changes ends with 3.\n")
+	page.WriteString(generated("cmd/berth/app") + "# Command line\n\nExit codes are 0, 1 for a failure and 2 for wrong usage. `diff` and `simulate` have more, and `status`, too.\n\n" +
+		"As a plugin of kubectl, the program has these commands with the same flags: " + shared() + ".\n")
 	describe(&page, app.NewCommand(), "")
-	describe(&page, app.NewKubectlCommand(), "")
 	return page.String()
+}
+
+// shared lists the commands of kubectl placement.
+func shared() string {
+	var names []string
+	for _, cmd := range app.NewKubectlCommand().Commands() {
+		names = append(names, "`"+cmd.CommandPath()+"`")
+	}
+	return strings.Join(names, ", ")
 }
 
 // describe writes a command and those below it.

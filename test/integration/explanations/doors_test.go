@@ -51,7 +51,7 @@ var _ = Describe("berth explain", Ordered, func() {
 		newTeam(ctx, "cli-other", 1)
 	})
 
-	for _, more := range [][]string{nil, {"-o", "wide"}, {"--cluster", "cli-2"}} {
+	for _, more := range [][]string{nil, {"-o", "wide"}, {"--all"}, {"--cluster", "cli-2"}} {
 		It(fmt.Sprintf("prints the same for an author and an administrator %v", more), func() {
 			args := append([]string{"explain", "web", "-n", "cli"}, more...)
 			want, err := berth(args...)

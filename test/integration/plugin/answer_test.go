@@ -57,8 +57,10 @@ var _ = Describe("top, explain and completion", func() {
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(got.out).To(ContainSubstring("Balance=100 Steady=100"))
 		for words, want := range map[string]string{
-			"explain":         "kubectl placement: kubectl placement explain takes the name of one Placement, not 0 arguments (see kubectl placement explain --help)\n",
-			"simulate a.yaml": "kubectl placement: kubectl placement simulate takes flags only, not \"a.yaml\" (see kubectl placement simulate --help)\n",
+			"approve":         "kubectl placement: kubectl placement approve needs the name of a Placement, or -A for all (see kubectl placement approve --help)\n",
+			"explain web -A":  "kubectl placement: kubectl placement explain takes names or -A, not both (see kubectl placement explain --help)\n",
+			"status shop/web": `kubectl placement: "shop/web" is neither NAME nor TYPE/NAME; the types are placement, placementchange and placementdecision, and -n sets the namespace (see kubectl placement status --help)` + "\n",
+			"diff a.yaml":     "kubectl placement: kubectl placement diff takes flags only, not \"a.yaml\" (see kubectl placement diff --help)\n",
 		} {
 			Expect(run(ctx, "", strings.Fields(words)...)).To(Equal(result{misused, "", want}), words)
 		}
@@ -82,8 +84,8 @@ var _ = Describe("top, explain and completion", func() {
 			{[]string{"top", "--as", "nobody", ""}, ":4\n"},
 			{[]string{"approve", "--as", "nobody", ""}, ":1\n"},
 			{[]string{"explain", "-n", ""}, string(t) + "\n:4\n"},
-			{[]string{"simulate", "--taint", ""}, t.name(1) + ":\n" + t.name(2) + ":\n" + t.name(3) + ":\n:6\n"},
-			{[]string{"simulate", "--label", t.name(1) + ":"}, ":4\n"},
+			{[]string{"diff", "--taint", ""}, t.name(1) + ":\n" + t.name(2) + ":\n" + t.name(3) + ":\n:6\n"},
+			{[]string{"diff", "--label", t.name(1) + ":"}, ":4\n"},
 		} {
 			Expect(runAs(ctx, completionName, "", tc.words...).out).To(Equal(tc.want), "%v", tc.words)
 		}

@@ -103,7 +103,7 @@ var _ = Describe("On a terminal", func() {
 		Expect(s.text()).To(And(ContainSubstring("\x1b[32madded\x1b[0m"), ContainSubstring("\x1b[31mremoved\x1b[0m")))
 		s.types("\n")
 		Expect(s.code()).To(Equal(failed))
-		Expect(s.text()).To(ContainSubstring("nothing was approved"))
+		Expect(s.text()).To(ContainSubstring("change 2 of Placement " + string(t) + "/web was not approved"))
 		Expect(approvalOf(ctx, record)).To(BeNil())
 
 		s = onTerminal(ctx, nil, "approve", "web", "-n", string(t))
@@ -137,7 +137,7 @@ var _ = Describe("On a terminal", func() {
 	})
 
 	It("added clusters are green and removed clusters red, unless NO_COLOR is set", func(ctx SpecContext) {
-		words := []string{"simulate", "--label", t.name(1) + ":" + v1alpha1.ClusterSetLabel + "-"}
+		words := []string{"diff", "--label", t.name(1) + ":" + v1alpha1.ClusterSetLabel + "-"}
 		s := onTerminal(ctx, nil, words...)
 		Expect(s.code()).To(Equal(differs))
 		Expect(s.text()).To(And(ContainSubstring("\x1b[32m1: "+t.name(2)+"\x1b[0m"), ContainSubstring("\x1b[31m1: "+t.name(1)+"\x1b[0m")))

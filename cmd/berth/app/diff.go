@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
-type compareOptions struct {
+type diffOptions struct {
 	plugins framework.Registry
 	hub     hubFlags
 	files   []string
@@ -35,24 +35,24 @@ type compareOptions struct {
 	output  string
 }
 
-func newCompareCommand(plugins framework.Registry) *cobra.Command {
-	o := compareOptions{plugins: plugins}
+func newDiffCommand(plugins framework.Registry) *cobra.Command {
+	o := diffOptions{plugins: plugins}
 	cmd := &cobra.Command{
-		Use:   "simulate [-f FILE|DIR|- …] [--label …] [--taint …] [--remove …]",
+		Use:   "diff [-f FILE|DIR|- …] [--label …] [--taint …] [--remove …]",
 		Short: "Show how a change would affect every Placement on the hub",
 		Long: `Show how a change would affect every Placement on the hub.
 
-simulate reads the hub and decides every Placement twice, without and with the change, with the same engine as the controller. It shows
+diff reads the hub and decides every Placement twice, without and with the change, with the same engine as the controller. It shows
 the differences and writes nothing.
 
 An object of -f replaces the object of the same name, as kubectl replace does; without a status, it keeps the status on the hub.
 Then --label, --taint and --remove are applied, each in the given order.
 
 Exit codes: 0 no Placement changes, 3 a Placement changes, 1 failure, 2 wrong usage.`,
-		Example: `  kubectl placement simulate -f placement.yaml
-  kubectl placement simulate --label paris1:gpu=true --label paris2:gpu-
-  kubectl placement simulate --taint rome1:maintenance:NoSelect
-  kubectl placement simulate --remove managedclusterset/eu --remove placement/web -n shop`,
+		Example: `  berth diff -f placement.yaml
+  berth diff --label paris1:gpu=true --label paris2:gpu-
+  berth diff --taint rome1:maintenance:NoSelect
+  berth diff --remove managedclusterset/eu --remove placement/web -n shop`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -81,7 +81,7 @@ Exit codes: 0 no Placement changes, 3 a Placement changes, 1 failure, 2 wrong us
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects to create or replace, - for standard input; repeatable")
 	flags.StringArrayVar(&o.labels, "label", nil, "label of a cluster, as CLUSTER:KEY=VALUE, or CLUSTER:KEY- to remove it; repeatable")
 	flags.StringArrayVar(&o.taints, "taint", nil, "taint of a cluster, as CLUSTER:KEY[=VALUE]:EFFECT, or CLUSTER:KEY[:EFFECT]- to remove it; repeatable")
-	flags.StringArrayVar(&o.removed, "remove", nil, "object to delete, as KIND/NAME; repeatable")
+	flags.StringArrayVar(&o.removed, "remove", nil, "object to delete, as TYPE/NAME; repeatable")
 	complete(cmd, "label", o.hub.completeClusterEdits)
 	complete(cmd, "taint", o.hub.completeClusterEdits)
 	addConfigFlag(cmd, &o.config)
@@ -90,7 +90,7 @@ Exit codes: 0 no Placement changes, 3 a Placement changes, 1 failure, 2 wrong us
 	return cmd
 }
 
-func (o *compareOptions) run(ctx context.Context, progress *progress, in io.Reader) (*simulator.Comparison, error) {
+func (o *diffOptions) run(ctx context.Context, progress *progress, in io.Reader) (*simulator.Comparison, error) {
 	if len(o.files)+len(o.labels)+len(o.taints)+len(o.removed) == 0 {
 		return nil, usagef("one of -f, --label, --taint and --remove is required")
 	}
@@ -137,7 +137,7 @@ func (o *compareOptions) run(ctx context.Context, progress *progress, in io.Read
 }
 
 // load reads the files. Without other edits, they must contain an object that decisions depend on.
-func (o *compareOptions) load(namespace string, in io.Reader, more bool) (simulator.Objects, error) {
+func (o *diffOptions) load(namespace string, in io.Reader, more bool) (simulator.Objects, error) {
 	if len(o.files) == 0 {
 		return simulator.Objects{}, nil
 	}
@@ -166,7 +166,7 @@ func matter(o simulator.Objects) bool {
 }
 
 // change returns the hub's objects with the files and edits applied.
-func (o *compareOptions) change(
+func (o *diffOptions) change(
 	objects, input simulator.Objects, edits []edit, namespace string, now time.Time,
 ) (simulator.Objects, error) {
 	queues, err := parseQueueConfig(o.queues)
@@ -188,7 +188,7 @@ func (o *compareOptions) change(
 	return objects, nil
 }
 
-func (o *compareOptions) print(out io.Writer, c *simulator.Comparison) error {
+func (o *diffOptions) print(out io.Writer, c *simulator.Comparison) error {
 	if o.output == "json" || o.output == "yaml" {
 		return printObject(out, o.output, c)
 	}

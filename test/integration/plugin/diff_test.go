@@ -25,7 +25,7 @@ const (
 	differs = 3
 )
 
-var _ = Describe("simulate", func() {
+var _ = Describe("diff", func() {
 	var t team
 	BeforeEach(func(ctx SpecContext) {
 		t = newTeam(ctx)
@@ -33,12 +33,12 @@ var _ = Describe("simulate", func() {
 		t.place(ctx, fixture.Placement(string(t), "gpu").Predicate(fixture.MatchLabel("gpu", "true")).Number(1), 1)
 	})
 
-	// compared runs simulate and demands changes; comesTrue then does the change and waits until
+	// compared runs diff and demands changes; comesTrue then does the change and waits until
 	// the hub has what was foretold.
 	compared := func(ctx context.Context, in string, words ...string) *simulator.Comparison {
 		GinkgoHelper()
 		before := versions(ctx)
-		got := run(ctx, in, append([]string{"simulate", "-o", "json"}, words...)...)
+		got := run(ctx, in, append([]string{"diff", "-o", "json"}, words...)...)
 		Expect(got.code).To(Equal(differs), got.err)
 		Expect(versions(ctx)).To(Equal(before), "nothing is written")
 		c := &simulator.Comparison{}
@@ -124,10 +124,10 @@ spec: {}
 			{[]string{"--as", "nobody", "--label", "a:b=c"}, "", failed, `User "nobody" cannot list resource`},
 			{nil, "", misused, "one of -f, --label, --taint and --remove is required"},
 			{[]string{"--taint", "a:b:Never"}, "", misused, `effect "Never"`},
-			{[]string{"--remove", "secret/x"}, "", misused, "is not KIND/NAME"},
+			{[]string{"--remove", "secret/x"}, "", misused, "is not TYPE/NAME"},
 			{[]string{"--label", "a:b=c", "-o", "xml"}, "", misused, "not one of table, wide, json, yaml"},
 		} {
-			got := run(ctx, tc.in, append([]string{"simulate"}, tc.words...)...)
+			got := run(ctx, tc.in, append([]string{"diff"}, tc.words...)...)
 			Expect(got.out+got.err).To(ContainSubstring(tc.want), "%v", tc.words)
 			Expect(got.code).To(Equal(tc.wantCode), "%v", tc.words)
 		}
@@ -137,7 +137,7 @@ spec: {}
 		Expect(hub.Create(ctx, fixture.ApprovalPolicy(string(t), "waits", "waits"))).To(Succeed())
 		pl := t.place(ctx, fixture.Placement(string(t), "waits"), 0)
 		held(ctx, pl, 3)
-		got := run(ctx, "", "simulate", "--remove", "cluster/"+t.name(3), "-o", "wide")
+		got := run(ctx, "", "diff", "--remove", "cluster/"+t.name(3), "-o", "wide")
 		Expect(got.out).To(And(MatchRegexp(`waits +Updated .* required\n`),
 			ContainSubstring("Already out of date, independent of this change: "+string(t)+"/waits (held).")))
 	})

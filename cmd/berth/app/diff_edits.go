@@ -17,7 +17,7 @@ import (
 type edit func(objects simulator.Objects, namespace string, now time.Time) (simulator.Objects, error)
 
 // edits returns the edits of the flags, in addition to the files.
-func (o *compareOptions) edits() ([]edit, error) {
+func (o *diffOptions) edits() ([]edit, error) {
 	var edits []edit
 	for _, kind := range []struct {
 		texts []string
@@ -34,10 +34,12 @@ func (o *compareOptions) edits() ([]edit, error) {
 	return edits, nil
 }
 
-func onCluster(name string, change func(cluster *v1alpha1.ManagedCluster, now time.Time)) edit {
+// onCluster returns the edit of a cluster that a flag names.
+func onCluster(flag, text string, change func(cluster *v1alpha1.ManagedCluster, now time.Time)) (edit, error) {
+	name, err := clusterName(flag, text)
 	return func(objects simulator.Objects, _ string, now time.Time) (simulator.Objects, error) {
 		return objects.EditCluster(name, func(cluster *v1alpha1.ManagedCluster) { change(cluster, now) })
-	}
+	}, err
 }
 
 // labelEdit reads CLUSTER:KEY=VALUE or CLUSTER:KEY-.
@@ -59,7 +61,7 @@ func labelEdit(text string) (edit, error) {
 	if len(problems) > 0 {
 		return nil, usagef("--label: %q: %s", text, strings.Join(problems, "; "))
 	}
-	return onCluster(cluster, func(c *v1alpha1.ManagedCluster, _ time.Time) {
+	return onCluster("label", cluster, func(c *v1alpha1.ManagedCluster, _ time.Time) {
 		if !sets {
 			delete(c.Labels, key)
 			return
@@ -68,7 +70,7 @@ func labelEdit(text string) (edit, error) {
 			c.Labels = map[string]string{}
 		}
 		c.Labels[key] = value
-	}), nil
+	})
 }
 
 var taintEffects = []string{
@@ -90,7 +92,7 @@ func taintEdit(text string) (edit, error) {
 	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
 		return nil, usagef("--taint: %q: %s", text, strings.Join(problems, "; "))
 	}
-	return onCluster(cluster, func(c *v1alpha1.ManagedCluster, now time.Time) {
+	return onCluster("taint", cluster, func(c *v1alpha1.ManagedCluster, now time.Time) {
 		added := metav1.NewTime(now)
 		c.Spec.Taints = slices.DeleteFunc(c.Spec.Taints, func(t v1alpha1.Taint) bool {
 			same := t.Key == key && (effect == "" || string(t.Effect) == effect)
@@ -102,15 +104,15 @@ func taintEdit(text string) (edit, error) {
 		if !removes {
 			c.Spec.Taints = append(c.Spec.Taints, v1alpha1.Taint{Key: key, Value: value, Effect: v1alpha1.TaintEffect(effect), TimeAdded: added})
 		}
-	}), nil
+	})
 }
 
-// removal reads KIND/NAME.
+// removal reads TYPE/NAME.
 func removal(text string) (edit, error) {
 	word, name, _ := strings.Cut(text, "/")
 	kind, known := kinds.Named(word)
 	if !known || name == "" {
-		return nil, usagef("--remove: %q is not KIND/NAME; the kinds are %s", text, strings.Join(kinds.Names(), ", "))
+		return nil, usagef("--remove: %q is not TYPE/NAME; the types are %s", text, strings.Join(kinds.Names(), ", "))
 	}
 	return func(objects simulator.Objects, namespace string, _ time.Time) (simulator.Objects, error) {
 		return objects.Without(kind, namespace, name)

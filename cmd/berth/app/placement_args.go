@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// placementUse is the usage of arguments that name Placements.
+const placementUse = "[TYPE/]NAME… [-n NAMESPACE] | -A"
+
+// placementHelp describes the arguments in a help text.
+const placementHelp = `A NAME is a Placement, or TYPE/NAME: a Placement, PlacementChange or PlacementDecision with kubectl's words for the type, such as
+placement/web, pl/web, pch/web-3. `
+
+// placementRef is a Placement that an argument names.
+type placementRef struct {
+	types.NamespacedName
+	// revision is that of the named PlacementChange; 0 if a Placement is named.
+	revision int64
+}
+
+// placementFlags select a hub and Placements on it.
+type placementFlags struct {
+	hubFlags
+	all bool
+}
+
+func (f *placementFlags) add(cmd *cobra.Command) {
+	f.hubFlags.add(cmd)
+	f.addNamespace(cmd, "namespace of the Placements (default: the kubeconfig's)")
+	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "all Placements of all namespaces")
+}
+
+// placementsOrAll checks the arguments of a command that shows all Placements of the namespace
+// without arguments; namedPlacements those of a command that needs a name or -A.
+func (f *placementFlags) placementsOrAll(cmd *cobra.Command, args []string) error {
+	if f.all && len(args) > 0 {
+		return fmt.Errorf("%s takes names or -A, not both", cmd.CommandPath())
+	}
+	return nil
+}
+
+func (f *placementFlags) namedPlacements(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 && !f.all {
+		return fmt.Errorf("%s needs the name of a Placement, or -A for all", cmd.CommandPath())
+	}
+	return f.placementsOrAll(cmd, args)
+}
+
+// refs returns the Placements that the arguments name. Without arguments it returns those of the
+// namespace, or with -A of all namespaces, that are wanted; nil wants all.
+func (f *placementFlags) refs(
+	ctx context.Context, hub client.Client, namespace string, args []string, wanted func(pl *v1alpha1.Placement) bool,
+) ([]placementRef, error) {
+	if len(args) == 0 {
+		return f.listed(ctx, hub, namespace, wanted)
+	}
+	refs := make([]placementRef, 0, len(args))
+	for _, arg := range args {
+		ref, err := resolve(ctx, hub, namespace, arg)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, ref)
+	}
+	return refs, nil
+}
+
+func (f *placementFlags) listed(
+	ctx context.Context, hub client.Client, namespace string, wanted func(pl *v1alpha1.Placement) bool,
+) ([]placementRef, error) {
+	where := "namespace " + namespace
+	if f.all {
+		namespace, where = "", "any namespace"
+	}
+	var list v1alpha1.PlacementList
+	if err := hub.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("reading the Placements: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return nil, fmt.Errorf("there are no Placements in %s", where)
+	}
+	var refs []placementRef
+	for i := range list.Items {
+		if wanted == nil || wanted(&list.Items[i]) {
+			refs = append(refs, placementRef{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return refs, nil
+}
+
+// resolve returns the Placement of one argument. It reads the hub only for a PlacementChange or a
+// PlacementDecision.
+func resolve(ctx context.Context, hub client.Client, namespace, arg string) (placementRef, error) {
+	word, name, typed := strings.Cut(arg, "/")
+	if !typed {
+		word, name = "placement", arg
+	}
+	kind, known := kinds.Named(word)
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if known && name != "" {
+		switch kind.New().(type) {
+		case *v1alpha1.Placement:
+			return placementRef{NamespacedName: key}, nil
+		case *berthv1alpha1.PlacementChange:
+			record := &berthv1alpha1.PlacementChange{}
+			err := get(ctx, hub, key, record, kind)
+			key.Name = record.Spec.Placement
+			return placementRef{key, record.Spec.Revision}, err
+		case *v1alpha1.PlacementDecision:
+			page := &v1alpha1.PlacementDecision{}
+			if err := get(ctx, hub, key, page, kind); err != nil {
+				return placementRef{}, err
+			}
+			if key.Name = page.Labels[v1alpha1.PlacementLabel]; key.Name == "" {
+				return placementRef{}, fmt.Errorf("PlacementDecision %s/%s has no label %s", namespace, name, v1alpha1.PlacementLabel)
+			}
+			return placementRef{NamespacedName: key}, nil
+		}
+	}
+	return placementRef{}, usagef("%q is neither NAME nor TYPE/NAME; the types are placement, placementchange and placementdecision, and -n sets the namespace", arg)
+}
+
+func get(ctx context.Context, hub client.Client, key types.NamespacedName, object client.Object, kind kinds.Kind) error {
+	err := hub.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("there is no %s %s", kind.Name, key)
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s %s: %w", kind.Name, key, err)
+	}
+	return nil
+}
+
+// clusterName returns the name in NAME or TYPE/NAME of a cluster.
+func clusterName(flag, text string) (string, error) {
+	word, name, typed := strings.Cut(text, "/")
+	if !typed {
+		return text, nil
+	}
+	if kind, known := kinds.Named(word); known && name != "" {
+		if _, ok := kind.New().(*v1alpha1.ManagedCluster); ok {
+			return name, nil
+		}
+	}
+	return "", usagef("--%s: %q is neither NAME nor managedcluster/NAME", flag, text)
+}
