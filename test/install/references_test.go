@@ -36,15 +36,21 @@ func installations() map[string]installation {
 	return map[string]installation{
 		"config/default":                   {kustomized("default"), nil},
 		"config/beside-ocm":                {kustomized("beside-ocm"), nil},
+		"config/validation":                {kustomized("validation"), nil},
 		"config/queues and all that is on": {kustomized("queues", "multicluster", "monitoring", "dashboard", "reporter"), []string{"ConfigMap berth-system/yunikorn-configs"}},
 		"the chart":                        {charted("berth", "berth-system", ""), nil},
 		"the chart, everything on":         {charted("berth", "berth-system", everything), []string{"Secret berth-system/pull", "Secret berth-system/berth-webhook-clients"}},
 		"the chart by other names":         {charted("fleet", "tools", everything), []string{"Secret tools/pull", "Secret tools/berth-webhook-clients"}},
 		"the chart with a certificate of one's own": {
-			charted("berth", "berth-system", "queues: {enabled: true, certManager: false, secretName: mine, caBundle: Y2E=}"),
+			charted("berth", "berth-system", "{queues: {enabled: true}, webhook: {certificate: secret, secretName: mine, caBundle: Y2E=}}"),
 			[]string{"Secret berth-system/mine", "ConfigMap berth-system/yunikorn-configs"},
 		},
-		"the chart without metrics": {charted("berth", "berth-system", "metrics: {enabled: false}"), nil},
+		"the chart with names of one's own": {
+			charted("fleet", "tools", "nameOverride: placement\nfullnameOverride: chosen\n"+strings.Replace(everything, "{annotations:", "{create: false, name: mine, annotations:", 1)),
+			[]string{"Secret tools/pull", "Secret tools/berth-webhook-clients", "ServiceAccount tools/mine"},
+		},
+		"the chart with validation only": {charted("berth", "berth-system", "webhook: {certificate: cert-manager}"), nil},
+		"the chart without metrics":      {charted("berth", "berth-system", "metrics: {enabled: false}"), nil},
 	}
 }
 

@@ -43,20 +43,7 @@ func helm(namespace, values string) ([]*unstructured.Unstructured, error) {
 
 // helmAs is the same for a release of another name.
 func helmAs(name, namespace, values string) ([]*unstructured.Unstructured, error) {
-	chart, err := loader.LoadDir(filepath.Join(root, "charts", "berth"))
-	if err != nil {
-		return nil, err
-	}
-	set := map[string]any{}
-	if err := yaml.Unmarshal([]byte(values), &set); err != nil {
-		return nil, err
-	}
-	release := common.ReleaseOptions{Name: name, Namespace: namespace, Revision: 1, IsInstall: true}
-	all, err := util.ToRenderValues(chart, set, release, common.DefaultCapabilities)
-	if err != nil {
-		return nil, err
-	}
-	files, err := engine.Render(chart, all)
+	files, err := helmFiles(name, namespace, values)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +60,24 @@ func helmAs(name, namespace, values string) ([]*unstructured.Unstructured, error
 	}
 	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int { return strings.Compare(title(a), title(b)) })
 	return objects, nil
+}
+
+// helmFiles are the rendered templates by path.
+func helmFiles(name, namespace, values string) (map[string]string, error) {
+	chart, err := loader.LoadDir(filepath.Join(root, "charts", "berth"))
+	if err != nil {
+		return nil, err
+	}
+	set := map[string]any{}
+	if err := yaml.Unmarshal([]byte(values), &set); err != nil {
+		return nil, err
+	}
+	release := common.ReleaseOptions{Name: name, Namespace: namespace, Revision: 1, IsInstall: true}
+	all, err := util.ToRenderValues(chart, set, release, common.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Render(chart, all)
 }
 
 func parse(from string, text []byte) ([]*unstructured.Unstructured, error) {
@@ -97,18 +102,27 @@ func title(o *unstructured.Unstructured) string {
 // everything are values that switch all of the chart on.
 const everything = `
 image: {repository: mirror/berth, tag: v9, pullSecrets: [{name: pull}]}
+commonLabels: {team: placement, app.kubernetes.io/part-of: platform}
+podLabels: {sidecar: "false"}
+serviceAccount: {annotations: {example.com/role: berth}}
+extraArgs: [--pprof-address=localhost:6060]
+extraEnv: [{name: GOGC, value: "200"}]
+podDisruptionBudget: {maxUnavailable: 50%}
+topologySpreadConstraints: [{topologyKey: example.com/rack, maxSkew: 2, whenUnsatisfiable: DoNotSchedule}]
 priorityClassName: system-cluster-critical
 tolerations: [{operator: Exists}]
 config: {apiVersion: config.berth.dev/v1alpha1, kind: PlacementSchedulerConfiguration}
 queues:
   enabled: true
   configMap: queues
-  clientCASecret: berth-webhook-clients
-  apiServers: [10.0.0.10/32, "fd00::10/128"]
   config: |
     partitions:
     - name: default
       queues: [{name: root}]
+webhook:
+  certificate: cert-manager
+  clientCASecret: berth-webhook-clients
+  apiServers: [10.0.0.10/32, "fd00::10/128"]
 multicluster: {enabled: true, installCRD: true, namespace: fleet, schedulerName: example}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 rules: {enabled: true}
@@ -121,6 +135,7 @@ var renderings = map[string]func() ([]*unstructured.Unstructured, error){
 	"config/default":      func() ([]*unstructured.Unstructured, error) { return kustomize("default") },
 	"config/beside-ocm":   func() ([]*unstructured.Unstructured, error) { return kustomize("beside-ocm") },
 	"config/queues":       func() ([]*unstructured.Unstructured, error) { return kustomize("queues") },
+	"config/validation":   func() ([]*unstructured.Unstructured, error) { return kustomize("validation") },
 	"config/monitoring":   func() ([]*unstructured.Unstructured, error) { return kustomize("monitoring") },
 	"config/dashboard":    func() ([]*unstructured.Unstructured, error) { return kustomize("dashboard") },
 	"config/reporter":     func() ([]*unstructured.Unstructured, error) { return kustomize("reporter") },
@@ -131,11 +146,15 @@ var renderings = map[string]func() ([]*unstructured.Unstructured, error){
 	},
 	"charts/berth, everything off": func() ([]*unstructured.Unstructured, error) {
 		return helm("berth-system", `
-{replicas: 1, installCRDs: false, admissionPolicies: false, userRoles: false, housekeeping: false, networkPolicy: false, metrics: {enabled: false}}`)
+{replicas: 1, installCRDs: false, admissionPolicies: false, userRoles: false, housekeeping: false, networkPolicy: false, metrics: {enabled: false},
+ podDisruptionBudget: {enabled: false}, topologySpreadConstraints: [], serviceAccount: {create: false, name: default}}`)
+	},
+	"charts/berth, validation only": func() ([]*unstructured.Unstructured, error) {
+		return helm("berth-system", "webhook: {certificate: cert-manager}")
 	},
 	"charts/berth, own certificate, plain metrics": func() ([]*unstructured.Unstructured, error) {
 		return helm("berth-system", `
-{queues: {enabled: true, certManager: false, caBundle: Y2E=}, metrics: {secure: false}, serviceMonitor: {enabled: true}}`)
+{queues: {enabled: true}, webhook: {certificate: secret, caBundle: Y2E=}, metrics: {secure: false}, serviceMonitor: {enabled: true}}`)
 	},
 }
 
@@ -190,7 +209,8 @@ func TestTheChartIsTheKustomization(t *testing.T) {
 	for name, tc := range map[string]struct{ kustomization, values string }{
 		"plain":        {"default", ""},
 		"with OCM":     {"beside-ocm", "{ocmCRDs: false, housekeeping: false}"},
-		"queues":       {"queues", "{queues: {enabled: true}}"},
+		"queues":       {"queues", "{queues: {enabled: true}, webhook: {certificate: cert-manager}}"},
+		"validation":   {"validation", "{webhook: {certificate: cert-manager}}"},
 		"multicluster": {"multicluster", "{multicluster: {enabled: true}}"},
 		"reporter":     {"reporter", "{reporter: {enabled: true}}"},
 		"monitoring":   {"monitoring", "{serviceMonitor: {enabled: true}, rules: {enabled: true}}"},
@@ -233,6 +253,7 @@ func essence(objects []*unstructured.Unstructured) map[string]map[string]any {
 		name, o := title(o), o.DeepCopy()
 		for _, path := range [][]string{
 			{"metadata"}, {"spec", "selector"}, {"spec", "podSelector"}, {"spec", "template", "metadata"}, {"spec", "ingress"}, {"spec", "ports"},
+			{"spec", "revisionHistoryLimit"},
 		} {
 			unstructured.RemoveNestedField(o.Object, path...)
 		}
@@ -255,7 +276,14 @@ func TestValuesAreChecked(t *testing.T) {
 		"wrong type":                  {"replicas: many", "replicas"},
 		"no replica":                  {"replicas: 0", "replicas"},
 		"no configuration":            {"config: {profiles: []}", "config"},
-		"webhooks without authority":  {"queues: {enabled: true, certManager: false}", "caBundle"},
+		"webhooks without authority":  {"webhook: {certificate: secret}", "caBundle"},
+		"another authority":           {"webhook: {certificate: letsencrypt}", "certificate"},
+		"queues without webhooks":     {"queues: {enabled: true}", "queues.enabled needs webhook.certificate"},
+		"no account":                  {"serviceAccount: {create: false}", "serviceAccount"},
+		"no digest":                   {"image: {digest: latest}", "digest"},
+		"no argument":                 {"extraArgs: [workers=3]", "extraArgs"},
+		"half a constraint":           {"topologySpreadConstraints: [{topologyKey: zone}]", "maxSkew"},
+		"a name with capitals":        {"fullnameOverride: Berth", "fullnameOverride"},
 		"a monitor of nothing":        {"{metrics: {enabled: false}, serviceMonitor: {enabled: true}}", "serviceMonitor.enabled needs metrics.enabled"},
 		"misspelt in a nested object": {"metrics: {secured: false}", "secured"},
 		"no failure":                  {"reporter: {failureThreshold: 0}", "failureThreshold"},

@@ -154,7 +154,7 @@ var _ = Describe("The controller as its service account", Ordered, func() {
 
 	It("publishes PlacementDecisions of ClusterProfiles", func(ctx SpecContext) {
 		stop()
-		chart, err := helm("berth-system", "{multicluster: {enabled: true, installCRD: true, namespace: fleet}, queues: {enabled: true}}")
+		chart, err := helm("berth-system", "{multicluster: {enabled: true, installCRD: true, namespace: fleet}, queues: {enabled: true}, webhook: {certificate: cert-manager}}")
 		Expect(err).NotTo(HaveOccurred())
 		roles, err := kustomize("multicluster")
 		Expect(err).NotTo(HaveOccurred())
@@ -247,11 +247,6 @@ func create(ctx context.Context, text string) {
 		// A kind is served a moment after its CRD.
 		Eventually(func() error { return apply(ctx, o) }).Should(Succeed())
 	}
-}
-
-func annotate(ctx context.Context, key, value string) {
-	GinkgoHelper()
-	merge(ctx, "app", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
 }
 
 // approve approves the change of the Placement with a revision.

@@ -1,10 +1,13 @@
+{{/* The value of the label app.kubernetes.io/name. */}}
+{{- define "berth.component" -}}
+{{- .Values.nameOverride | default .Chart.Name -}}
+{{- end -}}
+
 {{/* The base of all names: the names of the release's objects are this or begin with it. */}}
 {{- define "berth.name" -}}
-{{- if contains "berth" .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-berth" .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- end -}}
+{{- $component := include "berth.component" . -}}
+{{- $name := contains $component .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $component) -}}
+{{- .Values.fullnameOverride | default $name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
 {{/* The name in the release of an object that has the name berth or berth-… in config. */}}
@@ -48,15 +51,23 @@ unless it has arguments of its own for the publisher.
 {{- end -}}
 {{- end -}}
 
+{{- define "berth.image" -}}
+{{- with .Values.image -}}
+{{- .repository }}{{ .digest | empty | ternary (printf ":%s" (.tag | default $.Chart.AppVersion)) (printf "@%s" .digest) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "berth.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (include "berth.name" .) -}}
+{{- end -}}
+
 {{- define "berth.selector" -}}
-app.kubernetes.io/name: berth
+app.kubernetes.io/name: {{ include "berth.component" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "berth.labels" -}}
-{{ include "berth.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/part-of: berth
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- $own := dict "app.kubernetes.io/version" .Chart.AppVersion "app.kubernetes.io/part-of" "berth" "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version) -}}
+{{- merge (include "berth.selector" . | fromYaml) .Values.commonLabels $own | toYaml -}}
 {{- end -}}
