@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -26,6 +28,8 @@ type Comparison struct {
 	// change. Their own change is held or in progress, or something that makes no Placement
 	// affected, such as other decisions, would now change the result.
 	OutOfDate []OutOfDate `json:"outOfDate"`
+	// Misconfigured are the Placements that are misconfigured with the change.
+	Misconfigured []Misconfigured `json:"misconfigured,omitempty"`
 }
 
 // Summary has the totals of a Comparison.
@@ -59,8 +63,8 @@ type Change struct {
 	Removed []string `json:"removed"`
 	// Pages are the PlacementDecisions that are written, by name.
 	Pages []PageChange `json:"pages"`
-	// Conditions are those that differ in status, reason or message; counts of excluded clusters in
-	// the message do not matter.
+	// Conditions are those that differ in status, reason or message; counts in the message do not
+	// matter.
 	Conditions []ConditionChange `json:"conditions"`
 	// NeedsApproval is true if the change would be held until a user approves it.
 	NeedsApproval bool `json:"needsApproval,omitempty"`
@@ -84,6 +88,14 @@ type OutOfDate struct {
 	Placement string `json:"placement"`
 	// Held is true if its own change is held.
 	Held bool `json:"held"`
+}
+
+// Misconfigured is a Placement that cannot be decided.
+type Misconfigured struct {
+	Placement string `json:"placement"`
+	Message   string `json:"message"`
+	// Before is true if it is misconfigured without the change, too.
+	Before bool `json:"before"`
 }
 
 // Compare decides every Placement on both sides, each with its own snapshot, and returns the
@@ -112,6 +124,9 @@ func Compare(ctx context.Context, before, after *Simulator, progress func(done, 
 		if was.there && !slices.Equal(was.clusters, was.published) {
 			c.OutOfDate = append(c.OutOfDate, OutOfDate{Placement: key.String(), Held: was.held})
 		}
+		if now := is.misconfigured(); now != nil {
+			c.Misconfigured = append(c.Misconfigured, Misconfigured{key.String(), now.Message, was.misconfigured() != nil})
+		}
 		if change := differ(key, was, is); change != nil {
 			c.add(*change)
 		}
@@ -136,6 +151,24 @@ type outcome struct {
 	held                bool
 	pages               map[string]*v1alpha1.PlacementDecision
 	conditions          []Condition
+}
+
+// misconfigured returns the condition of a misconfigured Placement; nil for any other.
+func (o *outcome) misconfigured() *Condition {
+	c := conditionOf(o.conditions, v1alpha1.PlacementConditionMisconfigured)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return nil
+	}
+	return c
+}
+
+func conditionOf(conditions []Condition, kind string) *Condition {
+	for i := range conditions {
+		if conditions[i].Type == kind {
+			return &conditions[i]
+		}
+	}
+	return nil
 }
 
 func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (outcome, error) {
@@ -238,29 +271,27 @@ func pageChanges(was, is map[string]*v1alpha1.PlacementDecision) []PageChange {
 
 func conditionChanges(was, is []Condition) []ConditionChange {
 	changes := []ConditionChange{}
-	find := func(in []Condition, kind string) *Condition {
-		for i := range in {
-			if in[i].Type == kind {
-				return &in[i]
-			}
-		}
-		return nil
-	}
 	for _, next := range is {
-		if old := find(was, next.Type); old == nil || essence(*old) != essence(next) {
+		if old := conditionOf(was, next.Type); old == nil || essence(*old) != essence(next) {
 			changes = append(changes, ConditionChange{next.Type, old, &next})
 		}
 	}
 	for _, old := range was {
-		if find(is, old.Type) == nil {
+		if conditionOf(is, old.Type) == nil {
 			changes = append(changes, ConditionChange{old.Type, &old, nil})
 		}
 	}
 	return changes
 }
 
-// essence returns a condition without the counts of candidates in its message.
+var count = regexp.MustCompile(`\b\d+\b`)
+
+// essence returns a condition without the counts in its message. Numbers in the message of a
+// misconfiguration are values of the spec.
 func essence(c Condition) Condition {
-	c.Message, _, _ = strings.Cut(c.Message, ": of ")
+	if c.Type != v1alpha1.PlacementConditionMisconfigured {
+		c.Message, _, _ = strings.Cut(c.Message, ": of ")
+		c.Message = count.ReplaceAllString(c.Message, "N")
+	}
 	return c
 }

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +167,49 @@ func TestCompare(t *testing.T) {
 				t.Errorf("the hub's own objects changed:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCountsAreNoChange: conditions that differ only in counts are equal; values in a
+// misconfiguration are not.
+func TestCountsAreNoChange(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind, was, is string
+		want          int
+	}{
+		"counts of clusters": {v1alpha1.PlacementConditionSatisfied, "15 cluster decisions unscheduled: of 30 candidates 25 excluded by Predicate",
+			"16 cluster decisions unscheduled: of 31 candidates 25 excluded by Predicate, 1 by TaintToleration", 0},
+		"a number in a name": {v1alpha1.PlacementConditionSatisfied, "paris1", "paris2", 1},
+		"another text":       {v1alpha1.PlacementConditionSatisfied, "1 cluster decisions unscheduled", "1 cluster decisions unscheduled by quota", 1},
+		"a wrong value":      {v1alpha1.PlacementConditionMisconfigured, "spec.a: 11 is not allowed", "spec.a: 12 is not allowed", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conditions := func(message string) []Condition {
+				return []Condition{{Type: tc.kind, Status: "False", Message: message}}
+			}
+			if got := conditionChanges(conditions(tc.was), conditions(tc.is)); len(got) != tc.want {
+				t.Errorf("changes are %v, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestCompareMisconfigured lists misconfigured Placements, and which were so before.
+func TestCompareMisconfigured(t *testing.T) {
+	wrong := func(name string) *v1alpha1.Placement {
+		return fixture.Placement("shop", name).Toleration("", v1alpha1.TolerationOpEqual, "x", "").Obj()
+	}
+	hub := append(shop(), wrong("already"))
+	c := compare(t, hub, hub.Overlay(Objects{wrong("web")}, noon))
+	var got []string
+	for _, m := range c.Misconfigured {
+		if m.Message == "" {
+			t.Errorf("%s has no message", m.Placement)
+		}
+		got = append(got, fmt.Sprint(m.Placement, " ", m.Before))
+	}
+	if diff := cmp.Diff([]string{"shop/already true", "shop/web false"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

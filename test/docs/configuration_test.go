@@ -115,8 +115,8 @@ func TestProfileOfAPlacement(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			out, err := simulate(t, examples[i].file, tc.annotations)
-			if err != nil {
-				t.Fatal(err)
+			if wantError := name == "there is not"; (err != nil) != wantError {
+				t.Fatalf("error %v, want one: %t", err, wantError)
 			}
 			words := strings.Join(strings.Fields(out), " ")
 			if words = strings.ReplaceAll(strings.ReplaceAll(words, "{ ", "{"), " }", "}"); !strings.Contains(words, tc.want) {

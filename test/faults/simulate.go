@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -107,7 +108,8 @@ func simulate(ctx context.Context, objects []client.Object) (map[string][]Page, 
 		return nil, err
 	}
 	out, err := exec.CommandContext(ctx, testhub.Binary(), "simulate", "-f", file, "-o", "json").Output()
-	if err != nil {
+	// 4 says only that a Placement is misconfigured.
+	if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 4) {
 		return nil, fmt.Errorf("berth simulate: %w", err)
 	}
 	var result struct {

@@ -33,6 +33,8 @@ type diffOptions struct {
 	config  string
 	queues  string
 	output  string
+	// placements are those in the files.
+	placements map[string]bool
 }
 
 func newDiffCommand(plugins framework.Registry) *cobra.Command {
@@ -48,15 +50,17 @@ the differences and writes nothing.
 An object of -f replaces the object of the same name, as kubectl replace does; without a status, it keeps the status on the hub.
 Then --label, --taint and --remove are applied, each in the given order.
 
-Exit codes: 0 no Placement changes, 3 a Placement changes, 1 failure, 2 wrong usage.`,
+Exit codes: 0 no Placement changes, 3 a Placement changes, 4 a Placement of the files is misconfigured, or one on the hub would become so,
+1 failure, 2 wrong usage. Counts in messages of conditions are no changes.`,
 		Example: `  berth diff -f placement.yaml
+  berth diff -n shop -f placements/ -o markdown
   berth diff --label paris1:gpu=true --label paris2:gpu-
   berth diff --taint rome1:maintenance:NoSelect
   berth diff --remove managedclusterset/eu --remove placement/web -n shop`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(o.output); err != nil {
+			if err := checkOutput(o.output, markdown); err != nil {
 				return err
 			}
 			progress := startProgress(cmd.ErrOrStderr())
@@ -69,10 +73,7 @@ Exit codes: 0 no Placement changes, 3 a Placement changes, 1 failure, 2 wrong us
 			if err := o.print(cmd.OutOrStdout(), comparison); err != nil {
 				return err
 			}
-			if len(comparison.Changes) > 0 {
-				return errChanges
-			}
-			return nil
+			return o.outcome(comparison)
 		},
 	}
 	o.hub.add(cmd)
@@ -86,8 +87,19 @@ Exit codes: 0 no Placement changes, 3 a Placement changes, 1 failure, 2 wrong us
 	complete(cmd, "taint", o.hub.completeClusterEdits)
 	addConfigFlag(cmd, &o.config)
 	addQueuesFlag(cmd, &o.queues)
-	addOutputFlag(cmd, &o.output)
+	addOutputFlag(cmd, &o.output, markdown)
 	return cmd
+}
+
+// outcome selects the exit code.
+func (o *diffOptions) outcome(c *simulator.Comparison) error {
+	switch {
+	case slices.ContainsFunc(c.Misconfigured, func(m simulator.Misconfigured) bool { return !m.Before || o.placements[m.Placement] }):
+		return errMisconfigured
+	case len(c.Changes) > 0:
+		return errChanges
+	}
+	return nil
 }
 
 func (o *diffOptions) run(ctx context.Context, progress *progress, in io.Reader) (*simulator.Comparison, error) {
@@ -148,6 +160,10 @@ func (o *diffOptions) load(namespace string, in io.Reader, more bool) (simulator
 	if input.Scenarios != nil {
 		return simulator.Objects{}, errors.New("scenario files are for berth simulate")
 	}
+	o.placements = map[string]bool{}
+	for _, pl := range simulator.List[*v1alpha1.Placement](input.Objects) {
+		o.placements[client.ObjectKeyFromObject(pl).String()] = true
+	}
 	if !more && !matter(input.Objects) {
 		return simulator.Objects{}, fmt.Errorf("%s: no object on which decisions depend, such as a Placement or ManagedCluster", strings.Join(o.files, ", "))
 	}
@@ -193,21 +209,43 @@ func (o *diffOptions) print(out io.Writer, c *simulator.Comparison) error {
 		return printObject(out, o.output, c)
 	}
 	wide := o.output == "wide"
+	if o.output == markdown {
+		return printMarkdown(out, "Placements that change", changeTable(c, false), append([]string{summaryText(c)}, notes(c, false)...))
+	}
 	if len(c.Changes) > 0 {
 		if err := changeTable(c, wide).print(out, colourful(out)); err != nil {
 			return err
 		}
 		say(out, "\n")
 	}
+	say(out, "%s\n", summaryText(c))
+	for _, note := range notes(c, wide) {
+		say(out, "%s\n", note)
+	}
+	return nil
+}
+
+func summaryText(c *simulator.Comparison) string {
 	s := c.Summary
 	if s.Changed == 0 {
-		say(out, "Nothing changes: %s compared.\n", number(s.Placements, "Placement"))
-	} else {
-		say(out, "Changes: %d of %s, %s added, %d removed, %s written.\n",
-			s.Changed, number(s.Placements, "Placement"), number(s.Added, "cluster"), s.Removed, number(s.Pages, "page"))
+		return fmt.Sprintf("Nothing changes: %s compared.", number(s.Placements, "Placement"))
+	}
+	return fmt.Sprintf("Changes: %d of %s, %s added, %d removed, %s written.",
+		s.Changed, number(s.Placements, "Placement"), number(s.Added, "cluster"), s.Removed, number(s.Pages, "page"))
+}
+
+// notes are the lines on Placements that are misconfigured or out of date.
+func notes(c *simulator.Comparison, wide bool) []string {
+	var lines []string
+	for _, m := range c.Misconfigured {
+		already := ""
+		if m.Before {
+			already = ", also without this change"
+		}
+		lines = append(lines, fmt.Sprintf("Misconfigured%s: %s: %s", already, m.Placement, m.Message))
 	}
 	if len(c.OutOfDate) == 0 {
-		return nil
+		return lines
 	}
 	names := make([]string, len(c.OutOfDate))
 	for i, u := range c.OutOfDate {
@@ -215,8 +253,7 @@ func (o *diffOptions) print(out io.Writer, c *simulator.Comparison) error {
 			names[i] += " (held)"
 		}
 	}
-	err := say(out, "Already out of date, independent of this change: %s.\n", list(names, wide, ", "))
-	return err
+	return append(lines, fmt.Sprintf("Already out of date, independent of this change: %s.", list(names, wide, ", ")))
 }
 
 // changeTable has one line for each Placement.

@@ -36,17 +36,24 @@ func NewKubectlCommand(opts ...Option) *cobra.Command {
 	return root
 }
 
-// formats are the values of -o.
-var formats = []string{"table", "wide", "json", "yaml"}
+// markdown is a value of -o for comments on pull requests.
+const markdown = "markdown"
 
-func addOutputFlag(cmd *cobra.Command, output *string) {
-	cmd.Flags().StringVarP(output, "output", "o", "table", "table, wide, json or yaml")
-	complete(cmd, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+// formats are the values of -o; some commands have more.
+func formats(more []string) []string {
+	return append([]string{"table", "wide", "json", "yaml"}, more...)
 }
 
-func checkOutput(output string) error {
-	if slices.Contains(formats, output) {
+func addOutputFlag(cmd *cobra.Command, output *string, more ...string) {
+	all := formats(more)
+	last := len(all) - 1
+	cmd.Flags().StringVarP(output, "output", "o", "table", strings.Join(all[:last], ", ")+" or "+all[last])
+	complete(cmd, "output", cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func checkOutput(output string, more ...string) error {
+	if slices.Contains(formats(more), output) {
 		return nil
 	}
-	return usagef("-o: %q is not one of %s", output, strings.Join(formats, ", "))
+	return usagef("-o: %q is not one of %s", output, strings.Join(formats(more), ", "))
 }

@@ -16,16 +16,27 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// Exit codes of every command. Only a comparison returns the last one.
+// Exit codes of the commands.
 const (
-	exitOK      = 0
-	exitFailure = 1
-	exitUsage   = 2
-	exitChanges = 3
+	exitOK            = 0
+	exitFailure       = 1
+	exitUsage         = 2
+	exitChanges       = 3
+	exitMisconfigured = 4
 )
 
-// errChanges is no failure: the comparison succeeded and found changes.
-var errChanges = errors.New("something changes")
+// outcome is no failure: the command has printed its result, which has an exit code of its own.
+type outcome struct {
+	error
+	code int
+}
+
+var (
+	// errChanges is for a diff that found changes, and a status with an open change.
+	errChanges = &outcome{errors.New("something changes"), exitChanges}
+	// errMisconfigured is for a misconfigured Placement in the files of diff or simulate.
+	errMisconfigured = &outcome{errors.New("a Placement is misconfigured"), exitMisconfigured}
+)
 
 // Option changes what NewCommand builds.
 type Option func(*options)
@@ -119,8 +130,8 @@ func newRoot(o options, use, short string) *cobra.Command {
 }
 
 // Run runs a command line and returns the exit code: 0, 1 for a failure, 2 for wrong usage, 3 for
-// changes. args exclude the program's name. Errors go to stderr. SIGINT, SIGTERM or SIGHUP ends the
-// command's context; a second signal ends the process at once.
+// changes, 4 for a misconfigured Placement. args exclude the program's name. Errors go to stderr.
+// SIGINT, SIGTERM or SIGHUP ends the command's context; a second signal ends the process at once.
 func Run(root *cobra.Command, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -138,8 +149,8 @@ func Run(root *cobra.Command, args []string) int {
 	if err == nil {
 		return exitOK
 	}
-	if errors.Is(err, errChanges) {
-		return exitChanges
+	if result := (*outcome)(nil); errors.As(err, &result) {
+		return result.code
 	}
 	// The indent keeps further lines of a message from looking like separate messages.
 	message := strings.ReplaceAll(err.Error(), "\n", "\n  ")
@@ -167,7 +178,7 @@ func markFailures(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			err := run(cmd, args)
-			if usage := (*usageError)(nil); err == nil || errors.Is(err, errChanges) || errors.As(err, &usage) {
+			if usage := (*usageError)(nil); err == nil || errors.As(err, new(*outcome)) || errors.As(err, &usage) {
 				return err
 			}
 			return &failure{err}

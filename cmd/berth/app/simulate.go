@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,9 +36,12 @@ func newSimulateCommand(plugins framework.Registry) *cobra.Command {
 
 simulate reads YAML or JSON (also .gz), and applies the defaults and validation of the CRDs like the API server. It decides every
 Placement with the same engine as the controller, on the same Snapshot. PlacementDecisions in the input are the published decisions.
-simulate writes nothing.`,
+simulate writes nothing.
+
+Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files), 1 failure, 2 wrong usage.`,
 		Example: `  berth simulate -f fleet.yaml -f placement.yaml
   berth simulate -f fleet.yaml --placement shop/web -o json
+  berth simulate -f fleet.yaml -f placements/ -o markdown
   kubectl get managedclusters,managedclustersets,managedclustersetbindings,placements,placementdecisions -A -o yaml | berth simulate -f -`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,7 +55,7 @@ simulate writes nothing.`,
 	cmd.Flags().StringVar(&o.now, "now", "", "time of the decision, in RFC 3339, such as 2026-06-01T12:00:00Z (default: the current time)")
 	addAllFlag(cmd, &o.all)
 	addConfigFlag(cmd, &o.config)
-	addOutputFlag(cmd, &o.output)
+	addOutputFlag(cmd, &o.output, markdown)
 	return cmd
 }
 
@@ -89,6 +93,9 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 	if err != nil {
 		return err
 	}
+	if o.output == markdown && input.Scenarios != nil {
+		return usagef("-o: scenario files have no form in %s", markdown)
+	}
 	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins}
 	s := simulation{}
 	if len(input.Scenarios) == 0 {
@@ -97,17 +104,9 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 		}
 	}
 	for _, scenario := range input.Scenarios {
-		result := scenarioResult{ID: scenario.ID}
-		for _, step := range scenario.Steps {
-			at := step.Now
-			if at.IsZero() {
-				at = now
-			}
-			reports, err := decide(ctx, step.Objects, at, with, nil, progress)
-			if err != nil {
-				return fmt.Errorf("scenario %s: %w", scenario.ID, err)
-			}
-			result.Steps = append(result.Steps, stepResult{reports, step.Refused})
+		result, err := decideScenario(ctx, scenario, now, with, progress)
+		if err != nil {
+			return fmt.Errorf("scenario %s: %w", scenario.ID, err)
 		}
 		s.Scenarios = append(s.Scenarios, result)
 	}
@@ -116,7 +115,32 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 	if o.all {
 		rows = allRows
 	}
-	return s.print(out, rows, o.output)
+	if err := s.print(out, rows, o.output); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(s.Results, misconfigured) {
+		return errMisconfigured
+	}
+	return nil
+}
+
+// decideScenario decides the steps of a scenario; those without a time at now.
+func decideScenario(
+	ctx context.Context, scenario simulator.Scenario, now time.Time, with simulator.Options, progress *progress,
+) (scenarioResult, error) {
+	result := scenarioResult{ID: scenario.ID}
+	for _, step := range scenario.Steps {
+		at := step.Now
+		if at.IsZero() {
+			at = now
+		}
+		reports, err := decide(ctx, step.Objects, at, with, nil, progress)
+		if err != nil {
+			return result, err
+		}
+		result.Steps = append(result.Steps, stepResult{reports, step.Refused})
+	}
+	return result, nil
 }
 
 // check validates the flags and returns the time at which to decide.
@@ -124,7 +148,7 @@ func (o *simulateOptions) check() (time.Time, error) {
 	if len(o.files) == 0 {
 		return time.Time{}, usagef("-f is required")
 	}
-	if err := checkOutput(o.output); err != nil {
+	if err := checkOutput(o.output, markdown); err != nil {
 		return time.Time{}, err
 	}
 	if o.now == "" {
@@ -179,6 +203,9 @@ func addAllFlag(cmd *cobra.Command, all *bool) {
 func (s *simulation) print(out io.Writer, rows clusterRows, format string) error {
 	if format == "json" || format == "yaml" {
 		return printObject(out, format, s)
+	}
+	if format == markdown {
+		return s.printMarkdown(out)
 	}
 	return s.printTables(out, rows, format == "wide")
 }

@@ -11,7 +11,7 @@ import (
 
 func commandLinePage() string {
 	var page strings.Builder
-	page.WriteString(generated("cmd/berth/app") + "# Command line\n\nExit codes are 0, 1 for a failure and 2 for wrong usage. `diff` and `simulate` have more, and `status`, too.\n\n" +
+	page.WriteString(generated("cmd/berth/app") + "# Command line\n\nExit codes are 0, 1 for a failure and 2 for wrong usage. `diff`, `simulate` and `status` also have 3 for changes and 4 for a misconfigured Placement.\n\n" +
 		"As a plugin of kubectl, the program has these commands with the same flags: " + shared() + ".\n")
 	describe(&page, app.NewCommand(), "")
 	return page.String()

@@ -125,7 +125,7 @@ spec: {}
 			{nil, "", misused, "one of -f, --label, --taint and --remove is required"},
 			{[]string{"--taint", "a:b:Never"}, "", misused, `effect "Never"`},
 			{[]string{"--remove", "secret/x"}, "", misused, "is not TYPE/NAME"},
-			{[]string{"--label", "a:b=c", "-o", "xml"}, "", misused, "not one of table, wide, json, yaml"},
+			{[]string{"--label", "a:b=c", "-o", "xml"}, "", misused, "not one of table, wide, json, yaml, markdown"},
 		} {
 			got := run(ctx, tc.in, append([]string{"diff"}, tc.words...)...)
 			Expect(got.out+got.err).To(ContainSubstring(tc.want), "%v", tc.words)

@@ -24,10 +24,11 @@ import (
 // patience is how long anything may take on a busy machine; most take milliseconds.
 const patience = 40 * time.Second
 
-// The names under which the plugin is found.
+// The names under which the plugin is found, and its own.
 const (
 	pluginName     = "kubectl-placement"
 	completionName = "kubectl_complete-placement"
+	berthName      = "berth"
 )
 
 var (
@@ -40,7 +41,7 @@ var (
 // TestMain is the plugin when it is started as one.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
-	case pluginName, completionName:
+	case pluginName, completionName, berthName:
 		os.Exit(app.Run(app.NewCommand(), os.Args[1:]))
 	}
 	os.Exit(m.Run())
@@ -65,7 +66,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	programs = GinkgoT().TempDir()
 	self, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())
-	for _, name := range []string{pluginName, completionName} {
+	for _, name := range []string{pluginName, completionName, berthName} {
 		Expect(os.Symlink(self, filepath.Join(programs, name))).To(Succeed())
 	}
 	Expect(os.Setenv("KUBECONFIG", hub.Kubeconfig)).To(Succeed())
