@@ -20,6 +20,13 @@ func TestTenancyExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sample, err := os.ReadFile(filepath.Join(root, "examples/queues.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, first, _ := strings.Cut(string(page), "```yaml\n"); !strings.HasPrefix(first, string(sample)+"```\n") {
+		t.Error("examples/queues.yaml is not the first configuration of docs/tenancy.md")
+	}
 	t.Chdir(t.TempDir())
 	commands := 0
 	for _, block := range regexp.MustCompile("(?ms)^```(yaml|console)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
