@@ -229,8 +229,12 @@ func (h *debugHandler) decide(ctx context.Context, q explanation.Question) (*exp
 	if shown == nil {
 		shown = h.explainer.Inventory.Placement(q.Placement)
 	}
+	began := time.Now()
 	for {
 		a := h.explainer.Explain(ctx, q)
+		if a.Retry == 0 {
+			explanationSeconds.WithLabelValues("Debugger", resultOf(&a)).Observe(time.Since(began).Seconds())
+		}
 		switch {
 		case a.NotFound || shown == nil:
 			return nil, &debugError{http.StatusNotFound, fmt.Sprintf("placement '%s' not found", q.Placement.Name)}
@@ -249,6 +253,7 @@ func (h *debugHandler) decide(ctx context.Context, q explanation.Question) (*exp
 		select {
 		case <-ctx.Done():
 			timer.Stop()
+			explanationSeconds.WithLabelValues("Debugger", berthv1alpha1.ReasonTimedOut).Observe(time.Since(began).Seconds())
 			return nil, &debugError{http.StatusServiceUnavailable, "the decision took too long"}
 		case <-timer.C:
 		}

@@ -57,6 +57,8 @@ type explainedNamespace struct {
 	// the engine.
 	begun     types.UID
 	placement types.NamespacedName
+	// since is when its first cycle began.
+	since time.Time
 	// done are answered, but the cache may not show that yet.
 	done map[types.UID]bool
 }
@@ -217,7 +219,9 @@ func (r *ExplanationReconciler) answer(
 	ctx context.Context, ns *explainedNamespace, e *berthv1alpha1.PlacementExplanation,
 ) (time.Duration, error) {
 	question := explanation.QuestionOf(e)
-	ns.begun, ns.placement = e.UID, question.Key()
+	if ns.begun != e.UID {
+		ns.begun, ns.placement, ns.since = e.UID, question.Key(), r.Now()
+	}
 	a := r.Explainer.Explain(ctx, question)
 	switch {
 	case a.NotFound && r.Now().Sub(e.CreationTimestamp.Time) < unknownTime:
@@ -242,27 +246,39 @@ func (r *ExplanationReconciler) answer(
 		v1alpha1.SetCondition(&status.Conditions, condition)
 	})
 	if err == nil {
+		explanationSeconds.WithLabelValues("PlacementExplanation", resultOf(&a)).Observe(r.Now().Sub(ns.since).Seconds())
 		ns.begun, ns.done[e.UID] = "", true
 	}
 	return time.Millisecond, err
 }
 
-// explained returns the condition Explained of an answer.
-func explained(e *berthv1alpha1.PlacementExplanation, a *explanation.Answer) metav1.Condition {
-	c := metav1.Condition{Type: berthv1alpha1.ExplanationExplained, Status: metav1.ConditionFalse}
+// resultOf returns the reason of the condition Explained.
+func resultOf(a *explanation.Answer) string {
 	switch {
 	case a.NotFound:
-		c.Reason = berthv1alpha1.ReasonPlacementNotFound
-		c.Message = fmt.Sprintf("spec.placement: there is no Placement %q in namespace %s", e.Spec.Placement, e.Namespace)
+		return berthv1alpha1.ReasonPlacementNotFound
 	case a.TimedOut:
-		c.Reason, c.Message = berthv1alpha1.ReasonTimedOut, a.Failure.Error()
+		return berthv1alpha1.ReasonTimedOut
 	case a.Failure != nil:
-		c.Reason, c.Message = berthv1alpha1.ReasonDecisionFailed, a.Failure.Error()
+		return berthv1alpha1.ReasonDecisionFailed
 	case a.Report.Skipped != "":
-		c.Status, c.Reason = metav1.ConditionTrue, berthv1alpha1.ReasonLeftAlone
-		c.Message = a.Report.Skipped
+		return berthv1alpha1.ReasonLeftAlone
+	}
+	return berthv1alpha1.ReasonDecided
+}
+
+// explained returns the condition Explained of an answer.
+func explained(e *berthv1alpha1.PlacementExplanation, a *explanation.Answer) metav1.Condition {
+	c := metav1.Condition{Type: berthv1alpha1.ExplanationExplained, Status: metav1.ConditionFalse, Reason: resultOf(a)}
+	switch {
+	case a.NotFound:
+		c.Message = fmt.Sprintf("spec.placement: there is no Placement %q in namespace %s", e.Spec.Placement, e.Namespace)
+	case a.Failure != nil:
+		c.Message = a.Failure.Error()
+	case a.Report.Skipped != "":
+		c.Status, c.Message = metav1.ConditionTrue, a.Report.Skipped
 	default:
-		c.Status, c.Reason = metav1.ConditionTrue, berthv1alpha1.ReasonDecided
+		c.Status = metav1.ConditionTrue
 		c.Message = fmt.Sprintf("%d of %d candidates are selected", a.Report.NumberOfSelectedClusters, len(a.Report.AvailableClusters))
 		if a.LeftOut > 0 {
 			c.Message += fmt.Sprintf("; %d verdicts are too large for the status: name the clusters in spec.clusters", a.LeftOut)

@@ -52,6 +52,11 @@ var (
 		Help:    "Time for which a change was held, by the phase in which it ended (Published, Superseded, Rejected, Expired).",
 		Buckets: []float64{1, 10, 60, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600},
 	}, []string{"result"})
+	explanationSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "berth_explanation_duration_seconds",
+		Help:    "Time from the first cycle of an explanation until its answer, by source (PlacementExplanation, Debugger) and result (Decided, LeftAlone, PlacementNotFound, TimedOut, DecisionFailed).",
+		Buckets: prometheus.ExponentialBuckets(0.001, 4, 9), // to 65 s
+	}, []string{"source", "result"})
 	attemptsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_attempts_total",
 		Help: "Attempts for one Placement, by outcome (Unchanged, Undecided, Published, Progressing, Held, Waiting, Denied, Rejected, Expired, Failed).",
@@ -121,7 +126,7 @@ var held atomic.Pointer[scheduler.HeldChanges]
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, clustersNow, heldNow, oldestHeld, changeToPageSeconds, fleetEvents, eventsLost, buildInfo,
+		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, clustersNow, heldNow, oldestHeld, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
 	}
 }
 

@@ -44,6 +44,8 @@ func ordinary() {
 	statusFailures.WithLabelValues("Conflict").Add(0)
 	placementsNow.WithLabelValues("True", v1alpha1.ReasonAllDecisionsScheduled).Add(0)
 	fleetEvents.WithLabelValues("Placement", "acted").Add(0)
+	explanationSeconds.WithLabelValues("Debugger", "Decided").Observe(0.001)
+	clustersNow.WithLabelValues("True", "ManagedClusterAvailable").Add(0)
 	buildInfo.WithLabelValues("v1.2.3", "0123456789ab", "go1.2").Set(1)
 }
 
