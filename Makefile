@@ -15,6 +15,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 IMAGE ?= berth:$(VERSION)
 ENGINE ?= $(or $(firstword $(foreach engine,docker podman buildah,$(shell $(engine) info >/dev/null 2>&1 && echo $(engine)))),$(error \
 	none of docker, podman and buildah runs here: install one of them, or name another program with the same build command in ENGINE))
+RELEASE_ARCHS ?= amd64 arm64
 TEST_PARALLEL ?= 2
 TEST_TIMEOUT ?= 20m
 BENCH_COUNT ?= 6
@@ -40,7 +41,7 @@ TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc bin/hub/kubectl,$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
-.PHONY: help build hub run image test browser verify manifests lint bench load chaos fuzz mutants clean
+.PHONY: help build hub run image release test browser verify manifests lint bench load chaos fuzz mutants clean
 
 ##@ Use
 
@@ -137,6 +138,23 @@ mutants: bin/tools/mutants ## Change the code in random places (MUTANTS, MUTANT_
 
 clean: ## Remove what was built; a local hub's data in .berth stays
 	@rm -rf bin
+
+# What a release has, in bin/release: for each architecture an archive of the program, an image for all of them, the chart, and checksums.
+# .github/workflows/release.yaml runs it. It needs buildah.
+release: CHART = bin/release/berth
+release:
+	@rm -rf bin/release && mkdir -p bin/release
+	@buildah manifest create $(IMAGE) >/dev/null
+	@for arch in $(RELEASE_ARCHS); do \
+		GOARCH=$$arch $(MAKE) --no-print-directory image ENGINE=buildah IMAGE=$(IMAGE)-$$arch; \
+		buildah manifest add $(IMAGE) $(IMAGE)-$$arch >/dev/null; \
+		tar -czf bin/release/berth-$(VERSION)-linux-$$arch.tar.gz LICENSE -C bin berth kubectl-placement kubectl_complete-placement; done
+	@buildah manifest push --quiet --all $(IMAGE) oci-archive:bin/release/berth-$(VERSION)-image.tar
+	@cp -r charts/berth $(CHART)
+	@sed -e 's/^version: .*/version: $(VERSION:v%=%)/' -e 's/^appVersion: .*/appVersion: $(VERSION)/' charts/berth/Chart.yaml >$(CHART)/Chart.yaml
+	@sed -e 's|^  repository: berth$$|  repository: $(IMAGE:%:$(VERSION)=%)|' charts/berth/values.yaml >$(CHART)/values.yaml
+	@tar -czf bin/release/berth-$(VERSION:v%=%).tgz -C bin/release berth && rm -r $(CHART)
+	@cd bin/release && sha256sum * >SHA256SUMS
 
 # What follows is built on demand and again only when what it is built from changes.
 

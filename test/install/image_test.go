@@ -58,6 +58,30 @@ var _ = Describe("The image of make image", Ordered, func() {
 		Expect(manifest.Layers[0].Size).To(And(BeNumerically(">", 1<<20), BeNumerically("<", maxImageBytes)))
 	})
 
+	It("is part of a release, with the program, the chart and checksums", func(ctx SpecContext) {
+		arch := strings.TrimSpace(output(ctx, "go", "env", "GOARCH"))
+		DeferCleanup(os.RemoveAll, filepath.Join(root, "bin", "release"))
+		output(ctx, "make", "-C", root, "release", "RELEASE_ARCHS="+arch)
+		found, err := filepath.Glob(filepath.Join(root, "bin", "release", "berth-*-image.tar"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(found).To(HaveLen(1))
+		version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), "berth-"), "-image.tar")
+		number := strings.TrimPrefix(version, "v")
+
+		release := func(command string) string {
+			return output(ctx, "bash", "-ec", "cd "+filepath.Join(root, "bin", "release")+"; "+command)
+		}
+		Expect(strings.Fields(release("ls"))).To(ConsistOf(
+			"SHA256SUMS", "berth-"+number+".tgz", "berth-"+version+"-image.tar", "berth-"+version+"-linux-"+arch+".tar.gz"))
+		Expect(strings.Count(release("sha256sum --check SHA256SUMS"), ": OK")).To(Equal(3))
+		Expect(strings.Fields(release("tar -tzf *.tar.gz"))).To(ConsistOf("LICENSE", "berth", "kubectl-placement", "kubectl_complete-placement"))
+		Expect(release("tar -xzOf *.tar.gz berth | cmp - ../berth")).To(BeEmpty())
+		Expect(release("tar -xzOf *.tgz berth/Chart.yaml")).To(ContainSubstring("\nversion: " + number + "\nappVersion: " + version + "\n"))
+		Expect(release("tar -xzOf *.tgz berth/values.yaml | cmp - ../../charts/berth/values.yaml")).To(BeEmpty())
+		Expect(strings.Fields(release("tar -tzf *.tgz"))).To(ContainElements("berth/templates/deployment.yaml", "berth/files/crd/berth.dev_placementchanges.yaml"))
+		Expect(release("tar -xOf *-image.tar index.json")).To(ContainSubstring("application/vnd.oci.image.index.v1+json"))
+	})
+
 	It("decides on a hub as user 65532", func(ctx SpecContext) {
 		objects, err := kustomize("crd")
 		Expect(err).NotTo(HaveOccurred())

@@ -1,0 +1,114 @@
+package install
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// step is a step of a workflow.
+type step struct {
+	Name, Uses, Run, If string
+	With, Env           map[string]any
+}
+
+// TestWorkflows: what a workflow runs is a shell script, and the make targets and the paths that it
+// names exist. It takes actions of GitHub only, and its registry is a variable.
+func TestWorkflows(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no workflow found: %v", err)
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var workflow struct {
+			Jobs map[string]struct{ Steps []step }
+		}
+		if err := yaml.Unmarshal(text, &workflow); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if host := regexp.MustCompile(`[a-z0-9-]+\.(?:io|com|org|dev|net)\b`).Find(text); host != nil {
+			t.Errorf("%s names the host %s", file, host)
+		}
+		steps := 0
+		for _, job := range workflow.Jobs {
+			for _, s := range job.Steps {
+				steps++
+				checkStep(t, file, s, string(makefile))
+			}
+		}
+		if steps == 0 {
+			t.Errorf("%s has no steps", file)
+		}
+	}
+}
+
+func checkStep(t *testing.T, file string, s step, makefile string) {
+	t.Helper()
+	if (s.Uses == "") == (s.Run == "") {
+		t.Errorf("%s: a step runs %q and uses %q", file, s.Run, s.Uses)
+	}
+	if s.Uses != "" && !regexp.MustCompile(`^actions/[a-z-]+@v\d+$`).MatchString(s.Uses) {
+		t.Errorf("%s uses %s", file, s.Uses)
+	}
+	if path, ok := s.With["go-version-file"].(string); ok {
+		checkPath(t, file, path)
+	}
+	// The shell of a workflow reads a script after the workflow has replaced its expressions.
+	check := exec.Command("bash", "-n")
+	check.Stdin = strings.NewReader(regexp.MustCompile(`\$\{\{.*?\}\}`).ReplaceAllString(s.Run, "expression"))
+	if said, err := check.CombinedOutput(); err != nil {
+		t.Errorf("%s: %s: %v\n%s", file, s.Name, err, said)
+	}
+	for _, target := range regexp.MustCompile(`\bmake ([a-z]+)`).FindAllStringSubmatch(s.Run, -1) {
+		if !regexp.MustCompile(`(?m)^` + target[1] + `:`).MatchString(makefile) {
+			t.Errorf("%s: the Makefile has no target %s", file, target[1])
+		}
+	}
+	for _, path := range regexp.MustCompile(`\b(?:config|charts|docs|hub|bin)/[\w.-]+`).FindAllString(s.Run, -1) {
+		// What is built is named by the target that builds it.
+		if strings.HasPrefix(path, "bin/") && strings.Contains(makefile, path+" ") {
+			continue
+		}
+		checkPath(t, file, path)
+	}
+}
+
+func checkPath(t *testing.T, file, path string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+		t.Errorf("%s names %s: %v", file, path, err)
+	}
+}
+
+// TestReleaseWorkflow: a tag of a version starts a release, of all that make release builds.
+func TestReleaseWorkflow(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, ".github", "workflows", "release.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"on:\n  push:\n    tags: [\"v*\"]\n", "run: make release\n", "bin/release/*\n", "buildah manifest push --all", "helm push"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in the workflow", want)
+		}
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(makefile), "\nRELEASE_ARCHS ?= amd64 arm64\n") {
+		t.Error("make release does not build for two platforms")
+	}
+}
