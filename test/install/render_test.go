@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	certmanagerv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -393,7 +394,7 @@ func configurationIn(objects []*unstructured.Unstructured) string {
 	return ""
 }
 
-// TestKindsOfOthers decodes, strictly, what the local hub has no kinds for.
+// TestKindsOfOthers decodes, strictly, the kinds of other projects.
 func TestKindsOfOthers(t *testing.T) {
 	for name, render := range renderings {
 		objects, err := render()
@@ -407,6 +408,10 @@ func TestKindsOfOthers(t *testing.T) {
 				into = &monitoringv1.ServiceMonitor{}
 			case "PrometheusRule":
 				into = &monitoringv1.PrometheusRule{}
+			case "Certificate":
+				into = &certmanagerv1.Certificate{}
+			case "Issuer":
+				into = &certmanagerv1.Issuer{}
 			default:
 				continue
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,15 +40,11 @@ func TestInstall(t *testing.T) {
 // The hub checks what OpenShift's checks of owner references, too, and tells what everybody asks.
 var _ = BeforeSuite(func() {
 	ctrl.SetLogger(GinkgoLogr)
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = filepath.Join(root, "bin", "hub")
-	}
 	folder := GinkgoT().TempDir()
 	auditLog = filepath.Join(folder, "audit.log")
 	policy := filepath.Join(folder, "policy.yaml")
 	Expect(os.WriteFile(policy, []byte(`{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}`), 0o600)).To(Succeed())
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
+	environment := &envtest.Environment{BinaryAssetsDirectory: assets(), CRDDirectoryPaths: []string{certManagerCRDs()}}
 	environment.ControlPlane.GetAPIServer().Configure().
 		Set("authorization-mode", "RBAC").
 		Set("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
@@ -63,6 +60,21 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 })
 
+// assets is the folder of etcd and kube-apiserver.
+func assets() string {
+	if folder := os.Getenv("KUBEBUILDER_ASSETS"); folder != "" {
+		return folder
+	}
+	return filepath.Join(root, "bin", "hub")
+}
+
+// certManagerCRDs is the folder of cert-manager's CRDs in its module.
+func certManagerCRDs() string {
+	GinkgoHelper()
+	module := output(context.Background(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
+	return filepath.Join(strings.TrimSpace(module), "deploy", "crds")
+}
+
 // apply is kubectl apply --server-side with strict validation. Its error names object and field.
 func apply(ctx context.Context, object *unstructured.Unstructured, options ...client.ApplyOption) error {
 	options = append(options, client.FieldOwner("installer"), client.ForceOwnership)
@@ -74,6 +86,5 @@ func apply(ctx context.Context, object *unstructured.Unstructured, options ...cl
 
 // known says whether the local hub has the object's kind.
 func known(o *unstructured.Unstructured) bool {
-	group := o.GroupVersionKind().Group
-	return group != "cert-manager.io" && group != "monitoring.coreos.com"
+	return o.GroupVersionKind().Group != "monitoring.coreos.com"
 }
