@@ -73,7 +73,7 @@ image: build ## Build the image IMAGE from bin/berth with docker, podman or buil
 test: build $(TEST_HUB) ## Run every test, those against a real API server included
 	@echo "testing (the first time compiles for several minutes)"
 	@# The tools are tested on files outside their module, whose changes a cached result would not notice.
-	@# The example, the Argo CD and the installation module read BERTH_INPUTS, so that their cached results last only while what they run stays the same.
+	@# The example and the modules of Argo CD, Flux and the installation read BERTH_INPUTS, so that their cached results last only while what they run stays the same.
 	@{ failed=0; \
 		go test -v -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		go -C tools test -v -count 1 ./... || failed=1; \
@@ -81,6 +81,8 @@ test: build $(TEST_HUB) ## Run every test, those against a real API server inclu
 			go -C examples/custom-plugin test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) config/samples/argocd/* | cksum)" \
 			go -C test/argocd test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
+		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) docs/flux.md | cksum)" \
+			go -C test/flux test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) $$(git ls-files -co --exclude-standard Makefile Dockerfile .dockerignore .github config charts docs) | cksum)" \
 			go -C test/install test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		exit $$failed; } 2>&1 | awk -f test/summary.awk

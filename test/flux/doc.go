@@ -1,0 +1,7 @@
+// Package flux runs the commands of docs/flux.md on the hub of `berth up`, with the CRD of Flux's
+// kustomize-controller in the version of go.mod.
+//
+// It is a separate module because Berth needs nothing of Flux, and it imports nothing of Berth.
+// BERTH_BIN selects another berth binary; berth reads KUBEBUILDER_ASSETS itself. Read flux_test.go
+// first.
+package flux
