@@ -98,7 +98,7 @@ var _ = Describe("The image of make image", Ordered, func() {
 			Expect(hub.Delete(ctx, object(ocm+"/v1", "ManagedCluster", "", "imaged"))).To(Succeed())
 		})
 
-		// Without housekeeping: another spec demands that the service account creates the standard sets.
+		// No housekeeping: another spec checks that the service account creates the standard sets.
 		health := freeAddress()
 		runImage(ctx, image, "controller", "--leader-elect=false", "--housekeeping=", "--metrics-bind-address=0", "--health-probe-bind-address="+health)
 		Eventually(func() error {
