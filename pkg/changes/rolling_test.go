@@ -1,0 +1,170 @@
+package changes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// rolling parses "a! b- c~": ! is not ready, - a forced removal, ~ drained, ? unqualified, ^
+// outranked with the position as its rank.
+func rolling(desired, unavailable, surge int, listed, missing string) *RollingUpdate {
+	u := &RollingUpdate{Desired: desired, MaxUnavailable: unavailable, MaxSurge: surge, Missing: strings.Fields(missing)}
+	u.Adds = len(u.Missing) > 0
+	for i, text := range strings.Fields(listed) {
+		c := Listed{Name: strings.TrimRight(text, "!-~?^"), Ready: !strings.Contains(text, "!")}
+		for mark, removal := range map[string]Removal{"-": Forced, "~": Drained, "?": Unqualified, "^": Outranked} {
+			if strings.Contains(text, mark) {
+				c.Removal = removal
+			}
+			if c.Removal == Outranked {
+				c.Rank = i + 1
+			}
+		}
+		u.Listed = append(u.Listed, c)
+	}
+	return u
+}
+
+func TestRollingUpdate(t *testing.T) {
+	added := func(u *RollingUpdate) *RollingUpdate { u.Adds = true; return u }
+	for name, tc := range map[string]struct {
+		update *RollingUpdate
+		want   string // added | removed
+	}{
+		"nothing to do":                                      {rolling(2, 0, 1, "a b", ""), "[] | []"},
+		"the first publication is whole":                     {rolling(3, 0, 1, "", "a b c"), "[a b c] | []"},
+		"more clusters come at once":                         {rolling(5, 0, 1, "a b", "c d e"), "[c d e] | []"},
+		"a replacement comes first":                          {rolling(2, 0, 1, "a b?", "c"), "[c] | []"},
+		"then the old cluster leaves":                        {added(rolling(2, 0, 1, "a b? c", "")), "[] | [b]"},
+		"not before the new one is ready":                    {added(rolling(2, 0, 1, "a b? c!", "")), "[] | []"},
+		"the surge limits what comes":                        {rolling(4, 0, 1, "a? b? c? d?", "e f g h"), "[e] | []"},
+		"best first":                                         {rolling(2, 0, 1, "a? b?", "z y"), "[z] | []"},
+		"unavailable clusters need no surge":                 {rolling(4, 1, 0, "a? b? c d", "e f"), "[] | [a]"},
+		"the place of one that left":                         {rolling(4, 1, 0, "b? c d", "e f"), "[e] | []"},
+		"not ready ones leave first":                         {added(rolling(2, 0, 1, "a b? c?! d", "")), "[] | [b c]"},
+		"then drained, unqualified and outranked ones":       {rolling(1, 0, 0, "a^ b^ c? d~ e", ""), "[] | [a b c d]"},
+		"the order counts where few may leave":               {rolling(4, 1, 0, "a^ b^ c? d~", "e f g h"), "[] | [d]"},
+		"unqualified before outranked":                       {rolling(3, 1, 0, "a^ b^ c?", "e f g"), "[] | [c]"},
+		"the lowest rank before others":                      {rolling(2, 1, 0, "a^ b^", "e f"), "[] | [b]"},
+		"forced ones leave at once":                          {rolling(3, 0, 1, "a- b- c", "d e"), "[d e] | [a b]"},
+		"also below the budget":                              {rolling(3, 0, 1, "a- b c!", ""), "[] | [a]"},
+		"without a replacement a cluster stays":              {rolling(3, 0, 1, "a b c?", ""), "[] | []"},
+		"a smaller number takes effect at once":              {rolling(2, 0, 1, "a b c^ d^ e^", ""), "[] | [c d e]"},
+		"a smaller number, not ready ones leave":             {rolling(2, 0, 1, "a! b c^! d^ e^!", ""), "[] | [c e]"},
+		"a smaller number, the last ready ones stay":         {rolling(2, 0, 1, "a! b! c^ d^", ""), "[] | []"},
+		"a swap with unready clusters waits":                 {rolling(2, 0, 1, "a?! b?!", "c d"), "[c] | []"},
+		"until what came is ready":                           {added(rolling(2, 0, 1, "a?! b?! c!", "d")), "[] | []"},
+		"then an unready one makes room":                     {added(rolling(2, 0, 1, "a?! b?! c", "d")), "[] | [a]"},
+		"and the next comes":                                 {added(rolling(2, 0, 1, "b?! c", "d")), "[d] | []"},
+		"room that is just used makes no room":               {rolling(2, 0, 1, "a?! c", "d e"), "[d] | []"},
+		"an unready one may not leave below the budget":      {added(rolling(3, 0, 0, "a?! b c", "d")), "[] | []"},
+		"more than the budget is missing: nothing leaves":    {added(rolling(4, 1, 1, "a? b! c! d e", "f")), "[] | []"},
+		"a budget above the number takes everything at once": {rolling(2, 5, 0, "a? b?", "c d"), "[] | [a b]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			added, removed := tc.update.Next()
+			if got := fmt.Sprintf("%v | %v", added, removed); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestRollingUpdateLaws: every step keeps the clusters that are in both sets, publishes none that is
+// in neither, and makes the ready clusters no fewer than the budget allows. If the target has the
+// desired number and its clusters become ready, the change ends.
+func TestRollingUpdateLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		u := &RollingUpdate{MaxUnavailable: rapid.IntRange(0, 3).Draw(t, "unavailable")}
+		u.MaxSurge = rapid.IntRange(0, 3).Draw(t, "surge")
+		if u.MaxUnavailable == 0 && u.MaxSurge == 0 {
+			u.MaxSurge = 1
+		}
+		for i := range rapid.IntRange(0, 12).Draw(t, "listed") {
+			u.Listed = append(u.Listed, Listed{
+				Name: fmt.Sprintf("c%02d", i), Rank: i + 1, Ready: rapid.Bool().Draw(t, "ready"),
+				Removal: Removal(rapid.IntRange(int(Stays), int(Outranked)).Draw(t, "removal")),
+			})
+		}
+		for i := range rapid.IntRange(0, 8).Draw(t, "missing") {
+			u.Missing = append(u.Missing, fmt.Sprintf("n%02d", i))
+		}
+		u.Adds = len(u.Missing) > 0
+		target := len(u.Missing)
+		for _, c := range u.Listed {
+			if c.Removal == Stays {
+				target++
+			}
+		}
+		u.Desired = target + rapid.IntRange(0, 2).Draw(t, "short")
+		complete := u.Desired == target
+		for step := 0; ; step++ {
+			added, removed := u.Next()
+			checkStep(t, u, added, removed)
+			quiet := len(added)+len(removed) == 0
+			u.step(added, removed)
+			if quiet {
+				if complete && u.settled() && (len(u.Missing) > 0 || slices.ContainsFunc(u.Listed, func(c Listed) bool { return c.Removal != Stays })) {
+					t.Fatalf("all are ready and the change does not end: %+v", u)
+				}
+				if u.settled() {
+					return
+				}
+				for i := range u.Listed {
+					u.Listed[i].Ready = u.Listed[i].Ready || u.Listed[i].Removal == Stays
+				}
+			}
+			if step > 100 {
+				t.Fatalf("no end: %+v", u)
+			}
+		}
+	})
+}
+
+// settled is true if every cluster of the target that is listed is ready.
+func (u *RollingUpdate) settled() bool {
+	return !slices.ContainsFunc(u.Listed, func(c Listed) bool { return c.Removal == Stays && !c.Ready })
+}
+
+// step publishes a step; the added clusters are not ready yet.
+func (u *RollingUpdate) step(added, removed []string) {
+	u.Listed = slices.DeleteFunc(u.Listed, func(c Listed) bool { return slices.Contains(removed, c.Name) })
+	u.Missing = slices.DeleteFunc(u.Missing, func(name string) bool { return slices.Contains(added, name) })
+	for _, name := range added {
+		u.Listed = append(u.Listed, Listed{Name: name})
+	}
+}
+
+func checkStep(t *rapid.T, u *RollingUpdate, added, removed []string) {
+	t.Helper()
+	least, before, after := u.Desired-u.MaxUnavailable, 0, 0
+	for _, c := range u.Listed {
+		leaves := slices.Contains(removed, c.Name)
+		switch {
+		case c.Removal == Stays && leaves:
+			t.Fatalf("%s is in both sets and leaves", c.Name)
+		case c.Removal == Forced && !leaves:
+			t.Fatalf("%s must leave", c.Name)
+		case c.Removal == Forced || !c.Ready:
+			continue
+		}
+		if before++; !leaves {
+			after++
+		}
+	}
+	if after < before && after < least {
+		t.Fatalf("%d clusters are ready, then %d, and at least %d must be", before, after, least)
+	}
+	for _, name := range added {
+		if !slices.Contains(u.Missing, name) {
+			t.Fatalf("%s is in neither set and comes", name)
+		}
+	}
+	if len(added) > 0 && len(u.Listed)+len(added) > u.Desired+u.MaxSurge+len(removed) {
+		t.Fatalf("%d clusters come, more than the surge allows: %+v", len(added), u)
+	}
+}
