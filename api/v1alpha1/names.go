@@ -48,7 +48,10 @@ const (
 	PlacementConditionMisconfigured   = "PlacementMisconfigured"
 	PlacementConditionSatisfied       = "PlacementSatisfied"
 	PlacementConditionDecisionPending = "DecisionPending"
-	PlacementConditionQueueAdmitted   = "QueueAdmitted"
+	// PlacementConditionDecisionProgressing exists while a change is published in steps. It is
+	// False while a DisruptionPolicy suspends it.
+	PlacementConditionDecisionProgressing = "DecisionProgressing"
+	PlacementConditionQueueAdmitted       = "QueueAdmitted"
 	// PlacementConditionSchedulingDisabled is True while PlacementDisableAnnotation is set, else
 	// absent.
 	PlacementConditionSchedulingDisabled = "SchedulingDisabled"
@@ -79,6 +82,10 @@ const ReasonDisabledByAnnotation = "DisabledByAnnotation"
 
 // Reasons of DecisionPending. A Placement without a pending change does not have the condition.
 const (
+	// ReasonRollingUpdate, with True: the change is published in steps.
+	ReasonRollingUpdate = "RollingUpdate"
+	// ReasonSuspended, with False: a DisruptionPolicy suspends the change.
+	ReasonSuspended = "Suspended"
 	// ReasonHeld, with True: a Permit plugin holds the change.
 	ReasonHeld = "Held"
 	// ReasonWaiting, with True: a plugin waits for something outside the hub and is called again.

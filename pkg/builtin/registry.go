@@ -26,6 +26,7 @@ func Registry() framework.Registry {
 		lifecycle.QueueAdmissionName:                  lifecycle.NewQueueAdmission,
 		lifecycle.ShortfallName:                       lifecycle.NewShortfall,
 		lifecycle.InFlightName:                        lifecycle.NewInFlight,
+		lifecycle.MovementName:                        lifecycle.NewMovement,
 		lifecycle.StabilizationName:                   lifecycle.NewStabilization,
 		lifecycle.ApprovalName:                        lifecycle.NewApproval,
 		lifecycle.BlastRadiusName:                     lifecycle.NewBlastRadius,
@@ -67,6 +68,7 @@ func DefaultProfile() config.Profile {
 		{Name: lifecycle.ApprovalName},
 		{Name: lifecycle.BlastRadiusName},
 		{Name: lifecycle.MaintenanceWindowName},
+		{Name: lifecycle.MovementName},
 		{Name: lifecycle.DecisionPublisherName},
 		{Name: lifecycle.AuditLogName},
 	}}}}

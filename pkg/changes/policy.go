@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -24,8 +25,46 @@ type Policy struct {
 	ApprovalTimeout  time.Duration
 	// Stabilization is how long a target must stay the same before its change begins.
 	Stabilization time.Duration
+	// Suspend is true if only forced removals are published.
+	Suspend bool
+	// budgets are the limits of the policies for a rolling update.
+	budgets []budget
 	// HistoryLimit is the number of Published records that are kept, and of others.
 	HistoryLimit int
+}
+
+// budget are the limits of one policy: numbers or percentages of the desired clusters.
+type budget struct{ unavailable, surge *intstr.IntOrString }
+
+var (
+	defaultUnavailable = intstr.FromInt32(0)
+	defaultSurge       = intstr.FromString(berthv1alpha1.DefaultMaxSurge)
+)
+
+// Budget returns the numbers of a rolling update of the desired number of clusters: the lowest of
+// all policies. Invalid values count as the defaults.
+func (p *Policy) Budget(desired int) (unavailable, surge int) {
+	for i, b := range p.budgets {
+		u, s := scaled(b.unavailable, &defaultUnavailable, desired, false), scaled(b.surge, &defaultSurge, desired, true)
+		if i == 0 {
+			unavailable, surge = u, s
+		}
+		unavailable, surge = min(unavailable, u), min(surge, s)
+	}
+	if unavailable == 0 && surge == 0 {
+		surge = 1
+	}
+	return unavailable, surge
+}
+
+func scaled(value, or *intstr.IntOrString, of int, up bool) int {
+	if value != nil {
+		if n, err := intstr.GetScaledValueFromIntOrPercent(value, of, up); err == nil && n >= 0 {
+			return n
+		}
+	}
+	n, _ := intstr.GetScaledValueFromIntOrPercent(or, of, up)
+	return n
 }
 
 // Selects reports whether the policy selects the Placement. An invalid selector selects nothing and
@@ -59,6 +98,8 @@ func PolicyOf(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy
 		}
 		p.Names = append(p.Names, policy.Name)
 		p.HistoryLimit = max(p.HistoryLimit, limit)
+		p.Suspend = p.Suspend || policy.Spec.Suspend
+		p.budgets = append(p.budgets, budget{policy.Spec.MaxUnavailable, policy.Spec.MaxSurge})
 		p.Stabilization = max(p.Stabilization, time.Duration(policy.Spec.StabilizationWindowSeconds)*time.Second)
 		if policy.Spec.Approval != berthv1alpha1.ApprovalRequired {
 			continue

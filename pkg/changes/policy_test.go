@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 )
@@ -62,8 +64,44 @@ func TestPolicyOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pl := placement("uid")
 			pl.Labels = map[string]string{"tier": "front"}
-			if diff := cmp.Diff(tc.want, PolicyOf(pl, tc.policies)); diff != "" {
+			if diff := cmp.Diff(tc.want, PolicyOf(pl, tc.policies), cmpopts.IgnoreUnexported(Policy{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestBudget: percentages are rounded as in a Deployment, and the lowest of all policies counts.
+func TestBudget(t *testing.T) {
+	of := func(unavailable, surge string) *berthv1alpha1.DisruptionPolicy {
+		spec := berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{}}
+		for text, field := range map[string]**intstr.IntOrString{unavailable: &spec.MaxUnavailable, surge: &spec.MaxSurge} {
+			if text != "" {
+				*field = new(intstr.Parse(text))
+			}
+		}
+		return policy(unavailable+surge, spec)
+	}
+	for name, tc := range map[string]struct {
+		policies    []*berthv1alpha1.DisruptionPolicy
+		desired     int
+		unavailable int
+		surge       int
+	}{
+		"the defaults":                    {[]*berthv1alpha1.DisruptionPolicy{of("", "")}, 10, 0, 3},
+		"25% of 3 is one":                 {[]*berthv1alpha1.DisruptionPolicy{of("", "25%")}, 3, 0, 1},
+		"unavailable is rounded down":     {[]*berthv1alpha1.DisruptionPolicy{of("25%", "1")}, 7, 1, 1},
+		"numbers":                         {[]*berthv1alpha1.DisruptionPolicy{of("2", "5")}, 3, 2, 5},
+		"the lowest of both":              {[]*berthv1alpha1.DisruptionPolicy{of("2", "5"), of("50%", "1")}, 2, 1, 1},
+		"nothing by rounding":             {[]*berthv1alpha1.DisruptionPolicy{of("25%", "0")}, 3, 0, 1},
+		"nothing by several policies":     {[]*berthv1alpha1.DisruptionPolicy{of("1", "0"), of("0", "1")}, 3, 0, 1},
+		"no clusters are desired":         {[]*berthv1alpha1.DisruptionPolicy{of("", "")}, 0, 0, 1},
+		"an invalid value is the default": {[]*berthv1alpha1.DisruptionPolicy{of("many", "-3")}, 4, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := PolicyOf(placement("uid"), tc.policies)
+			if unavailable, surge := p.Budget(tc.desired); unavailable != tc.unavailable || surge != tc.surge {
+				t.Errorf("maxUnavailable %d, maxSurge %d, want %d and %d", unavailable, surge, tc.unavailable, tc.surge)
 			}
 		})
 	}

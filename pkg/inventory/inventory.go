@@ -282,9 +282,9 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 // long.
 func (inv *Inventory) logChange(i int, selectable bool) {
 	inv.fleet = nil
-	inv.log.Entries = append(inv.log.Entries, framework.Change{Index: i, Selectable: selectable})
+	inv.log.Entries = append(inv.log.Entries, framework.ClusterChange{Index: i, Selectable: selectable})
 	if n := len(inv.log.Entries); n > 4096+4*inv.clusters.Len() {
-		kept := append([]framework.Change(nil), inv.log.Entries[n/2:]...)
+		kept := append([]framework.ClusterChange(nil), inv.log.Entries[n/2:]...)
 		inv.log.First += uint64(n / 2)
 		inv.log.Entries = kept
 	}

@@ -17,15 +17,15 @@ func TestLogMarksSelectableChanges(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		cluster fixture.ClusterBuilder
-		want    []framework.Change
+		want    []framework.ClusterChange
 	}{
 		"nothing":     {before(), nil},
-		"a label":     {fixture.Cluster("c1").Label("tier", "silver").Claim("region", "eu"), []framework.Change{{Selectable: true}}},
-		"a claim":     {fixture.Cluster("c1").Label("tier", "gold").Claim("region", "us"), []framework.Change{{Selectable: true}}},
-		"no claim":    {fixture.Cluster("c1").Label("tier", "gold"), []framework.Change{{Selectable: true}}},
-		"an amount":   {before().Allocatable("cpu", "3"), []framework.Change{{}}},
-		"a condition": {before().Condition("x", metav1.ConditionTrue, metav1.NewTime(fixture.Now)), []framework.Change{{}}},
-		"another":     {fixture.Cluster("c2"), []framework.Change{{Index: 1, Selectable: true}}},
+		"a label":     {fixture.Cluster("c1").Label("tier", "silver").Claim("region", "eu"), []framework.ClusterChange{{Selectable: true}}},
+		"a claim":     {fixture.Cluster("c1").Label("tier", "gold").Claim("region", "us"), []framework.ClusterChange{{Selectable: true}}},
+		"no claim":    {fixture.Cluster("c1").Label("tier", "gold"), []framework.ClusterChange{{Selectable: true}}},
+		"an amount":   {before().Allocatable("cpu", "3"), []framework.ClusterChange{{}}},
+		"a condition": {before().Condition("x", metav1.ConditionTrue, metav1.NewTime(fixture.Now)), []framework.ClusterChange{{}}},
+		"another":     {fixture.Cluster("c2"), []framework.ClusterChange{{Index: 1, Selectable: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inv := New(Options{})
@@ -35,7 +35,7 @@ func TestLogMarksSelectableChanges(t *testing.T) {
 			next := inv.Snapshot(key, fixture.Now, nil).Log.Next()
 			inv.Update(tc.cluster.Obj())
 			got, known := inv.Snapshot(key, fixture.Now, nil).Log.Since(next)
-			if diff := cmp.Diff(tc.want, append([]framework.Change(nil), got...)); diff != "" || !known {
+			if diff := cmp.Diff(tc.want, append([]framework.ClusterChange(nil), got...)); diff != "" || !known {
 				t.Errorf("known %t (-want +got):\n%s", known, diff)
 			}
 		})

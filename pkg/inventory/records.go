@@ -185,6 +185,10 @@ func (inv *Inventory) addTarget(s *framework.Subject, p *placement, history chan
 	}
 	for _, i := range r.removed {
 		s.Leaving = s.Leaving.Set(i)
+		if open.Status.Phase == berthv1alpha1.PhaseProgressing {
+			// Otherwise a rollout that is half done would pull the target back.
+			s.Incumbents.Unset(i)
+		}
 	}
 }
 

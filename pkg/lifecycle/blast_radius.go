@@ -77,6 +77,9 @@ type removalCounts struct {
 	removals []removal
 	// open are the removals that are being published, or were published in part, by Placement.
 	open map[types.UID]openRemoval
+	// progress are the changes that are published in steps, by Placement. All their removals are
+	// counted.
+	progress map[types.UID]progressing
 }
 
 // removal is a number of clusters that a Placement lost at one time.
@@ -96,6 +99,14 @@ type openRemoval struct {
 	// begun are the clusters of attempts that failed after a page was written, reserved those of
 	// the attempt in progress; sorted.
 	begun, reserved []string
+}
+
+// progressing is a change that is published in steps.
+type progressing struct {
+	revision int64
+	// counted is when its removals were counted; left of them are not made yet.
+	counted time.Time
+	left    int
 }
 
 // settleRounds times Settle is the maximum time until a removal is checked.
@@ -201,6 +212,11 @@ func (b *BlastRadius) exceeded(counts *removalCounts, pl *v1alpha1.Placement, p 
 	if counts == nil {
 		counts = &removalCounts{}
 	}
+	if begun, ok := counts.progress[pl.UID]; ok && begun.revision != p.Revision {
+		superseding := &removalCounts{removals: slices.Clone(counts.removals), open: counts.open}
+		superseding.giveBack(pl.UID, begun)
+		counts = superseding
+	}
 	removed := len(union(b.openSince(counts, pl, now).begun, p.Removed))
 	placement, namespace, others := b.count(counts, pl, now)
 	lost, had := placement+removed, placement+len(p.Clusters)-len(p.Added)+len(p.Removed)
@@ -286,12 +302,14 @@ func union(a, b []string) []string {
 
 // update replaces the counts by a changed copy, without removals before the longest window.
 func (b *removalCounter) update(now time.Time, change func(next *removalCounts)) {
-	next := &removalCounts{removals: slices.Clone(b.counts.removals), open: map[types.UID]openRemoval{}}
+	next := &removalCounts{removals: slices.Clone(b.counts.removals), open: map[types.UID]openRemoval{}, progress: map[types.UID]progressing{}}
 	maps.Copy(next.open, b.counts.open)
+	maps.Copy(next.progress, b.counts.progress)
 	if !now.IsZero() {
 		oldest := now.Add(-b.window)
 		next.removals = slices.DeleteFunc(next.removals, func(r removal) bool { return !r.at.After(oldest) })
 		maps.DeleteFunc(next.open, func(_ types.UID, r openRemoval) bool { return !r.at.After(oldest) })
+		maps.DeleteFunc(next.progress, func(_ types.UID, p progressing) bool { return !p.counted.After(oldest) })
 	}
 	change(next)
 	b.counts = next
@@ -307,7 +325,8 @@ func (b *BlastRadius) Counts() any {
 	return b.counts
 }
 
-// Recount implements framework.Counter. It counts the published changes inside the window.
+// Recount implements framework.Counter. It counts the changes inside the window that were
+// published, or are published in steps.
 func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -323,14 +342,18 @@ func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	b.update(time.Time{}, func(next *removalCounts) {
 		for _, record := range records {
 			owner := metav1.GetControllerOfNoCopy(record)
-			if owner == nil || record.Status.Phase != berthv1alpha1.PhasePublished || record.Status.CompletionTime == nil {
+			at := countedAt(record)
+			if owner == nil || at == nil {
 				continue
+			}
+			if left := record.Status.Remaining; record.Status.Phase == berthv1alpha1.PhaseProgressing && left != nil {
+				next.progress[owner.UID] = progressing{revision: record.Spec.Revision, counted: at.Time, left: int(left.Removed)}
 			}
 			before, known := generations[owner.UID]
 			generations[owner.UID] = record.Spec.PlacementGeneration
 			if record.Spec.RemovedCount > 0 {
 				next.removals = append(next.removals, removal{
-					placement: owner.UID, namespace: record.Namespace, at: record.Status.CompletionTime.Time,
+					placement: owner.UID, namespace: record.Namespace, at: at.Time,
 					clusters: int(record.Spec.RemovedCount), edited: known && before != record.Spec.PlacementGeneration,
 				})
 			}
@@ -339,15 +362,37 @@ func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	})
 }
 
-// Reserve counts the removal, so that the next attempt sees it.
+// countedAt returns when the removals of a recorded change count; nil if they do not.
+func countedAt(record *berthv1alpha1.PlacementChange) *metav1.Time {
+	switch record.Status.Phase {
+	case berthv1alpha1.PhasePublished:
+		return record.Status.CompletionTime
+	case berthv1alpha1.PhaseProgressing:
+		return record.Status.PermittedTime
+	}
+	return nil
+}
+
+// Reserve counts the removal, so that the next attempt sees it. The later steps of a change were
+// counted with its first one. A change that supersedes it gives back what was not removed.
 func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) *framework.Status {
-	if b.off() || len(p.Removed) == 0 {
+	if b.off() {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	begun, progresses := b.counts.progress[pl.UID]
+	if len(p.Removed) == 0 && !progresses || progresses && begun.revision == p.Revision {
+		return nil
+	}
 	now := state.Snapshot().Now
 	b.update(now, func(next *removalCounts) {
+		if progresses {
+			next.giveBack(pl.UID, begun)
+		}
+		if len(p.Removed) == 0 {
+			return
+		}
 		before := next.open[pl.UID]
 		next.open[pl.UID] = openRemoval{
 			removal: removal{placement: pl.UID, namespace: pl.Namespace, at: now, edited: p.Edited && (len(before.begun) == 0 || before.edited)},
@@ -378,14 +423,36 @@ func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *
 	})
 }
 
-// PostBind completes the removal.
-func (b *BlastRadius) PostBind(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, _ *framework.Proposal) {
+// giveBack uncounts the removals of a change in steps that were not made.
+func (c *removalCounts) giveBack(placement types.UID, p progressing) {
+	delete(c.progress, placement)
+	for i := range c.removals {
+		if r := &c.removals[i]; r.placement == placement && r.at.Equal(p.counted) {
+			r.clusters -= p.left
+			return
+		}
+	}
+}
+
+// PostBind completes the removal. The first step of a change counts the whole change.
+func (b *BlastRadius) PostBind(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r, known := b.counts.open[pl.UID]; known {
-		b.update(time.Time{}, func(next *removalCounts) {
+	r, known := b.counts.open[pl.UID]
+	progress, progresses := b.counts.progress[pl.UID]
+	if !known && !progresses {
+		return
+	}
+	b.update(time.Time{}, func(next *removalCounts) {
+		if known {
 			next.removals = append(next.removals, r.whole())
 			delete(next.open, pl.UID)
-		})
-	}
+			progress = progressing{revision: p.Revision, counted: r.at, left: len(union(r.begun, r.reserved))}
+		}
+		if progress.left -= len(p.Removed); p.Partial {
+			next.progress[pl.UID] = progress
+		} else {
+			delete(next.progress, pl.UID)
+		}
+	})
 }

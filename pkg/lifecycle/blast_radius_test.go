@@ -47,6 +47,9 @@ type loss struct {
 	ended bool
 	// undone says that the change fails later.
 	undone bool
+	// revision is that of the change. If step is not 0, only so many clusters are removed now.
+	revision int64
+	step     int
 
 	// want is what Permit answers: "pass", "settle 5s" (a delay), or a part of the reason
 	// for which it is held.
@@ -58,7 +61,7 @@ func (l loss) proposal() *framework.Proposal {
 	if digest == "" {
 		digest = "d"
 	}
-	p := &framework.Proposal{Digest: digest, Approved: l.approved}
+	p := &framework.Proposal{Digest: digest, Approved: l.approved, Revision: l.revision}
 	if l.ended {
 		p.ExpiredBy = []string{BlastRadiusName}
 	}
@@ -137,7 +140,11 @@ func (a attempts) propose(t *testing.T, l loss) string {
 	if l.undone || l.failed || !status.IsSuccess() {
 		a.Unreserve(t.Context(), state, pl, p)
 	} else {
-		a.PostBind(t.Context(), state, pl, p)
+		published := p
+		if l.step > 0 {
+			published = &framework.Proposal{Removed: p.Removed[:l.step], Revision: l.revision, Partial: true}
+		}
+		a.PostBind(t.Context(), state, pl, published)
 	}
 	if waits := a.waiting[pl.UID]; status.Code() != framework.Pending {
 		waits.RemovingSince = time.Time{}
@@ -229,6 +236,23 @@ func TestBlastRadius(t *testing.T) {
 		"what failed in part ends with the window": {`{"maxRemoved": 4` + atOnce, []loss{
 			{removed: 4, failed: true, want: "pass"},
 			{at: 10 * time.Minute, removed: 4, from: 4, want: "pass"},
+		}},
+		"a change in steps counts once": {`{"maxRemoved": 5` + atOnce, []loss{
+			{revision: 1, removed: 3, step: 1, want: "pass"},
+			{revision: 1, has: 9, from: 1, removed: 2, step: 1, want: "pass"},
+			{revision: 1, has: 8, from: 2, removed: 1, want: "pass"},
+			{revision: 2, has: 7, from: 3, removed: 2, undone: true, want: "pass"},
+			{revision: 2, has: 7, from: 3, removed: 3, want: "6 of 10 clusters"},
+		}},
+		"a superseded change counts as far as it came": {`{"maxRemoved": 5` + atOnce, []loss{
+			{revision: 1, removed: 4, step: 1, want: "pass"},
+			{revision: 2, has: 9, from: 5, removed: 4, undone: true, want: "pass"},
+			{revision: 3, has: 9, from: 5, removed: 5, want: "6 of 10 clusters"},
+		}},
+		"a superseded change counts no more after additions": {`{"maxRemoved": 5` + atOnce, []loss{
+			{revision: 1, removed: 4, step: 1, want: "pass"},
+			{revision: 2, has: 9, want: "pass"},
+			{revision: 3, has: 9, from: 5, removed: 5, want: "6 of 10 clusters"},
 		}},
 		"what failed does not count": {`{"maxRemoved": 3` + atOnce, []loss{{removed: 3, undone: true, want: "pass"}, {removed: 3, want: "pass"}, {removed: 3, has: 7, undone: true, want: "6 of 10"}, {has: 7, removed: 1, want: "4 of 10"}}},
 		"held stays held": {`{"maxRemoved": 3` + atOnce, []loss{
@@ -338,6 +362,7 @@ func TestBlastRadiusRecounts(t *testing.T) {
 		"an earlier Placement of that name": {args: `{"maxRemoved": 3`, records: []removalRecord{{"earlier", "ns", 1, 1, 3, time.Minute, published}}, loss: loss{removed: 3}, want: "pass"},
 		"additions":                         {args: `{"maxRemoved": 3`, records: []removalRecord{of(1, 0, time.Minute)}, loss: loss{removed: 3}, want: "pass"},
 		"held":                              {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, 1, 3, 0, berthv1alpha1.PhaseHeld}}, loss: loss{removed: 3}, want: "pass"},
+		"in steps":                          {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, 1, 2, time.Minute, berthv1alpha1.PhaseProgressing}}, loss: loss{has: 8, removed: 2, revision: 1}, want: "4 of 10 clusters"},
 		"superseded":                        {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, 1, 3, time.Minute, berthv1alpha1.PhaseSuperseded}}, loss: loss{removed: 3}, want: "pass"},
 		"over the namespace":                {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "ns", 1, 1, 3, time.Minute, published}}, loss: loss{removed: 1}, want: "4 removals over all Placements of the namespace"},
 		"over the fleet":                    {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "other", 1, 1, 2, time.Minute, published}}, loss: loss{removed: 2}, want: "the removals over all Placements of the fleet"},
@@ -357,6 +382,10 @@ func TestBlastRadiusRecounts(t *testing.T) {
 				record.Spec.RemovedCount, record.Status.Phase = r.removed, r.phase
 				if r.ago > 0 {
 					record.Status.CompletionTime = &metav1.Time{Time: start.Add(-r.ago)}
+				}
+				if r.phase == berthv1alpha1.PhaseProgressing {
+					record.Status.PermittedTime, record.Status.CompletionTime = record.Status.CompletionTime, nil
+					record.Status.Remaining = &berthv1alpha1.RemainingClusters{Removed: 1}
 				}
 				records = append(records, record)
 			}
@@ -379,9 +408,9 @@ func TestBlastRadiusCountsAreImmutable(t *testing.T) {
 	}
 	for _, l := range []loss{{removed: 1}, {removed: 2, failed: true}, {removed: 1, undone: true}, {at: time.Hour, removed: 1}} {
 		before := a.Counts().(*removalCounts)
-		copied := removalCounts{removals: slices.Clone(before.removals), open: maps.Clone(before.open)}
+		copied := removalCounts{removals: slices.Clone(before.removals), open: maps.Clone(before.open), progress: maps.Clone(before.progress)}
 		a.propose(t, l)
-		if diff := cmp.Diff(copied, *before, cmp.AllowUnexported(removalCounts{}, removal{}, openRemoval{}), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(copied, *before, cmp.AllowUnexported(removalCounts{}, removal{}, openRemoval{}, progressing{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("after %+v (-before +after):\n%s", l, diff)
 		}
 	}

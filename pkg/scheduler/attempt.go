@@ -36,8 +36,9 @@ type Attempt struct {
 	Outcome Outcome
 	// Holds are the holds of Permit plugins if Outcome is Held or Expired, or of the open record.
 	Holds []berthv1alpha1.ChangeHold
-	// Step is the Proposal to publish now: Target, the removal of forced clusters, or the last
-	// published decision again; nil if the pages stay. Its Writes are the successful ones.
+	// Step is the Proposal to publish now: Target, a part of the change, the removal of forced
+	// clusters, or the last published decision again; nil if the pages stay. Its Writes are the
+	// successful ones.
 	Step *framework.Proposal
 	// Err is the error of a failed step. The writes of Step up to then are published.
 	Err *framework.Status
@@ -53,7 +54,9 @@ type Attempt struct {
 	// why and message describe the outcome.
 	why, message string
 	changeState  *changeState
-	timers       framework.Timers
+	// progress is set if Outcome is Progressing.
+	progress *progress
+	timers   framework.Timers
 	// timeouts counts consecutive attempts that timed out, including this one.
 	timeouts int
 }
@@ -142,13 +145,20 @@ func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 
 // transition runs steps 6 to 8 and sets Step. A dry run reserves nothing.
 func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
+	if a.Change == nil && a.timers.Reserved && !dry {
+		s.unreserve(ctx, a, &framework.Proposal{})
+	}
 	if a.Change != nil {
 		a.changeState = a.findChangeState(a.Change, a.timers.Change)
 		a.setResult(s.permitChange(ctx, a, a.Change, a.changeState, dry))
 	}
-	if a.Outcome == Unchanged || a.Outcome == Published || a.Outcome == Undecided && a.Target != nil {
+	switch {
+	case a.Outcome == Published:
+		a.timers.Revoked = framework.Stability{}
+		s.nextStep(ctx, a, dry)
+	case a.Outcome == Unchanged || a.Outcome == Undecided && a.Target != nil:
 		a.Step, a.timers.Revoked = a.Target, framework.Stability{}
-	} else {
+	default:
 		s.removeForced(ctx, a, dry)
 	}
 	if late := timeoutErrorOf(a.Err); late != nil && a.Step == nil {
@@ -225,6 +235,7 @@ func (s *Scheduler) removeForced(ctx context.Context, a *Attempt, dry bool) {
 
 // updateTimers updates the timers for the next attempt.
 func (a *Attempt) updateTimers() {
+	a.timers.Reserved = a.Outcome == Progressing
 	if a.Target != nil && a.Failure == nil {
 		a.timers.Change = stabilityOf(a.timers.Change, a.Target, a.Snapshot.Now)
 	}

@@ -84,7 +84,7 @@ var effects = map[Outcome]Effects{
 func (a *Attempt) Effects() Effects { return effects[a.Outcome] }
 
 // pending reports whether the published clusters differ from the selected ones.
-func (a *Attempt) pending() bool { return a.Effects().Pending != "" || a.partial }
+func (a *Attempt) pending() bool { return a.Effects().Pending != "" || a.partial || a.progress != nil }
 
 // maxNamed is the maximum number of added, and of removed, clusters that a message names.
 const maxNamed = 10
@@ -168,7 +168,11 @@ func (a *Attempt) satisfiedWhilePending(target metav1.Condition) metav1.Conditio
 	if violated != "" {
 		c.Message += ", violated: " + violated
 	}
-	c.Message += "; see condition " + v1alpha1.PlacementConditionDecisionPending
+	condition := v1alpha1.PlacementConditionDecisionPending
+	if a.progress != nil {
+		condition = v1alpha1.PlacementConditionDecisionProgressing
+	}
+	c.Message += "; see condition " + condition
 	if target.Status != metav1.ConditionTrue {
 		c.Message += ". After the change: " + target.Message
 	}
@@ -200,6 +204,7 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 		// Queues were disabled after the condition was written.
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionQueueAdmitted)
 	}
+	a.setProgressing(conditions)
 	switch effects := a.Effects(); {
 	case effects.Keep || a.partial:
 	case effects.Pending == "":
@@ -209,6 +214,23 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 			Type: v1alpha1.PlacementConditionDecisionPending, Status: effects.Pending, Reason: string(a.Outcome), Message: a.Message(),
 			ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
 		})
+	}
+}
+
+// setProgressing updates the condition DecisionProgressing.
+func (a *Attempt) setProgressing(conditions *[]metav1.Condition) {
+	switch {
+	case a.progress != nil:
+		c := metav1.Condition{
+			Type: v1alpha1.PlacementConditionDecisionProgressing, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRollingUpdate,
+			Message: a.progress.String(), ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
+		}
+		if a.progress.suspended {
+			c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonSuspended
+		}
+		v1alpha1.SetCondition(conditions, c)
+	case !a.Effects().Keep && !a.partial:
+		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing)
 	}
 }
 

@@ -23,6 +23,7 @@ type Profile struct {
 	Score      []WeightedScore
 	Reserve    []framework.ReservePlugin
 	Permit     []framework.PermitPlugin
+	Transition []framework.TransitionPlugin
 	PreBind    []framework.PreBindPlugin
 	Bind       []framework.BindPlugin
 	PostBind   []framework.PostBindPlugin
@@ -106,6 +107,7 @@ var pointOf = map[config.Point]func(framework.Plugin) bool{
 	config.Score:      is[framework.ScorePlugin],
 	config.Reserve:    is[framework.ReservePlugin],
 	config.Permit:     is[framework.PermitPlugin],
+	config.Transition: is[framework.TransitionPlugin],
 	config.PreBind:    is[framework.PreBindPlugin],
 	config.Bind:       is[framework.BindPlugin],
 	config.PostBind:   is[framework.PostBindPlugin],
@@ -130,6 +132,7 @@ func newProfile(name string, at map[config.Point][]config.Plugin, plugins instan
 		PreScore:   ordered[framework.PreScorePlugin](at[config.PreScore], plugins),
 		Reserve:    ordered[framework.ReservePlugin](at[config.Reserve], plugins),
 		Permit:     ordered[framework.PermitPlugin](at[config.Permit], plugins),
+		Transition: ordered[framework.TransitionPlugin](at[config.Transition], plugins),
 		PreBind:    ordered[framework.PreBindPlugin](at[config.PreBind], plugins),
 		Bind:       ordered[framework.BindPlugin](at[config.Bind], plugins),
 		PostBind:   ordered[framework.PostBindPlugin](at[config.PostBind], plugins),

@@ -72,31 +72,34 @@ func (a *Attempt) recordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 			}
 		}), nil
 	case Published:
-		return a.recordPermit(now)
+		return a.recordPermit(now, berthv1alpha1.PhaseHeld)
+	case Progressing:
+		return a.recordPermit(now, berthv1alpha1.PhaseProgressing)
 	}
 	return nil, nil
 }
 
 // recordPermit returns the records that store the permission, so that the next leader, too,
-// completes the change. A change without a record gets one before step 9 only if an earlier
-// record's approval permits it. That record becomes Superseded, so that the approval is used once.
-func (a *Attempt) recordPermit(now metav1.Time) ([]*berthv1alpha1.PlacementChange, error) {
+// completes the change. A change without a record gets one before step 9 only if it is published in
+// several steps, or if an earlier record's approval permits it. That record becomes Superseded, so
+// that the approval is used once.
+func (a *Attempt) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase) ([]*berthv1alpha1.PlacementChange, error) {
 	var writes []*berthv1alpha1.PlacementChange
 	record, used := a.Record(), a.usedApproval()
 	switch {
 	case record != nil:
 		writes = a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 			if status.PermittedTime == nil {
-				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = berthv1alpha1.PhaseHeld, &now, nil, ""
+				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = phase, &now, nil, ""
 			}
 		})
-	case used != nil:
+	case used != nil || phase == berthv1alpha1.PhaseProgressing:
 		created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.changeOf(a.Change))
 		if err != nil {
 			return nil, err
 		}
 		created.Status = berthv1alpha1.PlacementChangeStatus{
-			Phase: berthv1alpha1.PhaseHeld, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change),
+			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change),
 		}
 		writes = append(a.superseded(now), created)
 		a.changeState.open, a.supersededFirst = created, true
@@ -171,12 +174,24 @@ func (a *Attempt) RecordsAfter() []*berthv1alpha1.PlacementChange {
 	var writes []*berthv1alpha1.PlacementChange
 	if record := a.Record(); record != nil && a.Outcome == Published {
 		writes = a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) { complete(status, now) })
+	} else if record != nil && a.Outcome == Progressing {
+		writes = a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) { a.recordProgress(status, now) })
 	}
 	if a.supersededFirst || a.Outcome == Held && a.Record() == nil {
 		// RecordsBefore already included them.
 		return writes
 	}
 	return append(writes, a.superseded(now)...)
+}
+
+// recordProgress stores a step of the change.
+func (a *Attempt) recordProgress(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
+	status.Phase, status.Holds = berthv1alpha1.PhaseProgressing, nil
+	status.Message = v1alpha1.CutText(a.progress.String(), maxMessage)
+	status.Remaining = &berthv1alpha1.RemainingClusters{Added: int32(a.progress.leftAdded), Removed: int32(a.progress.leftRemoved)}
+	if a.Step != nil && isChange(a.Step) {
+		status.LastProgressTime = &now
+	}
 }
 
 func complete(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {

@@ -104,7 +104,7 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"Clusters Ranks Counts Scores Log":                reflect.TypeFor[framework.Fleet](),
 		"ByIndex Histogram":                               reflect.TypeFor[framework.DecisionCounts](),
 		"First Entries":                                   reflect.TypeFor[framework.ChangeLog](),
-		"Index Selectable":                                reflect.TypeFor[framework.Change](),
+		"Index Selectable":                                reflect.TypeFor[framework.ClusterChange](),
 		"ManagedCluster Index CPU Memory Tainted details": reflect.TypeFor[framework.Cluster](),
 		"TaintTimes Claims once rendered err":             detailsType(),
 		"Value Known":                                     reflect.TypeFor[framework.Amount](),

@@ -2,12 +2,14 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Defaults and bounds of a DisruptionPolicy.
 const (
 	DefaultApprovalTimeoutSeconds = 7 * 24 * 60 * 60
 	DefaultHistoryLimit           = 10
+	DefaultMaxSurge               = "25%"
 	MaxHistoryLimit               = 100
 )
 
@@ -41,6 +43,7 @@ type DisruptionPolicy struct {
 // +kubebuilder:validation:XValidation:rule="has(self.placementSelector) != has(self.placements)",message="exactly one of placementSelector and placements is required"
 // +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchLabels) || self.placementSelector.matchLabels.size() <= 100",message="placementSelector.matchLabels: at most 100 labels"
 // +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchExpressions) || self.placementSelector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) == (has(e.values) && e.values.size() > 0))",message="placementSelector.matchExpressions: In and NotIn need values, Exists and DoesNotExist have none"
+// +kubebuilder:validation:XValidation:rule="!(has(self.maxUnavailable) && has(self.maxSurge)) || !(string(self.maxUnavailable) in ['0', '0%'] && string(self.maxSurge) in ['0', '0%'])",message="maxUnavailable and maxSurge must not both be 0: then no cluster could be replaced"
 type DisruptionPolicySpec struct {
 	// placementSelector selects Placements of the namespace by label; {} selects all. Example:
 	// {matchLabels: {tier: production}}. Exactly one of placementSelector and placements is
@@ -80,6 +83,32 @@ type DisruptionPolicySpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	StabilizationWindowSeconds int64 `json:"stabilizationWindowSeconds,omitempty"`
+
+	// suspend publishes no step of a change while it is true, except the removal of clusters that
+	// are deleted, in no usable set any more, or have an untolerated NoSelect taint.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// maxUnavailable is how many of the desired clusters may be missing during a change: a number
+	// from 0 to 1,000,000, or a percentage of the desired clusters from "0%" to "100%", rounded
+	// down. The default is 0: a cluster is removed only after its replacement is published.
+	// Clusters that are deleted, in no usable set any more, or have an untolerated NoSelect taint
+	// are removed at once.
+	// +optional
+	// +default=0
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1000000 : self.matches('^([0-9]|[1-9][0-9]|100)%$')",message="must be a number from 0 to 1000000 or a percentage from 0% to 100%"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
+	// maxSurge is how many clusters may be published beyond the desired ones during a change: a
+	// number from 0 to 1,000,000, or a percentage of the desired clusters from "0%" to "100%",
+	// rounded up. The default is "25%". If both maxUnavailable and maxSurge come to 0, maxSurge
+	// is 1.
+	// +optional
+	// +default="25%"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1000000 : self.matches('^([0-9]|[1-9][0-9]|100)%$')",message="must be a number from 0 to 1000000 or a percentage from 0% to 100%"
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
 	// historyLimit is the number of Published records that are kept, and of other records.
 	// From 1 to 100; the default is 10.

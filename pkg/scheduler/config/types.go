@@ -136,6 +136,10 @@ type Plugins struct {
 	// +optional
 	Permit PluginSet `json:"permit,omitzero"`
 
+	// Transition says how much of a permitted change is published in one step.
+	// +optional
+	Transition PluginSet `json:"transition,omitzero"`
+
 	// PreBind prepares what publishing needs.
 	// +optional
 	PreBind PluginSet `json:"preBind,omitzero"`
@@ -214,6 +218,7 @@ const (
 	Score      Point = "score"
 	Reserve    Point = "reserve"
 	Permit     Point = "permit"
+	Transition Point = "transition"
 	PreBind    Point = "preBind"
 	Bind       Point = "bind"
 	PostBind   Point = "postBind"
@@ -223,7 +228,7 @@ const (
 const multiPoint Point = "multiPoint"
 
 // Points are the extension points in the order in which they run.
-var Points = []Point{QueueSort, PreEnqueue, PreFilter, Filter, PostFilter, PreScore, Score, Reserve, Permit, PreBind, Bind, PostBind}
+var Points = []Point{QueueSort, PreEnqueue, PreFilter, Filter, PostFilter, PreScore, Score, Reserve, Permit, Transition, PreBind, Bind, PostBind}
 
 // lists are the keys of all sets, in the order of the file.
 var lists = append([]Point{multiPoint}, Points...)
@@ -233,7 +238,7 @@ func (p *Plugins) at(point Point) *PluginSet {
 	return map[Point]*PluginSet{
 		multiPoint: &p.MultiPoint, QueueSort: &p.QueueSort, PreEnqueue: &p.PreEnqueue, PreFilter: &p.PreFilter,
 		Filter: &p.Filter, PostFilter: &p.PostFilter,
-		PreScore: &p.PreScore, Score: &p.Score, Reserve: &p.Reserve, Permit: &p.Permit, PreBind: &p.PreBind, Bind: &p.Bind,
+		PreScore: &p.PreScore, Score: &p.Score, Reserve: &p.Reserve, Permit: &p.Permit, Transition: &p.Transition, PreBind: &p.PreBind, Bind: &p.Bind,
 		PostBind: &p.PostBind,
 	}[point]
 }

@@ -159,15 +159,15 @@ func TestVectorBeyondItsEnd(t *testing.T) {
 }
 
 func TestChangeLogSince(t *testing.T) {
-	log := ChangeLog{First: 10, Entries: []Change{{Index: 1}, {Index: 2, Selectable: true}}}
+	log := ChangeLog{First: 10, Entries: []ClusterChange{{Index: 1}, {Index: 2, Selectable: true}}}
 	tests := map[string]struct {
 		from      uint64
-		want      []Change
+		want      []ClusterChange
 		wantKnown bool
 	}{
 		"all that are kept": {from: 10, want: log.Entries, wantKnown: true},
 		"the last":          {from: 11, want: log.Entries[1:], wantKnown: true},
-		"none is newer":     {from: 12, want: []Change{}, wantKnown: true},
+		"none is newer":     {from: 12, want: []ClusterChange{}, wantKnown: true},
 		"forgotten":         {from: 9},
 		"from another life": {from: 13},
 	}

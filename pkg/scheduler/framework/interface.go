@@ -248,6 +248,27 @@ type PermitPlugin interface {
 	Permit(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) (*Status, time.Duration)
 }
 
+// TransitionPlugin limits how much of a permitted change is published in one step. The engine
+// repeats the attempt until the whole change is published.
+type TransitionPlugin interface {
+	Plugin
+	// Transition must not block or keep state: simulations and explanations call it, too. It
+	// returns nil to publish the whole change. If several plugins return a Transition, only
+	// clusters in all of them are added and removed. It may call RequeueAt if a later step depends
+	// on the time. Codes other than Success are Errors.
+	Transition(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, change *Change) (*Transition, *Status)
+}
+
+// Transition is one step of a change.
+type Transition struct {
+	// Added and Removed are the names of the change that this step adds and removes, sorted.
+	Added, Removed []string
+	// Suspended is true if the change does not continue until a user resumes it.
+	Suspended bool
+	// Why is what the rest of the change waits for; empty if the next step follows at once.
+	Why string
+}
+
 // PreBindPlugin prepares the added clusters. It does not run if the Proposal Restores.
 type PreBindPlugin interface {
 	Plugin

@@ -28,6 +28,8 @@ type Proposal struct {
 	// Forced is true if the change only removes clusters that the Placement cannot keep: revoked,
 	// deleted, or excluded by a filter that implements ForcedRemovalPlugin.
 	Forced bool
+	// Partial is true if the Proposal is one step of a change, and the change continues after it.
+	Partial bool
 	// Edited is true if the Placement's spec or profile changed since the last publication.
 	Edited bool
 	// Cause is what triggered the attempt that first proposed the change, as in its record.
@@ -53,6 +55,34 @@ type Proposal struct {
 	Writes []PageWrite
 	// Outcome describes the pages after all writes.
 	Outcome Outcome
+}
+
+// Change is a permitted change as a TransitionPlugin sees it.
+type Change struct {
+	// Proposal is the target, with what is still to be added and removed.
+	*Proposal
+	// Adds is true if the change adds clusters, or added some in earlier steps.
+	Adds    bool
+	leaving func() []Leaving
+}
+
+// NewChange returns a change. leaving is called when a plugin asks for it.
+func NewChange(p *Proposal, adds bool, leaving func() []Leaving) *Change {
+	return &Change{Proposal: p, Adds: adds, leaving: leaving}
+}
+
+// Leaving describes each of Removed, in the same order. It looks at every cluster of the fleet.
+func (c *Change) Leaving() []Leaving { return c.leaving() }
+
+// Leaving is a cluster that a change removes.
+type Leaving struct {
+	Name string
+	// Forced is true if the Placement cannot keep the cluster: it is deleted, in no usable set any
+	// more, or excluded by a filter that implements ForcedRemovalPlugin.
+	Forced bool
+	// Rank is the position in the ranking of all clusters that qualify, from 1; 0 if the cluster
+	// does not qualify.
+	Rank int
 }
 
 // Outcome describes what a Bind plugin published, for the Placement's status.

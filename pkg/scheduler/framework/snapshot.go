@@ -106,6 +106,8 @@ type Timers struct {
 	// NextAttempt is the time for which the last attempt asked, NextAttemptCause the reason.
 	NextAttempt      time.Time
 	NextAttemptCause string
+	// Reserved is true while plugins count the clusters of a change that is published in steps.
+	Reserved bool
 }
 
 // Stability measures for how long attempts have proposed the same change.
@@ -297,11 +299,11 @@ func (d *DecisionCounts) Max(less map[int]int32) int32 {
 type ChangeLog struct {
 	// First is the number of Entries[0]; older entries were dropped.
 	First   uint64
-	Entries []Change
+	Entries []ClusterChange
 }
 
-// Change is one cluster that was added, changed or deleted.
-type Change struct {
+// ClusterChange is one cluster that was added, changed or deleted.
+type ClusterChange struct {
 	Index int
 	// Selectable is true if labels or claims changed, or the cluster was added or deleted.
 	Selectable bool
@@ -311,7 +313,7 @@ type Change struct {
 func (l ChangeLog) Next() uint64 { return l.First + uint64(len(l.Entries)) }
 
 // Since returns the entries from number n on. It returns false if some of them were dropped.
-func (l ChangeLog) Since(n uint64) ([]Change, bool) {
+func (l ChangeLog) Since(n uint64) ([]ClusterChange, bool) {
 	if n < l.First || n > l.Next() {
 		return nil, false
 	}
@@ -370,7 +372,7 @@ func (s *Snapshot) WithPlacement(pl *v1alpha1.Placement) *Snapshot {
 func (s *Snapshot) WithCluster(cluster *Cluster) *Snapshot {
 	trial, fleet := *s, *s.Fleet
 	fleet.Clusters = fleet.Clusters.With(cluster.Index, cluster)
-	fleet.Log.Entries = append(append([]Change(nil), fleet.Log.Entries...), Change{Index: cluster.Index, Selectable: true})
+	fleet.Log.Entries = append(append([]ClusterChange(nil), fleet.Log.Entries...), ClusterChange{Index: cluster.Index, Selectable: true})
 	trial.Fleet, trial.Trial = &fleet, true
 	trial.Sets = make([]*ClusterSet, len(s.Sets))
 	for i, set := range s.Sets {

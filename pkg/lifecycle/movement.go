@@ -1,0 +1,108 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// MovementName is the plugin's name.
+const MovementName = "Movement"
+
+// Movement is a Transition plugin that publishes the changes of Placements with a DisruptionPolicy
+// in steps. A cluster is removed only while enough others stay published: maxUnavailable of the
+// desired clusters may be missing, and maxSurge more may be published. The number of desired
+// clusters is numberOfClusters or, without it, the number of selected clusters. Clusters that are
+// deleted, in no usable set any more, or have an untolerated NoSelect taint are removed at once.
+// While a policy suspends the Placement, nothing else is published.
+type Movement struct{}
+
+// NewMovement is the plugin's factory.
+func NewMovement(_ context.Context, raw json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
+	_, err := framework.DecodeArgs(raw, struct{}{})
+	return Movement{}, err
+}
+
+// Name implements framework.Plugin.
+func (Movement) Name() string { return MovementName }
+
+// Transition implements framework.TransitionPlugin.
+func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, change *framework.Change) (*framework.Transition, *framework.Status) {
+	subject := state.Snapshot().Subject
+	if len(subject.Policies) == 0 {
+		return nil, nil
+	}
+	policy := changes.PolicyOf(pl, subject.Policies)
+	if len(policy.Names) == 0 {
+		return nil, nil
+	}
+	update := &changes.RollingUpdate{Desired: len(change.Clusters), Missing: missing(change), Adds: change.Adds}
+	if n := pl.Spec.NumberOfClusters; n != nil {
+		update.Desired = int(*n)
+	}
+	update.MaxUnavailable, update.MaxSurge = policy.Budget(update.Desired)
+	update.Listed = listed(subject.LastNames(), change)
+	if policy.Suspend {
+		return suspended(update), nil
+	}
+	added, removed := update.Next()
+	t := &framework.Transition{Added: added, Removed: removed}
+	if len(added)+len(removed) == 0 {
+		t.Why = fmt.Sprintf("clusters to remove stay until enough others are published: %d of %d desired ones must be, maxUnavailable is %d",
+			update.Desired-update.MaxUnavailable, update.Desired, update.MaxUnavailable)
+	}
+	return t, nil
+}
+
+// missing returns the names that are still to be added, best first.
+func missing(change *framework.Change) []string {
+	if len(change.Added) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(change.Added))
+	for _, s := range change.Selected {
+		if _, added := slices.BinarySearch(change.Added, s.Cluster.Name); added {
+			names = append(names, s.Cluster.Name)
+		}
+	}
+	return names
+}
+
+// listed describes the clusters that are published now.
+func listed(names []string, change *framework.Change) []changes.Listed {
+	all := make([]changes.Listed, 0, len(names))
+	for _, name := range changes.Minus(names, change.Removed) {
+		all = append(all, changes.Listed{Name: name, Ready: true})
+	}
+	if len(change.Removed) == 0 {
+		return all
+	}
+	for _, leaving := range change.Leaving() {
+		c := changes.Listed{Name: leaving.Name, Ready: true, Rank: leaving.Rank, Removal: changes.Outranked}
+		switch {
+		case leaving.Forced:
+			c.Removal = changes.Forced
+		case leaving.Rank == 0:
+			c.Removal = changes.Unqualified
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// suspended returns the step while a policy suspends the Placement: forced removals only.
+func suspended(update *changes.RollingUpdate) *framework.Transition {
+	t := &framework.Transition{Suspended: true, Why: "suspended by a DisruptionPolicy"}
+	for _, c := range update.Listed {
+		if c.Removal == changes.Forced {
+			t.Removed = append(t.Removed, c.Name)
+		}
+	}
+	slices.Sort(t.Removed)
+	return t
+}

@@ -1,0 +1,132 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// progress describes a change that is published in steps.
+type progress struct {
+	// added and removed are the clusters of the whole change. leftAdded and leftRemoved are still
+	// to be added and removed after this step.
+	added, removed, leftAdded, leftRemoved int
+	// why is what the next step waits for; empty if it follows at once.
+	why       string
+	suspended bool
+}
+
+// String is the message of the condition DecisionProgressing.
+func (p *progress) String() string {
+	text := fmt.Sprintf("%d of %d added, %d of %d removed", p.added-p.leftAdded, p.added, p.removed-p.leftRemoved, p.removed)
+	if p.why != "" {
+		text += "; " + p.why
+	}
+	return text
+}
+
+// nextStep runs step 8 for a permitted change. It sets Step: the target, or the part of the change
+// that is published now; nil if nothing can be published now. Plugins count the whole change until
+// it is published, or until nothing changes any more.
+func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
+	t, failure := s.transitionPlugins(ctx, a)
+	switch {
+	case failure != nil:
+		a.setResult(failedResult(failure))
+		if !dry {
+			s.unreserve(ctx, a, a.Change)
+		}
+		return
+	case t == nil || len(t.Added) == len(a.Change.Added) && len(t.Removed) == len(a.Change.Removed):
+		a.Step = a.Target
+		return
+	}
+	a.Outcome = Progressing
+	a.progress = &progress{
+		added: len(a.Change.Added), removed: len(a.Change.Removed), why: t.Why, suspended: t.Suspended,
+		leftAdded: len(a.Change.Added) - len(t.Added), leftRemoved: len(a.Change.Removed) - len(t.Removed),
+	}
+	if open := a.changeState.open; open != nil {
+		a.progress.added, a.progress.removed = int(open.Spec.AddedCount), int(open.Spec.RemovedCount)
+	}
+	if len(t.Added)+len(t.Removed) == 0 {
+		return
+	}
+	a.Step = a.part(t)
+	a.State.RequeueAt(a.Snapshot.Now)
+}
+
+// transitionPlugins runs the Transition plugins. It returns nil if the whole change is published.
+func (s *Scheduler) transitionPlugins(ctx context.Context, a *Attempt) (*framework.Transition, *framework.Status) {
+	if len(a.profile.Transition) == 0 {
+		return nil, nil
+	}
+	defer s.startTimer(a.Result, "Transition")()
+	adds := len(a.Change.Added) > 0
+	if open := a.changeState.open; open != nil {
+		adds = open.Spec.AddedCount > 0
+	}
+	change := framework.NewChange(a.Change, adds, func() []framework.Leaving { return a.leaving(ctx) })
+	var step *framework.Transition
+	for _, plugin := range a.profile.Transition {
+		t, status := plugin.Transition(ctx, a.State, a.Snapshot.Subject.Placement, change)
+		if late := a.timeout("Transition", plugin.Name()); late != nil {
+			return nil, late
+		}
+		if !status.IsSuccess() {
+			return nil, unexpected(plugin, "Transition", status)
+		}
+		step = inBoth(step, t)
+	}
+	return step, nil
+}
+
+// inBoth returns the step that two plugins allow; nil allows everything.
+func inBoth(a, b *framework.Transition) *framework.Transition {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	both := &framework.Transition{
+		Added: changes.Minus(a.Added, changes.Minus(a.Added, b.Added)), Removed: changes.Minus(a.Removed, changes.Minus(a.Removed, b.Removed)),
+		Suspended: a.Suspended || b.Suspended, Why: a.Why,
+	}
+	if both.Why == "" || b.Suspended && !a.Suspended {
+		both.Why = b.Why
+	}
+	return both
+}
+
+// leaving describes the clusters that the change removes.
+func (a *Attempt) leaving(ctx context.Context) []framework.Leaving {
+	forced := a.forcedRemovals(ctx)
+	ranks := make(map[string]int, len(a.Feasible))
+	for rank, i := range a.Ranking() {
+		ranks[a.Feasible[i].Name] = rank + 1
+	}
+	leaving := make([]framework.Leaving, len(a.Change.Removed))
+	for i, name := range a.Change.Removed {
+		_, found := slices.BinarySearch(forced, name)
+		leaving[i] = framework.Leaving{Name: name, Forced: found, Rank: ranks[name]}
+	}
+	return leaving
+}
+
+// part proposes one step of the change.
+func (a *Attempt) part(t *framework.Transition) *framework.Proposal {
+	p := a.republish(t.Removed)
+	p.Forced, p.Restores, p.Partial = false, false, true
+	p.Added, p.Revision, p.Cause, p.Approved, p.Edited = t.Added, a.Change.Revision, a.Change.Cause, a.Change.Approved, a.Change.Edited
+	for _, selection := range a.Target.Selected {
+		if _, added := slices.BinarySearch(t.Added, selection.Cluster.Name); added {
+			p.Selected = append(p.Selected, selection)
+		}
+	}
+	slices.SortStableFunc(p.Selected, func(a, b framework.Selection) int { return cmp.Compare(b.Score, a.Score) })
+	p.Clusters = changes.Sorted(slices.Concat(p.Clusters, t.Added))
+	p.Digest = framework.DigestOf(p.Clusters)
+	return p
+}

@@ -1,0 +1,212 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// govern gives the Placement a policy, or changes it.
+func (d *desk) govern(change func(spec *berthv1alpha1.DisruptionPolicySpec)) {
+	if d.policy == nil {
+		d.policy = &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "careful"}, Spec: berthv1alpha1.DisruptionPolicySpec{
+			PlacementSelector: &metav1.LabelSelector{},
+		}}
+	}
+	change(&d.policy.Spec)
+	d.policy = d.policy.DeepCopy()
+	d.pages.version++
+	d.policy.ResourceVersion = fmt.Sprint(d.pages.version)
+	d.inv.Update(d.policy.DeepCopy())
+}
+
+// steps runs attempts as long as another one is due, and returns what is published after each.
+func (d *desk) steps() string {
+	d.t.Helper()
+	var all []string
+	for range 20 {
+		a := d.attempt()
+		text := strings.TrimPrefix(d.published(), "p-decision-1: ")
+		if c := d.condition(v1alpha1.PlacementConditionDecisionProgressing); c != nil {
+			text += " (" + string(c.Status) + " " + c.Reason + ": " + c.Message + ")"
+		}
+		all = append(all, text)
+		if at := a.State.Requeue(); at.IsZero() || at.After(d.now) {
+			return strings.Join(all, "\n")
+		}
+	}
+	d.t.Fatal("it does not settle")
+	return ""
+}
+
+func (d *desk) tier(tier string, names ...string) {
+	for _, name := range names {
+		d.clusters[name] = fixture.Cluster(name).Set("s1").Label("tier", tier).Obj()
+		d.inv.Update(d.clusters[name].DeepCopy())
+	}
+}
+
+// governed is a desk whose Placement wants clusters of tier gold: a, b and c are published.
+func governed(t *testing.T, number int32, change func(spec *berthv1alpha1.DisruptionPolicySpec)) *desk {
+	t.Helper()
+	p := ask().Predicate(fixture.MatchLabel("tier", "gold"))
+	if number > 0 {
+		p = p.Number(number)
+	}
+	d := newDesk(t, p)
+	d.govern(change)
+	d.tier("gold", "a", "b", "c")
+	d.settle()
+	d.expect("p-decision-1: a b c |  | ")
+	return d
+}
+
+func nothing(*berthv1alpha1.DisruptionPolicySpec) {}
+
+// TestRollingUpdate: the clusters that are published after each step of a change.
+func TestRollingUpdate(t *testing.T) {
+	swap := func(d *desk) { d.tier("silver", "a", "b"); d.tier("gold", "x", "y") }
+	for name, tc := range map[string]struct {
+		number int32
+		policy func(spec *berthv1alpha1.DisruptionPolicySpec)
+		change func(d *desk)
+		want   []string
+	}{
+		"by default one more is published, and none is missing": {3, nothing, swap, []string{
+			"a b c x (True RollingUpdate: 1 of 2 added, 0 of 2 removed)",
+			"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed)",
+			"b c x y (True RollingUpdate: 2 of 2 added, 1 of 2 removed)",
+			"c x y",
+		}},
+		"a larger surge takes fewer steps": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxSurge = new(intstr.FromString("50%")) }, swap, []string{
+			"a b c x y (True RollingUpdate: 2 of 2 added, 0 of 2 removed)", "c x y",
+		}},
+		"without a surge one is missing": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			spec.MaxSurge, spec.MaxUnavailable = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
+		}, swap, []string{
+			"b c (True RollingUpdate: 0 of 2 added, 1 of 2 removed)",
+			"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed)",
+			"c x (True RollingUpdate: 1 of 2 added, 2 of 2 removed)",
+			"c x y",
+		}},
+		"numberOfClusters absent": {0, nothing, swap, []string{
+			"a b c x (True RollingUpdate: 1 of 2 added, 0 of 2 removed)",
+			"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed)",
+			"b c x y (True RollingUpdate: 2 of 2 added, 1 of 2 removed)",
+			"c x y",
+		}},
+		"numberOfClusters absent, and none is added": {0, nothing, func(d *desk) { d.tier("silver", "a", "b") }, []string{"c"}},
+		"without a replacement a cluster stays": {3, nothing, func(d *desk) { d.tier("silver", "a") }, []string{
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until enough others are published: " +
+				"3 of 3 desired ones must be, maxUnavailable is 0)",
+		}},
+		"a deleted cluster leaves at once": {3, nothing, func(d *desk) { d.remove("a") }, []string{"b c"}},
+		"and the others follow": {3, nothing, func(d *desk) { swap(d); d.remove("a") }, []string{
+			"b c x y (True RollingUpdate: 2 of 2 added, 1 of 2 removed)", "c x y",
+		}},
+		"a smaller number takes effect at once": {3, nothing, func(d *desk) {
+			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
+		}, []string{"a"}},
+		"suspended: nothing is published": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true }, swap, []string{
+			"a b c (False Suspended: 0 of 2 added, 0 of 2 removed; suspended by a DisruptionPolicy)",
+		}},
+		"suspended: a deleted cluster leaves": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true }, func(d *desk) { swap(d); d.remove("a") }, []string{
+			"b c (False Suspended: 0 of 2 added, 1 of 2 removed; suspended by a DisruptionPolicy)",
+			"b c (False Suspended: 0 of 2 added, 1 of 2 removed; suspended by a DisruptionPolicy)",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, tc.number, nothing)
+			d.govern(tc.policy)
+			tc.change(d)
+			if got := d.steps(); got != strings.Join(tc.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", got, strings.Join(tc.want, "\n"))
+			}
+		})
+	}
+}
+
+// TestRollingUpdateRecord: the change has one record, which is written before the first step.
+func TestRollingUpdateRecord(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x", "y")
+	expect := func(want string) {
+		t.Helper()
+		record := d.records["p-2"]
+		got := fmt.Sprintf("%s %v %v", record.Status.Phase, record.Spec.Added, record.Spec.Removed)
+		if left := record.Status.Remaining; left != nil {
+			got += fmt.Sprintf(" left %d %d", left.Added, left.Removed)
+		}
+		if got != want {
+			t.Errorf("record: %s, want %s", got, want)
+		}
+	}
+	d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+	if _, failure := d.try(); failure.IsSuccess() {
+		t.Error("a step was published without a record")
+	}
+	d.expect("p-decision-1: a b c |  | ")
+	d.refuseRecords = nil
+	d.attempt()
+	expect("Progressing [x y] [a b] left 1 2")
+	for range 2 {
+		d.restart()
+		d.attempt()
+	}
+	expect("Progressing [x y] [a b] left 0 1")
+	d.restart()
+	d.attempt()
+	expect("Published [x y] [a b]")
+	if len(d.records) != 2 {
+		t.Errorf("%d records", len(d.records))
+	}
+}
+
+// TestRollingUpdateAndApproval: one approval covers all steps of the change, and no other change.
+func TestRollingUpdateAndApproval(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = berthv1alpha1.ApprovalRequired })
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x", "y")
+	d.settle()
+	d.expect("p-decision-1: a b c | [c x y] | True/Held")
+	d.approve("2")
+	d.attempt()
+	d.expect("p-decision-1: a b c x | [c x y] | ")
+	d.tier("silver", "c")
+	d.tier("gold", "z")
+	d.settle()
+	d.expect("p-decision-1: a b c x | [x y z] | True/Held")
+	if phase := d.phase("2"); phase != berthv1alpha1.PhaseSuperseded {
+		t.Errorf("revision 2 is %s", phase)
+	}
+	d.approve("3")
+	if got := d.steps(); !strings.HasSuffix(got, "\nx y z") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// TestRollingUpdateSatisfied: while a change progresses, Satisfied describes what is published.
+func TestRollingUpdateSatisfied(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.tier("silver", "a")
+	d.tier("gold", "x")
+	d.attempt()
+	c := d.condition(v1alpha1.PlacementConditionSatisfied)
+	want := "False DecisionPending Clusters published: 4, wanted: 3, no longer qualified: 1; see condition DecisionProgressing"
+	if got := string(c.Status) + " " + c.Reason + " " + c.Message; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	d.settle()
+	if c := d.condition(v1alpha1.PlacementConditionSatisfied); c.Status != metav1.ConditionTrue {
+		t.Errorf("at the end: %+v", c)
+	}
+}
