@@ -45,8 +45,8 @@ type RollingUpdate struct {
 	Adds bool
 }
 
-// Next returns the clusters that the next step adds and removes, sorted. Without forced removals, no
-// step makes the number of ready clusters fall below Desired − MaxUnavailable.
+// Next returns the clusters that the next step adds and removes, sorted. Without forced removals,
+// no step makes the number of ready clusters fall below Desired − MaxUnavailable.
 func (u *RollingUpdate) Next() (added, removed []string) {
 	var stay []Listed
 	for _, c := range u.Listed {
@@ -87,7 +87,7 @@ func (u *RollingUpdate) voluntary(listed []Listed, count int, adds bool) (remove
 		}
 	}
 	slices.SortFunc(leaving, compareLeaving)
-	// Clusters that are not ready could otherwise block the change for ever.
+	// Clusters that are not ready could otherwise block the change forever.
 	stuck := !u.Adds || count >= u.Desired+u.MaxSurge && settled
 	for _, c := range leaving {
 		switch {

@@ -74,9 +74,9 @@ func TestRollingUpdate(t *testing.T) {
 	}
 }
 
-// TestRollingUpdateLaws: every step keeps the clusters that are in both sets, publishes none that is
-// in neither, and makes the ready clusters no fewer than the budget allows. If the target has the
-// desired number and its clusters become ready, the change ends.
+// TestRollingUpdateLaws: every step keeps the clusters that are in both sets, publishes none that
+// is in neither, and makes the ready clusters no fewer than the budget allows. If the target has
+// the desired number and its clusters become ready, the change ends.
 func TestRollingUpdateLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := &RollingUpdate{MaxUnavailable: rapid.IntRange(0, 3).Draw(t, "unavailable")}

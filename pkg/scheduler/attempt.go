@@ -152,15 +152,7 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 		a.changeState = a.findChangeState(a.Change, a.timers.Change)
 		a.setResult(s.permitChange(ctx, a, a.Change, a.changeState, dry))
 	}
-	switch {
-	case a.Outcome == Published:
-		a.timers.Revoked = framework.Stability{}
-		s.nextStep(ctx, a, dry)
-	case a.Outcome == Unchanged || a.Outcome == Undecided && a.Target != nil:
-		a.Step, a.timers.Revoked = a.Target, framework.Stability{}
-	default:
-		s.removeForced(ctx, a, dry)
-	}
+	s.setStep(ctx, a, dry)
 	if late := timeoutErrorOf(a.Err); late != nil && a.Step == nil {
 		a.Failure, a.Selected, a.Target, a.Change, a.Err, a.Outcome = a.Err, nil, nil, nil, nil, Undecided
 	}
@@ -171,6 +163,19 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 		a.State.RequeueAt(a.Snapshot.Now.Add(after))
 	}
 	a.updateTimers()
+}
+
+// setStep sets Step to what the outcome publishes.
+func (s *Scheduler) setStep(ctx context.Context, a *Attempt, dry bool) {
+	switch {
+	case a.Outcome == Published:
+		a.timers.Revoked = framework.Stability{}
+		s.nextStep(ctx, a, dry)
+	case a.Outcome == Unchanged || a.Outcome == Undecided && a.Target != nil:
+		a.Step, a.timers.Revoked = a.Target, framework.Stability{}
+	default:
+		s.removeForced(ctx, a, dry)
+	}
 }
 
 // setResult copies the result of Reserve and Permit to the attempt.

@@ -164,7 +164,7 @@ func whatRuns(t *testing.T, file string) map[string]string {
 	}
 	return map[string]string{
 		"queueSort": p.QueueSort.Name(), "preEnqueue": listed(p.PreEnqueue), "preFilter": listed(p.PreFilter), "filter": listed(p.Filter), "postFilter": listed(p.PostFilter),
-		"preScore": listed(p.PreScore), "score": strings.Join(scores, ", "), "reserve": listed(p.Reserve), "permit": listed(p.Permit),
+		"preScore": listed(p.PreScore), "score": strings.Join(scores, ", "), "reserve": listed(p.Reserve), "permit": listed(p.Permit), "transition": listed(p.Transition),
 		"preBind": listed(p.PreBind), "bind": listed(p.Bind), "postBind": listed(p.PostBind),
 	}
 }

@@ -1,0 +1,161 @@
+package changes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, func() {
+	BeforeAll(func() {
+		controller := hub.StartController(controllers.Options{})
+		DeferCleanup(controller.Stop)
+	})
+
+	It("is published in steps: at every moment the desired number is listed, and no more than the surge", func(ctx SpecContext) {
+		ns := fleet(ctx, 12)
+		policy(ctx, ns, func(*berthv1alpha1.DisruptionPolicySpec) {})
+		pl := fixture.Placement(ns, "web").Number(6).Predicate(fixture.MatchLabel("tier", "old")).Obj()
+		Expect(hub.Create(ctx, pl)).To(Succeed())
+		Eventually(listed).WithContext(ctx).WithArguments(ns).Should(HaveLen(6))
+		old := listed(ctx, ns)
+		pages, err := hub.Watch(ctx, &v1alpha1.PlacementDecisionList{}, client.InNamespace(ns))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(pages.Stop)
+
+		Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
+		pl.Spec = fixture.Placement(ns, "web").Number(6).Predicate(fixture.MatchLabel("tier", "new")).Obj().Spec
+		Expect(hub.Update(ctx, pl)).To(Succeed())
+		sizes := map[int]bool{}
+		for remaining := old; len(remaining) > 0; {
+			var event watch.Event
+			Eventually(pages.ResultChan()).Should(Receive(&event))
+			names := namesOn(*event.Object.(*v1alpha1.PlacementDecision))
+			remaining = slices.DeleteFunc(slices.Clone(old), func(name string) bool { return !slices.Contains(names, name) })
+			sizes[len(names)] = true
+		}
+		// 25% of 6, rounded up, is 2.
+		Expect(sizes).To(And(HaveKey(6), HaveKey(8)))
+		for size := range sizes {
+			Expect(size).To(And(BeNumerically(">=", 6), BeNumerically("<=", 8)))
+		}
+		Eventually(phases).WithContext(ctx).WithArguments(ns).Should(Equal("1 Published, 2 Published"))
+		Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True AllDecisionsScheduled"))
+		Expect(conditionOf(ctx, pl, v1alpha1.PlacementConditionDecisionProgressing)).To(BeEmpty())
+	})
+
+	It("waits while the policy suspends it, goes on after that, and is in one record", func(ctx SpecContext) {
+		ns := fleet(ctx, 4)
+		careful := policy(ctx, ns, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+		pl := fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "old")).Obj()
+		Expect(hub.Create(ctx, pl)).To(Succeed())
+		Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionDecisionProgressing).
+			Should(Equal("False Suspended: 0 of 2 added, 0 of 0 removed; suspended by a DisruptionPolicy"))
+		Consistently(listed).WithContext(ctx).WithArguments(ns).Should(BeEmpty())
+		Expect(conditionOf(ctx, pl, v1alpha1.PlacementConditionSatisfied)).To(HavePrefix("False DecisionPending: Clusters published: 0, wanted: 2"))
+		Expect(phases(ctx, ns)).To(Equal("1 Progressing"))
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"suspend": false}}`))
+		Expect(hub.Patch(ctx, careful, patch)).To(Succeed())
+		Eventually(listed).WithContext(ctx).WithArguments(ns).Should(HaveLen(2))
+		Eventually(phases).WithContext(ctx).WithArguments(ns).Should(Equal("1 Published"))
+	})
+
+	DescribeTable("a policy is refused whose budget", func(ctx SpecContext, unavailable, surge *intstr.IntOrString, message string) {
+		spec := berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{}, MaxUnavailable: unavailable, MaxSurge: surge}
+		err := hub.Create(ctx, &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(ctx), Name: "p"}, Spec: spec})
+		Expect(err).To(MatchError(ContainSubstring(message)))
+	},
+		Entry("is 0", nil, new(intstr.FromInt32(0)), "maxUnavailable and maxSurge must not both be 0"),
+		Entry("is 0%", new(intstr.FromString("0%")), new(intstr.FromString("0%")), "maxUnavailable and maxSurge must not both be 0"),
+		Entry("is negative", new(intstr.FromInt32(-1)), nil, "spec.maxUnavailable: Invalid value"),
+		Entry("is no percentage", nil, new(intstr.FromString("many")), "must be a number from 0 to 1000000 or a percentage from 0% to 100%"),
+		Entry("is too large a percentage", nil, new(intstr.FromString("101%")), "must be a number from 0 to 1000000 or a percentage from 0% to 100%"),
+		Entry("is too large a number", new(intstr.FromInt32(1000001)), nil, "must be a number from 0 to 1000000 or a percentage from 0% to 100%"),
+	)
+})
+
+// fleet creates a namespace with a bound set of clusters, half of tier old and half of tier new.
+func fleet(ctx context.Context, clusters int) string {
+	GinkgoHelper()
+	ns := namespace(ctx)
+	Expect(hub.Create(ctx, fixture.Set(ns))).To(Succeed())
+	Expect(hub.Create(ctx, fixture.Binding(ns, ns))).To(Succeed())
+	for i := range clusters {
+		tier := []string{"old", "new"}[i%2]
+		Expect(hub.Create(ctx, fixture.Cluster(fmt.Sprintf("%s-%d", ns, i)).Set(ns).Label("tier", tier).Obj())).To(Succeed())
+	}
+	return ns
+}
+
+func policy(ctx context.Context, ns string, change func(spec *berthv1alpha1.DisruptionPolicySpec)) *berthv1alpha1.DisruptionPolicy {
+	GinkgoHelper()
+	p := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "careful"}, Spec: byLabels(nil)}
+	change(&p.Spec)
+	Expect(hub.Create(ctx, p)).To(Succeed())
+	return p
+}
+
+func namesOn(pages ...v1alpha1.PlacementDecision) []string {
+	names := []string{}
+	for i := range pages {
+		for _, d := range pages[i].Status.Decisions {
+			names = append(names, d.ClusterName)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func listed(ctx context.Context, ns string) []string {
+	GinkgoHelper()
+	pages := &v1alpha1.PlacementDecisionList{}
+	Expect(hub.List(ctx, pages, client.InNamespace(ns))).To(Succeed())
+	return namesOn(pages.Items...)
+}
+
+// phases lists the records of a namespace: "1 Published, 2 Held".
+func phases(ctx context.Context, ns string) string {
+	GinkgoHelper()
+	records := &berthv1alpha1.PlacementChangeList{}
+	Expect(hub.List(ctx, records, client.InNamespace(ns))).To(Succeed())
+	var own changes.History
+	for i := range records.Items {
+		own = append(own, &records.Items[i])
+	}
+	slices.SortFunc(own, func(a, b *berthv1alpha1.PlacementChange) int { return int(a.Spec.Revision - b.Spec.Revision) })
+	text := ""
+	for i, record := range own {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprint(record.Spec.Revision, " ", record.Status.Phase)
+	}
+	return text
+}
+
+// conditionOf is "<status> <reason>: <message>"; empty without the condition.
+func conditionOf(ctx context.Context, pl *v1alpha1.Placement, kind string) string {
+	GinkgoHelper()
+	got := &v1alpha1.Placement{}
+	Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), got)).To(Succeed())
+	c := meta.FindStatusCondition(got.Status.Conditions, kind)
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+}
