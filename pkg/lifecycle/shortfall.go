@@ -38,9 +38,12 @@ func (Shortfall) PostFilter(_ context.Context, _ *framework.CycleState, pl *v1al
 		return nil, runNext
 	}
 	note := fmt.Sprintf("%d of %d clusters fit, %d missing", len(filtered.Feasible), wanted, missing)
-	if n := len(filtered.Excluded); n == 0 {
+	switch n := len(filtered.Excluded); {
+	case n == 0 && len(filtered.Feasible) == 0:
+		note += ": no cluster set that the Placement may use has clusters"
+	case n == 0:
 		note += ": the cluster sets have no others"
-	} else {
+	default:
 		parts := make([]string, n)
 		for i, e := range filtered.Excluded {
 			parts[i] = fmt.Sprintf("%s excludes %d", e.Plugin, e.Clusters)

@@ -31,6 +31,7 @@ func TestShortfall(t *testing.T) {
 		"enough clusters fit": {wanted: new(int32(3)), fit: 3, excluded: excluded(5, 5)},
 		"more clusters fit":   {wanted: new(int32(3)), fit: 4},
 		"no numberOfClusters": {fit: 0, excluded: excluded(5, 5)},
+		"no candidates":       {wanted: new(int32(1)), fit: 0, want: "0 of 1 clusters fit, 1 missing: no cluster set that the Placement may use has clusters"},
 		"no other candidates": {wanted: new(int32(3)), fit: 1, want: "1 of 3 clusters fit, 2 missing: the cluster sets have no others"},
 		"one filter, enough":  {wanted: new(int32(3)), fit: 1, excluded: excluded(2, 0), want: "1 of 3 clusters fit, 2 missing: Predicate excludes 2; relaxing Predicate is enough"},
 		"one filter, not enough": {wanted: new(int32(3)), excluded: excluded(2, 0),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -98,7 +99,7 @@ func printVerdicts(out io.Writer, r *simulator.Report, rows clusterRows, wide bo
 }
 
 // byRank returns the verdicts by rank, then those of excluded clusters: the later the filter, the
-// earlier.
+// earlier, and of one filter those first that need the fewest changes to be selected.
 func byRank(r *simulator.Report) []framework.Verdict {
 	filter := map[string]int{}
 	for i, c := range r.Counts {
@@ -109,9 +110,19 @@ func byRank(r *simulator.Report) []framework.Verdict {
 		if a.Rank > 0 && b.Rank > 0 {
 			return cmp.Compare(a.Rank, b.Rank)
 		}
-		return cmp.Or(-cmp.Compare(min(a.Rank, 1), min(b.Rank, 1)), -cmp.Compare(filter[a.Plugin], filter[b.Plugin]), cmp.Compare(a.Cluster, b.Cluster))
+		return cmp.Or(-cmp.Compare(min(a.Rank, 1), min(b.Rank, 1)), -cmp.Compare(filter[a.Plugin], filter[b.Plugin]),
+			cmp.Compare(changesToSelect(a), changesToSelect(b)), cmp.Compare(a.Cluster, b.Cluster))
 	})
 	return verdicts
+}
+
+// changesToSelect is the number of changes with which a cluster would be selected; unknown ones are
+// most.
+func changesToSelect(v framework.Verdict) int {
+	if v.SelectedWith == "" {
+		return math.MaxInt
+	}
+	return strings.Count(v.SelectedWith, " and ")
 }
 
 // nearestToCut returns the last clusters that were selected and the first that were not, in order.

@@ -125,6 +125,23 @@ func TestRowsByRank(t *testing.T) {
 	}
 }
 
+// TestExcludedOrder lists excluded clusters that passed more filters, or need fewer changes, first.
+func TestExcludedOrder(t *testing.T) {
+	r := &simulator.Report{Answer: &simulator.Answer{
+		Counts: []berthv1alpha1.ReasonCount{{Reason: "First", Clusters: 3}, {Reason: "Last", Clusters: 1}},
+		Verdicts: []framework.Verdict{
+			{Cluster: "a", Plugin: "First"}, {Cluster: "b", Plugin: "First", SelectedWith: "x and y"}, {Cluster: "c", Plugin: "First", SelectedWith: "x"}, {Cluster: "d", Plugin: "Last"},
+		},
+	}}
+	got := ""
+	for _, v := range byRank(r) {
+		got += v.Cluster
+	}
+	if got != "dcba" {
+		t.Errorf("the order is %s, want dcba", got)
+	}
+}
+
 // TestReasonTable counts reasons one by one, the most frequent of a filter first, and folds rare
 // ones.
 func TestReasonTable(t *testing.T) {
