@@ -81,6 +81,8 @@ type changeView struct {
 	Approval     *berthv1alpha1.ChangeApproval `json:"approval,omitempty"`
 	Holds        []berthv1alpha1.ChangeHold    `json:"holds,omitempty"`
 	Message      string                        `json:"message,omitempty"`
+	// Remaining are the numbers of clusters that a change in progress has still to add and remove.
+	Remaining *berthv1alpha1.RemainingClusters `json:"remaining,omitempty"`
 	// MissingBefore is true if changes before this one have no record.
 	MissingBefore bool `json:"missingBefore,omitempty"`
 
@@ -96,12 +98,16 @@ func viewOf(record *berthv1alpha1.PlacementChange) *changeView {
 	if record.Status.StartTime != nil {
 		started = record.Status.StartTime
 	}
-	return &changeView{
+	view := &changeView{
 		Placement: record.Namespace + "/" + record.Spec.Placement, Revision: record.Spec.Revision, FirstRevision: record.Spec.FirstRevision,
 		Time: started.UTC(), Phase: string(record.Status.Phase), Cause: record.Spec.Cause, Profile: record.Spec.Profile,
 		Clusters: record.Spec.Clusters, AddedCount: record.Spec.AddedCount, RemovedCount: record.Spec.RemovedCount,
 		Approval: record.Spec.Approval, Holds: record.Status.Holds, Message: record.Status.Message,
 	}
+	if record.Status.Phase == berthv1alpha1.PhaseProgressing {
+		view.Remaining = record.Status.Remaining
+	}
+	return view
 }
 
 // withClusters adds the lists of clusters, complete if the record has all of them.
@@ -156,6 +162,9 @@ func (v *changeView) print(out io.Writer, wide bool) error {
 		if v.Approval.Comment != "" {
 			line("Comment:", "%s", v.Approval.Comment)
 		}
+	}
+	if v.Remaining != nil {
+		line("To do:", "%d to add, %d to remove", v.Remaining.Added, v.Remaining.Removed)
 	}
 	line("Selected:", "%d", v.Clusters)
 	line("Added:", "%s", v.listed(v.AddedCount, v.Added, wide))

@@ -182,6 +182,17 @@ CHANGE    CLUSTER
 added     b
 removed   a
 `},
+		"in progress": {record(t, 0, 7, "a", "b c", berthv1alpha1.PhaseProgressing, func(r *berthv1alpha1.PlacementChange) {
+			r.Status.Remaining = &berthv1alpha1.RemainingClusters{Added: 1, Removed: 1}
+		}), false, `
+Placement shop/web, change 7: Progressing
+  Time:     2026-01-01T10:27:00Z
+  Cause:    Placement: spec
+  To do:    1 to add, 1 to remove
+  Selected: 2
+  Added:    2: b c
+  Removed:  1: a
+`},
 		"without a phase": {record(t, 0, 6, "a", "a b", "", nil), true, `
 Placement shop/web, change 6: no phase yet
   Time:     2026-01-01T10:26:00Z

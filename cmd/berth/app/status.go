@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -146,7 +147,11 @@ func sameStatus(a, b *placementStatus) bool {
 		if s.Change == nil {
 			return ""
 		}
-		return fmt.Sprint(s.Change.Revision, s.Change.Phase, s.Change.Message, s.Change.Holds)
+		remaining := berthv1alpha1.RemainingClusters{}
+		if s.Change.Remaining != nil {
+			remaining = *s.Change.Remaining
+		}
+		return fmt.Sprint(s.Change.Revision, s.Change.Phase, s.Change.Message, s.Change.Holds, remaining)
 	}
 	return a.Placement == b.Placement && a.Done == b.Done && a.Selected == b.Selected && a.Undecided == b.Undecided &&
 		slices.Equal(a.Conditions, b.Conditions) && revision(a) == revision(b)
