@@ -135,6 +135,10 @@ const (
 	ManagedClusterTaintUnreachable = GroupName + "/unreachable"
 )
 
+// DrainTaint is the key of the NoSelect taint that drains a cluster: its removal from decisions
+// obeys DisruptionPolicies.
+const DrainTaint = "berth.dev/drain"
+
 // The built-in prioritizers that a ScoreCoordinate of type BuiltIn can name.
 const (
 	PrioritizerBalance                   = "Balance"

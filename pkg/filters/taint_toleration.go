@@ -30,8 +30,26 @@ func NewTaintToleration(context.Context, json.RawMessage, *framework.Handle) (fr
 // Name implements framework.Plugin.
 func (TaintToleration) Name() string { return TaintTolerationName }
 
-// ForcesRemoval implements framework.ForcedRemovalPlugin.
-func (TaintToleration) ForcesRemoval() {}
+// ForcesRemoval implements framework.ForcedRemovalPlugin. Every NoSelect taint that is not tolerated
+// forces the removal, except the one that drains the cluster.
+func (TaintToleration) ForcesRemoval(state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) bool {
+	if !cluster.Tainted {
+		return false
+	}
+	tolerations, ok := framework.ReadAs[tolerationIndex](state, tolerationsKey)
+	if !ok {
+		tolerations = indexTolerations(pl.Spec.Tolerations)
+	}
+	for i, taint := range cluster.Spec.Taints {
+		if taint.Effect != v1alpha1.TaintEffectNoSelect || taint.Key == v1alpha1.DrainTaint {
+			continue
+		}
+		if tolerated, _ := tolerations.tolerate(taint, cluster.TaintTimes[i], state.Snapshot().Now); !tolerated {
+			return true
+		}
+	}
+	return false
+}
 
 // Reads implements framework.ClusterReader: taints always count.
 func (TaintToleration) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }

@@ -42,11 +42,14 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 		return nil, nil
 	}
 	update := &changes.RollingUpdate{Desired: len(change.Clusters), Missing: missing(change), Adds: change.Adds}
+	drained := 0
+	update.Listed, drained = listed(subject.LastNames(), change)
 	if n := pl.Spec.NumberOfClusters; n != nil {
 		update.Desired = int(*n)
+	} else {
+		update.Desired += drained
 	}
 	update.MaxUnavailable, update.MaxSurge = policy.Budget(update.Desired)
-	update.Listed = listed(subject.LastNames(), change)
 	if policy.Suspend {
 		return suspended(update), nil
 	}
@@ -73,26 +76,41 @@ func missing(change *framework.Change) []string {
 	return names
 }
 
-// listed describes the clusters that are published now.
-func listed(names []string, change *framework.Change) []changes.Listed {
-	all := make([]changes.Listed, 0, len(names))
+// listed describes the clusters that are published now. drained are the clusters, also those that
+// earlier steps removed, that would be selected if they were not drained.
+func listed(names []string, change *framework.Change) (all []changes.Listed, drained int) {
+	all = make([]changes.Listed, 0, len(names))
 	for _, name := range changes.Minus(names, change.Removed) {
 		all = append(all, changes.Listed{Name: name, Ready: true})
 	}
 	if len(change.Removed) == 0 {
-		return all
+		return all, 0
 	}
 	for _, leaving := range change.Leaving() {
-		c := changes.Listed{Name: leaving.Name, Ready: true, Rank: leaving.Rank, Removal: changes.Outranked}
-		switch {
-		case leaving.Forced:
-			c.Removal = changes.Forced
-		case leaving.Rank == 0:
-			c.Removal = changes.Unqualified
+		c := changes.Listed{Name: leaving.Name, Ready: true, Rank: leaving.Rank, Removal: removalOf(leaving)}
+		if c.Removal == changes.Drained && leaving.Tainted {
+			drained++
 		}
-		all = append(all, c)
+		if _, published := slices.BinarySearch(change.Removed, leaving.Name); published {
+			all = append(all, c)
+		}
 	}
-	return all
+	return all, drained
+}
+
+// removalOf returns why a cluster leaves.
+func removalOf(leaving framework.Leaving) changes.Removal {
+	switch {
+	case leaving.Forced:
+		return changes.Forced
+	case leaving.Rank > 0:
+		return changes.Outranked
+	case slices.ContainsFunc(leaving.Cluster.Spec.Taints, func(taint v1alpha1.Taint) bool {
+		return taint.Key == v1alpha1.DrainTaint && taint.Effect == v1alpha1.TaintEffectNoSelect
+	}):
+		return changes.Drained
+	}
+	return changes.Unqualified
 }
 
 // suspended returns the step while a policy suspends the Placement: forced removals only.

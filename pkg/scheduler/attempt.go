@@ -191,7 +191,7 @@ func (s *Scheduler) removeForced(ctx context.Context, a *Attempt, dry bool) {
 	revoked := revokedClusters(a.Snapshot)
 	removed := revoked
 	if a.Outcome == Waiting {
-		removed = a.forcedRemovals(ctx)
+		removed = a.forcedRemovals()
 	}
 	if len(removed) == 0 {
 		a.timers.Revoked = framework.Stability{}

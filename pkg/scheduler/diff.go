@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"time"
 
@@ -224,38 +223,52 @@ func revokedClusters(snapshot *framework.Snapshot) []string {
 	return names
 }
 
-// forcedRemovals returns the published clusters that the Placement cannot keep, sorted: deleted,
-// revoked, or excluded by a filter that forces removals.
-func (a *Attempt) forcedRemovals(ctx context.Context) []string {
+// forcedRemovals returns the published clusters that the Placement cannot keep, sorted.
+func (a *Attempt) forcedRemovals() []string {
 	last := a.Snapshot.Subject.Last
 	if last == nil {
 		return nil
 	}
-	var filters []framework.FilterPlugin
-	for _, plugin := range a.profile.Filter {
-		if _, forces := plugin.(framework.ForcedRemovalPlugin); forces {
-			filters = append(filters, plugin)
+	var forced []string
+	for _, leaving := range a.describeLeaving(last.Names) {
+		if leaving.Forced {
+			forced = append(forced, leaving.Name)
 		}
 	}
-	leaves := func(c *framework.Cluster) bool {
-		return !c.DeletionTimestamp.IsZero() || !a.Snapshot.IsUsable(c) || slices.ContainsFunc(filters, func(f framework.FilterPlugin) bool {
-			return f.Filter(ctx, a.State, a.Snapshot.Subject.Placement, c).Code() != framework.Success
-		})
+	return forced
+}
+
+func (a *Attempt) forcingFilters() []framework.ForcedRemovalPlugin {
+	var filters []framework.ForcedRemovalPlugin
+	for _, plugin := range a.profile.Filter {
+		if f, forces := plugin.(framework.ForcedRemovalPlugin); forces {
+			filters = append(filters, f)
+		}
 	}
-	stays := map[string]struct{}{}
+	return filters
+}
+
+// describeLeaving says of each cluster whether its removal is forced. names are sorted, and so is
+// the result.
+func (a *Attempt) describeLeaving(names []string) []framework.Leaving {
+	filters := a.forcingFilters()
+	all := make([]framework.Leaving, len(names))
+	for i, name := range names {
+		all[i] = framework.Leaving{Name: name, Forced: true}
+	}
 	for i := range a.Snapshot.Clusters.Len() {
 		c := a.Snapshot.Clusters.Get(i)
 		if c == nil {
 			continue
 		}
-		if _, published := slices.BinarySearch(last.Names, c.Name); published && !leaves(c) {
-			stays[c.Name] = struct{}{}
+		if at, found := slices.BinarySearch(names, c.Name); found {
+			all[at].Cluster = c
+			all[at].Forced = !c.DeletionTimestamp.IsZero() || !a.Snapshot.IsUsable(c) || slices.ContainsFunc(filters, func(f framework.ForcedRemovalPlugin) bool {
+				return f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, c)
+			})
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(last.Names), func(name string) bool {
-		_, ok := stays[name]
-		return ok
-	})
+	return all
 }
 
 // republish proposes the last published decision without some of its clusters. It keeps the

@@ -70,7 +70,7 @@ func (s *Scheduler) transitionPlugins(ctx context.Context, a *Attempt) (*framewo
 	if open := a.changeState.open; open != nil {
 		adds = open.Spec.AddedCount > 0
 	}
-	change := framework.NewChange(a.Change, adds, func() []framework.Leaving { return a.leaving(ctx) })
+	change := framework.NewChange(a.Change, adds, a.leaving)
 	var step *framework.Transition
 	for _, plugin := range a.profile.Transition {
 		t, status := plugin.Transition(ctx, a.State, a.Snapshot.Subject.Placement, change)
@@ -100,19 +100,32 @@ func inBoth(a, b *framework.Transition) *framework.Transition {
 	return both
 }
 
-// leaving describes the clusters that the change removes.
-func (a *Attempt) leaving(ctx context.Context) []framework.Leaving {
-	forced := a.forcedRemovals(ctx)
-	ranks := make(map[string]int, len(a.Feasible))
+// leaving describes the clusters that the change removes, and those that its earlier steps removed.
+func (a *Attempt) leaving() []framework.Leaving {
+	names := a.Change.Removed
+	if open := a.changeState.open; open != nil {
+		if before, err := changes.Before(open, a.Snapshot.Subject.LastNames()); err == nil {
+			names = changes.Minus(before, a.Change.Clusters)
+		}
+	}
+	all := a.describeLeaving(names)
+	of := func(name string) *framework.Leaving {
+		if i, found := slices.BinarySearch(names, name); found {
+			return &all[i]
+		}
+		return nil
+	}
 	for rank, i := range a.Ranking() {
-		ranks[a.Feasible[i].Name] = rank + 1
+		if leaving := of(a.Feasible[i].Name); leaving != nil {
+			leaving.Rank = rank + 1
+		}
 	}
-	leaving := make([]framework.Leaving, len(a.Change.Removed))
-	for i, name := range a.Change.Removed {
-		_, found := slices.BinarySearch(forced, name)
-		leaving[i] = framework.Leaving{Name: name, Forced: found, Rank: ranks[name]}
+	for _, e := range a.excluded {
+		if leaving := of(e.cluster.Name); leaving != nil {
+			leaving.Tainted = slices.ContainsFunc(a.forcingFilters(), func(f framework.ForcedRemovalPlugin) bool { return f.Name() == e.status.Plugin() })
+		}
 	}
-	return leaving
+	return all
 }
 
 // part proposes one step of the change.

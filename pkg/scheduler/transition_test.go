@@ -53,6 +53,12 @@ func (d *desk) tier(tier string, names ...string) {
 	}
 }
 
+// taint adds a NoSelect taint.
+func (d *desk) taint(name, key string) {
+	d.clusters[name] = fixture.Cluster(name).Set("s1").Label("tier", "gold").Taint(key, "", v1alpha1.TaintEffectNoSelect).Obj()
+	d.inv.Update(d.clusters[name].DeepCopy())
+}
+
 // governed is a desk whose Placement wants clusters of tier gold: a, b and c are published.
 func governed(t *testing.T, number int32, change func(spec *berthv1alpha1.DisruptionPolicySpec)) *desk {
 	t.Helper()
@@ -110,6 +116,26 @@ func TestRollingUpdate(t *testing.T) {
 		"a deleted cluster leaves at once": {3, nothing, func(d *desk) { d.remove("a") }, []string{"b c"}},
 		"and the others follow": {3, nothing, func(d *desk) { swap(d); d.remove("a") }, []string{
 			"b c x y (True RollingUpdate: 2 of 2 added, 1 of 2 removed)", "c x y",
+		}},
+		"a drained cluster is replaced first": {3, nothing, func(d *desk) { d.tier("gold", "x"); d.taint("a", v1alpha1.DrainTaint) }, []string{
+			"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)", "b c x",
+		}},
+		"a drained cluster without a replacement stays": {0, nothing, func(d *desk) { d.taint("a", v1alpha1.DrainTaint) }, []string{
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until enough others are published: " +
+				"3 of 3 desired ones must be, maxUnavailable is 0)",
+		}},
+		"one of two drained clusters may leave": {0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
+			d.taint("a", v1alpha1.DrainTaint)
+			d.taint("b", v1alpha1.DrainTaint)
+		}, []string{
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until enough others are published: " +
+				"2 of 3 desired ones must be, maxUnavailable is 1)",
+		}},
+		"another taint removes at once": {3, nothing, func(d *desk) { d.taint("a", "gone"); d.taint("b", v1alpha1.DrainTaint) }, []string{
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until enough others are published: " +
+				"3 of 3 desired ones must be, maxUnavailable is 0)",
 		}},
 		"a smaller number takes effect at once": {3, nothing, func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })

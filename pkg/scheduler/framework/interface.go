@@ -111,13 +111,12 @@ type FilterPlugin interface {
 	Filter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) *Status
 }
 
-// ForcedRemovalPlugin is a FilterPlugin whose exclusion of a published cluster forces its removal:
-// the Placement cannot keep the cluster until its replacement is ready. Its Filter needs no
-// PreFilter.
+// ForcedRemovalPlugin is a FilterPlugin whose exclusion of a published cluster may force its
+// removal: the Placement cannot keep the cluster until its replacement is published.
 type ForcedRemovalPlugin interface {
 	FilterPlugin
-	// ForcesRemoval marks the plugin; it is not called.
-	ForcesRemoval()
+	// ForcesRemoval reports whether the removal of a cluster is forced. It needs no PreFilter.
+	ForcesRemoval(state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) bool
 }
 
 // Relaxer is a FilterPlugin that can suggest changes with which a cluster would pass. Only

@@ -26,7 +26,7 @@ type Proposal struct {
 	// namespace.
 	Revoked bool
 	// Forced is true if the change only removes clusters that the Placement cannot keep: revoked,
-	// deleted, or excluded by a filter that implements ForcedRemovalPlugin.
+	// deleted, or excluded by a ForcedRemovalPlugin that forces it.
 	Forced bool
 	// Partial is true if the Proposal is one step of a change, and the change continues after it.
 	Partial bool
@@ -71,15 +71,20 @@ func NewChange(p *Proposal, adds bool, leaving func() []Leaving) *Change {
 	return &Change{Proposal: p, Adds: adds, leaving: leaving}
 }
 
-// Leaving describes each of Removed, in the same order. It looks at every cluster of the fleet.
+// Leaving describes the clusters that the change removes, also those that earlier steps removed,
+// sorted by name. It looks at every cluster of the fleet.
 func (c *Change) Leaving() []Leaving { return c.leaving() }
 
 // Leaving is a cluster that a change removes.
 type Leaving struct {
 	Name string
+	// Cluster is nil if the cluster was deleted.
+	Cluster *Cluster
 	// Forced is true if the Placement cannot keep the cluster: it is deleted, in no usable set any
-	// more, or excluded by a filter that implements ForcedRemovalPlugin.
+	// more, or excluded by a ForcedRemovalPlugin that forces it.
 	Forced bool
+	// Tainted is true if the cluster qualifies, except that a ForcedRemovalPlugin excludes it.
+	Tainted bool
 	// Rank is the position in the ranking of all clusters that qualify, from 1; 0 if the cluster
 	// does not qualify.
 	Rank int
