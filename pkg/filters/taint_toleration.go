@@ -30,8 +30,8 @@ func NewTaintToleration(context.Context, json.RawMessage, *framework.Handle) (fr
 // Name implements framework.Plugin.
 func (TaintToleration) Name() string { return TaintTolerationName }
 
-// ForcesRemoval implements framework.ForcedRemovalPlugin. Every NoSelect taint that is not tolerated
-// forces the removal, except the one that drains the cluster.
+// ForcesRemoval implements framework.ForcedRemovalPlugin. Every NoSelect taint that is not
+// tolerated forces the removal, except the one that drains the cluster.
 func (TaintToleration) ForcesRemoval(state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) bool {
 	if !cluster.Tainted {
 		return false
