@@ -109,7 +109,7 @@ func simulate(ctx context.Context, objects []client.Object) (map[string][]Page, 
 	}
 	out, err := exec.CommandContext(ctx, testhub.Binary(), "simulate", "-f", file, "-o", "json").Output()
 	// 4 says only that a Placement is misconfigured.
-	if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 4) {
+	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 4) {
 		return nil, fmt.Errorf("berth simulate: %w", err)
 	}
 	var result struct {
