@@ -137,18 +137,9 @@ func (o *answerOptions) answer(ctx context.Context, hub client.Client, ref place
 	if err := o.show(out, record); err != nil {
 		return err
 	}
-	if !o.yes {
-		if !isTerminal(cmd.InOrStdin()) {
-			return usagef("there is no terminal to ask on: give --yes to %s the change", o.verb)
-		}
-		question := fmt.Sprintf("%s change %d of Placement %s?", strings.ToUpper(o.verb[:1])+o.verb[1:], record.Spec.Revision, key)
-		sure, err := ask(cmd.InOrStdin(), cmd.ErrOrStderr(), question)
-		if err != nil {
-			return err
-		}
-		if !sure {
-			return fmt.Errorf("change %d of Placement %s was not %s", record.Spec.Revision, key, o.done)
-		}
+	question := fmt.Sprintf("%s change %d of Placement %s?", strings.ToUpper(o.verb[:1])+o.verb[1:], record.Spec.Revision, key)
+	if err := confirm(cmd, o.yes, question, fmt.Sprintf("change %d of Placement %s was not %s", record.Spec.Revision, key, o.done)); err != nil {
+		return err
 	}
 	if err := o.write(ctx, hub, key, record); err != nil {
 		return err

@@ -26,7 +26,7 @@ func programName() string {
 // NewKubectlCommand returns the command line of `kubectl placement`, for Run.
 func NewKubectlCommand(opts ...Option) *cobra.Command {
 	o := optionsOf(opts)
-	root := newRoot(o, kubectlPlugin, "Explain decisions, preview and list changes, and approve or reject held changes")
+	root := newRoot(o, kubectlPlugin, "Explain decisions, preview and list changes, and approve, reject, suspend or drain")
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl placement"}
 	root.AddCommand(verbs(o)...)
 	for _, cmd := range append(root.Commands(), root) {

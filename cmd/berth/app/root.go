@@ -77,6 +77,10 @@ func verbs(o options) []*cobra.Command {
 	return []*cobra.Command{
 		newAnswerCommand(approval),
 		newAnswerCommand(rejection),
+		newDrainCommand(),
+		newUndrainCommand(),
+		newSuspendCommand(),
+		newResumeCommand(),
 		newDiffCommand(o.plugins),
 		newExplainCommand(o.plugins),
 		newHistoryCommand(),

@@ -1,0 +1,206 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// drainInterval is how often drain --wait reads the hub.
+const drainInterval = time.Second
+
+type drainOptions struct {
+	hub  hubFlags
+	undo bool
+	wait bool
+	yes  bool
+}
+
+func newDrainCommand() *cobra.Command {
+	o := drainOptions{}
+	cmd := &cobra.Command{
+		Use:   "drain CLUSTER [--wait]",
+		Short: "Remove a cluster from all decisions, as DisruptionPolicies allow",
+		Long: `Remove a cluster from all decisions, as DisruptionPolicies allow.
+
+The command lists the Placements that have the cluster and adds the taint ` + v1alpha1.DrainTaint + `:NoSelect to it. Placements without a DisruptionPolicy
+replace the cluster at once, the others in steps. Placements that tolerate the taint keep it. With --wait the command prints the Placements
+that still have the cluster until there is none. undrain removes the taint. Needs permission to list placementdecisions, and to get and
+patch managedclusters.
+
+Exit codes: 0 drained, or the taint is added, 3 the wait was interrupted, 1 failure, 2 wrong usage.`,
+		Example: `  berth drain edge2
+  berth drain edge2 --wait --yes`,
+	}
+	o.finish(cmd)
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "wait until no Placement has the cluster")
+	return cmd
+}
+
+func newUndrainCommand() *cobra.Command {
+	o := drainOptions{undo: true}
+	cmd := &cobra.Command{
+		Use:   "undrain CLUSTER",
+		Short: "End the drain of a cluster, so that it can be selected again",
+		Long: `End the drain of a cluster, so that it can be selected again.
+
+The command removes the taint ` + v1alpha1.DrainTaint + `:NoSelect. Needs permission to list placementdecisions, and to get and patch
+managedclusters.`,
+		Example: `  berth undrain edge2`,
+	}
+	return o.finish(cmd)
+}
+
+func (o *drainOptions) finish(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%s needs the name of one cluster", cmd.CommandPath())
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return o.hub.completeClusters(cmd, args, begun)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0], cmd) }
+	o.hub.add(cmd)
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	return cmd
+}
+
+func (o *drainOptions) run(ctx context.Context, arg string, cmd *cobra.Command) error {
+	name, err := clusterName("", arg)
+	if err != nil {
+		return usagef("%q is neither NAME nor managedcluster/NAME", arg)
+	}
+	hub, _, err := o.hub.connect()
+	if err != nil {
+		return err
+	}
+	cluster := &v1alpha1.ManagedCluster{}
+	if err := hub.Get(ctx, types.NamespacedName{Name: name}, cluster); err != nil {
+		return fmt.Errorf("reading ManagedCluster %s: %w", name, err)
+	}
+	out := cmd.OutOrStdout()
+	users, err := usersOf(ctx, hub, name)
+	if err != nil {
+		return err
+	}
+	if err := printUsers(out, name, users); err != nil {
+		return err
+	}
+	drained := slices.ContainsFunc(cluster.Spec.Taints, isDrain)
+	if o.undo && !drained {
+		return fmt.Errorf("ManagedCluster %s is not drained", name)
+	}
+	if drained == o.undo {
+		verb, done := "Drain", "drained"
+		if o.undo {
+			verb, done = "End the drain of", "undrained"
+		}
+		if err := confirm(cmd, o.yes, fmt.Sprintf("%s ManagedCluster %s?", verb, name), fmt.Sprintf("ManagedCluster %s was not %s", name, done)); err != nil {
+			return err
+		}
+		if err := o.write(ctx, hub, cluster); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.undo:
+		return say(out, "managedcluster.%s/%s undrained\n", v1alpha1.GroupName, name)
+	case !o.wait:
+		return say(out, "managedcluster.%s/%s is being drained\n", v1alpha1.GroupName, name)
+	}
+	return waitDrained(ctx, hub, name, users, out)
+}
+
+func isDrain(taint v1alpha1.Taint) bool {
+	return taint.Key == v1alpha1.DrainTaint && taint.Effect == v1alpha1.TaintEffectNoSelect
+}
+
+// write adds or removes the taint. It fails if the cluster was changed since it was read.
+func (o *drainOptions) write(ctx context.Context, hub client.Client, cluster *v1alpha1.ManagedCluster) error {
+	changed := cluster.DeepCopy()
+	if o.undo {
+		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, isDrain)
+	} else {
+		changed.Spec.Taints = append(changed.Spec.Taints, v1alpha1.Taint{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect})
+	}
+	if err := hub.Patch(ctx, changed, client.MergeFromWithOptions(cluster, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing the taints of ManagedCluster %s: %w", cluster.Name, err)
+	}
+	return nil
+}
+
+// usersOf returns the Placements whose published decisions list a cluster, sorted.
+func usersOf(ctx context.Context, hub client.Client, cluster string) ([]string, error) {
+	var pages v1alpha1.PlacementDecisionList
+	if err := hub.List(ctx, &pages); err != nil {
+		return nil, fmt.Errorf("reading the PlacementDecisions: %w", err)
+	}
+	var users []string
+	for i := range pages.Items {
+		page := &pages.Items[i]
+		lists := slices.ContainsFunc(page.Status.Decisions, func(d v1alpha1.ClusterDecision) bool { return d.ClusterName == cluster })
+		if placement := page.Labels[v1alpha1.PlacementLabel]; lists && placement != "" {
+			users = append(users, page.Namespace+"/"+placement)
+		}
+	}
+	slices.Sort(users)
+	return slices.Compact(users), nil
+}
+
+func printUsers(out io.Writer, cluster string, users []string) error {
+	if len(users) == 0 {
+		return say(out, "No Placement has ManagedCluster %s.\n", cluster)
+	}
+	t := &table{heading: []string{"NAMESPACE", "PLACEMENT"}}
+	for _, user := range users {
+		namespace, name, _ := strings.Cut(user, "/")
+		t.add(cell{text: namespace}, cell{text: name})
+	}
+	return t.print(out, false)
+}
+
+// waitDrained prints the Placements that still have the cluster after each change, until there is
+// none.
+func waitDrained(ctx context.Context, hub client.Client, cluster string, users []string, out io.Writer) error {
+	for total := len(users); len(users) > 0; total = max(total, len(users)) {
+		shown := users
+		if err := say(out, "%d of %d Placements still have the cluster: %s\n", len(users), total, firstOf(users)); err != nil {
+			return err
+		}
+		for slices.Equal(users, shown) {
+			select {
+			case <-ctx.Done():
+				return errChanges
+			case <-time.After(drainInterval):
+			}
+			var err error
+			if users, err = usersOf(ctx, hub, cluster); err != nil {
+				return err
+			}
+		}
+	}
+	return say(out, "managedcluster.%s/%s drained\n", v1alpha1.GroupName, cluster)
+}
+
+// firstOf names the first Placements.
+func firstOf(users []string) string {
+	const most = 3
+	if len(users) <= most {
+		return strings.Join(users, ", ")
+	}
+	return fmt.Sprintf("%s, … %d more", strings.Join(users[:most], ", "), len(users)-most)
+}
