@@ -102,7 +102,7 @@ func (o *drainOptions) run(ctx context.Context, arg string, cmd *cobra.Command) 
 	}
 	drained := slices.ContainsFunc(cluster.Spec.Taints, isDrain)
 	if o.undo && !drained {
-		return fmt.Errorf("ManagedCluster %s is not drained", name)
+		return fmt.Errorf("nothing to undrain: ManagedCluster %s is not drained", name)
 	}
 	if drained == o.undo {
 		verb, done := "Drain", "drained"

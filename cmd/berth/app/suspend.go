@@ -95,9 +95,9 @@ func (o *suspendOptions) one(ctx context.Context, hub client.Client, ref placeme
 	policy := suspension(pl)
 	switch err := hub.Get(ctx, client.ObjectKeyFromObject(policy), policy); {
 	case err == nil && !o.resume:
-		return fmt.Errorf("Placement %s is suspended already, by DisruptionPolicy %s", key, policy.Name)
+		return fmt.Errorf("nothing to suspend: Placement %s is suspended already, by DisruptionPolicy %s", key, policy.Name)
 	case apierrors.IsNotFound(err) && o.resume:
-		return fmt.Errorf("Placement %s is not suspended: there is no DisruptionPolicy %s", key, policy.Name)
+		return fmt.Errorf("nothing to resume: Placement %s is not suspended, there is no DisruptionPolicy %s", key, policy.Name)
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
 	}

@@ -19,7 +19,7 @@ var _ = Describe("drain and undrain", func() {
 		t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
 		has := func() string {
 			users := run(ctx, "", "top", "-o", "wide").out
-			for _, line := range strings.Split(users, "\n") {
+			for line := range strings.SplitSeq(users, "\n") {
 				if strings.Contains(line, string(t)+"/web") {
 					return strings.Fields(line)[0]
 				}
@@ -63,6 +63,6 @@ var _ = Describe("suspend and resume", func() {
 		got = run(ctx, "", "status", "web", "-n", string(t), "--watch")
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(now(ctx, pl).Status.NumberOfSelectedClusters).To(BeEquivalentTo(3))
-		Expect(run(ctx, "", "resume", "web", "-n", string(t), "--yes").err).To(ContainSubstring("is not suspended: there is no DisruptionPolicy web-suspend"))
+		Expect(run(ctx, "", "resume", "web", "-n", string(t), "--yes").err).To(ContainSubstring("is not suspended, there is no DisruptionPolicy web-suspend"))
 	})
 })
