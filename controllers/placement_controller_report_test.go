@@ -257,6 +257,28 @@ func TestReconcileHolds(t *testing.T) {
 	h.checkSent()
 }
 
+// TestReconcileMeasuresTheWholeTime: the time from an event to the pages is measured once.
+func TestReconcileMeasuresTheWholeTime(t *testing.T) {
+	h := startSetUpHub(t, hubOptions{}, "a")
+	h.place(fixture.Placement("n", "p").Obj())
+	before := histogramOf(t, changeToPageSeconds).GetSampleCount()
+	for range 2 {
+		h.succeed()
+	}
+	if n := histogramOf(t, changeToPageSeconds).GetSampleCount() - before; n != 0 {
+		t.Errorf("%d times measured without an event", n)
+	}
+	h.reconciler.Inventory.Update(fixture.Cluster("b").Set("s1").Obj())
+	h.reconciler.Times.affected([]types.NamespacedName{placementKey}, time.Now().Add(-time.Minute))
+	for range 2 {
+		h.succeed()
+	}
+	after := histogramOf(t, changeToPageSeconds)
+	if n := after.GetSampleCount() - before; n != 1 {
+		t.Errorf("%d times measured", n)
+	}
+}
+
 // TestReconcileKeepsTheCauseWhileItWaits: an attempt that waits continues later, for the same
 // cause.
 func TestReconcileKeepsTheCauseWhileItWaits(t *testing.T) {

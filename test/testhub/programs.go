@@ -53,6 +53,12 @@ func program(name string) string {
 	return path
 }
 
+// KubectlFolder is the folder of kubectl, for a PATH.
+func KubectlFolder() string {
+	GinkgoHelper()
+	return filepath.Dir(program("kubectl"))
+}
+
 // Kubectl runs kubectl as the administrator and returns what it prints. It fails if kubectl does.
 func (h *Hub) Kubectl(ctx context.Context, args ...string) string {
 	GinkgoHelper()
