@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
@@ -64,7 +65,7 @@ func newMemoryHub(t *testing.T, objects ...client.Object) *memoryHub {
 		scheme: allKindsScheme(t),
 		reads:  map[string]error{}, lists: map[string]error{}, read: map[string][]string{},
 	}
-	var withStatus []client.Object
+	withStatus := []client.Object{&berthv1alpha1.PlacementExplanation{}}
 	for _, kind := range kinds.All() {
 		withStatus = append(withStatus, kind.New())
 	}

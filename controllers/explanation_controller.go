@@ -111,6 +111,9 @@ func (r *ExplanationReconciler) Reconcile(ctx context.Context, request ctrl.Requ
 		r.Explainer.Scheduler.Forget(ns.placement)
 		ns.begun = ""
 	}
+	if len(list.Items) == 0 {
+		delete(r.namespaces, request.Namespace)
+	}
 	writes := 0
 	for _, e := range plan.expired {
 		if writes++; writes > maxExplanationWrites {
@@ -207,9 +210,7 @@ func (r *ExplanationReconciler) remembered(namespace string, all []berthv1alpha1
 		}
 	}
 	old.done = done
-	if r.namespaces[namespace] = old; len(all) == 0 && old.begun == "" {
-		delete(r.namespaces, namespace)
-	}
+	r.namespaces[namespace] = old
 	return old
 }
 
