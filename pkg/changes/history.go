@@ -136,16 +136,25 @@ func firstRevision(record *berthv1alpha1.PlacementChange) int64 {
 	return cmp.Or(record.Spec.FirstRevision, record.Spec.Revision)
 }
 
+// RemovedInPart returns how many clusters a Superseded record removed: it was published in part.
+func RemovedInPart(record *berthv1alpha1.PlacementChange) int {
+	status := &record.Status
+	if status.Phase != berthv1alpha1.PhaseSuperseded || status.PermittedTime == nil || status.Remaining == nil {
+		return 0
+	}
+	return int(record.Spec.RemovedCount - status.Remaining.Removed)
+}
+
 // Surplus returns the records to delete, oldest first. It keeps the newest limit Published ones, as
 // many others, the open ones, Rejected and Expired ones that still apply (same published clusters
-// and generation), and all from a pinned revision on (0: none); at most
-// berthv1alpha1.MaxHistoryLimit.
+// and generation), those that removed clusters since a change was last completed, and all from a
+// pinned revision on (0: none); at most berthv1alpha1.MaxHistoryLimit.
 func (h History) Surplus(limit int, publishedDigest string, generation, pinned int64) []*berthv1alpha1.PlacementChange {
 	var surplus []*berthv1alpha1.PlacementChange
 	published, others, kept := 0, 0, 0
 	for _, record := range slices.Backward(h) {
 		applies := endedUnpublished(record) && record.Spec.From == publishedDigest && record.Spec.PlacementGeneration == generation
-		keep := IsOpen(record) || applies || pinned > 0 && record.Spec.Revision >= pinned
+		keep := IsOpen(record) || applies || published == 0 && RemovedInPart(record) > 0 || pinned > 0 && record.Spec.Revision >= pinned
 		if record.Status.Phase == berthv1alpha1.PhasePublished {
 			published++
 			keep = keep || published <= limit

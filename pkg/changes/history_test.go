@@ -224,6 +224,11 @@ func TestSurplus(t *testing.T) {
 	for i := range int64(150) {
 		many = append(many, rec(t, i+1, "Held", "", "a"))
 	}
+	inPart := func(revision int64, left int32) *berthv1alpha1.PlacementChange {
+		record := rec(t, revision, "Superseded", "ab", "")
+		record.Status.PermittedTime, record.Status.Remaining = &metav1.Time{}, &berthv1alpha1.RemainingClusters{Removed: left}
+		return record
+	}
 	for name, tc := range map[string]struct {
 		h      History
 		limit  int
@@ -237,7 +242,11 @@ func TestSurplus(t *testing.T) {
 		"an open one stays":     {h: History{rec(t, 1, "Held", "", "a"), rec(t, 2, "Superseded", "", "a"), rec(t, 3, "Superseded", "", "a")}, limit: 1, want: []int64{2}},
 		"rejected that applies": {h: History{rec(t, 1, "Rejected", "ab", "a"), rec(t, 2, "Superseded", "", "a"), rec(t, 3, "Superseded", "", "a")}, limit: 1, want: []int64{2}},
 		"rejected from another": {h: History{rec(t, 1, "Rejected", "b", "a"), rec(t, 2, "Superseded", "", "a"), rec(t, 3, "Superseded", "", "a")}, limit: 1, want: []int64{1, 2}},
-		"100 at most":           {h: many, limit: 1, want: revisions(many[:50])},
+		"those that removed clusters stay until a change is completed": {
+			h:     History{inPart(1, 1), rec(t, 2, "Published", "", "a"), inPart(3, 1), inPart(4, 2), inPart(5, 2)},
+			limit: 1, want: []int64{1, 4},
+		},
+		"100 at most": {h: many, limit: 1, want: revisions(many[:50])},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, revisions(tc.h.Surplus(tc.limit, berthv1alpha1.Digest(letters("ab")), 1, tc.pinned))); diff != "" {

@@ -25,8 +25,9 @@ type Policy struct {
 	ApprovalTimeout  time.Duration
 	// Stabilization is how long a target must stay the same before its change begins.
 	Stabilization time.Duration
-	// Suspend is true if only forced removals are published.
-	Suspend bool
+	// SuspendedBy is the first policy, by name, because of which only forced removals are
+	// published; empty if there is none.
+	SuspendedBy string
 	// budgets are the limits of the policies for a rolling update.
 	budgets []budget
 	// HistoryLimit is the number of Published records that are kept, and of others.
@@ -98,7 +99,9 @@ func PolicyOf(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy
 		}
 		p.Names = append(p.Names, policy.Name)
 		p.HistoryLimit = max(p.HistoryLimit, limit)
-		p.Suspend = p.Suspend || policy.Spec.Suspend
+		if policy.Spec.Suspend && (p.SuspendedBy == "" || policy.Name < p.SuspendedBy) {
+			p.SuspendedBy = policy.Name
+		}
 		p.budgets = append(p.budgets, budget{policy.Spec.MaxUnavailable, policy.Spec.MaxSurge})
 		p.Stabilization = max(p.Stabilization, time.Duration(policy.Spec.StabilizationWindowSeconds)*time.Second)
 		if policy.Spec.Approval != berthv1alpha1.ApprovalRequired {

@@ -44,11 +44,11 @@ func TestPolicyOf(t *testing.T) {
 		},
 		"the strictest of several": {
 			policies: []*berthv1alpha1.DisruptionPolicy{
-				policy("c", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 2, ApprovalTimeoutSeconds: 1}),
-				policy("b", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 4, ApprovalTimeoutSeconds: 90, Approval: berthv1alpha1.ApprovalRequired}),
+				policy("c", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 2, ApprovalTimeoutSeconds: 1, Suspend: true}),
+				policy("b", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 4, ApprovalTimeoutSeconds: 90, Approval: berthv1alpha1.ApprovalRequired, Suspend: true}),
 				policy("a", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 3, ApprovalTimeoutSeconds: 60, Approval: berthv1alpha1.ApprovalRequired}),
 			},
-			want: Policy{Names: []string{"a", "b", "c"}, ApprovalRequired: true, ApprovalBy: "a", ApprovalTimeout: time.Minute, HistoryLimit: 4},
+			want: Policy{Names: []string{"a", "b", "c"}, ApprovalRequired: true, ApprovalBy: "a", ApprovalTimeout: time.Minute, SuspendedBy: "b", HistoryLimit: 4},
 		},
 		"an invalid selector selects nothing": {
 			policies: []*berthv1alpha1.DisruptionPolicy{

@@ -18,6 +18,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -326,7 +327,7 @@ func (b *BlastRadius) Counts() any {
 }
 
 // Recount implements framework.Counter. It counts the changes inside the window that were
-// published, or are published in steps.
+// published, or are published in steps, and what superseded ones removed.
 func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -351,10 +352,14 @@ func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 			}
 			before, known := generations[owner.UID]
 			generations[owner.UID] = record.Spec.PlacementGeneration
-			if record.Spec.RemovedCount > 0 {
+			removed := int(record.Spec.RemovedCount)
+			if record.Status.Phase == berthv1alpha1.PhaseSuperseded {
+				removed = changes.RemovedInPart(record)
+			}
+			if removed > 0 {
 				next.removals = append(next.removals, removal{
 					placement: owner.UID, namespace: record.Namespace, at: at.Time,
-					clusters: int(record.Spec.RemovedCount), edited: known && before != record.Spec.PlacementGeneration,
+					clusters: removed, edited: known && before != record.Spec.PlacementGeneration,
 				})
 			}
 		}
@@ -367,7 +372,7 @@ func countedAt(record *berthv1alpha1.PlacementChange) *metav1.Time {
 	switch record.Status.Phase {
 	case berthv1alpha1.PhasePublished:
 		return record.Status.CompletionTime
-	case berthv1alpha1.PhaseProgressing:
+	case berthv1alpha1.PhaseProgressing, berthv1alpha1.PhaseSuperseded:
 		return record.Status.PermittedTime
 	}
 	return nil

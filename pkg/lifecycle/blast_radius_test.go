@@ -344,7 +344,7 @@ func TestBlastRadiusRecounts(t *testing.T) {
 		ago   time.Duration
 		phase berthv1alpha1.ChangePhase
 	}
-	published := berthv1alpha1.PhasePublished
+	published, supersededInPart := berthv1alpha1.PhasePublished, berthv1alpha1.ChangePhase("Superseded in part")
 	of := func(revision int64, removed int32, ago time.Duration) removalRecord {
 		return removalRecord{"p", "ns", revision, 1, removed, ago, published}
 	}
@@ -364,6 +364,7 @@ func TestBlastRadiusRecounts(t *testing.T) {
 		"held":                              {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, 1, 3, 0, berthv1alpha1.PhaseHeld}}, loss: loss{removed: 3}, want: "pass"},
 		"in steps":                          {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, 1, 2, time.Minute, berthv1alpha1.PhaseProgressing}}, loss: loss{has: 8, removed: 2, revision: 1}, want: "4 of 10 clusters"},
 		"superseded":                        {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, 1, 3, time.Minute, berthv1alpha1.PhaseSuperseded}}, loss: loss{removed: 3}, want: "pass"},
+		"superseded after 2 of 3 removals":  {args: `{"maxRemoved": 2`, records: []removalRecord{{"p", "ns", 1, 1, 3, time.Minute, supersededInPart}}, loss: loss{has: 8, removed: 1}, want: "3 of 10 clusters"},
 		"over the namespace":                {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "ns", 1, 1, 3, time.Minute, published}}, loss: loss{removed: 1}, want: "4 removals over all Placements of the namespace"},
 		"over the fleet":                    {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "other", 1, 1, 2, time.Minute, published}}, loss: loss{removed: 2}, want: "the removals over all Placements of the fleet"},
 		"over the fleet, after an edit": {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{
@@ -383,7 +384,10 @@ func TestBlastRadiusRecounts(t *testing.T) {
 				if r.ago > 0 {
 					record.Status.CompletionTime = &metav1.Time{Time: start.Add(-r.ago)}
 				}
-				if r.phase == berthv1alpha1.PhaseProgressing {
+				if r.phase == supersededInPart {
+					record.Status.Phase = berthv1alpha1.PhaseSuperseded
+				}
+				if r.phase == berthv1alpha1.PhaseProgressing || r.phase == supersededInPart {
 					record.Status.PermittedTime, record.Status.CompletionTime = record.Status.CompletionTime, nil
 					record.Status.Remaining = &berthv1alpha1.RemainingClusters{Removed: 1}
 				}

@@ -50,8 +50,8 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 		update.Desired += drained
 	}
 	update.MaxUnavailable, update.MaxSurge = policy.Budget(update.Desired)
-	if policy.Suspend {
-		return suspended(update), nil
+	if policy.SuspendedBy != "" {
+		return suspended(update, policy.SuspendedBy), nil
 	}
 	added, removed := update.Next()
 	t := &framework.Transition{Added: added, Removed: removed}
@@ -114,8 +114,8 @@ func removalOf(leaving framework.Leaving) changes.Removal {
 }
 
 // suspended returns the step while a policy suspends the Placement: forced removals only.
-func suspended(update *changes.RollingUpdate) *framework.Transition {
-	t := &framework.Transition{Suspended: true, Why: "suspended by a DisruptionPolicy"}
+func suspended(update *changes.RollingUpdate, policy string) *framework.Transition {
+	t := &framework.Transition{Suspended: true, Why: "suspended by DisruptionPolicy " + policy}
 	for _, c := range update.Listed {
 		if c.Removal == changes.Forced {
 			t.Removed = append(t.Removed, c.Name)

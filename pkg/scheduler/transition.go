@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -100,14 +101,10 @@ func inBoth(a, b *framework.Transition) *framework.Transition {
 	return both
 }
 
-// leaving describes the clusters that the change removes, and those that its earlier steps removed.
+// leaving describes the clusters that the change removes, and those that its earlier steps, or
+// those of changes that it superseded, removed.
 func (a *Attempt) leaving() []framework.Leaving {
-	names := a.Change.Removed
-	if open := a.changeState.open; open != nil {
-		if before, err := changes.Before(open, a.Snapshot.Subject.LastNames()); err == nil {
-			names = changes.Minus(before, a.Change.Clusters)
-		}
-	}
+	names := changes.Sorted(slices.Concat(a.Change.Removed, changes.Minus(a.removedInSteps(), a.Change.Clusters)))
 	all := a.describeLeaving(names)
 	of := func(name string) *framework.Leaving {
 		if i, found := slices.BinarySearch(names, name); found {
@@ -126,6 +123,23 @@ func (a *Attempt) leaving() []framework.Leaving {
 		}
 	}
 	return all
+}
+
+// removedInSteps returns the clusters of all removals since a change was last completed, sorted.
+func (a *Attempt) removedInSteps() []string {
+	var names []string
+	for _, record := range slices.Backward(changes.History(a.Snapshot.Subject.Records)) {
+		if record.Status.Phase == berthv1alpha1.PhasePublished {
+			break
+		}
+		if record.Status.Phase != berthv1alpha1.PhaseProgressing && record != a.changeState.open && changes.RemovedInPart(record) == 0 {
+			continue
+		}
+		if _, removed, err := changes.Lists(record); err == nil {
+			names = append(names, removed...)
+		}
+	}
+	return changes.Sorted(names)
 }
 
 // part proposes one step of the change.

@@ -141,11 +141,11 @@ func TestRollingUpdate(t *testing.T) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
 		}, []string{"a"}},
 		"suspended: nothing is published": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true }, swap, []string{
-			"a b c (False Suspended: 0 of 2 added, 0 of 2 removed; suspended by a DisruptionPolicy)",
+			"a b c (False Suspended: 0 of 2 added, 0 of 2 removed; suspended by DisruptionPolicy careful)",
 		}},
 		"suspended: a deleted cluster leaves": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true }, func(d *desk) { swap(d); d.remove("a") }, []string{
-			"b c (False Suspended: 0 of 2 added, 1 of 2 removed; suspended by a DisruptionPolicy)",
-			"b c (False Suspended: 0 of 2 added, 1 of 2 removed; suspended by a DisruptionPolicy)",
+			"b c (False Suspended: 0 of 2 added, 1 of 2 removed; suspended by DisruptionPolicy careful)",
+			"b c (False Suspended: 0 of 2 added, 1 of 2 removed; suspended by DisruptionPolicy careful)",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,6 +157,37 @@ func TestRollingUpdate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDrainAndOtherChanges: clusters that come and go while clusters are drained supersede the
+// change. That does not start the budget again, not even if history keeps few records.
+func TestDrainAndOtherChanges(t *testing.T) {
+	d := governed(t, 0, func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.MaxUnavailable, spec.HistoryLimit = new(intstr.FromInt32(1)), 1
+	})
+	d.tier("gold", "d", "e")
+	d.settle()
+	for _, name := range []string{"a", "b", "c", "d"} {
+		d.taint(name, v1alpha1.DrainTaint)
+	}
+	d.settle()
+	d.expect("p-decision-1: b c d e | [e] | ")
+	d.tier("gold", "f")
+	d.settle()
+	d.expect("p-decision-1: b c d e f | [e f] | ")
+	for range 5 {
+		d.restart()
+		d.tier("silver", "f")
+		d.settle()
+		d.expect("p-decision-1: c d e f | [e] | ")
+		d.restart()
+		d.tier("gold", "f")
+		d.settle()
+		d.expect("p-decision-1: c d e f | [e f] | ")
+	}
+	d.tier("gold", "a", "b", "c", "d")
+	d.settle()
+	d.expect("p-decision-1: a b c d e f |  | ")
 }
 
 // TestRollingUpdateRecord: the change has one record, which is written before the first step.

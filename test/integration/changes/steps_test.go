@@ -65,7 +65,7 @@ var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, fun
 		pl := fixture.Placement(ns, "web").Number(2).Predicate(fixture.MatchLabel("tier", "old")).Obj()
 		Expect(hub.Create(ctx, pl)).To(Succeed())
 		Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionDecisionProgressing).
-			Should(Equal("False Suspended: 0 of 2 added, 0 of 0 removed; suspended by a DisruptionPolicy"))
+			Should(Equal("False Suspended: 0 of 2 added, 0 of 0 removed; suspended by DisruptionPolicy careful"))
 		Consistently(listed).WithContext(ctx).WithArguments(ns).Should(BeEmpty())
 		Expect(conditionOf(ctx, pl, v1alpha1.PlacementConditionSatisfied)).To(HavePrefix("False DecisionPending: Clusters published: 0, wanted: 2"))
 		Expect(phases(ctx, ns)).To(Equal("1 Progressing"))

@@ -56,7 +56,7 @@ var _ = Describe("suspend and resume", func() {
 		Expect(run(ctx, "", "suspend", "web", "-n", string(t), "--yes").err).To(ContainSubstring("is suspended already, by DisruptionPolicy web-suspend"))
 		number(ctx, pl, 3)
 		Eventually(func() string { return run(ctx, "", "status", "web", "-n", string(t)).out }).
-			Should(ContainSubstring("DecisionProgressing=False Suspended: 0 of 2 added, 0 of 0 removed; suspended by a DisruptionPolicy"))
+			Should(ContainSubstring("DecisionProgressing=False Suspended: 0 of 2 added, 0 of 0 removed; suspended by DisruptionPolicy web-suspend"))
 		got = run(ctx, "", "resume", "web", "-n", string(t), "--yes")
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(got.out).To(And(ContainSubstring("change 2: Progressing"), ContainSubstring("Added:    2: "), HaveSuffix("web resumed\n")))
