@@ -40,7 +40,7 @@ func NewDefaultSetReconciler(c client.Client) *ClusterReconciler {
 		Name:        "cluster-default-set",
 		NeedsUpdate: func(c *v1alpha1.ManagedCluster) bool { return c.Labels[v1alpha1.ClusterSetLabel] == "" },
 		Update: func(c *v1alpha1.ManagedCluster) {
-			metav1.SetMetaDataLabel(&c.ObjectMeta, v1alpha1.ClusterSetLabel, defaultSet)
+			metav1.SetMetaDataLabel(&c.ObjectMeta, v1alpha1.ClusterSetLabel, v1alpha1.DefaultManagedClusterSetName)
 		},
 	}
 }

@@ -21,22 +21,15 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Every hub has these two sets: default for clusters without a cluster set label, global for all
-// clusters.
-const (
-	defaultSet = "default"
-	globalSet  = "global"
-)
-
 // exclusiveIndex indexes clusters by their cluster set label.
 const exclusiveIndex = "metadata.labels." + v1alpha1.ClusterSetLabel
 
 // standardSelector returns the selector of default or global; nil for any other set.
 func standardSelector(name string) *v1alpha1.ManagedClusterSelector {
 	switch name {
-	case defaultSet:
+	case v1alpha1.DefaultManagedClusterSetName:
 		return &v1alpha1.ManagedClusterSelector{SelectorType: v1alpha1.ExclusiveClusterSetLabel}
-	case globalSet:
+	case v1alpha1.GlobalManagedClusterSetName:
 		return &v1alpha1.ManagedClusterSelector{SelectorType: v1alpha1.LabelSelector, LabelSelector: &metav1.LabelSelector{}}
 	}
 	return nil
@@ -227,7 +220,7 @@ type standardSets struct{}
 
 // Start implements source.Source.
 func (standardSets) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	for _, name := range []string{defaultSet, globalSet} {
+	for _, name := range []string{v1alpha1.DefaultManagedClusterSetName, v1alpha1.GlobalManagedClusterSetName} {
 		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 	}
 	return nil

@@ -83,7 +83,7 @@ var (
 	}, []string{"reason"})
 	placementsNow = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "berth_placements",
-		Help: "Placements by the status (True, False) and the reason of their condition PlacementSatisfied.",
+		Help: "Placements by the status and the reason of their condition PlacementSatisfied. A disabled Placement has the reason SchedulingDisabled, and the status Unknown if it was never decided.",
 	}, []string{"satisfied", "reason"})
 	clustersNow = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "berth_clusters",

@@ -79,7 +79,8 @@ const (
 	LabelSelector            SelectorType = "LabelSelector"
 )
 
-// The sets that Berth creates: the set for new clusters, and the set of all clusters.
+// The sets that Berth creates: the set of clusters without a cluster set label, and the set of all
+// clusters.
 const (
 	DefaultManagedClusterSetName = "default"
 	GlobalManagedClusterSetName  = "global"

@@ -80,12 +80,16 @@ const (
 // ReasonDisabledByAnnotation is the reason of SchedulingDisabled.
 const ReasonDisabledByAnnotation = "DisabledByAnnotation"
 
-// Reasons of DecisionPending. A Placement without a pending change does not have the condition.
+// Reasons of DecisionProgressing.
 const (
 	// ReasonRollingUpdate, with True: the change is published in steps.
 	ReasonRollingUpdate = "RollingUpdate"
 	// ReasonSuspended, with False: a DisruptionPolicy suspends the change.
 	ReasonSuspended = "Suspended"
+)
+
+// Reasons of DecisionPending. A Placement without a pending change does not have the condition.
+const (
 	// ReasonHeld, with True: a Permit plugin holds the change.
 	ReasonHeld = "Held"
 	// ReasonWaiting, with True: a plugin waits for something outside the hub and is called again.
@@ -105,8 +109,6 @@ const (
 const (
 	// ManagedClusterConditionAvailable, on a ManagedCluster: its API server answers.
 	ManagedClusterConditionAvailable = "ManagedClusterConditionAvailable"
-	// ManagedClusterConditionJoined, on a ManagedCluster: it has joined the hub.
-	ManagedClusterConditionJoined = "ManagedClusterJoined"
 	// ManagedClusterSetConditionEmpty, on a ManagedClusterSet: no cluster belongs to it.
 	ManagedClusterSetConditionEmpty = "ClusterSetEmpty"
 	// ManagedClusterSetBindingConditionBound, on a ManagedClusterSetBinding: Placements of the

@@ -94,12 +94,10 @@ type PlacementSpec struct {
 // +kubebuilder:validation:Enum=ClusterName;Score
 type DecisionSortBy string
 
-// The orders of clusters in a PlacementDecision, and the default of scoreRateLimit.
+// The orders of clusters in a PlacementDecision.
 const (
 	SortByClusterName DecisionSortBy = "ClusterName"
 	SortByScore       DecisionSortBy = "Score"
-
-	DefaultScoreRateLimit = "1m"
 )
 
 // ClusterPredicate is one condition under which a cluster qualifies.

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// cycleDeadline limits the time for which one attempt holds the cycle lock. Simulations and
-// explanations have none (nil). A cycle that it stops decides nothing.
+// cycleDeadline limits the time for which one attempt holds the cycle lock. Decide and Explain have
+// none (nil). A cycle that it stops decides nothing.
 type cycleDeadline struct {
 	clock   clock.WithDelayedExecution
 	began   time.Time

@@ -147,10 +147,6 @@ func (l *level) usedBy(group string, limits []Limit) Quota {
 	return sums.used[group]
 }
 
-// Used returns the number of applications in a queue and the queues below it, and of their selected
-// clusters.
-func (m *Members) Used(queue string) Quota { return m.at(strings.ToLower(queue)).total }
-
 // Drain makes a queue accept no more applications until it is empty. It does nothing if the queue
 // is empty.
 func (m *Members) Drain(queue string) {

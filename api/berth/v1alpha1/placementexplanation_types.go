@@ -146,7 +146,7 @@ type PlacementExplanationStatus struct {
 	DecidedTime *metav1.Time `json:"decidedTime,omitempty"`
 
 	// conditions are Explained and Throttled, and the conditions that the Placement has or would
-	// get. The observedGeneration of these is that of the Placement.
+	// get.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
