@@ -98,6 +98,10 @@ var (
 		}
 		return 0
 	})
+	stuckChanges = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_progress_deadlines_exceeded_total",
+		Help: "Changes in progress that made no step until their progress deadline.",
+	})
 	oldestHeld = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "berth_oldest_held_change_age_seconds",
 		Help: "Time since the change that is held longest was first held; 0 if none is held.",
@@ -126,7 +130,7 @@ var held atomic.Pointer[scheduler.HeldChanges]
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, clustersNow, heldNow, oldestHeld, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
+		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, clustersNow, heldNow, oldestHeld, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
 	}
 }
 

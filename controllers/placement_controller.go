@@ -167,6 +167,10 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 		log.FromContext(ctx).Info("The Placement is misconfigured", "plugin", attempt.Failure.Plugin(), "message", e.Note)
 		r.Events.Send(ctx, pl, []scheduler.Event{*e})
 	}
+	if e := attempt.StuckEvent(); e != nil {
+		stuckChanges.Inc()
+		r.Events.Send(ctx, pl, []scheduler.Event{*e})
+	}
 	if e := attempt.PendingEvent(); e != nil && attempt.IsNewOutcome() {
 		r.Events.Send(ctx, pl, []scheduler.Event{*e})
 	}

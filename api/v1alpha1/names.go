@@ -49,7 +49,7 @@ const (
 	PlacementConditionSatisfied       = "PlacementSatisfied"
 	PlacementConditionDecisionPending = "DecisionPending"
 	// PlacementConditionDecisionProgressing exists while a change is published in steps. It is
-	// False while a DisruptionPolicy suspends it.
+	// False while a DisruptionPolicy suspends it, and after its progress deadline.
 	PlacementConditionDecisionProgressing = "DecisionProgressing"
 	PlacementConditionQueueAdmitted       = "QueueAdmitted"
 	// PlacementConditionSchedulingDisabled is True while PlacementDisableAnnotation is set, else
@@ -84,6 +84,8 @@ const ReasonDisabledByAnnotation = "DisabledByAnnotation"
 const (
 	// ReasonRollingUpdate, with True: the change is published in steps.
 	ReasonRollingUpdate = "RollingUpdate"
+	// ReasonProgressDeadlineExceeded, with False: no step was published for the progress deadline.
+	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonSuspended, with False: a DisruptionPolicy suspends the change.
 	ReasonSuspended = "Suspended"
 )

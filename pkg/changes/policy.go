@@ -28,6 +28,8 @@ type Policy struct {
 	// SuspendedBy is the first policy, by name, because of which only forced removals are
 	// published; empty if there is none.
 	SuspendedBy string
+	// ProgressDeadline is the time without a step after which a change in progress is reported.
+	ProgressDeadline time.Duration
 	// budgets are the limits of the policies for a rolling update.
 	budgets []budget
 	// HistoryLimit is the number of Published records that are kept, and of others.
@@ -84,9 +86,9 @@ func Selects(policy *berthv1alpha1.DisruptionPolicy, pl *v1alpha1.Placement) (bo
 	return selector.Matches(labels.Set(pl.Labels)), nil
 }
 
-// PolicyOf combines the policies that select the Placement. The shorter approval timeout, the
-// longer history and the longer stabilization window are stricter. It ignores a policy with an
-// invalid selector, which the policy's Ready condition reports.
+// PolicyOf combines the policies that select the Placement. Stricter are the shorter approval
+// timeout and progress deadline, and the longer history and stabilization window. It ignores a
+// policy with an invalid selector, which the policy's Ready condition reports.
 func PolicyOf(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy) Policy {
 	p := Policy{HistoryLimit: berthv1alpha1.DefaultHistoryLimit}
 	for _, policy := range policies {
@@ -101,6 +103,10 @@ func PolicyOf(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy
 		p.HistoryLimit = max(p.HistoryLimit, limit)
 		if policy.Spec.Suspend && (p.SuspendedBy == "" || policy.Name < p.SuspendedBy) {
 			p.SuspendedBy = policy.Name
+		}
+		deadline := time.Duration(cmp.Or(policy.Spec.ProgressDeadlineSeconds, berthv1alpha1.DefaultProgressDeadline)) * time.Second
+		if p.ProgressDeadline == 0 || deadline < p.ProgressDeadline {
+			p.ProgressDeadline = deadline
 		}
 		p.budgets = append(p.budgets, budget{policy.Spec.MaxUnavailable, policy.Spec.MaxSurge})
 		p.Stabilization = max(p.Stabilization, time.Duration(policy.Spec.StabilizationWindowSeconds)*time.Second)

@@ -33,22 +33,22 @@ func TestPolicyOf(t *testing.T) {
 				policy("a", berthv1alpha1.DisruptionPolicySpec{Placements: []string{"web"}, HistoryLimit: 3}),
 				policy("b", berthv1alpha1.DisruptionPolicySpec{Placements: []string{"db"}, HistoryLimit: 5}),
 			},
-			want: Policy{Names: []string{"a"}, HistoryLimit: 3},
+			want: Policy{Names: []string{"a"}, HistoryLimit: 3, ProgressDeadline: 10 * time.Minute},
 		},
 		"by label": {
 			policies: []*berthv1alpha1.DisruptionPolicy{
 				policy("a", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}, Approval: berthv1alpha1.ApprovalRequired}),
 				policy("b", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "back"}}}),
 			},
-			want: Policy{Names: []string{"a"}, ApprovalRequired: true, ApprovalBy: "a", ApprovalTimeout: 7 * 24 * time.Hour, HistoryLimit: 10},
+			want: Policy{Names: []string{"a"}, ApprovalRequired: true, ApprovalBy: "a", ApprovalTimeout: 7 * 24 * time.Hour, HistoryLimit: 10, ProgressDeadline: 10 * time.Minute},
 		},
 		"the strictest of several": {
 			policies: []*berthv1alpha1.DisruptionPolicy{
-				policy("c", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 2, ApprovalTimeoutSeconds: 1, Suspend: true}),
+				policy("c", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 2, ApprovalTimeoutSeconds: 1, ProgressDeadlineSeconds: 30, Suspend: true}),
 				policy("b", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 4, ApprovalTimeoutSeconds: 90, Approval: berthv1alpha1.ApprovalRequired, Suspend: true}),
 				policy("a", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 3, ApprovalTimeoutSeconds: 60, Approval: berthv1alpha1.ApprovalRequired}),
 			},
-			want: Policy{Names: []string{"a", "b", "c"}, ApprovalRequired: true, ApprovalBy: "a", ApprovalTimeout: time.Minute, SuspendedBy: "b", HistoryLimit: 4},
+			want: Policy{Names: []string{"a", "b", "c"}, ApprovalRequired: true, ApprovalBy: "a", ApprovalTimeout: time.Minute, SuspendedBy: "b", HistoryLimit: 4, ProgressDeadline: 30 * time.Second},
 		},
 		"an invalid selector selects nothing": {
 			policies: []*berthv1alpha1.DisruptionPolicy{

@@ -54,7 +54,7 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 		return suspended(update, policy.SuspendedBy), nil
 	}
 	added, removed := update.Next()
-	t := &framework.Transition{Added: added, Removed: removed}
+	t := &framework.Transition{Added: added, Removed: removed, ProgressDeadline: policy.ProgressDeadline}
 	if len(added)+len(removed) == 0 {
 		t.Why = fmt.Sprintf("clusters to remove stay until enough others are published: %d of %d desired ones must be, maxUnavailable is %d",
 			update.Desired-update.MaxUnavailable, update.Desired, update.MaxUnavailable)

@@ -225,8 +225,11 @@ func (a *Attempt) setProgressing(conditions *[]metav1.Condition) {
 			Type: v1alpha1.PlacementConditionDecisionProgressing, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRollingUpdate,
 			Message: a.progress.String(), ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
 		}
-		if a.progress.suspended {
+		switch {
+		case a.progress.suspended:
 			c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonSuspended
+		case !a.progress.stuckSince.IsZero():
+			c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded
 		}
 		v1alpha1.SetCondition(conditions, c)
 	case !a.Effects().Keep && !a.partial:

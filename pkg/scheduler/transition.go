@@ -5,8 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -19,11 +24,16 @@ type progress struct {
 	// why is what the next step waits for; empty if it follows at once.
 	why       string
 	suspended bool
+	// stuckSince is the time of the last step if the progress deadline has passed since; else zero.
+	stuckSince time.Time
 }
 
 // String is the message of the condition DecisionProgressing.
 func (p *progress) String() string {
 	text := fmt.Sprintf("%d of %d added, %d of %d removed", p.added-p.leftAdded, p.added, p.removed-p.leftRemoved, p.removed)
+	if !p.stuckSince.IsZero() {
+		text += "; no step since " + p.stuckSince.UTC().Format(time.RFC3339)
+	}
 	if p.why != "" {
 		text += "; " + p.why
 	}
@@ -55,10 +65,43 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 		a.progress.added, a.progress.removed = int(open.Spec.AddedCount), int(open.Spec.RemovedCount)
 	}
 	if len(t.Added)+len(t.Removed) == 0 {
+		a.checkDeadline(t)
 		return
 	}
 	a.Step = a.part(t)
 	a.State.RequeueAt(a.Snapshot.Now)
+}
+
+// checkDeadline reports a change without a step since the progress deadline.
+func (a *Attempt) checkDeadline(t *framework.Transition) {
+	open := a.changeState.open
+	if t.ProgressDeadline == 0 || t.Suspended || open == nil {
+		return
+	}
+	last := cmp.Or(open.Status.LastProgressTime, open.Status.PermittedTime)
+	if last == nil {
+		return
+	}
+	if deadline := last.Add(t.ProgressDeadline); a.Snapshot.Now.Before(deadline) {
+		a.State.RequeueAt(deadline)
+	} else {
+		a.progress.stuckSince = last.Time
+	}
+}
+
+// StuckEvent returns the event for a change whose progress deadline has just passed; nil otherwise.
+func (a *Attempt) StuckEvent() *Event {
+	if a.progress == nil || a.progress.stuckSince.IsZero() {
+		return nil
+	}
+	before := meta.FindStatusCondition(a.Snapshot.Subject.Placement.Status.Conditions, v1alpha1.PlacementConditionDecisionProgressing)
+	if before != nil && before.Reason == v1alpha1.ReasonProgressDeadlineExceeded {
+		return nil
+	}
+	return &Event{
+		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonProgressDeadlineExceeded, Action: "PublishStep",
+		Note: CutNote(fmt.Sprintf("Change %d: %s", a.Change.Revision, a.progress)),
+	}
 }
 
 // transitionPlugins runs the Transition plugins. It returns nil if the whole change is published.
@@ -93,7 +136,7 @@ func inBoth(a, b *framework.Transition) *framework.Transition {
 	}
 	both := &framework.Transition{
 		Added: changes.Minus(a.Added, changes.Minus(a.Added, b.Added)), Removed: changes.Minus(a.Removed, changes.Minus(a.Removed, b.Removed)),
-		Suspended: a.Suspended || b.Suspended, Why: a.Why,
+		Suspended: a.Suspended || b.Suspended, Why: a.Why, ProgressDeadline: cmp.Or(a.ProgressDeadline, b.ProgressDeadline),
 	}
 	if both.Why == "" || b.Suspended && !a.Suspended {
 		both.Why = b.Why

@@ -1,15 +1,19 @@
 package scheduler_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -266,4 +270,45 @@ func TestRollingUpdateSatisfied(t *testing.T) {
 	if c := d.condition(v1alpha1.PlacementConditionSatisfied); c.Status != metav1.ConditionTrue {
 		t.Errorf("at the end: %+v", c)
 	}
+}
+
+// TestProgressDeadline: a change without a step is reported once, and goes on when it can.
+func TestProgressDeadline(t *testing.T) {
+	d := governed(t, 3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.ProgressDeadlineSeconds = 60 })
+	d.tier("silver", "a")
+	a := d.attempt()
+	if got, want := a.State.Requeue(), d.now.Add(time.Minute); !got.IsZero() && !got.Equal(want) {
+		t.Errorf("the next attempt is at %s, want %s", got, want)
+	}
+	expect := func(want string, wantEvent bool) {
+		t.Helper()
+		a := d.attempt()
+		c := d.condition(v1alpha1.PlacementConditionDecisionProgressing)
+		if got := string(c.Status) + " " + c.Reason; got != want {
+			t.Errorf("the condition is %s, want %s", got, want)
+		}
+		if event := a.StuckEvent(); (event != nil) != wantEvent {
+			t.Errorf("the event is %v", event)
+		}
+	}
+	d.now = d.now.Add(59 * time.Second)
+	expect("True RollingUpdate", false)
+	d.restart()
+	d.now = d.now.Add(time.Second)
+	a, _ = d.tryWithoutStatus()
+	if event := a.StuckEvent(); event == nil || !strings.Contains(event.Note, "Change 2: 0 of 0 added, 0 of 1 removed; no step since 2") {
+		t.Errorf("the event is %+v", event)
+	}
+	expect("False ProgressDeadlineExceeded", true)
+	expect("False ProgressDeadlineExceeded", false)
+	d.tier("gold", "x")
+	if got := d.steps(); !strings.HasSuffix(got, "\nb c x") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// tryWithoutStatus is an attempt whose status is not written.
+func (d *desk) tryWithoutStatus() (*scheduler.Attempt, *framework.Status) {
+	a := d.scheduler.Attempt(context.Background(), d.take)
+	return a, a.Err
 }

@@ -10,6 +10,7 @@ const (
 	DefaultApprovalTimeoutSeconds = 7 * 24 * 60 * 60
 	DefaultHistoryLimit           = 10
 	DefaultMaxSurge               = "25%"
+	DefaultProgressDeadline       = 600
 	MaxHistoryLimit               = 100
 )
 
@@ -109,6 +110,16 @@ type DisruptionPolicySpec struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1000000 : self.matches('^([0-9]|[1-9][0-9]|100)%$')",message="must be a number from 0 to 1000000 or a percentage from 0% to 100%"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+
+	// progressDeadlineSeconds is the time without a step after which a change in progress is
+	// reported: the condition DecisionProgressing is then False with the reason
+	// ProgressDeadlineExceeded, and a Warning event is sent. From 1 to 86,400 (a day); the default
+	// is 600.
+	// +optional
+	// +default=600
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	ProgressDeadlineSeconds int32 `json:"progressDeadlineSeconds,omitempty"`
 
 	// historyLimit is the number of Published records that are kept, and of other records.
 	// From 1 to 100; the default is 10.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,6 +18,9 @@ import (
 
 // suspendSuffix is the end of the name of the DisruptionPolicy that suspends a Placement.
 const suspendSuffix = "-suspend"
+
+// policyPatience is how long suspend waits for the controller.
+const policyPatience = 10 * time.Second
 
 type suspendOptions struct {
 	hub    placementFlags
@@ -32,7 +37,7 @@ func newSuspendCommand() *cobra.Command {
 
 The command creates the DisruptionPolicy NAME` + suspendSuffix + `. While it exists, Berth publishes no change of the Placement, also none that is in
 progress, except the removal of clusters that are deleted, in no usable cluster set any more, or have an untolerated NoSelect taint. resume
-deletes the policy. ` + placementHelp + `Needs permission to get placements, to list placementchanges and to create
+deletes the policy. The command waits up to 10 seconds until the controller has reported the policy. ` + placementHelp + `Needs permission to get placements, to list placementchanges and to create
 disruptionpolicies.`,
 		Example: `  berth suspend web -n shop
   berth suspend web -n shop --yes`,
@@ -131,6 +136,24 @@ func (o *suspendOptions) write(ctx context.Context, hub client.Client, policy *b
 	}
 	if err := hub.Create(ctx, policy); err != nil {
 		return fmt.Errorf("creating DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
+	}
+	return awaitPolicy(ctx, hub, policy)
+}
+
+// awaitPolicy waits until the controller has reported the policy, so that it applies to every later
+// change.
+func awaitPolicy(ctx context.Context, hub client.Client, policy *berthv1alpha1.DisruptionPolicy) error {
+	waiting, cancel := context.WithTimeout(ctx, policyPatience)
+	defer cancel()
+	for meta.FindStatusCondition(policy.Status.Conditions, berthv1alpha1.PolicyReady) == nil {
+		select {
+		case <-waiting.Done():
+			return fmt.Errorf("waiting for the controller: DisruptionPolicy %s/%s was created, but the controller has not reported it after %s: it may not run", policy.Namespace, policy.Name, policyPatience)
+		case <-time.After(100 * time.Millisecond):
+		}
+		if err := hub.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
+			return fmt.Errorf("reading DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
+		}
 	}
 	return nil
 }

@@ -264,6 +264,8 @@ type Transition struct {
 	Added, Removed []string
 	// Suspended is true if the change does not continue until a user resumes it.
 	Suspended bool
+	// ProgressDeadline is the time without a step after which the change is reported; 0 for never.
+	ProgressDeadline time.Duration
 	// Why is what the rest of the change waits for; empty if the next step follows at once.
 	Why string
 }

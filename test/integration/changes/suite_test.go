@@ -32,6 +32,7 @@ func TestChanges(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
+	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(20 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(300 * time.Millisecond)
