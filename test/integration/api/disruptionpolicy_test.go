@@ -75,11 +75,11 @@ var _ = Describe("A DisruptionPolicy", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(got).To(MatchYAML(want))
 		},
-		Entry("of the whole namespace", "{placementSelector: {}}", "{placementSelector: {}, approvalTimeoutSeconds: 604800, stabilizationWindowSeconds: 0, historyLimit: 10}"),
+		Entry("of the whole namespace", "{placementSelector: {}}", `{placementSelector: {}, approvalTimeoutSeconds: 604800, stabilizationWindowSeconds: 0, maxUnavailable: 0, maxSurge: "25%", progressDeadlineSeconds: 600, historyLimit: 10}`),
 		Entry("of names", "{placements: [b, a], approval: Required}",
-			"{placements: [b, a], approval: Required, approvalTimeoutSeconds: 604800, stabilizationWindowSeconds: 0, historyLimit: 10}"),
-		Entry("of labels", "{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, stabilizationWindowSeconds: 3600, historyLimit: 100}",
-			"{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, stabilizationWindowSeconds: 3600, historyLimit: 100}"),
+			`{placements: [b, a], approval: Required, approvalTimeoutSeconds: 604800, stabilizationWindowSeconds: 0, maxUnavailable: 0, maxSurge: "25%", progressDeadlineSeconds: 600, historyLimit: 10}`),
+		Entry("of labels", "{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, stabilizationWindowSeconds: 3600, maxUnavailable: 50%, maxSurge: 0, progressDeadlineSeconds: 1, historyLimit: 100}",
+			"{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, stabilizationWindowSeconds: 3600, maxUnavailable: 50%, maxSurge: 0, progressDeadlineSeconds: 1, historyLimit: 100}"),
 	)
 
 	It("can change its selection from names to a selector, but not to both", func(ctx SpecContext) {
