@@ -39,7 +39,8 @@ func newStatusCommand() *cobra.Command {
 		Short: "Show whether Placements are satisfied, and what their open changes wait for",
 		Long: `Show whether Placements are satisfied, and what their open changes wait for.
 
-Without a name it lists all Placements of the namespace. ` + placementHelp + `With --watch it prints again after
+Without a name it lists all Placements of the namespace, those with problems first: misconfigured, not satisfied, not decided, with an open
+change. ` + placementHelp + `With --watch it prints again after
 each change, until no change is open. Needs permission to get or list placements, and to list placementchanges.
 
 Exit codes: 0 no change is open, 3 a change is open or the controller has not decided the newest spec, 1 failure, 2 wrong usage.`,
@@ -119,7 +120,25 @@ func (o *statusOptions) read(ctx context.Context, hub client.Client, namespace s
 		}
 		statuses = append(statuses, statusOf(pl, history))
 	}
+	slices.SortStableFunc(statuses, func(a, b *placementStatus) int { return cmp.Compare(a.urgency(), b.urgency()) })
 	return statuses, nil
+}
+
+// urgency orders Placements: misconfigured ones come first, then those that are not satisfied,
+// those that are not decided, those with an open change, and all others.
+func (s *placementStatus) urgency() int {
+	satisfied := s.condition(v1alpha1.PlacementConditionSatisfied)
+	switch {
+	case satisfied.Reason == v1alpha1.ReasonMisconfigured:
+		return 0
+	case satisfied.Status == metav1.ConditionFalse:
+		return 1
+	case s.Undecided:
+		return 2
+	case !s.Done:
+		return 3
+	}
+	return 4
 }
 
 // statusOf returns the status of a Placement with its records.

@@ -11,6 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/simulator"
 )
 
 // TestSharedVerbs: the commands of kubectl placement are those of berth, with the same flags.
@@ -93,6 +97,27 @@ func TestResolve(t *testing.T) {
 	for text, want := range map[string]string{"paris1": "paris1", "mcl/paris1": "paris1", "managedclusters/paris1": "paris1", "pl/web": ""} {
 		if got, err := clusterName("cluster", text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s is %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+// TestStatusOrder: Placements with problems are listed first.
+func TestStatusOrder(t *testing.T) {
+	status := func(satisfied metav1.ConditionStatus, reason string, undecided, done bool) *placementStatus {
+		return &placementStatus{Undecided: undecided, Done: done, Conditions: []simulator.Condition{
+			{Type: v1alpha1.PlacementConditionSatisfied, Status: satisfied, Reason: reason},
+		}}
+	}
+	want := []*placementStatus{
+		status(metav1.ConditionFalse, v1alpha1.ReasonMisconfigured, false, true),
+		status(metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, false, true),
+		{Undecided: true},
+		status(metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, false, false),
+		status(metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, false, true),
+	}
+	for i, s := range want {
+		if got := s.urgency(); got != i {
+			t.Errorf("%+v has the urgency %d, want %d", s, got, i)
 		}
 	}
 }
