@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/simulator"
 )
 
 // DebugResult is the JSON of the debugger of Open Cluster Management's placement controller.
@@ -52,7 +51,8 @@ func DebugResultOf(pl *v1alpha1.Placement, a *Answer) *DebugResult {
 		return result
 	}
 	if !a.Decided {
-		result.Error = failureIn(report)
+		// PlacementSatisfied says why, also of a misconfigured Placement.
+		result.Error = report.Conditions.Get(v1alpha1.PlacementConditionSatisfied).Message
 		return result
 	}
 	for _, f := range report.FilterResults {
@@ -66,18 +66,4 @@ func DebugResultOf(pl *v1alpha1.Placement, a *Answer) *DebugResult {
 		result.AggregatedScores = append(result.AggregatedScores, DebugScore{name, report.Scores[name]})
 	}
 	return result
-}
-
-// failureIn returns the message of the condition that says why nothing was decided.
-func failureIn(report *simulator.Report) string {
-	message := "nothing was decided"
-	for _, c := range report.Conditions {
-		switch {
-		case c.Type == v1alpha1.PlacementConditionMisconfigured && c.Status == metav1.ConditionTrue:
-			return c.Message
-		case c.Type == v1alpha1.PlacementConditionSatisfied && c.Status == metav1.ConditionFalse:
-			message = c.Message
-		}
-	}
-	return message
 }

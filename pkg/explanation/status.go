@@ -120,7 +120,7 @@ func ReportOf(e *berthv1alpha1.PlacementExplanation) *simulator.Report {
 		PrioritizerScores:        map[string]simulator.PrioritizerScores{},
 		NumberOfSelectedClusters: int(status.SelectedClusters),
 		Decisions:                []simulator.Decision{},
-		Conditions:               []simulator.Condition{},
+		Conditions:               simulator.Conditions{},
 		Verdicts:                 []framework.Verdict{},
 	}
 	for _, c := range status.Conditions {

@@ -52,12 +52,12 @@ type Column struct {
 
 // Placement has the details of one Placement.
 type Placement struct {
-	Placement  string                `json:"placement"`
-	Skipped    string                `json:"skipped,omitempty"`
-	Error      string                `json:"error,omitempty"`
-	Conditions []simulator.Condition `json:"conditions,omitempty"`
-	Pending    *simulator.Pending    `json:"pending,omitempty"`
-	Intents    []framework.Intent    `json:"intents,omitempty"`
+	Placement  string               `json:"placement"`
+	Skipped    string               `json:"skipped,omitempty"`
+	Error      string               `json:"error,omitempty"`
+	Conditions simulator.Conditions `json:"conditions,omitempty"`
+	Pending    *simulator.Pending   `json:"pending,omitempty"`
+	Intents    []framework.Intent   `json:"intents,omitempty"`
 }
 
 // Cell is why one cluster was, or was not, selected for one Placement.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -124,8 +123,8 @@ func Compare(ctx context.Context, before, after *Simulator, progress func(done, 
 		if was.there && !slices.Equal(was.clusters, was.published) {
 			c.OutOfDate = append(c.OutOfDate, OutOfDate{Placement: key.String(), Held: was.held})
 		}
-		if now := is.misconfigured(); now != nil {
-			c.Misconfigured = append(c.Misconfigured, Misconfigured{key.String(), now.Message, was.misconfigured() != nil})
+		if now := is.conditions.Misconfigured(); now != nil {
+			c.Misconfigured = append(c.Misconfigured, Misconfigured{key.String(), now.Message, was.conditions.Misconfigured() != nil})
 		}
 		if change := differ(key, was, is); change != nil {
 			c.add(*change)
@@ -150,25 +149,7 @@ type outcome struct {
 	clusters, published []string
 	held                bool
 	pages               map[string]*v1alpha1.PlacementDecision
-	conditions          []Condition
-}
-
-// misconfigured returns the condition of a misconfigured Placement; nil for any other.
-func (o *outcome) misconfigured() *Condition {
-	c := conditionOf(o.conditions, v1alpha1.PlacementConditionMisconfigured)
-	if c == nil || c.Status != metav1.ConditionTrue {
-		return nil
-	}
-	return c
-}
-
-func conditionOf(conditions []Condition, kind string) *Condition {
-	for i := range conditions {
-		if conditions[i].Type == kind {
-			return &conditions[i]
-		}
-	}
-	return nil
+	conditions          Conditions
 }
 
 func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (outcome, error) {
@@ -269,15 +250,15 @@ func pageChanges(was, is map[string]*v1alpha1.PlacementDecision) []PageChange {
 	return changes
 }
 
-func conditionChanges(was, is []Condition) []ConditionChange {
+func conditionChanges(was, is Conditions) []ConditionChange {
 	changes := []ConditionChange{}
 	for _, next := range is {
-		if old := conditionOf(was, next.Type); old == nil || essence(*old) != essence(next) {
+		if old := was.Get(next.Type); old == nil || essence(*old) != essence(next) {
 			changes = append(changes, ConditionChange{next.Type, old, &next})
 		}
 	}
 	for _, old := range was {
-		if conditionOf(is, old.Type) == nil {
+		if is.Get(old.Type) == nil {
 			changes = append(changes, ConditionChange{old.Type, &old, nil})
 		}
 	}

@@ -36,7 +36,7 @@ type Answer struct {
 	Decisions                []Decision                     `json:"decisions"`
 	GroupStatus              []v1alpha1.DecisionGroupStatus `json:"groupStatus"`
 	NumberOfSelectedClusters int                            `json:"numberOfSelectedClusters"`
-	Conditions               []Condition                    `json:"conditions"`
+	Conditions               Conditions                     `json:"conditions"`
 	Events                   []Event                        `json:"events"`
 	RequeueAfterSeconds      *float64                       `json:"requeueAfterSeconds"`
 	Verdicts                 []framework.Verdict            `json:"verdicts"`
@@ -68,6 +68,27 @@ type Condition struct {
 	Message string                 `json:"message"`
 }
 
+// Conditions are conditions of one Placement, at most one of each type.
+type Conditions []Condition
+
+// Get returns the condition of a type; nil if there is none.
+func (all Conditions) Get(kind string) *Condition {
+	for i := range all {
+		if all[i].Type == kind {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// Misconfigured returns the condition of a misconfigured Placement; nil for any other.
+func (all Conditions) Misconfigured() *Condition {
+	if c := all.Get(v1alpha1.PlacementConditionMisconfigured); c != nil && c.Status == metav1.ConditionTrue {
+		return c
+	}
+	return nil
+}
+
 // Pending is a change that would not be published.
 type Pending struct {
 	Reason  string   `json:"reason"`
@@ -94,7 +115,7 @@ func newReport(placement string, r *scheduler.Result, verdicts []framework.Verdi
 		Ranking:           []string{},
 		Decisions:         []Decision{},
 		GroupStatus:       []v1alpha1.DecisionGroupStatus{},
-		Conditions:        []Condition{},
+		Conditions:        Conditions{},
 		Events:            []Event{},
 		Verdicts:          verdicts,
 		Intents:           r.Intents,
@@ -165,7 +186,7 @@ func (a *Answer) pending(pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
 	}
 	conditions := pl.Status.DeepCopy().Conditions
 	attempt.SetConditions(&conditions)
-	a.Conditions = []Condition{}
+	a.Conditions = Conditions{}
 	for _, c := range conditions {
 		a.Conditions = append(a.Conditions, Condition{c.Type, c.Status, c.Reason, c.Message})
 	}

@@ -96,12 +96,7 @@ func decidedRow(r *simulator.Report) []cell {
 	if r.Answer == nil {
 		return append(row, cell{text: none}, cell{text: none}, cell{text: none}, cell{text: r.Skipped}, cell{text: none}, cell{text: none})
 	}
-	shown := simulator.Condition{}
-	for _, c := range r.Conditions {
-		if c.Type == v1alpha1.PlacementConditionSatisfied {
-			shown = c
-		}
-	}
+	shown := cmp.Or(r.Conditions.Get(v1alpha1.PlacementConditionSatisfied), &simulator.Condition{})
 	var clusters []string
 	for _, d := range r.Decisions {
 		clusters = append(clusters, d.Clusters...)
@@ -113,13 +108,5 @@ func decidedRow(r *simulator.Report) []cell {
 
 // misconfigured is true for the report of a misconfigured Placement.
 func misconfigured(r *simulator.Report) bool {
-	if r.Answer == nil {
-		return false
-	}
-	for _, c := range r.Conditions {
-		if c.Type == v1alpha1.PlacementConditionMisconfigured && c.Status == metav1.ConditionTrue {
-			return true
-		}
-	}
-	return false
+	return r.Answer != nil && r.Conditions.Misconfigured() != nil
 }

@@ -69,8 +69,8 @@ type placementStatus struct {
 	Done     bool  `json:"done"`
 	Selected int32 `json:"selected"`
 	// Wanted is numberOfClusters; nil for all clusters that qualify.
-	Wanted     *int32                `json:"wanted,omitempty"`
-	Conditions []simulator.Condition `json:"conditions"`
+	Wanted     *int32               `json:"wanted,omitempty"`
+	Conditions simulator.Conditions `json:"conditions"`
 	// Undecided is true if the controller has not decided the newest spec.
 	Undecided bool        `json:"undecided,omitempty"`
 	Change    *changeView `json:"change,omitempty"`
@@ -145,7 +145,7 @@ func (s *placementStatus) urgency() int {
 func statusOf(pl *v1alpha1.Placement, history changes.History) *placementStatus {
 	s := &placementStatus{
 		Placement: client.ObjectKeyFromObject(pl).String(), Selected: pl.Status.NumberOfSelectedClusters, Wanted: pl.Spec.NumberOfClusters,
-		Conditions: []simulator.Condition{},
+		Conditions: simulator.Conditions{},
 	}
 	for _, c := range pl.Status.Conditions {
 		s.Conditions = append(s.Conditions, simulator.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
@@ -248,10 +248,8 @@ func (s *placementStatus) changeCells(now time.Time) []cell {
 
 // condition returns the condition of a type; empty if there is none.
 func (s *placementStatus) condition(kind string) simulator.Condition {
-	for _, c := range s.Conditions {
-		if c.Type == kind {
-			return c
-		}
+	if c := s.Conditions.Get(kind); c != nil {
+		return *c
 	}
 	return simulator.Condition{}
 }
