@@ -12,7 +12,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -172,15 +171,16 @@ func (statusWarner) Handle(_ context.Context, request webhook.AdmissionRequest) 
 	if err != nil {
 		return webhook.Errored(http.StatusBadRequest, err)
 	}
-	if len(object.Status) == 0 || old != nil && apiequality.Semantic.DeepEqual(object.Status, old.Status) {
+	fields, isObject := object.Status.(map[string]any)
+	if object.Status == nil || isObject && len(fields) == 0 || old != nil && apiequality.Semantic.DeepEqual(object.Status, old.Status) {
 		return webhook.Allowed("")
 	}
 	return webhook.Allowed("").WithWarnings(fmt.Sprintf(
 		"status: ignored, because status is a subresource (fields %v); to set it, run kubectl apply --server-side --subresource=status -f FILE",
-		slices.Sorted(maps.Keys(object.Status))))
+		slices.Sorted(maps.Keys(fields))))
 }
 
+// withStatus is the part of an object that statusWarner reads. Other fields are for the schema.
 type withStatus struct {
-	metav1.TypeMeta `json:",inline"`
-	Status          map[string]any `json:"status"`
+	Status any `json:"status"`
 }

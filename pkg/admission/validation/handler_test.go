@@ -2,6 +2,9 @@ package validation
 
 import (
 	"context"
+	"maps"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -48,6 +52,13 @@ func TestValidator(t *testing.T) {
 		"a set":                          {"managedclustersets", badSet, "", `"p" is invalid: spec.clusterSelector.labelSelector.matchLabels[a]: Invalid value: "b c"`},
 		"a stored set":                   {resource: "managedclustersets", object: strings.Replace(badSet, `{"spec"`, `{"metadata":{"labels":{"a":"b"}},"spec"`, 1), old: badSet},
 		"something else":                 {resource: "managedclusters", object: `{}`},
+		"an annotation":                  {resource: "placements", object: `{"metadata":{"annotations":{"a":"b"}},"spec":{"clusterSets":["x"]}}`, old: `{"spec":{"clusterSets":["x"]}}`},
+		"another profile":                {"placements", `{"metadata":{"annotations":{"berth.dev/profile":"b"}},"spec":{"clusterSets":["y"]}}`, `{"spec":{"clusterSets":["x"]}}`, `spec.clusterSets[0]: Unsupported value: "y"`},
+		"a stored object that is none":   {"placements", `{"spec":{}}`, `{"spec":1}`, "reading the object as stored"},
+		"no set":                         {"managedclustersets", `{"spec":1}`, "", "reading the object"},
+		"a set with a new mistake":       {"managedclustersets", badSet, `{"spec":{}}`, `Invalid value: "b c"`},
+		"a set with another mistake":     {"managedclustersets", badSet, strings.Replace(badSet, "b c", "d e", 1), `Invalid value: "b c"`},
+		"a mistake in a deleted set":     {resource: "managedclustersets", object: strings.Replace(badSet, `{"spec"`, `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"spec"`, 1), old: `{"spec":{}}`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -57,6 +68,48 @@ func TestValidator(t *testing.T) {
 				t.Errorf("allowed is %t, %v; want %q", response.Allowed, response.Result, tc.want)
 			}
 		})
+	}
+}
+
+// TestIgnoredRequests: a subresource, or another operation than those of the rules, is allowed
+// without being read.
+func TestIgnoredRequests(t *testing.T) {
+	for name, change := range map[string]func(r *admissionv1.AdmissionRequest){
+		"status":     func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" },
+		"a deletion": func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := request("placements", "no JSON", "")
+			change(&r.AdmissionRequest)
+			v := &validator{validate: unknownSets, running: make(chan struct{}, 1)}
+			for _, response := range []webhook.AdmissionResponse{v.Handle(t.Context(), r), statusWarner{}.Handle(t.Context(), r)} {
+				if !response.Allowed || len(response.Warnings) > 0 {
+					t.Errorf("allowed is %t, %v, warnings %q", response.Allowed, response.Result, response.Warnings)
+				}
+			}
+		})
+	}
+}
+
+// handlers are the handlers of a server, by path.
+type handlers map[string]http.Handler
+
+func (h handlers) NeedLeaderElection() bool                   { return false }
+func (h handlers) Register(path string, handler http.Handler) { h[path] = handler }
+func (h handlers) Start(context.Context) error                { return nil }
+func (h handlers) StartedChecker() healthz.Checker            { return nil }
+func (h handlers) WebhookMux() *http.ServeMux                 { return nil }
+
+func TestRegister(t *testing.T) {
+	server := handlers{}
+	if err := Register(server, nil); err == nil || len(server) > 0 {
+		t.Errorf("without a function: %v, %d handlers", err, len(server))
+	}
+	if err := Register(server, unknownSets); err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(server)); !slices.Equal(got, []string{"/validate", "/warn-status"}) {
+		t.Errorf("the paths are %v", got)
 	}
 }
 
@@ -77,12 +130,15 @@ func TestStatusWarner(t *testing.T) {
 		object, old string
 		want        bool
 	}{
-		"without status":        {`{}`, "", false},
-		"with status":           {status, "", true},
-		"with the same status":  {status, status, false},
-		"with another status":   {`{"status":{"capacity":{"cpu":"8"}}}`, status, true},
-		"with an empty status":  {`{"status":{}}`, "", false},
-		"with status for first": {status, `{}`, true},
+		"without status":               {`{}`, "", false},
+		"with status":                  {status, "", true},
+		"with the same status":         {status, status, false},
+		"with another status":          {`{"status":{"capacity":{"cpu":"8"}}}`, status, true},
+		"with an empty status":         {`{"status":{}}`, "", false},
+		"with status for first":        {status, `{}`, true},
+		"with an invalid status":       {`{"status":"up"}`, "", true},
+		"with the same invalid status": {`{"status":"up"}`, `{"status":"up"}`, false},
+		"of another type":              {`{"status":{},"metadata":1}`, "", false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
