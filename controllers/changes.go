@@ -287,7 +287,7 @@ func (r *Recorder) prune(ctx context.Context, key types.NamespacedName) error {
 		return nil
 	}
 	digest := berthv1alpha1.Digest(subject.LastNames())
-	limit := changes.PolicyOf(subject.Placement, subject.Policies).HistoryLimit
+	limit := changes.PolicyOf(subject.Policies).HistoryLimit
 	for _, record := range changes.History(subject.Records).Surplus(limit, digest, subject.Placement.Generation, 0) {
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, record, client.Preconditions{UID: &record.UID})); err != nil {
 			return fmt.Errorf("deleting PlacementChange %s/%s, which history no longer keeps: %w", record.Namespace, record.Name, err)

@@ -80,21 +80,16 @@ func (r *DisruptionPolicyReconciler) queueChanged(
 	}
 	for i := range policies.Items {
 		policy := &policies.Items[i]
-		if selects(policy, before) != selects(policy, after) {
+		if selects, _ := changes.Selects(policy); selected(selects, before) != selected(selects, after) {
 			queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)}, recountDelay)
 		}
 	}
 }
 
-// selects is true if the policy selects the Placement. It is false for an invalid policy and for a
-// nil object.
-func selects(policy *berthv1alpha1.DisruptionPolicy, object client.Object) bool {
+// selected is false for a nil object.
+func selected(selects func(*v1alpha1.Placement) bool, object client.Object) bool {
 	pl, ok := object.(*v1alpha1.Placement)
-	if !ok {
-		return false
-	}
-	selected, err := changes.Selects(policy, pl)
-	return err == nil && selected
+	return ok && selects(pl)
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -126,14 +121,14 @@ func (r *DisruptionPolicyReconciler) status(ctx context.Context, policy *berthv1
 	if err := r.Client.List(ctx, &placements, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return 0, ready, fmt.Errorf("listing the Placements of namespace %s: %w", policy.Namespace, err)
 	}
-	// An empty Placement validates the selector, also in a namespace without Placements.
-	if _, err := changes.Selects(policy, &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: policy.Namespace}}); err != nil {
+	selects, err := changes.Selects(policy)
+	if err != nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "InvalidSelector", err.Error()
 		return 0, ready, nil //nolint:nilerr // the condition says it
 	}
 	count := 0
 	for i := range placements.Items {
-		if selects(policy, &placements.Items[i]) {
+		if selects(&placements.Items[i]) {
 			count++
 		}
 	}

@@ -70,31 +70,28 @@ func scaled(value, or *intstr.IntOrString, of int, up bool) int {
 	return n
 }
 
-// Selects reports whether the policy selects the Placement. An invalid selector selects nothing and
-// returns an error.
-func Selects(policy *berthv1alpha1.DisruptionPolicy, pl *v1alpha1.Placement) (bool, error) {
-	if policy.Namespace != pl.Namespace {
-		return false, nil
-	}
+// Selects compiles which Placements the policy selects. An invalid selector selects nothing and
+// returns an error, which the policy's Ready condition reports.
+func Selects(policy *berthv1alpha1.DisruptionPolicy) (func(*v1alpha1.Placement) bool, error) {
 	if policy.Spec.PlacementSelector == nil {
-		return slices.Contains(policy.Spec.Placements, pl.Name), nil
+		return func(pl *v1alpha1.Placement) bool {
+			return policy.Namespace == pl.Namespace && slices.Contains(policy.Spec.Placements, pl.Name)
+		}, nil
 	}
 	selector, err := v1alpha1.CompileSelector(policy.Spec.PlacementSelector, field.NewPath("spec", "placementSelector"))
 	if err != nil {
-		return false, fmt.Errorf("DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
+		return func(*v1alpha1.Placement) bool { return false }, fmt.Errorf("DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
 	}
-	return selector.Matches(labels.Set(pl.Labels)), nil
+	return func(pl *v1alpha1.Placement) bool {
+		return policy.Namespace == pl.Namespace && selector.Matches(labels.Set(pl.Labels))
+	}, nil
 }
 
-// PolicyOf combines the policies that select the Placement. Stricter are the shorter approval
-// timeout and progress deadline, and the longer history and stabilization window. It ignores a
-// policy with an invalid selector, which the policy's Ready condition reports.
-func PolicyOf(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy) Policy {
+// PolicyOf combines the policies that select a Placement. Stricter are the shorter approval timeout
+// and progress deadline, and the longer history and stabilization window.
+func PolicyOf(policies []*berthv1alpha1.DisruptionPolicy) Policy {
 	p := Policy{HistoryLimit: berthv1alpha1.DefaultHistoryLimit}
 	for _, policy := range policies {
-		if selects, err := Selects(policy, pl); err != nil || !selects {
-			continue
-		}
 		limit := int(cmp.Or(policy.Spec.HistoryLimit, berthv1alpha1.DefaultHistoryLimit))
 		if len(p.Names) == 0 {
 			p.HistoryLimit = limit

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,10 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 func policy(name string, spec berthv1alpha1.DisruptionPolicySpec) *berthv1alpha1.DisruptionPolicy {
 	return &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: spec}
+}
+
+// selecting returns the policies that select the Placement.
+func selecting(pl *v1alpha1.Placement, policies []*berthv1alpha1.DisruptionPolicy) []*berthv1alpha1.DisruptionPolicy {
+	return slices.DeleteFunc(slices.Clone(policies), func(policy *berthv1alpha1.DisruptionPolicy) bool {
+		selects, _ := Selects(policy)
+		return !selects(pl)
+	})
 }
 
 func TestPolicyOf(t *testing.T) {
@@ -64,7 +74,7 @@ func TestPolicyOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pl := placement("uid")
 			pl.Labels = map[string]string{"tier": "front"}
-			if diff := cmp.Diff(tc.want, PolicyOf(pl, tc.policies), cmpopts.IgnoreUnexported(Policy{})); diff != "" {
+			if diff := cmp.Diff(tc.want, PolicyOf(selecting(pl, tc.policies)), cmpopts.IgnoreUnexported(Policy{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -99,7 +109,7 @@ func TestBudget(t *testing.T) {
 		"an invalid value is the default": {[]*berthv1alpha1.DisruptionPolicy{of("many", "-3")}, 4, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := PolicyOf(placement("uid"), tc.policies)
+			p := PolicyOf(tc.policies)
 			if unavailable, surge := p.Budget(tc.desired); unavailable != tc.unavailable || surge != tc.surge {
 				t.Errorf("maxUnavailable %d, maxSurge %d, want %d and %d", unavailable, surge, tc.unavailable, tc.surge)
 			}

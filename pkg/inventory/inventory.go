@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -58,7 +57,7 @@ type Inventory struct {
 	inFlight inFlight
 	records  recordTable
 	// policies are DisruptionPolicies by namespace, then name.
-	policies map[string]map[string]*berthv1alpha1.DisruptionPolicy
+	policies map[string]map[string]*policy
 
 	// started is false during the initial listing.
 	started bool
@@ -85,7 +84,7 @@ func New(options Options) *Inventory {
 		pages:       newPageTable(),
 		inFlight:    inFlight{},
 		records:     newRecordTable(),
-		policies:    map[string]map[string]*berthv1alpha1.DisruptionPolicy{},
+		policies:    map[string]map[string]*policy{},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -18,6 +19,8 @@ type placement struct {
 	// readsKey is the key of the readerGroup.
 	readsKey string
 	subject  *framework.Subject
+	// policies are those that select the Placement; nil if they are not known.
+	policies []*berthv1alpha1.DisruptionPolicy
 	// last is the last published decision; nil before the first one.
 	last *framework.Published
 	// cause is the trigger of the next attempt; empty without one. causeSequence is its number.

@@ -1,15 +1,18 @@
 package inventory_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -105,6 +108,33 @@ func TestRecords(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff([]string{"plain-1", "plain-2", "plain-5"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestManyPolicies: the policies of a namespace are not compiled again for each attempt, which
+// would delay the attempts of other namespaces.
+func TestManyPolicies(t *testing.T) {
+	inv, pl := inventory.New(inventory.Options{}), fixture.Placement(plainKey.Namespace, plainKey.Name).Obj()
+	inv.Update(pl)
+	for i := range 100 {
+		spec := berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{}}
+		for j := range 50 {
+			spec.PlacementSelector.MatchExpressions = append(spec.PlacementSelector.MatchExpressions, metav1.LabelSelectorRequirement{
+				Key: fmt.Sprint("k", j), Operator: metav1.LabelSelectorOpNotIn, Values: []string{"a", "b"},
+			})
+		}
+		inv.Update(&berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: plainKey.Namespace, Name: fmt.Sprint("p", i)}, Spec: spec})
+	}
+	allocs := testing.AllocsPerRun(10, func() {
+		pl = pl.DeepCopy()
+		pl.Status.NumberOfSelectedClusters++
+		inv.Update(pl)
+		if policies := inv.Snapshot(plainKey, fixture.Now, nil).Subject.Policies; len(policies) != 100 || changes.PolicyOf(policies).HistoryLimit != 10 {
+			t.Errorf("%d policies", len(policies))
+		}
+	})
+	if allocs > 500 {
+		t.Errorf("%v allocations", allocs)
 	}
 }
 

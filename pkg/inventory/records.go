@@ -192,24 +192,34 @@ func (inv *Inventory) addTarget(s *framework.Subject, p *placement, history chan
 	}
 }
 
+// policy is a DisruptionPolicy with its compiled selector.
+type policy struct {
+	object  *berthv1alpha1.DisruptionPolicy
+	selects func(*v1alpha1.Placement) bool
+}
+
 // updatePolicy affects the Placements that the policy selects or selected before.
 func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, affected affectedSet) {
 	key := Key{Namespace: object.Namespace, Name: object.Name}
 	old := inv.policies[key.Namespace][key.Name]
-	if old != nil && older(object, old) {
+	if old != nil && older(object, old.object) {
+		return
+	}
+	if old != nil && equality.Semantic.DeepEqual(old.object.Spec, object.Spec) {
+		// Only the status changed: the Placements get the new object and are not affected.
+		old.object = object
+		inv.addSelected(old, affectedSet{})
 		return
 	}
 	if inv.policies[key.Namespace] == nil {
-		inv.policies[key.Namespace] = map[string]*berthv1alpha1.DisruptionPolicy{}
+		inv.policies[key.Namespace] = map[string]*policy{}
 	}
-	inv.policies[key.Namespace][key.Name] = object
-	if old != nil && equality.Semantic.DeepEqual(old.Spec, object.Spec) {
-		// Only the status changed: the Placements get the new object and are not affected.
-		inv.addSelected(object, affectedSet{})
-		return
-	}
+	// The condition of a policy with an invalid selector, which selects nothing, has the error.
+	selects, _ := changes.Selects(object)
+	next := &policy{object, selects}
+	inv.policies[key.Namespace][key.Name] = next
 	inv.addSelected(old, affected)
-	inv.addSelected(object, affected)
+	inv.addSelected(next, affected)
 	inv.changedPart = "spec"
 }
 
@@ -225,29 +235,31 @@ func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, affec
 	inv.addSelected(old, affected)
 }
 
-func (inv *Inventory) addSelected(policy *berthv1alpha1.DisruptionPolicy, affected affectedSet) {
-	if policy == nil {
+func (inv *Inventory) addSelected(changed *policy, affected affectedSet) {
+	if changed == nil {
 		return
 	}
-	for key, p := range inv.byNamespace[policy.Namespace] {
-		if selects, _ := changes.Selects(policy, p.object); selects {
-			p.subject = nil
+	for key, p := range inv.byNamespace[changed.object.Namespace] {
+		if changed.selects(p.object) {
+			p.subject, p.policies = nil, nil
 			affected.add(key)
 		}
 	}
 }
 
-// policiesOf returns the policies that select the Placement, sorted by name. An invalid policy
-// selects nothing; its own condition reports that.
+// policiesOf returns the policies that select the Placement, sorted by name.
 func (inv *Inventory) policiesOf(p *placement) []*berthv1alpha1.DisruptionPolicy {
-	var all []*berthv1alpha1.DisruptionPolicy
+	if p.policies != nil {
+		return p.policies
+	}
+	p.policies = []*berthv1alpha1.DisruptionPolicy{}
 	for _, policy := range inv.policies[p.key.Namespace] {
-		if selects, _ := changes.Selects(policy, p.object); selects {
-			all = append(all, policy)
+		if policy.selects(p.object) {
+			p.policies = append(p.policies, policy.object)
 		}
 	}
-	slices.SortFunc(all, func(a, b *berthv1alpha1.DisruptionPolicy) int { return strings.Compare(a.Name, b.Name) })
-	return all
+	slices.SortFunc(p.policies, func(a, b *berthv1alpha1.DisruptionPolicy) int { return strings.Compare(a.Name, b.Name) })
+	return p.policies
 }
 
 // SetPublished stores the last published decision of a Placement. It does nothing if the Placement

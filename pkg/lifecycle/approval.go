@@ -32,12 +32,12 @@ const defaultTimeout = 7 * 24 * time.Hour
 func (Approval) Name() string { return ApprovalName }
 
 // Permit implements framework.PermitPlugin.
-func (Approval) Permit(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
+func (Approval) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	policies := state.Snapshot().Subject.Policies
 	if len(policies) == 0 || p.Revoked || p.Approved {
 		return nil, 0
 	}
-	policy := changes.PolicyOf(pl, policies)
+	policy := changes.PolicyOf(policies)
 	if !policy.ApprovalRequired {
 		return nil, 0
 	}

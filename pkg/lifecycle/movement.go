@@ -37,10 +37,7 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 	if len(subject.Policies) == 0 {
 		return nil, nil
 	}
-	policy := changes.PolicyOf(pl, subject.Policies)
-	if len(policy.Names) == 0 {
-		return nil, nil
-	}
+	policy := changes.PolicyOf(subject.Policies)
 	update := &changes.RollingUpdate{Desired: len(change.Clusters), Missing: missing(change), Adds: change.Adds}
 	drained := 0
 	update.Listed, drained = listed(subject.LastNames(), change)

@@ -46,10 +46,10 @@ func NewStabilization(_ context.Context, raw json.RawMessage, _ *framework.Handl
 func (Stabilization) Name() string { return StabilizationName }
 
 // Permit implements framework.PermitPlugin.
-func (s Stabilization) Permit(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
+func (s Stabilization) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	window := s.window
 	if policies := state.Snapshot().Subject.Policies; len(policies) > 0 {
-		window = max(window, changes.PolicyOf(pl, policies).Stabilization)
+		window = max(window, changes.PolicyOf(policies).Stabilization)
 	}
 	if window == 0 || p.Approved || p.Forced {
 		return nil, 0

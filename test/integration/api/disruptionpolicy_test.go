@@ -57,6 +57,12 @@ var _ = Describe("A DisruptionPolicy", func() {
 		Entry("with more than a year to approve", "{placementSelector: {}, approvalTimeoutSeconds: 31536001}", "spec.approvalTimeoutSeconds"),
 		Entry("with a negative stabilization window", "{placementSelector: {}, stabilizationWindowSeconds: -1}", "spec.stabilizationWindowSeconds"),
 		Entry("with a stabilization window of more than an hour", "{placementSelector: {}, stabilizationWindowSeconds: 3601}", "spec.stabilizationWindowSeconds"),
+		Entry("with a negative maxUnavailable", "{placementSelector: {}, maxUnavailable: -1}", "spec.maxUnavailable", "from 0 to 1000000"),
+		Entry("with a maxSurge of more than all", "{placementSelector: {}, maxSurge: 101%}", "spec.maxSurge", "from 0% to 100%"),
+		Entry("with a maxSurge that is no percentage", "{placementSelector: {}, maxSurge: '3'}", "spec.maxSurge", "from 0% to 100%"),
+		Entry("with a maxSurge that overflows", "{placementSelector: {}, maxSurge: 9223372036854775807}", "spec.maxSurge"),
+		Entry("with no way to replace a cluster", "{placementSelector: {}, maxUnavailable: 0%, maxSurge: 0}", "must not both be 0"),
+		Entry("without a surge and the default maxUnavailable", "{placementSelector: {}, maxSurge: 0}", "must not both be 0"),
 		Entry("without history", "{placementSelector: {}, historyLimit: 0}", "spec.historyLimit"),
 		Entry("with a history of 101", "{placementSelector: {}, historyLimit: 101}", "spec.historyLimit"),
 	)
