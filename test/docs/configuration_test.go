@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +124,22 @@ func TestProfileOfAPlacement(t *testing.T) {
 				t.Errorf("%s is not in:\n%s", tc.want, out)
 			}
 		})
+	}
+}
+
+// TestExtensionPointsAreListed: the table of fields has every extension point.
+func TestExtensionPointsAreListed(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs/configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, row, _ := strings.Cut(string(page), "\n| `profiles[].plugins` |")
+	row, _, _ = strings.Cut(row, "\n")
+	for field := range reflect.TypeFor[config.Plugins]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if !strings.Contains(row, "`"+name+"`") {
+			t.Errorf("the row of profiles[].plugins lacks %s", name)
+		}
 	}
 }
 
