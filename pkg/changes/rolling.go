@@ -13,7 +13,8 @@ const (
 	// Stays: the cluster is in the target.
 	Stays Removal = iota
 	// Forced: the Placement cannot keep the cluster: it is deleted, in no usable set any more, or
-	// has an untolerated NoSelect taint. It is removed at once. All other removals are voluntary.
+	// has an untolerated NoSelect taint other than DrainTaint. It is removed at once. All other
+	// removals are voluntary.
 	Forced
 	// Drained: the cluster is drained or evicted.
 	Drained

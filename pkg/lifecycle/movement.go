@@ -18,7 +18,8 @@ const MovementName = "Movement"
 // in steps. A cluster is removed only while enough others stay published: maxUnavailable of the
 // desired clusters may be missing, and maxSurge more may be published. The number of desired
 // clusters is numberOfClusters or, without it, the number of selected clusters. Clusters that are
-// deleted, in no usable set any more, or have an untolerated NoSelect taint are removed at once.
+// deleted, in no usable set any more, or have an untolerated NoSelect taint other than DrainTaint
+// are removed at once.
 // While a policy suspends the Placement, nothing else is published.
 type Movement struct{}
 
