@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -103,7 +104,7 @@ func drawCluster(t *rapid.T) *v1alpha1.ManagedCluster {
 		b = b.Claim("k", oneOf(t, "claim", values...))
 	}
 	for range oneOf(t, "taints", 0, 0, 0, 1, 2) {
-		b = b.TaintAt("t", oneOf(t, "taint value", values...), oneOf(t, "effect", v1alpha1.TaintEffectNoSelect,
+		b = b.TaintAt(oneOf(t, "taint", "t", "t", v1alpha1.DrainTaint), oneOf(t, "taint value", values...), oneOf(t, "effect", v1alpha1.TaintEffectNoSelect,
 			v1alpha1.TaintEffectNoSelectIfNew, v1alpha1.TaintEffectPreferNoSelect), fixture.At(oneOf(t, "added", -100, -10)))
 	}
 	if m := oneOf(t, "memory", "", "60M", "80M", "80000Ki", "81920000", "100M"); m != "" {
@@ -195,7 +196,11 @@ func (w *world) drawRecord(t *rapid.T) *berthv1alpha1.PlacementChange {
 		t.Fatal(err)
 	}
 	record.Status.Phase = oneOf(t, "phase", "", berthv1alpha1.PhaseHeld, berthv1alpha1.PhaseHeld, berthv1alpha1.PhasePublished,
-		berthv1alpha1.PhaseSuperseded, berthv1alpha1.PhaseRejected, berthv1alpha1.PhaseExpired)
+		berthv1alpha1.PhaseSuperseded, berthv1alpha1.PhaseRejected, berthv1alpha1.PhaseExpired, berthv1alpha1.PhaseProgressing)
+	if record.Status.Phase == berthv1alpha1.PhaseProgressing {
+		at := fixture.At(-100)
+		record.Status.PermittedTime, record.Status.LastProgressTime = &at, &at
+	}
 	return record
 }
 
@@ -213,6 +218,13 @@ func drawPolicy(t *rapid.T) *berthv1alpha1.DisruptionPolicy {
 	}
 	if rapid.Bool().Draw(t, "required") {
 		policy.Spec.Approval = berthv1alpha1.ApprovalRequired
+	}
+	policy.Spec.Suspend = oneOf(t, "suspend", false, false, true)
+	if budget := oneOf(t, "budget", "", "0", "1", "50%"); budget != "" {
+		policy.Spec.MaxUnavailable = new(intstr.Parse(budget))
+	}
+	if budget := oneOf(t, "surge", "", "1", "100%"); budget != "" {
+		policy.Spec.MaxSurge = new(intstr.Parse(budget))
 	}
 	return policy
 }

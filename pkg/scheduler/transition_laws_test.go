@@ -1,0 +1,200 @@
+package scheduler_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// outsideReader checks every published step against what it sees on the hub alone.
+type outsideReader struct {
+	*desk
+	rt          *rapid.T
+	recordsDown bool
+}
+
+// keeps reports whether the Placement can keep a cluster until its replacement is published.
+func (r *outsideReader) keeps(name string) bool {
+	c := r.clusters[name]
+	return c != nil && c.DeletionTimestamp.IsZero() && c.Labels[v1alpha1.ClusterSetLabel] == "s1" &&
+		!slices.ContainsFunc(c.Spec.Taints, func(t v1alpha1.Taint) bool { return t.Key != v1alpha1.DrainTaint })
+}
+
+// drained counts the drained clusters that would qualify otherwise.
+func (r *outsideReader) drained() int {
+	n := 0
+	for name, c := range r.clusters {
+		if r.keeps(name) && c.Labels["tier"] == "gold" && len(c.Spec.Taints) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// names are the published clusters.
+func (r *outsideReader) names() []string {
+	_, text, _ := strings.Cut(r.published(), ": ")
+	return changes.Sorted(strings.Fields(text))
+}
+
+// attempt is one attempt, which may fail, and checks what it published.
+func (r *outsideReader) attempt() *scheduler.Attempt {
+	before := r.names()
+	var a *scheduler.Attempt
+	if r.recordsDown {
+		// Neither the status nor what became of the record is written, as in a crash.
+		a = r.scheduler.Attempt(context.Background(), r.take)
+	} else {
+		a, _ = r.try()
+	}
+	after := r.names()
+	added, removed := changes.Between(before, after)
+	voluntary := slices.DeleteFunc(slices.Clone(removed), func(name string) bool { return !r.keeps(name) })
+	if r.policy == nil || a.Target == nil {
+		return a
+	}
+	policy := changes.PolicyOf([]*berthv1alpha1.DisruptionPolicy{r.policy})
+	target := a.Target.Clusters
+	for _, name := range voluntary {
+		if slices.Contains(target, name) {
+			r.rt.Fatalf("%s is selected and leaves", name)
+		}
+	}
+	for _, name := range added {
+		if !slices.Contains(target, name) {
+			r.rt.Fatalf("%s is not selected and comes", name)
+		}
+	}
+	// Without numberOfClusters, drained clusters of the set before the change are desired, too.
+	desired, most := len(target), len(target)+r.drained()
+	if n := r.placement.Spec.NumberOfClusters; n != nil {
+		desired, most = int(*n), int(*n)
+	}
+	unavailable, surge := policy.Budget(most)
+	stayed := len(changes.Minus(before, removed))
+	switch {
+	case policy.SuspendedBy != "" && len(added)+len(voluntary) > 0:
+		r.rt.Fatalf("suspended, and %v come, %v leave", added, voluntary)
+	case len(voluntary) > 0 && stayed < desired-unavailable:
+		r.rt.Fatalf("%v leave, and %d of %d desired clusters stay, at most %d may be missing", voluntary, stayed, desired, unavailable)
+	case len(added) > 0 && len(after)+len(voluntary) > most+surge:
+		r.rt.Fatalf("%v come, and %d clusters are published, desired are %d, the surge is %d", added, len(after), most, surge)
+	}
+	return a
+}
+
+// TestRollingUpdateHistories: in random histories, with failed writes and restarts in between, no
+// step breaks the budget, at most one record is open, and in the end the target is published or the
+// status says why not.
+func TestRollingUpdateHistories(t *testing.T) {
+	names := []string{"c1", "c2", "c3", "c4", "c5", "c6"}
+	rapid.Check(t, func(rt *rapid.T) {
+		p := ask().Predicate(fixture.MatchLabel("tier", "gold"))
+		if n := rapid.Int32Range(0, 4).Draw(rt, "number"); n > 0 {
+			p = p.Number(n)
+		}
+		r := &outsideReader{desk: newDesk(t, p), rt: rt}
+		r.govern(nothing)
+		for _, name := range names {
+			r.tier(rapid.SampledFrom([]string{"gold", "silver"}).Draw(rt, name), name)
+		}
+		for range rapid.IntRange(1, 25).Draw(rt, "events") {
+			r.event(rt, names)
+			for range rapid.IntRange(0, 2).Draw(rt, "attempts") {
+				r.attempt()
+			}
+			r.now = r.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(rt, "seconds")) * time.Second)
+		}
+		r.pages.refuse, r.recordsDown = nil, false
+		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = false })
+		var last *scheduler.Attempt
+		for step := 0; ; step++ {
+			last = r.attempt()
+			if at := last.State.Requeue(); last.Err.IsSuccess() && (at.IsZero() || at.After(r.now)) {
+				break
+			}
+			if step > 40 {
+				rt.Fatalf("the history does not settle: %s", r.published())
+			}
+		}
+		r.checkEnd(last)
+	})
+}
+
+// event changes the hub, or what it refuses.
+func (r *outsideReader) event(rt *rapid.T, names []string) {
+	name := rapid.SampledFrom(names).Draw(rt, "cluster")
+	switch rapid.SampledFrom([]string{"tier", "tier", "tier", "drain", "taint", "delete", "number", "policy", "suspend", "restart", "pages", "records"}).Draw(rt, "event") {
+	case "tier":
+		r.tier(rapid.SampledFrom([]string{"gold", "silver"}).Draw(rt, "tier"), name)
+	case "drain":
+		r.taint(name, v1alpha1.DrainTaint)
+	case "taint":
+		r.taint(name, "broken")
+	case "delete":
+		if r.clusters[name] != nil {
+			r.remove(name)
+		}
+	case "number":
+		n := rapid.Int32Range(1, 4).Draw(rt, "number")
+		r.edit(func(pl *v1alpha1.Placement) {
+			if pl.Spec.NumberOfClusters != nil {
+				pl.Spec.NumberOfClusters = &n
+			}
+		})
+	case "policy":
+		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			spec.MaxUnavailable = new(intstr.FromInt32(rapid.Int32Range(0, 2).Draw(rt, "unavailable")))
+			spec.MaxSurge = new(intstr.FromInt32(rapid.Int32Range(0, 2).Draw(rt, "surge")))
+		})
+	case "suspend":
+		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = !spec.Suspend })
+	case "restart":
+		r.restart()
+	case "pages":
+		refuse := rapid.Bool().Draw(rt, "refuse pages")
+		r.pages.refuse = func(string) error {
+			if refuse {
+				return errHubDown
+			}
+			return nil
+		}
+	case "records":
+		r.recordsDown = rapid.Bool().Draw(rt, "refuse records")
+		r.refuseRecords = func(*berthv1alpha1.PlacementChange) error {
+			if r.recordsDown {
+				return errHubDown
+			}
+			return nil
+		}
+	}
+}
+
+// checkEnd checks that the target is published, or that a change is in progress and says so.
+func (r *outsideReader) checkEnd(a *scheduler.Attempt) {
+	progressing := r.condition(v1alpha1.PlacementConditionDecisionProgressing)
+	open := 0
+	for _, name := range slices.Sorted(maps.Keys(r.records)) {
+		if changes.IsOpen(r.records[name]) {
+			open++
+		}
+	}
+	switch published := slices.Equal(r.names(), a.Target.Clusters); {
+	case published && (progressing != nil || open > 0):
+		r.rt.Fatalf("the target is published, but the condition is %+v, and %d records are open", progressing, open)
+	case !published && (progressing == nil || open != 1):
+		r.rt.Fatalf("published %v, selected %v, the condition is %+v, and %d records are open", r.names(), a.Target.Clusters, progressing, open)
+	}
+}
