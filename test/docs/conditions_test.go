@@ -8,6 +8,46 @@ import (
 	"testing"
 )
 
+// TestReasonsInControllersAreDocumented: the pages have the reasons of conditions and events that
+// the controllers and the queues name.
+func TestReasonsInControllersAreDocumented(t *testing.T) {
+	pages := ""
+	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages += string(text)
+	}
+	code, err := filepath.Glob(filepath.Join(root, "controllers", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code = append(code, filepath.Join(root, "pkg", "tenancy", "assignment", "assignments.go"))
+	found := 0
+	for _, file := range code {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, reason := range regexp.MustCompile(`Reason(?:\w+ += |: |, \w+\.Message = | = |, c\.Message = )"(\w+)"`).FindAllStringSubmatch(string(text), -1) {
+			if found++; !strings.Contains(pages, "`"+reason[1]+"`") {
+				t.Errorf("%s: no page has the reason %s", filepath.Base(file), reason[1])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d reasons found", found)
+	}
+}
+
 // TestConditionsAreDocumented: the pages for users have every condition of a Placement, and every
 // reason, that the API names.
 func TestConditionsAreDocumented(t *testing.T) {
