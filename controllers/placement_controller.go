@@ -195,9 +195,6 @@ func requeue(ctx context.Context, attempt *scheduler.Attempt) (ctrl.Result, erro
 	return ctrl.Result{}, nil
 }
 
-// prepareInterval is the delay before a Placement that is not yet compiled is tried again.
-const prepareInterval = 20 * time.Millisecond
-
 // wait returns how long the attempt must wait: because earlier ones took too long, or because the
 // Placement is not yet compiled.
 func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
@@ -210,7 +207,7 @@ func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 		return wait
 	}
 	if !r.Scheduler.Prepare(pl) {
-		return prepareInterval
+		return scheduler.PrepareInterval
 	}
 	return 0
 }

@@ -18,12 +18,8 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-const (
-	// maxTimeouts is how many cycles in a row may time out before there is no answer.
-	maxTimeouts = 3
-	// prepareInterval is the delay before a Placement that is not yet compiled is tried again.
-	prepareInterval = 20 * time.Millisecond
-)
+// maxTimeouts is how many cycles in a row may time out before there is no answer.
+const maxTimeouts = 3
 
 // Explainer decides Placements without publishing. It is safe for concurrent use.
 type Explainer struct {
@@ -82,9 +78,8 @@ type Answer struct {
 	TimedOut bool
 }
 
-// Explain runs one cycle for a question. Call it again while the Answer says Retry; between the
-// first and the last call, no other question about a Placement of the same namespace and name may
-// be asked.
+// Explain runs one cycle for a question. Call it again while the Answer says Retry. The end of
+// another question with the same Key, such as one of the debugger, makes it begin again.
 func (e *Explainer) Explain(ctx context.Context, q Question) Answer {
 	pl := q.New
 	if pl == nil {
@@ -100,7 +95,7 @@ func (e *Explainer) Explain(ctx context.Context, q Question) Answer {
 		return Answer{Retry: wait, Throttled: true}
 	}
 	if !e.Scheduler.Prepare(pl) {
-		return Answer{Retry: prepareInterval}
+		return Answer{Retry: scheduler.PrepareInterval}
 	}
 	snapshot := e.snapshot(q, pl)
 	if snapshot == nil {
@@ -110,7 +105,7 @@ func (e *Explainer) Explain(ctx context.Context, q Question) Answer {
 	defer e.Scheduler.Release(a.Result)
 	_, _, timedOut := a.TimedOut()
 	if a.Failure.IsUnfinished() || timedOut && a.Timeouts() < maxTimeouts {
-		return Answer{Retry: max(a.State.NextAttempt().Sub(snapshot.Now), prepareInterval)}
+		return Answer{Retry: max(a.State.NextAttempt().Sub(snapshot.Now), scheduler.PrepareInterval)}
 	}
 	defer e.Scheduler.Forget(q.Key())
 	if timedOut {

@@ -150,6 +150,9 @@ func (s *Scheduler) AttemptDelay(pl *v1alpha1.Placement) time.Duration {
 	return s.shares.delay(pl, s.Clock.Now(), s.CycleTimeout)
 }
 
+// PrepareInterval is the delay before Prepare is called again for a Placement with work left.
+const PrepareInterval = 20 * time.Millisecond
+
 // Prepare runs the Preparers for a Placement, without the cycle lock. It starts no new work after
 // half of CycleTimeout. It returns false if work is left or another Placement is being prepared;
 // call it again soon.
