@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -374,7 +375,11 @@ func isFinal(err error) bool {
 func (r *Recorder) retry(key types.NamespacedName, err error, ended bool) {
 	recordFailures.WithLabelValues(reasonOf(err)).Inc()
 	if isFinal(err) || ended {
-		r.Log.Error(err, "A published change has no record", "placement", key.String())
+		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			r.Log.Info("A published change has no record: the namespace is being deleted", "placement", key.String())
+		} else {
+			r.Log.Error(err, "A published change has no record", "placement", key.String())
+		}
 		if ended {
 			r.Forget(key)
 		}

@@ -12,7 +12,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -229,12 +231,17 @@ func TestRetryOfRecords(t *testing.T) {
 		// wantRetry is true if the record is written again, wantKept if its change is remembered.
 		wantRetry, wantKept bool
 		wantLine            bool
+		// wantInfo is true if the line is no error.
+		wantInfo bool
 	}{
-		"another try":                  {err: conflict, wantRetry: true, wantKept: true},
-		"the Placement is gone":        {err: conflict, forgotten: true},
-		"the end":                      {err: conflict, ended: true, wantLine: true},
-		"another record is there":      {err: errExists, wantKept: true, wantLine: true},
-		"the namespace is gone":        {err: errGone, wantKept: true, wantLine: true},
+		"another try":             {err: conflict, wantRetry: true, wantKept: true},
+		"the Placement is gone":   {err: conflict, forgotten: true},
+		"the end":                 {err: conflict, ended: true, wantLine: true},
+		"another record is there": {err: errExists, wantKept: true, wantLine: true},
+		"the namespace is gone":   {err: errGone, wantKept: true, wantLine: true, wantInfo: true},
+		"the namespace is going": {err: &apierrors.StatusError{ErrStatus: metav1.Status{
+			Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
+		}}, wantKept: true, wantLine: true, wantInfo: true},
 		"the right is missing":         {err: apierrors.NewForbidden(recordResource, "p-1", nil), wantKept: true, wantLine: true},
 		"the record is invalid":        {err: apierrors.NewInvalid(berthv1alpha1.GroupVersion.WithKind("PlacementChange").GroupKind(), "p-1", nil), wantKept: true, wantLine: true},
 		"the record is too large":      {err: apierrors.NewRequestEntityTooLargeError("too large"), wantKept: true, wantLine: true},
@@ -267,12 +274,15 @@ func TestRetryOfRecords(t *testing.T) {
 				}
 				var wantLines []string
 				if tc.wantLine {
-					wantLines = []string{`"A published change has no record"`}
+					wantLines = []string{`"A published change has no record`}
 				}
 				expectLines(t, lines, wantLines...)
 				for _, line := range lines {
 					if !strings.Contains(line, `"placement"="n/p"`) {
 						t.Errorf("the line does not name the Placement: %s", line)
+					}
+					if info := strings.Contains(line, `"level"=0`); info != tc.wantInfo {
+						t.Errorf("info: %t: %s", info, line)
 					}
 				}
 			})
