@@ -224,6 +224,14 @@ func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
 		default:
 			next.Status.Phase, next.Status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now
 			next.Status.Message = fmt.Sprintf("superseded while the phase was %s: %s", record.Status.Phase, a.cause())
+			// A crash may have lost the count after the last step.
+			if added, removed, err := changes.Lists(record); err == nil && record.Status.PermittedTime != nil {
+				names := subject.LastNames()
+				gone := changes.Minus(removed, names)
+				next.Status.Remaining = &berthv1alpha1.RemainingClusters{
+					Added: int32(len(changes.Minus(added, names))), Removed: int32(len(removed) - len(gone)),
+				}
+			}
 		}
 		writes = append(writes, next)
 	}

@@ -194,6 +194,26 @@ func TestDrainAndOtherChanges(t *testing.T) {
 	d.expect("p-decision-1: a b c d e f |  | ")
 }
 
+// TestDrainAndACrash: after a crash between the page and the status of the record, too.
+func TestDrainAndACrash(t *testing.T) {
+	d := governed(t, 0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) })
+	d.taint("a", v1alpha1.DrainTaint)
+	d.taint("b", v1alpha1.DrainTaint)
+	d.scheduler.Attempt(t.Context(), d.take)
+	d.expect("p-decision-1: b c | [c] | ")
+	d.restart()
+	d.tier("gold", "f")
+	d.settle()
+	d.expect("p-decision-1: b c f | [c f] | ")
+	if left := d.records["p-2"].Status.Remaining; left.Added != 0 || left.Removed != 1 {
+		t.Errorf("left: %+v", left)
+	}
+	d.restart()
+	d.tier("silver", "f")
+	d.settle()
+	d.expect("p-decision-1: c f | [c] | ")
+}
+
 // TestRollingUpdateRecord: the change has one record, which is written before the first step.
 func TestRollingUpdateRecord(t *testing.T) {
 	d := governed(t, 3, nothing)
