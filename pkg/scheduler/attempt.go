@@ -289,12 +289,8 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 	}
 	if s.WriteRecordsBefore != nil {
 		if err := s.WriteRecordsBefore(ctx, a); err != nil {
-			if a.Step != nil && a.Step.Restores && s.bindStep(ctx, a).IsSuccess() {
-				// Pages are restored even if the record cannot be written.
-				s.setPublished(a, a.published())
-			}
+			s.publishUnrecorded(ctx, a)
 			a.Err = framework.AsStatus(err)
-			s.unreserveStep(ctx, a)
 			return
 		}
 	}
@@ -313,6 +309,25 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 	if a.Target == nil || a.Failure == nil || a.Step != a.Target {
 		s.setPublished(a, a.published())
 	}
+}
+
+// publishUnrecorded publishes what must not wait for a record that cannot be written: pages are
+// restored, and forced removals of a change in steps are made.
+func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
+	if a.Outcome == Progressing && a.Step != nil && !a.Step.Restores {
+		if forced := a.forcedRemovals(); len(forced) > 0 {
+			a.Step = a.republish(forced)
+			a.Step.Revision, a.Step.Partial = a.Change.Revision, true
+			if s.bindStep(ctx, a).IsSuccess() {
+				s.setPublished(a, a.published())
+				return
+			}
+		}
+	}
+	if a.Step != nil && a.Step.Restores && s.bindStep(ctx, a).IsSuccess() {
+		s.setPublished(a, a.published())
+	}
+	s.unreserveStep(ctx, a)
 }
 
 // unreserveStep undoes Reserve for a step that was not published.

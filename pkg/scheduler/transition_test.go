@@ -251,6 +251,28 @@ func TestRollingUpdateRecord(t *testing.T) {
 	}
 }
 
+// TestRollingUpdateWithoutRecord: a deleted cluster leaves even if no record can be written. The
+// rest of the change waits for the record.
+func TestRollingUpdateWithoutRecord(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.tier("silver", "a")
+	d.tier("gold", "x", "y")
+	d.remove("b")
+	d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+	for range 2 {
+		if _, failure := d.try(); failure.IsSuccess() {
+			t.Error("the attempt succeeded without a record")
+		}
+		if got := d.published(); got != "p-decision-1: a c" {
+			t.Errorf("published %q", got)
+		}
+	}
+	d.refuseRecords = nil
+	if got := d.steps(); !strings.HasSuffix(got, "\nc x y") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 // TestRollingUpdateAndApproval: one approval covers all steps of the change, and no other change.
 func TestRollingUpdateAndApproval(t *testing.T) {
 	d := governed(t, 3, nothing)
