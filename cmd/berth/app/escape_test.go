@@ -62,6 +62,10 @@ func TestTableEscapesCells(t *testing.T) {
 
 // FuzzEscape: nothing that is written controls the terminal, and what was JSON or YAML stays the
 // same.
+// maxKey is the length of the longest key of an API object, that of a label with a prefix. A YAML
+// parser reads keys of at most 1,024 characters.
+const maxKey = 317
+
 func FuzzEscape(f *testing.F) {
 	for _, text := range []string{hostile, "", "plain", "\xff\xfe", "\U000e0020", "a: b\n- c", "\u2028", `\u202e`} {
 		f.Add(text)
@@ -74,7 +78,10 @@ func FuzzEscape(f *testing.F) {
 		if again := oneLine(line); again != line {
 			t.Errorf("%q, escaped again, becomes %q", line, again)
 		}
-		object := map[string]string{text: text, "a": text}
+		object := map[string]string{"a": text}
+		if len(text) <= maxKey {
+			object[text] = text
+		}
 		asJSON, err := json.Marshal(object)
 		if err != nil {
 			t.Fatal(err)
