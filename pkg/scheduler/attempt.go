@@ -316,10 +316,13 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
 	if a.Outcome == Progressing && a.Step != nil && !a.Step.Restores {
 		if forced := a.forcedRemovals(); len(forced) > 0 {
-			a.Step = a.republish(forced)
-			a.Step.Revision, a.Step.Partial = a.Change.Revision, true
-			if s.bindStep(ctx, a).IsSuccess() {
-				s.setPublished(a, a.published())
+			alone := *a
+			alone.Step = a.republish(forced)
+			alone.Step.Revision, alone.Step.Partial = a.Change.Revision, true
+			bound := s.bindStep(ctx, &alone).IsSuccess()
+			a.Step.Writes, a.Step.Outcome = alone.Step.Writes, alone.Step.Outcome
+			if bound {
+				s.setPublished(a, alone.published())
 				return
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
@@ -123,6 +125,9 @@ var _ = Describe("The annotation that disables scheduling", func() {
 		editStatus(ctx, &pagesOf(ctx, t.key("p"))[0], func(p *v1alpha1.PlacementDecision) { p.Status.Decisions = p.Status.Decisions[:1] })
 		t.placement(ctx, "p", "{numberOfClusters: 5}")
 		t.clusters(ctx, "c")
+		Eventually(func() *metav1.Condition {
+			return meta.FindStatusCondition(placementAt(ctx, t.key("p")).Status.Conditions, v1alpha1.PlacementConditionSchedulingDisabled)
+		}).Should(HaveField("ObservedGeneration", placementAt(ctx, t.key("p")).Generation))
 		before := versions(ctx, t.namespace, "p")
 		t.settle(ctx, t.full("c"))
 		Consistently(func() map[string]string { return versions(ctx, t.namespace, "p") }).Should(Equal(before))

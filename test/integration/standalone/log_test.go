@@ -12,7 +12,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 
 	"github.com/berth-dev/berth/test/testhub"
@@ -31,7 +30,12 @@ var _ = Describe("The log of the controller", func() {
 		session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { session.Kill().Wait() })
-		Eventually(session.Err).Should(gbytes.Say(`"msg":"Starting workers"`))
+		started := func() bool {
+			log := string(session.Err.Contents())
+			controllers := strings.Count(log, `"msg":"Starting Controller"`)
+			return controllers > 1 && strings.Count(log, `"msg":"Starting workers"`) == controllers
+		}
+		Eventually(started).Should(BeTrue())
 
 		By("reading the metric of the build")
 		response, err := http.Get("http://" + address + "/metrics")
