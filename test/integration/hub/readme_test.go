@@ -15,15 +15,15 @@ import (
 
 const root = "../../.."
 
-// example is a command of README.md, and the output that follows it, if any.
+// example is a command of a page, and the output that follows it, if any.
 type example struct{ command, output string }
 
-// examplesOf returns the commands of a section in order.
-func examplesOf(section string) []example {
+// examplesOf returns the commands of a section of a page in order.
+func examplesOf(page, section string) []example {
 	GinkgoHelper()
-	page, err := os.ReadFile(filepath.Join(root, "README.md"))
+	content, err := os.ReadFile(filepath.Join(root, page))
 	Expect(err).NotTo(HaveOccurred())
-	_, text, found := strings.Cut(string(page), "\n## "+section+"\n")
+	_, text, found := strings.Cut(string(content), "\n## "+section+"\n")
 	Expect(found).To(BeTrue(), section)
 	text, _, _ = strings.Cut(text, "\n## ")
 	var all []example
@@ -51,8 +51,8 @@ func steady(text string) string {
 	return strings.TrimSpace(changing.ReplaceAllString(text, "…"))
 }
 
-// README.md promises what a reader sees on the hub of make run.
-var _ = Describe("README.md", Ordered, func() {
+// These sections show what a reader sees on the hub of make run.
+var _ = Describe("The documentation", Ordered, func() {
 	var env []string
 	BeforeAll(func() {
 		data := filepath.Join(GinkgoT().TempDir(), "data")
@@ -63,10 +63,12 @@ var _ = Describe("README.md", Ordered, func() {
 		env = append(os.Environ(), "KUBECONFIG="+filepath.Join(data, "kubeconfig"), "PATH="+path)
 	})
 
-	for _, section := range []string{"Quick start", "Why, and what if", "Safe changes"} {
-		It("shows what its commands print: "+section, func(ctx SpecContext) {
+	for _, shown := range []struct{ page, section string }{
+		{"README.md", "Quick start"}, {"README.md", "Why, and what if"}, {"docs/changes.md", "A change that needs an approval"},
+	} {
+		It("shows what its commands print: "+shown.page+", "+shown.section, func(ctx SpecContext) {
 			ran := 0
-			for _, e := range examplesOf(section) {
+			for _, e := range examplesOf(shown.page, shown.section) {
 				if strings.HasPrefix(e.command, "make ") || strings.HasPrefix(e.command, "export ") {
 					continue
 				}
