@@ -92,12 +92,7 @@ var (
 	heldNow = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "berth_held_changes",
 		Help: "Changes of decisions that a Permit plugin holds, for example until they are approved.",
-	}, func() float64 {
-		if waiting := held.Load(); waiting != nil {
-			return float64(len(waiting.List()))
-		}
-		return 0
-	})
+	}, func() float64 { return float64(len(held.Load().List())) })
 	stuckChanges = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_progress_deadlines_exceeded_total",
 		Help: "Changes in progress that made no step until their progress deadline.",
@@ -105,7 +100,7 @@ var (
 	oldestHeld = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "berth_oldest_held_change_age_seconds",
 		Help: "Time since the change that is held longest was first held; 0 if none is held.",
-	}, func() float64 { return oldestAge(held.Load(), time.Now()) })
+	}, func() float64 { return oldestAge(held.Load().List(), time.Now()) })
 	changeToPageSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "berth_change_to_page_duration_seconds",
 		Help:    "Time from the first watch event that affected a Placement until its pages were written. Changes that a plugin held or delayed are not counted.",
@@ -143,13 +138,11 @@ func init() {
 }
 
 // oldestAge returns how long the oldest held change has been held, in seconds.
-func oldestAge(held *scheduler.HeldChanges, now time.Time) float64 {
+func oldestAge(held []framework.HeldChange, now time.Time) float64 {
 	oldest := now
-	if held != nil {
-		for _, change := range held.List() {
-			if change.Since.Before(oldest) {
-				oldest = change.Since
-			}
+	for _, change := range held {
+		if change.Since.Before(oldest) {
+			oldest = change.Since
 		}
 	}
 	return now.Sub(oldest).Seconds()

@@ -122,11 +122,19 @@ func kind(c prometheus.Collector) string {
 
 func TestOldestAge(t *testing.T) {
 	now := time.Unix(1000, 0)
-	if got := oldestAge(nil, now); got != 0 {
-		t.Errorf("without a manager: %v", got)
-	}
-	if got := oldestAge(scheduler.NewHeldChanges(), now); got != 0 {
-		t.Errorf("nothing is held: %v", got)
+	since := func(seconds int64) framework.HeldChange { return framework.HeldChange{Since: time.Unix(seconds, 0)} }
+	for name, tc := range map[string]struct {
+		held []framework.HeldChange
+		want float64
+	}{
+		"nothing is held":      {nil, 0},
+		"one":                  {[]framework.HeldChange{since(940)}, 60},
+		"the oldest of three":  {[]framework.HeldChange{since(990), since(900), since(950)}, 100},
+		"held in this attempt": {[]framework.HeldChange{since(1000)}, 0},
+	} {
+		if got := oldestAge(tc.held, now); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
 	}
 }
 

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "slices"
+
 // Labels and annotations with the group's prefix. Consumers select and order pages by the first
 // three.
 const (
@@ -142,6 +144,12 @@ const (
 // DrainTaint is the key of the NoSelect taint that drains a cluster: its removal from decisions
 // obeys DisruptionPolicies.
 const DrainTaint = "berth.dev/drain"
+
+// Drains reports whether the taint drains its cluster.
+func (t Taint) Drains() bool { return t.Key == DrainTaint && t.Effect == TaintEffectNoSelect }
+
+// Drained reports whether the cluster has a taint that drains it.
+func (c *ManagedCluster) Drained() bool { return slices.ContainsFunc(c.Spec.Taints, Taint.Drains) }
 
 // The built-in prioritizers that a ScoreCoordinate of type BuiltIn can name.
 const (

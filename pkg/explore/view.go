@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
@@ -70,7 +71,7 @@ type Cell struct {
 	Note    string             `json:"note,omitempty"`
 	// Weights are the weights of the prioritizers in Verdict.
 	Weights map[string]int64 `json:"weights,omitempty"`
-	// Pending is why a change of this cell is held.
+	// Pending is why a change of this cell is not published yet.
 	Pending string `json:"pending,omitempty"`
 }
 
@@ -120,7 +121,7 @@ func (v *view) add(r *simulator.Report, failed error, rows map[string]int) {
 	}
 	cells := []rune(strings.Repeat(string(noCandidate), len(rows)))
 	if r.Answer != nil {
-		column.Held = r.Pending != nil
+		column.Held = held(r.Answer)
 		details.Conditions, details.Pending, details.Intents = r.Conditions, r.Pending, r.Intents
 		v.fill(cells, r.Answer, rows)
 	}
@@ -151,10 +152,15 @@ func (v *view) fill(cells []rune, a *simulator.Answer, rows map[string]int) {
 	for _, page := range a.Decisions {
 		mark(page.Clusters, selected)
 	}
-	if a.Pending != nil {
+	if held(a) {
 		mark(a.Pending.Added, heldAddition)
 		mark(a.Pending.Removed, heldRemoval)
 	}
+}
+
+// held reports whether a change is held or refused, so that no part of it is published.
+func held(a *simulator.Answer) bool {
+	return a.Pending != nil && a.Pending.Reason != string(scheduler.Progressing)
 }
 
 // plugin returns the mark for a plugin that excluded a cluster.

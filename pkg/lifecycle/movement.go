@@ -19,8 +19,7 @@ const MovementName = "Movement"
 // desired clusters may be missing, and maxSurge more may be published. The number of desired
 // clusters is numberOfClusters or, without it, the number of selected clusters. Clusters that are
 // deleted, in no usable set any more, or have an untolerated NoSelect taint other than DrainTaint
-// are removed at once.
-// While a policy suspends the Placement, nothing else is published.
+// are removed at once. While a policy suspends the Placement, nothing else is published.
 type Movement struct{}
 
 // NewMovement is the plugin's factory.
@@ -103,9 +102,7 @@ func removalOf(leaving framework.Leaving) changes.Removal {
 		return changes.Forced
 	case leaving.Rank > 0:
 		return changes.Outranked
-	case slices.ContainsFunc(leaving.Cluster.Spec.Taints, func(taint v1alpha1.Taint) bool {
-		return taint.Key == v1alpha1.DrainTaint && taint.Effect == v1alpha1.TaintEffectNoSelect
-	}):
+	case leaving.Cluster.Drained():
 		return changes.Drained
 	}
 	return changes.Unqualified

@@ -42,6 +42,9 @@ func (c *HeldChanges) OnChange(requeue func(key types.NamespacedName)) {
 
 // List implements framework.HeldChanges.
 func (c *HeldChanges) List() []framework.HeldChange {
+	if c == nil {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := make([]framework.HeldChange, 0, len(c.held))

@@ -111,6 +111,8 @@ func (a *Attempt) Message() string {
 		return a.message
 	}
 	switch a.Outcome {
+	case Progressing:
+		return a.describe() + " is published in steps: " + a.progress.String()
 	case Held:
 		return a.describe() + " is held by " + a.holdText() + ". To approve it: " + a.approveHint()
 	case Waiting:

@@ -58,18 +58,24 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 	}
 	a.Outcome = Progressing
 	a.progress = &progress{
-		added: len(a.Change.Added), removed: len(a.Change.Removed), why: t.Why, suspended: t.Suspended,
+		why: t.Why, suspended: t.Suspended,
 		leftAdded: len(a.Change.Added) - len(t.Added), leftRemoved: len(a.Change.Removed) - len(t.Removed),
 	}
-	if open := a.changeState.open; open != nil {
-		a.progress.added, a.progress.removed = int(open.Spec.AddedCount), int(open.Spec.RemovedCount)
-	}
+	a.progress.added, a.progress.removed = a.wholeChange()
 	if len(t.Added)+len(t.Removed) == 0 {
 		a.checkDeadline(t)
 		return
 	}
 	a.Step = a.part(t)
 	a.State.RequeueAt(a.Snapshot.Now)
+}
+
+// wholeChange returns how many clusters the change adds and removes, with its earlier steps.
+func (a *Attempt) wholeChange() (added, removed int) {
+	if open := a.changeState.open; open != nil {
+		return int(open.Spec.AddedCount), int(open.Spec.RemovedCount)
+	}
+	return len(a.Change.Added), len(a.Change.Removed)
 }
 
 // checkDeadline reports a change without a step since the progress deadline.
@@ -110,11 +116,8 @@ func (s *Scheduler) transitionPlugins(ctx context.Context, a *Attempt) (*framewo
 		return nil, nil
 	}
 	defer s.startTimer(a.Result, "Transition")()
-	adds := len(a.Change.Added) > 0
-	if open := a.changeState.open; open != nil {
-		adds = open.Spec.AddedCount > 0
-	}
-	change := framework.NewChange(a.Change, adds, a.leaving)
+	added, _ := a.wholeChange()
+	change := framework.NewChange(a.Change, added > 0, a.leaving)
 	var step *framework.Transition
 	for _, plugin := range a.profile.Transition {
 		t, status := plugin.Transition(ctx, a.State, a.Snapshot.Subject.Placement, change)

@@ -1,23 +1,36 @@
 package simulator
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/test/fixture"
 )
+
+func policyOf(change func(spec *berthv1alpha1.DisruptionPolicySpec)) *berthv1alpha1.DisruptionPolicy {
+	policy := fixture.ApprovalPolicy("ns", "careful")
+	policy.Spec.Approval = ""
+	change(&policy.Spec)
+	return policy
+}
 
 // TestPending: a simulation shows the changes that Permit would hold, the clusters last published,
 // and the output of PostFilter.
 func TestPending(t *testing.T) {
 	tests := map[string]struct {
-		placement   fixture.PlacementBuilder
-		others      Objects
-		args        string
+		placement fixture.PlacementBuilder
+		others    Objects
+		args      string
+		// old are clusters with the label old.
+		old         []string
 		listed      []string
 		want        []string
 		wantPending string
@@ -32,13 +45,29 @@ func TestPending(t *testing.T) {
 			placement: fixture.Placement("ns", "p").Number(1), args: `{"maxRemoved": 0, "minRemoved": 1}`,
 			listed: []string{"c2", "c3"}, want: []string{"c2", "c3"}, wantPending: "more than 0",
 		},
+		"in steps": {
+			placement: fixture.Placement("ns", "p").Number(2).Predicate(fixture.MatchLabelExpression("old", metav1.LabelSelectorOpDoesNotExist)),
+			others:    Objects{policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) {})}, old: []string{"c1", "c2"},
+			listed: []string{"c1", "c2"}, want: []string{"c1", "c2", "c3"},
+			wantPending: "Change 1 (2 added: c3 c4, 2 removed: c1 c2) is published in steps: 1 of 2 added, 0 of 2 removed",
+		},
+		"suspended": {
+			placement: fixture.Placement("ns", "p").Number(1), others: Objects{policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })},
+			listed: []string{"c2", "c3"}, want: []string{"c2", "c3"}, wantPending: "suspended by DisruptionPolicy careful",
+		},
 		"too few": {placement: fixture.Placement("ns", "p").Number(9), want: []string{"c1", "c2", "c3"}, wantIntent: "3 of 9 clusters fit, 6 missing"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := Objects{fixture.Set("s"), fixture.Binding("ns", "s")}
-			for _, c := range []string{"c1", "c2", "c3"} {
-				o = append(o, fixture.Cluster(c).Set("s").Obj())
+			for _, name := range []string{"c1", "c2", "c3", "c4"} {
+				c := fixture.Cluster(name).Set("s")
+				if slices.Contains(tc.old, name) {
+					c = c.Label("old", "true")
+				}
+				if tc.old != nil || name != "c4" {
+					o = append(o, c.Obj())
+				}
 			}
 			o = append(append(o, tc.placement.Obj()), tc.others...)
 			if tc.listed != nil {
@@ -61,6 +90,9 @@ func TestPending(t *testing.T) {
 			}
 			if (r.Pending != nil) != (tc.wantPending != "") || r.Pending != nil && !strings.Contains(r.Pending.Message, tc.wantPending) {
 				t.Errorf("pending %+v, want %q", r.Pending, tc.wantPending)
+			}
+			if satisfied := r.Conditions.Get(v1alpha1.PlacementConditionSatisfied); tc.old != nil && satisfied.Reason != v1alpha1.ReasonDecisionPending {
+				t.Errorf("satisfied: %+v", satisfied)
 			}
 			if len(r.Intents) > 0 != (tc.wantIntent != "") || tc.wantIntent != "" && !strings.Contains(r.Intents[0].Note, tc.wantIntent) {
 				t.Errorf("intents %+v, want %q", r.Intents, tc.wantIntent)

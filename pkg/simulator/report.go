@@ -42,8 +42,8 @@ type Answer struct {
 	Verdicts                 []framework.Verdict            `json:"verdicts"`
 	// Intents are the actions by which PostFilter plugins would make more clusters fit.
 	Intents []framework.Intent `json:"intents,omitempty"`
-	// Pending is the change that a Permit plugin would hold or refuse; Decisions are then the
-	// published ones.
+	// Pending is a change that would not be published now, or only in part: Decisions are then those
+	// of the next step, or the published ones if there is no step.
 	Pending *Pending `json:"pending,omitempty"`
 }
 
@@ -89,7 +89,7 @@ func (all Conditions) Misconfigured() *Condition {
 	return nil
 }
 
-// Pending is a change that would not be published.
+// Pending is a change that would not be published now, or only in part.
 type Pending struct {
 	Reason  string   `json:"reason"`
 	Message string   `json:"message"`
@@ -174,10 +174,10 @@ func (a *Answer) planned(pl *v1alpha1.Placement, plan decisions.Plan, attempt *s
 	}
 }
 
-// pending adds the change that cannot be published now, if there is one, and the conditions
-// meanwhile.
+// pending adds the change that cannot be published now, or not whole, if there is one, and the
+// conditions meanwhile.
 func (a *Answer) pending(pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
-	if attempt.Effects().Pending == "" {
+	if attempt.Effects().Pending == "" && attempt.Outcome != scheduler.Progressing {
 		return
 	}
 	a.Pending = &Pending{

@@ -286,9 +286,10 @@ type ClusterVerdict struct {
 	SelectedWith string `json:"selectedWith,omitempty"`
 }
 
-// PendingChange is a change that would not be published yet.
+// PendingChange is a change that would not be published now, or only in part.
 type PendingChange struct {
-	// reason is why: Held, Rejected or another reason of condition DecisionPending.
+	// reason is why: Progressing for a change that is published in steps; Held, Rejected or another
+	// reason of condition DecisionPending for one that is not published.
 	Reason string `json:"reason"`
 
 	// message describes the reason.

@@ -110,15 +110,7 @@ func (o *answerOptions) run(ctx context.Context, args []string, cmd *cobra.Comma
 	if len(refs) == 0 {
 		return fmt.Errorf("nothing to %s: no change is held in any namespace", o.verb)
 	}
-	var all []error
-	for _, ref := range refs {
-		err := o.answer(ctx, hub, ref, cmd)
-		all = append(all, err)
-		if usage := (*usageError)(nil); errors.As(err, &usage) {
-			break
-		}
-	}
-	return errors.Join(all...)
+	return forEach(refs, func(ref placementRef) error { return o.answer(ctx, hub, ref, cmd) })
 }
 
 // answer shows the change of one Placement, asks, and writes the answer.

@@ -15,9 +15,6 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// drainInterval is how often drain --wait reads the hub.
-const drainInterval = time.Second
-
 type drainOptions struct {
 	hub  hubFlags
 	undo bool
@@ -100,7 +97,7 @@ func (o *drainOptions) run(ctx context.Context, arg string, cmd *cobra.Command) 
 	if err := printUsers(out, name, users); err != nil {
 		return err
 	}
-	drained := slices.ContainsFunc(cluster.Spec.Taints, isDrain)
+	drained := cluster.Drained()
 	if o.undo && !drained {
 		return fmt.Errorf("nothing to undrain: ManagedCluster %s is not drained", name)
 	}
@@ -125,15 +122,11 @@ func (o *drainOptions) run(ctx context.Context, arg string, cmd *cobra.Command) 
 	return waitDrained(ctx, hub, name, users, out)
 }
 
-func isDrain(taint v1alpha1.Taint) bool {
-	return taint.Key == v1alpha1.DrainTaint && taint.Effect == v1alpha1.TaintEffectNoSelect
-}
-
 // write adds or removes the taint. It fails if the cluster was changed since it was read.
 func (o *drainOptions) write(ctx context.Context, hub client.Client, cluster *v1alpha1.ManagedCluster) error {
 	changed := cluster.DeepCopy()
 	if o.undo {
-		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, isDrain)
+		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, v1alpha1.Taint.Drains)
 	} else {
 		changed.Spec.Taints = append(changed.Spec.Taints, v1alpha1.Taint{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect})
 	}
@@ -185,7 +178,7 @@ func waitDrained(ctx context.Context, hub client.Client, cluster string, users [
 			select {
 			case <-ctx.Done():
 				return errChanges
-			case <-time.After(drainInterval):
+			case <-time.After(watchInterval):
 			}
 			var err error
 			if users, err = usersOf(ctx, hub, cluster); err != nil {

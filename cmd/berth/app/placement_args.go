@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -97,6 +98,19 @@ func (f *placementFlags) listed(
 		}
 	}
 	return refs, nil
+}
+
+// forEach calls act for each Placement, also after errors, but not after one about the usage.
+func forEach(refs []placementRef, act func(placementRef) error) error {
+	var all []error
+	for _, ref := range refs {
+		err := act(ref)
+		all = append(all, err)
+		if usage := (*usageError)(nil); errors.As(err, &usage) {
+			break
+		}
+	}
+	return errors.Join(all...)
 }
 
 // resolve returns the Placement of one argument. It reads the hub only for a PlacementChange or a

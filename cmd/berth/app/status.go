@@ -23,8 +23,8 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// statusInterval is how often status --watch reads the hub.
-const statusInterval = time.Second
+// watchInterval is how often status --watch and drain --wait read the hub.
+const watchInterval = time.Second
 
 type statusOptions struct {
 	hub    placementFlags
@@ -102,7 +102,7 @@ func (o *statusOptions) run(ctx context.Context, args []string, out io.Writer) e
 		select {
 		case <-ctx.Done():
 			return errChanges
-		case <-time.After(statusInterval):
+		case <-time.After(watchInterval):
 		}
 	}
 }

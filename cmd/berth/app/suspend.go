@@ -79,15 +79,7 @@ func (o *suspendOptions) run(ctx context.Context, args []string, cmd *cobra.Comm
 	if err != nil {
 		return err
 	}
-	var all []error
-	for _, ref := range refs {
-		err := o.one(ctx, hub, ref, cmd)
-		all = append(all, err)
-		if usage := (*usageError)(nil); errors.As(err, &usage) {
-			break
-		}
-	}
-	return errors.Join(all...)
+	return forEach(refs, func(ref placementRef) error { return o.one(ctx, hub, ref, cmd) })
 }
 
 // one shows what will happen to one Placement, asks, and creates or deletes its policy.

@@ -62,7 +62,11 @@ func printReport(out io.Writer, r *simulator.Report, rows clusterRows, wide bool
 	if len(r.Verdicts) == 0 {
 		return nil
 	}
-	if r.Pending != nil {
+	switch {
+	case r.Pending == nil:
+	case r.Pending.Reason == string(scheduler.Progressing):
+		say(out, "  The clusters above are those of the next step; the tables show the whole change.\n")
+	default:
 		say(out, "  The clusters above are the published ones; the tables show the pending change.\n")
 	}
 	if rows != oneRow {

@@ -1,0 +1,206 @@
+package lifecycle
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+)
+
+// removalCounter is shared by the instances in all profiles, because limits apply over all
+// Placements and a Placement may change its profile.
+type removalCounter struct {
+	mu     sync.Mutex
+	window time.Duration
+	// counts is replaced, never modified.
+	counts    *removalCounts
+	recounted bool
+}
+
+// removalCounts are the counted removals at one time; immutable.
+type removalCounts struct {
+	// removals are the published removals, in the order of their times, up to the longest window.
+	removals []removal
+	// open are the removals that are being published, or were published in part, by Placement.
+	open map[types.UID]openRemoval
+	// progress are the changes that are published in steps, by Placement. All their removals are
+	// counted.
+	progress map[types.UID]progressing
+}
+
+// removal is a number of clusters that a Placement lost at one time.
+type removal struct {
+	placement types.UID
+	namespace string
+	at        time.Time
+	clusters  int
+	// edited is true if the removal followed an edit of the Placement's spec or profile.
+	edited bool
+}
+
+// openRemoval is a removal that is not complete. Repeated attempts remove the same clusters, which
+// count once.
+type openRemoval struct {
+	removal
+	// begun are the clusters of attempts that failed after a page was written, reserved those of
+	// the attempt in progress; sorted.
+	begun, reserved []string
+}
+
+// progressing is a change that is published in steps.
+type progressing struct {
+	revision int64
+	// counted is when its removals were counted; left of them are not made yet.
+	counted time.Time
+	left    int
+}
+
+// removedClusters counts the removals of one namespace: all, and those that did not follow an edit
+// of the Placement.
+type removedClusters struct{ all, unedited int }
+
+// count adds up the removals within the window: of the Placement, of its namespace, and of other
+// namespaces as far as they count. It excludes an open removal of the Placement itself.
+func (b *BlastRadius) count(counts *removalCounts, pl *v1alpha1.Placement, now time.Time) (placement int, namespace removedClusters, others int) {
+	byNamespace := map[string]removedClusters{}
+	add := func(r removal) {
+		if !r.at.After(now.Add(-b.args.Window.Duration)) {
+			return
+		}
+		n := byNamespace[r.namespace]
+		if n.all += r.clusters; !r.edited {
+			n.unedited += r.clusters
+		}
+		byNamespace[r.namespace] = n
+		if r.placement == pl.UID {
+			placement += r.clusters
+		}
+	}
+	for _, r := range counts.removals {
+		add(r)
+	}
+	for uid, r := range counts.open {
+		if uid != pl.UID {
+			add(r.whole())
+		}
+	}
+	namespace = byNamespace[pl.Namespace]
+	delete(byNamespace, pl.Namespace)
+	if limit := b.args.FleetMaxRemoved; limit != nil {
+		for _, n := range byNamespace {
+			others += min(n.unedited, (*limit+1)/2)
+		}
+	}
+	return placement, namespace, others
+}
+
+// whole returns the removal with all its clusters.
+func (r openRemoval) whole() removal {
+	r.clusters = len(union(r.begun, r.reserved))
+	return r.removal
+}
+
+// openSince returns the open removal of a Placement if it is within the window.
+func (b *BlastRadius) openSince(counts *removalCounts, pl *v1alpha1.Placement, now time.Time) openRemoval {
+	if r := counts.open[pl.UID]; r.at.After(now.Add(-b.window)) {
+		return r
+	}
+	return openRemoval{}
+}
+
+// union merges two lists of sorted names.
+func union(a, b []string) []string {
+	if len(a) == 0 {
+		return b
+	}
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// update replaces the counts by a changed copy, without removals before the longest window.
+func (b *removalCounter) update(now time.Time, change func(next *removalCounts)) {
+	next := &removalCounts{removals: slices.Clone(b.counts.removals), open: map[types.UID]openRemoval{}, progress: map[types.UID]progressing{}}
+	maps.Copy(next.open, b.counts.open)
+	maps.Copy(next.progress, b.counts.progress)
+	if !now.IsZero() {
+		oldest := now.Add(-b.window)
+		next.removals = slices.DeleteFunc(next.removals, func(r removal) bool { return !r.at.After(oldest) })
+		maps.DeleteFunc(next.open, func(_ types.UID, r openRemoval) bool { return !r.at.After(oldest) })
+		maps.DeleteFunc(next.progress, func(_ types.UID, p progressing) bool { return !p.counted.After(oldest) })
+	}
+	change(next)
+	b.counts = next
+}
+
+// giveBack uncounts the removals of a change in steps that were not made.
+func (c *removalCounts) giveBack(placement types.UID, p progressing) {
+	delete(c.progress, placement)
+	for i := range c.removals {
+		if r := &c.removals[i]; r.placement == placement && r.at.Equal(p.counted) {
+			r.clusters -= p.left
+			return
+		}
+	}
+}
+
+// Recount implements framework.Counter. It counts the changes inside the window that were
+// published, or are published in steps, and what superseded ones removed.
+func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.off() || b.recounted {
+		return
+	}
+	b.recounted = true
+	records = slices.Clone(records)
+	slices.SortFunc(records, func(x, y *berthv1alpha1.PlacementChange) int {
+		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Spec.Placement, y.Spec.Placement), cmp.Compare(x.Spec.Revision, y.Spec.Revision))
+	})
+	generations := map[types.UID]int64{}
+	b.update(time.Time{}, func(next *removalCounts) {
+		for _, record := range records {
+			owner := metav1.GetControllerOfNoCopy(record)
+			at := countedAt(record)
+			if owner == nil || at == nil {
+				continue
+			}
+			if left := record.Status.Remaining; record.Status.Phase == berthv1alpha1.PhaseProgressing && left != nil {
+				next.progress[owner.UID] = progressing{revision: record.Spec.Revision, counted: at.Time, left: int(left.Removed)}
+			}
+			before, known := generations[owner.UID]
+			generations[owner.UID] = record.Spec.PlacementGeneration
+			removed := int(record.Spec.RemovedCount)
+			if record.Status.Phase == berthv1alpha1.PhaseSuperseded {
+				removed = changes.RemovedInPart(record)
+			}
+			if removed > 0 {
+				next.removals = append(next.removals, removal{
+					placement: owner.UID, namespace: record.Namespace, at: at.Time,
+					clusters: removed, edited: known && before != record.Spec.PlacementGeneration,
+				})
+			}
+		}
+		slices.SortFunc(next.removals, func(x, y removal) int { return x.at.Compare(y.at) })
+	})
+}
+
+// countedAt returns when the removals of a recorded change count; nil if they do not.
+func countedAt(record *berthv1alpha1.PlacementChange) *metav1.Time {
+	switch record.Status.Phase {
+	case berthv1alpha1.PhasePublished:
+		return record.Status.CompletionTime
+	case berthv1alpha1.PhaseProgressing, berthv1alpha1.PhaseSuperseded:
+		return record.Status.PermittedTime
+	}
+	return nil
+}
