@@ -188,6 +188,16 @@ func TestContinues(t *testing.T) {
 	}
 }
 
+func TestContradictoryRecordDoesNotContinue(t *testing.T) {
+	record := rec(t, 1, "Progressing", "ab", "cd")
+	record.Spec.From = berthv1alpha1.Digest(letters("xy"))
+	c := NewChange(letters("abc"), letters("cd"))
+	c.Generation = 1
+	if Continues(record, &c, letters("abc")) {
+		t.Error("its clusters do not have the digest in spec.from")
+	}
+}
+
 func TestGaps(t *testing.T) {
 	permitted := rec(t, 2, "Superseded", "a", "bc")
 	permitted.Status.PermittedTime = &metav1.Time{Time: time.Unix(1, 0)}
@@ -204,12 +214,34 @@ func TestGaps(t *testing.T) {
 		"published in part":             {h: History{rec(t, 1, "Published", "", "a"), permitted, rec(t, 3, "Published", "ab", "c")}},
 		"a revision is missing":         {h: History{rec(t, 1, "Published", "", "a"), rec(t, 3, "Published", "a", "b")}, want: []int64{3}},
 		"a start that nobody published": {h: History{rec(t, 1, "Published", "", "a"), rec(t, 2, "Published", "b", "c")}, want: []int64{2}},
+		"the oldest was rejected":       {h: History{rec(t, 1, "Rejected", "a", "b"), rec(t, 2, "Published", "b", "c")}, want: []int64{2}},
 		"after a rejected one, too":     {h: History{rec(t, 1, "Published", "", "a"), rec(t, 2, "Rejected", "a", "b"), rec(t, 3, "Published", "b", "c")}, want: []int64{3}},
 		"the chain goes on after a gap": {h: History{rec(t, 1, "Published", "", "a"), rec(t, 3, "Published", "c", "b"), rec(t, 4, "Published", "b", "")}, want: []int64{3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.h.Gaps()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRemovedInPart(t *testing.T) {
+	permitted, remaining := &metav1.Time{}, &berthv1alpha1.RemainingClusters{Removed: 1}
+	for name, tc := range map[string]struct {
+		status berthv1alpha1.PlacementChangeStatus
+		want   int
+	}{
+		"superseded after a step": {berthv1alpha1.PlacementChangeStatus{Phase: "Superseded", PermittedTime: permitted, Remaining: remaining}, 2},
+		"still in progress":       {berthv1alpha1.PlacementChangeStatus{Phase: "Progressing", PermittedTime: permitted, Remaining: remaining}, 0},
+		"never permitted":         {berthv1alpha1.PlacementChangeStatus{Phase: "Superseded", Remaining: remaining}, 0},
+		"not known":               {berthv1alpha1.PlacementChangeStatus{Phase: "Superseded", PermittedTime: permitted}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := rec(t, 1, "", "abc", "")
+			record.Status = tc.status
+			if got := RemovedInPart(record); got != tc.want {
+				t.Errorf("want %d, got %d", tc.want, got)
 			}
 		})
 	}

@@ -102,18 +102,14 @@ func PolicyOf(policies []*berthv1alpha1.DisruptionPolicy) Policy {
 			p.SuspendedBy = policy.Name
 		}
 		deadline := time.Duration(cmp.Or(policy.Spec.ProgressDeadlineSeconds, berthv1alpha1.DefaultProgressDeadline)) * time.Second
-		if p.ProgressDeadline == 0 || deadline < p.ProgressDeadline {
-			p.ProgressDeadline = deadline
-		}
+		p.ProgressDeadline = min(cmp.Or(p.ProgressDeadline, deadline), deadline)
 		p.budgets = append(p.budgets, budget{policy.Spec.MaxUnavailable, policy.Spec.MaxSurge})
 		p.Stabilization = max(p.Stabilization, time.Duration(policy.Spec.StabilizationWindowSeconds)*time.Second)
 		if policy.Spec.Approval != berthv1alpha1.ApprovalRequired {
 			continue
 		}
 		timeout := time.Duration(cmp.Or(policy.Spec.ApprovalTimeoutSeconds, berthv1alpha1.DefaultApprovalTimeoutSeconds)) * time.Second
-		if !p.ApprovalRequired || timeout < p.ApprovalTimeout {
-			p.ApprovalTimeout = timeout
-		}
+		p.ApprovalTimeout = min(cmp.Or(p.ApprovalTimeout, timeout), timeout)
 		if !p.ApprovalRequired || policy.Name < p.ApprovalBy {
 			p.ApprovalBy = policy.Name
 		}

@@ -54,11 +54,11 @@ func TestPolicyOf(t *testing.T) {
 		},
 		"the strictest of several": {
 			policies: []*berthv1alpha1.DisruptionPolicy{
-				policy("c", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 2, ApprovalTimeoutSeconds: 1, ProgressDeadlineSeconds: 30, Suspend: true}),
+				policy("c", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 2, ApprovalTimeoutSeconds: 1, ProgressDeadlineSeconds: 30, StabilizationWindowSeconds: 20, Suspend: true}),
 				policy("b", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 4, ApprovalTimeoutSeconds: 90, Approval: berthv1alpha1.ApprovalRequired, Suspend: true}),
 				policy("a", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, HistoryLimit: 3, ApprovalTimeoutSeconds: 60, Approval: berthv1alpha1.ApprovalRequired}),
 			},
-			want: Policy{Names: []string{"a", "b", "c"}, ApprovalRequired: true, ApprovalBy: "a", ApprovalTimeout: time.Minute, SuspendedBy: "b", HistoryLimit: 4, ProgressDeadline: 30 * time.Second},
+			want: Policy{Names: []string{"a", "b", "c"}, ApprovalRequired: true, ApprovalBy: "a", ApprovalTimeout: time.Minute, Stabilization: 20 * time.Second, SuspendedBy: "b", HistoryLimit: 4, ProgressDeadline: 30 * time.Second},
 		},
 		"an invalid selector selects nothing": {
 			policies: []*berthv1alpha1.DisruptionPolicy{
@@ -102,6 +102,7 @@ func TestBudget(t *testing.T) {
 		"25% of 3 is one":                 {[]*berthv1alpha1.DisruptionPolicy{of("", "25%")}, 3, 0, 1},
 		"unavailable is rounded down":     {[]*berthv1alpha1.DisruptionPolicy{of("25%", "1")}, 7, 1, 1},
 		"numbers":                         {[]*berthv1alpha1.DisruptionPolicy{of("2", "5")}, 3, 2, 5},
+		"no surge":                        {[]*berthv1alpha1.DisruptionPolicy{of("1", "0")}, 10, 1, 0},
 		"the lowest of both":              {[]*berthv1alpha1.DisruptionPolicy{of("2", "5"), of("50%", "1")}, 2, 1, 1},
 		"nothing by rounding":             {[]*berthv1alpha1.DisruptionPolicy{of("25%", "0")}, 3, 0, 1},
 		"nothing by several policies":     {[]*berthv1alpha1.DisruptionPolicy{of("1", "0"), of("0", "1")}, 3, 0, 1},

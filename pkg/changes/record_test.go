@@ -174,6 +174,25 @@ func TestCauseIsOneBoundedLine(t *testing.T) {
 	}
 }
 
+func TestCauseHasNoControlCharacters(t *testing.T) {
+	c := NewChange(nil, []string{"a"})
+	c.Cause = "a\nb\x7fc d"
+	record, err := NewRecord(placement("uid"), 0, 1, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("a b c d", record.Spec.Cause); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLargestDelta(t *testing.T) {
+	text := `{"added":["a"]}`
+	if _, _, err := decompress(gzipped(t, text+strings.Repeat(" ", maxDelta-len(text)))); err != nil {
+		t.Error(err)
+	}
+}
+
 // A set, random changes of it, and what records and merged records say of them.
 func TestRecordsLeadFromSetToSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

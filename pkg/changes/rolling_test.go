@@ -43,6 +43,7 @@ func TestRollingUpdate(t *testing.T) {
 		"not before the new one is ready":                    {added(rolling(2, 0, 1, "a b? c!", "")), "[] | []"},
 		"the surge limits what comes":                        {rolling(4, 0, 1, "a? b? c? d?", "e f g h"), "[e] | []"},
 		"best first":                                         {rolling(2, 0, 1, "a? b?", "z y"), "[z] | []"},
+		"in the order of their names":                        {rolling(2, 0, 2, "a? b?", "z y x"), "[y z] | []"},
 		"unavailable clusters need no surge":                 {rolling(4, 1, 0, "a? b? c d", "e f"), "[] | [a]"},
 		"the place of one that left":                         {rolling(4, 1, 0, "b? c d", "e f"), "[e] | []"},
 		"not ready ones leave first":                         {added(rolling(2, 0, 1, "a b? c?! d", "")), "[] | [b c]"},

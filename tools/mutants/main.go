@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,6 +24,8 @@ type options struct {
 	// then are tests that run where those of the mutated package notice nothing, last the patterns
 	// of those that run if the others notice nothing either.
 	then, last []string
+	// again is the file with the output of an earlier run; only its survivors are tried.
+	again string
 }
 
 func main() {
@@ -32,6 +35,7 @@ func main() {
 	flag.IntVar(&o.workers, "workers", runtime.NumCPU(), "mutants tried at once")
 	then := flag.String("then", "./test/property,./test/golden", "packages whose tests run where those of the mutated package notice nothing")
 	last := flag.String("last", "./pkg/...,./controllers/...", "packages whose tests run last, if they depend on the mutated one")
+	flag.StringVar(&o.again, "again", "", "try only those that survived in this file, the output of an earlier run")
 	flag.Parse()
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1_000_000) + 1
@@ -58,7 +62,10 @@ func run(ctx context.Context, o options, patterns []string) error {
 		return err
 	}
 	defer b.remove()
-	sample := slices.Clone(b.mutants)
+	sample, err := survivorsOf(o.again, b.mutants)
+	if err != nil {
+		return err
+	}
 	order := rand.New(rand.NewPCG(o.seed, 0))
 	order.Shuffle(len(sample), func(i, j int) { sample[i], sample[j] = sample[j], sample[i] })
 	if o.number > 0 {
@@ -77,6 +84,28 @@ func run(ctx context.Context, o options, patterns []string) error {
 	t.report(o.seed)
 	return nil
 }
+
+// survivorsOf returns the mutants whose change and line of code the output in file says survived;
+// all if there is no file.
+func survivorsOf(file string, mutants []mutant) ([]mutant, error) {
+	if file == "" {
+		return slices.Clone(mutants), nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(string(text), "\n")
+	survived := map[[3]string]bool{}
+	for i, line := range lines[:len(lines)-1] {
+		if match := survivor.FindStringSubmatch(line); match != nil {
+			survived[[3]string{match[1], match[2], strings.TrimSpace(lines[i+1])}] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return !survived[[3]string{m.file, m.what, m.code}] }), nil
+}
+
+var survivor = regexp.MustCompile(`^survived: (.*?):\d+:\d+ (.*?)( \(no test runs this line\))?$`)
 
 // trial runs the tests on one mutant after the other.
 type trial struct {
