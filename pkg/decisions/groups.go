@@ -174,9 +174,11 @@ func AsPublished(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision
 	byName, first := map[string][]int{}, map[string]int{}
 	for i, c := range choices {
 		g := of[c.Name]
-		if at, known := first[g.name]; !known || g.index < at {
-			first[g.name] = g.index
+		at, known := first[g.name]
+		if !known {
+			at = g.index
 		}
+		first[g.name] = min(at, g.index)
 		byName[g.name] = append(byName[g.name], i)
 		a.Length = max(a.Length, min(sizes[g], len(choices)))
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -117,6 +118,10 @@ func TestAnswerClaimsInOrder(t *testing.T) {
 		{Choices: []int{0, 4}},
 	}
 	if d := cmp.Diff(want, got.Groups); d != "" {
+		t.Error(d)
+	}
+	got = s.Group([]Choice{{Name: "only", Labels: map[string]string{"tier": "canary"}}}, false)
+	if d := cmp.Diff(want[:1], got.Groups, cmpopts.IgnoreFields(GroupMembers{}, "Choices")); d != "" {
 		t.Error(d)
 	}
 }

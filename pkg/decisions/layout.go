@@ -45,25 +45,24 @@ const (
 
 // layout assigns clusters to pages.
 type layout struct {
-	placement  *v1alpha1.Placement
-	grouping   Grouping
-	ids        map[string]int
-	drafts     []*draft // published and unfinished pages, in page order; then the new ones
-	groups     []*group
-	byName     map[string][]*group
-	wanted     []string // by cluster: its group name
-	targetPage []*draft // by cluster: its target page
-	kept       []bool   // by cluster: whether its target page already lists it
-	seen       []int    // by cluster: the number of published pages that list it
-	taken      map[string]bool
-	inUse      func(string) bool
+	placement *v1alpha1.Placement
+	grouping  Grouping
+	ids       map[string]int
+	drafts    []*draft // published and unfinished pages, in page order; then the new ones
+	groups    []*group
+	byName    map[string][]*group
+	wanted    []string // by cluster: its group name
+	kept      []bool   // by cluster: whether a page that lists it keeps it
+	seen      []int    // by cluster: the number of published pages that list it
+	taken     map[string]bool
+	inUse     func(string) bool
 }
 
 func newLayout(pl *v1alpha1.Placement, pages []*draft, taken map[string]bool, inUse func(string) bool, a Grouping) *layout {
 	n := len(a.Choices)
 	l := &layout{
 		placement: pl, grouping: a, drafts: pages, taken: taken, inUse: inUse, byName: map[string][]*group{},
-		wanted: make([]string, n), targetPage: make([]*draft, n), kept: make([]bool, n), seen: make([]int, n),
+		wanted: make([]string, n), kept: make([]bool, n), seen: make([]int, n),
 	}
 	for _, c := range a.Groups {
 		for _, i := range c.Choices {
@@ -123,16 +122,14 @@ func (l *layout) keepClusters() {
 		}
 		g := groups[at]
 		for _, i := range page.listed {
-			if l.targetPage[i] != nil || l.wanted[i] != page.group || len(page.kept) == v1alpha1.MaxDecisionsPerPage {
+			if l.kept[i] || l.wanted[i] != page.group || len(page.kept) == v1alpha1.MaxDecisionsPerPage ||
+				g != nil && g.size == l.grouping.Length {
 				continue
 			}
 			if g == nil {
 				g = &group{name: page.group, index: page.index}
 				groups[at] = g
 				l.groups = append(l.groups, g)
-			}
-			if g.size == l.grouping.Length {
-				break
 			}
 			l.keepOnPage(i, page, g)
 		}
@@ -152,12 +149,12 @@ func (l *layout) keepOnPage(i int, page *draft, g *group) {
 		page.kept = make([]int, 0, len(page.listed))
 	}
 	page.kept = append(page.kept, i)
-	l.targetPage[i], l.kept[i] = page, true
+	l.kept[i] = true
 	g.size++
 }
 
 // relabelPages gives pages without a group (renamed, shortened or wrongly labelled) a new one if
-// they list clusters without a target page. Writing a label is cheaper than moving 100 clusters.
+// they list clusters that no page keeps. Writing a label is cheaper than moving 100 clusters.
 func (l *layout) relabelPages() {
 	for _, page := range l.drafts {
 		if !page.visible || page.targetGroup != nil {
@@ -180,12 +177,12 @@ func (l *layout) relabelPages() {
 	}
 }
 
-// bestGroup returns the group name to which most of a page's clusters without a target page belong,
-// and these clusters. It prefers the page's current name; among equals the first in Groups wins.
+// bestGroup returns the group name to which most of a page's clusters that no page keeps belong, and
+// these clusters. It prefers the page's current name; among equals the first in Groups wins.
 func (l *layout) bestGroup(page *draft) (string, []int) {
 	byName := map[string][]int{}
 	for _, i := range page.listed {
-		if l.targetPage[i] == nil {
+		if !l.kept[i] {
 			byName[l.wanted[i]] = append(byName[l.wanted[i]], i)
 		}
 	}
@@ -222,7 +219,7 @@ func (l *layout) placeRest() {
 	for _, c := range l.grouping.Groups {
 		var left []int
 		for _, i := range c.Choices {
-			if l.targetPage[i] == nil {
+			if !l.kept[i] {
 				left = append(left, i)
 			}
 		}
@@ -253,9 +250,6 @@ func (l *layout) newGroup(name string) *group {
 func (l *layout) fill(g *group, left []int) []int {
 	put := func(page *draft) {
 		n := min(len(left), v1alpha1.MaxDecisionsPerPage-len(page.kept)-len(page.added), l.grouping.Length-g.size)
-		for _, i := range left[:n] {
-			l.targetPage[i] = page
-		}
 		page.added = append(page.added, left[:n]...)
 		g.size += n
 		left = left[n:]
@@ -303,7 +297,7 @@ func (l *layout) assignPageNames() {
 		}
 	}
 	for _, page := range l.drafts {
-		if page.targetGroup == nil && len(names) < len(fresh) && l.isFree(page) {
+		if page.targetGroup == nil && l.isFree(page) {
 			names = append(names, page)
 		}
 	}
@@ -316,9 +310,6 @@ func (l *layout) assignPageNames() {
 	for k, page := range fresh {
 		where := names[k]
 		where.targetGroup, where.added = page.targetGroup, page.added
-		for _, i := range page.added {
-			l.targetPage[i] = where
-		}
 		pages := page.targetGroup.pages
 		pages[slices.Index(pages, page)] = where
 		if where.current == nil {
@@ -361,16 +352,15 @@ func inPageOrder(a, b *draft) int {
 
 // numberOf returns the number in a page's name; 0 for a name that Berth does not give.
 func numberOf(page, placement string) int {
-	owner, number, ok := v1alpha1.NumberOfPage(page)
-	if !ok || owner != placement {
-		return 0
+	if owner, number, _ := v1alpha1.NumberOfPage(page); owner == placement {
+		return number
 	}
-	return number
+	return 0
 }
 
 // indexOf parses a group index in canonical form; noIndex if it is not one.
 func indexOf(text string) int {
-	if n, err := strconv.Atoi(text); err == nil && n >= 0 && strconv.Itoa(n) == text {
+	if n, _ := strconv.Atoi(text); n >= 0 && strconv.Itoa(n) == text {
 		return n
 	}
 	return noIndex

@@ -214,7 +214,7 @@ func (s *sequence) finish() {
 		}
 		pending = waiting
 	}
-	for len(s.toDelete) > 0 && s.deleteOne() {
+	for s.deleteOne() {
 	}
 }
 

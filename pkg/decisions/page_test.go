@@ -16,7 +16,11 @@ func TestPageObject(t *testing.T) {
 		APIVersion: "cluster.open-cluster-management.io/v1beta1", Kind: "Placement", Name: "p", UID: "uid-p",
 		Controller: &yes, BlockOwnerDeletion: &yes,
 	}
+	sibling := owner
+	sibling.UID, sibling.Controller = "uid-q", nil
 	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "uid-x"}
+	unblocking, uncontrolling := owner, owner
+	unblocking.BlockOwnerDeletion, uncontrolling.Controller = new(false), nil
 	stale := metav1.OwnerReference{APIVersion: "cluster.open-cluster-management.io/v1alpha1", Kind: "Placement", Name: "p", UID: "uid-p"}
 	labels := map[string]string{
 		"cluster.open-cluster-management.io/placement":            "p",
@@ -48,6 +52,18 @@ func TestPageObject(t *testing.T) {
 		"a reference of ours that is not whole is replaced": {
 			current: &v1alpha1.PlacementDecision{ObjectMeta: with(nil, stale)},
 			want:    with(labels, owner),
+		},
+		"one that does not block the Placement's deletion, too": {
+			current: &v1alpha1.PlacementDecision{ObjectMeta: with(nil, unblocking)},
+			want:    with(labels, owner),
+		},
+		"and one that is not the controller": {
+			current: &v1alpha1.PlacementDecision{ObjectMeta: with(nil, uncontrolling)},
+			want:    with(labels, owner),
+		},
+		"a reference to another Placement stays": {
+			current: &v1alpha1.PlacementDecision{ObjectMeta: with(nil, sibling)},
+			want:    with(labels, sibling, owner),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

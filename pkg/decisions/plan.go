@@ -92,21 +92,21 @@ func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, ta
 
 // changed reports whether the entries on the published pages differ from the decision.
 func changed(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, l *layout) bool {
-	pages, entries, distinct := 0, 0, 0
-	elsewhere := map[int]bool{} // on no page of ours
+	first, entries, distinct := true, 0, 0
+	elsewhere := map[int]struct{}{} // on no page of ours
 	for _, pd := range published {
 		standing := pl.RelationOf(pd)
 		if standing == v1alpha1.PageUnrelated || standing == v1alpha1.PageUnfinished {
 			continue
 		}
-		pages++
+		first = false
 		entries += len(pd.Status.Decisions)
 		if standing == v1alpha1.PageOwn {
 			continue
 		}
 		for j := range pd.Status.Decisions {
 			if i, ok := l.ids[pd.Status.Decisions[j].ClusterName]; ok && l.seen[i] == 0 {
-				elsewhere[i] = true
+				elsewhere[i] = struct{}{}
 			}
 		}
 	}
@@ -116,16 +116,17 @@ func changed(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, l 
 		}
 	}
 	distinct += len(elsewhere)
-	return pages == 0 || entries != len(l.seen) || distinct != len(l.seen)
+	return first || entries != len(l.seen) || distinct != len(l.seen)
 }
 
 // write sets the wanted entries of a page.
 func (p *Plan) write(l *layout, d *draft) {
-	clusters := d.kept
-	if len(d.added) > 0 {
-		clusters = slices.Concat(d.kept, d.added)
+	clusters := slices.Concat(d.kept, d.added)
+	if l.grouping.SortByScore {
+		slices.Sort(clusters)
+	} else {
+		l.sortByName(clusters)
 	}
-	clusters = l.inOrder(clusters)
 	same := len(d.added) == 0 && d.visible && d.have != nil && len(clusters) == len(d.have)
 	if same && l.upToDate(clusters, d.have) {
 		d.want = d.have
@@ -143,25 +144,6 @@ func (p *Plan) write(l *layout, d *draft) {
 	for k, i := range clusters {
 		d.want[k] = l.entry(i)
 	}
-}
-
-// inOrder sorts clusters in the order of a page.
-func (l *layout) inOrder(clusters []int) []int {
-	if l.grouping.SortByScore {
-		if !slices.IsSorted(clusters) {
-			clusters = slices.Clone(clusters)
-			slices.Sort(clusters)
-		}
-		return clusters
-	}
-	for k := 1; k < len(clusters); k++ {
-		if l.grouping.Choices[clusters[k-1]].Name > l.grouping.Choices[clusters[k]].Name {
-			clusters = slices.Clone(clusters)
-			l.sortByName(clusters)
-			break
-		}
-	}
-	return clusters
 }
 
 func (l *layout) upToDate(clusters []int, have []v1alpha1.ClusterDecision) bool {

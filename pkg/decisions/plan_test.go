@@ -79,6 +79,9 @@ func TestNewPlan(t *testing.T) {
 				"Create p-decision-4 /3: 5 6", "Create p-decision-5 /4: 7",
 			},
 		},
+		"first: groups are cut in the order of names": {
+			grouping: grouping(2, ":c b a"), want: []string{"Create p-decision-1 /0: a b", "Create p-decision-2 /1: c"},
+		},
 		"first: two groups of one name are split separately": {
 			grouping: grouping(0, "a:1 3", "b:9", "a:2"),
 			want:     []string{"Create p-decision-1 a/0: 1 3", "Create p-decision-2 b/1: 9", "Create p-decision-3 a/2: 2"},
@@ -119,6 +122,30 @@ func TestNewPlan(t *testing.T) {
 			published: pages{page("p-decision-1", "a", "0", "1 2"), page("p-decision-2", "b", "1", "3")},
 			grouping:  grouping(0, "a:1", "b:2 3"),
 			want:      []string{"Update p-decision-2 b/1: 2 3", "Update p-decision-1 a/0: 1"}, wantQuiet: true,
+		},
+		"a cluster in the middle of a page moves to a new page": {
+			published: pages{page("p-decision-1", "a", "0", "1 2 3")}, grouping: grouping(0, "a:1 3", "b:2"),
+			want: []string{"Create p-decision-2 b/1: 2", "Update p-decision-1 a/0: 1 3"}, wantQuiet: true,
+		},
+		"a new page comes before one that loses clusters": {
+			published: pages{page("p-decision-1", "a", "0", "1 2")}, grouping: grouping(0, "a:1 3", "b:2"),
+			want: []string{"Create p-decision-2 b/1: 2", "Update p-decision-1 a/0: 1 3"},
+		},
+		"the page that needs less space comes first": {
+			published: pages{page("p-decision-1", "a", "0", "1 x y z"), page("p-decision-2", "b", "1", "2 3 w")},
+			grouping:  grouping(0, "a:1 4", "b:2 3 5"),
+			want:      []string{"Update p-decision-2 b/1: 2 3 5 w", "Update p-decision-1 a/0: 1 4", "Update p-decision-2 b/1: 2 3 5"},
+		},
+		"full pages that list the same cluster do not both lose it": {
+			published: pages{
+				page("p-decision-1", "a", "0", span(1, 99)+" x"), page("p-decision-2", "b", "1", span(101, 199)+" x"),
+				page("p-decision-3", "c", "2", span(201, 300)),
+			},
+			grouping: grouping(0, "a:"+span(1, 100), "b:"+span(101, 200), "c:"+span(201, 299)+" x"),
+			want: []string{
+				"Update p-decision-1 a/0: " + span(1, 100), "Update p-decision-3 c/2: " + span(201, 299) + " x",
+				"Update p-decision-2 b/1: " + span(101, 200),
+			},
 		},
 		"an exchange: what goes stays until all has come": {
 			published: pages{page("p-decision-1", "a", "0", "1 2"), page("p-decision-2", "b", "1", "3 4")},
@@ -164,6 +191,19 @@ func TestNewPlan(t *testing.T) {
 			grouping:  grouping(0, "early:1 2", ":3"),
 			want:      []string{"Update p-decision-1 early/0: 1 2 (silent)"}, wantQuiet: true,
 		},
+		"a group renamed after a page that goes": {
+			published: pages{page("p-decision-1", "old", "0", "x"), page("p-decision-2", "old", "1", "1 2")},
+			grouping:  grouping(0, "new:1 2"),
+			want:      []string{"Update p-decision-2 new/0: 1 2 (silent)", "Delete p-decision-1"},
+		},
+		"a group renamed that grows": {
+			published: pages{page("p-decision-1", "old", "0", "1")}, grouping: grouping(0, "new:1 2"),
+			want: []string{"Update p-decision-1 new/0: 1 2"},
+		},
+		"a page divided evenly becomes the first group": {
+			published: pages{page("p-decision-1", "old", "0", "1 2")}, grouping: grouping(0, "b:1", "a:2"),
+			want: []string{"Create p-decision-2 a/1: 2", "Update p-decision-1 b/0: 1"}, wantQuiet: true,
+		},
 		"a group in the middle goes: the last closes the gap": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3")},
 			grouping:  grouping(0, "a:1", "c:3"),
@@ -198,6 +238,14 @@ func TestNewPlan(t *testing.T) {
 			published: pages{page("p-decision-10", "", "0", "a b"), page("p-decision-9", "", "0", "a c")}, grouping: grouping(0, ":a b c"),
 			want: []string{"Update p-decision-10 /0: b"},
 		},
+		"the name of another Placement's page comes last": {
+			published: pages{page("q-decision-1", "", "0", "a"), page("p-decision-7", "", "0", "a b")}, grouping: grouping(0, ":a b"),
+			want: []string{"Delete q-decision-1"},
+		},
+		"a page with a valid index keeps a cluster": {
+			published: pages{page("p-decision-1", "", "x", "a"), page("p-decision-2", "", "0", "a b")}, grouping: grouping(0, ":a b"),
+			want: []string{"Delete p-decision-1"},
+		},
 		"an odd name is kept": {
 			published: pages{page("odd", "", "0", "a")}, grouping: grouping(0, ":a b"),
 			want: []string{"Update odd /0: a b"},
@@ -222,6 +270,10 @@ func TestNewPlan(t *testing.T) {
 		"an unfinished page is completed": {
 			published: pages{page("p-decision-1", "", "", "z", withoutLabel(v1alpha1.PlacementLabel))}, grouping: grouping(0, ":a"),
 			want: []string{"Update p-decision-1 /0: a"},
+		},
+		"an unfinished page before another is deleted": {
+			published: pages{page("p-decision-1", "", "0", "b", withoutLabel(v1alpha1.PlacementLabel)), page("p-decision-2", "", "0", "a")},
+			grouping:  grouping(0, ":a"), want: []string{"Delete p-decision-1 (silent)"}, wantQuiet: true,
 		},
 		"an unfinished page too many is deleted": {
 			published: pages{page("p-decision-1", "", "0", "a"), page("p-decision-2", "", "0", "b", withoutLabel(v1alpha1.PlacementLabel))},
@@ -285,8 +337,11 @@ func TestScoresAreHeld(t *testing.T) {
 	if p := publish(held(grouping(0, ":b=4 a=2 c=1"))); len(p.Writes) != 1 || p.ScoresDeferred || p.ScoresWritten || !p.Changed {
 		t.Errorf("another selection: %v", showWrites(p.Writes))
 	}
-	want := []string{"p-decision-1 /0: b=4 a=2 c=1"}
-	if d := cmp.Diff(want, showPages(w.plan(grouping(0, ":b=4 a=2 c=1")).Pages)); d != "" {
+	if p := publish(held(grouping(0, ":b=4 a=2 d=1"))); len(p.Writes) != 1 || p.ScoresDeferred || p.ScoresWritten || !p.Changed {
+		t.Errorf("as many clusters, but others: %v", showWrites(p.Writes))
+	}
+	want := []string{"p-decision-1 /0: b=4 a=2 d=1"}
+	if d := cmp.Diff(want, showPages(w.plan(grouping(0, ":b=4 a=2 d=1")).Pages)); d != "" {
 		t.Error(d)
 	}
 }

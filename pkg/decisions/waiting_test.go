@@ -93,6 +93,7 @@ func TestAsPublished(t *testing.T) {
 		"the lowest index":   {published: pages{page("p-decision-1", "y", "2", "a"), page("p-decision-2", "x", "1", "b"), page("p-decision-3", "y", "0", "c d")}, choices: choices, length: 2, want: []GroupMembers{{GroupName: "y", Choices: []int{0, 2, 3}}, {GroupName: "x", Choices: []int{1}}}},
 		"the first page":     {published: pages{page("p-decision-1", "y", "0", "a b"), page("p-decision-2", "x", "1", "a c d")}, choices: choices, length: 2, want: []GroupMembers{{GroupName: "y", Choices: []int{0, 1}}, {GroupName: "x", Choices: []int{2, 3}}}},
 		"a page of others":   {published: pages{page("p-decision-1", "y", "0", "a b", controlledBy("other"))}, choices: choices[:2], length: 1, want: []GroupMembers{{Choices: []int{0, 1}}}},
+		"others, then ours":  {published: pages{page("p-decision-1", "y", "0", "a b", controlledBy("other")), page("p-decision-2", "x", "0", "a b")}, choices: choices[:2], length: 2, want: []GroupMembers{{GroupName: "x", Choices: []int{0, 1}}}},
 		"longer than chosen": {published: pages{page("p-decision-1", "y", "0", "a b c d")}, choices: choices[:2], length: 2, want: []GroupMembers{{GroupName: "y", Choices: []int{0, 1}}}},
 	}
 	for name, tc := range tests {
