@@ -115,10 +115,10 @@ func (s *Strategy) groupLength(n int) int {
 	if s.byShare {
 		length = math.Ceil(s.percent / 100 * float64(n))
 	}
-	if length <= 0 || length > float64(n) {
+	if length <= 0 {
 		return n
 	}
-	return int(length)
+	return int(min(length, float64(n)))
 }
 
 // Group divides a selection, whose choices are in rank order.

@@ -271,7 +271,7 @@ func (l *layout) assignIndexes() {
 	ordered := make([]*group, len(l.groups))
 	var rest []*group
 	for _, g := range l.groups {
-		if g.index >= 0 && g.index < len(ordered) && ordered[g.index] == nil {
+		if uint(g.index) < uint(len(ordered)) && ordered[g.index] == nil {
 			ordered[g.index] = g
 		} else {
 			rest = append(rest, g)

@@ -17,7 +17,9 @@ func TestPageObject(t *testing.T) {
 		Controller: &yes, BlockOwnerDeletion: &yes,
 	}
 	sibling := owner
-	sibling.UID, sibling.Controller = "uid-q", nil
+	sibling.UID = "uid-q"
+	misnamed, otherKind := owner, owner
+	misnamed.Name, otherKind.Kind = "q", "PlacementSet"
 	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "uid-x"}
 	unblocking, uncontrolling := owner, owner
 	unblocking.BlockOwnerDeletion, uncontrolling.Controller = new(false), nil
@@ -59,6 +61,14 @@ func TestPageObject(t *testing.T) {
 		},
 		"and one that is not the controller": {
 			current: &v1alpha1.PlacementDecision{ObjectMeta: with(nil, uncontrolling)},
+			want:    with(labels, owner),
+		},
+		"one of another name": {
+			current: &v1alpha1.PlacementDecision{ObjectMeta: with(nil, misnamed)},
+			want:    with(labels, owner),
+		},
+		"one of another kind": {
+			current: &v1alpha1.PlacementDecision{ObjectMeta: with(nil, otherKind)},
 			want:    with(labels, owner),
 		},
 		"a reference to another Placement stays": {

@@ -136,6 +136,18 @@ func TestNewPlan(t *testing.T) {
 			grouping:  grouping(0, "a:1 4", "b:2 3 5"),
 			want:      []string{"Update p-decision-2 b/1: 2 3 5 w", "Update p-decision-1 a/0: 1 4", "Update p-decision-2 b/1: 2 3 5"},
 		},
+		"full pages lose a cluster after its new page is there": {
+			published: pages{page("p-decision-1", "a", "0", span(1, 99)+" x"), page("p-decision-2", "b", "1", span(101, 199)+" x")},
+			grouping:  grouping(0, "a:"+span(1, 100), "b:"+span(101, 200), "c:x"),
+			want:      []string{"Create p-decision-3 c/2: x", "Update p-decision-1 a/0: " + span(1, 100), "Update p-decision-2 b/1: " + span(101, 200)},
+		},
+		"a page with room for one more keeps what leaves": {
+			published: pages{page("p-decision-1", "a", "0", span(1, 98)+" x"), page("p-decision-2", "b", "1", span(101, 199)+" y")},
+			grouping:  grouping(0, "a:"+span(1, 99), "b:"+span(101, 200)),
+			want: []string{
+				"Update p-decision-1 a/0: " + span(1, 99) + " x", "Update p-decision-2 b/1: " + span(101, 200), "Update p-decision-1 a/0: " + span(1, 99),
+			},
+		},
 		"full pages that list the same cluster do not both lose it": {
 			published: pages{
 				page("p-decision-1", "a", "0", span(1, 99)+" x"), page("p-decision-2", "b", "1", span(101, 199)+" x"),
@@ -160,6 +172,18 @@ func TestNewPlan(t *testing.T) {
 		"selectors of one group name share a new group": {
 			published: pages{page("p-decision-1", "a", "0", "1 2")}, grouping: grouping(2, "a:1 2 3", "a:4"),
 			want: []string{"Create p-decision-2 a/1: 3 4"},
+		},
+		"the group of the lowest index fills first": {
+			published: pages{page("p-decision-1", "a", "1", "3 4"), page("p-decision-2", "a", "0", "1 2")}, grouping: grouping(3, "a:1 2 3 4 5"),
+			want: []string{"Update p-decision-2 a/0: 1 2 5"},
+		},
+		"selectors of one group name share a page": {
+			published: pages{page("p-decision-1", "a", "0", span(1, 98))}, grouping: grouping(0, "a:"+span(1, 98)+" x", "a:y z"),
+			want: []string{"Update p-decision-1 a/0: " + span(1, 98) + " x y", "Create p-decision-2 a/0: z"},
+		},
+		"free pages and new ones are filled by number": {
+			published: pages{page("p-decision-5", "old", "0", "x")}, grouping: grouping(2, "a:1 2 3"),
+			want: []string{"Create p-decision-1 a/0: 1 2", "Update p-decision-5 a/1: 3"},
 		},
 		"an adopted page of a lower number fills first": {
 			published: pages{page("p-decision-1", "old", "0", "1"), page("p-decision-2", "a", "1", "2")}, grouping: grouping(0, "a:1 2 3"),
@@ -267,6 +291,10 @@ func TestNewPlan(t *testing.T) {
 			published: pages{page("p-decision-1", "", "0", "a b", controlledBy("other"))}, grouping: grouping(0, ":a"),
 			want: []string{"Create p-decision-2 /0: a"}, wantForeign: []string{"p-decision-1"},
 		},
+		"pages of others are listed by name": {
+			published: pages{page("p-decision-9", "", "0", "", controlledBy("other")), page("p-decision-1", "", "0", "", controlledBy("other"))},
+			grouping:  grouping(0, ":a"), want: []string{"Create p-decision-2 /0: a"}, wantForeign: []string{"p-decision-1", "p-decision-9"},
+		},
 		"an unfinished page is completed": {
 			published: pages{page("p-decision-1", "", "", "z", withoutLabel(v1alpha1.PlacementLabel))}, grouping: grouping(0, ":a"),
 			want: []string{"Update p-decision-1 /0: a"},
@@ -313,50 +341,6 @@ func TestNewPlan(t *testing.T) {
 				t.Errorf("Changed is %t", got.Changed)
 			}
 		})
-	}
-}
-
-func TestScoresAreHeld(t *testing.T) {
-	w := newWorld()
-	publish := func(a Grouping) Plan {
-		p := w.plan(a)
-		for _, write := range p.Writes {
-			if err := w.apply(write); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return p
-	}
-	publish(grouping(0, ":a=2 b=1"))
-	if p := publish(held(grouping(0, ":b=3 a=2"))); len(p.Writes) != 0 || !p.ScoresDeferred || p.ScoresWritten {
-		t.Errorf("held: %v", showWrites(p.Writes))
-	}
-	if p := publish(grouping(0, ":b=3 a=2")); len(p.Writes) != 1 || p.ScoresDeferred || !p.ScoresWritten || p.Changed {
-		t.Errorf("due: %v", showWrites(p.Writes))
-	}
-	if p := publish(held(grouping(0, ":b=4 a=2 c=1"))); len(p.Writes) != 1 || p.ScoresDeferred || p.ScoresWritten || !p.Changed {
-		t.Errorf("another selection: %v", showWrites(p.Writes))
-	}
-	if p := publish(held(grouping(0, ":b=4 a=2 d=1"))); len(p.Writes) != 1 || p.ScoresDeferred || p.ScoresWritten || !p.Changed {
-		t.Errorf("as many clusters, but others: %v", showWrites(p.Writes))
-	}
-	want := []string{"p-decision-1 /0: b=4 a=2 d=1"}
-	if d := cmp.Diff(want, showPages(w.plan(grouping(0, ":b=4 a=2 d=1")).Pages)); d != "" {
-		t.Error(d)
-	}
-}
-
-func TestPlanSummary(t *testing.T) {
-	p := NewPlan(testPlacement(), nil, nil, grouping(0, "a:"+span(1, 101), ":x"))
-	want := []v1alpha1.DecisionGroupStatus{
-		{DecisionGroupIndex: 0, DecisionGroupName: "a", Decisions: []string{"p-decision-1", "p-decision-2"}, ClusterCount: 101},
-		{DecisionGroupIndex: 1, Decisions: []string{"p-decision-3"}, ClusterCount: 1},
-	}
-	if d := cmp.Diff(want, p.GroupStatus()); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff(strings.Fields(span(1, 101)+" x"), p.Selected()); d != "" {
-		t.Error(d)
 	}
 }
 

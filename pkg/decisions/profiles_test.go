@@ -268,6 +268,12 @@ func TestProfilePlan(t *testing.T) {
 			published: []ProfilePage{changed(profilePage("p-decision-1", "0", "a"), func(p *ProfilePage) { p.SchedulerName = "other" })},
 			clusters:  "a", want: "Update p-decision-1 p 0 0/: a",
 		},
+		"another namespace's clusters stay until all pages are right": {
+			profiles:  Profiles{Namespace: "fleet"},
+			published: []ProfilePage{profilePage("p-decision-1", "0", "a"), profilePage("p-decision-2", "1", "b")},
+			clusters:  "a b", length: 1,
+			want: "Update p-decision-1 p 0 0/: a fleet/a\nUpdate p-decision-2 p 1 1/: fleet/b\nUpdate p-decision-1 p 0 0/: fleet/a",
+		},
 		"another client's page": {
 			published: []ProfilePage{changed(profilePage("p-decision-1", "0", "x"), func(p *ProfilePage) { p.OwnerReferences[0].UID = "other" })},
 			clusters:  "a", want: "Create p-decision-2 p 0 0/: a",
@@ -295,6 +301,9 @@ func TestProfilePlan(t *testing.T) {
 			for _, write := range writes {
 				if page := write.Page; write.Op == Create && (page.APIVersion != ProfileGroupVersion || page.Kind != ProfileKind) {
 					t.Errorf("page %s is a %s of %s", page.Name, page.Kind, page.APIVersion)
+				}
+				if annotations := write.Page.Annotations; len(annotations) > 0 {
+					t.Errorf("page %s has %v", write.Page.Name, annotations)
 				}
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/test/fixture"
@@ -33,5 +34,35 @@ func TestScoresDue(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestScoresAreHeld(t *testing.T) {
+	w := newWorld()
+	publish := func(a Grouping) Plan {
+		p := w.plan(a)
+		for _, write := range p.Writes {
+			if err := w.apply(write); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return p
+	}
+	publish(grouping(0, ":a=2 b=1"))
+	if p := publish(held(grouping(0, ":b=3 a=2"))); len(p.Writes) != 0 || !p.ScoresDeferred || p.ScoresWritten {
+		t.Errorf("held: %v", showWrites(p.Writes))
+	}
+	if p := publish(grouping(0, ":b=3 a=2")); len(p.Writes) != 1 || p.ScoresDeferred || !p.ScoresWritten || p.Changed {
+		t.Errorf("due: %v", showWrites(p.Writes))
+	}
+	if p := publish(held(grouping(0, ":b=4 a=2 c=1"))); len(p.Writes) != 1 || p.ScoresDeferred || p.ScoresWritten || !p.Changed {
+		t.Errorf("another selection: %v", showWrites(p.Writes))
+	}
+	if p := publish(held(grouping(0, ":b=4 a=2 d=1"))); len(p.Writes) != 1 || p.ScoresDeferred || p.ScoresWritten || !p.Changed {
+		t.Errorf("as many clusters, but others: %v", showWrites(p.Writes))
+	}
+	want := []string{"p-decision-1 /0: b=4 a=2 d=1"}
+	if d := cmp.Diff(want, showPages(w.plan(grouping(0, ":b=4 a=2 d=1")).Pages)); d != "" {
+		t.Error(d)
 	}
 }
