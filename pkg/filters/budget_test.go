@@ -51,6 +51,14 @@ func evaluateAll(ctx context.Context, p *Predicate, inv *inventory.Inventory, na
 	return result, status, state
 }
 
+func manyTexts(n int) []string {
+	texts := make([]string, n)
+	for i := range texts {
+		texts[i] = fmt.Sprint("v", i)
+	}
+	return texts
+}
+
 // manyValues are requirements of 1,000 values each, none of which matches.
 func manyValues(n int) []fixture.Match {
 	values := make([]string, 1_000)
@@ -99,13 +107,16 @@ func TestBudget(t *testing.T) {
 		want     string // What the Placement is misconfigured for.
 	}{
 		"one cluster at the limit":       {clusters: 1, matches: repeated(atLimit, 1)},
-		"eleven clusters at the limit":   {clusters: 11, matches: repeated(atLimit, 1), want: "evaluating it for 11 clusters costs more than the budget of 10011000"},
+		"eleven clusters at the limit":   {clusters: 11, matches: repeated(atLimit, 1), want: `CEL "[\"aa\"].map(x, x + x)`},
+		"eleven clusters of eleven":      {clusters: 11, matches: repeated(atLimit, 1), want: "evaluating it for 11 clusters costs more than the budget of 10011000"},
 		"many clusters, each its share":  {clusters: 300, matches: repeated(loops(2), 1)},
 		"three hundred at the limit":     {clusters: 300, matches: repeated(atLimit, 1), want: "costs more than the budget of 10300000"},
 		"many expressions for one":       {clusters: 1, matches: repeated(below, 40), want: `, with 39 more expressions: evaluating`},
+		"as many as are allowed":         {clusters: 1, matches: repeated("true", maxExpressions)},
 		"too many expressions":           {clusters: 1, matches: repeated("true", maxExpressions+1), want: "spec.predicates: Forbidden: all predicates must have at most 100 CEL expressions of at most 65536 bytes in all"},
 		"too long expressions":           {clusters: 1, matches: repeated("'"+strings.Repeat("x", clustercel.MaxLength-10)+"' != ''", 5), want: "spec.predicates: Forbidden: all predicates must have at most 100 CEL expressions"},
 		"selectors alone":                {clusters: 300, matches: manyLabels},
+		"as many values as are allowed":  {clusters: 1, matches: []fixture.Match{fixture.MatchLabelExpression("parity", metav1.LabelSelectorOpNotIn, manyTexts(maxSelectorValues-1)...)}},
 		"too many values":                {clusters: 1, matches: manyValues(11), want: "spec.predicates: Forbidden: the selectors of all predicates must have at most 10000 requirements and values"},
 		"selectors alone, more clusters": {clusters: 3_000, matches: manyLabels, want: "1 predicates: evaluating it for 3000 clusters costs more"},
 	} {
@@ -309,5 +320,60 @@ func TestNothingIsCachedAfterTheContextEnds(t *testing.T) {
 	}
 	if result, status, _ := evaluateAll(t.Context(), p, inv, "p"); !status.IsSuccess() || result.Clusters.Len() != 3 {
 		t.Errorf("afterwards: %s %q", status.Code(), status.Reason())
+	}
+}
+
+// TestClustersOfAnUnboundSetAreNotCharged: no cluster changes when a binding is deleted.
+func TestClustersOfAnUnboundSetAreNotCharged(t *testing.T) {
+	p := newPredicate(t)
+	expensive := slices.Repeat([]fixture.Match{fixture.MatchCEL(`managedCluster.metadata.labels.?size.orValue("") != "l" || ` + below)}, 40)
+	inv := hub(ask().Predicate(expensive...), fleetOf(5)...)
+	inv.Update(fixture.Set("theirs"))
+	inv.Update(fixture.Binding("n", "theirs"))
+	inv.Update(fixture.Cluster("large").Label("size", "l").Set("theirs").Obj())
+	if _, status, _ := evaluateAll(t.Context(), p, inv, "p"); status.Code() != framework.UnschedulableAndUnresolvable {
+		t.Fatalf("got %s %q", status.Code(), status.Reason())
+	}
+	inv.Delete(fixture.Binding("n", "theirs"))
+	if _, status, _ := evaluateAll(t.Context(), p, inv, "p"); !status.IsSuccess() {
+		t.Errorf("without it: %s %q", status.Code(), status.Reason())
+	}
+}
+
+// TestResultsOfEarlierCyclesStay: a Snapshot keeps its matches when clusters change later, with
+// evaluations that are charged and with others.
+func TestResultsOfEarlierCyclesStay(t *testing.T) {
+	for name, match := range map[string]fixture.Match{
+		"a label": fixture.MatchLabel("tier", "gold"),
+		"CEL":     fixture.MatchCEL(`managedCluster.metadata.labels.?tier.orValue("") == "gold"`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			gold := func(name string) fixture.ClusterBuilder { return fixture.Cluster(name).Set("s").Label("tier", "gold") }
+			p, inv := newPredicate(t), hub(ask().Predicate(match), gold("c1"), gold("c2"))
+			first, _, _ := evaluateAll(t.Context(), p, inv, "p")
+			inv.Update(fixture.Cluster("c1").Set("s").Obj())
+			second, _, _ := evaluateAll(t.Context(), p, inv, "p")
+			if first.Clusters.Len() != 2 || second.Clusters.Len() != 1 || !second.SkipFilter {
+				t.Errorf("%d matched at first, then %d", first.Clusters.Len(), second.Clusters.Len())
+			}
+		})
+	}
+}
+
+// TestTrialsChangeNoResults: a trial evaluates a changed cluster for itself.
+func TestTrialsChangeNoResults(t *testing.T) {
+	p := newPredicate(t)
+	inv := hub(ask().Predicate(fixture.MatchCEL(`managedCluster.metadata.labels.?tier.orValue("") == "gold"`)), fixture.Cluster("c1").Label("tier", "gold"))
+	result, _, state := evaluateAll(t.Context(), p, inv, "p")
+	snapshot := state.Snapshot()
+	for range 2 {
+		trial := framework.NewCycleState(snapshot.WithCluster(framework.NewCluster(fixture.Cluster("c1").Set("s").Obj(), 0)))
+		tried, status := p.PreFilter(t.Context(), trial, snapshot.Subject.Placement)
+		if !status.IsSuccess() || tried.Clusters.Len() != 0 || result.Clusters.Len() != 1 {
+			t.Fatalf("%s: %d match in the trial, %d without", status.Code(), tried.Clusters.Len(), result.Clusters.Len())
+		}
+		if again, _, _ := evaluateAll(t.Context(), p, inv, "p"); again.Clusters.Len() != 1 {
+			t.Fatalf("%d match after the trial", again.Clusters.Len())
+		}
 	}
 }

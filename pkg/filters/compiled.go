@@ -77,7 +77,6 @@ func compileUntil(pl *v1alpha1.Placement, yield func() bool) *compiled {
 	case errors.Is(err, errYielded):
 		return nil
 	case err != nil:
-		c.mistake = &field.Error{}
 		errors.As(err, &c.mistake)
 		c.status = framework.Misconfigured(c.mistake)
 	}

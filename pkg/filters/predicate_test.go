@@ -80,6 +80,11 @@ func TestPredicate(t *testing.T) {
 			placement: ask().Predicate(fixture.MatchLabel("a", "x"), fixture.MatchCEL(`managedCluster.metadata.name == "label"`)),
 			want:      []string{"label"},
 		},
+		"CEL after another predicate with CEL": {
+			placement: ask().Predicate(fixture.MatchLabel("a", "z"), fixture.MatchCEL("true")).
+				Predicate(fixture.MatchCEL(`managedCluster.metadata.name == "none"`)),
+			want: []string{"none"},
+		},
 		"no match at all": {placement: ask().Predicate(fixture.MatchLabel("a", "z"))},
 	}
 	for name, tc := range tests {
@@ -104,6 +109,28 @@ func TestPredicatesThatDoNotCompile(t *testing.T) {
 			_, status := newPredicate(t).PreFilter(context.Background(), state, state.Snapshot().Subject.Placement)
 			if status.Code() != framework.UnschedulableAndUnresolvable || status.Reason() == "" {
 				t.Errorf("got %s %q: the Placement is misconfigured", status.Code(), status.Reason())
+			}
+		})
+	}
+}
+
+// TestValidatePredicates: the end of the context ends a validation without a result.
+func TestValidatePredicates(t *testing.T) {
+	late, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, tc := range map[string]struct {
+		ctx     context.Context
+		matches []fixture.Match
+		want    int
+	}{
+		"valid":                    {ctx: context.Background(), matches: []fixture.Match{fixture.MatchCEL("1 < 2")}},
+		"invalid":                  {ctx: context.Background(), matches: []fixture.Match{fixture.MatchCEL("1 <")}, want: 1},
+		"invalid, the first, late": {ctx: late, matches: []fixture.Match{fixture.MatchCEL("2 <"), fixture.MatchCEL("4 < 5")}, want: 1},
+		"invalid, but not in time": {ctx: late, matches: []fixture.Match{fixture.MatchCEL("3 < 4"), fixture.MatchCEL("3 <")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := newPredicate(t).Validate(tc.ctx, ask().Predicate(tc.matches...).Obj()); len(got) != tc.want {
+				t.Errorf("got %v", got)
 			}
 		})
 	}

@@ -123,6 +123,7 @@ func TestPreparedIsForOneSpec(t *testing.T) {
 		"another object":   {edit: func(pl *v1alpha1.Placement) { pl.UID = "second" }},
 		"a generation":     {edit: func(pl *v1alpha1.Placement) { pl.Generation++ }},
 		"another spec":     {edit: func(pl *v1alpha1.Placement) { pl.Spec.Predicates = append(pl.Spec.Predicates, pl.Spec.Predicates...) }},
+		"another text":     {edit: func(pl *v1alpha1.Placement) { pl.Spec.Predicates = ask().Predicate(fresh(t, 2)).Obj().Spec.Predicates }},
 		"another name":     {edit: func(pl *v1alpha1.Placement) { pl.Name = "q" }},
 		"gone":             {edit: func(*v1alpha1.Placement) {}, forget: "p"},
 		"another one gone": {edit: func(*v1alpha1.Placement) {}, forget: "q", want: true},

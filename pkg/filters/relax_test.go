@@ -5,6 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -37,5 +41,59 @@ func TestPredicateRelaxations(t *testing.T) {
 	}
 	if before := pl.Spec.Predicates[0].RequiredClusterSelector.CelSelector.CelExpressions; len(before) != 2 {
 		t.Errorf("the Placement itself is changed: %q", before)
+	}
+}
+
+// TestRelaxSelectors: how the labels and claims of a cluster without any change for each selector.
+func TestRelaxSelectors(t *testing.T) {
+	const in, notIn, present, absent = metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist
+	one := func(matches ...fixture.Match) fixture.PlacementBuilder { return ask().Predicate(matches...) }
+	bare, full := fixture.Cluster("c"), fixture.Cluster("c").Label("a", "x").Claim("k", "1")
+	for name, tc := range map[string]struct {
+		placement  fixture.PlacementBuilder
+		cluster    fixture.ClusterBuilder
+		want       []string
+		wantClaims []v1alpha1.ManagedClusterClaim
+		same       bool // the cluster is not changed
+	}{
+		"a label of several":     {placement: one(fixture.MatchLabelExpression("a", in, "z", "y")), cluster: bare, want: []string{"label a=y"}},
+		"any label":              {placement: one(fixture.MatchLabelExpression("a", present)), cluster: bare, want: []string{"label a=true"}},
+		"no label":               {placement: one(fixture.MatchLabelExpression("a", absent)), cluster: full, want: []string{"no label a"}, wantClaims: []v1alpha1.ManagedClusterClaim{{Name: "k", Value: "1"}}},
+		"another label":          {placement: one(fixture.MatchLabelExpression("a", notIn, "x")), cluster: full, want: []string{"no label a"}, wantClaims: []v1alpha1.ManagedClusterClaim{{Name: "k", Value: "1"}}},
+		"a claim":                {placement: one(fixture.MatchClaim("k", in, "1")), cluster: bare, want: []string{"claim k=1"}, wantClaims: []v1alpha1.ManagedClusterClaim{{Name: "k", Value: "1"}}},
+		"any claim, then others": {placement: one(fixture.MatchClaim("l", present)), cluster: full, want: []string{"claim l=true"}, wantClaims: []v1alpha1.ManagedClusterClaim{{Name: "k", Value: "1"}, {Name: "l", Value: "true"}}},
+		"a label that it has, and one that it has not": {
+			placement: one(fixture.MatchLabel("a", "x"), fixture.MatchLabel("b", "y")), cluster: full, want: []string{"label b=y"}, wantClaims: []v1alpha1.ManagedClusterClaim{{Name: "k", Value: "1"}},
+		},
+		"contradictory labels":              {placement: one(fixture.MatchLabel("a", "x"), fixture.MatchLabelExpression("a", notIn, "x")), cluster: bare},
+		"contradictory claims":              {placement: one(fixture.MatchClaim("k", in, "1"), fixture.MatchClaim("k", absent)), cluster: bare},
+		"the cluster set":                   {placement: one(fixture.MatchLabel(v1alpha1.ClusterSetLabel, "t")), cluster: bare},
+		"an expression":                     {placement: one(fixture.MatchCEL("1 > 2")), cluster: bare, want: []string{`without CEL "1 > 2"`}, same: true},
+		"a predicate that selects it":       {placement: one(), cluster: bare},
+		"only predicates that can be met":   {placement: one(fixture.MatchLabel("a", "x"), fixture.MatchLabelExpression("a", absent)).Predicate(fixture.MatchLabel("b", "y")), cluster: bare, want: []string{"label b=y"}},
+		"of predicates of equal costs, all": {placement: one(fixture.MatchLabel("b", "y")).Predicate(fixture.MatchLabel("a", "x")), cluster: bare, want: []string{"label b=y", "label a=x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, state := newPredicate(t), stateOf(hub(tc.placement, tc.cluster))
+			var got []string
+			for _, r := range p.Relax(context.Background(), state, state.Snapshot().Subject.Placement, state.Snapshot().Clusters.Get(0)) {
+				got = append(got, r.Text)
+				if (r.Cluster == nil) != tc.same {
+					t.Errorf("the changed cluster is %v", r.Cluster)
+				}
+				if tc.same {
+					continue
+				}
+				if diff := cmp.Diff(tc.wantClaims, r.Cluster.Status.ClusterClaims); diff != "" {
+					t.Errorf("claims (-want +got):\n%s", diff)
+				}
+				if len(r.Cluster.Claims) != len(tc.wantClaims) {
+					t.Errorf("claims are read as %v", r.Cluster.Claims)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -187,6 +187,64 @@ func TestTaintRelaxations(t *testing.T) {
 	}
 }
 
+// TestRelaxationsOfNewTaints: an incumbent needs no toleration of NoSelectIfNew.
+func TestRelaxationsOfNewTaints(t *testing.T) {
+	for name, tc := range map[string]struct {
+		effect    v1alpha1.TaintEffect
+		published bool
+		want      int
+	}{
+		"NoSelectIfNew":                 {effect: noSelectNew, want: 1},
+		"NoSelectIfNew of an incumbent": {effect: noSelectNew, published: true},
+		"NoSelect of an incumbent":      {effect: noSelect, published: true, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := hub(ask(), fixture.Cluster("c").Taint("k", "v", tc.effect))
+			if tc.published {
+				inv.Update(fixture.Page("n", "p-decision-1").Of("p").Lists("c").Obj())
+			}
+			state := stateOf(inv)
+			got := TaintToleration{}.Relax(context.Background(), state, state.Snapshot().Subject.Placement, state.Snapshot().Clusters.Get(0))
+			if len(got) != tc.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// TestForcesRemoval: NoSelect does, unless it is tolerated or drains the cluster.
+func TestForcesRemoval(t *testing.T) {
+	c := func() fixture.ClusterBuilder { return fixture.Cluster("c") }
+	for name, tc := range map[string]struct {
+		cluster   fixture.ClusterBuilder
+		placement fixture.PlacementBuilder
+		want      bool
+	}{
+		"no taint":            {cluster: c(), placement: ask()},
+		"NoSelect":            {cluster: c().Taint("k", "v", noSelect), placement: ask(), want: true},
+		"NoSelectIfNew":       {cluster: c().Taint("k", "v", noSelectNew), placement: ask()},
+		"the drain":           {cluster: c().Taint(v1alpha1.DrainTaint, "", noSelect), placement: ask()},
+		"the drain and more":  {cluster: c().Taint(v1alpha1.DrainTaint, "", noSelect).Taint("k", "v", noSelect), placement: ask(), want: true},
+		"tolerated":           {cluster: c().Taint("k", "v", noSelect), placement: ask().Toleration("k", exists, "", "")},
+		"one of two":          {cluster: c().Taint("k", "v", noSelect).Taint("l", "", noSelect), placement: ask().Toleration("k", exists, "", ""), want: true},
+		"tolerated no longer": {cluster: c().TaintAt("k", "v", noSelect, fixture.At(-10)), placement: ask().Toleration("k", exists, "", "").Seconds(5), want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := stateOf(hub(tc.placement, tc.cluster))
+			pl, cluster := state.Snapshot().Subject.Placement, state.Snapshot().Clusters.Get(0)
+			if got := (TaintToleration{}).ForcesRemoval(state, pl, cluster); got != tc.want {
+				t.Errorf("without PreFilter: %t", got)
+			}
+			if _, status := (TaintToleration{}).PreFilter(t.Context(), state, pl); !status.IsSuccess() {
+				t.Fatal(status.Err())
+			}
+			if got := (TaintToleration{}).ForcesRemoval(state, pl, cluster); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
 // TestTolerationIndex compares the index with each toleration in turn.
 func TestTolerationIndex(t *testing.T) {
 	literal := func(tolerations []v1alpha1.Toleration, taint v1alpha1.Taint, added, now time.Time) (bool, time.Time) {
