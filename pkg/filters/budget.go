@@ -43,7 +43,6 @@ type evaluationState struct {
 	matches, evaluated framework.Bitset
 	// next is the number of the first entry of the inventory's change log that is not applied yet.
 	next  uint64
-	valid bool
 	costs []uint64
 	total uint64
 	// current is the cluster at which the last cycle stopped, with the results of the expressions
@@ -103,8 +102,8 @@ type evaluationCycle struct {
 func (c *compiled) updateMatches(ctx context.Context, state *framework.CycleState, allowed uint64) *framework.Status {
 	snapshot := state.Snapshot()
 	changes, known := snapshot.Log.Since(c.next)
-	if !c.valid || !known {
-		c.evaluationState = evaluationState{valid: true}
+	if !known {
+		c.evaluationState = evaluationState{}
 	}
 	c.next = snapshot.Log.Next()
 	for _, change := range changes {
@@ -174,8 +173,7 @@ func (c *compiled) describeCost() string {
 // stopped.
 func (v *evaluationCycle) evaluateCluster(ctx context.Context, cluster *framework.Cluster) bool {
 	if v.sliceUsed() {
-		v.stopped = unfinishedEvaluation()
-		return false
+		return v.stop(unfinishedEvaluation())
 	}
 	if v.current != cluster {
 		v.current, v.answers, v.currentCost = cluster, nil, v.requirements
@@ -200,6 +198,12 @@ func (v *evaluationCycle) evaluateCluster(ctx context.Context, cluster *framewor
 	return false
 }
 
+// stop ends the cycle; the cluster does not count as selected.
+func (v *evaluationCycle) stop(reason *framework.Status) bool {
+	v.stopped = reason
+	return false
+}
+
 // sliceUsed reports whether this cycle must stop, because of its cost or its time. Each cycle does
 // some of the work.
 func (v *evaluationCycle) sliceUsed() bool { return v.spent >= v.allowed || v.spent > 0 && v.yield() }
@@ -216,21 +220,18 @@ func (v *evaluationCycle) evaluateExpression(ctx context.Context, e *clustercel.
 	}
 	switch {
 	case v.total+v.currentCost > v.budget:
-		v.stopped = v.overBudget()
-		return false
+		return v.stop(v.overBudget())
 	case v.sliceUsed():
-		v.stopped = unfinishedEvaluation()
-		return false
+		return v.stop(unfinishedEvaluation())
 	}
 	matched, cost, _ := matchesCEL(ctx, e, v.snapshot, cluster)
 	if ctx.Err() != nil {
 		// The evaluation was interrupted. If it was not the first one in this cycle, the next cycle
 		// starts with it and has more time.
-		v.stopped = framework.AsStatus(fmt.Errorf("evaluating CEL: %w", context.Cause(ctx)))
 		if v.progressed {
-			v.stopped = unfinishedEvaluation()
+			return v.stop(unfinishedEvaluation())
 		}
-		return false
+		return v.stop(framework.AsStatus(fmt.Errorf("evaluating CEL: %w", context.Cause(ctx))))
 	}
 	v.progressed = true
 	v.answers = append(v.answers, matched)

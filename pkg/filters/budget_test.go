@@ -325,55 +325,29 @@ func TestNothingIsCachedAfterTheContextEnds(t *testing.T) {
 
 // TestClustersOfAnUnboundSetAreNotCharged: no cluster changes when a binding is deleted.
 func TestClustersOfAnUnboundSetAreNotCharged(t *testing.T) {
-	p := newPredicate(t)
-	expensive := slices.Repeat([]fixture.Match{fixture.MatchCEL(`managedCluster.metadata.labels.?size.orValue("") != "l" || ` + below)}, 40)
-	inv := hub(ask().Predicate(expensive...), fleetOf(5)...)
-	inv.Update(fixture.Set("theirs"))
-	inv.Update(fixture.Binding("n", "theirs"))
-	inv.Update(fixture.Cluster("large").Label("size", "l").Set("theirs").Obj())
-	if _, status, _ := evaluateAll(t.Context(), p, inv, "p"); status.Code() != framework.UnschedulableAndUnresolvable {
-		t.Fatalf("got %s %q", status.Code(), status.Reason())
-	}
-	inv.Delete(fixture.Binding("n", "theirs"))
-	if _, status, _ := evaluateAll(t.Context(), p, inv, "p"); !status.IsSuccess() {
-		t.Errorf("without it: %s %q", status.Code(), status.Reason())
-	}
-}
-
-// TestResultsOfEarlierCyclesStay: a Snapshot keeps its matches when clusters change later, with
-// evaluations that are charged and with others.
-func TestResultsOfEarlierCyclesStay(t *testing.T) {
-	for name, match := range map[string]fixture.Match{
-		"a label": fixture.MatchLabel("tier", "gold"),
-		"CEL":     fixture.MatchCEL(`managedCluster.metadata.labels.?tier.orValue("") == "gold"`),
+	for name, tc := range map[string]struct {
+		clusters, expressions int
+		text                  string
+	}{
+		"clusters that were evaluated":         {clusters: 11, expressions: 1, text: atLimit},
+		"a cluster that was not evaluated yet": {clusters: 1, expressions: 40, text: below},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gold := func(name string) fixture.ClusterBuilder { return fixture.Cluster(name).Set("s").Label("tier", "gold") }
-			p, inv := newPredicate(t), hub(ask().Predicate(match), gold("c1"), gold("c2"))
-			first, _, _ := evaluateAll(t.Context(), p, inv, "p")
-			inv.Update(fixture.Cluster("c1").Set("s").Obj())
-			second, _, _ := evaluateAll(t.Context(), p, inv, "p")
-			if first.Clusters.Len() != 2 || second.Clusters.Len() != 1 || !second.SkipFilter {
-				t.Errorf("%d matched at first, then %d", first.Clusters.Len(), second.Clusters.Len())
+			p := newPredicate(t)
+			expensive := fixture.MatchCEL(`managedCluster.metadata.labels.?size.orValue("") != "l" || ` + tc.text)
+			inv := hub(ask().Predicate(slices.Repeat([]fixture.Match{expensive}, tc.expressions)...), fleetOf(5)...)
+			inv.Update(fixture.Set("theirs"))
+			inv.Update(fixture.Binding("n", "theirs"))
+			for i := range tc.clusters {
+				inv.Update(fixture.Cluster(fmt.Sprint("large", i)).Label("size", "l").Set("theirs").Obj())
+			}
+			if _, status, _ := evaluateAll(t.Context(), p, inv, "p"); status.Code() != framework.UnschedulableAndUnresolvable {
+				t.Fatalf("got %s %q", status.Code(), status.Reason())
+			}
+			inv.Delete(fixture.Binding("n", "theirs"))
+			if _, status, _ := evaluateAll(t.Context(), p, inv, "p"); !status.IsSuccess() {
+				t.Errorf("without it: %s %q", status.Code(), status.Reason())
 			}
 		})
-	}
-}
-
-// TestTrialsChangeNoResults: a trial evaluates a changed cluster for itself.
-func TestTrialsChangeNoResults(t *testing.T) {
-	p := newPredicate(t)
-	inv := hub(ask().Predicate(fixture.MatchCEL(`managedCluster.metadata.labels.?tier.orValue("") == "gold"`)), fixture.Cluster("c1").Label("tier", "gold"))
-	result, _, state := evaluateAll(t.Context(), p, inv, "p")
-	snapshot := state.Snapshot()
-	for range 2 {
-		trial := framework.NewCycleState(snapshot.WithCluster(framework.NewCluster(fixture.Cluster("c1").Set("s").Obj(), 0)))
-		tried, status := p.PreFilter(t.Context(), trial, snapshot.Subject.Placement)
-		if !status.IsSuccess() || tried.Clusters.Len() != 0 || result.Clusters.Len() != 1 {
-			t.Fatalf("%s: %d match in the trial, %d without", status.Code(), tried.Clusters.Len(), result.Clusters.Len())
-		}
-		if again, _, _ := evaluateAll(t.Context(), p, inv, "p"); again.Clusters.Len() != 1 {
-			t.Fatalf("%d match after the trial", again.Clusters.Len())
-		}
 	}
 }

@@ -80,6 +80,10 @@ func TestPredicate(t *testing.T) {
 			placement: ask().Predicate(fixture.MatchLabel("a", "x"), fixture.MatchCEL(`managedCluster.metadata.name == "label"`)),
 			want:      []string{"label"},
 		},
+		"labels beside CEL": {
+			placement: ask().Predicate(fixture.MatchLabel("a", "x")).Predicate(fixture.MatchCEL(`managedCluster.metadata.name == "none"`)),
+			want:      []string{"both", "label", "none"},
+		},
 		"CEL after another predicate with CEL": {
 			placement: ask().Predicate(fixture.MatchLabel("a", "z"), fixture.MatchCEL("true")).
 				Predicate(fixture.MatchCEL(`managedCluster.metadata.name == "none"`)),

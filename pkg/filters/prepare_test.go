@@ -188,6 +188,16 @@ func TestIsExpensive(t *testing.T) {
 	}
 }
 
+// TestRequirements: ten values cost as much as a requirement.
+func TestRequirements(t *testing.T) {
+	pl := ask().
+		Predicate(fixture.MatchLabel("a", "x"), fixture.MatchLabelExpression("b", metav1.LabelSelectorOpIn, manyTexts(25)...), fixture.MatchClaim("c", metav1.LabelSelectorOpIn, manyTexts(40)...)).
+		Predicate(fixture.MatchLabel("a", "y")).Obj()
+	if got := compile(pl).requirements; got != 1+1+(1+2)+(1+4)+1+1 {
+		t.Errorf("got %d", got)
+	}
+}
+
 // TestEvaluationStateForget: the cost of a cluster is subtracted, and an interrupted evaluation
 // starts again.
 func TestEvaluationStateForget(t *testing.T) {
