@@ -212,20 +212,20 @@ func TestNewProfilesRefuses(t *testing.T) {
 		},
 		"two orders of the queue": {
 			file: "- {plugins: {queueSort: {enabled: [{name: sort2}]}}}",
-			want: `profiles[0].plugins.queueSort: Invalid value: "sort, sort2": exactly one plugin orders the queue: enable one and disable the others`,
+			want: `profiles[0].plugins.queueSort: Invalid value: "sort, sort2": exactly one plugin must order the queue: enable one and disable the others`,
 		},
 		"no order of the queue, and nobody publishes": {
 			file: "- {plugins: {multiPoint: {disabled: [{name: '*'}]}}}",
-			want: `profiles[0].plugins.queueSort: Invalid value: "": exactly one plugin orders the queue: enable one and disable the others` + "\n" +
-				"profiles[0].plugins.bind: Required value: at least one plugin publishes decisions",
+			want: `profiles[0].plugins.queueSort: Invalid value: "": exactly one plugin must order the queue: enable one and disable the others` + "\n" +
+				"profiles[0].plugins.bind: Required value: at least one plugin must publish decisions",
 		},
 		"another order of the queue than in the built-in profile": {
 			file: "- {name: b, plugins: {queueSort: {enabled: [{name: sort2}], disabled: [{name: sort}]}}}",
-			want: `profiles[0].plugins.queueSort: Invalid value: "sort2": all profiles share one queue, and sort orders it in built-in profile`,
+			want: `profiles[0].plugins.queueSort: Invalid value: "sort2": all profiles share one queue, which sort orders in built-in profile`,
 		},
 		"another order of the queue than in the default profile": {
 			file: "- {}\n- {name: b, plugins: {queueSort: {enabled: [{name: sort2}], disabled: [{name: sort}]}}}",
-			want: `profiles[1].plugins.queueSort: Invalid value: "sort2": all profiles share one queue, and sort orders it in profiles[0]`,
+			want: `profiles[1].plugins.queueSort: Invalid value: "sort2": all profiles share one queue, which sort orders in profiles[0]`,
 		},
 		"other arguments for the order of the queue": {
 			file: "- {name: b, pluginConfig: [{name: sort, args: {size: 1}}]}\n- {pluginConfig: [{name: sort, args: {size: 2}}]}",

@@ -19,10 +19,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Load reads one PlacementSchedulerConfiguration in YAML or JSON. It refuses whatever it does not
-// know, and what no set of plugins could make right; an error has one line for each mistake, which
-// begins with its path. What depends on the plugins, their names included, is for MergeAll and
-// Merged.Resolve to say.
+// Load reads one PlacementSchedulerConfiguration in YAML or JSON. It rejects unknown fields and
+// mistakes that do not depend on plugins; MergeAll and Merged.Resolve find those that do. An error
+// has one line for each mistake, which begins with the path of the field.
 func Load(data []byte) (*PlacementSchedulerConfiguration, error) {
 	text, err := toJSON(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	if err != nil {
@@ -33,7 +32,7 @@ func Load(data []byte) (*PlacementSchedulerConfiguration, error) {
 	if err = errors.Join(append(duplicates, err)...); err != nil {
 		return nil, err
 	}
-	// Whatever else is wrong with a file of another kind is not worth saying.
+	// In a file of another kind, other mistakes are not reported.
 	if err := checkKind(document); err != nil {
 		return nil, err
 	}
@@ -60,9 +59,9 @@ func Load(data []byte) (*PlacementSchedulerConfiguration, error) {
 	return c, nil
 }
 
-// toJSON turns the only document in data into JSON.
+// toJSON converts the only document in data to JSON.
 func toJSON(data []byte) ([]byte, error) {
-	// JSON may be indented with tabs, which YAML does not take.
+	// JSON may be indented with tabs, which YAML does not allow.
 	if json.Valid(data) {
 		return data, nil
 	}
@@ -72,7 +71,7 @@ func toJSON(data []byte) ([]byte, error) {
 		return nil, err
 	}
 	if !errors.Is(decoder.Decode(&second), io.EOF) {
-		return nil, errors.New("there is more than one document in it")
+		return nil, errors.New("the file has more than one document")
 	}
 	if err := errors.Join(duplicateKeys(nil, &document)...); err != nil {
 		return nil, err
@@ -80,7 +79,7 @@ func toJSON(data []byte) ([]byte, error) {
 	return yaml.YAMLToJSONStrict(data)
 }
 
-// duplicateKeys finds keys that are said twice. The YAML library would name their lines, not their
+// duplicateKeys finds keys that occur twice. The YAML library would report their lines, not their
 // paths.
 func duplicateKeys(at *field.Path, node *goyaml.Node) (errs []error) {
 	switch node.Kind {
@@ -109,7 +108,7 @@ func duplicateKeys(at *field.Path, node *goyaml.Node) (errs []error) {
 func checkKind(document any) error {
 	object, ok := document.(map[string]any)
 	if !ok && document != nil {
-		return fmt.Errorf("it is no %s, which is an object", Kind)
+		return fmt.Errorf("must be an object of kind %s", Kind)
 	}
 	var mistakes field.ErrorList
 	for _, want := range [][2]string{{"apiVersion", APIVersion}, {"kind", Kind}} {
@@ -117,7 +116,7 @@ func checkKind(document any) error {
 		switch got {
 		case want[1]:
 		case nil:
-			mistakes = append(mistakes, field.Required(path, "it is "+want[1]))
+			mistakes = append(mistakes, field.Required(path, "must be "+want[1]))
 		default:
 			mistakes = append(mistakes, field.NotSupported(path, got, []string{want[1]}))
 		}
@@ -125,17 +124,17 @@ func checkKind(document any) error {
 	return join(mistakes)
 }
 
-// hints are for keys that a reader of other documents may expect, in lower case.
+// hints are messages for keys that users may expect from other programs, in lower case.
 var hints = map[string]string{
 	"normalizescore": "a method of score plugins, without a list: enable the plugin under score",
 	"unreserve":      "a method of reserve plugins, without a list: enable the plugin under reserve",
-	"plugins":        "it belongs into a profile: profiles[0].plugins",
-	"pluginconfig":   "it belongs into a profile: profiles[0].pluginConfig",
-	"schedulername":  "a profile's name is its name",
+	"plugins":        "a field of a profile: write it at profiles[0].plugins",
+	"pluginconfig":   "a field of a profile: write it at profiles[0].pluginConfig",
+	"schedulername":  "unknown field: write name",
 }
 
-// checkShape finds what does not fit a type of this package: unknown fields, and values of another
-// kind. null is nothing said.
+// checkShape finds unknown fields, and values that do not have the type t of this package. null is
+// a missing value.
 func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.ErrorList) {
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return nil
@@ -188,7 +187,7 @@ func checkScalar(at *field.Path, value any, t reflect.Type) field.ErrorList {
 	return nil
 }
 
-// checkDuration accepts what can be a cycleTimeout, the only duration.
+// checkDuration checks cycleTimeout, the only duration.
 func checkDuration(at *field.Path, value any) field.ErrorList {
 	text, ok := value.(string)
 	d, err := time.ParseDuration(text)
@@ -214,7 +213,7 @@ func unknownFields(at *field.Path, object map[string]any, known map[string]refle
 		}
 		for name := range known {
 			if strings.EqualFold(name, key) {
-				detail = fmt.Sprintf("unknown field: it is written %s", name)
+				detail = fmt.Sprintf("unknown field: write %s", name)
 			}
 		}
 		mistakes = append(mistakes, field.Forbidden(at.Child(key), detail))
@@ -222,7 +221,7 @@ func unknownFields(at *field.Path, object map[string]any, known map[string]refle
 	return mistakes
 }
 
-// join makes one error of mistakes, one a line; nil of none.
+// join returns one error with a line for each mistake; nil without mistakes.
 func join(mistakes field.ErrorList) error {
 	errs := make([]error, 0, len(mistakes))
 	for _, mistake := range mistakes {

@@ -4,14 +4,15 @@ import (
 	"slices"
 )
 
-// Merge is what runs when a file says user and nothing configured would run defaults.
+// Merge returns the profile of a file, merged with the default profile:
 //
-//   - A list of the file changes the defaults, it does not replace them: new names append.
-//   - Naming a default again in the list where it is a default replaces it in place. All built-in defaults are in multiPoint.
-//   - Disabling a name, or * for all, drops the default from that list, from every list under multiPoint. What the file itself
-//     enables in the list stays.
+//   - A list in the file changes the default list and does not replace it. New plugins come last.
+//   - A default that the file lists in the same list keeps its position, with the weight from the
+//     file. All built-in defaults are in multiPoint.
+//   - A disabled name, or * for all, removes the default from that list; in multiPoint, from every
+//     list. Plugins that the file enables in the list stay.
 //
-// What multiPoint means at each point is for Resolve to say.
+// Resolve then computes the plugins of each extension point.
 func Merge(user, defaults Profile) Profile {
 	merged := Profile{Name: user.Name, PluginConfig: slices.Concat(user.PluginConfig, defaults.PluginConfig)}
 	everywhere := user.Plugins.MultiPoint.Disabled
@@ -38,14 +39,11 @@ func mergeSet(user, defaults PluginSet, everywhere []DisabledPlugin) PluginSet {
 	return merged
 }
 
-// Resolve is the order in which the plugins of a merged profile run at each point, with the weights
-// of score plugins. At a point run
-//
-//  1. what both the point and multiPoint name, in the point's order: it was moved ahead,
-//  2. what only multiPoint names and the point does not disable, where it implements the point,
-//  3. what only the point names.
-//
-// The weight given at score beats the one given under multiPoint.
+// Resolve returns the plugins of a merged profile by extension point, in the order in which they
+// run, with the weights of score plugins. An extension point runs first the plugins that both its
+// list and multiPoint name, in the order of its list; then those that only multiPoint names, if
+// they implement the extension point and its list does not disable them; then those that only its
+// list names. The weight in score has precedence over the weight in multiPoint.
 func Resolve(merged Profile, implements func(name string, point Point) bool) map[Point][]Plugin {
 	resolved := map[Point][]Plugin{}
 	for _, point := range Points {

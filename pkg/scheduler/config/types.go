@@ -8,37 +8,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What a file must say it is.
+// The required apiVersion and kind of a configuration file.
 const (
 	APIVersion = "config.berth.dev/v1alpha1"
 	Kind       = "PlacementSchedulerConfiguration"
 )
 
 const (
-	// DefaultProfile is the profile of Placements that choose none, and of a profile without a
-	// name.
+	// DefaultProfile is the name of the profile of Placements without the profile annotation, and of
+	// a profile without a name.
 	DefaultProfile = "default"
-	// All stands, in a disabled list, for every default.
+	// All, in a disabled list, means every default.
 	All = "*"
 )
 
-// MinWeight to MaxWeight is what a score plugin may count; DefaultWeight is what it counts when its
-// weight is not given.
+// MinWeight and MaxWeight bound the weight of a score plugin. DefaultWeight is the weight of one
+// without a weight.
 const (
 	MinWeight     = -10
 	MaxWeight     = 10
 	DefaultWeight = 1
 )
 
-// MinCycleTimeout to MaxCycleTimeout is what a file may give as cycleTimeout; DefaultCycleTimeout
-// counts when it gives none.
+// MinCycleTimeout and MaxCycleTimeout bound cycleTimeout. DefaultCycleTimeout applies if it is
+// missing.
 const (
 	MinCycleTimeout     = 10 * time.Millisecond
 	MaxCycleTimeout     = time.Minute
 	DefaultCycleTimeout = 100 * time.Millisecond
 )
 
-// PlacementSchedulerConfiguration says which plugins decide about Placements.
+// PlacementSchedulerConfiguration selects the plugins that decide Placements.
 type PlacementSchedulerConfiguration struct {
 	// APIVersion is config.berth.dev/v1alpha1.
 	// +kubebuilder:validation:Enum=config.berth.dev/v1alpha1
@@ -49,21 +49,21 @@ type PlacementSchedulerConfiguration struct {
 	Kind string `json:"kind"`
 
 	// CycleTimeout is how long the decision about one Placement may delay all others, from 10ms to
-	// 1m; 100ms when absent. A decision that takes longer fails: what is published stays, and the
-	// attempt is repeated after ten times this, then twice as long each time, at most 5m. A
-	// PreFilter plugin that evaluates in parts, as Predicate does, ends a part at half of it. A
-	// Placement whose attempts take more than a quarter of it is slow, and all slow ones of a
-	// namespace get 10% of the time together.
+	// 1m. Default 100ms. A decision that takes longer fails: the published decision stays, and the
+	// attempt is repeated after ten times this time, then twice as long each time, at most 5m. A
+	// PreFilter plugin that works in parts, as Predicate does, ends a part at half of this time. A
+	// Placement is slow if its attempts take more than a quarter of this time. All slow Placements
+	// of a namespace together get 10% of the time.
 	// +optional
 	CycleTimeout *metav1.Duration `json:"cycleTimeout,omitempty"`
 
-	// Profiles are the choices that Placements have. Without one named default, the built-in
-	// defaults are that profile.
+	// Profiles are the profiles that Placements can select. If none is named default, the built-in
+	// defaults are the profile default.
 	// +optional
 	Profiles []Profile `json:"profiles,omitempty"`
 }
 
-// Timeout is CycleTimeout, or the default where nothing says it; c may be nil.
+// Timeout returns CycleTimeout, or the default if it is not set. c may be nil.
 func (c *PlacementSchedulerConfiguration) Timeout() time.Duration {
 	if c == nil || c.CycleTimeout == nil {
 		return DefaultCycleTimeout
@@ -71,21 +71,21 @@ func (c *PlacementSchedulerConfiguration) Timeout() time.Duration {
 	return c.CycleTimeout.Duration
 }
 
-// Profile is a choice of plugins. What it says is merged with the built-in defaults.
+// Profile lists plugins. It is merged with the built-in defaults.
 type Profile struct {
-	// Name is what the annotation berth.dev/profile of a Placement chooses; the profile default is
-	// for Placements without it. Names are unique; a profile without a name is the default one.
+	// Name is the name of the profile. A Placement selects a profile by the annotation
+	// berth.dev/profile; without it, the profile default applies. Names are unique.
 	// +kubebuilder:default=default
 	// +kubebuilder:validation:MinLength=1
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// Plugins are changes to the defaults, by extension point.
+	// Plugins changes the default plugins, by extension point.
 	// +optional
 	Plugins Plugins `json:"plugins,omitzero"`
 
-	// PluginConfig are the arguments of plugins, at most one item a plugin. Only plugins that this
-	// profile uses may be named.
+	// PluginConfig has the arguments of plugins, at most one item for each plugin. The profile must
+	// use each plugin that is named here.
 	// +optional
 	PluginConfig []PluginConfig `json:"pluginConfig,omitempty"`
 }
@@ -94,76 +94,76 @@ type Profile struct {
 // multiPoint for all of them.
 type Plugins struct {
 	// MultiPoint enables a plugin at every extension point that it implements, or disables a
-	// default everywhere. What is said at one point comes before it.
+	// default at all of them. The set of a single extension point has precedence.
 	// +optional
 	MultiPoint PluginSet `json:"multiPoint,omitzero"`
 
-	// QueueSort says which Placement is decided first: exactly one plugin, the same in all
+	// QueueSort orders the Placements that wait to be decided: exactly one plugin, the same in all
 	// profiles.
 	// +optional
 	QueueSort PluginSet `json:"queueSort,omitzero"`
 
-	// PreEnqueue keeps Placements out, for example until their queue admits them.
+	// PreEnqueue keeps a Placement from being decided, for example until its queue admits it.
 	// +optional
 	PreEnqueue PluginSet `json:"preEnqueue,omitzero"`
 
-	// PreFilter runs once a cycle, and may narrow the candidates or find a mistake in the
+	// PreFilter runs once per attempt. It can narrow the candidates or find a mistake in the
 	// Placement.
 	// +optional
 	PreFilter PluginSet `json:"preFilter,omitzero"`
 
-	// Filter excludes clusters, one by one.
+	// Filter excludes clusters, one at a time.
 	// +optional
 	Filter PluginSet `json:"filter,omitzero"`
 
-	// PostFilter looks on when fewer clusters fit than are wanted.
+	// PostFilter runs if fewer clusters are feasible than wanted.
 	// +optional
 	PostFilter PluginSet `json:"postFilter,omitzero"`
 
-	// PreScore runs once a cycle, with the clusters that fit.
+	// PreScore runs once per attempt, with the feasible clusters.
 	// +optional
 	PreScore PluginSet `json:"preScore,omitzero"`
 
-	// Score rates the clusters that fit. NormalizeScore is part of it.
+	// Score scores the feasible clusters. NormalizeScore is part of it.
 	// +optional
 	Score PluginSet `json:"score,omitzero"`
 
-	// Reserve keeps account of what is about to be published. Unreserve is part of it.
+	// Reserve counts a change until it is published. Unreserve is part of it.
 	// +optional
 	Reserve PluginSet `json:"reserve,omitzero"`
 
-	// Permit lets a change pass, refuses it or holds it.
+	// Permit permits, denies or holds a change.
 	// +optional
 	Permit PluginSet `json:"permit,omitzero"`
 
-	// Transition says how much of a permitted change is published in one step.
+	// Transition limits how much of a permitted change is published in one step.
 	// +optional
 	Transition PluginSet `json:"transition,omitzero"`
 
-	// PreBind prepares what publishing needs.
+	// PreBind prepares the clusters that a change adds.
 	// +optional
 	PreBind PluginSet `json:"preBind,omitzero"`
 
-	// Bind publishes: at least one plugin, and the first that does not pass on is the last.
+	// Bind publishes: at least one plugin. The plugins run in order until one does not skip.
 	// +optional
 	Bind PluginSet `json:"bind,omitzero"`
 
-	// PostBind is told what was published.
+	// PostBind receives each published change.
 	// +optional
 	PostBind PluginSet `json:"postBind,omitzero"`
 }
 
-// PluginSet changes which plugins run at a point.
+// PluginSet changes the plugins of one extension point.
 type PluginSet struct {
-	// Enabled are plugins to add, in this order, after the defaults. A default that is named in its
-	// own list, multiPoint, is replaced where it stands; one that is named at a point runs ahead of
-	// the other defaults there.
+	// Enabled lists plugins to add after the defaults, in this order. A default that is listed in
+	// multiPoint keeps its position and gets the listed weight. A default that is listed at an
+	// extension point runs before the other defaults there.
 	// +kubebuilder:validation:UniqueItems=true
 	// +optional
 	Enabled []Plugin `json:"enabled,omitempty"`
 
-	// Disabled are defaults not to run. The name * stands for all of them; what Enabled names
-	// stays.
+	// Disabled lists defaults that do not run; * means all of them. Plugins in Enabled run
+	// nevertheless.
 	// +kubebuilder:validation:UniqueItems=true
 	// +optional
 	Disabled []DisabledPlugin `json:"disabled,omitempty"`
@@ -171,13 +171,13 @@ type PluginSet struct {
 
 // Plugin is one enabled plugin.
 type Plugin struct {
-	// Name is the plugin's.
+	// Name is the name of the plugin.
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 
-	// Weight is what a score plugin counts in the Additive mode, from -10 to 10; 0 leaves it out
-	// unless a Placement lists it. Only score and multiPoint take weights, and the one in score
-	// comes first.
+	// Weight is the weight of a score plugin in the mode Additive, from -10 to 10. With 0 it does
+	// not run unless a Placement lists it. Only score and multiPoint accept weights; the weight in
+	// score has precedence.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=-10
 	// +kubebuilder:validation:Maximum=10
@@ -187,24 +187,24 @@ type Plugin struct {
 
 // DisabledPlugin is one disabled plugin.
 type DisabledPlugin struct {
-	// Name is the plugin's, or * for all defaults.
+	// Name is the name of the plugin, or * for all defaults.
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 }
 
-// PluginConfig is one plugin's arguments.
+// PluginConfig has the arguments of one plugin.
 type PluginConfig struct {
-	// Name is the plugin's.
+	// Name is the name of the plugin.
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 
-	// Args is for the plugin to decode; what it leaves out has the plugin's defaults.
+	// Args are the arguments: see the page of the plugin. Missing ones have their default.
 	// +kubebuilder:validation:Schemaless
 	// +optional
 	Args json.RawMessage `json:"args,omitempty"`
 }
 
-// Point is an extension point by its key in the file.
+// Point is the key of an extension point in the file.
 type Point string
 
 // The extension points.
@@ -224,7 +224,7 @@ const (
 	PostBind   Point = "postBind"
 )
 
-// multiPoint is the key of the set that is no point.
+// multiPoint is the key of the set for all extension points.
 const multiPoint Point = "multiPoint"
 
 // Points are the extension points in the order in which they run.
@@ -233,7 +233,7 @@ var Points = []Point{QueueSort, PreEnqueue, PreFilter, Filter, PostFilter, PreSc
 // lists are the keys of all sets, in the order of the file.
 var lists = append([]Point{multiPoint}, Points...)
 
-// at is the set of one key.
+// at returns the set of one key.
 func (p *Plugins) at(point Point) *PluginSet {
 	return map[Point]*PluginSet{
 		multiPoint: &p.MultiPoint, QueueSort: &p.QueueSort, PreEnqueue: &p.PreEnqueue, PreFilter: &p.PreFilter,
@@ -243,8 +243,7 @@ func (p *Plugins) at(point Point) *PluginSet {
 	}[point]
 }
 
-// NamedPlugins are the plugins that the file enables or configures, sorted; none where there is no
-// file.
+// NamedPlugins returns the plugins that the file enables or configures, sorted. c may be nil.
 func (c *PlacementSchedulerConfiguration) NamedPlugins() []string {
 	if c == nil {
 		return nil

@@ -123,7 +123,7 @@ func TestCheckOneQueue(t *testing.T) {
 	}{
 		"one profile":       {all: []Merged{profile(0, "default", "")}, resolved: by("Sort")},
 		"the same":          {all: []Merged{profile(0, "a", `{"x": 1}`), profile(1, "default", `{"x":1}`)}, resolved: by("Sort", "Sort")},
-		"another plugin":    {all: []Merged{profile(0, "a", ""), profile(1, "default", "")}, resolved: by("Other", "Sort"), want: `profiles[0].plugins.queueSort: Invalid value: "Other": all profiles share one queue, and Sort orders it in profiles[1]`},
+		"another plugin":    {all: []Merged{profile(0, "a", ""), profile(1, "default", "")}, resolved: by("Other", "Sort"), want: `profiles[0].plugins.queueSort: Invalid value: "Other": all profiles share one queue, which Sort orders in profiles[1]`},
 		"other arguments":   {all: []Merged{profile(0, "default", `{"x":1}`), profile(1, "a", `{"x":2}`)}, resolved: by("Sort", "Sort"), want: `profiles[1].pluginConfig: Invalid value: "Sort": all profiles share one queue, and its plugin has other arguments in profiles[0]`},
 		"arguments of one":  {all: []Merged{profile(0, "default", ""), profile(1, "a", `{"x":2}`)}, resolved: by("Sort", "Sort"), want: `profiles[1].pluginConfig: Invalid value: "Sort": all profiles share one queue, and its plugin has other arguments in profiles[0]`},
 		"arguments of none": {all: []Merged{profile(0, "default", `null`), profile(1, "a", `null`)}, resolved: by("Sort", "Sort")},
@@ -152,9 +152,9 @@ func TestResolveRefuses(t *testing.T) {
 		"another point":               {profile: Profile{Plugins: Plugins{MultiPoint: base, Score: on("G")}}, want: []string{`profiles[2].plugins.score.enabled[0].name: Invalid value: "G": does not implement score, only filter, postFilter`}},
 		"a weight where none counts":  {profile: Profile{Plugins: Plugins{MultiPoint: on("Sort", "Bind", "G=2")}}, want: []string{`profiles[2].plugins.multiPoint.enabled[2].weight: Forbidden: G does not score`}},
 		"arguments of what runs not":  {profile: Profile{Plugins: Plugins{MultiPoint: base}, PluginConfig: []PluginConfig{{Name: "F"}}}, want: []string{`profiles[2].pluginConfig[0].name: Invalid value: "F": is not used in this profile`}},
-		"two that sort":               {profile: Profile{Plugins: Plugins{MultiPoint: on("Sort", "Bind", "Sort2")}}, want: []string{`profiles[2].plugins.queueSort: Invalid value: "Sort, Sort2": exactly one plugin orders the queue: enable one and disable the others`}},
-		"none that sorts":             {profile: Profile{Plugins: Plugins{MultiPoint: on("Bind")}}, want: []string{`profiles[2].plugins.queueSort: Invalid value: "": exactly one plugin orders the queue: enable one and disable the others`}},
-		"none that publishes":         {profile: Profile{Plugins: Plugins{MultiPoint: on("Sort")}}, want: []string{`profiles[2].plugins.bind: Required value: at least one plugin publishes decisions`}},
+		"two that sort":               {profile: Profile{Plugins: Plugins{MultiPoint: on("Sort", "Bind", "Sort2")}}, want: []string{`profiles[2].plugins.queueSort: Invalid value: "Sort, Sort2": exactly one plugin must order the queue: enable one and disable the others`}},
+		"none that sorts":             {profile: Profile{Plugins: Plugins{MultiPoint: on("Bind")}}, want: []string{`profiles[2].plugins.queueSort: Invalid value: "": exactly one plugin must order the queue: enable one and disable the others`}},
+		"none that publishes":         {profile: Profile{Plugins: Plugins{MultiPoint: on("Sort")}}, want: []string{`profiles[2].plugins.bind: Required value: at least one plugin must publish decisions`}},
 		"mistakes in more than one":   {profile: Profile{Plugins: Plugins{MultiPoint: base, Filter: on("Nothing"), Score: on("G")}}, want: []string{"implements no extension point", "does not implement score"}},
 		"a plugin that runs at a few": {profile: Profile{Plugins: Plugins{MultiPoint: base, Filter: on("G")}}},
 	}

@@ -13,18 +13,18 @@ import (
 
 var rangeOfWeights = fmt.Sprintf(" from %d to %d", MinWeight, MaxWeight)
 
-// validate finds the mistakes that can be seen without knowing any plugin.
+// validate returns the mistakes that do not depend on the plugins.
 func validate(c *PlacementSchedulerConfiguration) (mistakes field.ErrorList) {
 	names := map[string]bool{}
 	for i := range c.Profiles {
 		p, at := &c.Profiles[i], profileAt(i)
-		mistakes = append(mistakes, once(names, at.Child("name"), p.Name)...)
+		mistakes = append(mistakes, checkUnique(names, at.Child("name"), p.Name)...)
 		for _, list := range lists {
 			mistakes = append(mistakes, validateSet(at.Child("plugins", string(list)), list, p.Plugins.at(list))...)
 		}
 		configured := map[string]bool{}
 		for j, pc := range p.PluginConfig {
-			mistakes = append(mistakes, once(configured, at.Child("pluginConfig").Index(j).Child("name"), pc.Name)...)
+			mistakes = append(mistakes, checkUnique(configured, at.Child("pluginConfig").Index(j).Child("name"), pc.Name)...)
 		}
 	}
 	return mistakes
@@ -35,27 +35,27 @@ func validateSet(at *field.Path, list Point, set *PluginSet) (mistakes field.Err
 	for i, plugin := range set.Enabled {
 		at := at.Child("enabled").Index(i)
 		if plugin.Name == All {
-			mistakes = append(mistakes, field.Invalid(at.Child("name"), All, "stands for all defaults, and can only be disabled"))
+			mistakes = append(mistakes, field.Invalid(at.Child("name"), All, "means all defaults, and can only be disabled"))
 			continue
 		}
-		mistakes = append(mistakes, once(enabled, at.Child("name"), plugin.Name)...)
+		mistakes = append(mistakes, checkUnique(enabled, at.Child("name"), plugin.Name)...)
 		switch weight := plugin.Weight; {
 		case weight == nil:
 		case list != multiPoint && list != Score:
-			mistakes = append(mistakes, field.Forbidden(at.Child("weight"), "only score and multiPoint take weights"))
+			mistakes = append(mistakes, field.Forbidden(at.Child("weight"), "only score and multiPoint accept weights"))
 		case *weight < MinWeight || *weight > MaxWeight:
 			mistakes = append(mistakes, field.Invalid(at.Child("weight"), *weight, "must be an integer"+rangeOfWeights))
 		}
 	}
 	disabled := map[string]bool{}
 	for i, plugin := range set.Disabled {
-		mistakes = append(mistakes, once(disabled, at.Child("disabled").Index(i).Child("name"), plugin.Name)...)
+		mistakes = append(mistakes, checkUnique(disabled, at.Child("disabled").Index(i).Child("name"), plugin.Name)...)
 	}
 	return mistakes
 }
 
-// once notes a name that must be there, and not twice.
-func once(seen map[string]bool, at *field.Path, name string) field.ErrorList {
+// checkUnique requires a name that is not among the names seen so far, and adds it to them.
+func checkUnique(seen map[string]bool, at *field.Path, name string) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(at, "")}
 	}
@@ -68,18 +68,18 @@ func once(seen map[string]bool, at *field.Path, name string) field.ErrorList {
 
 func profileAt(i int) *field.Path { return field.NewPath("profiles").Index(i) }
 
-// Merged is one profile to be built: its name, and what runs in it.
+// Merged is a profile of the file, merged with the defaults.
 type Merged struct {
 	Profile
-	// at is where the file has it, and file what it says there; the built-in default profile has a
-	// path of its own.
+	// at is the path of the profile in the file, and file its content there. The built-in default
+	// profile has its own path.
 	at   *field.Path
 	file Profile
 }
 
-// MergeAll merges every profile of a file with the defaults, and adds the defaults where the file
-// has no default profile; nil is a file that says nothing. known are the names of all plugins: a
-// file must not name others, nor give arguments to a plugin that its profile does not name.
+// MergeAll merges every profile of a file with the defaults, and adds the default profile if the
+// file has none. c may be nil. known are the names of all plugins. A file that names another one is
+// an error, and so are arguments for a plugin that the profile does not use.
 func MergeAll(c *PlacementSchedulerConfiguration, defaults Profile, known []string) ([]Merged, error) {
 	var all []Merged
 	var mistakes field.ErrorList
@@ -130,7 +130,7 @@ func unused(at *field.Path, name string) *field.Error {
 	return field.Invalid(at.Child("name"), name, "is not used in this profile")
 }
 
-// Names are the plugins to build, each once.
+// Names returns the plugins to build, without duplicates.
 func (m *Merged) Names() (names []string) {
 	for _, list := range lists {
 		for _, plugin := range m.Plugins.at(list).Enabled {
@@ -142,7 +142,7 @@ func (m *Merged) Names() (names []string) {
 	return names
 }
 
-// Args are a plugin's arguments; nil when it has none.
+// Args returns the arguments of a plugin; nil if it has none.
 func (m *Merged) Args(name string) json.RawMessage {
 	for _, pc := range m.PluginConfig {
 		if pc.Name == name {
@@ -152,7 +152,7 @@ func (m *Merged) Args(name string) json.RawMessage {
 	return nil
 }
 
-// BuildError says where the mistake is when a plugin could not be built.
+// BuildError adds the path in the file to the error of building a plugin.
 func (m *Merged) BuildError(name string, err error) error {
 	for i, pc := range m.file.PluginConfig {
 		if pc.Name == name && pc.Args != nil {
@@ -162,9 +162,9 @@ func (m *Merged) BuildError(name string, err error) error {
 	return fmt.Errorf("%s: building plugin %s: %w", m.at, name, err)
 }
 
-// Resolve is Resolve, and refuses what the plugins cannot do: a name at a point that the plugin
-// does not implement, a weight for one that does not score, arguments for one that runs nowhere, a
-// queue without one order, and nobody to publish.
+// Resolve calls the function Resolve and checks the result. Errors are a plugin at an extension
+// point that it does not implement, a weight for a plugin that does not score, arguments for a
+// plugin that does not run, more or less than one QueueSort plugin, and no Bind plugin.
 func (m *Merged) Resolve(implements func(name string, point Point) bool) (map[Point][]Plugin, error) {
 	resolved := Resolve(m.Profile, implements)
 	var mistakes field.ErrorList
@@ -181,10 +181,10 @@ func (m *Merged) Resolve(implements func(name string, point Point) bool) (map[Po
 	}
 	if sort := resolved[QueueSort]; len(sort) != 1 {
 		mistakes = append(mistakes, field.Invalid(m.at.Child("plugins", "queueSort"), listed(sort),
-			"exactly one plugin orders the queue: enable one and disable the others"))
+			"exactly one plugin must order the queue: enable one and disable the others"))
 	}
 	if len(resolved[Bind]) == 0 {
-		mistakes = append(mistakes, field.Required(m.at.Child("plugins", "bind"), "at least one plugin publishes decisions"))
+		mistakes = append(mistakes, field.Required(m.at.Child("plugins", "bind"), "at least one plugin must publish decisions"))
 	}
 	return resolved, join(mistakes)
 }
@@ -225,8 +225,9 @@ func listed(plugins []Plugin) string {
 	return strings.Join(names, ", ")
 }
 
-// CheckOneQueue refuses profiles that order the queue otherwise than the default one: there is one
-// queue for all. resolved is by profile, each with one plugin for the queue.
+// CheckOneQueue returns an error if a profile orders the work queue in another way than the default
+// profile, because all profiles share the queue. resolved has the result of Resolve for each
+// profile.
 func CheckOneQueue(all []Merged, resolved []map[Point][]Plugin) error {
 	reference := slices.IndexFunc(all, func(m Merged) bool { return m.Name == DefaultProfile })
 	want, where := resolved[reference][QueueSort][0].Name, all[reference].at
@@ -234,7 +235,7 @@ func CheckOneQueue(all []Merged, resolved []map[Point][]Plugin) error {
 	for i, m := range all {
 		if got := resolved[i][QueueSort][0].Name; got != want {
 			mistakes = append(mistakes, field.Invalid(m.at.Child("plugins", "queueSort"), got,
-				fmt.Sprintf("all profiles share one queue, and %s orders it in %s", want, where)))
+				fmt.Sprintf("all profiles share one queue, which %s orders in %s", want, where)))
 		} else if !sameJSON(m.Args(got), all[reference].Args(want)) {
 			mistakes = append(mistakes, field.Invalid(m.at.Child("pluginConfig"), got,
 				fmt.Sprintf("all profiles share one queue, and its plugin has other arguments in %s", where)))
