@@ -164,15 +164,15 @@ func (r *Recorder) flush(ctx context.Context, key types.NamespacedName) error {
 	}
 	if err := r.writePublished(ctx, u); err != nil {
 		if !isFinal(err) {
-			r.putBack(key, u)
+			r.keepUnwritten(key, u)
 		}
 		return err
 	}
 	return r.prune(ctx, key)
 }
 
-// putBack keeps changes whose record could not be written, merged with later ones.
-func (r *Recorder) putBack(key types.NamespacedName, u *unwritten) {
+// keepUnwritten keeps changes whose record could not be written, merged with later ones.
+func (r *Recorder) keepUnwritten(key types.NamespacedName, u *unwritten) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch next := r.unwritten[key]; {

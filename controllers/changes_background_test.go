@@ -37,7 +37,7 @@ func describeUnwritten(u *unwritten) string {
 
 func TestPublishedChangesAreQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger(t)
+		l := newTestRecorder(t)
 		began := time.Now()
 		l.publish(4, "a", "b")
 		u := l.unwritten[placementKey]
@@ -83,17 +83,17 @@ func TestPublishedChangesAreQueued(t *testing.T) {
 
 func TestPutBack(t *testing.T) {
 	tests := map[string]struct {
-		meanwhile func(l *ledger)
+		meanwhile func(l *testRecorder)
 		want      string
 		wantSince time.Duration
 		wantTried bool
 	}{
-		"nothing was published meanwhile": {meanwhile: func(*ledger) {}, want: "1-2 +b -a: cause 2", wantTried: true},
+		"nothing was published meanwhile": {meanwhile: func(*testRecorder) {}, want: "1-2 +b -a: cause 2", wantTried: true},
 		"a change was published meanwhile": {
-			meanwhile: func(l *ledger) { l.publish(3, "b", "bc") }, want: "1-3 +bc -a: cause 3", wantTried: true,
+			meanwhile: func(l *testRecorder) { l.publish(3, "b", "bc") }, want: "1-3 +bc -a: cause 3", wantTried: true,
 		},
 		"the Placement was created again": {
-			meanwhile: func(l *ledger) {
+			meanwhile: func(l *testRecorder) {
 				l.pl = l.pl.DeepCopy()
 				l.pl.UID = "second"
 				l.publish(1, "c", "d")
@@ -104,7 +104,7 @@ func TestPutBack(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLedger(t)
+				l := newTestRecorder(t)
 				l.publish(1, "a", "x")
 				l.publish(2, "x", "b")
 				u := l.unwritten[placementKey]
@@ -112,7 +112,7 @@ func TestPutBack(t *testing.T) {
 				l.Forget(placementKey)
 				time.Sleep(time.Second)
 				tc.meanwhile(l)
-				l.putBack(placementKey, u)
+				l.keepUnwritten(placementKey, u)
 				got := l.unwritten[placementKey]
 				if describeUnwritten(got) != tc.want {
 					t.Errorf("queued is %q, want %q", describeUnwritten(got), tc.want)
@@ -168,7 +168,7 @@ func TestNextRecord(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLedger(t)
+				l := newTestRecorder(t)
 				tc.prepare(l.Recorder)
 				var got []string
 				var wait <-chan time.Time
@@ -251,7 +251,7 @@ func TestRetryOfRecords(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLedger(t)
+				l := newTestRecorder(t)
 				var lines []string
 				l.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 				if !tc.forgotten {
@@ -291,7 +291,7 @@ func TestRetryOfRecords(t *testing.T) {
 }
 
 // runRecorder runs the background until stop is called, which returns how long it took to end.
-func runRecorder(t *testing.T, l *ledger) (stop func() time.Duration) {
+func runRecorder(t *testing.T, l *testRecorder) (stop func() time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -311,45 +311,45 @@ func runRecorder(t *testing.T, l *ledger) (stop func() time.Duration) {
 func TestBackgroundOfRecords(t *testing.T) {
 	busy := apierrors.NewTooManyRequestsError("busy")
 	type step struct {
-		do   func(l *ledger)
+		do   func(l *testRecorder)
 		wait time.Duration
 		want []string
 	}
-	nothing := func(*ledger) {}
+	nothing := func(*testRecorder) {}
 	written := []string{"1 Published +b -a"}
 	var done func()
 	tests := map[string]struct {
 		steps []step
 		want  []string
 	}{
-		"at once": {steps: []step{{do: func(l *ledger) { l.publish(1, "a", "b") }, want: written}}, want: written},
+		"at once": {steps: []step{{do: func(l *testRecorder) { l.publish(1, "a", "b") }, want: written}}, want: written},
 		"after the attempt": {steps: []step{
-			{do: func(l *ledger) { done = l.Yield(); l.publish(1, "a", "b") }, wait: recordPatience / 2},
-			{do: func(*ledger) { done() }, wait: recordQuiet - 1},
+			{do: func(l *testRecorder) { done = l.Yield(); l.publish(1, "a", "b") }, wait: recordPatience / 2},
+			{do: func(*testRecorder) { done() }, wait: recordQuiet - 1},
 			{do: nothing, wait: 1, want: written},
 		}, want: written},
 		"not between two attempts": {steps: []step{
-			{do: func(l *ledger) { l.Yield()(); l.publish(1, "a", "b") }, wait: recordQuiet - 1},
-			{do: func(l *ledger) { done = l.Yield() }, wait: 2},
-			{do: func(*ledger) { done() }, wait: recordQuiet, want: written},
+			{do: func(l *testRecorder) { l.Yield()(); l.publish(1, "a", "b") }, wait: recordQuiet - 1},
+			{do: func(l *testRecorder) { done = l.Yield() }, wait: 2},
+			{do: func(*testRecorder) { done() }, wait: recordQuiet, want: written},
 		}, want: written},
 		"when patience ends": {steps: []step{
-			{do: func(l *ledger) { l.Yield(); l.publish(1, "a", "b") }, wait: recordPatience - 1},
+			{do: func(l *testRecorder) { l.Yield(); l.publish(1, "a", "b") }, wait: recordPatience - 1},
 			{do: nothing, wait: 1, want: written},
 		}, want: written},
 		"a second later": {steps: []step{
-			{do: func(l *ledger) { l.failures = []error{busy}; l.publish(1, "a", "b") }, wait: time.Second - 1},
+			{do: func(l *testRecorder) { l.failures = []error{busy}; l.publish(1, "a", "b") }, wait: time.Second - 1},
 			{do: nothing, wait: 1, want: written},
 		}, want: written},
-		"at the end": {steps: []step{{do: func(l *ledger) { l.Yield(); l.publish(1, "a", "b") }}}, want: written},
+		"at the end": {steps: []step{{do: func(l *testRecorder) { l.Yield(); l.publish(1, "a", "b") }}}, want: written},
 		"a failure at the end": {steps: []step{
-			{do: func(l *ledger) { l.Yield(); l.failures = []error{busy}; l.publish(1, "a", "b") }},
+			{do: func(l *testRecorder) { l.Yield(); l.failures = []error{busy}; l.publish(1, "a", "b") }},
 		}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLedger(t)
+				l := newTestRecorder(t)
 				stop := runRecorder(t, l)
 				for i, s := range tc.steps {
 					s.do(l)
@@ -374,7 +374,7 @@ func TestBackgroundOfRecords(t *testing.T) {
 // canceled, and no other begins.
 func TestAnEndBoundsTheTimeOfRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger(t)
+		l := newTestRecorder(t)
 		l.Client = slowWrites{l.Client}
 		defer l.Yield()()
 		stop := runRecorder(t, l)
@@ -408,7 +408,7 @@ func TestFinalErrorsAreNotPutBack(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
+			l := newTestRecorder(t)
 			l.publish(1, "a", "b")
 			l.failures = []error{tc.err}
 			if err := l.flush(t.Context(), placementKey); !errors.Is(err, tc.err) {

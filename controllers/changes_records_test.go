@@ -28,7 +28,7 @@ var (
 )
 
 // attempt is one that ended with an outcome; it adds a cluster under a revision.
-func (l *ledger) attempt(outcome scheduler.Outcome, revision int64, cluster string) *scheduler.Attempt {
+func (l *testRecorder) attempt(outcome scheduler.Outcome, revision int64, cluster string) *scheduler.Attempt {
 	set := []string{cluster}
 	change := &framework.Proposal{Revision: revision, From: berthv1alpha1.Digest(nil), Digest: berthv1alpha1.Digest(set), Clusters: set, Added: set}
 	a := &scheduler.Attempt{
@@ -40,8 +40,8 @@ func (l *ledger) attempt(outcome scheduler.Outcome, revision int64, cluster stri
 	return a
 }
 
-// put stores a record of the Placement on the hub, and in the inventory if it is known there.
-func (l *ledger) put(t *testing.T, revision int64, known bool, edit func(*berthv1alpha1.PlacementChange)) {
+// addRecord stores a record of the Placement on the hub, and in the inventory if it is known there.
+func (l *testRecorder) addRecord(t *testing.T, revision int64, known bool, edit func(*berthv1alpha1.PlacementChange)) {
 	t.Helper()
 	record, err := changes.NewRecord(l.pl, 0, revision, changes.NewChange(nil, []string{"z"}))
 	if err != nil {
@@ -70,7 +70,7 @@ func setHeld(record *berthv1alpha1.PlacementChange) {
 func TestRecordsBeforePublication(t *testing.T) {
 	tests := map[string]struct {
 		outcome      scheduler.Outcome
-		prepare      func(t *testing.T, l *ledger)
+		prepare      func(t *testing.T, l *testRecorder)
 		want         []string
 		wantErr      error
 		wantRecorded bool
@@ -78,27 +78,27 @@ func TestRecordsBeforePublication(t *testing.T) {
 		"nothing to record": {
 			outcome: scheduler.Published,
 			// What is not written yet is left to the background.
-			prepare: func(_ *testing.T, l *ledger) { l.publish(1, "a", "b") },
+			prepare: func(_ *testing.T, l *testRecorder) { l.publish(1, "a", "b") },
 		},
 		"a held change": {outcome: scheduler.Held, want: []string{"2 Held +c -"}, wantRecorded: true},
 		"earlier changes come first": {
-			outcome: scheduler.Held, prepare: func(_ *testing.T, l *ledger) { l.publish(1, "a", "b") },
+			outcome: scheduler.Held, prepare: func(_ *testing.T, l *testRecorder) { l.publish(1, "a", "b") },
 			want: []string{"1 Published +b -a", "2 Held +c -"}, wantRecorded: true,
 		},
 		"earlier changes cannot be written": {
 			outcome: scheduler.Held, wantErr: errBroken,
-			prepare: func(_ *testing.T, l *ledger) {
+			prepare: func(_ *testing.T, l *testRecorder) {
 				l.publish(1, "a", "b")
 				l.failures = []error{errBroken}
 			},
 		},
 		"the record cannot be written": {
-			outcome: scheduler.Held, wantErr: errBroken, prepare: func(_ *testing.T, l *ledger) { l.failures = []error{errBroken} },
+			outcome: scheduler.Held, wantErr: errBroken, prepare: func(_ *testing.T, l *testRecorder) { l.failures = []error{errBroken} },
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
+			l := newTestRecorder(t)
 			if tc.prepare != nil {
 				tc.prepare(t, l)
 			}
@@ -117,7 +117,7 @@ func TestRecordsBeforePublication(t *testing.T) {
 }
 
 func TestRecordsAfterPublication(t *testing.T) {
-	short := func(l *ledger) {
+	short := func(l *testRecorder) {
 		policy := fixture.ApprovalPolicy("n", "short", "p")
 		policy.Spec.Approval, policy.Spec.HistoryLimit = "", 1
 		l.Inventory.Update(policy)
@@ -125,8 +125,8 @@ func TestRecordsAfterPublication(t *testing.T) {
 	superseded := func(record *berthv1alpha1.PlacementChange) { record.Status.Phase = berthv1alpha1.PhaseSuperseded }
 	tests := map[string]struct {
 		outcome scheduler.Outcome
-		prepare func(t *testing.T, l *ledger, a *scheduler.Attempt)
-		before  func(t *testing.T, l *ledger)
+		prepare func(t *testing.T, l *testRecorder, a *scheduler.Attempt)
+		before  func(t *testing.T, l *testRecorder)
 		want    []string
 		wantErr error
 		// wantQueued is the revision of the change whose record is queued.
@@ -135,57 +135,57 @@ func TestRecordsAfterPublication(t *testing.T) {
 		"nothing changed": {outcome: scheduler.Unchanged},
 		"a change":        {outcome: scheduler.Published, wantQueued: 3},
 		"an attempt that failed": {
-			outcome: scheduler.Published, before: func(t *testing.T, l *ledger) { l.put(t, 1, true, setHeld) },
-			prepare: func(_ *testing.T, _ *ledger, a *scheduler.Attempt) {
+			outcome: scheduler.Published, before: func(t *testing.T, l *testRecorder) { l.addRecord(t, 1, true, setHeld) },
+			prepare: func(_ *testing.T, _ *testRecorder, a *scheduler.Attempt) {
 				a.Err = framework.NewStatus(framework.Error, "failed")
 			},
 			want: []string{"1 Held +z -"},
 		},
 		"a held change that is superseded": {
-			outcome: scheduler.Published, before: func(t *testing.T, l *ledger) { l.put(t, 1, true, setHeld) },
+			outcome: scheduler.Published, before: func(t *testing.T, l *testRecorder) { l.addRecord(t, 1, true, setHeld) },
 			want: []string{"1 Superseded +z -"}, wantQueued: 3,
 		},
 		"the record cannot be written": {
-			outcome: scheduler.Published, before: func(t *testing.T, l *ledger) { l.put(t, 1, true, setHeld) },
-			prepare: func(_ *testing.T, l *ledger, _ *scheduler.Attempt) { l.statusFailures = []error{errBroken} },
+			outcome: scheduler.Published, before: func(t *testing.T, l *testRecorder) { l.addRecord(t, 1, true, setHeld) },
+			prepare: func(_ *testing.T, l *testRecorder, _ *scheduler.Attempt) { l.statusFailures = []error{errBroken} },
 			want:    []string{"1 Held +z -"}, wantErr: errBroken,
 		},
 		"old records are deleted after a write": {
 			outcome: scheduler.Published,
-			before: func(t *testing.T, l *ledger) {
+			before: func(t *testing.T, l *testRecorder) {
 				short(l)
-				l.put(t, 1, true, superseded)
-				l.put(t, 2, true, setHeld)
+				l.addRecord(t, 1, true, superseded)
+				l.addRecord(t, 2, true, setHeld)
 			},
 			want: []string{"2 Superseded +z -"}, wantQueued: 3,
 		},
 		"old records stay without a write": {
 			outcome: scheduler.Published,
-			before: func(t *testing.T, l *ledger) {
+			before: func(t *testing.T, l *testRecorder) {
 				short(l)
-				l.put(t, 1, true, superseded)
-				l.put(t, 2, true, superseded)
+				l.addRecord(t, 1, true, superseded)
+				l.addRecord(t, 2, true, superseded)
 			},
 			want: []string{"1 Superseded +z -", "2 Superseded +z -"}, wantQueued: 3,
 		},
 		"old records are deleted after an earlier write": {
 			outcome: scheduler.Published,
-			before: func(t *testing.T, l *ledger) {
+			before: func(t *testing.T, l *testRecorder) {
 				short(l)
-				l.put(t, 1, true, superseded)
-				l.put(t, 2, true, superseded)
+				l.addRecord(t, 1, true, superseded)
+				l.addRecord(t, 2, true, superseded)
 			},
-			prepare: func(_ *testing.T, _ *ledger, a *scheduler.Attempt) { a.SetRecorded() },
+			prepare: func(_ *testing.T, _ *testRecorder, a *scheduler.Attempt) { a.SetRecorded() },
 			want:    []string{"2 Superseded +z -"}, wantQueued: 3,
 		},
 		"old records cannot be deleted": {
 			outcome: scheduler.Published,
-			before: func(t *testing.T, l *ledger) {
+			before: func(t *testing.T, l *testRecorder) {
 				short(l)
-				l.put(t, 1, true, superseded)
-				l.put(t, 2, true, superseded)
+				l.addRecord(t, 1, true, superseded)
+				l.addRecord(t, 2, true, superseded)
 			},
-			prepare: func(_ *testing.T, l *ledger, a *scheduler.Attempt) {
+			prepare: func(_ *testing.T, l *testRecorder, a *scheduler.Attempt) {
 				a.SetRecorded()
 				l.deleteFailure = errBroken
 			},
@@ -194,7 +194,7 @@ func TestRecordsAfterPublication(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
+			l := newTestRecorder(t)
 			if tc.before != nil {
 				tc.before(t, l)
 			}
@@ -252,7 +252,7 @@ func TestHeldTimeIsObserved(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
+			l := newTestRecorder(t)
 			record, err := changes.NewRecord(l.pl, 0, 1, changes.NewChange(nil, []string{"z"}))
 			if err != nil {
 				t.Fatal(err)
@@ -280,9 +280,9 @@ func TestHeldTimeIsObserved(t *testing.T) {
 }
 
 func TestCreateRecord(t *testing.T) {
-	ofEarlier := func(edit func(*berthv1alpha1.PlacementChange)) func(t *testing.T, l *ledger) {
-		return func(t *testing.T, l *ledger) {
-			l.put(t, 1, false, func(record *berthv1alpha1.PlacementChange) {
+	ofEarlier := func(edit func(*berthv1alpha1.PlacementChange)) func(t *testing.T, l *testRecorder) {
+		return func(t *testing.T, l *testRecorder) {
+			l.addRecord(t, 1, false, func(record *berthv1alpha1.PlacementChange) {
 				record.OwnerReferences[0].UID = "earlier"
 				record.CreationTimestamp = fixture.At(-60)
 				if edit != nil {
@@ -292,31 +292,31 @@ func TestCreateRecord(t *testing.T) {
 		}
 	}
 	// The placement is created after the record that an earlier one left.
-	created := func(l *ledger) { l.pl.CreationTimestamp = fixture.At(0) }
+	created := func(l *testRecorder) { l.pl.CreationTimestamp = fixture.At(0) }
 	tests := map[string]struct {
-		prepare func(t *testing.T, l *ledger)
+		prepare func(t *testing.T, l *testRecorder)
 		want    []string
 		wantErr error
 		text    string
 	}{
 		"no other": {want: []string{"1 Published +b -a"}},
 		"it cannot be created": {
-			prepare: func(_ *testing.T, l *ledger) { l.failures = []error{errBroken} },
+			prepare: func(_ *testing.T, l *testRecorder) { l.failures = []error{errBroken} },
 			wantErr: errBroken, text: "creating PlacementChange n/p-1: broken",
 		},
 		"its status cannot be written": {
-			prepare: func(_ *testing.T, l *ledger) { l.statusFailures = []error{errBroken} },
+			prepare: func(_ *testing.T, l *testRecorder) { l.statusFailures = []error{errBroken} },
 			want:    []string{"1  +b -a"}, wantErr: errBroken, text: "writing the status of PlacementChange n/p-1: broken",
 		},
 		"the other one cannot be read": {
-			prepare: func(t *testing.T, l *ledger) {
+			prepare: func(t *testing.T, l *testRecorder) {
 				ofEarlier(nil)(t, l)
 				l.readFailure = errBroken
 			},
 			want: []string{"1  +z -"}, wantErr: errBroken, text: "reading it: broken",
 		},
 		"an earlier one of an older Placement": {
-			prepare: func(t *testing.T, l *ledger) {
+			prepare: func(t *testing.T, l *testRecorder) {
 				ofEarlier(nil)(t, l)
 				created(l)
 			},
@@ -324,14 +324,14 @@ func TestCreateRecord(t *testing.T) {
 		},
 		"an earlier one of a Placement without a time": {prepare: ofEarlier(nil), want: []string{"1 Published +b -a"}},
 		"an earlier one that cannot be deleted": {
-			prepare: func(t *testing.T, l *ledger) {
+			prepare: func(t *testing.T, l *testRecorder) {
 				ofEarlier(nil)(t, l)
 				l.deleteFailure = errBroken
 			},
 			want: []string{"1  +z -"}, wantErr: errBroken, text: "deleting the one that a deleted Placement left: broken",
 		},
 		"an earlier one that is deleted meanwhile, and another is there": {
-			prepare: func(t *testing.T, l *ledger) {
+			prepare: func(t *testing.T, l *testRecorder) {
 				ofEarlier(nil)(t, l)
 				l.deleteFailure = errGone
 			},
@@ -342,15 +342,15 @@ func TestCreateRecord(t *testing.T) {
 			want:    []string{"1  +z -"}, text: "is kept by metadata.finalizers a.io/b, c.io/d",
 		},
 		"an earlier one with a finalizer, and the server fails": {
-			prepare: func(t *testing.T, l *ledger) {
+			prepare: func(t *testing.T, l *testRecorder) {
 				ofEarlier(func(record *berthv1alpha1.PlacementChange) { record.Finalizers = []string{"a.io/b"} })(t, l)
 				l.failures = []error{errExists, errBroken}
 			},
 			want: []string{"1  +z -"}, wantErr: errBroken, text: "creating PlacementChange n/p-1: broken",
 		},
 		"one of this Placement that another writer finished": {
-			prepare: func(t *testing.T, l *ledger) {
-				l.put(t, 1, false, func(record *berthv1alpha1.PlacementChange) {
+			prepare: func(t *testing.T, l *testRecorder) {
+				l.addRecord(t, 1, false, func(record *berthv1alpha1.PlacementChange) {
 					record.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "berth"}}
 					setHeld(record)
 				})
@@ -360,7 +360,7 @@ func TestCreateRecord(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
+			l := newTestRecorder(t)
 			if tc.prepare != nil {
 				tc.prepare(t, l)
 			}
@@ -394,8 +394,8 @@ func sameError(err, other error) bool {
 // TestCoveredRecords: the record of an interrupted write is deleted once a merged one covers it,
 // unless it is finished or another one.
 func TestCoveredRecords(t *testing.T) {
-	edit := func(change func(*berthv1alpha1.PlacementChange)) func(t *testing.T, l *ledger) {
-		return func(t *testing.T, l *ledger) {
+	edit := func(change func(*berthv1alpha1.PlacementChange)) func(t *testing.T, l *testRecorder) {
+		return func(t *testing.T, l *testRecorder) {
 			record := &berthv1alpha1.PlacementChange{}
 			if err := l.hub.Get(t.Context(), types.NamespacedName{Namespace: "n", Name: "p-1"}, record); err != nil {
 				t.Fatal(err)
@@ -413,13 +413,13 @@ func TestCoveredRecords(t *testing.T) {
 	}
 	const covering = "deleting PlacementChange n/p-1, which revision 2 covers: broken"
 	tests := map[string]struct {
-		meanwhile func(t *testing.T, l *ledger)
+		meanwhile func(t *testing.T, l *testRecorder)
 		want      []string
 		wantErr   string
 	}{
 		"it is deleted": {want: []string{"1-2 Published +bc -a"}},
 		"it is gone": {
-			meanwhile: func(t *testing.T, l *ledger) {
+			meanwhile: func(t *testing.T, l *testRecorder) {
 				if err := l.hub.DeleteAllOf(t.Context(), &berthv1alpha1.PlacementChange{}, client.InNamespace("n")); err != nil {
 					t.Fatal(err)
 				}
@@ -435,12 +435,12 @@ func TestCoveredRecords(t *testing.T) {
 			meanwhile: edit(func(record *berthv1alpha1.PlacementChange) { record.Spec.Cause = "other" }),
 			want:      []string{"1  +b -a", "1-2 Published +bc -a"},
 		},
-		"it cannot be read":    {meanwhile: func(_ *testing.T, l *ledger) { l.readFailure = errBroken }, want: []string{"1  +b -a"}, wantErr: covering},
-		"it cannot be deleted": {meanwhile: func(_ *testing.T, l *ledger) { l.deleteFailure = errBroken }, want: []string{"1  +b -a"}, wantErr: covering},
+		"it cannot be read":    {meanwhile: func(_ *testing.T, l *testRecorder) { l.readFailure = errBroken }, want: []string{"1  +b -a"}, wantErr: covering},
+		"it cannot be deleted": {meanwhile: func(_ *testing.T, l *testRecorder) { l.deleteFailure = errBroken }, want: []string{"1  +b -a"}, wantErr: covering},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
+			l := newTestRecorder(t)
 			l.statusFailures = []error{errBroken}
 			l.publish(1, "a", "b")
 			if err := l.flush(t.Context(), placementKey); !errors.Is(err, errBroken) {
@@ -463,7 +463,7 @@ func TestCoveredRecords(t *testing.T) {
 
 // TestPublishedRecordTimes: all times are those of the attempt, in whole seconds.
 func TestPublishedRecordTimes(t *testing.T) {
-	l := newLedger(t)
+	l := newTestRecorder(t)
 	a := l.attempt(scheduler.Published, 1, "c")
 	a.Snapshot.Now = fixture.Now.Add(1500 * time.Millisecond)
 	if err := l.After(t.Context(), a); err != nil {
@@ -499,12 +499,12 @@ func TestPrune(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
+			l := newTestRecorder(t)
 			policy := fixture.ApprovalPolicy("n", "short", "p")
 			policy.Spec.Approval, policy.Spec.HistoryLimit = "", 1
 			l.Inventory.Update(policy)
-			l.put(t, 1, true, old)
-			l.put(t, 2, true, old)
+			l.addRecord(t, 1, true, old)
+			l.addRecord(t, 2, true, old)
 			l.deleteFailure = tc.failure
 			err := l.prune(t.Context(), tc.key)
 			if (err != nil) != (tc.wantErr != "") || err != nil && err.Error() != tc.wantErr {

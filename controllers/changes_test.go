@@ -27,8 +27,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// ledger is a Recorder with a hub in memory.
-type ledger struct {
+// testRecorder is a Recorder with a hub in memory.
+type testRecorder struct {
 	*Recorder
 	hub client.Client
 	pl  *v1alpha1.Placement
@@ -42,7 +42,7 @@ type ledger struct {
 }
 
 // Get implements client.Reader, past all caches.
-func (l *ledger) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+func (l *testRecorder) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 	if l.readFailure != nil {
 		return l.readFailure
 	}
@@ -53,17 +53,17 @@ func (l *ledger) Get(ctx context.Context, key client.ObjectKey, o client.Object,
 }
 
 // List implements client.Reader.
-func (l *ledger) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (l *testRecorder) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	return l.hub.List(ctx, list, options...)
 }
 
-func newLedger(t *testing.T) *ledger {
+func newTestRecorder(t *testing.T) *testRecorder {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := berthv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	l := &ledger{pl: fixture.Placement("n", "p").Obj()}
+	l := &testRecorder{pl: fixture.Placement("n", "p").Obj()}
 	l.pl.UID = "first"
 	l.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&berthv1alpha1.PlacementChange{}).Build()
 	c := interceptor.NewClient(l.hub.(client.WithWatch), interceptor.Funcs{
@@ -109,7 +109,7 @@ func newLedger(t *testing.T) *ledger {
 }
 
 // publish tells the Recorder of a published change; sets are letters, one for each cluster.
-func (l *ledger) publish(revision int64, from, to string) {
+func (l *testRecorder) publish(revision int64, from, to string) {
 	letters := func(text string) []string { return changes.Sorted(strings.Split(text, "")) }
 	a := &scheduler.Attempt{Result: &scheduler.Result{Snapshot: &framework.Snapshot{Now: fixture.Now, Subject: &framework.Subject{Placement: l.pl}}}}
 	change := changes.NewChange(letters(from), letters(to))
@@ -118,7 +118,7 @@ func (l *ledger) publish(revision int64, from, to string) {
 }
 
 // records are those on the hub, as "1 Published +b -a".
-func (l *ledger) records(t *testing.T) []string {
+func (l *testRecorder) records(t *testing.T) []string {
 	t.Helper()
 	var list berthv1alpha1.PlacementChangeList
 	if err := l.hub.List(t.Context(), &list); err != nil {
@@ -141,40 +141,40 @@ var placementKey = types.NamespacedName{Namespace: "n", Name: "p"}
 func TestRecorder(t *testing.T) {
 	conflict := apierrors.NewConflict(berthv1alpha1.GroupVersion.WithResource("placementchanges").GroupResource(), "p-1", nil)
 	forbidden := apierrors.NewForbidden(berthv1alpha1.GroupVersion.WithResource("placementchanges").GroupResource(), "p-1", nil)
-	flush := func(t *testing.T, l *ledger, wantErr bool) {
+	flush := func(t *testing.T, l *testRecorder, wantErr bool) {
 		t.Helper()
 		if err := l.flush(t.Context(), placementKey); (err != nil) != wantErr {
 			t.Fatalf("flush: %v", err)
 		}
 	}
 	tests := map[string]struct {
-		do   func(t *testing.T, l *ledger)
+		do   func(t *testing.T, l *testRecorder)
 		want []string
 	}{
-		"nothing": {do: func(t *testing.T, l *ledger) { flush(t, l, false) }},
-		"one": {do: func(t *testing.T, l *ledger) {
+		"nothing": {do: func(t *testing.T, l *testRecorder) { flush(t, l, false) }},
+		"one": {do: func(t *testing.T, l *testRecorder) {
 			l.publish(1, "a", "b")
 			flush(t, l, false)
 		}, want: []string{"1 Published +b -a"}},
-		"changes that are not written yet are merged": {do: func(t *testing.T, l *ledger) {
+		"changes that are not written yet are merged": {do: func(t *testing.T, l *testRecorder) {
 			l.publish(1, "a", "b")
 			l.publish(2, "b", "bc")
 			flush(t, l, false)
 		}, want: []string{"1-2 Published +bc -a"}},
-		"those that are written are not": {do: func(t *testing.T, l *ledger) {
+		"those that are written are not": {do: func(t *testing.T, l *testRecorder) {
 			l.publish(1, "a", "b")
 			flush(t, l, false)
 			l.publish(2, "b", "bc")
 			flush(t, l, false)
 		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
-		"a failure is tried again, with what was published since": {do: func(t *testing.T, l *ledger) {
+		"a failure is tried again, with what was published since": {do: func(t *testing.T, l *testRecorder) {
 			l.failures = []error{conflict}
 			l.publish(1, "a", "b")
 			flush(t, l, true)
 			l.publish(2, "b", "bc")
 			flush(t, l, false)
 		}, want: []string{"1-2 Published +bc -a"}},
-		"one that is published while the one before is written has a record of its own": {do: func(t *testing.T, l *ledger) {
+		"one that is published while the one before is written has a record of its own": {do: func(t *testing.T, l *testRecorder) {
 			l.publish(1, "a", "b")
 			l.during = func() { l.publish(2, "b", "bc") }
 			flush(t, l, false)
@@ -183,20 +183,20 @@ func TestRecorder(t *testing.T) {
 			}
 			flush(t, l, false)
 		}, want: []string{"1 Published +b -a", "2 Published +c -"}},
-		"one that is published while the one before fails is merged": {do: func(t *testing.T, l *ledger) {
+		"one that is published while the one before fails is merged": {do: func(t *testing.T, l *testRecorder) {
 			l.failures = []error{conflict}
 			l.publish(1, "a", "b")
 			l.during = func() { l.publish(2, "b", "bc") }
 			flush(t, l, true)
 			flush(t, l, false)
 		}, want: []string{"1-2 Published +bc -a"}},
-		"a record whose status could not be written is completed": {do: func(t *testing.T, l *ledger) {
+		"a record whose status could not be written is completed": {do: func(t *testing.T, l *testRecorder) {
 			l.statusFailures = []error{conflict}
 			l.publish(1, "a", "b")
 			flush(t, l, true)
 			flush(t, l, false)
 		}, want: []string{"1 Published +b -a"}},
-		"a record whose status could not be written is covered by what was published since": {do: func(t *testing.T, l *ledger) {
+		"a record whose status could not be written is covered by what was published since": {do: func(t *testing.T, l *testRecorder) {
 			l.statusFailures = []error{conflict}
 			l.publish(1, "a", "b")
 			flush(t, l, true)
@@ -205,7 +205,7 @@ func TestRecorder(t *testing.T) {
 			flush(t, l, true)
 			flush(t, l, false)
 		}, want: []string{"1-2 Published +bc -a"}},
-		"a record that fails waits, others do not": {do: func(t *testing.T, l *ledger) {
+		"a record that fails waits, others do not": {do: func(t *testing.T, l *testRecorder) {
 			l.publish(1, "a", "b")
 			l.failures = []error{conflict}
 			key, _, _ := l.next(false)
@@ -222,26 +222,26 @@ func TestRecorder(t *testing.T) {
 				t.Errorf("at the end next is %v, %v", key, ok)
 			}
 		}},
-		"what can never be recorded is a gap": {do: func(t *testing.T, l *ledger) {
+		"what can never be recorded is a gap": {do: func(t *testing.T, l *testRecorder) {
 			l.failures = []error{forbidden}
 			l.publish(1, "a", "b")
 			flush(t, l, true)
 			l.publish(2, "b", "bc")
 			flush(t, l, false)
 		}, want: []string{"2 Published +c -"}},
-		"a Placement that is gone": {do: func(t *testing.T, l *ledger) {
+		"a Placement that is gone": {do: func(t *testing.T, l *testRecorder) {
 			l.publish(1, "a", "b")
 			l.Forget(placementKey)
 			flush(t, l, false)
 		}},
-		"a Placement that was created again": {do: func(t *testing.T, l *ledger) {
+		"a Placement that was created again": {do: func(t *testing.T, l *testRecorder) {
 			l.publish(7, "a", "b")
 			l.pl = l.pl.DeepCopy()
 			l.pl.UID = "second"
 			l.publish(1, "", "c")
 			flush(t, l, false)
 		}, want: []string{"1 Published +c -"}},
-		"the record of a later Placement stays": {do: func(t *testing.T, l *ledger) {
+		"the record of a later Placement stays": {do: func(t *testing.T, l *testRecorder) {
 			later := l.pl.DeepCopy()
 			later.UID = "later"
 			record, err := changes.NewRecord(later, 0, 1, changes.NewChange(nil, []string{"z"}))
@@ -256,7 +256,7 @@ func TestRecorder(t *testing.T) {
 			l.publish(1, "a", "b")
 			flush(t, l, true)
 		}, want: []string{"1  +z -"}},
-		"a record that an earlier Placement left is deleted": {do: func(t *testing.T, l *ledger) {
+		"a record that an earlier Placement left is deleted": {do: func(t *testing.T, l *testRecorder) {
 			earlier := l.pl.DeepCopy()
 			earlier.UID = "earlier"
 			left, err := changes.NewRecord(earlier, 0, 1, changes.NewChange(nil, []string{"z"}))
@@ -266,7 +266,7 @@ func TestRecorder(t *testing.T) {
 			l.publish(1, "a", "b")
 			flush(t, l, false)
 		}, want: []string{"1 Published +b -a"}},
-		"a record that an earlier Placement left, and a finalizer keeps, is no other writer's": {do: func(t *testing.T, l *ledger) {
+		"a record that an earlier Placement left, and a finalizer keeps, is no other writer's": {do: func(t *testing.T, l *testRecorder) {
 			earlier := l.pl.DeepCopy()
 			earlier.UID = "earlier"
 			left, err := changes.NewRecord(earlier, 0, 1, changes.NewChange(nil, []string{"z"}))
@@ -278,7 +278,7 @@ func TestRecorder(t *testing.T) {
 				t.Errorf("flush: %v", err)
 			}
 		}, want: []string{"1  +z -"}},
-		"the record of a former leader stays": {do: func(t *testing.T, l *ledger) {
+		"the record of a former leader stays": {do: func(t *testing.T, l *testRecorder) {
 			written, err := changes.NewRecord(l.pl, 0, 1, changes.NewChange(nil, []string{"z"}))
 			if err != nil || l.hub.Create(t.Context(), written) != nil {
 				t.Fatal(err)
@@ -290,7 +290,7 @@ func TestRecorder(t *testing.T) {
 			}
 			flush(t, l, false)
 		}, want: []string{"1  +z -"}},
-		"the oldest records are deleted": {do: func(t *testing.T, l *ledger) {
+		"the oldest records are deleted": {do: func(t *testing.T, l *testRecorder) {
 			policy := fixture.ApprovalPolicy("n", "short", "p")
 			policy.Spec.Approval, policy.Spec.HistoryLimit = "", 2
 			l.Inventory.Update(policy)
@@ -302,7 +302,7 @@ func TestRecorder(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
+			l := newTestRecorder(t)
 			tc.do(t, l)
 			if diff := cmp.Diff(tc.want, l.records(t)); diff != "" {
 				t.Errorf("records (-want +got):\n%s", diff)
@@ -313,7 +313,7 @@ func TestRecorder(t *testing.T) {
 
 // TestYield: the background waits while attempts are in progress, but not forever.
 func TestYield(t *testing.T) {
-	l := newLedger(t)
+	l := newTestRecorder(t)
 	l.publish(1, "a", "b")
 	done := l.Yield()
 	if _, wait, ok := l.next(false); ok || wait == nil {
@@ -349,7 +349,7 @@ func TestYield(t *testing.T) {
 // TestHeldChangesArePruned: held changes that supersede one another are kept as history says, also
 // where nothing is published in between.
 func TestHeldChangesArePruned(t *testing.T) {
-	l := newLedger(t)
+	l := newTestRecorder(t)
 	for revision := range int64(30) {
 		set := []string{fmt.Sprint("c", revision)}
 		a := &scheduler.Attempt{

@@ -25,11 +25,11 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// A lease expires after leasePeriods periods without a renewal. After a restart, or a failed
-// request to the hub, no lease expires before settlePeriods: agents need that long to renew.
+// A lease expires after leasePeriods periods without a renewal. For gracePeriods after a restart, or
+// a failed request to the hub, no lease expires, because agents need that time to renew.
 const (
-	leasePeriods  = 5
-	settlePeriods = 2
+	leasePeriods = 5
+	gracePeriods = 2
 	// hubRetry is the pause after a failed request to the hub.
 	hubRetry = 5 * time.Second
 )
@@ -159,7 +159,7 @@ func (s renewals) expires(period time.Duration) time.Time {
 	if end.After(s.first) {
 		end = s.first
 	}
-	return latest(end.Add(leasePeriods*period), s.first.Add(settlePeriods*period))
+	return latest(end.Add(leasePeriods*period), s.first.Add(gracePeriods*period))
 }
 
 func latest(a, b time.Time) time.Time {
@@ -178,9 +178,9 @@ func (r *ClusterLeaseReconciler) untilExpiry(c *v1alpha1.ManagedCluster) (left t
 	return time.Until(seen.expires(c.LeaseDuration())), seen.renewed, ok
 }
 
-// readAgain reads the lease past the cache. While the hub does not answer, agents cannot renew:
+// readLease reads the lease past the cache. While the hub does not answer, agents cannot renew:
 // wait is then how long no lease of this period may expire.
-func (r *ClusterLeaseReconciler) readAgain(ctx context.Context, c *v1alpha1.ManagedCluster) (wait time.Duration, err error) {
+func (r *ClusterLeaseReconciler) readLease(ctx context.Context, c *v1alpha1.ManagedCluster) (wait time.Duration, err error) {
 	r.mu.Lock()
 	failed := r.failed
 	r.mu.Unlock()
@@ -200,7 +200,7 @@ func (r *ClusterLeaseReconciler) readAgain(ctx context.Context, c *v1alpha1.Mana
 		return hubRetry, nil
 	}
 	r.observe(&l)
-	return time.Until(failed.Add(settlePeriods * c.LeaseDuration())), nil
+	return time.Until(failed.Add(gracePeriods * c.LeaseDuration())), nil
 }
 
 // Reconcile implements reconcile.Reconciler. While the lease runs it comes back at its end.
@@ -216,7 +216,7 @@ func (r *ClusterLeaseReconciler) Reconcile(ctx context.Context, request ctrl.Req
 	if left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
-	wait, err := r.readAgain(ctx, &c)
+	wait, err := r.readLease(ctx, &c)
 	if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

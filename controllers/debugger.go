@@ -59,7 +59,7 @@ func (*debugHandler) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 // guardedDebugger serves requests of users that may create PlacementExplanations in the namespace.
-// It remembers the hub's answers as the guard of the metrics does.
+// It caches the hub's answers as the guard of the metrics does.
 type guardedDebugger struct {
 	guard *guard
 	*debugHandler
@@ -260,8 +260,8 @@ func (h *debugHandler) decide(ctx context.Context, q explanation.Question) (*exp
 	}
 }
 
-// begin takes the place of a namespace. It returns false if a request is in progress there, or too
-// many are in others.
+// begin marks a namespace as busy. It returns false if a request is in progress for it, or too many
+// are in progress for others.
 func (h *debugHandler) begin(namespace string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

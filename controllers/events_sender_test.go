@@ -251,7 +251,7 @@ func TestManagerWithBackground(t *testing.T) {
 					notes = append(notes, event.Note)
 					return true, event, nil
 				})
-				l := newLedger(t)
+				l := newTestRecorder(t)
 				expect := func(when string, wantNotes, wantRecords []string) {
 					t.Helper()
 					mu.Lock()

@@ -29,22 +29,23 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
-// office is a sender with a hub that notes what comes when, by a clock that goes on when all wait.
-type office struct {
+// testSender is a sender with a hub in memory that records each event and its time. The clock is
+// that of synctest.
+type testSender struct {
 	*eventSender
 	began time.Time
 	stop  context.CancelFunc
 	// ended is closed when the sender has ended.
 	ended chan struct{}
 
-	mu   sync.Mutex
-	came []string
+	mu       sync.Mutex
+	received []string
 }
 
-// openOffice starts a sender. The hub answers what refuse returns.
-func openOffice(t *testing.T, refuse func(note string) error) *office {
+// newTestSender starts a sender. The hub returns the error of refuse.
+func newTestSender(t *testing.T, refuse func(note string) error) *testSender {
 	hub := &clienttesting.Fake{}
-	o := &office{
+	o := &testSender{
 		eventSender: newEventSender(&eventsclient.FakeEventsV1{Fake: hub}, logr.Discard()),
 		began:       time.Now(), ended: make(chan struct{}),
 	}
@@ -52,7 +53,7 @@ func openOffice(t *testing.T, refuse func(note string) error) *office {
 		event := action.(clienttesting.CreateAction).GetObject().(*eventsv1.Event)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.came = append(o.came, event.Note+" after "+time.Since(o.began).String())
+		o.received = append(o.received, event.Note+" after "+time.Since(o.began).String())
 		return true, event, refuse(event.Note)
 	})
 	ctx, stop := context.WithCancel(t.Context())
@@ -82,7 +83,7 @@ func countLost(t *testing.T) float64 {
 
 func welcome(string) error { return nil }
 
-func (o *office) tell(notes ...string) {
+func (o *testSender) send(notes ...string) {
 	var events []scheduler.Event
 	for _, note := range notes {
 		events = append(events, scheduler.Event{Note: note})
@@ -92,30 +93,30 @@ func (o *office) tell(notes ...string) {
 
 // expect waits until nothing moves, and then wants exactly these to have come; workers may overtake
 // each other.
-func (o *office) expect(t *testing.T, want ...string) {
+func (o *testSender) expect(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	slices.Sort(o.came)
-	if diff := cmp.Diff(want, o.came); diff != "" {
+	slices.Sort(o.received)
+	if diff := cmp.Diff(want, o.received); diff != "" {
 		t.Errorf("events that came (-want +got):\n%s", diff)
 	}
 }
 
 func TestEventsGoAtOnceWhileNothingIsDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := openOffice(t, welcome)
-		o.tell("1", "2", "3", "4", "5", "6")
+		o := newTestSender(t, welcome)
+		o.send("1", "2", "3", "4", "5", "6")
 		o.expect(t, "1 after 0s", "2 after 0s", "3 after 0s", "4 after 0s", "5 after 0s", "6 after 0s")
 	})
 }
 
 func TestEventsYieldUntilTheLastDecisionIsPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := openOffice(t, welcome)
+		o := newTestSender(t, welcome)
 		first, second := o.Yield(), o.Yield()
-		o.tell("1", "2")
+		o.send("1", "2")
 		o.expect(t)
 		first()
 		o.expect(t)
@@ -127,11 +128,11 @@ func TestEventsYieldUntilTheLastDecisionIsPublished(t *testing.T) {
 
 func TestEventsYieldForABoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := openOffice(t, welcome)
+		o := newTestSender(t, welcome)
 		defer o.Yield()()
-		o.tell("1")
+		o.send("1")
 		time.Sleep(time.Second)
-		o.tell("2")
+		o.send("2")
 		time.Sleep(maxEventDelay - time.Second - time.Nanosecond)
 		o.expect(t)
 		time.Sleep(time.Nanosecond)
@@ -143,9 +144,9 @@ func TestEventsYieldForABoundedTime(t *testing.T) {
 
 func TestAnEndSendsEventsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := openOffice(t, welcome)
+		o := newTestSender(t, welcome)
 		defer o.Yield()()
-		o.tell("1", "2", "3", "4", "5")
+		o.send("1", "2", "3", "4", "5")
 		o.expect(t)
 		o.stop()
 		<-o.ended
@@ -155,9 +156,9 @@ func TestAnEndSendsEventsAtOnce(t *testing.T) {
 
 func TestAnEndDoesNotWaitForAHubThatRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := openOffice(t, func(string) error { return apierrors.NewInternalError(context.DeadlineExceeded) })
+		o := newTestSender(t, func(string) error { return apierrors.NewInternalError(context.DeadlineExceeded) })
 		lost := countLost(t)
-		o.tell("1")
+		o.send("1")
 		synctest.Wait()
 		o.stop()
 		<-o.ended
@@ -207,12 +208,12 @@ func TestEventsAreTriedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lost := countLost(t)
-				o := openOffice(t, func(string) error {
+				o := newTestSender(t, func(string) error {
 					answer := tc.answers[0]
 					tc.answers = tc.answers[1:]
 					return answer
 				})
-				o.tell("1")
+				o.send("1")
 				time.Sleep(time.Minute)
 				o.expect(t, tc.want...)
 				if got := countLost(t) - lost; got != tc.wantLost {

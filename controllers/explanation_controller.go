@@ -51,7 +51,7 @@ type ExplanationReconciler struct {
 	namespaces map[string]*explainedNamespace
 }
 
-// explainedNamespace is what is remembered of a namespace with PlacementExplanations.
+// explainedNamespace is the state of a namespace with PlacementExplanations.
 type explainedNamespace struct {
 	// begun is the PlacementExplanation that is being decided, and placement the key of its data in
 	// the engine.
@@ -104,7 +104,7 @@ func (r *ExplanationReconciler) Reconcile(ctx context.Context, request ctrl.Requ
 	if err := r.Client.List(ctx, &list, client.InNamespace(request.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the PlacementExplanations of namespace %s: %w", request.Namespace, err)
 	}
-	ns := r.remembered(request.Namespace, list.Items)
+	ns := r.stateOf(request.Namespace, list.Items)
 	plan := planExplanations(list.Items, ns.done, r.Now())
 	if ns.begun != "" && (plan.next == nil || plan.next.UID != ns.begun) {
 		// It was deleted before it was answered.
@@ -144,7 +144,7 @@ func (r *ExplanationReconciler) Reconcile(ctx context.Context, request ctrl.Requ
 
 // explanationPlan is what to do with the PlacementExplanations of a namespace.
 type explanationPlan struct {
-	// expired are to be deleted, throttled to be told that they wait; next is to be answered.
+	// expired are deleted, throttled get the condition Throttled, and next is answered.
 	expired, throttled []*berthv1alpha1.PlacementExplanation
 	next               *berthv1alpha1.PlacementExplanation
 	// expires is when the next one expires.
@@ -195,8 +195,8 @@ func answered(e *berthv1alpha1.PlacementExplanation) bool {
 	return c != nil && c.Status != metav1.ConditionUnknown
 }
 
-// remembered returns what is remembered of a namespace, without objects that are gone.
-func (r *ExplanationReconciler) remembered(namespace string, all []berthv1alpha1.PlacementExplanation) *explainedNamespace {
+// stateOf returns the state of a namespace, without objects that no longer exist.
+func (r *ExplanationReconciler) stateOf(namespace string, all []berthv1alpha1.PlacementExplanation) *explainedNamespace {
 	if r.namespaces == nil {
 		r.namespaces = map[string]*explainedNamespace{}
 	}

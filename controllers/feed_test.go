@@ -37,8 +37,8 @@ type requestList struct {
 
 func (l *requestList) Add(request reconcile.Request) { l.names = append(l.names, request.String()) }
 
-// take returns what was added since it was called last.
-func (l *requestList) take() []string {
+// drain returns the requests that were added since its last call.
+func (l *requestList) drain() []string {
 	names := l.names
 	l.names = nil
 	return names
@@ -128,7 +128,7 @@ func TestFeedQueuesAffectedPlacements(t *testing.T) {
 	}
 	for _, step := range steps {
 		got := changed(t, step.event, fleetEvents)
-		if diff := cmp.Diff(step.want, f.queue.take()); diff != "" {
+		if diff := cmp.Diff(step.want, f.queue.drain()); diff != "" {
 			t.Errorf("%s: queued (-want +got):\n%s", step.name, diff)
 		}
 		if diff := cmp.Diff(step.wantMetrics, got); diff != "" {
@@ -166,9 +166,9 @@ func TestFeedTellsQueues(t *testing.T) {
 		{"the Placement is gone", func() []inventory.Key { return f.delete(pl) }, nil},
 		{"a parent of no Placement", func() []inventory.Key { return f.update(namespace("root.c")) }, nil},
 	} {
-		f.queue.take()
+		f.queue.drain()
 		step.event()
-		if diff := cmp.Diff(step.want, f.queue.take()); diff != "" {
+		if diff := cmp.Diff(step.want, f.queue.drain()); diff != "" {
 			t.Errorf("%s: queued (-want +got):\n%s", step.name, diff)
 		}
 	}
@@ -310,13 +310,13 @@ func TestFeedQueuesWhenTheClockWasSet(t *testing.T) {
 		}
 		time.Sleep(clockInterval + clockInterval/2)
 		synctest.Wait()
-		if names := f.queue.take(); len(names) > 0 {
+		if names := f.queue.drain(); len(names) > 0 {
 			t.Errorf("queued: %v", names)
 		}
 		set = time.Hour
 		time.Sleep(clockInterval)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"n/p", "n/q"}, f.queue.take()); diff != "" {
+		if diff := cmp.Diff([]string{"n/p", "n/q"}, f.queue.drain()); diff != "" {
 			t.Errorf("queued (-want +got):\n%s", diff)
 		}
 		cancel()
@@ -338,7 +338,7 @@ func TestFeedQueuesAnsweredHolds(t *testing.T) {
 	if len(holds) != 1 || !f.held.Allow(holds[0].UID, "Approval") {
 		t.Fatalf("held: %v", holds)
 	}
-	if diff := cmp.Diff([]string{"n/p"}, f.queue.take()); diff != "" {
+	if diff := cmp.Diff([]string{"n/p"}, f.queue.drain()); diff != "" {
 		t.Errorf("queued (-want +got):\n%s", diff)
 	}
 	if got := h.condition(pending); !strings.HasPrefix(got, "True Held") {

@@ -172,9 +172,9 @@ func (t *eventTimes) affected(keys []inventory.Key, now time.Time) {
 	}
 }
 
-// take returns the time of the first event before an attempt, and forgets it. It is called with the
+// pop returns the time of the first event before an attempt, and removes it. It is called with the
 // Snapshot: later events belong to the next attempt.
-func (t *eventTimes) take(key types.NamespacedName) time.Time {
+func (t *eventTimes) pop(key types.NamespacedName) time.Time {
 	if t == nil {
 		return time.Time{}
 	}

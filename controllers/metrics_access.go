@@ -28,7 +28,7 @@ const accessTimeout = 10 * time.Second
 
 // guard serves metrics to requests with a valid token of the hub whose user may get the path. It
 // answers 401 without a valid token, 403 without the permission, 429 after too many reviews for a
-// client address, and 500 if the hub could not be asked. It remembers the hub's answers for a
+// client address, and 500 if the hub could not be asked. It caches the hub's answers for a
 // while. controller-runtime's filter does the same with the API server's libraries, but their gRPC
 // and tracing would make the program half as large again.
 type guard struct {
@@ -90,8 +90,8 @@ func (g *guard) decide(ctx context.Context, r *http.Request) (access, error) {
 	})
 }
 
-// review returns the answer of ask for the token of a request, or a remembered one. what is what is
-// asked. Without a token the answer has no user.
+// review returns the answer of ask for the token of a request, or a cached one. what identifies the
+// question. Without a token the answer has no user.
 func (g *guard) review(ctx context.Context, r *http.Request, what string, ask func(context.Context, string) (access, error)) (access, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)

@@ -12,15 +12,15 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// Limits of the guard's requests to the hub. A remembered answer costs the hub nothing.
+// Limits of the guard's requests to the hub. A cached answer needs no request.
 const (
-	// allowedTime and refusedTime are how long an answer is remembered. A revoked permission ends
-	// after allowedTime at the latest.
+	// allowedTime and refusedTime are how long an answer is cached. A revoked permission ends after
+	// allowedTime at the latest.
 	allowedTime = time.Minute
 	refusedTime = 10 * time.Second
-	// failedTime is how long a failed request to the hub is remembered.
+	// failedTime is how long a failed request to the hub is cached.
 	failedTime = time.Second
-	// maxReviews bounds the remembered answers.
+	// maxReviews is the maximum number of cached answers.
 	maxReviews = 1024
 	// maxTokenLength is in bytes; tokens of service accounts have about 1,000.
 	maxTokenLength = 16 << 10
@@ -57,7 +57,7 @@ type review struct {
 	until time.Time
 }
 
-// reviews remembers the hub's answers. mu guards the two maps and the answers.
+// reviews caches the hub's answers. mu guards the two maps and the answers.
 type reviews struct {
 	now func() time.Time
 
@@ -70,7 +70,7 @@ func newReviews(now func() time.Time) *reviews {
 	return &reviews{now: now, byKey: map[reviewKey]*review{}, sources: map[string]*rate.Limiter{}}
 }
 
-// decide returns the remembered answer for a key, or asks the hub.
+// decide returns the cached answer for a key, or asks the hub.
 func (r *reviews) decide(ctx context.Context, key reviewKey, address string, ask func(context.Context) (access, error)) (access, error) {
 	entry := r.find(key)
 	select {
@@ -79,7 +79,7 @@ func (r *reviews) decide(ctx context.Context, key reviewKey, address string, ask
 	case <-ctx.Done():
 		return access{}, ctx.Err()
 	}
-	if answer, ok, err := r.remembered(entry, address); ok {
+	if answer, ok, err := r.cached(entry, address); ok {
 		return answer, err
 	}
 	answer, err := ask(ctx)
@@ -103,9 +103,9 @@ func (r *reviews) decide(ctx context.Context, key reviewKey, address string, ask
 	return answer, err
 }
 
-// remembered returns an answer that has not expired, or errTooMany if the address must wait. ok is
+// cached returns a cached answer, or errTooMany if the address must wait. ok is
 // false if the hub must be asked.
-func (r *reviews) remembered(entry *review, address string) (answer access, ok bool, err error) {
+func (r *reviews) cached(entry *review, address string) (answer access, ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()

@@ -177,7 +177,7 @@ func TestEventTimes(t *testing.T) {
 			}
 			before := histogramOf(t, changeToPageSeconds)
 			for _, a := range append(tc.failed, tc.last) {
-				times.attempted(a, times.take(key), at(10))
+				times.attempted(a, times.pop(key), at(10))
 			}
 			after := histogramOf(t, changeToPageSeconds)
 			want := 0.0
@@ -187,7 +187,7 @@ func TestEventTimes(t *testing.T) {
 			if count := after.GetSampleCount() - before.GetSampleCount(); count != uint64(len(tc.want)) || after.GetSampleSum()-before.GetSampleSum() != want {
 				t.Errorf("%d measured, %v s in all, expected %v", count, after.GetSampleSum()-before.GetSampleSum(), tc.want)
 			}
-			next := times.take(key)
+			next := times.pop(key)
 			if tc.next == 0 != next.IsZero() || tc.next != 0 && !next.Equal(at(tc.next)) {
 				t.Errorf("the next attempt begins at %v", next)
 			}

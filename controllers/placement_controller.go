@@ -77,7 +77,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	var first time.Time
 	attempt := r.Scheduler.Attempt(ctx, func() *framework.Snapshot {
 		watch.endStage("wait")
-		first = r.Times.take(request.NamespacedName)
+		first = r.Times.pop(request.NamespacedName)
 		snapshot := r.snapshot(request.NamespacedName)
 		watch.endStage("snapshot")
 		if snapshot != nil {

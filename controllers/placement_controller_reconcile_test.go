@@ -151,18 +151,18 @@ func TestReconcileYields(t *testing.T) {
 	}
 }
 
-// remembered fills all that the controller remembers of Placement n/p beside its decisions, and
-// returns what of it is still there.
-func (h *setUpHub) remembered() func() []string {
+// keptState stores all state that the controller keeps for Placement n/p besides its decisions, and
+// returns a function that lists the state that is still stored.
+func (h *setUpHub) keptState() func() []string {
 	r := h.reconciler
-	r.sentWarnings.Store(placementKey, "told")
+	r.sentWarnings.Store(placementKey, "warning")
 	r.sentRefusals.Store(placementKey, "refused")
 	r.Inventory.Reserve(placementKey, []string{"reserved"})
 	h.probe.forgotten = nil
 	return func() []string {
 		var all []string
 		if _, ok := r.sentWarnings.Load(placementKey); ok {
-			all = append(all, "told")
+			all = append(all, "warning")
 		}
 		if _, ok := r.sentRefusals.Load(placementKey); ok {
 			all = append(all, "refused")
@@ -208,7 +208,7 @@ func TestReconcileForgets(t *testing.T) {
 				pl.DeletionTimestamp = &now
 				h.reconciler.Inventory.Update(pl)
 			},
-			want:       []string{"told", "refused", "record", "plugin", "reservation"},
+			want:       []string{"warning", "refused", "record", "plugin", "reservation"},
 			wantStages: []string{"prepare", "wait", "snapshot"},
 		},
 	}
@@ -218,7 +218,7 @@ func TestReconcileForgets(t *testing.T) {
 			h.place(fixture.Placement("n", "p").Obj())
 			h.reconciler.Inventory.Update(fixture.Placement("n", "other").Obj())
 			h.succeed()
-			left := h.remembered()
+			left := h.keptState()
 			if got := left(); len(got) != 6 {
 				t.Fatalf("only %v is remembered", got)
 			}

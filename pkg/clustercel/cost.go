@@ -87,25 +87,25 @@ func isContainer(v ref.Val) bool {
 	return false
 }
 
-// weigh returns the weight of a value, or a number above limit if the weight exceeds it.
-func weigh(v ref.Val, limit int) int {
+// weightOf returns the weight of a value, or a number above limit if the weight exceeds it.
+func weightOf(v ref.Val, limit int) int {
 	n := valueWeight + leafWeight(v)
 	switch v := v.(type) {
 	case *types.Optional:
 		if v.HasValue() {
-			n += weigh(v.GetValue(), limit-n)
+			n += weightOf(v.GetValue(), limit-n)
 		}
 	case traits.Mapper:
 		for it := unordered(v).Iterator(); n <= limit && it.HasNext() == types.True; {
 			key := it.Next()
-			n += weigh(key, limit-n)
+			n += weightOf(key, limit-n)
 			if value, found := v.Find(key); found && n <= limit {
-				n += weigh(value, limit-n)
+				n += weightOf(value, limit-n)
 			}
 		}
 	case traits.Lister:
 		for it := v.Iterator(); n <= limit && it.HasNext() == types.True; {
-			n += weigh(it.Next(), limit-n)
+			n += weightOf(it.Next(), limit-n)
 		}
 	}
 	return n
@@ -135,7 +135,9 @@ func leafWeight(v ref.Val) int {
 	return 0
 }
 
-func tenth(n int) uint64 { return uint64(math.Ceil(float64(n) * common.StringTraversalCostFactor)) }
+func traversalCost(n int) uint64 {
+	return uint64(math.Ceil(float64(n) * common.StringTraversalCostFactor))
+}
 
 // product multiplies without overflow, up to maxWeight.
 func product(factors ...uint64) uint64 {

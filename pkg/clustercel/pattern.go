@@ -65,12 +65,12 @@ func searchCost(size int, args []ref.Val) uint64 {
 // may read to the end of the text. Searches count twice, because each starts at a new position.
 func (c *costs) foundCost(_ string, args []ref.Val, result ref.Val) uint64 {
 	_, size := c.patterns.compile(textIn(args[1]))
-	return product(2*sizeOf(result), searchCost(size, args)) + tenth(weigh(result, maxWeight))
+	return product(2*sizeOf(result), searchCost(size, args)) + traversalCost(weightOf(result, maxWeight))
 }
 
 // findAll searches for few matches first, then for four times as many, until the limit is reached.
 func (c *costs) findAll(args ...ref.Val) ref.Val {
-	text, pattern, ok := twoTexts(args)
+	text, pattern, ok := twoStrings(args)
 	if !ok {
 		return types.NoSuchOverloadErr()
 	}
@@ -104,7 +104,7 @@ func (c *costs) findAll(args ...ref.Val) ref.Val {
 // search does not compile the pattern in each call, as the library's implementation does.
 func (c *costs) search(function string, own functions.FunctionOp) functions.FunctionOp {
 	return func(args ...ref.Val) ref.Val {
-		text, pattern, ok := twoTexts(args)
+		text, pattern, ok := twoStrings(args)
 		if !ok {
 			return own(args...)
 		}
@@ -251,7 +251,7 @@ func isBoundedQuantity(quantity string) bool {
 	return len(quantity) <= maxQuantity && (i < 0 || len(strings.TrimLeft(quantity[i+1:], "+-0")) <= maxExponent)
 }
 
-func twoTexts(args []ref.Val) (string, string, bool) {
+func twoStrings(args []ref.Val) (string, string, bool) {
 	if len(args) < 2 {
 		return "", "", false
 	}

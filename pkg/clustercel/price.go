@@ -120,7 +120,7 @@ func texts(times uint64) price {
 	return func(_ *costs, _ string, args []ref.Val) uint64 {
 		n := times
 		for _, arg := range args {
-			n += times * tenth(leafWeight(arg))
+			n += times * traversalCost(leafWeight(arg))
 		}
 		return n
 	}
@@ -138,12 +138,12 @@ func inZonePrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if len(args) < 2 {
 		return 1
 	}
-	return zoneCost + tenth(textLength(args[1]))
+	return zoneCost + traversalCost(textLength(args[1]))
 }
 
 // contentsPrice is for functions that read a list and all its content.
 func contentsPrice(_ *costs, _ string, args []ref.Val) uint64 {
-	return 2 * tenth(weigh(args[0], maxWeight))
+	return 2 * traversalCost(weightOf(args[0], maxWeight))
 }
 
 // elementsPrice is for functions that read the elements of a list, but not their content.
@@ -164,36 +164,36 @@ func sizeOf(v ref.Val) uint64 {
 // comparisonPrice depends on the smaller value, where a comparison ends.
 func comparisonPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if isContainer(args[0]) && isContainer(args[1]) {
-		return tenth(min(weigh(args[0], maxWeight), weigh(args[1], maxWeight)))
+		return traversalCost(min(weightOf(args[0], maxWeight), weightOf(args[1], maxWeight)))
 	}
-	return 1 + tenth(min(leafWeight(args[0]), leafWeight(args[1])))
+	return 1 + traversalCost(min(leafWeight(args[0]), leafWeight(args[1])))
 }
 
 func membershipPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if list, ok := args[1].(traits.Lister); ok {
-		return tenth(weigh(list, maxWeight))
+		return traversalCost(weightOf(list, maxWeight))
 	}
-	return 1 + tenth(leafWeight(args[0]))
+	return 1 + traversalCost(leafWeight(args[0]))
 }
 
 // additionPrice charges for copying lists, except for the list that a macro builds.
 func additionPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if right, ok := args[1].(traits.Lister); ok {
-		cost := tenth(weigh(right, maxWeight))
+		cost := traversalCost(weightOf(right, maxWeight))
 		if _, builds := args[0].(traits.MutableLister); !builds {
 			cost += sizeOf(args[0])
 		}
 		return cost
 	}
-	return tenth(leafWeight(args[0]) + leafWeight(args[1]))
+	return traversalCost(leafWeight(args[0]) + leafWeight(args[1]))
 }
 
 // substringsPrice is for functions that compare a text with each part of another.
 func substringsPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if list, ok := args[0].(traits.Lister); ok {
-		return tenth(weigh(list, maxWeight)) + tenth(leafWeight(args[1]))
+		return traversalCost(weightOf(list, maxWeight)) + traversalCost(leafWeight(args[1]))
 	}
-	text, part := tenth(textLength(args[0])), tenth(textLength(args[1]))
+	text, part := traversalCost(textLength(args[0])), traversalCost(textLength(args[1]))
 	return 1 + 2*text + part + product(text, part)
 }
 
@@ -202,14 +202,14 @@ func replacementPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	text, old, replaced := textIn(args[0]), textIn(args[1]), textIn(args[2])
 	n := len(text)
 	if times := occurrences(text, old, args[3:]); len(replaced) > len(old) {
-		return 1 + 2*tenth(n) + product(uint64(times), tenth(len(replaced)-len(old))) + uint64(times)/4
+		return 1 + 2*traversalCost(n) + product(uint64(times), traversalCost(len(replaced)-len(old))) + uint64(times)/4
 	}
-	return 1 + 3*tenth(n)
+	return 1 + 3*traversalCost(n)
 }
 
 // splittingPrice charges for each part.
 func splittingPrice(_ *costs, _ string, args []ref.Val) uint64 {
-	return 1 + 2*tenth(textLength(args[0])) + uint64(occurrences(textIn(args[0]), textIn(args[1]), args[2:]))
+	return 1 + 2*traversalCost(textLength(args[0])) + uint64(occurrences(textIn(args[0]), textIn(args[1]), args[2:]))
 }
 
 // occurrences counts a part in a text, up to a limit if one follows.
@@ -229,9 +229,9 @@ func occurrences(text, part string, limit []ref.Val) int {
 }
 
 func joiningPrice(_ *costs, _ string, args []ref.Val) uint64 {
-	cost := 2 * tenth(weigh(args[0], maxWeight))
+	cost := 2 * traversalCost(weightOf(args[0], maxWeight))
 	if len(args) > 1 {
-		cost += product(sizeOf(args[0]), 2*tenth(textLength(args[1])))
+		cost += product(sizeOf(args[0]), 2*traversalCost(textLength(args[1])))
 	}
 	return cost
 }
@@ -244,7 +244,7 @@ func formattingPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if strings.Contains(text, ".") {
 		clauses = 100
 	}
-	return 1 + 2*tenth(len(text)) + 5*tenth(weigh(args[1], maxWeight)) + clauses*uint64(strings.Count(text, "%"))
+	return 1 + 2*traversalCost(len(text)) + 5*traversalCost(weightOf(args[1], maxWeight)) + clauses*uint64(strings.Count(text, "%"))
 }
 
 // parsingPrice charges for each value, list and map in the JSON text, like literals of an
@@ -252,7 +252,7 @@ func formattingPrice(_ *costs, _ string, args []ref.Val) uint64 {
 func parsingPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	text := textIn(args[0])
 	lists, maps := strings.Count(text, "["), strings.Count(text, "{")
-	return 1 + 2*tenth(len(text)) + 3*uint64(strings.Count(text, ",")) + common.ListCreateBaseCost*uint64(lists) +
+	return 1 + 2*traversalCost(len(text)) + 3*uint64(strings.Count(text, ",")) + common.ListCreateBaseCost*uint64(lists) +
 		common.MapCreateBaseCost*uint64(maps)
 }
 
@@ -263,7 +263,7 @@ func scoringPrice(_ *costs, _ string, args []ref.Val) uint64 {
 	if list := scoresOf(args[0], args[1]); list != nil {
 		cost += (common.MapCreateBaseCost + 3) * uint64(len(list.Status.Scores))
 	}
-	return cost + tenth(leafWeight(args[1]))
+	return cost + traversalCost(leafWeight(args[1]))
 }
 
 // rangingPrice charges a loop over a map for sorting the keys.
@@ -283,9 +283,9 @@ func makingPrice(_ *costs, overload string, args []ref.Val) uint64 {
 	}
 	weight := -freeWeight
 	for _, arg := range args {
-		weight += weigh(arg, maxWeight)
+		weight += weightOf(arg, maxWeight)
 	}
-	return cost + tenth(max(weight, 0))
+	return cost + traversalCost(max(weight, 0))
 }
 
 func textIn(v ref.Val) string {

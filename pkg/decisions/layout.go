@@ -73,7 +73,7 @@ func newLayout(pl *v1alpha1.Placement, pages []*draft, taken map[string]bool, in
 	l.findPublished()
 	l.keepClusters()
 	l.relabelPages()
-	l.placeRest()
+	l.assignRest()
 	l.assignIndexes()
 	l.assignPageNames()
 	return l
@@ -209,9 +209,9 @@ func (l *layout) groupWithSpace(name string, n int) *group {
 	return nil
 }
 
-// placeRest finds a page for all other clusters: first free space on the pages of existing groups,
+// assignRest finds a page for all other clusters: first free space on the pages of existing groups,
 // then new groups. If a group name is new, each of its Groups entries is split separately.
-func (l *layout) placeRest() {
+func (l *layout) assignRest() {
 	known := map[string]bool{}
 	for name := range l.byName {
 		known[name] = true

@@ -95,13 +95,13 @@ func changed(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, l 
 	first, entries, distinct := true, 0, 0
 	elsewhere := map[int]struct{}{} // on no page of ours
 	for _, pd := range published {
-		standing := pl.RelationOf(pd)
-		if standing == v1alpha1.PageUnrelated || standing == v1alpha1.PageUnfinished {
+		relation := pl.RelationOf(pd)
+		if relation == v1alpha1.PageUnrelated || relation == v1alpha1.PageUnfinished {
 			continue
 		}
 		first = false
 		entries += len(pd.Status.Decisions)
-		if standing == v1alpha1.PageOwn {
+		if relation == v1alpha1.PageOwn {
 			continue
 		}
 		for j := range pd.Status.Decisions {

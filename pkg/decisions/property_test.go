@@ -198,8 +198,8 @@ func run(t *rapid.T, w *world, a Grouping, writes []Write) {
 	}
 }
 
-// settled checks the end of a plan.
-func settled(t *rapid.T, w *world, a Grouping) {
+// checkResult checks the end of a plan.
+func checkResult(t *rapid.T, w *world, a Grouping) {
 	p := w.plan(a)
 	if len(p.Writes) != 0 {
 		t.Fatalf("not at rest:\n%s", strings.Join(showWrites(p.Writes), "\n"))
@@ -286,7 +286,7 @@ func TestPlanIsSafeAndConverges(t *testing.T) {
 					break
 				}
 			}
-			settled(t, w, a)
+			checkResult(t, w, a)
 		}
 	})
 }

@@ -172,7 +172,7 @@ func (c *compiled) describeCost() string {
 // evaluateCluster reports whether a predicate selects the cluster. The result is invalid if it sets
 // stopped.
 func (v *evaluationCycle) evaluateCluster(ctx context.Context, cluster *framework.Cluster) bool {
-	if v.sliceUsed() {
+	if v.mustStop() {
 		return v.stop(unfinishedEvaluation())
 	}
 	if v.current != cluster {
@@ -204,9 +204,9 @@ func (v *evaluationCycle) stop(reason *framework.Status) bool {
 	return false
 }
 
-// sliceUsed reports whether this cycle must stop, because of its cost or its time. Each cycle does
+// mustStop reports whether this cycle must stop, because of its cost or its time. Each cycle does
 // some of the work.
-func (v *evaluationCycle) sliceUsed() bool { return v.spent >= v.allowed || v.spent > 0 && v.yield() }
+func (v *evaluationCycle) mustStop() bool { return v.spent >= v.allowed || v.spent > 0 && v.yield() }
 
 func unfinishedEvaluation() *framework.Status {
 	return framework.Unfinished("expensive predicates are still being evaluated")
@@ -221,7 +221,7 @@ func (v *evaluationCycle) evaluateExpression(ctx context.Context, e *clustercel.
 	switch {
 	case v.total+v.currentCost > v.budget:
 		return v.stop(v.overBudget())
-	case v.sliceUsed():
+	case v.mustStop():
 		return v.stop(unfinishedEvaluation())
 	}
 	matched, cost, _ := matchesCEL(ctx, e, v.snapshot, cluster)

@@ -84,12 +84,12 @@ func (p *Predicate) Forget(key types.NamespacedName) {
 func (p *Predicate) drop(key types.NamespacedName) {
 	if c := p.compiled[key]; c != nil {
 		delete(p.compiled, key)
-		p.unshare(c)
+		p.releaseSharedCache(c)
 	}
 }
 
-// share makes a Placement use the cache of the Placements with the same selectors.
-func (p *Predicate) share(c *compiled) {
+// useSharedCache makes a Placement use the cache of the Placements with the same selectors.
+func (p *Predicate) useSharedCache(c *compiled) {
 	if c.charged {
 		return
 	}
@@ -101,8 +101,8 @@ func (p *Predicate) share(c *compiled) {
 	c.cache.users++
 }
 
-// unshare undoes share and drops a cache without users.
-func (p *Predicate) unshare(c *compiled) {
+// releaseSharedCache undoes useSharedCache and drops a cache without users.
+func (p *Predicate) releaseSharedCache(c *compiled) {
 	if c.charged {
 		return
 	}
@@ -182,7 +182,7 @@ func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 			return nil
 		}
 		p.drop(key)
-		p.share(c)
+		p.useSharedCache(c)
 		p.compiled[key] = c
 	}
 	c.spec = pl.Spec.Predicates

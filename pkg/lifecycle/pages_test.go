@@ -34,7 +34,7 @@ type pageHub struct {
 
 var errRefused = errors.New("refused")
 
-func (h *pageHub) note(verb string, o client.Object) error {
+func (h *pageHub) record(verb string, o client.Object) error {
 	page := o.(*v1alpha1.PlacementDecision)
 	r := request{Verb: verb, Version: page.ResourceVersion, Label: page.Labels[v1alpha1.PlacementLabel],
 		Revision: page.Annotations[berthv1alpha1.RevisionAnnotation]}
@@ -51,25 +51,25 @@ func (h *pageHub) note(verb string, o client.Object) error {
 func (h *pageHub) funcs() interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			if err := h.note("create", o); err != nil {
+			if err := h.record("create", o); err != nil {
 				return err
 			}
 			return c.Create(ctx, o, opts...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			if err := h.note("update", o); err != nil {
+			if err := h.record("update", o); err != nil {
 				return err
 			}
 			return c.Update(ctx, o, opts...)
 		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-			if err := h.note("update "+sub, o); err != nil {
+			if err := h.record("update "+sub, o); err != nil {
 				return err
 			}
 			return c.SubResource(sub).Update(ctx, o, opts...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			if err := h.note("delete", o); err != nil {
+			if err := h.record("delete", o); err != nil {
 				return err
 			}
 			return c.Delete(ctx, o, opts...)

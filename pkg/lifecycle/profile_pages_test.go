@@ -30,7 +30,7 @@ type profileHub struct {
 	failures map[string]error
 }
 
-func (h *profileHub) note(verb string, o client.Object) error {
+func (h *profileHub) record(verb string, o client.Object) error {
 	kind := o.GetObjectKind().GroupVersionKind()
 	if kind != (schema.GroupVersionKind{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "PlacementDecision"}) {
 		return fmt.Errorf("a request for %s", kind)
@@ -51,26 +51,26 @@ func newProfileHub(t *testing.T, published ...*unstructured.Unstructured) *profi
 	h := &profileHub{failures: map[string]error{}}
 	h.WithWatch = interceptor.NewClient(builder.Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			if err := h.note("create", o); err != nil {
+			if err := h.record("create", o); err != nil {
 				return err
 			}
 			return c.Create(ctx, o, opts...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			if err := h.note("update", o); err != nil {
+			if err := h.record("update", o); err != nil {
 				return err
 			}
 			return c.Update(ctx, o, opts...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			if err := h.note("delete", o); err != nil {
+			if err := h.record("delete", o); err != nil {
 				return err
 			}
 			return c.Delete(ctx, o, opts...)
 		},
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			o.SetName(key.Name)
-			if err := h.note("get", o); err != nil {
+			if err := h.record("get", o); err != nil {
 				return err
 			}
 			return c.Get(ctx, key, o, opts...)
@@ -195,18 +195,18 @@ func TestProfilePagesPublish(t *testing.T) {
 // TestProfilePagesWrittenTwice: each write of a page is of the state that the one before returned.
 func TestProfilePagesWrittenTwice(t *testing.T) {
 	var calls []string
-	note := func(verb string, o client.Object) {
+	record := func(verb string, o client.Object) {
 		calls = append(calls, fmt.Sprintf("%s %s %s@%s", verb, o.GetName(), o.GetUID(), o.GetResourceVersion()))
 		o.SetUID("created")
 		o.SetResourceVersion(fmt.Sprint(len(calls)))
 	}
 	hub := interceptor.NewClient(newProfileHub(t).WithWatch, interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
-			note("create", o)
+			record("create", o)
 			return nil
 		},
 		Update: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.UpdateOption) error {
-			note("update", o)
+			record("update", o)
 			return nil
 		},
 		Delete: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.DeleteOption) error {

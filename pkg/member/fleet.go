@@ -70,7 +70,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 	f.described, f.running = map[string]*description{}, map[string]*runningReporter{}
 	changed := make(chan struct{}, 1)
-	wake := func() {
+	notify := func() {
 		select {
 		case changed <- struct{}{}:
 		default:
@@ -78,14 +78,14 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 	var stores []cache.Store
 	for _, selector := range []string{MemberLabel, argoCDLabel + "=" + argoCDCluster} {
-		store, err := f.watch(ctx, selector, wake)
+		store, err := f.watch(ctx, selector, notify)
 		if err != nil {
 			return err
 		}
 		stores = append(stores, store)
 	}
 	defer f.stopAll()
-	wake()
+	notify()
 	for {
 		select {
 		case <-ctx.Done():
@@ -97,7 +97,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 }
 
 // watch returns a store of the Secrets that the selector selects, with their initial list.
-func (f *Fleet) watch(ctx context.Context, selector string, wake func()) (cache.Store, error) {
+func (f *Fleet) watch(ctx context.Context, selector string, notify func()) (cache.Store, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(f.Secrets, 0, informers.WithNamespace(f.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
 	informer := factory.Core().V1().Secrets().Informer()
@@ -105,7 +105,7 @@ func (f *Fleet) watch(ctx context.Context, selector string, wake func()) (cache.
 		return nil, fmt.Errorf("watching Secrets: %w", err)
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { wake() }, UpdateFunc: func(_, _ any) { wake() }, DeleteFunc: func(any) { wake() },
+		AddFunc: func(any) { notify() }, UpdateFunc: func(_, _ any) { notify() }, DeleteFunc: func(any) { notify() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watching Secrets: %w", err)
@@ -147,7 +147,7 @@ func (f *Fleet) sync(ctx context.Context, secrets map[string]*corev1.Secret) {
 	for name, s := range secrets {
 		f.describe(name, s)
 	}
-	wanted := f.choose()
+	wanted := f.descriptionsByMember()
 	for member, r := range f.running {
 		if wanted[member] == nil {
 			r.stop()
@@ -196,9 +196,9 @@ func (f *Fleet) describe(name string, s *corev1.Secret) {
 	d.said.report("invalid", problem)
 }
 
-// choose returns the description of each member. Of two Secrets for one member the older one is
-// used.
-func (f *Fleet) choose() map[string]*description {
+// descriptionsByMember returns the description of each member. Of two Secrets for one member the
+// older one is used.
+func (f *Fleet) descriptionsByMember() map[string]*description {
 	names := slices.SortedFunc(maps.Keys(f.described), func(a, b string) int {
 		if order := f.described[a].created.Compare(f.described[b].created); order != 0 {
 			return order

@@ -32,7 +32,7 @@ type lease struct {
 	period time.Duration
 	due    time.Time
 	err    error
-	// moved tells keep that due changed.
+	// moved receives a value when due changes.
 	moved chan struct{}
 }
 

@@ -134,10 +134,10 @@ func (p *prober) readFacts(ctx context.Context) (*facts, error) {
 	seen := &facts{version: server.GitVersion, claims: claims, capacity: nothing(), allocatable: nothing()}
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		sum(seen.capacity, node.Status.Capacity)
+		addAmounts(seen.capacity, node.Status.Capacity)
 		// A node that is unschedulable has no allocatable resources.
 		if !node.Spec.Unschedulable {
-			sum(seen.allocatable, node.Status.Allocatable)
+			addAmounts(seen.allocatable, node.Status.Allocatable)
 		}
 	}
 	return seen, nil
@@ -148,7 +148,7 @@ func nothing() v1alpha1.ResourceList {
 	return v1alpha1.ResourceList{v1alpha1.ResourceCPU: resource.Quantity{}, v1alpha1.ResourceMemory: resource.Quantity{}}
 }
 
-func sum(into v1alpha1.ResourceList, add corev1.ResourceList) {
+func addAmounts(into v1alpha1.ResourceList, add corev1.ResourceList) {
 	for name, quantity := range add {
 		total := into[v1alpha1.ResourceName(name)]
 		total.Add(quantity)

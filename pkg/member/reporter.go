@@ -216,7 +216,7 @@ func summary(cluster *v1alpha1.ManagedCluster) string {
 	status := &cluster.Status
 	available := meta.FindStatusCondition(status.Conditions, v1alpha1.ManagedClusterConditionAvailable)
 	line := fmt.Sprintf("available %s, allocatable cpu %s, memory %s, %d claims, version %s", available.Status,
-		text(status.Allocatable, v1alpha1.ResourceCPU), text(status.Allocatable, v1alpha1.ResourceMemory),
+		amountText(status.Allocatable, v1alpha1.ResourceCPU), amountText(status.Allocatable, v1alpha1.ResourceMemory),
 		len(status.ClusterClaims), cmp.Or(status.Version.Kubernetes, "unknown"))
 	if available.Status != metav1.ConditionTrue {
 		line += ". " + available.Message
@@ -224,7 +224,7 @@ func summary(cluster *v1alpha1.ManagedCluster) string {
 	return line
 }
 
-func text(list v1alpha1.ResourceList, name v1alpha1.ResourceName) string {
+func amountText(list v1alpha1.ResourceList, name v1alpha1.ResourceName) string {
 	q, ok := list[name]
 	if !ok {
 		return "unknown"

@@ -18,7 +18,7 @@ import (
 //	 3 Score       how they rank: PreScore, Score, NormalizeScore
 //	 4 Select      the target: the chosen clusters
 //	 5 Diff        the change from the clusters published last to the target, or none
-//	 6 Reserve     what the change takes is counted before the next attempt begins
+//	 6 Reserve     plugins count the change, so that the next attempt includes it
 //	 7 Permit      whether the change may begin now
 //	 8 Transition  what is published in this step
 //	 9 Bind        publishes the step: PreBind, Bind, PostBind
@@ -84,15 +84,15 @@ func (s *Scheduler) DecideInTime(ctx context.Context, snapshot *framework.Snapsh
 	return a
 }
 
-// Attempt runs steps 1 to 9 for one Placement. take runs with the cycle lock held; if it returns
-// nil, Attempt returns nil.
-func (s *Scheduler) Attempt(ctx context.Context, take func() *framework.Snapshot) *Attempt {
+// Attempt runs steps 1 to 9 for one Placement. takeSnapshot runs with the cycle lock held; if it
+// returns nil, Attempt returns nil.
+func (s *Scheduler) Attempt(ctx context.Context, takeSnapshot func() *framework.Snapshot) *Attempt {
 	unlock := sync.OnceFunc(s.cycle.Unlock)
 	s.cycle.Lock()
 	defer unlock()
 	cycle, deadline := s.startDeadline(ctx)
 	// 1. Snapshot.
-	snapshot := take()
+	snapshot := takeSnapshot()
 	if snapshot == nil {
 		s.endCycle(nil, deadline.stop())
 		return nil

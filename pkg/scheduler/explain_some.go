@@ -85,7 +85,7 @@ func (r *Result) NearestToCut(limit int) []string {
 			others = append(others, cluster.Name)
 		}
 	}
-	others = append(others, r.excludedLast()...)
+	others = append(others, r.excludedNearestFirst()...)
 	places := max(limit-len(others), limit-limit/4)
 	if len(chosen) > places {
 		chosen = chosen[len(chosen)-places:]
@@ -93,9 +93,9 @@ func (r *Result) NearestToCut(limit int) []string {
 	return append(chosen, others[:min(len(others), limit-len(chosen))]...)
 }
 
-// excludedLast are the names of the excluded candidates: those that passed most filters first, then
-// by name.
-func (r *Result) excludedLast() []string {
+// excludedNearestFirst returns the names of the excluded candidates: those that passed the most
+// filters come first, then by name.
+func (r *Result) excludedNearestFirst() []string {
 	byPlugin := map[string]framework.Bitset{}
 	for _, e := range r.allExcluded() {
 		byPlugin[e.plugin] = byPlugin[e.plugin].Set(e.index)

@@ -59,7 +59,7 @@ func (m *memoryPages) Create(_ context.Context, page *v1alpha1.PlacementDecision
 	}
 	page = page.DeepCopy()
 	page.UID = types.UID(strconv.Itoa(m.version))
-	return m.put("create", page)
+	return m.store("create", page)
 }
 
 func (m *memoryPages) Update(_ context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
@@ -68,7 +68,7 @@ func (m *memoryPages) Update(_ context.Context, page *v1alpha1.PlacementDecision
 	if err := m.unchanged(page); err != nil {
 		return nil, err
 	}
-	return m.put("update", page.DeepCopy())
+	return m.store("update", page.DeepCopy())
 }
 
 func (m *memoryPages) Delete(_ context.Context, page *v1alpha1.PlacementDecision) error {
@@ -77,11 +77,11 @@ func (m *memoryPages) Delete(_ context.Context, page *v1alpha1.PlacementDecision
 	if err := m.unchanged(page); err != nil {
 		return err
 	}
-	return m.note("delete "+page.Name, func() { delete(m.pages, inventory.Key{Namespace: page.Namespace, Name: page.Name}) })
+	return m.write("delete "+page.Name, func() { delete(m.pages, inventory.Key{Namespace: page.Namespace, Name: page.Name}) })
 }
 
-func (m *memoryPages) put(verb string, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
-	err := m.note(verb+" "+page.Name, func() {
+func (m *memoryPages) store(verb string, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
+	err := m.write(verb+" "+page.Name, func() {
 		m.version++
 		page.ResourceVersion = strconv.Itoa(m.version)
 		m.pages[inventory.Key{Namespace: page.Namespace, Name: page.Name}] = page
@@ -89,7 +89,7 @@ func (m *memoryPages) put(verb string, page *v1alpha1.PlacementDecision) (*v1alp
 	return page.DeepCopy(), err
 }
 
-func (m *memoryPages) note(write string, do func()) error {
+func (m *memoryPages) write(write string, do func()) error {
 	if m.refuse != nil {
 		if err := m.refuse(write); err != nil {
 			return err

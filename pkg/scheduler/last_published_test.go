@@ -19,7 +19,7 @@ func (d *desk) meddle(name string, change func(*v1alpha1.PlacementDecision) bool
 		d.inv.Delete(page)
 		return
 	}
-	page, err := d.pages.put("meddle", page)
+	page, err := d.pages.store("meddle", page)
 	if err != nil {
 		d.t.Fatal(err)
 	}

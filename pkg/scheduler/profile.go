@@ -55,7 +55,7 @@ func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration,
 			errs = append(errs, err)
 			continue
 		}
-		resolved[i], err = all[i].Resolve(plugins.implement)
+		resolved[i], err = all[i].Resolve(plugins.implements)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -118,7 +118,7 @@ func is[T framework.Plugin](plugin framework.Plugin) bool {
 	return ok
 }
 
-func (i instances) implement(name string, point config.Point) bool { return pointOf[point](i[name]) }
+func (i instances) implements(name string, point config.Point) bool { return pointOf[point](i[name]) }
 
 // newProfile creates a profile. Each plugin implements the points at which it is listed.
 func newProfile(name string, at map[config.Point][]config.Plugin, plugins instances) *Profile {

@@ -120,7 +120,7 @@ func Compare(ctx context.Context, before, after *Simulator, progress func(done, 
 		if err != nil {
 			return nil, err
 		}
-		if was.there && !slices.Equal(was.clusters, was.published) {
+		if was.exists && !slices.Equal(was.clusters, was.published) {
 			c.OutOfDate = append(c.OutOfDate, OutOfDate{Placement: key.String(), Held: was.held})
 		}
 		if now := is.conditions.Misconfigured(); now != nil {
@@ -143,8 +143,8 @@ func (c *Comparison) add(change Change) {
 
 // outcome is the part of a decision that a comparison needs.
 type outcome struct {
-	// there is false if the Placement does not exist; then all other fields are empty.
-	there bool
+	// exists is false if there is no such Placement; then all other fields are empty.
+	exists bool
 	// clusters are the decided ones, published those on pages; sorted, without duplicates.
 	clusters, published []string
 	held                bool
@@ -160,7 +160,7 @@ func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (outc
 	if err != nil {
 		return outcome{}, err
 	}
-	o := outcome{there: true, pages: map[string]*v1alpha1.PlacementDecision{}}
+	o := outcome{exists: true, pages: map[string]*v1alpha1.PlacementDecision{}}
 	for _, page := range d.subject.LabelledPages() {
 		o.pages[page.Name] = page
 	}
@@ -215,9 +215,9 @@ func differ(key types.NamespacedName, was, is outcome) *Change {
 		Pages: pageChanges(was.pages, is.pages), Conditions: conditionChanges(was.conditions, is.conditions),
 	}
 	switch {
-	case !was.there:
+	case !was.exists:
 		change.Operation = Created
-	case !is.there:
+	case !is.exists:
 		change.Operation = Deleted
 	case len(change.Added)+len(change.Removed)+len(change.Pages)+len(change.Conditions) == 0:
 		return nil
@@ -253,7 +253,7 @@ func pageChanges(was, is map[string]*v1alpha1.PlacementDecision) []PageChange {
 func conditionChanges(was, is Conditions) []ConditionChange {
 	changes := []ConditionChange{}
 	for _, next := range is {
-		if old := was.Get(next.Type); old == nil || essence(*old) != essence(next) {
+		if old := was.Get(next.Type); old == nil || withoutCounts(*old) != withoutCounts(next) {
 			changes = append(changes, ConditionChange{next.Type, old, &next})
 		}
 	}
@@ -267,9 +267,9 @@ func conditionChanges(was, is Conditions) []ConditionChange {
 
 var count = regexp.MustCompile(`\b\d+\b`)
 
-// essence returns a condition without the counts in its message. Numbers in the message of a
+// withoutCounts returns a condition without the counts in its message. Numbers in the message of a
 // misconfiguration are values of the spec.
-func essence(c Condition) Condition {
+func withoutCounts(c Condition) Condition {
 	if c.Type != v1alpha1.PlacementConditionMisconfigured {
 		c.Message, _, _ = strings.Cut(c.Message, ": of ")
 		c.Message = count.ReplaceAllString(c.Message, "N")

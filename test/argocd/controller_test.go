@@ -186,7 +186,7 @@ func conditionOf(ctx context.Context, kind argov1alpha1.ApplicationSetConditionT
 				return string(c.Status) + " " + c.Reason + ": " + c.Message
 			}
 		}
-		return "not said yet"
+		return "not reported yet"
 	}
 }
 

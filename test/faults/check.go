@@ -142,7 +142,7 @@ func (o *observer) checkLogs(ctx context.Context) {
 			if told[what]++; told[what] == 2 && !gone[what] {
 				o.broken(5, "%s/%s: told twice: %s", namespace, e.Regarding.Name, what)
 			}
-			if !log.happened(e.Related.ResourceVersion) {
+			if !log.mayExist(e.Related.ResourceVersion) {
 				o.broken(5, "%s/%s: never happened: %s", namespace, e.Regarding.Name, what)
 			}
 		}

@@ -26,7 +26,7 @@ import (
 // Labels of the fleet's clusters.
 const (
 	RingLabel = "ring" // which decision group claims the cluster
-	PoolLabel = "pool" // whether a floater is selectable
+	PoolLabel = "pool" // whether a temporary cluster is selectable
 )
 
 var rings = []string{"red", "green", "blue", "none"}
@@ -78,9 +78,9 @@ func Bind(ctx context.Context, hub client.Client, namespace, set string) {
 	Expect(hub.Create(ctx, fixture.Binding(namespace, set))).To(Succeed())
 }
 
-// Tidy deletes, after the spec, its objects in the namespaces and the clusters of the set. A hub
+// CleanUp deletes, after the spec, its objects in the namespaces and the clusters of the set. A hub
 // without other controllers does not collect them.
-func Tidy(hub client.Client, set string, namespaces ...string) {
+func CleanUp(hub client.Client, set string, namespaces ...string) {
 	kinds := []client.Object{&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}}
 	DeferCleanup(func(ctx SpecContext) {
 		InParallel(len(namespaces)*len(kinds), func(i int) error {
@@ -106,8 +106,8 @@ type Fleet struct {
 	// Steps counts the changes so far.
 	Steps int
 
-	random   *rand.Rand
-	floaters []bool // whether it exists
+	random    *rand.Rand
+	temporary []bool // whether the temporary cluster exists
 }
 
 // The fleet's Placements: one divides all selectable clusters into groups, one takes a number of
@@ -117,12 +117,12 @@ const (
 	Counted = "counted"
 )
 
-// NewFleet creates core clusters, floating clusters, their set and a namespace. The spec deletes
+// NewFleet creates core clusters, temporary clusters, their set and a namespace. The spec deletes
 // them at its end.
-func NewFleet(ctx context.Context, hub client.Client, name string, core, floaters int, seed uint64) *Fleet {
+func NewFleet(ctx context.Context, hub client.Client, name string, core, temporary int, seed uint64) *Fleet {
 	GinkgoHelper()
-	f := &Fleet{Hub: hub, Name: name, random: rand.New(rand.NewPCG(seed, 1)), floaters: make([]bool, floaters)}
-	Tidy(hub, name, name)
+	f := &Fleet{Hub: hub, Name: name, random: rand.New(rand.NewPCG(seed, 1)), temporary: make([]bool, temporary)}
+	CleanUp(hub, name, name)
 	Expect(hub.Create(ctx, fixture.Set(name))).To(Succeed())
 	Bind(ctx, hub, name, name)
 	var clusters []*v1alpha1.ManagedCluster
@@ -130,9 +130,9 @@ func NewFleet(ctx context.Context, hub client.Client, name string, core, floater
 		f.Core = append(f.Core, fmt.Sprintf("%s-core-%03d", name, i))
 		clusters = append(clusters, f.cluster(f.Core[i]))
 	}
-	for i := range f.floaters {
-		f.floaters[i] = true
-		clusters = append(clusters, f.cluster(f.floater(i)))
+	for i := range f.temporary {
+		f.temporary[i] = true
+		clusters = append(clusters, f.cluster(f.temporaryName(i)))
 	}
 	InParallel(len(clusters), func(i int) error { return hub.Create(ctx, clusters[i]) })
 	return f
@@ -144,13 +144,13 @@ func (f *Fleet) Watched() []Watched {
 }
 
 // The name sorts after every core cluster.
-func (f *Fleet) floater(i int) string { return fmt.Sprintf("%s-floater-%02d", f.Name, i) }
+func (f *Fleet) temporaryName(i int) string { return fmt.Sprintf("%s-floater-%02d", f.Name, i) }
 
 func (f *Fleet) cluster(name string) *v1alpha1.ManagedCluster {
-	return fixture.Cluster(name).Set(f.Name).Label(PoolLabel, "in").Label(RingLabel, f.ring()).Obj()
+	return fixture.Cluster(name).Set(f.Name).Label(PoolLabel, "in").Label(RingLabel, f.randomRing()).Obj()
 }
 
-func (f *Fleet) ring() string { return rings[f.random.IntN(len(rings))] }
+func (f *Fleet) randomRing() string { return rings[f.random.IntN(len(rings))] }
 
 // Publish creates the Placements. Without prioritizers the order is by name, so the core clusters
 // come first.
@@ -158,15 +158,15 @@ func (f *Fleet) Publish(ctx context.Context) {
 	GinkgoHelper()
 	inPool := fixture.MatchLabel(PoolLabel, "in")
 	first := fixture.Placement(f.Name, Ringed).Predicate(inPool).Obj()
-	f.regroup(first)
+	f.changeGroups(first)
 	second := fixture.Placement(f.Name, Counted).Predicate(inPool).Mode(v1alpha1.PrioritizerPolicyModeExact).
-		Number(int32(len(f.Core) + len(f.floaters)/2)).Obj()
+		Number(int32(len(f.Core) + len(f.temporary)/2)).Obj()
 	Expect(f.Hub.Create(ctx, first)).To(Succeed())
 	Expect(f.Hub.Create(ctx, second)).To(Succeed())
 }
 
-// regroup changes the groups of a Placement: which ones, their order and their length.
-func (f *Fleet) regroup(pl *v1alpha1.Placement) {
+// changeGroups changes the groups of a Placement: which ones, their order and their length.
+func (f *Fleet) changeGroups(pl *v1alpha1.Placement) {
 	strategy := &pl.Spec.DecisionStrategy.GroupStrategy
 	strategy.DecisionGroups = nil
 	for _, i := range f.random.Perm(3)[:1+f.random.IntN(3)] {
@@ -175,64 +175,64 @@ func (f *Fleet) regroup(pl *v1alpha1.Placement) {
 			ClusterSelector: v1alpha1.GroupClusterSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{RingLabel: rings[i]}}},
 		})
 	}
-	f.resize(pl)
+	f.changeGroupLength(pl)
 }
 
-// resize changes the maximum length of a group.
-func (f *Fleet) resize(pl *v1alpha1.Placement) {
+// changeGroupLength changes the maximum length of a group.
+func (f *Fleet) changeGroupLength(pl *v1alpha1.Placement) {
 	lengths := []intstr.IntOrString{
 		intstr.FromString("100%"), intstr.FromString("30%"), intstr.FromInt32(40), intstr.FromInt32(105),
 	}
 	pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = lengths[f.random.IntN(len(lengths))]
 }
 
-// Step makes one change: it moves a batch of clusters, adds or removes a floating cluster, or edits
+// Step makes one change: it moves a batch of clusters, adds or removes a temporary cluster, or edits
 // a Placement.
 func (f *Fleet) Step(ctx context.Context) error {
 	f.Steps++
 	switch n := f.random.IntN(100); {
 	case n < 45:
 		for range 1 + f.random.IntN(8) {
-			if err := SetLabel(ctx, f.Hub, f.Core[f.random.IntN(len(f.Core))], RingLabel, f.ring()); err != nil {
+			if err := SetLabel(ctx, f.Hub, f.Core[f.random.IntN(len(f.Core))], RingLabel, f.randomRing()); err != nil {
 				return err
 			}
 		}
 		return nil
 	case n < 75:
-		return f.float(ctx)
+		return f.changeTemporary(ctx)
 	case n < 85:
-		return f.Change(ctx, Ringed, f.regroup)
+		return f.Change(ctx, Ringed, f.changeGroups)
 	case n < 92:
-		return f.Change(ctx, Ringed, f.resize)
+		return f.Change(ctx, Ringed, f.changeGroupLength)
 	default:
-		return f.Change(ctx, Counted, f.recount)
+		return f.Change(ctx, Counted, f.editCounted)
 	}
 }
 
-// recount edits the number of clusters, the groups or the order of the pages.
-func (f *Fleet) recount(pl *v1alpha1.Placement) {
+// editCounted edits the number of clusters, the groups or the order of the pages.
+func (f *Fleet) editCounted(pl *v1alpha1.Placement) {
 	switch f.random.IntN(3) {
 	case 0:
-		pl.Spec.NumberOfClusters = new(int32(len(f.Core) + f.random.IntN(len(f.floaters))))
+		pl.Spec.NumberOfClusters = new(int32(len(f.Core) + f.random.IntN(len(f.temporary))))
 	case 1:
-		f.regroup(pl)
+		f.changeGroups(pl)
 	default:
 		pl.Spec.SortBy = []v1alpha1.DecisionSortBy{v1alpha1.SortByClusterName, v1alpha1.SortByScore}[f.random.IntN(2)]
 	}
 }
 
-// float makes floating clusters join, leave, and become selectable or not.
-func (f *Fleet) float(ctx context.Context) error {
-	i := f.random.IntN(len(f.floaters))
-	if !f.floaters[i] {
-		f.floaters[i] = true
-		return f.Hub.Create(ctx, f.cluster(f.floater(i)))
+// changeTemporary makes temporary clusters join, leave, and become selectable or not.
+func (f *Fleet) changeTemporary(ctx context.Context) error {
+	i := f.random.IntN(len(f.temporary))
+	if !f.temporary[i] {
+		f.temporary[i] = true
+		return f.Hub.Create(ctx, f.cluster(f.temporaryName(i)))
 	}
 	if f.random.IntN(2) == 0 {
-		f.floaters[i] = false
-		return f.Hub.Delete(ctx, fixture.Cluster(f.floater(i)).Obj())
+		f.temporary[i] = false
+		return f.Hub.Delete(ctx, fixture.Cluster(f.temporaryName(i)).Obj())
 	}
-	return SetLabel(ctx, f.Hub, f.floater(i), PoolLabel, []string{"in", "out"}[f.random.IntN(2)])
+	return SetLabel(ctx, f.Hub, f.temporaryName(i), PoolLabel, []string{"in", "out"}[f.random.IntN(2)])
 }
 
 // Change edits a Placement as a user does, and retries on conflicts with the controller's status
@@ -247,9 +247,10 @@ func (f *Fleet) Change(ctx context.Context, name string, edit func(*v1alpha1.Pla
 	return f.Hub.Patch(ctx, pl, client.MergeFrom(base))
 }
 
-// Churn makes a step every 50 ms until done is closed, and then sends the first error, or nil. With
-// again, it ignores a step that the hub does not answer: the step may or may not have taken effect.
-func (f *Fleet) Churn(ctx context.Context, done <-chan struct{}, again bool) <-chan error {
+// RunSteps makes a step every 50 ms until done is closed, and then sends the first error, or nil.
+// With again, it ignores a step that the hub does not answer: the step may or may not have taken
+// effect.
+func (f *Fleet) RunSteps(ctx context.Context, done <-chan struct{}, again bool) <-chan error {
 	result := make(chan error, 1)
 	go func() {
 		tick := time.NewTicker(50 * time.Millisecond)

@@ -109,9 +109,9 @@ func (l *answerLog) before(version uint64) (pageState, bool) {
 	return l.states[next-1], true
 }
 
-// happened reports whether a page was written with that version. A write that the watches missed
+// mayExist reports whether a page was written with that version. A write that the watches missed
 // counts as possible.
-func (l *answerLog) happened(version string) bool {
+func (l *answerLog) mayExist(version string) bool {
 	v, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
 		return false

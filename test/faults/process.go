@@ -132,8 +132,8 @@ func (p *Process) Log() (string, error) {
 	return string(text), err
 }
 
-// Resident returns the resident memory of the process in MB (10⁶ bytes). It needs Linux.
-func (p *Process) Resident() (float64, error) {
+// ResidentMemory returns the resident memory of the process in MB (10⁶ bytes). It needs Linux.
+func (p *Process) ResidentMemory() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Command.Process.Pid))
 	if err != nil {
 		return 0, err

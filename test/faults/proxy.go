@@ -72,16 +72,16 @@ type Proxy struct {
 	server  *httptest.Server
 	reverse *httputil.ReverseProxy
 
-	mu     sync.Mutex
-	fault  func(*http.Request) Fault
-	taken  func(*http.Request)
-	faults map[string]int
+	mu         sync.Mutex
+	fault      func(*http.Request) Fault
+	afterWrite func(*http.Request)
+	faults     map[string]int
 	// writes and events count the pages and events that the hub stored.
 	writes, events int
 	made           Made
 	watches        map[*stream]bool
-	// echoes is closed while watch events of pages may pass.
-	echoes chan struct{}
+	// deliver is closed while watch events of pages are delivered.
+	deliver chan struct{}
 }
 
 // Made has the page writes of one controller: their resource versions, the number of writes of each
@@ -100,8 +100,8 @@ func StartProxy(config *rest.Config) *Proxy {
 	transport, err := rest.TransportFor(config)
 	Expect(err).NotTo(HaveOccurred())
 	p := &Proxy{faults: map[string]int{}, watches: map[*stream]bool{}, made: Made{map[uint64]bool{}, map[string]int{}, map[types.UID]bool{}}}
-	p.Calm()
-	p.PassEchoes()
+	p.EndFaults()
+	p.DeliverPageEvents()
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -117,7 +117,7 @@ func StartProxy(config *rest.Config) *Proxy {
 	}
 	p.server = httptest.NewServer(p)
 	DeferCleanup(func() {
-		p.Calm()
+		p.EndFaults()
 		p.server.CloseClientConnections()
 		p.server.Close()
 	})
@@ -141,41 +141,41 @@ func (p *Proxy) Kubeconfig() string {
 func (p *Proxy) Config() *rest.Config { return &rest.Config{Host: p.server.URL, QPS: -1} }
 
 // Fail sets the faults of all later requests.
-func (p *Proxy) Fail(choose func(*http.Request) Fault) {
+func (p *Proxy) Fail(faultFor func(*http.Request) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fault = choose
+	p.fault = faultFor
 }
 
-// Calm ends all faults.
-func (p *Proxy) Calm() { p.Fail(func(*http.Request) Fault { return Fault{} }) }
+// EndFaults ends all faults.
+func (p *Proxy) EndFaults() { p.Fail(func(*http.Request) Fault { return Fault{} }) }
 
 // AfterWrites calls f after each page write that the hub has executed, before the controller gets
 // the response.
 func (p *Proxy) AfterWrites(f func(*http.Request)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.taken = f
+	p.afterWrite = f
 }
 
-// HoldEchoes delays watch events of pages to the controller.
-func (p *Proxy) HoldEchoes() {
+// DelayPageEvents delays watch events of pages to the controller.
+func (p *Proxy) DelayPageEvents() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.echoes = make(chan struct{})
+	p.deliver = make(chan struct{})
 }
 
-// PassEchoes ends HoldEchoes.
-func (p *Proxy) PassEchoes() {
+// DeliverPageEvents ends DelayPageEvents.
+func (p *Proxy) DeliverPageEvents() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.echoes == nil {
-		p.echoes = make(chan struct{})
+	if p.deliver == nil {
+		p.deliver = make(chan struct{})
 	}
 	select {
-	case <-p.echoes:
+	case <-p.deliver:
 	default:
-		close(p.echoes)
+		close(p.deliver)
 	}
 }
 
@@ -192,8 +192,8 @@ func (p *Proxy) CutWatches() int {
 	return len(open)
 }
 
-// Took returns the numbers of pages and events that the hub stored since the last reset.
-func (p *Proxy) Took() (writes, events int) {
+// Stored returns the numbers of pages and events that the hub stored since the last reset.
+func (p *Proxy) Stored() (writes, events int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.writes, p.events
@@ -218,9 +218,9 @@ func (p *Proxy) Reset() (writes int, faults map[string]int) {
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
-	choose := p.fault
+	faultFor := p.fault
 	p.mu.Unlock()
-	f := choose(r)
+	f := faultFor(r)
 	if f == (Fault{}) {
 		p.reverse.ServeHTTP(w, r)
 		return
@@ -301,11 +301,11 @@ func (p *Proxy) modify(response *http.Response) error {
 		p.events++
 	case IsPageWrite(r) && taken:
 		p.writes++
-		if err := p.note(response); err != nil {
+		if err := p.recordWrite(response); err != nil {
 			return err
 		}
-		if p.taken != nil {
-			p.taken(r)
+		if p.afterWrite != nil {
+			p.afterWrite(r)
 		}
 	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "" && taken:
 		s := &stream{ReadCloser: response.Body, proxy: p, done: r.Context().Done(), pages: strings.HasSuffix(r.URL.Path, "/placementdecisions")}
@@ -315,8 +315,8 @@ func (p *Proxy) modify(response *http.Response) error {
 	return nil
 }
 
-// note records which write it was. The caller holds the lock.
-func (p *Proxy) note(response *http.Response) error {
+// recordWrite adds a write to made. The caller holds the lock.
+func (p *Proxy) recordWrite(response *http.Response) error {
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return fmt.Errorf("reading what was written: %w", err)
@@ -357,7 +357,7 @@ func (s *stream) Read(into []byte) (int, error) {
 		return n, err
 	}
 	s.proxy.mu.Lock()
-	pass := s.proxy.echoes
+	pass := s.proxy.deliver
 	s.proxy.mu.Unlock()
 	select {
 	case <-pass:
@@ -395,8 +395,8 @@ func IsEventWrite(r *http.Request) bool {
 // IsLease reports whether a request is about leases.
 func IsLease(r *http.Request) bool { return strings.Contains(r.URL.Path, "/leases") }
 
-// Concerns reports whether a request is about the page of that name.
-func Concerns(r *http.Request, page string) bool {
+// IsAboutPage reports whether a request is about the page of that name.
+func IsAboutPage(r *http.Request, page string) bool {
 	if strings.HasSuffix(r.URL.Path, "/"+page) {
 		return true
 	}

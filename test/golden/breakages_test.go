@@ -30,8 +30,8 @@ var breakages = map[string]struct {
 	}, 995},
 	"nothing at all":      {func(a *answer, _ *evaluation) { *a = answer{} }, 1055},
 	"never left alone":    {func(a *answer, _ *evaluation) { a.Skipped = "" }, 18},
-	"never misconfigured": {func(a *answer, _ *evaluation) { a.say("PlacementMisconfigured", "False", "Succeedconfigured") }, 120},
-	"always satisfied":    {func(a *answer, _ *evaluation) { a.say("PlacementSatisfied", "True", "AllDecisionsScheduled") }, 500},
+	"never misconfigured": {func(a *answer, _ *evaluation) { a.addCondition("PlacementMisconfigured", "False", "Succeedconfigured") }, 120},
+	"always satisfied":    {func(a *answer, _ *evaluation) { a.addCondition("PlacementSatisfied", "True", "AllDecisionsScheduled") }, 500},
 	"no messages":         {func(a *answer, _ *evaluation) { clearMessages(a) }, 1010},
 	"a candidate too few": {func(a *answer, _ *evaluation) {
 		a.AvailableClusters = a.AvailableClusters[min(1, len(a.AvailableClusters)):]
@@ -68,7 +68,7 @@ var breakages = map[string]struct {
 	}, 65},
 }
 
-func (a *answer) say(kind, status, reason string) {
+func (a *answer) addCondition(kind, status, reason string) {
 	for i := range a.Conditions {
 		if a.Conditions[i].Type == kind {
 			a.Conditions[i].Status, a.Conditions[i].Reason = status, reason

@@ -146,8 +146,8 @@ func (f *fleet) place(ctx context.Context) error {
 	return nil
 }
 
-// reshape changes the spec of the Placements.
-func (f *fleet) reshape(ctx context.Context, s shape) error {
+// setShape changes the spec of the Placements.
+func (f *fleet) setShape(ctx context.Context, s shape) error {
 	if f.shape == s {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (f *fleet) report(ctx context.Context, i int, status string) error {
 	return nil
 }
 
-// grow sets the i-th cluster's memory.
-func (f *fleet) grow(ctx context.Context, i int, amount string) error {
+// setMemory sets the i-th cluster's memory.
+func (f *fleet) setMemory(ctx context.Context, i int, amount string) error {
 	return f.report(ctx, i, fmt.Sprintf(`{"allocatable":{"memory":%q}}`, amount))
 }

@@ -73,7 +73,7 @@ func (f *floor) fill(page *v1alpha1.PlacementDecision) {
 	}
 }
 
-func say(placement *v1alpha1.Placement, n int) {
+func setStatus(placement *v1alpha1.Placement, n int) {
 	placement.Status.NumberOfSelectedClusters = int32(n)
 	meta.RemoveStatusCondition(&placement.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
 	meta.SetStatusCondition(&placement.Status.Conditions, metav1.Condition{
@@ -82,10 +82,10 @@ func say(placement *v1alpha1.Placement, n int) {
 	})
 }
 
-// two measures two writes in sequence: a page and a status.
-func (f *floor) two(ctx context.Context) (time.Duration, error) {
+// measureOne measures two writes in sequence: a page and a status.
+func (f *floor) measureOne(ctx context.Context) (time.Duration, error) {
 	f.fill(f.page)
-	say(f.placement, f.turn)
+	setStatus(f.placement, f.turn)
 	begin := time.Now()
 	if err := f.hub.Status().Update(ctx, f.page); err != nil {
 		return 0, fmt.Errorf("writing the floor's page: %w", err)
@@ -96,10 +96,10 @@ func (f *floor) two(ctx context.Context) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// many measures the writes for n Placements: three each, to create a page, fill it and write the
+// measureMany measures the writes for n Placements: three each, to create a page, fill it and write the
 // status, and then one each, to change the page. It deletes its objects at the end. No controller
 // may run.
-func (f *floor) many(ctx context.Context, n int) (three, one time.Duration, err error) {
+func (f *floor) measureMany(ctx context.Context, n int) (three, one time.Duration, err error) {
 	pages, placements := make([]*v1alpha1.PlacementDecision, n), make([]*v1alpha1.Placement, n)
 	for i := range n {
 		placements[i] = floorPlacement(fmt.Sprintf("p-%05d", i))
@@ -127,7 +127,7 @@ func (f *floor) many(ctx context.Context, n int) (three, one time.Duration, err 
 		if err := f.hub.Status().Update(ctx, pages[i]); err != nil {
 			return err
 		}
-		say(placements[i], f.per)
+		setStatus(placements[i], f.per)
 		return f.hub.Status().Update(ctx, placements[i])
 	})
 	three = time.Since(begin)

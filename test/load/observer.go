@@ -28,10 +28,10 @@ type observer struct {
 
 // view is the observed state of one Placement.
 type view struct {
-	pages    map[string][]string // clusters by page
-	exists   bool
-	told     bool // the status says that all decisions are scheduled
-	selected int32
+	pages     map[string][]string // clusters by page
+	exists    bool
+	satisfied bool // the status says that all decisions are scheduled
+	selected  int32
 }
 
 func (v *view) clusters() int {
@@ -75,13 +75,13 @@ func observe(ctx context.Context, h *hub, namespaces ...string) (*observer, erro
 			return nil, fmt.Errorf("watching %T: %w", kind, err)
 		}
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(object any) { o.see(nil, object, false) },
-			UpdateFunc: func(before, object any) { o.see(before, object, false) },
+			AddFunc:    func(object any) { o.handle(nil, object, false) },
+			UpdateFunc: func(before, object any) { o.handle(before, object, false) },
 			DeleteFunc: func(object any) {
 				if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 					object = last.Obj
 				}
-				o.see(nil, object, true)
+				o.handle(nil, object, true)
 			},
 		})
 		if err != nil {
@@ -95,7 +95,7 @@ func observe(ctx context.Context, h *hub, namespaces ...string) (*observer, erro
 	return o, nil
 }
 
-func (o *observer) see(before, object any, gone bool) {
+func (o *observer) handle(before, object any, gone bool) {
 	now := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,9 +123,9 @@ func (o *observer) see(before, object any, gone bool) {
 		}
 		v := o.view(key)
 		v.exists, v.selected = !gone, x.Status.NumberOfSelectedClusters
-		v.told = !gone && meta.IsStatusConditionTrue(x.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
+		v.satisfied = !gone && meta.IsStatusConditionTrue(x.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
 	}
-	o.tell(key, now)
+	o.checkWaiter(key, now)
 }
 
 func (o *observer) view(key types.NamespacedName) *view {
@@ -135,7 +135,7 @@ func (o *observer) view(key types.NamespacedName) *view {
 	return o.views[key]
 }
 
-func (o *observer) tell(key types.NamespacedName, now time.Time) {
+func (o *observer) checkWaiter(key types.NamespacedName, now time.Time) {
 	w := o.waiter
 	if w == nil || !w.pending[key] || !w.want(o.view(key)) {
 		return
@@ -158,7 +158,7 @@ func (o *observer) expect(keys []types.NamespacedName, want func(*view) bool) *w
 	}
 	o.waiter = w
 	for _, key := range keys {
-		o.tell(key, time.Now())
+		o.checkWaiter(key, time.Now())
 	}
 	return w
 }

@@ -66,8 +66,8 @@ func (p *process) stop() {
 	}
 }
 
-// died returns the error of a controller that exited by itself; nil while it runs.
-func (p *process) died() error {
+// exitError returns the error of a controller that exited by itself; nil while it runs.
+func (p *process) exitError() error {
 	select {
 	case <-p.ended:
 		text, err := os.ReadFile(p.log)
@@ -84,7 +84,7 @@ func (p *process) died() error {
 func (p *process) cpu() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
 	if err != nil {
-		return 0, errors.Join(p.died(), err)
+		return 0, errors.Join(p.exitError(), err)
 	}
 	// The name in brackets may contain spaces; utime and stime are the 12th and 13th field after
 	// it.
@@ -108,7 +108,7 @@ func (p *process) cpu() (time.Duration, error) {
 func (p *process) peak() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
 	if err != nil {
-		return 0, errors.Join(p.died(), err)
+		return 0, errors.Join(p.exitError(), err)
 	}
 	_, after, _ := strings.Cut(string(text), "VmHWM:")
 	var kib float64

@@ -14,23 +14,23 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// cold starts the controller on an undecided hub, several times, and leaves the last one running.
-// The floor is measured before each start.
-func (r *run) cold(ctx context.Context) error {
+// measureColdStarts starts the controller on an undecided hub several times and leaves the last one
+// running. The floor is measured before each start.
+func (r *run) measureColdStarts(ctx context.Context) error {
 	starts := r.repeats
 	if !slices.Contains(r.rows, "cold") {
 		starts = 1
 	}
-	var took, floors []time.Duration
+	var durations, floors []time.Duration
 	var spent effort
 	for i := range starts {
-		r.say("cold start %d of %d: the floor, and Placements", i+1, starts)
+		r.printStep("cold start %d of %d: the floor, and Placements", i+1, starts)
 		if i > 0 {
-			if err := r.forget(ctx); err != nil {
+			if err := r.removeDecisions(ctx); err != nil {
 				return err
 			}
 		}
-		three, one, err := r.floor.many(ctx, r.Placements)
+		three, one, err := r.floor.measureMany(ctx, r.Placements)
 		if err != nil {
 			return err
 		}
@@ -38,12 +38,12 @@ func (r *run) cold(ctx context.Context) error {
 		if err := r.fleet.place(ctx); err != nil {
 			return err
 		}
-		r.say("cold start %d of %d", i+1, starts)
+		r.printStep("cold start %d of %d", i+1, starts)
 		elapsed, e, err := r.coldStart(ctx)
 		if err != nil {
 			return err
 		}
-		took = append(took, elapsed)
+		durations = append(durations, elapsed)
 		spent.cpu, spent.cycles, spent.counted = spent.cpu+e.cpu, spent.cycles+e.cycles, e.counted
 		spent.pages, spent.statuses = spent.pages+e.pages, spent.statuses+e.statuses
 	}
@@ -51,12 +51,12 @@ func (r *run) cold(ctx context.Context) error {
 		// Each start has its own ratio, because the load of the machine differs between starts.
 		ratios := make([]float64, starts)
 		for i := range ratios {
-			ratios[i] = took[i].Seconds() / floors[i].Seconds()
+			ratios[i] = durations[i].Seconds() / floors[i].Seconds()
 		}
 		slices.Sort(ratios)
 		r.add(result{
 			Row: "cold", Work: "cold start, until all are decided and say so", Value: ratios[len(ratios)/2], Unit: times, Target: 1.5,
-			Samples: starts, Took: ms(quantile(took, 0.5)), Floor: ms(quantile(floors, 0.5)),
+			Samples: starts, Took: ms(quantile(durations, 0.5)), Floor: ms(quantile(floors, 0.5)),
 		}, spent, starts)
 	}
 	return nil
@@ -66,7 +66,7 @@ func (r *run) cold(ctx context.Context) error {
 // decision and status.
 func (r *run) coldStart(ctx context.Context) (time.Duration, effort, error) {
 	w := r.observer.expect(r.fleet.keys(), func(v *view) bool {
-		return v.told && int(v.selected) == r.per && v.clusters() == r.per
+		return v.satisfied && int(v.selected) == r.per && v.clusters() == r.per
 	})
 	pages, statuses := r.observer.writes()
 	begin := time.Now()
@@ -78,7 +78,7 @@ func (r *run) coldStart(ctx context.Context) (time.Duration, effort, error) {
 	if err != nil {
 		return 0, effort{}, err
 	}
-	if err := r.settle(ctx); err != nil {
+	if err := r.waitUntilIdle(ctx); err != nil {
 		return 0, effort{}, err
 	}
 	e, err := r.effort()
@@ -86,8 +86,8 @@ func (r *run) coldStart(ctx context.Context) (time.Duration, effort, error) {
 	return at.Sub(begin), e, err
 }
 
-// forget stops the controller and deletes its decisions.
-func (r *run) forget(ctx context.Context) error {
+// removeDecisions stops the controller and deletes its decisions.
+func (r *run) removeDecisions(ctx context.Context) error {
 	r.process.stop()
 	if err := r.hub.removeAll(ctx, namespace, &v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}); err != nil {
 		return err
@@ -103,26 +103,26 @@ func (r *run) forget(ctx context.Context) error {
 	}
 }
 
-// hot changes the allocatable memory of one cluster, so that the first Placement has to select it,
-// and then back again, so that the next rows do not see the change. Every Placement can use the
-// cluster; only the first one changes. Floor and changes alternate, twenty of each.
-func (r *run) hot(ctx context.Context, row string, s shape) error {
+// measureHot changes the allocatable memory of one cluster, so that the first Placement has to
+// select it, and then back again, so that the next rows do not see the change. Every Placement can
+// use the cluster; only the first one changes. Floor and changes alternate, twenty of each.
+func (r *run) measureHot(ctx context.Context, row string, s shape) error {
 	const batch = 20
 	samples := r.samples - r.samples%2
-	r.say("%s: preparing", row)
-	if err := r.fleet.reshape(ctx, s); err != nil {
+	r.printStep("%s: preparing", row)
+	if err := r.fleet.setShape(ctx, s); err != nil {
 		return err
 	}
-	if err := r.settle(ctx); err != nil {
+	if err := r.waitUntilIdle(ctx); err != nil {
 		return err
 	}
-	r.say("%s: up to %d changes", row, samples)
-	var took, floors []time.Duration
+	r.printStep("%s: up to %d changes", row, samples)
+	var durations, floors []time.Duration
 	var spent effort
 	end := time.Now().Add(r.budget)
-	for len(took) < samples && (len(took) == 0 || time.Now().Before(end)) {
+	for len(durations) < samples && (len(durations) == 0 || time.Now().Before(end)) {
 		for range batch {
-			two, err := r.floor.two(ctx)
+			two, err := r.floor.measureOne(ctx)
 			if err != nil {
 				return err
 			}
@@ -132,13 +132,13 @@ func (r *run) hot(ctx context.Context, row string, s shape) error {
 			return err
 		}
 		err := r.spend(&spent, func() error {
-			for range min(batch, samples-len(took)) {
-				elapsed, err := r.change(ctx, len(took))
+			for range min(batch, samples-len(durations)) {
+				elapsed, err := r.change(ctx, len(durations))
 				if err != nil {
 					return err
 				}
-				took = append(took, elapsed)
-				if len(took)%2 == 0 && time.Now().After(end) {
+				durations = append(durations, elapsed)
+				if len(durations)%2 == 0 && time.Now().After(end) {
 					break
 				}
 			}
@@ -151,18 +151,18 @@ func (r *run) hot(ctx context.Context, row string, s shape) error {
 	two := quantile(floors, 0.5)
 	works := map[string]string{"hot": "hot one", "hot-predicate": "hot one, label predicates", "hot-read": "hot one, all weigh memory"}
 	p50 := result{
-		Row: row, Work: works[row] + ", p50", Value: float64(quantile(took, 0.5)) / float64(two), Unit: times, Target: 4,
-		Samples: len(took), Took: ms(quantile(took, 0.5)), Floor: ms(two),
+		Row: row, Work: works[row] + ", p50", Value: float64(quantile(durations, 0.5)) / float64(two), Unit: times, Target: 4,
+		Samples: len(durations), Took: ms(quantile(durations, 0.5)), Floor: ms(two),
 	}
 	p99 := p50
-	p99.Row, p99.Work, p99.Target, p99.Took = row+"-p99", works[row]+", p99", 20, ms(quantile(took, 0.99))
-	p99.Value = float64(quantile(took, 0.99)) / float64(two)
+	p99.Row, p99.Work, p99.Target, p99.Took = row+"-p99", works[row]+", p99", 20, ms(quantile(durations, 0.99))
+	p99.Value = float64(quantile(durations, 0.99)) / float64(two)
 	if row == "hot-read" {
 		// This row has no target: every Placement is decided again, and one changes.
 		p50.Target, p99.Target = 0, 0
 	}
-	r.add(p50, spent, len(took))
-	r.add(p99, spent, len(took))
+	r.add(p50, spent, len(durations))
+	r.add(p99, spent, len(durations))
 	return nil
 }
 
@@ -176,7 +176,7 @@ func (r *run) change(ctx context.Context, n int) (time.Duration, error) {
 	}
 	name, first := clusterName(i), r.fleet.keys()[:1]
 	w := r.observer.expect(first, func(v *view) bool { return v.lists(name) == up && v.clusters() == r.per })
-	if err := r.fleet.grow(ctx, i, amount); err != nil {
+	if err := r.fleet.setMemory(ctx, i, amount); err != nil {
 		return 0, err
 	}
 	begin := time.Now()
@@ -188,19 +188,19 @@ func (r *run) change(ctx context.Context, n int) (time.Duration, error) {
 	return max(at.Sub(begin), 0), r.pause(ctx)
 }
 
-// hotAll changes a cluster so that every Placement changes, and back.
-func (r *run) hotAll(ctx context.Context) error {
+// measureHotAll changes a cluster so that every Placement changes, and back.
+func (r *run) measureHotAll(ctx context.Context) error {
 	changes := 2 * r.repeats
-	r.say("hot-all: preparing")
-	if err := r.fleet.reshape(ctx, memory); err != nil {
+	r.printStep("hot-all: preparing")
+	if err := r.fleet.setShape(ctx, memory); err != nil {
 		return err
 	}
-	var took []time.Duration
+	var durations []time.Duration
 	var spent effort
 	last := r.Clusters - 1
-	r.say("hot-all: %d changes", changes)
+	r.printStep("hot-all: %d changes", changes)
 	for n := range changes {
-		if err := r.settle(ctx); err != nil {
+		if err := r.waitUntilIdle(ctx); err != nil {
 			return err
 		}
 		amount, up := leaping, n%2 == 0
@@ -209,7 +209,7 @@ func (r *run) hotAll(ctx context.Context) error {
 		}
 		err := r.spend(&spent, func() error {
 			w := r.observer.expect(r.fleet.keys(), func(v *view) bool { return v.lists(clusterName(last)) == up && v.clusters() == r.per })
-			if err := r.fleet.grow(ctx, last, amount); err != nil {
+			if err := r.fleet.setMemory(ctx, last, amount); err != nil {
 				return err
 			}
 			begin := time.Now()
@@ -217,14 +217,14 @@ func (r *run) hotAll(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			took = append(took, at.Sub(begin))
-			return r.settle(ctx)
+			durations = append(durations, at.Sub(begin))
+			return r.waitUntilIdle(ctx)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	elapsed, floor := quantile(took, 0.5), quantile(r.pageFloors, 0.5)
+	elapsed, floor := quantile(durations, 0.5), quantile(r.pageFloors, 0.5)
 	r.add(result{
 		Row: "hot-all", Work: "hot all, until the last decision", Value: elapsed.Seconds() / floor.Seconds(), Unit: times, Target: 1.5,
 		Samples: changes, Took: ms(elapsed), Floor: ms(floor),
@@ -234,10 +234,10 @@ func (r *run) hotAll(ctx context.Context) error {
 
 // heartbeat renews a condition of clusters, which no Placement reads.
 func (r *run) heartbeat(ctx context.Context) error {
-	if err := r.settle(ctx); err != nil {
+	if err := r.waitUntilIdle(ctx); err != nil {
 		return err
 	}
-	r.say("heartbeat: %d of them", r.heartbeats)
+	r.printStep("heartbeat: %d of them", r.heartbeats)
 	var spent effort
 	err := r.spend(&spent, func() error {
 		err := each(r.heartbeats, func(i int) error {
@@ -251,7 +251,7 @@ func (r *run) heartbeat(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return r.settle(ctx)
+		return r.waitUntilIdle(ctx)
 	})
 	if err != nil {
 		return err
@@ -269,11 +269,11 @@ func (r *run) memory(context.Context) error {
 	return err
 }
 
-// churnRow adds a cluster to a Placement of all clusters of a set, and counts the written pages.
-// The name of the cluster sorts in the middle.
-func (r *run) churnRow(ctx context.Context) error {
+// measureChurn adds a cluster to a Placement of all clusters of a set, and counts the written
+// pages. The name of the cluster sorts in the middle.
+func (r *run) measureChurn(ctx context.Context) error {
 	joins := r.repeats
-	r.say("churn: %d clusters", r.churn)
+	r.printStep("churn: %d clusters", r.churn)
 	member := func(i int) *v1alpha1.ManagedCluster {
 		return fixture.Cluster(fmt.Sprintf("churn-%05d", i)).Set(churnNamespace).Obj()
 	}
@@ -298,12 +298,12 @@ func (r *run) churnRow(ctx context.Context) error {
 		if _, err := r.wait(ctx, w); err != nil {
 			return err
 		}
-		return r.settle(ctx)
+		return r.waitUntilIdle(ctx)
 	}
 	if err := until(r.churn - 1); err != nil {
 		return err
 	}
-	r.say("churn: %d joins", joins)
+	r.printStep("churn: %d joins", joins)
 	most := 0
 	var spent effort
 	for range joins {

@@ -64,7 +64,7 @@ func runSize(ctx context.Context, o options, s size, progress io.Writer) (result
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.dir)) }()
 
-	r.say("starting a hub")
+	r.printStep("starting a hub")
 	if r.hub, err = openHub(o, r.dir); r.hub != nil {
 		defer func() {
 			// The API server waits for its watches.
@@ -79,7 +79,7 @@ func runSize(ctx context.Context, o options, s size, progress io.Writer) (result
 	if o.kubeconfig != "" {
 		defer func() { err = errors.Join(err, r.fleet.remove(context.WithoutCancel(ctx))) }()
 	}
-	r.say("creating the fleet")
+	r.printStep("creating the fleet")
 	if err := r.fleet.create(ctx); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func runSize(ctx context.Context, o options, s size, progress io.Writer) (result
 			r.process.stop()
 		}
 	}()
-	if err := r.cold(ctx); err != nil {
+	if err := r.measureColdStarts(ctx); err != nil {
 		return nil, fmt.Errorf("cold: %w", err)
 	}
 	if err := r.measureRows(ctx); err != nil {
@@ -109,26 +109,26 @@ func (r *run) measureRows(ctx context.Context) error {
 		name    string
 		measure func(context.Context) error
 	}{
-		{"hot", func(ctx context.Context) error { return r.hot(ctx, "hot", plain) }},
+		{"hot", func(ctx context.Context) error { return r.measureHot(ctx, "hot", plain) }},
 		{"heartbeat", r.heartbeat},
-		{"hot-predicate", func(ctx context.Context) error { return r.hot(ctx, "hot-predicate", predicate) }},
-		{"hot-read", func(ctx context.Context) error { return r.hot(ctx, "hot-read", steady) }},
-		{"hot-all", r.hotAll},
+		{"hot-predicate", func(ctx context.Context) error { return r.measureHot(ctx, "hot-predicate", predicate) }},
+		{"hot-read", func(ctx context.Context) error { return r.measureHot(ctx, "hot-read", steady) }},
+		{"hot-all", r.measureHotAll},
 		{"memory", r.memory},
-		{"churn", r.churnRow},
+		{"churn", r.measureChurn},
 	} {
 		if !slices.Contains(r.rows, row.name) {
 			continue
 		}
 		if err := row.measure(ctx); err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", row.name, err), r.process.died())
+			return errors.Join(fmt.Errorf("%s: %w", row.name, err), r.process.exitError())
 		}
 	}
 	return nil
 }
 
-// say prints the current step.
-func (r *run) say(format string, args ...any) {
+// printStep prints the current step.
+func (r *run) printStep(format string, args ...any) {
 	fmt.Fprintf(r.progress, "%4.0f s  %s: %s…\n", time.Since(r.begin).Seconds(), r.size, fmt.Sprintf(format, args...))
 }
 
@@ -140,7 +140,7 @@ func (r *run) wait(ctx context.Context, w *waiter) (time.Time, error) {
 	case at := <-w.done:
 		return at, nil
 	case <-r.process.ended:
-		return time.Time{}, r.process.died()
+		return time.Time{}, r.process.exitError()
 	case <-ctx.Done():
 		return time.Time{}, context.Cause(ctx)
 	case <-timer.C:
@@ -181,8 +181,8 @@ func (r *run) idle(ctx context.Context, window, little time.Duration) error {
 	return nil
 }
 
-// settle waits until all effects of a change are complete.
-func (r *run) settle(ctx context.Context) error {
+// waitUntilIdle waits until all effects of a change are complete.
+func (r *run) waitUntilIdle(ctx context.Context) error {
 	return r.idle(ctx, 250*time.Millisecond, 20*time.Millisecond)
 }
 
@@ -201,7 +201,7 @@ type effort struct {
 
 func (r *run) effort() (e effort, err error) {
 	if e.cycles, e.counted, err = r.process.metric(r.cycles); err != nil {
-		return e, errors.Join(err, r.process.died())
+		return e, errors.Join(err, r.process.exitError())
 	}
 	e.pages, e.statuses = r.observer.writes()
 	e.cpu, err = r.process.cpu()

@@ -164,14 +164,14 @@ func (o *diffOptions) load(namespace string, in io.Reader, more bool) (simulator
 	for _, pl := range simulator.List[*v1alpha1.Placement](input.Objects) {
 		o.placements[client.ObjectKeyFromObject(pl).String()] = true
 	}
-	if !more && !matter(input.Objects) {
+	if !more && !affectDecisions(input.Objects) {
 		return simulator.Objects{}, fmt.Errorf("%s: no object on which decisions depend, such as a Placement or ManagedCluster", strings.Join(o.files, ", "))
 	}
 	return input.Objects, nil
 }
 
-// matter is true if an object is of a kind that decisions depend on.
-func matter(o simulator.Objects) bool {
+// affectDecisions reports whether an object is of a kind on which decisions depend.
+func affectDecisions(o simulator.Objects) bool {
 	return slices.ContainsFunc(o, func(object client.Object) bool {
 		if _, ok := kinds.Of(object); ok {
 			return true

@@ -166,7 +166,7 @@ func (o *explainOptions) print(out io.Writer, explanations []*explained, several
 func (o *explainOptions) printOne(out io.Writer, e *explained, several bool) error {
 	shown := e.Report
 	if o.cluster != "" && shown.Answer != nil && !slices.Contains(shown.AvailableClusters, o.cluster) {
-		// The verdict "not a candidate" is said in a sentence.
+		// A sentence reports the clusters that are not candidates.
 		answer := *shown.Answer
 		answer.Verdicts = nil
 		shown = &simulator.Report{Placement: shown.Placement, Answer: &answer}

@@ -96,7 +96,7 @@ func printVerdicts(out io.Writer, r *simulator.Report, rows clusterRows, wide bo
 		}
 		say(out, "  %d of %d clusters are not listed: %s.\n", hidden, candidates, more)
 	}
-	if unproved(r.Verdicts) && slices.ContainsFunc(shown, func(v framework.Verdict) bool { return !v.Selected && v.SelectedWith == "" }) {
+	if tooManyToExplain(r.Verdicts) && slices.ContainsFunc(shown, func(v framework.Verdict) bool { return !v.Selected && v.SelectedWith == "" }) {
 		say(out, "  More than %d clusters were not selected. explain --cluster NAME shows the change with which one would be selected.\n", scheduler.MaxSelectedWith)
 	}
 	return nil
@@ -259,9 +259,8 @@ func scoresText(scores map[string]int64, prioritizers map[string]simulator.Prior
 	return strings.Join(parts, " ")
 }
 
-// unproved is true if too many clusters were excluded to search for the edits that would select
-// them.
-func unproved(verdicts []framework.Verdict) bool {
+// tooManyToExplain reports whether too many clusters were not selected to compute SelectedWith.
+func tooManyToExplain(verdicts []framework.Verdict) bool {
 	left := 0
 	for _, v := range verdicts {
 		if !v.Selected {

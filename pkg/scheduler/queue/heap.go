@@ -74,7 +74,7 @@ func (h *Heap) Push(request reconcile.Request) {
 		h.namespaces[request.Namespace] = n
 	}
 	heap.Push(&n.items, added)
-	h.place(n)
+	h.updatePosition(n)
 }
 
 // Touch updates the position of a queued request. It does nothing if the request is not queued.
@@ -112,7 +112,7 @@ func (h *Heap) Pop() reconcile.Request {
 	least := heap.Pop(&n.items).(*item)
 	delete(h.byKey, least.request)
 	n.running++
-	h.place(n)
+	h.updatePosition(n)
 	return least.request
 }
 
@@ -125,14 +125,14 @@ func (h *Heap) Done(request reconcile.Request) {
 		return
 	}
 	n.running--
-	h.place(n)
+	h.updatePosition(n)
 	if n.running == 0 && n.items.Len() == 0 {
 		delete(h.namespaces, request.Namespace)
 	}
 }
 
-// place updates the position of a namespace after a change of its requests.
-func (h *Heap) place(n *namespace) {
+// updatePosition updates the position of a namespace after a change of its requests.
+func (h *Heap) updatePosition(n *namespace) {
 	isReady := n.items.Len() > 0 && (h.limit == 0 || n.running < h.limit)
 	h.waiting -= n.counted
 	n.counted = 0

@@ -19,9 +19,9 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// desk is a hub as far as queues see it: Placements, their published clusters, and a controller
-// that decides the affected Placements.
-type desk struct {
+// testQueues is the part of a hub that queues use: Placements, their published clusters, and a
+// controller that decides the affected Placements.
+type testQueues struct {
 	admission  *assignment.Assignments
 	now        time.Time
 	config     string
@@ -44,15 +44,15 @@ type page struct {
 	clusters int
 }
 
-func newDesk(config string) *desk {
-	d := &desk{now: epoch.Add(time.Hour), namespaces: map[string]string{}, placements: map[string]*placement{}, pages: map[string]page{}, recorded: map[string]string{}}
-	d.begin()
+func newTestQueues(config string) *testQueues {
+	d := &testQueues{now: epoch.Add(time.Hour), namespaces: map[string]string{}, placements: map[string]*placement{}, pages: map[string]page{}, recorded: map[string]string{}}
+	d.startController()
 	d.configure(config)
 	return d
 }
 
-// begin starts a controller that knows nothing yet.
-func (d *desk) begin() {
+// startController starts a controller without any objects.
+func (d *testQueues) startController() {
 	d.affected, d.admissions = map[string]bool{}, map[string]assignment.Admission{}
 	d.admission = assignment.New(assignment.Options{
 		Published: func(key assignment.Key) (string, int) { return d.pages[key.Name].record, d.pages[key.Name].clusters },
@@ -66,15 +66,15 @@ func (d *desk) begin() {
 	})
 }
 
-func (d *desk) configure(config string) {
+func (d *testQueues) configure(config string) {
 	d.config = config
 	_, _ = d.admission.Configure([]byte(config))
-	d.run()
+	d.decideAffected()
 }
 
 // restart starts a controller with the hub's objects, which arrive in any order.
-func (d *desk) restart(order *rand.Rand) {
-	d.begin()
+func (d *testQueues) restart(order *rand.Rand) {
+	d.startController()
 	steps := []func(){func() { _, _ = d.admission.Configure([]byte(d.config)) }}
 	for name := range d.namespaces {
 		steps = append(steps, func() { d.namespace(name, d.namespaces[name]) })
@@ -86,27 +86,27 @@ func (d *desk) restart(order *rand.Rand) {
 	for _, step := range steps {
 		step()
 	}
-	d.run()
+	d.decideAffected()
 }
 
-func (d *desk) namespace(name, parent string) {
+func (d *testQueues) namespace(name, parent string) {
 	d.namespaces[name] = parent
 	d.admission.Namespace(name, map[string]string{assignment.ParentQueueAnnotation: parent})
 }
 
-func (d *desk) submit(p *placement) {
+func (d *testQueues) submit(p *placement) {
 	d.placements[p.Name] = p
 	d.affected[p.Name] = true
 	d.admission.Submit(assignment.Submission{Key: p.Key, Created: p.Created, Annotations: maps.Clone(p.Annotations), Labels: maps.Clone(p.Labels)})
 }
 
 // add has a user create a Placement, each a minute younger than the one before, and decides.
-func (d *desk) add(name, user, queue string, wanted int, more ...func(*placement)) {
+func (d *testQueues) add(name, user, queue string, wanted int, more ...func(*placement)) {
 	d.prepare(name, user, queue, wanted, more...)
-	d.run()
+	d.decideAffected()
 }
 
-func (d *desk) prepare(name, user, queue string, wanted int, more ...func(*placement)) {
+func (d *testQueues) prepare(name, user, queue string, wanted int, more ...func(*placement)) {
 	p := &placement{wanted: wanted}
 	p.Key, p.Created = assignment.Key{Namespace: "ns", Name: name}, epoch.Add(time.Duration(len(d.placements))*time.Minute)
 	p.Annotations, p.Labels = map[string]string{}, map[string]string{}
@@ -132,25 +132,25 @@ func created(minute int) func(*placement) {
 	return func(p *placement) { p.Created = epoch.Add(time.Duration(minute) * time.Minute) }
 }
 
-func (d *desk) edit(name string, changes ...func(*placement)) {
+func (d *testQueues) edit(name string, changes ...func(*placement)) {
 	for _, change := range changes {
 		change(d.placements[name])
 	}
 	d.submit(d.placements[name])
-	d.run()
+	d.decideAffected()
 }
 
-func (d *desk) remove(name string) {
+func (d *testQueues) remove(name string) {
 	delete(d.placements, name)
 	delete(d.pages, name)
 	delete(d.admissions, name)
 	delete(d.recorded, name)
 	d.admission.Withdraw(assignment.Key{Namespace: "ns", Name: name})
-	d.run()
+	d.decideAffected()
 }
 
-// run decides affected Placements, as the scheduler does, until none is left.
-func (d *desk) run() {
+// decideAffected decides affected Placements, as the scheduler does, until none is left.
+func (d *testQueues) decideAffected() {
 	for len(d.affected) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(d.affected)) {
 			delete(d.affected, name)
@@ -161,7 +161,7 @@ func (d *desk) run() {
 	}
 }
 
-func (d *desk) decide(p *placement) {
+func (d *testQueues) decide(p *placement) {
 	v := d.admission.Admit(p.Key, p.wanted)
 	d.admissions[p.Name] = v
 	if v.Admitted {
@@ -182,7 +182,7 @@ func (d *desk) decide(p *placement) {
 }
 
 // queueOf is the queue that pages record.
-func (d *desk) queueOf(name string) string {
+func (d *testQueues) queueOf(name string) string {
 	r := struct{ Queue string }{}
 	if record := d.pages[name].record; record != "" {
 		if err := json.Unmarshal([]byte(record), &r); err != nil {
@@ -194,7 +194,7 @@ func (d *desk) queueOf(name string) string {
 
 // state says of every Placement its reason, the queue that its pages record, and how many clusters
 // they list.
-func (d *desk) state() map[string]string {
+func (d *testQueues) state() map[string]string {
 	state := map[string]string{}
 	for name := range d.placements {
 		state[name] = strings.Join(strings.Fields(fmt.Sprint(d.admissions[name].Reason, " ", d.queueOf(name), " ", d.pages[name].clusters)), " ")
@@ -211,16 +211,16 @@ func TestAssignments(t *testing.T) {
 	type want = map[string]string
 	for name, tc := range map[string]struct {
 		config string
-		do     func(*desk)
+		do     func(*testQueues)
 		want   want
 	}{
 		"nothing is admitted without a configuration": {
-			config: broken, do: func(d *desk) { d.add("p", "ann", "a", 1) },
+			config: broken, do: func(d *testQueues) { d.add("p", "ann", "a", 1) },
 			want: want{"p": "ConfigInvalid 0"},
 		},
 		"an invalid configuration that is corrected": {
 			config: broken,
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 1)
 				d.configure(fixture.Partition("queues: [{name: a}]"))
 			},
@@ -228,7 +228,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"an invalid configuration keeps the current one": {
 			config: fixture.Partition("queues: [{name: a}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.configure(broken)
 				d.add("p", "ann", "a", 1)
 			},
@@ -236,7 +236,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a new configuration moves nobody": {
 			config: fixture.Partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("old", "ann", "", 1)
 				d.configure(fixture.Partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.b}]"))
 				d.add("new", "ann", "", 1)
@@ -245,7 +245,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"who loses the right to a queue gets another": {
 			config: fixture.Partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "", 1)
 				d.configure(fixture.Partition("queues: [{name: a, submitacl: ' '}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}, {name: fixed, value: root.b}]"))
 			},
@@ -253,7 +253,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"who loses the right to a queue while the controller is away gets another": {
 			config: fixture.Partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "", 1)
 				d.config = fixture.Partition("queues: [{name: a, submitacl: ' '}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}, {name: fixed, value: root.b}]")
 				d.restart(rand.New(rand.NewPCG(1, 1)))
@@ -262,7 +262,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"who loses the right to the only queue gets nothing": {
 			config: fixture.Partition("queues: [{name: a}]\nplacementrules: [{name: fixed, value: root.a}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "", 1)
 				d.configure(fixture.Partition("queues: [{name: a, submitacl: bob}]\nplacementrules: [{name: fixed, value: root.a}]"))
 			},
@@ -270,7 +270,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"who loses the right to a queue keeps nothing while waiting for another": {
 			config: fixture.Partition("queues: [{name: a}, {name: b, maxapplications: 1}]\nplacementrules: [{name: provided}, {name: fixed, value: root.b}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("q", "bob", "b", 1)
 				d.add("p", "ann", "a", 1)
 				d.configure(fixture.Partition("queues: [{name: a, submitacl: bob}, {name: b, maxapplications: 1}]\nplacementrules: [{name: provided}, {name: fixed, value: root.b}]"))
@@ -279,7 +279,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a removed queue drains though nothing above it lets its users in, also after a restart": {
 			config: fixture.Partition("queues: [{name: root, submitacl: ' ', queues: [{name: a, submitacl: ann}]}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "root.a", 1)
 				d.configure(fixture.Partition("queues: [{name: root, submitacl: ' ', queues: [{name: b, submitacl: ann}]}]"))
 				d.restart(rand.New(rand.NewPCG(1, 1)))
@@ -288,7 +288,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a record of a queue that the submitter has no right to counts for nothing": {
 			config: fixture.Partition("queues: [{name: mine, submitacl: eve}, {name: prod, submitacl: ann, maxapplications: 1}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.pages["forged"] = page{`{"queue":"root.prod","rule":"provided","user":"eve","requested":"root.prod","configured":"root.prod"}`, 9}
 				d.add("forged", "eve", "root.prod", 1)
 				d.add("p", "ann", "root.prod", 1)
@@ -297,7 +297,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a record of another user counts for nothing": {
 			config: fixture.Partition("queues: [{name: prod, submitacl: ann, maxapplications: 1}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.pages["forged"] = page{`{"queue":"root.prod","rule":"provided","user":"ann","requested":"root.prod","configured":"root.prod"}`, 9}
 				d.add("forged", "eve", "root.prod", 1)
 				d.add("p", "ann", "root.prod", 1)
@@ -306,7 +306,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a record of a queue that was never configured makes none drain": {
 			config: fixture.Partition("queues: [{name: teams, parent: true}]\nplacementrules: [{name: provided, create: true}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.pages["forged"] = page{`{"queue":"root.teams.web","rule":"provided","user":"eve","requested":"root.teams.web","configured":"root.teams.web"}`, 1}
 				d.add("forged", "eve", "root.teams.web", 1)
 				d.add("p", "ann", "root.teams.web", 1)
@@ -315,7 +315,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a record of a queue that was never configured lets nobody in": {
 			config: fixture.Partition("queues: [{name: root, submitacl: ' ', queues: [{name: prod, parent: true, submitacl: ann, maxapplications: 1}]}]\nplacementrules: [{name: provided, create: true}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.pages["forged"] = page{`{"queue":"root.prod.x","rule":"provided","user":"eve","requested":"root.prod.x","configured":"root.prod.x"}`, 1}
 				d.add("forged", "eve", "root.prod.x", 1)
 				d.add("p", "ann", "root.prod.y", 1)
@@ -324,7 +324,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"another's change of case in the request moves nobody": {
 			config: fixture.Partition("queues: [{name: a}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "root.a", 1)
 				d.configure(fixture.Partition("queues: [{name: b}]"))
 				d.edit("p", labelled("queue", "ROOT.a"))
@@ -333,7 +333,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"another requested queue moves it": {
 			config: fixture.Partition("queues: [{name: a}, {name: b}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 2)
 				d.edit("p", labelled("queue", "b"))
 			},
@@ -341,7 +341,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a tag that the rules read moves it, another does not": {
 			config: fixture.Partition("queues: []\nplacementrules: [{name: tag, value: Team, create: true}, {name: provided, create: true}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("moves", "ann", "", 1, labelled("team", "x"))
 				d.add("stays", "ann", "", 1, labelled("team", "x"))
 				d.edit("moves", annotated("TEAM", "y"), func(p *placement) { delete(p.Labels, "team") })
@@ -351,7 +351,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a queue that has become a parent is gone": {
 			config: fixture.Partition("queues: [{name: a}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 1)
 				d.configure(fixture.Partition("queues: [{name: a, queues: [{name: b}]}]"))
 			},
@@ -359,7 +359,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a dynamic queue below what has become a leaf is gone": {
 			config: fixture.Partition("queues: [{name: a, parent: true}, {name: last}]\nplacementrules: [{name: provided, create: true}, {name: fixed, value: root.last}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "root.a.dyn", 1)
 				d.configure(fixture.Partition("queues: [{name: a}, {name: last}]\nplacementrules: [{name: provided, create: true}, {name: fixed, value: root.last}]"))
 			},
@@ -367,7 +367,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a removed queue drains, however often it is looked at": {
 			config: fixture.Partition("queues: [{name: a}]" + provided),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 1)
 				d.configure(fixture.Partition("queues: []" + provided))
 				d.edit("p", labelled("any", "thing"))
@@ -378,7 +378,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"it drains also when the number of its clusters changes": {
 			config: fixture.Partition("queues: [{name: a}]" + provided),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 1)
 				d.configure(fixture.Partition("queues: []" + provided))
 				d.edit("p", func(p *placement) { p.wanted = 3; p.Labels["any"] = "thing" })
@@ -388,7 +388,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"when it is empty, it may be made again": {
 			config: fixture.Partition("queues: [{name: a}]" + provided),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 1)
 				d.configure(fixture.Partition("queues: []" + provided))
 				d.remove("p")
@@ -398,7 +398,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"when it is there again, it stops draining": {
 			config: fixture.Partition("queues: [{name: a}]" + provided),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 1)
 				d.configure(fixture.Partition("queues: []" + provided))
 				d.configure(fixture.Partition("queues: [{name: a}]" + provided))
@@ -408,7 +408,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a removed parent drains with what is below it, also after a restart": {
 			config: fixture.Partition("queues: [{name: p, parent: true, queues: [{name: a}]}]" + provided),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("configured", "ann", "root.p.a", 1)
 				d.add("dynamic", "ann", "root.p.dyn", 1)
 				d.configure(fixture.Partition("queues: []" + provided))
@@ -419,7 +419,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a dynamic queue vanishes with its last member": {
 			config: fixture.Partition("queues: []\nplacementrules: [{name: user, create: true}, {name: provided}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("first", "dyn", "", 1)
 				d.add("guest", "CN=x", "dyn", 1)
 				d.remove("first")
@@ -430,7 +430,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a dynamic queue that is configured drains when it no longer is, also after a restart": {
 			config: fixture.Partition("queues: []" + provided),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "dyn", 1)
 				d.configure(fixture.Partition("queues: [{name: dyn}]" + provided))
 				d.configure(fixture.Partition("queues: []" + provided))
@@ -441,7 +441,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"the oldest is first, as it makes queues exist": {
 			config: broken,
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.prepare("deep", "ann", "root.x.y", 1, created(2))
 				d.prepare("leaf", "ann", "root.x", 1, created(1))
 				d.configure(fixture.Partition("queues: []" + provided))
@@ -450,7 +450,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"who waits for a place gets it, the oldest first": {
 			config: fixture.Partition("queues: [{name: a, maxapplications: 1}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("in", "ann", "a", 1)
 				d.add("a-young", "ann", "a", 1, created(20))
 				d.add("z-old", "ann", "a", 1, created(10))
@@ -460,7 +460,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"who moves makes a place, for who waits before others": {
 			config: fixture.Partition("queues: [{name: a, maxapplications: 1}, {name: b}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("in", "ann", "a", 1)
 				d.add("waits", "ann", "a", 1)
 				d.prepare("a-new", "ann", "a", 1)
@@ -470,7 +470,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"who is rejected makes a place": {
 			config: fixture.Partition("queues: [{name: a, maxapplications: 1}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("in", "ann", "a", 1)
 				d.add("waits", "ann", "a", 1)
 				d.edit("in", labelled("queue", "nowhere"))
@@ -479,7 +479,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"who waits elsewhere keeps what is published, and so the place": {
 			config: fixture.Partition("queues: [{name: a, maxapplications: 1}, {name: full, maxapplications: 1}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("fills", "ann", "full", 1)
 				d.add("moves", "ann", "a", 5)
 				d.edit("moves", labelled("queue", "full"))
@@ -490,7 +490,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"who has no cluster keeps no place": {
 			config: fixture.Partition("queues: [{name: a, maxapplications: 1}, {name: full, maxapplications: 1}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("fills", "ann", "full", 1)
 				d.add("moves", "ann", "a", 0)
 				d.edit("moves", labelled("queue", "full"))
@@ -501,7 +501,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"and leaves it when there is room": {
 			config: fixture.Partition("queues: [{name: a, maxapplications: 1}, {name: full, maxapplications: 1}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("fills", "ann", "full", 1)
 				d.add("moves", "ann", "a", 5)
 				d.edit("moves", labelled("queue", "full"))
@@ -512,7 +512,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"and may change its mind": {
 			config: fixture.Partition("queues: [{name: a, maxapplications: 1}, {name: full, maxapplications: 1}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("fills", "ann", "full", 1)
 				d.add("moves", "ann", "a", 5)
 				d.edit("moves", labelled("queue", "full"))
@@ -522,7 +522,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"what it had elsewhere gives it no clusters where it moves": {
 			config: fixture.Partition("queues: [{name: a}, {name: b, resources: {max: {clusters: 3}}}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 5)
 				d.edit("p", labelled("queue", "b"))
 			},
@@ -530,7 +530,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"clusters are capped, and freed": {
 			config: fixture.Partition("queues: [{name: a, resources: {max: {clusters: 5}}}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("x", "ann", "a", 4)
 				d.add("y", "ann", "a", 4)
 				d.edit("x", func(p *placement) { p.wanted, p.Labels["any"] = 2, "thing" })
@@ -539,7 +539,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a queue whose quota is used up gives none": {
 			config: fixture.Partition("queues: [{name: a, resources: {max: {clusters: 4}}}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("x", "ann", "a", 4)
 				d.add("y", "ann", "a", 4)
 			},
@@ -547,7 +547,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"limits hold for each user": {
 			config: fixture.Partition("queues: [{name: a}]\nlimits: [{users: ['*'], maxapplications: 1, maxresources: {clusters: 2}}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("ann-1", "ann", "a", 5)
 				d.add("ann-2", "ann", "a", 5)
 				d.add("bob-1", "bob", "a", 5)
@@ -558,7 +558,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"limits hold for a group as a whole": {
 			config: fixture.Partition("queues: [{name: a, limits: [{groups: [team-ann, team-bob], maxresources: {clusters: 2}}, {groups: ['*'], maxapplications: 1}]}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("ann", "ann", "a", 2)
 				d.add("bob", "bob", "a", 2)
 				d.add("cid", "cid", "a", 2)
@@ -569,7 +569,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a lowered quota evicts nobody": {
 			config: fixture.Partition("queues: [{name: a}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("x", "ann", "a", 4)
 				d.add("y", "ann", "a", 4)
 				d.configure(fixture.Partition("queues: [{name: a, maxapplications: 1, resources: {max: {clusters: 1}}}]"))
@@ -580,7 +580,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"a raised quota admits who waits": {
 			config: fixture.Partition("queues: [{name: a, maxapplications: 1, resources: {max: {clusters: 1}}}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("x", "ann", "a", 4)
 				d.add("y", "ann", "a", 4)
 				d.configure(fixture.Partition("queues: [{name: a}]"))
@@ -589,7 +589,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"over a live hub, what is published stays while it waits": {
 			config: broken,
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.pages["x"], d.pages["y"] = page{clusters: 4}, page{clusters: 4}
 				d.prepare("x", "ann", "a", 4)
 				d.prepare("y", "ann", "a", 4)
@@ -600,14 +600,14 @@ func TestAssignments(t *testing.T) {
 		"the tags of a Namespace cannot be forged": {
 			config: fixture.Partition("queues: [{name: prod, parent: true}]\nplacementrules:\n" +
 				"- {name: provided, create: true, parent: {name: tag, value: namespace.parentqueue}}\n- {name: tag, value: Namespace, create: true}"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				forged := []func(*placement){
 					labelled("namespace", "prod"), labelled("NAMESPACE", "prod"), annotated("Namespace", "prod"),
 					annotated("namespace.parentqueue", "root.prod"), labelled("Namespace.ParentQueue", "prod"), labelled("namespace.parentqueue", "prod"),
 				}
 				d.add("forged", "ann", "x", 1, forged...)
 				d.namespace("other", "root.prod")
-				d.run()
+				d.decideAffected()
 				d.add("still", "ann", "y", 1, forged...)
 			},
 			want: want{"forged": "Placed root.ns 1", "still": "Placed root.ns 1"},
@@ -615,16 +615,16 @@ func TestAssignments(t *testing.T) {
 		"the annotation of a Namespace counts, whatever the Placement says": {
 			config: fixture.Partition("queues: [{name: dev, parent: true}, {name: prod, parent: true}]\nplacementrules:\n" +
 				"- {name: provided, create: true, parent: {name: tag, value: namespace.parentqueue}}"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "ann", "x", 1, labelled("namespace.parentqueue", "prod"), annotated("NAMESPACE.PARENTQUEUE", "prod"))
 				d.namespace("ns", "root.dev")
-				d.run()
+				d.decideAffected()
 			},
 			want: want{"p": "Placed root.dev.x 1"},
 		},
 		"a user whose groups are not known yet is tried again": {
 			config: fixture.Partition("queues: [{name: a}]\nusergroupresolver: {type: test}"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("unknown", "", "a", 1, annotated(identity.UserInfoAnnotation, `{"user":"ann"}`))
 				d.add("known", "", "a", 1, annotated(identity.UserInfoAnnotation, `{"user":"testuser1"}`))
 				d.add("unreadable", "", "a", 1, annotated(identity.UserInfoAnnotation, `{}`))
@@ -633,7 +633,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"who was placed stays when the groups cannot be found any more": {
 			config: fixture.Partition("queues: [{name: a}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "", "a", 1, annotated(identity.UserInfoAnnotation, `{"user":"ann"}`))
 				d.configure(fixture.Partition("queues: [{name: a}]\nusergroupresolver: {type: test}"))
 				d.restart(rand.New(rand.NewPCG(1, 1)))
@@ -642,12 +642,12 @@ func TestAssignments(t *testing.T) {
 		},
 		"nobody": {
 			config: fixture.Partition("queues: [{name: a, submitacl: nobody}, {name: b, submitacl: ann}]\nplacementrules: [{name: fixed, value: root.b}, {name: fixed, value: root.a}]"),
-			do:     func(d *desk) { d.add("p", "", "", 1) },
+			do:     func(d *testQueues) { d.add("p", "", "", 1) },
 			want:   want{"p": "Placed root.a 1"},
 		},
 		"the label names a user where no annotation does": {
 			config: fixture.Partition("queues: []\nplacementrules: [{name: user, create: true}]"),
-			do: func(d *desk) {
+			do: func(d *testQueues) {
 				d.add("p", "", "", 1, labelled(identity.DefaultUserLabel, "ann"))
 				d.add("q", "bob", "", 1, labelled(identity.DefaultUserLabel, "ann"))
 			},
@@ -655,7 +655,7 @@ func TestAssignments(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(tc.config)
+			d := newTestQueues(tc.config)
 			tc.do(d)
 			if diff := cmp.Diff(tc.want, d.state()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -666,7 +666,7 @@ func TestAssignments(t *testing.T) {
 
 func TestRecordsSurviveARestart(t *testing.T) {
 	config := fixture.Partition("queues: [{name: a, maxapplications: 2}, {name: gone}]\nplacementrules: [{name: provided, create: true}, {name: tag, value: team, create: true}]")
-	d := newDesk(config)
+	d := newTestQueues(config)
 	d.add("a1", "ann", "a", 3)
 	d.add("a2", "bob", "a", 2)
 	d.add("a3", "ann", "a", 2)
@@ -704,7 +704,7 @@ func TestRecordsSurviveARestart(t *testing.T) {
 }
 
 func TestUnresolvedUsersAreAskedForAgain(t *testing.T) {
-	d := newDesk(fixture.Partition("queues: [{name: a}]\nusergroupresolver: {type: test}"))
+	d := newTestQueues(fixture.Partition("queues: [{name: a}]\nusergroupresolver: {type: test}"))
 	d.add("p", "", "a", 1, annotated(identity.UserInfoAnnotation, `{"user":"ann"}`))
 	v := d.admissions["p"]
 	if v.RetryAfter <= 0 || v.Admitted || v.Rejected || !strings.Contains(v.Message, `finding the groups of user "ann"`) {
@@ -717,7 +717,7 @@ func TestUnresolvedUsersAreAskedForAgain(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	d := newDesk(fixture.Partition("queues: [{name: a, submitacl: ann, adminacl: boss, properties: {clustersets: 'x,y'}, resources: {max: {clusters: 3}}}]\nplacementrules: [{name: provided}, {name: user}]"))
+	d := newTestQueues(fixture.Partition("queues: [{name: a, submitacl: ann, adminacl: boss, properties: {clustersets: 'x,y'}, resources: {max: {clusters: 3}}}]\nplacementrules: [{name: provided}, {name: user}]"))
 	d.add("p", "ann", "A", 2)
 	d.add("no", "ann", "", 2)
 	want := assignment.Admission{

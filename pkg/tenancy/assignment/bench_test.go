@@ -20,7 +20,7 @@ func BenchmarkAdmit(b *testing.B) {
 	} {
 		for _, n := range []int{100, 10000} {
 			b.Run(fmt.Sprintf("%s/%d", reason, n), func(b *testing.B) {
-				d := newDesk(config)
+				d := newTestQueues(config)
 				for i := range n {
 					d.prepare(fmt.Sprint(i), "", "", 1, annotated(identity.UserInfoAnnotation, fmt.Sprintf(`{"user":"u%d"}`, i)))
 				}
@@ -41,11 +41,11 @@ func BenchmarkAdmit(b *testing.B) {
 func BenchmarkTurnover(b *testing.B) {
 	for _, n := range []int{100, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			d := newDesk(fixture.Partition("queues: [{name: a, resources: {max: {clusters: 90000}}}]\nplacementrules: [{name: fixed, value: root.a}]"))
+			d := newTestQueues(fixture.Partition("queues: [{name: a, resources: {max: {clusters: 90000}}}]\nplacementrules: [{name: fixed, value: root.a}]"))
 			for i := range n {
 				d.prepare(fmt.Sprint(i), fmt.Sprint("u", i), "", 1)
 			}
-			d.run()
+			d.decideAffected()
 			p := d.placements["7"]
 			for b.Loop() {
 				d.admission.Withdraw(p.Key)

@@ -57,7 +57,7 @@ func TestWhatIsSaidAndKeptIsBounded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(fixture.Partition(tc.config))
+			d := newTestQueues(fixture.Partition(tc.config))
 			for i := range 8 {
 				d.add(fmt.Sprint("p", i), "", "", 1, tc.more)
 			}

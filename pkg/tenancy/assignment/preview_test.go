@@ -14,14 +14,14 @@ import (
 // TestPreview returns what a Placement would get, and takes no place in a queue.
 func TestPreview(t *testing.T) {
 	const config = "queues: [{name: a, submitacl: ann, maxapplications: 1, resources: {max: {clusters: 3}}}]"
-	preview := func(d *desk, user string) string {
+	preview := func(d *testQueues, user string) string {
 		got := d.admission.Preview(assignment.Submission{
 			Key: assignment.Key{Namespace: "ns"}, Labels: map[string]string{"queue": "root.a"},
 			Annotations: map[string]string{identity.UserInfoAnnotation: fmt.Sprintf(`{"user":%q,"groups":[]}`, user)},
 		})
 		return fmt.Sprint(got.Reason, " ", got.Queue, " ", got.Limit)
 	}
-	d := newDesk(fixture.Partition(config))
+	d := newTestQueues(fixture.Partition(config))
 	for range 3 {
 		if diff := cmp.Diff("Placed root.a 3", preview(d, "ann")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -50,7 +50,7 @@ func quotasOf(config string) map[string]tenancy.Quota {
 }
 
 // used adds up what is admitted to a queue and below it.
-func (d *desk) used(queue string) (used tenancy.Quota) {
+func (d *testQueues) used(queue string) (used tenancy.Quota) {
 	for name := range d.placements {
 		in := d.queueOf(name)
 		if d.admissions[name].Admitted && (in == queue || len(in) > len(queue) && in[:len(queue)+1] == queue+".") {
@@ -66,7 +66,7 @@ func (d *desk) used(queue string) (used tenancy.Quota) {
 // gives the same answers.
 func TestQueuesAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDesk(configs[0])
+		d := newTestQueues(configs[0])
 		active := configs[0]
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			before, pages, was := d.state(), maps.Clone(d.pages), map[string]tenancy.Quota{}
@@ -120,7 +120,7 @@ func drawQueue(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"", "a", "a", "b", "b", "root.p.x", "root.p.y", "root.dyn", "root.dyn.deep", "nowhere"}).Draw(t, "queue")
 }
 
-func (d *desk) check(t *rapid.T, kind, touched, active string, reloaded bool, before map[string]string, pages map[string]page, was map[string]tenancy.Quota) {
+func (d *testQueues) check(t *rapid.T, kind, touched, active string, reloaded bool, before map[string]string, pages map[string]page, was map[string]tenancy.Quota) {
 	for name, old := range pages {
 		if name == touched || d.placements[name] == nil || old.record == "" {
 			continue
@@ -145,7 +145,7 @@ func (d *desk) check(t *rapid.T, kind, touched, active string, reloaded bool, be
 	}
 	// A restarted controller gives the same answers and writes nothing. A rejected Placement may
 	// find that its queue exists by now.
-	again := &desk{now: d.now, config: active, namespaces: d.namespaces, placements: maps.Clone(d.placements), pages: maps.Clone(d.pages), recorded: maps.Clone(d.recorded)}
+	again := &testQueues{now: d.now, config: active, namespaces: d.namespaces, placements: maps.Clone(d.placements), pages: maps.Clone(d.pages), recorded: maps.Clone(d.recorded)}
 	again.restart(rand.New(rand.NewPCG(1, 2)))
 	want, got := d.state(), again.state()
 	for name := range want {
@@ -160,6 +160,6 @@ func (d *desk) check(t *rapid.T, kind, touched, active string, reloaded bool, be
 }
 
 func queueIn(p page) string {
-	d := &desk{pages: map[string]page{"": p}}
+	d := &testQueues{pages: map[string]page{"": p}}
 	return d.queueOf("")
 }

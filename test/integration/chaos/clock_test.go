@@ -41,7 +41,7 @@ var _ = Describe("The system clock", func() {
 		t := begin(ctx, "clock", false)
 		c := &clock{}
 		t.inProcess(c)
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 		t.churn(ctx, false)
 
 		// 1. Three things that run out in an hour, and a change that waits for an approval as long.

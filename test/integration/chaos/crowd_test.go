@@ -22,7 +22,7 @@ var _ = Describe("Many Placements", func() {
 	It("are deleted with their namespace while they are decided, and Berth continues to decide the others", func(ctx SpecContext) {
 		t := begin(ctx, "doomed", false)
 		berth, proxy := t.controller()
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 		t.churn(ctx, false)
 		crowd := times(40, 300)
 		for round := range times(1, 5) {
@@ -38,7 +38,7 @@ var _ = Describe("Many Placements", func() {
 			t.injected["namespace deleted"]++
 			Eventually(func() error { return hub.Get(ctx, client.ObjectKeyFromObject(doomed), doomed) }).Should(MatchError(ContainSubstring("not found")))
 		}
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 		Expect(berth.Alive()).To(BeTrue())
 		Expect(berth.Log()).NotTo(ContainSubstring("panic"))
 		t.end("namespaces are deleted while they are decided", fmt.Sprintf("%d Placements in each", crowd))
@@ -47,10 +47,10 @@ var _ = Describe("Many Placements", func() {
 	It("are created at once: Berth decides each of them once, and the decisions of other Placements stay", func(ctx SpecContext) {
 		t := begin(ctx, "crowd", false)
 		berth, proxy := t.controller()
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 		const namespace = "crowd-all"
 		faults.Bind(ctx, hub, namespace, t.Name)
-		faults.Tidy(hub, "none", namespace)
+		faults.CleanUp(hub, "none", namespace)
 		crowd := times(300, 2000)
 		name := func(i int) string { return fmt.Sprintf("p%04d", i) }
 		began := time.Now()
@@ -64,7 +64,7 @@ var _ = Describe("Many Placements", func() {
 		t.injected["Placements created at once"] = crowd
 		Eventually(func() (int, error) { return decided(ctx, namespace) }, 2*patience, 500*time.Millisecond).Should(Equal(crowd))
 		took := time.Since(began)
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 		Expect(berth.Alive()).To(BeTrue())
 		written := proxy.Made().Written
 		for i := range crowd {

@@ -29,7 +29,7 @@ var _ = Describe("The hub", func() {
 			local.again(ctx)
 			// It goes on by itself.
 			Eventually(func() int { return writesOf(proxy) }).Should(BeNumerically(">", before+5))
-			t.settled(ctx)
+			t.waitForSimulated(ctx)
 		}
 		Expect(berth.Alive()).To(BeTrue())
 		t.end("etcd and API server are killed and restarted")
@@ -53,7 +53,7 @@ var _ = Describe("The hub", func() {
 			Expect(ctx.Err()).NotTo(HaveOccurred(), "%d faults, %d cuts", f.soFar(), cut)
 			Expect(berth.Alive()).To(BeTrue())
 		}
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 		Expect(berth.Alive()).To(BeTrue())
 		asked, failed := f.counts()
 		t.end("watches are cut; a tenth of requests fails", fmt.Sprintf("%d of %d requests failed", failed, asked))

@@ -70,7 +70,7 @@ var _ = Describe("Stored objects of older schemas", func() {
 	It("do not affect other objects", func(ctx SpecContext) {
 		t := begin(ctx, "legacy", false)
 		berth, proxy := t.controller()
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 
 		By("letting them in")
 		t.loosely(ctx, func() { t.makeRelics(ctx) })
@@ -90,7 +90,7 @@ var _ = Describe("Stored objects of older schemas", func() {
 			berth, proxy = t.controller()
 		}
 		t.forgetRelics(ctx)
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 		t.end("objects of older schemas", fmt.Sprintf("each of %d Placements kept to itself", len(relics())))
 	}, NodeTimeout(5*time.Minute))
 })

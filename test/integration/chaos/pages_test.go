@@ -57,7 +57,7 @@ var _ = Describe("A page", func() {
 	It("is restored after another user deletes, edits or relabels it, and not changed if another controller adopts it", func(ctx SpecContext) {
 		t := begin(ctx, "pages", true)
 		berth, proxy := t.controller()
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 		// acted are the versions that the intruder left: a page that lost its label is gone for who
 		// reads by label, and may be deleted by the controller later.
 		acted := map[string]bool{}
@@ -71,7 +71,7 @@ var _ = Describe("A page", func() {
 				Expect(t.Step(ctx)).To(Succeed())
 			}
 		}
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 
 		By("relabelling one for a Placement that is not there")
 		page := t.intrude(ctx, random, "page relabelled for another", func(ctx context.Context, page *v1alpha1.PlacementDecision) error {

@@ -62,7 +62,7 @@ var _ = Describe("Two replicas", func() {
 			Eventually(func() int { return writesOf(second) }, leaseTime+retryTime+slack).Should(BeNumerically(">", 0))
 			waits = append(waits, time.Since(at))
 			Eventually(func() ([]string, error) { return answer(ctx, t.Name, quiet) }).Should(HaveLen(2 + round%2))
-			t.settled(ctx)
+			t.waitForSimulated(ctx)
 			Expect(second.Made().Written).To(HaveKeyWithValue(quiet+"-decision-1", 1))
 			expectInTurn(first, second)
 			active, first = standby, second
@@ -98,7 +98,7 @@ var _ = Describe("Two replicas", func() {
 		Expect(stopped).To(BeNumerically("<", leaseTime))
 		Eventually(func() int { return writesOf(second) }, leaseTime+retryTime+slack).Should(BeNumerically(">", 0))
 		began := time.Since(lost)
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 		expectInTurn(first, second)
 		t.end("the leader loses its lease while it writes", fmt.Sprintf("it stopped after %s, the other began after %s",
 			faults.Seconds(stopped), faults.Seconds(began)))

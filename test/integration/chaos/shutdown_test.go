@@ -33,7 +33,7 @@ var _ = DescribeTable("A controller that gets SIGTERM between two pages exits wi
 		freeLease(ctx)
 		t := begin(ctx, name, false)
 		leaving, first := t.controller(electing...)
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 		_, second := t.controller(electing...)
 
 		By("publishing another answer, of many pages")
@@ -79,7 +79,7 @@ var _ = DescribeTable("A controller that gets SIGTERM between two pages exits wi
 
 		By("going on")
 		Eventually(func() int { return writesOf(second) }, leaseTime).Should(BeNumerically(">", 0))
-		t.settled(ctx)
+		t.waitForSimulated(ctx)
 		expectInTurn(first, second)
 		told := t.told(ctx)
 		maps.DeleteFunc(made, func(version uint64, _ bool) bool { return before[version] })

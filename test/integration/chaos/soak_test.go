@@ -54,7 +54,7 @@ func soak(ctx context.Context, length time.Duration) {
 		}
 		Expect(hub.Create(ctx, pl.Obj())).To(Succeed())
 	}
-	t.settled(ctx)
+	t.waitForSimulated(ctx)
 	atFirst, err := inUse(ctx, profiles)
 	Expect(err).NotTo(HaveOccurred())
 	proxy.Fail(rarely(rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 8))))
@@ -70,7 +70,7 @@ func soak(ctx context.Context, length time.Duration) {
 			pl.Spec.NumberOfClusters = new(int32(1 + random.IntN(coreSize)))
 		})).To(Succeed())
 		if now := time.Now(); now.After(next) {
-			mb, err := berth.Resident()
+			mb, err := berth.ResidentMemory()
 			Expect(err).NotTo(HaveOccurred())
 			samples, next = append(samples, sample{time.Since(began), mb}), now.Add(5*time.Second)
 			proxy.CutWatches()
@@ -78,7 +78,7 @@ func soak(ctx context.Context, length time.Duration) {
 		Expect(t.observer.SoFar().Violations).To(BeZero(), "%v", t.observer.SoFar().Examples)
 	}
 	t.rest()
-	proxy.Calm()
+	proxy.EndFaults()
 	busy, err := inUse(ctx, profiles)
 	Expect(err).NotTo(HaveOccurred())
 	// Every Placement is run once more.
@@ -89,7 +89,7 @@ func soak(ctx context.Context, length time.Duration) {
 			pl.Annotations = map[string]string{"soak.example.com/again": "true"}
 		})).To(Succeed())
 	}
-	t.settled(ctx)
+	t.waitForSimulated(ctx)
 	Expect(berth.Alive()).To(BeTrue())
 	// What still waits to be sent takes memory, and no longer.
 	atLast := 0.0

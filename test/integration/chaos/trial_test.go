@@ -77,7 +77,7 @@ func (t *trial) controller(flags ...string) (*faults.Process, *faults.Proxy) {
 // things that break.
 func (t *trial) churn(ctx context.Context, breaks bool) {
 	t.churning = make(chan struct{})
-	t.churned = t.Churn(ctx, t.churning, breaks)
+	t.churned = t.RunSteps(ctx, t.churning, breaks)
 	DeferCleanup(t.rest)
 }
 
@@ -102,13 +102,13 @@ func (t *trial) writes() int {
 	return n
 }
 
-// settled ends all faults and churn and waits until what is published is what a simulation of the
-// same objects says.
-func (t *trial) settled(ctx context.Context) {
+// waitForSimulated ends all faults and all steps of the fleet. It waits until the published
+// clusters are those that a simulation of the same objects selects.
+func (t *trial) waitForSimulated(ctx context.Context) {
 	GinkgoHelper()
 	t.rest()
 	for _, p := range t.proxies {
-		p.Calm()
+		p.EndFaults()
 	}
 	Eventually(func() (string, error) { return t.Difference(ctx) }).WithPolling(250 * time.Millisecond).Should(BeEmpty())
 	Eventually(func() (string, error) { return t.lateStatus(ctx) }).Should(BeEmpty())

@@ -22,7 +22,7 @@ var _ = Describe("A write with a lost response", func() {
 		const name = "doubt"
 		Expect(hub.Create(ctx, fixture.Set(name))).To(Succeed())
 		faults.Bind(ctx, hub, name, name)
-		faults.Tidy(hub, name, name)
+		faults.CleanUp(hub, name, name)
 		for cluster, ring := range map[string]string{"a": "red", "b": "green", "moving": "red"} {
 			Expect(hub.Create(ctx, fixture.Cluster(cluster).Set(name).Label(faults.RingLabel, ring).Obj())).To(Succeed())
 		}
@@ -42,20 +42,20 @@ var _ = Describe("A write with a lost response", func() {
 		})
 		Eventually(func() int { return observer.SoFar().Polls }).Should(BeNumerically(">", 0))
 
-		faulty.HoldEchoes()
-		DeferCleanup(faulty.PassEchoes)
+		faulty.DelayPageEvents()
+		DeferCleanup(faulty.DeliverPageEvents)
 		var lost, unread atomic.Int32
 		faulty.Fail(func(r *http.Request) faults.Fault {
 			switch {
-			case faults.IsPageWrite(r) && faults.Concerns(r, "p-decision-1") && lost.Add(1) == 1:
+			case faults.IsPageWrite(r) && faults.IsAboutPage(r, "p-decision-1") && lost.Add(1) == 1:
 				return faults.Fault{Code: http.StatusInternalServerError, Lost: true}
-			case !faults.IsWrite(r) && faults.Concerns(r, "p-decision-1") && unread.Add(1) <= 2:
+			case !faults.IsWrite(r) && faults.IsAboutPage(r, "p-decision-1") && unread.Add(1) <= 2:
 				// Nor can it be asked at once.
 				return faults.Fault{Code: http.StatusInternalServerError}
 			}
 			return faults.Fault{}
 		})
-		DeferCleanup(faulty.Calm)
+		DeferCleanup(faulty.EndFaults)
 		Expect(faults.SetLabel(ctx, hub, "moving", faults.RingLabel, "green")).To(Succeed())
 		Eventually(answer(ctx, name, "p")).Should(Equal([]string{"a", "b", "moving"}))
 		Expect(faults.SetLabel(ctx, hub, "moving", faults.RingLabel, "red")).To(Succeed())

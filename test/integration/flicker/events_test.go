@@ -37,7 +37,7 @@ var _ = Describe("Events", func() {
 			namespaces = append(namespaces, namespace(i))
 			faults.Bind(ctx, hub, namespace(i), set)
 		}
-		faults.Tidy(hub, set, namespaces...)
+		faults.CleanUp(hub, set, namespaces...)
 		faults.InParallel(coldClusters, func(i int) error {
 			return hub.Create(ctx, fixture.Cluster(fmt.Sprintf("cold-%02d", i)).Set(set).Obj())
 		})
@@ -49,13 +49,13 @@ var _ = Describe("Events", func() {
 		faulty.Reset()
 		gate := newEventGate(uint64(GinkgoRandomSeed()))
 		faulty.Fail(gate.fault)
-		DeferCleanup(faulty.Calm)
+		DeferCleanup(faulty.EndFaults)
 		DeferCleanup(gate.open)
 		faults.StartController(throughProxy)
 		began := time.Now()
-		Eventually(func() int { pages, _ := faulty.Took(); return pages }, 2*time.Minute).Should(Equal(coldPlacements))
+		Eventually(func() int { pages, _ := faulty.Stored(); return pages }, 2*time.Minute).Should(Equal(coldPlacements))
 		Eventually(func() (int, error) { return decided(ctx, namespaces) }, time.Minute, 500*time.Millisecond).Should(Equal(coldPlacements))
-		_, early := faulty.Took()
+		_, early := faulty.Stored()
 		decidedAfter := time.Since(began)
 		Expect(early).To(BeZero())
 		_, failed := faulty.Reset()
@@ -63,7 +63,7 @@ var _ = Describe("Events", func() {
 		// 2. Then they arrive, each once, although requests are refused and answers are lost.
 		gate.open()
 		want := 3 * coldPlacements
-		Eventually(func() int { _, events := faulty.Took(); return events }, 2*time.Minute).Should(BeNumerically(">=", want))
+		Eventually(func() int { _, events := faulty.Stored(); return events }, 2*time.Minute).Should(BeNumerically(">=", want))
 		events, err := eventsIn(ctx, namespaces)
 		Expect(err).NotTo(HaveOccurred())
 		writes, eventFaults := faulty.Reset()

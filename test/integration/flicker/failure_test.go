@@ -27,7 +27,7 @@ var _ = Describe("A page that cannot be written", func() {
 	It("is reported in a condition and a metric, is retried, and does not affect other Placements", func(ctx SpecContext) {
 		Expect(hub.Create(ctx, fixture.Set(set))).To(Succeed())
 		faults.Bind(ctx, hub, namespace, set)
-		faults.Tidy(hub, set, namespace)
+		faults.CleanUp(hub, set, namespace)
 		for _, name := range []string{"a", "b"} {
 			Expect(hub.Create(ctx, fixture.Cluster(name).Set(set).Label(faults.PoolLabel, "in").Obj())).To(Succeed())
 		}
@@ -35,7 +35,7 @@ var _ = Describe("A page that cannot be written", func() {
 			Expect(hub.Create(ctx, fixture.Placement(namespace, name).Predicate(inPool).Obj())).To(Succeed())
 		}
 		faulty.Fail(stuck(http.StatusForbidden))
-		DeferCleanup(faulty.Calm)
+		DeferCleanup(faulty.EndFaults)
 		address := freeAddress()
 		berth := faults.StartController(throughProxy, "--metrics-bind-address="+address)
 		failures := func() (float64, error) { return metric(ctx, address, "berth_publish_failures_total") }
@@ -51,7 +51,7 @@ var _ = Describe("A page that cannot be written", func() {
 		Eventually(failures).Should(BeNumerically(">", before))
 
 		By("being created once the fault is over")
-		faulty.Calm()
+		faulty.EndFaults()
 		Eventually(answer(ctx, namespace, "stuck")).Should(Equal([]string{"a", "b"}))
 		Eventually(satisfied(ctx, namespace, "stuck")).Should(HavePrefix("True "))
 
@@ -64,7 +64,7 @@ var _ = Describe("A page that cannot be written", func() {
 		Eventually(satisfied(ctx, namespace, "fine")).Should(HavePrefix("True "))
 
 		By("being updated once the fault is over")
-		faulty.Calm()
+		faulty.EndFaults()
 		Eventually(answer(ctx, namespace, "stuck")).Should(Equal([]string{"a"}))
 		Eventually(satisfied(ctx, namespace, "stuck")).Should(HavePrefix("True "))
 		Expect(berth.Alive()).To(BeTrue())
@@ -74,7 +74,7 @@ var _ = Describe("A page that cannot be written", func() {
 // stuck refuses every write of one page.
 func stuck(code int) func(*http.Request) faults.Fault {
 	return func(r *http.Request) faults.Fault {
-		if faults.IsPageWrite(r) && faults.Concerns(r, "stuck-decision-1") {
+		if faults.IsPageWrite(r) && faults.IsAboutPage(r, "stuck-decision-1") {
 			return faults.Fault{Code: code}
 		}
 		return faults.Fault{}

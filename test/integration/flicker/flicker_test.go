@@ -31,14 +31,14 @@ var _ = Describe("A reader", func() {
 		f := faults.NewFleet(ctx, hub, "fleet", coreSize, floaterSize, seed)
 		faulty.Reset()
 		faulty.Fail(someOf(rand.New(rand.NewPCG(seed, 2))))
-		DeferCleanup(faulty.Calm)
+		DeferCleanup(faulty.EndFaults)
 		observer := faults.StartObserver(faults.Orders{Kubeconfig: hub.Kubeconfig, Placements: f.Watched(), Pollers: 12})
 		began := time.Now()
 		f.Publish(ctx)
 
 		// 1. Everything changes, much fails, and the controller is killed again and again.
 		done := make(chan struct{})
-		churned := f.Churn(ctx, done, false)
+		churned := f.RunSteps(ctx, done, false)
 		kills := killer{random: rand.New(rand.NewPCG(seed, 3))}
 		for kills.count < wantKills || observer.SoFar().Polls < wantPolls {
 			kills.next(kills.count*wantPolls <= observer.SoFar().Polls*wantKills)
@@ -46,7 +46,7 @@ var _ = Describe("A reader", func() {
 		}
 		close(done)
 		Expect(<-churned).To(Succeed())
-		faulty.Calm()
+		faulty.EndFaults()
 
 		// 2. Calm: the answer is what a simulation of the same objects says.
 		last := faults.StartController(throughProxy)

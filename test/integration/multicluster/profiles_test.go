@@ -200,7 +200,7 @@ var _ = Describe("PlacementDecisions of ClusterProfiles", Ordered, func() {
 			go polls.follow(watched, name, fleet.Core)
 		}
 		done := make(chan struct{})
-		churned := fleet.Churn(ctx, done, false)
+		churned := fleet.RunSteps(ctx, done, false)
 		random := rand.New(rand.NewPCG(seed, 3))
 		for range wantKills {
 			kill := startController(enabled)

@@ -70,7 +70,7 @@ var _ = Describe("A user who can edit one namespace", func() {
 		user.cannotDecide(ctx, theirs)
 		user.forge(ctx, theirs)
 
-		theirs.settle(ctx, theirs.full(hush+"-1"))
+		theirs.waitForDecision(ctx, theirs.full(hush+"-1"))
 		text := user.readable(ctx)
 		Expect(text).To(ContainSubstring(mine.full("a")))
 		for _, secret := range []string{hush, theirs.full("")} {
@@ -175,7 +175,7 @@ func (u *editor) probe(ctx context.Context, theirs *tenant) {
 	answers := map[string][]string{}
 	for name, spec := range probes {
 		u.ask(ctx, name, names.Replace(spec))
-		Eventually(u.satisfied(ctx, name)).ShouldNot(Equal("not said yet"), name)
+		Eventually(u.satisfied(ctx, name)).ShouldNot(Equal("not reported yet"), name)
 		answers[name] = []string{u.satisfied(ctx, name)(), u.misconfigured(ctx, name)(), strings.Join(u.published(ctx, name)(), " ")}
 		for _, cluster := range published(ctx, u.key(name), "")() {
 			Expect(cluster).To(HavePrefix(u.namespace+"-"), name)

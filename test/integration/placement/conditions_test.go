@@ -107,7 +107,7 @@ var _ = Describe("PlacementSatisfied", func() {
 		t.clusters(ctx, "a", "b")
 		for i, n := range []string{"1", "2", "3"} {
 			t.placement(ctx, "p", "{numberOfClusters: "+n+"}")
-			Eventually(t.satisfied(ctx, "p")).ShouldNot(Equal("not said yet"))
+			Eventually(t.satisfied(ctx, "p")).ShouldNot(Equal("not reported yet"))
 			pl := placementAt(ctx, t.key("p"))
 			Expect(pl.Generation).To(BeEquivalentTo(i + 1))
 			Expect(pl.Status.Conditions).To(HaveEach(HaveField("ObservedGeneration", pl.Generation)))
@@ -134,7 +134,7 @@ var _ = Describe("A mistake in a Placement", func() {
 
 		By("deleting one of the clusters it could have")
 		Expect(hub.Delete(ctx, t.cluster("b"))).To(Succeed())
-		t.settle(ctx, t.full("a"))
+		t.waitForDecision(ctx, t.full("a"))
 		Expect(pagesOf(ctx, t.key("p"))).To(Equal(before))
 
 		By("making the same mistake where nothing is published yet")

@@ -132,7 +132,7 @@ var _ = Describe("Candidates", func() {
 			"union":    {"$NS-prod, default", []string{"a", "c"}},
 		} {
 			t.placement(ctx, name, "{clusterSets: ["+tc.sets+"], "+own+"}")
-			Eventually(t.satisfied(ctx, name)).ShouldNot(Equal("not said yet"))
+			Eventually(t.satisfied(ctx, name)).ShouldNot(Equal("not reported yet"))
 			Eventually(t.published(ctx, name)).Should(HaveExactElements(tc.want), name)
 		}
 
@@ -221,7 +221,7 @@ var _ = Describe("Nothing is written", func() {
 			`{predicates: [{requiredClusterSelector: {celSelector: {celExpressions: ["managedCluster.metadata.name.endsWith('-c')"]}}}]}`,
 		} {
 			t.placement(ctx, names[i], spec)
-			Eventually(t.satisfied(ctx, names[i])).ShouldNot(Equal("not said yet"))
+			Eventually(t.satisfied(ctx, names[i])).ShouldNot(Equal("not reported yet"))
 		}
 		Eventually(t.published(ctx, "groups")).Should(HaveLen(4))
 		Eventually(t.published(ctx, "expression")).Should(Equal([]string{"c"}))
@@ -231,12 +231,12 @@ var _ = Describe("Nothing is written", func() {
 	It("by a controller that starts on a hub with current decisions", Serial, func(ctx SpecContext) {
 		t := newTenant(ctx)
 		names := several(ctx, t)
-		t.settle(ctx, t.full("a"))
+		t.waitForDecision(ctx, t.full("a"))
 		berth.Stop()
 		before := versions(ctx, t.namespace, names...)
 		writes := pageWrites()
 		startBerth()
-		t.settle(ctx, t.full("a"))
+		t.waitForDecision(ctx, t.full("a"))
 		Expect(pageWrites()-writes).To(Equal(1), "the page of the Placement that came last")
 		Consistently(func() map[string]string { return versions(ctx, t.namespace, names...) }).Should(Equal(before))
 
@@ -260,7 +260,7 @@ var _ = Describe("Nothing is written", func() {
 				})
 			})
 		}
-		t.settle(ctx, t.full("a"))
+		t.waitForDecision(ctx, t.full("a"))
 		Expect(pageWrites()-writes).To(Equal(1), "the page of the Placement that came last")
 		Consistently(func() map[string]string { return versions(ctx, t.namespace, names...) }).Should(Equal(before))
 	})

@@ -157,7 +157,7 @@ var _ = Describe("A page with a finalizer", func() {
 		By("finishing it")
 		writes, version := pageWrites(), placementAt(ctx, t.key("p")).ResourceVersion
 		release(ctx, "p-decision-2")
-		t.settle(ctx, t.full("c000"))
+		t.waitForDecision(ctx, t.full("c000"))
 		Expect(t.published(ctx, "p")()).To(HaveLen(150))
 		Expect(placementAt(ctx, t.key("p")).ResourceVersion).To(Equal(version))
 		// One is the marker's own page.
@@ -175,7 +175,7 @@ var _ = Describe("A page with a finalizer", func() {
 			return pages
 		}).ShouldNot(ContainElement("p-decision-2"))
 		release(ctx, "p-decision-2")
-		t.settle(ctx, t.full("c000"))
+		t.waitForDecision(ctx, t.full("c000"))
 		Expect(t.published(ctx, "p")()).To(HaveLen(150))
 	})
 })

@@ -59,7 +59,7 @@ var _ = Describe("Open Cluster Management's guide, example", Serial, Ordered, fu
 	unmoved := func(ctx context.Context, selected []string) {
 		GinkgoHelper()
 		before := versions(ctx, demo.Namespace, demo.Name)
-		team.settle(ctx, "cluster4")
+		team.waitForDecision(ctx, "cluster4")
 		expect(ctx, selected)
 		Consistently(func() map[string]string { return versions(ctx, demo.Namespace, demo.Name) }).Should(Equal(before))
 		Expect(eventsOf(ctx, placementAt(ctx, demo))()).To(Equal(seen))

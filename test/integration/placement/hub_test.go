@@ -118,7 +118,7 @@ func condition(ctx context.Context, k key, kind string) func() string {
 				return string(c.Status) + " " + c.Reason + ": " + c.Message
 			}
 		}
-		return "not said yet"
+		return "not reported yet"
 	}
 }
 

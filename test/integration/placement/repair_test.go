@@ -181,7 +181,7 @@ var _ = Describe("The garbage collector", func() {
 		}
 		Expect(hub.Delete(ctx, placementAt(ctx, t.key("p")))).To(Succeed())
 		Eventually(func() int { return len(pagesOf(ctx, t.key("p"))) }).Should(BeZero())
-		t.settle(ctx, t.full("a"))
+		t.waitForDecision(ctx, t.full("a"))
 		Expect(pagesOf(ctx, t.key("p"))).To(BeEmpty())
 		Expect(t.published(ctx, "q")()).To(Equal([]string{"a"}))
 

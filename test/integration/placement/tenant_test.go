@@ -141,10 +141,10 @@ func (t *tenant) misconfigured(ctx context.Context, placement string) func() str
 	return misconfigured(ctx, t.key(placement))
 }
 
-// settle returns when the controller has processed all events of clusters so far, and decided
-// a Placement that came after whomever that woke: it labels a cluster and waits for a Placement,
-// which selects nothing, to notice.
-func (t *tenant) settle(ctx context.Context, cluster string) {
+// waitForDecision returns when the controller has processed all events of clusters so far and has
+// decided the affected Placements. It labels a cluster, and waits for the decision of a Placement
+// that reads this label and is queued last.
+func (t *tenant) waitForDecision(ctx context.Context, cluster string) {
 	GinkgoHelper()
 	t.markers++
 	name := fmt.Sprintf("zz-marker-%d", t.markers)

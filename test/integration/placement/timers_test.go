@@ -93,7 +93,7 @@ var _ = Describe("Time", func() {
 			By("a new order, which has to wait, and to which more is added meanwhile")
 			first := entries()
 			t.apply(ctx, score("a", b+5))
-			t.settle(ctx, t.full("c"))
+			t.waitForDecision(ctx, t.full("c"))
 			Consistently(entries).Should(Equal(first))
 			t.apply(ctx, score("b", b))
 			Eventually(entries).Should(Equal([]string{fmt.Sprintf("a:%d", b+5), fmt.Sprintf("b:%d", b)}))
@@ -129,7 +129,7 @@ var _ = Describe("The annotation that disables scheduling", func() {
 			return meta.FindStatusCondition(placementAt(ctx, t.key("p")).Status.Conditions, v1alpha1.PlacementConditionSchedulingDisabled)
 		}).Should(HaveField("ObservedGeneration", placementAt(ctx, t.key("p")).Generation))
 		before := versions(ctx, t.namespace, "p")
-		t.settle(ctx, t.full("c"))
+		t.waitForDecision(ctx, t.full("c"))
 		Consistently(func() map[string]string { return versions(ctx, t.namespace, "p") }).Should(Equal(before))
 		Expect(t.published(ctx, "p")()).To(Equal([]string{"a"}))
 
@@ -142,7 +142,7 @@ var _ = Describe("The annotation that disables scheduling", func() {
 		t := newTenant(ctx)
 		t.clusters(ctx, "a")
 		t.apply(ctx, "{kind: Placement, metadata: {name: p, annotations: {"+v1alpha1.PlacementDisableAnnotation+": \"true\"}}, spec: {}}")
-		t.settle(ctx, t.full("a"))
+		t.waitForDecision(ctx, t.full("a"))
 		Expect(pagesOf(ctx, t.key("p"))).To(BeEmpty())
 		conditions := placementAt(ctx, t.key("p")).Status.Conditions
 		Expect(conditions).To(HaveLen(1))

@@ -353,7 +353,7 @@ func conditionOf(ctx context.Context, namespace, name, kind string) string {
 	Expect(hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pl)).To(Succeed())
 	c := meta.FindStatusCondition(pl.Status.Conditions, kind)
 	if c == nil || c.ObservedGeneration != pl.Generation {
-		return "not said yet"
+		return "not reported yet"
 	}
 	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 }

@@ -328,7 +328,7 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		beside.make(ctx, other)
 		Eventually(beside.chosen(ctx, other)).Should(HaveLen(len(clusters)))
 		Consistently(func() []v1alpha1.PlacementDecision { return beside.pages(ctx, pl) }).Should(Equal(before))
-		Expect(beside.placement(ctx, pl, v1alpha1.PlacementConditionSatisfied)(Default)).To(Equal("not said yet"))
+		Expect(beside.placement(ctx, pl, v1alpha1.PlacementConditionSatisfied)(Default)).To(Equal("not reported yet"))
 	})
 
 	DescribeTable("an invalid field that OCM's CRDs accept is reported, and the published decision stays:", func(ctx SpecContext, want string, mistake func(*v1alpha1.PlacementSpec)) {

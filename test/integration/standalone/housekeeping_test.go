@@ -39,7 +39,7 @@ var _ = Describe("The sets of a hub", func() {
 			Expect(alone.Delete(ctx, set)).To(Succeed())
 			Eventually(uid).ShouldNot(BeElementOf(first, types.UID("")))
 			Expect(set.Spec.ClusterSelector).To(Equal(want))
-			Eventually(alone.empty(ctx, name)).ShouldNot(Equal("not said yet"))
+			Eventually(alone.empty(ctx, name)).ShouldNot(Equal("not reported yet"))
 		}
 	})
 

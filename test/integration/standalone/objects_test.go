@@ -84,30 +84,30 @@ func (s *server) available(ctx context.Context, c *v1alpha1.ManagedCluster, stat
 	})
 }
 
-// said is "status reason: message" of a condition that describes the current object.
-func said(object client.Object, conditions []metav1.Condition, kind string) string {
+// conditionText returns "status reason: message" of a condition of the current generation.
+func conditionText(object client.Object, conditions []metav1.Condition, kind string) string {
 	c := meta.FindStatusCondition(conditions, kind)
 	if c == nil || c.ObservedGeneration != object.GetGeneration() {
-		return "not said yet"
+		return "not reported yet"
 	}
 	return string(c.Status) + " " + c.Reason + ": " + c.Message
 }
 
-// empty is a check for Eventually: what a set says of its members.
+// empty returns, for Eventually, the condition ClusterSetEmpty of a set.
 func (s *server) empty(ctx context.Context, name string) func(Gomega) string {
 	return func(g Gomega) string {
 		set := fixture.Set(name)
 		g.Expect(s.Get(ctx, client.ObjectKeyFromObject(set), set)).To(Succeed())
-		return said(set, set.Status.Conditions, v1alpha1.ManagedClusterSetConditionEmpty)
+		return conditionText(set, set.Status.Conditions, v1alpha1.ManagedClusterSetConditionEmpty)
 	}
 }
 
-// bound is a check for Eventually: what a binding says of its set.
+// bound returns, for Eventually, the condition Bound of a binding.
 func (s *server) bound(ctx context.Context, namespace, name string) func(Gomega) string {
 	return func(g Gomega) string {
 		binding := fixture.Binding(namespace, name)
 		g.Expect(s.Get(ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
-		return said(binding, binding.Status.Conditions, v1alpha1.ManagedClusterSetBindingConditionBound)
+		return conditionText(binding, binding.Status.Conditions, v1alpha1.ManagedClusterSetBindingConditionBound)
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *server) placement(ctx context.Context, pl *v1alpha1.Placement, kind str
 	return func(g Gomega) string {
 		now := &v1alpha1.Placement{}
 		g.Expect(s.Get(ctx, client.ObjectKeyFromObject(pl), now)).To(Succeed())
-		return said(now, now.Status.Conditions, kind)
+		return conditionText(now, now.Status.Conditions, kind)
 	}
 }
 
