@@ -25,8 +25,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// A lease expires after leasePeriods periods without a renewal. For gracePeriods after a restart, or
-// a failed request to the hub, no lease expires, because agents need that time to renew.
+// A lease expires after leasePeriods periods without a renewal. For gracePeriods after a restart,
+// or a failed request to the hub, no lease expires, because agents need that time to renew.
 const (
 	leasePeriods = 5
 	gracePeriods = 2

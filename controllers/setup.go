@@ -84,13 +84,15 @@ const stopTime = 10 * time.Second
 
 // NewManager builds a manager with every loop and watch of Berth. Start it to run.
 //
-//	feed                   watches the kinds that decisions depend on, updates the inventory, queues the affected Placements; also watches the clock
+//	feed                   watches the kinds that decisions depend on, and the clock; updates the
+//	                       inventory and queues the affected Placements
 //	placement              decides and publishes one Placement, writes its status and events
 //	disruptionpolicy       counts the Placements that a DisruptionPolicy selects; condition Ready
-//	queues                 reads the queues' ConfigMap, where one is named, and answers admission requests
+//	queues                 reads the queues' ConfigMap, if configured; answers admission requests
 //	events                 sends events at the hub's pace, after decisions
 //	records                writes the history of changes, after decisions
-//	placementexplanation   answers PlacementExplanations with an engine of its own, and deletes them after 10 minutes
+//	placementexplanation   answers PlacementExplanations with its own engine, and deletes them
+//	                       after 10 minutes
 //
 // Housekeeping selects the controllers that a hub needs without Open Cluster Management's
 // registration controller:

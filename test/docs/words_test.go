@@ -29,8 +29,8 @@ var unclear = map[string]string{
 	"takes in": "accepts, receives, stores", "took in": "received", "lest": "so that … not", "befall(s|en)?": "happens to", "yonder": "there",
 }
 
-// commentLine matches a line of a comment, but no marker, directive or code in it.
-var commentLine = regexp.MustCompile(`^\s*// [^\s+]`)
+// commentLine matches a line of a comment, but no marker or directive.
+var commentLine = regexp.MustCompile(`^\s*//\s+[^\s+]`)
 
 // TestPlainWords checks the words of comments, string literals and documentation, and the width of
 // comments.

@@ -186,8 +186,8 @@ func (f *Fleet) changeGroupLength(pl *v1alpha1.Placement) {
 	pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = lengths[f.random.IntN(len(lengths))]
 }
 
-// Step makes one change: it moves a batch of clusters, adds or removes a temporary cluster, or edits
-// a Placement.
+// Step makes one change: it moves a batch of clusters, adds or removes a temporary cluster, or
+// edits a Placement.
 func (f *Fleet) Step(ctx context.Context) error {
 	f.Steps++
 	switch n := f.random.IntN(100); {

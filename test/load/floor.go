@@ -96,9 +96,9 @@ func (f *floor) measureOne(ctx context.Context) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// measureMany measures the writes for n Placements: three each, to create a page, fill it and write the
-// status, and then one each, to change the page. It deletes its objects at the end. No controller
-// may run.
+// measureMany measures the writes for n Placements: three each, to create a page, fill it and write
+// the status, and then one each, to change the page. It deletes its objects at the end. No
+// controller may run.
 func (f *floor) measureMany(ctx context.Context, n int) (three, one time.Duration, err error) {
 	pages, placements := make([]*v1alpha1.PlacementDecision, n), make([]*v1alpha1.Placement, n)
 	for i := range n {

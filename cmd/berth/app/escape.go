@@ -12,12 +12,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Names, messages and file contents come from other users. A terminal would obey control characters
-// in them: they could set the clipboard, rename the window, or show a false name. Two layers
-// prevent that:
+// Names, messages and file contents come from other users. A terminal would execute control
+// characters in them, which could set the clipboard, rename the window, or show a false name. Two
+// layers prevent that:
 //
-//   - escapingWriter, which Run puts under every command, escapes all control characters but newline and tab;
-//   - say and table escape newline and tab, too, in what they are given to show, so that a text cannot add a line or a column.
+//   - escapingWriter escapes all control characters except newline and tab. Run wraps the output of
+//     every command in it.
+//   - say and table escape newline and tab in their arguments, too, so that a text cannot add a
+//     line or a column.
 
 // escapingWriter escapes all control characters but newlines and tabs in what is written to it.
 type escapingWriter struct{ out io.Writer }

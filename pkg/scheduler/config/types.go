@@ -15,10 +15,10 @@ const (
 )
 
 const (
-	// DefaultProfile is the name of the profile of Placements without the profile annotation, and of
-	// a profile without a name.
+	// DefaultProfile is the name of the profile of Placements without the profile annotation, and
+	// of a profile without a name.
 	DefaultProfile = "default"
-	// All, in a disabled list, means every default.
+	// All means every default in a disabled list.
 	All = "*"
 )
 

@@ -33,11 +33,11 @@ type AccessControl struct {
 // ParseAccessControl reads the settings admissionController.accessControl.* among others. It never
 // fails: an invalid value gets its default and a warning.
 //
-//	bypassAuth        false                                  a boolean as strconv.ParseBool reads it
-//	trustControllers  true                                   the same
-//	systemUsers       ^system:serviceaccount:kube-system:    regular expressions, comma-separated; empty for nobody
-//	externalUsers     (empty)                                the same
-//	externalGroups    (empty)                                the same
+//	bypassAuth        false                                 a boolean (strconv.ParseBool)
+//	trustControllers  true                                  the same
+//	systemUsers       ^system:serviceaccount:kube-system:   comma-separated regular expressions
+//	externalUsers     (empty)                               the same
+//	externalGroups    (empty)                               the same
 func ParseAccessControl(settings map[string]string) (AccessControl, []string) {
 	control := AccessControl{TrustControllers: true, SystemUsers: []*regexp.Regexp{regexp.MustCompile(defaultSystemUsers)}}
 	var warnings []string

@@ -40,7 +40,8 @@ func KnownGroupResolver(kind string) bool { return resolverLookup(kind) != nil }
 // NewGroupResolver builds the resolver that a partition's usergroupresolver.type names:
 //
 //	(empty), none   a user is in the one group of the user's own name
-//	os              the groups of this machine: the primary one, then the others; by number where it has no name
+//	os              the groups of this machine: the primary one, then the others; by number if a
+//	                group has no name
 //	test            four test users, testuser1 to testuser4
 //
 // It returns an error for any other type.
