@@ -177,8 +177,8 @@ func (l *layout) relabelPages() {
 	}
 }
 
-// bestGroup returns the group name to which most of a page's clusters that no page keeps belong, and
-// these clusters. It prefers the page's current name; among equals the first in Groups wins.
+// bestGroup returns the group name to which most of a page's clusters that no page keeps belong,
+// and these clusters. It prefers the page's current name; among equals the first in Groups wins.
 func (l *layout) bestGroup(page *draft) (string, []int) {
 	byName := map[string][]int{}
 	for _, i := range page.listed {

@@ -42,8 +42,8 @@ type Answer struct {
 	Verdicts                 []framework.Verdict            `json:"verdicts"`
 	// Intents are the actions by which PostFilter plugins would make more clusters fit.
 	Intents []framework.Intent `json:"intents,omitempty"`
-	// Pending is a change that would not be published now, or only in part: Decisions are then those
-	// of the next step, or the published ones if there is no step.
+	// Pending is a change that would not be published now, or only in part: Decisions are then
+	// those of the next step, or the published ones if there is no step.
 	Pending *Pending `json:"pending,omitempty"`
 }
 
