@@ -49,7 +49,8 @@ type ManagedClusterSpec struct {
 	// +kubebuilder:default=60
 	LeaseDurationSeconds int32 `json:"leaseDurationSeconds,omitempty"`
 
-	// taints keep the cluster out of Placements that do not tolerate them.
+	// taints keep the cluster out of Placements that do not tolerate them. Example: [{key:
+	// maintenance, effect: NoSelect}].
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	Taints []Taint `json:"taints,omitempty"`

@@ -26,7 +26,7 @@ const (
 // Annotations with Berth's prefix.
 const (
 	// QueueAnnotation, on a PlacementDecision, is a JSON text with the queue of the Placement and
-	// the rule that placed it.
+	// the rule that selected the queue.
 	QueueAnnotation = "berth.dev/queue"
 	// ProfileAnnotation, on a Placement, is the name of the scheduler profile.
 	ProfileAnnotation = "berth.dev/profile"
@@ -128,7 +128,7 @@ const (
 	ReasonClusterUnavailable = "ManagedClusterUnavailable"
 	// ReasonClusterUnreachable, with Unknown: the member does not respond.
 	ReasonClusterUnreachable = "ManagedClusterUnreachable"
-	// ReasonLeaseUpdateStopped, with Unknown: nobody renews the cluster's lease.
+	// ReasonLeaseUpdateStopped, with Unknown: the cluster's lease is not renewed.
 	ReasonLeaseUpdateStopped = "ManagedClusterLeaseUpdateStopped"
 	// ReasonKubeAPIServerUnavailable, with False: Open Cluster Management's agent cannot reach the
 	// cluster's API server.

@@ -208,7 +208,8 @@ type ScoreCoordinate struct {
 	// +optional
 	BuiltIn string `json:"builtIn,omitempty"`
 
-	// addOn is a score that an external component computes. It is used if type is AddOn.
+	// addOn is a score that an external component computes. It is used if type is AddOn. Example:
+	// {resourceName: gpu, scoreName: free}.
 	// +optional
 	AddOn *AddOnScore `json:"addOn,omitempty"`
 }
@@ -343,14 +344,15 @@ type DecisionStrategy struct {
 // other.
 type GroupStrategy struct {
 	// decisionGroups select clusters in their order, each cluster once. The remaining clusters form
-	// groups without a name, which are last.
+	// groups without a name, which are last. Example: [{groupName: canary, groupClusterSelector:
+	// {labelSelector: {matchLabels: {canary: "true"}}}}].
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	DecisionGroups []DecisionGroup `json:"decisionGroups,omitempty"`
 
 	// clustersPerDecisionGroup is the maximum number of clusters in a group: a number, or a
-	// percentage of the selected clusters, rounded up. A larger group is divided into several of
-	// the same name.
+	// percentage of the selected clusters, rounded up, for example 10 or "25%". A larger group is
+	// divided into several of the same name.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^((100|[1-9][0-9]{0,1})%|[1-9][0-9]*)$`

@@ -28,15 +28,15 @@ func (l *ResourceList) UnmarshalJSON(text []byte) error {
 	*l = make(ResourceList, len(amounts))
 	for name, amount := range amounts {
 		var q resource.Quantity
-		if isModest(string(amount)) && json.Unmarshal(amount, &q) == nil {
+		if isWithinBounds(string(amount)) && json.Unmarshal(amount, &q) == nil {
 			(*l)[name] = q
 		}
 	}
 	return nil
 }
 
-// isModest is true if a quantity in JSON can be parsed quickly.
-func isModest(amount string) bool {
+// isWithinBounds is true if a quantity in JSON can be parsed quickly.
+func isWithinBounds(amount string) bool {
 	amount = strings.Trim(amount, `"`)
 	exponent := ""
 	if i := strings.LastIndexAny(amount, "eE"); i >= 0 {

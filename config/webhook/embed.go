@@ -1,5 +1,5 @@
-// Package webhook has the webhooks that ask Berth's admission handlers, as YAML generated from the
-// markers in pkg/admission.
+// Package webhook has the webhook configurations for Berth's admission handlers, as YAML generated
+// from the markers in pkg/admission.
 //
 // It imports nothing of Berth.
 package webhook
@@ -13,16 +13,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Name is what both configurations are called.
+// Name is the name of both configurations.
 const Name = "berth"
 
 //go:embed manifests.yaml
 var manifests []byte
 
 // At returns the configurations of the webhooks for handlers at a URL such as
-// https://127.0.0.1:9443 instead of behind a Service, whose certificate the authorities in caBundle
-// (PEM) have signed. The queues are in the ConfigMap namespace/name. It returns an error only if
-// what is embedded is damaged.
+// https://127.0.0.1:9443 instead of behind a Service. The authorities in caBundle (PEM) have signed
+// their certificate. The queues are in the ConfigMap namespace/name. It returns an error only if
+// the embedded YAML is damaged.
 func At(url string, caBundle []byte, namespace, name string) (
 	*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration, error,
 ) {

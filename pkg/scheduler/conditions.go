@@ -143,14 +143,14 @@ func (r *Result) withoutSets() (reason, message string) {
 	snapshot, queue := r.Snapshot, r.Snapshot.Queue
 	switch {
 	case queue != nil && !queue.Admitted && queue.Rejected:
-		return v1alpha1.ReasonQueueRejected, "No queue takes the placement: " + queue.Message
+		return v1alpha1.ReasonQueueRejected, "No queue accepts the Placement: " + queue.Message
 	case queue != nil && !queue.Admitted:
 		return v1alpha1.ReasonNotAllDecisionsScheduled, queue.Message
 	case len(snapshot.BoundSets) == 0:
 		return v1alpha1.ReasonNoManagedClusterSetBindings, "No valid ManagedClusterSetBindings found in placement namespace"
 	case len(snapshot.Sets) == 0 && queue != nil && queue.Restricted:
 		return v1alpha1.ReasonNoIntersection,
-			"None of the ManagedClusterSets that are bound to placement namespace and that it uses belongs to its queue: " + queue.Message
+			"The queue owns none of the ManagedClusterSets that the Placement can use: " + queue.Message
 	case len(snapshot.Sets) == 0:
 		return v1alpha1.ReasonNoIntersection, fmt.Sprintf("None of ManagedClusterSets [%s] is bound to placement namespace",
 			strings.Join(snapshot.Subject.Placement.Spec.ClusterSets, ","))

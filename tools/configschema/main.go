@@ -63,8 +63,8 @@ func generate() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// restrictLists says what the type of all sets cannot: weights are for score and multiPoint, and *
-// is only disabled.
+// restrictLists adds rules that the Go type, which all sets share, cannot express: only score and
+// multiPoint accept weights, and * can only be disabled.
 func restrictLists(sets object) {
 	for point, set := range sets {
 		plugin := properties(set.(object))["enabled"].(object)["items"].(object)
@@ -75,7 +75,7 @@ func restrictLists(sets object) {
 	}
 }
 
-// argumentsByName says of each plugin in the tree which arguments it takes.
+// argumentsByName returns the schema of the arguments of each plugin in the tree.
 func (t *types) argumentsByName() ([]any, error) {
 	rules := []any{ifNamed(object{"enum": withoutArgs}, object{"type": "object", "maxProperties": 0})}
 	for _, name := range withArgs {
@@ -97,7 +97,7 @@ func ifNamed(name, args object) object {
 	}
 }
 
-// types are the Go types that schemas can be made of.
+// types are the Go types from which schemas are generated.
 type types struct {
 	parser *crd.Parser
 	roots  []*loader.Package
@@ -124,7 +124,7 @@ func load(paths ...string) (*types, error) {
 	return &types{parser, roots}, nil
 }
 
-// schema is that of one type, closed to unknown fields.
+// schema returns the schema of one type, without unknown fields.
 func (t *types) schema(pkg, name string) (object, error) {
 	root := t.roots[slices.IndexFunc(t.roots, func(p *loader.Package) bool { return p.PkgPath == pkg })]
 	id := crd.TypeIdent{Package: root, Name: name}
@@ -148,8 +148,8 @@ func (t *types) schema(pkg, name string) (object, error) {
 	return schema, nil
 }
 
-// problems are what is wrong with the types; that what they do not need is not even looked at shows
-// as type errors.
+// problems returns the errors of a package. It ignores type errors, because packages that the types
+// do not need are not loaded.
 func problems(pkg *loader.Package) error {
 	var errs []error
 	for _, err := range pkg.Errors {
@@ -160,8 +160,8 @@ func problems(pkg *loader.Package) error {
 	return errors.Join(errs...)
 }
 
-// closeObjects lets objects have no properties but those they name, and drops what only an API
-// server understands.
+// closeObjects forbids unknown properties of objects, and removes keywords that only an API server
+// understands.
 func closeObjects(schema object) {
 	if schema["type"] == "object" && schema["properties"] != nil {
 		schema["additionalProperties"] = false

@@ -17,11 +17,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// built are the test programs of all packages, in which each mutant can be switched on.
+// built has the test programs of all packages. Each mutant in them can be switched on.
 type built struct {
 	dir     string
 	mutants []mutant
-	// importers are the packages with tests that depend on a folder's, by folder.
+	// importers has, by folder, the packages with tests that depend on the package in the folder.
 	importers map[string][]string
 	programs  map[string]*program
 }
@@ -57,7 +57,7 @@ func build(ctx context.Context, patterns, others []string) (*built, error) {
 	return b, nil
 }
 
-// rewrite writes all files with switches, and the overlay that puts them in place of the originals.
+// rewrite writes all files with switches, and the overlay that replaces the original files.
 func (b *built) rewrite(ctx context.Context, patterns []string) (string, error) {
 	loaded, err := packages.Load(&packages.Config{Context: ctx, Mode: packages.LoadSyntax | packages.NeedModule}, patterns...)
 	if err != nil {
@@ -102,7 +102,7 @@ func (b *built) rewrite(ctx context.Context, patterns []string) (string, error) 
 	return overlay, os.WriteFile(overlay, content, 0o600)
 }
 
-// compile builds the test programs and runs each once: what it reaches, and how long it takes.
+// compile builds the test programs, and runs each once to find what it reaches and its duration.
 func (b *built) compile(ctx context.Context, overlay string, patterns []string) error {
 	listed, err := list(ctx, patterns...)
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *program) measure(ctx context.Context, file string) error {
 	return errors.Join(err, os.Remove(file))
 }
 
-// run says whether a test fails.
+// run reports whether a test fails.
 func (p *program) run(ctx context.Context, variable string) (bool, error) {
 	command := exec.CommandContext(ctx, p.file, append([]string{"-test.failfast", "-test.timeout", p.limit.String()}, p.flags...)...)
 	command.Dir, command.Env = p.dir, append(os.Environ(), variable)
@@ -166,7 +166,7 @@ func (p *program) run(ctx context.Context, variable string) (bool, error) {
 	return false, err
 }
 
-// fails says whether a test of a package fails with m. Tests that do not reach m do not run.
+// fails reports whether a test of a package fails with m. Tests that do not reach m do not run.
 func (b *built) fails(ctx context.Context, tests string, m mutant) (bool, error) {
 	p := b.programs[tests]
 	if p == nil || !p.reached[m.number] {

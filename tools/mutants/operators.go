@@ -16,11 +16,11 @@ type mutant struct {
 	number       int
 	dir, file    string // relative to the module
 	line, column int
-	// what is the change in words, code the line that it changes.
+	// what describes the change; code is the changed line.
 	what, code string
 }
 
-// swaps are what an operator may become.
+// swaps has the replacements of each operator.
 var swaps = map[token.Token][]token.Token{
 	token.EQL: {token.NEQ}, token.NEQ: {token.EQL},
 	token.LSS: {token.GEQ, token.LEQ}, token.LEQ: {token.GTR, token.LSS},
@@ -34,10 +34,10 @@ var swaps = map[token.Token][]token.Token{
 	token.BREAK: {token.CONTINUE}, token.CONTINUE: {token.BREAK},
 }
 
-// locks are methods whose absence tests that run one after the other cannot see.
+// locks are methods that are never removed, because tests without concurrency do not detect it.
 var locks = []string{"Lock", "Unlock", "RLock", "RUnlock"}
 
-// rewriter writes one file again with a switch at each mutant. Line numbers stay.
+// rewriter rewrites one file with a switch at each mutant. Line numbers stay.
 type rewriter struct {
 	files *token.FileSet
 	info  *types.Info
@@ -47,11 +47,12 @@ type rewriter struct {
 	// next is the number of the next mutant.
 	next    int
 	mutants []mutant
-	// inList are statements in a block, a case or a select clause: they may become several.
+	// inList has the statements in blocks, cases and select clauses. Each may become several
+	// statements.
 	inList map[ast.Node]bool
-	// received are statements that receive in a select clause, where nothing else may stand.
+	// received has the statements that receive in a select clause. They cannot be replaced.
 	received map[ast.Node]bool
-	// jumps are the break and continue statements that may become each other.
+	// jumps has the break and continue statements that can replace each other.
 	jumps map[*ast.BranchStmt]bool
 }
 
@@ -86,8 +87,8 @@ func (r *rewriter) mark(n ast.Node) bool {
 	return true
 }
 
-// markJumps visits root, the body of which continues a loop or none. A continue in a loop without a
-// condition stays: with a break such a loop no longer ends its function, which may not compile.
+// markJumps visits root; loop reports whether root is a loop. A continue in a loop without a
+// condition is not replaced: with a break, the function might lack a return.
 func (r *rewriter) markJumps(root ast.Node, loop bool) {
 	endless := false
 	if l, ok := root.(*ast.ForStmt); ok {
@@ -140,7 +141,7 @@ func (r *rewriter) splice(root ast.Node, start, end token.Pos) string {
 	return out.String()
 }
 
-// stays is true for a node in which nothing changes: constants, types, the capacity given to make.
+// stays reports whether nothing in a node changes: constants, types, the capacity given to make.
 func (r *rewriter) stays(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:
@@ -158,7 +159,7 @@ func (r *rewriter) stays(n ast.Node) bool {
 	return false
 }
 
-// padded adds the line ends that changed lost, where Go allows them.
+// padded adds the line breaks that the changed text lacks, where Go allows them.
 func (r *rewriter) padded(n ast.Node, changed string) string {
 	lost := strings.Count(r.source(n), "\n") - strings.Count(changed, "\n")
 	if lost <= 0 {
@@ -232,7 +233,7 @@ func (r *rewriter) binary(n *ast.BinaryExpr) (string, bool) {
 	}
 	left := "%s"
 	if r.info.Types[n.X].Value != nil && (n.Op == token.SHL || n.Op == token.SHR) {
-		// The type of a constant that is shifted comes from where the result goes.
+		// The type of a shifted constant depends on the context of the expression.
 		basic, ok := r.info.TypeOf(n).(*types.Basic)
 		if !ok {
 			return "", false
@@ -255,7 +256,7 @@ func (r *rewriter) assignment(n *ast.AssignStmt) (string, bool) {
 	return r.statement(n, fmt.Sprintf("if mutated(%d) { %s %s %s } else { %s %s %s }", number, left, other[0], right, left, n.Tok, right)), true
 }
 
-// statement makes code one simple statement where only such a one is allowed.
+// statement converts code to one simple statement where only such a statement is allowed.
 func (r *rewriter) statement(n ast.Node, code string) string {
 	if r.inList[n] {
 		return code
@@ -263,8 +264,8 @@ func (r *rewriter) statement(n ast.Node, code string) string {
 	return "func() { " + code + " }()"
 }
 
-// swap adds one mutant for each operator that may stand in place of old, and returns the number of
-// the first.
+// swap adds one mutant for each operator that can replace old, and returns the number of the first
+// one.
 func (r *rewriter) swap(at token.Pos, old token.Token) (int, []token.Token) {
 	first := r.next
 	for _, other := range swaps[old] {
@@ -294,7 +295,7 @@ func isNumber(t types.Type) bool {
 	return ok && basic.Info()&types.IsNumeric != 0 && basic.Info()&types.IsComplex == 0
 }
 
-// removable says of a call whether the code compiles without it and a test can notice that.
+// removable reports whether the code compiles without a call, and a test can detect that.
 func removable(e ast.Expr) bool {
 	call, ok := e.(*ast.CallExpr)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"slices"
 )
 
-// goPackage is what go list says of a package.
+// goPackage is the output of go list for one package.
 type goPackage struct {
 	Dir, ImportPath                    string
 	Module                             *struct{ Dir string }
@@ -21,7 +21,7 @@ type goPackage struct {
 	Deps                               []string
 	Imports, TestImports, XTestImports []string
 
-	relative string // the folder, from the module's
+	relative string // the folder, relative to the module
 }
 
 // list returns the module's packages that patterns name.
@@ -48,8 +48,8 @@ func list(ctx context.Context, patterns ...string) ([]goPackage, error) {
 	}
 }
 
-// importersOf returns, by folder, the folders of the packages with tests that depend on it, those
-// that import it themselves first.
+// importersOf returns, by folder, the folders of the packages with tests that depend on it, direct
+// importers first.
 func importersOf(ctx context.Context, patterns []string) (map[string][]string, error) {
 	if len(patterns) == 0 {
 		return nil, nil

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// names of operators in the names of functions.
+// names has the names of operators in function names.
 var names = map[token.Token]string{
 	token.LSS: "LSS", token.LEQ: "LEQ", token.GTR: "GTR", token.GEQ: "GEQ", token.LAND: "LAND", token.LOR: "LOR",
 	token.ADD: "ADD", token.SUB: "SUB", token.MUL: "MUL", token.QUO: "QUO", token.REM: "REM",
 	token.AND: "AND", token.OR: "OR", token.XOR: "XOR", token.AND_NOT: "ANDNOT", token.SHL: "SHL", token.SHR: "SHR",
 }
 
-// Environment variables of a test that runs on rewritten packages: the number of the mutant that is
-// on, or the file that gets the numbers of all mutants that the tests reach.
+// Environment variables of a test of rewritten packages: the number of the mutant that is on, or
+// the file that receives the numbers of all mutants that the tests reach.
 const (
 	activeVariable  = "MUTANT"
 	reachedVariable = "MUTANTS_REACHED"

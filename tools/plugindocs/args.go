@@ -56,8 +56,8 @@ func parse(dir string) (argTypes, error) {
 	return types, nil
 }
 
-// table describes the arguments of a type: what its doc comment says after the first sentence, and
-// a row each.
+// table returns the description of a type: the text of its doc comment after the first sentence,
+// and a table with a row for each argument.
 func (t argTypes) table(name string) (string, error) {
 	text := "| argument | type | meaning |\n|---|---|---|\n"
 	if _, more, found := strings.Cut(t[name].doc, ". "); found {
@@ -67,7 +67,7 @@ func (t argTypes) table(name string) (string, error) {
 	return text + rows, err
 }
 
-// rows describes the fields of a type, those of the lists and objects in it included.
+// rows returns the rows for the fields of a type, including those of nested lists and objects.
 func (t argTypes) rows(name, path string) (string, error) {
 	var rows strings.Builder
 	words := t.words(name)
@@ -97,7 +97,8 @@ func (t argTypes) rows(name, path string) (string, error) {
 	return rows.String(), nil
 }
 
-// meaning is a comment as a cell of the table: "is the most clusters" becomes "The most clusters".
+// meaning converts a comment to a cell of the table: "is the most clusters" becomes "The most
+// clusters".
 func meaning(comment string) string {
 	for _, verb := range []string{"is ", "are ", "says "} {
 		comment = strings.TrimPrefix(comment, verb)
@@ -105,8 +106,7 @@ func meaning(comment string) string {
 	return strings.ToUpper(comment[:1]) + comment[1:]
 }
 
-// words puts the names that an argument has in a file in the place of those that it has in the
-// code.
+// words replaces the names of arguments in the code by their names in a file.
 func (t argTypes) words(name string) *strings.Replacer {
 	pairs := []string{"|", `\|`}
 	for _, f := range t[name].fields.Fields.List {
@@ -118,7 +118,7 @@ func (t argTypes) words(name string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// jsonName is a field's name in a file; empty when it has none.
+// jsonName returns the name of a field in a file; empty if it has none.
 func jsonName(f *ast.Field) string {
 	if f.Tag == nil {
 		return ""
@@ -133,7 +133,7 @@ var kinds = map[string]string{
 	"int": "integer", "int32": "integer", "int64": "integer", "float64": "number",
 }
 
-// kind says what values a type has; inner is the struct of this package that it is made of.
+// kind returns the word for the values of a type; inner is the struct of this package in it.
 func (t argTypes) kind(e ast.Expr) (word, inner string) {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -154,5 +154,5 @@ func (t argTypes) kind(e ast.Expr) (word, inner string) {
 	return "value", ""
 }
 
-// oneLine is a comment without its line breaks.
+// oneLine returns a comment without line breaks.
 func oneLine(doc *ast.CommentGroup) string { return strings.Join(strings.Fields(doc.Text()), " ") }

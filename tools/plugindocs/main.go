@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// run writes what is new into the pages, and says everything that is wrong.
+// run updates the pages and returns all errors.
 func run(docs string, packages []string) error {
 	tables := map[string]string{}
 	for _, dir := range packages {
@@ -79,7 +79,7 @@ func run(docs string, packages []string) error {
 	return errors.Join(errs...)
 }
 
-// fill replaces what is between the two lines of a page.
+// fill replaces the text between the two lines of a page.
 func fill(page, table string) error {
 	old, err := os.ReadFile(page)
 	if err != nil {

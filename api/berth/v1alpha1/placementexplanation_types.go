@@ -90,7 +90,7 @@ type PlacementExplanationSpec struct {
 	Placement string `json:"placement,omitempty"`
 
 	// template describes a Placement that is decided as if it were created now in this namespace,
-	// under the name of this object. Nothing is published.
+	// under the name of this object. Nothing is published. Example: {spec: {numberOfClusters: 2}}.
 	// +optional
 	Template *PlacementTemplate `json:"template,omitempty"`
 
@@ -180,8 +180,8 @@ type PlacementExplanationStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	Prioritizers []PrioritizerWeight `json:"prioritizers,omitempty"`
 
-	// verdicts are the reasons for single clusters, sorted by name. Some are left out if they have
-	// more than 512 KiB; condition Explained then says so.
+	// verdicts are the reasons for single clusters, sorted by name. They are cut at 512 KiB; the
+	// message of the condition Explained then has the number of missing ones.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000

@@ -43,7 +43,7 @@ func checkTrust(root string, user int) error {
 	}
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a running hub, which will refuse this start, removes files
+			return nil // a running hub removes files; this start fails later
 		}
 		if err != nil {
 			return err
@@ -66,15 +66,15 @@ func checkEntry(path string, info fs.FileInfo, user int) error {
 	private := strings.HasSuffix(path, ".key") || strings.HasSuffix(path, "kubeconfig")
 	switch mode := info.Mode(); {
 	case !mode.IsRegular() && !mode.IsDir():
-		return &UntrustedError{path, "is neither a file nor a folder, and a hub makes nothing else", "remove it if it does not belong there"}
+		return &UntrustedError{path, "is neither a file nor a folder", "remove it"}
 	case mode&fs.ModeSticky != 0 && mode.Perm()&0o022 != 0:
-		return &UntrustedError{path, "is shared with other users, who may make files in it", "give it a folder of its own in there"}
+		return &UntrustedError{path, "is a folder in which other users can create files", "name a new folder inside of it"}
 	case mode.Perm()&0o022 != 0:
 		return &UntrustedError{path, fmt.Sprintf("can be written by other users (mode %04o)", mode.Perm()),
-			"see that nobody changed it and take the permission away with chmod go-w"}
+			"check its content and remove the permission with chmod go-w"}
 	case private && mode.Perm()&0o077 != 0:
-		return &UntrustedError{path, fmt.Sprintf("holds a private key and can be read by other users (mode %04o)", mode.Perm()),
-			"remove it, and a new one is made"}
+		return &UntrustedError{path, fmt.Sprintf("contains a private key and can be read by other users (mode %04o)", mode.Perm()),
+			"remove it: the next start creates a new one"}
 	}
 	return nil
 }
@@ -84,6 +84,6 @@ func checkOwner(path string, info fs.FileInfo, user int) error {
 	if !ok || int(stat.Uid) == user {
 		return nil
 	}
-	return &UntrustedError{path, fmt.Sprintf("belongs to the user with ID %d, not to yours, %d", stat.Uid, user),
-		"remove it if you did not make it, or give it to your user with chown"}
+	return &UntrustedError{path, fmt.Sprintf("belongs to the user with ID %d, not to your user with ID %d", stat.Uid, user),
+		"remove it, or change its owner with chown"}
 }

@@ -114,7 +114,7 @@ var _ = Describe("Queues", Ordered, func() {
 		submit(ctx, "ann", fixture.Placement("team", "refused").Obj(), "root.prod")
 		const reasons = "rule 1 (provided): user ann may not submit to root.prod; rule 2 (tag): tag team is not set; rule 3 (fixed): user ann may not submit to root.legacy"
 		Eventually(admitted).WithContext(ctx).WithArguments("refused").Should(Equal("False NoRuleMatched: " + reasons))
-		Expect(condition(ctx, "refused", v1alpha1.PlacementConditionSatisfied)).To(Equal("False QueueRejected: No queue takes the placement: " + reasons))
+		Expect(condition(ctx, "refused", v1alpha1.PlacementConditionSatisfied)).To(Equal("False QueueRejected: No queue accepts the Placement: " + reasons))
 		Expect(clusters(ctx, "refused")).To(BeEmpty())
 		Expect(records(ctx, "refused")).To(Equal([]string{""}))
 	})
