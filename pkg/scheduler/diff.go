@@ -334,7 +334,7 @@ func (a *Attempt) regroups() bool {
 		(len(pl.Status.DecisionGroups) > 1 || len(groups.DecisionGroups) > 0 || per != intstr.IntOrString{} && per.String() != v1alpha1.DefaultClustersPerDecisionGroup)
 }
 
-// profileName is the name of the profile that a Placement chooses.
+// profileName returns the name of the profile that a Placement selects.
 func profileName(pl *v1alpha1.Placement) string {
 	return cmp.Or(pl.Annotations[v1alpha1.ProfileAnnotation], v1alpha1.DefaultProfile)
 }

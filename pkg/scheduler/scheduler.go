@@ -53,7 +53,7 @@ type timers struct {
 	uid types.UID
 }
 
-// New returns a scheduler with profiles by name. A Placement chooses one by annotation; the default
+// New returns a scheduler with profiles by name. A Placement selects one by annotation; the default
 // is v1alpha1.DefaultProfile. held may be nil for a scheduler that only decides.
 func New(profiles map[string]*Profile, held *HeldChanges) *Scheduler {
 	return &Scheduler{Clock: clock.RealClock{}, profiles: profiles, held: held, timers: map[types.NamespacedName]timers{}}
@@ -92,7 +92,7 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 	}
 }
 
-// profileOf returns the profile that a Placement chooses. If it does not exist, it returns the
+// profileOf returns the profile that a Placement selects. If it does not exist, it returns the
 // default profile and an error: its plugins can still publish an empty page.
 func (s *Scheduler) profileOf(pl *v1alpha1.Placement) (*Profile, *field.Error) {
 	name, chosen := pl.Annotations[v1alpha1.ProfileAnnotation]

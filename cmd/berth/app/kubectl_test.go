@@ -103,7 +103,7 @@ func TestUses(t *testing.T) {
 		*fixture.Page("ns", "q").Lists("b").Obj(),
 	}
 	for order, want := range map[string]string{"name": "abc", "decisions": "bca", "cpu": "abc", "memory": "abc"} {
-		uses := usesOf(clusters, pages, byUse[order])
+		uses := usesOf(clusters, pages, sortOrders[order])
 		got := ""
 		for _, use := range uses {
 			got += use.Name
@@ -112,10 +112,10 @@ func TestUses(t *testing.T) {
 			t.Errorf("by %s the order is %s, want %s", order, got, want)
 		}
 	}
-	uses := usesOf(clusters, pages, byUse["name"])
+	uses := usesOf(clusters, pages, sortOrders["name"])
 	for i, want := range []string{"0 [] 2000m 100% 8192Mi 100%", "3 [ns/p] 1500m <unknown> <unknown> <unknown>", "1 [ns/p] <unknown> <unknown> <unknown> <unknown>"} {
-		cpu, cpuShare := headroom(uses[i], v1alpha1.ResourceCPU)
-		memory, memoryShare := headroom(uses[i], v1alpha1.ResourceMemory)
+		cpu, cpuShare := allocatableText(uses[i], v1alpha1.ResourceCPU)
+		memory, memoryShare := allocatableText(uses[i], v1alpha1.ResourceMemory)
 		if got := fmt.Sprint(uses[i].Decisions, uses[i].UsedBy, " ", cpu, " ", cpuShare, " ", memory, " ", memoryShare); got != want {
 			t.Errorf("%s is %q, want %q", uses[i].Name, got, want)
 		}

@@ -13,8 +13,9 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// Texts of other users get into comments on pull requests. In Markdown they could mention people,
-// link, or show a false table. So every text that is not plainly harmless becomes a code span.
+// Comments on pull requests contain texts of other users. As Markdown, these texts could mention
+// people, contain links, or imitate a table. So each text becomes a code span unless it is
+// harmless.
 
 // harmless texts have no meaning in Markdown.
 var harmless = regexp.MustCompile(`^[A-Za-z0-9 .,:;=+/()…%-]*$`)
@@ -25,7 +26,8 @@ func markdownText(text string) string {
 	if harmless.MatchString(text) && !strings.Contains(text, "//") && !strings.Contains(text, "www.") {
 		return text
 	}
-	// A span ends at as many backticks as it began with.
+	// A code span begins and ends with the same number of backticks. The text must not contain as
+	// many in a row.
 	fence := "`"
 	for strings.Contains(text, fence) {
 		fence += "`"
@@ -106,7 +108,7 @@ func decidedRow(r *simulator.Report) []cell {
 		cell{text: cmp.Or(list(clusters, false, " "), none)})
 }
 
-// misconfigured is true for the report of a misconfigured Placement.
+// misconfigured reports whether the Placement of a report is misconfigured.
 func misconfigured(r *simulator.Report) bool {
 	return r.Answer != nil && r.Conditions.Misconfigured() != nil
 }

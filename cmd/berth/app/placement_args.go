@@ -42,8 +42,8 @@ func (f *placementFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "all Placements of all namespaces")
 }
 
-// placementsOrAll checks the arguments of a command that shows all Placements of the namespace
-// without arguments; namedPlacements those of a command that needs a name or -A.
+// placementsOrAll checks the arguments of a command that, without arguments, shows all Placements
+// of the namespace.
 func (f *placementFlags) placementsOrAll(cmd *cobra.Command, args []string) error {
 	if f.all && len(args) > 0 {
 		return fmt.Errorf("%s takes names or -A, not both", cmd.CommandPath())
@@ -51,6 +51,7 @@ func (f *placementFlags) placementsOrAll(cmd *cobra.Command, args []string) erro
 	return nil
 }
 
+// namedPlacements checks the arguments of a command that needs a name or -A.
 func (f *placementFlags) namedPlacements(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 && !f.all {
 		return fmt.Errorf("%s needs the name of a Placement, or -A for all", cmd.CommandPath())
@@ -58,8 +59,8 @@ func (f *placementFlags) namedPlacements(cmd *cobra.Command, args []string) erro
 	return f.placementsOrAll(cmd, args)
 }
 
-// refs returns the Placements that the arguments name. Without arguments it returns those of the
-// namespace, or with -A of all namespaces, that are wanted; nil wants all.
+// refs returns the Placements that the arguments name. Without arguments, it returns the wanted
+// Placements of the namespace or, with -A, of all namespaces. If wanted is nil, all are wanted.
 func (f *placementFlags) refs(
 	ctx context.Context, hub client.Client, namespace string, args []string, wanted func(pl *v1alpha1.Placement) bool,
 ) ([]placementRef, error) {
@@ -100,7 +101,7 @@ func (f *placementFlags) listed(
 	return refs, nil
 }
 
-// forEach calls act for each Placement, also after errors, but not after one about the usage.
+// forEach calls act for each Placement. It continues after errors, except after a usageError.
 func forEach(refs []placementRef, act func(placementRef) error) error {
 	var all []error
 	for _, ref := range refs {

@@ -36,9 +36,9 @@ type clusterUse struct {
 	UsedBy      []string              `json:"usedBy"`
 }
 
-// byUse are the orders of --sort-by. All start with the largest value, except for the order by
+// sortOrders has a comparison for each value of --sort-by. The largest value comes first, except by
 // name.
-var byUse = map[string]func(a, b *clusterUse) int{
+var sortOrders = map[string]func(a, b *clusterUse) int{
 	"name":      func(_, _ *clusterUse) int { return 0 },
 	"decisions": func(a, b *clusterUse) int { return cmp.Compare(b.Decisions, a.Decisions) },
 	"cpu":       func(a, b *clusterUse) int { return compareResource(a, b, v1alpha1.ResourceCPU) },
@@ -52,7 +52,7 @@ func compareResource(a, b *clusterUse, name v1alpha1.ResourceName) int {
 
 func newTopCommand() *cobra.Command {
 	o := topOptions{}
-	orders := slices.Sorted(maps.Keys(byUse))
+	orders := slices.Sorted(maps.Keys(sortOrders))
 	cmd := &cobra.Command{
 		Use:   "top [--sort-by decisions|cpu|memory|name]",
 		Short: "Show clusters by number of decisions, with their resources and the Placements that use them",
@@ -68,7 +68,7 @@ allocatable amounts that the cluster reports, and their share of its capacity. U
 			if err := checkOutput(o.output); err != nil {
 				return err
 			}
-			if byUse[o.sortBy] == nil {
+			if sortOrders[o.sortBy] == nil {
 				return usagef("--sort-by: %q is not one of %s", o.sortBy, strings.Join(orders, ", "))
 			}
 			progress := startProgress(cmd.ErrOrStderr())
@@ -107,10 +107,10 @@ func (o *topOptions) read(ctx context.Context) ([]*clusterUse, error) {
 	if err := hub.List(ctx, &pages); err != nil {
 		return nil, fmt.Errorf("reading the hub: %w", err)
 	}
-	return usesOf(clusters.Items, pages.Items, byUse[o.sortBy]), nil
+	return usesOf(clusters.Items, pages.Items, sortOrders[o.sortBy]), nil
 }
 
-// usesOf counts the decisions on all pages and sorts the clusters by order, then by name.
+// usesOf counts the decisions on all pages, and sorts the clusters by order, then by name.
 func usesOf(clusters []v1alpha1.ManagedCluster, pages []v1alpha1.PlacementDecision, order func(a, b *clusterUse) int) []*clusterUse {
 	byName := map[string]*clusterUse{}
 	uses := make([]*clusterUse, len(clusters))
@@ -160,7 +160,7 @@ func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
 	for _, use := range uses {
 		row := []cell{{text: use.Name}, {text: fmt.Sprint(use.Decisions)}}
 		for _, name := range []v1alpha1.ResourceName{v1alpha1.ResourceCPU, v1alpha1.ResourceMemory} {
-			amount, share := headroom(use, name)
+			amount, share := allocatableText(use, name)
 			row = append(row, cell{text: amount}, cell{text: share})
 		}
 		row = append(row, cell{text: counted(use.UsedBy, wide)})
@@ -172,9 +172,9 @@ func (o *topOptions) print(out io.Writer, uses []*clusterUse) error {
 	return t.print(out, false)
 }
 
-// headroom is the cluster's allocatable amount, in the units of kubectl top, and its share of the
-// capacity.
-func headroom(use *clusterUse, name v1alpha1.ResourceName) (amount, share string) {
+// allocatableText returns the allocatable amount of a cluster, in the units of kubectl top, and its
+// share of the capacity.
+func allocatableText(use *clusterUse, name v1alpha1.ResourceName) (amount, share string) {
 	const unknown = "<unknown>"
 	allocatable, found := use.Allocatable[name]
 	if !found {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// maxOnPage is how many clusters of a page the normal form names.
+// maxOnPage is the maximum number of clusters that are shown for a page without -o wide.
 const maxOnPage = 10
 
 // clusterRows are the rows of the table of clusters.
@@ -28,8 +28,8 @@ const (
 	oneRow                         // only the cluster that the user asked for
 )
 
-// maxChosen and maxOthers are how many selected and other clusters the table has, unless all are
-// wanted or the candidates are not more than both together.
+// maxChosen and maxOthers are the maximum numbers of selected and of other clusters in the table,
+// unless all clusters are wanted or there are no more candidates than both together.
 const (
 	maxChosen = 10
 	maxOthers = 5
@@ -102,8 +102,8 @@ func printVerdicts(out io.Writer, r *simulator.Report, rows clusterRows, wide bo
 	return nil
 }
 
-// byRank returns the verdicts by rank, then those of excluded clusters: the later the filter, the
-// earlier, and of one filter those first that need the fewest changes to be selected.
+// byRank returns the verdicts by rank. Excluded clusters come last: those of the last filter first,
+// and of one filter those that need the fewest changes first.
 func byRank(r *simulator.Report) []framework.Verdict {
 	filter := map[string]int{}
 	for i, c := range r.Counts {
@@ -120,8 +120,8 @@ func byRank(r *simulator.Report) []framework.Verdict {
 	return verdicts
 }
 
-// changesToSelect is the number of changes with which a cluster would be selected; unknown ones are
-// most.
+// changesToSelect returns the number of changes with which a cluster would be selected;
+// math.MaxInt if it is unknown.
 func changesToSelect(v framework.Verdict) int {
 	if v.SelectedWith == "" {
 		return math.MaxInt
@@ -156,14 +156,14 @@ func nearestToCut(verdicts []framework.Verdict) []framework.Verdict {
 	return shown
 }
 
-// countTexts are the shown forms of counts that are not of a filter.
+// countTexts has the texts for reasons that are not filters.
 var countTexts = map[string]string{
 	berthv1alpha1.CountSelected:   "selected",
 	berthv1alpha1.CountOutranked:  "qualified, not selected",
 	berthv1alpha1.CountNotDecided: "not decided",
 }
 
-// maxReasons is how many reasons of one filter the table of reasons has.
+// maxReasons is the maximum number of rows for one filter in the table of reasons.
 const maxReasons = 5
 
 // reasonTable counts the candidates by reason. Reasons of a filter are listed one by one if the
@@ -199,8 +199,8 @@ func reasonTable(r *simulator.Report, candidates int) *table {
 	return t
 }
 
-// printCondition prints a condition. CEL's compiler marks mistakes in further lines of the message.
-// These are indented more than all lines of the report, so that no text can imitate one.
+// printCondition prints a condition. It indents further lines of the message, such as those of
+// CEL's compiler, more than all lines of the report, so that a message cannot imitate a line.
 func printCondition(out io.Writer, c simulator.Condition) {
 	first, further, _ := strings.Cut(c.Message, "\n")
 	say(out, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, first)

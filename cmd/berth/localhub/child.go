@@ -107,7 +107,7 @@ func (c *child) hasExited() bool {
 // stop signals the process to end and kills it after patience. It returns when the process has
 // ended.
 func (c *child) stop(patience time.Duration) {
-	_ = c.command.Process.Signal(syscall.SIGTERM) // fails when the process is gone, which is what is wanted
+	_ = c.command.Process.Signal(syscall.SIGTERM) // fails only if the process has ended
 	select {
 	case <-c.exited:
 		return
@@ -147,8 +147,8 @@ func (c *child) logTail() string {
 	return fmt.Sprintf("; the last lines of %s:\n  %s", c.log, strings.Join(last, "\n  "))
 }
 
-// killStale kills children of an earlier run whose hub was killed without them. It trusts a pid
-// only if the process's command line names this data directory.
+// killStale kills processes of an earlier run that still run because the hub was killed. It trusts
+// a pid only if the command line of the process names this data directory.
 func killStale(files layout) error {
 	pidFiles, err := filepath.Glob(files.path("run", "*.pid"))
 	if err != nil {

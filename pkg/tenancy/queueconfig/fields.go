@@ -2,7 +2,7 @@ package queueconfig
 
 import "go.yaml.in/yaml/v3"
 
-// The language: which keys each thing has. A key that is not here is an error.
+// The functions below list the legal keys of each mapping. Any other key is an error.
 
 func (r *reader) document(n *yaml.Node) []*partitionConfig {
 	var partitions []*partitionConfig
@@ -88,7 +88,7 @@ func (r *reader) rule(n *yaml.Node, path string) *ruleConfig {
 	return rule
 }
 
-// parent reads the rule that makes the parent queue: itself, or a list of just it.
+// parent reads the rule of the parent queue: a rule, or a list of one rule.
 func (r *reader) parent(n *yaml.Node, path string) *ruleConfig {
 	if isNull(n) {
 		return nil
