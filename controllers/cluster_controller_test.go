@@ -73,6 +73,8 @@ func newMemoryHub(t *testing.T, objects ...client.Object) *memoryHub {
 		WithIndex(&v1alpha1.ManagedCluster{}, exclusiveIndex, func(o client.Object) []string {
 			return []string{o.GetLabels()[v1alpha1.ClusterSetLabel]}
 		}).
+		WithIndex(&berthv1alpha1.PlacementEviction{}, evictionIndex, evictedPlacement).
+		WithIndex(&v1alpha1.PlacementDecision{}, pageIndex, placementOfPage).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get:  h.onGet,
 			List: h.onList,

@@ -30,20 +30,20 @@ func TestDiscoverKinds(t *testing.T) {
 		"Berth's own CRDs": {
 			serves: map[string][]string{
 				"cluster.open-cluster-management.io": {"placements", "placements/status", "placementdecisions"},
-				"berth.dev":                          {"placementchanges", "disruptionpolicies", "disruptionpolicies/status"},
+				"berth.dev":                          {"placementchanges", "placementevictions", "disruptionpolicies", "disruptionpolicies/status"},
 			},
 			want: kinds.Names(), wantWholePages: true,
 		},
 		"Open Cluster Management's alone": {
 			serves:      map[string][]string{"cluster.open-cluster-management.io": {"placements", "placementdecisions", "placementdecisions/status"}},
 			want:        ocm,
-			wantMissing: []string{"disruptionpolicies", "placementchanges"},
+			wantMissing: []string{"disruptionpolicies", "placementchanges", "placementevictions"},
 		},
 		"one of Berth's own kinds": {
 			serves: map[string][]string{
 				"cluster.open-cluster-management.io": {"placementdecisions", "placementdecisions/status"}, "berth.dev": {"placementchanges"},
 			},
-			want: ocm, wantMissing: []string{"disruptionpolicies"},
+			want: ocm, wantMissing: []string{"disruptionpolicies", "placementevictions"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

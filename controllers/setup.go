@@ -88,6 +88,7 @@ const stopTime = 10 * time.Second
 //	                       inventory and queues the affected Placements
 //	placement              decides and publishes one Placement, writes its status and events
 //	disruptionpolicy       counts the Placements that a DisruptionPolicy selects; condition Ready
+//	placementeviction      conditions of PlacementEvictions; deletes them an hour after they end
 //	queues                 reads the queues' ConfigMap, if configured; answers admission requests
 //	events                 sends events at the hub's pace, after decisions
 //	records                writes the history of changes, after decisions
@@ -181,7 +182,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err != nil {
 		return err
 	}
-	if err := addPolicies(ctx, mgr, served.ownKinds); err != nil {
+	if err := addOwnKinds(ctx, mgr, served.ownKinds, o.Now); err != nil {
 		return err
 	}
 	known := inventoryOptions(housekeeping, o)
@@ -244,13 +245,17 @@ func addValidation(mgr ctrl.Manager, decides *scheduler.Scheduler, o Options) er
 	return validation.Register(mgr.GetWebhookServer(), decides.Validate)
 }
 
-// addPolicies sets up the status of DisruptionPolicies, if the hub serves Berth's own kinds.
-func addPolicies(ctx context.Context, mgr ctrl.Manager, ownKinds bool) error {
+// addOwnKinds sets up the status of DisruptionPolicies and PlacementEvictions, if the hub serves
+// Berth's own kinds.
+func addOwnKinds(ctx context.Context, mgr ctrl.Manager, ownKinds bool, now func() time.Time) error {
 	if !ownKinds {
 		return nil
 	}
 	if err := (&DisruptionPolicyReconciler{Client: mgr.GetClient()}).SetUp(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up disruptionpolicy: %w", err)
+	}
+	if err := (&EvictionReconciler{Client: mgr.GetClient(), Now: now}).SetUp(ctx, mgr); err != nil {
+		return fmt.Errorf("setting up placementeviction: %w", err)
 	}
 	return nil
 }

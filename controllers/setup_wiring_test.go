@@ -67,11 +67,11 @@ func TestSetUpAddsControllers(t *testing.T) {
 	}{
 		"Berth's own CRDs": {
 			serves: wholeCRDs, housekeeping: []string{"*"}, wantRecords: true,
-			want: []string{"BindingReconciler", "ClusterLeaseReconciler", "ClusterSetReconciler", "DisruptionPolicyReconciler", "PlacementReconciler",
+			want: []string{"BindingReconciler", "ClusterLeaseReconciler", "ClusterSetReconciler", "DisruptionPolicyReconciler", "EvictionReconciler", "PlacementReconciler",
 				"cluster-availability", "cluster-default-set", "cluster-taint-time"},
 		},
-		"without housekeeping":             {serves: wholeCRDs, wantRecords: true, want: []string{"DisruptionPolicyReconciler", "PlacementReconciler"}},
-		"beside Open Cluster Management":   {serves: steppedCRDs, housekeeping: []string{"*"}, wantRecords: true, want: []string{"DisruptionPolicyReconciler", "PlacementReconciler"}},
+		"without housekeeping":             {serves: wholeCRDs, wantRecords: true, want: []string{"DisruptionPolicyReconciler", "EvictionReconciler", "PlacementReconciler"}},
+		"beside Open Cluster Management":   {serves: steppedCRDs, housekeeping: []string{"*"}, wantRecords: true, want: []string{"DisruptionPolicyReconciler", "EvictionReconciler", "PlacementReconciler"}},
 		"without Berth's own kinds":        {serves: map[string][]string{v1alpha1.GroupName: steppedCRDs[v1alpha1.GroupName]}, want: []string{"PlacementReconciler"}},
 		"without any kinds, one is chosen": {serves: map[string][]string{}, housekeeping: []string{"clustersetbinding"}, want: []string{"BindingReconciler", "PlacementReconciler"}},
 	}
@@ -171,7 +171,7 @@ func TestSetUpFails(t *testing.T) {
 		},
 		"a plugin needs kinds": {
 			options: hubOptions{serves: ocm, Options: Options{Config: named("Approval")}},
-			want: "the configuration names the plugin Approval, which needs the CustomResourceDefinitions disruptionpolicies and placementchanges of berth.dev/v1alpha1: " +
+			want: "the configuration names the plugin Approval, which needs the CustomResourceDefinitions disruptionpolicies and placementchanges and placementevictions of berth.dev/v1alpha1: " +
 				"install them with --install-crds",
 		},
 		"housekeeping has no such controller": {
@@ -182,8 +182,9 @@ func TestSetUpFails(t *testing.T) {
 			want:    "setting up clustersetbinding: the manager has stopped",
 		},
 		"the policies' controller":  {options: hubOptions{prepare: refuseAdd(1)}, want: "setting up disruptionpolicy: the manager has stopped"},
-		"the placement controller":  {options: hubOptions{prepare: refuseAdd(2)}, want: "setting up the placement controller: the manager has stopped"},
-		"the queues' configuration": {options: hubOptions{prepare: refuseAdd(2), Options: Options{QueueConfig: queues}}, want: "adding the queue configuration: the manager has stopped"},
+		"the evictions' controller": {options: hubOptions{prepare: refuseAdd(2)}, want: "setting up placementeviction: the manager has stopped"},
+		"the placement controller":  {options: hubOptions{prepare: refuseAdd(3)}, want: "setting up the placement controller: the manager has stopped"},
+		"the queues' configuration": {options: hubOptions{prepare: refuseAdd(3), Options: Options{QueueConfig: queues}}, want: "adding the queue configuration: the manager has stopped"},
 		"a plugin of a name that is taken": {
 			options: hubOptions{Options: Options{Plugins: framework.Registry{"Approval": (&probePlugin{}).build}}}, want: "Approval",
 		},
@@ -445,7 +446,7 @@ func TestDiscoveryIsRepeated(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(metav1.APIResourceList{APIResources: []metav1.APIResource{
-			{Name: "placementdecisions"}, {Name: "disruptionpolicies"}, {Name: "placementchanges"},
+			{Name: "placementdecisions"}, {Name: "disruptionpolicies"}, {Name: "placementchanges"}, {Name: "placementevictions"},
 		}})
 	}))
 	defer hub.Close()

@@ -67,6 +67,8 @@ var all = []Kind{
 		func(o *v1alpha1.Placement) *v1alpha1.PlacementStatus { return &o.Status }, "pl"),
 	of[berthv1alpha1.PlacementChangeList](berthv1alpha1.GroupVersion, "PlacementChange", "placementchanges", true,
 		func(o *berthv1alpha1.PlacementChange) *berthv1alpha1.PlacementChangeStatus { return &o.Status }, "pch"),
+	of[berthv1alpha1.PlacementEvictionList](berthv1alpha1.GroupVersion, "PlacementEviction", "placementevictions", true,
+		func(o *berthv1alpha1.PlacementEviction) *berthv1alpha1.PlacementEvictionStatus { return &o.Status }, "eviction", "pev"),
 	of[v1alpha1.PlacementDecisionList](v1alpha1.GroupVersionV1Beta1, "PlacementDecision", "placementdecisions", true,
 		func(o *v1alpha1.PlacementDecision) *v1alpha1.PlacementDecisionStatus { return &o.Status }, "decision", "pd"),
 }

@@ -79,7 +79,7 @@ func TestNamed(t *testing.T) {
 		"Placement": "Placement", "placements": "Placement", "cluster": "ManagedCluster", "Clusters": "ManagedCluster",
 		"managedclusters": "ManagedCluster", "set": "ManagedClusterSet", "bindings": "ManagedClusterSetBinding",
 		"score": "AddOnPlacementScore", "disruptionpolicies": "DisruptionPolicy", "dp": "DisruptionPolicy", "PCH": "PlacementChange",
-		"decision": "PlacementDecision", "secret": "", "": "", "s": "",
+		"eviction": "PlacementEviction", "decision": "PlacementDecision", "secret": "", "": "", "s": "",
 	} {
 		t.Run(word, func(t *testing.T) {
 			if kind, ok := kinds.Named(word); kind.Name != want || ok != (want != "") {

@@ -26,6 +26,7 @@ func TestVersions(t *testing.T) {
 	}{
 		"DisruptionPolicy":         {"Namespaced", []served{{"v1alpha1", true, true}}},
 		"PlacementChange":          {"Namespaced", []served{{"v1alpha1", true, true}}},
+		"PlacementEviction":        {"Namespaced", []served{{"v1alpha1", true, true}}},
 		"PlacementExplanation":     {"Namespaced", []served{{"v1alpha1", true, true}}},
 		"AddOnPlacementScore":      {"Namespaced", []served{{"v1alpha1", true, true}}},
 		"ManagedCluster":           {"Cluster", []served{{"v1", true, true}, {"v1alpha1", false, true}}},

@@ -17,6 +17,7 @@ func Registry() framework.Registry {
 	return framework.Registry{
 		filters.PredicateName:                         withoutArgs(filters.NewPredicate),
 		filters.TaintTolerationName:                   withoutArgs(filters.NewTaintToleration),
+		filters.EvictionName:                          withoutArgs(filters.NewEviction),
 		v1alpha1.PrioritizerBalance:                   withoutArgs(prioritizers.NewBalance),
 		v1alpha1.PrioritizerSteady:                    withoutArgs(prioritizers.NewSteady),
 		v1alpha1.PrioritizerResourceAllocatableCPU:    withoutArgs(prioritizers.NewResourceAllocatableCPU),
@@ -57,6 +58,7 @@ func DefaultProfile() config.Profile {
 		{Name: lifecycle.QueueAdmissionName},
 		{Name: filters.PredicateName},
 		{Name: filters.TaintTolerationName},
+		{Name: filters.EvictionName},
 		{Name: v1alpha1.PrioritizerBalance},
 		{Name: v1alpha1.PrioritizerSteady},
 		{Name: v1alpha1.PrioritizerResourceAllocatableCPU, Weight: listed},

@@ -43,7 +43,7 @@ func TestNewPredicate(t *testing.T) {
 }
 
 func TestFiltersRead(t *testing.T) {
-	for _, plugin := range []framework.ClusterReader{newPredicate(t), TaintToleration{}} {
+	for _, plugin := range []framework.ClusterReader{newPredicate(t), TaintToleration{}, Eviction{}} {
 		if diff := cmp.Diff(framework.Reads{}, plugin.Reads(nil)); diff != "" {
 			t.Errorf("%T (-want +got):\n%s", plugin, diff)
 		}

@@ -22,6 +22,7 @@ var handlers = map[string]handler{
 	"DisruptionPolicy":         handle((*Inventory).updatePolicy, (*Inventory).deletePolicy),
 	"Placement":                handle((*Inventory).updatePlacement, (*Inventory).placementDeleted),
 	"PlacementChange":          handle((*Inventory).recordUpdated, (*Inventory).recordDeleted),
+	"PlacementEviction":        handle((*Inventory).updateEviction, (*Inventory).deleteEviction),
 	"PlacementDecision":        handle((*Inventory).pageUpdated, (*Inventory).pageDeleted),
 }
 

@@ -57,7 +57,8 @@ type Inventory struct {
 	inFlight inFlight
 	records  recordTable
 	// policies are DisruptionPolicies by namespace, then name.
-	policies map[string]map[string]*policy
+	policies  map[string]map[string]*policy
+	evictions evictionTable
 
 	// started is false during the initial listing.
 	started bool
@@ -85,6 +86,7 @@ func New(options Options) *Inventory {
 		inFlight:    inFlight{},
 		records:     newRecordTable(),
 		policies:    map[string]map[string]*policy{},
+		evictions:   newEvictionTable(),
 	}
 }
 
@@ -247,7 +249,7 @@ func (inv *Inventory) freeze() *framework.Fleet {
 }
 
 // subject returns the Placement's part of a Snapshot. It is cached until the Placement, its pages,
-// its records or its policies change.
+// its records, policies or evictions change.
 func (inv *Inventory) subject(p *placement) *framework.Subject {
 	if p.subject != nil {
 		return p.subject
@@ -271,7 +273,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	s.Counted = s.Published
 	slices.SortFunc(s.Pages, func(a, b *v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 	history := inv.historyOf(p)
-	s.Records = history
+	s.Records, s.Evictions = history, inv.evictionsOf(p)
 	inv.addTarget(s, p, history)
 	p.subject = s
 	return s

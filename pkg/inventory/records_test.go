@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -69,6 +70,12 @@ func TestRecordsAndPoliciesAffectPlacements(t *testing.T) {
 	elsewhere := fixture.ApprovalPolicy("far", "careful", "plain")
 	broken := fixture.ApprovalPolicy("n", "careful")
 	broken.Spec.PlacementSelector.MatchLabels = map[string]string{"not a key": ""}
+	evict := func() fixture.EvictionBuilder { return fixture.Eviction("n", "e", "plain", "c1") }
+	waiting, gone := evict().Valid(metav1.ConditionTrue).Obj(), evict().Valid(metav1.ConditionTrue).Obj()
+	gone.UID = "earlier"
+	progress := waiting.DeepCopy()
+	progress.Status.Conditions = append(progress.Status.Conditions, metav1.Condition{Type: berthv1alpha1.EvictionExecuted, Status: metav1.ConditionFalse})
+	ofOther := fixture.Eviction("n", "e", "cel", "c1").Valid(metav1.ConditionTrue).Obj()
 	tests := map[string]struct {
 		before    client.Object
 		update    client.Object
@@ -97,6 +104,21 @@ func TestRecordsAndPoliciesAffectPlacements(t *testing.T) {
 		"a policy selects another": {before: selecting("", "plain"), update: selecting("", "cel"), want: []string{"n/cel", "n/plain"}, wantCause: "DisruptionPolicy careful: spec"},
 		"a policy goes":            {before: selecting("", "plain"), delete: selecting("", "plain"), want: []string{"n/plain"}, wantCause: "DisruptionPolicy careful: deleted"},
 		"an unknown policy goes":   {delete: selecting("", "plain")},
+
+		"an eviction comes":                                   {update: evict().Obj()},
+		"an eviction is accepted":                             {before: evict().Obj(), update: waiting, want: []string{"n/plain"}, wantCause: "PlacementEviction e: status"},
+		"an eviction is refused":                              {before: evict().Obj(), update: evict().Valid(metav1.ConditionFalse).Obj()},
+		"an eviction reports what it does":                    {before: waiting, update: progress},
+		"an eviction is executed":                             {before: waiting, update: evict().Executed(fixture.Now).Obj(), want: []string{"n/plain"}, wantCause: "PlacementEviction e: status"},
+		"an eviction fails":                                   {before: waiting, update: evict().Valid(metav1.ConditionFalse).Obj(), want: []string{"n/plain"}, wantCause: "PlacementEviction e: status"},
+		"an eviction goes":                                    {before: waiting, delete: waiting, want: []string{"n/plain"}, wantCause: "PlacementEviction e: deleted"},
+		"a refused eviction goes":                             {before: evict().Valid(metav1.ConditionFalse).Obj(), delete: waiting},
+		"an earlier eviction goes":                            {before: waiting, delete: gone},
+		"an unknown eviction goes":                            {delete: waiting},
+		"an eviction of no Placement":                         {update: fixture.Eviction("n", "e", "nosuch", "c1").Valid(metav1.ConditionTrue).Obj()},
+		"an eviction elsewhere":                               {update: fixture.Eviction("far", "e", "plain", "c1").Valid(metav1.ConditionTrue).Obj()},
+		"an eviction is replaced by one of another Placement": {before: waiting, update: ofOther, want: []string{"n/cel", "n/plain"}, wantCause: "PlacementEviction e: status"},
+
 		"a cluster's labels":       {update: c1().Label("a", "y").Obj(), want: []string{"n/cel", "n/labels"}, wantCause: ""},
 		"a cluster leaves its set": {update: c1().Set("s9").Obj(), want: seesS1, wantCause: "ManagedCluster c1: labels"},
 		"a cluster goes":           {delete: c1().Obj(), want: seesS1, wantCause: "ManagedCluster c1: deleted"},

@@ -40,7 +40,7 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 	policy := changes.PolicyOf(subject.Policies)
 	update := &changes.RollingUpdate{Desired: len(change.Clusters), Missing: missing(change), Adds: change.Adds}
 	drained := 0
-	update.Listed, drained = listed(subject.LastNames(), change)
+	update.Listed, drained = listed(state.Snapshot(), change)
 	if n := pl.Spec.NumberOfClusters; n != nil {
 		update.Desired = int(*n)
 	} else {
@@ -74,8 +74,9 @@ func missing(change *framework.Change) []string {
 }
 
 // listed describes the clusters that are published now. drained are the clusters, also those that
-// earlier steps removed, that would be selected if they were not drained.
-func listed(names []string, change *framework.Change) (all []changes.Listed, drained int) {
+// earlier steps removed, that would be selected if they were not drained or evicted.
+func listed(snapshot *framework.Snapshot, change *framework.Change) (all []changes.Listed, drained int) {
+	names := snapshot.Subject.LastNames()
 	all = make([]changes.Listed, 0, len(names))
 	for _, name := range changes.Minus(names, change.Removed) {
 		all = append(all, changes.Listed{Name: name, Ready: true})
@@ -84,8 +85,8 @@ func listed(names []string, change *framework.Change) (all []changes.Listed, dra
 		return all, 0
 	}
 	for _, leaving := range change.Leaving() {
-		c := changes.Listed{Name: leaving.Name, Ready: true, Rank: leaving.Rank, Removal: removalOf(leaving)}
-		if c.Removal == changes.Drained && leaving.Tainted {
+		c := changes.Listed{Name: leaving.Name, Ready: true, Rank: leaving.Rank, Removal: removalOf(snapshot, leaving)}
+		if c.Removal == changes.Drained && leaving.OtherwiseQualifies {
 			drained++
 		}
 		if _, published := slices.BinarySearch(change.Removed, leaving.Name); published {
@@ -96,13 +97,13 @@ func listed(names []string, change *framework.Change) (all []changes.Listed, dra
 }
 
 // removalOf returns why a cluster leaves.
-func removalOf(leaving framework.Leaving) changes.Removal {
+func removalOf(snapshot *framework.Snapshot, leaving framework.Leaving) changes.Removal {
 	switch {
 	case leaving.Forced:
 		return changes.Forced
 	case leaving.Rank > 0:
 		return changes.Outranked
-	case leaving.Cluster.Drained():
+	case leaving.Cluster.Drained() || snapshot.EvictionOf(leaving.Name) != nil:
 		return changes.Drained
 	}
 	return changes.Unqualified

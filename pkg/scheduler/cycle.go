@@ -152,6 +152,7 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []preFil
 		case framework.Success:
 		case framework.Skip:
 			skipped[p.Name()] = true
+			r.unused = append(r.unused, p.Name())
 		case framework.Unschedulable:
 			if failure == nil {
 				failure = status

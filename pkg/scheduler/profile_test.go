@@ -165,7 +165,7 @@ func TestDefaultProfile(t *testing.T) {
 		t.Errorf("queueSort: %s", got)
 	}
 	for _, tc := range []struct{ point, want, got string }{
-		{"filter", "Predicate TaintToleration", names(p.Filter)},
+		{"filter", "Predicate TaintToleration Eviction", names(p.Filter)},
 		{"score", "Balance=1 Steady=1 ResourceAllocatableCPU=0 ResourceAllocatableMemory=0 AddOn=0", weights(p.Score)},
 		{"bind", "DecisionPublisher", names(p.Bind)},
 	} {

@@ -36,8 +36,9 @@ type Result struct {
 
 	// totalsOnly omits Scores, so that AddOn coordinates can share a buffer.
 	totalsOnly bool
-	// filtered is true if the filters ran.
+	// filtered is true if the filters ran. PreFilter of the unused ones returned Skip.
 	filtered   bool
+	unused     []string
 	deadline   *cycleDeadline
 	profile    *Profile
 	candidates framework.Bitset
@@ -95,8 +96,9 @@ type FilterResult struct {
 	Clusters []string `json:"clusters"`
 }
 
-// FilterResults returns one entry per filter: what passed it and all filters before it. It is empty
-// if no filter ran, for example because the Placement is misconfigured.
+// FilterResults returns one entry per filter, without unused ones at the end: what passed it and
+// all filters before it. It is empty if no filter ran, for example because the Placement is
+// misconfigured.
 func (r *Result) FilterResults() []FilterResult {
 	if !r.filtered {
 		return []FilterResult{}
@@ -108,7 +110,11 @@ func (r *Result) FilterResults() []FilterResult {
 	left := r.candidates.Clone()
 	var names []string
 	var results []FilterResult
-	for _, p := range r.profile.Filter {
+	filters := r.profile.Filter
+	for len(filters) > 1 && slices.Contains(r.unused, filters[len(filters)-1].Name()) {
+		filters = filters[:len(filters)-1]
+	}
+	for _, p := range filters {
 		for i := range byPlugin[p.Name()].All {
 			left.Unset(i)
 		}

@@ -165,7 +165,7 @@ func (a *Attempt) leaving() []framework.Leaving {
 	}
 	for _, e := range a.excluded {
 		if leaving := of(e.cluster.Name); leaving != nil {
-			leaving.Tainted = slices.ContainsFunc(a.forcingFilters(), func(f framework.ForcedRemovalPlugin) bool { return f.Name() == e.status.Plugin() })
+			leaving.OtherwiseQualifies = slices.ContainsFunc(a.forcingFilters(), func(f framework.ForcedRemovalPlugin) bool { return f.Name() == e.status.Plugin() })
 		}
 	}
 	return all

@@ -63,6 +63,11 @@ func (d *desk) taint(name, key string) {
 	d.inv.Update(d.clusters[name].DeepCopy())
 }
 
+// evict has a valid PlacementEviction remove a cluster.
+func (d *desk) evict(name string) {
+	d.inv.Update(fixture.Eviction("ns", "evict-"+name, "p", name).Valid(metav1.ConditionTrue).Obj())
+}
+
 // governed is a desk whose Placement wants clusters of tier gold: a, b and c are published.
 func governed(t *testing.T, number int32, change func(spec *berthv1alpha1.DisruptionPolicySpec)) *desk {
 	t.Helper()
@@ -136,6 +141,38 @@ func TestRollingUpdate(t *testing.T) {
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until enough others are published: " +
 				"2 of 3 desired ones must be, maxUnavailable is 1)",
 		}},
+		"an evicted cluster is replaced first": {3, nothing, func(d *desk) { d.tier("gold", "x"); d.evict("a") }, []string{
+			"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)", "b c x",
+		}},
+		"an evicted cluster without a replacement stays": {3, nothing, func(d *desk) { d.evict("a") }, []string{
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until enough others are published: " +
+				"3 of 3 desired ones must be, maxUnavailable is 0)",
+		}},
+		"numberOfClusters absent, an evicted cluster stays": {0, nothing, func(d *desk) { d.evict("a") }, []string{
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until enough others are published: " +
+				"3 of 3 desired ones must be, maxUnavailable is 0)",
+		}},
+		"an evicted and a drained cluster, one of which may leave": {0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
+			d.evict("b")
+			d.taint("a", v1alpha1.DrainTaint)
+		}, []string{
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until enough others are published: " +
+				"2 of 3 desired ones must be, maxUnavailable is 1)",
+		}},
+		"an evicted cluster leaves before one that no longer matches": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
+			d.evict("b")
+			d.tier("silver", "a")
+		}, []string{
+			"a c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
+			"a c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until enough others are published: " +
+				"2 of 3 desired ones must be, maxUnavailable is 1)",
+		}},
+		"an evicted cluster that is deleted leaves at once":    {3, nothing, func(d *desk) { d.evict("a"); d.remove("a") }, []string{"b c"}},
+		"an evicted cluster with another taint leaves at once": {3, nothing, func(d *desk) { d.evict("a"); d.taint("a", "gone") }, []string{"b c"}},
+		"suspended: an evicted cluster stays": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true }, func(d *desk) { d.evict("a") }, []string{
+			"a b c (False Suspended: 0 of 0 added, 0 of 1 removed; suspended by DisruptionPolicy careful)",
+		}},
 		"another taint removes at once": {3, nothing, func(d *desk) { d.taint("a", "gone"); d.taint("b", v1alpha1.DrainTaint) }, []string{
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until enough others are published: " +
@@ -161,6 +198,34 @@ func TestRollingUpdate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEvictionEnds: the cluster is selected again when the exclusion ends, or the eviction is
+// deleted.
+func TestEvictionEnds(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.tier("gold", "x")
+	d.evict("a")
+	d.settle()
+	d.expect("p-decision-1: b c x |  | ")
+	d.tier("silver", "x")
+	executed := fixture.Eviction("ns", "evict-a", "p", "a").Executed(d.now).Obj()
+	d.inv.Update(executed)
+	if at := d.attempt().State.NextAttempt(); !at.Equal(d.now.Add(time.Hour)) {
+		t.Errorf("the next attempt is at %s", at)
+	}
+	d.settle()
+	d.expect("p-decision-1: b c x | [b c] | ")
+	d.now = d.now.Add(time.Hour)
+	d.settle()
+	d.expect("p-decision-1: a b c |  | ")
+
+	d.evict("b")
+	d.settle()
+	d.expect("p-decision-1: a b c | [a c] | ")
+	d.inv.Delete(fixture.Eviction("ns", "evict-b", "p", "b").Obj())
+	d.settle()
+	d.expect("p-decision-1: a b c |  | ")
 }
 
 // TestDrainAndOtherChanges: clusters that come and go while clusters are drained supersede the

@@ -55,6 +55,20 @@ func TestPending(t *testing.T) {
 			placement: fixture.Placement("ns", "p").Number(1), others: Objects{policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })},
 			listed: []string{"c2", "c3"}, want: []string{"c2", "c3"}, wantPending: "suspended by DisruptionPolicy careful",
 		},
+		"evicted": {
+			placement: fixture.Placement("ns", "p").Number(1), others: Objects{fixture.Eviction("ns", "e", "p", "c2").Obj()},
+			listed: []string{"c2"}, want: []string{"c1"},
+		},
+		"evicted, in steps": {
+			placement: fixture.Placement("ns", "p").Number(1),
+			others:    Objects{fixture.Eviction("ns", "e", "p", "c2").Obj(), policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) {})},
+			listed:    []string{"c2"}, want: []string{"c1", "c2"},
+			wantPending: "Change 1 (1 added: c1, 1 removed: c2) is published in steps: 1 of 1 added, 0 of 1 removed",
+		},
+		"an eviction of a cluster that is not published": {
+			placement: fixture.Placement("ns", "p").Number(1), others: Objects{fixture.Eviction("ns", "e", "p", "c3").Obj()},
+			listed: []string{"c2"}, want: []string{"c2"},
+		},
 		"too few": {placement: fixture.Placement("ns", "p").Number(9), want: []string{"c1", "c2", "c3"}, wantIntent: "3 of 9 clusters fit, 6 missing"},
 	}
 	for name, tc := range tests {

@@ -59,6 +59,7 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 			inv.Update(o)
 		}
 	}
+	checkEvictions(byKind["PlacementEviction"], inv, now)
 	queues, err := queuesOf(objects, inv, now, o.UserLabel)
 	if err != nil {
 		return nil, err

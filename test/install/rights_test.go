@@ -37,13 +37,15 @@ const (
 // unasked are rights that no request of the controller's shows here, with what asks for them on its
 // behalf, or when it would.
 var unasked = map[string]string{
-	"create managedclustersets/join." + ocm:  "the policy berth-join-cluster-set, when a cluster is put into the default set",
-	"delete placementchanges.berth.dev":      "the recorder, when a Placement has more records than historyLimit",
-	"get placementchanges.berth.dev":         "the recorder, when another writer, such as a former leader, created a record of the same name",
-	"get placementdecisions." + ocm:          "the publisher, when the answer to a write was lost: it reads the page before it writes again",
-	"list leases.coordination.k8s.io":        "the loop cluster-lease, where an API server does not begin a watch with what there is",
-	"update placements/finalizers." + ocm:    "OwnerReferencesPermissionEnforcement, when a page names its Placement as owner that blocks",
-	"delete placementexplanations.berth.dev": "the controller, 10 minutes after a PlacementExplanation was created",
+	"create managedclustersets/join." + ocm:     "the policy berth-join-cluster-set, when a cluster is put into the default set",
+	"delete placementchanges.berth.dev":         "the recorder, when a Placement has more records than historyLimit",
+	"get placementchanges.berth.dev":            "the recorder, when another writer, such as a former leader, created a record of the same name",
+	"get placementdecisions." + ocm:             "the publisher, when the answer to a write was lost: it reads the page before it writes again",
+	"list leases.coordination.k8s.io":           "the loop cluster-lease, where an API server does not begin a watch with what there is",
+	"update placements/finalizers." + ocm:       "OwnerReferencesPermissionEnforcement, when a page names its Placement as owner that blocks",
+	"delete placementevictions.berth.dev":       "the controller, an hour after a PlacementEviction ended",
+	"patch placementevictions/status.berth.dev": "the controller, when a user evicts a cluster",
+	"delete placementexplanations.berth.dev":    "the controller, 10 minutes after a PlacementExplanation was created",
 }
 
 var _ = Describe("The controller as its service account", Ordered, func() {

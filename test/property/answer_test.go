@@ -57,6 +57,7 @@ type view struct {
 	Entries                map[string]int32
 	Taken                  []string
 	Records, Policies      []string
+	Evictions              []framework.Eviction
 }
 
 func viewOf(s *framework.Snapshot) view {
@@ -102,6 +103,7 @@ func viewOf(s *framework.Snapshot) view {
 	for _, r := range s.Subject.Records {
 		v.Records = append(v.Records, r.Name+" "+r.ResourceVersion)
 	}
+	v.Evictions = slices.Clone(s.Subject.Evictions)
 	for _, p := range s.Subject.Policies {
 		v.Policies = append(v.Policies, p.Name+" "+p.ResourceVersion)
 	}

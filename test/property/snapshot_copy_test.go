@@ -75,7 +75,7 @@ func copySets(sets []*framework.ClusterSet) []*framework.ClusterSet {
 func copySubject(s *framework.Subject) *framework.Subject {
 	c := &framework.Subject{
 		Placement: s.Placement.DeepCopy(), Pages: deepCopies(s.Pages), Published: s.Published.Clone(), Entries: maps.Clone(s.Entries), Counted: s.Counted.Clone(),
-		Records: deepCopies(s.Records), Policies: deepCopies(s.Policies),
+		Records: deepCopies(s.Records), Policies: deepCopies(s.Policies), Evictions: slices.Clone(s.Evictions),
 		Incumbents: s.Incumbents.Clone(), Leaving: s.Leaving.Clone(), Taken: slices.Clone(s.Taken),
 	}
 	if s.Last != nil {
@@ -109,10 +109,10 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"TaintTimes Claims once rendered err":             detailsType(),
 		"Value Known":                                     reflect.TypeFor[framework.Amount](),
 		"Name Members Selector Err":                       reflect.TypeFor[framework.ClusterSet](),
-		"Placement Pages Published Entries Counted Last Records Policies Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
-		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored":                  reflect.TypeFor[framework.Published](),
-		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Record RetryAt Listed":     reflect.TypeFor[framework.QueueAdmission](),
-		"Change Revoked NextAttempt NextAttemptCause Reserved":                                     reflect.TypeFor[framework.Timers](),
+		"Placement Pages Published Entries Counted Last Records Policies Evictions Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
+		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored":                            reflect.TypeFor[framework.Published](),
+		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Record RetryAt Listed":               reflect.TypeFor[framework.QueueAdmission](),
+		"Change Revoked NextAttempt NextAttemptCause Reserved":                                               reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
 		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
 	} {

@@ -204,6 +204,23 @@ func (w *world) drawRecord(t *rapid.T) *berthv1alpha1.PlacementChange {
 	return record
 }
 
+// drawEviction returns an eviction. A spec is immutable, so another one is another object.
+func drawEviction(t *rapid.T) *berthv1alpha1.PlacementEviction {
+	cluster, placement := oneOf(t, "cluster", "c1", "c2", "gone1"), oneOf(t, "placement", placementNames...)
+	e := fixture.Eviction(oneOf(t, "namespace", namespaceNames...), "e-"+cluster+oneOf(t, "eviction", "", "-2"), placement, cluster)
+	switch oneOf(t, "state", "new", "invalid", "waiting", "executed", "ended") {
+	case "invalid":
+		e.Valid(metav1.ConditionFalse)
+	case "waiting":
+		e.Valid(metav1.ConditionTrue)
+	case "executed":
+		e.Executed(fixture.At(-oneOf(t, "ago", 1, 100)).Time)
+	case "ended":
+		e.Executed(fixture.At(-4000).Time)
+	}
+	return e.Obj()
+}
+
 func drawPolicy(t *rapid.T) *berthv1alpha1.DisruptionPolicy {
 	policy := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{
 		Namespace: oneOf(t, "namespace", namespaceNames...), Name: oneOf(t, "policy", "d1", "d2"),
@@ -288,7 +305,7 @@ func drawMatch(t *rapid.T) fixture.Match {
 // drawObject returns a new state of some object.
 func (w *world) drawObject(t *rapid.T) client.Object {
 	switch oneOf(t, "kind", "cluster", "cluster", "cluster", "set", "binding", "score", "page", "page", "record", "record", "policy",
-		"placement", "placement") {
+		"eviction", "eviction", "placement", "placement") {
 	case "cluster":
 		return drawCluster(t)
 	case "set":
@@ -303,6 +320,8 @@ func (w *world) drawObject(t *rapid.T) client.Object {
 		return w.drawRecord(t)
 	case "policy":
 		return drawPolicy(t)
+	case "eviction":
+		return drawEviction(t)
 	}
 	return drawPlacement(t)
 }

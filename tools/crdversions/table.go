@@ -27,6 +27,7 @@ type kind struct {
 var table = []kind{
 	{group: berthGroup, plural: "disruptionpolicies", versions: []version{{name: "v1alpha1"}}},
 	{group: berthGroup, plural: "placementchanges", versions: []version{{name: "v1alpha1"}}},
+	{group: berthGroup, plural: "placementevictions", versions: []version{{name: "v1alpha1"}}},
 	{group: berthGroup, plural: "placementexplanations", versions: []version{{name: "v1alpha1"}}, nameIsLabel: true},
 	{group: ocmGroup, plural: "addonplacementscores", versions: []version{{name: "v1alpha1"}}},
 	{group: ocmGroup, plural: "managedclusters", versions: []version{{name: "v1"}, {name: "v1alpha1"}}},

@@ -2,8 +2,9 @@
 // decisions change.
 //
 // A PlacementChange is one change of a published decision; a DisruptionPolicy defines which changes
-// need an approval; a PlacementExplanation asks why clusters were selected. The package may import
-// api/v1alpha1 and k8s.io/apimachinery. Read placementchange_types.go first.
+// need an approval; a PlacementEviction removes a cluster from a decision; a PlacementExplanation
+// asks why clusters were selected. The package may import api/v1alpha1 and k8s.io/apimachinery.
+// Read placementchange_types.go first.
 //
 // +kubebuilder:object:generate=true
 // +groupName=berth.dev

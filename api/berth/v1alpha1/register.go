@@ -17,6 +17,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&PlacementChange{}, &PlacementChangeList{},
 		&DisruptionPolicy{}, &DisruptionPolicyList{},
+		&PlacementEviction{}, &PlacementEvictionList{},
 		&PlacementExplanation{}, &PlacementExplanationList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -31,6 +31,7 @@ var hubKinds = map[string]hubKind{
 	"managedclustersetbindings": {v1alpha1.GroupName, "v1beta2", "ManagedClusterSetBinding", true},
 	"addonplacementscores":      {v1alpha1.GroupName, "v1alpha1", "AddOnPlacementScore", true},
 	"placementchanges":          {berthv1alpha1.GroupName, "v1alpha1", "PlacementChange", true},
+	"placementevictions":        {berthv1alpha1.GroupName, "v1alpha1", "PlacementEviction", true},
 	"disruptionpolicies":        {berthv1alpha1.GroupName, "v1alpha1", "DisruptionPolicy", true},
 }
 
@@ -66,6 +67,8 @@ func hostileLists() map[string][]any {
 	}
 	truncated := record.DeepCopy()
 	truncated.Spec.Revision, truncated.Spec.Truncated, truncated.Spec.From = 9, true, hostile
+	evicted := fixture.Eviction("shop", hostile, hostile, hostile).Valid(metav1.ConditionTrue).Obj()
+	evicted.TypeMeta = typed("placementevictions")
 	return map[string][]any{
 		"placements":         {held, fixture.Placement("shop", hostile).Obj()},
 		"placementdecisions": {page, fixture.Page(hostile, "page").Of(hostile).Lists(hostile).Obj()},
@@ -76,6 +79,7 @@ func hostileLists() map[string][]any {
 		"managedclustersetbindings": {fixture.Binding("shop", "s")},
 		"addonplacementscores":      {},
 		"placementchanges":          {record, truncated},
+		"placementevictions":        {evicted},
 		"disruptionpolicies":        {},
 	}
 }

@@ -112,7 +112,9 @@ type FilterPlugin interface {
 }
 
 // ForcedRemovalPlugin is a FilterPlugin whose exclusion of a published cluster may force its
-// removal: the Placement cannot keep the cluster until its replacement is published.
+// removal: the Placement cannot keep the cluster until its replacement is published. Such plugins
+// run after all other filters: numberOfClusters absent, a cluster that they exclude without forcing
+// its removal still counts as desired.
 type ForcedRemovalPlugin interface {
 	FilterPlugin
 	// ForcesRemoval reports whether the removal of a cluster is forced. It needs no PreFilter.

@@ -83,8 +83,9 @@ type Leaving struct {
 	// Forced is true if the Placement cannot keep the cluster: it is deleted, in no usable set any
 	// more, or excluded by a ForcedRemovalPlugin that forces it.
 	Forced bool
-	// Tainted is true if the cluster qualifies, except that a ForcedRemovalPlugin excludes it.
-	Tainted bool
+	// OtherwiseQualifies is true if the cluster would qualify if it were not tainted or evicted:
+	// only a ForcedRemovalPlugin excludes it.
+	OtherwiseQualifies bool
 	// Rank is the position in the ranking of all clusters that qualify, from 1; 0 if the cluster
 	// does not qualify.
 	Rank int

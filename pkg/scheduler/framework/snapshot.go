@@ -226,7 +226,7 @@ func (s *ClusterSet) Matches(c *Cluster) bool {
 	return s.Selector.Matches(labels.Set(c.Labels))
 }
 
-// Subject is one Placement with its pages, records and policies.
+// Subject is one Placement with its pages, records, policies and evictions.
 type Subject struct {
 	Placement *v1alpha1.Placement
 	// Pages are the pages with the Placement's label and unfinished pages that it owns, sorted by
@@ -246,6 +246,9 @@ type Subject struct {
 	Records []*berthv1alpha1.PlacementChange
 	// Policies are the DisruptionPolicies that select the Placement, sorted by name.
 	Policies []*berthv1alpha1.DisruptionPolicy
+	// Evictions are those of the Placement, one for each cluster, sorted by cluster. They may have
+	// ended: EvictionOf compares them with Now.
+	Evictions []Eviction
 	// Incumbents are Published and the clusters that the open change adds. Leaving are the clusters
 	// that it removes.
 	Incumbents, Leaving Bitset

@@ -1,0 +1,223 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// +kubebuilder:rbac:groups=berth.dev,resources=placementevictions,verbs=list;watch;delete
+// +kubebuilder:rbac:groups=berth.dev,resources=placementevictions/status,verbs=patch
+
+// maxEvictionWrites bounds the requests for one Placement before other Placements are served.
+const maxEvictionWrites = 20
+
+// Indexes of the cache: evictions by the Placement that they name, pages by their Placement.
+const (
+	evictionIndex = "spec.placement"
+	pageIndex     = "metadata.labels." + v1alpha1.PlacementLabel
+)
+
+// EvictionReconciler maintains the status of PlacementEvictions, and deletes those that ended
+// EvictionRetention ago. A request is for a Placement, which need not exist.
+type EvictionReconciler struct {
+	Client client.Client
+	Now    func() time.Time
+}
+
+// SetUp adds the reconciler to a manager. The hub must serve PlacementEvictions.
+func (r *EvictionReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error {
+	indexer := mgr.GetFieldIndexer()
+	if err := indexer.IndexField(ctx, &berthv1alpha1.PlacementEviction{}, evictionIndex, evictedPlacement); err != nil {
+		return fmt.Errorf("indexing evictions by Placement: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &v1alpha1.PlacementDecision{}, pageIndex, placementOfPage); err != nil {
+		return fmt.Errorf("indexing pages by Placement: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("placementeviction").
+		Watches(&berthv1alpha1.PlacementEviction{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			return []reconcile.Request{placementRequest(o.GetNamespace(), evictedPlacement(o)[0])}
+		})).
+		Watches(&v1alpha1.Placement{}, r.ifEvicted(func(o client.Object) []string { return []string{o.GetName()} })).
+		Watches(&v1alpha1.PlacementDecision{}, r.ifEvicted(placementOfPage)).
+		WatchesRawSource(clockSource{source.Func(r.watchClock)}).
+		WithOptions(controller.Options{SkipNameValidation: new(true)}).
+		Complete(r)
+}
+
+func evictedPlacement(o client.Object) []string {
+	return []string{o.(*berthv1alpha1.PlacementEviction).Spec.Placement}
+}
+
+func placementOfPage(o client.Object) []string {
+	return []string{o.GetLabels()[v1alpha1.PlacementLabel]}
+}
+
+func placementRequest(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+// ifEvicted queues the Placement of an object if it has evictions.
+func (r *EvictionReconciler) ifEvicted(placementOf func(client.Object) []string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		request := placementRequest(o.GetNamespace(), placementOf(o)[0])
+		var found berthv1alpha1.PlacementEvictionList
+		err := r.Client.List(ctx, &found, client.InNamespace(request.Namespace), client.MatchingFields{evictionIndex: request.Name}, client.Limit(1), client.UnsafeDisableDeepCopy)
+		if err == nil && len(found.Items) == 0 {
+			return nil
+		}
+		return []reconcile.Request{request}
+	})
+}
+
+// watchClock queues the Placements of all PlacementEvictions when the clock was set.
+func (r *EvictionReconciler) watchClock(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go watchClock(ctx, r.Now, func() {
+		var all berthv1alpha1.PlacementEvictionList
+		if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Listing the PlacementEvictions after the clock was set")
+		}
+		for i := range all.Items {
+			queue.Add(placementRequest(all.Items[i].Namespace, all.Items[i].Spec.Placement))
+		}
+	})
+	return nil
+}
+
+// Reconcile implements reconcile.Reconciler, for a Placement.
+func (r *EvictionReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var evictions berthv1alpha1.PlacementEvictionList
+	err := r.Client.List(ctx, &evictions, client.InNamespace(request.Namespace), client.MatchingFields{evictionIndex: request.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil || len(evictions.Items) == 0 {
+		return ctrl.Result{}, err
+	}
+	from, err := r.source(ctx, request.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	again, writes := ctrl.Result{}, 0
+	for i := range evictions.Items {
+		e := &evictions.Items[i]
+		if !e.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if writes == maxEvictionWrites {
+			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+		}
+		wrote, after, err := r.one(ctx, e, from)
+		if err != nil {
+			return requeueOnConflict(err)
+		}
+		if wrote {
+			writes++
+		}
+		if after > 0 && (again.RequeueAfter == 0 || after < again.RequeueAfter) {
+			again.RequeueAfter = after
+		}
+	}
+	return again, nil
+}
+
+// evictedFrom is a Placement, nil if there is none, with the clusters on its pages, sorted.
+type evictedFrom struct {
+	placement *v1alpha1.Placement
+	published []string
+}
+
+func (r *EvictionReconciler) source(ctx context.Context, key types.NamespacedName) (evictedFrom, error) {
+	pl := &v1alpha1.Placement{}
+	if err := r.Client.Get(ctx, key, pl); err != nil || !pl.DeletionTimestamp.IsZero() {
+		return evictedFrom{}, client.IgnoreNotFound(err)
+	}
+	var pages v1alpha1.PlacementDecisionList
+	err := r.Client.List(ctx, &pages, client.InNamespace(key.Namespace), client.MatchingFields{pageIndex: key.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return evictedFrom{}, fmt.Errorf("listing the pages of Placement %s: %w", key, err)
+	}
+	var own []*v1alpha1.PlacementDecision
+	for i := range pages.Items {
+		if pl.RelationOf(&pages.Items[i]) == v1alpha1.PageOwn {
+			own = append(own, &pages.Items[i])
+		}
+	}
+	names, _ := framework.Listed(own)
+	return evictedFrom{pl, names}, nil
+}
+
+// one writes the status of an eviction, or deletes it. after is when to look again; 0 for never.
+func (r *EvictionReconciler) one(ctx context.Context, e *berthv1alpha1.PlacementEviction, from evictedFrom) (wrote bool, after time.Duration, err error) {
+	now := r.Now()
+	if end, _ := changes.EvictionEnd(e); !end.IsZero() {
+		if left := end.Add(berthv1alpha1.EvictionRetention).Sub(now); left > 0 {
+			return false, left, nil
+		}
+		return true, 0, client.IgnoreNotFound(r.Client.Delete(ctx, e, client.Preconditions{UID: &e.UID}))
+	}
+	valid := changes.CheckEviction(e, from.placement, from.published)
+	if unknown := unknownTime - now.Sub(e.CreationTimestamp.Time); valid.Status == metav1.ConditionFalse && unknown > 0 {
+		// The watch event of the Placement or of the page may come later.
+		return false, unknown, nil
+	}
+	written := e.DeepCopy()
+	setAt(&written.Status.Conditions, valid, now)
+	if valid.Status == metav1.ConditionTrue {
+		setAt(&written.Status.Conditions, executed(e, from), now)
+	}
+	if equality.Semantic.DeepEqual(&e.Status, &written.Status) {
+		return false, 0, nil
+	}
+	err = r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(e, client.MergeFromWithOptimisticLock{}))
+	return true, 0, err
+}
+
+// setAt sets a condition whose transition, if it is one, is now.
+func setAt(conditions *[]metav1.Condition, c metav1.Condition, now time.Time) {
+	c.LastTransitionTime = metav1.NewTime(now)
+	v1alpha1.SetCondition(conditions, c)
+}
+
+// executed returns the condition Executed of a valid eviction.
+func executed(e *berthv1alpha1.PlacementEviction, from evictedFrom) metav1.Condition {
+	c := metav1.Condition{
+		Type: berthv1alpha1.EvictionExecuted, Status: metav1.ConditionTrue, ObservedGeneration: e.Generation,
+		Reason: berthv1alpha1.ReasonClusterRemoved, Message: "The cluster is in no PlacementDecision of the Placement",
+	}
+	if _, published := slices.BinarySearch(from.published, e.Spec.Cluster); published {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, berthv1alpha1.ReasonEvictionWaiting, waitsFor(from.placement)
+	}
+	return c
+}
+
+// waitsFor describes with the conditions of a Placement why a cluster is still published.
+func waitsFor(pl *v1alpha1.Placement) string {
+	for _, kind := range []string{
+		v1alpha1.PlacementConditionSchedulingDisabled, v1alpha1.PlacementConditionMisconfigured,
+		v1alpha1.PlacementConditionDecisionPending, v1alpha1.PlacementConditionDecisionProgressing,
+	} {
+		c := meta.FindStatusCondition(pl.Status.Conditions, kind)
+		if c == nil || kind == v1alpha1.PlacementConditionMisconfigured && c.Status == metav1.ConditionFalse {
+			continue
+		}
+		return fmt.Sprintf("The cluster is still published: %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+	}
+	return "The cluster is still published"
+}

@@ -1,0 +1,197 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// evictionHub is a hub in memory, with the reconciler of its evictions.
+type evictionHub struct {
+	*memoryHub
+	*EvictionReconciler
+}
+
+func newEvictionHub(t *testing.T, objects ...client.Object) *evictionHub {
+	t.Helper()
+	hub := newMemoryHub(t, objects...)
+	return &evictionHub{hub, &EvictionReconciler{Client: hub, Now: func() time.Time { return fixture.Now }}}
+}
+
+// reconcile reconciles Placement n/p and returns when it is reconciled again.
+func (h *evictionHub) reconcile(t *testing.T) time.Duration {
+	t.Helper()
+	result, err := h.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "n", Name: "p"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.RequeueAfter
+}
+
+// conditions are the lines "<type> <status> <reason>: <message>" of an eviction; nil if it is
+// deleted.
+func (h *evictionHub) conditions(t *testing.T, name string) []string {
+	t.Helper()
+	e := &berthv1alpha1.PlacementEviction{}
+	if err := h.Get(t.Context(), types.NamespacedName{Namespace: "n", Name: name}, e); apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{}
+	for _, c := range e.Status.Conditions {
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	return lines
+}
+
+// evictedWith is Placement n/p, created an hour ago, with conditions.
+func evictedWith(conditions ...metav1.Condition) *v1alpha1.Placement {
+	pl := fixture.Placement("n", "p").Obj()
+	pl.CreationTimestamp, pl.Status.Conditions = metav1.NewTime(fixture.Now.Add(-time.Hour)), conditions
+	return pl
+}
+
+func TestEvictionConditions(t *testing.T) {
+	at := func(ago time.Duration) fixture.EvictionBuilder {
+		return fixture.Eviction("n", "e", "p", "c").Created(fixture.Now.Add(-ago))
+	}
+	page := func(clusters ...string) client.Object {
+		return fixture.Page("n", "p-decision-1").Of("p").OwnedBy("p").Lists(clusters...).Obj()
+	}
+	condition := func(kind string, status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: "Why", Message: "because"}
+	}
+	const (
+		accepted = "Valid True Accepted: The cluster is evicted as the DisruptionPolicies of the Placement allow"
+		still    = "Executed False Waiting: The cluster is still published"
+	)
+	later := evictedWith()
+	later.CreationTimestamp = metav1.NewTime(fixture.Now)
+	foreign := fixture.Page("n", "foreign").Of("p").OwnedBy("other").Lists("c").Obj()
+	for name, tc := range map[string]struct {
+		eviction  fixture.EvictionBuilder
+		others    []client.Object
+		want      []string
+		wantAfter time.Duration
+	}{
+		"a published cluster": {eviction: at(0), others: []client.Object{evictedWith(), page("b", "c")}, want: []string{accepted, still}},
+		"a published cluster, and a misconfigured Placement": {
+			eviction: at(0), others: []client.Object{evictedWith(condition(v1alpha1.PlacementConditionMisconfigured, "True")), page("c")},
+			want: []string{accepted, still + ": PlacementMisconfigured=True Why: because"},
+		},
+		"a published cluster, and a held change": {
+			eviction: at(0), others: []client.Object{evictedWith(
+				condition(v1alpha1.PlacementConditionMisconfigured, "False"), condition(v1alpha1.PlacementConditionDecisionPending, "True"),
+			), page("c")},
+			want: []string{accepted, still + ": DecisionPending=True Why: because"},
+		},
+		"a published cluster, and a change in steps": {
+			eviction: at(0), others: []client.Object{evictedWith(condition(v1alpha1.PlacementConditionDecisionProgressing, "False")), page("c")},
+			want: []string{accepted, still + ": DecisionProgressing=False Why: because"},
+		},
+		"the cluster has left": {
+			eviction: at(time.Minute).Valid(metav1.ConditionTrue), others: []client.Object{evictedWith(), page("b")},
+			want: []string{accepted, "Executed True ClusterRemoved: The cluster is in no PlacementDecision of the Placement"},
+		},
+		"the cluster is on another object's page": {
+			eviction: at(time.Minute).Valid(metav1.ConditionTrue), others: []client.Object{evictedWith(), foreign},
+			want: []string{accepted, "Executed True ClusterRemoved: The cluster is in no PlacementDecision of the Placement"},
+		},
+		"a cluster that is not published yet": {
+			eviction: at(unknownTime - time.Second), others: []client.Object{evictedWith(), page("b")}, want: []string{}, wantAfter: time.Second,
+		},
+		"a cluster that is not published": {
+			eviction: at(unknownTime), others: []client.Object{evictedWith(), page("b")},
+			want: []string{`Valid False ClusterNotSelected: spec.cluster: the published decision of Placement n/p does not have cluster "c"`},
+		},
+		"a Placement not seen yet": {eviction: at(0), want: []string{}, wantAfter: unknownTime},
+		"no Placement":             {eviction: at(unknownTime), want: []string{`Valid False PlacementNotFound: spec.placement: there is no Placement "p" in namespace n`}},
+		"a later Placement": {
+			eviction: at(time.Minute), others: []client.Object{later, page("c")},
+			want: []string{"Valid False PlacementNotFound: spec.placement: Placement n/p was created after this eviction"},
+		},
+		"the Placement was deleted before": {
+			eviction: at(time.Minute).Valid(metav1.ConditionTrue), want: []string{`Valid False PlacementNotFound: spec.placement: there is no Placement "p" in namespace n`},
+		},
+		"executed, and listed again": {
+			eviction: at(time.Minute).Executed(fixture.Now.Add(-time.Minute)), others: []client.Object{evictedWith(), page("c")},
+			want: []string{"Valid True Test: ", "Executed True Test: "}, wantAfter: 119 * time.Minute,
+		},
+		"executed two hours ago":   {eviction: at(3 * time.Hour).Executed(fixture.Now.Add(-2 * time.Hour)), others: []client.Object{evictedWith(), page("b")}},
+		"refused now":              {eviction: at(time.Minute).Valid(metav1.ConditionFalse), others: []client.Object{evictedWith(), page("c")}, want: []string{"Valid False Test: "}, wantAfter: time.Hour},
+		"of another Placement":     {eviction: fixture.Eviction("n", "e", "q", "c"), others: []client.Object{evictedWith(), page("c")}, want: []string{}},
+		"executed, two hours less": {eviction: at(3 * time.Hour).Executed(fixture.Now.Add(time.Second - 2*time.Hour)), want: []string{"Valid True Test: ", "Executed True Test: "}, wantAfter: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newEvictionHub(t, append(tc.others, tc.eviction.Obj())...)
+			after := h.reconcile(t)
+			if diff := cmp.Diff(tc.want, h.conditions(t, "e")); diff != "" || after != tc.wantAfter {
+				t.Errorf("reconciled again after %s, want %s; conditions (-want +got):\n%s", after, tc.wantAfter, diff)
+			}
+			// The second time there is nothing to write.
+			h.written = nil
+			if h.reconcile(t); len(h.written) > 0 {
+				t.Errorf("written again: %q", h.written)
+			}
+		})
+	}
+}
+
+// TestEvictionTime: the exclusion is measured from the removal, by the reconciler's clock.
+func TestEvictionTime(t *testing.T) {
+	h := newEvictionHub(t, evictedWith(), fixture.Eviction("n", "e", "p", "c").Created(fixture.Now.Add(-time.Hour)).Valid(metav1.ConditionTrue).Obj())
+	h.reconcile(t)
+	e := &berthv1alpha1.PlacementEviction{}
+	if err := h.Get(t.Context(), types.NamespacedName{Namespace: "n", Name: "e"}, e); err != nil {
+		t.Fatal(err)
+	}
+	if c := e.Status.Conditions[1]; c.Type != berthv1alpha1.EvictionExecuted || !c.LastTransitionTime.Time.Equal(fixture.Now) {
+		t.Errorf("%s since %s", c.Type, c.LastTransitionTime)
+	}
+}
+
+// TestManyEvictions: other Placements get their turn between the writes for one Placement.
+func TestManyEvictions(t *testing.T) {
+	objects := []client.Object{evictedWith(), fixture.Page("n", "p-decision-1").Of("p").OwnedBy("p").Lists("c").Obj()}
+	for i := range maxEvictionWrites + 5 {
+		objects = append(objects, fixture.Eviction("n", fmt.Sprint("e", i), "p", "c").Created(fixture.Now).Obj())
+	}
+	h := newEvictionHub(t, objects...)
+	if after := h.reconcile(t); len(h.written) != maxEvictionWrites || after != time.Millisecond {
+		t.Errorf("%d writes, again after %s", len(h.written), after)
+	}
+	if after := h.reconcile(t); len(h.written) != maxEvictionWrites+5 || after != 0 {
+		t.Errorf("%d writes, again after %s", len(h.written), after)
+	}
+}
+
+func TestEvictionErrors(t *testing.T) {
+	broken := errors.New("broken")
+	for name, breaks := range map[string]func(h *evictionHub){
+		"the evictions cannot be listed": func(h *evictionHub) { h.lists["PlacementEvictionList"] = broken },
+		"the pages cannot be listed":     func(h *evictionHub) { h.lists["PlacementDecisionList"] = broken },
+		"the Placement cannot be read":   func(h *evictionHub) { h.reads["Placement"] = broken },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newEvictionHub(t, evictedWith(), fixture.Eviction("n", "e", "p", "c").Obj())
+			breaks(h)
+			_, err := h.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "n", Name: "p"}})
+			if !errors.Is(err, broken) || len(h.written) > 0 {
+				t.Errorf("error %v, written %q", err, h.written)
+			}
+		})
+	}
+}

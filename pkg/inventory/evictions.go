@@ -1,0 +1,120 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// evictionTable holds the PlacementEvictions by the Placement that they name, which need not exist,
+// and then by name. placements has the Placement of each eviction.
+type evictionTable struct {
+	byPlacement map[Key]map[string]*berthv1alpha1.PlacementEviction
+	placements  map[Key]Key
+}
+
+func newEvictionTable() evictionTable {
+	return evictionTable{byPlacement: map[Key]map[string]*berthv1alpha1.PlacementEviction{}, placements: map[Key]Key{}}
+}
+
+func (t *evictionTable) get(key Key) *berthv1alpha1.PlacementEviction {
+	return t.byPlacement[t.placements[key]][key.Name]
+}
+
+func (t *evictionTable) remove(key Key) {
+	placement := t.placements[key]
+	delete(t.placements, key)
+	delete(t.byPlacement[placement], key.Name)
+	if len(t.byPlacement[placement]) == 0 {
+		delete(t.byPlacement, placement)
+	}
+}
+
+func evictionKeys(object *berthv1alpha1.PlacementEviction) (own, placement Key) {
+	return Key{Namespace: object.Namespace, Name: object.Name}, Key{Namespace: object.Namespace, Name: object.Spec.Placement}
+}
+
+// updateEviction affects the Placement that the eviction names, unless the cluster is excluded as
+// before.
+func (inv *Inventory) updateEviction(object *berthv1alpha1.PlacementEviction, affected affectedSet) {
+	key, placement := evictionKeys(object)
+	old := inv.evictions.get(key)
+	if old != nil && older(object, old) {
+		return
+	}
+	if old != nil {
+		if inv.evictions.remove(key); old.Spec != object.Spec {
+			// Another eviction of the same name: the watch did not report the deletion.
+			inv.evictionChanged(old, nil, affected)
+			old = nil
+		}
+	}
+	if inv.evictions.byPlacement[placement] == nil {
+		inv.evictions.byPlacement[placement] = map[string]*berthv1alpha1.PlacementEviction{}
+	}
+	inv.evictions.byPlacement[placement][key.Name], inv.evictions.placements[key] = object, placement
+	inv.evictionChanged(old, object, affected)
+	inv.changedPart = "status"
+}
+
+func (inv *Inventory) deleteEviction(object *berthv1alpha1.PlacementEviction, affected affectedSet) {
+	key, _ := evictionKeys(object)
+	old := inv.evictions.get(key)
+	if old == nil || old.UID != object.UID {
+		return
+	}
+	inv.evictions.remove(key)
+	inv.evictionChanged(old, nil, affected)
+}
+
+// evictionChanged adds the Placement to the affected ones if the eviction excludes its cluster
+// differently. Either state may be nil.
+func (inv *Inventory) evictionChanged(old, object *berthv1alpha1.PlacementEviction, affected affectedSet) {
+	before, after := evictionOf(old), evictionOf(object)
+	if before == nil && after == nil || before != nil && after != nil && before.Until.Equal(after.Until) {
+		return
+	}
+	_, placement := evictionKeys(cmp.Or(object, old))
+	if inv.dropSubject(placement) {
+		affected.add(placement)
+	}
+}
+
+// evictionOf returns how an eviction excludes its cluster; nil if it does not.
+func evictionOf(object *berthv1alpha1.PlacementEviction) *framework.Eviction {
+	if object == nil {
+		return nil
+	}
+	until, excludes := changes.EvictionEnd(object)
+	if !excludes {
+		return nil
+	}
+	return &framework.Eviction{Cluster: object.Spec.Cluster, Name: object.Name, Until: until}
+}
+
+// evictionsOf returns the evictions of a Placement, sorted by cluster: of each cluster the one that
+// ends last.
+func (inv *Inventory) evictionsOf(p *placement) []framework.Eviction {
+	byCluster := map[string]framework.Eviction{}
+	for _, object := range inv.evictions.byPlacement[p.key] {
+		e := evictionOf(object)
+		if e == nil || !changes.EvictsFrom(object, p.object) {
+			continue
+		}
+		if known, ok := byCluster[e.Cluster]; !ok || e.EndsAfter(known) {
+			byCluster[e.Cluster] = *e
+		}
+	}
+	if len(byCluster) == 0 {
+		return nil
+	}
+	all := make([]framework.Eviction, 0, len(byCluster))
+	for _, e := range byCluster {
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b framework.Eviction) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return all
+}

@@ -1,0 +1,34 @@
+package simulator
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/inventory"
+)
+
+// checkEvictions sets the condition Valid of PlacementEvictions that do not have it, as the
+// controller does.
+func checkEvictions(evictions Objects, inv *inventory.Inventory, now time.Time) {
+	for _, e := range List[*berthv1alpha1.PlacementEviction](evictions) {
+		if meta.FindStatusCondition(e.Status.Conditions, berthv1alpha1.EvictionValid) != nil {
+			continue
+		}
+		var pl *v1alpha1.Placement
+		var published []string
+		if subject := inv.Subject(types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.Placement}); subject != nil {
+			pl, published = subject.Placement, subject.LastNames()
+		}
+		valid := changes.CheckEviction(e, pl, published)
+		valid.LastTransitionTime = metav1.NewTime(now)
+		checked := e.DeepCopy()
+		v1alpha1.SetCondition(&checked.Status.Conditions, valid)
+		inv.Update(checked)
+	}
+}
