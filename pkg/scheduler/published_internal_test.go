@@ -1,0 +1,112 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// TestPublished: what a step leaves published. Before, generation 1 of the default profile had
+// published a page with cluster a.
+func TestPublished(t *testing.T) {
+	listsA, listsB := fixture.Page("ns", "p-decision-1").Of("p").Lists("a").Obj(), fixture.Page("ns", "p-decision-1").Of("p").Lists("b").Obj()
+	second := fixture.Page("ns", "p-decision-2").Of("p").Lists("c").Obj()
+	hash := framework.ContentHash
+	for name, tc := range map[string]struct {
+		step   framework.Proposal
+		target bool
+		pages  []*v1alpha1.PlacementDecision // before the step
+		want   framework.Published
+	}{
+		"the target": {
+			step: framework.Proposal{Clusters: []string{"b"}, Revision: 5, Writes: []framework.PageWrite{{Page: listsB}}}, target: true, pages: []*v1alpha1.PlacementDecision{listsA},
+			want: framework.Published{Names: []string{"b"}, Generation: 2, Profile: "default", Revision: 5, Pages: map[string]uint64{"p-decision-1": hash(listsB)}},
+		},
+		"a part of the change": {
+			step: framework.Proposal{Clusters: []string{"b"}, Revision: 5, Writes: []framework.PageWrite{{Page: listsB}}}, pages: []*v1alpha1.PlacementDecision{listsA},
+			want: framework.Published{Names: []string{"b"}, Generation: 1, Profile: "before", Revision: 5, Pages: map[string]uint64{"p-decision-1": hash(listsB)}},
+		},
+		"an edited page that was not written": {
+			step: framework.Proposal{Clusters: []string{"a", "c"}, Revision: 5, Writes: []framework.PageWrite{{Page: second, Created: true}}}, pages: []*v1alpha1.PlacementDecision{listsB},
+			want: framework.Published{Names: []string{"a", "c"}, Generation: 1, Profile: "before", Revision: 5, Pages: map[string]uint64{"p-decision-1": hash(listsA), "p-decision-2": hash(second)}},
+		},
+		"restored pages": {
+			step: framework.Proposal{Clusters: []string{"a"}, Restores: true, Writes: []framework.PageWrite{{Page: second, Deleted: true}}}, pages: []*v1alpha1.PlacementDecision{listsB, second},
+			want: framework.Published{Names: []string{"a"}, Generation: 1, Profile: "before", Revision: 4, Pages: map[string]uint64{"p-decision-1": hash(listsB)}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			last := lastOf("a")
+			last.Generation, last.Profile, last.Revision, last.Pages = 1, "before", 4, map[string]uint64{"p-decision-1": hash(listsA)}
+			a := attemptOn(last)
+			a.Snapshot.Subject.Pages = tc.pages
+			tc.step.Digest = framework.DigestOf(tc.step.Clusters)
+			if a.Step = &tc.step; tc.target {
+				a.Target = a.Step
+			}
+			tc.want.Digest = tc.step.Digest
+			if diff := cmp.Diff(&tc.want, a.published()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestScoresWritten: new pages have scores, too, if the Placement sorts by Score.
+func TestScoresWritten(t *testing.T) {
+	wrote := []framework.PageWrite{{}}
+	for name, tc := range map[string]struct {
+		sortBy v1alpha1.DecisionSortBy
+		step   framework.Proposal
+		want   bool
+	}{
+		"new pages":                {sortBy: v1alpha1.SortByScore, step: framework.Proposal{Writes: wrote}, want: true},
+		"no write":                 {sortBy: v1alpha1.SortByScore},
+		"no scores":                {step: framework.Proposal{Writes: wrote}},
+		"scores alone":             {sortBy: v1alpha1.SortByScore, step: framework.Proposal{Writes: wrote, Outcome: framework.Outcome{ScoresWritten: true}}, want: true},
+		"scores before a failure":  {step: framework.Proposal{Writes: wrote, Outcome: framework.Outcome{ScoresWritten: true}}, want: true},
+		"scores that nobody wrote": {step: framework.Proposal{Outcome: framework.Outcome{ScoresWritten: true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attemptOn(nil)
+			pl := a.Snapshot.Subject.Placement.DeepCopy()
+			pl.Spec.SortBy = tc.sortBy
+			a.Snapshot.Subject.Placement = pl
+			if got := a.ScoresWritten(&tc.step); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// TestNextAttemptCause: the timer, or what expires.
+func TestNextAttemptCause(t *testing.T) {
+	at := fixture.Now.Add(time.Minute)
+	for name, tc := range map[string]struct {
+		expiries map[string]time.Time
+		requeue  time.Time
+		want     string
+	}{
+		"a timer":                  {requeue: at, want: "timer"},
+		"a toleration":             {requeue: at, expiries: map[string]time.Time{"toleration expired": at}, want: "toleration expired"},
+		"the first of two":         {requeue: at, expiries: map[string]time.Time{"toleration expired": at, "later": at.Add(time.Second)}, want: "toleration expired"},
+		"a timer before an expiry": {requeue: at, expiries: map[string]time.Time{"later": at.Add(time.Second)}, want: "timer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attemptOn(nil)
+			a.State.RequeueAt(tc.requeue)
+			for cause, at := range tc.expiries {
+				a.expiresAt(cause, at)
+			}
+			a.updateTimers()
+			if a.timers.NextAttemptCause != tc.want || !a.timers.NextAttempt.Equal(at) {
+				t.Errorf("%s at %v, want %s", a.timers.NextAttemptCause, a.timers.NextAttempt, tc.want)
+			}
+		})
+	}
+}
