@@ -1,0 +1,223 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// lastPoints is a plugin at the points that reserve, permit and publish. It stores what it is
+// called with.
+type lastPoints struct {
+	plain
+	bindFails  bool
+	bound      []framework.Proposal
+	unreserved []*framework.Proposal
+	forgotten  *[]string
+}
+
+func (p *lastPoints) Reserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
+	return nil
+}
+
+func (p *lastPoints) Unreserve(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, proposal *framework.Proposal) {
+	p.unreserved = append(p.unreserved, proposal)
+}
+
+func (p *lastPoints) Permit(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) (*framework.Status, time.Duration) {
+	return nil, 0
+}
+
+func (p *lastPoints) Bind(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {
+	p.bound = append(p.bound, *proposal)
+	if p.bindFails {
+		return framework.NewStatus(framework.Error, "down")
+	}
+	return nil
+}
+
+func (p *lastPoints) Forget(types.NamespacedName) { *p.forgotten = append(*p.forgotten, p.name) }
+
+// TestUpdateTimers: a measurement of removals goes on while the change waits.
+func TestUpdateTimers(t *testing.T) {
+	since := fixture.Now.Add(-time.Hour)
+	for outcome, want := range map[Outcome]time.Time{Waiting: since, Failed: since, Held: {}, Published: {}, Progressing: {}} {
+		t.Run(string(outcome), func(t *testing.T) {
+			a := attemptOn(nil)
+			a.Outcome, a.Target = outcome, &framework.Proposal{Digest: "d", Removed: []string{"a"}}
+			a.timers.Change = framework.Stability{Digest: "d", Since: since, RemovingSince: since}
+			a.timers.Revoked.RemovingSince = since
+			a.updateTimers()
+			if got := a.timers.Change; !got.RemovingSince.Equal(want) || !got.Since.Equal(since) || !a.timers.Revoked.RemovingSince.Equal(want) {
+				t.Errorf("got %+v", a.timers)
+			}
+			if a.timers.Reserved != (outcome == Progressing) {
+				t.Errorf("reserved: %t", a.timers.Reserved)
+			}
+		})
+	}
+}
+
+// TestStabilityOf: the same target goes on, another one begins.
+func TestStabilityOf(t *testing.T) {
+	before := framework.Stability{Digest: "d", Since: fixture.Now.Add(-time.Hour), RemovingSince: fixture.Now.Add(-time.Minute)}
+	for name, tc := range map[string]struct {
+		before framework.Stability
+		p      *framework.Proposal
+		want   framework.Stability
+	}{
+		"no change":                {before: before, p: &framework.Proposal{Digest: "d"}},
+		"the same":                 {before: before, p: &framework.Proposal{Digest: "d", Removed: []string{"a"}}, want: before},
+		"another one that removes": {before: before, p: &framework.Proposal{Digest: "e", Removed: []string{"a"}}, want: framework.Stability{Digest: "e", Since: fixture.Now, RemovingSince: before.RemovingSince}},
+		"another one that adds":    {before: before, p: &framework.Proposal{Digest: "e", Added: []string{"a"}}, want: framework.Stability{Digest: "e", Since: fixture.Now}},
+		"the first one":            {p: &framework.Proposal{Digest: "d", Removed: []string{"a"}}, want: framework.Stability{Digest: "d", Since: fixture.Now, RemovingSince: fixture.Now}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, stabilityOf(tc.before, tc.p, fixture.Now)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUnreserveWhenNothingChanges: what a change in steps reserved is returned when it ends.
+func TestUnreserveWhenNothingChanges(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change, reserved, dry bool
+		want                  int
+	}{
+		"the change has ended": {reserved: true, want: 1},
+		"in a dry run":         {reserved: true, dry: true},
+		"nothing was reserved": {},
+		"the change goes on":   {reserved: true, change: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := &lastPoints{plain: plain{name: "x"}}
+			a := attemptOn(lastOf())
+			a.profile, a.Outcome, a.timers.Reserved = &Profile{Reserve: []framework.ReservePlugin{plugin}}, Unchanged, tc.reserved
+			if tc.change {
+				a.Change = &framework.Proposal{Added: []string{"a"}}
+				a.Target = a.Change
+			}
+			New(nil, nil).transition(t.Context(), a, tc.dry)
+			if len(plugin.unreserved) != tc.want {
+				t.Errorf("%d times", len(plugin.unreserved))
+			}
+		})
+	}
+}
+
+// TestPublishStores: what is remembered as published after step 9.
+func TestPublishStores(t *testing.T) {
+	target := &framework.Proposal{Clusters: []string{"a"}, Digest: framework.DigestOf([]string{"a"}), Added: []string{"a"}}
+	scored := &framework.Proposal{Clusters: []string{"a"}, Writes: []framework.PageWrite{{Page: fixture.Page("ns", "p-decision-1").Obj()}}, Outcome: framework.Outcome{ScoresWritten: true}}
+	for name, tc := range map[string]struct {
+		step, target *framework.Proposal
+		failure      *framework.Status
+		last         *framework.Published
+		timeouts     int
+		bindFails    bool
+		wantBound    int
+		want         []string
+	}{
+		"the target":                         {step: target, target: target, wantBound: 1, want: []string{"a"}},
+		"an empty page, nothing was decided": {step: target, target: target, failure: framework.NewStatus(framework.Pending, ""), wantBound: 1},
+		"restored pages":                     {step: target, failure: framework.NewStatus(framework.Pending, ""), wantBound: 1, want: []string{"a"}},
+		"a failed step":                      {step: target, target: target, last: lastOf("b"), bindFails: true, wantBound: 1},
+		"a failed first step":                {step: scored, target: scored, bindFails: true, wantBound: 1},
+		"scores before the failure":          {step: scored, target: scored, last: lastOf("b"), bindFails: true, wantBound: 1, want: []string{"b"}},
+		"after the first timeout":            {step: target, target: target, timeouts: 1},
+		"after the second timeout":           {step: target, target: target, timeouts: 2, wantBound: 1, want: []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := &lastPoints{plain: plain{name: "x"}, bindFails: tc.bindFails}
+			a := attemptOn(tc.last)
+			a.profile = &Profile{Bind: []framework.BindPlugin{plugin}}
+			a.Step, a.Target, a.Failure, a.timeouts, a.Outcome = tc.step, tc.target, tc.failure, tc.timeouts, Published
+			var got []string
+			s := New(nil, nil)
+			s.StorePublished = func(_ *framework.Subject, last *framework.Published) { got = last.Names }
+			s.publish(t.Context(), a)
+			if diff := cmp.Diff(tc.want, got); diff != "" || len(plugin.bound) != tc.wantBound {
+				t.Errorf("%d steps, stored (-want +got):\n%s", len(plugin.bound), diff)
+			}
+			if (a.Step == nil) != (tc.timeouts == 1) {
+				t.Errorf("the step is %v", a.Step)
+			}
+		})
+	}
+}
+
+// TestPublishUnrecorded: if no record can be written, forced removals of a change in steps are
+// published, and pages are restored.
+func TestPublishUnrecorded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		outcome  Outcome
+		restores bool
+		names    []string // published before; cluster b does not exist
+		want     []framework.Proposal
+		stored   []string
+		reserved bool // what was reserved stays
+	}{
+		"a forced removal":   {outcome: Progressing, names: []string{"a", "b"}, want: []framework.Proposal{{Clusters: []string{"a"}, Revision: 7, Partial: true, Forced: true}}, stored: []string{"a"}, reserved: true},
+		"no forced removal":  {outcome: Progressing, names: []string{"a"}},
+		"a change at once":   {outcome: Published, names: []string{"a", "b"}},
+		"pages are restored": {outcome: Held, names: []string{"a"}, restores: true, want: []framework.Proposal{{Clusters: []string{"a"}, Revision: 5}}, stored: []string{"a"}, reserved: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := &lastPoints{plain: plain{name: "x"}}
+			last := lastOf(tc.names...)
+			last.Restored = true
+			a := attemptOn(last, fixture.Cluster("a").Set("s"))
+			a.profile = &Profile{Bind: []framework.BindPlugin{plugin}, Reserve: []framework.ReservePlugin{plugin}}
+			a.Outcome, a.Change = tc.outcome, &framework.Proposal{Revision: 7}
+			a.Step = &framework.Proposal{Clusters: []string{"a"}, Revision: 5, Restores: tc.restores}
+			s, stored := New(nil, nil), []string(nil)
+			s.StorePublished = func(_ *framework.Subject, last *framework.Published) { stored = last.Names }
+			s.WriteRecordsBefore = func(context.Context, *Attempt) error { return errors.New("down") }
+			s.publish(t.Context(), a)
+			var got []framework.Proposal
+			for _, p := range plugin.bound {
+				got = append(got, framework.Proposal{Clusters: p.Clusters, Revision: p.Revision, Partial: p.Partial, Forced: p.Forced})
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("published (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.stored, stored); diff != "" || a.Err.IsSuccess() {
+				t.Errorf("stored with error %v (-want +got):\n%s", a.Err.Err(), diff)
+			}
+			if (len(plugin.unreserved) == 0) != tc.reserved {
+				t.Errorf("%d times unreserved", len(plugin.unreserved))
+			}
+		})
+	}
+}
+
+// TestForgetReachesPlugins: the engine and the plugins of all points forget a deleted Placement.
+func TestForgetReachesPlugins(t *testing.T) {
+	var forgotten []string
+	of := func(name string) *lastPoints { return &lastPoints{plain: plain{name: name}, forgotten: &forgotten} }
+	s := New(map[string]*Profile{"default": {
+		PreFilter: []framework.PreFilterPlugin{of("filters")}, Reserve: []framework.ReservePlugin{of("reserves")},
+		Permit: []framework.PermitPlugin{of("permits")}, Bind: []framework.BindPlugin{of("publishes")},
+	}}, nil)
+	pl := fixture.Placement("ns", "p").Obj()
+	key := types.NamespacedName{Namespace: "ns", Name: "p"}
+	s.timers[key] = timers{}
+	s.shares.recordAttempt(pl, time.Second, time.Second, true, fixture.Now)
+	s.Forget(key)
+	if diff := cmp.Diff([]string{"filters", "reserves", "permits", "publishes"}, forgotten); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if len(s.timers)+len(s.shares.placements) > 0 {
+		t.Errorf("%d timers and %d shares are left", len(s.timers), len(s.shares.placements))
+	}
+}

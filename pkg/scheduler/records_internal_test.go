@@ -1,0 +1,231 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// TestRecordsAfter: the status of a change's record after a step.
+func TestRecordsAfter(t *testing.T) {
+	now, before := metav1.NewTime(fixture.Now), metav1.NewTime(fixture.Now.Add(-time.Hour))
+	holds := []berthv1alpha1.ChangeHold{{Plugin: "x"}}
+	progressing := &progress{added: 3, leftAdded: 1, removed: 2, leftRemoved: 2}
+	left := &berthv1alpha1.RemainingClusters{Added: 1, Removed: 2}
+	step := &framework.Proposal{Added: []string{"a"}}
+	type status = berthv1alpha1.PlacementChangeStatus
+	for name, tc := range map[string]struct {
+		outcome Outcome
+		step    *framework.Proposal
+		before  status
+		want    status
+	}{
+		"the first step of a held change": {
+			outcome: Progressing, step: step, before: status{Phase: berthv1alpha1.PhaseHeld, Holds: holds, PermittedTime: &before},
+			want: status{Phase: berthv1alpha1.PhaseProgressing, PermittedTime: &before, LastProgressTime: &now, Remaining: left, Message: "2 of 3 added, 0 of 2 removed"},
+		},
+		"no step": {
+			outcome: Progressing, before: status{Phase: berthv1alpha1.PhaseProgressing, PermittedTime: &before, LastProgressTime: &before},
+			want: status{Phase: berthv1alpha1.PhaseProgressing, PermittedTime: &before, LastProgressTime: &before, Remaining: left, Message: "2 of 3 added, 0 of 2 removed"},
+		},
+		"pages are restored": {
+			outcome: Progressing, step: &framework.Proposal{Restores: true}, before: status{Phase: berthv1alpha1.PhaseProgressing, PermittedTime: &before},
+			want: status{Phase: berthv1alpha1.PhaseProgressing, PermittedTime: &before, Remaining: left, Message: "2 of 3 added, 0 of 2 removed"},
+		},
+		"published": {
+			outcome: Published, step: step, before: status{Phase: berthv1alpha1.PhaseProgressing, PermittedTime: &before, Message: "2 of 3", Remaining: left, Holds: holds},
+			want: status{Phase: berthv1alpha1.PhasePublished, PermittedTime: &before, LastProgressTime: &now, CompletionTime: &now},
+		},
+		"published without a recorded permission": {
+			outcome: Published, step: step, before: status{Phase: berthv1alpha1.PhaseHeld},
+			want: status{Phase: berthv1alpha1.PhasePublished, PermittedTime: &now, LastProgressTime: &now, CompletionTime: &now},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attemptOn(lastOf())
+			record := recordOf(3, tc.before.Phase, "a")
+			record.Status = tc.before
+			a.Outcome, a.Step, a.progress, a.changeState = tc.outcome, tc.step, progressing, &changeState{open: record}
+			writes := a.RecordsAfter()
+			if len(writes) != 1 {
+				t.Fatalf("%d writes", len(writes))
+			}
+			if diff := cmp.Diff(tc.want, writes[0].Status); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSupersededMessages: why an open record ends, and how many clusters its steps left.
+func TestSupersededMessages(t *testing.T) {
+	permitted := &metav1.Time{Time: fixture.Now}
+	record := func(permitted *metav1.Time, truncated bool) *berthv1alpha1.PlacementChange {
+		r := recordOf(2, berthv1alpha1.PhaseHeld, "x", "y")
+		r.Spec.Added, r.Spec.AddedCount, r.Spec.Removed, r.Spec.RemovedCount = []string{"x", "y"}, 2, []string{"a", "b", "c"}, 3
+		r.Spec.Truncated, r.Status.PermittedTime = truncated, permitted
+		return r
+	}
+	const held = "superseded while the phase was Held: start"
+	for name, tc := range map[string]struct {
+		outcome       Outcome
+		record        *berthv1alpha1.PlacementChange
+		others        bool // the record is of another change
+		want          string
+		wantRemaining *berthv1alpha1.RemainingClusters
+	}{
+		"the change is denied":        {outcome: Denied, record: record(nil, false), want: "Change 2 (0 added, 0 removed) is denied by x"},
+		"another change is denied":    {outcome: Denied, record: record(nil, false), others: true, want: held},
+		"nothing changes any more":    {outcome: Unchanged, record: record(nil, false), others: true, want: held},
+		"after a step":                {outcome: Unchanged, record: record(permitted, false), others: true, want: held, wantRemaining: &berthv1alpha1.RemainingClusters{Added: 1, Removed: 1}},
+		"after a step, not all known": {outcome: Unchanged, record: record(permitted, true), others: true, want: held},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attemptOn(lastOf("a", "x"))
+			a.Snapshot.Subject.Records, a.Outcome, a.why, a.Change = []*berthv1alpha1.PlacementChange{tc.record}, tc.outcome, "x", &framework.Proposal{Revision: 2}
+			if !tc.others {
+				a.changeState = &changeState{open: tc.record}
+			}
+			writes := a.superseded(metav1.NewTime(fixture.Now))
+			if len(writes) != 1 {
+				t.Fatalf("%d writes", len(writes))
+			}
+			status := writes[0].Status
+			if diff := cmp.Diff(tc.want, status.Message); diff != "" || status.Phase != berthv1alpha1.PhaseSuperseded {
+				t.Errorf("%s (-want +got):\n%s", status.Phase, diff)
+			}
+			if diff := cmp.Diff(tc.wantRemaining, status.Remaining); diff != "" {
+				t.Errorf("remaining (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestIsNewOutcome: an outcome with a record is new when the record is written, another one when
+// the condition has another reason.
+func TestIsNewOutcome(t *testing.T) {
+	for name, tc := range map[string]struct {
+		outcome          Outcome
+		record, recorded bool
+		condition        string
+		want             bool
+	}{
+		"held, and recorded":                        {outcome: Held, record: true, recorded: true, condition: "Held", want: true},
+		"held, as recorded before":                  {outcome: Held, record: true},
+		"held, without a record":                    {outcome: Held, want: true},
+		"held without a record, as reported before": {outcome: Held, condition: "Held"},
+		"denied":                             {outcome: Denied, record: true, want: true},
+		"denied, another record was written": {outcome: Denied, record: true, recorded: true, condition: "Denied"},
+		"denied, and held before":            {outcome: Denied, condition: "Held", want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attemptOn(nil)
+			a.Outcome, a.recorded, a.Change = tc.outcome, tc.recorded, &framework.Proposal{Revision: 2}
+			if tc.record {
+				a.changeState = &changeState{open: recordOf(2, berthv1alpha1.PhaseHeld)}
+			}
+			if tc.condition != "" {
+				pl := a.Snapshot.Subject.Placement.DeepCopy()
+				pl.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PlacementConditionDecisionPending, Reason: tc.condition}}
+				a.Snapshot.Subject.Placement = pl
+			}
+			if got := a.IsNewOutcome(); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// TestHistory: a published change without a record gets one.
+func TestHistory(t *testing.T) {
+	change := &framework.Proposal{Revision: 4, Added: []string{"a"}}
+	for name, tc := range map[string]struct {
+		outcome Outcome
+		err     *framework.Status
+		step    *framework.Proposal
+		record  bool
+		want    bool
+	}{
+		"published":        {outcome: Published, step: change, want: true},
+		"held":             {outcome: Held, step: change},
+		"failed":           {outcome: Published, step: change, err: framework.NewStatus(framework.Error, "down")},
+		"no cluster":       {outcome: Published, step: &framework.Proposal{Revision: 4}},
+		"recorded already": {outcome: Published, step: change, record: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attemptOn(nil)
+			a.Outcome, a.Err, a.Step, a.Change = tc.outcome, tc.err, tc.step, tc.step
+			if tc.record {
+				a.changeState = &changeState{open: recordOf(4, berthv1alpha1.PhaseHeld)}
+			}
+			revision, _, ok := a.History()
+			if ok != tc.want || ok && revision != 4 {
+				t.Errorf("got %t, revision %d", ok, revision)
+			}
+		})
+	}
+}
+
+// TestResolvePermit combines the answers of plugins and of users.
+func TestResolvePermit(t *testing.T) {
+	until := fixture.Now.Add(time.Hour)
+	waits := map[string]*framework.Status{"x": framework.NewStatus(framework.Wait, "why")}
+	ended := func(phase berthv1alpha1.ChangePhase) *changeState {
+		return &changeState{ended: recordOf(2, phase, "a")}
+	}
+	for name, tc := range map[string]struct {
+		state    *changeState
+		approved bool
+		waits    map[string]*framework.Status
+		until    time.Time
+		want     Outcome
+	}{
+		"nothing holds it":                          {state: &changeState{}, want: Published},
+		"a plugin holds it":                         {state: &changeState{}, waits: waits, until: until, want: Held},
+		"its time is over":                          {state: &changeState{}, waits: waits, until: fixture.Now, want: Expired},
+		"it was rejected":                           {state: ended(berthv1alpha1.PhaseRejected), want: Rejected},
+		"it has expired, and a plugin holds it":     {state: ended(berthv1alpha1.PhaseExpired), waits: waits, until: until, want: Expired},
+		"it has expired, and no plugin holds it":    {state: ended(berthv1alpha1.PhaseExpired), want: Published},
+		"it was rejected, then approved":            {state: ended(berthv1alpha1.PhaseRejected), approved: true, want: Published},
+		"it is approved, and a plugin holds it":     {state: ended(berthv1alpha1.PhaseRejected), approved: true, waits: waits, until: until, want: Held},
+		"a plugin rejected it":                      {state: &changeState{answers: framework.Answers{Rejected: "x: no"}}, waits: waits, until: until, want: Rejected},
+		"a plugin rejected it, but a user approved": {state: &changeState{answers: framework.Answers{Rejected: "x: no"}}, approved: true, want: Published},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attemptOn(nil)
+			got := a.resolvePermit(tc.waits, map[string]time.Time{"x": tc.until}, &framework.Proposal{Approved: tc.approved}, tc.state)
+			if got.outcome != tc.want {
+				t.Errorf("got %s", got.outcome)
+			}
+		})
+	}
+}
+
+func TestDeniedOrWaiting(t *testing.T) {
+	pending, denied := framework.NewStatus(framework.Pending, "why").WithPlugin("x"), framework.NewStatus(framework.Unschedulable, "no").WithPlugin("x")
+	rejected := &changeState{ended: recordOf(2, berthv1alpha1.PhaseRejected, "a")}
+	for name, tc := range map[string]struct {
+		status   *framework.Status
+		state    *changeState
+		approved bool
+		want     Outcome
+	}{
+		"pending":                             {status: pending, state: &changeState{}, want: Waiting},
+		"denied":                              {status: denied, state: &changeState{}, want: Denied},
+		"pending, but it was rejected before": {status: pending, state: rejected, want: Rejected},
+		"pending, rejected, then approved":    {status: pending, state: rejected, approved: true, want: Waiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := deniedOrWaiting(tc.status, &framework.Proposal{Approved: tc.approved}, tc.state); got.outcome != tc.want {
+				t.Errorf("got %s", got.outcome)
+			}
+		})
+	}
+}
