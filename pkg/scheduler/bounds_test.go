@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -25,7 +26,35 @@ func TestCheckBounds(t *testing.T) {
 			s.Tolerations = make([]v1alpha1.Toleration, v1alpha1.MaxTolerations)
 			s.PrioritizerPolicy.Configurations = make([]v1alpha1.PrioritizerConfig, v1alpha1.MaxPrioritizers)
 			s.Predicates = make([]v1alpha1.ClusterPredicate, v1alpha1.MaxPredicates)
+			s.DecisionStrategy.GroupStrategy.DecisionGroups = slices.Repeat([]v1alpha1.DecisionGroup{group}, 25)
 		}},
+		"requirements of labels": {
+			change: func(s *v1alpha1.PlacementSpec) {
+				s.Predicates = make([]v1alpha1.ClusterPredicate, 1)
+				s.Predicates[0].RequiredClusterSelector.LabelSelector.MatchExpressions = slices.Repeat([]metav1.LabelSelectorRequirement{requirement}, 101)
+			},
+			want: "spec.predicates[0].requiredClusterSelector.labelSelector.matchExpressions: Too many: 101: must have at most 100 items",
+		},
+		"requirements of claims": {
+			change: func(s *v1alpha1.PlacementSpec) {
+				s.Predicates = make([]v1alpha1.ClusterPredicate, 1)
+				s.Predicates[0].RequiredClusterSelector.ClaimSelector.MatchExpressions = slices.Repeat([]metav1.LabelSelectorRequirement{requirement}, 101)
+			},
+			want: "spec.predicates[0].requiredClusterSelector.claimSelector.matchExpressions: Too many: 101: must have at most 100 items",
+		},
+		"CEL expressions": {
+			change: func(s *v1alpha1.PlacementSpec) {
+				s.Predicates = make([]v1alpha1.ClusterPredicate, 1)
+				s.Predicates[0].RequiredClusterSelector.CelSelector.CelExpressions = slices.Repeat([]string{"true"}, 1_001)
+			},
+			want: fmt.Sprintf("spec.predicates[0].requiredClusterSelector.celSelector.celExpressions: Too many: 1001: must have at most %d items", v1alpha1.MaxCelExpressions),
+		},
+		"decision groups": {
+			change: func(s *v1alpha1.PlacementSpec) {
+				s.DecisionStrategy.GroupStrategy.DecisionGroups = make([]v1alpha1.DecisionGroup, 10_001)
+			},
+			want: fmt.Sprintf("spec.decisionStrategy.groupStrategy.decisionGroups: Too many: 10001: must have at most %d items", v1alpha1.MaxDecisionGroups),
+		},
 		"tolerations": {
 			change: func(s *v1alpha1.PlacementSpec) { s.Tolerations = make([]v1alpha1.Toleration, 40_000) },
 			want:   "spec.tolerations: Too many: 40000: must have at most 256 items",

@@ -66,6 +66,17 @@ func TestInChunksStopsAfterAFailure(t *testing.T) {
 	}
 }
 
+// TestLowestFailure: of several ranges that fail, the lowest counts.
+func TestLowestFailure(t *testing.T) {
+	s := &chunkRunner{n: 30, size: 10}
+	for _, low := range []int{20, 10, 0, 10} {
+		s.fail(framework.NewStatus(framework.Error, fmt.Sprint(low)), low)
+	}
+	if got := s.failure.Reason(); got != "0" {
+		t.Errorf("the failure of the range from %s", got)
+	}
+}
+
 // TestAddOnScoresShareMemory: however many coordinates a Placement lists, an attempt has one buffer
 // for their scores.
 func TestAddOnScoresShareMemory(t *testing.T) {

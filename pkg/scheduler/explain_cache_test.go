@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -63,6 +64,78 @@ func TestExplainLeavesNoTrace(t *testing.T) {
 	inv.Update(fixture.Cluster("c1").Set("s1").Label("a", "x").Obj())
 	if diff := cmp.Diff([]string{"c1"}, selected(s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil)).Result)); diff != "" {
 		t.Errorf("selected after a label changed (-want +got):\n%s", diff)
+	}
+}
+
+// TestVerdicts: the rank, the scores and the reason of each candidate, or of one.
+func TestVerdicts(t *testing.T) {
+	ctx := context.Background()
+	inv := fleet(ask().Number(1).Predicate(fixture.MatchLabel("a", "x")).AddOn("r", "v", 1).AddOn("r", "w", 2),
+		fixture.Cluster("a").Label("a", "x"), fixture.Cluster("b").Label("a", "x"), fixture.Cluster("c"))
+	inv.Update(fixture.Score("a", "r").Value("v", 5).Obj())
+	inv.Update(fixture.Score("b", "r").Value("v", 3).Value("w", 4).Obj())
+	s := newScheduler(t)
+	r := s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil))
+	scores := func(v, w int64) map[string]int64 {
+		return map[string]int64{"AddOn/r/v": v, "AddOn/r/w": w, "Balance": 100, "Steady": 0}
+	}
+	want := []framework.Verdict{
+		{Cluster: "a", Rank: 2, Score: new(int64(105)), Scores: scores(5, 0), Distance: new(int64(-6)), Reason: "rank 2 of 2, 1 selected", SelectedWith: "+6 score"},
+		{Cluster: "b", Rank: 1, Score: new(int64(111)), Scores: scores(3, 4), Distance: new(int64(6)), Reason: "rank 1 of 2", Selected: true},
+		{Cluster: "c", Plugin: "Predicate", Reason: "labels do not match a=x", SelectedWith: "label a=x and +12 score"},
+	}
+	if diff := cmp.Diff(want, s.Explain(ctx, r.Result, "")); diff != "" {
+		t.Errorf("all (-want +got):\n%s", diff)
+	}
+	for i, name := range []string{"a", "b", "c"} {
+		if diff := cmp.Diff(want[i:i+1], s.Explain(ctx, r.Result, name)); diff != "" {
+			t.Errorf("%s alone (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestExplainManyClusters: changes are looked for if at most MaxSelectedWith clusters were not
+// selected, and always for one cluster.
+func TestExplainManyClusters(t *testing.T) {
+	ctx := context.Background()
+	for clusters, want := range map[int]string{scheduler.MaxSelectedWith + 1: "+1 score", scheduler.MaxSelectedWith + 2: ""} {
+		t.Run(fmt.Sprint(clusters), func(t *testing.T) {
+			inv := fleet(ask().Number(1))
+			for i := range clusters {
+				inv.Update(fixture.Cluster(fmt.Sprintf("c%03d", i)).Set("s1").Obj())
+			}
+			s := newScheduler(t)
+			r := s.Decide(ctx, inv.Snapshot(key, fixture.Now, nil))
+			if verdicts := s.Explain(ctx, r.Result, ""); len(verdicts) != clusters || verdicts[50].SelectedWith != want {
+				t.Errorf("%d verdicts: %q", len(verdicts), verdicts[50].SelectedWith)
+			}
+			if verdicts := s.Explain(ctx, r.Result, "c050"); len(verdicts) != 1 || verdicts[0].SelectedWith != "+1 score" {
+				t.Errorf("alone: %+v", verdicts)
+			}
+		})
+	}
+}
+
+// TestSelectedWithSeveralChanges: relaxations of several filters together.
+func TestSelectedWithSeveralChanges(t *testing.T) {
+	ctx := context.Background()
+	tainted := fixture.Cluster("c").Taint("k", "v", v1alpha1.TaintEffectNoSelect)
+	for name, tc := range map[string]struct {
+		placement fixture.PlacementBuilder
+		want      string
+	}{
+		"a label and a toleration":            {ask().Predicate(fixture.MatchLabel("a", "x")), "label a=x and tolerate k=v:NoSelect"},
+		"a toleration alone":                  {ask(), "tolerate k=v:NoSelect"},
+		"a second predicate":                  {ask().Predicate(fixture.MatchLabel(v1alpha1.ClusterSetLabel, "x")).Predicate(fixture.MatchLabel("b", "y")), "label b=y and tolerate k=v:NoSelect"},
+		"labels that the cluster cannot have": {ask().Predicate(fixture.MatchLabel(v1alpha1.ClusterSetLabel, "x")), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScheduler(t)
+			r := s.Decide(ctx, fleet(tc.placement, tainted).Snapshot(key, fixture.Now, nil))
+			if verdicts := s.Explain(ctx, r.Result, ""); len(verdicts) != 1 || verdicts[0].SelectedWith != tc.want {
+				t.Errorf("got %+v", verdicts)
+			}
+		})
 	}
 }
 

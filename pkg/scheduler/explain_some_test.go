@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
@@ -60,5 +62,37 @@ func TestExplainSome(t *testing.T) {
 	cancel()
 	if got := s.ExplainSome(ended, a.Result, []string{"c2"}); got.NoChange != 1 || got.Verdicts[0].Reason != want[1].Reason {
 		t.Errorf("without time: %+v", got)
+	}
+}
+
+// TestExplainSomeHasTenTimeouts: no change is looked for after ten times CycleTimeout, and the time
+// is charged to the namespace.
+func TestExplainSomeHasTenTimeouts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		timeout, takes time.Duration
+		want           int
+		wantDelay      bool // the namespace has used up its share
+	}{
+		"in time":    {timeout: time.Second, takes: 9 * time.Second},
+		"too late":   {timeout: time.Second, takes: 10 * time.Second, want: 1, wantDelay: true},
+		"no timeout": {takes: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, s, clock := context.Background(), newScheduler(t), clocktesting.NewFakeClock(fixture.Now)
+			a := s.Decide(ctx, fleet(ask().Number(0), fixture.Cluster("c1")).Snapshot(key, fixture.Now, nil))
+			s.Clock, s.CycleTimeout = clock, tc.timeout
+			s.Timer = func(_, point string) func() {
+				if point == "Filter" {
+					clock.Step(tc.takes)
+				}
+				return func() {}
+			}
+			if got := s.ExplainSome(ctx, a.Result, []string{"c1"}); got.NoChange != tc.want {
+				t.Errorf("%+v", got)
+			}
+			if delay := s.AttemptDelay(a.Snapshot.Subject.Placement); (delay > 0) != tc.wantDelay {
+				t.Errorf("the next attempt waits for %s", delay)
+			}
+		})
 	}
 }

@@ -200,6 +200,15 @@ func TestNewProfilesRefuses(t *testing.T) {
 			file: "- {plugins: {filter: {enabled: [{name: failing}, {name: misnamed}]}}}",
 			want: "profiles[0]: building plugin failing: broken\nprofiles[0]: building plugin misnamed: its Name is \"other\"",
 		},
+		"plugins of two profiles that cannot be built": {
+			file: "- {plugins: {filter: {enabled: [{name: failing}]}}}\n- {name: b, plugins: {filter: {enabled: [{name: misnamed}]}}}",
+			want: "profiles[0]: building plugin failing: broken\nprofiles[1]: building plugin misnamed: its Name is \"other\"",
+		},
+		"plugins of two profiles that lack the point": {
+			file: "- {plugins: {filter: {enabled: [{name: cost}]}}}\n- {name: b, plugins: {bind: {enabled: [{name: foo}]}}}",
+			want: `profiles[0].plugins.filter.enabled[0].name: Invalid value: "cost": does not implement filter, only score` + "\n" +
+				`profiles[1].plugins.bind.enabled[0].name: Invalid value: "foo": does not implement bind, only filter`,
+		},
 		"plugins that lack the point": {
 			file: "- {plugins: {multiPoint: {enabled: [{name: bare}]}, filter: {enabled: [{name: cost}]}, bind: {enabled: [{name: foo}]}}}",
 			want: `profiles[0].plugins.multiPoint.enabled[0].name: Invalid value: "bare": implements no extension point` + "\n" +
