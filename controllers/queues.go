@@ -119,16 +119,16 @@ func registerWebhooks(mgr ctrl.Manager, queues *admission.Queues, name types.Nam
 		Access: queues.Access, UserLabel: os.Getenv(identity.UserLabelEnv),
 		QueueConfig: name, CheckQueues: admission.CheckQueues,
 		GuardedTags: queues.GuardedTags, Administers: queues.Administers,
-		Recorded: func(ctx context.Context, placement types.NamespacedName, uid types.UID) string {
-			return recordedQueue(ctx, mgr, placement, uid)
+		PublishedQueue: func(ctx context.Context, placement types.NamespacedName, uid types.UID) string {
+			return publishedQueue(ctx, mgr, placement, uid)
 		},
 	})
 }
 
-// recordedQueue returns the queue that is recorded on the pages of the Placement with this UID. The
-// first page by name with a record counts. It is empty without one, or if the pages cannot be
+// publishedQueue returns the queue annotation of the pages of the Placement with this UID. The
+// first page by name with the annotation counts. It is empty without one, or if the pages cannot be
 // listed.
-func recordedQueue(ctx context.Context, mgr ctrl.Manager, placement types.NamespacedName, uid types.UID) string {
+func publishedQueue(ctx context.Context, mgr ctrl.Manager, placement types.NamespacedName, uid types.UID) string {
 	if uid == "" {
 		return ""
 	}
@@ -142,8 +142,8 @@ func recordedQueue(ctx context.Context, mgr ctrl.Manager, placement types.Namesp
 	slices.SortFunc(pages.Items, func(a, b v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 	for i := range pages.Items {
 		page := &pages.Items[i]
-		if record := page.Annotations[v1alpha1.QueueAnnotation]; record != "" && pl.Controls(page) {
-			return record
+		if annotation := page.Annotations[v1alpha1.QueueAnnotation]; annotation != "" && pl.Controls(page) {
+			return annotation
 		}
 	}
 	return ""

@@ -429,7 +429,7 @@ func TestRecordedQueue(t *testing.T) {
 			var lines, wantLines []string
 			m := newWatchManager(t, reversedPages{hub})
 			m.log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-			if got := recordedQueue(t.Context(), m, types.NamespacedName{Namespace: "n", Name: "p"}, tc.uid); got != tc.want {
+			if got := publishedQueue(t.Context(), m, types.NamespacedName{Namespace: "n", Name: "p"}, tc.uid); got != tc.want {
 				t.Errorf("the queue is %q, want %q", got, tc.want)
 			}
 			if tc.lists != nil {

@@ -19,9 +19,9 @@ func serve(t *testing.T, check func([]byte) ([]string, error)) http.Handler {
 	server := webhook.NewServer(webhook.Options{})
 	err := Register(server, Options{
 		Access: usual, CheckQueues: check, QueueConfig: types.NamespacedName{Namespace: "berth-system", Name: "yunikorn-configs"},
-		Recorded:    func(context.Context, types.NamespacedName, types.UID) string { return "" },
-		GuardedTags: func(string) []string { return nil },
-		Administers: func(string, identity.Identity) bool { return false },
+		PublishedQueue: func(context.Context, types.NamespacedName, types.UID) string { return "" },
+		GuardedTags:    func(string) []string { return nil },
+		Administers:    func(string, identity.Identity) bool { return false },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func (v *verifier) Handle(ctx context.Context, request webhook.AdmissionRequest)
 	return webhook.Allowed("")
 }
 
-// The resources whose submitter is recorded.
+// The resources that get an annotation with their submitter.
 var (
 	placements   = schema.GroupResource{Group: v1alpha1.GroupName, Resource: "placements"}
 	explanations = schema.GroupResource{Group: berthv1alpha1.GroupName, Resource: "placementexplanations"}
@@ -136,10 +136,10 @@ func (p placementReader) read(ctx context.Context, request *admissionv1.Admissio
 	if maps.Equal(object.Annotations, old.Annotations) && maps.Equal(object.Labels, old.Labels) {
 		return asked, object, nil // No input of a queue has changed.
 	}
-	record := p.options.Recorded(ctx, types.NamespacedName{Namespace: request.Namespace, Name: request.Name}, old.UID)
-	tags := p.options.GuardedTags(record)
+	annotation := p.options.PublishedQueue(ctx, types.NamespacedName{Namespace: request.Namespace, Name: request.Name}, old.UID)
+	tags := p.options.GuardedTags(annotation)
 	asked.Tags, asked.OldTags = tagsOf(object, tags), tagsOf(old, tags)
-	asked.Administers = func() bool { return p.options.Administers(record, by) }
+	asked.Administers = func() bool { return p.options.Administers(annotation, by) }
 	return asked, object, nil
 }
 

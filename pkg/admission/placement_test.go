@@ -129,7 +129,7 @@ func TestVerifier(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			wasAsked := false
 			options := Options{Access: usual, UserLabel: "who",
-				Recorded: func(_ context.Context, placement types.NamespacedName, uid types.UID) string {
+				PublishedQueue: func(_ context.Context, placement types.NamespacedName, uid types.UID) string {
 					return string(uid) + " of " + placement.String()
 				},
 				GuardedTags: func(string) []string { return []string{"team"} },
@@ -197,17 +197,17 @@ func TestRegisterRefusesHalfTheOptions(t *testing.T) {
 	name := types.NamespacedName{Namespace: "berth-system", Name: "yunikorn-configs"}
 	whole := Options{
 		Access: usual, QueueConfig: name, CheckQueues: check,
-		Recorded:    func(context.Context, types.NamespacedName, types.UID) string { return "" },
-		GuardedTags: func(string) []string { return nil },
-		Administers: func(string, identity.Identity) bool { return false },
+		PublishedQueue: func(context.Context, types.NamespacedName, types.UID) string { return "" },
+		GuardedTags:    func(string) []string { return nil },
+		Administers:    func(string, identity.Identity) bool { return false },
 	}
 	for without, leaveOut := range map[string]func(*Options){
-		"Access":      func(o *Options) { o.Access = nil },
-		"QueueConfig": func(o *Options) { o.QueueConfig = types.NamespacedName{} },
-		"CheckQueues": func(o *Options) { o.CheckQueues = nil },
-		"Recorded":    func(o *Options) { o.Recorded = nil },
-		"GuardedTags": func(o *Options) { o.GuardedTags = nil },
-		"Administers": func(o *Options) { o.Administers = nil },
+		"Access":         func(o *Options) { o.Access = nil },
+		"QueueConfig":    func(o *Options) { o.QueueConfig = types.NamespacedName{} },
+		"CheckQueues":    func(o *Options) { o.CheckQueues = nil },
+		"PublishedQueue": func(o *Options) { o.PublishedQueue = nil },
+		"GuardedTags":    func(o *Options) { o.GuardedTags = nil },
+		"Administers":    func(o *Options) { o.Administers = nil },
 	} {
 		options := whole
 		leaveOut(&options)

@@ -87,7 +87,7 @@ func (q *Queues) Configure(config *corev1.ConfigMap) (warnings []string, err err
 	return warnings, err
 }
 
-// Unconfigured records why there is no ConfigMap. The last valid configuration stays.
+// Unconfigured stores why there is no ConfigMap. The last valid configuration stays.
 func (q *Queues) Unconfigured(why string) {
 	q.configuring.Lock()
 	q.data = nil
@@ -107,14 +107,16 @@ func CheckQueues(text []byte) (warnings []string, err error) {
 	return warnings, err
 }
 
-// Administers is true if the user may administer the recorded queue.
-func (q *Queues) Administers(record string, who identity.Identity) bool {
-	return q.assignments.Administers(record, who)
+// Administers is true if the user may administer the queue in a queue annotation.
+func (q *Queues) Administers(annotation string, who identity.Identity) bool {
+	return q.assignments.Administers(annotation, who)
 }
 
-// GuardedTags returns the tags, in lower case, on which the queue of a Placement with this record
-// depends.
-func (q *Queues) GuardedTags(record string) []string { return q.assignments.GuardedTags(record) }
+// GuardedTags returns the tags, in lower case, on which the queue of a Placement with this queue
+// annotation depends.
+func (q *Queues) GuardedTags(annotation string) []string {
+	return q.assignments.GuardedTags(annotation)
+}
 
 // Namespace stores the annotations of a Namespace; nil after its deletion.
 func (q *Queues) Namespace(name string, annotations map[string]string) {
@@ -178,7 +180,7 @@ func admissionOf(admission assignment.Admission, listed int, now time.Time) *fra
 	queue := &framework.QueueAdmission{
 		Admitted: admission.Admitted, Reason: admission.Reason, Message: admission.Message, Rejected: admission.Rejected,
 		Restricted: admission.Restricted, Sets: admission.Sets, Limit: admission.Limit, LimitBy: admission.LimitBy,
-		Record: admission.Record, Listed: listed,
+		Annotation: admission.Annotation, Listed: listed,
 	}
 	if admission.RetryAfter > 0 {
 		queue.RetryAt = now.Add(admission.RetryAfter)

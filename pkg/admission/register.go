@@ -24,15 +24,15 @@ type Options struct {
 	Access func() identity.AccessControl
 	// UserLabel is the key of the label that names a user. Default identity.DefaultUserLabel.
 	UserLabel string
-	// Recorded returns the queue on the pages that the Placement with this UID controls; empty for
-	// none. Required.
-	Recorded func(ctx context.Context, placement types.NamespacedName, uid types.UID) (record string)
+	// PublishedQueue returns the queue annotation of the pages that the Placement with this UID
+	// controls; empty for none. Required.
+	PublishedQueue func(ctx context.Context, placement types.NamespacedName, uid types.UID) (annotation string)
 	// GuardedTags returns the tags, in lower case, on which the queue of a Placement with this
-	// record depends. Required.
-	GuardedTags func(record string) []string
-	// Administers is true if the adminacl of a recorded queue, or of a queue above it, grants the
-	// user access. Required.
-	Administers func(record string, who identity.Identity) bool
+	// annotation depends. Required.
+	GuardedTags func(annotation string) []string
+	// Administers is true if the adminacl of the queue in the annotation, or of a queue above it,
+	// grants the user access. Required.
+	Administers func(annotation string, who identity.Identity) bool
 	// QueueConfig is the ConfigMap with the queues. Others are not checked. Required.
 	QueueConfig types.NamespacedName
 	// CheckQueues validates a queue configuration. Warnings are about legal settings without
@@ -43,7 +43,7 @@ type Options struct {
 // Register registers the handlers with a server. If options are missing, it returns an error and
 // registers nothing.
 func Register(server webhook.Server, o Options) error {
-	if o.Access == nil || o.Recorded == nil || o.GuardedTags == nil || o.Administers == nil || o.CheckQueues == nil ||
+	if o.Access == nil || o.PublishedQueue == nil || o.GuardedTags == nil || o.Administers == nil || o.CheckQueues == nil ||
 		o.QueueConfig.Name == "" || o.QueueConfig.Namespace == "" {
 		return errors.New("registering the admission handlers: all options but UserLabel are required")
 	}

@@ -260,7 +260,7 @@ func (inv *Inventory) removePage(name Key, affected affectedSet) {
 	}
 }
 
-// Published returns the queue that a Placement's pages record, empty without one, and how many
+// Published returns the queue annotation of a Placement's pages, empty without one, and how many
 // clusters they list. Only pages that this Placement (same UID) controls count, because any user
 // who can write pages can write a queue on other ones.
 func (inv *Inventory) Published(placement Key) (queue string, clusters int) {

@@ -268,7 +268,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	}
 	due := decisions.ScoresDue(subject.Placement, proposal.LastScores, snapshot.Now)
 	if q := snapshot.Queue; q != nil {
-		answer.Queue = q.Record
+		answer.Queue = q.Annotation
 	}
 	answer.DeferScores = snapshot.Now.Before(due) && !proposal.Restores
 	answer.Revision = proposal.Revision

@@ -342,7 +342,7 @@ func TestPlan(t *testing.T) {
 		})
 	}
 	snapshot := &framework.Snapshot{
-		Now: fixture.Now, Queue: &framework.QueueAdmission{Record: "root.a"},
+		Now: fixture.Now, Queue: &framework.QueueAdmission{Annotation: "root.a"},
 		Subject: &framework.Subject{Placement: fixture.Placement("ns", "p").Obj(), Taken: []string{"p-decision-1"}},
 	}
 	plan, err := Plan(framework.NewCycleState(snapshot), proposed("a"))

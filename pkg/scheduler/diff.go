@@ -157,7 +157,7 @@ func (a *Attempt) changeOf(p *framework.Proposal) changes.Change {
 		Cause: a.cause(), Generation: pl.Generation, Profile: profileName(pl),
 	}
 	if queue := a.Snapshot.Queue; queue != nil && queue.Admitted {
-		c.Queue = queue.Record
+		c.Queue = queue.Annotation
 	}
 	return c
 }

@@ -62,8 +62,8 @@ func TestChangeNamesItsQueue(t *testing.T) {
 		want  string
 	}{
 		"no queues":    {},
-		"admitted":     {queue: &framework.QueueAdmission{Admitted: true, Record: "root.a"}, want: "root.a"},
-		"not admitted": {queue: &framework.QueueAdmission{Record: "root.a"}},
+		"admitted":     {queue: &framework.QueueAdmission{Admitted: true, Annotation: "root.a"}, want: "root.a"},
+		"not admitted": {queue: &framework.QueueAdmission{Annotation: "root.a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := Attempt{Result: resultFor()}

@@ -164,7 +164,7 @@ func (h *replayHub) attempt(t *rapid.T) {
 
 // drawQueue returns the limits of a Placement's queue; most have none.
 func drawQueue(t *rapid.T) *framework.QueueAdmission {
-	queue := &framework.QueueAdmission{Admitted: true, Reason: "Admitted", Limit: -1, Record: "root.q"}
+	queue := &framework.QueueAdmission{Admitted: true, Reason: "Admitted", Limit: -1, Annotation: "root.q"}
 	switch oneOf(t, "queue", "none", "none", "none", "none", "limited", "restricted", "parked", "rejected") {
 	case "none":
 		return nil

@@ -121,7 +121,7 @@ func (o *answerOptions) answer(ctx context.Context, hub client.Client, ref place
 		return err
 	}
 	published := func() (string, error) { return publishedDigest(ctx, hub, pl) }
-	record, err := o.choose(pl, history, cmp.Or(o.revision, ref.revision), published)
+	record, err := o.findRecord(pl, history, cmp.Or(o.revision, ref.revision), published)
 	if err != nil {
 		return fmt.Errorf("nothing to %s: %w", o.verb, err)
 	}
@@ -150,9 +150,9 @@ func (o *answerOptions) show(out io.Writer, record *berthv1alpha1.PlacementChang
 	return view.print(out, o.output == "wide")
 }
 
-// choose returns the record to answer: that of the given revision, or the open one. An approval can
-// also answer the newest Rejected or Expired record that still applies.
-func (o *answerOptions) choose(
+// findRecord returns the record to answer: that of the given revision, or the open one. An approval
+// can also answer the newest Rejected or Expired record that still applies.
+func (o *answerOptions) findRecord(
 	pl *v1alpha1.Placement, history changes.History, revision int64, published func() (string, error),
 ) (*berthv1alpha1.PlacementChange, error) {
 	key := client.ObjectKeyFromObject(pl)

@@ -289,7 +289,7 @@ func TestChoose(t *testing.T) {
 			}
 			t.Run(name+", "+answer.verb, func(t *testing.T) {
 				o := answerOptions{decision: answer}
-				chosen, err := o.choose(web(), tc.history, tc.revision, func() (string, error) {
+				chosen, err := o.findRecord(web(), tc.history, tc.revision, func() (string, error) {
 					if tc.unreadable {
 						return "", errors.New("no right to list")
 					}

@@ -63,8 +63,8 @@ type QueueAdmission struct {
 	// quotas that set it.
 	Limit   int
 	LimitBy string
-	// Record is the text about the queue that pages and records keep.
-	Record string
+	// Annotation is the queue annotation for pages; records have it in spec.queue.
+	Annotation string
 	// RetryAt asks for another attempt; zero for none.
 	RetryAt time.Time
 	// Listed is the number of clusters on the pages that this Placement controls.

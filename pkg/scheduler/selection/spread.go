@@ -91,12 +91,12 @@ func (s *spreading) pick(q *bucket) int {
 
 // fillBuckets puts the candidates, in rank order, into one bucket per tuple of domains.
 func (s *spreading) fillBuckets(c *Candidates) {
-	type place struct {
+	type domainKey struct {
 		in    *siblings
 		value string
 	}
 	s.root = newSiblings(s.constraints, 0)
-	domains := map[place]*domain{}
+	domains := map[domainKey]*domain{}
 	for rank, j := range s.ranking {
 		path := make([]*domain, len(s.constraints))
 		in := s.root
@@ -106,13 +106,13 @@ func (s *spreading) fillBuckets(c *Candidates) {
 			if !ok {
 				break
 			}
-			d := domains[place{in, value}]
+			d := domains[domainKey{in, value}]
 			if d == nil {
 				d = in.add()
 				if i+1 < len(s.constraints) {
 					d.children = newSiblings(s.constraints, i+1)
 				}
-				domains[place{in, value}] = d
+				domains[domainKey{in, value}] = d
 			}
 			path[i], last, in = d, d, d.children
 		}

@@ -62,7 +62,7 @@ func (a *Assignments) keepsQueue(s *placement) bool {
 	if s.app == nil {
 		return false
 	}
-	if err != nil || !a.unchanged(s, who) || !a.queueExists(s.record) || !a.maySubmit(s, who) {
+	if err != nil || !a.unchanged(s, who) || !a.queueExists(s.annotation) || !a.maySubmit(s, who) {
 		if !s.admitted && s.app.Clusters == 0 { // it has no published clusters
 			a.members.Remove(*s.app)
 			s.app = nil
@@ -70,20 +70,20 @@ func (a *Assignments) keepsQueue(s *placement) bool {
 		return false
 	}
 	s.admitted = true
-	s.record.Configured = a.configured(s.record)
-	for name := s.record.Configured; name != "" && a.config.Tree.Queue(name) == nil; name = tenancy.ParentOf(name) {
+	s.annotation.Configured = a.configured(s.annotation)
+	for name := s.annotation.Configured; name != "" && a.config.Tree.Queue(name) == nil; name = tenancy.ParentOf(name) {
 		a.members.Drain(name)
 	}
 	return true
 }
 
-// unchanged is true if the inputs of a Placement are those in its record.
+// unchanged is true if the inputs of a Placement are those in its annotation.
 func (a *Assignments) unchanged(s *placement, who identity.Identity) bool {
-	if s.record.User != bounded(who.User) || !strings.EqualFold(s.record.Requested, bounded(tenancy.RequestedQueue(s.Annotations, s.Labels))) {
+	if s.annotation.User != bounded(who.User) || !strings.EqualFold(s.annotation.Requested, bounded(tenancy.RequestedQueue(s.Annotations, s.Labels))) {
 		return false
 	}
 	tags := a.tags(s)
-	for tag, value := range s.record.Tags {
+	for tag, value := range s.annotation.Tags {
 		if bounded(tags[tag]) != value {
 			return false
 		}
@@ -91,20 +91,20 @@ func (a *Assignments) unchanged(s *placement, who identity.Identity) bool {
 	return true
 }
 
-// restore reads the record on the published pages. It ignores a record with a queue to which the
+// restore reads the annotation of the published pages. It ignores one with a queue to which the
 // submitter may not submit, because other users may have written it.
 func (a *Assignments) restore(s *placement, who identity.Identity) {
 	stored, clusters := a.options.Published(s.Key)
-	r, ok := readRecord(stored)
+	r, ok := parseAnnotation(stored)
 	if !ok || r.User != bounded(who.User) {
 		return
 	}
-	recorded, ok := readRecord(a.options.Recorded(s.Key))
+	recorded, ok := parseAnnotation(a.options.Recorded(s.Key))
 	s.confirmed = ok && recorded.Queue == r.Queue && recorded.User == r.User
 	if !s.confirmed && a.config.Tree.Queue(r.Configured) == nil {
-		r.Configured = "" // Only the unconfirmed record claims that it was configured.
+		r.Configured = "" // Only the unconfirmed annotation says that it was configured.
 	}
-	s.record = r
+	s.annotation = r
 	if a.maySubmit(s, who) {
 		groups, _ := a.groupsOf(s, who)
 		s.app = &tenancy.Application{Queue: r.Queue, User: who.User, Groups: groups, Clusters: int64(clusters)}
@@ -113,8 +113,8 @@ func (a *Assignments) restore(s *placement, who identity.Identity) {
 }
 
 // maySubmit is true if the current access lists permit the submitter to submit to the queue of the
-// record. A confirmed Placement stays permitted while the queue drains, and while the submitter's
-// groups are unknown.
+// annotation. A confirmed Placement stays permitted while the queue drains, and while the
+// submitter's groups are unknown.
 func (a *Assignments) maySubmit(s *placement, who identity.Identity) bool {
 	groups, known := a.groupsOf(s, who)
 	if s.app != nil && known && !slices.Equal(groups, s.app.Groups) {
@@ -122,8 +122,8 @@ func (a *Assignments) maySubmit(s *placement, who identity.Identity) bool {
 		s.app.Groups = groups
 		a.members.Replace(was, *s.app)
 	}
-	drains := s.record.Configured != "" && a.config.Tree.Queue(s.record.Configured) == nil
-	if !a.config.Tree.SubmitAllowed(s.record.Queue, who.User, groups) {
+	drains := s.annotation.Configured != "" && a.config.Tree.Queue(s.annotation.Configured) == nil
+	if !a.config.Tree.SubmitAllowed(s.annotation.Queue, who.User, groups) {
 		s.unauthorized = !s.confirmed || !drains && known
 		return !s.unauthorized
 	}
@@ -147,9 +147,9 @@ func (a *Assignments) groupsOf(s *placement, who identity.Identity) (groups []st
 	return nil, false
 }
 
-// queueExists is true if the queue of a record can hold Placements: a removed one may drain, a
+// queueExists is true if the queue of an annotation can hold Placements: a removed one may drain, a
 // configured one must be a leaf, and a dynamic one must not be below a leaf.
-func (a *Assignments) queueExists(r record) bool {
+func (a *Assignments) queueExists(r annotation) bool {
 	if q := a.config.Tree.Queue(r.Queue); q != nil {
 		return q.Leaf()
 	}
@@ -159,8 +159,8 @@ func (a *Assignments) queueExists(r record) bool {
 	return !a.config.Tree.Nearest(r.Queue).Leaf()
 }
 
-// configured returns the Configured value of a record under the current configuration.
-func (a *Assignments) configured(r record) string {
+// configured returns the Configured value of an annotation under the current configuration.
+func (a *Assignments) configured(r annotation) string {
 	if q := a.config.Tree.Nearest(r.Queue); q.Name != tenancy.RootName && len(q.Name) > len(r.Configured) {
 		return q.Name
 	}
@@ -198,7 +198,7 @@ func (a *Assignments) assign(s *placement) (left bool) {
 		s.admission, s.admitted = admission, app != nil
 		switch {
 		case app != nil:
-			s.app, s.record, s.confirmed, s.unauthorized = app, r, true, false
+			s.app, s.annotation, s.confirmed, s.unauthorized = app, r, true, false
 		case admission.Rejected || published == 0:
 			s.app = nil
 		}
@@ -225,12 +225,12 @@ func (a *Assignments) assign(s *placement) (left bool) {
 	return left
 }
 
-// findQueue runs the rules and checks the quotas. It returns an application and its record, or an
-// Admission with the reason why there is none.
-func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Application, record, Admission) {
+// findQueue runs the rules and checks the quotas. It returns an application and its annotation, or
+// an Admission with the reason why there is none.
+func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Application, annotation, Admission) {
 	request, err := a.request(s)
 	if err != nil {
-		return nil, record{}, Admission{Reason: ReasonUserUnresolved, Message: tenancy.Bound(err.Error()), Limit: -1, RetryAfter: identity.FailureTTL}
+		return nil, annotation{}, Admission{Reason: ReasonUserUnresolved, Message: tenancy.Bound(err.Error()), Limit: -1, RetryAfter: identity.FailureTTL}
 	}
 	placed, err := a.config.Tree.Place(request, a.members)
 	if err != nil {
@@ -238,13 +238,13 @@ func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Applica
 		if rejected := (*tenancy.Rejected)(nil); errors.As(err, &rejected) {
 			admission.Message = tenancy.Bound(strings.Join(rejected.Reasons, "; "))
 		}
-		return nil, record{}, admission
+		return nil, annotation{}, admission
 	}
 	if free := a.config.Tree.Remaining(a.members, placed.Queue, request.User, request.Groups); free.Applications < 1 {
-		return nil, record{}, Admission{Reason: ReasonQuotaExceeded, Limit: -1,
+		return nil, annotation{}, Admission{Reason: ReasonQuotaExceeded, Limit: -1,
 			Message: tenancy.Bound(fmt.Sprintf("queue %s is full: %s", tenancy.Cut(placed.Queue), free.ApplicationsBy))}
 	}
-	r := record{Queue: placed.Queue, Rule: placed.Rule, User: bounded(request.User), Requested: bounded(request.Queue)}
+	r := annotation{Queue: placed.Queue, Rule: placed.Rule, User: bounded(request.User), Requested: bounded(request.Queue)}
 	r.Configured = a.configured(r)
 	for _, tag := range a.config.Tree.UsedTags() {
 		if r.Tags == nil {

@@ -59,9 +59,9 @@ type Admission struct {
 	// the quota that sets it.
 	Limit   int
 	LimitBy string
-	// Record must be stored on the pages. It keeps the Placement in its queue after restarts and
-	// new configurations.
-	Record string
+	// Annotation is the queue annotation to store on the pages. It keeps the Placement in its queue
+	// after restarts and new configurations.
+	Annotation string
 	// RetryAfter is when to call Admit again; 0 for never.
 	RetryAfter time.Duration
 }
@@ -88,11 +88,11 @@ type Assignments struct {
 type Options struct {
 	// UserLabel is the key of the label that names a user; default DefaultUserLabel.
 	UserLabel string
-	// Published returns the record on the pages that a Placement (same UID) controls, and how many
-	// clusters they list.
-	Published func(Key) (record string, clusters int)
-	// Recorded returns the record in a Placement's last PlacementChange; empty if there is none.
-	// Only the controller writes it, so it confirms the result of Published.
+	// Published returns the queue annotation of the pages that a Placement (same UID) controls, and
+	// how many clusters they list.
+	Published func(Key) (annotation string, clusters int)
+	// Recorded returns the same text from a Placement's last PlacementChange; empty if there is
+	// none. Only the controller writes it, so it confirms the result of Published.
 	Recorded func(Key) string
 	// OnAffected is called for Placements whose Admission may have changed, without a lock held.
 	OnAffected func([]Key)
@@ -102,15 +102,15 @@ type Options struct {
 // placement is one Placement and its queue.
 type placement struct {
 	Submission
-	// app is its entry in members, nil for none, and record is its assignment. A Placement that is
-	// not admitted still counts in its old queue while it has published clusters.
-	app      *tenancy.Application
-	record   record
-	admitted bool
-	// confirmed is true if the submitter was permitted to submit to the queue of the record while
-	// that queue was configured. Then the Placement may stay in it while it drains.
+	// app is its entry in members, nil for none, and annotation is its assignment. A Placement that
+	// is not admitted still counts in its old queue while it has published clusters.
+	app        *tenancy.Application
+	annotation annotation
+	admitted   bool
+	// confirmed is true if the submitter was permitted to submit to the queue of the annotation
+	// while that queue was configured. Then the Placement may stay in it while it drains.
 	confirmed bool
-	// unauthorized is true if the submitter may not submit to the queue of the record.
+	// unauthorized is true if the submitter may not submit to the queue of the annotation.
 	unauthorized bool
 	admission    Admission // why it is not admitted
 	retry        time.Time // when to check it again although no input changed
@@ -141,7 +141,7 @@ func (a *Assignments) Configure(text []byte) (warnings []queueconfig.Problem, er
 			a.problem = tenancy.Bound(err.Error())
 			return slices.Collect(maps.Keys(a.placements))
 		}
-		// Which queues drain follows from the records, as it does after a restart.
+		// Which queues drain follows from the annotations, as it does after a restart.
 		a.members.Reconfigure(nil, config.Tree)
 		a.config, a.problem, a.resolver = config, "", resolver
 		maps.Copy(a.pending, a.placements)
@@ -150,7 +150,7 @@ func (a *Assignments) Configure(text []byte) (warnings []queueconfig.Problem, er
 	return warnings, err
 }
 
-// Unconfigured records why there is no configuration. An earlier valid configuration stays.
+// Unconfigured stores why there is no configuration. An earlier valid configuration stays.
 func (a *Assignments) Unconfigured(why string) {
 	a.update(func() []Key {
 		if a.config != nil || a.problem == why {
@@ -271,19 +271,19 @@ func (a *Assignments) setLimited(s *placement, limited bool) {
 	}
 }
 
-// Administers is true if the adminacl of a recorded queue, or of a queue above it, grants the user
-// access. Without a record it is false.
+// Administers is true if the adminacl of the queue in a stored annotation, or of a queue above it,
+// grants the user access. Without an annotation it is false.
 func (a *Assignments) Administers(stored string, who identity.Identity) bool {
-	r, ok := readRecord(stored)
+	r, ok := parseAnnotation(stored)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return ok && a.config != nil && a.config.Tree.AdminAllowed(r.Queue, who.User, who.Groups)
 }
 
 // GuardedTags returns the tags, in lower case, on which a Placement's queue depends: those that the
-// rules read and those in its stored record, without the reserved ones.
+// rules read and those in its stored annotation, without the reserved ones.
 func (a *Assignments) GuardedTags(stored string) []string {
-	r, _ := readRecord(stored)
+	r, _ := parseAnnotation(stored)
 	tags := slices.Collect(maps.Keys(r.Tags))
 	a.mu.Lock()
 	if a.config != nil {
@@ -339,7 +339,7 @@ func (a *Assignments) Preview(submission Submission) Admission {
 	if app == nil {
 		return admission
 	}
-	s.app, s.record = app, r
+	s.app, s.annotation = app, r
 	a.members.Add(*app)
 	defer a.members.Remove(*app)
 	return a.admissionIn(s)
@@ -347,21 +347,21 @@ func (a *Assignments) Preview(submission Submission) Admission {
 
 // admissionIn is admissionOf without its effect on the Placements that quotas limit.
 func (a *Assignments) admissionIn(s *placement) Admission {
-	v := Admission{Admitted: true, Queue: s.app.Queue, Reason: ReasonPlaced, Limit: -1, Message: s.record.placedMessage()}
+	v := Admission{Admitted: true, Queue: s.app.Queue, Reason: ReasonPlaced, Limit: -1, Message: s.annotation.placedMessage()}
 	if a.members.Draining(s.app.Queue) {
-		v.Reason, v.Message = ReasonQueueDraining, s.record.drainingMessage()
+		v.Reason, v.Message = ReasonQueueDraining, s.annotation.drainingMessage()
 	}
 	v.Sets, v.Restricted = a.config.Tree.ClusterSets(s.app.Queue)
 	var free tenancy.Remaining
 	a.members.Without(*s.app, func() { free = a.config.Tree.Remaining(a.members, s.app.Queue, s.app.User, s.app.Groups) })
 	if free.Clusters < tenancy.Unlimited {
 		stored, published := a.options.Published(s.Key)
-		if r, ok := readRecord(stored); ok && r.Queue != s.app.Queue {
+		if r, ok := parseAnnotation(stored); ok && r.Queue != s.app.Queue {
 			published = 0 // clusters that it got in another queue do not count here
 		}
 		// A lowered quota removes no published clusters.
 		v.Limit, v.LimitBy = int(max(free.Clusters, int64(published))), free.ClustersBy
 	}
-	v.Record = s.record.String()
+	v.Annotation = s.annotation.String()
 	return v
 }

@@ -165,7 +165,7 @@ func (d *testQueues) decide(p *placement) {
 	v := d.admission.Admit(p.Key, p.wanted)
 	d.admissions[p.Name] = v
 	if v.Admitted {
-		d.recorded[p.Name] = v.Record
+		d.recorded[p.Name] = v.Annotation
 	}
 	if !v.Admitted && !v.Rejected {
 		return
@@ -177,7 +177,7 @@ func (d *testQueues) decide(p *placement) {
 		}
 	}
 	d.admission.SetClusters(p.Key, max(clusters, d.pages[p.Name].clusters))
-	d.pages[p.Name] = page{v.Record, clusters}
+	d.pages[p.Name] = page{v.Annotation, clusters}
 	d.admission.SetClusters(p.Key, clusters)
 }
 
@@ -722,7 +722,7 @@ func TestVerdict(t *testing.T) {
 	d.add("no", "ann", "", 2)
 	want := assignment.Admission{
 		Admitted: true, Reason: "Placed", Message: "queue root.a by rule provided for user ann", Queue: "root.a", Sets: []string{"x", "y"}, Restricted: true,
-		Limit: 3, LimitBy: "root.a clusters 3", Record: `{"queue":"root.a","rule":"provided","user":"ann","requested":"A","configured":"root.a"}`,
+		Limit: 3, LimitBy: "root.a clusters 3", Annotation: `{"queue":"root.a","rule":"provided","user":"ann","requested":"A","configured":"root.a"}`,
 	}
 	if diff := cmp.Diff(want, d.admission.Admit(d.placements["p"].Key, 2)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

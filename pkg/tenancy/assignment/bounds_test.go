@@ -65,8 +65,8 @@ func TestWhatIsSaidAndKeptIsBounded(t *testing.T) {
 				t.Errorf("want %s, got %s", tc.want, got)
 			}
 			for name, v := range d.admissions {
-				if len(v.Message) > tenancy.MaxMessage || len(v.Record) > 4096 {
-					t.Errorf("%s has a message of %d bytes and a record of %d", name, len(v.Message), len(v.Record))
+				if len(v.Message) > tenancy.MaxMessage || len(v.Annotation) > 4096 {
+					t.Errorf("%s has a message of %d bytes and an annotation of %d", name, len(v.Message), len(v.Annotation))
 				}
 			}
 			state := d.state()

@@ -128,7 +128,7 @@ func startServing() {
 	})
 	Expect(admission.Register(server, admission.Options{
 		Access: func() identity.AccessControl { return *settings.Load() },
-		Recorded: func(_ context.Context, placement types.NamespacedName, uid types.UID) string {
+		PublishedQueue: func(_ context.Context, placement types.NamespacedName, uid types.UID) string {
 			return placement.Namespace + " " + string(uid)
 		},
 		GuardedTags: func(string) []string { return []string{"team"} },

@@ -8,11 +8,12 @@ import (
 	"github.com/berth-dev/berth/pkg/tenancy"
 )
 
-// maxRecord bounds a record, in bytes.
-const maxRecord = 64 << 10
+// maxAnnotation is the maximum length of the queue annotation, in bytes.
+const maxAnnotation = 64 << 10
 
-// record is what Admission.Record holds. Requested, User and the values of Tags are bounded.
-type record struct {
+// annotation is the content of Admission.Annotation. Requested, User and the values of Tags are
+// bounded.
+type annotation struct {
 	Queue     string            `json:"queue"`
 	Rule      string            `json:"rule"`
 	User      string            `json:"user"`
@@ -23,18 +24,18 @@ type record struct {
 	Configured string `json:"configured,omitempty"`
 }
 
-// readRecord parses a record from a page, which other users may have written. ok is false for a
-// record that Berth would not write.
-func readRecord(stored string) (r record, ok bool) {
-	if stored == "" || len(stored) > maxRecord || json.Unmarshal([]byte(stored), &r) != nil {
-		return record{}, false
+// parseAnnotation parses the queue annotation of a page, which other users may have written. ok is
+// false for a value that Berth would not write.
+func parseAnnotation(stored string) (r annotation, ok bool) {
+	if stored == "" || len(stored) > maxAnnotation || json.Unmarshal([]byte(stored), &r) != nil {
+		return annotation{}, false
 	}
 	legal := tenancy.LegalQueueName(r.Queue) && r.Queue == strings.ToLower(r.Queue) && slices.Contains(tenancy.RuleKinds(), r.Rule) &&
 		(r.Configured == "" || r.Configured != tenancy.RootName && (r.Configured == r.Queue || strings.HasPrefix(r.Queue, r.Configured+".")))
 	return r, legal
 }
 
-func (r record) String() string {
+func (r annotation) String() string {
 	text, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // strings always encode
@@ -44,16 +45,15 @@ func (r record) String() string {
 
 // placedMessage is the message for a Placement in its queue; drainingMessage is that for a draining
 // queue.
-func (r record) placedMessage() string {
+func (r annotation) placedMessage() string {
 	return tenancy.Messagef("queue %s by rule %s for user %s", r.Queue, r.Rule, r.User)
 }
 
-func (r record) drainingMessage() string {
+func (r annotation) drainingMessage() string {
 	return tenancy.Messagef("queue %s drains: it keeps its Placements and takes no others", r.Queue)
 }
 
-// bounded cuts an input of a record that is longer than any queue name, because no rule can make a
-// queue of it.
+// bounded cuts an input that is longer than any queue name, because no rule can make a queue of it.
 func bounded(input string) string {
 	if len(input) > tenancy.MaxQueueLength {
 		return tenancy.Cut(input)
