@@ -111,7 +111,7 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"Name Members Selector Err":                       reflect.TypeFor[framework.ClusterSet](),
 		"Placement Pages Published Entries Counted Last Records Policies Evictions Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
 		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored":                            reflect.TypeFor[framework.Published](),
-		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Record RetryAt Listed":               reflect.TypeFor[framework.QueueAdmission](),
+		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":           reflect.TypeFor[framework.QueueAdmission](),
 		"Change Revoked NextAttempt NextAttemptCause Reserved":                                               reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
 		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
