@@ -39,9 +39,9 @@ const (
 // managedCluster is the only variable of an expression.
 const managedCluster = "managedCluster"
 
-// environment is built once, because it has many libraries.
-var environment = sync.OnceValues(func() (*cel.Env, error) {
-	env, err := cel.NewEnv(
+// libraries is built once, because it has many functions. It has no variable.
+var libraries = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
 		cel.EagerlyValidateDeclarations(true),
 		cel.DefaultUTCTimeZone(true),
 		cel.OptionalTypes(),
@@ -54,14 +54,24 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		library.CIDR(),
 		library.Format(),
 		library.SemverLib(library.SemverVersion(0)),
-		cel.Variable(managedCluster, cel.MapType(cel.StringType, cel.DynType)),
-		cel.Function("scores", cel.MemberOverload("cluster_scores", []*cel.Type{cel.MapType(cel.StringType, cel.DynType), cel.StringType},
-			cel.ListType(cel.DynType), cel.BinaryBinding(scoresFunction))),
 		cel.Function("parseJSON", cel.MemberOverload("string_parse_json", []*cel.Type{cel.StringType}, cel.DynType,
 			cel.UnaryBinding(parseJSON))),
 		cel.Function(rangeOf, cel.Overload("range_of", []*cel.Type{cel.TypeParamType("A")}, cel.TypeParamType("A"),
 			cel.UnaryBinding(func(v ref.Val) ref.Val { return v }))),
 		cel.Macros(chargedMacros()...),
+	)
+})
+
+// environment has the variable managedCluster and the function scores.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	env, err := libraries()
+	if err != nil {
+		return nil, err
+	}
+	env, err = env.Extend(
+		cel.Variable(managedCluster, cel.MapType(cel.StringType, cel.DynType)),
+		cel.Function("scores", cel.MemberOverload("cluster_scores", []*cel.Type{cel.MapType(cel.StringType, cel.DynType), cel.StringType},
+			cel.ListType(cel.DynType), cel.BinaryBinding(scoresFunction))),
 	)
 	if err != nil {
 		return nil, err
@@ -94,7 +104,7 @@ func Compile(text string) (*Expression, error) {
 	if e := expressions.get(text); e != nil {
 		return e, nil
 	}
-	program, err := compile(text)
+	program, err := compile(text, managedCluster, environment, checkFields)
 	if err != nil {
 		return nil, errors.New(shortened(err.Error(), maxMessage))
 	}
@@ -103,7 +113,8 @@ func Compile(text string) (*Expression, error) {
 	return e, nil
 }
 
-func compile(text string) (_ cel.Program, err error) {
+// compile compiles an expression in an environment. check may refuse one that is type-checked.
+func compile(text, variable string, environment func() (*cel.Env, error), check func(*ast.AST) error) (_ cel.Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("compilation failed: %v", r)
@@ -118,16 +129,16 @@ func compile(text string) (_ cel.Program, err error) {
 	}
 	parsed, issues := env.Parse(text)
 	if issues.Err() != nil {
-		return nil, oneLine(issues)
+		return nil, oneLine(issues, variable)
 	}
 	if err := tooComplex(parsed); err != nil {
 		return nil, fmt.Errorf("compilation failed: %w", err)
 	}
 	checked, issues := env.Check(parsed)
 	if issues.Err() != nil {
-		return nil, oneLine(issues)
+		return nil, oneLine(issues, variable)
 	}
-	if err := checkFields(checked.NativeRep()); err != nil {
+	if err := check(checked.NativeRep()); err != nil {
 		return nil, fmt.Errorf("compilation failed: %w", err)
 	}
 	charge := &costs{}
@@ -144,7 +155,7 @@ func compile(text string) (_ cel.Program, err error) {
 }
 
 // oneLine returns the first errors of CEL as line:column: message, without the expression.
-func oneLine(issues *cel.Issues) error {
+func oneLine(issues *cel.Issues, variable string) error {
 	var lines []string
 	for _, e := range issues.Errors() {
 		if len(lines) == maxErrors {
@@ -155,7 +166,7 @@ func oneLine(issues *cel.Issues) error {
 			message += ": compare with =="
 		}
 		if short, undeclared := strings.CutSuffix(message, " (in container '')"); undeclared {
-			message = short + ": the only variable is " + managedCluster +
+			message = short + ": the only variable is " + variable +
 				"; kubectl explain placement.spec.predicates.requiredClusterSelector.celSelector.celExpressions names the functions"
 		}
 		lines = append(lines, fmt.Sprintf("%d:%d: %s", e.Location.Line(), e.Location.Column()+1, message))

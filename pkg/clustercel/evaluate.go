@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -29,9 +30,22 @@ type Cluster struct {
 // unless the context has ended: then the result is unknown.
 func (e *Expression) Matches(ctx context.Context, cluster *Cluster) (matched bool, cost uint64, err error) {
 	value := &clusterValue{Mapper: adapter{}.NativeToValue(cluster.Object).(traits.Mapper), cluster: cluster}
+	result, cost, err := evaluate(ctx, e.program, map[string]any{managedCluster: value})
+	if err != nil {
+		return false, cost, err
+	}
+	matched, ok := result.Value().(bool)
+	if !ok {
+		return false, cost, fmt.Errorf("the result is %s, not a boolean", result.Type().TypeName())
+	}
+	return matched, cost, nil
+}
+
+// evaluate runs a program. The cost is from 1 to CostLimit.
+func evaluate(ctx context.Context, program cel.Program, variables map[string]any) (ref.Val, uint64, error) {
 	// ContextEval turns panics into errors.
-	result, details, err := e.program.ContextEval(ctx, map[string]any{managedCluster: value})
-	cost = CostLimit
+	result, details, err := program.ContextEval(ctx, variables)
+	cost := uint64(CostLimit)
 	if actual := details.ActualCost(); actual != nil {
 		cost = min(max(*actual, 1), CostLimit)
 	}
@@ -40,13 +54,9 @@ func (e *Expression) Matches(ctx context.Context, cluster *Cluster) (matched boo
 			// The sum does not include the cost of the rejected call.
 			cost = CostLimit
 		}
-		return false, cost, errors.New(shortened(err.Error(), maxReason))
+		return nil, cost, errors.New(shortened(err.Error(), maxReason))
 	}
-	matched, ok := result.Value().(bool)
-	if !ok {
-		return false, cost, fmt.Errorf("the result is %s, not a boolean", result.Type().TypeName())
-	}
-	return matched, cost, nil
+	return result, cost, nil
 }
 
 // clusterValue is the value of managedCluster. The function scores reads the cluster's scores from

@@ -294,7 +294,7 @@ func BenchmarkExpression(b *testing.B) {
 	}
 	b.Run("compile", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := compile(`managedCluster.status.clusterClaims.exists(c, c.name == "region" && c.value == "us-east-1")`); err != nil {
+			if _, err := compile(`managedCluster.status.clusterClaims.exists(c, c.name == "region" && c.value == "us-east-1")`, managedCluster, environment, checkFields); err != nil {
 				b.Fatal(err)
 			}
 		}
