@@ -28,8 +28,13 @@ type Policy struct {
 	// SuspendedBy is the first policy, by name, because of which only forced removals are
 	// published; empty if there is none.
 	SuspendedBy string
-	// ProgressDeadline is the time without a step after which a change in progress is reported.
-	ProgressDeadline time.Duration
+	// MinReady is how long an added cluster must have been ready until it counts as ready.
+	MinReady time.Duration
+	// ProgressDeadline is the time without a step or a newly ready cluster after which a change in
+	// progress is reported. From then on, clusters that are not ready count as ready if
+	// ContinueAtDeadline.
+	ProgressDeadline   time.Duration
+	ContinueAtDeadline bool
 	// budgets are the limits of the policies for a rolling update.
 	budgets []budget
 	// HistoryLimit is the number of Published records that are kept, and of others.
@@ -88,10 +93,14 @@ func Selects(policy *berthv1alpha1.DisruptionPolicy) (func(*v1alpha1.Placement) 
 }
 
 // PolicyOf combines the policies that select a Placement. Stricter are the shorter approval timeout
-// and progress deadline, and the longer history and stabilization window.
+// and progress deadline, the longer history, stabilization window and minReadySeconds, and to pause
+// at the deadline.
 func PolicyOf(policies []*berthv1alpha1.DisruptionPolicy) Policy {
 	p := Policy{HistoryLimit: berthv1alpha1.DefaultHistoryLimit}
+	p.ContinueAtDeadline = len(policies) > 0
 	for _, policy := range policies {
+		p.ContinueAtDeadline = p.ContinueAtDeadline && policy.Spec.OnDeadline == berthv1alpha1.DeadlineContinue
+		p.MinReady = max(p.MinReady, time.Duration(policy.Spec.MinReadySeconds)*time.Second)
 		limit := int(cmp.Or(policy.Spec.HistoryLimit, berthv1alpha1.DefaultHistoryLimit))
 		if len(p.Names) == 0 {
 			p.HistoryLimit = limit

@@ -57,6 +57,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 	d := compare(old, cluster)
 	inv.clusters.Set(i, cluster)
 	inv.fleet = nil
+	inv.addWaitingForCluster(old, cluster, affected)
 	if !d.anything {
 		return
 	}

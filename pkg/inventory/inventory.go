@@ -59,6 +59,8 @@ type Inventory struct {
 	// policies are DisruptionPolicies by namespace, then name.
 	policies  map[string]map[string]*policy
 	evictions evictionTable
+	// readiness are the objects of readiness sources, by source.
+	readiness map[string]*readinessSource
 
 	// started is false during the initial listing.
 	started bool
@@ -87,6 +89,7 @@ func New(options Options) *Inventory {
 		records:     newRecordTable(),
 		policies:    map[string]map[string]*policy{},
 		evictions:   newEvictionTable(),
+		readiness:   map[string]*readinessSource{},
 	}
 }
 
@@ -212,6 +215,7 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 
 func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
 	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1}
+	snapshot.NotReady = inv.notReady(p, subject.LastNames())
 	if queue != nil {
 		snapshot.Limit = queue.Limit
 	}

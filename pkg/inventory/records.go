@@ -29,12 +29,14 @@ type record struct {
 type recordTable struct {
 	byName      map[Key]*record
 	byPlacement map[Key]map[string]*record
+	// progressing counts the records of changes in progress, by owner.
+	progressing map[Key]int
 	// seen is the latest resource version that the watch reported.
 	seen uint64
 }
 
 func newRecordTable() recordTable {
-	return recordTable{byName: map[Key]*record{}, byPlacement: map[Key]map[string]*record{}}
+	return recordTable{byName: map[Key]*record{}, byPlacement: map[Key]map[string]*record{}, progressing: map[Key]int{}}
 }
 
 // observe stores the latest resource version that the watch reported.
@@ -65,6 +67,9 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, affect
 		// A record with unreadable lists counts as one without lists.
 		added, removed, _ := changes.Lists(object)
 		r.added, r.removed = inv.acquireAll(added), inv.acquireAll(removed)
+	}
+	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
+		inv.records.progressing[r.owner]++
 	}
 	inv.records.byName[recordKey(object)] = r
 	if inv.records.byPlacement[r.owner] == nil {
@@ -107,6 +112,11 @@ func (inv *Inventory) removeRecord(r *record) {
 	}
 	for _, i := range slices.Concat(r.added, r.removed) {
 		inv.names.release(i)
+	}
+	if r.object.Status.Phase == berthv1alpha1.PhaseProgressing {
+		if inv.records.progressing[r.owner]--; inv.records.progressing[r.owner] == 0 {
+			delete(inv.records.progressing, r.owner)
+		}
 	}
 	delete(inv.records.byName, recordKey(r.object))
 	delete(inv.records.byPlacement[r.owner], r.object.Name)
@@ -192,10 +202,11 @@ func (inv *Inventory) addTarget(s *framework.Subject, p *placement, history chan
 	}
 }
 
-// policy is a DisruptionPolicy with its compiled selector.
+// policy is a DisruptionPolicy with its compiled selectors.
 type policy struct {
-	object  *berthv1alpha1.DisruptionPolicy
-	selects func(*v1alpha1.Placement) bool
+	object    *berthv1alpha1.DisruptionPolicy
+	selects   func(*v1alpha1.Placement) bool
+	readiness *changes.Readiness
 }
 
 // updatePolicy affects the Placements that the policy selects or selected before.
@@ -216,7 +227,8 @@ func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, affec
 	}
 	// The condition of a policy with an invalid selector, which selects nothing, has the error.
 	selects, _ := changes.Selects(object)
-	next := &policy{object, selects}
+	readiness, _ := changes.ReadinessOf(object)
+	next := &policy{object, selects, readiness}
 	inv.policies[key.Namespace][key.Name] = next
 	inv.addSelected(old, affected)
 	inv.addSelected(next, affected)
@@ -298,6 +310,10 @@ func (inv *Inventory) setCause(affected affectedSet, by client.Object) {
 	if inv.started {
 		cause = causeOf(by, inv.changedPart)
 	}
+	inv.setCauseText(affected, cause)
+}
+
+func (inv *Inventory) setCauseText(affected affectedSet, cause string) {
 	for key := range affected {
 		if p := inv.placements[key]; p != nil {
 			inv.triggers++

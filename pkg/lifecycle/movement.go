@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
@@ -15,8 +17,8 @@ import (
 const MovementName = "Movement"
 
 // Movement is a Transition plugin that publishes the changes of Placements with a DisruptionPolicy
-// in steps. A cluster is removed only while enough others stay published: maxUnavailable of the
-// desired clusters may be missing, and maxSurge more may be published. The number of desired
+// in steps. A cluster is removed only while enough others stay published and ready: maxUnavailable
+// of the desired clusters may be missing or not ready, and maxSurge more may be published. The number of desired
 // clusters is numberOfClusters or, without it, the number of selected clusters. Clusters that are
 // deleted, in no usable set any more, or have an untolerated NoSelect taint other than DrainTaint
 // are removed at once. While a policy suspends the Placement, nothing else is published.
@@ -50,13 +52,61 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 	if policy.SuspendedBy != "" {
 		return suspended(update, policy.SuspendedBy), nil
 	}
+	waiting := setReady(state, update, change, &policy)
 	added, removed := update.Next()
 	t := &framework.Transition{Added: added, Removed: removed, ProgressDeadline: policy.ProgressDeadline}
 	if len(added)+len(removed) == 0 {
-		t.Why = fmt.Sprintf("clusters to remove stay until enough others are published: %d of %d desired ones must be, maxUnavailable is %d",
-			update.Desired-update.MaxUnavailable, update.Desired, update.MaxUnavailable)
+		t.Why = whyNoStep(update, waiting)
 	}
 	return t, nil
+}
+
+// notReady is a cluster that is not ready.
+type notReady struct{ name, why string }
+
+// setReady sets which clusters are ready and returns those of the target that are not. It requests
+// an attempt for the time at which one could become ready.
+func setReady(state *framework.CycleState, update *changes.RollingUpdate, change *framework.Change, policy *changes.Policy) []notReady {
+	snapshot := state.Snapshot()
+	late := policy.ContinueAtDeadline && !snapshot.Now.Before(change.LastProgress.Add(policy.ProgressDeadline))
+	var waiting []notReady
+	for i := range update.Listed {
+		c := &update.Listed[i]
+		why := snapshot.NotReady[c.Name]
+		if since, added := change.ReadySince[c.Name]; why == "" && added && policy.MinReady > 0 {
+			if ready := since.Add(policy.MinReady); snapshot.Now.Before(ready) {
+				state.RequeueAt(ready)
+				why = "ready since " + since.UTC().Format(time.RFC3339) + ", minReadySeconds is " + strconv.Itoa(int(policy.MinReady.Seconds()))
+			}
+		}
+		if c.Ready = why == "" || late && c.Removal == changes.Stays; !c.Ready && c.Removal == changes.Stays {
+			waiting = append(waiting, notReady{c.Name, why})
+		}
+	}
+	return waiting
+}
+
+// maxWaitingNamed is the maximum number of clusters that a message names.
+const maxWaitingNamed = 3
+
+// whyNoStep describes what the next step waits for.
+func whyNoStep(update *changes.RollingUpdate, waiting []notReady) string {
+	text := ""
+	for i, c := range waiting {
+		if i == maxWaitingNamed {
+			text += fmt.Sprintf(" and %d more", len(waiting)-i)
+			break
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += c.name + " (" + c.why + ")"
+	}
+	if text != "" {
+		text = "waiting for " + text + "; "
+	}
+	return text + fmt.Sprintf("clusters to remove stay until they are replaced: %d of %d desired clusters must be published and ready, maxUnavailable is %d",
+		update.Desired-update.MaxUnavailable, update.Desired, update.MaxUnavailable)
 }
 
 // missing returns the names that are still to be added, best first.
@@ -79,13 +129,13 @@ func listed(snapshot *framework.Snapshot, change *framework.Change) (all []chang
 	names := snapshot.Subject.LastNames()
 	all = make([]changes.Listed, 0, len(names))
 	for _, name := range changes.Minus(names, change.Removed) {
-		all = append(all, changes.Listed{Name: name, Ready: true})
+		all = append(all, changes.Listed{Name: name})
 	}
 	if len(change.Removed) == 0 {
 		return all, 0
 	}
 	for _, leaving := range change.Leaving() {
-		c := changes.Listed{Name: leaving.Name, Ready: true, Rank: leaving.Rank, Removal: removalOf(snapshot, leaving)}
+		c := changes.Listed{Name: leaving.Name, Rank: leaving.Rank, Removal: removalOf(snapshot, leaving)}
 		if c.Removal == changes.Drained && leaving.OtherwiseQualifies {
 			drained++
 		}

@@ -240,7 +240,9 @@ func (s *Scheduler) removeForced(ctx context.Context, a *Attempt, dry bool) {
 
 // updateTimers updates the timers for the next attempt.
 func (a *Attempt) updateTimers() {
-	a.timers.Reserved = a.Outcome == Progressing
+	if a.timers.Reserved = a.Outcome == Progressing; !a.timers.Reserved && a.Outcome != Failed {
+		a.timers.ReadySince = nil
+	}
 	if a.Target != nil && a.Failure == nil {
 		a.timers.Change = stabilityOf(a.timers.Change, a.Target, a.Snapshot.Now)
 	}

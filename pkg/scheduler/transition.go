@@ -24,7 +24,7 @@ type progress struct {
 	// why is what the next step waits for; empty if it follows at once.
 	why       string
 	suspended bool
-	// stuckSince is the time of the last step if the progress deadline has passed since; else zero.
+	// stuckSince is the time of the last progress if the deadline has passed since; else zero.
 	stuckSince time.Time
 }
 
@@ -32,7 +32,7 @@ type progress struct {
 func (p *progress) String() string {
 	text := fmt.Sprintf("%d of %d added, %d of %d removed", p.added-p.leftAdded, p.added, p.removed-p.leftRemoved, p.removed)
 	if !p.stuckSince.IsZero() {
-		text += "; no step since " + p.stuckSince.UTC().Format(time.RFC3339)
+		text += "; no progress since " + p.stuckSince.UTC().Format(time.RFC3339)
 	}
 	if p.why != "" {
 		text += "; " + p.why
@@ -44,6 +44,7 @@ func (p *progress) String() string {
 // that is published now; nil if nothing can be published now. Plugins count the whole change until
 // it is published, or until nothing changes any more.
 func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
+	a.timers.ReadySince = a.readySince()
 	t, failure := s.transitionPlugins(ctx, a)
 	switch {
 	case failure != nil:
@@ -78,21 +79,61 @@ func (a *Attempt) wholeChange() (added, removed int) {
 	return len(a.Change.Added), len(a.Change.Removed)
 }
 
-// checkDeadline reports a change without a step since the progress deadline.
+// checkDeadline reports a change without progress since the progress deadline.
 func (a *Attempt) checkDeadline(t *framework.Transition) {
-	open := a.changeState.open
-	if t.ProgressDeadline == 0 || t.Suspended || open == nil {
+	if t.ProgressDeadline == 0 || t.Suspended {
 		return
 	}
-	last := cmp.Or(open.Status.LastProgressTime, open.Status.PermittedTime)
-	if last == nil {
-		return
-	}
+	last := a.lastProgress()
 	if deadline := last.Add(t.ProgressDeadline); a.Snapshot.Now.Before(deadline) {
 		a.State.RequeueAt(deadline)
 	} else {
-		a.progress.stuckSince = last.Time
+		a.progress.stuckSince = last
 	}
+}
+
+// lastProgress returns the time of the last step of the change, of its permission or of its last
+// newly ready cluster; now for a change that begins.
+func (a *Attempt) lastProgress() time.Time {
+	var last time.Time
+	if open := a.changeState.open; open != nil {
+		if at := cmp.Or(open.Status.LastProgressTime, open.Status.PermittedTime); at != nil {
+			last = at.Time
+		}
+	}
+	if last.IsZero() {
+		return a.Snapshot.Now
+	}
+	for _, since := range a.timers.ReadySince {
+		if since.After(last) {
+			last = since
+		}
+	}
+	return last
+}
+
+// readySince continues the measurement for the clusters that earlier steps of the change added.
+func (a *Attempt) readySince() map[string]time.Time {
+	open := a.changeState.open
+	if open == nil || len(a.Snapshot.Subject.Policies) == 0 {
+		return nil
+	}
+	added, _, err := changes.Lists(open)
+	if err != nil {
+		return nil
+	}
+	since := map[string]time.Time{}
+	for _, name := range changes.Minus(added, a.Change.Added) {
+		if a.Snapshot.NotReady[name] != "" {
+			continue
+		}
+		if before, known := a.timers.ReadySince[name]; known {
+			since[name] = before
+		} else {
+			since[name] = a.Snapshot.Now
+		}
+	}
+	return since
 }
 
 // StuckEvent returns the event for a change whose progress deadline has just passed; nil otherwise.
@@ -118,6 +159,7 @@ func (s *Scheduler) transitionPlugins(ctx context.Context, a *Attempt) (*framewo
 	defer s.startTimer(a.Result, "Transition")()
 	added, _ := a.wholeChange()
 	change := framework.NewChange(a.Change, added > 0, a.leaving)
+	change.ReadySince, change.LastProgress = a.timers.ReadySince, a.lastProgress()
 	var step *framework.Transition
 	for _, plugin := range a.profile.Transition {
 		t, status := plugin.Transition(ctx, a.State, a.Snapshot.Subject.Placement, change)

@@ -23,6 +23,8 @@ type outsideReader struct {
 	*desk
 	rt          *rapid.T
 	recordsDown bool
+	// readyApps are the clusters with a ready application.
+	readyApps map[string]bool
 }
 
 // keeps reports whether the Placement can keep a cluster until its replacement is published.
@@ -41,6 +43,22 @@ func (r *outsideReader) drained() int {
 		}
 	}
 	return n
+}
+
+// isReady reports whether a cluster counts as ready for the policy.
+func (r *outsideReader) isReady(name string) bool {
+	return r.policy.Spec.Readiness == nil || r.readyApps[name]
+}
+
+func (r *outsideReader) anyReady(names []string) bool { return slices.ContainsFunc(names, r.isReady) }
+
+func (r *outsideReader) countReady(names []string) int {
+	return len(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !r.isReady(name) }))
+}
+
+// listApps lists the applications anew, as after a restart.
+func (r *outsideReader) listApps() {
+	r.ready(strings.Join(slices.Sorted(maps.Keys(r.readyApps)), " "), "")
 }
 
 // names are the published clusters.
@@ -87,6 +105,8 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 	switch {
 	case policy.SuspendedBy != "" && len(added)+len(voluntary) > 0:
 		r.rt.Fatalf("suspended, and %v come, %v leave", added, voluntary)
+	case r.anyReady(voluntary) && r.countReady(changes.Minus(before, removed)) < desired-unavailable:
+		r.rt.Fatalf("%v leave, and of the ready clusters fewer than %d stay", voluntary, desired-unavailable)
 	case len(voluntary) > 0 && stayed < desired-unavailable:
 		r.rt.Fatalf("%v leave, and %d of %d desired clusters stay, at most %d may be missing", voluntary, stayed, desired, unavailable)
 	case len(added) > 0 && len(after)+len(voluntary) > most+surge:
@@ -105,7 +125,8 @@ func TestRollingUpdateHistories(t *testing.T) {
 		if n := rapid.Int32Range(0, 4).Draw(rt, "number"); n > 0 {
 			p = p.Number(n)
 		}
-		r := &outsideReader{desk: newDesk(t, p), rt: rt}
+		r := &outsideReader{desk: newDesk(t, p), rt: rt, readyApps: map[string]bool{}}
+		r.listApps()
 		r.govern(nothing)
 		for _, name := range names {
 			r.tier(rapid.SampledFrom([]string{"gold", "silver"}).Draw(rt, name), name)
@@ -118,6 +139,10 @@ func TestRollingUpdateHistories(t *testing.T) {
 			r.now = r.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(rt, "seconds")) * time.Second)
 		}
 		r.pages.refuse, r.recordsDown = nil, false
+		for _, name := range names {
+			r.readyApps[name] = true
+			r.app(name, true)
+		}
 		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = false })
 		var last *scheduler.Attempt
 		for step := 0; ; step++ {
@@ -136,7 +161,7 @@ func TestRollingUpdateHistories(t *testing.T) {
 // event changes the hub, or what it refuses.
 func (r *outsideReader) event(rt *rapid.T, names []string) {
 	name := rapid.SampledFrom(names).Draw(rt, "cluster")
-	switch rapid.SampledFrom([]string{"tier", "tier", "tier", "drain", "taint", "delete", "number", "policy", "suspend", "restart", "pages", "records"}).Draw(rt, "event") {
+	switch rapid.SampledFrom([]string{"tier", "tier", "tier", "drain", "taint", "delete", "number", "policy", "suspend", "restart", "pages", "records", "readiness", "app", "app"}).Draw(rt, "event") {
 	case "tier":
 		r.tier(rapid.SampledFrom([]string{"gold", "silver"}).Draw(rt, "tier"), name)
 	case "drain":
@@ -163,6 +188,21 @@ func (r *outsideReader) event(rt *rapid.T, names []string) {
 		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = !spec.Suspend })
 	case "restart":
 		r.restart()
+		r.listApps()
+	case "readiness":
+		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			spec.Readiness = nil
+			if rapid.Bool().Draw(rt, "readiness") {
+				apps(spec)
+			}
+			spec.MinReadySeconds = rapid.Int32Range(0, 3).Draw(rt, "seconds ready")
+		})
+	case "app":
+		ready := rapid.Bool().Draw(rt, "ready")
+		if delete(r.readyApps, name); ready {
+			r.readyApps[name] = true
+		}
+		r.app(name, ready)
 	case "pages":
 		refuse := rapid.Bool().Draw(rt, "refuse pages")
 		r.pages.refuse = func(string) error {

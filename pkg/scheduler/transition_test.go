@@ -119,8 +119,8 @@ func TestRollingUpdate(t *testing.T) {
 		}},
 		"numberOfClusters absent, and none is added": {0, nothing, func(d *desk) { d.tier("silver", "a", "b") }, []string{"c"}},
 		"without a replacement a cluster stays": {3, nothing, func(d *desk) { d.tier("silver", "a") }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until enough others are published: " +
-				"3 of 3 desired ones must be, maxUnavailable is 0)",
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until they are replaced: " +
+				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
 		}},
 		"a deleted cluster leaves at once": {3, nothing, func(d *desk) { d.remove("a") }, []string{"b c"}},
 		"and the others follow": {3, nothing, func(d *desk) { swap(d); d.remove("a") }, []string{
@@ -130,16 +130,16 @@ func TestRollingUpdate(t *testing.T) {
 			"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)", "b c x",
 		}},
 		"a drained cluster without a replacement stays": {0, nothing, func(d *desk) { d.taint("a", v1alpha1.DrainTaint) }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until enough others are published: " +
-				"3 of 3 desired ones must be, maxUnavailable is 0)",
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until they are replaced: " +
+				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
 		}},
 		"one of two drained clusters may leave": {0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
 			d.taint("a", v1alpha1.DrainTaint)
 			d.taint("b", v1alpha1.DrainTaint)
 		}, []string{
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until enough others are published: " +
-				"2 of 3 desired ones must be, maxUnavailable is 1)",
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until they are replaced: " +
+				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1)",
 		}},
 		"an evicted cluster is replaced first": {3, nothing, func(d *desk) { d.tier("gold", "x"); d.evict("a") }, []string{
 			"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)", "b c x",
@@ -175,8 +175,8 @@ func TestRollingUpdate(t *testing.T) {
 		}},
 		"another taint removes at once": {3, nothing, func(d *desk) { d.taint("a", "gone"); d.taint("b", v1alpha1.DrainTaint) }, []string{
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until enough others are published: " +
-				"3 of 3 desired ones must be, maxUnavailable is 0)",
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until they are replaced: " +
+				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
 		}},
 		"a smaller number takes effect at once": {3, nothing, func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
@@ -403,7 +403,7 @@ func TestProgressDeadline(t *testing.T) {
 	d.restart()
 	d.now = d.now.Add(time.Second)
 	a, _ = d.tryWithoutStatus()
-	if event := a.StuckEvent(); event == nil || !strings.Contains(event.Note, "Change 2: 0 of 0 added, 0 of 1 removed; no step since 2") {
+	if event := a.StuckEvent(); event == nil || !strings.Contains(event.Note, "Change 2: 0 of 0 added, 0 of 1 removed; no progress since 2") {
 		t.Errorf("the event is %+v", event)
 	}
 	expect("False ProgressDeadlineExceeded", true)

@@ -11,6 +11,7 @@ const (
 	DefaultHistoryLimit           = 10
 	DefaultMaxSurge               = "25%"
 	DefaultProgressDeadline       = 600
+	MaxPolicyWindows              = 32
 	MaxHistoryLimit               = 100
 )
 
@@ -44,6 +45,8 @@ type DisruptionPolicy struct {
 // +kubebuilder:validation:XValidation:rule="has(self.placementSelector) != has(self.placements)",message="exactly one of placementSelector and placements is required"
 // +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchLabels) || self.placementSelector.matchLabels.size() <= 100",message="placementSelector.matchLabels: at most 100 labels"
 // +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchExpressions) || self.placementSelector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) == (has(e.values) && e.values.size() > 0))",message="placementSelector.matchExpressions: In and NotIn need values, Exists and DoesNotExist have none"
+// +kubebuilder:validation:XValidation:rule="!has(self.readiness) || !has(self.readiness.selector) || !has(self.readiness.selector.matchLabels) || self.readiness.selector.matchLabels.size() <= 100",message="readiness.selector.matchLabels: at most 100 labels"
+// +kubebuilder:validation:XValidation:rule="!has(self.readiness) || !has(self.readiness.selector) || !has(self.readiness.selector.matchExpressions) || self.readiness.selector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) == (has(e.values) && e.values.size() > 0))",message="readiness.selector.matchExpressions: In and NotIn need values, Exists and DoesNotExist have none"
 // +kubebuilder:validation:XValidation:rule="!(has(self.maxUnavailable) && has(self.maxSurge)) || !(string(self.maxUnavailable) in ['0', '0%'] && string(self.maxSurge) in ['0', '0%'])",message="maxUnavailable and maxSurge must not both be 0: then no cluster could be replaced"
 type DisruptionPolicySpec struct {
 	// placementSelector selects Placements of the namespace by label; {} selects all. Example:
@@ -111,10 +114,40 @@ type DisruptionPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1000000 : self.matches('^([0-9]|[1-9][0-9]|100)%$')",message="must be a number from 0 to 1000000 or a percentage from 0% to 100%"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
-	// progressDeadlineSeconds is the time without a step after which a change in progress is
-	// reported: the condition DecisionProgressing is then False with the reason
-	// ProgressDeadlineExceeded, and a Warning event is sent. From 1 to 86,400 (a day); the default
-	// is 600.
+	// readiness is how Berth knows that a published cluster is ready, for example because Argo CD
+	// reports its Applications as healthy. A cluster that is not ready counts as missing for
+	// maxUnavailable. Without it, every published cluster is ready.
+	// +optional
+	Readiness *ReadinessRequirement `json:"readiness,omitempty"`
+
+	// minReadySeconds is how long a cluster that a change added must have been published and ready
+	// until it counts as ready, in seconds. From 0 to 86,400 (a day); the default is 0.
+	// +optional
+	// +default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+
+	// windows are the times at which a change may begin. A change that has begun is completed after
+	// its window has closed. The removal of clusters that are deleted, in no usable set any more,
+	// or have an untolerated NoSelect taint does not wait. An approval does not replace a window.
+	// Without any, a change may begin at any time.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Windows []RecurringWindow `json:"windows,omitempty"`
+
+	// onDeadline is what happens at progressDeadlineSeconds to published clusters of the target
+	// that are not ready. Pause: the change waits until they are. Continue: they count as ready.
+	// The default is Pause.
+	// +optional
+	// +default="Pause"
+	OnDeadline DeadlineAction `json:"onDeadline,omitempty"`
+
+	// progressDeadlineSeconds is the time without a step or a newly ready cluster after which a
+	// change in progress is reported: the condition DecisionProgressing is then False with the
+	// reason ProgressDeadlineExceeded, and a Warning event is sent. From 1 to 86,400 (a day); the
+	// default is 600.
 	// +optional
 	// +default=600
 	// +kubebuilder:validation:Minimum=1
@@ -128,6 +161,68 @@ type DisruptionPolicySpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	HistoryLimit int32 `json:"historyLimit,omitempty"`
+}
+
+// ReadinessRequirement is how the readiness of a Placement's clusters is read. A cluster is ready
+// if at least one object of the source matches for it and all that match are ready.
+type ReadinessRequirement struct {
+	// source is the name of a readiness source: argocd (Argo CD's Applications in the Placement's
+	// namespace), manifestwork (Open Cluster Management's ManifestWorks in the cluster's
+	// namespace), cluster (the ManagedCluster's condition Available), or one of the scheduler's
+	// configuration. While a source cannot be read, its clusters are not ready.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Source string `json:"source"`
+
+	// selector selects objects of the source by label; absent or {} selects all. Example:
+	// {matchLabels: {app: web}}.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// placementLabel is the key of a label with the Placement's name: only objects with that value
+	// count. One policy can thus serve many Placements. Example: example.com/placement.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	PlacementLabel string `json:"placementLabel,omitempty"`
+}
+
+// DeadlineAction is what happens at the progress deadline.
+//
+// +kubebuilder:validation:Enum=Pause;Continue
+type DeadlineAction string
+
+// The actions at the progress deadline.
+const (
+	DeadlinePause    DeadlineAction = "Pause"
+	DeadlineContinue DeadlineAction = "Continue"
+)
+
+// RecurringWindow is a recurring period of time.
+type RecurringWindow struct {
+	// schedule is when the window opens, in the five fields of cron: minute, hour, day of the
+	// month, month, day of the week (0 is Sunday). An opening in the hour that daylight saving
+	// skips is at the end of that hour; of an hour that occurs twice, the first one counts.
+	// Example: "0 22 * * 1-5".
+	// +required
+	// +kubebuilder:validation:MinLength=9
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^\S+( +\S+){4}$`
+	Schedule string `json:"schedule"`
+
+	// duration is the time for which the window stays open, for example "90m" or "4h". It may be
+	// longer than the time until the next opening.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(h|m|s))+$`
+	Duration string `json:"duration"`
+
+	// timeZone is the time zone of the schedule, by its IANA name, for example "Europe/Berlin". The
+	// default is UTC.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
 }
 
 // ApprovalMode is whether changes need an approval.

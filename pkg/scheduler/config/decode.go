@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -140,6 +141,13 @@ func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.Error
 		return nil
 	}
 	switch t.Kind() {
+	case reflect.Pointer:
+		if t.Elem().Kind() == reflect.Struct && t != reflect.TypeFor[*metav1.Duration]() {
+			return checkShape(at, value, t.Elem())
+		}
+		return checkScalar(at, value, t)
+	case reflect.Map:
+		return checkMap(at, value)
 	case reflect.Struct:
 		object, ok := value.(map[string]any)
 		if !ok {
@@ -172,6 +180,20 @@ func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.Error
 		}
 	default:
 		return checkScalar(at, value, t)
+	}
+	return mistakes
+}
+
+// checkMap checks a map of strings.
+func checkMap(at *field.Path, value any) (mistakes field.ErrorList) {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return field.ErrorList{field.TypeInvalid(at, value, "must be an object")}
+	}
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if _, ok := object[key].(string); !ok {
+			mistakes = append(mistakes, field.TypeInvalid(at.Key(key), object[key], "must be a string"))
+		}
 	}
 	return mistakes
 }

@@ -57,6 +57,13 @@ type PlacementSchedulerConfiguration struct {
 	// +optional
 	CycleTimeout *metav1.Duration `json:"cycleTimeout,omitempty"`
 
+	// ReadinessSources are from where DisruptionPolicies can read whether a cluster of a Placement
+	// is ready, beside the built-in ones: argocd (Applications of Argo CD), manifestwork
+	// (ManifestWorks of Open Cluster Management) and cluster (the cluster's own condition
+	// Available). An entry named argocd or manifestwork replaces the built-in one.
+	// +optional
+	ReadinessSources []ReadinessSource `json:"readinessSources,omitempty"`
+
 	// Profiles are the profiles that Placements can select. If none is named default, the built-in
 	// defaults are the profile default.
 	// +optional
@@ -70,6 +77,46 @@ func (c *PlacementSchedulerConfiguration) Timeout() time.Duration {
 	}
 	return c.CycleTimeout.Duration
 }
+
+// ReadinessSource is a kind of objects that report whether a cluster is ready. The objects are
+// watched while a DisruptionPolicy uses the source; Berth needs permission to list and watch them.
+type ReadinessSource struct {
+	// Name is what spec.readiness.source of a DisruptionPolicy gives, of lower case letters, digits
+	// and "-", at most 63.
+	Name string `json:"name"`
+
+	// APIVersion and Kind are those of the objects, which are namespaced.
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+
+	// Namespace is where the objects for a Placement and a cluster are: "placement" is the
+	// Placement's namespace, "cluster" the namespace with the cluster's name.
+	// +kubebuilder:validation:Enum=placement;cluster
+	Namespace string `json:"namespace"`
+
+	// LabelSelector limits which objects are watched; absent: all.
+	// +optional
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+
+	// Cluster is a CEL expression over object that returns the cluster's name, for example
+	// object.spec.destination.name. An object for which it fails belongs to no cluster. Required
+	// with namespace placement; not allowed with namespace cluster.
+	// +optional
+	Cluster string `json:"cluster,omitempty"`
+
+	// Ready is a CEL expression over object that returns whether it is ready, for example
+	// object.status.health.status == 'Healthy'. An object for which it fails is not ready.
+	Ready string `json:"ready"`
+}
+
+// The values of Namespace of a ReadinessSource.
+const (
+	PlacementNamespace = "placement"
+	ClusterNamespace   = "cluster"
+)
+
+// ClusterSource is the name of the readiness source that reads the clusters themselves.
+const ClusterSource = "cluster"
 
 // Profile lists plugins. It is merged with the built-in defaults.
 type Profile struct {

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -15,6 +18,7 @@ var rangeOfWeights = fmt.Sprintf(" from %d to %d", MinWeight, MaxWeight)
 
 // validate returns the mistakes that do not depend on the plugins.
 func validate(c *PlacementSchedulerConfiguration) (mistakes field.ErrorList) {
+	mistakes = validateSources(c.ReadinessSources)
 	names := map[string]bool{}
 	for i := range c.Profiles {
 		p, at := &c.Profiles[i], profileAt(i)
@@ -26,6 +30,42 @@ func validate(c *PlacementSchedulerConfiguration) (mistakes field.ErrorList) {
 		for j, pc := range p.PluginConfig {
 			mistakes = append(mistakes, checkUnique(configured, at.Child("pluginConfig").Index(j).Child("name"), pc.Name)...)
 		}
+	}
+	return mistakes
+}
+
+// validateSources finds mistakes in readiness sources, except those in expressions.
+func validateSources(sources []ReadinessSource) (mistakes field.ErrorList) {
+	names := map[string]bool{}
+	for i, s := range sources {
+		at := field.NewPath("readinessSources").Index(i)
+		mistakes = append(mistakes, once(names, at.Child("name"), s.Name)...)
+		for _, why := range validation.IsDNS1123Label(s.Name) {
+			if s.Name != "" {
+				mistakes = append(mistakes, field.Invalid(at.Child("name"), s.Name, why))
+			}
+		}
+		if s.Name == ClusterSource {
+			mistakes = append(mistakes, field.Forbidden(at.Child("name"), "the built-in source cluster cannot be replaced"))
+		}
+		if version, err := schema.ParseGroupVersion(s.APIVersion); err != nil || version.Version == "" {
+			mistakes = append(mistakes, field.Invalid(at.Child("apiVersion"), s.APIVersion, "must be a group and a version, for example argoproj.io/v1alpha1"))
+		}
+		if s.Kind == "" {
+			mistakes = append(mistakes, field.Required(at.Child("kind"), ""))
+		}
+		switch {
+		case s.Namespace != PlacementNamespace && s.Namespace != ClusterNamespace:
+			mistakes = append(mistakes, field.NotSupported(at.Child("namespace"), s.Namespace, []string{PlacementNamespace, ClusterNamespace}))
+		case s.Namespace == PlacementNamespace && s.Cluster == "":
+			mistakes = append(mistakes, field.Required(at.Child("cluster"), "with namespace placement"))
+		case s.Namespace == ClusterNamespace && s.Cluster != "":
+			mistakes = append(mistakes, field.Forbidden(at.Child("cluster"), "with namespace cluster, the namespace is the cluster"))
+		}
+		if s.Ready == "" {
+			mistakes = append(mistakes, field.Required(at.Child("ready"), ""))
+		}
+		mistakes = append(mistakes, metav1validation.ValidateLabelSelector(s.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
 	}
 	return mistakes
 }

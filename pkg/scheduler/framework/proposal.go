@@ -62,7 +62,13 @@ type Change struct {
 	// Proposal is the target, with what is still to be added and removed.
 	*Proposal
 	// Adds is true if the change adds clusters, or added some in earlier steps.
-	Adds    bool
+	Adds bool
+	// ReadySince is since when the clusters that earlier steps added have been published and ready,
+	// by name. LastProgress is the time of the last step or newly ready cluster; zero before the
+	// first step.
+	ReadySince   map[string]time.Time
+	LastProgress time.Time
+
 	leaving func() []Leaving
 }
 

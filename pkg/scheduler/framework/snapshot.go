@@ -39,6 +39,9 @@ type Snapshot struct {
 	// Queue is what the Placement's queue allows; nil if no queues are configured. Sets and Limit
 	// already respect it.
 	Queue *QueueAdmission
+	// NotReady says why published clusters are not ready, by name. Without a DisruptionPolicy that
+	// has a readiness source, all are ready.
+	NotReady map[string]string
 	// Timers are the engine's measurements from earlier attempts for this Placement.
 	Timers Timers
 	// Answers are the answers of plugins to the held change, given through Handle.HeldChanges.
@@ -106,6 +109,9 @@ type Timers struct {
 	// NextAttempt is the time for which the last attempt asked, NextAttemptCause the reason.
 	NextAttempt      time.Time
 	NextAttemptCause string
+	// ReadySince is since when attempts have seen the clusters that the change in progress added
+	// published and ready, by name.
+	ReadySince map[string]time.Time
 	// Reserved is true while plugins count the clusters of a change that is published in steps.
 	Reserved bool
 }

@@ -1,0 +1,162 @@
+package scheduler_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// apps reads readiness from the source "apps".
+func apps(spec *berthv1alpha1.DisruptionPolicySpec) {
+	spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: "apps"}
+}
+
+// app stores an application of a cluster in the Placement's namespace.
+func (d *desk) app(cluster string, ready bool) {
+	d.inv.SetReadiness("apps", inventory.ReadyObject{Key: inventory.Key{Namespace: "ns", Name: cluster}, Cluster: cluster, Ready: ready})
+}
+
+// ready stores which clusters have a ready application and which have one that is not ready.
+func (d *desk) ready(ready, unready string) {
+	var objects []inventory.ReadyObject
+	for _, name := range strings.Fields(ready) {
+		objects = append(objects, inventory.ReadyObject{Key: inventory.Key{Namespace: "ns", Name: name}, Cluster: name, Ready: true})
+	}
+	for _, name := range strings.Fields(unready) {
+		objects = append(objects, inventory.ReadyObject{Key: inventory.Key{Namespace: "ns", Name: name}, Cluster: name})
+	}
+	d.inv.ReplaceReadiness("apps", false, objects)
+}
+
+// TestReadiness: what is published in each step, computed by hand from the rule of the rolling
+// update. Each step of a case changes the readiness, and then attempts run.
+func TestReadiness(t *testing.T) {
+	swap := func(d *desk) { d.tier("silver", "a"); d.tier("gold", "x") }
+	waiting := "clusters to remove stay until they are replaced: 3 of 3 desired clusters must be published and ready, maxUnavailable is 0)"
+	type step struct {
+		change func(d *desk)
+		want   string
+	}
+	for name, tc := range map[string]struct {
+		policy func(spec *berthv1alpha1.DisruptionPolicySpec)
+		change func(d *desk)
+		steps  []step
+	}{
+		"a replacement without an object": {apps, swap, []step{
+			{func(d *desk) { d.ready("a b c", "") }, "a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\n" +
+				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (apps: no object matches); " + waiting},
+			{func(d *desk) { d.app("x", false) }, "a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (apps: 0 of 1 objects ready); " + waiting},
+			{func(d *desk) { d.app("x", true) }, "b c x"},
+		}},
+		"another one becomes unready": {apps, swap, []step{
+			{func(d *desk) { d.ready("a b c x", "") }, "a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\nb c x"},
+			{func(d *desk) { d.app("b", false); d.tier("silver", "c"); d.tier("gold", "y") },
+				"b c x y (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\n" +
+					"b c x y (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for b (apps: 0 of 1 objects ready), y (apps: no object matches); " + waiting},
+			{func(d *desk) { d.app("y", true) }, "b c x y (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for b (apps: 0 of 1 objects ready); " + waiting},
+			{func(d *desk) { d.app("b", true) }, "b x y"},
+		}},
+		"an unready cluster leaves first": {apps, func(d *desk) { d.tier("silver", "a", "b"); d.tier("gold", "x", "y") }, []step{
+			{func(d *desk) { d.ready("b c x y", "a") }, "a b c x (True RollingUpdate: 1 of 2 added, 0 of 2 removed)\n" +
+				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed)\n" +
+				"b c x y (True RollingUpdate: 2 of 2 added, 1 of 2 removed)\nc x y"},
+		}},
+		"a smaller number and unready clusters": {apps, func(d *desk) {
+			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })
+		}, []step{
+			{func(d *desk) { d.ready("a", "b c") }, "a b"},
+		}},
+		"a source that cannot be read": {apps, swap, []step{
+			{func(d *desk) { d.ready("a b c x", ""); d.inv.FailReadiness("apps", "the hub does not serve it") },
+				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\n" +
+					"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for b (apps: the hub does not serve it), c (apps: the hub does not serve it), x (apps: the hub does not serve it); " + waiting},
+			{func(d *desk) { d.ready("a b c x", "") }, "b c x"},
+		}},
+		"minReadySeconds": {func(spec *berthv1alpha1.DisruptionPolicySpec) { apps(spec); spec.MinReadySeconds = 30 }, swap, []step{
+			{func(d *desk) { d.ready("a b c x", "") }, "a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\n" +
+				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (ready since 2026-01-01T00:00:00Z, minReadySeconds is 30); " + waiting},
+			{func(d *desk) { d.later(29) }, "a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (ready since 2026-01-01T00:00:00Z, minReadySeconds is 30); " + waiting},
+			{func(d *desk) { d.later(1) }, "b c x"},
+		}},
+		"minReadySeconds starts again": {func(spec *berthv1alpha1.DisruptionPolicySpec) { apps(spec); spec.MinReadySeconds = 30 }, swap, []step{
+			{func(d *desk) { d.ready("a b c x", ""); d.attempt(); d.attempt(); d.later(29); d.app("x", false); d.attempt(); d.app("x", true) },
+				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (ready since 2026-01-01T00:00:29Z, minReadySeconds is 30); " + waiting},
+			{func(d *desk) { d.restart(); d.ready("a b c x", ""); d.later(30) },
+				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (ready since 2026-01-01T00:00:59Z, minReadySeconds is 30); " + waiting},
+			{func(d *desk) { d.later(30) }, "b c x"},
+		}},
+		"minReadySeconds without a source": {func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 5 }, swap, []step{
+			{func(d *desk) { d.attempt(); d.attempt(); d.later(5) }, "b c x"},
+		}},
+		"the deadline pauses": {func(spec *berthv1alpha1.DisruptionPolicySpec) { apps(spec); spec.ProgressDeadlineSeconds = 60 }, swap, []step{
+			{func(d *desk) { d.ready("a b c", "x"); d.attempt(); d.attempt(); d.later(60) },
+				"a b c x (False ProgressDeadlineExceeded: 1 of 1 added, 0 of 1 removed; no progress since 2026-01-01T00:00:00Z; waiting for x (apps: 0 of 1 objects ready); " + waiting},
+			{func(d *desk) { d.app("x", true) }, "b c x"},
+		}},
+		"the change continues at the deadline": {func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			apps(spec)
+			spec.ProgressDeadlineSeconds, spec.OnDeadline = 60, berthv1alpha1.DeadlineContinue
+		}, swap, []step{
+			{func(d *desk) { d.ready("a b c", "x"); d.attempt(); d.attempt(); d.later(59) },
+				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (apps: 0 of 1 objects ready); " + waiting},
+			{func(d *desk) { d.later(1) }, "b c x"},
+		}},
+		"a newly ready cluster is progress": {func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			apps(spec)
+			spec.ProgressDeadlineSeconds, spec.MaxSurge = 60, new(intstr.FromInt32(2))
+		}, func(d *desk) { d.tier("silver", "a", "b"); d.tier("gold", "x", "y") }, []step{
+			{func(d *desk) {
+				d.ready("a b", "c x y")
+				d.attempt()
+				d.attempt()
+				d.later(59)
+				d.app("x", true)
+				d.attempt()
+				d.later(59)
+			}, "a b c x y (True RollingUpdate: 2 of 2 added, 0 of 2 removed; waiting for c (apps: 0 of 1 objects ready), y (apps: 0 of 1 objects ready); " + waiting},
+			{func(d *desk) { d.later(1) }, "a b c x y (False ProgressDeadlineExceeded: 2 of 2 added, 0 of 2 removed; no progress since 2026-01-01T00:00:59Z; " +
+				"waiting for c (apps: 0 of 1 objects ready), y (apps: 0 of 1 objects ready); " + waiting},
+		}},
+		"the clusters' own condition": {func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: "cluster", Selector: &metav1.LabelSelector{}}
+		}, func(d *desk) {
+			d.available("b", "c")
+			swap(d)
+		}, []step{
+			{func(*desk) {}, "a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\n" +
+				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (cluster: 0 of 1 objects ready); " + waiting},
+			{func(d *desk) { d.available("x") }, "b c x"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 3, nothing)
+			d.govern(tc.policy)
+			d.now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			tc.change(d)
+			for i, step := range tc.steps {
+				step.change(d)
+				if got := d.steps(); got != step.want {
+					t.Errorf("step %d: got\n%s\nwant\n%s", i, got, step.want)
+				}
+			}
+		})
+	}
+}
+
+func (d *desk) later(seconds int) { d.now = d.now.Add(time.Duration(seconds) * time.Second) }
+
+// available sets the condition Available of clusters of tier gold.
+func (d *desk) available(names ...string) {
+	for _, name := range names {
+		d.clusters[name] = fixture.Cluster(name).Set("s1").Label("tier", "gold").Condition(v1alpha1.ManagedClusterConditionAvailable, metav1.ConditionTrue, metav1.Time{}).Obj()
+		d.inv.Update(d.clusters[name].DeepCopy())
+	}
+}
