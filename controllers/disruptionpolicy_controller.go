@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,10 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/inventory"
 )
 
 // +kubebuilder:rbac:groups=berth.dev,resources=disruptionpolicies,verbs=list;watch
@@ -34,16 +37,51 @@ const recountDelay = time.Second
 
 // DisruptionPolicyReconciler maintains the status of DisruptionPolicies: the number of Placements
 // that each selects, and the condition Ready.
-type DisruptionPolicyReconciler struct{ Client client.Client }
+type DisruptionPolicyReconciler struct {
+	Client client.Client
+	// Inventory knows whether readiness sources can be read.
+	Inventory *inventory.Inventory
+	Log       logr.Logger
+
+	// sources receives the names of readiness sources that can be read, or not any more.
+	sources chan event.TypedGenericEvent[string]
+}
 
 // SetUp adds the reconciler to a manager. The hub must serve DisruptionPolicies.
 func (r *DisruptionPolicyReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error {
+	r.sources = make(chan event.TypedGenericEvent[string], 1)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("disruptionpolicy").
 		For(&berthv1alpha1.DisruptionPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.Placement{}, r.policiesOfPlacement()).
+		WatchesRawSource(source.TypedChannel(r.sources, r.policiesOfSource())).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(r)
+}
+
+// sourceChanged makes the policies report whether a readiness source can be read.
+func (r *DisruptionPolicyReconciler) sourceChanged(ctx context.Context, name string) {
+	select {
+	case r.sources <- event.TypedGenericEvent[string]{Object: name}:
+	case <-ctx.Done():
+	}
+}
+
+// policiesOfSource queues the policies that use a readiness source.
+func (r *DisruptionPolicyReconciler) policiesOfSource() handler.TypedEventHandler[string, reconcile.Request] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, name string) []reconcile.Request {
+		var policies berthv1alpha1.DisruptionPolicyList
+		if err := r.Client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
+			r.Log.Error(err, "Listing the DisruptionPolicies of a readiness source", "source", name)
+		}
+		var requests []reconcile.Request
+		for i := range policies.Items {
+			if readiness := policies.Items[i].Spec.Readiness; readiness != nil && readiness.Source == name {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&policies.Items[i])})
+			}
+		}
+		return requests
+	})
 }
 
 // policiesOfPlacement queues the policies whose count a Placement's event changes. It ignores the
@@ -111,6 +149,19 @@ func (r *DisruptionPolicyReconciler) Reconcile(ctx context.Context, request ctrl
 	return requeueOnConflict(r.Client.Status().Patch(ctx, &policy, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 
+// unusable returns why the readiness or a window of a policy cannot be used; empty if they can.
+func (r *DisruptionPolicyReconciler) unusable(policy *berthv1alpha1.DisruptionPolicy) (reason, why string) {
+	readiness, err := changes.ReadinessOf(policy)
+	switch {
+	case err != nil:
+		return "InvalidSelector", err.Error()
+	case readiness == nil:
+	case r.Inventory.ReadinessFailure(readiness.Source) != "":
+		return "ReadinessSourceNotReady", fmt.Sprintf("spec.readiness.source: %s: %s. Its clusters count as not ready", readiness.Source, r.Inventory.ReadinessFailure(readiness.Source))
+	}
+	return "", ""
+}
+
 // status counts the Placements that the policy selects, and returns the condition Ready.
 func (r *DisruptionPolicyReconciler) status(ctx context.Context, policy *berthv1alpha1.DisruptionPolicy) (int32, metav1.Condition, error) {
 	ready := metav1.Condition{
@@ -132,7 +183,9 @@ func (r *DisruptionPolicyReconciler) status(ctx context.Context, policy *berthv1
 			count++
 		}
 	}
-	if count == 0 {
+	if reason, why := r.unusable(policy); why != "" {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reason, why
+	} else if count == 0 {
 		ready.Reason, ready.Message = "NoPlacementsSelected", "The policy selects no Placement"
 	}
 	return int32(min(count, math.MaxInt32)), ready, nil

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
@@ -47,6 +48,8 @@ type feed struct {
 	clusters availableGauge
 	// kinds are the kinds to watch.
 	kinds []kinds.Kind
+	// readiness follows the DisruptionPolicies; nil if the hub does not serve them.
+	readiness *readinessWatches
 }
 
 // Start implements source.Source.
@@ -126,6 +129,7 @@ func (f *feed) update(o client.Object) []inventory.Key {
 		f.clusters.set(cluster)
 	}
 	affected := f.inventory.Update(o)
+	f.followPolicies(o)
 	countEvent(o, affected)
 	f.times.affected(affected, time.Now())
 	return affected
@@ -144,9 +148,17 @@ func (f *feed) delete(o client.Object) []inventory.Key {
 		f.clusters.remove(cluster)
 	}
 	affected := f.inventory.Delete(o)
+	f.followPolicies(o)
 	countEvent(o, affected)
 	f.times.affected(affected, time.Now())
 	return affected
+}
+
+// followPolicies lets the watches of readiness sources follow a policy.
+func (f *feed) followPolicies(o client.Object) {
+	if _, policy := o.(*berthv1alpha1.DisruptionPolicy); policy {
+		f.readiness.policiesChanged()
+	}
 }
 
 // WaitForSync implements source.SyncingSource.

@@ -89,6 +89,7 @@ const stopTime = 10 * time.Second
 //	placement              decides and publishes one Placement, writes its status and events
 //	disruptionpolicy       counts the Placements that a DisruptionPolicy selects; condition Ready
 //	placementeviction      conditions of PlacementEvictions; deletes them an hour after they end
+//	readiness              watches the objects of the readiness sources that policies use
 //	queues                 reads the queues' ConfigMap, if configured; answers admission requests
 //	events                 sends events at the hub's pace, after decisions
 //	records                writes the history of changes, after decisions
@@ -182,9 +183,6 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err != nil {
 		return err
 	}
-	if err := addOwnKinds(ctx, mgr, served.ownKinds, o.Now); err != nil {
-		return err
-	}
 	known := inventoryOptions(housekeeping, o)
 	// The references form a circle: the scheduler needs the profiles, their plugins need the
 	// inventory, and the inventory asks the scheduler what a Placement reads.
@@ -192,6 +190,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)
 	placements := &feed{cache: mgr.GetCache(), inventory: inv, held: scheduler.NewHeldChanges(), clock: o.Now, kinds: served.watched()}
+	if err := addOwnKinds(ctx, mgr, cfg, placements, served.ownKinds, o); err != nil {
+		return err
+	}
 	if o.QueueConfig.Name != "" {
 		if err := placements.setUpQueues(mgr, o, m.events); err != nil {
 			return err
@@ -245,17 +246,24 @@ func addValidation(mgr ctrl.Manager, decides *scheduler.Scheduler, o Options) er
 	return validation.Register(mgr.GetWebhookServer(), decides.Validate)
 }
 
-// addOwnKinds sets up the status of DisruptionPolicies and PlacementEvictions, if the hub serves
-// Berth's own kinds.
-func addOwnKinds(ctx context.Context, mgr ctrl.Manager, ownKinds bool, now func() time.Time) error {
-	if !ownKinds {
-		return nil
+// addOwnKinds sets up the status of DisruptionPolicies and PlacementEvictions, and the watches of
+// readiness sources, if the hub serves Berth's own kinds.
+func addOwnKinds(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, placements *feed, ownKinds bool, o Options) error {
+	watches, err := newReadinessWatches(cfg, mgr.GetRESTMapper(), placements.inventory, o)
+	if err != nil || !ownKinds {
+		return err
 	}
-	if err := (&DisruptionPolicyReconciler{Client: mgr.GetClient()}).SetUp(ctx, mgr); err != nil {
+	policies := &DisruptionPolicyReconciler{Client: mgr.GetClient(), Inventory: placements.inventory, Log: o.Log}
+	if err := policies.SetUp(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up disruptionpolicy: %w", err)
 	}
-	if err := (&EvictionReconciler{Client: mgr.GetClient(), Now: now}).SetUp(ctx, mgr); err != nil {
+	if err := (&EvictionReconciler{Client: mgr.GetClient(), Now: o.Now}).SetUp(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up placementeviction: %w", err)
+	}
+	watches.affected, watches.changed = placements.enqueueIfStarted, policies.sourceChanged
+	placements.readiness = watches
+	if err := mgr.Add(watches); err != nil {
+		return fmt.Errorf("setting up readiness sources: %w", err)
 	}
 	return nil
 }
