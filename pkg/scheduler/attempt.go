@@ -56,6 +56,9 @@ type Attempt struct {
 	changeState  *changeState
 	// progress is set if Outcome is Progressing.
 	progress *progress
+	// goesOn is why the change in progress goes on although the target changed; empty if Change
+	// leads to Target.
+	goesOn string
 	timers   framework.Timers
 	// timeouts counts consecutive attempts that timed out, including this one.
 	timeouts int
@@ -152,6 +155,9 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 		a.changeState = a.findChangeState(a.Change, a.timers.Change)
 		a.setResult(s.permitChange(ctx, a, a.Change, a.changeState, dry))
 	}
+	if a.Outcome == Waiting {
+		s.goOn(ctx, a, dry)
+	}
 	s.setStep(ctx, a, dry)
 	if late := timeoutErrorOf(a.Err); late != nil && a.Step == nil {
 		a.Failure, a.Selected, a.Target, a.Change, a.Err, a.Outcome = a.Err, nil, nil, nil, nil, Undecided
@@ -246,7 +252,7 @@ func (a *Attempt) updateTimers() {
 	if a.Target != nil && a.Failure == nil {
 		a.timers.Change = stabilityOf(a.timers.Change, a.Target, a.Snapshot.Now)
 	}
-	if a.Outcome != Waiting && a.Outcome != Failed {
+	if a.Outcome != Waiting && a.Outcome != Failed && a.goesOn == "" {
 		// The next removal starts a new measurement.
 		a.timers.Change.RemovingSince, a.timers.Revoked.RemovingSince = time.Time{}, time.Time{}
 	}

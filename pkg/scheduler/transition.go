@@ -53,6 +53,11 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 			s.unreserve(ctx, a, a.Change)
 		}
 		return
+	case a.goesOn != "":
+		if t == nil {
+			t = &framework.Transition{Added: a.Change.Added, Removed: a.Change.Removed}
+		}
+		t.Why = cmp.Or(t.Why, a.goesOn)
 	case t == nil || len(t.Added) == len(a.Change.Added) && len(t.Removed) == len(a.Change.Removed):
 		a.Step = a.Target
 		return
@@ -60,7 +65,8 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 	a.Outcome = Progressing
 	a.progress = &progress{
 		why: t.Why, suspended: t.Suspended,
-		leftAdded: len(a.Change.Added) - len(t.Added), leftRemoved: len(a.Change.Removed) - len(t.Removed),
+		leftAdded:   len(changes.Minus(a.Change.Clusters, a.Snapshot.Subject.LastNames())) - len(t.Added),
+		leftRemoved: len(a.Change.Removed) - len(t.Removed),
 	}
 	a.progress.added, a.progress.removed = a.wholeChange()
 	if len(t.Added)+len(t.Removed) == 0 {
@@ -69,6 +75,54 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 	}
 	a.Step = a.part(t)
 	a.State.RequeueAt(a.Snapshot.Now)
+}
+
+// goOn lets the change in progress go on while the change to a new target is Waiting, for example
+// for the stabilization window. Clusters that no longer qualify are not added. Forced removals
+// supersede the change in progress, and so does the end of the wait.
+func (s *Scheduler) goOn(ctx context.Context, a *Attempt, dry bool) {
+	subject := a.Snapshot.Subject
+	open := changes.History(subject.Records).Open()
+	if open == nil || open == a.changeState.open || open.Status.Phase != berthv1alpha1.PhaseProgressing || len(a.forcedRemovals()) > 0 {
+		return
+	}
+	p := a.toward(open)
+	if p == nil {
+		return
+	}
+	id := &changeState{open: open}
+	v := s.permitChange(ctx, a, p, id, dry)
+	if v.outcome != Published {
+		return
+	}
+	a.goesOn = fmt.Sprintf("change %d follows: it waits for %s", a.Change.Revision, a.why)
+	a.Change, a.changeState = p, id
+	a.setResult(v)
+}
+
+// toward proposes the rest of an open change, without additions that no longer qualify. It returns
+// nil if the published clusters are not between the start and the target of the change, or are the
+// target.
+func (a *Attempt) toward(open *berthv1alpha1.PlacementChange) *framework.Proposal {
+	names := a.Snapshot.Subject.LastNames()
+	_, errBefore := changes.Before(open, names)
+	target, errTarget := changes.Target(open, names)
+	if errBefore != nil || errTarget != nil || slices.Equal(target, names) {
+		return nil
+	}
+	p := &framework.Proposal{
+		Clusters: target, Digest: open.Spec.To, From: a.Change.From, Revision: open.Spec.Revision, Cause: open.Spec.Cause,
+		Approved: approved(open), Removed: changes.Minus(names, target),
+	}
+	missing := changes.Minus(target, names)
+	for _, i := range a.Ranking() {
+		if _, found := slices.BinarySearch(missing, a.Feasible[i].Name); found {
+			p.Added = append(p.Added, a.Feasible[i].Name)
+			p.Selected = append(p.Selected, framework.Selection{Cluster: a.Feasible[i], Score: a.Totals[i]})
+		}
+	}
+	slices.Sort(p.Added)
+	return p
 }
 
 // wholeChange returns how many clusters the change adds and removes, with its earlier steps.
@@ -235,7 +289,7 @@ func (a *Attempt) part(t *framework.Transition) *framework.Proposal {
 	p := a.republish(t.Removed)
 	p.Forced, p.Restores, p.Partial = false, false, true
 	p.Added, p.Revision, p.Cause, p.Approved, p.Edited = t.Added, a.Change.Revision, a.Change.Cause, a.Change.Approved, a.Change.Edited
-	for _, selection := range a.Target.Selected {
+	for _, selection := range a.Change.Selected {
 		if _, added := slices.BinarySearch(t.Added, selection.Cluster.Name); added {
 			p.Selected = append(p.Selected, selection)
 		}

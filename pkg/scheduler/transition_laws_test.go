@@ -45,6 +45,18 @@ func (r *outsideReader) drained() int {
 	return n
 }
 
+// openTarget returns the target of the change in progress; nil if there is none.
+func (r *outsideReader) openTarget(published []string) []string {
+	for _, record := range r.records {
+		if record.Status.Phase == berthv1alpha1.PhaseProgressing {
+			if target, err := changes.Target(record, published); err == nil {
+				return append([]string{}, target...)
+			}
+		}
+	}
+	return nil
+}
+
 // isReady reports whether a cluster counts as ready for the policy.
 func (r *outsideReader) isReady(name string) bool {
 	return r.policy.Spec.Readiness == nil || r.readyApps[name]
@@ -70,6 +82,7 @@ func (r *outsideReader) names() []string {
 // attempt is one attempt, which may fail, and checks what it published.
 func (r *outsideReader) attempt() *scheduler.Attempt {
 	before := r.names()
+	goesOn := r.openTarget(before)
 	var a *scheduler.Attempt
 	if r.recordsDown {
 		// Neither the status nor what became of the record is written, as in a crash.
@@ -85,18 +98,21 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 	}
 	policy := changes.PolicyOf([]*berthv1alpha1.DisruptionPolicy{r.policy})
 	target := a.Target.Clusters
+	if policy.Stabilization == 0 || goesOn == nil {
+		goesOn = target
+	}
 	for _, name := range voluntary {
-		if slices.Contains(target, name) {
+		if slices.Contains(target, name) && slices.Contains(goesOn, name) {
 			r.rt.Fatalf("%s is selected and leaves", name)
 		}
 	}
 	for _, name := range added {
-		if !slices.Contains(target, name) {
+		if !slices.Contains(target, name) && !slices.Contains(goesOn, name) {
 			r.rt.Fatalf("%s is not selected and comes", name)
 		}
 	}
 	// Without numberOfClusters, drained clusters of the set before the change are desired, too.
-	desired, most := len(target), len(target)+r.drained()
+	desired, most := min(len(target), len(goesOn)), max(len(target), len(goesOn))+r.drained()
 	if n := r.placement.Spec.NumberOfClusters; n != nil {
 		desired, most = int(*n), int(*n)
 	}
@@ -147,7 +163,10 @@ func TestRollingUpdateHistories(t *testing.T) {
 		var last *scheduler.Attempt
 		for step := 0; ; step++ {
 			last = r.attempt()
-			if at := last.State.Requeue(); last.Err.IsSuccess() && (at.IsZero() || at.After(r.now)) {
+			if at := last.State.Requeue(); last.Err.IsSuccess() && at.After(r.now) && at.Sub(r.now) < 10*time.Second {
+				// The end of a stabilization window, or of minReadySeconds.
+				r.now = at
+			} else if last.Err.IsSuccess() && (at.IsZero() || at.After(r.now)) {
 				break
 			}
 			if step > 40 {
@@ -161,7 +180,7 @@ func TestRollingUpdateHistories(t *testing.T) {
 // event changes the hub, or what it refuses.
 func (r *outsideReader) event(rt *rapid.T, names []string) {
 	name := rapid.SampledFrom(names).Draw(rt, "cluster")
-	switch rapid.SampledFrom([]string{"tier", "tier", "tier", "drain", "taint", "delete", "number", "policy", "suspend", "restart", "pages", "records", "readiness", "app", "app"}).Draw(rt, "event") {
+	switch rapid.SampledFrom([]string{"tier", "tier", "tier", "drain", "taint", "delete", "number", "policy", "suspend", "restart", "pages", "records", "readiness", "app", "app", "stabilization"}).Draw(rt, "event") {
 	case "tier":
 		r.tier(rapid.SampledFrom([]string{"gold", "silver"}).Draw(rt, "tier"), name)
 	case "drain":
@@ -197,6 +216,8 @@ func (r *outsideReader) event(rt *rapid.T, names []string) {
 			}
 			spec.MinReadySeconds = rapid.Int32Range(0, 3).Draw(rt, "seconds ready")
 		})
+	case "stabilization":
+		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = rapid.Int64Range(0, 4).Draw(rt, "window") })
 	case "app":
 		ready := rapid.Bool().Draw(rt, "ready")
 		if delete(r.readyApps, name); ready {

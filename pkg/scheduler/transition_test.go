@@ -419,3 +419,63 @@ func (d *desk) tryWithoutStatus() (*scheduler.Attempt, *framework.Status) {
 	a := d.scheduler.Attempt(context.Background(), d.take)
 	return a, a.Err
 }
+
+// TestNewTargetWhileProgressing: with a stabilization window, the change in progress goes on while
+// a new target waits, without clusters that no longer qualify.
+func TestNewTargetWhileProgressing(t *testing.T) {
+	careful := func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 }
+	waits := "; change 3 follows: it waits for Stabilization: a target that stays the same until "
+	for name, tc := range map[string]struct {
+		change func(d *desk)
+		want   []string
+		// wantRecord is the phase of the change in progress afterwards.
+		wantRecord berthv1alpha1.ChangePhase
+		// wantEnd is what is published when the window is over.
+		wantEnd string
+	}{
+		"a better cluster joins": {
+			func(d *desk) { d.tier("silver", "c"); d.tier("gold", "z") }, []string{
+				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed" + waits + "2026-01-01T00:02:00Z)",
+				"b c x y (True RollingUpdate: 2 of 2 added, 1 of 2 removed" + waits + "2026-01-01T00:02:00Z)",
+				"c x y (True RollingUpdate: 2 of 2 added, 2 of 2 removed" + waits + "2026-01-01T00:02:00Z)",
+				"c x y",
+			}, berthv1alpha1.PhasePublished, "x y z",
+		},
+		"a cluster to add no longer qualifies": {
+			func(d *desk) { d.tier("silver", "y"); d.tier("gold", "z") }, []string{
+				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed" + waits + "2026-01-01T00:02:00Z)",
+				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed; clusters to remove stay until they are replaced: " +
+					"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
+			}, berthv1alpha1.PhaseProgressing, "c x z",
+		},
+		"a deleted cluster supersedes it": {
+			func(d *desk) { d.remove("c"); d.tier("gold", "z") }, []string{
+				"a b x (True RollingUpdate: 1 of 2 added, 0 of 2 removed)", "a b x",
+			}, berthv1alpha1.PhaseSuperseded, "x y z",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 3, nothing)
+			d.now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			d.govern(careful)
+			d.tier("silver", "a", "b")
+			d.tier("gold", "x", "y")
+			d.settle()
+			d.expect("p-decision-1: a b c |  | True/Waiting")
+			d.later(60)
+			d.attempt()
+			d.expect("p-decision-1: a b c x | [c x y] | ")
+			tc.change(d)
+			if got := d.steps(); got != strings.Join(tc.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", got, strings.Join(tc.want, "\n"))
+			}
+			if phase := d.phase("2"); phase != tc.wantRecord {
+				t.Errorf("revision 2 is %s, want %s", phase, tc.wantRecord)
+			}
+			d.later(60)
+			if got := d.steps(); !strings.HasSuffix("\n"+got, "\n"+tc.wantEnd) {
+				t.Errorf("at the end\n%s\nwant %s", got, tc.wantEnd)
+			}
+		})
+	}
+}
