@@ -183,8 +183,9 @@ func TestSetUpFails(t *testing.T) {
 		},
 		"the policies' controller":  {options: hubOptions{prepare: refuseAdd(1)}, want: "setting up disruptionpolicy: the manager has stopped"},
 		"the evictions' controller": {options: hubOptions{prepare: refuseAdd(2)}, want: "setting up placementeviction: the manager has stopped"},
-		"the placement controller":  {options: hubOptions{prepare: refuseAdd(3)}, want: "setting up the placement controller: the manager has stopped"},
-		"the queues' configuration": {options: hubOptions{prepare: refuseAdd(3), Options: Options{QueueConfig: queues}}, want: "adding the queue configuration: the manager has stopped"},
+		"the readiness sources":     {options: hubOptions{prepare: refuseAdd(3)}, want: "setting up readiness sources: the manager has stopped"},
+		"the placement controller":  {options: hubOptions{prepare: refuseAdd(4)}, want: "setting up the placement controller: the manager has stopped"},
+		"the queues' configuration": {options: hubOptions{prepare: refuseAdd(4), Options: Options{QueueConfig: queues}}, want: "adding the queue configuration: the manager has stopped"},
 		"a plugin of a name that is taken": {
 			options: hubOptions{Options: Options{Plugins: framework.Registry{"Approval": (&probePlugin{}).build}}}, want: "Approval",
 		},

@@ -18,10 +18,11 @@ const MovementName = "Movement"
 
 // Movement is a Transition plugin that publishes the changes of Placements with a DisruptionPolicy
 // in steps. A cluster is removed only while enough others stay published and ready: maxUnavailable
-// of the desired clusters may be missing or not ready, and maxSurge more may be published. The number of desired
-// clusters is numberOfClusters or, without it, the number of selected clusters. Clusters that are
-// deleted, in no usable set any more, or have an untolerated NoSelect taint other than DrainTaint
-// are removed at once. While a policy suspends the Placement, nothing else is published.
+// of the desired clusters may be missing or not ready, and maxSurge more may be published. The
+// number of desired clusters is numberOfClusters or, without it, the number of selected clusters.
+// Clusters that are deleted, in no usable set any more, or have an untolerated NoSelect taint other
+// than DrainTaint are removed at once. While a policy suspends the Placement, nothing else is
+// published.
 type Movement struct{}
 
 // NewMovement is the plugin's factory.

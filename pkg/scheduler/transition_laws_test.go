@@ -68,7 +68,7 @@ func (r *outsideReader) countReady(names []string) int {
 	return len(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !r.isReady(name) }))
 }
 
-// listApps lists the applications anew, as after a restart.
+// listApps lists the applications, as after a restart.
 func (r *outsideReader) listApps() {
 	r.ready(strings.Join(slices.Sorted(maps.Keys(r.readyApps)), " "), "")
 }

@@ -39,7 +39,7 @@ func validateSources(sources []ReadinessSource) (mistakes field.ErrorList) {
 	names := map[string]bool{}
 	for i, s := range sources {
 		at := field.NewPath("readinessSources").Index(i)
-		mistakes = append(mistakes, once(names, at.Child("name"), s.Name)...)
+		mistakes = append(mistakes, checkUnique(names, at.Child("name"), s.Name)...)
 		for _, why := range validation.IsDNS1123Label(s.Name) {
 			if s.Name != "" {
 				mistakes = append(mistakes, field.Invalid(at.Child("name"), s.Name, why))
