@@ -145,28 +145,28 @@ func TestRollingUpdate(t *testing.T) {
 			"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)", "b c x",
 		}},
 		"an evicted cluster without a replacement stays": {3, nothing, func(d *desk) { d.evict("a") }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until enough others are published: " +
-				"3 of 3 desired ones must be, maxUnavailable is 0)",
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until they are replaced: " +
+				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
 		}},
 		"numberOfClusters absent, an evicted cluster stays": {0, nothing, func(d *desk) { d.evict("a") }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until enough others are published: " +
-				"3 of 3 desired ones must be, maxUnavailable is 0)",
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until they are replaced: " +
+				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
 		}},
 		"an evicted and a drained cluster, one of which may leave": {0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
 			d.evict("b")
 			d.taint("a", v1alpha1.DrainTaint)
 		}, []string{
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until enough others are published: " +
-				"2 of 3 desired ones must be, maxUnavailable is 1)",
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until they are replaced: " +
+				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1)",
 		}},
 		"an evicted cluster leaves before one that no longer matches": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
 			d.evict("b")
 			d.tier("silver", "a")
 		}, []string{
 			"a c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"a c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until enough others are published: " +
-				"2 of 3 desired ones must be, maxUnavailable is 1)",
+			"a c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until they are replaced: " +
+				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1)",
 		}},
 		"an evicted cluster that is deleted leaves at once":    {3, nothing, func(d *desk) { d.evict("a"); d.remove("a") }, []string{"b c"}},
 		"an evicted cluster with another taint leaves at once": {3, nothing, func(d *desk) { d.evict("a"); d.taint("a", "gone") }, []string{"b c"}},
@@ -203,7 +203,7 @@ func TestRollingUpdate(t *testing.T) {
 // TestEvictionEnds: the cluster is selected again when the exclusion ends, or the eviction is
 // deleted.
 func TestEvictionEnds(t *testing.T) {
-	d := governed(t, 3, nothing)
+	d := governed(t, 3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.ProgressDeadlineSeconds = 86400 })
 	d.tier("gold", "x")
 	d.evict("a")
 	d.settle()
