@@ -102,7 +102,11 @@ type Misconfigured struct {
 func Compare(ctx context.Context, before, after *Simulator, progress func(done, all int)) (*Comparison, error) {
 	keys := append(before.Placements(), after.Placements()...)
 	slices.SortFunc(keys, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-	keys = slices.Compact(keys)
+	return CompareOnly(ctx, before, after, slices.Compact(keys), progress)
+}
+
+// CompareOnly is Compare for some Placements.
+func CompareOnly(ctx context.Context, before, after *Simulator, keys []types.NamespacedName, progress func(done, all int)) (*Comparison, error) {
 	c := &Comparison{Changes: []Change{}, OutOfDate: []OutOfDate{}}
 	c.Summary.Placements = len(keys)
 	for i, key := range keys {

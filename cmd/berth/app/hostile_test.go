@@ -182,6 +182,7 @@ func TestHostileText(t *testing.T) {
 		"controller":   {{"--config", hostile}, {"--queue-config", hostile}, {hostile}},
 		"diff":         {{"--label", onHub + ":a=b"}, {"--remove", "cluster/" + onHub}, {"--remove", "cluster/" + onHub, "-o", "wide"}, {"--remove", "cluster/" + onHub, "-o", "json"}, {"--remove", "cluster/" + onHub, "-o", "yaml"}, {"--taint", hostile}},
 		"drain":        {{onHub, "--yes"}, {onHub}, {hostile + "/" + hostile}, {"plain", "-y", "--wait"}},
+		"evict":        {{"web", "--cluster", onHub, "-y"}, {"web", "--cluster", "plain", "-y"}, {hostile, "--cluster", hostile, "-y"}, {"web", "--cluster", hostile + "/" + hostile}, {"web", "--cluster", "plain", "--exclude-for", hostile}},
 		"explain":      {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {hostile}, {hostile + "/" + hostile}, {"-A"}, {"web", "--cluster", onHub}, {"web", "--cluster", hostile + "/" + hostile}, {"web", "--context", hostile}},
 		"explore":      {{"--config", hostile}, {"--address", hostile}},
 		"history":      {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {"web", "--revision", "5"}, {"web", "--revision", "9", "-o", "yaml"}, {"web", "--revision", "10"}, {hostile}, {"-A"}, {"-A", "-o", "wide"}},

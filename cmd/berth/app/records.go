@@ -25,13 +25,9 @@ var errNoRecords = errors.New("the hub does not serve PlacementChanges (berth.de
 // readHistory returns a Placement and its records, without those of an earlier Placement of the
 // same name.
 func readHistory(ctx context.Context, hub client.Client, key types.NamespacedName) (*v1alpha1.Placement, changes.History, error) {
-	pl := &v1alpha1.Placement{}
-	err := hub.Get(ctx, key, pl)
-	if apierrors.IsNotFound(err) {
-		return nil, nil, fmt.Errorf("there is no Placement %s", key)
-	}
+	pl, err := readPlacement(ctx, hub, key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading Placement %s: %w", key, err)
+		return nil, nil, err
 	}
 	var records berthv1alpha1.PlacementChangeList
 	err = hub.List(ctx, &records, client.InNamespace(key.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: key.Name})
@@ -47,12 +43,12 @@ func readHistory(ctx context.Context, hub client.Client, key types.NamespacedNam
 	return pl, changes.HistoryOf(pl, pointers(records.Items)), nil
 }
 
-// publishedDigest is the digest of the clusters that are published for a Placement.
-func publishedDigest(ctx context.Context, hub client.Client, pl *v1alpha1.Placement) (string, error) {
+// publishedClusters are the clusters that are published for a Placement, unsorted.
+func publishedClusters(ctx context.Context, hub client.Client, pl *v1alpha1.Placement) ([]string, error) {
 	var pages v1alpha1.PlacementDecisionList
 	err := hub.List(ctx, &pages, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name})
 	if err != nil {
-		return "", fmt.Errorf("reading the published clusters of Placement %s/%s: %w", pl.Namespace, pl.Name, err)
+		return nil, fmt.Errorf("reading the published clusters of Placement %s/%s: %w", pl.Namespace, pl.Name, err)
 	}
 	var names []string
 	for i := range pages.Items {
@@ -62,7 +58,26 @@ func publishedDigest(ctx context.Context, hub client.Client, pl *v1alpha1.Placem
 			}
 		}
 	}
-	return berthv1alpha1.Digest(names), nil
+	return names, nil
+}
+
+// publishedDigest is the digest of the clusters that are published for a Placement.
+func publishedDigest(ctx context.Context, hub client.Client, pl *v1alpha1.Placement) (string, error) {
+	names, err := publishedClusters(ctx, hub, pl)
+	return berthv1alpha1.Digest(names), err
+}
+
+// readPlacement returns a Placement.
+func readPlacement(ctx context.Context, hub client.Client, key types.NamespacedName) (*v1alpha1.Placement, error) {
+	pl := &v1alpha1.Placement{}
+	err := hub.Get(ctx, key, pl)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no Placement %s", key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Placement %s: %w", key, err)
+	}
+	return pl, nil
 }
 
 // changeView is the shown form of a record. Its json and yaml output is a public interface.

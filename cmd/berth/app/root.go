@@ -79,6 +79,7 @@ func verbs(o options) []*cobra.Command {
 		newAnswerCommand(rejection),
 		newDrainCommand(),
 		newUndrainCommand(),
+		newEvictCommand(o.plugins),
 		newSuspendCommand(),
 		newResumeCommand(),
 		newDiffCommand(o.plugins),

@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// watchInterval is how often status --watch and drain --wait read the hub.
+// watchInterval is how often status --watch, drain --wait and evict read the hub.
 const watchInterval = time.Second
 
 type statusOptions struct {

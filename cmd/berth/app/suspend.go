@@ -19,8 +19,8 @@ import (
 // suspendSuffix is the end of the name of the DisruptionPolicy that suspends a Placement.
 const suspendSuffix = "-suspend"
 
-// policyPatience is how long suspend waits for the controller.
-const policyPatience = 10 * time.Second
+// reportPatience is how long suspend and evict wait for the controller.
+const reportPatience = 10 * time.Second
 
 type suspendOptions struct {
 	hub    placementFlags
@@ -135,12 +135,12 @@ func (o *suspendOptions) write(ctx context.Context, hub client.Client, policy *b
 // awaitPolicy waits until the controller has reported the policy, so that it applies to every later
 // change.
 func awaitPolicy(ctx context.Context, hub client.Client, policy *berthv1alpha1.DisruptionPolicy) error {
-	waiting, cancel := context.WithTimeout(ctx, policyPatience)
+	waiting, cancel := context.WithTimeout(ctx, reportPatience)
 	defer cancel()
 	for meta.FindStatusCondition(policy.Status.Conditions, berthv1alpha1.PolicyReady) == nil {
 		select {
 		case <-waiting.Done():
-			return fmt.Errorf("waiting for the controller: DisruptionPolicy %s/%s was created, but the controller has not reported it after %s: it may not run", policy.Namespace, policy.Name, policyPatience)
+			return fmt.Errorf("waiting for the controller: DisruptionPolicy %s/%s was created, but the controller has not reported it after %s: it may not run", policy.Namespace, policy.Name, reportPatience)
 		case <-time.After(100 * time.Millisecond):
 		}
 		if err := hub.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {

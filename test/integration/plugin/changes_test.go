@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -212,11 +211,7 @@ var _ = Describe("approve and reject", func() {
 		for _, grant := range []struct{ user, role string }{
 			{"viewer", "berth-viewer"}, {"approver", "berth-viewer"}, {"approver", "berth-approver"},
 		} {
-			Expect(hub.Create(ctx, &rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: string(t), Name: grant.user + "-" + grant.role},
-				Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: grant.user}},
-				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: grant.role},
-			})).To(Succeed())
+			t.bind(ctx, grant.user, grant.role)
 		}
 		for user, want := range map[string]string{
 			"nobody": `User "nobody" cannot get resource "placements"`,

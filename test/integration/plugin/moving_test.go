@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -45,6 +47,67 @@ var _ = Describe("drain and undrain", func() {
 		Expect(run(ctx, "", "drain", "nobody", "--yes").err).To(ContainSubstring(`reading ManagedCluster nobody: `))
 	})
 })
+
+var _ = Describe("evict", func() {
+	It("shows the change, removes the cluster and reports that", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
+		evict := func(words ...string) result {
+			return run(ctx, "", append([]string{"evict", "web", "-n", string(t), "--cluster"}, words...)...)
+		}
+		first := clustersOf(ctx, pl)[0]
+		got := evict(first)
+		Expect(got.code).To(Equal(misused))
+		Expect(got.out).To(MatchRegexp(`^NAMESPACE +PLACEMENT +CHANGE +BEFORE +AFTER +ADDED +REMOVED +PAGES +CONDITIONS
+%s +web +Updated +1 +1 +1: \S+ +1: %s +1 `, t, first))
+		Expect(got.err).To(ContainSubstring("there is no terminal to ask on"))
+		got = evict("managedcluster/"+first, "--yes", "--exclude-for", "2h")
+		Expect(got.code).To(Equal(same), got.err)
+		Expect(got.out).To(MatchRegexp(`(?s)placementeviction.berth.dev/web-\w+ created
+.*placementeviction.berth.dev/web-\w+ executed
+$`))
+		Expect(clustersOf(ctx, pl)).To(And(HaveLen(1), Not(ContainElement(first))))
+		evictions := &berthv1alpha1.PlacementEvictionList{}
+		Expect(hub.List(ctx, evictions, client.InNamespace(string(t)))).To(Succeed())
+		Expect(evictions.Items).To(HaveExactElements(HaveField("Spec.ExcludeForSeconds", BeEquivalentTo(7200))))
+		explained := run(ctx, "", "explain", "web", "-n", string(t), "--cluster", first)
+		Expect(explained.out).To(ContainSubstring("Eviction: evicted by PlacementEviction " + evictions.Items[0].Name + " until "))
+
+		By("refusing what cannot be evicted")
+		Expect(evict(first, "--yes").err).To(Equal("kubectl placement: nothing to evict: the published decision of Placement " + string(t) + "/web does not have cluster " + first + "\n"))
+		Expect(evict(first, "--exclude-for", "1.5s").code).To(Equal(misused))
+		Expect(run(ctx, "", "evict", "web", "-n", string(t)).err).To(ContainSubstring("--cluster is required"))
+		Expect(run(ctx, "", "evict", "none", "-n", string(t), "--cluster", first).err).To(ContainSubstring("there is no Placement " + string(t) + "/none"))
+	})
+
+	It("needs only rights in the namespace", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
+		t.bind(ctx, "viewer", "berth-viewer")
+		t.bind(ctx, "evictor", "berth-viewer")
+		t.bind(ctx, "evictor", "berth-evictor")
+		words := []string{"evict", "web", "-n", string(t), "--cluster", clustersOf(ctx, pl)[0], "--yes", "--as"}
+		got := run(ctx, "", append(words, "viewer")...)
+		Expect(got.code).To(Equal(failed))
+		Expect(got.out).To(HavePrefix("The change is not shown: "))
+		Expect(got.err).To(ContainSubstring(`User "viewer" cannot create resource "placementevictions"`))
+		got = run(ctx, "", append(words, "evictor")...)
+		Expect(got.code).To(Equal(same), got.err)
+	})
+})
+
+// clustersOf are the clusters on the pages of a Placement.
+func clustersOf(ctx context.Context, pl *v1alpha1.Placement) (names []string) {
+	GinkgoHelper()
+	var pages v1alpha1.PlacementDecisionList
+	Expect(hub.List(ctx, &pages, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name})).To(Succeed())
+	for i := range pages.Items {
+		for _, decision := range pages.Items[i].Status.Decisions {
+			names = append(names, decision.ClusterName)
+		}
+	}
+	return names
+}
 
 var _ = Describe("suspend and resume", func() {
 	It("stop and start the changes of a Placement", func(ctx SpecContext) {

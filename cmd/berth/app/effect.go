@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
+	"github.com/berth-dev/berth/pkg/tenancy/identity"
+)
+
+// effectOptions are what commands share that change the decision of one Placement: they show the
+// change and ask before they act.
+type effectOptions struct {
+	plugins framework.Registry
+	hub     hubFlags
+	config  string
+	queues  string
+	yes     bool
+}
+
+// effectHelp describes what the commands share in a help text.
+const effectHelp = `The command shows the change of the decision first, as diff does, and asks. A user without permission to list the
+fleet does not see the change. `
+
+// finish adds the flags, and the argument: one Placement.
+func (o *effectOptions) finish(cmd *cobra.Command) {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%s needs the name of one Placement", cmd.CommandPath())
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = o.hub.completePlacements(nil)
+	o.hub.add(cmd)
+	o.hub.addNamespace(cmd, "namespace of the Placement (default: the kubeconfig's)")
+	addConfigFlag(cmd, &o.config)
+	addQueuesFlag(cmd, &o.queues)
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+}
+
+// connect returns the hub and the Placement that the argument names.
+func (o *effectOptions) connect(ctx context.Context, arg string) (client.Client, types.NamespacedName, error) {
+	hub, namespace, err := o.hub.connect()
+	if err != nil {
+		return nil, types.NamespacedName{}, err
+	}
+	ref, err := resolve(ctx, hub, namespace, arg)
+	return hub, ref.NamespacedName, err
+}
+
+// show prints how the decision of a Placement changes with an object.
+func (o *effectOptions) show(cmd *cobra.Command, hub client.Client, key types.NamespacedName, object client.Object) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	progress := startProgress(cmd.ErrOrStderr())
+	defer progress.stop()
+	progress.say("reading the hub")
+	comparison, err := o.compare(ctx, hub, key, object)
+	progress.stop()
+	if apierrors.IsForbidden(err) {
+		return say(out, "The change is not shown: %v\n", err)
+	}
+	if err != nil {
+		return err
+	}
+	for _, m := range comparison.Misconfigured {
+		say(out, "Misconfigured: %s: %s\n", m.Placement, m.Message)
+	}
+	if len(comparison.Changes) == 0 {
+		return say(out, "The decision of Placement %s does not change.\n", key)
+	}
+	return changeTable(comparison, false).print(out, colourful(out))
+}
+
+// compare decides a Placement without and with an object.
+func (o *effectOptions) compare(ctx context.Context, hub client.Client, key types.NamespacedName, object client.Object) (*simulator.Comparison, error) {
+	configuration, err := loadConfig(ctx, o.config, o.plugins)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := readHub(ctx, hub)
+	if err != nil {
+		return nil, err
+	}
+	if err := readHubQueues(ctx, hub, o.queues, &objects); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins}
+	before, err := simulator.New(ctx, objects, now, with)
+	if err != nil {
+		return nil, err
+	}
+	after, err := simulator.New(ctx, objects.Overlay(simulator.Objects{object}, now), now, with)
+	if err != nil {
+		return nil, err
+	}
+	return simulator.CompareOnly(ctx, before, after, []types.NamespacedName{key}, nil)
+}

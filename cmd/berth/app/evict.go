@@ -1,0 +1,155 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// maxExcludeFor is the longest time for which an eviction excludes a cluster.
+const maxExcludeFor = 365 * 24 * time.Hour
+
+type evictOptions struct {
+	effectOptions
+	cluster    string
+	excludeFor time.Duration
+}
+
+func newEvictCommand(plugins framework.Registry) *cobra.Command {
+	o := evictOptions{effectOptions: effectOptions{plugins: plugins}}
+	cmd := &cobra.Command{
+		Use:   "evict [TYPE/]NAME --cluster CLUSTER [-n NAMESPACE] [--exclude-for DURATION]",
+		Short: "Remove a cluster from one Placement, as DisruptionPolicies allow",
+		Long: `Remove a cluster from one Placement, as DisruptionPolicies allow.
+
+` + effectHelp + `Then it creates a PlacementEviction and prints what the eviction waits
+for, until the cluster is removed. The cluster is not selected again for the time of --exclude-for. To end the eviction early, delete the
+PlacementEviction. ` + placementHelp + `Needs permission to get placements, to list placementdecisions and to create
+and get placementevictions.
+
+Exit codes: 0 the cluster was removed, 3 the command was interrupted; the eviction goes on, 1 failure, 2 wrong usage.`,
+		Example: `  berth evict web -n shop --cluster edge2
+  berth evict web -n shop --cluster edge2 --exclude-for 24h --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
+	}
+	o.finish(cmd)
+	cmd.Flags().StringVar(&o.cluster, "cluster", "", "the cluster to remove; required")
+	cmd.Flags().DurationVar(&o.excludeFor, "exclude-for", berthv1alpha1.DefaultExcludeForSeconds*time.Second, "how long the cluster is not selected again, in whole seconds, at most a year")
+	complete(cmd, "cluster", o.hub.completeClusters)
+	return cmd
+}
+
+func (o *evictOptions) run(cmd *cobra.Command, arg string) error {
+	if o.cluster == "" {
+		return usagef("--cluster is required")
+	}
+	if o.excludeFor < time.Second || o.excludeFor > maxExcludeFor || o.excludeFor%time.Second != 0 {
+		return usagef("--exclude-for: %s is not a number of whole seconds from 1s to %s", o.excludeFor, maxExcludeFor)
+	}
+	cluster, err := clusterName("cluster", o.cluster)
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	hub, key, err := o.connect(ctx, arg)
+	if err != nil {
+		return err
+	}
+	pl, err := readPlacement(ctx, hub, key)
+	if err != nil {
+		return err
+	}
+	published, err := publishedClusters(ctx, hub, pl)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(published, cluster) {
+		return fmt.Errorf("nothing to evict: the published decision of Placement %s does not have cluster %s", key, cluster)
+	}
+	eviction := o.eviction(pl, cluster)
+	if err := o.show(cmd, hub, key, eviction); err != nil {
+		return err
+	}
+	question, no := fmt.Sprintf("Evict cluster %s from Placement %s?", cluster, key), fmt.Sprintf("cluster %s was not evicted from Placement %s", cluster, key)
+	if err := confirm(cmd, o.yes, question, no); err != nil {
+		return err
+	}
+	eviction.Name, eviction.GenerateName = "", pl.Name+"-"
+	if err := hub.Create(ctx, eviction); err != nil {
+		return fmt.Errorf("creating a PlacementEviction in namespace %s: %w", pl.Namespace, err)
+	}
+	return awaitEviction(ctx, hub, eviction, cmd.OutOrStdout())
+}
+
+// eviction returns the object before it has its name.
+func (o *evictOptions) eviction(pl *v1alpha1.Placement, cluster string) *berthv1alpha1.PlacementEviction {
+	return &berthv1alpha1.PlacementEviction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name + "-new"},
+		Spec: berthv1alpha1.PlacementEvictionSpec{
+			Placement: pl.Name, Cluster: cluster, ExcludeForSeconds: int64(o.excludeFor / time.Second),
+		},
+	}
+}
+
+// awaitEviction prints what the eviction waits for, after each change, until it is executed.
+func awaitEviction(ctx context.Context, hub client.Client, e *berthv1alpha1.PlacementEviction, out io.Writer) error {
+	name := fmt.Sprintf("placementeviction.%s/%s", berthv1alpha1.GroupName, e.Name)
+	say(out, "%s created\n", name)
+	shown, began := "", time.Now()
+	for {
+		waits, done, err := stateOf(e)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s is not valid: %w", name, err)
+		case done:
+			return say(out, "%s executed\n", name)
+		case waits == "" && time.Since(began) > reportPatience:
+			return fmt.Errorf("waiting for the controller: %s was created, but the controller has not reported it after %s: it may not run", name, reportPatience)
+		case waits != shown:
+			shown = waits
+			say(out, "%s\n", waits)
+		}
+		select {
+		case <-ctx.Done():
+			return errChanges
+		case <-time.After(watchInterval):
+		}
+		err = hub.Get(ctx, client.ObjectKeyFromObject(e), e)
+		switch {
+		case ctx.Err() != nil:
+			return errChanges
+		case apierrors.IsNotFound(err):
+			return fmt.Errorf("%s was deleted before it was executed", name)
+		case err != nil:
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
+}
+
+// stateOf returns what an eviction waits for, empty if the controller has not reported it, and
+// whether it is executed; an error if it is not valid.
+func stateOf(e *berthv1alpha1.PlacementEviction) (waits string, done bool, err error) {
+	valid := meta.FindStatusCondition(e.Status.Conditions, berthv1alpha1.EvictionValid)
+	executed := meta.FindStatusCondition(e.Status.Conditions, berthv1alpha1.EvictionExecuted)
+	switch {
+	case executed != nil && executed.Status == metav1.ConditionTrue:
+		return "", true, nil
+	case valid != nil && valid.Status == metav1.ConditionFalse:
+		return "", false, fmt.Errorf("%s: %s", valid.Reason, valid.Message)
+	case executed != nil:
+		return executed.Message, false, nil
+	}
+	return "", false, nil
+}
