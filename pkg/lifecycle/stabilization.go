@@ -47,10 +47,8 @@ func (Stabilization) Name() string { return StabilizationName }
 
 // Permit implements framework.PermitPlugin.
 func (s Stabilization) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
-	window := s.window
-	if policies := state.Snapshot().Subject.Policies; len(policies) > 0 {
-		window = max(window, changes.PolicyOf(policies).Stabilization)
-	}
+	policy := changes.PolicyOf(state.Snapshot().Subject.Policies)
+	window := max(s.window, policy.Stabilization)
 	if window == 0 || p.Approved || p.Forced {
 		return nil, 0
 	}

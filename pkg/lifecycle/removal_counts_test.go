@@ -1,0 +1,251 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// counting is a BlastRadius with a window of an hour and these limits.
+func counting(maxRemoved string, fleetMaxRemoved int) *BlastRadius {
+	b := &BlastRadius{removalCounter: &removalCounter{counts: &removalCounts{}, window: time.Hour}}
+	b.args.Window.Duration, b.args.Timeout.Duration, b.args.MinRemoved, b.args.FleetMaxRemoved = time.Hour, time.Minute, 1, &fleetMaxRemoved
+	if maxRemoved != "" {
+		b.args.MaxRemoved = new(intstr.Parse(maxRemoved))
+	}
+	return b
+}
+
+func placementOf(uid string) *v1alpha1.Placement {
+	pl := fixture.Placement("n", uid).Obj()
+	pl.UID = types.UID(uid)
+	return pl
+}
+
+var cmpCounts = cmp.Options{cmp.AllowUnexported(removalCounts{}, removal{}, openRemoval{}, progressing{}), cmpopts.EquateEmpty()}
+
+// TestRecountFromRecords: whatever the order of the records, removals are counted in the order of
+// their times, and the input stays as it is.
+func TestRecountFromRecords(t *testing.T) {
+	record := func(uid string, revision, generation int64, phase berthv1alpha1.ChangePhase, minute int, removed ...string) *berthv1alpha1.PlacementChange {
+		c := changes.NewChange(removed, nil)
+		c.Generation = generation
+		r, err := changes.NewRecord(placementOf(uid), 0, revision, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := metav1.NewTime(fixture.Now.Add(time.Duration(minute) * time.Minute))
+		r.Status = berthv1alpha1.PlacementChangeStatus{Phase: phase, PermittedTime: &at, CompletionTime: &at}
+		return r
+	}
+	stray := record("p", 1, 1, "Published", 0, "x", "y")
+	stray.OwnerReferences = nil
+	progress := record("q", 2, 1, "Progressing", 2, "c", "d", "e")
+	progress.Status.Remaining = &berthv1alpha1.RemainingClusters{Removed: 2}
+	superseded := record("q", 1, 1, "Superseded", 5, "a", "b", "c")
+	superseded.Status.Remaining = &berthv1alpha1.RemainingClusters{Removed: 1}
+	records := []*berthv1alpha1.PlacementChange{
+		progress, record("p", 3, 2, "Published", 4, "b"), superseded, record("p", 2, 1, "Published", 3, "a"), stray, record("p", 4, 2, "Held", 6, "c"), record("p", 5, 2, "Published", 1),
+	}
+	before := slices.Clone(records)
+	b := counting("", 100)
+	b.Recount(records)
+	at := func(minute int) time.Time { return fixture.Now.Add(time.Duration(minute) * time.Minute) }
+	want := &removalCounts{
+		removals: []removal{
+			{placement: "q", namespace: "n", at: at(2), clusters: 3}, {placement: "p", namespace: "n", at: at(3), clusters: 1},
+			{placement: "p", namespace: "n", at: at(4), clusters: 1, edited: true}, {placement: "q", namespace: "n", at: at(5), clusters: 2},
+		},
+		progress: map[types.UID]progressing{"q": {revision: 2, counted: at(2), left: 2}},
+	}
+	if diff := cmp.Diff(want, b.counts, cmpCounts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !slices.Equal(before, records) {
+		t.Error("the input is sorted")
+	}
+	b.Recount(nil)
+	if diff := cmp.Diff(want, b.counts, cmpCounts); diff != "" {
+		t.Errorf("counted again (-want +got):\n%s", diff)
+	}
+}
+
+// TestGiveBack: the removals of one change, not those of other Placements or times.
+func TestGiveBack(t *testing.T) {
+	later := fixture.Now.Add(time.Minute)
+	c := &removalCounts{
+		removals: []removal{{placement: "q", at: later, clusters: 5}, {placement: "p", at: fixture.Now, clusters: 5}, {placement: "p", at: later, clusters: 5}},
+		progress: map[types.UID]progressing{"p": {}, "q": {}},
+	}
+	c.giveBack("p", progressing{counted: later, left: 2})
+	var got []int
+	for _, r := range c.removals {
+		got = append(got, r.clusters)
+	}
+	if diff := cmp.Diff([]int{5, 5, 3}, got); diff != "" || len(c.progress) != 1 {
+		t.Errorf("%v (-want +got):\n%s", c.progress, diff)
+	}
+}
+
+// TestCountsAreCut: what is older than the window is dropped, with the changes in progress.
+func TestCountsAreCut(t *testing.T) {
+	old, recent := fixture.Now.Add(-time.Hour), fixture.Now.Add(-time.Minute)
+	b := counting("", 100)
+	b.counts = &removalCounts{
+		removals: []removal{{placement: "p", at: old}, {placement: "q", at: recent}},
+		open:     map[types.UID]openRemoval{"p": {removal: removal{at: old}}, "q": {removal: removal{at: recent}}},
+		progress: map[types.UID]progressing{"p": {counted: old}, "q": {counted: recent}},
+	}
+	b.update(time.Time{}, func(*removalCounts) {})
+	if c := b.counts; len(c.removals) != 2 || len(c.open) != 2 || len(c.progress) != 2 {
+		t.Errorf("without a time: %+v", c)
+	}
+	b.update(fixture.Now, func(*removalCounts) {})
+	want := &removalCounts{
+		removals: []removal{{placement: "q", at: recent}}, open: map[types.UID]openRemoval{"q": {removal: removal{at: recent}}},
+		progress: map[types.UID]progressing{"q": {counted: recent}},
+	}
+	if diff := cmp.Diff(want, b.counts, cmpCounts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestExceeded: what counts against the limits of a Placement, its namespace and the fleet.
+func TestExceeded(t *testing.T) {
+	removals := func(namespace string, clusters int, edited bool) removal {
+		return removal{placement: types.UID("of " + namespace), namespace: namespace, at: fixture.Now, clusters: clusters, edited: edited}
+	}
+	open := func(uid, namespace string, names ...string) map[types.UID]openRemoval {
+		return map[types.UID]openRemoval{types.UID(uid): {removal: removal{placement: types.UID(uid), namespace: namespace, at: fixture.Now}, begun: names}}
+	}
+	two := []string{"a", "b"}
+	for name, tc := range map[string]struct {
+		maxRemoved string
+		fleet      int
+		counts     *removalCounts
+		p          framework.Proposal
+		want       bool
+	}{
+		"nothing is counted":               {fleet: 10, p: framework.Proposal{Removed: two}},
+		"two of five, a quarter may":       {maxRemoved: "25%", fleet: 10, p: framework.Proposal{Clusters: make([]string, 8), Added: make([]string, 5), Removed: two}, want: true},
+		"two of eight, a quarter may":      {maxRemoved: "25%", fleet: 10, p: framework.Proposal{Clusters: make([]string, 6), Removed: two}},
+		"of the namespace":                 {fleet: 10, counts: &removalCounts{removals: []removal{removals("n", 9, true)}}, p: framework.Proposal{Removed: two}, want: true},
+		"of the namespace, at the limit":   {fleet: 11, counts: &removalCounts{removals: []removal{removals("n", 9, true)}}, p: framework.Proposal{Removed: two}},
+		"of others, half the limit":        {fleet: 10, counts: &removalCounts{removals: []removal{removals("m", 50, false)}}, p: framework.Proposal{Removed: two}},
+		"of others and the namespace":      {fleet: 10, counts: &removalCounts{removals: []removal{removals("m", 50, false), removals("n", 4, false)}}, p: framework.Proposal{Removed: two}, want: true},
+		"after an edit":                    {fleet: 10, counts: &removalCounts{removals: []removal{removals("m", 50, false), removals("n", 4, false)}}, p: framework.Proposal{Removed: two, Edited: true}},
+		"edits of others do not count":     {fleet: 10, counts: &removalCounts{removals: []removal{removals("m", 50, true), removals("n", 8, true)}}, p: framework.Proposal{Removed: two}},
+		"others that remove now":           {fleet: 3, counts: &removalCounts{open: open("q", "n", "x", "y")}, p: framework.Proposal{Removed: two}, want: true},
+		"its own removal that was begun":   {fleet: 3, counts: &removalCounts{open: open("p", "n", "b", "x")}, p: framework.Proposal{Removed: two}},
+		"its own removal, and more of it":  {fleet: 3, counts: &removalCounts{open: open("p", "n", "x", "y")}, p: framework.Proposal{Removed: two}, want: true},
+		"a change that supersedes another": {fleet: 4, counts: &removalCounts{removals: []removal{removals("n", 4, false)}, progress: map[types.UID]progressing{"p": {revision: 1, counted: fixture.Now}}}, p: framework.Proposal{Removed: two, Revision: 2}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := counting(tc.maxRemoved, tc.fleet).exceeded(tc.counts, placementOf("p"), &tc.p, fixture.Now); (got != "") != tc.want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// TestReserveAndUnreserve: a removal is open until it is published, given up, or partly made.
+func TestReserveAndUnreserve(t *testing.T) {
+	pl := placementOf("p")
+	state := framework.NewCycleState(&framework.Snapshot{Now: fixture.Now, Subject: &framework.Subject{Placement: pl}})
+	removes := func(names ...string) *framework.Proposal { return &framework.Proposal{Removed: names, Revision: 2} }
+	wrote := &framework.Proposal{Writes: make([]framework.PageWrite, 1)}
+	for name, tc := range map[string]struct {
+		do   func(*BlastRadius)
+		want []string // begun and reserved
+	}{
+		"reserved":          {do: func(b *BlastRadius) { b.Reserve(t.Context(), state, pl, removes("a")) }, want: []string{"a"}},
+		"nothing to remove": {do: func(b *BlastRadius) { b.Reserve(t.Context(), state, pl, removes()) }},
+		"given up": {do: func(b *BlastRadius) {
+			b.Reserve(t.Context(), state, pl, removes("a"))
+			b.Unreserve(t.Context(), state, pl, removes("a"))
+		}},
+		"given up after a write": {do: func(b *BlastRadius) {
+			b.Reserve(t.Context(), state, pl, removes("a"))
+			b.Unreserve(t.Context(), state, pl, wrote)
+		}, want: []string{"a"}},
+		"given up again, and others": {do: func(b *BlastRadius) {
+			b.Reserve(t.Context(), state, pl, removes("a"))
+			b.Unreserve(t.Context(), state, pl, wrote)
+			b.Reserve(t.Context(), state, pl, removes("b"))
+			b.Unreserve(t.Context(), state, pl, removes("b"))
+		}, want: []string{"a"}},
+		"a later step of the change": {do: func(b *BlastRadius) {
+			b.counts = &removalCounts{progress: map[types.UID]progressing{"p": {revision: 2, counted: fixture.Now}}}
+			b.Reserve(t.Context(), state, pl, removes("a"))
+		}},
+		"another change": {do: func(b *BlastRadius) {
+			b.counts = &removalCounts{progress: map[types.UID]progressing{"p": {revision: 1, counted: fixture.Now}}}
+			b.Reserve(t.Context(), state, pl, removes("a"))
+		}, want: []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := counting("", 10)
+			tc.do(b)
+			r, known := b.counts.open["p"]
+			if got := union(r.begun, r.reserved); !slices.Equal(tc.want, got) || known != (len(tc.want) > 0) {
+				t.Errorf("open: %v, %t", got, known)
+			}
+		})
+	}
+}
+
+// TestSimulationsDoNotWait: they decide only once, so a removal need not stay the same.
+func TestSimulationsDoNotWait(t *testing.T) {
+	for name, tc := range map[string]struct {
+		handle *framework.Handle
+		args   string
+		want   time.Duration
+	}{
+		"a controller":    {handle: &framework.Handle{Assume: func(*v1alpha1.PlacementDecision, bool) {}}, args: `{"maxRemoved": 1, "minRemoved": 1}`, want: 5 * time.Second},
+		"without a hub":   {args: `{"maxRemoved": 1, "minRemoved": 1}`, want: 5 * time.Second},
+		"in a simulation": {handle: &framework.Handle{}, args: `{"maxRemoved": 1, "minRemoved": 1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin, err := NewBlastRadius(t.Context(), json.RawMessage(tc.args), tc.handle)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := plugin.(*BlastRadius).settle; got != tc.want {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+func TestStabilizationWindowIsBounded(t *testing.T) {
+	for n, want := range map[int64]bool{-1: false, 0: true, maxStabilization: true, maxStabilization + 1: false} {
+		if _, err := NewStabilization(t.Context(), json.RawMessage(fmt.Sprintf(`{"stabilizationWindowSeconds": %d}`, n)), nil); (err == nil) != want {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+// TestValidateStrategy: DecisionPublisher rejects an invalid group length.
+func TestValidateStrategy(t *testing.T) {
+	for length, want := range map[string]int{"50%": 0, "half": 1} {
+		pl := placementOf("p")
+		pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromString(length)
+		if got := (&DecisionPublisher{}).Validate(t.Context(), pl); len(got) != want {
+			t.Errorf("%s: %v", length, got)
+		}
+	}
+}
