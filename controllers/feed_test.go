@@ -140,9 +140,9 @@ func TestFeedQueuesAffectedPlacements(t *testing.T) {
 	}
 }
 
-// TestFeedTellsQueues: a Placement is in its queue until it is gone, and a change of its namespace
-// has it decided again.
-func TestFeedTellsQueues(t *testing.T) {
+// TestFeedUpdatesQueues: a Placement is in its queue until it is gone, and a change of its
+// namespace has it decided again.
+func TestFeedUpdatesQueues(t *testing.T) {
 	f := newMemoryFeed(t)
 	f.withQueues(t)
 	pl := fixture.Placement("n", "p").Obj()
@@ -275,7 +275,7 @@ func TestFeedWaitsForSync(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 			if synced := f.synced.Load(); synced != (tc.want == "") || f.syncs == 1 != synced {
-				t.Errorf("synced: %t, told %d times", synced, f.syncs)
+				t.Errorf("synced: %t, onSynced called %d times", synced, f.syncs)
 			}
 		})
 	}

@@ -107,8 +107,8 @@ func TestReconcileFails(t *testing.T) {
 	}
 }
 
-// TestReconcileTellsOfPartialWrites: events report the writes before one that fails.
-func TestReconcileTellsOfPartialWrites(t *testing.T) {
+// TestReconcileReportsPartialWrites: events report the writes before one that fails.
+func TestReconcileReportsPartialWrites(t *testing.T) {
 	var names []string
 	for i := range 101 {
 		names = append(names, fmt.Sprintf("c%03d", i))
@@ -148,8 +148,8 @@ func TestReconcileTellsOfPartialWrites(t *testing.T) {
 	}
 }
 
-// TestReconcileTellsOnce: an event reports missing clusters once, and again when that changes.
-func TestReconcileTellsOnce(t *testing.T) {
+// TestReconcileReportsOnce: an event reports missing clusters once, and again when that changes.
+func TestReconcileReportsOnce(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{}, "a")
 	h.place(fixture.Placement("n", "p").Number(3).Obj())
 	missing := func(sent []string) []string {
@@ -169,7 +169,7 @@ func TestReconcileTellsOnce(t *testing.T) {
 		t.Errorf("events: %q", second)
 	}
 	// A new Placement of the same name gets its own event.
-	h.reconciler.sentWarnings.Store(placementKey, strings.Replace(told(h), "n/p", "earlier", 1))
+	h.reconciler.sentWarnings.Store(placementKey, strings.Replace(lastWarnings(h), "n/p", "earlier", 1))
 	h.succeed()
 	if third := missing(h.sent()); !slices.Equal(third, second) {
 		t.Errorf("events: %q", third)
@@ -177,8 +177,8 @@ func TestReconcileTellsOnce(t *testing.T) {
 	// No cluster is missing now, so the next time gets an event again.
 	h.reconciler.Inventory.Update(fixture.Cluster("c").Set("s1").Obj())
 	h.succeed()
-	if sent := missing(h.sent()); len(sent) > 0 || told(h) != "" {
-		t.Errorf("events: %q; told %q", sent, told(h))
+	if sent := missing(h.sent()); len(sent) > 0 || lastWarnings(h) != "" {
+		t.Errorf("events: %q; warnings: %q", sent, lastWarnings(h))
 	}
 	h.reconciler.Inventory.Delete(fixture.Cluster("c").Set("s1").Obj())
 	h.succeed()
@@ -186,23 +186,23 @@ func TestReconcileTellsOnce(t *testing.T) {
 		t.Errorf("events: %q", fourth)
 	}
 	// An attempt that decides nothing says nothing of it.
-	before := told(h)
+	before := lastWarnings(h)
 	h.reconciler.Scheduler.Forget(placementKey)
 	h.reconciler.sendWarnings(t.Context(), h.placement(), &scheduler.Attempt{Result: &scheduler.Result{Intents: []framework.Intent{{Reason: "New"}}}})
 	h.checkSent()
-	if told(h) != before {
-		t.Errorf("told %q", told(h))
+	if lastWarnings(h) != before {
+		t.Errorf("warnings: %q", lastWarnings(h))
 	}
 }
 
-// told is what was reported about Placement n/p beside its decisions.
-func told(h *setUpHub) string {
+// lastWarnings returns the last warnings that were sent for Placement n/p.
+func lastWarnings(h *setUpHub) string {
 	text, _ := h.reconciler.sentWarnings.Load(placementKey)
 	said, _ := text.(string)
 	return said
 }
 
-func TestReconcileTellsOfForeignPages(t *testing.T) {
+func TestReconcileReportsForeignPages(t *testing.T) {
 	h := startSetUpHub(t, hubOptions{}, "a")
 	h.place(fixture.Placement("n", "p").Obj())
 	other := fixture.Page("n", "x").Of("p").OwnedBy("other").Obj()
@@ -210,8 +210,8 @@ func TestReconcileTellsOfForeignPages(t *testing.T) {
 	h.succeed()
 	const note = "Warning ForeignDecision DecisionIgnored: PlacementDecisions x have the label cluster.open-cluster-management.io/placement=p, but another controller owns them: Berth does not change them"
 	h.checkSent(append(firstEvents("a:100 "), note)...)
-	if got, want := told(h), "n/p\nForeignDecision PlacementDecisions x have the label cluster.open-cluster-management.io/placement=p, but another controller owns them: Berth does not change them\n"; got != want {
-		t.Errorf("told %q, want %q", got, want)
+	if got, want := lastWarnings(h), "n/p\nForeignDecision PlacementDecisions x have the label cluster.open-cluster-management.io/placement=p, but another controller owns them: Berth does not change them\n"; got != want {
+		t.Errorf("warnings: %q, want %q", got, want)
 	}
 	h.succeed()
 	h.checkSent()
@@ -222,8 +222,8 @@ func TestReconcileTellsOfForeignPages(t *testing.T) {
 	h.reconciler.Inventory.Delete(fixture.Page("n", "y").Of("p").OwnedBy("other").Obj())
 	h.succeed()
 	h.checkSent()
-	if got := told(h); got != "" {
-		t.Errorf("told %q", got)
+	if got := lastWarnings(h); got != "" {
+		t.Errorf("warnings: %q", got)
 	}
 }
 
@@ -353,8 +353,8 @@ func TestReconcileWritesRecordsFirst(t *testing.T) {
 	h.checkSent()
 }
 
-// TestStatusTellsWhenScoresWereWritten: a time that the API server did not store is written again.
-func TestStatusTellsWhenScoresWereWritten(t *testing.T) {
+// TestStatusHasTheTimeOfScores: a time that the API server did not store is written again.
+func TestStatusHasTheTimeOfScores(t *testing.T) {
 	at := func(seconds int) *metav1.Time { t := fixture.At(seconds); return &t }
 	tests := map[string]struct {
 		scored          bool

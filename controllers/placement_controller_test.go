@@ -76,9 +76,9 @@ func (s *sentEvents) Send(_ context.Context, _ *v1alpha1.Placement, events []sch
 	}
 }
 
-// TestRefusedStatusIsTold: a status that the API server refuses is tried again, and an event says
-// so once for each reason.
-func TestRefusedStatusIsTold(t *testing.T) {
+// TestRefusedStatusIsReported: a status that the API server refuses is tried again, and an event
+// says so once for each reason.
+func TestRefusedStatusIsReported(t *testing.T) {
 	inv := inventory.New(inventory.Options{})
 	pl := fixture.Placement("n", "p").Obj()
 	pl.UID, pl.ResourceVersion = "1", "10"

@@ -230,7 +230,7 @@ type probePlugin struct {
 	permit func() (*framework.Status, time.Duration)
 	// prepare is nil while every Placement is prepared.
 	prepare func() bool
-	// forgotten are the Placements of which it was told that they are gone.
+	// forgotten are the Placements that were passed to Forget.
 	forgotten []types.NamespacedName
 	// recounted is how many records it was to start from; -1 before that.
 	recounted int

@@ -315,11 +315,11 @@ func TestPluginHandle(t *testing.T) {
 	h.checkSent("Warning Late Wait: it takes long")
 }
 
-func TestPluginsTellQueues(t *testing.T) {
+func TestPluginsUpdateQueues(t *testing.T) {
 	queues := types.NamespacedName{Namespace: "berth-system", Name: "queues"}
 	h := startSetUpHub(t, hubOptions{Options: Options{QueueConfig: queues, Webhooks: &webhook.Options{}}}, "a")
 	if h.probe.handle.Quota == nil || h.reconciler.Queues == nil {
-		t.Error("plugins cannot tell queues")
+		t.Error("plugins cannot update queues")
 	}
 	if diff := cmp.Diff([]string{"fleet", "queues", "webhooks"}, slices.Sorted(maps.Keys(h.mgr.ready))); diff != "" {
 		t.Errorf("checks (-want +got):\n%s", diff)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestResourceListLeavesOutWhatIsNoQuantity(t *testing.T) {
+func TestResourceListOmitsInvalidQuantities(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string
 		want map[string]string

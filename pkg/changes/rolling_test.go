@@ -109,10 +109,10 @@ func TestRollingUpdateLaws(t *testing.T) {
 			quiet := len(added)+len(removed) == 0
 			u.step(added, removed)
 			if quiet {
-				if complete && u.settled() && (len(u.Missing) > 0 || slices.ContainsFunc(u.Listed, func(c Listed) bool { return c.Removal != Stays })) {
+				if complete && u.allReady() && (len(u.Missing) > 0 || slices.ContainsFunc(u.Listed, func(c Listed) bool { return c.Removal != Stays })) {
 					t.Fatalf("all are ready and the change does not end: %+v", u)
 				}
-				if u.settled() {
+				if u.allReady() {
 					return
 				}
 				for i := range u.Listed {
@@ -126,8 +126,8 @@ func TestRollingUpdateLaws(t *testing.T) {
 	})
 }
 
-// settled is true if every cluster of the target that is listed is ready.
-func (u *RollingUpdate) settled() bool {
+// allReady is true if every cluster of the target that is listed is ready.
+func (u *RollingUpdate) allReady() bool {
 	return !slices.ContainsFunc(u.Listed, func(c Listed) bool { return c.Removal == Stays && !c.Ready })
 }
 

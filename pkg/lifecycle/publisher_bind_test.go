@@ -272,19 +272,20 @@ func TestFinishing(t *testing.T) {
 	}
 }
 
-// TestBindTellsTheInventory: of each page before it is written, after it, and when both are over.
-func TestBindTellsTheInventory(t *testing.T) {
-	var told []string
-	tell := func(what string, page *v1alpha1.PlacementDecision, deleted bool) {
-		told = append(told, fmt.Sprintf("%s %s@%s %t", what, page.Name, page.ResourceVersion, deleted))
+// TestBindUpdatesTheInventory: for each page before it is written, after it, and when both are
+// over.
+func TestBindUpdatesTheInventory(t *testing.T) {
+	var calls []string
+	record := func(what string, page *v1alpha1.PlacementDecision, deleted bool) {
+		calls = append(calls, fmt.Sprintf("%s %s@%s %t", what, page.Name, page.ResourceVersion, deleted))
 	}
 	pl := fixture.Placement("ns", "p").Obj()
 	publisher := newPublisher(t, &framework.Handle{
 		Pages:  &shelf{},
-		Assume: func(page *v1alpha1.PlacementDecision, deleted bool) { tell("assume", page, deleted) },
+		Assume: func(page *v1alpha1.PlacementDecision, deleted bool) { record("assume", page, deleted) },
 		Announce: func(page *v1alpha1.PlacementDecision, deleted bool) func() {
-			tell("announce", page, deleted)
-			return func() { told = append(told, "end") }
+			record("announce", page, deleted)
+			return func() { calls = append(calls, "end") }
 		},
 	})
 	status := publisher.Bind(t.Context(), stateOf(pl, ownPage(1, "7", "a"), ownPage(2, "8")), pl, proposed("a", "b"))
@@ -295,7 +296,7 @@ func TestBindTellsTheInventory(t *testing.T) {
 		"announce p-decision-1@7 false", "assume p-decision-1@1 false", "end",
 		"announce p-decision-2@8 true", "assume p-decision-2@8 true", "end",
 	}
-	if diff := cmp.Diff(want, told); diff != "" {
+	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -116,7 +116,7 @@ func TestWriteWithoutAnswer(t *testing.T) {
 				t.Errorf("the deletion is reported with page %v", done.Page)
 			}
 			if diff := cmp.Diff(tc.assumed, assumed); diff != "" {
-				t.Errorf("the inventory is told (-want +got):\n%s", diff)
+				t.Errorf("updates of the inventory (-want +got):\n%s", diff)
 			}
 			if len(p.pages) > 0 {
 				t.Errorf("still unverified: %v", p.pages)
@@ -131,18 +131,18 @@ func TestPagesInDoubtAreReadFirst(t *testing.T) {
 	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u"}}
 	page := decisions.Page{Name: "p-decision-0"}
 	hub := &unanswered{found: page.Object(pl), readErr: errors.New("hub is down")}
-	told := 0
-	plugin, err := NewDecisionPublisher(t.Context(), nil, &framework.Handle{Pages: hub, Assume: func(*v1alpha1.PlacementDecision, bool) { told++ }})
+	updates := 0
+	plugin, err := NewDecisionPublisher(t.Context(), nil, &framework.Handle{Pages: hub, Assume: func(*v1alpha1.PlacementDecision, bool) { updates++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := plugin.(*DecisionPublisher)
-	if _, err := p.writePage(t.Context(), pl, decisions.Write{Op: decisions.Create, Page: page}); !errors.Is(err, errLost) || told != 0 {
-		t.Fatalf("got error %v, and the inventory was told %d times", err, told)
+	if _, err := p.writePage(t.Context(), pl, decisions.Write{Op: decisions.Create, Page: page}); !errors.Is(err, errLost) || updates != 0 {
+		t.Fatalf("got error %v, and %d updates of the inventory", err, updates)
 	}
 	state := framework.NewCycleState(&framework.Snapshot{Subject: &framework.Subject{Placement: pl}})
-	if status := p.Bind(t.Context(), state, pl, &framework.Proposal{}); status.Code() != framework.Error || told != 1 {
-		t.Errorf("got %s %q, and the inventory was told %d times", status.Code(), status.Reason(), told)
+	if status := p.Bind(t.Context(), state, pl, &framework.Proposal{}); status.Code() != framework.Error || updates != 1 {
+		t.Errorf("got %s %q, and %d updates of the inventory", status.Code(), status.Reason(), updates)
 	}
 	if len(p.pages) > 0 {
 		t.Errorf("still unverified: %v", p.pages)

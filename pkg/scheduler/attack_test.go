@@ -81,15 +81,15 @@ func TestPublishedPagesAreRepairedWhileAChangeIsPending(t *testing.T) {
 			t.Run(name+", "+pending, func(t *testing.T) {
 				d := holding(t)
 				then(d)
-				d.settle()
+				d.attemptUntilStable()
 				before, condition := d.whole(), d.pending()
 				d.meddle("p-decision-1", func(page *v1alpha1.PlacementDecision) bool { damage(page); return true })
-				d.settle()
+				d.attemptUntilStable()
 				if diff := cmp.Diff(before+"\n"+condition, d.whole()+"\n"+d.pending()); diff != "" {
 					t.Errorf("pages and condition (-before +after):\n%s", diff)
 				}
 				d.pages.writes = nil
-				d.settle()
+				d.attemptUntilStable()
 				if len(d.pages.writes) > 0 {
 					t.Errorf("repaired pages were written again: %q", d.pages.writes)
 				}
@@ -104,10 +104,10 @@ func TestDamageThatReadsAlike(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2")
 	d.placement.Spec.SortBy = v1alpha1.SortByScore
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	d.x.answer = holds
 	d.add("c3")
-	d.settle()
+	d.attemptUntilStable()
 	before := d.whole()
 	d.meddle("p-decision-1", func(page *v1alpha1.PlacementDecision) bool {
 		e := page.Status.Decisions
@@ -116,7 +116,7 @@ func TestDamageThatReadsAlike(t *testing.T) {
 		}
 		return true
 	})
-	d.settle()
+	d.attemptUntilStable()
 	if diff := cmp.Diff(before, d.whole()); diff != "" {
 		t.Errorf("pages (-before +after):\n%s", diff)
 	}
@@ -130,15 +130,15 @@ func TestPagesThatAreRightAreNotWrittenWhileHeld(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	d.placement.Spec = p.Spec
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	d.x.answer = holds
 	d.add("c2")
-	d.settle()
+	d.attemptUntilStable()
 	before := d.whole()
 	d.clusters["c1"].Labels["color"] = "blue"
 	d.inv.Update(d.clusters["c1"].DeepCopy())
 	d.now = d.now.Add(10 * time.Minute)
-	d.settle()
+	d.attemptUntilStable()
 	if diff := cmp.Diff(before, d.whole()); diff != "" {
 		t.Errorf("pages (-before +after):\n%s", diff)
 	}
@@ -165,7 +165,7 @@ func TestLostSetIsObeyed(t *testing.T) {
 		}, want: "p-decision-1: c1 c2 | [] | True/Held"},
 		"the Placement is misconfigured": {lose: func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
-			d.settle()
+			d.attemptUntilStable()
 			d.expect("p-decision-1: c1 c2 |  | ")
 			d.leaveSet("c1")
 		}, want: "p-decision-1: c2 |  | "},
@@ -173,7 +173,7 @@ func TestLostSetIsObeyed(t *testing.T) {
 			d.edit(func(pl *v1alpha1.Placement) {
 				pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromString("many")
 			})
-			d.settle()
+			d.attemptUntilStable()
 			d.expect("p-decision-1: c1 c2 |  | ")
 			d.unbind()
 		}, want: "p-decision-1: |  | "},
@@ -193,23 +193,23 @@ func TestLostSetIsObeyed(t *testing.T) {
 				d.arguments = map[string]string{"BlastRadius": tc.limit}
 				d.restart()
 			}
-			d.settle()
+			d.attemptUntilStable()
 			d.expect("p-decision-1: c1 c2 |  | ")
 			if tc.approval != "" {
 				d.require()
 				d.add("c3")
-				d.settle()
+				d.attemptUntilStable()
 				d.expect("p-decision-1: c1 c2 | [c1 c2 c3] | True/Held")
 			}
 			if tc.then != nil {
 				tc.then(d)
-				d.settle()
+				d.attemptUntilStable()
 			}
 			tc.lose(d)
-			d.settle()
+			d.attemptUntilStable()
 			d.expect(tc.want)
 			d.restart()
-			d.settle()
+			d.attemptUntilStable()
 			d.expect(tc.want)
 		})
 	}
@@ -220,10 +220,10 @@ func TestLostSetIsObeyed(t *testing.T) {
 // clusters.
 func TestFailedRemovalOfALostSet(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2")
-	d.settle()
+	d.attemptUntilStable()
 	d.require()
 	d.add("c3")
-	d.settle()
+	d.attemptUntilStable()
 	const held = "p-decision-1: c1 c2 | [c1 c2 c3] | True/Held"
 	d.expect(held)
 	d.x.ofRevoked = framework.AsStatus(errHubDown)
@@ -239,18 +239,18 @@ func TestFailedRemovalOfALostSet(t *testing.T) {
 	if d.published() != "p-decision-1: c2" || d.pending() != "True/Held" {
 		t.Errorf("published %s, pending %s", d.published(), d.pending())
 	}
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c2 | [c2 c3] | True/Held")
 }
 
 // TestHeldRemovalOfALostSet: if nothing can be decided, the outcome is that of the removal alone.
 func TestHeldRemovalOfALostSet(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2")
-	d.settle()
+	d.attemptUntilStable()
 	d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
 	d.x.answer = holds
 	d.leaveSet("c1")
-	a := d.settle()
+	a := d.attemptUntilStable()
 	if a.Outcome != scheduler.Held || len(a.Holds) != 1 || a.Holds[0].Plugin != "x" || a.Change == nil || !slices.Equal(a.Change.Removed, []string{"c1"}) {
 		t.Errorf("outcome %s, holds %v, change %+v", a.Outcome, a.Holds, a.Change)
 	}
@@ -262,7 +262,7 @@ func TestRemovalSettles(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2", "c3")
 	d.arguments = map[string]string{"BlastRadius": `{"maxRemoved": 1, "settle": "10s"}`}
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	for _, name := range []string{"c1", "c2"} {
 		d.remove(name)
 	}
@@ -300,7 +300,7 @@ func TestRemovalCountsOnce(t *testing.T) {
 	}
 	d.arguments = map[string]string{"BlastRadius": `{"maxRemoved": "20%", "settle": "0s"}`}
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	for i := range 40 {
 		name := names[i*6]
 		d.clusters[name].Labels["pool"] = "out"
@@ -319,7 +319,7 @@ func TestRemovalCountsOnce(t *testing.T) {
 			break
 		}
 	}
-	d.settle()
+	d.attemptUntilStable()
 	if failures != 3 || d.pending() != "" || len(strings.Fields(d.published()))-3 != 210 {
 		t.Errorf("after %d failures %q is pending, and published is %s", failures, d.pending(), d.published())
 	}
@@ -331,7 +331,7 @@ func TestRemovalCountsOnce(t *testing.T) {
 				d.inv.Update(c.DeepCopy())
 			}
 		}
-		d.settle()
+		d.attemptUntilStable()
 	}
 	leave(10)
 	if d.pending() != "" {
@@ -347,10 +347,10 @@ func TestRemovalCountsOnce(t *testing.T) {
 // earlier one, even if the deletion was never reported.
 func TestRecreatedPlacement(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.require()
 	d.add("c2")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 | [c1 c2] | True/Held")
 	d.now = d.now.Add(time.Hour)
 	token := d.revision()
@@ -359,7 +359,7 @@ func TestRecreatedPlacement(t *testing.T) {
 	d.inv.Update(d.placement.DeepCopy())
 	d.approve(token)
 	d.remove("c2")
-	d.settle()
+	d.attemptUntilStable()
 	if d.pending() != "True/Held" || d.revision() != "1" || !strings.Contains(d.message(), "(1 added: c1, 0 removed)") {
 		t.Errorf("the first decision is %q: %s", d.pending(), d.message())
 	}
@@ -429,7 +429,7 @@ func TestLostClustersLeaveThoughAttemptsTimeOut(t *testing.T) {
 	for _, point := range []string{"PreFilter", "Filter", "PreScore", "Score", "Select"} {
 		t.Run(point, func(t *testing.T) {
 			d := newDesk(t, ask(), "c1", "c2")
-			d.settle()
+			d.attemptUntilStable()
 			d.expect("p-decision-1: c1 c2 |  | ")
 			clock := slowly(d.scheduler, point, 103*time.Millisecond)
 			d.leaveSet("c1")

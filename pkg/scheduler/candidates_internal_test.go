@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// TestInChunks: every position is done once, and of several failures the first in order is told,
-// whatever was quicker.
+// TestInChunks: every position is done once, and of several failures the first in order is
+// returned, whatever was quicker.
 func TestInChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, size := rapid.IntRange(0, 300).Draw(t, "n"), rapid.IntRange(1, 50).Draw(t, "size")
@@ -35,7 +35,7 @@ func TestInChunks(t *testing.T) {
 		slices.Sort(bad)
 		if len(bad) > 0 && bad[0] < n {
 			if got := failure.Reason(); got != fmt.Sprint(bad[0]) {
-				t.Fatalf("the failure of %s is told, not that of %d", got, bad[0])
+				t.Fatalf("the failure of %s is returned, not that of %d", got, bad[0])
 			}
 			return
 		}

@@ -183,8 +183,8 @@ func TestContract(t *testing.T) {
 				if diff := cmp.Diff(effect(row.point, code), got, cmp.AllowUnexported(outcome{})); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", word, diff)
 				}
-				// Who said it, and what, is told; error is not empty: where nothing was decided,
-				// nothing is proposed.
+				// The plugin and its reason are reported; error is not empty: where nothing was
+				// decided, nothing is proposed.
 				for _, said := range []*framework.Status{a.Failure, failure} {
 					if said != nil && (said.Plugin() != "a" || !strings.HasSuffix(said.Reason(), "so it is")) {
 						t.Errorf("%s: %v", said.Plugin(), said.Err())
@@ -253,8 +253,8 @@ func TestWhatRunsAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestFirstFailureOfPreFilter: of several plugins that park the attempt the first is told; one that
-// says more stops at once.
+// TestFirstFailureOfPreFilter: of several plugins that end the attempt the first is reported; one
+// that says more stops at once.
 func TestFirstFailureOfPreFilter(t *testing.T) {
 	park, mistake := framework.NewStatus(framework.Unschedulable, "park"), framework.NewStatus(framework.UnschedulableAndUnresolvable, "mistake")
 	tests := map[string]struct {
@@ -338,7 +338,8 @@ func TestAnErrorIsNotEmpty(t *testing.T) {
 	}
 }
 
-// TestUnknownProfile: the mistake is told although there is no profile whose plugins could publish.
+// TestUnknownProfile: the mistake is reported although there is no profile whose plugins could
+// publish.
 func TestUnknownProfile(t *testing.T) {
 	ctx := context.Background()
 	s, _, calls := probing(t, "a", nil)

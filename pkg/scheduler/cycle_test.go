@@ -37,17 +37,17 @@ func TestPolicy(t *testing.T) {
 		want      []string
 		wantErr   string
 	}{
-		"the defaults":                      {placement: ask().Obj(), want: []string{"Balance×1", "Steady×1"}},
-		"Additive lays over the defaults":   {placement: ask().Mode(additive).Prioritizer(memory, 2).Prioritizer("Steady", 3).Obj(), want: []string{"Balance×1", "Steady×3", memory + "×2"}},
-		"no mode is Additive":               {placement: ask().Prioritizer(memory, -2).Obj(), want: []string{"Balance×1", "Steady×1", memory + "×-2"}},
-		"Exact is what is listed":           {placement: ask().Mode(exact).Prioritizer(memory, 2).Obj(), want: []string{memory + "×2"}},
-		"Exact with nothing":                {placement: ask().Mode(exact).Obj()},
-		"0 switches off":                    {placement: ask().Prioritizer("Balance", 0).Prioritizer(memory, 0).Obj(), want: []string{"Steady×1"}},
-		"the last weight wins":              {placement: ask().Mode(exact).Prioritizer(memory, 2).Prioritizer("Steady", 1).Prioritizer(memory, 5).Obj(), want: []string{memory + "×5", "Steady×1"}},
-		"switched off by the last":          {placement: ask().Mode(exact).Prioritizer(memory, 2).Prioritizer(memory, 0).Obj()},
-		"add-on coordinates are told apart": {placement: ask().Mode(exact).AddOn("r", "v", 1).AddOn("r", "w", 2).AddOn("r", "v", 3).Obj(), want: []string{"AddOn/r/v×3", "AddOn/r/w×2"}},
-		"a weight that is absent is 1":      {placement: addOn(func(c *v1alpha1.PrioritizerConfig) { c.Weight = nil }), want: []string{"Balance×1", "Steady×1", "AddOn/r/v×1"}},
-		"an AddOn ignores a stray builtIn":  {placement: addOn(func(c *v1alpha1.PrioritizerConfig) { c.ScoreCoordinate.BuiltIn = "Nonsense" }), want: []string{"Balance×1", "Steady×1", "AddOn/r/v×3"}},
+		"the defaults":                     {placement: ask().Obj(), want: []string{"Balance×1", "Steady×1"}},
+		"Additive lays over the defaults":  {placement: ask().Mode(additive).Prioritizer(memory, 2).Prioritizer("Steady", 3).Obj(), want: []string{"Balance×1", "Steady×3", memory + "×2"}},
+		"no mode is Additive":              {placement: ask().Prioritizer(memory, -2).Obj(), want: []string{"Balance×1", "Steady×1", memory + "×-2"}},
+		"Exact is what is listed":          {placement: ask().Mode(exact).Prioritizer(memory, 2).Obj(), want: []string{memory + "×2"}},
+		"Exact with nothing":               {placement: ask().Mode(exact).Obj()},
+		"0 switches off":                   {placement: ask().Prioritizer("Balance", 0).Prioritizer(memory, 0).Obj(), want: []string{"Steady×1"}},
+		"the last weight wins":             {placement: ask().Mode(exact).Prioritizer(memory, 2).Prioritizer("Steady", 1).Prioritizer(memory, 5).Obj(), want: []string{memory + "×5", "Steady×1"}},
+		"switched off by the last":         {placement: ask().Mode(exact).Prioritizer(memory, 2).Prioritizer(memory, 0).Obj()},
+		"add-on coordinates are distinct":  {placement: ask().Mode(exact).AddOn("r", "v", 1).AddOn("r", "w", 2).AddOn("r", "v", 3).Obj(), want: []string{"AddOn/r/v×3", "AddOn/r/w×2"}},
+		"a weight that is absent is 1":     {placement: addOn(func(c *v1alpha1.PrioritizerConfig) { c.Weight = nil }), want: []string{"Balance×1", "Steady×1", "AddOn/r/v×1"}},
+		"an AddOn ignores a stray builtIn": {placement: addOn(func(c *v1alpha1.PrioritizerConfig) { c.ScoreCoordinate.BuiltIn = "Nonsense" }), want: []string{"Balance×1", "Steady×1", "AddOn/r/v×3"}},
 		"a BuiltIn ignores a stray addOn": {placement: addOn(func(c *v1alpha1.PrioritizerConfig) {
 			c.ScoreCoordinate.Type, c.ScoreCoordinate.BuiltIn = v1alpha1.ScoreCoordinateTypeBuiltIn, memory
 		}), want: []string{"Balance×1", "Steady×1", memory + "×3"}},

@@ -36,7 +36,7 @@ func TestPagesEditedWhileNoControllerRan(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, ask(), "c1", "c2")
-			d.settle()
+			d.attemptUntilStable()
 			page := d.pages.pages[pageKey("p-decision-1")]
 			page.Status.Decisions = page.Status.Decisions[:1]
 			if tc.pageRevision != "" {
@@ -48,7 +48,7 @@ func TestPagesEditedWhileNoControllerRan(t *testing.T) {
 			if tc.cluster != "" {
 				d.add(tc.cluster)
 			}
-			if a := d.settle(); a.Outcome != tc.wantOutcome {
+			if a := d.attemptUntilStable(); a.Outcome != tc.wantOutcome {
 				t.Errorf("the outcome is %s, want %s", a.Outcome, tc.wantOutcome)
 			}
 			if d.published() != tc.want || len(d.records) != tc.wantRecords {

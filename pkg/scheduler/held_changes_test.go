@@ -44,7 +44,7 @@ func TestHeldChanges(t *testing.T) {
 		"a rejection outlives a restart":        {func(d *desk) { d.reject("y"); d.attempt(); d.restart() }, "p-decision-1: c1 |  | False/Rejected", 0},
 		"rejected, then an edit: held again": {func(d *desk) {
 			d.reject("y")
-			d.settle()
+			d.attemptUntilStable()
 			d.now = d.now.Add(time.Second)
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })
 		}, open, 1},
@@ -57,9 +57,9 @@ func TestHeldChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := holding(t)
 			d.y.answer = holds
-			d.settle()
+			d.attemptUntilStable()
 			tc.then(d)
-			d.settle()
+			d.attemptUntilStable()
 			d.expect(tc.want)
 			if len(d.requeued) != tc.wantWoken {
 				t.Errorf("requeued %v, want %d times", d.requeued, tc.wantWoken)
@@ -90,7 +90,7 @@ func TestAnswersOutliveFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := holding(t)
 			d.y.answer = holds
-			d.settle()
+			d.attemptUntilStable()
 			d.allow("x", true)
 			tc.begin(d)
 			if a, _ := d.try(); a.Outcome != tc.want {
@@ -98,7 +98,7 @@ func TestAnswersOutliveFailures(t *testing.T) {
 			}
 			tc.end(d)
 			d.allow("y", true)
-			d.settle()
+			d.attemptUntilStable()
 			d.expect("p-decision-1: c1 c2 |  | ")
 		})
 	}
@@ -131,7 +131,7 @@ func TestHeldChangesList(t *testing.T) {
 		}
 		d.now = d.now.Add(time.Minute)
 		d.restart()
-		d.settle()
+		d.attemptUntilStable()
 	}
 	d.reject("x")
 	if got := d.heldChanges.List(); len(got) > 0 {
@@ -139,7 +139,7 @@ func TestHeldChangesList(t *testing.T) {
 	}
 	d = holding(t)
 	d.x.answer = nil
-	d.settle()
+	d.attemptUntilStable()
 	if got := d.heldChanges.List(); len(got) > 0 {
 		t.Errorf("published, and still listed: %v", got)
 	}
@@ -171,7 +171,7 @@ func TestPendingMessages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := holding(t)
 			tc.then(d)
-			d.settle()
+			d.attemptUntilStable()
 			if diff := cmp.Diff(tc.want, d.message()); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
@@ -186,7 +186,7 @@ func TestPendingMessages(t *testing.T) {
 	}
 }
 
-// TestPendingEvent: news are told once each.
+// TestPendingEvent: each outcome is reported once.
 func TestPendingEvent(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
 	if a := d.attempt(); a.PendingEvent() != nil {
@@ -200,7 +200,7 @@ func TestPendingEvent(t *testing.T) {
 			got = a.PendingEvent().Reason
 		}
 		if got != want {
-			t.Errorf("told %q, want %q", got, want)
+			t.Errorf("events: %q, want %q", got, want)
 		}
 	}
 }
@@ -210,28 +210,28 @@ func TestPendingEvent(t *testing.T) {
 func TestFirstDecisionHeld(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2")
 	d.x.answer = holds
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: | [c1 c2] | True/Held")
 	want := "Clusters published: 0, wanted: 2; see condition DecisionPending"
 	if c := d.condition(v1alpha1.PlacementConditionSatisfied); c == nil || c.Status != "False" || c.Message != want {
 		t.Errorf("PlacementSatisfied is %+v", c)
 	}
 	d.x.answer = nil
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 c2 |  | ")
 }
 
 // TestEmptyAnswerHeld: that a Placement would lose all is a change that can wait, too.
 func TestEmptyAnswerHeld(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.x.answer = holds
 	d.remove("c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 | [] | True/Held")
 	token := d.revision()
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 | [] | True/Held")
 	if d.revision() != token || len(d.x.seen.HeldBy) != 1 {
 		t.Errorf("the token was %s and is %s; held by %v", token, d.revision(), d.x.seen.HeldBy)

@@ -385,7 +385,7 @@ func (d *desk) attempt() *scheduler.Attempt {
 	return a
 }
 
-func (d *desk) take() *framework.Snapshot { return d.inv.Snapshot(key, d.now, nil) }
+func (d *desk) snapshot() *framework.Snapshot { return d.inv.Snapshot(key, d.now, nil) }
 
 var errHubDown = errors.New("hub is down")
 
@@ -394,7 +394,7 @@ func pageKey(name string) inventory.Key { return inventory.Key{Namespace: "ns", 
 // try is a pass that may fail; then the status stays.
 func (d *desk) try() (*scheduler.Attempt, *framework.Status) {
 	ctx := context.Background()
-	a := d.scheduler.Attempt(ctx, d.take)
+	a := d.scheduler.Attempt(ctx, d.snapshot)
 	if a.Err.IsSuccess() {
 		d.recordAfter(a)
 		a.SetConditions(&d.placement.Status.Conditions)
@@ -403,8 +403,8 @@ func (d *desk) try() (*scheduler.Attempt, *framework.Status) {
 	return a, a.Err
 }
 
-// settle goes on as long as another pass is due now.
-func (d *desk) settle() *scheduler.Attempt {
+// attemptUntilStable runs attempts as long as another one is due now.
+func (d *desk) attemptUntilStable() *scheduler.Attempt {
 	d.t.Helper()
 	for range 5 {
 		a := d.attempt()
@@ -412,7 +412,7 @@ func (d *desk) settle() *scheduler.Attempt {
 			return a
 		}
 	}
-	d.t.Fatal("it does not settle")
+	d.t.Fatal("attempts do not end")
 	return nil
 }
 

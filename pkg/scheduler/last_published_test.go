@@ -54,18 +54,18 @@ func TestMeddling(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, ask(), "c1")
-			d.settle()
+			d.attemptUntilStable()
 			// Whatever changes the answer from here on waits.
 			d.x.answer = holds
 			if tc.waiting {
 				d.add("c2")
-				d.settle()
+				d.attemptUntilStable()
 			}
 			if tc.page == "" {
 				tc.page = "p-decision-1"
 			}
 			d.meddle(tc.page, tc.meddle)
-			d.settle()
+			d.attemptUntilStable()
 			d.expect(tc.want)
 		})
 	}
@@ -79,11 +79,11 @@ func TestDeletedPagesAreForgotten(t *testing.T) {
 		names = append(names, fmt.Sprintf("c%03d", i))
 	}
 	d := newDesk(t, ask(), names...)
-	d.settle()
+	d.attemptUntilStable()
 	d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c000 |  | ")
-	subject := d.take().Subject
+	subject := d.snapshot().Subject
 	if last := subject.Last; len(last.Pages) != 1 || last.Damaged(subject) {
 		t.Errorf("the pages known as published are %v", last.Pages)
 	}
@@ -93,13 +93,13 @@ func TestDeletedPagesAreForgotten(t *testing.T) {
 // unknown. Consumers see no page rather than an empty decision.
 func TestNobodyRemembers(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.placement.Status.DecisionGroups = []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 1}}
 	d.x.answer = holds
 	d.add("c2")
 	delete(d.pages.pages, inventory.Key{Namespace: "ns", Name: "p-decision-1"})
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	d.expect(" | [c1 c2] | True/Held")
 }
 
@@ -107,11 +107,11 @@ func TestNobodyRemembers(t *testing.T) {
 // without asking Permit, if the answer is that of the newest record.
 func TestDeletedPagesAreRestored(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.x.answer = holds
 	delete(d.pages.pages, inventory.Key{Namespace: "ns", Name: "p-decision-1"})
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 |  | ")
 	if len(d.records) != 1 {
 		t.Errorf("%d records, want that of the first publication alone", len(d.records))

@@ -26,10 +26,10 @@ var (
 func holding(t *testing.T) *desk {
 	t.Helper()
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.add("c2")
 	d.x.answer = holds
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 | [c1 c2] | True/Held")
 	return d
 }
@@ -75,40 +75,45 @@ func TestHold(t *testing.T) {
 		// wantToken says what happens to the token: "same", "new", or "" when nothing is pending.
 		wantToken string
 	}{
-		"it stays":                              {func(d *desk) { d.settle() }, open, "same"},
-		"it outlives restarts":                  {func(d *desk) { d.restart(); d.settle(); d.restart(); d.settle() }, open, "same"},
+		"it stays":                              {func(d *desk) { d.attemptUntilStable() }, open, "same"},
+		"it outlives restarts":                  {func(d *desk) { d.restart(); d.attemptUntilStable(); d.restart(); d.attemptUntilStable() }, open, "same"},
 		"the plugin lets it pass":               {func(d *desk) { d.x.answer = nil }, passed, ""},
 		"an edit, though it changes no cluster": {func(d *desk) { d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) }) }, open, "new"},
 		"a newer answer supersedes it":          {func(d *desk) { d.add("c3") }, "p-decision-1: c1 | [c1 c2 c3] | True/Held", "new"},
 		"what is published is the answer again": {func(d *desk) { d.remove("c2") }, "p-decision-1: c1 |  | ", ""},
 		"the same again later is another hold": {func(d *desk) {
 			d.remove("c2")
-			d.settle()
+			d.attemptUntilStable()
 			d.now = d.now.Add(time.Minute)
 			d.add("c2")
 		}, open, "new"},
 		"superseded and back is another hold": {func(d *desk) {
 			d.add("c3")
 			d.now = d.now.Add(time.Minute)
-			d.settle()
+			d.attemptUntilStable()
 			d.remove("c3")
 		}, open, "new"},
 		"published, taken back, and again: another hold": {func(d *desk) {
 			d.x.answer = nil
-			d.settle()
+			d.attemptUntilStable()
 			d.remove("c2")
-			d.settle()
+			d.attemptUntilStable()
 			d.now = d.now.Add(time.Minute)
 			d.x.answer = holds
 			d.add("c2")
 		}, open, "new"},
-		"just before its deadline":      {func(d *desk) { d.now = d.now.Add(time.Hour - time.Nanosecond) }, open, "same"},
-		"at its deadline":               {func(d *desk) { d.now = d.now.Add(time.Hour) }, dropped, "same"},
-		"long after, by a new leader":   {func(d *desk) { d.now = d.now.Add(24 * time.Hour); d.restart() }, dropped, "same"},
-		"expired, it is not held again": {func(d *desk) { d.now = d.now.Add(time.Hour); d.settle(); d.now = d.now.Add(time.Hour); d.restart() }, dropped, "same"},
+		"just before its deadline":    {func(d *desk) { d.now = d.now.Add(time.Hour - time.Nanosecond) }, open, "same"},
+		"at its deadline":             {func(d *desk) { d.now = d.now.Add(time.Hour) }, dropped, "same"},
+		"long after, by a new leader": {func(d *desk) { d.now = d.now.Add(24 * time.Hour); d.restart() }, dropped, "same"},
+		"expired, it is not held again": {func(d *desk) {
+			d.now = d.now.Add(time.Hour)
+			d.attemptUntilStable()
+			d.now = d.now.Add(time.Hour)
+			d.restart()
+		}, dropped, "same"},
 		"expired, then an edit: held again": {func(d *desk) {
 			d.now = d.now.Add(time.Hour)
-			d.settle()
+			d.attemptUntilStable()
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })
 		}, open, "new"},
 		"expired, and edited before the held pages are cleared: held again": {func(d *desk) {
@@ -118,28 +123,28 @@ func TestHold(t *testing.T) {
 		}, open, "new"},
 		"expired, then the fleet changes: another hold": {func(d *desk) {
 			d.now = d.now.Add(time.Hour)
-			d.settle()
+			d.attemptUntilStable()
 			d.add("c3")
 		}, "p-decision-1: c1 | [c1 c2 c3] | True/Held", "new"},
 		"expired, then a plugin awaits a fact, then not": {func(d *desk) {
 			d.now = d.now.Add(time.Hour)
-			d.settle()
+			d.attemptUntilStable()
 			d.y.answer = awaits
-			d.settle()
+			d.attemptUntilStable()
 			d.y.answer = nil
 		}, dropped, "same"},
 		"expired, then a plugin refuses, then not": {func(d *desk) {
 			d.now = d.now.Add(time.Hour)
-			d.settle()
+			d.attemptUntilStable()
 			d.y.answer = refuses
-			d.settle()
+			d.attemptUntilStable()
 			d.y.answer = nil
 		}, dropped, "same"},
 		"expired, then there is no room, then there is": {func(d *desk) {
 			d.now = d.now.Add(time.Hour)
-			d.settle()
+			d.attemptUntilStable()
 			d.fore.answer = refuses
-			d.settle()
+			d.attemptUntilStable()
 			d.fore.answer = nil
 		}, dropped, "same"},
 		"a plugin refuses it":            {func(d *desk) { d.y.answer = refuses }, "p-decision-1: c1 |  | False/Denied", ""},
@@ -148,7 +153,7 @@ func TestHold(t *testing.T) {
 		"a fact that comes does not prolong it": {func(d *desk) {
 			d.now = d.now.Add(50 * time.Minute)
 			d.y.answer = awaits
-			d.settle()
+			d.attemptUntilStable()
 			d.y.answer = nil
 			d.now = d.now.Add(10 * time.Minute)
 		}, dropped, "same"},
@@ -166,7 +171,7 @@ func TestHold(t *testing.T) {
 			d := holding(t)
 			before := d.revision()
 			tc.then(d)
-			d.settle()
+			d.attemptUntilStable()
 			d.expect(tc.want)
 			if tc.wantToken == "" {
 				return
@@ -209,7 +214,7 @@ func TestDeadlines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := holding(t)
 			tc.then(d)
-			a := d.settle()
+			a := d.attemptUntilStable()
 			if a.Outcome != scheduler.Held {
 				t.Fatalf("the outcome is %s", a.Outcome)
 			}
@@ -229,7 +234,7 @@ func TestDeadlines(t *testing.T) {
 			if diff := cmp.Diff(tc.want, untilOf(d.newest().Status.Holds)); diff != "" {
 				t.Errorf("deadlines on the hub (-want +got):\n%s", diff)
 			}
-			d.settle()
+			d.attemptUntilStable()
 			if diff := cmp.Diff(tc.want, d.x.seen.HeldBy); diff != "" {
 				t.Errorf("deadlines that plugins see (-want +got):\n%s", diff)
 			}
@@ -245,28 +250,28 @@ func TestJitter(t *testing.T) {
 	}
 	d := newDesk(t, ask().Number(1).AddOn("r", "v", 1), "c1", "c2", "c3")
 	score(d, "c1", 90)
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 |  | ")
 	d.x.answer = holds
 	d.remove("c1")
 	score(d, "c2", 50)
 	score(d, "c3", 49)
-	d.settle()
+	d.attemptUntilStable()
 	const want = "p-decision-1: c1 | [c2] | True/Held"
 	d.expect(want)
 	token := d.revision()
 	for _, jitter := range []int32{60, 40, 100} {
 		score(d, "c3", jitter)
-		d.settle()
+		d.attemptUntilStable()
 		d.restart()
-		d.settle()
+		d.attemptUntilStable()
 		d.expect(want)
 		if d.revision() != token {
 			t.Fatalf("the token was %s and is %s", token, d.revision())
 		}
 	}
 	d.x.answer = nil
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c2 |  | ")
 }
 
@@ -283,9 +288,9 @@ func untilOf(holds []berthv1alpha1.ChangeHold) map[string]time.Time {
 func TestHoldIsWrittenOnce(t *testing.T) {
 	d := holding(t)
 	version := d.newest().ResourceVersion
-	d.settle()
+	d.attemptUntilStable()
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	if d.newest().ResourceVersion != version {
 		t.Error("a hold that goes on was written again")
 	}
@@ -296,12 +301,12 @@ func TestHoldIsWrittenOnce(t *testing.T) {
 	}
 	d.refuseRecords = nil
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 |  | False/Expired")
 	// The status that says so may be lost.
 	d.placement.Status.Conditions = nil
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 |  | False/Expired")
 }
 
@@ -316,41 +321,41 @@ func TestApprove(t *testing.T) {
 		"after a restart": {func(d *desk, token string) { d.restart(); d.approve(token) }, passed},
 		"after it expired": {func(d *desk, token string) {
 			d.now = d.now.Add(8 * 24 * time.Hour)
-			d.settle()
+			d.attemptUntilStable()
 			d.restart()
 			d.approve(token)
 		}, passed},
 		"a change that was superseded": {func(d *desk, token string) { d.add("c3"); d.approve(token) }, "p-decision-1: c1 | [c1 c2 c3] | True/Held"},
 		"an earlier hold of the same": {func(d *desk, token string) {
 			d.remove("c2")
-			d.settle()
+			d.attemptUntilStable()
 			d.now = d.now.Add(time.Minute)
 			d.add("c2")
 			d.approve(token)
 		}, "p-decision-1: c1 | [c1 c2] | True/Held"},
 		"a change that comes back after it was approved": {func(d *desk, token string) {
 			d.approve(token)
-			d.settle()
+			d.attemptUntilStable()
 			d.remove("c2")
-			d.settle()
+			d.attemptUntilStable()
 			d.now = d.now.Add(time.Minute)
 			d.approve(d.revision())
-			d.settle()
+			d.attemptUntilStable()
 			d.now = d.now.Add(time.Minute)
 			d.add("c2")
 			d.approve(token)
 		}, "p-decision-1: c1 | [c1 c2] | True/Held"},
 		"after it was rejected": {func(d *desk, token string) {
 			d.answer(token, berthv1alpha1.Rejected)
-			d.settle()
+			d.attemptUntilStable()
 			d.expect("p-decision-1: c1 |  | False/Rejected")
 			d.restart()
-			d.settle()
+			d.attemptUntilStable()
 			d.approve(token)
 		}, passed},
 		"rejected, and then another answer": {func(d *desk, token string) {
 			d.answer(token, berthv1alpha1.Rejected)
-			d.settle()
+			d.attemptUntilStable()
 			d.add("c3")
 		}, "p-decision-1: c1 | [c1 c2 c3] | True/Held"},
 		"but another plugin holds it":   {func(d *desk, token string) { d.y.answer = holds; d.approve(token) }, "p-decision-1: c1 | [c1 c2] | True/Held"},
@@ -359,12 +364,12 @@ func TestApprove(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, ask(), "c1")
-			d.settle()
+			d.attemptUntilStable()
 			d.require()
 			d.add("c2")
-			d.settle()
+			d.attemptUntilStable()
 			tc.then(d, d.revision())
-			d.settle()
+			d.attemptUntilStable()
 			d.expect(tc.want)
 		})
 	}

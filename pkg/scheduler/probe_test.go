@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// probe is a plugin at every point. Its score is 10; of the clusters, it answers as told about
-// cluster 1 only. It notes the Proposals it is given.
+// probe is a plugin at every point. Its score is 10; of the clusters, it answers as configured
+// about cluster 1 only. It notes the Proposals it is given.
 type probe struct {
 	*recorder
 	proposals []*framework.Proposal
@@ -60,8 +60,8 @@ func (p *probe) NormalizeScore(context.Context, *framework.CycleState, *v1alpha1
 	return p.call("NormalizeScore")
 }
 
-// probing is a scheduler with a probe for each name, which answers as told ("Reserve a"); a orders
-// the queue.
+// probing is a scheduler with a probe for each name, which answers as configured ("Reserve a"); a
+// orders the queue.
 func probing(t *testing.T, names string, answers map[string]*framework.Status) (*scheduler.Scheduler, map[string]*probe, *[]string) {
 	t.Helper()
 	calls, probes := &[]string{}, map[string]*probe{}

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// recorder is a plugin at every point from Reserve on; it notes its calls and answers as told
-// ("Reserve", "Bind" and so on).
+// recorder is a plugin at every point from Reserve on; it records its calls and answers as
+// configured ("Reserve", "Bind" and so on).
 type recorder struct {
 	name    string
 	calls   *[]string

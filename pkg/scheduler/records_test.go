@@ -21,7 +21,7 @@ func TestSupersededIsWrittenOnce(t *testing.T) {
 		writes[record.Name+" "+string(record.Status.Phase)]++
 		return nil
 	}
-	d.settle()
+	d.attemptUntilStable()
 	if writes["p-2 Superseded"] != 1 || writes["p-3 Held"] != 1 || len(writes) != 2 {
 		t.Errorf("writes %v", writes)
 	}
@@ -31,23 +31,23 @@ func TestSupersededIsWrittenOnce(t *testing.T) {
 // still holds, is held under its own revision.
 func TestApprovedLateButHeld(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.require()
 	d.add("c2")
-	d.settle()
+	d.attemptUntilStable()
 	revision := d.revision()
 	d.now = d.now.Add(8 * 24 * time.Hour)
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 |  | False/Expired")
 	d.y.answer = holds
 	d.approve(revision)
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 | [c1 c2] | True/Held")
 	if d.revision() != revision || d.records["p-"+revision].Status.CompletionTime != nil {
 		t.Errorf("the record is %+v", d.newest().Status)
 	}
 	d.y.answer = nil
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 c2 |  | ")
 }
 
@@ -57,7 +57,7 @@ func TestExpiredRecordListsHolds(t *testing.T) {
 	d := holding(t)
 	d.y.answer = holds
 	d.now = d.now.Add(time.Hour)
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 |  | False/Expired")
 	var plugins []string
 	for _, hold := range d.newest().Status.Holds {
@@ -72,10 +72,10 @@ func TestExpiredRecordListsHolds(t *testing.T) {
 // crash between its pages, without asking Permit again.
 func TestPermittedChangeIsCompleted(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.require()
 	d.add("c2")
-	d.settle()
+	d.attemptUntilStable()
 	revision := d.revision()
 	d.approve(revision)
 	d.pages.refuse = func(string) error { return errHubDown }
@@ -88,7 +88,7 @@ func TestPermittedChangeIsCompleted(t *testing.T) {
 	d.pages.refuse = nil
 	d.x.answer = refuses
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 c2 |  | ")
 	if got := d.phase(revision); got != berthv1alpha1.PhasePublished {
 		t.Errorf("the phase is %s", got)
@@ -99,19 +99,19 @@ func TestPermittedChangeIsCompleted(t *testing.T) {
 // is what is published.
 func TestLostStatusOfARecord(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.require()
 	d.add("c2")
-	d.settle()
+	d.attemptUntilStable()
 	revision := d.revision()
 	d.approve(revision)
 	// The attempt publishes; what follows is lost.
-	d.scheduler.Attempt(t.Context(), d.take)
+	d.scheduler.Attempt(t.Context(), d.snapshot)
 	if got := d.phase(revision); got != berthv1alpha1.PhaseHeld {
 		t.Fatalf("the phase is %s", got)
 	}
 	d.restart()
-	a := d.settle()
+	a := d.attemptUntilStable()
 	if a.Outcome != scheduler.Unchanged || d.phase(revision) != berthv1alpha1.PhasePublished {
 		t.Errorf("the outcome is %s, the phase %s", a.Outcome, d.phase(revision))
 	}
@@ -120,12 +120,12 @@ func TestLostStatusOfARecord(t *testing.T) {
 // TestRevisions: they count published changes, and a restart goes on from the pages and records.
 func TestRevisions(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.add("c2")
-	d.settle()
+	d.attemptUntilStable()
 	d.restart()
 	d.add("c3")
-	d.settle()
+	d.attemptUntilStable()
 	for name, cause := range map[string]string{"p-1": "start", "p-2": "start", "p-3": "start"} {
 		record := d.records[name]
 		if record == nil || record.Status.Phase != berthv1alpha1.PhasePublished || record.Spec.Cause != cause {
@@ -145,30 +145,30 @@ func TestRevisions(t *testing.T) {
 // change comes again later, it needs another approval.
 func TestApprovalIsUsedOnce(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.require()
 	d.add("c2")
-	d.settle()
+	d.attemptUntilStable()
 	rejected := d.revision()
 	d.answer(rejected, berthv1alpha1.Rejected)
-	d.settle()
+	d.attemptUntilStable()
 	// Another change is held meanwhile, so that the record is not the newest one.
 	d.add("c3")
-	d.settle()
+	d.attemptUntilStable()
 	d.remove("c3")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 |  | False/Rejected")
 	d.approve(rejected)
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 c2 |  | ")
 	// It is undone, with an approval of its own, and comes again.
 	d.remove("c2")
-	d.settle()
+	d.attemptUntilStable()
 	d.approve(d.revision())
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 |  | ")
 	d.add("c2")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 | [c1 c2] | True/Held")
 }
 
@@ -177,18 +177,18 @@ func TestApprovalIsUsedOnce(t *testing.T) {
 // carry no revision.
 func TestPermittedChangeIsNoEdit(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.require()
 	d.add("c2")
-	d.settle()
+	d.attemptUntilStable()
 	d.approve(d.revision())
-	d.scheduler.Attempt(t.Context(), d.take)
+	d.scheduler.Attempt(t.Context(), d.snapshot)
 	for _, page := range d.pages.pages {
 		delete(page.Annotations, berthv1alpha1.RevisionAnnotation)
 	}
 	delete(d.clusters, "c2")
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1 c2 | [c1] | True/Held")
 }
 
@@ -196,7 +196,7 @@ func TestPermittedChangeIsNoEdit(t *testing.T) {
 // cannot be written.
 func TestRepairDoesNotWaitForTheRecord(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.x.answer = holds
 	d.add("c2")
 	d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }

@@ -72,11 +72,11 @@ func TestSatisfiedDescribesWhatIsPublished(t *testing.T) {
 					t.Errorf("%s: observed generation %d of %d", when, c.ObservedGeneration, d.placement.Generation)
 				}
 			}
-			d.settle()
+			d.attemptUntilStable()
 			satisfied("before", all)
 			d.x.answer = holds
 			tc.then(d)
-			d.settle()
+			d.attemptUntilStable()
 			satisfied("held", tc.want)
 		})
 	}
@@ -88,7 +88,7 @@ func TestGroupsWhileHeld(t *testing.T) {
 	d := newDesk(t, ask().Number(2), "c1", "c3")
 	d.clusters["c2"] = fixture.Cluster("c2").Set("s1").Label("tier", "canary").Obj()
 	d.inv.Update(d.clusters["c2"].DeepCopy())
-	d.settle()
+	d.attemptUntilStable()
 	d.x.answer = holds
 	d.edit(func(pl *v1alpha1.Placement) {
 		pl.Spec.NumberOfClusters = new(int32(3))
@@ -96,6 +96,6 @@ func TestGroupsWhileHeld(t *testing.T) {
 			GroupName: "canary", ClusterSelector: v1alpha1.GroupClusterSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "canary"}}},
 		}}
 	})
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c1, p-decision-2: c2 | [c1 c2 c3] | True/Held")
 }

@@ -64,7 +64,7 @@ func TestStabilizationWindow(t *testing.T) {
 			for i, s := range steps {
 				d.now = d.now.Add(s.after)
 				s.do(d)
-				d.settle()
+				d.attemptUntilStable()
 				d.expect(s.want)
 				if t.Failed() {
 					t.Fatalf("after step %d", i)

@@ -86,7 +86,7 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 	var a *scheduler.Attempt
 	if r.recordsDown {
 		// Neither the status nor what became of the record is written, as in a crash.
-		a = r.scheduler.Attempt(context.Background(), r.take)
+		a = r.scheduler.Attempt(context.Background(), r.snapshot)
 	} else {
 		a, _ = r.try()
 	}

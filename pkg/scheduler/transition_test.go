@@ -78,7 +78,7 @@ func governed(t *testing.T, number int32, change func(spec *berthv1alpha1.Disrup
 	d := newDesk(t, p)
 	d.govern(change)
 	d.tier("gold", "a", "b", "c")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: a b c |  | ")
 	return d
 }
@@ -206,7 +206,7 @@ func TestEvictionEnds(t *testing.T) {
 	d := governed(t, 3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.ProgressDeadlineSeconds = 86400 })
 	d.tier("gold", "x")
 	d.evict("a")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: b c x |  | ")
 	d.tier("silver", "x")
 	executed := fixture.Eviction("ns", "evict-a", "p", "a").Executed(d.now).Obj()
@@ -214,17 +214,17 @@ func TestEvictionEnds(t *testing.T) {
 	if at := d.attempt().State.NextAttempt(); !at.Equal(d.now.Add(time.Hour)) {
 		t.Errorf("the next attempt is at %s", at)
 	}
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: b c x | [b c] | ")
 	d.now = d.now.Add(time.Hour)
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: a b c |  | ")
 
 	d.evict("b")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: a b c | [a c] | ")
 	d.inv.Delete(fixture.Eviction("ns", "evict-b", "p", "b").Obj())
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: a b c |  | ")
 }
 
@@ -235,27 +235,27 @@ func TestDrainAndOtherChanges(t *testing.T) {
 		spec.MaxUnavailable, spec.HistoryLimit = new(intstr.FromInt32(1)), 1
 	})
 	d.tier("gold", "d", "e")
-	d.settle()
+	d.attemptUntilStable()
 	for _, name := range []string{"a", "b", "c", "d"} {
 		d.taint(name, v1alpha1.DrainTaint)
 	}
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: b c d e | [e] | ")
 	d.tier("gold", "f")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: b c d e f | [e f] | ")
 	for range 5 {
 		d.restart()
 		d.tier("silver", "f")
-		d.settle()
+		d.attemptUntilStable()
 		d.expect("p-decision-1: c d e f | [e] | ")
 		d.restart()
 		d.tier("gold", "f")
-		d.settle()
+		d.attemptUntilStable()
 		d.expect("p-decision-1: c d e f | [e f] | ")
 	}
 	d.tier("gold", "a", "b", "c", "d")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: a b c d e f |  | ")
 }
 
@@ -264,18 +264,18 @@ func TestDrainAndACrash(t *testing.T) {
 	d := governed(t, 0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) })
 	d.taint("a", v1alpha1.DrainTaint)
 	d.taint("b", v1alpha1.DrainTaint)
-	d.scheduler.Attempt(t.Context(), d.take)
+	d.scheduler.Attempt(t.Context(), d.snapshot)
 	d.expect("p-decision-1: b c | [c] | ")
 	d.restart()
 	d.tier("gold", "f")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: b c f | [c f] | ")
 	if left := d.records["p-2"].Status.Remaining; left.Added != 0 || left.Removed != 1 {
 		t.Errorf("left: %+v", left)
 	}
 	d.restart()
 	d.tier("silver", "f")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c f | [c] | ")
 }
 
@@ -344,14 +344,14 @@ func TestRollingUpdateAndApproval(t *testing.T) {
 	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = berthv1alpha1.ApprovalRequired })
 	d.tier("silver", "a", "b")
 	d.tier("gold", "x", "y")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: a b c | [c x y] | True/Held")
 	d.approve("2")
 	d.attempt()
 	d.expect("p-decision-1: a b c x | [c x y] | ")
 	d.tier("silver", "c")
 	d.tier("gold", "z")
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: a b c x | [x y z] | True/Held")
 	if phase := d.phase("2"); phase != berthv1alpha1.PhaseSuperseded {
 		t.Errorf("revision 2 is %s", phase)
@@ -373,7 +373,7 @@ func TestRollingUpdateSatisfied(t *testing.T) {
 	if got := string(c.Status) + " " + c.Reason + " " + c.Message; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	d.settle()
+	d.attemptUntilStable()
 	if c := d.condition(v1alpha1.PlacementConditionSatisfied); c.Status != metav1.ConditionTrue {
 		t.Errorf("at the end: %+v", c)
 	}
@@ -416,7 +416,7 @@ func TestProgressDeadline(t *testing.T) {
 
 // tryWithoutStatus is an attempt whose status is not written.
 func (d *desk) tryWithoutStatus() (*scheduler.Attempt, *framework.Status) {
-	a := d.scheduler.Attempt(context.Background(), d.take)
+	a := d.scheduler.Attempt(context.Background(), d.snapshot)
 	return a, a.Err
 }
 

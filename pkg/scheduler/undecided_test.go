@@ -36,7 +36,7 @@ func TestPagesAreRepairedWhileNothingCanBeDecided(t *testing.T) {
 		for failed, fail := range failures {
 			t.Run(damaged+", "+failed, func(t *testing.T) {
 				d := newDesk(t, ask(), "c1", "c2")
-				d.settle()
+				d.attemptUntilStable()
 				fail(d)
 				d.attempt()
 				d.expect("p-decision-1: c1 c2 |  | ")
@@ -57,13 +57,13 @@ func TestPagesAreRepairedWhileNothingCanBeDecided(t *testing.T) {
 // are gone, and nothing can be decided: consumers see no page rather than an empty answer.
 func TestNoEmptyPageReplacesAForgottenAnswer(t *testing.T) {
 	d := newDesk(t, ask(), "c1")
-	d.settle()
+	d.attemptUntilStable()
 	d.placement.Status.NumberOfSelectedClusters = 1
 	d.placement.Status.DecisionGroups = []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 1}}
 	d.placement.Spec.PrioritizerPolicy.Mode = "Fuzzy"
 	delete(d.pages.pages, inventory.Key{Namespace: "ns", Name: "p-decision-1"})
 	d.restart()
-	d.settle()
+	d.attemptUntilStable()
 	d.expect(" |  | ")
 }
 
@@ -86,14 +86,14 @@ func TestGroupsStayWhileTheirStrategyIsInvalid(t *testing.T) {
 			d.placement.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromInt32(2)
 			d.clusters["c1"].Labels["ring"] = "canary"
 			d.restart()
-			d.settle()
+			d.attemptUntilStable()
 			before := d.groups()
 			d.edit(func(pl *v1alpha1.Placement) {
 				pl.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromString("many")
 			})
-			d.settle()
+			d.attemptUntilStable()
 			change(d)
-			d.settle()
+			d.attemptUntilStable()
 			if name == "a cluster has to leave" {
 				delete(before, "c4")
 			}
@@ -124,11 +124,11 @@ func TestClustersThatAreGoneAreHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, ask(), "c1", "c2")
-			d.settle()
+			d.attemptUntilStable()
 			d.require()
-			d.settle()
+			d.attemptUntilStable()
 			lose(d)
-			d.settle()
+			d.attemptUntilStable()
 			d.expect("p-decision-1: c1 c2 | [c2] | True/Held")
 		})
 	}
@@ -138,7 +138,7 @@ func TestClustersThatAreGoneAreHeld(t *testing.T) {
 // which is repeated.
 func TestErrorsOfForcedRemovalsAreReported(t *testing.T) {
 	d := newDesk(t, ask(), "c1", "c2")
-	d.settle()
+	d.attemptUntilStable()
 	d.edit(func(pl *v1alpha1.Placement) { pl.Spec.PrioritizerPolicy.Mode = "Fuzzy" })
 	d.leaveSet("c1")
 	d.x.answer = framework.AsStatus(errors.New("unreachable"))
@@ -147,7 +147,7 @@ func TestErrorsOfForcedRemovalsAreReported(t *testing.T) {
 	}
 	d.expect("p-decision-1: c1 c2 |  | ")
 	d.x.answer = nil
-	d.settle()
+	d.attemptUntilStable()
 	d.expect("p-decision-1: c2 |  | ")
 }
 
@@ -158,7 +158,7 @@ func TestQueueConditionEndsWithQueues(t *testing.T) {
 		Type: v1alpha1.PlacementConditionQueueAdmitted, Status: metav1.ConditionTrue, Reason: "Placed", Message: "queue root.a",
 	})
 	d.inv.Update(d.placement.DeepCopy())
-	d.settle()
+	d.attemptUntilStable()
 	if c := d.condition(v1alpha1.PlacementConditionQueueAdmitted); c != nil {
 		t.Errorf("still there: %+v", c)
 	}

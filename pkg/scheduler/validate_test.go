@@ -9,8 +9,9 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestValidateSaysWhatAnAttemptSays: the admission webhook and the condition have the same words.
-func TestValidateSaysWhatAnAttemptSays(t *testing.T) {
+// TestValidateReportsWhatAnAttemptReports: the admission webhook and the condition have the same
+// words.
+func TestValidateReportsWhatAnAttemptReports(t *testing.T) {
 	tests := map[string]struct {
 		placement fixture.PlacementBuilder
 		want      string

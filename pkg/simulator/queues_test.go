@@ -83,7 +83,7 @@ partitions:
 	}
 }
 
-func TestWithoutQueuesNothingIsSaidOfThem(t *testing.T) {
+func TestReportWithoutQueuesDoesNotMentionThem(t *testing.T) {
 	plain := decideAll(t, fleetOfTwo())
 	o := fleetOfTwo()
 	o = append(o, other("Namespace", "", "ns1", map[string]any{}), other("ConfigMap", "berth-system", "others", map[string]any{"data": map[string]any{"queues.yaml": "x"}}))

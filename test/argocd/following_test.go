@@ -18,7 +18,7 @@ const (
 	upToDate      = "False ApplicationSetUpToDate: All applications have been generated successfully"
 )
 
-// The specs tell one story: a team follows the user's guide, then its fleet changes, while Argo
+// The specs are one sequence: a team follows the user's guide, then its fleet changes, while Argo
 // CD's generator is asked all the time in both versions of the API, and its controller keeps an
 // Application for each cluster.
 var _ = Describe("Argo CD follows a Placement", Ordered, func() {

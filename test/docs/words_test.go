@@ -29,11 +29,14 @@ var unclear = map[string]string{
 	"takes in": "accepts, receives, stores", "took in": "received", "lest": "so that … not", "befall(s|en)?": "happens to", "yonder": "there",
 }
 
+// unclearFunction matches the declaration of a function whose name does not say what it does.
+var unclearFunction = regexp.MustCompile(`^func (?:\([^)]*\) )?(judge|rate|note|took|tells?|told|leave|settled?|choose|mend|dress|burden)\(`)
+
 // commentLine matches a line of a comment, but no marker or directive.
 var commentLine = regexp.MustCompile(`^\s*//\s+[^\s+]`)
 
-// TestPlainWords checks the words of comments, string literals and documentation, and the width of
-// comments.
+// TestPlainWords checks the words of comments, string literals and documentation, the width of
+// comments, and the names of functions.
 func TestPlainWords(t *testing.T) {
 	pattern := regexp.MustCompile(`\b(` + strings.Join(slices.Collect(maps.Keys(unclear)), "|") + `)\b`)
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -53,7 +56,7 @@ func TestPlainWords(t *testing.T) {
 			return err
 		}
 		if ext == ".go" {
-			checkWidth(t, path, string(text))
+			checkLines(t, path, string(text))
 			text = proseOf(text)
 		}
 		checkWords(t, path, strings.ToLower(string(text)), pattern)
@@ -86,7 +89,8 @@ func proseOf(code []byte) []byte {
 	}
 }
 
-func checkWidth(t *testing.T, path, code string) {
+// checkLines checks the names of functions and the width of comments.
+func checkLines(t *testing.T, path, code string) {
 	t.Helper()
 	number := 0
 	for line := range strings.Lines(code) {
@@ -94,6 +98,9 @@ func checkWidth(t *testing.T, path, code string) {
 		line = strings.TrimRight(line, "\n")
 		if width := len([]rune(strings.ReplaceAll(line, "\t", "    "))); commentLine.MatchString(line) && width > maxColumns {
 			t.Errorf("%s:%d: the comment is %d columns wide, at most %d are allowed", path, number, width, maxColumns)
+		}
+		if found := unclearFunction.FindStringSubmatch(line); found != nil {
+			t.Errorf("%s:%d: the function %s needs a name that says what it does", path, number, found[1])
 		}
 	}
 }

@@ -122,7 +122,7 @@ func (o *observer) checkLogs(ctx context.Context) {
 			o.unread(err)
 			continue
 		}
-		told := map[string]int{}
+		sent := map[string]int{}
 		// If one attempt changes a page and the next deletes it, the score events of both have the
 		// same version.
 		gone := map[string]bool{}
@@ -139,8 +139,8 @@ func (o *observer) checkLogs(ctx context.Context) {
 			}
 			o.Events++
 			what := e.Reason + " " + e.Related.Name + " at " + e.Related.ResourceVersion
-			if told[what]++; told[what] == 2 && !gone[what] {
-				o.broken(5, "%s/%s: told twice: %s", namespace, e.Regarding.Name, what)
+			if sent[what]++; sent[what] == 2 && !gone[what] {
+				o.broken(5, "%s/%s: sent twice: %s", namespace, e.Regarding.Name, what)
 			}
 			if !log.mayExist(e.Related.ResourceVersion) {
 				o.broken(5, "%s/%s: never happened: %s", namespace, e.Regarding.Name, what)

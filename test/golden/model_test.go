@@ -77,7 +77,7 @@ func decide(w *world, key types.NamespacedName, recorded *expected) *must {
 	m.feasible = names(feasible)
 	timers := m.score(w, feasible)
 	m.rank(lesser)
-	short := m.choose(feasible)
+	short := m.selectClusters(feasible)
 	for _, c := range feasible {
 		if t := tolerate(c, spec, w.now, true); m.chosen[c.Name] && t.seconds != nil {
 			timers = append(timers, *t.seconds)
@@ -227,7 +227,7 @@ func (m *must) rank(lesser map[string]bool) {
 	})
 }
 
-func (m *must) choose(feasible []*v1alpha1.ManagedCluster) (short bool) {
+func (m *must) selectClusters(feasible []*v1alpha1.ManagedCluster) (short bool) {
 	k := len(m.ranking)
 	if n := m.placement.Spec.NumberOfClusters; n != nil {
 		k = min(k, int(*n))

@@ -68,9 +68,9 @@ func (s *spreader) violates(name string, i int) bool {
 	return here+1-least > int(max(s.terms[i].MaxSkew, 1))
 }
 
-// burden returns the ScheduleAnyway constraints that the pick violates, the first one weighing
+// violations returns the ScheduleAnyway constraints that the pick violates, the first one weighing
 // most, or false if it violates a DoNotSchedule one.
-func (s *spreader) burden(name string) (int, bool) {
+func (s *spreader) violations(name string) (int, bool) {
 	soft := 0
 	for i, term := range s.terms {
 		soft *= 2
@@ -93,7 +93,7 @@ func (s *spreader) pick(ranking []string, k int) (chosen map[string]bool, short 
 			if chosen[name] {
 				continue
 			}
-			if soft, ok := s.burden(name); ok && (best == "" || soft < least) {
+			if soft, ok := s.violations(name); ok && (best == "" || soft < least) {
 				best, least = name, soft
 			}
 		}

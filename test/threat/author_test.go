@@ -114,10 +114,10 @@ func TestAuthorLearnsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// TestBalanceTellsCountsOnly: with Balance the author sees that a cluster of the author's own is in
-// use, and how much in proportion to the one that is used most. Nothing else shows, and nothing
-// outside the pages does.
-func TestBalanceTellsCountsOnly(t *testing.T) {
+// TestBalanceDisclosesCountsOnly: with Balance the author sees that a cluster of the author's own
+// is in use, and how much in proportion to the one that is used most. Nothing else shows, and
+// nothing outside the pages does.
+func TestBalanceDisclosesCountsOnly(t *testing.T) {
 	probe := fixture.Placement(author, "probe")
 	want := seen(t, probe, nil)
 	for secret, objects := range secrets() {

@@ -13,15 +13,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestLogLeavesNothingOut: the log has a line for each decision, however many are made at once.
-func TestLogLeavesNothingOut(t *testing.T) {
+// TestLogIsComplete: the log has a line for each decision, however many are made at once.
+func TestLogIsComplete(t *testing.T) {
 	const many = 500
 	var out bytes.Buffer
 	log := newLog(&out, logOptions{})
 	for range many {
 		log.Info("decision published", "placement", types.NamespacedName{Namespace: "n", Name: "p"})
 	}
-	log.V(1).Info("not told")
+	log.V(1).Info("not logged")
 	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
 	if len(lines) != many {
 		t.Fatalf("of %d lines %d are there", many, len(lines))

@@ -15,7 +15,7 @@ func (s screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestProgressSaysAndClears(t *testing.T) {
+func TestProgressShowsAndClears(t *testing.T) {
 	s := make(screen, 100)
 	p := &progress{out: s}
 	p.say("compared %d of %d", 1, 2)
@@ -53,7 +53,7 @@ func TestQuickProgress(t *testing.T) {
 	}
 }
 
-// TestNoProgressElsewhere: pipes, files and programs are told nothing.
+// TestNoProgressElsewhere: pipes, files and programs get no output.
 func TestNoProgressElsewhere(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "out")
 	if err != nil {

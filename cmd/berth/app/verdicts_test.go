@@ -70,14 +70,14 @@ func TestLongReport(t *testing.T) {
 		"few left out": {
 			placement: fixture.Placement("ns", "p").Number(20), want: []string{"+1 score"}, without: []string{"--cluster"},
 		},
-		"too many left out to be told what would let them in": {
+		"too many not selected to compute the change that would select them": {
 			placement: fixture.Placement("ns", "p").Number(10), want: []string{"\n  More than 100 clusters were not selected. explain --cluster NAME shows the change with which one would be selected.\n"},
 		},
 		"an invalid expression has line and column": {
 			placement: fixture.Placement("ns", "p").Predicate(fixture.MatchCEL(`managedCluster.`)),
 			want:      []string{"celExpressions[0]: Invalid value: \"managedCluster.\": compilation failed: 1:16: Syntax error: no viable alternative at input '.'\n"},
 		},
-		"what is held is told from what is published": {
+		"the held change is shown beside the published decision": {
 			placement: fixture.Placement("ns", "p"), others: []client.Object{fixture.ApprovalPolicy("ns", "careful")},
 			want: []string{"  The clusters above are the published ones; the tables show the pending change.\n"},
 		},

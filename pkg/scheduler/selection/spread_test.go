@@ -126,7 +126,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestSpreadStops: a selection that is told to stop ends where it is, and blames no constraint.
+// TestSpreadStops: a selection that is stopped ends with the clusters so far, and names no
+// constraint.
 func TestSpreadStops(t *testing.T) {
 	asked := 0
 	chosen, blockedBy, err := Select(fleet(9), &Demand{Number: 9, Limit: -1, Spread: spreadOver(true, "rack")}, func() bool {

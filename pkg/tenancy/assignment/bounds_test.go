@@ -14,9 +14,9 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestWhatIsSaidAndKeptIsBounded has Placements carry as much as annotations can hold, in all that
-// rules read and messages quote.
-func TestWhatIsSaidAndKeptIsBounded(t *testing.T) {
+// TestMessagesAndAnnotationsAreBounded has Placements carry as much as annotations can hold, in all
+// that rules read and messages quote.
+func TestMessagesAndAnnotationsAreBounded(t *testing.T) {
 	long := strings.Repeat(".\"é", 20000)
 	for name, tc := range map[string]struct {
 		config string

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// configs are what a hub may be told one after the other. Their rules read the same tag.
+// configs are configurations that a hub gets one after the other. Their rules read the same tag.
 var configs = []string{
 	fixture.Partition(`
 queues: [{name: a, maxapplications: 2}, {name: b, resources: {max: {clusters: 5}}}, {name: p, queues: [{name: x}]}]

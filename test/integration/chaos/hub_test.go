@@ -39,7 +39,7 @@ var _ = Describe("The hub", func() {
 		t := begin(ctx, "requests", false)
 		proxy := t.proxy()
 		f := &tenth{random: rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 5))}
-		proxy.Fail(f.choose)
+		proxy.Fail(f.fault)
 		berth := faults.StartController(proxy.Kubeconfig())
 		t.churn(ctx, false)
 		wanted, cuts := times(60, 250), times(5, 30)
@@ -70,7 +70,7 @@ type tenth struct {
 	asked, failed int
 }
 
-func (f *tenth) choose(r *http.Request) faults.Fault {
+func (f *tenth) fault(r *http.Request) faults.Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++

@@ -81,10 +81,10 @@ var _ = DescribeTable("A controller that gets SIGTERM between two pages exits wi
 		Eventually(func() int { return writesOf(second) }, leaseTime).Should(BeNumerically(">", 0))
 		t.waitForSimulated(ctx)
 		expectInTurn(first, second)
-		told := t.told(ctx)
+		inEvents := t.versionsInEvents(ctx)
 		maps.DeleteFunc(made, func(version uint64, _ bool) bool { return before[version] })
 		for version := range made {
-			Expect(told).To(HaveKey(fmt.Sprint(version)), "each written page has an event")
+			Expect(inEvents).To(HaveKey(fmt.Sprint(version)), "each written page has an event")
 		}
 		t.end("SIGTERM between two pages, "+CurrentSpecReport().LeafNodeText, fmt.Sprintf("it ended after %s, %d of its writes done", faults.Seconds(ended), taken))
 	},
@@ -92,8 +92,8 @@ var _ = DescribeTable("A controller that gets SIGTERM between two pages exits wi
 	Entry("the hub answers the first write late", "late", 3, true, NodeTimeout(3*time.Minute)),
 )
 
-// told are the versions of pages that events are about.
-func (t *trial) told(ctx context.Context) map[string]bool {
+// versionsInEvents returns the resource versions of the pages in events.
+func (t *trial) versionsInEvents(ctx context.Context) map[string]bool {
 	GinkgoHelper()
 	list := &eventsv1.EventList{}
 	Expect(hub.List(ctx, list, client.InNamespace(t.Name))).To(Succeed())

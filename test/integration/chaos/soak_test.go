@@ -151,7 +151,7 @@ func rarely(random *rand.Rand) func(*http.Request) faults.Fault {
 		if lucky {
 			return faults.Fault{}
 		}
-		return f.choose(r)
+		return f.fault(r)
 	}
 }
 

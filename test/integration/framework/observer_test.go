@@ -94,7 +94,7 @@ func readPages(ctx context.Context, pl *v1alpha1.Placement) (*v1alpha1.Placement
 	return list, hub.List(ctx, list, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name})
 }
 
-// versions tell any two states of the pages apart.
+// versions identify a state of the pages.
 func versions(list *v1alpha1.PlacementDecisionList) []string {
 	var names []string
 	for _, page := range list.Items {

@@ -67,7 +67,7 @@ var _ = Describe("Many Placements at once", func() {
 	})
 })
 
-// priority reads the annotation as its users are told: no number is 0.
+// priority reads the annotation as documented: an invalid number is 0.
 func priority(pl v1alpha1.Placement) int {
 	p, err := strconv.Atoi(pl.Annotations[v1alpha1.PriorityAnnotation])
 	if err != nil {

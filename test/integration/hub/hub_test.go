@@ -27,7 +27,7 @@ import (
 	"github.com/berth-dev/berth/test/testhub"
 )
 
-// The specs share one data directory and tell one story: a start costs seconds.
+// The specs share one data directory and run in order, because a start costs seconds.
 var _ = Describe("The local hub", Ordered, func() {
 	var (
 		dataDir string

@@ -57,7 +57,7 @@ var _ = Describe("A user who can edit one namespace", func() {
 		mine, theirs := newTenant(ctx), newTenant(ctx)
 		mine.clusters(ctx, "a", "b", "c")
 		theirs.fillQuietly(ctx)
-		before, told := versions(ctx, theirs.namespace, "one", "all"), theirs.told(ctx, "one", "all")
+		before, told := versions(ctx, theirs.namespace, "one", "all"), theirs.eventsOfPlacements(ctx, "one", "all")
 		user := newUser(ctx, mine)
 
 		By("reading elsewhere")
@@ -77,7 +77,7 @@ var _ = Describe("A user who can edit one namespace", func() {
 			Expect(strings.Count(text, secret)).To(BeZero(), "%s: %s", secret, around(text, secret))
 		}
 		Expect(versions(ctx, theirs.namespace, "one", "all")).To(Equal(before))
-		Expect(theirs.told(ctx, "one", "all")).To(Equal(told))
+		Expect(theirs.eventsOfPlacements(ctx, "one", "all")).To(Equal(told))
 	})
 })
 
@@ -103,8 +103,8 @@ func (t *tenant) fillQuietly(ctx context.Context) {
 	}
 }
 
-// told are the events of Placements.
-func (t *tenant) told(ctx context.Context, placements ...string) map[string][]event {
+// eventsOfPlacements returns the events of Placements.
+func (t *tenant) eventsOfPlacements(ctx context.Context, placements ...string) map[string][]event {
 	GinkgoHelper()
 	events := map[string][]event{}
 	for _, name := range placements {
