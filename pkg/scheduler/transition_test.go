@@ -460,7 +460,7 @@ func TestNewTargetWhileProgressing(t *testing.T) {
 			d.govern(careful)
 			d.tier("silver", "a", "b")
 			d.tier("gold", "x", "y")
-			d.settle()
+			d.attemptUntilStable()
 			d.expect("p-decision-1: a b c |  | True/Waiting")
 			d.later(60)
 			d.attempt()
