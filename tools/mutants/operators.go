@@ -202,7 +202,7 @@ func (r *rewriter) change(n ast.Node) (string, bool) {
 	case *ast.AssignStmt:
 		return r.assignment(n)
 	case *ast.ExprStmt:
-		if !r.inList[n] || !removable(n.X) {
+		if !r.inList[n] || !removable(n.X) || r.logs(n.X) {
 			return "", false
 		}
 		return fmt.Sprintf("if !mutated(%d) { %s }", r.remove(n), r.splice(n, n.Pos(), n.End())), true
@@ -308,4 +308,18 @@ func removable(e ast.Expr) bool {
 		return !slices.Contains(locks, function.Sel.Name)
 	}
 	return true
+}
+
+// logs is true for a call of a logger. Tests do not read logs.
+func (r *rewriter) logs(e ast.Expr) bool {
+	call, ok := e.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	named, ok := r.info.TypeOf(method.X).(*types.Named)
+	return ok && named.Obj().Name() == "Logger" && named.Obj().Pkg().Name() == "logr"
 }

@@ -108,3 +108,10 @@ func TestGeneratedFilesAreLeftOut(t *testing.T) {
 		t.Error(mutants)
 	}
 }
+
+func TestLogsAreLeftOut(t *testing.T) {
+	mutants, _ := rewritten(t, "package logr\n\ntype Logger struct{}\nfunc (Logger) Info(string) {}\nfunc f(l Logger, x int) {\n\tl.Info(\"x\")\n\tf(l, x)\n}\n")
+	if len(mutants) != 1 || mutants[0].what != "without f(l, x)" {
+		t.Error(mutants)
+	}
+}
