@@ -285,6 +285,19 @@ func TestRenewalsCostNothing(t *testing.T) {
 	})
 }
 
+// TestOtherLeases: a cluster's namespace may have leases of other programs.
+func TestOtherLeases(t *testing.T) {
+	r := &ClusterLeaseReconciler{leases: map[string]renewals{}}
+	other := clusterLease("c", 0)
+	other.Name = "other"
+	if r.observe(other) || len(r.leases) > 0 {
+		t.Errorf("remembered: %v", r.leases)
+	}
+	if !r.observe(clusterLease("c", 0)) || len(r.leases) != 1 {
+		t.Errorf("remembered: %v", r.leases)
+	}
+}
+
 func TestClusterLeaseSetUp(t *testing.T) {
 	testSetUp(t, func(ctx context.Context, m ctrl.Manager) error { return (&ClusterLeaseReconciler{}).SetUp(ctx, m) })
 }
