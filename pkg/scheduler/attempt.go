@@ -59,7 +59,7 @@ type Attempt struct {
 	// goesOn is why the change in progress goes on although the target changed; empty if Change
 	// leads to Target.
 	goesOn string
-	timers   framework.Timers
+	timers framework.Timers
 	// timeouts counts consecutive attempts that timed out, including this one.
 	timeouts int
 }

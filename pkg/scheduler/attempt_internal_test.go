@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -22,9 +23,12 @@ type lastPoints struct {
 	bound      []framework.Proposal
 	unreserved []*framework.Proposal
 	forgotten  *[]string
+	reserved   int
+	whenBound  func()
 }
 
 func (p *lastPoints) Reserve(context.Context, *framework.CycleState, *v1alpha1.Placement, *framework.Proposal) *framework.Status {
+	p.reserved++
 	return nil
 }
 
@@ -38,6 +42,9 @@ func (p *lastPoints) Permit(context.Context, *framework.CycleState, *v1alpha1.Pl
 
 func (p *lastPoints) Bind(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {
 	p.bound = append(p.bound, *proposal)
+	if p.whenBound != nil {
+		p.whenBound()
+	}
 	if p.bindFails {
 		return framework.NewStatus(framework.Error, "down")
 	}
@@ -144,7 +151,11 @@ func TestPublishStores(t *testing.T) {
 			a.Step, a.Target, a.Failure, a.timeouts, a.Outcome = tc.step, tc.target, tc.failure, tc.timeouts, Published
 			var got []string
 			s := New(nil, nil)
-			s.StorePublished = func(_ *framework.Subject, last *framework.Published) { got = last.Names }
+			s.StorePublished = func(_ *framework.Subject, last *framework.Published) {
+				if got = last.Names; tc.bindFails && !last.ScoresAt.Equal(fixture.Now) {
+					t.Errorf("the scores are of %v", last.ScoresAt)
+				}
+			}
 			s.publish(t.Context(), a)
 			if diff := cmp.Diff(tc.want, got); diff != "" || len(plugin.bound) != tc.wantBound {
 				t.Errorf("%d steps, stored (-want +got):\n%s", len(plugin.bound), diff)
@@ -219,5 +230,87 @@ func TestForgetReachesPlugins(t *testing.T) {
 	}
 	if len(s.timers)+len(s.shares.placements) > 0 {
 		t.Errorf("%d timers and %d shares are left", len(s.timers), len(s.shares.placements))
+	}
+}
+
+// TestOnlyAttemptsReserve: Decide and DecideInTime change nothing. Step 9 does not hold the lock.
+func TestOnlyAttemptsReserve(t *testing.T) {
+	for name, tc := range map[string]struct {
+		do   func(*Scheduler, *framework.Snapshot)
+		want int
+	}{
+		"Decide":       {do: func(s *Scheduler, snapshot *framework.Snapshot) { s.Decide(t.Context(), snapshot) }},
+		"DecideInTime": {do: func(s *Scheduler, snapshot *framework.Snapshot) { s.DecideInTime(t.Context(), snapshot) }},
+		"Attempt": {do: func(s *Scheduler, snapshot *framework.Snapshot) {
+			s.Attempt(t.Context(), func() *framework.Snapshot { return snapshot })
+		}, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin, free := &lastPoints{plain: plain{name: "x"}}, false
+			s := New(map[string]*Profile{"default": {
+				Filter: []framework.FilterPlugin{&plugin.plain}, Reserve: []framework.ReservePlugin{plugin}, Bind: []framework.BindPlugin{plugin},
+			}}, nil)
+			plugin.whenBound = func() {
+				if free = s.cycle.TryLock(); free {
+					s.cycle.Unlock()
+				}
+			}
+			tc.do(s, attemptOn(nil, fixture.Cluster("a").Set("s")).Snapshot)
+			if plugin.reserved != tc.want || len(plugin.bound) != tc.want || free != (tc.want > 0) {
+				t.Errorf("%d reserved, %d published, unlocked: %t", plugin.reserved, len(plugin.bound), free)
+			}
+		})
+	}
+}
+
+// TestUndecidedKeepsTheMeasurement of the last change.
+func TestUndecidedKeepsTheMeasurement(t *testing.T) {
+	a := attemptOn(nil)
+	before := framework.Stability{Digest: "d", Since: fixture.Now.Add(-time.Hour)}
+	a.Outcome, a.Failure, a.Target, a.timers.Change = Undecided, framework.NewStatus(framework.Pending, ""), &framework.Proposal{Digest: "e"}, before
+	a.updateTimers()
+	if diff := cmp.Diff(before, a.timers.Change); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestStopEndsTheDeadline: its timer and its context.
+func TestStopEndsTheDeadline(t *testing.T) {
+	clock, s := clocktesting.NewFakeClock(fixture.Now), New(nil, nil)
+	s.Clock, s.CycleTimeout = clock, time.Second
+	ctx, d := s.startDeadline(t.Context())
+	if !clock.HasWaiters() || ctx.Err() != nil {
+		t.Fatal("no deadline was started")
+	}
+	clock.Step(time.Millisecond)
+	if elapsed := d.stop(); elapsed != time.Millisecond || clock.HasWaiters() || ctx.Err() == nil {
+		t.Errorf("after %s: timer %t, context %v", elapsed, clock.HasWaiters(), ctx.Err())
+	}
+}
+
+// TestSinceOfAHeldChange: the time at which it was first held.
+func TestSinceOfAHeldChange(t *testing.T) {
+	c := NewHeldChanges()
+	for revision, want := range map[int64]time.Time{1: fixture.Now, 2: fixture.Now.Add(time.Minute)} {
+		c.release("u")
+		c.hold(framework.HeldChange{UID: "u", Revision: 1, Since: fixture.Now}, framework.Answers{})
+		c.hold(framework.HeldChange{UID: "u", Revision: revision, Since: fixture.Now.Add(time.Minute)}, framework.Answers{})
+		if got := c.List()[0].Since; !got.Equal(want) {
+			t.Errorf("revision %d is held since %v, want %v", revision, got, want)
+		}
+	}
+}
+
+// TestDelayIsOfOneSpec: a timeout delays neither another Placement of that name nor an edited one.
+func TestDelayIsOfOneSpec(t *testing.T) {
+	pl := fixture.Placement("ns", "p").Generation(1).Obj()
+	edited, recreated := pl.DeepCopy(), pl.DeepCopy()
+	edited.Generation, recreated.UID = 2, "other"
+	var s shares
+	s.recordAttempt(pl, time.Millisecond, time.Second, true, fixture.Now)
+	for of, want := range map[*v1alpha1.Placement]time.Duration{pl: 10 * time.Second, edited: 0, recreated: 0} {
+		if got := s.delay(of, fixture.Now, time.Second); got != want {
+			t.Errorf("%s of generation %d waits for %s, want %s", of.UID, of.Generation, got, want)
+		}
 	}
 }

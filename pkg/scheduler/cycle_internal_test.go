@@ -24,6 +24,7 @@ type watcher struct {
 	takes     time.Duration
 	yields    bool
 	expiry    time.Time
+	rank      time.Time
 	recounted int
 	counts    map[string]int
 }
@@ -39,6 +40,9 @@ func (w *watcher) PreFilter(_ context.Context, state *framework.CycleState, _ *v
 func (w *watcher) Filter(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) *framework.Status {
 	if !w.expiry.IsZero() {
 		state.SetFilterExpiry(cluster.Index, w.expiry)
+	}
+	if !w.rank.IsZero() {
+		state.SetRankExpiry(cluster.Index, w.rank)
 	}
 	return w.filtered[cluster.Name]
 }
@@ -105,6 +109,142 @@ func TestFilterExpiryStartsAnAttempt(t *testing.T) {
 	}
 	if diff := cmp.Diff([]FilterResult{{Name: "w", Clusters: []string{"a"}}}, a.FilterResults()); diff != "" {
 		t.Errorf("filter results (-want +got):\n%s", diff)
+	}
+}
+
+// TestRankExpiryStartsAnAttempt: a cluster whose score expires.
+func TestRankExpiryStartsAnAttempt(t *testing.T) {
+	at := fixture.Now.Add(time.Minute)
+	s := watching(&watcher{plain: plain{name: "w"}, rank: at})
+	a := s.Decide(t.Context(), attemptOn(nil, fixture.Cluster("a").Set("s")).Snapshot)
+	if got := a.State.NextAttempt(); !got.Equal(at) || a.timers.NextAttemptCause != "AddOnPlacementScore expired" {
+		t.Errorf("the next attempt is at %v: %s", got, a.timers.NextAttemptCause)
+	}
+}
+
+// suggester is a PostFilter plugin that suggests something.
+type suggester struct{ plain }
+
+func (*suggester) PostFilter(context.Context, *framework.CycleState, *v1alpha1.Placement, framework.Filtered) ([]framework.Intent, *framework.Status) {
+	return []framework.Intent{{Note: "add clusters"}}, nil
+}
+
+// TestIntents are those of PostFilter plugins, which run if clusters are missing.
+func TestIntents(t *testing.T) {
+	s := New(map[string]*Profile{"default": {PostFilter: []framework.PostFilterPlugin{&suggester{plain{name: "s"}}}}}, nil)
+	for number, want := range map[int32][]framework.Intent{1: nil, 2: {{Plugin: "s", Note: "add clusters"}}} {
+		a := attemptOn(nil, fixture.Cluster("a").Set("s"))
+		a.Snapshot.Subject.Placement = fixture.Placement("ns", "p").Number(number).Obj()
+		if diff := cmp.Diff(want, s.Decide(t.Context(), a.Snapshot).Intents); diff != "" {
+			t.Errorf("%d wanted (-want +got):\n%s", number, diff)
+		}
+	}
+}
+
+// TestNotAdmitted: a Placement that a PreEnqueue plugin does not admit is not decided.
+func TestNotAdmitted(t *testing.T) {
+	plugin := &plain{name: "q", status: framework.NewStatus(framework.Unschedulable, "why")}
+	s := New(map[string]*Profile{"default": {PreEnqueue: []framework.PreEnqueuePlugin{plugin}}}, nil)
+	if a := s.Decide(t.Context(), attemptOn(lastOf("b"), fixture.Cluster("a").Set("s")).Snapshot); a.Failure.Reason() != "why" || len(a.Selected) > 0 {
+		t.Errorf("%v, %d selected", a.Failure.Err(), len(a.Selected))
+	}
+}
+
+// TestWithoutProfiles: a Placement whose profile does not exist, and no default one either.
+func TestWithoutProfiles(t *testing.T) {
+	if a := New(nil, nil).Decide(t.Context(), attemptOn(nil).Snapshot); !a.Misconfigured() {
+		t.Errorf("got %v", a.Failure.Err())
+	}
+}
+
+// TestWithoutSets: why a Placement may use no cluster set.
+func TestWithoutSets(t *testing.T) {
+	for name, tc := range map[string]struct {
+		bound bool
+		queue *framework.QueueAdmission
+		want  string
+	}{
+		"no binding":              {want: "No valid ManagedClusterSetBindings found in placement namespace"},
+		"none of its sets":        {bound: true, want: "None of ManagedClusterSets [other] is bound to placement namespace"},
+		"none of its queue":       {bound: true, queue: &framework.QueueAdmission{Admitted: true, Restricted: true, Message: "root.a"}, want: "The queue owns none of the ManagedClusterSets that the Placement can use: root.a"},
+		"a queue that allows all": {bound: true, queue: &framework.QueueAdmission{Admitted: true, Message: "root.a"}, want: "None of ManagedClusterSets [other] is bound to placement namespace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attemptOn(nil)
+			a.Snapshot.Subject.Placement = fixture.Placement("ns", "p").Sets("other").Obj()
+			if a.Snapshot.Sets, a.Snapshot.Queue = nil, tc.queue; !tc.bound {
+				a.Snapshot.BoundSets = nil
+			}
+			if _, got := a.withoutSets(); got != tc.want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+	if reason, _ := attemptOn(nil).withoutSets(); reason != "" {
+		t.Errorf("with a set: %s", reason)
+	}
+}
+
+// TestOtherConditionsWhilePending: only Satisfied describes the published clusters.
+func TestOtherConditionsWhilePending(t *testing.T) {
+	a := changing()
+	a.Outcome, a.Change = Held, a.Target
+	var conditions []metav1.Condition
+	a.SetConditions(&conditions)
+	reasons := map[string]string{}
+	for _, c := range conditions {
+		reasons[c.Type] = c.Reason
+	}
+	want := map[string]string{
+		v1alpha1.PlacementConditionMisconfigured: v1alpha1.ReasonSucceedConfigured, v1alpha1.PlacementConditionSatisfied: v1alpha1.ReasonDecisionPending,
+		v1alpha1.PlacementConditionDecisionPending: "Held",
+	}
+	if diff := cmp.Diff(want, reasons); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestPlaceholder: the empty page of a Placement that was never decided is not reported.
+func TestPlaceholder(t *testing.T) {
+	failure := framework.NewStatus(framework.Pending, "")
+	empty, full := fixture.Page("ns", "p-decision-1").Obj(), fixture.Page("ns", "p-decision-1").Lists("a").Obj()
+	for name, tc := range map[string]struct {
+		last     *framework.Published
+		failure  *framework.Status
+		restores bool
+		page     *v1alpha1.PlacementDecision
+		want     bool
+	}{
+		"nothing can be decided":   {failure: failure, page: empty, want: true},
+		"the first change is held": {restores: true, page: empty, want: true},
+		"no cluster is selected":   {page: empty},
+		"clusters are selected":    {page: full, restores: true},
+		"a decision was published": {last: lastOf("a"), failure: failure, page: empty},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attemptOn(tc.last)
+			a.Failure = tc.failure
+			if got := a.isPlaceholder(&framework.Proposal{Restores: tc.restores}, tc.page); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// TestEventsWithoutScores: no cluster is feasible, so there are no scores to report.
+func TestEventsWithoutScores(t *testing.T) {
+	write := framework.PageWrite{Page: fixture.Page("ns", "p-decision-1").Obj(), Deleted: true, DecisionsChanged: true}
+	events := attemptOn(lastOf("a")).Events(&framework.Proposal{Writes: []framework.PageWrite{write}, Outcome: framework.Outcome{Changed: true}})
+	if len(events) != 1 || events[0].Reason != "DecisionDelete" {
+		t.Errorf("got %+v", events)
+	}
+}
+
+func TestCutNote(t *testing.T) {
+	for n, want := range map[int]int{maxNote: maxNote, maxNote + 1: maxNote} {
+		if got := CutNote(strings.Repeat("x", n)); len(got) != want || strings.HasSuffix(got, "......") != (n > want) {
+			t.Errorf("%d bytes became %d: %q", n, len(got), got[len(got)-8:])
+		}
 	}
 }
 

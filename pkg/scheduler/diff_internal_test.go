@@ -149,12 +149,12 @@ func TestFindChangeState(t *testing.T) {
 
 // TestForcedRemovals: clusters that are deleted or terminating, or in no usable set.
 func TestForcedRemovals(t *testing.T) {
-	a := attemptOn(lastOf("deleted", "fine", "moved", "terminating"),
-		fixture.Cluster("fine").Set("s"), fixture.Cluster("moved").Set("other"), fixture.Cluster("terminating").Set("s").Deleting(), fixture.Cluster("unlisted"))
-	if diff := cmp.Diff([]string{"deleted", "moved", "terminating"}, a.forcedRemovals()); diff != "" {
+	a := attemptOn(lastOf("deleted", "fine", "lost", "moved", "terminating"),
+		fixture.Cluster("fine").Set("s"), fixture.Cluster("moved").Set("other"), fixture.Cluster("lost").Set("other"), fixture.Cluster("terminating").Set("s").Deleting(), fixture.Cluster("unlisted"))
+	if diff := cmp.Diff([]string{"deleted", "lost", "moved", "terminating"}, a.forcedRemovals()); diff != "" {
 		t.Errorf("forced (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"moved"}, revokedClusters(a.Snapshot)); diff != "" {
+	if diff := cmp.Diff([]string{"lost", "moved"}, revokedClusters(a.Snapshot)); diff != "" {
 		t.Errorf("revoked (-want +got):\n%s", diff)
 	}
 }
@@ -178,6 +178,9 @@ func TestRepublish(t *testing.T) {
 			got := fmt.Sprint(p.Clusters) + ":"
 			for _, s := range p.Selected {
 				got += fmt.Sprintf(" %s=%d", s.Cluster.Name, s.Score)
+				if gone := s.Cluster.Index < 0; gone != (s.Cluster.Name == "deleted") {
+					t.Errorf("cluster %s is gone: %t", s.Cluster.Name, gone)
+				}
 			}
 			if got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)

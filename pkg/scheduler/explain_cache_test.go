@@ -180,3 +180,13 @@ func TestExplain(t *testing.T) {
 		})
 	}
 }
+
+// TestSelectedWithToleration: no score gets a cluster with an untolerated PreferNoSelect selected.
+func TestSelectedWithToleration(t *testing.T) {
+	ctx, s := context.Background(), newScheduler(t)
+	tainted := fixture.Cluster("b").Taint("k", "v", v1alpha1.TaintEffectPreferNoSelect)
+	r := s.Decide(ctx, fleet(ask().Number(1), fixture.Cluster("a"), tainted).Snapshot(key, fixture.Now, nil))
+	if verdicts := s.Explain(ctx, r.Result, "b"); len(verdicts) != 1 || verdicts[0].SelectedWith != "tolerate k=v:PreferNoSelect and +1 score" {
+		t.Errorf("got %+v", verdicts)
+	}
+}

@@ -87,7 +87,7 @@ func TestExplainSomeHasTenTimeouts(t *testing.T) {
 				}
 				return func() {}
 			}
-			if got := s.ExplainSome(ctx, a.Result, []string{"c1"}); got.NoChange != tc.want {
+			if got := s.ExplainSome(ctx, a.Result, []string{"c1"}); got.NoChange != tc.want || (got.Verdicts[0].SelectedWith == "") != (tc.want > 0) {
 				t.Errorf("%+v", got)
 			}
 			if delay := s.AttemptDelay(a.Snapshot.Subject.Placement); (delay > 0) != tc.wantDelay {

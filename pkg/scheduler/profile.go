@@ -78,12 +78,7 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 	plugins := instances{}
 	var errs []error
 	for _, name := range c.Names() {
-		factory := registry[name]
-		if factory == nil {
-			errs = append(errs, c.BuildError(name, errors.New("it is not registered")))
-			continue
-		}
-		plugin, err := factory(ctx, c.Args(name), handle)
+		plugin, err := registry[name](ctx, c.Args(name), handle)
 		if err == nil && plugin.Name() != name {
 			err = fmt.Errorf("its Name is %q", plugin.Name())
 		}

@@ -57,6 +57,19 @@ func TestPublished(t *testing.T) {
 	}
 }
 
+// TestPublishedAsBefore: nothing is stored if nothing was written and this process published it.
+func TestPublishedAsBefore(t *testing.T) {
+	for _, restored := range []bool{false, true} {
+		last := lastOf("a")
+		last.Restored = restored
+		a := attemptOn(last)
+		a.Step = &framework.Proposal{Clusters: []string{"a"}, Digest: last.Digest}
+		if got := a.published(); (got != nil) != restored {
+			t.Errorf("read from the pages: %t, stored %+v", restored, got)
+		}
+	}
+}
+
 // TestScoresWritten: new pages have scores, too, if the Placement sorts by Score.
 func TestScoresWritten(t *testing.T) {
 	wrote := []framework.PageWrite{{}}

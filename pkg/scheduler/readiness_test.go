@@ -87,7 +87,15 @@ func TestReadiness(t *testing.T) {
 			{func(d *desk) { d.later(1) }, "b c x"},
 		}},
 		"minReadySeconds starts again": {func(spec *berthv1alpha1.DisruptionPolicySpec) { apps(spec); spec.MinReadySeconds = 30 }, swap, []step{
-			{func(d *desk) { d.ready("a b c x", ""); d.attempt(); d.attempt(); d.later(29); d.app("x", false); d.attempt(); d.app("x", true) },
+			{func(d *desk) {
+				d.ready("a b c x", "")
+				d.attempt()
+				d.attempt()
+				d.later(29)
+				d.app("x", false)
+				d.attempt()
+				d.app("x", true)
+			},
 				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (ready since 2026-01-01T00:00:29Z, minReadySeconds is 30); " + waiting},
 			{func(d *desk) { d.restart(); d.ready("a b c x", ""); d.later(30) },
 				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (ready since 2026-01-01T00:00:59Z, minReadySeconds is 30); " + waiting},

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -225,6 +226,61 @@ func TestDeniedOrWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := deniedOrWaiting(tc.status, &framework.Proposal{Approved: tc.approved}, tc.state); got.outcome != tc.want {
 				t.Errorf("got %s", got.outcome)
+			}
+		})
+	}
+}
+
+// TestRecordsBefore: what is written before step 9, and that RecordsAfter does not repeat it.
+func TestRecordsBefore(t *testing.T) {
+	now, before := metav1.NewTime(fixture.Now), metav1.NewTime(fixture.Now.Add(-time.Hour))
+	held := func(start *metav1.Time) *berthv1alpha1.PlacementChange {
+		r := recordOf(2, berthv1alpha1.PhaseHeld, "a")
+		r.Status.StartTime = start
+		return r
+	}
+	other := recordOf(1, berthv1alpha1.PhaseHeld, "b")
+	for name, tc := range map[string]struct {
+		outcome   Outcome
+		open      *berthv1alpha1.PlacementChange
+		want      []string
+		wantAfter []string
+	}{
+		"held, the first time":        {outcome: Held, want: []string{"1 Superseded", "2 Held 12:00"}},
+		"held, without a start":       {outcome: Held, open: held(nil), want: []string{"2 Held 12:00"}, wantAfter: []string{"1 Superseded"}},
+		"held, as before":             {outcome: Held, open: held(&before), want: []string{"2 Held 11:00"}, wantAfter: []string{"1 Superseded"}},
+		"published at once":           {outcome: Published, wantAfter: []string{"1 Superseded"}},
+		"published in steps":          {outcome: Progressing, want: []string{"1 Superseded", "2 Progressing 12:00"}, wantAfter: []string{"2 Progressing 12:00"}},
+		"permitted after it was held": {outcome: Published, open: held(&before), want: []string{"2 Held 11:00"}, wantAfter: []string{"2 Published 11:00", "1 Superseded"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attemptOn(lastOf())
+			a.Outcome, a.Change, a.progress = tc.outcome, &framework.Proposal{Revision: 2, Digest: "d", Added: []string{"a"}}, &progress{added: 1}
+			a.Step, a.changeState, a.Holds = a.Change, &changeState{open: tc.open}, []berthv1alpha1.ChangeHold{{Plugin: "x"}}
+			a.Snapshot.Subject.Records = []*berthv1alpha1.PlacementChange{other}
+			if tc.open != nil {
+				a.Snapshot.Subject.Records = append(a.Snapshot.Subject.Records, tc.open)
+			}
+			text := func(records []*berthv1alpha1.PlacementChange) []string {
+				var all []string
+				for _, r := range records {
+					one := fmt.Sprintf("%d %s", r.Spec.Revision, r.Status.Phase)
+					if r.Status.StartTime != nil {
+						one += r.Status.StartTime.UTC().Format(" 15:04")
+					}
+					all = append(all, one)
+				}
+				return all
+			}
+			records, err := a.RecordsBefore()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, text(records)); diff != "" {
+				t.Errorf("before, at %v (-want +got):\n%s", now, diff)
+			}
+			if diff := cmp.Diff(tc.wantAfter, text(a.RecordsAfter())); diff != "" {
+				t.Errorf("after (-want +got):\n%s", diff)
 			}
 		})
 	}

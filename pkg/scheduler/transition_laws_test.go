@@ -217,7 +217,9 @@ func (r *outsideReader) event(rt *rapid.T, names []string) {
 			spec.MinReadySeconds = rapid.Int32Range(0, 3).Draw(rt, "seconds ready")
 		})
 	case "stabilization":
-		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = rapid.Int64Range(0, 4).Draw(rt, "window") })
+		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+			spec.StabilizationWindowSeconds = rapid.Int64Range(0, 4).Draw(rt, "window")
+		})
 	case "app":
 		ready := rapid.Bool().Draw(rt, "ready")
 		if delete(r.readyApps, name); ready {
