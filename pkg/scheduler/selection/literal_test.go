@@ -98,7 +98,8 @@ func (l *literal) bonus(i int, open []int) float64 {
 	return sum
 }
 
-// next is the candidate to select; -1 and the constraint that excludes a candidate if there is none.
+// next is the candidate to select; -1 and the constraint that excludes a candidate if there is
+// none.
 func (l *literal) next() (best, blockedBy int) {
 	blockedBy = -1
 	var open []int
