@@ -218,7 +218,8 @@ func TestEventsLeadToTheStateOfAListing(t *testing.T) {
 	})
 }
 
-// TestLastIsReadFromPages: a new process takes what was published, and its revision, from the pages.
+// TestLastIsReadFromPages: a new process takes what was published, and its revision, from the
+// pages.
 func TestLastIsReadFromPages(t *testing.T) {
 	inv := New(Options{})
 	inv.Update(fixture.Placement("n", "p").Obj())

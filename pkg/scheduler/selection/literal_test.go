@@ -22,7 +22,8 @@ type literal struct {
 	chosen map[int]bool
 }
 
-// path is the domain of each constraint as the text of its values; "" from the first missing key on.
+// path is the domain of each constraint as the text of its values; "" from the first missing key
+// on.
 func (l *literal) path(i int) []string {
 	path, values := make([]string, len(l.d.Spread)), []string{"."}
 	for n, term := range l.d.Spread {
