@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -131,6 +132,56 @@ func (l *literal) next() (best, blockedBy int) {
 	}), blockedBy
 }
 
+// compareWithDefinition returns how Select differs from the definition; empty if it does not.
+func compareWithDefinition(c *Candidates, d *Demand, keys []string) string {
+	l := &literal{c: c, d: d, chosen: map[int]bool{}}
+	var want []int
+	wantBlocked := ""
+	for len(want) < d.count(len(c.Totals)) {
+		best, blockedBy := l.next()
+		if best < 0 {
+			wantBlocked = fmt.Sprintf("spec.spreadPolicy.spreadConstraints[%d] (Label %s, maxSkew %d)", blockedBy, keys[blockedBy], max(d.Spread[blockedBy].MaxSkew, 1))
+			break
+		}
+		l.chosen[best] = true
+		want = append(want, best)
+	}
+	got, blockedBy, err := Select(c, d, never)
+	if diff := gocmp.Diff(want, got); diff != "" || blockedBy != wantBlocked || err != nil {
+		return fmt.Sprintf("blocked by %q, want %q; %v (-want +got):\n%s", blockedBy, wantBlocked, err, diff)
+	}
+	return ""
+}
+
+// TestPreferencesAsDefined: the same for constraints that clusters violate in many ways.
+func TestPreferencesAsDefined(t *testing.T) {
+	keys := []string{"region", "zone", "rack"}
+	random := rand.New(rand.NewPCG(1, 2))
+	for round := range 150 {
+		labels := make([]map[string]string, 4+random.IntN(7))
+		for i := range labels {
+			labels[i] = map[string]string{}
+			for _, key := range keys {
+				if value := random.IntN(8); value > 0 {
+					labels[i][key] = fmt.Sprint(value / 3)
+				}
+			}
+		}
+		c := labelled(labels...)
+		c.Demoted = func(int) bool { return false }
+		for i := range c.Totals {
+			c.Totals[i] = int64(random.IntN(120))
+		}
+		d := &Demand{Number: -1, Limit: -1, Spread: spreadOver(false, keys...), SpreadWeight: []int64{0, 0, 0, 1}[random.IntN(4)]}
+		for n := range d.Spread {
+			d.Spread[n].MaxSkew = int32(1 + random.IntN(2))
+		}
+		if problem := compareWithDefinition(c, d, keys); problem != "" {
+			t.Fatalf("round %d of %v, totals %v, weight %d: %s", round, labels, c.Totals, d.SpreadWeight, problem)
+		}
+	}
+}
+
 // TestSpreadAsDefined compares the selection with the definition.
 func TestSpreadAsDefined(t *testing.T) {
 	keys := []string{"region", "zone", "rack"}
@@ -154,21 +205,8 @@ func TestSpreadAsDefined(t *testing.T) {
 			one.MaxSkew = rapid.Int32Range(0, 3).Draw(t, "skew")
 			d.Spread = append(d.Spread, one)
 		}
-		l := &literal{c: c, d: d, chosen: map[int]bool{}}
-		var want []int
-		wantBlocked := ""
-		for len(want) < d.count(len(labels)) {
-			best, blockedBy := l.next()
-			if best < 0 {
-				wantBlocked = fmt.Sprintf("spec.spreadPolicy.spreadConstraints[%d] (Label %s, maxSkew %d)", blockedBy, keys[blockedBy], max(d.Spread[blockedBy].MaxSkew, 1))
-				break
-			}
-			l.chosen[best] = true
-			want = append(want, best)
-		}
-		got, blockedBy, err := Select(c, d, never)
-		if diff := gocmp.Diff(want, got); diff != "" || blockedBy != wantBlocked || err != nil {
-			t.Fatalf("blocked by %q, want %q; %v (-want +got):\n%s", blockedBy, wantBlocked, err, diff)
+		if problem := compareWithDefinition(c, d, keys); problem != "" {
+			t.Fatal(problem)
 		}
 	})
 }

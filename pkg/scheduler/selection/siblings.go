@@ -12,7 +12,7 @@ type siblings struct {
 	hard    bool
 	// bit is the constraint's bit in a set of violated ScheduleAnyway constraints, in which the
 	// first constraint has the highest bit; 0 for DoNotSchedule. later has the bits of all
-	// following constraints. blocks is true if this or a following constraint is DoNotSchedule.
+	// following constraints. blocks is true if a following constraint is DoNotSchedule.
 	bit, later uint
 	blocks     bool
 
@@ -74,7 +74,6 @@ func newSiblings(constraints []v1alpha1.SpreadConstraintsTerm, level int) *sibli
 		maxSkew: int64(max(c.MaxSkew, 1)), hard: c.WhenUnsatisfiable == v1alpha1.DoNotSchedule,
 		counts: map[int64]int{}, violating: map[int64][]*domain{},
 	}
-	f.blocks = f.hard
 	for i, later := range constraints[level+1:] {
 		if later.WhenUnsatisfiable == v1alpha1.DoNotSchedule {
 			f.blocks = true
