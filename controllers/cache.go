@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 )
 
 // cacheOptions returns the options of the cache, and adds the kinds of Kubernetes that it holds to
@@ -74,7 +75,8 @@ func compact(object any) (any, error) {
 	}
 	record.Labels, record.Annotations = nil, nil
 	spec, status := &record.Spec, &record.Status
-	spec.Added, spec.Removed, spec.Delta, spec.Cause = nil, nil, nil, ""
-	status.Holds, status.Message, status.Remaining, status.StartTime, status.LastProgressTime = nil, "", nil, nil, nil
+	spec.Cause = ""
+	changes.Pack(record)
+	status.Holds, status.Message, status.StartTime, status.LastProgressTime = nil, "", nil, nil
 	return object, nil
 }

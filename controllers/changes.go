@@ -289,7 +289,9 @@ func (r *Recorder) prune(ctx context.Context, key types.NamespacedName) error {
 	}
 	digest := berthv1alpha1.Digest(subject.LastNames())
 	limit := changes.PolicyOf(subject.Policies).HistoryLimit
-	for _, record := range changes.History(subject.Records).Surplus(limit, digest, subject.Placement.Generation, 0) {
+	// An invalid pin keeps no records.
+	pinned, _ := changes.PinnedRevision(subject.Placement)
+	for _, record := range changes.History(subject.Records).Surplus(limit, digest, subject.Placement.Generation, pinned) {
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, record, client.Preconditions{UID: &record.UID})); err != nil {
 			return fmt.Errorf("deleting PlacementChange %s/%s, which history no longer keeps: %w", record.Namespace, record.Name, err)
 		}

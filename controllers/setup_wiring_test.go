@@ -642,8 +642,8 @@ func TestCompact(t *testing.T) {
 		want.ManagedFields = nil
 		if finished {
 			want.Labels, want.Annotations = nil, nil
-			want.Spec.Added, want.Spec.Removed, want.Spec.Delta, want.Spec.Cause = nil, nil, nil, ""
-			want.Status = berthv1alpha1.PlacementChangeStatus{Phase: phase, PermittedTime: want.Status.PermittedTime, CompletionTime: want.Status.CompletionTime}
+			want.Spec.Added, want.Spec.Removed, want.Spec.Cause = nil, nil, ""
+			want.Status = berthv1alpha1.PlacementChangeStatus{Phase: phase, Remaining: want.Status.Remaining, PermittedTime: want.Status.PermittedTime, CompletionTime: want.Status.CompletionTime}
 		}
 		got, err := compact(full(phase))
 		if diff := cmp.Diff(any(want), got); diff != "" || err != nil {
@@ -657,6 +657,34 @@ func TestCompact(t *testing.T) {
 	}
 	if got, err := compact("a string"); err != nil || got != "a string" {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestCompactKeepsWhatDecisionsRead: the cache keeps the clusters of a change, and how much of a
+// superseded change was made.
+func TestCompactKeepsWhatDecisionsRead(t *testing.T) {
+	before, after := []string{"a", "b", "c"}, []string{"b", "c", "d"}
+	for range 100 {
+		before = append(before, fmt.Sprint("cluster-", len(before)))
+	}
+	record, err := changes.NewRecord(fixture.Placement("n", "p").Obj(), 0, 2, changes.NewChange(before, after))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := metav1.NewTime(fixture.Now)
+	record.Status = berthv1alpha1.PlacementChangeStatus{
+		Phase: berthv1alpha1.PhaseSuperseded, PermittedTime: &now, Remaining: &berthv1alpha1.RemainingClusters{Added: 1, Removed: 100},
+	}
+	kept, err := compact(record.DeepCopy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := changes.RemovedInPart(kept.(*berthv1alpha1.PlacementChange)), changes.RemovedInPart(record); got != want || want == 0 {
+		t.Errorf("%d clusters were removed, want %d", got, want)
+	}
+	got, err := changes.Before(kept.(*berthv1alpha1.PlacementChange), after)
+	if err != nil || !slices.Equal(got, changes.Sorted(before)) {
+		t.Errorf("before: %v, %v", got, err)
 	}
 }
 

@@ -101,6 +101,25 @@ func oneLine(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD")), maxCause)
 }
 
+// maxUnpacked is how many names Pack does not compress.
+const maxUnpacked = 64
+
+// Pack keeps the lists of a record in the form that needs less memory. Lists reads both forms.
+func Pack(record *berthv1alpha1.PlacementChange) {
+	s := &record.Spec
+	if len(s.Delta) == 0 && !s.Truncated {
+		if len(s.Added)+len(s.Removed) <= maxUnpacked {
+			return
+		}
+		delta, err := compress(s.Added, s.Removed)
+		if err != nil {
+			return
+		}
+		s.Delta = delta
+	}
+	s.Added, s.Removed = nil, nil
+}
+
 // ErrIncomplete is the error for a record that does not list all its clusters (spec.truncated).
 var ErrIncomplete = errors.New("the record does not list all its clusters")
 

@@ -113,6 +113,9 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 		return metav1.ConditionFalse, reason, message
 	}
 	missing := r.Demand.Missing(len(r.Feasible), len(r.Selected))
+	if r.pin != nil {
+		missing = r.Demand.Missing(len(r.pin.names), len(r.Selected))
+	}
 	switch {
 	case r.Candidates() == 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonAllManagedClusterSetsEmpty,
@@ -134,6 +137,9 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	message = fmt.Sprintf("%d cluster decisions unscheduled", missing)
 	if r.Demand.LimitBy != "" && r.Demand.Capped(len(r.Feasible), len(r.Selected)) {
 		message += " by quota: " + r.Demand.LimitBy
+	}
+	if r.pin != nil {
+		message += fmt.Sprintf("; pinned to revision %d", r.pin.revision)
 	}
 	return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, message
 }

@@ -28,7 +28,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	if r.Failure = s.preEnqueue(ctx, r); r.Failure != nil {
 		return r
 	}
-	if r.Failure = misconfigured(checkBounds(pl)); r.Failure != nil {
+	if r.Failure = r.readPlacement(pl); r.Failure != nil {
 		return r
 	}
 	// 2. Filter. PreFilter also runs without candidates, to report a misconfiguration.

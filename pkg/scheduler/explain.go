@@ -108,6 +108,8 @@ func (r *Result) rankVerdict(rank, i int, selected bool, lowest, highest *int64)
 	v.Reason = fmt.Sprintf("rank %d of %d", v.Rank, len(r.Feasible))
 	switch {
 	case selected:
+	case r.pin != nil && !r.pin.has(cluster.Name):
+		v.Reason += fmt.Sprintf(", not in pinned revision %d", r.pin.revision)
 	case r.State.Demoted().Has(cluster.Index):
 		v.Reason += ", after all clusters without an untolerated PreferNoSelect taint"
 	case r.BlockedBy != "":

@@ -37,8 +37,10 @@ type Result struct {
 	// totalsOnly omits Scores, so that AddOn coordinates can share a buffer.
 	totalsOnly bool
 	// filtered is true if the filters ran. PreFilter of the unused ones returned Skip.
-	filtered   bool
-	unused     []string
+	filtered bool
+	unused   []string
+	// pin is set if the Placement is pinned to a revision.
+	pin        *pin
 	deadline   *cycleDeadline
 	profile    *Profile
 	candidates framework.Bitset

@@ -17,6 +17,10 @@ func demandOf(snapshot *framework.Snapshot) selection.Demand {
 
 // selectClusters selects the clusters that satisfy the Demand.
 func (r *Result) selectClusters() *framework.Status {
+	if r.pin != nil {
+		r.selectPinned()
+		return nil
+	}
 	c := selection.Candidates{Totals: r.Totals, ByName: r.byName, Demoted: r.demoted(), Topology: r.topology}
 	chosen, short, err := selection.Select(&c, &r.Demand, r.deadlinePassed)
 	if err != nil {

@@ -24,6 +24,8 @@ type progress struct {
 	// why is what the next step waits for; empty if it follows at once.
 	why       string
 	suspended bool
+	// pinned is the revision to which the Placement is pinned; 0 if it is not.
+	pinned int64
 	// stuckSince is the time of the last progress if the deadline has passed since; else zero.
 	stuckSince time.Time
 }
@@ -36,6 +38,9 @@ func (p *progress) String() string {
 	}
 	if p.why != "" {
 		text += "; " + p.why
+	}
+	if p.pinned > 0 {
+		text += fmt.Sprintf("; pinned to revision %d", p.pinned)
 	}
 	return text
 }
@@ -69,6 +74,9 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 		leftRemoved: len(a.Change.Removed) - len(t.Removed),
 	}
 	a.progress.added, a.progress.removed = a.wholeChange()
+	if a.pin != nil {
+		a.progress.pinned = a.pin.revision
+	}
 	if len(t.Added)+len(t.Removed) == 0 {
 		a.checkDeadline(t)
 		return
@@ -261,7 +269,7 @@ func (a *Attempt) leaving() []framework.Leaving {
 	}
 	for _, e := range a.excluded {
 		if leaving := of(e.cluster.Name); leaving != nil {
-			leaving.OtherwiseQualifies = slices.ContainsFunc(a.forcingFilters(), func(f framework.ForcedRemovalPlugin) bool { return f.Name() == e.status.Plugin() })
+			leaving.OtherwiseQualifies = (a.pin == nil || a.pin.has(leaving.Name)) && slices.ContainsFunc(a.forcingFilters(), func(f framework.ForcedRemovalPlugin) bool { return f.Name() == e.status.Plugin() })
 		}
 	}
 	return all

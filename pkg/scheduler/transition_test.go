@@ -479,3 +479,122 @@ func TestNewTargetWhileProgressing(t *testing.T) {
 		})
 	}
 }
+
+// TestPin: a Placement has the clusters of the pinned revision that still qualify, rolled out as
+// any change, until the pin is removed.
+func TestPin(t *testing.T) {
+	pin := func(d *desk, revision string) {
+		d.placement = d.placement.DeepCopy()
+		d.placement.Annotations = map[string]string{berthv1alpha1.PinnedRevisionAnnotation: revision}
+		if revision == "" {
+			d.placement.Annotations = nil
+		}
+		d.inv.Update(d.placement.DeepCopy())
+	}
+	// a, b and c are revision 1, x, y and z are revision 2.
+	replaced := func(t *testing.T) *desk {
+		d := governed(t, 3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxSurge = new(intstr.FromString("100%")) })
+		d.tier("silver", "a", "b", "c")
+		d.tier("gold", "x", "y", "z")
+		d.attemptUntilStable()
+		d.expect("p-decision-1: x y z |  | ")
+		d.tier("gold", "a", "b", "c")
+		return d
+	}
+	t.Run("and unpin", func(t *testing.T) {
+		d := replaced(t)
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxSurge = nil })
+		pin(d, "1")
+		want := []string{
+			"a x y z (True RollingUpdate: 1 of 3 added, 0 of 3 removed; pinned to revision 1)",
+			"a x y (True RollingUpdate: 1 of 3 added, 1 of 3 removed; pinned to revision 1)",
+			"a b x y (True RollingUpdate: 2 of 3 added, 1 of 3 removed; pinned to revision 1)",
+			"a b x (True RollingUpdate: 2 of 3 added, 2 of 3 removed; pinned to revision 1)",
+			"a b c x (True RollingUpdate: 3 of 3 added, 2 of 3 removed; pinned to revision 1)",
+			"a b c",
+		}
+		if got := d.steps(); got != strings.Join(want, "\n") {
+			t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+		}
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxSurge = new(intstr.FromString("100%")) })
+		d.tier("silver", "a", "b", "c")
+		d.restart()
+		d.attemptUntilStable()
+		d.expect("p-decision-1: a b c | [] | ")
+		pin(d, "")
+		d.attemptUntilStable()
+		d.expect("p-decision-1: x y z |  | ")
+	})
+	t.Run("without replacements", func(t *testing.T) {
+		d := replaced(t)
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(3)) })
+		d.remove("a")
+		pin(d, "1")
+		d.attemptUntilStable()
+		d.expect("p-decision-1: b c |  | ")
+		if c := d.condition(v1alpha1.PlacementConditionSatisfied); c.Message != "1 cluster decisions unscheduled; pinned to revision 1" {
+			t.Errorf("the condition is %s", c.Message)
+		}
+	})
+	t.Run("at most numberOfClusters, by rank", func(t *testing.T) {
+		d := replaced(t)
+		d.edit(func(pl *v1alpha1.Placement) {
+			pl.Spec.NumberOfClusters = new(int32(2))
+			pl.Annotations = map[string]string{berthv1alpha1.PinnedRevisionAnnotation: "1"}
+		})
+		d.attemptUntilStable()
+		d.expect("p-decision-1: a b |  | ")
+	})
+	t.Run("under an eviction", func(t *testing.T) {
+		d := replaced(t)
+		pin(d, "1")
+		d.attemptUntilStable()
+		d.evict("a")
+		d.attemptUntilStable()
+		d.expect("p-decision-1: a b c | [b c] | ")
+		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) })
+		d.attemptUntilStable()
+		d.expect("p-decision-1: b c |  | ")
+	})
+	for revision, want := range map[string]string{
+		"7":  "the clusters of revision 7 are not known: it has no record; possible revisions are 2, 1",
+		"no": `must be the number of a revision, such as "16"`,
+	} {
+		t.Run("to "+revision, func(t *testing.T) {
+			d := replaced(t)
+			pin(d, revision)
+			d.attempt()
+			c := d.condition(v1alpha1.PlacementConditionMisconfigured)
+			wantMessage := fmt.Sprintf("metadata.annotations[%s]: Invalid value: %q: %s", berthv1alpha1.PinnedRevisionAnnotation, revision, want)
+			if c == nil || c.Status != metav1.ConditionTrue || c.Message != wantMessage {
+				t.Errorf("got %v, want %s", c, wantMessage)
+			}
+			d.expect("p-decision-1: x y z |  | ")
+			pin(d, "")
+			d.attemptUntilStable()
+			if c := d.condition(v1alpha1.PlacementConditionMisconfigured); c.Status != metav1.ConditionFalse {
+				t.Errorf("without the pin: %v", c)
+			}
+		})
+	}
+}
+
+// TestPinBeforeTheRecord: while the record of the last change is not written, the pin waits.
+func TestPinBeforeTheRecord(t *testing.T) {
+	d := newDesk(t, ask().Predicate(fixture.MatchLabel("tier", "gold")))
+	d.tier("gold", "a", "b")
+	d.attemptUntilStable()
+	first := d.records["p-1"]
+	d.inv.Delete(first.DeepCopy())
+	d.placement = d.placement.DeepCopy()
+	d.placement.Annotations = map[string]string{berthv1alpha1.PinnedRevisionAnnotation: "1"}
+	d.inv.Update(d.placement.DeepCopy())
+	a := d.attempt()
+	if !a.Failure.IsUnfinished() || a.State.NextAttempt().IsZero() {
+		t.Errorf("the attempt ended with %v", a.Failure)
+	}
+	d.inv.Update(first.DeepCopy())
+	if a := d.attempt(); a.Failure != nil {
+		t.Errorf("with the record: %v", a.Failure)
+	}
+}

@@ -32,6 +32,7 @@ func (s *Scheduler) Validate(ctx context.Context, pl *v1alpha1.Placement) field.
 	_, _, mistake = profile.scorersFor(pl)
 	add(mistake)
 	add(validate(pl))
+	add(validatePin(pl))
 	return mistakes
 }
 

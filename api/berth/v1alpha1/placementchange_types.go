@@ -7,6 +7,11 @@ import (
 // RevisionAnnotation is the revision of the PlacementChange that last wrote a PlacementDecision.
 const RevisionAnnotation = "berth.dev/revision"
 
+// PinnedRevisionAnnotation is the number of a Published revision, on a Placement. While it is set,
+// the Placement has only clusters of that revision: those that still qualify, at most
+// numberOfClusters.
+const PinnedRevisionAnnotation = "berth.dev/pinned-revision"
+
 // Bounds of a record.
 const (
 	// MaxListedClusters is the maximum length of spec.added and of spec.removed.

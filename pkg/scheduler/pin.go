@@ -1,0 +1,99 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/selection"
+)
+
+// pin is a revision to which a Placement is pinned, with its clusters, sorted.
+type pin struct {
+	revision int64
+	names    []string
+}
+
+func (p *pin) has(name string) bool {
+	_, found := slices.BinarySearch(p.names, name)
+	return found
+}
+
+// pinField is the path of the annotation in messages.
+var pinField = field.NewPath("metadata", "annotations").Key(berthv1alpha1.PinnedRevisionAnnotation)
+
+// validatePin returns the mistake in the annotation that pins a Placement.
+func validatePin(pl *v1alpha1.Placement) *field.Error {
+	if _, err := changes.PinnedRevision(pl); err != nil {
+		return field.Invalid(pinField, pl.Annotations[berthv1alpha1.PinnedRevisionAnnotation], err.Error())
+	}
+	return nil
+}
+
+// readPlacement checks the lists of a Placement and reads its pin.
+func (r *Result) readPlacement(pl *v1alpha1.Placement) *framework.Status {
+	if mistake := checkBounds(pl); mistake != nil {
+		return misconfigured(mistake)
+	}
+	return r.readPin()
+}
+
+// readPin sets pin. It returns the Status for a revision that cannot be computed.
+func (r *Result) readPin() *framework.Status {
+	subject := r.Snapshot.Subject
+	pl := subject.Placement
+	revision, err := changes.PinnedRevision(pl)
+	if err != nil {
+		return misconfigured(validatePin(pl))
+	}
+	if revision == 0 {
+		return nil
+	}
+	history := changes.History(subject.Records)
+	names, err := history.At(revision, subject.LastNames())
+	last, digest := subject.Last, emptyDigest
+	if last != nil {
+		digest = last.Digest
+	}
+	switch {
+	case err == nil:
+		r.pin = &pin{revision, names}
+		return nil
+	case last != nil && !last.Restored && last.Revision > history.Last():
+		// The record of the last published change is written soon.
+		r.State.RequeueAt(r.Snapshot.Now.Add(pendingInterval))
+		return framework.Unfinished(fmt.Sprintf("the record of revision %d is not written yet", last.Revision))
+	}
+	return misconfigured(field.Invalid(pinField, pl.Annotations[berthv1alpha1.PinnedRevisionAnnotation], fmt.Sprintf(
+		"the clusters of revision %d are not known: %v; possible revisions are %s", revision, err, changes.RevisionList(history.Computable(digest)))))
+}
+
+// selectPinned selects the clusters of the pinned revision that still qualify, at most as many as
+// wanted, best first.
+func (r *Result) selectPinned() {
+	var members []int
+	for i, c := range r.Feasible {
+		if r.pin.has(c.Name) {
+			members = append(members, i)
+		}
+	}
+	c := selection.Candidates{Totals: make([]int64, len(members)), ByName: func(a, b int) int { return r.byName(members[a], members[b]) }}
+	for i, member := range members {
+		c.Totals[i] = r.Totals[member]
+	}
+	if demoted := r.demoted(); demoted != nil {
+		c.Demoted = func(i int) bool { return demoted(members[i]) }
+	}
+	demand := r.Demand
+	demand.Spread = nil
+	chosen, _, _ := selection.Select(&c, &demand, r.deadlinePassed)
+	r.Selected = make([]framework.Selection, len(chosen))
+	for i, j := range chosen {
+		r.Selected[i] = framework.Selection{Cluster: r.Feasible[members[j]], Score: c.Totals[j]}
+	}
+}
