@@ -193,6 +193,8 @@ func TestHostileText(t *testing.T) {
 		"report":       {{hostile, "--member-kubeconfig", kubeconfig, "--once"}, {"plain", "--member-kubeconfig", hostile}},
 		"resume":       {{"web", "--yes"}, {hostile, "-y"}, {"-A", "-y"}},
 		"suspend":      {{"web", "--yes"}, {hostile, "-y"}, {"-A", "-y"}},
+		"undo":         {{"web", "-y"}, {"web", "-y", "--to-revision", "7"}, {"web", "--to-revision", hostile}, {hostile, "-y"}},
+		"unpin":        {{"web", "-y"}, {hostile + "/" + hostile}},
 		"undrain":      {{onHub, "--yes"}, {hostile + "/" + hostile}, {"plain", "-y"}},
 		"simulate":     {{"-f", fleet}, {"-f", fleet, "-o", "wide"}, {"-f", fleet, "-o", "json"}, {"-f", fleet, "-o", "yaml"}, {"-f", refused}, {"-f", hostile}, {"-f", fleet, "--placement", hostile + "/" + hostile}},
 		"status":       {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {}, {"-A", "-o", "wide"}, {hostile}},

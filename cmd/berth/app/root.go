@@ -88,6 +88,8 @@ func verbs(o options) []*cobra.Command {
 		newSimulateCommand(o.plugins),
 		newStatusCommand(),
 		newTopCommand(),
+		newUndoCommand(o.plugins),
+		newUnpinCommand(o.plugins),
 		newVersionCommand(),
 	}
 }

@@ -96,6 +96,39 @@ $`))
 	})
 })
 
+var _ = Describe("undo and unpin", func() {
+	It("return to the clusters of an earlier revision and stay there, until it is unpinned", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
+		first := clustersOf(ctx, pl)
+		command := func(words ...string) result { return run(ctx, "", append(words, "web", "-n", string(t))...) }
+		Eventually(func() string { return command("history").out }).Should(ContainSubstring("1 "))
+		Expect(command("undo", "--yes").err).To(ContainSubstring("nothing to undo: no revision of Placement " + string(t) + "/web with other clusters is known"))
+		Expect(command("unpin", "--yes").err).To(ContainSubstring("nothing to unpin: Placement " + string(t) + "/web is not pinned"))
+		number(ctx, pl, 3)
+		Eventually(func() string { return command("history").out }).Should(MatchRegexp(`\n2 +\S+ +Published`))
+
+		By("undoing the change")
+		got := command("undo")
+		Expect(got.code).To(Equal(misused))
+		Expect(got.out).To(MatchRegexp(`^NAMESPACE +PLACEMENT +CHANGE .*\n%s +web +Updated +3 +1 +<none> +2: `, t))
+		got = command("undo", "--yes")
+		Expect(got.code).To(Equal(same), got.err)
+		Expect(got.out).To(HaveSuffix("placement.cluster.open-cluster-management.io/web pinned to revision 1\n"))
+		Eventually(clustersOf).WithArguments(ctx, pl).Should(Equal(first))
+		Expect(now(ctx, pl).Annotations).To(HaveKeyWithValue(berthv1alpha1.PinnedRevisionAnnotation, "1"))
+		Eventually(func() string { return command("status").out }).Should(ContainSubstring("2 cluster decisions unscheduled; pinned to revision 1"))
+		Expect(command("undo", "--yes", "--to-revision", "9").err).To(ContainSubstring("the clusters of revision 9 of Placement " + string(t) + "/web are not known: it has no record; possible revisions are "))
+		Expect(command("undo", "--yes", "--to-revision", "0").code).To(Equal(misused))
+
+		By("unpinning it")
+		got = command("unpin", "--yes")
+		Expect(got.code).To(Equal(same), got.err)
+		Expect(got.out).To(And(MatchRegexp(`web +Updated +1 +3 +2: `), HaveSuffix("/web unpinned\n")))
+		Eventually(clustersOf).WithArguments(ctx, pl).Should(HaveLen(3))
+	})
+})
+
 // clustersOf are the clusters on the pages of a Placement.
 func clustersOf(ctx context.Context, pl *v1alpha1.Placement) (names []string) {
 	GinkgoHelper()
