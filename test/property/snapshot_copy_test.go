@@ -16,8 +16,9 @@ func copySnapshot(s *framework.Snapshot) *framework.Snapshot {
 	c := &framework.Snapshot{
 		Trial: s.Trial, Fleet: copyFleet(s.Fleet), Now: s.Now, Cause: s.Cause, CauseSequence: s.CauseSequence, Subject: copySubject(s.Subject),
 		Sets: copySets(s.Sets), BoundSets: slices.Clone(s.BoundSets), Bound: copySets(s.Bound), Limit: s.Limit,
-		Timers: s.Timers, Answers: s.Answers, PluginCounts: maps.Clone(s.PluginCounts),
+		NotReady: maps.Clone(s.NotReady), Timers: s.Timers, Answers: s.Answers, PluginCounts: maps.Clone(s.PluginCounts),
 	}
+	c.Timers.ReadySince = maps.Clone(s.Timers.ReadySince)
 	c.Answers.Plugins, c.Answers.Allowed = maps.Clone(s.Answers.Plugins), maps.Clone(s.Answers.Allowed)
 	if s.Queue != nil {
 		queue := *s.Queue
@@ -100,7 +101,7 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 // not know.
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
-		"Trial Fleet Now Cause CauseSequence Subject Sets BoundSets Bound Limit Queue Timers Answers PluginCounts": reflect.TypeFor[framework.Snapshot](),
+		"Trial Fleet Now Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Timers Answers PluginCounts": reflect.TypeFor[framework.Snapshot](),
 		"Clusters Ranks Counts Scores Log":                reflect.TypeFor[framework.Fleet](),
 		"ByIndex Histogram":                               reflect.TypeFor[framework.DecisionCounts](),
 		"First Entries":                                   reflect.TypeFor[framework.ChangeLog](),
@@ -112,7 +113,7 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"Placement Pages Published Entries Counted Last Records Policies Evictions Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
 		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored":                            reflect.TypeFor[framework.Published](),
 		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":           reflect.TypeFor[framework.QueueAdmission](),
-		"Change Revoked NextAttempt NextAttemptCause Reserved":                                               reflect.TypeFor[framework.Timers](),
+		"Change Revoked NextAttempt NextAttemptCause ReadySince Reserved":                                    reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
 		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
 	} {
