@@ -24,6 +24,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/lifecycle"
 )
 
 // +kubebuilder:rbac:groups=berth.dev,resources=disruptionpolicies,verbs=list;watch
@@ -152,7 +153,10 @@ func (r *DisruptionPolicyReconciler) Reconcile(ctx context.Context, request ctrl
 // unusable returns why the readiness or a window of a policy cannot be used; empty if they can.
 func (r *DisruptionPolicyReconciler) unusable(policy *berthv1alpha1.DisruptionPolicy) (reason, why string) {
 	readiness, err := changes.ReadinessOf(policy)
+	wrong := lifecycle.CheckWindows(policy)
 	switch {
+	case wrong != nil:
+		return "InvalidWindow", fmt.Sprintf("DisruptionPolicy %s/%s: %s. Its windows count as closed", policy.Namespace, policy.Name, wrong)
 	case err != nil:
 		return "InvalidSelector", err.Error()
 	case readiness == nil:

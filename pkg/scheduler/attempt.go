@@ -190,13 +190,14 @@ func (a *Attempt) setResult(v permitResult) {
 }
 
 // removeForced proposes the removal of revoked clusters alone, while the whole change is pending or
-// nothing could be decided. While the change is Waiting, it also removes the other clusters that
-// the Placement cannot keep. It is a separate change; the next attempt continues with the rest. If
-// a plugin holds the removal, too, the clusters stay.
+// nothing could be decided. While the change is Waiting, or only held by plugins that permit forced
+// removals, it also removes the other clusters that the Placement cannot keep. It is a separate
+// change; the next attempt continues with the rest. If a plugin holds the removal, too, the
+// clusters stay.
 func (s *Scheduler) removeForced(ctx context.Context, a *Attempt, dry bool) {
 	revoked := revokedClusters(a.Snapshot)
 	removed := revoked
-	if a.Outcome == Waiting {
+	if a.Outcome == Waiting || a.forcedPermitted() {
 		removed = a.forcedRemovals()
 	}
 	if len(removed) == 0 {
@@ -242,6 +243,19 @@ func (s *Scheduler) removeForced(ctx context.Context, a *Attempt, dry bool) {
 			a.setResult(v)
 		}
 	}
+}
+
+// forcedPermitted reports whether all plugins that hold the change permit forced removals.
+func (a *Attempt) forcedPermitted() bool {
+	for _, hold := range a.Holds {
+		if !slices.ContainsFunc(a.profile.Permit, func(p framework.PermitPlugin) bool {
+			_, permits := p.(framework.ForcedRemovalPermitter)
+			return permits && p.Name() == hold.Plugin
+		}) {
+			return false
+		}
+	}
+	return len(a.Holds) > 0 && (a.Outcome == Held || a.Outcome == Expired)
 }
 
 // updateTimers updates the timers for the next attempt.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -251,20 +252,23 @@ func (d *desk) restart() {
 	d.scheduler.Recount(d.inv.Records())
 }
 
-// write stores a record as the hub would: under a name that is taken by an earlier Placement's
-// record it replaces that one.
+// write stores a record as the hub would: it refuses an outdated one, and sets the version of the
+// written one. Under a name that is taken by an earlier Placement's record it replaces that one.
 func (d *desk) write(record *berthv1alpha1.PlacementChange) error {
 	if d.refuseRecords != nil {
 		if err := d.refuseRecords(record); err != nil {
 			return err
 		}
 	}
+	if old := d.records[record.Name]; old != nil && record.ResourceVersion != "" && record.ResourceVersion != old.ResourceVersion {
+		return fmt.Errorf("the record %s was changed since it was read", record.Name)
+	}
 	d.pages.version++
-	record = record.DeepCopy()
 	record.ResourceVersion = strconv.Itoa(d.pages.version)
 	if record.UID == "" {
 		record.UID = types.UID("record " + record.ResourceVersion)
 	}
+	record = record.DeepCopy()
 	if old := d.records[record.Name]; old != nil && old.UID != record.UID {
 		d.inv.Delete(old.DeepCopy())
 	}

@@ -168,3 +168,36 @@ func (d *desk) available(names ...string) {
 		d.inv.Update(d.clusters[name].DeepCopy())
 	}
 }
+
+// TestPolicyWindows: a change begins in a window of the policy, and is completed after it has
+// closed. Forced removals do not wait.
+func TestPolicyWindows(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		apps(spec)
+		spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: "0 22 * * *", Duration: "1h"}}
+	})
+	d.ready("a b c x y", "")
+	d.now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	d.tier("silver", "a")
+	d.tier("gold", "x")
+	d.settle()
+	d.expect("p-decision-1: a b c | [b c x] | True/Held")
+	d.approve("2")
+	d.settle()
+	d.expect("p-decision-1: a b c | [b c x] | True/Held")
+	d.remove("b")
+	d.settle()
+	d.expect("p-decision-1: a c | [c x] | True/Held")
+	d.now = time.Date(2026, 1, 1, 22, 0, 0, 0, time.UTC)
+	d.app("x", false)
+	d.attempt()
+	d.expect("p-decision-1: a c x | [c x] | ")
+	d.now = d.now.Add(2 * time.Hour)
+	d.settle()
+	d.expect("p-decision-1: a c x | [c x] | ")
+	d.app("x", true)
+	d.tier("gold", "y")
+	d.settle()
+	d.expect("p-decision-1: a c x | [c x y] | True/Held")
+}

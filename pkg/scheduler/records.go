@@ -93,6 +93,10 @@ func (a *Attempt) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase)
 				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = phase, &now, nil, ""
 			}
 		})
+		if len(writes) > 0 {
+			// RecordsAfter continues from what is written now.
+			a.changeState.open = writes[0]
+		}
 	case used != nil || phase == berthv1alpha1.PhaseProgressing:
 		created, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, a.Change.Revision, a.changeOf(a.Change))
 		if err != nil {
@@ -211,7 +215,8 @@ func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
 	subject := a.Snapshot.Subject
 	var writes []*berthv1alpha1.PlacementChange
 	for _, record := range subject.Records {
-		if !changes.IsOpen(record) || !a.Effects().Ends && record == a.Record() {
+		own := a.Record() != nil && record.Name == a.Record().Name
+		if !changes.IsOpen(record) || !a.Effects().Ends && own {
 			continue
 		}
 		next := record.DeepCopy()
@@ -219,7 +224,7 @@ func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
 		switch {
 		case last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil):
 			complete(&next.Status, now)
-		case a.Outcome == Denied && record == a.Record():
+		case a.Outcome == Denied && own:
 			next.Status.Phase, next.Status.CompletionTime, next.Status.Message = berthv1alpha1.PhaseSuperseded, &now, a.recordMessage()
 		default:
 			next.Status.Phase, next.Status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now

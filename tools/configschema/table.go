@@ -12,7 +12,7 @@ var (
 	withArgs = []string{"BlastRadius", "DecisionPublisher", "MaintenanceWindow", "Stabilization"}
 
 	withoutArgs = []string{
-		"AddOn", "Approval", "AuditLog", "Balance", "Eviction", "InFlight", "Movement", "Predicate", "PrioritySort", "QueueAdmission", "ResourceAllocatableCPU",
+		"AddOn", "Approval", "AuditLog", "Balance", "Eviction", "InFlight", "Movement", "PolicyWindow", "Predicate", "PrioritySort", "QueueAdmission", "ResourceAllocatableCPU",
 		"ResourceAllocatableMemory", "Shortfall", "Steady", "TaintToleration",
 	}
 )

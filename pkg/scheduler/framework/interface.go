@@ -249,6 +249,14 @@ type PermitPlugin interface {
 	Permit(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) (*Status, time.Duration)
 }
 
+// ForcedRemovalPermitter is a PermitPlugin that permits forced removals (Proposal.Forced) even
+// while it holds the change. If only such plugins hold a change, its forced removals are published
+// as a change of their own.
+type ForcedRemovalPermitter interface {
+	PermitPlugin
+	PermitsForcedRemovals()
+}
+
 // TransitionPlugin limits how much of a permitted change is published in one step. The engine
 // repeats the attempt until the whole change is published.
 type TransitionPlugin interface {

@@ -1,0 +1,104 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// PolicyWindowName is the plugin's name.
+const PolicyWindowName = "PolicyWindow"
+
+// PolicyWindow is a Permit plugin that holds changes until a window of each DisruptionPolicy with
+// windows is open. An approval does not replace a window. Forced removals do not wait.
+type PolicyWindow struct{}
+
+// NewPolicyWindow is the plugin's factory.
+func NewPolicyWindow(_ context.Context, raw json.RawMessage, _ *framework.Handle) (framework.Plugin, error) {
+	_, err := framework.DecodeArgs(raw, struct{}{})
+	return PolicyWindow{}, err
+}
+
+// Name implements framework.Plugin.
+func (PolicyWindow) Name() string { return PolicyWindowName }
+
+// PermitsForcedRemovals implements framework.ForcedRemovalPermitter.
+func (PolicyWindow) PermitsForcedRemovals() {}
+
+// Permit implements framework.PermitPlugin.
+func (PolicyWindow) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
+	snapshot := state.Snapshot()
+	if p.Forced {
+		return nil, 0
+	}
+	opening, err := policyOpening(snapshot.Subject.Policies, snapshot.Now)
+	if err != nil {
+		return framework.NewStatus(framework.Wait, err.Error()), defaultTimeout
+	}
+	if !opening.After(snapshot.Now) {
+		return nil, 0
+	}
+	state.RequeueAt(opening)
+	reason := "outside the windows of the DisruptionPolicies, which an approval does not replace; they are open next at " + opening.UTC().Format(time.RFC3339)
+	return framework.NewStatus(framework.Wait, reason), opening.Add(openingSlack).Sub(snapshot.Now)
+}
+
+// maxOpenings is how many openings policyOpening compares.
+const maxOpenings = 1000
+
+// policyOpening returns the first time from now on at which a window of each policy with windows is
+// open.
+func policyOpening(policies []*berthv1alpha1.DisruptionPolicy, now time.Time) (time.Time, error) {
+	var all []*MaintenanceWindow
+	for _, policy := range policies {
+		if len(policy.Spec.Windows) == 0 {
+			continue
+		}
+		windows, err := windowsOf(policy)
+		if err != nil {
+			return now, fmt.Errorf("DisruptionPolicy %s: %w", policy.Name, err)
+		}
+		all = append(all, &MaintenanceWindow{windows: windows})
+	}
+	at := now
+	for range maxOpenings {
+		next := at
+		for _, m := range all {
+			opening := m.opening(at)
+			if opening.IsZero() {
+				return now, errors.New("no window of the DisruptionPolicies opens within five years")
+			}
+			if opening.After(next) {
+				next = opening
+			}
+		}
+		if next.Equal(at) {
+			return at, nil
+		}
+		at = next
+	}
+	return now, fmt.Errorf("the windows of the DisruptionPolicies are not open at the same time in their next %d openings", maxOpenings)
+}
+
+// CheckWindows returns the first mistake in the windows of a policy.
+func CheckWindows(policy *berthv1alpha1.DisruptionPolicy) error {
+	_, err := windowsOf(policy)
+	return err
+}
+
+func windowsOf(policy *berthv1alpha1.DisruptionPolicy) ([]recurrence, error) {
+	all := make([]recurrence, len(policy.Spec.Windows))
+	for i, w := range policy.Spec.Windows {
+		var err error
+		if all[i], err = newRecurrence(RecurringWindow(w)); err != nil {
+			return nil, fmt.Errorf("spec.windows[%d].%w", i, err)
+		}
+	}
+	return all, nil
+}
