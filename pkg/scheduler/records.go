@@ -215,7 +215,7 @@ func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
 	subject := a.Snapshot.Subject
 	var writes []*berthv1alpha1.PlacementChange
 	for _, record := range subject.Records {
-		own := a.Record() != nil && record.Name == a.Record().Name
+		own := a.Record() != nil && record.Spec.Revision == a.Record().Spec.Revision
 		if !changes.IsOpen(record) || !a.Effects().Ends && own {
 			continue
 		}
