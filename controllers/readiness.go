@@ -254,9 +254,12 @@ func (s *readinessStore) read(object any) inventory.ReadyObject {
 	return inventory.ReadyObject{Key: inventory.Key{Namespace: o.Namespace, Name: o.Name}, Labels: o.Labels, Cluster: o.cluster, Ready: o.ready}
 }
 
+// ended reports whether the watch was stopped: then nothing more is stored.
+func (s *readinessStore) ended() bool { return s.ctx.Err() != nil }
+
 // Replace implements toolscache.ReflectorStore.
 func (s *readinessStore) Replace(list []any, _ string) error {
-	if s.ctx.Err() != nil {
+	if s.ended() {
 		return nil
 	}
 	if len(list) > maxReadinessObjects {
@@ -294,7 +297,7 @@ func (s *readinessStore) fail() error {
 
 // Update implements toolscache.ReflectorStore.
 func (s *readinessStore) Update(object any) error {
-	if s.ctx.Err() == nil {
+	if !s.ended() {
 		s.watches.affected(s.watches.inventory.SetReadiness(s.source.Name, s.read(object)))
 	}
 	return nil
@@ -303,7 +306,7 @@ func (s *readinessStore) Update(object any) error {
 // Delete implements toolscache.ReflectorStore.
 func (s *readinessStore) Delete(object any) error {
 	s.count--
-	if s.ctx.Err() == nil {
+	if !s.ended() {
 		s.watches.affected(s.watches.inventory.DeleteReadiness(s.source.Name, s.read(object).Key))
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
@@ -160,7 +159,7 @@ func (v *view) fill(cells []rune, a *simulator.Answer, rows map[string]int) {
 
 // held reports whether a change is held or refused, so that no part of it is published.
 func held(a *simulator.Answer) bool {
-	return a.Pending != nil && a.Pending.Reason != string(scheduler.Progressing)
+	return a.Pending != nil && !a.Pending.InSteps()
 }
 
 // plugin returns the mark for a plugin that excluded a cluster.

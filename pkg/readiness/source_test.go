@@ -11,10 +11,10 @@ import (
 
 type content = map[string]any
 
-func application(destination, health, sync string) content {
+func application(health, sync string) content {
 	return content{
 		"metadata": content{"namespace": "argocd", "name": "a"},
-		"spec":     content{"destination": content{"name": destination}},
+		"spec":     content{"destination": content{"name": "paris"}},
 		"status":   content{"health": content{"status": health}, "sync": content{"status": sync}},
 	}
 }
@@ -27,7 +27,7 @@ func work(generation, observed int64, available string) content {
 }
 
 func TestRead(t *testing.T) {
-	deleted := application("paris", "Healthy", "Synced")
+	deleted := application("Healthy", "Synced")
 	deleted["metadata"].(content)["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 	for name, tc := range map[string]struct {
 		source      string
@@ -35,9 +35,9 @@ func TestRead(t *testing.T) {
 		wantCluster string
 		wantReady   bool
 	}{
-		"healthy":                    {"argocd", application("paris", "Healthy", "Synced"), "paris", true},
-		"degraded":                   {"argocd", application("paris", "Degraded", "Synced"), "paris", false},
-		"not synced":                 {"argocd", application("paris", "Healthy", "OutOfSync"), "paris", false},
+		"healthy":                    {"argocd", application("Healthy", "Synced"), "paris", true},
+		"degraded":                   {"argocd", application("Degraded", "Synced"), "paris", false},
+		"not synced":                 {"argocd", application("Healthy", "OutOfSync"), "paris", false},
 		"no status yet":              {"argocd", content{"metadata": content{}, "spec": content{"destination": content{"name": "paris"}}}, "paris", false},
 		"another form of target":     {"argocd", content{"metadata": content{}, "spec": content{"destination": content{"server": "https://x"}}}, "", false},
 		"a target of the wrong type": {"argocd", content{"spec": content{"destination": content{"name": int64(7)}}}, "", false},

@@ -27,10 +27,10 @@ func (d *desk) app(cluster string, ready bool) {
 // ready stores which clusters have a ready application and which have one that is not ready.
 func (d *desk) ready(ready, unready string) {
 	var objects []inventory.ReadyObject
-	for _, name := range strings.Fields(ready) {
+	for name := range strings.FieldsSeq(ready) {
 		objects = append(objects, inventory.ReadyObject{Key: inventory.Key{Namespace: "ns", Name: name}, Cluster: name, Ready: true})
 	}
-	for _, name := range strings.Fields(unready) {
+	for name := range strings.FieldsSeq(unready) {
 		objects = append(objects, inventory.ReadyObject{Key: inventory.Key{Namespace: "ns", Name: name}, Cluster: name})
 	}
 	d.inv.ReplaceReadiness("apps", false, objects)

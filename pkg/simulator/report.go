@@ -97,6 +97,9 @@ type Pending struct {
 	Removed []string `json:"removed"`
 }
 
+// InSteps reports whether the change is published in steps, and not held or refused.
+func (p *Pending) InSteps() bool { return p.Reason == string(scheduler.Progressing) }
+
 // Event is one event regarding the Placement.
 type Event struct {
 	Type    string `json:"type"`

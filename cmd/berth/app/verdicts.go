@@ -64,7 +64,7 @@ func printReport(out io.Writer, r *simulator.Report, rows clusterRows, wide bool
 	}
 	switch {
 	case r.Pending == nil:
-	case r.Pending.Reason == string(scheduler.Progressing):
+	case r.Pending.InSteps():
 		say(out, "  The clusters above are those of the next step; the tables show the whole change.\n")
 	default:
 		say(out, "  The clusters above are the published ones; the tables show the pending change.\n")

@@ -149,19 +149,7 @@ func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.Error
 	case reflect.Map:
 		return checkMap(at, value)
 	case reflect.Struct:
-		object, ok := value.(map[string]any)
-		if !ok {
-			return field.ErrorList{field.TypeInvalid(at, value, "must be an object")}
-		}
-		fields := map[string]reflect.Type{}
-		for f := range t.Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			fields[name] = f.Type
-			if child := object[name]; child != nil {
-				mistakes = append(mistakes, checkShape(at.Child(name), child, f.Type)...)
-			}
-		}
-		return append(mistakes, unknownFields(at, object, fields)...)
+		return checkFields(at, value, t)
 	case reflect.Slice:
 		list, ok := value.([]any)
 		if !ok {
@@ -182,6 +170,23 @@ func checkShape(at *field.Path, value any, t reflect.Type) (mistakes field.Error
 		return checkScalar(at, value, t)
 	}
 	return mistakes
+}
+
+// checkFields checks the fields of an object.
+func checkFields(at *field.Path, value any, t reflect.Type) (mistakes field.ErrorList) {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return field.ErrorList{field.TypeInvalid(at, value, "must be an object")}
+	}
+	fields := map[string]reflect.Type{}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[name] = f.Type
+		if child := object[name]; child != nil {
+			mistakes = append(mistakes, checkShape(at.Child(name), child, f.Type)...)
+		}
+	}
+	return append(mistakes, unknownFields(at, object, fields)...)
 }
 
 // checkMap checks a map of strings.
