@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -303,5 +304,29 @@ func TestSetPublished(t *testing.T) {
 	inv.SetPublished(subject, &framework.Published{Names: []string{"c3"}})
 	if last := inv.Snapshot(plainKey, fixture.Now, nil).Subject.Last; last != nil && !last.Restored {
 		t.Errorf("another Placement of this name: %+v", last)
+	}
+}
+
+// TestManyEvictions: however many evictions a tenant creates, those of one cluster count as one,
+// and other Placements keep their subject.
+func TestManyEvictions(t *testing.T) {
+	inv := recorded()
+	other := inventory.Key{Namespace: "n", Name: "cel"}
+	before := inv.Subject(other)
+	for i := range 10_000 {
+		e := fixture.Eviction("n", fmt.Sprint("e", i), "plain", fmt.Sprint("c", i%2)).Executed(fixture.Now.Add(time.Duration(i) * time.Second)).Obj()
+		if got := names(inv.Update(e)); !slices.Equal(got, []string{"n/plain"}) {
+			t.Fatalf("eviction %d affects %v", i, got)
+		}
+	}
+	want := []framework.Eviction{
+		{Cluster: "c0", Name: "e9998", Until: fixture.Now.Add(9998*time.Second + time.Hour)},
+		{Cluster: "c1", Name: "e9999", Until: fixture.Now.Add(9999*time.Second + time.Hour)},
+	}
+	if diff := cmp.Diff(want, inv.Subject(plainKey).Evictions); diff != "" {
+		t.Errorf("evictions (-want +got):\n%s", diff)
+	}
+	if inv.Subject(other) != before || len(before.Evictions) > 0 {
+		t.Error("another Placement's subject was built again")
 	}
 }

@@ -70,8 +70,13 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 }
 
 // requeueAtExpiry asks for an attempt when the toleration or the score of a selected cluster
-// expires, and stores the cause.
+// expires, and stores the cause. The plugin Eviction asks for those at which exclusions end.
 func (r *Result) requeueAtExpiry() {
+	for _, e := range r.Snapshot.Subject.Evictions {
+		if e.Until.After(r.Snapshot.Now) {
+			r.expiresAt("PlacementEviction "+e.Name+": ended", e.Until)
+		}
+	}
 	for _, chosen := range r.Selected {
 		if t := r.State.FilterExpiry(chosen.Cluster.Index); !t.IsZero() {
 			r.State.RequeueAt(t)

@@ -25,6 +25,8 @@ type outsideReader struct {
 	recordsDown bool
 	// readyApps are the clusters with a ready application.
 	readyApps map[string]bool
+	// evicted are the clusters with a valid eviction.
+	evicted map[string]bool
 }
 
 // keeps reports whether the Placement can keep a cluster until its replacement is published.
@@ -34,11 +36,11 @@ func (r *outsideReader) keeps(name string) bool {
 		!slices.ContainsFunc(c.Spec.Taints, func(t v1alpha1.Taint) bool { return t.Key != v1alpha1.DrainTaint })
 }
 
-// drained counts the drained clusters that would qualify otherwise.
+// drained counts the drained and evicted clusters that would qualify otherwise.
 func (r *outsideReader) drained() int {
 	n := 0
 	for name, c := range r.clusters {
-		if r.keeps(name) && c.Labels["tier"] == "gold" && len(c.Spec.Taints) > 0 {
+		if r.keeps(name) && c.Labels["tier"] == "gold" && (len(c.Spec.Taints) > 0 || r.evicted[name]) {
 			n++
 		}
 	}
@@ -141,7 +143,7 @@ func TestRollingUpdateHistories(t *testing.T) {
 		if n := rapid.Int32Range(0, 4).Draw(rt, "number"); n > 0 {
 			p = p.Number(n)
 		}
-		r := &outsideReader{desk: newDesk(t, p), rt: rt, readyApps: map[string]bool{}}
+		r := &outsideReader{desk: newDesk(t, p), rt: rt, readyApps: map[string]bool{}, evicted: map[string]bool{}}
 		r.listApps()
 		r.govern(nothing)
 		for _, name := range names {
@@ -155,6 +157,7 @@ func TestRollingUpdateHistories(t *testing.T) {
 			r.now = r.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(rt, "seconds")) * time.Second)
 		}
 		r.pages.refuse, r.recordsDown = nil, false
+		r.pin("")
 		for _, name := range names {
 			r.readyApps[name] = true
 			r.app(name, true)
@@ -180,11 +183,19 @@ func TestRollingUpdateHistories(t *testing.T) {
 // event changes the hub, or what it refuses.
 func (r *outsideReader) event(rt *rapid.T, names []string) {
 	name := rapid.SampledFrom(names).Draw(rt, "cluster")
-	switch rapid.SampledFrom([]string{"tier", "tier", "tier", "drain", "taint", "delete", "number", "policy", "suspend", "restart", "pages", "records", "readiness", "app", "app", "stabilization"}).Draw(rt, "event") {
+	switch rapid.SampledFrom([]string{"tier", "tier", "tier", "drain", "evict", "pin", "taint", "delete", "number", "policy", "suspend", "restart", "pages", "records", "readiness", "app", "app", "stabilization"}).Draw(rt, "event") {
 	case "tier":
 		r.tier(rapid.SampledFrom([]string{"gold", "silver"}).Draw(rt, "tier"), name)
 	case "drain":
 		r.taint(name, v1alpha1.DrainTaint)
+	case "evict":
+		if r.evicted[name] = !r.evicted[name]; r.evicted[name] {
+			r.evict(name)
+		} else {
+			r.inv.Delete(fixture.Eviction("ns", "evict-"+name, "p", name).Obj())
+		}
+	case "pin":
+		r.pin(rapid.SampledFrom([]string{"", "1", "2", "3", "4"}).Draw(rt, "revision"))
 	case "taint":
 		r.taint(name, "broken")
 	case "delete":
@@ -208,6 +219,11 @@ func (r *outsideReader) event(rt *rapid.T, names []string) {
 	case "restart":
 		r.restart()
 		r.listApps()
+		for name, evicted := range r.evicted {
+			if evicted {
+				r.evict(name)
+			}
+		}
 	case "readiness":
 		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
 			spec.Readiness = nil

@@ -217,8 +217,13 @@ func TestEvictionEnds(t *testing.T) {
 	d.attemptUntilStable()
 	d.expect("p-decision-1: b c x | [b c] | ")
 	d.now = d.now.Add(time.Hour)
+	d.inv.ClearCause(d.snapshot())
 	d.attemptUntilStable()
 	d.expect("p-decision-1: a b c |  | ")
+	records := d.snapshot().Subject.Records
+	if cause := records[len(records)-1].Spec.Cause; cause != "PlacementEviction evict-a: ended" {
+		t.Errorf("the cause is %q", cause)
+	}
 
 	d.evict("b")
 	d.attemptUntilStable()
@@ -480,17 +485,19 @@ func TestNewTargetWhileProgressing(t *testing.T) {
 	}
 }
 
+// pin pins the Placement to a revision; an empty one removes the pin.
+func (d *desk) pin(revision string) {
+	d.placement = d.placement.DeepCopy()
+	d.placement.Annotations = map[string]string{berthv1alpha1.PinnedRevisionAnnotation: revision}
+	if revision == "" {
+		d.placement.Annotations = nil
+	}
+	d.inv.Update(d.placement.DeepCopy())
+}
+
 // TestPin: a Placement has the clusters of the pinned revision that still qualify, rolled out as
 // any change, until the pin is removed.
 func TestPin(t *testing.T) {
-	pin := func(d *desk, revision string) {
-		d.placement = d.placement.DeepCopy()
-		d.placement.Annotations = map[string]string{berthv1alpha1.PinnedRevisionAnnotation: revision}
-		if revision == "" {
-			d.placement.Annotations = nil
-		}
-		d.inv.Update(d.placement.DeepCopy())
-	}
 	// a, b and c are revision 1, x, y and z are revision 2.
 	replaced := func(t *testing.T) *desk {
 		d := governed(t, 3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxSurge = new(intstr.FromString("100%")) })
@@ -504,7 +511,7 @@ func TestPin(t *testing.T) {
 	t.Run("and unpin", func(t *testing.T) {
 		d := replaced(t)
 		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxSurge = nil })
-		pin(d, "1")
+		d.pin("1")
 		want := []string{
 			"a x y z (True RollingUpdate: 1 of 3 added, 0 of 3 removed; pinned to revision 1)",
 			"a x y (True RollingUpdate: 1 of 3 added, 1 of 3 removed; pinned to revision 1)",
@@ -521,7 +528,7 @@ func TestPin(t *testing.T) {
 		d.restart()
 		d.attemptUntilStable()
 		d.expect("p-decision-1: a b c | [] | ")
-		pin(d, "")
+		d.pin("")
 		d.attemptUntilStable()
 		d.expect("p-decision-1: x y z |  | ")
 	})
@@ -529,7 +536,7 @@ func TestPin(t *testing.T) {
 		d := replaced(t)
 		d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(3)) })
 		d.remove("a")
-		pin(d, "1")
+		d.pin("1")
 		d.attemptUntilStable()
 		d.expect("p-decision-1: b c |  | ")
 		if c := d.condition(v1alpha1.PlacementConditionSatisfied); c.Message != "1 cluster decisions unscheduled; pinned to revision 1" {
@@ -547,7 +554,7 @@ func TestPin(t *testing.T) {
 	})
 	t.Run("under an eviction", func(t *testing.T) {
 		d := replaced(t)
-		pin(d, "1")
+		d.pin("1")
 		d.attemptUntilStable()
 		d.evict("a")
 		d.attemptUntilStable()
@@ -562,7 +569,7 @@ func TestPin(t *testing.T) {
 	} {
 		t.Run("to "+revision, func(t *testing.T) {
 			d := replaced(t)
-			pin(d, revision)
+			d.pin(revision)
 			d.attempt()
 			c := d.condition(v1alpha1.PlacementConditionMisconfigured)
 			wantMessage := fmt.Sprintf("metadata.annotations[%s]: Invalid value: %q: %s", berthv1alpha1.PinnedRevisionAnnotation, revision, want)
@@ -570,7 +577,7 @@ func TestPin(t *testing.T) {
 				t.Errorf("got %v, want %s", c, wantMessage)
 			}
 			d.expect("p-decision-1: x y z |  | ")
-			pin(d, "")
+			d.pin("")
 			d.attemptUntilStable()
 			if c := d.condition(v1alpha1.PlacementConditionMisconfigured); c.Status != metav1.ConditionFalse {
 				t.Errorf("without the pin: %v", c)
@@ -586,9 +593,7 @@ func TestPinBeforeTheRecord(t *testing.T) {
 	d.attemptUntilStable()
 	first := d.records["p-1"]
 	d.inv.Delete(first.DeepCopy())
-	d.placement = d.placement.DeepCopy()
-	d.placement.Annotations = map[string]string{berthv1alpha1.PinnedRevisionAnnotation: "1"}
-	d.inv.Update(d.placement.DeepCopy())
+	d.pin("1")
 	a := d.attempt()
 	if !a.Failure.IsUnfinished() || a.State.NextAttempt().IsZero() {
 		t.Errorf("the attempt ended with %v", a.Failure)

@@ -11,6 +11,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -20,6 +21,16 @@ func policyOf(change func(spec *berthv1alpha1.DisruptionPolicySpec)) *berthv1alp
 	policy.Spec.Approval = ""
 	change(&policy.Spec)
 	return policy
+}
+
+// publishedRecord is the record of a change of Placement ns/p.
+func publishedRecord(revision int64, from, to []string) *berthv1alpha1.PlacementChange {
+	record, err := changes.NewRecord(fixture.Placement("ns", "p").Obj(), 0, revision, changes.NewChange(from, to))
+	if err != nil {
+		panic(err) // short lists can always be recorded
+	}
+	record.Status.Phase = berthv1alpha1.PhasePublished
+	return record
 }
 
 // TestPending: a simulation shows the changes that Permit would hold, the clusters last published,
@@ -68,6 +79,11 @@ func TestPending(t *testing.T) {
 		"an eviction of a cluster that is not published": {
 			placement: fixture.Placement("ns", "p").Number(1), others: Objects{fixture.Eviction("ns", "e", "p", "c3").Obj()},
 			listed: []string{"c2"}, want: []string{"c2"},
+		},
+		"pinned": {
+			placement: fixture.Placement("ns", "p").Number(1).Annotation(berthv1alpha1.PinnedRevisionAnnotation, "1"),
+			others:    Objects{publishedRecord(1, nil, []string{"c3"}), publishedRecord(2, []string{"c3"}, []string{"c2"})},
+			listed:    []string{"c2"}, want: []string{"c3"},
 		},
 		"too few": {placement: fixture.Placement("ns", "p").Number(9), want: []string{"c1", "c2", "c3"}, wantIntent: "3 of 9 clusters fit, 6 missing"},
 	}

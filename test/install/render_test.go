@@ -315,8 +315,8 @@ func TestCRDsOutliveTheRelease(t *testing.T) {
 			}
 		}
 	}
-	if crds != 10 {
-		t.Errorf("%d CRDs, want 10", crds)
+	if crds != 11 {
+		t.Errorf("%d CRDs, want 11", crds)
 	}
 }
 
@@ -337,7 +337,7 @@ func TestBesideOCM(t *testing.T) {
 			}
 		}
 		slices.Sort(crds)
-		if diff := cmp.Diff([]string{"disruptionpolicies.berth.dev", "placementchanges.berth.dev", "placementexplanations.berth.dev"}, crds); diff != "" {
+		if diff := cmp.Diff([]string{"disruptionpolicies.berth.dev", "placementchanges.berth.dev", "placementevictions.berth.dev", "placementexplanations.berth.dev"}, crds); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
