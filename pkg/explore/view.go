@@ -194,6 +194,9 @@ func (v *view) cell(ctx context.Context, placement, cluster string) (*Cell, erro
 	if p := report.Pending; p != nil && (slices.Contains(p.Added, cluster) || slices.Contains(p.Removed, cluster)) {
 		c.Pending = p.Message
 	}
+	if p := report.Pending; p != nil && p.StateOf(cluster) != "" {
+		c.Pending = p.StateOf(cluster) + ". " + p.Message
+	}
 	switch {
 	case len(report.Verdicts) > 0:
 		c.Verdict, c.Weights = &report.Verdicts[0], map[string]int64{}

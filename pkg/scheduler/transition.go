@@ -133,6 +133,66 @@ func (a *Attempt) toward(open *berthv1alpha1.PlacementChange) *framework.Proposa
 	return p
 }
 
+// MovingCluster is a cluster that a change in steps adds or removes.
+type MovingCluster struct {
+	Cluster string `json:"cluster"`
+	// State is what was done with the cluster, or what it waits for.
+	State string `json:"state"`
+}
+
+// Moving describes the clusters of a change that is published in steps, sorted by name; nil for
+// other attempts.
+func (a *Attempt) Moving() []MovingCluster {
+	if a.progress == nil {
+		return nil
+	}
+	added, removed, since := a.Change.Added, a.Change.Removed, a.Snapshot.Now
+	if open := a.changeState.open; open != nil {
+		if all, gone, err := changes.Lists(open); err == nil {
+			added, removed = all, gone
+		}
+		if open.Status.PermittedTime != nil {
+			since = open.Status.PermittedTime.Time
+		}
+	}
+	before, after := a.Snapshot.Subject.LastNames(), a.listed()
+	var all []MovingCluster
+	for _, name := range added {
+		all = append(all, MovingCluster{name, a.stateOfAdded(name, before, after)})
+	}
+	for _, name := range removed {
+		state := "removed"
+		switch {
+		case contains(after, name):
+			state = "leaves since " + since.UTC().Format(time.RFC3339) + "; " + cmp.Or(a.progress.why, "the next step follows")
+		case contains(before, name):
+			state = "removed in this step"
+		}
+		all = append(all, MovingCluster{name, state})
+	}
+	slices.SortFunc(all, func(a, b MovingCluster) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return all
+}
+
+func (a *Attempt) stateOfAdded(name string, before, after []string) string {
+	switch since, ready := a.timers.ReadySince[name]; {
+	case !contains(after, name):
+		return "added later"
+	case !contains(before, name):
+		return "added in this step"
+	case a.Snapshot.NotReady[name] != "":
+		return "added, not ready: " + a.Snapshot.NotReady[name]
+	case ready && since.Before(a.Snapshot.Now):
+		return "added, ready since " + since.UTC().Format(time.RFC3339)
+	}
+	return "added, ready"
+}
+
+func contains(sorted []string, name string) bool {
+	_, found := slices.BinarySearch(sorted, name)
+	return found
+}
+
 // wholeChange returns how many clusters the change adds and removes, with its earlier steps.
 func (a *Attempt) wholeChange() (added, removed int) {
 	if open := a.changeState.open; open != nil {

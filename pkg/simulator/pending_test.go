@@ -45,6 +45,7 @@ func TestPending(t *testing.T) {
 		listed      []string
 		want        []string
 		wantPending string
+		wantMoving  []string
 		wantIntent  string
 	}{
 		"nothing holds it": {placement: fixture.Placement("ns", "p").Number(1), listed: []string{"c2", "c3"}, want: []string{"c2"}},
@@ -61,10 +62,15 @@ func TestPending(t *testing.T) {
 			others:    Objects{policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) {})}, old: []string{"c1", "c2"},
 			listed: []string{"c1", "c2"}, want: []string{"c1", "c2", "c3"},
 			wantPending: "Change 1 (2 added: c3 c4, 2 removed: c1 c2) is published in steps: 1 of 2 added, 0 of 2 removed",
+			wantMoving: []string{
+				"c1: leaves since 1970-01-01T00:00:00Z; the next step follows", "c2: leaves since 1970-01-01T00:00:00Z; the next step follows",
+				"c3: added in this step", "c4: added later",
+			},
 		},
 		"suspended": {
 			placement: fixture.Placement("ns", "p").Number(1), others: Objects{policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })},
 			listed: []string{"c2", "c3"}, want: []string{"c2", "c3"}, wantPending: "suspended by DisruptionPolicy careful",
+			wantMoving: []string{"c3: leaves since 1970-01-01T00:00:00Z; suspended by DisruptionPolicy careful"},
 		},
 		"evicted": {
 			placement: fixture.Placement("ns", "p").Number(1), others: Objects{fixture.Eviction("ns", "e", "p", "c2").Obj()},
@@ -75,6 +81,7 @@ func TestPending(t *testing.T) {
 			others:    Objects{fixture.Eviction("ns", "e", "p", "c2").Obj(), policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) {})},
 			listed:    []string{"c2"}, want: []string{"c1", "c2"},
 			wantPending: "Change 1 (1 added: c1, 1 removed: c2) is published in steps: 1 of 1 added, 0 of 1 removed",
+			wantMoving:  []string{"c1: added in this step", "c2: leaves since 1970-01-01T00:00:00Z; the next step follows"},
 		},
 		"an eviction of a cluster that is not published": {
 			placement: fixture.Placement("ns", "p").Number(1), others: Objects{fixture.Eviction("ns", "e", "p", "c3").Obj()},
@@ -120,6 +127,15 @@ func TestPending(t *testing.T) {
 			}
 			if (r.Pending != nil) != (tc.wantPending != "") || r.Pending != nil && !strings.Contains(r.Pending.Message, tc.wantPending) {
 				t.Errorf("pending %+v, want %q", r.Pending, tc.wantPending)
+			}
+			var moving []string
+			if r.Pending != nil {
+				for _, m := range r.Pending.Moving {
+					moving = append(moving, m.Cluster+": "+m.State)
+				}
+			}
+			if diff := cmp.Diff(tc.wantMoving, moving); diff != "" {
+				t.Errorf("moving (-want +got):\n%s", diff)
 			}
 			if satisfied := r.Conditions.Get(v1alpha1.PlacementConditionSatisfied); tc.old != nil && satisfied.Reason != v1alpha1.ReasonDecisionPending {
 				t.Errorf("satisfied: %+v", satisfied)

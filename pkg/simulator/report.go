@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,6 +96,17 @@ type Pending struct {
 	Message string   `json:"message"`
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
+	// Moving describes the clusters of a change in steps, sorted by name.
+	Moving []scheduler.MovingCluster `json:"moving,omitempty"`
+}
+
+// StateOf returns the state of a cluster in a change in steps; empty if it does not move.
+func (p *Pending) StateOf(cluster string) string {
+	i := slices.IndexFunc(p.Moving, func(m scheduler.MovingCluster) bool { return m.Cluster == cluster })
+	if i < 0 {
+		return ""
+	}
+	return p.Moving[i].State
 }
 
 // InSteps reports whether the change is published in steps, and not held or refused.
@@ -186,6 +198,7 @@ func (a *Answer) pending(pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
 	a.Pending = &Pending{
 		Reason: string(attempt.Outcome), Message: attempt.Message(),
 		Added: append([]string{}, attempt.Change.Added...), Removed: append([]string{}, attempt.Change.Removed...),
+		Moving: attempt.Moving(),
 	}
 	conditions := pl.Status.DeepCopy().Conditions
 	attempt.SetConditions(&conditions)

@@ -65,6 +65,7 @@ func printReport(out io.Writer, r *simulator.Report, rows clusterRows, wide bool
 	switch {
 	case r.Pending == nil:
 	case r.Pending.InSteps():
+		printMoving(out, r, wide)
 		say(out, "  The clusters above are those of the next step; the tables show the whole change.\n")
 	default:
 		say(out, "  The clusters above are the published ones; the tables show the pending change.\n")
@@ -78,6 +79,29 @@ func printReport(out io.Writer, r *simulator.Report, rows clusterRows, wide bool
 		return nil
 	}
 	return printVerdicts(out, r, rows, wide, candidates)
+}
+
+// printMoving prints the state of the clusters that a change in steps adds and removes: of those
+// asked for if there are verdicts on some only.
+func printMoving(out io.Writer, r *simulator.Report, wide bool) {
+	t := &table{indent: "  ", heading: []string{"MOVING", "STATE"}}
+	left := 0
+	for _, m := range r.Pending.Moving {
+		asked := slices.ContainsFunc(r.Verdicts, func(v framework.Verdict) bool { return v.Cluster == m.Cluster })
+		switch {
+		case !asked && len(r.Verdicts) == 1:
+		case len(t.rows) >= maxOnPage && !wide:
+			left++
+		default:
+			t.add(cell{text: m.Cluster}, cell{text: m.State})
+		}
+	}
+	if len(t.rows) > 0 {
+		_ = t.print(out, false)
+	}
+	if left > 0 {
+		say(out, "  … %d more (-o wide shows all)\n", left)
+	}
 }
 
 // printVerdicts prints the table of clusters, by rank.
