@@ -551,6 +551,15 @@ func TestPin(t *testing.T) {
 		})
 		d.attemptUntilStable()
 		d.expect("p-decision-1: a b |  | ")
+		verdicts := map[string]string{}
+		for _, v := range d.scheduler.Explain(t.Context(), d.scheduler.Decide(t.Context(), d.snapshot()).Result, "") {
+			verdicts[v.Cluster] = v.Reason
+		}
+		for name, want := range map[string]string{"c": "rank 3 of 6, 2 selected", "x": "rank 4 of 6, not in pinned revision 1"} {
+			if verdicts[name] != want {
+				t.Errorf("%s: %q, want %q", name, verdicts[name], want)
+			}
+		}
 	})
 	t.Run("under an eviction", func(t *testing.T) {
 		d := replaced(t)

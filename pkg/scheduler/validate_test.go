@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -19,6 +20,7 @@ func TestValidateReportsWhatAnAttemptReports(t *testing.T) {
 		"valid":         {placement: ask().Predicate(fixture.MatchCEL(`managedCluster.metadata.name == "a"`))},
 		"profile":       {ask().Annotation(v1alpha1.ProfileAnnotation, "none"), `metadata.annotations[berth.dev/profile]: Unsupported value: "none": supported values: "default"`},
 		"count":         {ask().Number(-1), "spec.numberOfClusters: Invalid value: -1"},
+		"pin":           {ask().Annotation(berthv1alpha1.PinnedRevisionAnnotation, "-1"), `metadata.annotations[berth.dev/pinned-revision]: Invalid value: "-1": must be the number of a revision`},
 		"selector":      {ask().Predicate(fixture.MatchLabelExpression("a", "Near")), `spec.predicates[0].requiredClusterSelector.labelSelector.matchExpressions[0].operator`},
 		"expression":    {ask().Predicate(fixture.MatchCEL(`managedCluster.nam`)), `spec.predicates[0].requiredClusterSelector.celSelector.celExpressions[0]: Invalid value: "managedCluster.nam": `},
 		"toleration":    {ask().Toleration("", "", "v", ""), `spec.tolerations[0].operator: Invalid value: ""`},
