@@ -1,0 +1,163 @@
+package inventory
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+func readyPolicy(change func(r *berthv1alpha1.ReadinessRequirement)) *berthv1alpha1.DisruptionPolicy {
+	policy := fixture.ApprovalPolicy("ns", "careful")
+	policy.Spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: "apps"}
+	change(policy.Spec.Readiness)
+	return policy
+}
+
+func object(namespace, name, cluster string, ready bool, labels map[string]string) ReadyObject {
+	return ReadyObject{Key: Key{Namespace: namespace, Name: name}, Labels: labels, Cluster: cluster, Ready: ready}
+}
+
+// TestNotReady: which of the published clusters c1, c2 and c3 are not ready, and why.
+func TestNotReady(t *testing.T) {
+	web, other := map[string]string{"app": "web", "of": "p"}, map[string]string{"app": "other", "of": "q"}
+	for name, tc := range map[string]struct {
+		policy    func(r *berthv1alpha1.ReadinessRequirement)
+		inCluster bool
+		objects   []ReadyObject
+		want      map[string]string
+	}{
+		"one object each": {nil, false, []ReadyObject{object("ns", "a", "c1", true, nil), object("ns", "b", "c2", false, nil)},
+			map[string]string{"c2": "apps: 0 of 1 objects ready", "c3": "apps: no object matches"}},
+		"all objects must be ready": {nil, false, []ReadyObject{object("ns", "a", "c1", true, nil), object("ns", "b", "c1", false, nil), object("ns", "c", "c2", true, nil), object("ns", "d", "c3", true, nil)},
+			map[string]string{"c1": "apps: 1 of 2 objects ready"}},
+		"another namespace": {nil, false, []ReadyObject{object("else", "a", "c1", true, nil), object("ns", "b", "c2", true, nil), object("ns", "c", "c3", true, nil)},
+			map[string]string{"c1": "apps: no object matches"}},
+		"the clusters' namespaces": {nil, true, []ReadyObject{object("c1", "a", "c1", true, nil), object("c2", "b", "c2", true, nil), object("ns", "c", "c3", true, nil)},
+			map[string]string{"c3": "apps: no object matches"}},
+		"a selector": {func(r *berthv1alpha1.ReadinessRequirement) {
+			r.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+		}, false, []ReadyObject{object("ns", "a", "c1", true, web), object("ns", "b", "c2", true, other), object("ns", "c", "c3", true, web), object("ns", "d", "c3", false, other)},
+			map[string]string{"c2": "apps: no object matches"}},
+		"the label of the Placement": {func(r *berthv1alpha1.ReadinessRequirement) { r.PlacementLabel = "of" }, false,
+			[]ReadyObject{object("ns", "a", "c1", true, web), object("ns", "b", "c2", true, other), object("ns", "c", "c3", true, nil)},
+			map[string]string{"c2": "apps: no object matches", "c3": "apps: no object matches"}},
+		"an object without a cluster": {nil, false, []ReadyObject{object("ns", "a", "", true, nil), object("ns", "b", "c1", true, nil), object("ns", "c", "c2", true, nil), object("ns", "d", "c3", true, nil)}, nil},
+		"a source that is not read": {func(r *berthv1alpha1.ReadinessRequirement) { r.Source = "elsewhere" }, false, nil,
+			map[string]string{"c1": "elsewhere: not read yet", "c2": "elsewhere: not read yet", "c3": "elsewhere: not read yet"}},
+		"an invalid selector": {func(r *berthv1alpha1.ReadinessRequirement) {
+			r.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}
+		}, false, []ReadyObject{object("ns", "a", "c1", true, nil)},
+			map[string]string{"c1": "apps: no object matches", "c2": "apps: no object matches", "c3": "apps: no object matches"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.policy == nil {
+				tc.policy = func(*berthv1alpha1.ReadinessRequirement) {}
+			}
+			inv := New(Options{})
+			inv.Update(fixture.Placement("ns", "p").Obj())
+			inv.Update(readyPolicy(tc.policy))
+			inv.ReplaceReadiness("apps", tc.inCluster, tc.objects)
+			inv.SetPublished(inv.Subject(Key{Namespace: "ns", Name: "p"}), &framework.Published{Names: []string{"c1", "c2", "c3"}})
+			got := inv.Snapshot(Key{Namespace: "ns", Name: "p"}, fixture.Now, nil).NotReady
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("not ready (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestReadinessAffects: an object affects a Placement with a change in progress if it counts for
+// one of its clusters and differs from before.
+func TestReadinessAffects(t *testing.T) {
+	p := Key{Namespace: "ns", Name: "p"}
+	inv := New(Options{})
+	placement := fixture.Placement("ns", "p").Obj()
+	placement.UID = "u1"
+	inv.Update(placement)
+	inv.Update(readyPolicy(func(*berthv1alpha1.ReadinessRequirement) {}))
+	expect := func(what string, want bool, got []Key) {
+		t.Helper()
+		if (len(got) == 1 && got[0] == p) != want {
+			t.Errorf("%s affects %v, want %t", what, got, want)
+		}
+	}
+	expect("a list without a change in progress", false, inv.ReplaceReadiness("apps", false, nil))
+	record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p-1", UID: "r1", ResourceVersion: "5", OwnerReferences: []metav1.OwnerReference{
+		{Kind: "Placement", Name: "p", UID: "u1", Controller: new(true)},
+	}}}
+	record.Status.Phase = berthv1alpha1.PhaseProgressing
+	inv.Update(record)
+	inv.SetPublished(inv.Subject(p), &framework.Published{Names: []string{"c1"}})
+	expect("a list", true, inv.ReplaceReadiness("apps", false, nil))
+	expect("a list of another source", false, inv.ReplaceReadiness("others", false, nil))
+	expect("a new object", true, inv.SetReadiness("apps", object("ns", "a", "c1", false, nil)))
+	expect("the same object", false, inv.SetReadiness("apps", object("ns", "a", "c1", false, nil)))
+	expect("a ready object", true, inv.SetReadiness("apps", object("ns", "a", "c1", true, nil)))
+	expect("an object of a cluster that is not published", false, inv.SetReadiness("apps", object("ns", "b", "c2", true, nil)))
+	expect("an object of another namespace", false, inv.SetReadiness("apps", object("else", "a", "c1", true, nil)))
+	expect("an object that is deleted", true, inv.DeleteReadiness("apps", Key{Namespace: "ns", Name: "a"}))
+	expect("an object that is deleted twice", false, inv.DeleteReadiness("apps", Key{Namespace: "ns", Name: "a"}))
+	expect("a failure", true, inv.FailReadiness("apps", "down"))
+	expect("an object after a failure", false, inv.SetReadiness("apps", object("ns", "a", "c1", true, nil)))
+	record = record.DeepCopy()
+	record.Status.Phase, record.ResourceVersion = berthv1alpha1.PhasePublished, "9"
+	inv.Update(record)
+	expect("a list after the change", false, inv.ReplaceReadiness("apps", false, nil))
+}
+
+// TestReadinessSources: a source is used as long as a policy names it.
+func TestReadinessSources(t *testing.T) {
+	inv := New(Options{})
+	used := func(want int) {
+		t.Helper()
+		if got := inv.ReadinessSources(); len(got) != want {
+			t.Errorf("used sources: %v, want %d", got, want)
+		}
+	}
+	used(0)
+	policy := readyPolicy(func(*berthv1alpha1.ReadinessRequirement) {})
+	inv.Update(policy)
+	used(1)
+	inv.Update(fixture.ApprovalPolicy("ns", "another"))
+	used(1)
+	inv.Delete(policy)
+	used(0)
+	inv.Update(readyPolicy(func(r *berthv1alpha1.ReadinessRequirement) { r.Source = "cluster" }))
+	used(0)
+	inv.ReplaceReadiness("apps", false, []ReadyObject{object("ns", "a", "c1", true, nil)})
+	inv.ForgetReadiness("apps")
+	if got := inv.ReadinessFailure("apps"); got != "not read yet" {
+		t.Errorf("a forgotten source: %q", got)
+	}
+}
+
+// BenchmarkReadiness: 50,000 Applications of 100 Placements on 500 clusters, and one that becomes
+// ready while no change waits for it. It reports the bytes of an object.
+func BenchmarkReadiness(b *testing.B) {
+	var objects []ReadyObject
+	for i := range 50_000 {
+		app, cluster := fmt.Sprintf("app-%d", i/500), fmt.Sprintf("cluster-%d", i%500)
+		objects = append(objects, object("argocd", app+"-"+cluster, cluster, true, map[string]string{"app.kubernetes.io/instance": app, "team": "shop"}))
+	}
+	inv := New(Options{})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	inv.ReplaceReadiness("apps", false, objects)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	for i := 0; b.Loop(); i++ {
+		o := objects[i%len(objects)]
+		o.Ready = i%2 == 0
+		inv.SetReadiness("apps", o)
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(len(objects)), "bytes/object")
+	runtime.KeepAlive(objects)
+}
