@@ -198,6 +198,15 @@ func TestContradictoryRecordDoesNotContinue(t *testing.T) {
 	}
 }
 
+// TestComputableEndsAtATruncatedRecord: what was published in part before is not known.
+func TestComputableEndsAtATruncatedRecord(t *testing.T) {
+	truncated := rec(t, 2, "Superseded", "ab", "c")
+	truncated.Spec.Truncated, truncated.Status.PermittedTime = true, &metav1.Time{}
+	if got := (History{rec(t, 1, "Published", "", "ab"), truncated}).Computable(berthv1alpha1.Digest(letters("ab"))); len(got) > 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestGaps(t *testing.T) {
 	permitted := rec(t, 2, "Superseded", "a", "bc")
 	permitted.Status.PermittedTime = &metav1.Time{Time: time.Unix(1, 0)}

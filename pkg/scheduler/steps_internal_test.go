@@ -198,6 +198,42 @@ func TestShareOfANamespace(t *testing.T) {
 	}
 }
 
+// TestUsedUpShares: a namespace that used nothing any more counts no longer for the shares of all.
+func TestUsedUpShares(t *testing.T) {
+	var s shares
+	pl := fixture.Placement("ns", "p").Obj()
+	s.delay(pl, fixture.Now, time.Second)
+	s.chargePreparation(pl, time.Second, time.Second, fixture.Now)
+	s.delay(pl, fixture.Now.Add(10*time.Second), time.Second)
+	if len(s.used) > 0 {
+		t.Errorf("used: %v", s.used)
+	}
+}
+
+// forcer is a filter that may force removals.
+type forcer struct{ plain }
+
+func (*forcer) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) bool {
+	return false
+}
+
+// TestLeavingOtherwiseQualifies: only a filter that forces removals excludes the cluster.
+func TestLeavingOtherwiseQualifies(t *testing.T) {
+	a := changing()
+	forces := &forcer{plain{name: "forces"}}
+	a.profile = &Profile{Filter: []framework.FilterPlugin{forces, &plain{name: "excludes"}}}
+	for i, by := range []string{"forces", "excludes"} {
+		a.excluded = append(a.excluded, exclusion{a.Snapshot.Clusters.Get(i), framework.NewStatus(framework.Unschedulable, "").WithPlugin(by)})
+	}
+	got := map[string]bool{}
+	for _, leaving := range a.leaving() {
+		got[leaving.Name] = leaving.OtherwiseQualifies
+	}
+	if diff := cmp.Diff(map[string]bool{"a": true, "b": false}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestQueueConditions: what a queue says of the Placement.
 func TestQueueConditions(t *testing.T) {
 	for name, tc := range map[string]struct {
