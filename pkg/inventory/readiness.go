@@ -205,32 +205,34 @@ func (inv *Inventory) ReadinessSources() map[string]bool {
 // objects are given, one of them must count for the Placement and for one of its clusters.
 func (inv *Inventory) waitingFor(source string, objects []*readyObject) []Key {
 	affected := affectedSet{}
-	inv.addWaiting(source, affected, func(p *placement, r *changes.Readiness) bool {
-		return objects == nil || slices.ContainsFunc(objects, func(o *readyObject) bool { return o != nil && inv.counts(p, r, o) })
-	})
-	inv.setCauseText(affected, "readiness "+source)
-	return affected.keys()
-}
-
-// addWaiting adds the Placements with a change in progress whose policies use the source.
-func (inv *Inventory) addWaiting(source string, affected affectedSet, which func(*placement, *changes.Readiness) bool) {
 	for key := range inv.records.progressing {
 		p := inv.placements[key]
 		if p == nil {
 			continue
 		}
-		if slices.ContainsFunc(inv.requirementsOf(p), func(r *changes.Readiness) bool { return r.Source == source && which(p, r) }) {
-			affected.add(key)
+		var near []*readyObject
+		for _, o := range objects {
+			if o != nil && (inv.readiness[source].inClusterNamespace || o.name.Namespace == key.Namespace) && p.lists(o.cluster) {
+				near = append(near, o)
+			}
+		}
+		if objects == nil || near != nil {
+			inv.addWaiting(p, source, affected, near)
 		}
 	}
+	inv.setCauseText(affected, "readiness "+source)
+	return affected.keys()
 }
 
-// counts reports whether an object counts for a Placement and one of its published clusters.
-func (inv *Inventory) counts(p *placement, r *changes.Readiness, o *readyObject) bool {
-	if !inv.readiness[r.Source].inClusterNamespace && o.name.Namespace != p.key.Namespace {
-		return false
+// addWaiting adds a Placement whose policies use the source. If objects are given, one of them must
+// match.
+func (inv *Inventory) addWaiting(p *placement, source string, affected affectedSet, objects []*readyObject) {
+	for _, r := range inv.requirementsOf(p) {
+		matches := func(o *readyObject) bool { return r.Matches(p.key.Name, o.labels) }
+		if r.Source == source && (objects == nil || slices.ContainsFunc(objects, matches)) {
+			affected.add(p.key)
+		}
 	}
-	return r.Matches(p.key.Name, o.labels) && p.lists(o.cluster)
 }
 
 // lists reports whether the cluster was published last; true if that is unknown.
@@ -319,5 +321,9 @@ func (inv *Inventory) addWaitingForCluster(old, cluster *framework.Cluster, affe
 		return
 	}
 	inv.changedPart = "condition Available"
-	inv.addWaiting(clusterSource, affected, func(p *placement, _ *changes.Readiness) bool { return p.lists(cluster.Name) })
+	for key := range inv.records.progressing {
+		if p := inv.placements[key]; p != nil && p.lists(cluster.Name) {
+			inv.addWaiting(p, clusterSource, affected, nil)
+		}
+	}
 }

@@ -50,7 +50,7 @@ func (PolicyWindow) Permit(_ context.Context, state *framework.CycleState, _ *v1
 }
 
 // maxOpenings is how many openings policyOpening compares.
-const maxOpenings = 1000
+const maxOpenings = 100
 
 // policyOpening returns the first time from now on at which a window of each policy with windows is
 // open.
