@@ -172,6 +172,20 @@ func (v *view) plugin(name string) rune {
 	return firstPlugin + rune(i)
 }
 
+// pendingOf returns why a change of a cluster is not published yet; empty if it does not change. p
+// may be nil.
+func pendingOf(p *simulator.Pending, cluster string) string {
+	switch {
+	case p == nil:
+		return ""
+	case p.StateOf(cluster) != "":
+		return p.StateOf(cluster) + ". " + p.Message
+	case slices.Contains(p.Added, cluster) || slices.Contains(p.Removed, cluster):
+		return p.Message
+	}
+	return ""
+}
+
 // cell decides one Placement again, for the Verdict of one cluster and the change with which it
 // would be selected.
 func (v *view) cell(ctx context.Context, placement, cluster string) (*Cell, error) {
@@ -191,12 +205,7 @@ func (v *view) cell(ctx context.Context, placement, cluster string) (*Cell, erro
 		c.Note = "The Placement is not decided: it is " + report.Skipped + "."
 		return c, nil
 	}
-	if p := report.Pending; p != nil && (slices.Contains(p.Added, cluster) || slices.Contains(p.Removed, cluster)) {
-		c.Pending = p.Message
-	}
-	if p := report.Pending; p != nil && p.StateOf(cluster) != "" {
-		c.Pending = p.StateOf(cluster) + ". " + p.Message
-	}
+	c.Pending = pendingOf(report.Pending, cluster)
 	switch {
 	case len(report.Verdicts) > 0:
 		c.Verdict, c.Weights = &report.Verdicts[0], map[string]int64{}
