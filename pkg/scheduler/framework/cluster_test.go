@@ -122,10 +122,12 @@ func TestHighestCount(t *testing.T) {
 func TestShared(t *testing.T) {
 	begin := func() *int { return new(int) }
 	h := &Handle{}
-	if Shared(h, "a", begin) != Shared(h, "a", begin) || Shared(h, "a", begin) == Shared(h, "b", begin) {
+	first, again, other := Shared(h, "a", begin), Shared(h, "a", begin), Shared(h, "b", begin)
+	if first != again || first == other {
 		t.Error("not one value for each plugin")
 	}
-	if Shared(nil, "a", begin) == Shared(nil, "a", begin) {
+	first, again = Shared(nil, "a", begin), Shared(nil, "a", begin)
+	if first == again {
 		t.Error("shared without a Handle")
 	}
 }
