@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// TestCluster: a copy with another object keeps taint times and claims, and is rendered anew.
+// TestCluster: a copy with another object keeps taint times and claims, and is rendered again.
 func TestCluster(t *testing.T) {
 	tainted := &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.ManagedClusterSpec{Taints: []v1alpha1.Taint{{Key: "k"}}}}
 	c := NewCluster(tainted, 3)
