@@ -31,6 +31,10 @@ func (PolicyWindow) Name() string { return PolicyWindowName }
 // PermitsForcedRemovals implements framework.ForcedRemovalPermitter.
 func (PolicyWindow) PermitsForcedRemovals() {}
 
+// RenewsHolds implements framework.HoldRenewer: a change waits for the next window if no controller
+// ran in one, or if the windows were changed.
+func (PolicyWindow) RenewsHolds() {}
+
 // Permit implements framework.PermitPlugin.
 func (PolicyWindow) Permit(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	snapshot := state.Snapshot()

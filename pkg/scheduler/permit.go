@@ -73,8 +73,20 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposa
 	for plugin := range id.answers.Allowed {
 		delete(waits, plugin)
 	}
-	maps.Copy(deadlines, p.HeldBy)
+	for plugin, until := range p.HeldBy {
+		if until.After(a.Snapshot.Now) || !a.renewsHolds(plugin) {
+			deadlines[plugin] = until
+		}
+	}
 	return a.resolvePermit(waits, deadlines, p, id)
+}
+
+// renewsHolds reports whether a plugin's hold does not expire.
+func (a *Attempt) renewsHolds(plugin string) bool {
+	return slices.ContainsFunc(a.profile.Permit, func(p framework.PermitPlugin) bool {
+		_, renews := p.(framework.HoldRenewer)
+		return renews && p.Name() == plugin
+	})
 }
 
 // resolvePermit combines the plugins' answers into Published (permitted), Held, Rejected or

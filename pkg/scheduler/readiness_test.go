@@ -201,3 +201,57 @@ func TestPolicyWindows(t *testing.T) {
 	d.attemptUntilStable()
 	d.expect("p-decision-1: a c x | [c x y] | True/Held")
 }
+
+// TestPolicyWindowsDoNotExpire: a change waits for the next window if no controller ran in one, or
+// if the windows were changed.
+func TestPolicyWindowsDoNotExpire(t *testing.T) {
+	for name, miss := range map[string]func(d *desk, schedule func(string)){
+		"a missed window":  func(d *desk, _ func(string)) { d.restart() },
+		"a changed window": func(_ *desk, schedule func(string)) { schedule("0 20 * * *") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 3, nothing)
+			schedule := func(schedule string) {
+				d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+					spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: schedule, Duration: "1h"}}
+				})
+			}
+			schedule("0 22 * * *")
+			d.now = time.Date(2026, 1, 1, 21, 30, 0, 0, time.UTC)
+			d.tier("silver", "a")
+			d.tier("gold", "x")
+			d.attemptUntilStable()
+			d.expect("p-decision-1: a b c | [b c x] | True/Held")
+			miss(d, schedule)
+			d.now = time.Date(2026, 1, 1, 23, 30, 0, 0, time.UTC)
+			d.attemptUntilStable()
+			d.expect("p-decision-1: a b c | [b c x] | True/Held")
+			d.now = time.Date(2026, 1, 2, 22, 0, 0, 0, time.UTC)
+			schedule("0 22 * * *")
+			d.attemptUntilStable()
+			d.expect("p-decision-1: b c x |  | ")
+		})
+	}
+}
+
+// TestMinReadyAfterAnotherChange: minReadySeconds apply to what a change added that a new one
+// supersedes.
+func TestMinReadyAfterAnotherChange(t *testing.T) {
+	d := governed(t, 3, func(spec *berthv1alpha1.DisruptionPolicySpec) { apps(spec); spec.MinReadySeconds = 30 })
+	d.ready("a b c x", "")
+	d.tier("silver", "a")
+	d.tier("gold", "x")
+	d.attempt()
+	d.expect("p-decision-1: a b c x | [b c x] | ")
+	d.attempt()
+	d.later(20)
+	d.edit(func(pl *v1alpha1.Placement) { pl.Spec.Tolerations = []v1alpha1.Toleration{{Key: "other"}} })
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c x | [b c x] | ")
+	d.later(9)
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c x | [b c x] | ")
+	d.later(1)
+	d.attemptUntilStable()
+	d.expect("p-decision-1: b c x |  | ")
+}

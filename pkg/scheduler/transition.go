@@ -118,13 +118,16 @@ func (a *Attempt) toward(open *berthv1alpha1.PlacementChange) *framework.Proposa
 	if errBefore != nil || errTarget != nil || slices.Equal(target, names) {
 		return nil
 	}
-	p := &framework.Proposal{
-		Clusters: target, Digest: open.Spec.To, From: a.Change.From, Revision: open.Spec.Revision, Cause: open.Spec.Cause,
-		Approved: approved(open), Removed: changes.Minus(names, target),
-	}
+	// Selected has the clusters that stay, too: quotas count them.
+	p := a.republish(changes.Minus(names, target))
+	p.Forced, p.Restores = false, false
+	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, open.Spec.To, open.Spec.Revision, open.Spec.Cause, approved(open)
 	missing := changes.Minus(target, names)
 	for _, i := range a.Ranking() {
 		if _, found := slices.BinarySearch(missing, a.Feasible[i].Name); found {
+			if limit := a.Snapshot.Limit; limit >= 0 && len(p.Selected) >= limit {
+				break
+			}
 			p.Added = append(p.Added, a.Feasible[i].Name)
 			p.Selected = append(p.Selected, framework.Selection{Cluster: a.Feasible[i], Score: a.Totals[i]})
 		}
@@ -234,19 +237,19 @@ func (a *Attempt) lastProgress() time.Time {
 	return last
 }
 
-// readySince continues the measurement for the clusters that earlier steps of the change added.
+// readySince continues the measurement for the published clusters that earlier steps of the change,
+// or of changes that it superseded, added.
 func (a *Attempt) readySince() map[string]time.Time {
-	open := a.changeState.open
-	if open == nil || len(a.Snapshot.Subject.Policies) == 0 {
+	if len(a.Snapshot.Subject.Policies) == 0 {
 		return nil
 	}
-	added, _, err := changes.Lists(open)
-	if err != nil {
+	added, _ := a.changedInSteps()
+	if len(added) == 0 {
 		return nil
 	}
 	since := map[string]time.Time{}
-	for _, name := range changes.Minus(added, a.Change.Added) {
-		if a.Snapshot.NotReady[name] != "" {
+	for _, name := range a.Snapshot.Subject.LastNames() {
+		if !contains(added, name) || a.Snapshot.NotReady[name] != "" {
 			continue
 		}
 		if before, known := a.timers.ReadySince[name]; known {
@@ -314,7 +317,8 @@ func inBoth(a, b *framework.Transition) *framework.Transition {
 // leaving describes the clusters that the change removes, and those that its earlier steps, or
 // those of changes that it superseded, removed.
 func (a *Attempt) leaving() []framework.Leaving {
-	names := changes.Sorted(slices.Concat(a.Change.Removed, changes.Minus(a.removedInSteps(), a.Change.Clusters)))
+	_, removed := a.changedInSteps()
+	names := changes.Sorted(slices.Concat(a.Change.Removed, changes.Minus(removed, a.Change.Clusters)))
 	all := a.describeLeaving(names)
 	of := func(name string) *framework.Leaving {
 		if i, found := slices.BinarySearch(names, name); found {
@@ -335,21 +339,27 @@ func (a *Attempt) leaving() []framework.Leaving {
 	return all
 }
 
-// removedInSteps returns the clusters of all removals since a change was last completed, sorted.
-func (a *Attempt) removedInSteps() []string {
-	var names []string
+// changedInSteps returns the clusters of all additions and removals since a change was last
+// completed, sorted.
+func (a *Attempt) changedInSteps() (added, removed []string) {
 	for _, record := range slices.Backward(changes.History(a.Snapshot.Subject.Records)) {
 		if record.Status.Phase == berthv1alpha1.PhasePublished {
 			break
 		}
-		if record.Status.Phase != berthv1alpha1.PhaseProgressing && record != a.changeState.open && changes.RemovedInPart(record) == 0 {
+		progresses := record.Status.Phase == berthv1alpha1.PhaseProgressing || record == a.changeState.open
+		if !progresses && record.Status.PermittedTime == nil {
 			continue
 		}
-		if _, removed, err := changes.Lists(record); err == nil {
-			names = append(names, removed...)
+		joined, left, err := changes.Lists(record)
+		if err != nil {
+			continue
+		}
+		added = append(added, joined...)
+		if progresses || changes.RemovedInPart(record) > 0 {
+			removed = append(removed, left...)
 		}
 	}
-	return changes.Sorted(names)
+	return changes.Sorted(added), changes.Sorted(removed)
 }
 
 // part proposes one step of the change.

@@ -612,3 +612,22 @@ func TestPinBeforeTheRecord(t *testing.T) {
 		t.Errorf("with the record: %v", a.Failure)
 	}
 }
+
+// TestReservedWhileProgressing: the change in progress that goes on reserves its whole target, so
+// that quotas count clusters that later steps add.
+func TestReservedWhileProgressing(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x", "y")
+	d.attemptUntilStable()
+	d.later(60)
+	d.attempt()
+	d.expect("p-decision-1: a b c x | [c x y] | ")
+	d.tier("silver", "c")
+	d.tier("gold", "z")
+	a := d.attempt()
+	if got := len(a.Change.Selected); a.Outcome != scheduler.Progressing || got != len(a.Change.Clusters) {
+		t.Errorf("%s: %d of %d clusters are reserved", a.Outcome, got, len(a.Change.Clusters))
+	}
+}

@@ -257,6 +257,13 @@ type ForcedRemovalPermitter interface {
 	PermitsForcedRemovals()
 }
 
+// HoldRenewer is a PermitPlugin whose hold does not expire: if it still holds the change when the
+// timeout has passed, the hold begins again.
+type HoldRenewer interface {
+	PermitPlugin
+	RenewsHolds()
+}
+
 // TransitionPlugin limits how much of a permitted change is published in one step. The engine
 // repeats the attempt until the whole change is published.
 type TransitionPlugin interface {
