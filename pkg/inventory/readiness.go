@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -202,36 +203,54 @@ func (inv *Inventory) ReadinessSources() map[string]bool {
 }
 
 // waitingFor returns the Placements with a change in progress whose policies use the source. If
-// objects are given, one of them must count for the Placement and for one of its clusters.
+// objects are given, states of one object or nil, one of them must count for the Placement and for
+// one of its clusters.
 func (inv *Inventory) waitingFor(source string, objects []*readyObject) []Key {
-	affected := affectedSet{}
-	for key := range inv.records.progressing {
-		p := inv.placements[key]
-		if p == nil {
-			continue
+	affected, namespace := affectedSet{}, ""
+	for _, o := range objects {
+		if o != nil && !inv.readiness[source].inClusterNamespace {
+			namespace = o.name.Namespace
 		}
+	}
+	for p := range inv.progressing(namespace) {
 		var near []*readyObject
 		for _, o := range objects {
-			if o != nil && (inv.readiness[source].inClusterNamespace || o.name.Namespace == key.Namespace) && p.lists(o.cluster) {
+			if o != nil && p.lists(o.cluster) {
 				near = append(near, o)
 			}
 		}
 		if objects == nil || near != nil {
-			inv.addWaiting(p, source, affected, near)
+			inv.addWaiting(p, source, affected, func(r *changes.Readiness) bool {
+				return objects == nil || slices.ContainsFunc(near, func(o *readyObject) bool { return r.Matches(p.key.Name, o.labels) })
+			})
 		}
 	}
 	inv.setCauseText(affected, "readiness "+source)
 	return affected.keys()
 }
 
-// addWaiting adds a Placement whose policies use the source. If objects are given, one of them must
-// match.
-func (inv *Inventory) addWaiting(p *placement, source string, affected affectedSet, objects []*readyObject) {
-	for _, r := range inv.requirementsOf(p) {
-		matches := func(o *readyObject) bool { return r.Matches(p.key.Name, o.labels) }
-		if r.Source == source && (objects == nil || slices.ContainsFunc(objects, matches)) {
-			affected.add(p.key)
+// progressing iterates over the Placements with a change in progress: those of a namespace, or all
+// if it is empty.
+func (inv *Inventory) progressing(namespace string) iter.Seq[*placement] {
+	namespaces := inv.records.progressing
+	if namespace != "" {
+		namespaces = map[string]map[string]int{namespace: namespaces[namespace]}
+	}
+	return func(yield func(*placement) bool) {
+		for namespace, names := range namespaces {
+			for name := range names {
+				if p := inv.placements[Key{Namespace: namespace, Name: name}]; p != nil && !yield(p) {
+					return
+				}
+			}
 		}
+	}
+}
+
+// addWaiting adds a Placement if one of its policies uses the source and is affected.
+func (inv *Inventory) addWaiting(p *placement, source string, affected affectedSet, which func(*changes.Readiness) bool) {
+	if slices.ContainsFunc(inv.requirementsOf(p), func(r *changes.Readiness) bool { return r.Source == source && which(r) }) {
+		affected.add(p.key)
 	}
 }
 
@@ -314,16 +333,24 @@ func available(c *framework.Cluster) bool {
 	return c != nil && meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ManagedClusterConditionAvailable)
 }
 
-// addWaitingForCluster adds the Placements with a change in progress that wait for the condition
-// Available of a cluster which changed.
+// addWaitingForCluster adds the Placements with a change in progress for which a cluster became
+// ready or unready: its condition Available changed, or labels that a policy selects.
 func (inv *Inventory) addWaitingForCluster(old, cluster *framework.Cluster, affected affectedSet) {
-	if available(old) == available(cluster) {
+	was, is := available(old), available(cluster)
+	var before labels.Set
+	after := labels.Set(cluster.Labels)
+	if old != nil {
+		before = old.Labels
+	}
+	if was == is && (!is || maps.Equal(before, after)) {
 		return
 	}
 	inv.changedPart = "condition Available"
-	for key := range inv.records.progressing {
-		if p := inv.placements[key]; p != nil && p.lists(cluster.Name) {
-			inv.addWaiting(p, clusterSource, affected, nil)
+	for p := range inv.progressing("") {
+		if p.lists(cluster.Name) {
+			inv.addWaiting(p, clusterSource, affected, func(r *changes.Readiness) bool {
+				return (was && r.Matches(p.key.Name, before)) != (is && r.Matches(p.key.Name, after))
+			})
 		}
 	}
 }

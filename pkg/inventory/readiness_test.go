@@ -7,8 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -160,4 +162,66 @@ func BenchmarkReadiness(b *testing.B) {
 	}
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(len(objects)), "bytes/object")
 	runtime.KeepAlive(objects)
+}
+
+// progressing is the record of a Placement's change in progress.
+func progressing(p *v1alpha1.Placement) *berthv1alpha1.PlacementChange {
+	record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name + "-1", UID: p.UID, ResourceVersion: "5", OwnerReferences: []metav1.OwnerReference{
+		{Kind: "Placement", Name: p.Name, UID: p.UID, Controller: new(true)},
+	}}}
+	record.Status.Phase = berthv1alpha1.PhaseProgressing
+	return record
+}
+
+// TestClusterSourceSelector: with the source cluster, a label that the policy selects affects the
+// Placements with a change in progress.
+func TestClusterSourceSelector(t *testing.T) {
+	inv := New(Options{})
+	inv.Update(readyPolicy(func(r *berthv1alpha1.ReadinessRequirement) {
+		r.Source, r.Selector = "cluster", &metav1.LabelSelector{MatchLabels: map[string]string{"checked": "yes"}}
+	}))
+	p := fixture.Placement("ns", "p").Obj()
+	p.UID = "u1"
+	inv.Update(p)
+	inv.Update(progressing(p))
+	inv.SetPublished(inv.Subject(Key{Namespace: "ns", Name: "p"}), &framework.Published{Names: []string{"c1"}})
+	c1 := func() fixture.ClusterBuilder {
+		return fixture.Cluster("c1").Condition(v1alpha1.ManagedClusterConditionAvailable, metav1.ConditionTrue, metav1.Time{})
+	}
+	for _, step := range []struct {
+		name    string
+		cluster *v1alpha1.ManagedCluster
+		want    int
+	}{
+		{"without the label", c1().Obj(), 0},
+		{"another label", c1().Label("other", "yes").Obj(), 0},
+		{"the label", c1().Label("checked", "yes").Obj(), 1},
+		{"not available", fixture.Cluster("c1").Label("checked", "yes").Obj(), 1},
+		{"neither", fixture.Cluster("c1").Obj(), 0},
+	} {
+		if got := inv.Update(step.cluster); len(got) != step.want {
+			t.Errorf("%s: affected are %v, want %d", step.name, got, step.want)
+		}
+	}
+}
+
+// BenchmarkReadinessWhileProgressing: one Application becomes ready while 10,000 changes of other
+// namespaces are in progress.
+func BenchmarkReadinessWhileProgressing(b *testing.B) {
+	inv := New(Options{})
+	for i := range 10_000 {
+		namespace := fmt.Sprintf("ns-%d", i/10)
+		p := fixture.Placement(namespace, fmt.Sprintf("p-%d", i)).Obj()
+		p.UID = types.UID(p.Name)
+		inv.Update(p)
+		policy := readyPolicy(func(*berthv1alpha1.ReadinessRequirement) {})
+		policy.Namespace = namespace
+		inv.Update(policy)
+		inv.Update(progressing(p))
+		inv.SetPublished(inv.Subject(Key{Namespace: p.Namespace, Name: p.Name}), &framework.Published{Names: []string{"c1"}})
+	}
+	inv.ReplaceReadiness("apps", false, nil)
+	for i := 0; b.Loop(); i++ {
+		inv.SetReadiness("apps", object("ns-7", "a", "c1", i%2 == 0, nil))
+	}
 }

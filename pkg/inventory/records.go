@@ -29,14 +29,30 @@ type record struct {
 type recordTable struct {
 	byName      map[Key]*record
 	byPlacement map[Key]map[string]*record
-	// progressing counts the records of changes in progress, by owner.
-	progressing map[Key]int
+	// progressing counts the records of changes in progress, by the namespace and name of the
+	// owner.
+	progressing map[string]map[string]int
 	// seen is the latest resource version that the watch reported.
 	seen uint64
 }
 
 func newRecordTable() recordTable {
-	return recordTable{byName: map[Key]*record{}, byPlacement: map[Key]map[string]*record{}, progressing: map[Key]int{}}
+	return recordTable{byName: map[Key]*record{}, byPlacement: map[Key]map[string]*record{}, progressing: map[string]map[string]int{}}
+}
+
+// countProgressing adds to the number of records of changes in progress of a Placement.
+func (t *recordTable) countProgressing(owner Key, n int) {
+	names := t.progressing[owner.Namespace]
+	if names == nil {
+		names = map[string]int{}
+		t.progressing[owner.Namespace] = names
+	}
+	if names[owner.Name] += n; names[owner.Name] == 0 {
+		delete(names, owner.Name)
+	}
+	if len(names) == 0 {
+		delete(t.progressing, owner.Namespace)
+	}
 }
 
 // observe stores the latest resource version that the watch reported.
@@ -69,7 +85,7 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, affect
 		r.added, r.removed = inv.acquireAll(added), inv.acquireAll(removed)
 	}
 	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
-		inv.records.progressing[r.owner]++
+		inv.records.countProgressing(r.owner, 1)
 	}
 	inv.records.byName[recordKey(object)] = r
 	if inv.records.byPlacement[r.owner] == nil {
@@ -114,9 +130,7 @@ func (inv *Inventory) removeRecord(r *record) {
 		inv.names.release(i)
 	}
 	if r.object.Status.Phase == berthv1alpha1.PhaseProgressing {
-		if inv.records.progressing[r.owner]--; inv.records.progressing[r.owner] == 0 {
-			delete(inv.records.progressing, r.owner)
-		}
+		inv.records.countProgressing(r.owner, -1)
 	}
 	delete(inv.records.byName, recordKey(r.object))
 	delete(inv.records.byPlacement[r.owner], r.object.Name)
