@@ -81,9 +81,8 @@ func (w *readinessWatches) policiesChanged() {
 
 // Start implements manager.Runnable.
 func (w *readinessWatches) Start(ctx context.Context) error {
-	var running sync.WaitGroup
-	defer running.Wait()
-	stops := map[string]context.CancelFunc{}
+	// Each function stops a watch and waits for its end, so that it stores nothing afterwards.
+	stops := map[string]func(){}
 	for {
 		used := w.inventory.ReadinessSources()
 		for name := range used {
@@ -91,8 +90,9 @@ func (w *readinessWatches) Start(ctx context.Context) error {
 				continue
 			}
 			watching, stop := context.WithCancel(ctx)
-			stops[name] = stop
-			running.Go(func() { w.watch(watching, name) })
+			var one sync.WaitGroup
+			stops[name] = func() { stop(); one.Wait() }
+			one.Go(func() { w.watch(watching, name) })
 		}
 		for name, stop := range stops {
 			if !used[name] {
@@ -259,15 +259,14 @@ func (s *readinessStore) ended() bool { return s.ctx.Err() != nil }
 
 // Replace implements toolscache.ReflectorStore.
 func (s *readinessStore) Replace(list []any, _ string) error {
-	if s.ended() {
-		return nil
-	}
 	if len(list) > maxReadinessObjects {
 		return s.fail()
 	}
 	objects := make([]inventory.ReadyObject, len(list))
 	for i, object := range list {
-		objects[i] = s.read(object)
+		if objects[i] = s.read(object); s.ended() {
+			return nil
+		}
 	}
 	s.count = len(list)
 	w := s.watches
@@ -297,8 +296,9 @@ func (s *readinessStore) fail() error {
 
 // Update implements toolscache.ReflectorStore.
 func (s *readinessStore) Update(object any) error {
-	if !s.ended() {
-		s.watches.affected(s.watches.inventory.SetReadiness(s.source.Name, s.read(object)))
+	// The end of the watch interrupts evaluations.
+	if o := s.read(object); !s.ended() {
+		s.watches.affected(s.watches.inventory.SetReadiness(s.source.Name, o))
 	}
 	return nil
 }

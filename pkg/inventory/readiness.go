@@ -40,10 +40,34 @@ type readinessSource struct {
 // readyObject is a ReadyObject in little memory: there may be one for each application of each
 // cluster.
 type readyObject struct {
-	name    Key
-	labels  labelText
-	cluster string
-	ready   bool
+	name   Key
+	labels labelText
+	// tooManyLabels is true if the labels are not kept. Then the object matches every selector, and
+	// it is not ready.
+	tooManyLabels bool
+	cluster       string
+	ready         bool
+}
+
+// Bounds of what is kept of an object, because users of other namespaces write them.
+const (
+	maxLabelBytes  = 4096
+	maxClusterName = 253
+)
+
+func newReadyObject(o ReadyObject) *readyObject {
+	size := 0
+	for key, value := range o.Labels {
+		size += len(key) + len(value)
+	}
+	if size > maxLabelBytes {
+		return &readyObject{name: o.Key, labels: textOfLabels(nil), tooManyLabels: true, cluster: o.Cluster}
+	}
+	return &readyObject{name: o.Key, labels: textOfLabels(o.Labels), cluster: o.Cluster, ready: o.Ready}
+}
+
+func (o *readyObject) matches(p *placement, r *changes.Readiness) bool {
+	return o.tooManyLabels || r.Matches(p.key.Name, o.labels)
 }
 
 // labelText has labels as one text: each key and each value, followed by a line feed. Objects with
@@ -85,10 +109,10 @@ func (o *readyObject) scope() Key { return Key{Namespace: o.name.Namespace, Name
 
 func (s *readinessSource) set(object ReadyObject) (before, after *readyObject) {
 	before = s.remove(object.Key)
-	if object.Cluster == "" {
+	if object.Cluster == "" || len(object.Cluster) > maxClusterName {
 		return before, nil
 	}
-	after = &readyObject{object.Key, textOfLabels(object.Labels), object.Cluster, object.Ready}
+	after = newReadyObject(object)
 	s.objects[object.Key] = after
 	s.byCluster[after.scope()] = append(s.byCluster[after.scope()], after)
 	return before, after
@@ -151,7 +175,7 @@ func (inv *Inventory) SetReadiness(source string, object ReadyObject) []Key {
 		return nil
 	}
 	before, after := s.set(object)
-	if before != nil && after != nil && before.cluster == after.cluster && before.ready == after.ready && before.labels == after.labels {
+	if before != nil && after != nil && before.cluster == after.cluster && before.ready == after.ready && before.labels == after.labels && before.tooManyLabels == after.tooManyLabels {
 		return nil
 	}
 	return inv.waitingFor(source, []*readyObject{before, after})
@@ -221,7 +245,7 @@ func (inv *Inventory) waitingFor(source string, objects []*readyObject) []Key {
 		}
 		if objects == nil || near != nil {
 			inv.addWaiting(p, source, affected, func(r *changes.Readiness) bool {
-				return objects == nil || slices.ContainsFunc(near, func(o *readyObject) bool { return r.Matches(p.key.Name, o.labels) })
+				return objects == nil || slices.ContainsFunc(near, func(o *readyObject) bool { return o.matches(p, r) })
 			})
 		}
 	}
@@ -319,7 +343,7 @@ func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string
 		scope.Namespace = cluster
 	}
 	for _, o := range source.byCluster[scope] {
-		if !r.Matches(p.key.Name, o.labels) {
+		if !o.matches(p, r) {
 			continue
 		}
 		if objects++; o.ready {

@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,6 +52,11 @@ func TestNotReady(t *testing.T) {
 			[]ReadyObject{object("ns", "a", "c1", true, web), object("ns", "b", "c2", true, other), object("ns", "c", "c3", true, nil)},
 			map[string]string{"c2": "apps: no object matches", "c3": "apps: no object matches"}},
 		"an object without a cluster": {nil, false, []ReadyObject{object("ns", "a", "", true, nil), object("ns", "b", "c1", true, nil), object("ns", "c", "c2", true, nil), object("ns", "d", "c3", true, nil)}, nil},
+		"too many labels": {func(r *berthv1alpha1.ReadinessRequirement) { r.PlacementLabel = "of" }, false,
+			[]ReadyObject{object("ns", "a", "c1", true, map[string]string{"x": strings.Repeat("x", maxLabelBytes)}), object("ns", "b", "c2", true, web), object("ns", "c", "c3", true, web)},
+			map[string]string{"c1": "apps: 0 of 1 objects ready"}},
+		"a name that no cluster can have": {nil, false,
+			[]ReadyObject{object("ns", "a", strings.Repeat("c", maxClusterName+1), false, nil), object("ns", "b", "c1", true, nil), object("ns", "c", "c2", true, nil), object("ns", "d", "c3", true, nil)}, nil},
 		"a source that is not read": {func(r *berthv1alpha1.ReadinessRequirement) { r.Source = "elsewhere" }, false, nil,
 			map[string]string{"c1": "elsewhere: not read yet", "c2": "elsewhere: not read yet", "c3": "elsewhere: not read yet"}},
 		"an invalid selector": {func(r *berthv1alpha1.ReadinessRequirement) {
