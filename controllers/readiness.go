@@ -198,14 +198,15 @@ func (w *readinessWatches) listAndWatch(ctx context.Context, source *readiness.S
 	listing, stop := context.WithCancel(ctx)
 	defer stop()
 	store := &readinessStore{ctx: listing, stop: stop, source: source, watches: w}
-	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{
+	requests := toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return objects.List(ctx, options(o))
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return objects.Watch(ctx, options(o))
 		},
-	}, &unstructured.Unstructured{}, store, toolscache.ReflectorOptions{Name: "readiness source " + source.Name})
+	}, w.client)
+	reflector := toolscache.NewReflectorWithOptions(requests, &unstructured.Unstructured{}, store, toolscache.ReflectorOptions{Name: "readiness source " + source.Name})
 	err = reflector.ListAndWatchWithContext(listing)
 	if store.failure != nil {
 		return store.failure

@@ -1,0 +1,176 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/readiness"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+var applications = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"}
+
+func application(cluster, health string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"spec":   map[string]any{"destination": map[string]any{"name": cluster}},
+		"status": map[string]any{"health": map[string]any{"status": health}, "sync": map[string]any{"status": "Synced"}},
+	}}
+	object.SetGroupVersionKind(applications)
+	object.SetNamespace("ns")
+	object.SetName("app-" + cluster)
+	return object
+}
+
+// newTestWatches are watches over a hub with the Applications, and a Placement that has the
+// clusters a and b.
+func newTestWatches(t *testing.T, objects ...runtime.Object) *readinessWatches {
+	t.Helper()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(applications, meta.RESTScopeNamespace)
+	sources, err := readiness.Sources(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resource := applications.GroupVersion().WithResource("applications")
+	w := &readinessWatches{
+		client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{resource: "ApplicationList"}, objects...),
+		mapper: mapper, sources: map[string]*readiness.Source{}, inventory: inventory.New(inventory.Options{}), log: logr.Discard(),
+		affected: func([]inventory.Key) {}, changed: func(context.Context, string) {}, policies: make(chan struct{}, 1),
+	}
+	for _, s := range sources {
+		w.sources[s.Name] = s
+	}
+	pl := fixture.Placement("ns", "p").Obj()
+	w.inventory.Update(pl)
+	w.inventory.SetPublished(w.inventory.Subject(inventory.Key{Namespace: "ns", Name: "p"}), &framework.Published{Names: []string{"a", "b"}})
+	return w
+}
+
+func usesSource(source string) *berthv1alpha1.DisruptionPolicy {
+	policy := fixture.ApprovalPolicy("ns", "of-"+source)
+	policy.Spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: source}
+	return policy
+}
+
+// notReady is what the Placement's next Snapshot says.
+func (w *readinessWatches) notReady() string {
+	return fmt.Sprint(w.inventory.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now, nil).NotReady)
+}
+
+// TestReadinessWatches: a source is watched while a policy uses it, and its objects are followed.
+func TestReadinessWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWatches(t, application("a", "Healthy"), application("b", "Degraded"))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Start(ctx) }()
+		expect := func(want string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if got := w.notReady(); got != want {
+				t.Errorf("not ready: %s, want %s", got, want)
+			}
+		}
+		expect("map[]")
+		policy := usesSource("argocd")
+		w.inventory.Update(policy)
+		if got := w.notReady(); got != "map[a:argocd: not read yet b:argocd: not read yet]" {
+			t.Errorf("before the list: %s", got)
+		}
+		w.policiesChanged()
+		expect("map[b:argocd: 0 of 1 objects ready]")
+
+		apps := w.client.Resource(applications.GroupVersion().WithResource("applications")).Namespace("ns")
+		if _, err := apps.Update(ctx, application("b", "Healthy"), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expect("map[]")
+		if err := apps.Delete(ctx, "app-a", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expect("map[a:argocd: no object matches]")
+		if _, err := apps.Create(ctx, application("a", "Healthy"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expect("map[]")
+
+		w.inventory.Delete(policy)
+		w.policiesChanged()
+		expect("map[]")
+		if got := w.inventory.ReadinessFailure("argocd"); got != "not read yet" {
+			t.Errorf("a source that no policy uses: %q", got)
+		}
+		w.inventory.Update(usesSource("nowhere"))
+		w.inventory.Update(usesSource("manifestwork"))
+		w.policiesChanged()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for source, want := range map[string]string{
+			"nowhere":      "the configuration has no readiness source of this name; known are cluster, argocd, manifestwork",
+			"manifestwork": "the hub does not serve work.open-cluster-management.io/v1 ManifestWork",
+		} {
+			if got := w.inventory.ReadinessFailure(source); got != want {
+				t.Errorf("%s: %q, want %q", source, got, want)
+			}
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDescribeFailure(t *testing.T) {
+	w := newTestWatches(t)
+	resource := schema.GroupResource{Group: "argoproj.io", Resource: "applications"}
+	for want, err := range map[string]error{
+		"the hub does not serve argoproj.io/v1alpha1 Application":                   apierrors.NewNotFound(resource, "x"),
+		"Berth may not list and watch argoproj.io/v1alpha1 Application":             apierrors.NewForbidden(resource, "x", errors.New("secret")),
+		"reading argoproj.io/v1alpha1 Application failed: the hub does not answer":  errors.New("dial tcp 10.0.0.1: refused"),
+		"reading argoproj.io/v1alpha1 Application failed: Timeout":                  apierrors.NewTimeoutError("x", 1),
+		"more than 200000 objects; limit them with the labelSelector of the source": &tooManyObjects{},
+	} {
+		if got := describeFailure(w.sources["argocd"], err); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+}
+
+// TestTooManyObjects: a source with more objects than the limit fails, whether they are listed or
+// join later.
+func TestTooManyObjects(t *testing.T) {
+	w := newTestWatches(t)
+	stopped := false
+	store := &readinessStore{ctx: t.Context(), stop: func() { stopped = true }, source: w.sources["argocd"], watches: w}
+	if err := store.Replace(make([]any, maxReadinessObjects+1), ""); err == nil || !stopped || store.failure == nil {
+		t.Errorf("a list: %v, stopped %t", err, stopped)
+	}
+	store.failure, stopped = nil, false
+	if err := store.Replace([]any{application("a", "Healthy")}, ""); err != nil || w.inventory.ReadinessFailure("argocd") != "" {
+		t.Error(err)
+	}
+	store.count = maxReadinessObjects
+	if err := store.Add(application("b", "Healthy")); err == nil || !stopped {
+		t.Errorf("an added object: %v, stopped %t", err, stopped)
+	}
+	if err := store.Delete(application("b", "Healthy")); err != nil || store.count != maxReadinessObjects {
+		t.Errorf("a deleted object: %v, %d", err, store.count)
+	}
+}

@@ -1,0 +1,149 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// leavingOf parses "a- b~ c?": - is a forced removal, ~ a drained cluster, ? one that does not
+// qualify, and ^ one that was outranked.
+func leavingOf(text string) (names []string, all []framework.Leaving) {
+	for i, field := range strings.Fields(text) {
+		name := strings.TrimRight(field, "-~?^")
+		l := framework.Leaving{Name: name, Forced: strings.HasSuffix(field, "-"), Cluster: framework.NewCluster(fixture.Cluster(name).Obj(), i)}
+		switch field[len(field)-1] {
+		case '~':
+			l.Cluster = framework.NewCluster(fixture.Cluster(name).Taint(v1alpha1.DrainTaint, "", v1alpha1.TaintEffectNoSelect).Obj(), i)
+			l.OtherwiseQualifies = true
+		case '^':
+			l.Rank = i + 1
+		}
+		names, all = append(names, name), append(all, l)
+	}
+	return names, all
+}
+
+// TestMovement: which clusters a step adds and removes, and what the next one waits for.
+func TestMovement(t *testing.T) {
+	now := fixture.Now
+	for name, tc := range map[string]struct {
+		number   int32
+		policy   func(spec *berthv1alpha1.DisruptionPolicySpec)
+		listed   string
+		target   string
+		added    string
+		leaving  string
+		notReady map[string]string
+		ready    map[string]time.Time
+		progress time.Time
+		// want is "added | removed | why".
+		want        string
+		wantRequeue time.Time
+	}{
+		"a replacement":           {listed: "a b", target: "b c", added: "c", leaving: "a?", want: "c |  | "},
+		"then the old one leaves": {listed: "a b c", target: "b c", leaving: "a?", want: " | a | "},
+		"one that is not ready": {
+			listed: "a b c", target: "b c", leaving: "a?", notReady: map[string]string{"c": "apps: down"},
+			want: " |  | waiting for c (apps: down); clusters to remove stay until they are replaced: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0",
+		},
+		"an unready one that leaves is not waited for": {
+			listed: "a b c", target: "b c", leaving: "a?", notReady: map[string]string{"a": "apps: down"}, want: " | a | ",
+		},
+		"five that are not ready": {
+			listed: "a b c d e f", target: "b c d e f", leaving: "a?", notReady: map[string]string{"b": "x", "c": "x", "d": "x", "e": "x", "f": "x"},
+			want: " |  | waiting for b (x), c (x), d (x) and 2 more; clusters to remove stay until they are replaced: 5 of 5 desired clusters must be published and ready, maxUnavailable is 0",
+		},
+		"not ready for long enough": {
+			policy: func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 10 },
+			listed: "a b c", target: "b c", leaving: "a?", ready: map[string]time.Time{"c": now.Add(-9 * time.Second)},
+			want:        " |  | waiting for c (ready since 2026-08-01T11:59:51Z, minReadySeconds is 10); clusters to remove stay until they are replaced: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0",
+			wantRequeue: now.Add(time.Second),
+		},
+		"ready for long enough": {
+			policy: func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 10 },
+			listed: "a b c", target: "b c", leaving: "a?", ready: map[string]time.Time{"c": now.Add(-10 * time.Second)}, want: " | a | ",
+		},
+		"before the deadline": {
+			policy: func(spec *berthv1alpha1.DisruptionPolicySpec) {
+				spec.OnDeadline, spec.ProgressDeadlineSeconds = berthv1alpha1.DeadlineContinue, 60
+			},
+			listed: "a b c", target: "b c", leaving: "a?", notReady: map[string]string{"c": "x"}, progress: now.Add(-59 * time.Second),
+			want: " |  | waiting for c (x); clusters to remove stay until they are replaced: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0",
+		},
+		"at the deadline": {
+			policy: func(spec *berthv1alpha1.DisruptionPolicySpec) {
+				spec.OnDeadline, spec.ProgressDeadlineSeconds = berthv1alpha1.DeadlineContinue, 60
+			},
+			listed: "a b c", target: "b c", leaving: "a?", notReady: map[string]string{"c": "x"}, progress: now.Add(-time.Minute), want: " | a | ",
+		},
+		"a drained cluster is desired": {
+			listed: "a b", target: "b", leaving: "a~",
+			want: " |  | clusters to remove stay until they are replaced: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0",
+		},
+		"with a number it is not":        {number: 1, listed: "a b", target: "b", leaving: "a~", want: " | a | "},
+		"one that no longer matches":     {listed: "a b", target: "b", leaving: "a?", want: " | a | "},
+		"a forced removal":               {number: 2, listed: "a b", target: "b", leaving: "a-", want: " | a | "},
+		"suspended":                      {policy: suspend, listed: "a b c", target: "c d", added: "d", leaving: "a? b^", want: " |  | suspended by DisruptionPolicy careful"},
+		"suspended, and forced removals": {policy: suspend, listed: "a b c", target: "c d", added: "d", leaving: "a- b?", want: " | a | suspended by DisruptionPolicy careful"},
+		"one may be missing": {
+			number: 2, policy: func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) },
+			listed: "a b", target: "c d", added: "c d", leaving: "a? b?", want: "c | a | ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "careful"}}
+			if tc.policy != nil {
+				tc.policy(&policy.Spec)
+			}
+			state := framework.NewCycleState(&framework.Snapshot{Now: now, NotReady: tc.notReady, Subject: &framework.Subject{
+				Policies: []*berthv1alpha1.DisruptionPolicy{policy}, Last: &framework.Published{Names: strings.Fields(tc.listed)},
+			}})
+			p := &framework.Proposal{Clusters: strings.Fields(tc.target), Added: strings.Fields(tc.added)}
+			for i, name := range p.Added {
+				p.Selected = append(p.Selected, framework.Selection{Cluster: framework.NewCluster(fixture.Cluster(name).Obj(), i)})
+			}
+			var leaving []framework.Leaving
+			p.Removed, leaving = leavingOf(tc.leaving)
+			change := framework.NewChange(p, true, func() []framework.Leaving { return leaving })
+			change.ReadySince, change.LastProgress = tc.ready, tc.progress
+			pl := fixture.Placement("ns", "p")
+			if tc.number > 0 {
+				pl = pl.Number(tc.number)
+			}
+			step, status := Movement{}.Transition(t.Context(), state, pl.Obj(), change)
+			if !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			if got := fmt.Sprintf("%s | %s | %s", strings.Join(step.Added, " "), strings.Join(step.Removed, " "), step.Why); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+			if got := state.Requeue(); !got.Equal(tc.wantRequeue) {
+				t.Errorf("the next attempt is at %s, want %s", got, tc.wantRequeue)
+			}
+			if wants := policy.Spec.Suspend; step.Suspended != wants {
+				t.Errorf("suspended: %t", step.Suspended)
+			}
+		})
+	}
+}
+
+func suspend(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true }
+
+// TestMovementWithoutPolicy: the whole change is published.
+func TestMovementWithoutPolicy(t *testing.T) {
+	state := framework.NewCycleState(&framework.Snapshot{Subject: &framework.Subject{}})
+	step, status := Movement{}.Transition(t.Context(), state, fixture.Placement("ns", "p").Obj(), framework.NewChange(&framework.Proposal{Added: []string{"a"}}, true, nil))
+	if step != nil || !status.IsSuccess() {
+		t.Errorf("%v %v", step, status)
+	}
+}
