@@ -171,8 +171,16 @@ func describeFailure(s *readiness.Source, err error) string {
 	if tooMany := (*tooManyObjects)(nil); errors.As(err, &tooMany) {
 		return tooMany.Error()
 	}
+	if wrong := (*notNamespaced)(nil); errors.As(err, &wrong) {
+		return kind + wrong.Error()
+	}
 	return "reading " + kind + " failed: " + string(cmp.Or(apierrors.ReasonForError(err), "the hub does not answer"))
 }
+
+// notNamespaced is the error for a source of a kind that is not namespaced.
+type notNamespaced struct{}
+
+func (*notNamespaced) Error() string { return " is not namespaced" }
 
 // tooManyObjects is the error for a source that exceeds its limit.
 type tooManyObjects struct{}
@@ -188,7 +196,7 @@ func (w *readinessWatches) listAndWatch(ctx context.Context, source *readiness.S
 		return err
 	}
 	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
-		return fmt.Errorf("%s is not namespaced", source.Kind)
+		return &notNamespaced{}
 	}
 	objects := w.client.Resource(mapping.Resource)
 	options := func(o metav1.ListOptions) metav1.ListOptions {

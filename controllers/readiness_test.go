@@ -145,6 +145,7 @@ func TestDescribeFailure(t *testing.T) {
 		"Berth may not list and watch argoproj.io/v1alpha1 Application":             apierrors.NewForbidden(resource, "x", errors.New("secret")),
 		"reading argoproj.io/v1alpha1 Application failed: the hub does not answer":  errors.New("dial tcp 10.0.0.1: refused"),
 		"reading argoproj.io/v1alpha1 Application failed: Timeout":                  apierrors.NewTimeoutError("x", 1),
+		"argoproj.io/v1alpha1 Application is not namespaced":                        &notNamespaced{},
 		"more than 200000 objects; limit them with the labelSelector of the source": &tooManyObjects{},
 	} {
 		if got := describeFailure(w.sources["argocd"], err); got != want {
