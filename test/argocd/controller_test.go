@@ -16,6 +16,7 @@ import (
 	"github.com/argoproj/argo-cd/v3/util/settings"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -24,6 +25,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -65,13 +68,18 @@ func (a *argoCD) generator(ctx context.Context) generators.Generator {
 // went.
 func (a *argoCD) run(ctx context.Context) {
 	GinkgoHelper()
+	skip := true
 	manager, err := ctrl.NewManager(a.config, ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
+		// A controller of the same name may have run before.
+		Controller: ctrlconfig.Controller{SkipNameValidation: &skip},
+		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	syncing := utils.NewCacheSyncingClient(manager.GetClient(), manager.GetCache())
+	// The metrics of a controller that ran before are registered already.
+	ctrlmetrics.Registry = prometheus.NewRegistry()
 	metrics := appsetmetrics.NewApplicationsetMetrics(utils.NewAppsetLister(manager.GetClient()), nil,
 		func(*argov1alpha1.ApplicationSet) bool { return true })
 	reconciler := &controllers.ApplicationSetReconciler{
