@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -116,7 +117,7 @@ func (w *readinessWatches) Start(ctx context.Context) error {
 func (w *readinessWatches) watch(ctx context.Context, name string) {
 	source := w.sources[name]
 	if source == nil {
-		w.fail(ctx, name, "the configuration has no readiness source of this name; known are cluster, "+strings.Join(w.names(), ", "))
+		w.fail(ctx, name, "the configuration has no readiness source of this name; known are cluster, "+strings.Join(slices.Sorted(maps.Keys(w.sources)), ", "))
 		return
 	}
 	w.log.Info("Watching a readiness source", "source", name, "kind", source.Kind.String())
@@ -138,15 +139,6 @@ func (w *readinessWatches) watch(ctx context.Context, name string) {
 		case <-time.After(retry.Step()):
 		}
 	}
-}
-
-func (w *readinessWatches) names() []string {
-	var names []string
-	for name := range w.sources {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // fail stores why a source cannot be read, unless the watch was stopped.

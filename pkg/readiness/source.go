@@ -3,7 +3,9 @@ package readiness
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -60,17 +62,7 @@ func Sources(c *config.PlacementSchedulerConfiguration) ([]*Source, error) {
 			byName[s.Name] = source
 		}
 	}
-	sources := make([]*Source, 0, len(byName))
-	for _, source := range byName {
-		sources = append(sources, source)
-	}
-	slices.SortFunc(sources, func(a, b *Source) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
-	return sources, nil
+	return slices.SortedFunc(maps.Values(byName), func(a, b *Source) int { return strings.Compare(a.Name, b.Name) }), nil
 }
 
 func compile(s config.ReadinessSource, at *field.Path) (*Source, error) {

@@ -248,10 +248,7 @@ func (s *Scheduler) removeForced(ctx context.Context, a *Attempt, dry bool) {
 // forcedPermitted reports whether all plugins that hold the change permit forced removals.
 func (a *Attempt) forcedPermitted() bool {
 	for _, hold := range a.Holds {
-		if !slices.ContainsFunc(a.profile.Permit, func(p framework.PermitPlugin) bool {
-			_, permits := p.(framework.ForcedRemovalPermitter)
-			return permits && p.Name() == hold.Plugin
-		}) {
+		if !holderIs[framework.ForcedRemovalPermitter](a, hold.Plugin) {
 			return false
 		}
 	}

@@ -74,18 +74,18 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposa
 		delete(waits, plugin)
 	}
 	for plugin, until := range p.HeldBy {
-		if until.After(a.Snapshot.Now) || !a.renewsHolds(plugin) {
+		if until.After(a.Snapshot.Now) || !holderIs[framework.HoldRenewer](a, plugin) {
 			deadlines[plugin] = until
 		}
 	}
 	return a.resolvePermit(waits, deadlines, p, id)
 }
 
-// renewsHolds reports whether a plugin's hold does not expire.
-func (a *Attempt) renewsHolds(plugin string) bool {
+// holderIs reports whether the Permit plugin of a name implements T.
+func holderIs[T framework.PermitPlugin](a *Attempt, plugin string) bool {
 	return slices.ContainsFunc(a.profile.Permit, func(p framework.PermitPlugin) bool {
-		_, renews := p.(framework.HoldRenewer)
-		return renews && p.Name() == plugin
+		_, is := p.(T)
+		return is && p.Name() == plugin
 	})
 }
 

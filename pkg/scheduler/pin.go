@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -19,10 +18,7 @@ type pin struct {
 	names    []string
 }
 
-func (p *pin) has(name string) bool {
-	_, found := slices.BinarySearch(p.names, name)
-	return found
-}
+func (p *pin) has(name string) bool { return contains(p.names, name) }
 
 // pinField is the path of the annotation in messages.
 var pinField = field.NewPath("metadata", "annotations").Key(berthv1alpha1.PinnedRevisionAnnotation)
