@@ -209,12 +209,12 @@ func (a *Assignments) assign(s *placement) (left bool) {
 		a.members.Without(*old, enter)
 	}
 	if s.app != old {
-		if s.app != nil {
-			a.members.Add(*s.app)
-		}
-		if old != nil {
+		if old != nil { // First, so that a draining queue that it was the last to use no longer drains.
 			a.members.Remove(*old)
 			left = s.app == nil || s.app.Queue != old.Queue
+		}
+		if s.app != nil {
+			a.members.Add(*s.app)
 		}
 	}
 	a.setLimited(s, s.admission.Reason == ReasonQuotaExceeded)

@@ -439,6 +439,16 @@ func TestAssignments(t *testing.T) {
 			},
 			want: want{"p": "QueueDraining root.dyn 1", "q": "NoRuleMatched 0"},
 		},
+		"the last to leave a draining queue for a new one below it ends the draining": {
+			config: fixture.Partition("queues: [{name: dyn}]" + provided),
+			do: func(d *testQueues) {
+				d.add("p", "ann", "dyn", 1)
+				d.configure(fixture.Partition("queues: []" + provided))
+				d.edit("p", labelled("queue", "root.dyn.deep"))
+				d.add("q", "ann", "root.dyn.other", 1)
+			},
+			want: want{"p": "Placed root.dyn.deep 1", "q": "Placed root.dyn.other 1"},
+		},
 		"the oldest is first, as it makes queues exist": {
 			config: broken,
 			do: func(d *testQueues) {
