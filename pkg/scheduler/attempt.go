@@ -137,6 +137,7 @@ func (s *Scheduler) loadState(snapshot *framework.Snapshot) {
 func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 	a := &Attempt{Result: s.run(ctx, r, nil), Outcome: Unchanged, timers: r.Snapshot.Timers}
 	a.Target = a.diff()
+	a.timers.ReadySince = a.readySince()
 	if a.Failure != nil {
 		a.Outcome = Undecided
 	}
@@ -155,7 +156,7 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 		a.changeState = a.findChangeState(a.Change, a.timers.Change)
 		a.setResult(s.permitChange(ctx, a, a.Change, a.changeState, dry))
 	}
-	if a.Outcome == Waiting {
+	if a.Outcome == Waiting || a.forcedPermitted() {
 		s.goOn(ctx, a, dry)
 	}
 	s.setStep(ctx, a, dry)
@@ -257,8 +258,11 @@ func (a *Attempt) forcedPermitted() bool {
 
 // updateTimers updates the timers for the next attempt.
 func (a *Attempt) updateTimers() {
-	if a.timers.Reserved = a.Outcome == Progressing; !a.timers.Reserved && a.Outcome != Failed {
-		a.timers.ReadySince = nil
+	a.timers.Reserved = a.Outcome == Progressing
+	if a.timers.ReadySince != nil && a.Step != nil {
+		for _, name := range a.Step.Added {
+			a.timers.ReadySince[name] = a.Snapshot.Now
+		}
 	}
 	if a.Target != nil && a.Failure == nil {
 		a.timers.Change = stabilityOf(a.timers.Change, a.Target, a.Snapshot.Now)

@@ -44,7 +44,8 @@ func recordOf(revision int64, phase berthv1alpha1.ChangePhase, to ...string) *be
 	}
 }
 
-// TestDiffIsEdited: the spec or the profile changed since the last publication.
+// TestDiffIsEdited: the spec or the profile changed since the last publication. A change in
+// progress that goes on has the spec and profile of its record.
 func TestDiffIsEdited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		generation int64
@@ -61,6 +62,11 @@ func TestDiffIsEdited(t *testing.T) {
 			last.Generation, last.Profile = tc.generation, tc.profile
 			if got := attemptOn(last).diff().Edited; got != tc.want {
 				t.Errorf("got %t", got)
+			}
+			open := recordOf(2, berthv1alpha1.PhaseProgressing, "a", "b")
+			open.Spec.From, open.Spec.Profile, open.Spec.Added, open.Spec.AddedCount = last.Digest, "default", []string{"b"}, 1
+			if got := attemptOn(last).toward(open).Edited; got != tc.want {
+				t.Errorf("the change in progress: got %t", got)
 			}
 		})
 	}

@@ -196,10 +196,50 @@ func TestPolicyWindows(t *testing.T) {
 	d.now = d.now.Add(2 * time.Hour)
 	d.attemptUntilStable()
 	d.expect("p-decision-1: a c x | [c x] | ")
-	d.app("x", true)
 	d.tier("gold", "y")
 	d.attemptUntilStable()
-	d.expect("p-decision-1: a c x | [c x y] | True/Held")
+	d.expect("p-decision-1: a c x | [c x] | ")
+	d.app("x", true)
+	d.now = d.now.Add(22 * time.Hour)
+	d.attemptUntilStable()
+	d.expect("p-decision-1: c x y |  | ")
+}
+
+// TestNewTargetOutsideTheWindow: a change that has begun in a window of the policy is completed
+// before the change to a new target opens. An approval is different: the new target supersedes the
+// change in progress, because it could not be approved otherwise.
+func TestNewTargetOutsideTheWindow(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: "0 22 * * *", Duration: "1h"}}
+	})
+	d.now = time.Date(2026, 1, 1, 22, 0, 0, 0, time.UTC)
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x", "y")
+	d.attempt()
+	d.expect("p-decision-1: a b c x | [c x y] | ")
+	d.now = d.now.Add(time.Hour)
+	d.tier("silver", "c")
+	d.tier("gold", "z")
+	waits := "; change 3 follows: it waits for PolicyWindow until 2026-01-02T22:05:00Z: outside the windows of the DisruptionPolicies, " +
+		"which an approval does not replace; they are open next at 2026-01-02T22:00:00Z)"
+	want := "b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed" + waits +
+		"\nb c x y (True RollingUpdate: 2 of 2 added, 1 of 2 removed" + waits +
+		"\nc x y (True RollingUpdate: 2 of 2 added, 2 of 2 removed" + waits +
+		"\nc x y"
+	if got := d.steps(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	d.expect("p-decision-1: c x y | [x y z] | True/Held")
+	d.now = d.now.Add(23 * time.Hour)
+	d.attempt()
+	d.expect("p-decision-1: c x y z | [x y z] | ")
+	d.now = d.now.Add(time.Hour)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = berthv1alpha1.ApprovalRequired })
+	d.tier("gold", "a")
+	d.tier("silver", "x")
+	d.attempt()
+	d.expect("p-decision-1: c x y z | [a y z] | True/Held")
 }
 
 // TestPolicyWindowsDoNotExpire: a change waits for the next window if no controller ran in one, or
@@ -255,3 +295,60 @@ func TestMinReadyAfterAnotherChange(t *testing.T) {
 	d.attemptUntilStable()
 	d.expect("p-decision-1: b c x |  | ")
 }
+
+// TestMinReadyAfterAFinishedChange: minReadySeconds apply to what the last change added, also after
+// a restart and after an edit of the policy. A cluster that was published long ago is ready.
+func TestMinReadyAfterAFinishedChange(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// between happens between the two changes.
+		between func(d *desk)
+		// wait is how long the second change waits for x.
+		wait int
+	}{
+		"at once":                         {nothingElse, 30},
+		"after a while":                   {func(d *desk) { d.later(20); d.attempt() }, 10},
+		"after long enough":               {func(d *desk) { d.later(30) }, 0},
+		"after a restart":                 {func(d *desk) { d.later(10); d.restart(); d.ready("a b c x y", "") }, 30},
+		"after long enough and a restart": {func(d *desk) { d.later(30); d.restart(); d.ready("a b c x y", "") }, 0},
+		"it was not ready meanwhile": {func(d *desk) {
+			d.later(100)
+			d.app("x", false)
+			d.attempt()
+			d.app("x", true)
+		}, 30},
+		"another cluster was not ready meanwhile": {func(d *desk) {
+			d.later(100)
+			d.app("b", false)
+			d.attempt()
+			d.app("b", true)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 3, apps)
+			d.ready("a b c x y", "")
+			d.tier("silver", "a")
+			d.tier("gold", "x")
+			d.attemptUntilStable()
+			d.expect("p-decision-1: b c x |  | ")
+			d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+				spec.MinReadySeconds, spec.MaxUnavailable, spec.MaxSurge = 30, new(intstr.FromInt32(1)), new(intstr.FromInt32(0))
+			})
+			tc.between(d)
+			// x counts as not ready, so b cannot leave.
+			d.tier("silver", "b", "c")
+			d.tier("gold", "y", "z")
+			if tc.wait > 0 {
+				d.attempt()
+				d.expect("p-decision-1: b c x | [x y z] | ")
+				d.later(tc.wait - 1)
+				d.attempt()
+				d.expect("p-decision-1: b c x | [x y z] | ")
+				d.later(1)
+			}
+			d.attempt()
+			d.expect("p-decision-1: c x | [x y z] | ")
+		})
+	}
+}
+
+func nothingElse(*desk) {}

@@ -49,7 +49,6 @@ func (p *progress) String() string {
 // that is published now; nil if nothing can be published now. Plugins count the whole change until
 // it is published, or until nothing changes any more.
 func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
-	a.timers.ReadySince = a.readySince()
 	t, failure := s.transitionPlugins(ctx, a)
 	switch {
 	case failure != nil:
@@ -86,8 +85,9 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 }
 
 // goOn lets the change in progress go on while the change to a new target is Waiting, for example
-// for the stabilization window. Clusters that no longer qualify are not added. Forced removals
-// supersede the change in progress, and so does the end of the wait.
+// for the stabilization window, or is held only by windows of policies. Clusters that no longer
+// qualify are not added. Forced removals supersede the change in progress, and so does the end of
+// the wait.
 func (s *Scheduler) goOn(ctx context.Context, a *Attempt, dry bool) {
 	subject := a.Snapshot.Subject
 	open := changes.History(subject.Records).Open()
@@ -103,7 +103,7 @@ func (s *Scheduler) goOn(ctx context.Context, a *Attempt, dry bool) {
 	if v.outcome != Published {
 		return
 	}
-	a.goesOn = fmt.Sprintf("change %d follows: it waits for %s", a.Change.Revision, a.why)
+	a.goesOn = fmt.Sprintf("change %d follows: it waits for %s", a.Change.Revision, cmp.Or(a.why, a.holdText()))
 	a.Change, a.changeState = p, id
 	a.setResult(v)
 }
@@ -122,6 +122,8 @@ func (a *Attempt) toward(open *berthv1alpha1.PlacementChange) *framework.Proposa
 	p := a.republish(changes.Minus(names, target))
 	p.Forced, p.Restores = false, false
 	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, open.Spec.To, open.Spec.Revision, open.Spec.Cause, approved(open)
+	last := a.Snapshot.Subject.Last
+	p.Edited = last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
 	missing := changes.Minus(target, names)
 	for _, i := range a.Ranking() {
 		if _, found := slices.BinarySearch(missing, a.Feasible[i].Name); found {
@@ -237,28 +239,52 @@ func (a *Attempt) lastProgress() time.Time {
 	return last
 }
 
-// readySince continues the measurement for the published clusters that earlier steps of the change,
-// or of changes that it superseded, added.
+// longestMeasurement is the longest minReadySeconds and progressDeadlineSeconds.
+const longestMeasurement = 24 * time.Hour
+
+// readySince continues the measurement for the clusters that were added to a Placement with a
+// DisruptionPolicy, until they have been ready for longestMeasurement. A cluster that is not ready
+// has the zero time.
 func (a *Attempt) readySince() map[string]time.Time {
 	if len(a.Snapshot.Subject.Policies) == 0 {
 		return nil
 	}
-	added, _ := a.changedInSteps()
-	if len(added) == 0 {
-		return nil
+	now, before := a.Snapshot.Now, a.timers.ReadySince
+	var added []string
+	if before == nil {
+		added = a.addedBefore()
 	}
 	since := map[string]time.Time{}
 	for _, name := range a.Snapshot.Subject.LastNames() {
-		if !contains(added, name) || a.Snapshot.NotReady[name] != "" {
-			continue
-		}
-		if before, known := a.timers.ReadySince[name]; known {
-			since[name] = before
-		} else {
-			since[name] = a.Snapshot.Now
+		at, known := before[name]
+		switch {
+		case !known && !contains(added, name):
+		case a.Snapshot.NotReady[name] != "":
+			since[name] = time.Time{}
+		case at.IsZero():
+			since[name] = now
+		case now.Sub(at) < longestMeasurement:
+			since[name] = at
 		}
 	}
 	return since
+}
+
+// addedBefore returns the clusters that were added before the measurement began, by a change that
+// is not complete or was completed less than minReadySeconds ago, sorted.
+func (a *Attempt) addedBefore() []string {
+	added, _ := a.changedInSteps()
+	policy := changes.PolicyOf(a.Snapshot.Subject.Policies)
+	for _, record := range a.Snapshot.Subject.Records {
+		at := record.Status.CompletionTime
+		if record.Status.Phase != berthv1alpha1.PhasePublished || at == nil || a.Snapshot.Now.Sub(at.Time) >= policy.MinReady {
+			continue
+		}
+		if joined, _, err := changes.Lists(record); err == nil {
+			added = append(added, joined...)
+		}
+	}
+	return changes.Sorted(added)
 }
 
 // StuckEvent returns the event for a change whose progress deadline has just passed; nil otherwise.
@@ -346,7 +372,7 @@ func (a *Attempt) changedInSteps() (added, removed []string) {
 		if record.Status.Phase == berthv1alpha1.PhasePublished {
 			break
 		}
-		progresses := record.Status.Phase == berthv1alpha1.PhaseProgressing || record == a.changeState.open
+		progresses := record.Status.Phase == berthv1alpha1.PhaseProgressing || a.changeState != nil && record == a.changeState.open
 		if !progresses && record.Status.PermittedTime == nil {
 			continue
 		}

@@ -68,7 +68,8 @@ func (d *desk) evict(name string) {
 	d.inv.Update(fixture.Eviction("ns", "evict-"+name, "p", name).Valid(metav1.ConditionTrue).Obj())
 }
 
-// governed is a desk whose Placement wants clusters of tier gold: a, b and c are published.
+// governed is a desk whose Placement wants clusters of tier gold: a, b and c have been published
+// for a year.
 func governed(t *testing.T, number int32, change func(spec *berthv1alpha1.DisruptionPolicySpec)) *desk {
 	t.Helper()
 	p := ask().Predicate(fixture.MatchLabel("tier", "gold"))
@@ -78,8 +79,10 @@ func governed(t *testing.T, number int32, change func(spec *berthv1alpha1.Disrup
 	d := newDesk(t, p)
 	d.govern(change)
 	d.tier("gold", "a", "b", "c")
+	d.now = fixture.Now.AddDate(-1, 0, 0)
 	d.attemptUntilStable()
 	d.expect("p-decision-1: a b c |  | ")
+	d.now = fixture.Now
 	return d
 }
 

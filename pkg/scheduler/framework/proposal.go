@@ -63,9 +63,9 @@ type Change struct {
 	*Proposal
 	// Adds is true if the change adds clusters, or added some in earlier steps.
 	Adds bool
-	// ReadySince is since when the clusters that earlier steps added have been published and ready,
-	// by name. LastProgress is the time of the last step or newly ready cluster; zero before the
-	// first step.
+	// ReadySince is since when added clusters have been published and ready, by name; clusters that
+	// were added long ago are not in it. LastProgress is the time of the last step or newly ready
+	// cluster; zero before the first step.
 	ReadySince   map[string]time.Time
 	LastProgress time.Time
 

@@ -109,8 +109,9 @@ type Timers struct {
 	// NextAttempt is the time for which the last attempt asked, NextAttemptCause the reason.
 	NextAttempt      time.Time
 	NextAttemptCause string
-	// ReadySince is since when attempts have seen the clusters that the change in progress added
-	// published and ready, by name.
+	// ReadySince is since when attempts have seen clusters that were added to a Placement with a
+	// DisruptionPolicy published and ready, by name; zero for one that is not ready. Clusters that
+	// were added long ago are not in it. Nil without policies.
 	ReadySince map[string]time.Time
 	// Reserved is true while plugins count the clusters of a change that is published in steps.
 	Reserved bool
