@@ -96,6 +96,24 @@ func (f *floor) measureOne(ctx context.Context) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
+// measurePages measures n writes, in sequence, of a page of some clusters.
+func (f *floor) measurePages(ctx context.Context, n, clusters int) (time.Duration, error) {
+	wide := &floor{hub: f.hub, per: clusters, page: f.page.DeepCopy()}
+	wide.page.Name, wide.page.ResourceVersion = "wide", ""
+	if err := f.hub.Create(ctx, wide.page); err != nil {
+		return 0, fmt.Errorf("creating the floor's page: %w", err)
+	}
+	begin := time.Now()
+	for range n {
+		wide.fill(wide.page)
+		if err := f.hub.Status().Update(ctx, wide.page); err != nil {
+			return 0, fmt.Errorf("writing the floor's page: %w", err)
+		}
+	}
+	elapsed := time.Since(begin)
+	return elapsed, f.hub.Delete(ctx, wide.page)
+}
+
 // measureMany measures the writes for n Placements: three each, to create a page, fill it and write
 // the status, and then one each, to change the page. It deletes its objects at the end. No
 // controller may run.

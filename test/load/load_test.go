@@ -25,7 +25,7 @@ func TestRows(t *testing.T) {
 		t.Setenv("KUBEBUILDER_ASSETS", filepath.Join("..", "..", "bin", "hub"))
 	}
 	o, err := parse([]string{
-		"-controller", binary, "-clusters", "20", "-placements", "20", "-churn", "250", "-repeats", "1", "-samples", "5", "-heartbeats", "40",
+		"-controller", binary, "-clusters", "20", "-placements", "20", "-churn", "250", "-rollout", "20", "-evictions", "10", "-repeats", "1", "-samples", "5", "-heartbeats", "40",
 		"-budget", "5s", "-json", file,
 	})
 	if err != nil {
@@ -67,6 +67,19 @@ func TestRows(t *testing.T) {
 	}
 	if x := got["heartbeat"]; x.Cycles == nil || *x.Cycles+x.Pages+x.Statuses > 0 {
 		t.Errorf("heartbeats cost cycles or writes: %+v", x)
+	}
+	for row, want := range map[string]struct{ pages, records, evictions float64 }{
+		"steps":     {10, 12, 0},
+		"evictions": {20, 40, 30},
+		"drain":     {40, 80, 0},
+	} {
+		x := got[row]
+		switch {
+		case x.Steps == nil:
+			t.Errorf("%s: %+v; want the writes of steps", row, x)
+		case x.Steps.LeastPages != want.pages || x.Pages != want.pages || x.Steps.Records > want.records || x.Steps.Evictions > want.evictions:
+			t.Errorf("%s: %v page writes of at least %v, %+v; want %+v at most", row, x.Pages, x.Steps.LeastPages, *x.Steps, want)
+		}
 	}
 	if got["churn"].Value != 1 {
 		t.Errorf("a cluster that joins cost %v page writes, want 1", got["churn"].Value)

@@ -18,7 +18,7 @@ import (
 const berthArgs = "controller --kubeconfig {kubeconfig} --metrics-bind-address {metrics} --leader-elect=false --health-probe-bind-address=0"
 
 // allRows are the rows of the table, in the order of measurement.
-var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "hot-all", "memory", "churn"}
+var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "hot-all", "memory", "steps", "evictions", "drain", "churn"}
 
 // options are the flags of the command.
 type options struct {
@@ -32,6 +32,9 @@ type options struct {
 	// per is the number of clusters that a Placement asks for, churn that of the Placement in the
 	// churn row.
 	per, churn int
+	// rollout is the number of clusters of the Placement in the steps row, evictions that of the
+	// PlacementEvictions in the evictions row.
+	rollout, evictions int
 	// repeats is the number of samples of slow rows; samples and budget limit each hot row.
 	repeats, samples, heartbeats int
 	budget                       time.Duration
@@ -77,7 +80,9 @@ func parse(args []string) (options, error) {
 	rows := flags.String("rows", strings.Join(allRows, ","), "what to measure")
 	flags.IntVar(&o.per, "per", 3, "clusters that each Placement wants")
 	flags.IntVar(&o.churn, "churn", 5000, "clusters of the Placement whose pages are counted")
-	flags.IntVar(&o.repeats, "repeats", 3, "cold starts, changes that move all Placements and back, and joins")
+	flags.IntVar(&o.rollout, "rollout", 1000, "clusters of the Placement whose change is published in ten steps")
+	flags.IntVar(&o.evictions, "evictions", 500, "PlacementEvictions that are created at once, at most one for each Placement")
+	flags.IntVar(&o.repeats, "repeats", 3, "cold starts, changes that move all Placements and back, changes in steps, and joins")
 	flags.IntVar(&o.samples, "samples", 200, "changes in each hot row, at most; one less if odd, as every other takes one back")
 	flags.IntVar(&o.heartbeats, "heartbeats", 1000, "heartbeats")
 	flags.DurationVar(&o.budget, "budget", 30*time.Second, "no more samples are taken in a hot row after this time")
@@ -112,8 +117,8 @@ func (o *options) validate() error {
 			return fmt.Errorf("%s is too small: at least %d clusters and 2 Placements", s, 2*o.per+2)
 		}
 	}
-	if o.per < 1 || o.churn < 2 || o.repeats < 1 || o.samples < 2 || o.heartbeats < 1 {
-		return fmt.Errorf("-per, -repeats and -heartbeats are at least 1, -churn and -samples at least 2")
+	if o.per < 1 || o.churn < 2 || o.rollout < 1 || o.evictions < 1 || o.repeats < 1 || o.samples < 2 || o.heartbeats < 1 {
+		return fmt.Errorf("-per, -rollout, -evictions, -repeats and -heartbeats are at least 1, -churn and -samples at least 2")
 	}
 	return nil
 }

@@ -14,16 +14,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// observer watches the Placements and their pages, as a consumer does.
+// observer watches the Placements and their pages, as a consumer does, and for some rows their
+// records and evictions.
 type observer struct {
 	mu     sync.Mutex
 	views  map[types.NamespacedName]*view
 	waiter *waiter
-	// pageWrites and statusWrites count the writes since the start.
-	pageWrites, statusWrites int
+	// written counts the writes since the start.
+	written writes
+}
+
+// writes counts the requests that a watch reported: of pages, of the status of Placements, of
+// records (creation, status and deletion), and of the status of evictions.
+type writes struct{ pages, statuses, records, evictions int }
+
+func (w writes) plus(o writes) writes {
+	return writes{w.pages + o.pages, w.statuses + o.statuses, w.records + o.records, w.evictions + o.evictions}
+}
+
+func (w writes) minus(o writes) writes {
+	return writes{w.pages - o.pages, w.statuses - o.statuses, w.records - o.records, w.evictions - o.evictions}
 }
 
 // view is the observed state of one Placement.
@@ -32,6 +46,9 @@ type view struct {
 	exists    bool
 	satisfied bool // the status says that all decisions are scheduled
 	selected  int32
+	// progressing is true while the status says that a change is published in steps.
+	progressing bool
+	executed    int // executed evictions
 }
 
 func (v *view) clusters() int {
@@ -58,8 +75,8 @@ type waiter struct {
 	done    chan time.Time
 }
 
-// observe watches the namespaces until ctx ends.
-func observe(ctx context.Context, h *hub, namespaces ...string) (*observer, error) {
+// observe watches objects of some kinds in the namespaces until ctx ends.
+func observe(ctx context.Context, h *hub, kinds []client.Object, namespaces ...string) (*observer, error) {
 	o := &observer{views: map[types.NamespacedName]*view{}}
 	within := map[string]cache.Config{}
 	for _, namespace := range namespaces {
@@ -69,7 +86,7 @@ func observe(ctx context.Context, h *hub, namespaces ...string) (*observer, erro
 	if err != nil {
 		return nil, fmt.Errorf("building the observer: %w", err)
 	}
-	for _, kind := range []client.Object{&v1alpha1.PlacementDecision{}, &v1alpha1.Placement{}} {
+	for _, kind := range kinds {
 		informer, err := watches.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, fmt.Errorf("watching %T: %w", kind, err)
@@ -101,8 +118,21 @@ func (o *observer) handle(before, object any, gone bool) {
 	defer o.mu.Unlock()
 	var key types.NamespacedName
 	switch x := object.(type) {
+	case *berthv1alpha1.PlacementChange:
+		o.written.records++
+		return
+	case *berthv1alpha1.PlacementEviction:
+		key = types.NamespacedName{Namespace: x.Namespace, Name: x.Spec.Placement}
+		if before == nil {
+			return
+		}
+		o.written.evictions++
+		was := meta.IsStatusConditionTrue(before.(*berthv1alpha1.PlacementEviction).Status.Conditions, berthv1alpha1.EvictionExecuted)
+		if !was && meta.IsStatusConditionTrue(x.Status.Conditions, berthv1alpha1.EvictionExecuted) {
+			o.view(key).executed++
+		}
 	case *v1alpha1.PlacementDecision:
-		o.pageWrites++
+		o.written.pages++
 		key = types.NamespacedName{Namespace: x.Namespace, Name: x.Labels[v1alpha1.PlacementLabel]}
 		if key.Name == "" {
 			return
@@ -119,11 +149,12 @@ func (o *observer) handle(before, object any, gone bool) {
 	case *v1alpha1.Placement:
 		key = client.ObjectKeyFromObject(x)
 		if old, ok := before.(*v1alpha1.Placement); ok && !equality.Semantic.DeepEqual(old.Status, x.Status) {
-			o.statusWrites++
+			o.written.statuses++
 		}
 		v := o.view(key)
 		v.exists, v.selected = !gone, x.Status.NumberOfSelectedClusters
 		v.satisfied = !gone && meta.IsStatusConditionTrue(x.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
+		v.progressing = meta.FindStatusCondition(x.Status.Conditions, v1alpha1.PlacementConditionDecisionProgressing) != nil
 	}
 	o.checkWaiter(key, now)
 }
@@ -163,9 +194,24 @@ func (o *observer) expect(keys []types.NamespacedName, want func(*view) bool) *w
 	return w
 }
 
-// writes returns the page and status writes reported so far.
-func (o *observer) writes() (pages, statuses int) {
+// counted returns the writes reported so far.
+func (o *observer) counted() writes {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.pageWrites, o.statusWrites
+	return o.written
+}
+
+// firstCluster returns a cluster that a Placement lists; empty if there is none.
+func (o *observer) firstCluster(key types.NamespacedName) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	first := ""
+	for _, page := range o.view(key).pages {
+		for _, name := range page {
+			if first == "" || name < first {
+				first = name
+			}
+		}
+	}
+	return first
 }

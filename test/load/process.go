@@ -118,6 +118,11 @@ func (p *process) peak() (float64, error) {
 	return kib * 1024 / 1e6, nil
 }
 
+// resetPeak starts a new measurement of the peak of resident memory.
+func (p *process) resetPeak() error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.command.Process.Pid), []byte("5"), 0)
+}
+
 // metric returns the sum of the metrics with the prefix; false if the controller has no metrics.
 func (p *process) metric(prefix string) (float64, bool, error) {
 	if p.metrics == "" {

@@ -34,6 +34,19 @@ type result struct {
 	Cycles   *float64 `json:"cycles,omitempty"`
 	Pages    float64  `json:"pageWrites"`
 	Statuses float64  `json:"statusWrites"`
+
+	// Steps is set in the rows of changes in steps.
+	Steps *stepsResult `json:"steps,omitempty"`
+}
+
+// stepsResult has the writes for one sample of changes in steps, and the peak of resident memory in
+// MB.
+type stepsResult struct {
+	// LeastPages is the least number of page writes with which the steps can be published.
+	LeastPages float64 `json:"leastPageWrites"`
+	Records    float64 `json:"recordWrites"`
+	Evictions  float64 `json:"evictionWrites"`
+	Peak       float64 `json:"peakMB"`
 }
 
 // add appends a result with the controller's work for all its events.
@@ -108,10 +121,39 @@ func orDash(x float64) string {
 	return number(x)
 }
 
+// printSteps prints the rows of changes in steps.
+func printSteps(out io.Writer, results []result) error {
+	rows := [][]string{{
+		"changes in steps", "time, ms", "measured", "page writes", "least", "status writes", "record writes", "eviction writes", "CPU, ms", "cycles", "peak, MB", "samples",
+	}}
+	for i := range results {
+		x := &results[i]
+		if x.Steps == nil {
+			continue
+		}
+		cycles := "-"
+		if x.Cycles != nil {
+			cycles = number(*x.Cycles)
+		}
+		rows = append(rows, []string{
+			x.Work, number(x.Took), number(x.Value) + " " + x.Unit, number(x.Pages), number(x.Steps.LeastPages), number(x.Statuses),
+			number(x.Steps.Records), number(x.Steps.Evictions), number(x.CPU), cycles, number(x.Steps.Peak), fmt.Sprint(x.Samples),
+		})
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "\n%s", table(rows))
+	return err
+}
+
 func printTable(out io.Writer, s size, per int, results []result) error {
 	rows := [][]string{{"work", "measured", "target", "", "time, ms", "floor, ms", "CPU, ms", "cycles", "page, status writes", "samples"}}
 	for i := range results {
 		x := &results[i]
+		if x.Steps != nil {
+			continue
+		}
 		target := "-"
 		if x.Target > 0 {
 			target = "≤ " + number(x.Target)
@@ -128,8 +170,10 @@ func printTable(out io.Writer, s size, per int, results []result) error {
 		row := []string{x.Work, number(x.Value) + " " + x.Unit, target, verdict, orDash(x.Took), orDash(x.Floor)}
 		rows = append(rows, append(append(row, effort...), fmt.Sprint(x.Samples)))
 	}
-	_, err := fmt.Fprintf(out, "\n%s clusters × Placements, %d clusters each\n\n%s", s, per, table(rows))
-	return err
+	if _, err := fmt.Fprintf(out, "\n%s clusters × Placements, %d clusters each\n\n%s", s, per, table(rows)); err != nil {
+		return err
+	}
+	return printSteps(out, results)
 }
 
 // printGrowth compares the sizes: the cost of a change of one Placement must not depend on the

@@ -45,7 +45,7 @@ func (r *run) measureColdStarts(ctx context.Context) error {
 		}
 		durations = append(durations, elapsed)
 		spent.cpu, spent.cycles, spent.counted = spent.cpu+e.cpu, spent.cycles+e.cycles, e.counted
-		spent.pages, spent.statuses = spent.pages+e.pages, spent.statuses+e.statuses
+		spent.writes = spent.plus(e.writes)
 	}
 	if slices.Contains(r.rows, "cold") {
 		// Each start has its own ratio, because the load of the machine differs between starts.
@@ -68,7 +68,7 @@ func (r *run) coldStart(ctx context.Context) (time.Duration, effort, error) {
 	w := r.observer.expect(r.fleet.keys(), func(v *view) bool {
 		return v.satisfied && int(v.selected) == r.per && v.clusters() == r.per
 	})
-	pages, statuses := r.observer.writes()
+	before := r.observer.counted()
 	begin := time.Now()
 	var err error
 	if r.process, err = startProcess(r.options, r.hub.kubeconfig, r.dir); err != nil {
@@ -82,7 +82,7 @@ func (r *run) coldStart(ctx context.Context) (time.Duration, effort, error) {
 		return 0, effort{}, err
 	}
 	e, err := r.effort()
-	e.pages, e.statuses = e.pages-pages, e.statuses-statuses
+	e.writes = e.minus(before)
 	return at.Sub(begin), e, err
 }
 
@@ -319,7 +319,7 @@ func (r *run) measureChurn(ctx context.Context) error {
 		}
 		most = max(most, once.pages)
 		spent.cpu, spent.cycles, spent.counted = spent.cpu+once.cpu, spent.cycles+once.cycles, once.counted
-		spent.pages, spent.statuses = spent.pages+once.pages, spent.statuses+once.statuses
+		spent.writes = spent.plus(once.writes)
 		if err := r.hub.Delete(ctx, joiner.DeepCopy()); err != nil {
 			return fmt.Errorf("leaving: %w", err)
 		}

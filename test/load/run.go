@@ -86,7 +86,7 @@ func runSize(ctx context.Context, o options, s size, progress io.Writer) (result
 	if r.floor, err = newFloor(ctx, r.hub, o.per); err != nil {
 		return nil, err
 	}
-	if r.observer, err = observe(ctx, r.hub, namespace, churnNamespace); err != nil {
+	if r.observer, err = observe(ctx, r.hub, r.observedKinds(), namespace, churnNamespace); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -115,6 +115,9 @@ func (r *run) measureRows(ctx context.Context) error {
 		{"hot-read", func(ctx context.Context) error { return r.measureHot(ctx, "hot-read", steady) }},
 		{"hot-all", r.measureHotAll},
 		{"memory", r.memory},
+		{"steps", r.measureSteps},
+		{"evictions", r.measureEvictions},
+		{"drain", r.measureDrain},
 		{"churn", r.measureChurn},
 	} {
 		if !slices.Contains(r.rows, row.name) {
@@ -156,19 +159,19 @@ func (r *run) idle(ctx context.Context, window, little time.Duration) error {
 	tick := time.NewTicker(window)
 	defer tick.Stop()
 	var before time.Duration
-	pagesBefore, statusesBefore, quiet := -1, -1, 0
+	writtenBefore, quiet := writes{pages: -1}, 0
 	for end := time.Now().Add(patience); quiet < 2; {
 		cpu, err := r.process.cpu()
 		if err != nil {
 			return err
 		}
-		pages, statuses := r.observer.writes()
-		if cpu-before <= little && pages == pagesBefore && statuses == statusesBefore {
+		written := r.observer.counted()
+		if cpu-before <= little && written == writtenBefore {
 			quiet++
 		} else {
 			quiet = 0
 		}
-		before, pagesBefore, statusesBefore = cpu, pages, statuses
+		before, writtenBefore = cpu, written
 		if time.Now().After(end) {
 			return fmt.Errorf("the controller is still busy after %s", patience)
 		}
@@ -193,17 +196,17 @@ func (r *run) pause(ctx context.Context) error {
 
 // effort is the work of the controller so far.
 type effort struct {
-	cpu             time.Duration
-	cycles          float64
-	counted         bool
-	pages, statuses int
+	cpu     time.Duration
+	cycles  float64
+	counted bool
+	writes
 }
 
 func (r *run) effort() (e effort, err error) {
 	if e.cycles, e.counted, err = r.process.metric(r.cycles); err != nil {
 		return e, errors.Join(err, r.process.exitError())
 	}
-	e.pages, e.statuses = r.observer.writes()
+	e.writes = r.observer.counted()
 	e.cpu, err = r.process.cpu()
 	return e, err
 }
@@ -221,7 +224,6 @@ func (r *run) spend(total *effort, call func() error) error {
 	total.cpu += after.cpu - before.cpu
 	total.cycles += after.cycles - before.cycles
 	total.counted = after.counted
-	total.pages += after.pages - before.pages
-	total.statuses += after.statuses - before.statuses
+	total.writes = total.plus(after.minus(before.writes))
 	return err
 }
