@@ -242,9 +242,11 @@ func (inv *Inventory) freeze() *framework.Fleet {
 	for name, v := range inv.scores {
 		scores[name] = v.Freeze()
 	}
+	ranks, sorted := inv.order.freeze(&inv.names)
 	inv.fleet = &framework.Fleet{
 		Clusters: inv.clusters.Freeze(),
-		Ranks:    inv.order.freeze(&inv.names),
+		Ranks:    ranks,
+		Sorted:   sorted,
 		Counts:   inv.pages.counts.freeze(),
 		Scores:   scores,
 		Log:      inv.log,

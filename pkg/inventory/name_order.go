@@ -9,8 +9,8 @@ import (
 type nameOrder struct {
 	// sorted are the indexes of the clusters, sorted by name. added are those not merged yet.
 	sorted, added []int32
-	// ranks is shared by frozen fleets; nil after the order changed.
-	ranks []int32
+	// ranks and frozen, a copy of sorted, are shared by frozen fleets; nil after the order changed.
+	ranks, frozen []int32
 }
 
 func (o *nameOrder) insert(i int) {
@@ -40,16 +40,17 @@ func (o *nameOrder) merge(names *nameTable) {
 	o.sorted, o.added = append(merged, rest...), nil
 }
 
-// freeze returns the position of each cluster in the order, by its index.
-func (o *nameOrder) freeze(names *nameTable) []int32 {
+// freeze returns the position of each cluster in the order, by its index, and the indexes in order.
+func (o *nameOrder) freeze(names *nameTable) (ranks, sorted []int32) {
 	if o.ranks == nil {
 		o.merge(names)
 		o.ranks = make([]int32, len(names.slots))
 		for rank, i := range o.sorted {
 			o.ranks[i] = int32(rank)
 		}
+		o.frozen = slices.Clone(o.sorted)
 	}
-	return o.ranks
+	return o.ranks, o.frozen
 }
 
 func (t *nameTable) compare(i, j int32) int { return strings.Compare(t.slots[i].name, t.slots[j].name) }

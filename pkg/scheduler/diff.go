@@ -201,25 +201,11 @@ func revokedClusters(snapshot *framework.Snapshot) []string {
 		return nil
 	}
 	var names []string
-	check := func(i int) {
-		c := snapshot.Clusters.Get(i)
-		if c == nil || !c.DeletionTimestamp.IsZero() || snapshot.IsUsable(c) {
-			return
-		}
-		if _, published := slices.BinarySearch(last.Names, c.Name); published {
-			names = append(names, c.Name)
+	for _, name := range last.Names {
+		if c := snapshot.Cluster(name); c != nil && c.DeletionTimestamp.IsZero() && !snapshot.IsUsable(c) {
+			names = append(names, name)
 		}
 	}
-	if onPages := snapshot.Subject.Published; onPages.Len() == len(last.Names) {
-		for i := range onPages.All {
-			check(i)
-		}
-	} else {
-		for i := range snapshot.Clusters.Len() {
-			check(i)
-		}
-	}
-	slices.Sort(names)
 	return names
 }
 
@@ -254,19 +240,11 @@ func (a *Attempt) describeLeaving(names []string) []framework.Leaving {
 	filters := a.forcingFilters()
 	all := make([]framework.Leaving, len(names))
 	for i, name := range names {
-		all[i] = framework.Leaving{Name: name, Forced: true}
-	}
-	for i := range a.Snapshot.Clusters.Len() {
-		c := a.Snapshot.Clusters.Get(i)
-		if c == nil {
-			continue
-		}
-		if at, found := slices.BinarySearch(names, c.Name); found {
-			all[at].Cluster = c
-			all[at].Forced = !c.DeletionTimestamp.IsZero() || !a.Snapshot.IsUsable(c) || slices.ContainsFunc(filters, func(f framework.ForcedRemovalPlugin) bool {
-				return f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, c)
-			})
-		}
+		c := a.Snapshot.Cluster(name)
+		all[i] = framework.Leaving{Name: name, Cluster: c}
+		all[i].Forced = c == nil || !c.DeletionTimestamp.IsZero() || !a.Snapshot.IsUsable(c) || slices.ContainsFunc(filters, func(f framework.ForcedRemovalPlugin) bool {
+			return f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, c)
+		})
 	}
 	return all
 }
@@ -283,27 +261,25 @@ func (a *Attempt) republish(without []string) *framework.Proposal {
 		Clusters: names, Digest: framework.DigestOf(names), From: last.Digest, Removed: without, Forced: len(without) > 0, Restores: len(without) == 0,
 		LastScores: last.ScoresAt, Revision: last.Revision, Selected: make([]framework.Selection, 0, len(names)),
 	}
-	byName := make(map[string]framework.Selection, len(names))
-	for i := range a.Snapshot.Clusters.Len() {
-		if c := a.Snapshot.Clusters.Get(i); c != nil {
-			byName[c.Name] = framework.Selection{Cluster: c}
-		}
-	}
-	for i, total := range a.Totals {
-		c := a.Feasible[i]
-		byName[c.Name] = framework.Selection{Cluster: c, Score: total}
-	}
+	unscored := map[int]int{} // positions in Selected by the index of the cluster
 	for _, name := range names {
-		selection, ok := byName[name]
-		if !ok {
+		c := a.Snapshot.Cluster(name)
+		if c == nil {
 			// The cluster was deleted. Its removal is part of the pending change.
-			object := &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-			selection.Cluster = framework.NewCluster(object, -1)
+			c = framework.NewCluster(&v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, -1)
 		}
-		if score, ok := last.Scores[name]; ok {
-			selection.Score = score
+		score, scored := last.Scores[name]
+		if !scored {
+			unscored[c.Index] = len(p.Selected)
 		}
-		p.Selected = append(p.Selected, selection)
+		p.Selected = append(p.Selected, framework.Selection{Cluster: c, Score: score})
+	}
+	if len(unscored) > 0 {
+		for i, total := range a.Totals {
+			if at, found := unscored[a.Feasible[i].Index]; found {
+				p.Selected[at].Score = total
+			}
+		}
 	}
 	slices.SortStableFunc(p.Selected, func(a, b framework.Selection) int { return cmp.Compare(b.Score, a.Score) })
 	return p

@@ -346,19 +346,21 @@ func (a *Attempt) leaving() []framework.Leaving {
 	_, removed := a.changedInSteps()
 	names := changes.Sorted(slices.Concat(a.Change.Removed, changes.Minus(removed, a.Change.Clusters)))
 	all := a.describeLeaving(names)
-	of := func(name string) *framework.Leaving {
-		if i, found := slices.BinarySearch(names, name); found {
-			return &all[i]
+	byIndex := make(map[int]*framework.Leaving, len(all))
+	for i := range all {
+		if c := all[i].Cluster; c != nil {
+			byIndex[c.Index] = &all[i]
 		}
-		return nil
 	}
-	for rank, i := range a.Ranking() {
-		if leaving := of(a.Feasible[i].Name); leaving != nil {
-			leaving.Rank = rank + 1
+	if slices.ContainsFunc(a.Feasible, func(c *framework.Cluster) bool { return byIndex[c.Index] != nil }) {
+		for rank, i := range a.Ranking() {
+			if leaving := byIndex[a.Feasible[i].Index]; leaving != nil {
+				leaving.Rank = rank + 1
+			}
 		}
 	}
 	for _, e := range a.excluded {
-		if leaving := of(e.cluster.Name); leaving != nil {
+		if leaving := byIndex[e.cluster.Index]; leaving != nil {
 			leaving.OtherwiseQualifies = (a.pin == nil || a.pin.has(leaving.Name)) && slices.ContainsFunc(a.forcingFilters(), func(f framework.ForcedRemovalPlugin) bool { return f.Name() == e.status.Plugin() })
 		}
 	}

@@ -30,7 +30,7 @@ func copySnapshot(s *framework.Snapshot) *framework.Snapshot {
 
 func copyFleet(f *framework.Fleet) *framework.Fleet {
 	c := &framework.Fleet{
-		Clusters: copyVector(f.Clusters, copyCluster), Ranks: slices.Clone(f.Ranks),
+		Clusters: copyVector(f.Clusters, copyCluster), Ranks: slices.Clone(f.Ranks), Sorted: slices.Clone(f.Sorted),
 		Counts: &framework.DecisionCounts{
 			ByIndex:   copyVector(f.Counts.ByIndex, func(n int32) int32 { return n }),
 			Histogram: slices.Clone(f.Counts.Histogram),

@@ -3,6 +3,7 @@ package framework
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -145,12 +146,25 @@ type Answers struct {
 type Fleet struct {
 	Clusters *Vector[*Cluster]
 	// Ranks holds each cluster's position in the order of names, by the cluster's index.
-	Ranks  []int32
+	Ranks []int32
+	// Sorted holds the indexes of all clusters, sorted by name.
+	Sorted []int32
 	Counts *DecisionCounts
 	// Scores holds, by AddOnPlacementScore name, the object of each cluster by the cluster's index.
 	Scores map[string]*Vector[*v1alpha1.AddOnPlacementScore]
 	// Log lists the clusters that changed.
 	Log ChangeLog
+}
+
+// Cluster returns the cluster of a name; nil if there is none.
+func (f *Fleet) Cluster(name string) *Cluster {
+	at, found := slices.BinarySearchFunc(f.Sorted, name, func(i int32, name string) int {
+		return strings.Compare(f.Clusters.Get(int(i)).Name, name)
+	})
+	if !found {
+		return nil
+	}
+	return f.Clusters.Get(int(f.Sorted[at]))
 }
 
 // ByName compares clusters by name.
