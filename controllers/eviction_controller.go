@@ -30,6 +30,14 @@ import (
 // maxEvictionWrites bounds the requests for one Placement before other Placements are served.
 const maxEvictionWrites = 20
 
+// waitingDelay is how long after its acceptance an eviction reports another reason to wait: most
+// are executed earlier.
+const waitingDelay = 5 * time.Second
+
+// evictionWorkers is how many Placements' evictions are written at once. Fewer would delay the
+// evictions of many Placements, because an eviction has no effect before it is accepted.
+const evictionWorkers = 8
+
 // Indexes of the cache: evictions by the Placement that they name, pages by their Placement.
 const (
 	evictionIndex = "spec.placement"
@@ -60,7 +68,7 @@ func (r *EvictionReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error 
 		Watches(&v1alpha1.Placement{}, r.ifEvicted(func(o client.Object) []string { return []string{o.GetName()} })).
 		Watches(&v1alpha1.PlacementDecision{}, r.ifEvicted(placementOfPage)).
 		WatchesRawSource(clockSource{source.Func(r.watchClock)}).
-		WithOptions(controller.Options{SkipNameValidation: new(true)}).
+		WithOptions(controller.Options{SkipNameValidation: new(true), MaxConcurrentReconciles: evictionWorkers}).
 		Complete(r)
 }
 
@@ -180,13 +188,27 @@ func (r *EvictionReconciler) one(ctx context.Context, e *berthv1alpha1.Placement
 	written := e.DeepCopy()
 	setAt(&written.Status.Conditions, valid, now)
 	if valid.Status == metav1.ConditionTrue {
-		setAt(&written.Status.Conditions, executed(e, from), now)
+		is := executed(e, from)
+		if left := keepsWaiting(e, is, now); left > 0 {
+			return false, left, nil
+		}
+		setAt(&written.Status.Conditions, is, now)
 	}
 	if equality.Semantic.DeepEqual(&e.Status, &written.Status) {
 		return false, 0, nil
 	}
 	err = r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(e, client.MergeFromWithOptimisticLock{}))
 	return true, 0, err
+}
+
+// keepsWaiting returns how long a waiting eviction keeps its message although it waits for another
+// reason; 0 if the condition is to be written.
+func keepsWaiting(e *berthv1alpha1.PlacementEviction, is metav1.Condition, now time.Time) time.Duration {
+	was := meta.FindStatusCondition(e.Status.Conditions, berthv1alpha1.EvictionExecuted)
+	if was == nil || is.Status == metav1.ConditionTrue || was.Message == is.Message {
+		return 0
+	}
+	return waitingDelay - now.Sub(was.LastTransitionTime.Time)
 }
 
 // setAt sets a condition whose transition, if it is one, is now.
@@ -207,7 +229,8 @@ func executed(e *berthv1alpha1.PlacementEviction, from evictedFrom) metav1.Condi
 	return c
 }
 
-// waitsFor describes with the conditions of a Placement why a cluster is still published.
+// waitsFor names the condition of a Placement that describes why a cluster is still published. Its
+// message is left out: it changes at each step, and a Placement may have many evictions.
 func waitsFor(pl *v1alpha1.Placement) string {
 	for _, kind := range []string{
 		v1alpha1.PlacementConditionSchedulingDisabled, v1alpha1.PlacementConditionMisconfigured,
@@ -217,7 +240,7 @@ func waitsFor(pl *v1alpha1.Placement) string {
 		if c == nil || kind == v1alpha1.PlacementConditionMisconfigured && c.Status == metav1.ConditionFalse {
 			continue
 		}
-		return fmt.Sprintf("The cluster is still published: %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		return fmt.Sprintf("The cluster is still published: %s=%s %s", c.Type, c.Status, c.Reason)
 	}
 	return "The cluster is still published"
 }

@@ -90,17 +90,17 @@ func TestEvictionConditions(t *testing.T) {
 		"a published cluster": {eviction: at(0), others: []client.Object{evictedWith(), page("b", "c")}, want: []string{accepted, still}},
 		"a published cluster, and a misconfigured Placement": {
 			eviction: at(0), others: []client.Object{evictedWith(condition(v1alpha1.PlacementConditionMisconfigured, "True")), page("c")},
-			want: []string{accepted, still + ": PlacementMisconfigured=True Why: because"},
+			want: []string{accepted, still + ": PlacementMisconfigured=True Why"},
 		},
 		"a published cluster, and a held change": {
 			eviction: at(0), others: []client.Object{evictedWith(
 				condition(v1alpha1.PlacementConditionMisconfigured, "False"), condition(v1alpha1.PlacementConditionDecisionPending, "True"),
 			), page("c")},
-			want: []string{accepted, still + ": DecisionPending=True Why: because"},
+			want: []string{accepted, still + ": DecisionPending=True Why"},
 		},
 		"a published cluster, and a change in steps": {
 			eviction: at(0), others: []client.Object{evictedWith(condition(v1alpha1.PlacementConditionDecisionProgressing, "False")), page("c")},
-			want: []string{accepted, still + ": DecisionProgressing=False Why: because"},
+			want: []string{accepted, still + ": DecisionProgressing=False Why"},
 		},
 		"the cluster has left": {
 			eviction: at(time.Minute).Valid(metav1.ConditionTrue), others: []client.Object{evictedWith(), page("b")},
@@ -175,6 +175,45 @@ func TestManyEvictions(t *testing.T) {
 	}
 	if after := h.reconcile(t); len(h.written) != maxEvictionWrites+5 || after != 0 {
 		t.Errorf("%d writes, again after %s", len(h.written), after)
+	}
+}
+
+// TestWaitingEvictions: each step changes a condition of the Placement, but evictions that wait are
+// written only if what they wait for changes in kind, and not in their first seconds.
+func TestWaitingEvictions(t *testing.T) {
+	condition := metav1.Condition{Type: v1alpha1.PlacementConditionDecisionProgressing, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRollingUpdate}
+	objects := []client.Object{evictedWith(), fixture.Page("n", "p-decision-1").Of("p").OwnedBy("p").Lists("c").Obj()}
+	const evictions = maxEvictionWrites
+	for i := range evictions {
+		objects = append(objects, fixture.Eviction("n", fmt.Sprint("e", i), "p", "c").Created(fixture.Now).Obj())
+	}
+	h := newEvictionHub(t, objects...)
+	h.reconcile(t)
+	for _, step := range []struct {
+		message, reason string
+		after           time.Duration
+		writes          int
+		again           time.Duration
+	}{
+		{"1 of 10 added", v1alpha1.ReasonRollingUpdate, time.Second, 0, waitingDelay - time.Second},
+		{"2 of 10 added", v1alpha1.ReasonRollingUpdate, waitingDelay, evictions, 0},
+		{"3 of 10 added", v1alpha1.ReasonRollingUpdate, time.Hour, 0, 0},
+		{"3 of 10 added", v1alpha1.ReasonProgressDeadlineExceeded, time.Hour, evictions, 0},
+	} {
+		condition.Message, condition.Reason, h.written = step.message, step.reason, nil
+		pl := &v1alpha1.Placement{}
+		if err := h.Get(t.Context(), types.NamespacedName{Namespace: "n", Name: "p"}, pl); err != nil {
+			t.Fatal(err)
+		}
+		pl.Status.Conditions = []metav1.Condition{condition}
+		if err := h.Status().Update(t.Context(), pl); err != nil {
+			t.Fatal(err)
+		}
+		h.written = nil
+		h.Now = func() time.Time { return fixture.Now.Add(step.after) }
+		if again := h.reconcile(t); len(h.written) != step.writes || again != step.again {
+			t.Errorf("%s %s: %d writes, again after %s; want %d and %s", step.reason, step.message, len(h.written), again, step.writes, step.again)
+		}
 	}
 }
 

@@ -59,7 +59,8 @@ func (r *run) measureStepRow(ctx context.Context, row stepRow) error {
 		if err != nil {
 			return err
 		}
-		if err := r.waitUntilIdle(ctx); err != nil {
+		// Records of earlier changes are written a second after the last attempt.
+		if err := r.idle(ctx, 600*time.Millisecond, 20*time.Millisecond); err != nil {
 			return err
 		}
 		r.printStep("%s: %d of %d", row.row, n+1, r.repeats)
@@ -132,25 +133,9 @@ const (
 // measureSteps replaces all clusters of one Placement in ten steps: a fifth of them is added, then
 // as many are removed, and so on.
 func (r *run) measureSteps(ctx context.Context) error {
-	r.printStep("steps: %d clusters", 2*r.rollout)
-	member := func(i int) *v1alpha1.ManagedCluster {
-		color := blue
-		if i%2 == 1 {
-			color = green
-		}
-		return fixture.Cluster(fmt.Sprintf("steps-%05d", i)).Set(churnNamespace).Label(colorLabel, color).Obj()
-	}
-	if err := each(2*r.rollout, func(i int) error { return r.hub.Create(ctx, member(i)) }); err != nil {
-		return fmt.Errorf("creating clusters: %w", err)
-	}
-	placement := func(color string) *v1alpha1.Placement {
-		pl := fixture.Placement(churnNamespace, "steps").Number(int32(r.rollout)).Predicate(fixture.MatchLabel(colorLabel, color)).Obj()
-		pl.UID, pl.Generation, pl.Labels = "", 0, map[string]string{"row": "steps"}
-		return pl
-	}
-	pl := placement(blue)
-	if err := r.hub.Create(ctx, pl); err != nil {
-		return fmt.Errorf("creating the Placement: %w", err)
+	pl, remove, err := r.createStepsFleet(ctx)
+	if err != nil {
+		return err
 	}
 	keys := []types.NamespacedName{client.ObjectKeyFromObject(pl)}
 	done := func(first string) func(*view) bool {
@@ -182,8 +167,10 @@ func (r *run) measureSteps(ctx context.Context) error {
 			}
 			return stepSample{
 				keys: keys, done: done(first),
-				trigger: func() error { return r.hub.Patch(ctx, placement(after), client.MergeFrom(placement(before))) },
-				undo:    func() error { before, after = after, before; return nil },
+				trigger: func() error {
+					return r.hub.Patch(ctx, r.stepsPlacement(after), client.MergeFrom(r.stepsPlacement(before)))
+				},
+				undo: func() error { before, after = after, before; return nil },
 			}, nil
 		},
 	})
@@ -193,10 +180,40 @@ func (r *run) measureSteps(ctx context.Context) error {
 	if err := removePolicy(); err != nil {
 		return err
 	}
-	if err := r.hub.Delete(ctx, pl); err != nil {
-		return err
+	return remove()
+}
+
+// createStepsFleet creates the clusters of the steps row, half of them blue, and a Placement of the
+// blue ones.
+func (r *run) createStepsFleet(ctx context.Context) (pl *v1alpha1.Placement, remove func() error, err error) {
+	n := 2 * r.rollout
+	r.printStep("steps: %d clusters", n)
+	member := func(i int) *v1alpha1.ManagedCluster {
+		color := blue
+		if i%2 == 1 {
+			color = green
+		}
+		return fixture.Cluster(fmt.Sprintf("steps-%05d", i)).Set(churnNamespace).Label(colorLabel, color).Obj()
 	}
-	return each(2*r.rollout, func(i int) error { return r.hub.Delete(ctx, member(i)) })
+	if err := each(n, func(i int) error { return r.hub.Create(ctx, member(i)) }); err != nil {
+		return nil, nil, fmt.Errorf("creating clusters: %w", err)
+	}
+	pl = r.stepsPlacement(blue)
+	if err := r.hub.Create(ctx, pl); err != nil {
+		return nil, nil, fmt.Errorf("creating the Placement: %w", err)
+	}
+	return pl, func() error {
+		if err := r.hub.Delete(ctx, pl); err != nil {
+			return err
+		}
+		return each(n, func(i int) error { return r.hub.Delete(ctx, member(i)) })
+	}, nil
+}
+
+func (r *run) stepsPlacement(color string) *v1alpha1.Placement {
+	pl := fixture.Placement(churnNamespace, "steps").Number(int32(r.rollout)).Predicate(fixture.MatchLabel(colorLabel, color)).Obj()
+	pl.UID, pl.Generation, pl.Labels = "", 0, map[string]string{"row": "steps"}
+	return pl
 }
 
 // measureEvictions creates many PlacementEvictions at once, each for another Placement. With the
