@@ -112,10 +112,7 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	if reason, message = r.withoutSets(); reason != "" {
 		return metav1.ConditionFalse, reason, message
 	}
-	missing := r.Demand.Missing(len(r.Feasible), len(r.Selected))
-	if r.pin != nil {
-		missing = r.Demand.Missing(len(r.pin.names), len(r.Selected))
-	}
+	missing := r.Shortfall.Missing
 	switch {
 	case r.Candidates() == 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonAllManagedClusterSetsEmpty,
@@ -128,14 +125,14 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	case len(r.Selected) == 0 && r.Demand.Limit != 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonNoManagedClusterMatched,
 			"No ManagedCluster matches any of the cluster predicate"
-	case r.BlockedBy != "":
+	case r.Shortfall.BlockedBy != "":
 		return metav1.ConditionFalse, v1alpha1.ReasonSpreadUnsatisfiable,
-			fmt.Sprintf("%d cluster decisions unscheduled by %s", missing, r.BlockedBy)
+			fmt.Sprintf("%d cluster decisions unscheduled by %s", missing, r.Shortfall.BlockedBy)
 	case missing == 0:
 		return metav1.ConditionTrue, v1alpha1.ReasonAllDecisionsScheduled, "All cluster decisions scheduled"
 	}
 	message = fmt.Sprintf("%d cluster decisions unscheduled", missing)
-	if r.Demand.LimitBy != "" && r.Demand.Capped(len(r.Feasible), len(r.Selected)) {
+	if r.Demand.LimitBy != "" && r.Demand.Capped(len(r.Selected), missing) {
 		message += " by quota: " + r.Demand.LimitBy
 	}
 	if r.pin != nil {

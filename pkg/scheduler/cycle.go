@@ -204,7 +204,7 @@ func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []preFilterR
 
 func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status {
 	feasible := len(r.Feasible)
-	if r.Demand.Missing(feasible, feasible) <= 0 {
+	if r.Demand.Wanted(feasible) <= feasible {
 		return nil
 	}
 	defer s.startTimer(r, "PostFilter")()

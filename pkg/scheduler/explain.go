@@ -112,8 +112,8 @@ func (r *Result) rankVerdict(rank, i int, selected bool, lowest, highest *int64)
 		v.Reason += fmt.Sprintf(", not in pinned revision %d", r.pin.revision)
 	case r.State.Demoted().Has(cluster.Index):
 		v.Reason += ", after all clusters without an untolerated PreferNoSelect taint"
-	case r.BlockedBy != "":
-		v.Reason += ", excluded by " + r.BlockedBy
+	case r.Shortfall.BlockedBy != "":
+		v.Reason += ", excluded by " + r.Shortfall.BlockedBy
 	default:
 		v.Reason += fmt.Sprintf(", %d selected", len(r.Selected))
 	}

@@ -156,7 +156,7 @@ func (a *Attempt) satisfiedWhilePending(target metav1.Condition) metav1.Conditio
 			chosen = append(chosen, i)
 		}
 	}
-	wanted, unqualified := a.Demand.Wanted(len(a.Feasible)), len(names)-len(chosen)
+	wanted, unqualified := len(a.Selected)+a.Shortfall.Missing, len(names)-len(chosen)
 	violated := selection.Violated(&selection.Candidates{Totals: a.Totals, ByName: a.byName, Topology: a.topology}, &a.Demand, chosen)
 	c := target
 	if target.Status == metav1.ConditionTrue && len(names) == wanted && unqualified == 0 && violated == "" {

@@ -85,9 +85,10 @@ func (r *Result) selectPinned() {
 	if demoted := r.demoted(); demoted != nil {
 		c.Demoted = func(i int) bool { return demoted(members[i]) }
 	}
-	demand := r.Demand
-	demand.Spread = nil
-	chosen, _, _ := selection.Select(&c, &demand, r.deadlinePassed)
+	// The pin comes before spread constraints, tiers and groups.
+	demand := selection.Demand{Number: r.Demand.Wanted(len(r.pin.names)), Limit: r.Demand.Limit}
+	chosen, shortfall, _ := selection.Select(&c, &demand, r.deadlinePassed)
+	r.Shortfall = shortfall
 	r.Selected = make([]framework.Selection, len(chosen))
 	for i, j := range chosen {
 		r.Selected[i] = framework.Selection{Cluster: r.Feasible[members[j]], Score: c.Totals[j]}

@@ -30,9 +30,8 @@ type Result struct {
 	Selected []framework.Selection
 	// Intents are the suggestions of PostFilter plugins.
 	Intents []framework.Intent
-	// BlockedBy is the spread constraint that ended the selection before all wanted clusters were
-	// selected; empty if there is none.
-	BlockedBy string
+	// Shortfall is what the selection lacks.
+	Shortfall selection.Shortfall
 
 	// totalsOnly omits Scores, so that AddOn coordinates can share a buffer.
 	totalsOnly bool

@@ -22,11 +22,11 @@ func (r *Result) selectClusters() *framework.Status {
 		return nil
 	}
 	c := selection.Candidates{Totals: r.Totals, ByName: r.byName, Demoted: r.demoted(), Topology: r.topology}
-	chosen, short, err := selection.Select(&c, &r.Demand, r.deadlinePassed)
+	chosen, shortfall, err := selection.Select(&c, &r.Demand, r.deadlinePassed)
 	if err != nil {
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
 	}
-	r.BlockedBy = short
+	r.Shortfall = shortfall
 	r.Selected = make([]framework.Selection, len(chosen))
 	for i, j := range chosen {
 		r.Selected[i] = framework.Selection{Cluster: r.Feasible[j], Score: r.Totals[j]}

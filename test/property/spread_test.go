@@ -31,8 +31,8 @@ func TestSpread(t *testing.T) {
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Fatalf("selected (-want +got):\n%s", diff)
 		}
-		if stopped != (r.BlockedBy != "") {
-			t.Fatalf("stopped short: %t, and the result names %q", stopped, r.BlockedBy)
+		if stopped != (r.Shortfall.BlockedBy != "") {
+			t.Fatalf("stopped short: %t, and the result names %q", stopped, r.Shortfall.BlockedBy)
 		}
 	})
 }

@@ -1,19 +1,32 @@
 package selection
 
-import "github.com/berth-dev/berth/api/v1alpha1"
+import (
+	"fmt"
 
-// Violated names the first DoNotSchedule constraint of the demand that a set of candidates
-// violates: a candidate lacks its topology key, or a domain has more than maxSkew clusters more
-// than another. Empty if it violates none.
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Violated describes the first hard rule of the demand that a set of candidates violates: a tier
+// that is not to be used, the number of clusters in a group, or a DoNotSchedule constraint, if a
+// candidate lacks its topology key or a domain has more than maxSkew clusters more than another.
+// Empty if it violates none.
 func Violated(c *Candidates, d *Demand, chosen []int) string {
+	p := divide(c, d)
+	if p != nil {
+		if violated := p.violated(d, chosen); violated != "" {
+			return violated
+		}
+	}
 	if len(d.Spread) == 0 {
 		return ""
 	}
-	s := newSpreading(c, d)
+	s := newSpreading(c, d, p)
 	paths := make([][]*domain, len(c.Totals))
-	for _, b := range s.buckets {
-		for _, rank := range b.ranks {
-			paths[s.ranking[rank]] = b.path
+	for _, first := range s.buckets {
+		for b := first; b != nil; b = b.next {
+			for _, rank := range b.ranks {
+				paths[s.ranking[rank]] = b.path
+			}
 		}
 	}
 	for _, j := range chosen {
@@ -31,6 +44,29 @@ func Violated(c *Candidates, d *Demand, chosen []int) string {
 			if in := paths[j][i]; in == nil || in.chosen-in.parent.least > in.parent.maxSkew {
 				return s.describe(i)
 			}
+		}
+	}
+	return ""
+}
+
+// violated describes the first rule about tiers and groups that chosen candidates violate.
+func (p *parts) violated(d *Demand, chosen []int) string {
+	for _, j := range chosen {
+		slot := p.slots[j]
+		if slot < 0 {
+			return "a cluster is in no tier"
+		}
+		if of := p.all[slot]; of.tier < p.first || of.tier >= p.last {
+			return fmt.Sprintf("a cluster is in tier %s, which is not to be used", d.Tiers[of.tier].Name)
+		}
+		p.chosen[p.of(j).group]++
+	}
+	for i, group := range p.groups {
+		switch n := p.chosen[i]; {
+		case n < group.Min:
+			return fmt.Sprintf("group %s has %d of at least %d clusters", group.Name, n, group.Min)
+		case group.Max >= 0 && n > group.Max:
+			return fmt.Sprintf("group %s has %d of at most %d clusters", group.Name, n, group.Max)
 		}
 	}
 	return ""

@@ -39,3 +39,36 @@ func TestViolated(t *testing.T) {
 		})
 	}
 }
+
+// TestViolatedTiersAndGroups: 0 and 1 are in tier a, 2 to 5 in tier b, 6 in none. 1 to 3 are in
+// group x.
+func TestViolatedTiersAndGroups(t *testing.T) {
+	c := labelled(make([]map[string]string, 7)...)
+	c.Tier = func(i int) int { return []int{0, 0, 1, 1, 1, 1, -1}[i] }
+	c.Group = func(i int) int { return []int{-1, 0, 0, 0, -1, -1, -1}[i] }
+	tiers := func(least int) []Tier { return []Tier{{Name: "a", Min: least}, {Name: "b", Min: 2}} }
+	groups := []Group{{Name: "x", Min: 1, Max: 2}}
+	tests := map[string]struct {
+		demand Demand
+		chosen []int
+		want   string
+	}{
+		"the first tier":             {demand: Demand{Tiers: tiers(2)}, chosen: []int{0, 1}},
+		"another tier":               {demand: Demand{Tiers: tiers(2)}, chosen: []int{0, 2}, want: "a cluster is in tier b, which is not to be used"},
+		"an insufficient tier":       {demand: Demand{Tiers: tiers(3)}, chosen: []int{0, 2}, want: "a cluster is in tier a, which is not to be used"},
+		"both with overflow":         {demand: Demand{Tiers: tiers(3), Overflow: true}, chosen: []int{0, 2}},
+		"no tier":                    {demand: Demand{Tiers: tiers(2)}, chosen: []int{0, 6}, want: "a cluster is in no tier"},
+		"the minimum and no group":   {demand: Demand{Groups: groups}, chosen: []int{0, 1, 6}},
+		"the maximum":                {demand: Demand{Groups: groups}, chosen: []int{1, 2}},
+		"less than the minimum":      {demand: Demand{Groups: groups}, chosen: []int{0, 4, 5}, want: "group x has 0 of at least 1 clusters"},
+		"more than the maximum":      {demand: Demand{Groups: groups}, chosen: []int{1, 2, 3}, want: "group x has 3 of at most 2 clusters"},
+		"a constraint in the groups": {demand: Demand{Groups: groups, Spread: spreadOver(true, "zone")}, chosen: []int{1}, want: "spec.spreadPolicy.spreadConstraints[0] (Label zone, maxSkew 1)"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := Violated(c, &tc.demand, tc.chosen); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

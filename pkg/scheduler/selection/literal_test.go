@@ -15,12 +15,114 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// literal selects under spread constraints as they are defined: it looks at every candidate again
-// before each selection.
+// literal selects as it is defined: it looks at every candidate again before each selection.
 type literal struct {
-	c      *Candidates
-	d      *Demand
-	chosen map[int]bool
+	c *Candidates
+	d *Demand
+	// members are the candidates in tiers that may be used.
+	members []int
+	chosen  map[int]bool
+}
+
+// newLiteral finds the tiers that may be used.
+func newLiteral(c *Candidates, d *Demand) *literal {
+	l := &literal{c: c, d: d, chosen: map[int]bool{}}
+	var usable, sufficient []int
+	for tier := range d.Tiers {
+		qualifying := 0
+		for i := range c.Totals {
+			if c.Tier(i) == tier {
+				qualifying++
+			}
+		}
+		if qualifying >= d.Tiers[tier].Min {
+			if sufficient = append(sufficient, tier); d.Tiers[tier].Usable {
+				usable = append(usable, tier)
+			}
+		}
+	}
+	only := append(usable, sufficient...)
+	for i := range c.Totals {
+		switch {
+		case len(d.Tiers) == 0, l.tier(i) >= 0 && (d.Overflow || len(only) == 0), l.tier(i) >= 0 && l.tier(i) == only[0]:
+			l.members = append(l.members, i)
+		}
+	}
+	return l
+}
+
+func (l *literal) tier(i int) int {
+	if len(l.d.Tiers) == 0 {
+		return 0
+	}
+	return l.c.Tier(i)
+}
+
+// group is the group of a candidate, and how many clusters of it are chosen. Without one, it is a
+// group after all others that has no bounds.
+func (l *literal) group(i int) (at int, g Group, chosen int) {
+	if at = len(l.d.Groups); at > 0 && l.c.Group(i) >= 0 {
+		at = l.c.Group(i)
+		g = l.d.Groups[at]
+		for j := range l.chosen {
+			if l.c.Group(j) == at {
+				chosen++
+			}
+		}
+		return at, g, chosen
+	}
+	return at, Group{Max: -1}, 0
+}
+
+// available is how many members the maxima permit.
+func (l *literal) available() int {
+	n, of := 0, map[int]int{}
+	for _, i := range l.members {
+		at, g, _ := l.group(i)
+		if of[at]++; g.Max < 0 || of[at] <= g.Max {
+			n++
+		}
+	}
+	return n
+}
+
+// shortfall is what the chosen candidates lack.
+func (l *literal) shortfall() Shortfall {
+	short := Shortfall{Missing: l.available() - len(l.chosen)}
+	if l.d.Number >= 0 {
+		short.Missing = l.d.Number - len(l.chosen)
+	}
+	for at, g := range l.d.Groups {
+		chosen, left := 0, false
+		for _, i := range l.members {
+			switch of, _, _ := l.group(i); {
+			case of != at:
+			case l.chosen[i]:
+				chosen++
+			default:
+				left = true
+			}
+		}
+		if chosen < g.Min {
+			short.Unmet = append(short.Unmet, Unmet{g.Name, g.Min - chosen})
+		}
+		if short.Missing > 0 && left && g.Max >= 0 && chosen >= g.Max {
+			short.Full = append(short.Full, g.Name)
+		}
+	}
+	short.NoTierSufficient = len(l.d.Tiers) > 0 && !l.d.Overflow
+	for tier, of := range l.d.Tiers {
+		qualifying := 0
+		for i := range l.c.Totals {
+			if l.c.Tier(i) == tier {
+				qualifying++
+			}
+		}
+		if qualifying >= of.Min {
+			short.NoTierSufficient = false
+		}
+	}
+	return short
 }
 
 // path is the domain of each constraint as the text of its values; "" from the first missing key
@@ -53,7 +155,7 @@ func (l *literal) count(n int, domain string) int {
 func (l *literal) excess(n int, domain string) int {
 	parent := domain[:strings.LastIndex(domain, "/")]
 	least := math.MaxInt
-	for i := range l.c.Totals {
+	for _, i := range l.members {
 		if other := l.path(i)[n]; other != "" && other[:strings.LastIndex(other, "/")] == parent {
 			least = min(least, l.count(n, other))
 		}
@@ -105,10 +207,14 @@ func (l *literal) bonus(i int, open []int) float64 {
 func (l *literal) next() (best, blockedBy int) {
 	blockedBy = -1
 	var open []int
-	soft := map[int]string{}
-	for i := range l.c.Totals {
-		if l.chosen[i] {
+	soft, missing := map[int]string{}, map[int]int{}
+	for _, i := range l.members {
+		at, g, chosen := l.group(i)
+		if l.chosen[i] || g.Max >= 0 && chosen >= g.Max {
 			continue
+		}
+		if missing[i] = at; chosen >= g.Min {
+			missing[i] = len(l.d.Groups)
 		}
 		hard, violated := l.violations(i)
 		if soft[i] = violated; hard < 0 {
@@ -128,27 +234,33 @@ func (l *literal) next() (best, blockedBy int) {
 	}
 	demoted := map[bool]int{true: 1}
 	return slices.MinFunc(open, func(a, b int) int {
-		return cmp.Or(cmp.Compare(soft[a], soft[b]), cmp.Compare(demoted[l.c.Demoted(a)], demoted[l.c.Demoted(b)]), cmp.Compare(totals[b], totals[a]), l.c.ByName(a, b))
+		return cmp.Or(cmp.Compare(l.tier(a), l.tier(b)), cmp.Compare(missing[a], missing[b]), cmp.Compare(soft[a], soft[b]),
+			cmp.Compare(demoted[l.c.demoted(a)], demoted[l.c.demoted(b)]), cmp.Compare(totals[b], totals[a]), l.c.ByName(a, b))
 	}), blockedBy
 }
 
 // compareWithDefinition returns how Select differs from the definition; empty if it does not.
-func compareWithDefinition(c *Candidates, d *Demand, keys []string) string {
-	l := &literal{c: c, d: d, chosen: map[int]bool{}}
+func compareWithDefinition(c *Candidates, d *Demand) string {
+	l := newLiteral(c, d)
 	var want []int
 	wantBlocked := ""
-	for len(want) < d.count(len(c.Totals)) {
+	for len(want) < len(l.members) && (d.Number < 0 || len(want) < d.Number) && (d.Limit < 0 || len(want) < d.Limit) {
 		best, blockedBy := l.next()
 		if best < 0 {
-			wantBlocked = fmt.Sprintf("spec.spreadPolicy.spreadConstraints[%d] (Label %s, maxSkew %d)", blockedBy, keys[blockedBy], max(d.Spread[blockedBy].MaxSkew, 1))
+			if blockedBy >= 0 {
+				wantBlocked = fmt.Sprintf("spec.spreadPolicy.spreadConstraints[%d] (Label %s, maxSkew %d)",
+					blockedBy, d.Spread[blockedBy].TopologyKey, max(d.Spread[blockedBy].MaxSkew, 1))
+			}
 			break
 		}
 		l.chosen[best] = true
 		want = append(want, best)
 	}
-	got, blockedBy, err := Select(c, d, never)
-	if diff := gocmp.Diff(want, got); diff != "" || blockedBy != wantBlocked || err != nil {
-		return fmt.Sprintf("blocked by %q, want %q; %v (-want +got):\n%s", blockedBy, wantBlocked, err, diff)
+	wantShort := l.shortfall()
+	wantShort.BlockedBy = wantBlocked
+	got, short, err := Select(c, d, never)
+	if diff := gocmp.Diff(want, got) + gocmp.Diff(wantShort, short); diff != "" || err != nil {
+		return fmt.Sprintf("%v (-want +got):\n%s", err, diff)
 	}
 	return ""
 }
@@ -176,7 +288,7 @@ func TestPreferencesAsDefined(t *testing.T) {
 		for n := range d.Spread {
 			d.Spread[n].MaxSkew = int32(1 + random.IntN(2))
 		}
-		if problem := compareWithDefinition(c, d, keys); problem != "" {
+		if problem := compareWithDefinition(c, d); problem != "" {
 			t.Fatalf("round %d of %v, totals %v, weight %d: %s", round, labels, c.Totals, d.SpreadWeight, problem)
 		}
 	}
@@ -205,7 +317,7 @@ func TestSpreadAsDefined(t *testing.T) {
 			one.MaxSkew = rapid.Int32Range(0, 3).Draw(t, "skew")
 			d.Spread = append(d.Spread, one)
 		}
-		if problem := compareWithDefinition(c, d, keys); problem != "" {
+		if problem := compareWithDefinition(c, d); problem != "" {
 			t.Fatal(problem)
 		}
 	})

@@ -20,18 +20,37 @@ type Candidates struct {
 	// Topology returns a candidate's value of a spread constraint's key. It is only called if there
 	// are constraints.
 	Topology func(i int, term v1alpha1.SpreadConstraintsTerm) (value string, ok bool)
+	// Tier and Group return the position of a candidate's tier and group in the demand, -1 for
+	// none. They are only called if the demand has tiers or groups.
+	Tier, Group func(i int) int
 }
 
-// Select returns the candidates that satisfy the demand, in the order of selection. blockedBy is
-// the spread constraint that ended the selection early, otherwise empty. An error names the field
-// of the Placement that demands too much. Select checks stop before each selected cluster and
-// returns what it has if stop returns true.
-func Select(c *Candidates, d *Demand, stop func() bool) (chosen []int, blockedBy string, err error) {
-	k := d.count(len(c.Totals))
-	if len(d.Spread) == 0 {
-		return c.best(k), "", nil
+// Select returns the candidates that satisfy the demand, in the order of selection: before each
+// one it prefers the first tier, then the first group whose minimum is not met, then the rank. A
+// candidate that would exceed the maximum of its group or violate a DoNotSchedule constraint is not
+// eligible. An error names the field of the Placement that demands too much. Select checks stop
+// before each cluster selected under spread constraints and returns what it has if stop returns
+// true.
+func Select(c *Candidates, d *Demand, stop func() bool) (chosen []int, short Shortfall, err error) {
+	available := len(c.Totals)
+	p := divide(c, d)
+	if p != nil {
+		available = p.available()
 	}
-	return spread(c, d, k, stop)
+	k := d.count(available)
+	switch {
+	case len(d.Spread) > 0:
+		chosen, short.BlockedBy, err = spread(c, d, p, k, stop)
+	case p == nil:
+		chosen = c.best(k)
+	default:
+		chosen = p.fill(c, k)
+	}
+	short.Missing = d.Wanted(available) - len(chosen)
+	if p != nil {
+		p.describe(&short)
+	}
+	return chosen, short, err
 }
 
 // Rank returns all candidates, best first.
@@ -83,6 +102,29 @@ func (c *Candidates) best(k int) []int {
 				}
 			}
 		case c.before(i, top[0]):
+			top[0] = i
+			c.siftDown(top, 0)
+		}
+	}
+	slices.SortFunc(top, c.compare)
+	return top
+}
+
+// bestOf returns the first k of the members in the ranking. It reorders the members.
+func (c *Candidates) bestOf(members []int, k int) []int {
+	if k*4 > len(members) {
+		slices.SortFunc(members, c.compare)
+		return members[:k]
+	}
+	top := members[:k]
+	if k == 0 {
+		return top
+	}
+	for j := k/2 - 1; j >= 0; j-- {
+		c.siftDown(top, j)
+	}
+	for _, i := range members[k:] {
+		if c.before(i, top[0]) {
 			top[0] = i
 			c.siftDown(top, 0)
 		}

@@ -45,9 +45,9 @@ func TestSelect(t *testing.T) {
 		if d.Limit >= 0 {
 			literal = literal[:min(len(literal), d.Limit)]
 		}
-		chosen, blockedBy, err := Select(c, d, never)
-		if !slices.Equal(literal, chosen) || blockedBy != "" || err != nil {
-			t.Fatalf("chosen %v, blockedBy %q, %v; want %v", chosen, blockedBy, err, literal)
+		chosen, short, err := Select(c, d, never)
+		if want := (Shortfall{Missing: d.Wanted(n) - len(literal)}); !slices.Equal(literal, chosen) || !gocmp.Equal(want, short) || err != nil {
+			t.Fatalf("chosen %v, %+v, %v; want %v, %+v", chosen, short, err, literal, want)
 		}
 	})
 }
@@ -92,10 +92,11 @@ func TestDemand(t *testing.T) {
 			if got := d.count(tc.feasible); got != tc.wantCount {
 				t.Errorf("%d to choose, want %d", got, tc.wantCount)
 			}
-			if got := d.Missing(tc.feasible, tc.chosen); got != tc.wantMissing {
-				t.Errorf("%d missing, want %d", got, tc.wantMissing)
+			missing := d.Wanted(tc.feasible) - tc.chosen
+			if missing != tc.wantMissing {
+				t.Errorf("%d missing, want %d", missing, tc.wantMissing)
 			}
-			if got := d.Capped(tc.feasible, tc.chosen); got != tc.wantCapped {
+			if got := d.Capped(tc.chosen, missing); got != tc.wantCapped {
 				t.Errorf("capped: %t, want %t", got, tc.wantCapped)
 			}
 		})

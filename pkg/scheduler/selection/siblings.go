@@ -26,7 +26,8 @@ type siblings struct {
 	// others.
 	good, bad domains
 	violating map[int64][]*domain
-	// missing are the clusters without this constraint's key; nil if there are none.
+	// missing and its next ones are the clusters without this constraint's key; nil if there are
+	// none.
 	missing *bucket
 }
 
@@ -34,7 +35,7 @@ type domain struct {
 	parent *siblings
 	chosen int64
 	// children are the domains of the next constraint; nil for the last one, whose clusters are in
-	// the bucket.
+	// the bucket and its next ones.
 	children *siblings
 	bucket   *bucket
 
@@ -44,8 +45,11 @@ type domain struct {
 	at int
 }
 
-// bucket holds the clusters that are in the same domains.
+// bucket holds the clusters that are in the same domains and in the same part.
 type bucket struct {
+	part *part
+	// next is another bucket of the same domains; nil for the last one.
+	next *bucket
 	// path is the domain of each constraint; nil from the first missing key on.
 	path []*domain
 	// ranks are the positions of the clusters in the ranking.
@@ -54,8 +58,22 @@ type bucket struct {
 	bonus float64
 }
 
-// candidate is the first cluster of a bucket, with the ScheduleAnyway constraints that it violates.
-// The bucket is nil if there is none.
+// best returns the first cluster of this bucket and all next ones.
+func (q *bucket) best() candidate {
+	var best candidate
+	for ; q != nil; q = q.next {
+		if len(q.ranks) == 0 || q.part.full {
+			continue
+		}
+		if c := (candidate{q.part.order, q}); best.bucket == nil || c.before(best) {
+			best = c
+		}
+	}
+	return best
+}
+
+// candidate is the first cluster of a bucket. violated are the ScheduleAnyway constraints that it
+// violates, below the order of its part. The bucket is nil if there is none.
 type candidate struct {
 	violated uint
 	bucket   *bucket
@@ -106,19 +124,26 @@ func (f *siblings) fillHeaps(compared *int) {
 
 // best returns the best candidate of all siblings.
 func (f *siblings) best(compared *int) candidate {
-	if len(f.good.all) > 0 {
-		return f.good.all[0].best
-	}
 	var best candidate
-	if f.hard {
+	if len(f.good.all) > 0 {
+		best = f.good.all[0].best
+	}
+	// A candidate that violates the constraint comes first only if its part does.
+	if f.hard || best.bucket != nil && best.violated < f.bit {
 		return best
 	}
 	if len(f.bad.all) > 0 {
-		best = f.bad.all[0].best
-		best.violated |= f.bit
+		bad := f.bad.all[0].best
+		bad.violated |= f.bit
+		if best.bucket == nil || bad.before(best) {
+			best = bad
+		}
 	}
-	if f.missing != nil && len(f.missing.ranks) > 0 && !f.blocks {
-		lacking := candidate{violated: f.bit | f.later, bucket: f.missing}
+	if f.missing == nil || f.blocks {
+		return best
+	}
+	if lacking := f.missing.best(); lacking.bucket != nil {
+		lacking.violated |= f.bit | f.later
 		*compared++
 		if best.bucket == nil || lacking.before(best) {
 			best = lacking
@@ -131,13 +156,10 @@ func (f *siblings) violates(d *domain) bool { return d.chosen+1-f.least > f.maxS
 
 // updatePosition finds the best candidate of a domain and moves the domain to its heap.
 func (f *siblings) updatePosition(d *domain, compared *int) {
-	switch {
-	case d.children != nil:
+	if d.children != nil {
 		d.best = d.children.best(compared)
-	case len(d.bucket.ranks) > 0:
-		d.best = candidate{bucket: d.bucket}
-	default:
-		d.best = candidate{}
+	} else {
+		d.best = d.bucket.best()
 	}
 	var to *domains
 	switch {

@@ -26,12 +26,16 @@ const maxSpreadWork = 500_000
 type spreading struct {
 	constraints []v1alpha1.SpreadConstraintsTerm
 	weight      int64
-	// ranking are all candidates, best first.
+	// ranking are all candidates in tiers that may be used, best first.
 	ranking []int
 	root    *siblings
 	// buckets hold the clusters that are not selected yet, in rank order. Only the first of each
-	// can be next.
+	// can be next. These are the first buckets of their domains, grouped are all by group.
 	buckets []*bucket
+	grouped [][]*bucket
+	// parts are nil if all candidates are in one part, which is then whole.
+	parts *parts
+	whole part
 	// open and soft are scratch buffers of next.
 	open []*bucket
 	soft []uint
@@ -39,15 +43,23 @@ type spreading struct {
 	compared *int
 }
 
-func newSpreading(c *Candidates, d *Demand) *spreading {
-	s := &spreading{constraints: d.Spread, weight: d.SpreadWeight, ranking: Rank(c), compared: new(int)}
+func newSpreading(c *Candidates, d *Demand, p *parts) *spreading {
+	s := &spreading{constraints: d.Spread, weight: d.SpreadWeight, parts: p, compared: new(int)}
+	if p == nil {
+		s.ranking = Rank(c)
+	} else {
+		s.ranking = p.members(p.first, p.last)
+		slices.SortFunc(s.ranking, c.compare)
+		s.grouped = make([][]*bucket, p.width)
+		p.setOrders(len(d.Spread))
+	}
 	s.fillBuckets(c)
 	return s
 }
 
 // spread selects k candidates one by one.
-func spread(c *Candidates, d *Demand, k int, stop func() bool) (chosen []int, blockedBy string, err error) {
-	s := newSpreading(c, d)
+func spread(c *Candidates, d *Demand, p *parts, k int, stop func() bool) (chosen []int, blockedBy string, err error) {
+	s := newSpreading(c, d, p)
 	if s.weight != 0 && k*len(s.buckets) > maxSpreadWork {
 		return nil, "", fmt.Errorf("spec.spreadPolicy.spreadConstraints: with the prioritizer Spread, %d clusters to choose times "+
 			"%d topology domains is more than %d; choose fewer clusters, use topology keys with fewer values, or leave Spread out of "+
@@ -77,6 +89,7 @@ func (s *spreading) pickAll(c *Candidates, k int, stop func() bool) (chosen []in
 func (s *spreading) pick(q *bucket) int {
 	j := s.ranking[q.ranks[0]]
 	q.ranks = q.ranks[1:]
+	changed := s.parts != nil && s.parts.count(q.part.group)
 	for _, d := range slices.Backward(q.path) {
 		switch {
 		case d == nil:
@@ -86,10 +99,27 @@ func (s *spreading) pick(q *bucket) int {
 			d.parent.count(d)
 		}
 	}
+	if changed && s.weight == 0 {
+		s.updateGroup(q.part.group)
+	}
 	return j
 }
 
-// fillBuckets puts the candidates, in rank order, into one bucket per tuple of domains.
+// updateGroup updates the domains of a group whose order changed, or that is full.
+func (s *spreading) updateGroup(group int) {
+	for _, q := range s.grouped[group] {
+		if len(q.ranks) == 0 {
+			continue
+		}
+		for _, d := range slices.Backward(q.path) {
+			if d != nil {
+				d.parent.updatePosition(d, s.compared)
+			}
+		}
+	}
+}
+
+// fillBuckets puts the candidates, in rank order, into one bucket per tuple of domains and part.
 func (s *spreading) fillBuckets(c *Candidates) {
 	type domainKey struct {
 		in    *siblings
@@ -116,34 +146,57 @@ func (s *spreading) fillBuckets(c *Candidates) {
 			}
 			path[i], last, in = d, d, d.children
 		}
-		var q **bucket
+		var first **bucket
 		if in == nil {
-			q = &last.bucket
+			first = &last.bucket
 		} else {
-			q = &in.missing
+			first = &in.missing
 		}
-		if *q == nil {
-			*q = &bucket{path: path}
-			s.buckets = append(s.buckets, *q)
-		}
-		(*q).ranks = append((*q).ranks, rank)
+		q := s.bucketOf(first, j, path)
+		q.ranks = append(q.ranks, rank)
 	}
 	if s.weight == 0 {
 		s.root.fillHeaps(s.compared)
 	}
 }
 
+// bucketOf returns the bucket of a candidate among the first one of its domains and its next ones.
+func (s *spreading) bucketOf(first **bucket, j int, path []*domain) *bucket {
+	of := &s.whole
+	if s.parts != nil {
+		of = s.parts.of(j)
+	}
+	for q := *first; q != nil; q = q.next {
+		if q.part == of {
+			return q
+		}
+	}
+	q := &bucket{part: of, path: path}
+	if *first == nil {
+		*first = q
+		s.buckets = append(s.buckets, q)
+	} else {
+		q.next, (*first).next = (*first).next, q
+	}
+	if s.parts != nil {
+		s.grouped[of.group] = append(s.grouped[of.group], q)
+	}
+	return q
+}
+
 // next returns the bucket of the next cluster under the Spread prioritizer: among those that
-// violate no DoNotSchedule constraint, the first by violated ScheduleAnyway constraints, then by
-// rank. It checks all buckets, because each selected cluster may change all their scores.
+// violate no DoNotSchedule constraint, the first by part, then by violated ScheduleAnyway
+// constraints, then by rank. It checks all domains, because each selected cluster may change all
+// their scores.
 func (s *spreading) next(c *Candidates) *bucket {
 	open, soft := s.open[:0], s.soft[:0]
 	for _, q := range s.buckets {
-		if len(q.ranks) == 0 {
+		first := q.best()
+		if first.bucket == nil {
 			continue
 		}
 		if hard, violated := s.violations(q); hard < 0 {
-			open, soft = append(open, q), append(soft, violated)
+			open, soft = append(open, first.bucket), append(soft, first.violated|violated)
 		}
 	}
 	s.open, s.soft = open, soft
@@ -205,7 +258,7 @@ func (s *spreading) before(c *Candidates, a, b *bucket) bool {
 func (s *spreading) blockingConstraint() string {
 	first := -1
 	for _, q := range s.buckets {
-		if len(q.ranks) == 0 {
+		if q.best().bucket == nil {
 			continue
 		}
 		if hard, _ := s.violations(q); hard >= 0 && (first < 0 || hard < first) {

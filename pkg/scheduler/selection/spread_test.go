@@ -112,15 +112,15 @@ func TestSpread(t *testing.T) {
 			if tc.demoted > 0 {
 				c.Demoted = func(i int) bool { return i == tc.demoted }
 			}
-			got, blockedBy, err := Select(c, &Demand{Number: tc.number, Limit: -1, Spread: tc.spread, SpreadWeight: tc.weight}, never)
+			got, short, err := Select(c, &Demand{Number: tc.number, Limit: -1, Spread: tc.spread, SpreadWeight: tc.weight}, never)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := gocmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("chosen (-want +got):\n%s", diff)
 			}
-			if blockedBy != tc.wantShort {
-				t.Errorf("stopped blockedBy by %q, want %q", blockedBy, tc.wantShort)
+			if short.BlockedBy != tc.wantShort {
+				t.Errorf("blocked by %q, want %q", short.BlockedBy, tc.wantShort)
 			}
 		})
 	}
@@ -130,12 +130,12 @@ func TestSpread(t *testing.T) {
 // constraint.
 func TestSpreadStops(t *testing.T) {
 	asked := 0
-	chosen, blockedBy, err := Select(fleet(9), &Demand{Number: 9, Limit: -1, Spread: spreadOver(true, "rack")}, func() bool {
+	chosen, short, err := Select(fleet(9), &Demand{Number: 9, Limit: -1, Spread: spreadOver(true, "rack")}, func() bool {
 		asked++
 		return asked == 4
 	})
-	if len(chosen) != 3 || blockedBy != "" || err != nil {
-		t.Errorf("chosen %v, blockedBy %q, %v; want 3 candidates", chosen, blockedBy, err)
+	if len(chosen) != 3 || short.BlockedBy != "" || err != nil {
+		t.Errorf("chosen %v, blocked by %q, %v; want 3 candidates", chosen, short.BlockedBy, err)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestSpreadWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fleet(n)
-			s := newSpreading(c, &Demand{Spread: constraints})
+			s := newSpreading(c, &Demand{Spread: constraints}, nil)
 			chosen, blockedBy := s.pickAll(c, n, never)
 			if len(chosen) != n || blockedBy != "" {
 				t.Fatalf("%d are chosen, blocked by %q", len(chosen), blockedBy)

@@ -1,0 +1,237 @@
+package selection
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// member is a candidate of a random fleet.
+type member struct {
+	name        int
+	total       int64
+	demoted     bool
+	tier, group int
+	labels      map[string]string
+}
+
+func candidatesOf(members []member) *Candidates {
+	c := &Candidates{
+		Totals:  make([]int64, len(members)),
+		ByName:  func(a, b int) int { return cmp.Compare(members[a].name, members[b].name) },
+		Demoted: func(i int) bool { return members[i].demoted },
+		Tier:    func(i int) int { return members[i].tier },
+		Group:   func(i int) int { return members[i].group },
+		Topology: func(i int, term v1alpha1.SpreadConstraintsTerm) (string, bool) {
+			value, ok := members[i].labels[term.TopologyKey]
+			return value, ok
+		},
+	}
+	for i, m := range members {
+		c.Totals[i] = m.total
+	}
+	return c
+}
+
+// namesOf are the names of chosen candidates, in the order of selection.
+func namesOf(members []member, chosen []int) []int {
+	names := make([]int, len(chosen))
+	for i, j := range chosen {
+		names[i] = members[j].name
+	}
+	return names
+}
+
+// randomDemand is a demand with up to three tiers and three groups. intN returns less than n.
+func randomDemand(intN func(n int) int) *Demand {
+	d := &Demand{Number: intN(12) - 1, Limit: -1, Overflow: intN(3) == 0}
+	if intN(4) == 0 {
+		d.Limit = intN(8)
+	}
+	for i := range intN(4) {
+		d.Tiers = append(d.Tiers, Tier{Name: fmt.Sprint("tier-", i), Min: 1 + intN(4), Usable: intN(2) == 0})
+	}
+	for i := range intN(4) {
+		g := Group{Name: fmt.Sprint("group-", i), Min: intN(4), Max: -1}
+		if intN(2) == 0 {
+			g.Max = g.Min + intN(3)
+		}
+		d.Groups = append(d.Groups, g)
+	}
+	return d
+}
+
+// randomMember is a candidate for a demand. Few scores make the names decide often.
+func randomMember(intN func(n int) int, d *Demand, name int) member {
+	m := member{name: name, total: int64(intN(4)), demoted: intN(4) == 0, tier: intN(len(d.Tiers)+1) - 1, group: intN(len(d.Groups)+1) - 1, labels: map[string]string{}}
+	if m.tier < 0 && intN(3) > 0 {
+		m.tier = len(d.Tiers) - 1
+	}
+	for _, term := range d.Spread {
+		if value := intN(5); value > 0 {
+			m.labels[term.TopologyKey] = fmt.Sprint(value)
+		}
+	}
+	return m
+}
+
+// firstSet is the chosen set by its definition: of all sets that satisfy the hard rules, the first
+// in the order of tiers, minima and ranks. Sets and their members are bits, in the order of rank.
+type firstSet struct {
+	k      int
+	tiers  []uint
+	groups []Group
+	of     []uint
+}
+
+func newFirstSet(c *Candidates, d *Demand, ranking []int) *firstSet {
+	f := &firstSet{k: len(ranking), groups: d.Groups, tiers: make([]uint, max(len(d.Tiers), 1)), of: make([]uint, len(d.Groups))}
+	if d.Number >= 0 {
+		f.k = min(f.k, d.Number)
+	}
+	if d.Limit >= 0 {
+		f.k = min(f.k, d.Limit)
+	}
+	for rank, i := range ranking {
+		switch {
+		case len(d.Tiers) == 0:
+			f.tiers[0] |= 1 << rank
+		case c.Tier(i) >= 0:
+			f.tiers[c.Tier(i)] |= 1 << rank
+		}
+		if len(d.Groups) > 0 && c.Group(i) >= 0 {
+			f.of[c.Group(i)] |= 1 << rank
+		}
+	}
+	if len(d.Tiers) == 0 || d.Overflow {
+		return f
+	}
+	sufficient := func(waits bool) int {
+		return slices.IndexFunc(d.Tiers, func(t Tier) bool {
+			return bits.OnesCount(f.tiers[slices.Index(d.Tiers, t)]) >= t.Min && (t.Usable || waits)
+		})
+	}
+	only := sufficient(false)
+	if only < 0 {
+		only = sufficient(true)
+	}
+	if only >= 0 {
+		f.tiers = f.tiers[only : only+1]
+	}
+	return f
+}
+
+// permitted reports whether a set satisfies the hard rules.
+func (f *firstSet) permitted(set uint) bool {
+	inTiers := uint(0)
+	for _, tier := range f.tiers {
+		inTiers |= tier
+	}
+	for i, g := range f.groups {
+		if g.Max >= 0 && bits.OnesCount(set&f.of[i]) > g.Max {
+			return false
+		}
+	}
+	return set&^inTiers == 0 && bits.OnesCount(set) <= f.k
+}
+
+// before reports whether set a is before b: by the first tier that differs in the number of
+// clusters, in the minima as far as they are met so far, or in the ranks.
+func (f *firstSet) before(a, b uint) bool {
+	inTiers := uint(0)
+	for _, tier := range f.tiers {
+		if x, y := bits.OnesCount(a&tier), bits.OnesCount(b&tier); x != y {
+			return x > y
+		}
+		inTiers |= tier
+		for i, g := range f.groups {
+			x, y := min(g.Min, bits.OnesCount(a&inTiers&f.of[i])), min(g.Min, bits.OnesCount(b&inTiers&f.of[i]))
+			if x != y {
+				return x > y
+			}
+		}
+		if differ := (a ^ b) & tier; differ != 0 {
+			return a&differ&-differ != 0
+		}
+	}
+	return false
+}
+
+// TestFirstOfAllSets compares the selection without spread constraints with the first of all sets.
+func TestFirstOfAllSets(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for round := range 10_000 {
+		d := randomDemand(random.IntN)
+		members := make([]member, random.IntN(11))
+		for i, name := range random.Perm(len(members)) {
+			members[i] = randomMember(random.IntN, d, name)
+		}
+		c := candidatesOf(members)
+		ranking := Rank(c)
+		f := newFirstSet(c, d, ranking)
+		want := uint(0)
+		for set := range uint(1) << len(members) {
+			if f.permitted(set) && f.before(set, want) {
+				want = set
+			}
+		}
+		chosen, _, err := Select(c, d, never)
+		got := uint(0)
+		for _, i := range chosen {
+			got |= 1 << slices.Index(ranking, i)
+		}
+		if got != want || bits.OnesCount(got) != len(chosen) || err != nil {
+			t.Fatalf("round %d: chosen are ranks %b, want %b; %v\ndemand %+v\ncandidates %+v", round, got, want, err, d, members)
+		}
+	}
+}
+
+// TestSelectAsDefined compares the selection with the definition, with and without spread
+// constraints, and checks that the order of candidates does not matter.
+func TestSelectAsDefined(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for range 10 {
+			checkSelect(t)
+		}
+	})
+}
+
+func checkSelect(t *rapid.T) {
+	keys := []string{"region", "zone", "rack"}
+	intN := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "") }
+	d := randomDemand(intN)
+	d.SpreadWeight = []int64{0, 0, 1, 2, -1}[intN(5)]
+	for n := range intN(4) {
+		one := spreadOver(intN(2) == 0, keys[n])[0]
+		one.MaxSkew = int32(intN(4))
+		d.Spread = append(d.Spread, one)
+	}
+	members := make([]member, intN(17))
+	for i, name := range rapid.Permutation(sequence(len(members))).Draw(t, "names") {
+		members[i] = randomMember(intN, d, name)
+	}
+	c := candidatesOf(members)
+	if problem := compareWithDefinition(c, d); problem != "" {
+		t.Fatalf("%s\ndemand %+v\ncandidates %+v", problem, d, members)
+	}
+	reordered := make([]member, len(members))
+	for i, j := range rapid.Permutation(sequence(len(members))).Draw(t, "order") {
+		reordered[i] = members[j]
+	}
+	chosen, short, _ := Select(c, d, never)
+	again, shortAgain, _ := Select(candidatesOf(reordered), d, never)
+	if diff := gocmp.Diff(namesOf(members, chosen), namesOf(reordered, again)) + gocmp.Diff(short, shortAgain); diff != "" {
+		t.Fatalf("in another order (-first +second):\n%s\ndemand %+v\ncandidates %+v", diff, d, members)
+	}
+	if violated := Violated(c, d, chosen); (violated != "") != (len(short.Unmet) > 0) && len(d.Spread) == 0 {
+		t.Fatalf("violated: %q, but %+v", violated, short)
+	}
+}
