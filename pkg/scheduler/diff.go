@@ -93,8 +93,8 @@ func (a *Attempt) findChangeState(p *framework.Proposal, before framework.Stabil
 		}
 	}
 	a.setRevision(p, id, history, c.Generation)
-	if id.answers = a.Snapshot.Answers; id.answers.Revision != p.Revision {
-		id.answers = framework.Answers{}
+	if answers := a.Snapshot.Answers; answers.Revision == p.Revision && answers.Digest == p.Digest && answers.Generation == c.Generation {
+		id.answers = answers
 	}
 	stability := stabilityOf(before, p, a.Snapshot.Now)
 	p.Since, p.RemovingSince = stability.Since, stability.RemovingSince
@@ -109,11 +109,9 @@ func (a *Attempt) setRevision(p *framework.Proposal, id *changeState, history ch
 		p.Revision = id.open.Spec.Revision
 	case id.ended != nil && id.ended.Spec.Revision == p.Revision-1:
 		p.Revision = id.ended.Spec.Revision
-	case answers.Digest == p.Digest && answers.From == p.From && answers.Generation == generation:
+	case answers.Revision == p.Revision && answers.Digest == p.Digest && answers.From == p.From && answers.Generation == generation:
 		// The change is held, but its record could not be written yet.
-		p.Revision, p.HeldBy = answers.Revision, answers.Plugins
-	default:
-		p.Revision = max(p.Revision, answers.Revision+1)
+		p.HeldBy = answers.Plugins
 	}
 }
 

@@ -121,7 +121,7 @@ func TestFindChangeState(t *testing.T) {
 	approved.Status.Holds, approved.Spec.Approval = expired.Status.Holds, &berthv1alpha1.ChangeApproval{Decision: berthv1alpha1.Approved}
 	rejected := recordOf(5, berthv1alpha1.PhaseRejected, "a")
 	rejected.Status.Holds = expired.Status.Holds
-	answers := framework.Answers{Revision: 7, From: emptyDigest, Digest: framework.DigestOf([]string{"a"}), Generation: 2, Plugins: map[string]time.Time{"x": fixture.Now}}
+	answers := framework.Answers{Revision: 1, From: emptyDigest, Digest: framework.DigestOf([]string{"a"}), Generation: 2, Plugins: map[string]time.Time{"x": fixture.Now}}
 	others := answers
 	others.Digest = "other"
 	for name, tc := range map[string]struct {
@@ -135,8 +135,8 @@ func TestFindChangeState(t *testing.T) {
 		"the change has expired":      {records: []*berthv1alpha1.PlacementChange{expired}, want: framework.Proposal{Revision: 5, Cause: "as recorded", ExpiredBy: []string{"x", "y"}}},
 		"but was approved":            {records: []*berthv1alpha1.PlacementChange{approved}, want: framework.Proposal{Revision: 5, Cause: "as recorded", Approved: true}},
 		"the change was rejected":     {records: []*berthv1alpha1.PlacementChange{rejected}, want: framework.Proposal{Revision: 5, Cause: "as recorded"}},
-		"held, without a record":      {answers: answers, want: framework.Proposal{Revision: 7, Cause: "start", HeldBy: answers.Plugins}},
-		"another was held without it": {answers: others, want: framework.Proposal{Revision: 8, Cause: "start"}},
+		"held, without a record":      {answers: answers, want: framework.Proposal{Revision: 1, Cause: "start", HeldBy: answers.Plugins}},
+		"another was held without it": {answers: others, want: framework.Proposal{Revision: 1, Cause: "start"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			last := lastOf()

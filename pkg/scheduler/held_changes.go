@@ -106,7 +106,7 @@ func (c *HeldChanges) answers(uid types.UID) framework.Answers {
 	return a
 }
 
-// hold stores a held change. It keeps the answers if the same revision was held before.
+// hold stores a held change. It keeps the answers if the same change was held before.
 func (c *HeldChanges) hold(held framework.HeldChange, change framework.Answers) {
 	if c == nil {
 		return
@@ -114,7 +114,7 @@ func (c *HeldChanges) hold(held framework.HeldChange, change framework.Answers) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next := &heldEntry{HeldChange: held, change: change}
-	if old := c.held[held.UID]; old != nil && old.Revision == held.Revision {
+	if old := c.held[held.UID]; old != nil && old.Revision == held.Revision && old.change.Digest == change.Digest && old.change.Generation == change.Generation {
 		next.allowed, next.rejected = old.allowed, old.rejected
 		if old.Since.Before(next.Since) {
 			next.Since = old.Since // Without a record, only memory has it.

@@ -206,3 +206,24 @@ func TestRepairDoesNotWaitForTheRecord(t *testing.T) {
 	}
 	d.expect("p-decision-1: c1 |  | ")
 }
+
+// TestRevisionAfterAnUnwrittenRecord: a held change whose record could not be written uses up no
+// revision, and an answer to it is not one to the next change.
+func TestRevisionAfterAnUnwrittenRecord(t *testing.T) {
+	d := newDesk(t, ask(), "c1")
+	d.attemptUntilStable()
+	d.x.answer = holds
+	d.add("c2")
+	d.refuseRecords = func(*berthv1alpha1.PlacementChange) error { return errHubDown }
+	if _, failure := d.try(); failure.IsSuccess() {
+		t.Fatal("the record was written")
+	}
+	d.allow("x", true)
+	d.refuseRecords = nil
+	d.add("c3")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: c1 | [c1 c2 c3] | True/Held")
+	if got := d.revision(); got != "2" {
+		t.Errorf("the revision is %s", got)
+	}
+}

@@ -123,7 +123,7 @@ func (a *Attempt) toward(open *berthv1alpha1.PlacementChange) *framework.Proposa
 	p.Forced, p.Restores = false, false
 	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, open.Spec.To, open.Spec.Revision, open.Spec.Cause, approved(open)
 	last := a.Snapshot.Subject.Last
-	p.Edited = last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
+	p.Edited = last != nil && last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
 	missing := changes.Minus(target, names)
 	for _, i := range a.Ranking() {
 		if _, found := slices.BinarySearch(missing, a.Feasible[i].Name); found {

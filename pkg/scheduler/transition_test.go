@@ -634,3 +634,22 @@ func TestReservedWhileProgressing(t *testing.T) {
 		t.Errorf("%s: %d of %d clusters are reserved", a.Outcome, got, len(a.Change.Clusters))
 	}
 }
+
+// TestFirstChangeGoesOn: the first change of a Placement goes on while a new target waits, although
+// no page could be written yet.
+func TestFirstChangeGoesOn(t *testing.T) {
+	d := newDesk(t, ask().Predicate(fixture.MatchLabel("tier", "gold")))
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })
+	d.tier("gold", "b")
+	d.pages.refuse = func(string) error { return errHubDown }
+	if a, failure := d.try(); failure.IsSuccess() || a.Outcome != scheduler.Progressing {
+		t.Fatalf("the outcome is %s, %v", a.Outcome, failure)
+	}
+	d.pages.refuse = nil
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.Suspend, spec.StabilizationWindowSeconds = false, 60
+	})
+	d.tier("gold", "a")
+	d.attempt()
+	d.expect("p-decision-1: b | [b] | ")
+}
