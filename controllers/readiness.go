@@ -307,9 +307,11 @@ func (s *readinessStore) Update(object any) error {
 // Delete implements toolscache.ReflectorStore.
 func (s *readinessStore) Delete(object any) error {
 	s.count--
-	if !s.ended() {
-		s.watches.affected(s.watches.inventory.DeleteReadiness(s.source.Name, s.read(object).Key))
+	named, err := meta.Accessor(object)
+	if err != nil || s.ended() {
+		return err
 	}
+	s.watches.affected(s.watches.inventory.DeleteReadiness(s.source.Name, inventory.Key{Namespace: named.GetNamespace(), Name: named.GetName()}))
 	return nil
 }
 

@@ -175,3 +175,17 @@ func TestTooManyObjects(t *testing.T) {
 		t.Errorf("a deleted object: %v, %d", err, store.count)
 	}
 }
+
+// TestDeleteReadinessObject: a deletion needs no expression of the source.
+func TestDeleteReadinessObject(t *testing.T) {
+	w := newTestWatches(t, application("a", "Healthy"))
+	w.inventory.Update(usesSource("argocd"))
+	store := &readinessStore{ctx: t.Context(), source: w.sources["argocd"], watches: w}
+	if err := store.Replace([]any{application("a", "Healthy"), application("b", "Healthy")}, ""); err != nil || w.notReady() != "map[]" {
+		t.Fatalf("%v, not ready: %s", err, w.notReady())
+	}
+	store.source = &readiness.Source{Name: "argocd"} // it panics when it is read
+	if err := store.Delete(application("a", "Healthy")); err != nil || w.notReady() != "map[a:argocd: no object matches]" {
+		t.Errorf("%v, not ready: %s", err, w.notReady())
+	}
+}

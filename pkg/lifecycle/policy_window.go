@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/utils/lru"
+
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -96,13 +98,29 @@ func CheckWindows(policy *berthv1alpha1.DisruptionPolicy) error {
 	return err
 }
 
+// parsedWindows caches the windows of policies, because each attempt reads them. The key is a
+// RecurringWindow.
+var parsedWindows = lru.New(1000)
+
+type parsedWindow struct {
+	recurrence
+	err error
+}
+
 func windowsOf(policy *berthv1alpha1.DisruptionPolicy) ([]recurrence, error) {
 	all := make([]recurrence, len(policy.Spec.Windows))
 	for i, w := range policy.Spec.Windows {
-		var err error
-		if all[i], err = newRecurrence(RecurringWindow(w)); err != nil {
-			return nil, fmt.Errorf("spec.windows[%d].%w", i, err)
+		parsed, known := parsedWindows.Get(RecurringWindow(w))
+		if !known {
+			r, err := newRecurrence(RecurringWindow(w))
+			parsed = parsedWindow{r, err}
+			parsedWindows.Add(RecurringWindow(w), parsed)
 		}
+		window := parsed.(parsedWindow)
+		if window.err != nil {
+			return nil, fmt.Errorf("spec.windows[%d].%w", i, window.err)
+		}
+		all[i] = window.recurrence
 	}
 	return all, nil
 }

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -56,5 +57,36 @@ func TestPolicyWindow(t *testing.T) {
 				t.Errorf("the next attempt is at %s, the hold ends after %s", state.Requeue(), timeout)
 			}
 		})
+	}
+}
+
+// BenchmarkPolicyWindow: an attempt of a Placement with 20 policies, one window each.
+func BenchmarkPolicyWindow(b *testing.B) {
+	var policies []*berthv1alpha1.DisruptionPolicy
+	for range 20 {
+		policy := windowsAt("0 22 29 2 *")
+		policy.Spec.Windows[0].TimeZone = "Europe/Berlin"
+		policies = append(policies, policy)
+	}
+	subject := &framework.Subject{Placement: fixture.Placement("n", "p").Obj(), Policies: policies}
+	for b.Loop() {
+		state := framework.NewCycleState(&framework.Snapshot{Now: fixture.Now, Subject: subject})
+		if status, _ := (PolicyWindow{}).Permit(b.Context(), state, subject.Placement, &framework.Proposal{}); status.IsSuccess() {
+			b.Fatal("a window is open")
+		}
+	}
+}
+
+// TestCompiledWindows: each attempt uses the windows that an earlier one parsed, also invalid ones.
+func TestCompiledWindows(t *testing.T) {
+	for _, schedule := range []string{"1 2 3 4 *", "0 0 31 2 *"} {
+		policy := windowsAt(schedule)
+		_, first := windowsOf(policy)
+		if n := testing.AllocsPerRun(100, func() { _, _ = windowsOf(policy) }); n > 5 {
+			t.Errorf("%s: %v allocations", schedule, n)
+		}
+		if _, again := windowsOf(policy); fmt.Sprint(again) != fmt.Sprint(first) {
+			t.Errorf("%s: %v, then %v", schedule, first, again)
+		}
 	}
 }
