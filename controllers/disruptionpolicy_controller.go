@@ -160,8 +160,8 @@ func (r *DisruptionPolicyReconciler) unusable(policy *berthv1alpha1.DisruptionPo
 	case err != nil:
 		return "InvalidSelector", err.Error()
 	case readiness == nil:
-	case r.Inventory.ReadinessFailure(readiness.Source) != "":
-		return "ReadinessSourceNotReady", fmt.Sprintf("spec.readiness.source: %s: %s. Its clusters count as not ready", readiness.Source, r.Inventory.ReadinessFailure(readiness.Source))
+	case r.Inventory.ReadinessFailure(readiness.Source, policy.Namespace) != "":
+		return "ReadinessSourceNotReady", fmt.Sprintf("spec.readiness.source: %s: %s. Its clusters count as not ready", readiness.Source, r.Inventory.ReadinessFailure(readiness.Source, policy.Namespace))
 	}
 	return "", ""
 }

@@ -27,9 +27,14 @@ import (
 	"github.com/berth-dev/berth/pkg/readiness"
 )
 
-// maxReadinessObjects is the maximum number of objects of a readiness source. A source with more
-// counts as one that cannot be read.
-const maxReadinessObjects = 200_000
+// Bounds of the objects of a readiness source. A source with more than maxReadinessObjects counts
+// as one that cannot be read. Objects of a namespace with more than maxNamespaceObjects do not
+// count. Once it has no more than fewNamespaceObjects, all objects are listed again.
+const (
+	maxReadinessObjects = 200_000
+	maxNamespaceObjects = 100_000
+	fewNamespaceObjects = 90_000
+)
 
 // readinessRetry are the times between attempts to read a source: 1 s, 2 s, 4 s … 30 s.
 var readinessRetry = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 6, Cap: 30 * time.Second}
@@ -143,7 +148,7 @@ func (w *readinessWatches) watch(ctx context.Context, name string) {
 
 // fail stores why a source cannot be read, unless the watch was stopped.
 func (w *readinessWatches) fail(ctx context.Context, source, why string) {
-	if ctx.Err() != nil || w.inventory.ReadinessFailure(source) == why {
+	if ctx.Err() != nil || w.inventory.ReadinessFailure(source, "") == why {
 		return
 	}
 	w.log.Info("A readiness source cannot be read, so its clusters count as not ready", "source", source, "reason", why)
@@ -208,7 +213,7 @@ func (w *readinessWatches) listAndWatch(ctx context.Context, source *readiness.S
 	}, w.client)
 	reflector := toolscache.NewReflectorWithOptions(requests, &unstructured.Unstructured{}, store, toolscache.ReflectorOptions{Name: "readiness source " + source.Name})
 	err = reflector.ListAndWatchWithContext(listing)
-	if store.failure != nil {
+	if store.failure != nil || store.again {
 		return store.failure
 	}
 	return err
@@ -221,8 +226,14 @@ type readinessStore struct {
 	stop    context.CancelFunc
 	source  *readiness.Source
 	watches *readinessWatches
+	// count is the number of objects of namespaces that did not fail. counts has all objects by
+	// namespace, failed the namespaces with too many.
 	count   int
+	counts  map[string]int
+	failed  map[string]string
 	failure error
+	// again is true if the watch was ended to list all objects again.
+	again bool
 }
 
 // readinessObject is what is kept of one object while the list is read.
@@ -260,32 +271,83 @@ func (s *readinessStore) ended() bool { return s.ctx.Err() != nil }
 
 // Replace implements toolscache.ReflectorStore.
 func (s *readinessStore) Replace(list []any, _ string) error {
-	if len(list) > maxReadinessObjects {
+	s.countObjects(list)
+	if s.count > maxReadinessObjects {
 		return s.fail()
 	}
-	objects := make([]inventory.ReadyObject, len(list))
-	for i, object := range list {
-		if objects[i] = s.read(object); s.ended() {
+	objects := make([]inventory.ReadyObject, 0, s.count)
+	for _, object := range list {
+		if s.failed[keyOf(object).Namespace] != "" {
+			continue
+		}
+		if objects = append(objects, s.read(object)); s.ended() {
 			return nil
 		}
 	}
-	s.count = len(list)
 	w := s.watches
-	before := w.inventory.ReadinessFailure(s.source.Name)
-	w.affected(w.inventory.ReplaceReadiness(s.source.Name, s.source.InClusterNamespace, objects))
-	if before != "" {
+	namespacesBefore := w.inventory.FailedReadinessNamespaces(s.source.Name)
+	before := w.inventory.ReadinessFailure(s.source.Name, "")
+	w.affected(w.inventory.ReplaceReadiness(s.source.Name, s.source.InClusterNamespace, objects, s.failed))
+	if before != "" || !maps.Equal(namespacesBefore, s.failed) {
 		w.log.Info("The objects of a readiness source were listed", "source", s.source.Name, "objects", len(list))
 		w.changed(s.ctx, s.source.Name)
 	}
 	return nil
 }
 
+// countObjects counts the objects of a list, and finds the namespaces with too many.
+func (s *readinessStore) countObjects(list []any) {
+	s.count, s.counts, s.failed = len(list), map[string]int{}, map[string]string{}
+	for _, object := range list {
+		s.counts[keyOf(object).Namespace]++
+	}
+	for namespace, n := range s.counts {
+		if n > maxNamespaceObjects {
+			s.count -= n
+			s.failed[namespace] = tooManyInNamespace(namespace)
+		}
+	}
+}
+
+func tooManyInNamespace(namespace string) string {
+	return fmt.Sprintf("namespace %s has more than %d objects", namespace, maxNamespaceObjects)
+}
+
+// keyOf returns the namespace and name of an object.
+func keyOf(object any) inventory.Key {
+	named, err := meta.Accessor(object)
+	if err != nil {
+		return inventory.Key{}
+	}
+	return inventory.Key{Namespace: named.GetNamespace(), Name: named.GetName()}
+}
+
 // Add implements toolscache.ReflectorStore.
 func (s *readinessStore) Add(object any) error {
+	namespace := keyOf(object).Namespace
+	s.counts[namespace]++
+	switch {
+	case s.failed[namespace] != "":
+		return nil
+	case s.counts[namespace] > maxNamespaceObjects:
+		s.failNamespace(namespace)
+		return nil
+	}
 	if s.count++; s.count > maxReadinessObjects {
 		return s.fail()
 	}
 	return s.Update(object)
+}
+
+// failNamespace drops the objects of a namespace with too many.
+func (s *readinessStore) failNamespace(namespace string) {
+	s.count -= s.counts[namespace] - 1
+	s.failed[namespace] = tooManyInNamespace(namespace)
+	if w := s.watches; !s.ended() {
+		w.log.Info("A namespace has too many objects of a readiness source, so they count as not ready", "source", s.source.Name, "namespace", namespace)
+		w.affected(w.inventory.FailReadinessNamespace(s.source.Name, namespace, s.failed[namespace]))
+		w.changed(s.ctx, s.source.Name)
+	}
 }
 
 // fail ends the watch of a source with too many objects.
@@ -297,6 +359,9 @@ func (s *readinessStore) fail() error {
 
 // Update implements toolscache.ReflectorStore.
 func (s *readinessStore) Update(object any) error {
+	if s.failed[keyOf(object).Namespace] != "" {
+		return nil
+	}
 	// The end of the watch interrupts evaluations.
 	if o := s.read(object); !s.ended() {
 		s.watches.affected(s.watches.inventory.SetReadiness(s.source.Name, o))
@@ -306,12 +371,19 @@ func (s *readinessStore) Update(object any) error {
 
 // Delete implements toolscache.ReflectorStore.
 func (s *readinessStore) Delete(object any) error {
-	s.count--
-	named, err := meta.Accessor(object)
-	if err != nil || s.ended() {
-		return err
+	key := keyOf(object)
+	if s.counts[key.Namespace]--; s.counts[key.Namespace] == 0 {
+		delete(s.counts, key.Namespace)
 	}
-	s.watches.affected(s.watches.inventory.DeleteReadiness(s.source.Name, inventory.Key{Namespace: named.GetNamespace(), Name: named.GetName()}))
+	switch {
+	case s.failed[key.Namespace] == "":
+		if s.count--; !s.ended() {
+			s.watches.affected(s.watches.inventory.DeleteReadiness(s.source.Name, key))
+		}
+	case s.counts[key.Namespace] <= fewNamespaceObjects:
+		s.again = true
+		s.stop()
+	}
 	return nil
 }
 

@@ -114,7 +114,7 @@ func TestReadinessWatches(t *testing.T) {
 		w.inventory.Delete(policy)
 		w.policiesChanged()
 		expect("map[]")
-		if got := w.inventory.ReadinessFailure("argocd"); got != "not read yet" {
+		if got := w.inventory.ReadinessFailure("argocd", "ns"); got != "not read yet" {
 			t.Errorf("a source that no policy uses: %q", got)
 		}
 		w.inventory.Update(usesSource("nowhere"))
@@ -126,7 +126,7 @@ func TestReadinessWatches(t *testing.T) {
 			"nowhere":      "the configuration has no readiness source of this name; known are cluster, argocd, manifestwork",
 			"manifestwork": "the hub does not serve work.open-cluster-management.io/v1 ManifestWork",
 		} {
-			if got := w.inventory.ReadinessFailure(source); got != want {
+			if got := w.inventory.ReadinessFailure(source, "ns"); got != want {
 				t.Errorf("%s: %q, want %q", source, got, want)
 			}
 		}
@@ -160,11 +160,17 @@ func TestTooManyObjects(t *testing.T) {
 	w := newTestWatches(t)
 	stopped := false
 	store := &readinessStore{ctx: t.Context(), stop: func() { stopped = true }, source: w.sources["argocd"], watches: w}
-	if err := store.Replace(make([]any, maxReadinessObjects+1), ""); err == nil || !stopped || store.failure == nil {
+	var list []any
+	for i := range maxReadinessObjects + 1 {
+		object := &readinessObject{}
+		object.Namespace = []string{"ns", "other", "third"}[i%3]
+		list = append(list, object)
+	}
+	if err := store.Replace(list, ""); err == nil || !stopped || store.failure == nil {
 		t.Errorf("a list: %v, stopped %t", err, stopped)
 	}
 	store.failure, stopped = nil, false
-	if err := store.Replace([]any{application("a", "Healthy")}, ""); err != nil || w.inventory.ReadinessFailure("argocd") != "" {
+	if err := store.Replace([]any{application("a", "Healthy")}, ""); err != nil || w.inventory.ReadinessFailure("argocd", "ns") != "" {
 		t.Error(err)
 	}
 	store.count = maxReadinessObjects
@@ -174,6 +180,67 @@ func TestTooManyObjects(t *testing.T) {
 	if err := store.Delete(application("b", "Healthy")); err != nil || store.count != maxReadinessObjects {
 		t.Errorf("a deleted object: %v, %d", err, store.count)
 	}
+}
+
+// TestTooManyObjectsOfNamespace: the objects of a namespace with more than the limit do not count,
+// those of others do. When it has few enough again, all objects are listed again.
+func TestTooManyObjectsOfNamespace(t *testing.T) {
+	w := newTestWatches(t)
+	w.inventory.Update(usesSource("argocd"))
+	reported := 0
+	w.changed = func(context.Context, string) { reported++ }
+	other := fixture.Placement("other", "p").Obj()
+	w.inventory.Update(other)
+	policy := usesSource("argocd")
+	policy.Namespace = "other"
+	w.inventory.Update(policy)
+	w.inventory.SetPublished(w.inventory.Subject(inventory.Key{Namespace: "other", Name: "p"}), &framework.Published{Names: []string{"a"}})
+	reconciler := &DisruptionPolicyReconciler{Inventory: w.inventory}
+
+	of := func(namespace, name, cluster string) *readinessObject {
+		return &readinessObject{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, cluster: cluster, ready: true}
+	}
+	list := []any{of("other", "a", "a"), of("ns", "b", "b")}
+	for i := range maxNamespaceObjects - 1 {
+		list = append(list, of("ns", fmt.Sprint("a-", i), "a"))
+	}
+	stopped := false
+	store := &readinessStore{ctx: t.Context(), stop: func() { stopped = true }, source: w.sources["argocd"], watches: w}
+	expect := func(step, want, wantReason string, wantReported int) {
+		t.Helper()
+		reason, why := reconciler.unusable(usesSource("argocd"))
+		otherReason, _ := reconciler.unusable(policy)
+		otherReady := fmt.Sprint(w.inventory.Snapshot(inventory.Key{Namespace: "other", Name: "p"}, fixture.Now, nil).NotReady)
+		if got := w.notReady(); got != want || reason != wantReason || reported != wantReported || otherReason != "" || otherReady != "map[]" || store.failure != nil {
+			t.Errorf("%s: not ready %s; %s %s, reported %d times; other namespace %s %s; %v", step, got, reason, why, reported, otherReason, otherReady, store.failure)
+		}
+	}
+	if err := store.Replace(list, ""); err != nil {
+		t.Fatal(err)
+	}
+	expect("at the limit", "map[]", "", 1)
+	const failed = "map[a:argocd: namespace ns has more than 100000 objects b:argocd: namespace ns has more than 100000 objects]"
+	if err := store.Add(of("ns", "more", "a")); err != nil {
+		t.Fatal(err)
+	}
+	expect("one more", failed, "ReadinessSourceNotReady", 2)
+	for i := range maxNamespaceObjects - fewNamespaceObjects {
+		if err := errors.Join(store.Update(of("ns", "b", "b")), store.Delete(of("ns", fmt.Sprint("a-", i), "a"))); err != nil || stopped {
+			t.Fatal(err, stopped)
+		}
+	}
+	expect("fewer", failed, "ReadinessSourceNotReady", 2)
+	if err := store.Delete(of("ns", "more", "a")); err != nil || !stopped || !store.again {
+		t.Errorf("few enough: %v, stopped %t, listed again %t", err, stopped, store.again)
+	}
+	if err := store.Replace(list, ""); err != nil {
+		t.Fatal(err)
+	}
+	expect("listed again", "map[]", "", 3)
+	if err := store.Replace(append(list, of("ns", "more", "a")), ""); err != nil {
+		t.Fatal(err)
+	}
+	expect("listed with too many", failed, "ReadinessSourceNotReady", 4)
 }
 
 // TestDeleteReadinessObject: a deletion needs no expression of the source.

@@ -4,8 +4,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
-	"unique"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,136 +16,15 @@ import (
 // clusterSource is the readiness source that reads the ManagedClusters themselves.
 const clusterSource = "cluster"
 
-// ReadyObject is what is kept of one object of a readiness source.
-type ReadyObject struct {
-	Key
-	Labels map[string]string
-	// Cluster is empty if the object belongs to no cluster.
-	Cluster string
-	Ready   bool
-}
-
-// readinessSource has the objects of one readiness source. Objects without a cluster are not kept.
-type readinessSource struct {
-	inClusterNamespace bool
-	// failure is why the source cannot be read; empty if it can.
-	failure string
-	objects map[Key]*readyObject
-	// byCluster are the same objects, by their namespace and cluster.
-	byCluster map[Key][]*readyObject
-}
-
-// readyObject is a ReadyObject in little memory: there may be one for each application of each
-// cluster.
-type readyObject struct {
-	name   Key
-	labels labelText
-	// tooManyLabels is true if the labels are not kept. Then the object matches every selector, and
-	// it is not ready.
-	tooManyLabels bool
-	cluster       string
-	ready         bool
-}
-
-// Bounds of what is kept of an object, because users of other namespaces write them.
-const (
-	maxLabelBytes  = 4096
-	maxClusterName = 253
-)
-
-func newReadyObject(o ReadyObject) *readyObject {
-	size := 0
-	for key, value := range o.Labels {
-		size += len(key) + len(value)
-	}
-	if size > maxLabelBytes {
-		return &readyObject{name: o.Key, labels: textOfLabels(nil), tooManyLabels: true, cluster: o.Cluster}
-	}
-	return &readyObject{name: o.Key, labels: textOfLabels(o.Labels), cluster: o.Cluster, ready: o.Ready}
-}
-
-func (o *readyObject) matches(p *placement, r *changes.Readiness) bool {
-	return o.tooManyLabels || r.Matches(p.key.Name, o.labels)
-}
-
-// labelText has labels as one text: each key and each value, followed by a line feed. Objects with
-// equal labels share it. It implements labels.Labels.
-type labelText struct{ unique.Handle[string] }
-
-func textOfLabels(set map[string]string) labelText {
-	var b strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(set)) {
-		b.WriteString(key + "\n" + set[key] + "\n")
-	}
-	return labelText{unique.Make(b.String())}
-}
-
-// Lookup implements labels.Labels.
-func (t labelText) Lookup(label string) (string, bool) {
-	for rest := t.Value(); rest != ""; {
-		var key, value string
-		key, rest, _ = strings.Cut(rest, "\n")
-		value, rest, _ = strings.Cut(rest, "\n")
-		if key == label {
-			return value, true
-		}
-	}
-	return "", false
-}
-
-// Has implements labels.Labels.
-func (t labelText) Has(label string) bool { _, has := t.Lookup(label); return has }
-
-// Get implements labels.Labels.
-func (t labelText) Get(label string) string { value, _ := t.Lookup(label); return value }
-
-func newReadinessSource(inClusterNamespace bool) *readinessSource {
-	return &readinessSource{inClusterNamespace: inClusterNamespace, objects: map[Key]*readyObject{}, byCluster: map[Key][]*readyObject{}}
-}
-
-func (o *readyObject) scope() Key { return Key{Namespace: o.name.Namespace, Name: o.cluster} }
-
-func (s *readinessSource) set(object ReadyObject) (before, after *readyObject) {
-	before = s.remove(object.Key)
-	if object.Cluster == "" || len(object.Cluster) > maxClusterName {
-		return before, nil
-	}
-	after = newReadyObject(object)
-	s.objects[object.Key] = after
-	s.byCluster[after.scope()] = append(s.byCluster[after.scope()], after)
-	return before, after
-}
-
-func (s *readinessSource) remove(key Key) *readyObject {
-	object := s.objects[key]
-	if object == nil {
-		return nil
-	}
-	delete(s.objects, key)
-	scope := object.scope()
-	others := make([]*readyObject, 0, len(s.byCluster[scope]))
-	for _, o := range s.byCluster[scope] {
-		if o != object {
-			others = append(others, o)
-		}
-	}
-	if s.byCluster[scope] = others; len(others) == 0 {
-		delete(s.byCluster, scope)
-	}
-	return object
-}
-
-// ReplaceReadiness stores all objects of a readiness source after they were listed. It returns the
-// affected Placements: those with a change in progress that use the source.
-func (inv *Inventory) ReplaceReadiness(source string, inClusterNamespace bool, objects []ReadyObject) []Key {
+// ReplaceReadiness stores all objects of a readiness source after they were listed. failures are
+// why the objects of single namespaces are not kept. It returns the affected Placements: those with
+// a change in progress that use the source.
+func (inv *Inventory) ReplaceReadiness(source string, inClusterNamespace bool, objects []ReadyObject, failures map[string]string) []Key {
+	s := newReadinessSource(inClusterNamespace, objects, failures)
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	s := newReadinessSource(inClusterNamespace)
-	for _, object := range objects {
-		s.set(object)
-	}
 	inv.readiness[source] = s
-	return inv.waitingFor(source, nil)
+	return inv.waitingForAll(source)
 }
 
 // FailReadiness stores why a readiness source cannot be read: none of its clusters is ready until
@@ -156,7 +33,20 @@ func (inv *Inventory) FailReadiness(source, why string) []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	inv.readiness[source] = &readinessSource{failure: why}
-	return inv.waitingFor(source, nil)
+	return inv.waitingForAll(source)
+}
+
+// FailReadinessNamespace stores why the objects of one namespace are not kept: they count as not
+// ready until ReplaceReadiness. It returns the affected Placements.
+func (inv *Inventory) FailReadinessNamespace(source, namespace, why string) []Key {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	s := inv.readiness[source]
+	if s == nil || s.failure != "" {
+		return nil
+	}
+	s.failNamespace(namespace, why)
+	return inv.waitingForAll(source)
 }
 
 // ForgetReadiness drops a readiness source that no policy uses any more.
@@ -175,10 +65,10 @@ func (inv *Inventory) SetReadiness(source string, object ReadyObject) []Key {
 		return nil
 	}
 	before, after := s.set(object)
-	if before != nil && after != nil && before.cluster == after.cluster && before.ready == after.ready && before.labels == after.labels && before.tooManyLabels == after.tooManyLabels {
+	if before == nil && after == nil || before != nil && after != nil && before.cluster == after.cluster && before.ready == after.ready && before.labels == after.labels && before.tooManyLabels == after.tooManyLabels {
 		return nil
 	}
-	return inv.waitingFor(source, []*readyObject{before, after})
+	return inv.waitingFor(source, before, after)
 }
 
 // DeleteReadiness removes an object of a source. It returns the affected Placements.
@@ -189,25 +79,34 @@ func (inv *Inventory) DeleteReadiness(source string, object Key) []Key {
 	if s == nil || s.failure != "" {
 		return nil
 	}
-	return inv.waitingFor(source, []*readyObject{s.remove(object)})
+	return inv.waitingFor(source, s.remove(object))
 }
 
-// ReadinessFailure returns why a readiness source cannot be read; empty if it can.
-func (inv *Inventory) ReadinessFailure(source string) string {
+// ReadinessFailure returns why a readiness source cannot be read, or not for the policies of the
+// namespace; empty if it can.
+func (inv *Inventory) ReadinessFailure(source, namespace string) string {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	return inv.readinessFailure(source)
-}
-
-func (inv *Inventory) readinessFailure(source string) string {
 	switch s := inv.readiness[source]; {
 	case source == clusterSource:
 		return ""
 	case s == nil:
 		return "not read yet"
-	default:
+	case s.failure != "" || s.inClusterNamespace:
 		return s.failure
+	default:
+		return s.failures[namespace]
 	}
+}
+
+// FailedReadinessNamespaces returns why the objects of single namespaces are not kept.
+func (inv *Inventory) FailedReadinessNamespaces(source string) map[string]string {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if s := inv.readiness[source]; s != nil {
+		return maps.Clone(s.failures)
+	}
+	return nil
 }
 
 // ReadinessSources returns the names of the sources that DisruptionPolicies use, except the
@@ -226,46 +125,49 @@ func (inv *Inventory) ReadinessSources() map[string]bool {
 	return used
 }
 
-// waitingFor returns the Placements with a change in progress whose policies use the source. If
-// objects are given, states of one object or nil, one of them must count for the Placement and for
-// one of its clusters.
-func (inv *Inventory) waitingFor(source string, objects []*readyObject) []Key {
-	affected, namespace := affectedSet{}, ""
-	for _, o := range objects {
-		if o != nil && !inv.readiness[source].inClusterNamespace {
-			namespace = o.name.Namespace
+// waitingFor returns the Placements with a change in progress that one of two states of an object
+// affects: it counts for the Placement and for one of its clusters. A state may be nil.
+func (inv *Inventory) waitingFor(source string, states ...*readyObject) []Key {
+	affected := affectedSet{}
+	for _, o := range states {
+		if o == nil {
+			continue
 		}
-	}
-	for p := range inv.progressing(namespace) {
-		var near []*readyObject
-		for _, o := range objects {
-			if o != nil && p.lists(o.cluster) {
-				near = append(near, o)
+		for p := range inv.progressingOn(o.cluster) {
+			if inv.readiness[source].inClusterNamespace || p.key.Namespace == o.name.Namespace {
+				inv.addWaiting(p, source, affected, func(r *changes.Readiness) bool { return o.matches(p, r) })
 			}
-		}
-		if objects == nil || near != nil {
-			inv.addWaiting(p, source, affected, func(r *changes.Readiness) bool {
-				return objects == nil || slices.ContainsFunc(near, func(o *readyObject) bool { return o.matches(p, r) })
-			})
 		}
 	}
 	inv.setCauseText(affected, "readiness "+source)
 	return affected.keys()
 }
 
-// progressing iterates over the Placements with a change in progress: those of a namespace, or all
-// if it is empty.
-func (inv *Inventory) progressing(namespace string) iter.Seq[*placement] {
-	namespaces := inv.records.progressing
-	if namespace != "" {
-		namespaces = map[string]map[string]int{namespace: namespaces[namespace]}
+// waitingForAll returns the Placements with a change in progress whose policies use the source.
+func (inv *Inventory) waitingForAll(source string) []Key {
+	affected := affectedSet{}
+	for namespace, names := range inv.records.progressing {
+		for name := range names {
+			if p := inv.placements[Key{Namespace: namespace, Name: name}]; p != nil {
+				inv.addWaiting(p, source, affected, func(*changes.Readiness) bool { return true })
+			}
+		}
 	}
+	inv.setCauseText(affected, "readiness "+source)
+	return affected.keys()
+}
+
+// progressingOn iterates over the Placements with a change in progress whose pages list a cluster.
+func (inv *Inventory) progressingOn(cluster string) iter.Seq[*placement] {
 	return func(yield func(*placement) bool) {
-		for namespace, names := range namespaces {
-			for name := range names {
-				if p := inv.placements[Key{Namespace: namespace, Name: name}]; p != nil && !yield(p) {
-					return
-				}
+		i, known := inv.names.index[cluster]
+		if !known {
+			return
+		}
+		for page := range inv.pages.byIndex[i] {
+			p := inv.placements[page.owner]
+			if p != nil && inv.records.progressing[page.owner.Namespace][page.owner.Name] > 0 && !yield(p) {
+				return
 			}
 		}
 	}
@@ -276,15 +178,6 @@ func (inv *Inventory) addWaiting(p *placement, source string, affected affectedS
 	if slices.ContainsFunc(inv.requirementsOf(p), func(r *changes.Readiness) bool { return r.Source == source && which(r) }) {
 		affected.add(p.key)
 	}
-}
-
-// lists reports whether the cluster was published last; true if that is unknown.
-func (p *placement) lists(cluster string) bool {
-	if p.last == nil {
-		return true
-	}
-	_, listed := slices.BinarySearch(p.last.Names, cluster)
-	return listed
 }
 
 // requirementsOf returns the readiness of the policies that select the Placement, by the policies'
@@ -303,16 +196,11 @@ func (inv *Inventory) requirementsOf(p *placement) []*changes.Readiness {
 func (inv *Inventory) notReady(p *placement, names []string) map[string]string {
 	var all map[string]string
 	for _, r := range inv.requirementsOf(p) {
-		failure := inv.readinessFailure(r.Source)
 		for _, name := range names {
 			if all[name] != "" {
 				continue
 			}
-			why := r.Source + ": " + failure
-			if failure == "" {
-				why = inv.unready(p, r, name)
-			}
-			if why != "" {
+			if why := inv.unready(p, r, name); why != "" {
 				if all == nil {
 					all = map[string]string{}
 				}
@@ -325,32 +213,36 @@ func (inv *Inventory) notReady(p *placement, names []string) map[string]string {
 
 // unready returns why one cluster is not ready by one requirement; empty if it is.
 func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string) string {
-	objects, ready := 0, 0
 	if r.Source == clusterSource {
+		count := readyCount{}
 		if i, known := inv.names.index[cluster]; known {
 			if c := inv.clusters.Get(i); c != nil && r.Matches(p.key.Name, labels.Set(c.Labels)) {
-				objects = 1
+				count.objects = 1
 				if available(c) {
-					ready = 1
+					count.ready = 1
 				}
 			}
 		}
-		return r.Unready(objects, ready)
+		return r.Unready(count.objects, count.ready)
 	}
 	source := inv.readiness[r.Source]
 	scope := Key{Namespace: p.key.Namespace, Name: cluster}
-	if source.inClusterNamespace {
+	switch {
+	case source == nil:
+		return r.Source + ": not read yet"
+	case source.failure != "":
+		return r.Source + ": " + source.failure
+	case source.inClusterNamespace:
 		scope.Namespace = cluster
 	}
-	for _, o := range source.byCluster[scope] {
-		if !o.matches(p, r) {
-			continue
-		}
-		if objects++; o.ready {
-			ready++
-		}
+	if failure := source.failures[scope.Namespace]; failure != "" {
+		return r.Source + ": " + failure
 	}
-	return r.Unready(objects, ready)
+	count := readyCount{}
+	if objects := source.scopes[scope]; objects != nil {
+		count = objects.count(p, r)
+	}
+	return r.Unready(count.objects, count.ready)
 }
 
 func available(c *framework.Cluster) bool {
@@ -370,11 +262,9 @@ func (inv *Inventory) addWaitingForCluster(old, cluster *framework.Cluster, affe
 		return
 	}
 	inv.changedPart = "condition Available"
-	for p := range inv.progressing("") {
-		if p.lists(cluster.Name) {
-			inv.addWaiting(p, clusterSource, affected, func(r *changes.Readiness) bool {
-				return (was && r.Matches(p.key.Name, before)) != (is && r.Matches(p.key.Name, after))
-			})
-		}
+	for p := range inv.progressingOn(cluster.Name) {
+		inv.addWaiting(p, clusterSource, affected, func(r *changes.Readiness) bool {
+			return (was && r.Matches(p.key.Name, before)) != (is && r.Matches(p.key.Name, after))
+		})
 	}
 }

@@ -9,9 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -71,7 +73,7 @@ func TestNotReady(t *testing.T) {
 			inv := New(Options{})
 			inv.Update(fixture.Placement("ns", "p").Obj())
 			inv.Update(readyPolicy(tc.policy))
-			inv.ReplaceReadiness("apps", tc.inCluster, tc.objects)
+			inv.ReplaceReadiness("apps", tc.inCluster, tc.objects, nil)
 			inv.SetPublished(inv.Subject(Key{Namespace: "ns", Name: "p"}), &framework.Published{Names: []string{"c1", "c2", "c3"}})
 			got := inv.Snapshot(Key{Namespace: "ns", Name: "p"}, fixture.Now, nil).NotReady
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -96,15 +98,15 @@ func TestReadinessAffects(t *testing.T) {
 			t.Errorf("%s affects %v, want %t", what, got, want)
 		}
 	}
-	expect("a list without a change in progress", false, inv.ReplaceReadiness("apps", false, nil))
+	expect("a list without a change in progress", false, inv.ReplaceReadiness("apps", false, nil, nil))
 	record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p-1", UID: "r1", ResourceVersion: "5", OwnerReferences: []metav1.OwnerReference{
 		{Kind: "Placement", Name: "p", UID: "u1", Controller: new(true)},
 	}}}
 	record.Status.Phase = berthv1alpha1.PhaseProgressing
 	inv.Update(record)
-	inv.SetPublished(inv.Subject(p), &framework.Published{Names: []string{"c1"}})
-	expect("a list", true, inv.ReplaceReadiness("apps", false, nil))
-	expect("a list of another source", false, inv.ReplaceReadiness("others", false, nil))
+	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("c1").Obj())
+	expect("a list", true, inv.ReplaceReadiness("apps", false, nil, nil))
+	expect("a list of another source", false, inv.ReplaceReadiness("others", false, nil, nil))
 	expect("a new object", true, inv.SetReadiness("apps", object("ns", "a", "c1", false, nil)))
 	expect("the same object", false, inv.SetReadiness("apps", object("ns", "a", "c1", false, nil)))
 	expect("a ready object", true, inv.SetReadiness("apps", object("ns", "a", "c1", true, nil)))
@@ -117,7 +119,7 @@ func TestReadinessAffects(t *testing.T) {
 	record = record.DeepCopy()
 	record.Status.Phase, record.ResourceVersion = berthv1alpha1.PhasePublished, "9"
 	inv.Update(record)
-	expect("a list after the change", false, inv.ReplaceReadiness("apps", false, nil))
+	expect("a list after the change", false, inv.ReplaceReadiness("apps", false, nil, nil))
 }
 
 // TestReadinessSources: a source is used as long as a policy names it.
@@ -139,9 +141,9 @@ func TestReadinessSources(t *testing.T) {
 	used(0)
 	inv.Update(readyPolicy(func(r *berthv1alpha1.ReadinessRequirement) { r.Source = "cluster" }))
 	used(0)
-	inv.ReplaceReadiness("apps", false, []ReadyObject{object("ns", "a", "c1", true, nil)})
+	inv.ReplaceReadiness("apps", false, []ReadyObject{object("ns", "a", "c1", true, nil)}, nil)
 	inv.ForgetReadiness("apps")
-	if got := inv.ReadinessFailure("apps"); got != "not read yet" {
+	if got := inv.ReadinessFailure("apps", "ns"); got != "not read yet" {
 		t.Errorf("a forgotten source: %q", got)
 	}
 }
@@ -158,7 +160,7 @@ func BenchmarkReadiness(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	inv.ReplaceReadiness("apps", false, objects)
+	inv.ReplaceReadiness("apps", false, objects, nil)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	for i := 0; b.Loop(); i++ {
@@ -190,10 +192,11 @@ func TestClusterSourceSelector(t *testing.T) {
 	p.UID = "u1"
 	inv.Update(p)
 	inv.Update(progressing(p))
-	inv.SetPublished(inv.Subject(Key{Namespace: "ns", Name: "p"}), &framework.Published{Names: []string{"c1"}})
+	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("c1").Obj())
 	c1 := func() fixture.ClusterBuilder {
 		return fixture.Cluster("c1").Condition(v1alpha1.ManagedClusterConditionAvailable, metav1.ConditionTrue, metav1.Time{})
 	}
+	inv.Update(fixture.Cluster("c1").Obj())
 	for _, step := range []struct {
 		name    string
 		cluster *v1alpha1.ManagedCluster
@@ -207,6 +210,161 @@ func TestClusterSourceSelector(t *testing.T) {
 	} {
 		if got := inv.Update(step.cluster); len(got) != step.want {
 			t.Errorf("%s: affected are %v, want %d", step.name, got, step.want)
+		}
+	}
+}
+
+// TestFailedNamespace: the objects of a namespace with too many do not count, those of others do.
+func TestFailedNamespace(t *testing.T) {
+	for _, inCluster := range []bool{false, true} {
+		inv := New(Options{})
+		for _, namespace := range []string{"ns", "other"} {
+			inv.Update(fixture.Placement(namespace, "p").Obj())
+			policy := readyPolicy(func(*berthv1alpha1.ReadinessRequirement) {})
+			policy.Namespace = namespace
+			inv.Update(policy)
+			inv.SetPublished(inv.Subject(Key{Namespace: namespace, Name: "p"}), &framework.Published{Names: []string{"c1", "c2"}})
+		}
+		notReady := func(namespace string) string {
+			return fmt.Sprint(inv.Snapshot(Key{Namespace: namespace, Name: "p"}, fixture.Now, nil).NotReady)
+		}
+		var objects []ReadyObject
+		for _, cluster := range []string{"c1", "c2"} {
+			for _, namespace := range []string{"ns", "other"} {
+				if inCluster {
+					namespace = cluster
+				}
+				objects = append(objects, object(namespace, namespace+cluster, cluster, true, nil))
+			}
+		}
+		inv.ReplaceReadiness("apps", inCluster, objects, nil)
+		failed, wantNs, wantOther, wantPolicy := "ns", "map[c1:apps: too many c2:apps: too many]", "map[]", "too many"
+		if inCluster {
+			// The policies can be used; only one of the clusters is not ready.
+			failed, wantNs, wantOther, wantPolicy = "c1", "map[c1:apps: too many]", "map[c1:apps: too many]", ""
+		}
+		for _, fails := range []func(){
+			func() { inv.FailReadinessNamespace("apps", failed, "too many") },
+			func() { inv.SetReadiness("apps", objects[0]) },
+			func() { inv.DeleteReadiness("apps", objects[0].Key) },
+			func() { inv.ReplaceReadiness("apps", inCluster, objects, map[string]string{failed: "too many"}) },
+		} {
+			fails()
+			if got, other, policy := notReady("ns"), notReady("other"), inv.ReadinessFailure("apps", failed); got != wantNs || other != wantOther || policy != wantPolicy {
+				t.Errorf("in the clusters' namespaces %t: %s, other namespace %s, policies %q", inCluster, got, other, policy)
+			}
+		}
+		if inv.ReplaceReadiness("apps", inCluster, objects, nil); notReady("ns") != "map[]" || inv.ReadinessFailure("apps", failed) != "" {
+			t.Errorf("in the clusters' namespaces %t, when all objects are kept again: %s", inCluster, notReady("ns"))
+		}
+	}
+}
+
+// TestReadinessCounts: after random events, the counts that followed them are those of all objects.
+func TestReadinessCounts(t *testing.T) {
+	var placements []*placement
+	var requirements []*changes.Readiness
+	for _, name := range []string{"p", "q", "r"} {
+		placements = append(placements, &placement{key: Key{Namespace: "ns", Name: name}})
+	}
+	for _, change := range []func(r *berthv1alpha1.ReadinessRequirement){
+		func(*berthv1alpha1.ReadinessRequirement) {},
+		func(r *berthv1alpha1.ReadinessRequirement) { r.PlacementLabel = "of" },
+		func(r *berthv1alpha1.ReadinessRequirement) {
+			r.PlacementLabel, r.Selector = "of", &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+		},
+		func(r *berthv1alpha1.ReadinessRequirement) {
+			r.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "invalid"}}
+		},
+	} {
+		r, _ := changes.ReadinessOf(readyPolicy(change))
+		requirements = append(requirements, r)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := newReadinessSource(false, nil, nil)
+		for range rapid.IntRange(1, 60).Draw(t, "events") {
+			o := object("ns", rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "name"), rapid.SampledFrom([]string{"", "c1", "c2"}).Draw(t, "cluster"),
+				rapid.Bool().Draw(t, "ready"), map[string]string{
+					"of": rapid.SampledFrom([]string{"p", "q", ""}).Draw(t, "of"), "app": rapid.SampledFrom([]string{"web", "other"}).Draw(t, "app"),
+				})
+			switch rapid.SampledFrom([]string{"set", "set", "set", "remove", "large", "many"}).Draw(t, "event") {
+			case "large":
+				o.Labels["x"] = strings.Repeat("x", maxLabelBytes)
+				s.set(o)
+			case "remove":
+				s.remove(o.Key)
+			case "many":
+				if scope := s.scopes[Key{Namespace: "ns", Name: o.Cluster}]; scope != nil {
+					scope.size = maxReadyCounts
+				}
+			default:
+				s.set(o)
+			}
+			p, r := rapid.SampledFrom(placements).Draw(t, "placement"), rapid.SampledFrom(requirements).Draw(t, "requirement")
+			for key, scope := range s.scopes {
+				var want readyCount
+				for _, names := range s.objects {
+					for _, o := range names {
+						if o.scope() == key && o.matches(p, r) {
+							want.add(o, 1)
+						}
+					}
+				}
+				if got := scope.count(p, r); got != want || len(scope.objects) == 0 {
+					t.Fatalf("%v: %+v, want %+v", key, got, want)
+				}
+			}
+		}
+	})
+}
+
+// BenchmarkReadinessOfOneCluster: 10,000 objects of one namespace and cluster, of which one becomes
+// ready before each Snapshot.
+func BenchmarkReadinessOfOneCluster(b *testing.B) {
+	var objects []ReadyObject
+	for i := range 10_000 {
+		objects = append(objects, object("ns", fmt.Sprint("app-", i), "c1", true, map[string]string{"app": fmt.Sprint("app-", i), "team": "shop"}))
+	}
+	inv := New(Options{})
+	p := fixture.Placement("ns", "p").Obj()
+	p.UID = "u1"
+	inv.Update(p)
+	inv.Update(readyPolicy(func(r *berthv1alpha1.ReadinessRequirement) {
+		r.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
+	}))
+	inv.Update(progressing(p))
+	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("c1").Obj())
+	inv.ReplaceReadiness("apps", false, objects, nil)
+	for i := 0; b.Loop(); i++ {
+		o := objects[i%len(objects)]
+		o.Ready = i%2 == 0
+		inv.SetReadiness("apps", o)
+		inv.Snapshot(Key{Namespace: "ns", Name: "p"}, fixture.Now, nil)
+	}
+}
+
+// BenchmarkAvailableFlip: one of 1,000 clusters becomes available or not, while 10,000 changes are
+// in progress; ten of their Placements have it.
+func BenchmarkAvailableFlip(b *testing.B) {
+	inv := New(Options{})
+	policy := readyPolicy(func(r *berthv1alpha1.ReadinessRequirement) { r.Source = "cluster" })
+	policy.Spec.Placements, policy.Spec.PlacementSelector = nil, &metav1.LabelSelector{}
+	inv.Update(policy)
+	for i := range 10_000 {
+		p := fixture.Placement("ns", fmt.Sprintf("p-%d", i)).Obj()
+		p.UID = types.UID(p.Name)
+		inv.Update(p)
+		inv.Update(progressing(p))
+		cluster := fmt.Sprintf("c%d", i%1000)
+		inv.Update(fixture.Page("ns", p.Name+"-decision-1").Of(p.Name).OwnedBy(p.Name).Lists(cluster).Obj())
+		inv.SetPublished(inv.Subject(Key{Namespace: "ns", Name: p.Name}), &framework.Published{Names: []string{cluster}})
+	}
+	states := []*v1alpha1.ManagedCluster{
+		fixture.Cluster("c7").Condition(v1alpha1.ManagedClusterConditionAvailable, metav1.ConditionTrue, metav1.Time{}).Obj(), fixture.Cluster("c7").Obj(),
+	}
+	for i := 0; b.Loop(); i++ {
+		if got := inv.Update(states[i%2]); len(got) != 10 {
+			b.Fatalf("affected are %d", len(got))
 		}
 	}
 }
@@ -226,7 +384,7 @@ func BenchmarkReadinessWhileProgressing(b *testing.B) {
 		inv.Update(progressing(p))
 		inv.SetPublished(inv.Subject(Key{Namespace: p.Namespace, Name: p.Name}), &framework.Published{Names: []string{"c1"}})
 	}
-	inv.ReplaceReadiness("apps", false, nil)
+	inv.ReplaceReadiness("apps", false, nil, nil)
 	for i := 0; b.Loop(); i++ {
 		inv.SetReadiness("apps", object("ns-7", "a", "c1", i%2 == 0, nil))
 	}

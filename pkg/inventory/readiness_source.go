@@ -1,0 +1,233 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unique"
+
+	"github.com/berth-dev/berth/pkg/changes"
+)
+
+// ReadyObject is what is kept of one object of a readiness source.
+type ReadyObject struct {
+	Key
+	Labels map[string]string
+	// Cluster is empty if the object belongs to no cluster.
+	Cluster string
+	Ready   bool
+}
+
+// readinessSource has the objects of one readiness source. Objects without a cluster are not kept.
+type readinessSource struct {
+	inClusterNamespace bool
+	// failure is why the source cannot be read; empty if it can. failures are why the objects of
+	// single namespaces are not kept.
+	failure  string
+	failures map[string]string
+	// objects are by namespace, then name. scopes are the same objects, by namespace and cluster.
+	objects map[string]map[string]*readyObject
+	scopes  map[Key]*readinessScope
+}
+
+// readinessScope has the objects of one namespace for one cluster, and the numbers of them that
+// count for Placements. The numbers follow each event, so that a Snapshot need not match objects.
+type readinessScope struct {
+	objects []*readyObject
+	counts  map[changes.Requirement]*requirementCounts
+	// size is the number of elements in all counts.
+	size int
+}
+
+// requirementCounts are by the value of placementLabel, or by the empty string without one. They
+// have only values that a Snapshot asked for.
+type requirementCounts struct {
+	requires *changes.Readiness
+	byValue  map[string]*readyCount
+}
+
+// readyCount is a number of objects, and of those that are ready.
+type readyCount struct{ objects, ready int }
+
+// maxReadyCounts bounds the counts of a scope. Beyond it they are dropped, and counted again when
+// they are needed.
+const maxReadyCounts = 1000
+
+// readyObject is a ReadyObject in little memory: there may be one for each application of each
+// cluster.
+type readyObject struct {
+	name   Key
+	labels labelText
+	// tooManyLabels is true if the labels are not kept. Then the object matches every selector, and
+	// it is not ready.
+	tooManyLabels bool
+	ready         bool
+	cluster       string
+	// at is the position in the objects of the scope.
+	at int
+}
+
+// Bounds of what is kept of an object, because users of other namespaces write them.
+const (
+	maxLabelBytes  = 4096
+	maxClusterName = 253
+)
+
+func newReadyObject(o ReadyObject) *readyObject {
+	size := 0
+	for key, value := range o.Labels {
+		size += len(key) + len(value)
+	}
+	if size > maxLabelBytes {
+		return &readyObject{name: o.Key, labels: textOfLabels(nil), tooManyLabels: true, cluster: o.Cluster}
+	}
+	return &readyObject{name: o.Key, labels: textOfLabels(o.Labels), cluster: o.Cluster, ready: o.Ready}
+}
+
+func (o *readyObject) matches(p *placement, r *changes.Readiness) bool {
+	return o.tooManyLabels || r.Matches(p.key.Name, o.labels)
+}
+
+// labelText has labels as one text: each key and each value, followed by a line feed. Objects with
+// equal labels share it. It implements labels.Labels.
+type labelText struct{ unique.Handle[string] }
+
+func textOfLabels(set map[string]string) labelText {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		b.WriteString(key + "\n" + set[key] + "\n")
+	}
+	return labelText{unique.Make(b.String())}
+}
+
+// Lookup implements labels.Labels.
+func (t labelText) Lookup(label string) (string, bool) {
+	for rest := t.Value(); rest != ""; {
+		var key, value string
+		key, rest, _ = strings.Cut(rest, "\n")
+		value, rest, _ = strings.Cut(rest, "\n")
+		if key == label {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// Has implements labels.Labels.
+func (t labelText) Has(label string) bool { _, has := t.Lookup(label); return has }
+
+// Get implements labels.Labels.
+func (t labelText) Get(label string) string { value, _ := t.Lookup(label); return value }
+
+// newReadinessSource returns a source with its objects, without those of namespaces that failed.
+func newReadinessSource(inClusterNamespace bool, objects []ReadyObject, failures map[string]string) *readinessSource {
+	s := &readinessSource{
+		inClusterNamespace: inClusterNamespace, failures: map[string]string{},
+		objects: map[string]map[string]*readyObject{}, scopes: map[Key]*readinessScope{},
+	}
+	maps.Copy(s.failures, failures)
+	for _, object := range objects {
+		s.set(object)
+	}
+	return s
+}
+
+func (o *readyObject) scope() Key { return Key{Namespace: o.name.Namespace, Name: o.cluster} }
+
+// set stores an object. after is nil if it is not kept.
+func (s *readinessSource) set(object ReadyObject) (before, after *readyObject) {
+	before = s.remove(object.Key)
+	if object.Cluster == "" || len(object.Cluster) > maxClusterName || s.failures[object.Namespace] != "" {
+		return before, nil
+	}
+	after = newReadyObject(object)
+	if s.objects[object.Namespace] == nil {
+		s.objects[object.Namespace] = map[string]*readyObject{}
+	}
+	s.objects[object.Namespace][object.Name] = after
+	scope := s.scopes[after.scope()]
+	if scope == nil {
+		scope = &readinessScope{}
+		s.scopes[after.scope()] = scope
+	}
+	after.at = len(scope.objects)
+	scope.objects = append(scope.objects, after)
+	scope.add(after, 1)
+	return before, after
+}
+
+func (s *readinessSource) remove(key Key) *readyObject {
+	object := s.objects[key.Namespace][key.Name]
+	if object == nil {
+		return nil
+	}
+	delete(s.objects[key.Namespace], key.Name)
+	if len(s.objects[key.Namespace]) == 0 {
+		delete(s.objects, key.Namespace)
+	}
+	scope := s.scopes[object.scope()]
+	last := len(scope.objects) - 1
+	scope.objects[object.at] = scope.objects[last]
+	scope.objects[object.at].at = object.at
+	scope.objects[last] = nil
+	scope.objects = scope.objects[:last]
+	scope.add(object, -1)
+	if last == 0 {
+		delete(s.scopes, object.scope())
+	}
+	return object
+}
+
+// failNamespace drops the objects of a namespace and keeps no others of it.
+func (s *readinessSource) failNamespace(namespace, why string) {
+	for name := range s.objects[namespace] {
+		s.remove(Key{Namespace: namespace, Name: name})
+	}
+	s.failures[namespace] = why
+}
+
+// add adds n objects like this one to the counts.
+func (s *readinessScope) add(o *readyObject, n int) {
+	for _, c := range s.counts {
+		switch {
+		case o.tooManyLabels:
+			for _, count := range c.byValue {
+				count.objects += n
+			}
+		case c.requires.Selects(o.labels):
+			if count := c.byValue[c.requires.Value(o.labels)]; count != nil {
+				count.add(o, n)
+			}
+		}
+	}
+}
+
+func (c *readyCount) add(o *readyObject, n int) {
+	if c.objects += n; o.ready {
+		c.ready += n
+	}
+}
+
+// count returns the number of objects that count for a Placement.
+func (s *readinessScope) count(p *placement, r *changes.Readiness) readyCount {
+	value := r.ValueFor(p.key.Name)
+	known := s.counts[r.Requirement()]
+	if known != nil && known.byValue[value] != nil {
+		return *known.byValue[value]
+	}
+	count := &readyCount{}
+	for _, o := range s.objects {
+		if o.matches(p, r) {
+			count.add(o, 1)
+		}
+	}
+	if s.size++; s.counts == nil || s.size > maxReadyCounts {
+		s.counts, s.size, known = map[changes.Requirement]*requirementCounts{}, 1, nil
+	}
+	if known == nil {
+		known = &requirementCounts{r, map[string]*readyCount{}}
+		s.counts[r.Requirement()] = known
+	}
+	known.byValue[value] = count
+	return *count
+}
