@@ -154,6 +154,11 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 		r.Events.Send(ctx, pl, attempt.Events(attempt.Step))
 	}
 	r.sendWarnings(ctx, pl, attempt)
+	if earlier := attempt.Earlier; earlier != nil {
+		if err := r.Records.After(ctx, earlier); err != nil {
+			return err
+		}
+	}
 	if err := attempt.Err.Err(); err != nil {
 		return r.failed(ctx, pl, err)
 	}

@@ -26,7 +26,7 @@ const DecisionPublisherName = "DecisionPublisher"
 // It executes the plan of pkg/decisions. Its PreFilter rejects invalid decision strategies.
 //
 // A failed write may have succeeded if only its response was lost. A plan that assumes otherwise
-// could remove a cluster from its only page. So the page is read before the next plan.
+// could remove a cluster from its only page. So Verify reads the page before the next plan.
 type DecisionPublisher struct {
 	handle *framework.Handle
 	*unverifiedPages
@@ -86,11 +86,6 @@ func (*DecisionPublisher) Validate(_ context.Context, pl *v1alpha1.Placement) fi
 func (p *DecisionPublisher) Bind(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, proposal *framework.Proposal) *framework.Status {
 	if p.handle == nil || p.handle.Pages == nil {
 		return framework.AsStatus(errors.New("a simulation cannot publish"))
-	}
-	if found, err := p.verifyPages(ctx, pl); err != nil {
-		return framework.AsStatus(err)
-	} else if len(found) > 0 {
-		return framework.AsStatus(errors.New("pages were read again after a failed write; the Placement is decided again"))
 	}
 	plan, err := Plan(state, proposal)
 	if err != nil {
@@ -152,7 +147,7 @@ func (p *DecisionPublisher) writePage(ctx context.Context, pl *v1alpha1.Placemen
 	}
 	if err != nil {
 		p.markUnverified(pl, w.Page)
-		found, readErr := p.verifyPages(ctx, pl)
+		found, readErr := p.Verify(ctx, pl)
 		page := found[w.Page.Name]
 		if readErr != nil || !writeSucceeded(pl, w, page) {
 			return done, errors.Join(err, readErr)
@@ -183,9 +178,9 @@ func (p *DecisionPublisher) markUnverified(pl *v1alpha1.Placement, page decision
 	p.pages[key][page.Name] = page.Current
 }
 
-// verifyPages reads the unverified pages, passes them to the inventory and returns them by name;
-// nil for a page that does not exist.
-func (p *DecisionPublisher) verifyPages(ctx context.Context, pl *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error) {
+// Verify reads the unverified pages, passes them to the inventory and returns them by name; nil for
+// a page that does not exist.
+func (p *DecisionPublisher) Verify(ctx context.Context, pl *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error) {
 	key := types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
 	p.mu.Lock()
 	pages := p.pages[key]

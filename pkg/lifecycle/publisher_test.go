@@ -140,9 +140,8 @@ func TestPagesInDoubtAreReadFirst(t *testing.T) {
 	if _, err := p.writePage(t.Context(), pl, decisions.Write{Op: decisions.Create, Page: page}); !errors.Is(err, errLost) || updates != 0 {
 		t.Fatalf("got error %v, and %d updates of the inventory", err, updates)
 	}
-	state := framework.NewCycleState(&framework.Snapshot{Subject: &framework.Subject{Placement: pl}})
-	if status := p.Bind(t.Context(), state, pl, &framework.Proposal{}); status.Code() != framework.Error || updates != 1 {
-		t.Errorf("got %s %q, and %d updates of the inventory", status.Code(), status.Reason(), updates)
+	if found, err := p.Verify(t.Context(), pl); err != nil || found[page.Name] != hub.found || updates != 1 {
+		t.Errorf("got %v, %v, and %d updates of the inventory", found, err, updates)
 	}
 	if len(p.pages) > 0 {
 		t.Errorf("still unverified: %v", p.pages)

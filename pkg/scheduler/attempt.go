@@ -40,6 +40,9 @@ type Attempt struct {
 	// clusters, or the last published decision again; nil if the pages stay. Its Writes are the
 	// successful ones.
 	Step *framework.Proposal
+	// Earlier is the attempt before this one if its step failed, but was published: only the
+	// response was lost. Its records are written then.
+	Earlier *Attempt
 	// Err is the error of a failed step. The writes of Step up to then are published.
 	Err *framework.Status
 
@@ -310,6 +313,10 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 		a.Step = nil
 		return
 	}
+	if a.Err = s.verifyEarlier(ctx, a); a.Err != nil {
+		s.unreserveStep(ctx, a)
+		return
+	}
 	if s.WriteRecordsBefore != nil {
 		if err := s.WriteRecordsBefore(ctx, a); err != nil {
 			s.publishUnrecorded(ctx, a)
@@ -321,6 +328,7 @@ func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 		return
 	}
 	if a.Err = s.bindStep(ctx, a); a.Err != nil {
+		s.unverified.put(a)
 		s.unreserveStep(ctx, a)
 		if last := a.Snapshot.Subject.Last; last != nil && a.ScoresWritten(a.Step) {
 			scored := *last

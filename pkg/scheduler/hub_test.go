@@ -39,6 +39,8 @@ type memoryPages struct {
 	writes  []string
 	// refuse, when set, may fail a write.
 	refuse func(write string) error
+	// lost is true while writes succeed, but neither they nor reads get a response.
+	lost bool
 }
 
 var decisionResource = schema.GroupResource{Group: v1alpha1.GroupName, Resource: "placementdecisions"}
@@ -46,6 +48,9 @@ var decisionResource = schema.GroupResource{Group: v1alpha1.GroupName, Resource:
 func (m *memoryPages) Read(_ context.Context, namespace, name string) (*v1alpha1.PlacementDecision, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.lost {
+		return nil, errHubDown
+	}
 	if page := m.pages[inventory.Key{Namespace: namespace, Name: name}]; page != nil {
 		return page.DeepCopy(), nil
 	}
@@ -98,6 +103,9 @@ func (m *memoryPages) write(write string, do func()) error {
 	}
 	do()
 	m.writes = append(m.writes, write)
+	if m.lost {
+		return errHubDown
+	}
 	return nil
 }
 
@@ -399,6 +407,9 @@ func pageKey(name string) inventory.Key { return inventory.Key{Namespace: "ns", 
 func (d *desk) try() (*scheduler.Attempt, *framework.Status) {
 	ctx := context.Background()
 	a := d.scheduler.Attempt(ctx, d.snapshot)
+	if a.Earlier != nil {
+		d.recordAfter(a.Earlier)
+	}
 	if a.Err.IsSuccess() {
 		d.recordAfter(a)
 		a.SetConditions(&d.placement.Status.Conditions)

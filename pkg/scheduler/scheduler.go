@@ -43,8 +43,10 @@ type Scheduler struct {
 	timers  map[types.NamespacedName]timers
 	scratch scratchPool
 	shares  shares
-	cycle   sync.Mutex
-	prepare sync.Mutex
+	// unverified are the attempts whose last step failed.
+	unverified unverified
+	cycle      sync.Mutex
+	prepare    sync.Mutex
 }
 
 // timers are the measurements across attempts for one Placement.
@@ -83,6 +85,7 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 	delete(s.timers, key)
 	s.held.forget(key)
 	s.shares.forget(key)
+	s.unverified.forget(key)
 	for _, profile := range s.profiles {
 		for _, plugin := range profile.statefulPlugins() {
 			if f, ok := plugin.(framework.Forgetter); ok {

@@ -303,6 +303,16 @@ type BindPlugin interface {
 	Bind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
 }
 
+// BindVerifier is a BindPlugin whose failed writes may have succeeded, because only the response
+// was lost.
+type BindVerifier interface {
+	BindPlugin
+	// Verify reads the pages whose last write failed and returns them by name; nil for a page that
+	// does not exist. It is called before anything is recorded or published. If it returns pages or
+	// an error, the Placement is decided again.
+	Verify(ctx context.Context, pl *v1alpha1.Placement) (map[string]*v1alpha1.PlacementDecision, error)
+}
+
 // PostBindPlugin receives each published Proposal, except one that Restores. A call can be lost,
 // for example in a crash.
 type PostBindPlugin interface {

@@ -1,0 +1,111 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// unverified are the attempts whose last step failed, by Placement. Its writes may have succeeded
+// if only the response was lost.
+type unverified struct {
+	mu       sync.Mutex
+	attempts map[types.NamespacedName]*Attempt
+}
+
+func (u *unverified) put(a *Attempt) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.attempts == nil {
+		u.attempts = map[types.NamespacedName]*Attempt{}
+	}
+	u.attempts[a.Snapshot.Subject.Key()] = a
+}
+
+// take removes and returns the attempt of the same Placement (same UID); nil if there is none.
+func (u *unverified) take(subject *framework.Subject) *Attempt {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	a := u.attempts[subject.Key()]
+	delete(u.attempts, subject.Key())
+	if a == nil || a.Snapshot.Subject.Placement.UID != subject.Placement.UID {
+		return nil
+	}
+	return a
+}
+
+func (u *unverified) forget(key types.NamespacedName) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.attempts, key)
+}
+
+var errVerified = errors.New("pages were read again after a failed write; the Placement is decided again")
+
+// verifyEarlier reads the pages whose last write failed, before anything is recorded or published
+// on the basis of this attempt's Snapshot. If the failed step was published after all, Earlier is
+// its attempt. It returns a Status if the Placement must be decided again.
+func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.Status {
+	subject := a.Snapshot.Subject
+	found := map[string]*v1alpha1.PlacementDecision{}
+	for _, plugin := range a.profile.Bind {
+		verifier, ok := plugin.(framework.BindVerifier)
+		if !ok {
+			continue
+		}
+		pages, err := verifier.Verify(ctx, subject.Placement)
+		if err != nil {
+			return framework.AsStatus(err).WithPlugin(plugin.Name())
+		}
+		maps.Copy(found, pages)
+	}
+	earlier := s.unverified.take(subject)
+	if earlier != nil && earlier.isPublished(subject, found) {
+		a.Earlier = earlier
+		s.finish(ctx, earlier, found)
+	}
+	if a.Earlier != nil || len(found) > 0 {
+		return framework.AsStatus(errVerified)
+	}
+	return nil
+}
+
+// isPublished reports whether the pages, with those that were read again, list the clusters of the
+// failed step, which were not published before.
+func (a *Attempt) isPublished(subject *framework.Subject, found map[string]*v1alpha1.PlacementDecision) bool {
+	if last := subject.Last; last == nil || last.Digest == a.Step.Digest {
+		return false
+	}
+	pages := map[string]*v1alpha1.PlacementDecision{}
+	for _, page := range subject.OwnPages() {
+		pages[page.Name] = page
+	}
+	maps.Copy(pages, found)
+	maps.DeleteFunc(pages, func(_ string, page *v1alpha1.PlacementDecision) bool {
+		return page == nil || page.DeletionTimestamp != nil || page.Labels[v1alpha1.PlacementLabel] != subject.Placement.Name
+	})
+	names, _ := framework.Listed(slices.Collect(maps.Values(pages)))
+	return framework.DigestOf(names) == a.Step.Digest
+}
+
+// finish completes an attempt whose step was published although it failed.
+func (s *Scheduler) finish(ctx context.Context, a *Attempt, found map[string]*v1alpha1.PlacementDecision) {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		write := framework.PageWrite{Page: found[name], DecisionsChanged: true}
+		if write.Page == nil {
+			write.Page, write.Deleted = &v1alpha1.PlacementDecision{}, true
+			write.Page.Namespace, write.Page.Name = a.Snapshot.Subject.Placement.Namespace, name
+		}
+		a.Step.Writes = append(a.Step.Writes, write)
+	}
+	a.Err = nil
+	s.postBind(ctx, a, a.Step)
+	s.setPublished(a, a.published())
+}
