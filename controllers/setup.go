@@ -109,6 +109,9 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	cfg = rest.CopyConfig(cfg)
 	// API Priority and Fairness limits requests instead.
 	cfg.QPS = -1
+	if o.LeaderElection {
+		cfg.Wrap((&leaseGuard{now: time.Now}).wrap)
+	}
 	options, err := managerOptions(o)
 	if err != nil {
 		return nil, err
@@ -151,7 +154,7 @@ func managerOptions(o Options) (ctrl.Options, error) {
 		HealthProbeBindAddress:        o.HealthAddress,
 		PprofBindAddress:              o.PprofAddress,
 		LeaderElection:                o.LeaderElection,
-		LeaderElectionID:              "berth.berth.dev",
+		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 new(leaseDuration),
