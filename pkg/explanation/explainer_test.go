@@ -175,3 +175,33 @@ func TestStatusIsBounded(t *testing.T) {
 		t.Errorf("the last decision has count %d and %d names", got.ClusterCount, len(got.Clusters))
 	}
 }
+
+// TestMovingIsBounded: a status has the first moving clusters, as far as they fit, and ReportOf
+// returns them.
+func TestMovingIsBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		clusters, state int
+		want            int
+	}{
+		"few":        {3, 10, 3},
+		"many":       {berthv1alpha1.MaxMovingClusters + 1, 10, berthv1alpha1.MaxMovingClusters},
+		"long texts": {berthv1alpha1.MaxMovingClusters, 10 * maxText, berthv1alpha1.MaxMovingBytes / (maxText + len(`{"cluster":"c-0000","state":""}`))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pending := &simulator.Pending{Reason: "Progressing"}
+			for i := range tc.clusters {
+				pending.Moving = append(pending.Moving, berthv1alpha1.MovingCluster{Cluster: fmt.Sprintf("c-%04d", i), State: strings.Repeat("x", tc.state)})
+			}
+			e := &berthv1alpha1.PlacementExplanation{}
+			a := &Answer{Report: &simulator.Report{Answer: &simulator.Answer{Pending: pending}}}
+			a.SetStatus(&e.Status, fixture.Now)
+			if got := len(e.Status.Pending.Moving); got != tc.want {
+				t.Errorf("%d moving clusters, want %d", got, tc.want)
+			}
+			got := ReportOf(e).Pending.Moving
+			if len(got) != tc.want || got[1].Cluster != "c-0001" || len(got[1].State) != min(tc.state, maxText) {
+				t.Errorf("the report has %d, the second is %+v", len(got), got[1])
+			}
+		})
+	}
+}

@@ -64,8 +64,25 @@ func (a *Answer) SetStatus(status *berthv1alpha1.PlacementExplanationStatus, now
 	if p := report.Pending; p != nil {
 		status.Pending = &berthv1alpha1.PendingChange{
 			Reason: p.Reason, Message: v1alpha1.CutMessage(p.Message), AddedCount: int32(len(p.Added)), RemovedCount: int32(len(p.Removed)),
+			Moving: movingOf(p),
 		}
 	}
+}
+
+// movingOf returns the clusters of a change in steps, as far as they have no more than
+// MaxMovingBytes.
+func movingOf(p *simulator.Pending) []berthv1alpha1.MovingCluster {
+	var moving []berthv1alpha1.MovingCluster
+	bytes := 0
+	for _, m := range p.Moving[:min(len(p.Moving), berthv1alpha1.MaxMovingClusters)] {
+		m.State = v1alpha1.CutText(m.State, maxText)
+		text, err := json.Marshal(m)
+		if bytes += len(text); err != nil || bytes > berthv1alpha1.MaxMovingBytes {
+			break
+		}
+		moving = append(moving, m)
+	}
+	return moving
 }
 
 // verdictsOf returns the verdicts, as far as they have no more than MaxVerdictBytes.
@@ -146,7 +163,7 @@ func ReportOf(e *berthv1alpha1.PlacementExplanation) *simulator.Report {
 		})
 	}
 	if p := status.Pending; p != nil {
-		a.Pending = &simulator.Pending{Reason: p.Reason, Message: p.Message}
+		a.Pending = &simulator.Pending{Reason: p.Reason, Message: p.Message, Moving: p.Moving}
 	}
 	return &simulator.Report{Placement: e.Namespace + "/" + e.Spec.Placement, Answer: a}
 }

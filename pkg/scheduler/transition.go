@@ -138,16 +138,9 @@ func (a *Attempt) toward(open *berthv1alpha1.PlacementChange) *framework.Proposa
 	return p
 }
 
-// MovingCluster is a cluster that a change in steps adds or removes.
-type MovingCluster struct {
-	Cluster string `json:"cluster"`
-	// State is what was done with the cluster, or what it waits for.
-	State string `json:"state"`
-}
-
 // Moving describes the clusters of a change that is published in steps, sorted by name; nil for
 // other attempts.
-func (a *Attempt) Moving() []MovingCluster {
+func (a *Attempt) Moving() []berthv1alpha1.MovingCluster {
 	if a.progress == nil {
 		return nil
 	}
@@ -161,9 +154,9 @@ func (a *Attempt) Moving() []MovingCluster {
 		}
 	}
 	before, after := a.Snapshot.Subject.LastNames(), a.listed()
-	var all []MovingCluster
+	var all []berthv1alpha1.MovingCluster
 	for _, name := range added {
-		all = append(all, MovingCluster{name, a.stateOfAdded(name, before, after)})
+		all = append(all, berthv1alpha1.MovingCluster{Cluster: name, State: a.stateOfAdded(name, before, after)})
 	}
 	for _, name := range removed {
 		state := "removed"
@@ -173,9 +166,9 @@ func (a *Attempt) Moving() []MovingCluster {
 		case contains(before, name):
 			state = "removed in this step"
 		}
-		all = append(all, MovingCluster{name, state})
+		all = append(all, berthv1alpha1.MovingCluster{Cluster: name, State: state})
 	}
-	slices.SortFunc(all, func(a, b MovingCluster) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	slices.SortFunc(all, func(a, b berthv1alpha1.MovingCluster) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	return all
 }
 

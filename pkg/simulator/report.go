@@ -97,12 +97,12 @@ type Pending struct {
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 	// Moving describes the clusters of a change in steps, sorted by name.
-	Moving []scheduler.MovingCluster `json:"moving,omitempty"`
+	Moving []berthv1alpha1.MovingCluster `json:"moving,omitempty"`
 }
 
 // StateOf returns the state of a cluster in a change in steps; empty if it does not move.
 func (p *Pending) StateOf(cluster string) string {
-	i := slices.IndexFunc(p.Moving, func(m scheduler.MovingCluster) bool { return m.Cluster == cluster })
+	i := slices.IndexFunc(p.Moving, func(m berthv1alpha1.MovingCluster) bool { return m.Cluster == cluster })
 	if i < 0 {
 		return ""
 	}

@@ -102,7 +102,7 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
 		"Trial Fleet Now Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Timers Answers PluginCounts": reflect.TypeFor[framework.Snapshot](),
-		"Clusters Ranks Sorted Counts Scores Log":                reflect.TypeFor[framework.Fleet](),
+		"Clusters Ranks Sorted Counts Scores Log":         reflect.TypeFor[framework.Fleet](),
 		"ByIndex Histogram":                               reflect.TypeFor[framework.DecisionCounts](),
 		"First Entries":                                   reflect.TypeFor[framework.ChangeLog](),
 		"Index Selectable":                                reflect.TypeFor[framework.ClusterChange](),

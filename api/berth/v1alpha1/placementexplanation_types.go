@@ -24,7 +24,11 @@ const (
 	// MaxVerdictBytes bounds status.verdicts, in bytes of JSON; etcd accepts objects of up to
 	// 1.5 MiB.
 	MaxVerdictBytes = 512 << 10
-	// MaxExplainedDecisions, MaxReasonCounts and MaxPrioritizerWeights bound lists of the status.
+	// MaxMovingBytes bounds status.pending.moving, in bytes of JSON.
+	MaxMovingBytes = 128 << 10
+	// MaxMovingClusters, MaxExplainedDecisions, MaxReasonCounts and MaxPrioritizerWeights bound lists
+	// of the status.
+	MaxMovingClusters     = 1000
 	MaxExplainedDecisions = 1000
 	MaxReasonCounts       = 100
 	MaxPrioritizerWeights = 100
@@ -302,6 +306,24 @@ type PendingChange struct {
 	// removedCount is the number of clusters that the change removes.
 	// +optional
 	RemovedCount int32 `json:"removedCount"`
+
+	// moving are the clusters that a change in steps adds and removes, sorted by name; at most the
+	// first 1,000, cut at 128 KiB.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	Moving []MovingCluster `json:"moving,omitempty"`
+}
+
+// MovingCluster is a cluster that a change in steps adds or removes.
+type MovingCluster struct {
+	// cluster is the name of the cluster.
+	Cluster string `json:"cluster"`
+
+	// state is a text for people: what was done with the cluster, or since when it leaves and what
+	// it waits for, or why it is not ready.
+	// +optional
+	State string `json:"state"`
 }
 
 // PlacementExplanationList is a list of PlacementExplanations.

@@ -120,6 +120,43 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 		Expect(shop.author.Create(ctx, other.question("foreign", explanationSpec{Placement: "elsewhere"}))).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
 	})
 
+	It("describes the clusters that a change in steps moves", func(ctx SpecContext) {
+		steps := newTeam(ctx, "steps", 3)
+		steps.place(ctx, fixture.Placement("steps", "web").Number(2).Predicate(fixture.MatchLabelExpression("gpu", metav1.LabelSelectorOpIn, "true", "both")), 2)
+		e := steps.ask(ctx, "before", explanationSpec{Placement: "web"})
+		Expect(steps.answer(ctx, e).Pending).To(BeNil())
+		policy := fixture.ApprovalPolicy("steps", "ready", "web")
+		policy.Spec.Approval, policy.Spec.Readiness = "", &berthv1alpha1.ReadinessRequirement{Source: "cluster"}
+		Expect(hub.Create(ctx, policy)).To(Succeed())
+		leaving, joining := &v1alpha1.ManagedCluster{}, &v1alpha1.ManagedCluster{}
+		Expect(hub.Get(ctx, client.ObjectKey{Name: "steps-2"}, joining)).To(Succeed())
+		joining.Labels["gpu"] = "both"
+		Expect(hub.Update(ctx, joining)).To(Succeed())
+		Expect(hub.Get(ctx, client.ObjectKey{Name: "steps-1"}, leaving)).To(Succeed())
+		leaving.Spec.Taints = []v1alpha1.Taint{{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect}}
+		Expect(hub.Update(ctx, leaving)).To(Succeed())
+		Eventually(func(g Gomega) {
+			var pages v1alpha1.PlacementDecisionList
+			g.Expect(hub.List(ctx, &pages, client.InNamespace("steps"))).To(Succeed())
+			g.Expect(pages.Items[0].Status.Decisions).To(HaveLen(3))
+		}).Should(Succeed())
+
+		e = steps.ask(ctx, "why", explanationSpec{Placement: "web"})
+		pending := steps.answer(ctx, e).Pending
+		Expect(pending).NotTo(BeNil())
+		Expect(pending.Reason).To(Equal("Progressing"))
+		Expect(pending.Moving).To(HaveLen(2))
+		Expect(pending.Moving[0].Cluster).To(Equal("steps-1"))
+		Expect(pending.Moving[0].State).To(MatchRegexp(`^leaves since 20\S+Z; waiting for steps-2 \(cluster: 0 of 1 objects ready\)`))
+		Expect(pending.Moving[1]).To(Equal(berthv1alpha1.MovingCluster{Cluster: "steps-2", State: "added, not ready: cluster: 0 of 1 objects ready"}))
+
+		By("asking for the author, who may not list the fleet")
+		text, err := berth("explain", "web", "-n", "steps", "--as", "author-of-steps")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(text).To(MatchRegexp(`steps-2 +added, not ready: cluster: 0 of 1 objects ready`))
+		Expect(text).To(MatchRegexp(`steps-1 +leaves since`))
+	})
+
 	It("does not delay the decisions of others", func(ctx SpecContext) {
 		slow := gpu()
 		slow.Metadata.Annotations = map[string]string{gateAnnotation: "closed"}
