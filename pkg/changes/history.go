@@ -97,13 +97,15 @@ func endedUnpublished(record *berthv1alpha1.PlacementChange) bool {
 }
 
 // Continues reports whether the open record belongs to this change: the same target, the same
-// generation, and published clusters between its start and its target.
-func Continues(record *berthv1alpha1.PlacementChange, c *Change, published []string) bool {
-	if record.Spec.To != c.To || record.Spec.PlacementGeneration != c.Generation {
+// generation, and the same published clusters apart from its own steps. revision is that of the
+// pages: a later one is of another change.
+func Continues(record *berthv1alpha1.PlacementChange, c *Change, published []string, revision int64) bool {
+	if record.Spec.To != c.To || record.Spec.PlacementGeneration != c.Generation || revision > record.Spec.Revision {
 		return false
 	}
-	if record.Spec.From == c.From {
-		return true
+	began := record.Status.Phase == berthv1alpha1.PhaseProgressing || record.Status.PermittedTime != nil
+	if record.Spec.From == c.From || !began {
+		return record.Spec.From == c.From
 	}
 	_, errBefore := Before(record, published)
 	_, errTarget := Target(record, published)

@@ -181,8 +181,16 @@ func TestContinues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := NewChange(letters(tc.published), letters(tc.to))
 			c.Generation = tc.generation
-			if got := Continues(record, &c, letters(tc.published)); got != tc.want {
+			if got := Continues(record, &c, letters(tc.published), 1); got != tc.want {
 				t.Errorf("want %t, got %t", tc.want, got)
+			}
+			if Continues(record, &c, letters(tc.published), 2) {
+				t.Error("it continues after a later change")
+			}
+			held := record.DeepCopy()
+			held.Status.Phase = berthv1alpha1.PhaseHeld
+			if got, want := Continues(held, &c, letters(tc.published), 0), tc.want && tc.published == "ab"; got != want {
+				t.Errorf("held: want %t, got %t", want, got)
 			}
 		})
 	}
@@ -193,7 +201,7 @@ func TestContradictoryRecordDoesNotContinue(t *testing.T) {
 	record.Spec.From = berthv1alpha1.Digest(letters("xy"))
 	c := NewChange(letters("abc"), letters("cd"))
 	c.Generation = 1
-	if Continues(record, &c, letters("abc")) {
+	if Continues(record, &c, letters("abc"), 1) {
 		t.Error("its clusters do not have the digest in spec.from")
 	}
 }

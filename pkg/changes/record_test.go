@@ -222,7 +222,8 @@ func TestRecordsLeadFromSetToSet(t *testing.T) {
 		if berthv1alpha1.Digest(target) != berthv1alpha1.Digest(b) || berthv1alpha1.Digest(before) != berthv1alpha1.Digest(a) {
 			t.Fatalf("from %v to %v by %v: before %v, target %v", a, b, step, before, target)
 		}
-		if !Continues(record, &Change{From: berthv1alpha1.Digest(step), To: first.To, Generation: first.Generation}, step) {
+		record.Status.Phase = berthv1alpha1.PhaseProgressing
+		if !Continues(record, &Change{From: berthv1alpha1.Digest(step), To: first.To, Generation: first.Generation}, step, 0) {
 			t.Fatalf("a step of the change does not continue it")
 		}
 	})

@@ -179,10 +179,10 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 func (s *Scheduler) setStep(ctx context.Context, a *Attempt, dry bool) {
 	switch {
 	case a.Outcome == Published:
-		a.timers.Revoked = framework.Stability{}
+		a.timers.Forced, a.timers.Revoked = framework.Stability{}, framework.Stability{}
 		s.nextStep(ctx, a, dry)
 	case a.Outcome == Unchanged || a.Outcome == Undecided && a.Target != nil:
-		a.Step, a.timers.Revoked = a.Target, framework.Stability{}
+		a.Step, a.timers.Forced, a.timers.Revoked = a.Target, framework.Stability{}, framework.Stability{}
 	default:
 		s.removeForced(ctx, a, dry)
 	}
@@ -193,21 +193,29 @@ func (a *Attempt) setResult(v permitResult) {
 	a.Outcome, a.Holds, a.why, a.message, a.Err = v.outcome, v.holds, v.why, v.message, v.failure
 }
 
-// removeForced proposes the removal of revoked clusters alone, while the whole change is pending or
-// nothing could be decided. While the change is Waiting, or only held by plugins that permit forced
-// removals, it also removes the other clusters that the Placement cannot keep. It is a separate
+// removeForced proposes the removal of clusters that the Placement cannot keep alone, while the
+// whole change is pending or nothing could be decided: of all of them while the change is Waiting,
+// or only held by plugins that permit forced removals, else of revoked ones. It is a separate
 // change; the next attempt continues with the rest. If a plugin holds the removal, too, the
 // clusters stay.
 func (s *Scheduler) removeForced(ctx context.Context, a *Attempt, dry bool) {
 	revoked := revokedClusters(a.Snapshot)
-	removed := revoked
 	if a.Outcome == Waiting || a.forcedPermitted() {
-		removed = a.forcedRemovals()
+		if forced := a.forcedRemovals(); len(forced) > len(revoked) {
+			if s.removeAlone(ctx, a, forced, false, &a.timers.Forced, dry); a.partial || a.Outcome == Published || a.Outcome == Failed {
+				return
+			}
+		}
 	}
-	if len(removed) == 0 {
+	if len(revoked) == 0 {
 		a.timers.Revoked = framework.Stability{}
 		return
 	}
+	s.removeAlone(ctx, a, revoked, true, &a.timers.Revoked, dry)
+}
+
+// removeAlone proposes the removal of clusters as a change of its own.
+func (s *Scheduler) removeAlone(ctx context.Context, a *Attempt, removed []string, revoked bool, stability *framework.Stability, dry bool) {
 	alone := *a
 	result := *a.Result
 	alone.Result, result.State = &result, a.State.Clone()
@@ -220,9 +228,9 @@ func (s *Scheduler) removeForced(ctx context.Context, a *Attempt, dry bool) {
 		result.deadline = own
 	}
 	p := a.republish(removed)
-	p.Revoked = len(removed) == len(revoked)
-	id := alone.findChangeState(p, a.timers.Revoked)
-	a.timers.Revoked = stabilityOf(a.timers.Revoked, p, a.Snapshot.Now)
+	p.Revoked = revoked
+	id := alone.findChangeState(p, *stability)
+	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
 	v := s.permitChange(ctx, &alone, p, id, dry)
 	switch v.outcome {
 	case Failed:
@@ -272,7 +280,7 @@ func (a *Attempt) updateTimers() {
 	}
 	if a.Outcome != Waiting && a.Outcome != Failed && a.goesOn == "" {
 		// The next removal starts a new measurement.
-		a.timers.Change.RemovingSince, a.timers.Revoked.RemovingSince = time.Time{}, time.Time{}
+		a.timers.Change.RemovingSince, a.timers.Forced.RemovingSince, a.timers.Revoked.RemovingSince = time.Time{}, time.Time{}, time.Time{}
 	}
 	a.timers.NextAttempt, a.timers.NextAttemptCause = a.State.NextAttempt(), "timer"
 	if a.timers.NextAttempt.Equal(a.expiry) {

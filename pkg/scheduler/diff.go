@@ -78,7 +78,7 @@ func (a *Attempt) findChangeState(p *framework.Proposal, before framework.Stabil
 	history := changes.History(subject.Records)
 	c := a.changeOf(p)
 	id := &changeState{ended: history.Ended(&c)}
-	if open := history.Open(); open != nil && changes.Continues(open, &c, subject.LastNames()) {
+	if open := history.Open(); open != nil && changes.Continues(open, &c, subject.LastNames(), subject.LastRevision()) {
 		id.open = open
 		p.HeldBy = deadlinesOf(open)
 	}

@@ -116,11 +116,13 @@ func (a *Attempt) resolvePermit(waits map[string]*framework.Status, deadlines ma
 }
 
 // deniedOrWaiting returns the result for a change that a plugin denies or leaves Pending. A change
-// that was rejected or has expired keeps that outcome.
+// that has expired keeps that outcome, and so does one that was rejected, unless it is denied now.
 func deniedOrWaiting(status *framework.Status, p *framework.Proposal, id *changeState) permitResult {
 	switch {
 	case id.ended != nil && !p.Approved:
 		return endedResult(id)
+	case status.Code() == framework.Pending && !p.Approved && id.rejectedBy() != "":
+		return permitResult{outcome: Rejected, why: id.rejectedBy(), holds: holdsOf(id.open)}
 	case status.Code() == framework.Pending:
 		return permitResult{outcome: Waiting, why: status.Err().Error(), holds: holdsOf(id.open)}
 	}

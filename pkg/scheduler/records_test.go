@@ -227,3 +227,24 @@ func TestRevisionAfterAnUnwrittenRecord(t *testing.T) {
 		t.Errorf("the revision is %s", got)
 	}
 }
+
+// TestHeldChangeAfterAForcedRemoval: forced removals supersede the held change, also after a crash
+// that loses their record. Revisions on pages never become lower.
+func TestHeldChangeAfterAForcedRemoval(t *testing.T) {
+	d := governed(t, 3, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: "0 22 * * *", Duration: "1h"}}
+	})
+	d.tier("silver", "a", "b")
+	d.tier("gold", "x")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c | [c x] | True/Held")
+	d.remove("b")
+	d.tryWithoutStatus()
+	d.restart()
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a c | [c x] | True/Held")
+	if got, phase := d.revision(), d.phase("2"); got != "4" || phase != berthv1alpha1.PhaseSuperseded {
+		t.Errorf("revision %s is held, revision 2 is %s", got, phase)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -71,5 +72,40 @@ func TestStabilizationWindow(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRevokedWhileWaiting: while a change waits for the stabilization window and would then need an
+// approval, clusters whose sets are no longer bound leave, and deleted ones wait for the approval.
+func TestRevokedWhileWaiting(t *testing.T) {
+	d := governed(t, 0, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.Approval, spec.StabilizationWindowSeconds = berthv1alpha1.ApprovalRequired, 60
+	})
+	d.remove("a")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c |  | True/Waiting")
+	d.leaveSet("b")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a c |  | True/Waiting")
+	d.later(60)
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a c | [c] | True/Held")
+}
+
+// TestRejectedWhileWaiting: the rejection of a held change counts although a policy that was edited
+// meanwhile lets the change wait for a stabilization window.
+func TestRejectedWhileWaiting(t *testing.T) {
+	d := governed(t, 0, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = berthv1alpha1.ApprovalRequired })
+	d.tier("gold", "x")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c | [a b c x] | True/Held")
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.StabilizationWindowSeconds = 60 })
+	d.answer("2", berthv1alpha1.Rejected)
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c |  | False/Rejected")
+	if phase := d.phase("2"); phase != berthv1alpha1.PhaseRejected {
+		t.Errorf("revision 2 is %s", phase)
 	}
 }

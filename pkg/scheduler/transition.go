@@ -109,13 +109,13 @@ func (s *Scheduler) goOn(ctx context.Context, a *Attempt, dry bool) {
 }
 
 // toward proposes the rest of an open change, without additions that no longer qualify. It returns
-// nil if the published clusters are not between the start and the target of the change, or are the
-// target.
+// nil if the published clusters are not between the start and the target of the change, are the
+// target, or are of a later change.
 func (a *Attempt) toward(open *berthv1alpha1.PlacementChange) *framework.Proposal {
 	names := a.Snapshot.Subject.LastNames()
 	_, errBefore := changes.Before(open, names)
 	target, errTarget := changes.Target(open, names)
-	if errBefore != nil || errTarget != nil || slices.Equal(target, names) {
+	if errBefore != nil || errTarget != nil || slices.Equal(target, names) || a.Snapshot.Subject.LastRevision() > open.Spec.Revision {
 		return nil
 	}
 	// Selected has the clusters that stay, too: quotas count them.

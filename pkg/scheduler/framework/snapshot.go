@@ -105,8 +105,9 @@ type Published struct {
 // Timers are the engine's measurements across attempts. They are in memory; a restart resets them,
 // which only delays changes.
 type Timers struct {
-	// Change is for the change to the target, Revoked for the removal of revoked clusters alone.
-	Change, Revoked Stability
+	// Change is for the change to the target, Forced for the removal of all clusters that the
+	// Placement cannot keep alone, Revoked for that of revoked clusters alone.
+	Change, Forced, Revoked Stability
 	// NextAttempt is the time for which the last attempt asked, NextAttemptCause the reason.
 	NextAttempt      time.Time
 	NextAttemptCause string
@@ -289,6 +290,14 @@ func (s *Subject) LastNames() []string {
 		return nil
 	}
 	return s.Last.Names
+}
+
+// LastRevision is the revision that Berth published last; 0 if it is not known.
+func (s *Subject) LastRevision() int64 {
+	if s.Last == nil {
+		return 0
+	}
+	return s.Last.Revision
 }
 
 // DecisionCounts counts how often each name is listed on all pages, except those that are being
