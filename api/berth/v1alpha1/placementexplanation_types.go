@@ -26,8 +26,8 @@ const (
 	MaxVerdictBytes = 512 << 10
 	// MaxMovingBytes bounds status.pending.moving, in bytes of JSON.
 	MaxMovingBytes = 128 << 10
-	// MaxMovingClusters, MaxExplainedDecisions, MaxReasonCounts and MaxPrioritizerWeights bound lists
-	// of the status.
+	// MaxMovingClusters, MaxExplainedDecisions, MaxReasonCounts and MaxPrioritizerWeights bound
+	// lists of the status.
 	MaxMovingClusters     = 1000
 	MaxExplainedDecisions = 1000
 	MaxReasonCounts       = 100
