@@ -30,20 +30,20 @@ func TestDiscoverKinds(t *testing.T) {
 		"Berth's own CRDs": {
 			serves: map[string][]string{
 				"cluster.open-cluster-management.io": {"placements", "placements/status", "placementdecisions"},
-				"berth.dev":                          {"placementchanges", "placementevictions", "disruptionpolicies", "disruptionpolicies/status"},
+				"berth.dev":                          {"placementchanges", "placementevictions", "disruptionpolicies", "disruptionpolicies/status", "selectionpolicies", "selectionpolicies/status"},
 			},
 			want: kinds.Names(), wantWholePages: true,
 		},
 		"Open Cluster Management's alone": {
 			serves:      map[string][]string{"cluster.open-cluster-management.io": {"placements", "placementdecisions", "placementdecisions/status"}},
 			want:        ocm,
-			wantMissing: []string{"disruptionpolicies", "placementchanges", "placementevictions"},
+			wantMissing: []string{"disruptionpolicies", "placementchanges", "placementevictions", "selectionpolicies"},
 		},
 		"one of Berth's own kinds": {
 			serves: map[string][]string{
 				"cluster.open-cluster-management.io": {"placementdecisions", "placementdecisions/status"}, "berth.dev": {"placementchanges"},
 			},
-			want: ocm, wantMissing: []string{"disruptionpolicies", "placementevictions"},
+			want: ocm, wantMissing: []string{"disruptionpolicies", "placementevictions", "selectionpolicies"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -143,7 +143,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	r.sentRefusals.Delete(key)
 	// An attempt that began before the deletion may have reserved after it.
 	r.Inventory.Unreserve(key)
-	return nil
+	return r.reportNoPlacement(ctx, key)
 }
 
 // report is step 10. It sends events about the writes that happened, also if a later one failed.
@@ -167,6 +167,9 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 	}
 	if err := r.writeStatus(ctx, pl, r.statusOf(attempt)); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
+	}
+	if err := r.writeSelectionStatuses(ctx, attempt); err != nil {
+		return err
 	}
 	if e := attempt.MisconfiguredEvent(); e != nil {
 		log.FromContext(ctx).Info("The Placement is misconfigured", "plugin", attempt.Failure.Plugin(), "message", e.Note)

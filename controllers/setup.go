@@ -190,9 +190,11 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	// The references form a circle: the scheduler needs the profiles, their plugins need the
 	// inventory, and the inventory asks the scheduler what a Placement reads.
 	var decides *scheduler.Scheduler
+	placements := &feed{}
+	known.OnAffected = func(keys []inventory.Key) { placements.enqueueIfStarted(keys) }
 	known.Reads = func(pl *v1alpha1.Placement) framework.Reads { return decides.Reads(pl) }
 	inv := inventory.New(known)
-	placements := &feed{cache: mgr.GetCache(), inventory: inv, held: scheduler.NewHeldChanges(), clock: o.Now, kinds: served.watched()}
+	placements.cache, placements.inventory, placements.held, placements.clock, placements.kinds = mgr.GetCache(), inv, scheduler.NewHeldChanges(), o.Now, served.watched()
 	if err := addOwnKinds(ctx, mgr, cfg, placements, served.ownKinds, o); err != nil {
 		return err
 	}
@@ -246,7 +248,7 @@ func addValidation(mgr ctrl.Manager, decides *scheduler.Scheduler, o Options) er
 	if o.Webhooks == nil {
 		return nil
 	}
-	return validation.Register(mgr.GetWebhookServer(), decides.Validate)
+	return validation.Register(mgr.GetWebhookServer(), decides.Validate, decides.ValidatePolicy)
 }
 
 // addOwnKinds sets up the status of DisruptionPolicies and PlacementEvictions, and the watches of

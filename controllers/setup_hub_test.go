@@ -32,7 +32,7 @@ import (
 // steppedCRDs are served by Open Cluster Management's hub with Berth's own kinds.
 var steppedCRDs = map[string][]string{
 	v1alpha1.GroupName:      {"placements", "placements/status", "placementdecisions", "placementdecisions/status"},
-	berthv1alpha1.GroupName: {"placementchanges", "placementchanges/status", "placementevictions", "placementevictions/status", "disruptionpolicies", "disruptionpolicies/status"},
+	berthv1alpha1.GroupName: {"placementchanges", "placementchanges/status", "placementevictions", "placementevictions/status", "disruptionpolicies", "disruptionpolicies/status", "selectionpolicies", "selectionpolicies/status"},
 }
 
 // setUpHub is a hub in memory with all that setUp makes. Nothing runs: tests take events in and

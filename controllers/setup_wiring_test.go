@@ -171,7 +171,7 @@ func TestSetUpFails(t *testing.T) {
 		},
 		"a plugin needs kinds": {
 			options: hubOptions{serves: ocm, Options: Options{Config: named("Approval")}},
-			want: "the configuration names the plugin Approval, which needs the CustomResourceDefinitions disruptionpolicies and placementchanges and placementevictions of berth.dev/v1alpha1: " +
+			want: "the configuration names the plugin Approval, which needs the CustomResourceDefinitions disruptionpolicies and selectionpolicies and placementchanges and placementevictions of berth.dev/v1alpha1: " +
 				"install them with --install-crds",
 		},
 		"housekeeping has no such controller": {
@@ -447,7 +447,7 @@ func TestDiscoveryIsRepeated(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(metav1.APIResourceList{APIResources: []metav1.APIResource{
-			{Name: "placementdecisions"}, {Name: "disruptionpolicies"}, {Name: "placementchanges"}, {Name: "placementevictions"},
+			{Name: "placementdecisions"}, {Name: "disruptionpolicies"}, {Name: "placementchanges"}, {Name: "placementevictions"}, {Name: "selectionpolicies"},
 		}})
 	}))
 	defer hub.Close()

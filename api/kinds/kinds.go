@@ -63,6 +63,8 @@ var all = []Kind{
 		func(o *v1alpha1.AddOnPlacementScore) *v1alpha1.AddOnPlacementScoreStatus { return &o.Status }, "score"),
 	of[berthv1alpha1.DisruptionPolicyList](berthv1alpha1.GroupVersion, "DisruptionPolicy", "disruptionpolicies", true,
 		func(o *berthv1alpha1.DisruptionPolicy) *berthv1alpha1.DisruptionPolicyStatus { return &o.Status }, "dp"),
+	of[berthv1alpha1.SelectionPolicyList](berthv1alpha1.GroupVersion, "SelectionPolicy", "selectionpolicies", true,
+		func(o *berthv1alpha1.SelectionPolicy) *berthv1alpha1.SelectionPolicyStatus { return &o.Status }, "slp"),
 	of[v1alpha1.PlacementList](v1alpha1.GroupVersionV1Beta1, "Placement", "placements", true,
 		func(o *v1alpha1.Placement) *v1alpha1.PlacementStatus { return &o.Status }, "pl"),
 	of[berthv1alpha1.PlacementChangeList](berthv1alpha1.GroupVersion, "PlacementChange", "placementchanges", true,

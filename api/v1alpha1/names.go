@@ -76,6 +76,7 @@ const (
 	ReasonNotAllDecisionsScheduled    = "NotAllDecisionsScheduled"
 	ReasonNoManagedClusterMatched     = "NoManagedClusterMatched"
 	ReasonSpreadUnsatisfiable         = "SpreadUnsatisfiable"
+	ReasonGroupUnsatisfiable          = "GroupUnsatisfiable"
 	ReasonAllDecisionsScheduled       = "AllDecisionsScheduled"
 )
 

@@ -28,6 +28,7 @@ func TestVersions(t *testing.T) {
 		"PlacementChange":          {"Namespaced", []served{{"v1alpha1", true, true}}},
 		"PlacementEviction":        {"Namespaced", []served{{"v1alpha1", true, true}}},
 		"PlacementExplanation":     {"Namespaced", []served{{"v1alpha1", true, true}}},
+		"SelectionPolicy":          {"Namespaced", []served{{"v1alpha1", true, true}}},
 		"AddOnPlacementScore":      {"Namespaced", []served{{"v1alpha1", true, true}}},
 		"ManagedCluster":           {"Cluster", []served{{"v1", true, true}, {"v1alpha1", false, true}}},
 		"ManagedClusterSet":        {"Cluster", []served{{"v1beta2", true, true}, {"v1alpha1", false, true}}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/filters"
 	"github.com/berth-dev/berth/pkg/lifecycle"
@@ -17,9 +18,13 @@ func Registry() framework.Registry {
 	return framework.Registry{
 		filters.PredicateName:                         withoutArgs(filters.NewPredicate),
 		filters.TaintTolerationName:                   withoutArgs(filters.NewTaintToleration),
+		filters.SelectionPolicyName:                   withoutArgs(filters.NewSelectionPolicy),
+		filters.PlacementAffinityName:                 withoutArgs(filters.NewPlacementAffinity),
+		filters.ResourceFitName:                       withoutArgs(filters.NewResourceFit),
 		filters.EvictionName:                          withoutArgs(filters.NewEviction),
 		v1alpha1.PrioritizerBalance:                   withoutArgs(prioritizers.NewBalance),
 		v1alpha1.PrioritizerSteady:                    withoutArgs(prioritizers.NewSteady),
+		berthv1alpha1.PrioritizerPreference:           withoutArgs(prioritizers.NewPreference),
 		v1alpha1.PrioritizerResourceAllocatableCPU:    withoutArgs(prioritizers.NewResourceAllocatableCPU),
 		v1alpha1.PrioritizerResourceAllocatableMemory: withoutArgs(prioritizers.NewResourceAllocatableMemory),
 		string(v1alpha1.ScoreCoordinateTypeAddOn):     withoutArgs(prioritizers.NewAddOn),
@@ -50,8 +55,9 @@ func withoutArgs(factory framework.PluginFactory) framework.PluginFactory {
 
 // DefaultProfile is what runs when nothing is configured: each plugin at every point it implements.
 // Balance and Steady count 1 in the Additive mode; the other prioritizers only where a Placement
-// lists them. BlastRadius and MaintenanceWindow permit everything until they have arguments,
-// Approval and Stabilization until a DisruptionPolicy asks for them.
+// lists them, and Preference where a SelectionPolicy has preferences. BlastRadius and
+// MaintenanceWindow permit everything until they have arguments, Approval and Stabilization until a
+// DisruptionPolicy asks for them.
 func DefaultProfile() config.Profile {
 	listed := new(int32(0))
 	return config.Profile{Name: v1alpha1.DefaultProfile, Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{
@@ -59,12 +65,16 @@ func DefaultProfile() config.Profile {
 		{Name: lifecycle.QueueAdmissionName},
 		{Name: filters.PredicateName},
 		{Name: filters.TaintTolerationName},
+		{Name: filters.SelectionPolicyName},
+		{Name: filters.PlacementAffinityName},
+		{Name: filters.ResourceFitName},
 		{Name: filters.EvictionName},
 		{Name: v1alpha1.PrioritizerBalance},
 		{Name: v1alpha1.PrioritizerSteady},
 		{Name: v1alpha1.PrioritizerResourceAllocatableCPU, Weight: listed},
 		{Name: v1alpha1.PrioritizerResourceAllocatableMemory, Weight: listed},
 		{Name: string(v1alpha1.ScoreCoordinateTypeAddOn), Weight: listed},
+		{Name: berthv1alpha1.PrioritizerPreference, Weight: listed},
 		{Name: lifecycle.ShortfallName},
 		{Name: lifecycle.InFlightName},
 		{Name: lifecycle.StabilizationName},

@@ -81,7 +81,7 @@ func (e *evaluationState) store(i int) {
 
 // evaluationCycle is the work of one cycle on an evaluationState.
 type evaluationCycle struct {
-	*compiled
+	*selectorMatches
 	snapshot   *framework.Snapshot
 	candidates int
 	// spent is the cost of this cycle, allowed its maximum.
@@ -99,7 +99,7 @@ type evaluationCycle struct {
 
 // updateMatches evaluates the candidates that are new or have changed, for predicates that are
 // charged. The result depends neither on the order of the clusters nor on the number of cycles.
-func (c *compiled) updateMatches(ctx context.Context, state *framework.CycleState, allowed uint64) *framework.Status {
+func (c *selectorMatches) updateMatches(ctx context.Context, state *framework.CycleState, allowed uint64) *framework.Status {
 	snapshot := state.Snapshot()
 	changes, known := snapshot.Log.Since(c.next)
 	if !known {
@@ -116,7 +116,7 @@ func (c *compiled) updateMatches(ctx context.Context, state *framework.CycleStat
 	if c.current != nil && !members.Has(c.current.Index) {
 		c.forget(c.current.Index)
 	}
-	v := &evaluationCycle{compiled: c, snapshot: snapshot, allowed: allowed, yield: state.ShouldYield, candidates: members.Len()}
+	v := &evaluationCycle{selectorMatches: c, snapshot: snapshot, allowed: allowed, yield: state.ShouldYield, candidates: members.Len()}
 	v.budget = budgetBase + budgetEach*uint64(v.candidates)
 	copied := false
 	for i := range members.Without(c.evaluated).All {
@@ -151,7 +151,7 @@ func (v *evaluationCycle) overBudget() *framework.Status {
 }
 
 // describeCost names what is charged.
-func (c *compiled) describeCost() string {
+func (c *selectorMatches) describeCost() string {
 	text, others := "", -1
 	for _, one := range c.predicates {
 		for _, e := range one.expressions {

@@ -21,23 +21,25 @@ type compiled struct {
 	uid        types.UID
 	generation int64
 	spec       []v1alpha1.ClusterPredicate
-	predicates []predicate
 	// mistake is why the predicates are invalid, status the Status for it; nil if they are valid.
 	mistake *field.Error
 	status  *framework.Status
-	// charged is true if the cost of evaluations counts against the budget. requirements is their
-	// number in all selectors.
-	charged      bool
-	requirements uint64
 
-	// cache is used if evaluations are not charged, evaluationState otherwise.
-	cache *matchCache
-	evaluationState
+	*selectorMatches
 }
 
+// predicate is one compiled ClusterSelector. requirements is the number of requirements in its
+// selectors, and 1 for itself.
 type predicate struct {
 	labels, claims labels.Selector
 	expressions    []*clustercel.Expression
+	requirements   uint64
+}
+
+// located is a ClusterSelector with its path.
+type located struct {
+	*v1alpha1.ClusterSelector
+	path *field.Path
 }
 
 // isExpensive reports whether compiling may take longer than a cycle should.
@@ -72,64 +74,69 @@ var errYielded = errors.New("yielded")
 
 // compileUntil returns nil if yield returns true before all is compiled.
 func compileUntil(pl *v1alpha1.Placement, yield func() bool) *compiled {
-	c := &compiled{uid: pl.UID, generation: pl.Generation, spec: pl.Spec.Predicates, cache: &matchCache{}}
-	switch err := c.compile(yield); {
+	c := &compiled{uid: pl.UID, generation: pl.Generation, spec: pl.Spec.Predicates, selectorMatches: newSelectorMatches(nil)}
+	path := field.NewPath("spec", "predicates")
+	all := make([]located, len(c.spec))
+	for i := range c.spec {
+		all[i] = located{&c.spec[i].RequiredClusterSelector, path.Index(i).Child("requiredClusterSelector")}
+	}
+	predicates, err := compileSelectors(all, path, "all predicates", yield)
+	switch {
 	case errors.Is(err, errYielded):
 		return nil
 	case err != nil:
 		errors.As(err, &c.mistake)
 		c.status = framework.Misconfigured(c.mistake)
+	default:
+		c.selectorMatches = newSelectorMatches(predicates)
 	}
 	return c
 }
 
-// compile returns errYielded, or a *field.Error if the predicates are invalid.
-func (c *compiled) compile(yield func() bool) error {
-	path, total := field.NewPath("spec", "predicates"), 0
-	for i := range c.spec {
-		if total += requirementsAndValues(&c.spec[i].RequiredClusterSelector); total > maxSelectorValues {
-			return field.Forbidden(path, fmt.Sprintf("the selectors of all predicates must have at most %d requirements and values", maxSelectorValues))
+// compileSelectors returns errYielded, or a *field.Error if a selector is invalid or all together,
+// which what names, exceed a limit.
+func compileSelectors(all []located, root *field.Path, what string, yield func() bool) ([]predicate, error) {
+	total := 0
+	for _, s := range all {
+		if total += requirementsAndValues(s.ClusterSelector); total > maxSelectorValues {
+			return nil, field.Forbidden(root, fmt.Sprintf("the selectors of %s must have at most %d requirements and values", what, maxSelectorValues))
 		}
 	}
+	predicates := make([]predicate, 0, len(all))
 	expressions, bytes, fresh := 0, 0, 0
-	for i, spec := range c.spec {
-		s, at := spec.RequiredClusterSelector, path.Index(i).Child("requiredClusterSelector")
+	for _, s := range all {
 		var one predicate
 		var mistake *field.Error
-		if one.labels, mistake = v1alpha1.CompileSelector(&s.LabelSelector, at.Child("labelSelector")); mistake != nil {
-			return mistake
+		if one.labels, mistake = v1alpha1.CompileSelector(&s.LabelSelector, s.path.Child("labelSelector")); mistake != nil {
+			return nil, mistake
 		}
-		if one.claims, mistake = s.ClaimSelector.Compile(at.Child("claimSelector")); mistake != nil {
-			return mistake
+		if one.claims, mistake = s.ClaimSelector.Compile(s.path.Child("claimSelector")); mistake != nil {
+			return nil, mistake
 		}
-		c.requirements += 1 + uint64(len(s.LabelSelector.MatchLabels)) + requirements(s.LabelSelector.MatchExpressions) +
+		one.requirements = 1 + uint64(len(s.LabelSelector.MatchLabels)) + requirements(s.LabelSelector.MatchExpressions) +
 			requirements(s.ClaimSelector.MatchExpressions)
 		for j, text := range s.CelSelector.CelExpressions {
 			expressions++
 			bytes += len(text)
 			if expressions > maxExpressions || bytes > maxExpressionBytes {
-				return field.Forbidden(path, fmt.Sprintf("all predicates must have at most %d CEL expressions of at most %d bytes in all", maxExpressions, maxExpressionBytes))
+				return nil, field.Forbidden(root, fmt.Sprintf("%s must have at most %d CEL expressions of at most %d bytes in all", what, maxExpressions, maxExpressionBytes))
 			}
 			e := clustercel.Compiled(text)
 			if e == nil {
 				// Each call compiles at least one expression.
 				if fresh++; fresh > 1 && yield() {
-					return errYielded
+					return nil, errYielded
 				}
 				var err error
 				if e, err = clustercel.Compile(text); err != nil {
-					return field.Invalid(at.Child("celSelector", "celExpressions").Index(j), clustercel.Excerpt(text), err.Error())
+					return nil, field.Invalid(s.path.Child("celSelector", "celExpressions").Index(j), clustercel.Excerpt(text), err.Error())
 				}
 			}
 			one.expressions = append(one.expressions, e)
 		}
-		c.predicates = append(c.predicates, one)
+		predicates = append(predicates, one)
 	}
-	c.charged = expressions > 0 || c.requirements > freeRequirements
-	if !c.charged {
-		c.cache.text = textOf(c.predicates)
-	}
-	return nil
+	return predicates, nil
 }
 
 // requirementsAndValues returns the number of requirements and values of a predicate. Compiling

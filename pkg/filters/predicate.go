@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 
@@ -28,10 +27,7 @@ const PredicateName = "Predicate"
 // requirements is limited, and is spread over several cycles.
 type Predicate struct {
 	compiled map[types.NamespacedName]*compiled
-	// caches are by the text of the selectors.
-	caches map[string]*matchCache
-	// slice is the maximum cost of one cycle for predicates that are charged.
-	slice uint64
+	matcher
 
 	// prepares is true if only Prepare compiles expensive predicates.
 	prepares bool
@@ -44,25 +40,15 @@ type Predicate struct {
 	prepared map[types.NamespacedName]*compiled
 }
 
-// matchCache holds which clusters match selectors, for the clusters in evaluated. next is the
-// number of the first entry of the inventory's change log that is not applied yet.
-type matchCache struct {
-	text string
-	// users is the number of Placements that share the cache.
-	users              int
-	matches, evaluated framework.Bitset
-	next               uint64
-}
-
 // NewPredicate is the plugin's factory.
 func NewPredicate(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
 	p := &Predicate{
-		compiled: map[types.NamespacedName]*compiled{}, caches: map[string]*matchCache{}, slice: math.MaxUint64,
+		compiled: map[types.NamespacedName]*compiled{}, matcher: newMatcher(handle),
 		prepared: map[types.NamespacedName]*compiled{},
 	}
 	if handle != nil && handle.Client != nil {
 		// A simulation has no other Placements that wait.
-		p.slice, p.prepares = sliceCost, true
+		p.prepares = true
 	}
 	return p, nil
 }
@@ -84,30 +70,7 @@ func (p *Predicate) Forget(key types.NamespacedName) {
 func (p *Predicate) drop(key types.NamespacedName) {
 	if c := p.compiled[key]; c != nil {
 		delete(p.compiled, key)
-		p.releaseSharedCache(c)
-	}
-}
-
-// useSharedCache makes a Placement use the cache of the Placements with the same selectors.
-func (p *Predicate) useSharedCache(c *compiled) {
-	if c.charged {
-		return
-	}
-	if others := p.caches[c.cache.text]; others != nil {
-		c.cache = others
-	} else {
-		p.caches[c.cache.text] = c.cache
-	}
-	c.cache.users++
-}
-
-// releaseSharedCache undoes useSharedCache and drops a cache without users.
-func (p *Predicate) releaseSharedCache(c *compiled) {
-	if c.charged {
-		return
-	}
-	if c.cache.users--; c.cache.users == 0 {
-		delete(p.caches, c.cache.text)
+		p.release(c.selectorMatches)
 	}
 }
 
@@ -125,20 +88,11 @@ func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, 
 	if c.status != nil {
 		return nil, c.status
 	}
-	if !c.charged {
-		if !c.cache.update(state.Snapshot(), c.selectorsMatch, state.ShouldYield) {
-			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
-			return nil, unfinishedEvaluation()
-		}
-		return &framework.PreFilterResult{Clusters: c.cache.matches, SkipFilter: true}, nil
-	}
-	if status := c.updateMatches(ctx, state, p.slice); status != nil {
-		if status.Code() == framework.Pending {
-			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
-		}
+	matches, status := p.update(ctx, state, c.selectorMatches)
+	if status != nil {
 		return nil, status
 	}
-	return &framework.PreFilterResult{Clusters: c.matches, SkipFilter: true}, nil
+	return &framework.PreFilterResult{Clusters: matches, SkipFilter: true}, nil
 }
 
 // Filter evaluates one cluster and returns the reason if it does not match.
@@ -173,7 +127,7 @@ func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 	switch {
 	case snapshot.Trial && known:
 		own := *c
-		own.cache, own.evaluationState = c.cache.clone(), c.clone()
+		own.selectorMatches = c.trial()
 		return &own
 	case snapshot.Trial:
 		return compile(pl)
@@ -182,7 +136,7 @@ func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 			return nil
 		}
 		p.drop(key)
-		p.useSharedCache(c)
+		p.share(c.selectorMatches)
 		p.compiled[key] = c
 	}
 	c.spec = pl.Spec.Predicates
@@ -234,58 +188,6 @@ func (p *Predicate) Prepare(pl *v1alpha1.Placement, yield func() bool) (done boo
 
 func nameOf(pl *v1alpha1.Placement) types.NamespacedName {
 	return types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}
-}
-
-// update evaluates the candidates that are new or have changed. It returns false if yield stopped
-// it; the next update continues. Snapshots share matches, so it is copied before a change. Its bits
-// for clusters that are not candidates are meaningless.
-func (v *matchCache) update(snapshot *framework.Snapshot, fits func(*framework.Cluster) bool, yield func() bool) (done bool) {
-	changes, known := snapshot.Log.Since(v.next)
-	v.next = snapshot.Log.Next()
-	if !known {
-		v.evaluated = nil
-	}
-	for _, change := range changes {
-		if change.Selectable {
-			v.evaluated.Unset(change.Index)
-		}
-	}
-	candidates := snapshot.Candidates()
-	if v.evaluated.Covers(candidates) {
-		return true
-	}
-	due := candidates.Without(v.evaluated)
-	v.matches = v.matches.Clone()
-	expression, evaluated := 0, framework.Bitset{}
-	for i := range due.All {
-		if expression++; expression%yieldEach == 0 && yield() {
-			v.evaluated = v.evaluated.Or(evaluated)
-			return false
-		}
-		evaluated = evaluated.Set(i)
-		if fits(snapshot.Clusters.Get(i)) {
-			v.matches = v.matches.Set(i)
-		} else {
-			v.matches.Unset(i)
-		}
-	}
-	v.evaluated = v.evaluated.Or(due)
-	return true
-}
-
-func (v *matchCache) clone() *matchCache {
-	c := *v
-	c.evaluated = v.evaluated.Clone()
-	return &c
-}
-
-func (c *compiled) selectorsMatch(cluster *framework.Cluster) bool {
-	for i := range c.predicates {
-		if c.predicates[i].selectorsMatch(cluster) {
-			return true
-		}
-	}
-	return false
 }
 
 // selectorsMatch reports whether the label and claim selectors match.

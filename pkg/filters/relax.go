@@ -40,23 +40,12 @@ func (p *Predicate) Relax(ctx context.Context, state *framework.CycleState, pl *
 
 // relax returns the changes for predicate i and their number, the cost.
 func (p *predicate) relax(ctx context.Context, snapshot *framework.Snapshot, pl *v1alpha1.Placement, i int, cluster *framework.Cluster) (framework.Relaxation, int, bool) {
-	byLabel, textsL, okL := satisfy(p.labels, cluster.Labels, "label")
-	byClaim, textsC, okC := satisfy(p.claims, cluster.Claims, "claim")
-	if !okL || !okC {
+	changed, texts, ok := p.satisfied(cluster)
+	if !ok {
 		return framework.Relaxation{}, 0, false
 	}
-	texts := append(textsL, textsC...)
 	r := framework.Relaxation{}
-	changed := cluster
 	if len(texts) > 0 {
-		object := *cluster.ManagedCluster
-		object.Labels = byLabel
-		changed = cluster.Changed(&object)
-		changed.Claims = byClaim
-		object.Status.ClusterClaims = nil
-		for _, name := range slices.Sorted(maps.Keys(byClaim)) {
-			object.Status.ClusterClaims = append(object.Status.ClusterClaims, v1alpha1.ManagedClusterClaim{Name: name, Value: byClaim[name]})
-		}
 		r.Cluster = changed
 	}
 	var kept []string
@@ -73,6 +62,29 @@ func (p *predicate) relax(ctx context.Context, snapshot *framework.Snapshot, pl 
 	}
 	r.Text = strings.Join(texts, " and ")
 	return r, len(texts), true
+}
+
+// satisfied returns the cluster with the fewest changes of labels and claims that make the
+// selectors match, and a text for each change. It returns false if there are none.
+func (p *predicate) satisfied(cluster *framework.Cluster) (*framework.Cluster, []string, bool) {
+	byLabel, textsL, okL := satisfy(p.labels, cluster.Labels, "label")
+	byClaim, textsC, okC := satisfy(p.claims, cluster.Claims, "claim")
+	if !okL || !okC {
+		return nil, nil, false
+	}
+	texts := append(textsL, textsC...)
+	if len(texts) == 0 {
+		return cluster, nil, true
+	}
+	object := *cluster.ManagedCluster
+	object.Labels = byLabel
+	changed := cluster.Changed(&object)
+	changed.Claims = byClaim
+	object.Status.ClusterClaims = nil
+	for _, name := range slices.Sorted(maps.Keys(byClaim)) {
+		object.Status.ClusterClaims = append(object.Status.ClusterClaims, v1alpha1.ManagedClusterClaim{Name: name, Value: byClaim[name]})
+	}
+	return changed, texts, true
 }
 
 // satisfy returns the values with the fewest changes that make a selector match, and a text for

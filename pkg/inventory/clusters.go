@@ -19,6 +19,7 @@ type difference struct {
 	labels, claims     map[string]bool
 	taints, membership bool
 	cpu, memory        bool
+	resources          map[string]bool
 	anything, added    bool
 }
 
@@ -35,7 +36,7 @@ func (d *difference) String() string {
 		return "claims"
 	case d.taints:
 		return "taints"
-	case d.cpu || d.memory:
+	case d.cpu || d.memory || len(d.resources) > 0:
 		return "allocatable"
 	}
 	return "changed"
@@ -56,6 +57,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 	cluster := inv.newCluster(i, object, old)
 	d := compare(old, cluster)
 	inv.clusters.Set(i, cluster)
+	inv.updateCapacities(i, object)
 	inv.fleet = nil
 	inv.addWaitingForCluster(old, cluster, affected)
 	if !d.anything {
@@ -98,6 +100,7 @@ func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, affected af
 		return
 	}
 	inv.clusters.Set(i, nil)
+	inv.updateCapacities(i, nil)
 	inv.order.remove(i, &inv.names)
 	inv.logChange(i, true)
 	for name, set := range inv.sets {
@@ -178,6 +181,9 @@ func compare(old, cluster *framework.Cluster) difference {
 		memory: old.Memory != cluster.Memory,
 		taints: !equality.Semantic.DeepEqual(old.Spec.Taints, cluster.Spec.Taints),
 	}
+	if !sameQuantities(old.Status.Allocatable, cluster.Status.Allocatable) {
+		d.resources = changedResources(old.Status.Allocatable, cluster.Status.Allocatable)
+	}
 	d.membership = old.DeletionTimestamp.IsZero() != cluster.DeletionTimestamp.IsZero()
 	d.anything = d.membership || d.taints || d.cpu || d.memory || len(d.labels) > 0 || len(d.claims) > 0 ||
 		!sameMetadata(old.ManagedCluster, cluster.ManagedCluster) ||
@@ -210,6 +216,22 @@ func sameQuantities(a, b map[v1alpha1.ResourceName]resource.Quantity) bool {
 		}
 	}
 	return true
+}
+
+// changedResources returns the names of the resources with different amounts.
+func changedResources(a, b map[v1alpha1.ResourceName]resource.Quantity) map[string]bool {
+	changed := map[string]bool{}
+	for name := range a {
+		if w, ok := b[name]; !ok || w.Cmp(a[name]) != 0 {
+			changed[string(name)] = true
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			changed[string(name)] = true
+		}
+	}
+	return changed
 }
 
 func changedKeys(a, b map[string]string) map[string]bool {

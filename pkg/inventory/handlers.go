@@ -20,6 +20,7 @@ var handlers = map[string]handler{
 	"ManagedClusterSetBinding": handle((*Inventory).updateBinding, (*Inventory).deleteBinding),
 	"AddOnPlacementScore":      handle((*Inventory).updateScore, (*Inventory).deleteScore),
 	"DisruptionPolicy":         handle((*Inventory).updatePolicy, (*Inventory).deletePolicy),
+	"SelectionPolicy":          handle((*Inventory).updateSelection, (*Inventory).deleteSelection),
 	"Placement":                handle((*Inventory).updatePlacement, (*Inventory).placementDeleted),
 	"PlacementChange":          handle((*Inventory).recordUpdated, (*Inventory).recordDeleted),
 	"PlacementEviction":        handle((*Inventory).updateEviction, (*Inventory).deleteEviction),
@@ -41,6 +42,7 @@ func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, affected affe
 	inv.unreserve(key)
 	inv.deletePlacement(key)
 	affected.add(key)
+	inv.placementChanged(key)
 }
 
 // pageUpdated processes a page that the watch reports. An announced write affects no Placement.

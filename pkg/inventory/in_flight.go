@@ -14,6 +14,7 @@ type inFlight map[Key]map[int]bool
 // replaces the Placement's earlier reservation. The reservation of a cluster ends when a page lists
 // the cluster.
 func (inv *Inventory) Reserve(placement Key, clusters []string) {
+	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	inv.unreserve(placement)
@@ -36,10 +37,12 @@ func (inv *Inventory) Reserve(placement Key, clusters []string) {
 	if len(reserved) > 0 {
 		inv.inFlight[placement] = reserved
 	}
+	inv.holdingChanged(placement)
 }
 
 // Unreserve ends all reservations of a Placement.
 func (inv *Inventory) Unreserve(placement Key) {
+	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	inv.unreserve(placement)
@@ -75,6 +78,7 @@ func (inv *Inventory) endReservation(placement Key, i int) {
 		return
 	}
 	delete(reserved, i)
+	inv.holdingChanged(placement)
 	if len(reserved) == 0 {
 		delete(inv.inFlight, placement)
 	}

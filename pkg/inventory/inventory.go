@@ -27,6 +27,9 @@ type Options struct {
 	// beside those that its spec names. If nil, there are none. It is called with the inventory
 	// locked.
 	Reads func(*v1alpha1.Placement) framework.Reads
+	// OnAffected is called with the Placements that a change made by Berth itself affects, because
+	// of their SelectionPolicies. If nil, nothing is called. No lock of the inventory is held.
+	OnAffected func([]Key)
 }
 
 // Inventory is the fleet in memory, updated by events. It is safe for concurrent use: every method
@@ -59,6 +62,9 @@ type Inventory struct {
 	// policies are DisruptionPolicies by namespace, then name.
 	policies  map[string]map[string]*policy
 	evictions evictionTable
+	// selections are the SelectionPolicies, holdings what decisions with such policies depend on.
+	selections selectionTable
+	holdings   holdings
 	// readiness are the objects of readiness sources, by source.
 	readiness map[string]*readinessSource
 
@@ -89,6 +95,8 @@ func New(options Options) *Inventory {
 		records:     newRecordTable(),
 		policies:    map[string]map[string]*policy{},
 		evictions:   newEvictionTable(),
+		selections:  newSelectionTable(),
+		holdings:    newHoldings(),
 		readiness:   map[string]*readinessSource{},
 	}
 }
@@ -103,6 +111,7 @@ func (inv *Inventory) Update(obj client.Object) []Key {
 		handlers[kind.Name].update(inv, obj, affected)
 	}
 	inv.setCause(affected, obj)
+	inv.addHoldings(affected)
 	return affected.keys()
 }
 
@@ -116,6 +125,7 @@ func (inv *Inventory) Delete(obj client.Object) []Key {
 		handlers[kind.Name].remove(inv, obj, affected)
 	}
 	inv.setCause(affected, obj)
+	inv.addHoldings(affected)
 	return affected.keys()
 }
 
@@ -134,6 +144,7 @@ func (inv *Inventory) AssumePlacement(object *v1alpha1.Placement) {
 
 // AssumePage processes a page that was just written or deleted, before or after its watch event.
 func (inv *Inventory) AssumePage(page *v1alpha1.PlacementDecision, deleted bool) {
+	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	if deleted {
@@ -197,6 +208,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 	if p == nil {
 		return nil
 	}
+	inv.updateHoldings()
 	inv.restoreLast(p)
 	snapshot := inv.snapshot(p, inv.withReserved(inv.subject(p)), now, queue)
 	snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
@@ -208,12 +220,14 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
+	inv.updateHoldings()
 	p := &placement{key: Key{Namespace: pl.Namespace, Name: pl.Name}, object: pl}
 	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, Policies: inv.policiesOf(p)}
 	return inv.snapshot(p, subject, now, queue)
 }
 
 func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
+	subject = inv.withPeers(p, subject)
 	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1}
 	snapshot.NotReady = inv.notReady(p, subject.LastNames())
 	if queue != nil {
@@ -244,12 +258,14 @@ func (inv *Inventory) freeze() *framework.Fleet {
 	}
 	ranks, sorted := inv.order.freeze(&inv.names)
 	inv.fleet = &framework.Fleet{
-		Clusters: inv.clusters.Freeze(),
-		Ranks:    ranks,
-		Sorted:   sorted,
-		Counts:   inv.pages.counts.freeze(),
-		Scores:   scores,
-		Log:      inv.log,
+		Clusters:   inv.clusters.Freeze(),
+		Ranks:      ranks,
+		Sorted:     sorted,
+		Counts:     inv.pages.counts.freeze(),
+		Scores:     scores,
+		Log:        inv.log,
+		Capacities: inv.freezeCapacities(),
+		Requests:   inv.holdings.requests.Freeze(),
 	}
 	return inv.fleet
 }
@@ -280,6 +296,12 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	slices.SortFunc(s.Pages, func(a, b *v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 	history := inv.historyOf(p)
 	s.Records, s.Evictions = history, inv.evictionsOf(p)
+	for _, policy := range inv.selections.of(p.key) {
+		s.SelectionPolicies = append(s.SelectionPolicies, policy.object)
+	}
+	if h := inv.holdings.byPlacement[p.key]; h != nil {
+		s.Has, s.Request = h.has, h.request
+	}
 	inv.addTarget(s, p, history)
 	p.subject = s
 	return s

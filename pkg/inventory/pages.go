@@ -183,6 +183,9 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 		}
 		inv.pages.byIndex[i][p] = struct{}{}
 		if !p.deleting {
+			if owner := inv.placements[p.owner]; owner != nil && inv.inFlight[p.owner][i] {
+				owner.landed = owner.landed.Clone().Set(i)
+			}
 			inv.endReservation(p.owner, i)
 		}
 	}
@@ -292,6 +295,7 @@ func (inv *Inventory) dropSubject(owner Key) bool {
 	p := inv.placements[owner]
 	if p != nil {
 		p.subject = nil
+		inv.holdingChanged(owner)
 	}
 	return p != nil
 }

@@ -21,6 +21,9 @@ type placement struct {
 	subject  *framework.Subject
 	// policies are those that select the Placement; nil if they are not known.
 	policies []*berthv1alpha1.DisruptionPolicy
+	// landed are clusters whose pages were written by Berth. The Placement has them until the whole
+	// decision is published.
+	landed framework.Bitset
 	// last is the last published decision; nil before the first one.
 	last *framework.Published
 	// cause is the trigger of the next attempt; empty without one. causeSequence is its number.
@@ -38,6 +41,8 @@ func (p *placement) wants(set string) bool {
 type reads struct {
 	labels, claims map[string]bool
 	cpu, memory    bool
+	// resources are those whose allocatable amount it uses.
+	resources map[string]bool
 	// scores are the names of the AddOnPlacementScores that it uses.
 	scores map[string]bool
 	// everything is true if a CEL expression may read any property, including scores.
@@ -46,7 +51,7 @@ type reads struct {
 
 func (r *reads) dependsOn(d difference) bool {
 	return d.membership || d.taints || r.everything && d.anything || r.cpu && d.cpu || r.memory && d.memory ||
-		intersect(r.labels, d.labels) || intersect(r.claims, d.claims)
+		intersect(r.labels, d.labels) || intersect(r.claims, d.claims) || intersect(r.resources, d.resources)
 }
 
 func intersect(a, b map[string]bool) bool {
@@ -61,7 +66,7 @@ func intersect(a, b map[string]bool) bool {
 // readsOf returns what a spec reads. Invalid parts of a spec add nothing: only an edit of the spec
 // can make them valid.
 func readsOf(spec *v1alpha1.PlacementSpec) reads {
-	r := reads{labels: map[string]bool{}, claims: map[string]bool{}, scores: map[string]bool{}}
+	r := reads{labels: map[string]bool{}, claims: map[string]bool{}, scores: map[string]bool{}, resources: map[string]bool{}}
 	for _, p := range spec.Predicates {
 		s := p.RequiredClusterSelector
 		r.selector(s.LabelSelector, s.ClaimSelector)
@@ -129,17 +134,16 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, affected affec
 	}
 	inv.changedPart = "created"
 	var last *framework.Published
+	var landed framework.Bitset
 	if old != nil {
 		inv.changedPart = edited(old.object, object)
 		if old.object.UID == object.UID {
-			last = old.last
+			last, landed = old.last, old.landed
 		}
 		inv.deletePlacement(key)
 	}
-	p := &placement{last: last, key: key, object: object, reads: readsOf(&object.Spec)}
-	if inv.options.Reads != nil {
-		p.reads.add(inv.options.Reads(object))
-	}
+	p := &placement{last: last, landed: landed, key: key, object: object}
+	p.reads = inv.readsOf(p)
 	p.readsKey = p.reads.String()
 	inv.placements[key] = p
 	if inv.byNamespace[key.Namespace] == nil {
@@ -152,6 +156,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, affected affec
 		}
 	}
 	affected.add(key)
+	inv.placementChanged(key)
 }
 
 func (inv *Inventory) deletePlacement(key Key) {

@@ -20,7 +20,7 @@ type readerGroup struct {
 // String is the group key: equal for equal reads only.
 func (r *reads) String() string {
 	names := func(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }
-	return fmt.Sprintf("%q %q %t %t %q %t", names(r.labels), names(r.claims), r.cpu, r.memory, names(r.scores), r.everything)
+	return fmt.Sprintf("%q %q %t %t %q %t %q", names(r.labels), names(r.claims), r.cpu, r.memory, names(r.scores), r.everything, names(r.resources))
 }
 
 // addTo adds all Placements of all groups.

@@ -142,6 +142,7 @@ func (inv *Inventory) removeRecord(r *record) {
 // AssumeRecord processes a record that was just written, before or after its watch event. It
 // ignores a record whose deletion the watch has already reported.
 func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
+	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	known := inv.records.byName[recordKey(object)]
@@ -291,10 +292,12 @@ func (inv *Inventory) policiesOf(p *placement) []*berthv1alpha1.DisruptionPolicy
 // SetPublished stores the last published decision of a Placement. It does nothing if the Placement
 // was deleted or replaced.
 func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
+	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	if p := inv.placements[subject.Key()]; p != nil && p.object.UID == subject.Placement.UID {
-		p.last, p.subject = last, nil
+		p.last, p.subject, p.landed = last, nil, nil
+		inv.holdingChanged(subject.Key())
 	}
 }
 

@@ -278,6 +278,9 @@ func (a *Attempt) updateTimers() {
 	if a.Target != nil && a.Failure == nil {
 		a.timers.Change = stabilityOf(a.timers.Change, a.Target, a.Snapshot.Now)
 	}
+	if tiers := a.tierStatuses(); tiers != nil && a.pin == nil {
+		a.timers.Tiers, a.timers.TiersOf = tiers, a.policy.policy.UID
+	}
 	if a.Outcome != Waiting && a.Outcome != Failed && a.goesOn == "" {
 		// The next removal starts a new measurement.
 		a.timers.Change.RemovingSince, a.timers.Forced.RemovingSince, a.timers.Revoked.RemovingSince = time.Time{}, time.Time{}, time.Time{}

@@ -125,6 +125,8 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	case len(r.Selected) == 0 && r.Demand.Limit != 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonNoManagedClusterMatched,
 			"No ManagedCluster matches any of the cluster predicate"
+	case len(r.Shortfall.Unmet) > 0:
+		return metav1.ConditionFalse, v1alpha1.ReasonGroupUnsatisfiable, r.unmetGroups()
 	case r.Shortfall.BlockedBy != "":
 		return metav1.ConditionFalse, v1alpha1.ReasonSpreadUnsatisfiable,
 			fmt.Sprintf("%d cluster decisions unscheduled by %s", missing, r.Shortfall.BlockedBy)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -39,12 +40,8 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 		}
 		return r
 	}
-	scorers, spread, mistake := r.profile.scorersFor(pl)
-	if r.Failure = misconfigured(mistake); r.Failure != nil {
-		return r
-	}
-	r.Demand.SpreadWeight = spread
-	if r.Failure = misconfigured(validate(pl)); r.Failure != nil {
+	scorers, failure := r.readScorers(pl)
+	if r.Failure = failure; failure != nil {
 		return r
 	}
 	r.filtered = true
@@ -67,6 +64,19 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	r.Failure = failure
 	r.requeueAtExpiry()
 	return r
+}
+
+// readScorers reads the SelectionPolicy and returns the prioritizers.
+func (r *Result) readScorers(pl *v1alpha1.Placement) ([]scorer, *framework.Status) {
+	if failure := r.readSelectionPolicy(); failure != nil {
+		return nil, failure
+	}
+	scorers, spread, mistake := r.profile.scorersFor(pl)
+	if mistake != nil {
+		return nil, misconfigured(mistake)
+	}
+	r.Demand.SpreadWeight = spread
+	return r.addPreference(scorers), misconfigured(validate(pl))
 }
 
 // requeueAtExpiry asks for an attempt when the toleration or the score of a selected cluster

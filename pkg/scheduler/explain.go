@@ -110,6 +110,8 @@ func (r *Result) rankVerdict(rank, i int, selected bool, lowest, highest *int64)
 	case selected:
 	case r.pin != nil && !r.pin.has(cluster.Name):
 		v.Reason += fmt.Sprintf(", not in pinned revision %d", r.pin.revision)
+	case r.tierOrGroup(i) != "":
+		v.Reason += r.tierOrGroup(i)
 	case r.State.Demoted().Has(cluster.Index):
 		v.Reason += ", after all clusters without an untolerated PreferNoSelect taint"
 	case r.Shortfall.BlockedBy != "":
@@ -147,6 +149,12 @@ func (s *Scheduler) tryRelaxation(ctx context.Context, r *Result, cluster *frame
 	snapshot := r.Snapshot
 	if change.Placement != nil {
 		snapshot = snapshot.WithPlacement(change.Placement)
+	}
+	if change.Policy != nil {
+		snapshot = snapshot.WithSelectionPolicy(change.Policy)
+	}
+	if change.WithoutPeer != "" {
+		snapshot = snapshot.WithoutPeer(change.WithoutPeer)
 	}
 	if change.Cluster != nil {
 		snapshot, cluster = snapshot.WithCluster(change.Cluster), change.Cluster

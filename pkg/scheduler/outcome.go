@@ -157,28 +157,29 @@ func (a *Attempt) satisfiedWhilePending(target metav1.Condition) metav1.Conditio
 		}
 	}
 	wanted, unqualified := len(a.Selected)+a.Shortfall.Missing, len(names)-len(chosen)
-	violated := selection.Violated(&selection.Candidates{Totals: a.Totals, ByName: a.byName, Topology: a.topology}, &a.Demand, chosen)
-	c := target
+	c := a.choices()
+	violated := selection.Violated(&c, &a.Demand, chosen)
+	condition := target
 	if target.Status == metav1.ConditionTrue && len(names) == wanted && unqualified == 0 && violated == "" {
-		return c
+		return condition
 	}
-	c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonDecisionPending
-	c.Message = fmt.Sprintf("Clusters published: %d, wanted: %d", len(names), wanted)
+	condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonDecisionPending
+	condition.Message = fmt.Sprintf("Clusters published: %d, wanted: %d", len(names), wanted)
 	if unqualified > 0 {
-		c.Message += fmt.Sprintf(", no longer qualified: %d", unqualified)
+		condition.Message += fmt.Sprintf(", no longer qualified: %d", unqualified)
 	}
 	if violated != "" {
-		c.Message += ", violated: " + violated
+		condition.Message += ", violated: " + violated
 	}
-	condition := v1alpha1.PlacementConditionDecisionPending
+	other := v1alpha1.PlacementConditionDecisionPending
 	if a.progress != nil {
-		condition = v1alpha1.PlacementConditionDecisionProgressing
+		other = v1alpha1.PlacementConditionDecisionProgressing
 	}
-	c.Message += "; see condition " + condition
+	condition.Message += "; see condition " + other
 	if target.Status != metav1.ConditionTrue {
-		c.Message += ". After the change: " + target.Message
+		condition.Message += ". After the change: " + target.Message
 	}
-	return c
+	return condition
 }
 
 // listed are the names of the clusters that are published while the change is pending, sorted.

@@ -165,8 +165,8 @@ func TestDefaultProfile(t *testing.T) {
 		t.Errorf("queueSort: %s", got)
 	}
 	for _, tc := range []struct{ point, want, got string }{
-		{"filter", "Predicate TaintToleration Eviction", names(p.Filter)},
-		{"score", "Balance=1 Steady=1 ResourceAllocatableCPU=0 ResourceAllocatableMemory=0 AddOn=0", weights(p.Score)},
+		{"filter", "Predicate TaintToleration SelectionPolicy PlacementAffinity ResourceFit Eviction", names(p.Filter)},
+		{"score", "Balance=1 Steady=1 ResourceAllocatableCPU=0 ResourceAllocatableMemory=0 AddOn=0 Preference=0", weights(p.Score)},
 		{"bind", "DecisionPublisher", names(p.Bind)},
 	} {
 		if tc.got != tc.want {

@@ -39,7 +39,9 @@ type Result struct {
 	filtered bool
 	unused   []string
 	// pin is set if the Placement is pinned to a revision.
-	pin        *pin
+	pin *pin
+	// policy is set if the Placement has a SelectionPolicy.
+	policy     *policySelection
 	deadline   *cycleDeadline
 	profile    *Profile
 	candidates framework.Bitset

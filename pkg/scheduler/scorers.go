@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -73,7 +74,7 @@ func (p *Profile) scorer(c v1alpha1.PrioritizerConfig, path *field.Path) scorer 
 	switch {
 	case coordinate.Type == v1alpha1.ScoreCoordinateTypeBuiltIn:
 		s.name, s.ScorePlugin, s.path = coordinate.BuiltIn, p.score(coordinate.BuiltIn), path.Child("builtIn")
-		if _, parametric := s.ScorePlugin.(framework.CoordinateScorer); parametric {
+		if !isListable(s.ScorePlugin) {
 			s.ScorePlugin = nil
 		}
 	case coordinate.AddOn == nil:
@@ -88,11 +89,17 @@ func (p *Profile) scorer(c v1alpha1.PrioritizerConfig, path *field.Path) scorer 
 	return s
 }
 
+// isListable reports whether a Placement can list the plugin as a BuiltIn.
+func isListable(plugin framework.ScorePlugin) bool {
+	_, parametric := plugin.(framework.CoordinateScorer)
+	return plugin != nil && !parametric && plugin.Name() != berthv1alpha1.PrioritizerPreference
+}
+
 // builtIns returns the names that a BuiltIn coordinate may have.
 func (p *Profile) builtIns() []string {
 	names := []string{v1alpha1.PrioritizerSpread}
 	for _, s := range p.Score {
-		if _, parametric := s.ScorePlugin.(framework.CoordinateScorer); !parametric {
+		if isListable(s.ScorePlugin) {
 			names = append(names, s.Name())
 		}
 	}

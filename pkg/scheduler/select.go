@@ -18,10 +18,12 @@ func demandOf(snapshot *framework.Snapshot) selection.Demand {
 // selectClusters selects the clusters that satisfy the Demand.
 func (r *Result) selectClusters() *framework.Status {
 	if r.pin != nil {
+		r.Demand.Tiers, r.Demand.Groups = nil, nil
 		r.selectPinned()
 		return nil
 	}
-	c := selection.Candidates{Totals: r.Totals, ByName: r.byName, Demoted: r.demoted(), Topology: r.topology}
+	r.decideTiers()
+	c := r.choices()
 	chosen, shortfall, err := selection.Select(&c, &r.Demand, r.deadlinePassed)
 	if err != nil {
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
@@ -31,7 +33,19 @@ func (r *Result) selectClusters() *framework.Status {
 	for i, j := range chosen {
 		r.Selected[i] = framework.Selection{Cluster: r.Feasible[j], Score: r.Totals[j]}
 	}
+	if r.policy != nil {
+		r.policy.states = r.policy.tiers.States(&c, chosen)
+	}
 	return nil
+}
+
+// choices are the feasible clusters, with their tiers and groups.
+func (r *Result) choices() selection.Candidates {
+	c := selection.Candidates{Totals: r.Totals, ByName: r.byName, Demoted: r.demoted(), Topology: r.topology}
+	if r.policy != nil {
+		c.Tier, c.Group = r.policy.tierOf, r.policy.groupOf
+	}
+	return c
 }
 
 // Ranking returns the positions in Feasible, best first.

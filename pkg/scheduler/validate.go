@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -34,6 +35,17 @@ func (s *Scheduler) Validate(ctx context.Context, pl *v1alpha1.Placement) field.
 	add(validate(pl))
 	add(validatePin(pl))
 	return mistakes
+}
+
+// ValidatePolicy returns the mistakes of a SelectionPolicy for which an attempt would set
+// PlacementMisconfigured, in the same words. It takes no lock, and ends early when ctx ends.
+func (s *Scheduler) ValidatePolicy(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList {
+	for _, p := range s.profiles[v1alpha1.DefaultProfile].PreFilter {
+		if validator, ok := p.(framework.PolicyValidator); ok {
+			return validator.ValidatePolicy(ctx, policy)
+		}
+	}
+	return nil
 }
 
 // validate returns the mistakes of a Placement for which no decision could be published.

@@ -337,7 +337,7 @@ func TestBesideOCM(t *testing.T) {
 			}
 		}
 		slices.Sort(crds)
-		if diff := cmp.Diff([]string{"disruptionpolicies.berth.dev", "placementchanges.berth.dev", "placementevictions.berth.dev", "placementexplanations.berth.dev"}, crds); diff != "" {
+		if diff := cmp.Diff([]string{"disruptionpolicies.berth.dev", "placementchanges.berth.dev", "placementevictions.berth.dev", "placementexplanations.berth.dev", "selectionpolicies.berth.dev"}, crds); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

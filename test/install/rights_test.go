@@ -45,6 +45,7 @@ var unasked = map[string]string{
 	"update placements/finalizers." + ocm:       "OwnerReferencesPermissionEnforcement, when a page names its Placement as owner that blocks",
 	"delete placementevictions.berth.dev":       "the controller, an hour after a PlacementEviction ended",
 	"patch placementevictions/status.berth.dev": "the controller, when a user evicts a cluster",
+	"patch selectionpolicies/status.berth.dev":  "the controller, when a Placement has a SelectionPolicy",
 	"delete placementexplanations.berth.dev":    "the controller, 10 minutes after a PlacementExplanation was created",
 }
 

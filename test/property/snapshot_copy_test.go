@@ -18,6 +18,7 @@ func copySnapshot(s *framework.Snapshot) *framework.Snapshot {
 		Sets: copySets(s.Sets), BoundSets: slices.Clone(s.BoundSets), Bound: copySets(s.Bound), Limit: s.Limit,
 		NotReady: maps.Clone(s.NotReady), Timers: s.Timers, Answers: s.Answers, PluginCounts: maps.Clone(s.PluginCounts),
 	}
+	c.Timers.Tiers = slices.Clone(s.Timers.Tiers)
 	c.Timers.ReadySince = maps.Clone(s.Timers.ReadySince)
 	c.Answers.Plugins, c.Answers.Allowed = maps.Clone(s.Answers.Plugins), maps.Clone(s.Answers.Allowed)
 	if s.Queue != nil {
@@ -41,6 +42,12 @@ func copyFleet(f *framework.Fleet) *framework.Fleet {
 	for name, scores := range f.Scores {
 		c.Scores[name] = copyVector(scores, deepCopy)
 	}
+	c.Capacities = maps.Clone(f.Capacities)
+	for name, capacity := range f.Capacities {
+		amount := func(n int64) int64 { return n }
+		c.Capacities[name] = &framework.Capacity{Allocatable: copyVector(capacity.Allocatable, amount), Requested: copyVector(capacity.Requested, amount)}
+	}
+	c.Requests = copyVector(f.Requests, func(all []*framework.Request) []*framework.Request { return slices.Clone(all) })
 	return c
 }
 
@@ -77,6 +84,7 @@ func copySubject(s *framework.Subject) *framework.Subject {
 	c := &framework.Subject{
 		Placement: s.Placement.DeepCopy(), Pages: deepCopies(s.Pages), Published: s.Published.Clone(), Entries: maps.Clone(s.Entries), Counted: s.Counted.Clone(),
 		Records: deepCopies(s.Records), Policies: deepCopies(s.Policies), Evictions: slices.Clone(s.Evictions),
+		SelectionPolicies: deepCopies(s.SelectionPolicies), Peers: slices.Clone(s.Peers), AffinityCycle: s.AffinityCycle, Request: s.Request, Has: s.Has.Clone(),
 		Incumbents: s.Incumbents.Clone(), Leaving: s.Leaving.Clone(), Taken: slices.Clone(s.Taken),
 	}
 	if s.Last != nil {
@@ -102,18 +110,19 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
 		"Trial Fleet Now Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Timers Answers PluginCounts": reflect.TypeFor[framework.Snapshot](),
-		"Clusters Ranks Sorted Counts Scores Log":         reflect.TypeFor[framework.Fleet](),
-		"ByIndex Histogram":                               reflect.TypeFor[framework.DecisionCounts](),
-		"First Entries":                                   reflect.TypeFor[framework.ChangeLog](),
-		"Index Selectable":                                reflect.TypeFor[framework.ClusterChange](),
+		"Clusters Ranks Sorted Counts Scores Log Capacities Requests":                                                       reflect.TypeFor[framework.Fleet](),
+		"ByIndex Histogram":     reflect.TypeFor[framework.DecisionCounts](),
+		"Allocatable Requested": reflect.TypeFor[framework.Capacity](),
+		"First Entries":         reflect.TypeFor[framework.ChangeLog](),
+		"Index Selectable":      reflect.TypeFor[framework.ClusterChange](),
 		"ManagedCluster Index CPU Memory Tainted details": reflect.TypeFor[framework.Cluster](),
 		"TaintTimes Claims once rendered err":             detailsType(),
 		"Value Known":                                     reflect.TypeFor[framework.Amount](),
 		"Name Members Selector Err":                       reflect.TypeFor[framework.ClusterSet](),
-		"Placement Pages Published Entries Counted Last Records Policies Evictions Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
-		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored":                            reflect.TypeFor[framework.Published](),
-		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":           reflect.TypeFor[framework.QueueAdmission](),
-		"Change Revoked NextAttempt NextAttemptCause ReadySince Reserved":                                    reflect.TypeFor[framework.Timers](),
+		"Placement Pages Published Entries Counted Last Records Policies Evictions SelectionPolicies Peers AffinityCycle Request Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
+		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored":                                                                              reflect.TypeFor[framework.Published](),
+		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                             reflect.TypeFor[framework.QueueAdmission](),
+		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince Reserved":                                                                 reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
 		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
 	} {

@@ -12,7 +12,7 @@ var (
 	withArgs = []string{"BlastRadius", "DecisionPublisher", "MaintenanceWindow", "Stabilization"}
 
 	withoutArgs = []string{
-		"AddOn", "Approval", "AuditLog", "Balance", "Eviction", "InFlight", "Movement", "PolicyWindow", "Predicate", "PrioritySort", "QueueAdmission", "ResourceAllocatableCPU",
-		"ResourceAllocatableMemory", "Shortfall", "Steady", "TaintToleration",
+		"AddOn", "Approval", "AuditLog", "Balance", "Eviction", "InFlight", "Movement", "PlacementAffinity", "PolicyWindow", "Predicate", "Preference", "PrioritySort", "QueueAdmission",
+		"ResourceAllocatableCPU", "ResourceAllocatableMemory", "ResourceFit", "SelectionPolicy", "Shortfall", "Steady", "TaintToleration",
 	}
 )

@@ -29,6 +29,7 @@ var table = []kind{
 	{group: berthGroup, plural: "placementchanges", versions: []version{{name: "v1alpha1"}}},
 	{group: berthGroup, plural: "placementevictions", versions: []version{{name: "v1alpha1"}}},
 	{group: berthGroup, plural: "placementexplanations", versions: []version{{name: "v1alpha1"}}, nameIsLabel: true},
+	{group: berthGroup, plural: "selectionpolicies", versions: []version{{name: "v1alpha1"}}},
 	{group: ocmGroup, plural: "addonplacementscores", versions: []version{{name: "v1alpha1"}}},
 	{group: ocmGroup, plural: "managedclusters", versions: []version{{name: "v1"}, {name: "v1alpha1"}}},
 	{group: ocmGroup, plural: "managedclustersetbindings", versions: []version{{name: "v1beta2"}, {name: "v1alpha1"}}},

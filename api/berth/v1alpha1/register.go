@@ -18,6 +18,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&PlacementChange{}, &PlacementChangeList{},
 		&DisruptionPolicy{}, &DisruptionPolicyList{},
 		&PlacementEviction{}, &PlacementEvictionList{},
+		&SelectionPolicy{}, &SelectionPolicyList{},
 		&PlacementExplanation{}, &PlacementExplanationList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -32,6 +32,7 @@ var hubKinds = map[string]hubKind{
 	"addonplacementscores":      {v1alpha1.GroupName, "v1alpha1", "AddOnPlacementScore", true},
 	"placementchanges":          {berthv1alpha1.GroupName, "v1alpha1", "PlacementChange", true},
 	"placementevictions":        {berthv1alpha1.GroupName, "v1alpha1", "PlacementEviction", true},
+	"selectionpolicies":         {berthv1alpha1.GroupName, "v1alpha1", "SelectionPolicy", true},
 	"disruptionpolicies":        {berthv1alpha1.GroupName, "v1alpha1", "DisruptionPolicy", true},
 }
 
@@ -69,6 +70,8 @@ func hostileLists() map[string][]any {
 	truncated.Spec.Revision, truncated.Spec.Truncated, truncated.Spec.From = 9, true, hostile
 	evicted := fixture.Eviction("shop", hostile, hostile, hostile).Valid(metav1.ConditionTrue).Obj()
 	evicted.TypeMeta = typed("placementevictions")
+	selecting := &berthv1alpha1.SelectionPolicy{TypeMeta: typed("selectionpolicies"), ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: hostile}}
+	selecting.Spec = berthv1alpha1.SelectionPolicySpec{Placement: hostile, ClusterNames: berthv1alpha1.ClusterNames{Exclude: []string{hostile}}}
 	return map[string][]any{
 		"placements":         {held, fixture.Placement("shop", hostile).Obj()},
 		"placementdecisions": {page, fixture.Page(hostile, "page").Of(hostile).Lists(hostile).Obj()},
@@ -81,6 +84,7 @@ func hostileLists() map[string][]any {
 		"placementchanges":          {record, truncated},
 		"placementevictions":        {evicted},
 		"disruptionpolicies":        {},
+		"selectionpolicies":         {selecting},
 	}
 }
 

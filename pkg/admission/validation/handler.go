@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
 )
@@ -39,24 +40,28 @@ const (
 // errors when ctx ends, and is called for one Placement at a time.
 type Validate func(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList
 
+// ValidatePolicy returns the mistakes of a SelectionPolicy, as Scheduler.ValidatePolicy does.
+type ValidatePolicy func(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList
+
 // Register registers the handlers with a server.
-func Register(server webhook.Server, validate Validate) error {
-	if validate == nil {
-		return errors.New("registering the validation handlers: no function to validate Placements")
+func Register(server webhook.Server, validate Validate, validatePolicy ValidatePolicy) error {
+	if validate == nil || validatePolicy == nil {
+		return errors.New("registering the validation handlers: no function to validate Placements or SelectionPolicies")
 	}
-	validator := &validator{validate: validate, running: make(chan struct{}, 1)}
+	validator := &validator{validate: validate, validatePolicy: validatePolicy, running: make(chan struct{}, 1)}
 	server.Register(validatePath, admission.LimitRequests(maxRequests, &webhook.Admission{Handler: validator}))
 	server.Register(statusPath, admission.LimitRequests(maxRequests, &webhook.Admission{Handler: statusWarner{}}))
 	return nil
 }
 
 // +kubebuilder:webhookconfiguration:mutating=false,name=berth-validation
-// +kubebuilder:webhook:mutating=false,name=validate.berth.dev,path=/validate,groups=cluster.open-cluster-management.io,versions=*,resources=placements;managedclustersets,verbs=create;update,failurePolicy=ignore,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
+// +kubebuilder:webhook:mutating=false,name=validate.berth.dev,path=/validate,groups=cluster.open-cluster-management.io;berth.dev,versions=*,resources=placements;managedclustersets;selectionpolicies,verbs=create;update,failurePolicy=ignore,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
 
-// validator refuses Placements and ManagedClusterSets with mistakes.
+// validator refuses Placements, SelectionPolicies and ManagedClusterSets with mistakes.
 type validator struct {
-	validate Validate
-	// running holds one item while a Placement is validated.
+	validate       Validate
+	validatePolicy ValidatePolicy
+	// running holds one item while a Placement or SelectionPolicy is validated.
 	running chan struct{}
 }
 
@@ -72,6 +77,9 @@ func (v *validator) Handle(ctx context.Context, request webhook.AdmissionRequest
 	case "placements":
 		kind.Kind = "Placement"
 		mistakes, err = v.placement(ctx, &request.AdmissionRequest)
+	case "selectionpolicies":
+		kind = schema.GroupKind{Group: berthv1alpha1.GroupName, Kind: "SelectionPolicy"}
+		mistakes, err = v.policy(ctx, &request.AdmissionRequest)
 	case "managedclustersets":
 		kind.Kind = "ManagedClusterSet"
 		mistakes, err = clusterSet(&request.AdmissionRequest)
@@ -92,19 +100,34 @@ func (v *validator) placement(ctx context.Context, request *admissionv1.Admissio
 	if err != nil || object.DeletionTimestamp != nil || old != nil && sameInputs(object, old) {
 		return nil, err
 	}
+	return validateOne(ctx, v.running, v.validate, object, old), nil
+}
+
+// policy returns the mistakes of a SelectionPolicy that the stored one does not have.
+func (v *validator) policy(ctx context.Context, request *admissionv1.AdmissionRequest) (field.ErrorList, error) {
+	object, old, err := read[berthv1alpha1.SelectionPolicy](request)
+	if err != nil || object.DeletionTimestamp != nil {
+		return nil, err
+	}
+	return validateOne(ctx, v.running, v.validatePolicy, object, old), nil
+}
+
+// validateOne returns the mistakes that the stored object does not have; old may be nil. One object
+// is validated at a time.
+func validateOne[T any](ctx context.Context, running chan struct{}, validate func(context.Context, *T) field.ErrorList, object, old *T) field.ErrorList {
 	ctx, cancel := context.WithTimeout(ctx, compileTime)
 	defer cancel()
 	select {
-	case v.running <- struct{}{}:
-		defer func() { <-v.running }()
+	case running <- struct{}{}:
+		defer func() { <-running }()
 	case <-ctx.Done():
-		return nil, nil
+		return nil
 	}
-	mistakes := v.validate(ctx, object)
+	mistakes := validate(ctx, object)
 	if len(mistakes) > 0 && old != nil {
-		return onlyNew(mistakes, v.validate(ctx, old)), nil
+		return onlyNew(mistakes, validate(ctx, old))
 	}
-	return mistakes, nil
+	return mistakes
 }
 
 // sameInputs reports whether nothing differs that is validated.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
@@ -55,6 +56,11 @@ func TestValidator(t *testing.T) {
 		"an annotation":                  {resource: "placements", object: `{"metadata":{"annotations":{"a":"b"}},"spec":{"clusterSets":["x"]}}`, old: `{"spec":{"clusterSets":["x"]}}`},
 		"another profile":                {"placements", `{"metadata":{"annotations":{"berth.dev/profile":"b"}},"spec":{"clusterSets":["y"]}}`, `{"spec":{"clusterSets":["x"]}}`, `spec.clusterSets[0]: Unsupported value: "y"`},
 		"a stored object that is none":   {"placements", `{"spec":{}}`, `{"spec":1}`, "reading the object as stored"},
+		"a policy":                       {resource: "selectionpolicies", object: `{"spec":{"placement":"p"}}`},
+		"a policy with a mistake":        {"selectionpolicies", `{"spec":{"groups":[{"name":"g"}]}}`, "", `spec.groups: Invalid value: "g"`},
+		"a policy with an old mistake":   {resource: "selectionpolicies", object: `{"spec":{"groups":[{"name":"g"}]}}`, old: `{"spec":{"groups":[{"name":"g"}]}}`},
+		"a policy that is deleted":       {resource: "selectionpolicies", object: `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"groups":[{"name":"g"}]}}`},
+		"no policy":                      {"selectionpolicies", `{"spec":1}`, "", "reading the object"},
 		"no set":                         {"managedclustersets", `{"spec":1}`, "", "reading the object"},
 		"a set with a new mistake":       {"managedclustersets", badSet, `{"spec":{}}`, `Invalid value: "b c"`},
 		"a set with another mistake":     {"managedclustersets", badSet, strings.Replace(badSet, "b c", "d e", 1), `Invalid value: "b c"`},
@@ -62,7 +68,7 @@ func TestValidator(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := &validator{validate: unknownSets, running: make(chan struct{}, 1)}
+			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, running: make(chan struct{}, 1)}
 			response := v.Handle(t.Context(), request(tc.resource, tc.object, tc.old))
 			if response.Allowed != (tc.want == "") || !response.Allowed && !strings.Contains(response.Result.Message, tc.want) {
 				t.Errorf("allowed is %t, %v; want %q", response.Allowed, response.Result, tc.want)
@@ -81,7 +87,7 @@ func TestIgnoredRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := request("placements", "no JSON", "")
 			change(&r.AdmissionRequest)
-			v := &validator{validate: unknownSets, running: make(chan struct{}, 1)}
+			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, running: make(chan struct{}, 1)}
 			for _, response := range []webhook.AdmissionResponse{v.Handle(t.Context(), r), statusWarner{}.Handle(t.Context(), r)} {
 				if !response.Allowed || len(response.Warnings) > 0 {
 					t.Errorf("allowed is %t, %v, warnings %q", response.Allowed, response.Result, response.Warnings)
@@ -92,6 +98,14 @@ func TestIgnoredRequests(t *testing.T) {
 }
 
 // handlers are the handlers of a server, by path.
+// groupsInvalid finds a mistake in every policy with groups.
+func groupsInvalid(_ context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList {
+	if len(policy.Spec.Groups) == 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "groups"), policy.Spec.Groups[0].Name, "not here")}
+}
+
 type handlers map[string]http.Handler
 
 func (h handlers) NeedLeaderElection() bool                   { return false }
@@ -102,10 +116,10 @@ func (h handlers) WebhookMux() *http.ServeMux                 { return nil }
 
 func TestRegister(t *testing.T) {
 	server := handlers{}
-	if err := Register(server, nil); err == nil || len(server) > 0 {
+	if err := Register(server, nil, nil); err == nil || len(server) > 0 {
 		t.Errorf("without a function: %v, %d handlers", err, len(server))
 	}
-	if err := Register(server, unknownSets); err != nil {
+	if err := Register(server, unknownSets, groupsInvalid); err != nil {
 		t.Fatal(err)
 	}
 	if got := slices.Sorted(maps.Keys(server)); !slices.Equal(got, []string{"/validate", "/warn-status"}) {
@@ -115,7 +129,7 @@ func TestRegister(t *testing.T) {
 
 // TestValidatorWaits: a request that cannot run before its time ends is allowed.
 func TestValidatorWaits(t *testing.T) {
-	v := &validator{validate: unknownSets, running: make(chan struct{}, 1)}
+	v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, running: make(chan struct{}, 1)}
 	v.running <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -73,6 +73,16 @@ func (b Bitset) Without(o Bitset) Bitset {
 	return rest
 }
 
+// Intersects reports whether b and o have a member in common.
+func (b Bitset) Intersects(o Bitset) bool {
+	for i := range min(len(b), len(o)) {
+		if b[i]&o[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Clone returns a copy that shares no memory.
 func (b Bitset) Clone() Bitset { return append(Bitset(nil), b...) }
 

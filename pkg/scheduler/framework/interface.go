@@ -76,6 +76,12 @@ type Validator interface {
 	Validate(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList
 }
 
+// PolicyValidator is a PreFilterPlugin that finds the mistakes of SelectionPolicies.
+type PolicyValidator interface {
+	// ValidatePolicy is Validate for a SelectionPolicy.
+	ValidatePolicy(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList
+}
+
 // Preparer is a PreFilterPlugin with long work that depends only on the Placement, for example
 // compiling expressions. The work is done outside cycles; until then PreFilter returns Unfinished.
 // Simulations do not call Prepare.
@@ -129,13 +135,16 @@ type Relaxer interface {
 	Relax(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) []Relaxation
 }
 
-// Relaxation is a change to the Placement or to the cluster.
+// Relaxation is a change to the Placement, its SelectionPolicy or the cluster.
 type Relaxation struct {
 	// Text describes the change: "tolerate gpu=true:NoSelect".
 	Text string
-	// Placement and Cluster are the changed objects; nil if unchanged.
+	// Placement, Cluster and Policy are the changed objects; nil if unchanged.
 	Placement *v1alpha1.Placement
 	Cluster   *Cluster
+	Policy    *berthv1alpha1.SelectionPolicy
+	// WithoutPeer is the name of a Peer that does not count; empty for none.
+	WithoutPeer string
 }
 
 // ClusterReader is a PreFilter, Filter or Score plugin that declares which properties of clusters

@@ -108,6 +108,9 @@ type Timers struct {
 	// Change is for the change to the target, Forced for the removal of all clusters that the
 	// Placement cannot keep alone, Revoked for that of revoked clusters alone.
 	Change, Forced, Revoked Stability
+	// Tiers are the states of the tiers of the SelectionPolicy TiersOf after the last attempt.
+	Tiers   []berthv1alpha1.SelectionTierStatus
+	TiersOf types.UID
 	// NextAttempt is the time for which the last attempt asked, NextAttemptCause the reason.
 	NextAttempt      time.Time
 	NextAttemptCause string
@@ -155,6 +158,10 @@ type Fleet struct {
 	Scores map[string]*Vector[*v1alpha1.AddOnPlacementScore]
 	// Log lists the clusters that changed.
 	Log ChangeLog
+	// Capacities are the resources that SelectionPolicies request. Requests are the requests of the
+	// Placements that have a cluster, by its index, in the order of Request.Before.
+	Capacities map[v1alpha1.ResourceName]*Capacity
+	Requests   *Vector[[]*Request]
 }
 
 // Cluster returns the cluster of a name; nil if there is none.
@@ -271,6 +278,19 @@ type Subject struct {
 	// Evictions are those of the Placement, one for each cluster, sorted by cluster. They may have
 	// ended: EvictionOf compares them with Now.
 	Evictions []Eviction
+	// SelectionPolicies are those that name the Placement, sorted by name. More than one is a
+	// mistake.
+	SelectionPolicies []*berthv1alpha1.SelectionPolicy
+	// Peers are the Placements that the affinity of the policy names, sorted by name.
+	// AffinityCycle is a cycle of affinity that contains the Placement and may never settle; empty
+	// if there is none.
+	Peers         []Peer
+	AffinityCycle string
+	// Request is what the policy requests; nil if it requests nothing.
+	Request *Request
+	// Has are the clusters that the Placement has: those on its labelled pages, those that are
+	// being published, and those that its open change adds.
+	Has Bitset
 	// Incumbents are Published and the clusters that the open change adds. Leaving are the clusters
 	// that it removes.
 	Incumbents, Leaving Bitset
@@ -406,6 +426,7 @@ func (s *Snapshot) WithCluster(cluster *Cluster) *Snapshot {
 	trial, fleet := *s, *s.Fleet
 	fleet.Clusters = fleet.Clusters.With(cluster.Index, cluster)
 	fleet.Log.Entries = append(append([]ClusterChange(nil), fleet.Log.Entries...), ClusterChange{Index: cluster.Index, Selectable: true})
+	fleet.Capacities = s.withCapacities(cluster)
 	trial.Fleet, trial.Trial = &fleet, true
 	trial.Sets = make([]*ClusterSet, len(s.Sets))
 	for i, set := range s.Sets {

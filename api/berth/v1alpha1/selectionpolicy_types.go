@@ -1,0 +1,374 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Defaults and bounds of a SelectionPolicy.
+const (
+	DefaultFailbackAfterSeconds = 300
+	MaxSelectionTiers           = 16
+	MaxSelectionGroups          = 32
+	MaxUnknownNames             = 100
+)
+
+// PrioritizerPreference is the prioritizer that scores the preferences of SelectionPolicies.
+const PrioritizerPreference = "Preference"
+
+// FailbackRequestedAnnotation on a SelectionPolicy permits the failback to every tier that has been
+// sufficient since before this time (RFC 3339), regardless of failbackAfterSeconds.
+const FailbackRequestedAnnotation = "berth.dev/failback-requested-at"
+
+// Conditions of a SelectionPolicy, and their reasons.
+const (
+	// SelectionReady is True if the policy takes part in the decisions of its Placement.
+	SelectionReady = "Ready"
+	// SelectionTierSufficient is True if a tier has at least its minClusters. It is absent without
+	// tiers.
+	SelectionTierSufficient = "TierSufficient"
+
+	// ReasonSelectionApplied, with Ready True.
+	ReasonSelectionApplied = "Applied"
+	// ReasonPlacementMissing, with Ready False: the Placement does not exist.
+	ReasonPlacementMissing = "PlacementMissing"
+	// ReasonSelectionInvalid, with Ready False: the message names the field. The condition
+	// PlacementMisconfigured of the Placement has the same message.
+	ReasonSelectionInvalid = "Invalid"
+	// ReasonTierSufficient and ReasonNoTierSufficient are those of TierSufficient.
+	ReasonTierSufficient   = "Sufficient"
+	ReasonNoTierSufficient = "NoTierSufficient"
+)
+
+// SelectionPolicy adds to one Placement of its namespace what the Placement itself cannot ask for:
+// clusters by name, preferences, capacity, tiers with failback, numbers for groups of clusters, and
+// affinity to other Placements. All parts are optional.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced,shortName=slp
+// +kubebuilder:printcolumn:name="Placement",type=string,JSONPath=`.spec.placement`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Tiers",type=string,JSONPath=`.status.tiers[?(@.used==true)].name`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type SelectionPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the policy.
+	// +required
+	Spec SelectionPolicySpec `json:"spec"`
+
+	// status is what the policy did in the last decision. Only the controller writes it.
+	// +optional
+	Status SelectionPolicyStatus `json:"status,omitzero"`
+}
+
+// SelectionPolicySpec is the policy.
+type SelectionPolicySpec struct {
+	// placement is the name of the Placement in the same namespace. A Placement can have one
+	// policy; two make it misconfigured.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Placement string `json:"placement"`
+
+	// clusterNames restricts the Placement to some clusters by name, or excludes some.
+	// +optional
+	ClusterNames ClusterNames `json:"clusterNames,omitzero"`
+
+	// preferences give clusters a higher or lower score. The prioritizer Preference adds the
+	// weights of all terms that match a cluster, at least -100 and at most 100 in sum.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Preferences []Preference `json:"preferences,omitempty"`
+
+	// preferenceWeight is the weight of the prioritizer Preference among the prioritizers of the
+	// Placement. From -10 to 10; the default is 1.
+	// +optional
+	// +default=1
+	// +kubebuilder:validation:Minimum=-10
+	// +kubebuilder:validation:Maximum=10
+	PreferenceWeight *int32 `json:"preferenceWeight,omitempty"`
+
+	// requests are what the Placement uses on each of its clusters, by resource. A cluster
+	// qualifies if its allocatable amount, less the requests of all other Placements that have the
+	// cluster, is at least as large. A resource that a cluster does not report does not fit.
+	// Example: {cpu: "4", memory: 16Gi}.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() > 0 && name.size() <= 253)",message="the name of a resource must have 1 to 253 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, isQuantity(string(self[name])) && quantity(string(self[name])).compareTo(quantity('0')) >= 0 && quantity(string(self[name])).compareTo(quantity('1Pi')) <= 0)",message="must be a quantity from 0 to 1Pi"
+	Requests map[v1alpha1.ResourceName]resource.Quantity `json:"requests,omitempty"`
+
+	// tiers are ordered alternatives: clusters of a later tier are used only if the earlier ones do
+	// not suffice. A cluster belongs to the first tier that matches it; a cluster in no tier does
+	// not qualify.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Tiers []SelectionTier `json:"tiers,omitempty"`
+
+	// tierMode is Fallback or Overflow. Fallback: all clusters are from the first tier that is
+	// sufficient; if none is, tiers are filled in order. Overflow: tiers are filled in order. The
+	// default is Fallback.
+	// +optional
+	// +default="Fallback"
+	TierMode TierMode `json:"tierMode,omitempty"`
+
+	// failbackAfterSeconds is how long a tier that was insufficient must have been sufficient until
+	// it is used again, in seconds. From -1 to 31,536,000 (a year); -1 is never, 0 at once. The
+	// default is 300. The annotation berth.dev/failback-requested-at permits it earlier. It has no
+	// effect in the mode Overflow.
+	// +optional
+	// +default=300
+	// +kubebuilder:validation:Minimum=-1
+	// +kubebuilder:validation:Maximum=31536000
+	FailbackAfterSeconds *int64 `json:"failbackAfterSeconds,omitempty"`
+
+	// groups are how many clusters of a kind are selected. A cluster belongs to the first group
+	// that matches it; clusters in no group are not bounded. The minima are filled first, in the
+	// order of the groups. Their sum must not be greater than numberOfClusters.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Groups []SelectionGroup `json:"groups,omitempty"`
+
+	// affinity keeps the Placement together with others of its namespace, or apart from them.
+	// +optional
+	Affinity PlacementAffinity `json:"affinity,omitzero"`
+}
+
+// ClusterNames are names of clusters that need not exist. A name in both lists is excluded.
+type ClusterNames struct {
+	// include are the only clusters that qualify; empty means all.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=10000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	Include []string `json:"include,omitempty"`
+
+	// exclude are clusters that do not qualify.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=10000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	Exclude []string `json:"exclude,omitempty"`
+}
+
+// Preference is a score for the clusters that a selector matches.
+type Preference struct {
+	// weight is the score. From -100 to 100.
+	// +required
+	// +kubebuilder:validation:Minimum=-100
+	// +kubebuilder:validation:Maximum=100
+	Weight int32 `json:"weight"`
+
+	// clusterSelector matches clusters by labels, claims and CEL.
+	// +optional
+	ClusterSelector v1alpha1.ClusterSelector `json:"clusterSelector,omitzero"`
+}
+
+// TierMode is how tiers are used.
+//
+// +kubebuilder:validation:Enum=Fallback;Overflow
+type TierMode string
+
+// The modes of tiers.
+const (
+	TierFallback TierMode = "Fallback"
+	TierOverflow TierMode = "Overflow"
+)
+
+// SelectionTier is one of the ordered alternatives.
+type SelectionTier struct {
+	// name is the name of the tier in the status and in messages.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// clusterSelector matches clusters by labels, claims and CEL; absent or {} matches all.
+	// +optional
+	ClusterSelector v1alpha1.ClusterSelector `json:"clusterSelector,omitzero"`
+
+	// minClusters is the number of qualifying clusters from which the tier is sufficient. From 1 to
+	// 100,000; the default is the Placement's numberOfClusters, or 1 if that is absent or 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	MinClusters *int32 `json:"minClusters,omitempty"`
+}
+
+// SelectionGroup is a kind of clusters and how many of them are selected.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.count) || !has(self.min) && !has(self.max)",message="count replaces min and max"
+// +kubebuilder:validation:XValidation:rule="has(self.count) || has(self.min) || has(self.max)",message="count, min or max is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || self.min <= self.max",message="min must not be greater than max"
+type SelectionGroup struct {
+	// name is the name of the group in the status and in messages.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// clusterSelector matches clusters by labels, claims and CEL; absent or {} matches all.
+	// +optional
+	ClusterSelector v1alpha1.ClusterSelector `json:"clusterSelector,omitzero"`
+
+	// count is min and max at once. From 0 to 100,000.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	Count *int32 `json:"count,omitempty"`
+
+	// min is the number of clusters of the group that are selected before any others. From 0 to
+	// 100,000; the default is 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	Min *int32 `json:"min,omitempty"`
+
+	// max is the largest number of clusters of the group that are selected. From 0 to 100,000;
+	// absent means no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	Max *int32 `json:"max,omitempty"`
+}
+
+// Bounds returns the minimum and the maximum; -1 is no maximum.
+func (g *SelectionGroup) Bounds() (least, most int) {
+	most = -1
+	switch {
+	case g.Count != nil:
+		return int(*g.Count), int(*g.Count)
+	case g.Max != nil:
+		most = int(*g.Max)
+	}
+	if g.Min != nil {
+		least = int(*g.Min)
+	}
+	return least, most
+}
+
+// PlacementAffinity names other Placements of the namespace. A Placement has the clusters that its
+// PlacementDecisions list, that are being published, or that its open change adds.
+type PlacementAffinity struct {
+	// with: only clusters that each of these Placements has qualify. A Placement without clusters
+	// does not restrict.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	With []PlacementReference `json:"with,omitempty"`
+
+	// apartFrom: no cluster that one of these Placements has qualifies. If two Placements are apart
+	// from each other, the one that has a cluster keeps it; if both have it, the older one does.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	ApartFrom []PlacementReference `json:"apartFrom,omitempty"`
+}
+
+// PlacementReference names one Placement, or selects Placements by label. The Placement of the
+// policy itself does not count.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.placement) != has(self.placementSelector)",message="exactly one of placement and placementSelector is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchLabels) || self.placementSelector.matchLabels.size() <= 100",message="placementSelector.matchLabels: at most 100 labels"
+type PlacementReference struct {
+	// placement is the name of a Placement, which need not exist.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Placement string `json:"placement,omitempty"`
+
+	// placementSelector selects Placements by label; {} selects all.
+	// +optional
+	PlacementSelector *metav1.LabelSelector `json:"placementSelector,omitempty"`
+}
+
+// SelectionPolicyStatus is what the policy did in the last decision.
+type SelectionPolicyStatus struct {
+	// tiers are the tiers in their order.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Tiers []SelectionTierStatus `json:"tiers,omitempty"`
+
+	// unmet are the groups whose minimum is not met.
+	// +optional
+	// +listType=map
+	// +listMapKey=group
+	// +kubebuilder:validation:MaxItems=32
+	Unmet []UnmetGroup `json:"unmet,omitempty"`
+
+	// unknownNames are names in clusterNames that are no clusters, sorted: the first 100.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	UnknownNames []string `json:"unknownNames,omitempty"`
+
+	// conditions are Ready and, with tiers, TierSufficient.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=100
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// SelectionTierStatus is the state of a tier. It outlives restarts of the controller.
+type SelectionTierStatus struct {
+	// name is the name of the tier.
+	// +required
+	Name string `json:"name"`
+
+	// qualifying is the number of clusters of the tier that pass all filters.
+	// +optional
+	Qualifying int32 `json:"qualifying"`
+
+	// sufficientSince is when the tier became sufficient again; absent if it is insufficient, or
+	// has been sufficient since it was first evaluated.
+	// +optional
+	SufficientSince *metav1.Time `json:"sufficientSince,omitempty"`
+
+	// used is true if the selected clusters are from this tier.
+	// +optional
+	Used bool `json:"used"`
+}
+
+// UnmetGroup is a group with fewer clusters than its minimum.
+type UnmetGroup struct {
+	// group is the name of the group.
+	// +required
+	Group string `json:"group"`
+
+	// missing is the number of clusters that it lacks.
+	// +required
+	Missing int32 `json:"missing"`
+
+	// relax is a change with which the minimum would be met or missed by less; empty if none is
+	// known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Relax string `json:"relax,omitempty"`
+}
+
+// SelectionPolicyList is a list of SelectionPolicies.
+//
+// +kubebuilder:object:root=true
+type SelectionPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []SelectionPolicy `json:"items"`
+}

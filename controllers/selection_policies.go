@@ -1,0 +1,56 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler"
+)
+
+// +kubebuilder:rbac:groups=berth.dev,resources=selectionpolicies,verbs=list;watch
+// +kubebuilder:rbac:groups=berth.dev,resources=selectionpolicies/status,verbs=patch
+
+// writeSelectionStatuses writes the status of the SelectionPolicies of a Placement.
+func (r *PlacementReconciler) writeSelectionStatuses(ctx context.Context, attempt *scheduler.Attempt) error {
+	for _, policy := range attempt.Snapshot.Subject.SelectionPolicies {
+		if err := r.writeSelectionStatus(ctx, policy, attempt.SelectionStatus(policy)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reportNoPlacement reports in the status of SelectionPolicies that their Placement does not exist.
+func (r *PlacementReconciler) reportNoPlacement(ctx context.Context, key types.NamespacedName) error {
+	for _, policy := range r.Inventory.SelectionPolicies(key) {
+		status := policy.Status.DeepCopy()
+		v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
+			Type: berthv1alpha1.SelectionReady, Status: metav1.ConditionFalse, Reason: berthv1alpha1.ReasonPlacementMissing,
+			Message: "Placement " + key.Name + " does not exist", ObservedGeneration: policy.Generation,
+		})
+		if err := r.writeSelectionStatus(ctx, policy, status); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSelectionStatus writes a status that changed.
+func (r *PlacementReconciler) writeSelectionStatus(ctx context.Context, policy *berthv1alpha1.SelectionPolicy, status *berthv1alpha1.SelectionPolicyStatus) error {
+	if equality.Semantic.DeepEqual(&policy.Status, status) {
+		return nil
+	}
+	written := policy.DeepCopy()
+	written.Status = *status
+	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, written, client.MergeFrom(policy))); err != nil {
+		return fmt.Errorf("writing the status of SelectionPolicy %s: %w", policy.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package filters
+
+import (
+	"context"
+	"math"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// matcher keeps which candidates match selectors, and evaluates only new and changed candidates.
+// Equal selectors share a cache.
+type matcher struct {
+	// caches are by the text of the selectors.
+	caches map[string]*matchCache
+	// slice is the maximum cost of one cycle for selectors that are charged.
+	slice uint64
+}
+
+func newMatcher(handle *framework.Handle) matcher {
+	m := matcher{caches: map[string]*matchCache{}, slice: math.MaxUint64}
+	if handle != nil && handle.Client != nil {
+		// A simulation has no other Placements that wait.
+		m.slice = sliceCost
+	}
+	return m
+}
+
+// selectorMatches are compiled selectors and the candidates that at least one of them matches.
+type selectorMatches struct {
+	predicates []predicate
+	// charged is true if the cost of evaluations counts against the budget. requirements is their
+	// number in all selectors.
+	charged      bool
+	requirements uint64
+
+	// cache is used if evaluations are not charged, evaluationState otherwise.
+	cache *matchCache
+	evaluationState
+}
+
+func newSelectorMatches(predicates []predicate) *selectorMatches {
+	m := &selectorMatches{predicates: predicates, cache: &matchCache{}}
+	expressions := 0
+	for i := range predicates {
+		m.requirements += predicates[i].requirements
+		expressions += len(predicates[i].expressions)
+	}
+	if m.charged = expressions > 0 || m.requirements > freeRequirements; !m.charged {
+		m.cache.text = textOf(predicates)
+	}
+	return m
+}
+
+// trial returns a copy for a trial Snapshot, whose change log has an entry that the inventory's log
+// does not have.
+func (m *selectorMatches) trial() *selectorMatches {
+	own := *m
+	own.cache, own.evaluationState = m.cache.clone(), m.clone()
+	return &own
+}
+
+// share makes selectors use the cache of equal ones.
+func (m *matcher) share(s *selectorMatches) {
+	if s.charged {
+		return
+	}
+	if others := m.caches[s.cache.text]; others != nil {
+		s.cache = others
+	} else {
+		m.caches[s.cache.text] = s.cache
+	}
+	s.cache.users++
+}
+
+// release undoes share and drops a cache without users.
+func (m *matcher) release(s *selectorMatches) {
+	if s.charged {
+		return
+	}
+	if s.cache.users--; s.cache.users == 0 {
+		delete(m.caches, s.cache.text)
+	}
+}
+
+// update returns the candidates that match. The caller must not change them. A Status means that
+// they are not known yet, or cost too much.
+func (m *matcher) update(ctx context.Context, state *framework.CycleState, s *selectorMatches) (framework.Bitset, *framework.Status) {
+	snapshot := state.Snapshot()
+	if !s.charged {
+		if !s.cache.update(snapshot, s.selectorsMatch, state.ShouldYield) {
+			state.RequeueAt(snapshot.Now.Add(slicePause))
+			return nil, unfinishedEvaluation()
+		}
+		return s.cache.matches, nil
+	}
+	if status := s.updateMatches(ctx, state, m.slice); status != nil {
+		if status.Code() == framework.Pending {
+			state.RequeueAt(snapshot.Now.Add(slicePause))
+		}
+		return nil, status
+	}
+	return s.matches, nil
+}
+
+// matchCache holds which clusters match selectors, for the clusters in evaluated. next is the
+// number of the first entry of the inventory's change log that is not applied yet.
+type matchCache struct {
+	text string
+	// users is the number of lists of selectors that share the cache.
+	users              int
+	matches, evaluated framework.Bitset
+	next               uint64
+}
+
+// update evaluates the candidates that are new or have changed. It returns false if yield stopped
+// it; the next update continues. Snapshots share matches, so it is copied before a change. Its bits
+// for clusters that are not candidates are meaningless.
+func (v *matchCache) update(snapshot *framework.Snapshot, fits func(*framework.Cluster) bool, yield func() bool) (done bool) {
+	changes, known := snapshot.Log.Since(v.next)
+	v.next = snapshot.Log.Next()
+	if !known {
+		v.evaluated = nil
+	}
+	for _, change := range changes {
+		if change.Selectable {
+			v.evaluated.Unset(change.Index)
+		}
+	}
+	candidates := snapshot.Candidates()
+	if v.evaluated.Covers(candidates) {
+		return true
+	}
+	due := candidates.Without(v.evaluated)
+	v.matches = v.matches.Clone()
+	expression, evaluated := 0, framework.Bitset{}
+	for i := range due.All {
+		if expression++; expression%yieldEach == 0 && yield() {
+			v.evaluated = v.evaluated.Or(evaluated)
+			return false
+		}
+		evaluated = evaluated.Set(i)
+		if fits(snapshot.Clusters.Get(i)) {
+			v.matches = v.matches.Set(i)
+		} else {
+			v.matches.Unset(i)
+		}
+	}
+	v.evaluated = v.evaluated.Or(due)
+	return true
+}
+
+func (v *matchCache) clone() *matchCache {
+	c := *v
+	c.evaluated = v.evaluated.Clone()
+	return &c
+}
+
+func (m *selectorMatches) selectorsMatch(cluster *framework.Cluster) bool {
+	for i := range m.predicates {
+		if m.predicates[i].selectorsMatch(cluster) {
+			return true
+		}
+	}
+	return false
+}

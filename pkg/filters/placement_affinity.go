@@ -1,0 +1,101 @@
+package filters
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// PlacementAffinityName is the plugin's name.
+const PlacementAffinityName = "PlacementAffinity"
+
+// PlacementAffinity is a filter for the affinity of SelectionPolicies: only clusters that the
+// Placements in with have, and none that those in apartFrom have.
+type PlacementAffinity struct{}
+
+// NewPlacementAffinity is the plugin's factory.
+func NewPlacementAffinity(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+	return PlacementAffinity{}, nil
+}
+
+// Name implements framework.Plugin.
+func (PlacementAffinity) Name() string { return PlacementAffinityName }
+
+// Reads implements framework.ClusterReader: it reads decisions.
+func (PlacementAffinity) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
+
+// ForcesRemoval implements framework.ForcedRemovalPlugin. Affinity obeys DisruptionPolicies.
+func (PlacementAffinity) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) bool {
+	return false
+}
+
+// PreFilter returns the clusters that pass. It rejects a Placement in a cycle that may never
+// settle.
+func (PlacementAffinity) PreFilter(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
+	subject := state.Snapshot().Subject
+	if subject.AffinityCycle != "" {
+		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable,
+			"the affinity of the SelectionPolicy may never settle, because of a cycle: "+subject.AffinityCycle)
+	}
+	if len(subject.Peers) == 0 {
+		return nil, framework.NewStatus(framework.Skip, "")
+	}
+	passed := state.Snapshot().Candidates().Clone()
+	for i := range subject.Peers {
+		peer := &subject.Peers[i]
+		if peer.With != "" && peer.Clusters.Len() > 0 {
+			passed.And(peer.Clusters)
+		}
+		if peer.ApartFrom == "" {
+			continue
+		}
+		for cluster := range peer.Clusters.All {
+			if peer.Excludes(cluster, subject.Has) {
+				passed.Unset(cluster)
+			}
+		}
+	}
+	return &framework.PreFilterResult{Clusters: passed, SkipFilter: true}, nil
+}
+
+// Filter returns the reason why a cluster does not pass.
+func (PlacementAffinity) Filter(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) *framework.Status {
+	subject := state.Snapshot().Subject
+	for i := range subject.Peers {
+		if reason := affinityProblem(subject, &subject.Peers[i], cluster.Index); reason != "" {
+			return framework.NewStatus(framework.Unschedulable, reason)
+		}
+	}
+	return nil
+}
+
+// affinityProblem returns why a peer excludes a cluster; empty if it does not.
+func affinityProblem(subject *framework.Subject, peer *framework.Peer, cluster int) string {
+	switch {
+	case peer.Excludes(cluster, subject.Has):
+		return fmt.Sprintf("Placement %s has the cluster (%s)", peer.Name, peer.ApartFrom)
+	case peer.With != "" && peer.Clusters.Len() > 0 && !peer.Clusters.Has(cluster):
+		return fmt.Sprintf("Placement %s does not have the cluster (%s)", peer.Name, peer.With)
+	}
+	return ""
+}
+
+// Relax returns the Placements without whose clusters the cluster would pass.
+func (PlacementAffinity) Relax(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) []framework.Relaxation {
+	subject := state.Snapshot().Subject
+	for i := range subject.Peers {
+		peer := &subject.Peers[i]
+		if affinityProblem(subject, peer, cluster.Index) == "" {
+			continue
+		}
+		text := "if Placement " + peer.Name + " did not have it"
+		if !peer.Excludes(cluster.Index, subject.Has) {
+			text = "if Placement " + peer.Name + " had it"
+		}
+		return []framework.Relaxation{{Text: text, WithoutPeer: peer.Name}}
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package filters
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// SelectionPolicyName is the plugin's name.
+const SelectionPolicyName = "SelectionPolicy"
+
+// SelectionPolicy is a filter for clusters that the Placement's SelectionPolicy excludes by name,
+// and for clusters in none of its tiers. It also finds the clusters of tiers, groups and
+// preferences (framework.PolicyMatches), with the limits and the caches of Predicate.
+type SelectionPolicy struct {
+	matcher
+	compiled map[types.NamespacedName]*compiledPolicy
+}
+
+// compiledPolicy is a compiled SelectionPolicy and what it matches.
+type compiledPolicy struct {
+	uid  types.UID
+	spec *berthv1alpha1.SelectionPolicySpec
+	// mistake is why the policy is invalid; nil if it is valid.
+	mistake *field.Error
+
+	include, exclude           map[string]bool
+	names                      *matchCache
+	tiers, groups, preferences []*selectorMatches
+}
+
+// NewSelectionPolicy is the plugin's factory.
+func NewSelectionPolicy(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
+	return &SelectionPolicy{newMatcher(handle), map[types.NamespacedName]*compiledPolicy{}}, nil
+}
+
+// Name implements framework.Plugin.
+func (*SelectionPolicy) Name() string { return SelectionPolicyName }
+
+// Reads implements framework.ClusterReader: the policy names it all.
+func (*SelectionPolicy) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
+
+// ForcesRemoval implements framework.ForcedRemovalPlugin. A policy obeys DisruptionPolicies.
+func (*SelectionPolicy) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) bool {
+	return false
+}
+
+// Forget implements framework.Forgetter.
+func (p *SelectionPolicy) Forget(key types.NamespacedName) {
+	if c := p.compiled[key]; c != nil {
+		delete(p.compiled, key)
+		for _, s := range c.selectors() {
+			p.release(s)
+		}
+	}
+}
+
+func (c *compiledPolicy) selectors() []*selectorMatches {
+	return slices.Concat(c.tiers, c.groups, c.preferences)
+}
+
+// PreFilter rejects policies that are invalid and returns the clusters that pass.
+func (p *SelectionPolicy) PreFilter(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
+	policies := state.Snapshot().Subject.SelectionPolicies
+	switch {
+	case len(policies) == 0:
+		p.Forget(nameOf(pl))
+		return nil, framework.NewStatus(framework.Skip, "")
+	case len(policies) > 1:
+		names := make([]string, len(policies))
+		for i := range policies {
+			names[i] = policies[i].Name
+		}
+		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(
+			"the SelectionPolicies %s name the Placement: it can have one", strings.Join(names, ", ")))
+	}
+	c := p.of(state, policies[0])
+	if c == nil {
+		state.RequeueAt(state.Snapshot().Now.Add(slicePause))
+		return nil, framework.Unfinished("the selectors of the SelectionPolicy are still being compiled")
+	}
+	mistake := c.mistake
+	if mistake == nil {
+		mistake = tooManyMinima(c.spec, pl)
+	}
+	if mistake != nil {
+		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, "SelectionPolicy "+policies[0].Name+": "+mistake.Error())
+	}
+	return p.match(ctx, state, c)
+}
+
+// match brings all matches up to date.
+func (p *SelectionPolicy) match(ctx context.Context, state *framework.CycleState, c *compiledPolicy) (*framework.PreFilterResult, *framework.Status) {
+	matches := &framework.PolicyMatches{}
+	for _, list := range []struct {
+		to        *[]framework.Bitset
+		selectors []*selectorMatches
+		exclusive bool
+	}{{&matches.Tiers, c.tiers, true}, {&matches.Groups, c.groups, true}, {&matches.Preferences, c.preferences, false}} {
+		var earlier framework.Bitset
+		for _, s := range list.selectors {
+			matched, status := p.update(ctx, state, s)
+			if status != nil {
+				return nil, status
+			}
+			if list.exclusive {
+				own := matched.Without(earlier)
+				matched, earlier = own, earlier.Or(matched)
+			}
+			*list.to = append(*list.to, matched)
+		}
+	}
+	state.Write(framework.PolicyMatchesKey, matches)
+	if len(c.tiers) == 0 && !c.restrictsNames() {
+		return nil, framework.NewStatus(framework.Skip, "")
+	}
+	passed := state.Snapshot().Candidates().Clone()
+	if len(c.tiers) > 0 {
+		var tiers framework.Bitset
+		for _, tier := range matches.Tiers {
+			tiers = tiers.Or(tier)
+		}
+		passed.And(tiers)
+	}
+	if c.restrictsNames() {
+		if !c.names.update(state.Snapshot(), func(cluster *framework.Cluster) bool { return c.nameProblem(cluster.Name) == "" }, state.ShouldYield) {
+			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
+			return nil, unfinishedEvaluation()
+		}
+		passed.And(c.names.matches)
+	}
+	return &framework.PreFilterResult{Clusters: passed, SkipFilter: true}, nil
+}
+
+func (c *compiledPolicy) restrictsNames() bool { return len(c.include)+len(c.exclude) > 0 }
+
+// nameProblem returns why a name does not pass; empty if it passes.
+func (c *compiledPolicy) nameProblem(name string) string {
+	switch {
+	case c.exclude[name]:
+		return "in clusterNames.exclude"
+	case len(c.include) > 0 && !c.include[name]:
+		return "not in clusterNames.include"
+	}
+	return ""
+}
+
+// Filter returns the reason why a cluster does not pass.
+func (p *SelectionPolicy) Filter(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) *framework.Status {
+	policy, c := state.Snapshot().Subject.SelectionPolicy(), p.compiled[nameOf(pl)]
+	if policy == nil || c == nil {
+		return nil
+	}
+	if problem := c.nameProblem(cluster.Name); problem != "" {
+		return framework.NewStatus(framework.Unschedulable, problem+" of SelectionPolicy "+policy.Name)
+	}
+	if len(c.tiers) > 0 {
+		var mismatches []string
+		for i, s := range c.tiers {
+			mismatch := s.predicates[0].mismatch(ctx, state.Snapshot(), cluster)
+			if mismatch == "" {
+				return nil
+			}
+			mismatches = append(mismatches, "tier "+c.spec.Tiers[i].Name+": "+mismatch)
+		}
+		return framework.NewStatus(framework.Unschedulable, "in no tier of SelectionPolicy "+policy.Name+": "+strings.Join(mismatches, "; "))
+	}
+	return nil
+}
+
+// of returns the compiled policy of the Placement; nil if there was not enough time to compile it.
+// A trial gets its own copy.
+func (p *SelectionPolicy) of(state *framework.CycleState, policy *berthv1alpha1.SelectionPolicy) *compiledPolicy {
+	key, trial := state.Snapshot().Subject.Key(), state.Snapshot().Trial
+	c := p.compiled[key]
+	known := c != nil && c.uid == policy.UID && (c.spec == &policy.Spec || equality.Semantic.DeepEqual(*c.spec, policy.Spec))
+	switch {
+	case known && trial:
+		return c.trial()
+	case known:
+		c.spec = &policy.Spec
+		return c
+	}
+	c = compilePolicy(policy, state.ShouldYield)
+	if c == nil || trial {
+		return c
+	}
+	p.Forget(key)
+	for _, s := range c.selectors() {
+		p.share(s)
+	}
+	p.compiled[key] = c
+	return c
+}
+
+func (c *compiledPolicy) trial() *compiledPolicy {
+	own := *c
+	own.names = c.names.clone()
+	for _, list := range []*[]*selectorMatches{&own.tiers, &own.groups, &own.preferences} {
+		copied := make([]*selectorMatches, len(*list))
+		for i, s := range *list {
+			copied[i] = s.trial()
+		}
+		*list = copied
+	}
+	return &own
+}
+
+// compilePolicy returns nil if yield returns true before all is compiled.
+func compilePolicy(policy *berthv1alpha1.SelectionPolicy, yield func() bool) *compiledPolicy {
+	spec := &policy.Spec
+	c := &compiledPolicy{uid: policy.UID, spec: spec, include: setOf(spec.ClusterNames.Include), exclude: setOf(spec.ClusterNames.Exclude), names: &matchCache{}}
+	if c.mistake = policyMistake(spec); c.mistake != nil {
+		return c
+	}
+	root := field.NewPath("spec")
+	var all []located
+	add := func(list string, i int, s *v1alpha1.ClusterSelector) {
+		all = append(all, located{s, root.Child(list).Index(i).Child("clusterSelector")})
+	}
+	for i := range spec.Tiers {
+		add("tiers", i, &spec.Tiers[i].ClusterSelector)
+	}
+	for i := range spec.Groups {
+		add("groups", i, &spec.Groups[i].ClusterSelector)
+	}
+	for i := range spec.Preferences {
+		add("preferences", i, &spec.Preferences[i].ClusterSelector)
+	}
+	predicates, err := compileSelectors(all, root, "the policy", yield)
+	switch {
+	case errors.Is(err, errYielded):
+		return nil
+	case err != nil:
+		errors.As(err, &c.mistake)
+		return c
+	}
+	matches := make([]*selectorMatches, len(predicates))
+	for i := range predicates {
+		matches[i] = newSelectorMatches(predicates[i : i+1])
+	}
+	groups := len(spec.Tiers) + len(spec.Groups)
+	c.tiers, c.groups, c.preferences = matches[:len(spec.Tiers)], matches[len(spec.Tiers):groups], matches[groups:]
+	return c
+}
+
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}

@@ -1,0 +1,305 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// selectionPolicy is a SelectionPolicy with its compiled affinity.
+type selectionPolicy struct {
+	object          *berthv1alpha1.SelectionPolicy
+	with, apartFrom []affinityTerm
+}
+
+// affinityTerm is one term of an affinity. Its selector is nil for a term with a name.
+type affinityTerm struct {
+	path      string
+	placement string
+	selector  labels.Selector
+}
+
+// names reports whether the term names a Placement.
+func (t *affinityTerm) names(p *placement) bool {
+	if t.selector == nil {
+		return t.placement == p.key.Name
+	}
+	return t.selector.Matches(labels.Set(p.object.Labels))
+}
+
+// termFor returns the path of the first term that names a Placement; empty if none does.
+func termFor(terms []affinityTerm, p *placement) string {
+	for i := range terms {
+		if terms[i].names(p) {
+			return terms[i].path
+		}
+	}
+	return ""
+}
+
+// relation is how an affinity names a Placement.
+type relation struct{ with, apart bool }
+
+// relationTo returns how the affinity names a Placement; p may be nil.
+func (s *selectionPolicy) relationTo(p *placement) relation {
+	if p == nil {
+		return relation{}
+	}
+	return relation{termFor(s.with, p) != "", termFor(s.apartFrom, p) != ""}
+}
+
+func (s *selectionPolicy) hasAffinity() bool { return len(s.with)+len(s.apartFrom) > 0 }
+
+// needsHoldings reports whether decisions depend on the clusters that Placements have.
+func (s *selectionPolicy) needsHoldings() bool {
+	return s.hasAffinity() || len(s.object.Spec.Requests) > 0
+}
+
+func newSelectionPolicy(object *berthv1alpha1.SelectionPolicy) *selectionPolicy {
+	compile := func(list string, references []berthv1alpha1.PlacementReference) []affinityTerm {
+		var terms []affinityTerm
+		for i := range references {
+			t := affinityTerm{path: fmt.Sprintf("spec.affinity.%s[%d]", list, i), placement: references[i].Placement}
+			if s := references[i].PlacementSelector; s != nil {
+				var err error
+				if t.selector, err = metav1.LabelSelectorAsSelector(s); err != nil {
+					// The plugin reports an invalid selector. It names no Placement.
+					t.selector = labels.Nothing()
+				}
+			}
+			terms = append(terms, t)
+		}
+		return terms
+	}
+	return &selectionPolicy{object, compile("with", object.Spec.Affinity.With), compile("apartFrom", object.Spec.Affinity.ApartFrom)}
+}
+
+// selectionTable holds the SelectionPolicies by the Placement that they name, which need not exist,
+// and then by name. placements has the Placement of each policy.
+type selectionTable struct {
+	byPlacement map[Key]map[string]*selectionPolicy
+	placements  map[Key]Key
+	// holding counts the policies of each namespace that need holdings.
+	holding map[string]int
+}
+
+func newSelectionTable() selectionTable {
+	return selectionTable{byPlacement: map[Key]map[string]*selectionPolicy{}, placements: map[Key]Key{}, holding: map[string]int{}}
+}
+
+func selectionKeys(object *berthv1alpha1.SelectionPolicy) (own, placement Key) {
+	return Key{Namespace: object.Namespace, Name: object.Name}, Key{Namespace: object.Namespace, Name: object.Spec.Placement}
+}
+
+func (t *selectionTable) get(key Key) *selectionPolicy {
+	return t.byPlacement[t.placements[key]][key.Name]
+}
+
+// of returns the policies of a Placement, sorted by name.
+func (t *selectionTable) of(placement Key) []*selectionPolicy {
+	policies := t.byPlacement[placement]
+	if len(policies) == 0 {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(policies), func(a, b *selectionPolicy) int { return cmp.Compare(a.object.Name, b.object.Name) })
+}
+
+// affinityOf returns the policy of a Placement if it has affinity; otherwise nil.
+func (t *selectionTable) affinityOf(placement Key) *selectionPolicy {
+	for _, s := range t.byPlacement[placement] {
+		if len(t.byPlacement[placement]) == 1 && s.hasAffinity() {
+			return s
+		}
+	}
+	return nil
+}
+
+func (t *selectionTable) store(s *selectionPolicy) {
+	key, placement := selectionKeys(s.object)
+	if t.byPlacement[placement] == nil {
+		t.byPlacement[placement] = map[string]*selectionPolicy{}
+	}
+	t.byPlacement[placement][key.Name], t.placements[key] = s, placement
+	if s.needsHoldings() {
+		t.holding[key.Namespace]++
+	}
+}
+
+func (t *selectionTable) remove(key Key) {
+	placement := t.placements[key]
+	if t.byPlacement[placement][key.Name].needsHoldings() {
+		if t.holding[key.Namespace]--; t.holding[key.Namespace] == 0 {
+			delete(t.holding, key.Namespace)
+		}
+	}
+	delete(t.placements, key)
+	delete(t.byPlacement[placement], key.Name)
+	if len(t.byPlacement[placement]) == 0 {
+		delete(t.byPlacement, placement)
+	}
+}
+
+// updateSelection affects the Placement that the policy names, and the one that it named before.
+// Neither needs to exist: the reconciliation then reports that in the policy's status.
+func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, affected affectedSet) {
+	key, placement := selectionKeys(object)
+	old := inv.selections.get(key)
+	if old != nil && older(object, old.object) {
+		return
+	}
+	inv.changedPart = "spec"
+	if old != nil {
+		if sameSelection(old.object, object) {
+			old.object = object
+			inv.dropSubject(placement)
+			return
+		}
+		if old.object.UID != object.UID || old.object.Spec.Placement != object.Spec.Placement {
+			inv.dropSelection(old, affected)
+		} else {
+			inv.selections.remove(key)
+		}
+	}
+	inv.selections.store(newSelectionPolicy(object))
+	inv.selectionChanged(placement, affected)
+}
+
+// sameSelection reports whether two states of a policy differ only in the status and metadata that
+// no decision depends on.
+func sameSelection(a, b *berthv1alpha1.SelectionPolicy) bool {
+	return a.UID == b.UID && a.Annotations[berthv1alpha1.FailbackRequestedAnnotation] == b.Annotations[berthv1alpha1.FailbackRequestedAnnotation] &&
+		equality.Semantic.DeepEqual(a.Spec, b.Spec)
+}
+
+func (inv *Inventory) deleteSelection(object *berthv1alpha1.SelectionPolicy, affected affectedSet) {
+	key, _ := selectionKeys(object)
+	if old := inv.selections.get(key); old != nil && old.object.UID == object.UID {
+		inv.dropSelection(old, affected)
+	}
+}
+
+func (inv *Inventory) dropSelection(old *selectionPolicy, affected affectedSet) {
+	key, placement := selectionKeys(old.object)
+	inv.selections.remove(key)
+	inv.selectionChanged(placement, affected)
+}
+
+// selectionChanged processes a policy of a Placement that was added, changed or removed.
+func (inv *Inventory) selectionChanged(placement Key, affected affectedSet) {
+	if p := inv.placements[placement]; p != nil {
+		p.subject = nil
+		inv.updateReads(p)
+	}
+	affected.add(placement)
+	inv.holdings.policyChanged(placement)
+}
+
+// updateReads computes again what a Placement reads, after its policy changed.
+func (inv *Inventory) updateReads(p *placement) {
+	next := inv.readsOf(p)
+	if key := next.String(); key != p.readsKey {
+		for set := range inv.bindings[p.key.Namespace] {
+			if p.wants(set) {
+				inv.setReader(set, p, false)
+			}
+		}
+		p.reads, p.readsKey = next, key
+		for set := range inv.bindings[p.key.Namespace] {
+			if p.wants(set) {
+				inv.setReader(set, p, true)
+			}
+		}
+	}
+}
+
+// readsOf returns what a Placement reads: of its spec, its policies and the plugins of its profile.
+func (inv *Inventory) readsOf(p *placement) reads {
+	r := readsOf(&p.object.Spec)
+	for _, s := range inv.selections.byPlacement[p.key] {
+		r.policy(&s.object.Spec)
+	}
+	if inv.options.Reads != nil {
+		r.add(inv.options.Reads(p.object))
+	}
+	return r
+}
+
+// policy adds what a SelectionPolicy reads.
+func (r *reads) policy(spec *berthv1alpha1.SelectionPolicySpec) {
+	selector := func(s *v1alpha1.ClusterSelector) {
+		r.selector(s.LabelSelector, s.ClaimSelector)
+		r.everything = r.everything || len(s.CelSelector.CelExpressions) > 0
+	}
+	for i := range spec.Preferences {
+		selector(&spec.Preferences[i].ClusterSelector)
+	}
+	for i := range spec.Tiers {
+		selector(&spec.Tiers[i].ClusterSelector)
+	}
+	for i := range spec.Groups {
+		selector(&spec.Groups[i].ClusterSelector)
+	}
+	for name := range spec.Requests {
+		r.resources[string(name)] = true
+	}
+}
+
+// SelectionPolicies returns the policies that name a Placement, sorted by name.
+func (inv *Inventory) SelectionPolicies(placement Key) []*berthv1alpha1.SelectionPolicy {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	var all []*berthv1alpha1.SelectionPolicy
+	for _, s := range inv.selections.of(placement) {
+		all = append(all, s.object)
+	}
+	return all
+}
+
+// withPeers returns the subject with the current clusters of its peers.
+func (inv *Inventory) withPeers(p *placement, s *framework.Subject) *framework.Subject {
+	if inv.selections.affinityOf(p.key) == nil {
+		return s
+	}
+	with := *s
+	with.Peers, with.AffinityCycle = inv.peersOf(p), inv.holdings.cycles[p.key.Namespace][p.key]
+	return &with
+}
+
+// peersOf returns the Placements that the affinity of a Placement names, sorted by name.
+func (inv *Inventory) peersOf(p *placement) []framework.Peer {
+	s := inv.selections.affinityOf(p.key)
+	if s == nil {
+		return nil
+	}
+	var peers []framework.Peer
+	for key, other := range inv.byNamespace[p.key.Namespace] {
+		if other == p {
+			continue
+		}
+		peer := framework.Peer{Name: key.Name, With: termFor(s.with, other), ApartFrom: termFor(s.apartFrom, other)}
+		if peer.With == "" && peer.ApartFrom == "" {
+			continue
+		}
+		if theirs := inv.selections.affinityOf(key); theirs != nil {
+			peer.Mutual = termFor(theirs.apartFrom, p) != ""
+		}
+		mine, its := framework.Request{Placement: p.key, Created: p.object.CreationTimestamp.Time}, framework.Request{Placement: key, Created: other.object.CreationTimestamp.Time}
+		peer.Older = its.Before(&mine)
+		if h := inv.holdings.byPlacement[key]; h != nil {
+			peer.Clusters = h.has
+		}
+		peers = append(peers, peer)
+	}
+	slices.SortFunc(peers, func(a, b framework.Peer) int { return strings.Compare(a.Name, b.Name) })
+	return peers
+}

@@ -1,0 +1,306 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/selection"
+)
+
+// policySelection is what the SelectionPolicy of a Placement adds to the selection.
+type policySelection struct {
+	policy  *berthv1alpha1.SelectionPolicy
+	matches *framework.PolicyMatches
+	tiers   selection.TierDecision
+	states  []selection.TierState
+	// tierOf and groupOf return the position of the tier and group of a feasible cluster, by its
+	// position; -1 for none. They are nil without tiers and groups.
+	tierOf, groupOf func(i int) int
+}
+
+// readSelectionPolicy sets policy, and adds groups and tiers to the Demand. It returns the Status
+// for a profile that cannot apply the policy.
+func (r *Result) readSelectionPolicy() *framework.Status {
+	policy := r.Snapshot.Subject.SelectionPolicy()
+	if policy == nil {
+		return nil
+	}
+	matches, ok := framework.ReadAs[*framework.PolicyMatches](r.State, framework.PolicyMatchesKey)
+	if !ok {
+		return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(
+			"SelectionPolicy %s: the profile %s has no plugin SelectionPolicy", policy.Name, r.profile.Name))
+	}
+	r.policy = &policySelection{policy: policy, matches: matches}
+	for i := range policy.Spec.Groups {
+		g := &policy.Spec.Groups[i]
+		least, most := g.Bounds()
+		r.Demand.Groups = append(r.Demand.Groups, selection.Group{Name: g.Name, Min: least, Max: most})
+	}
+	for i := range policy.Spec.Tiers {
+		t := &policy.Spec.Tiers[i]
+		tier := selection.Tier{Name: t.Name, Min: max(r.Demand.Number, 1)}
+		if t.MinClusters != nil {
+			tier.Min = int(*t.MinClusters)
+		}
+		r.Demand.Tiers = append(r.Demand.Tiers, tier)
+	}
+	r.Demand.Overflow = policy.Spec.TierMode == berthv1alpha1.TierOverflow
+	return nil
+}
+
+// addPreference adds the prioritizer Preference with the weight of the policy.
+func (r *Result) addPreference(scorers []scorer) []scorer {
+	if r.policy == nil || len(r.policy.policy.Spec.Preferences) == 0 {
+		return scorers
+	}
+	weight := int64(1)
+	if w := r.policy.policy.Spec.PreferenceWeight; w != nil {
+		weight = int64(*w)
+	}
+	plugin := r.profile.score(berthv1alpha1.PrioritizerPreference)
+	if plugin == nil || weight == 0 {
+		return scorers
+	}
+	return addOrReplace(scorers, scorer{ScorePlugin: plugin, name: plugin.Name(), weight: weight})
+}
+
+// decideTiers decides which tiers may be used now and asks for an attempt when another one may be.
+func (r *Result) decideTiers() {
+	p := r.policy
+	if p == nil {
+		return
+	}
+	p.tierOf, p.groupOf = r.positionsIn(p.matches.Tiers), r.positionsIn(p.matches.Groups)
+	if len(r.Demand.Tiers) == 0 {
+		return
+	}
+	c := r.choices()
+	p.tiers = selection.DecideTiers(p.statesBefore(r.Snapshot), &r.Demand, selection.Qualifying(&c, &r.Demand), p.failback(), r.Snapshot.Now)
+	r.Demand.Tiers = p.tiers.Tiers
+	if at := p.tiers.Next; !at.IsZero() {
+		r.State.AttemptAt(at)
+		r.expiresAt("SelectionPolicy "+p.policy.Name+": an earlier tier may be used again", at)
+	}
+}
+
+// positionsIn returns a function that returns the position of the set that contains a feasible
+// cluster, by the cluster's position; nil without sets.
+func (r *Result) positionsIn(sets []framework.Bitset) func(i int) int {
+	if len(sets) == 0 {
+		return nil
+	}
+	positions := make([]int8, len(r.Feasible))
+	for i, cluster := range r.Feasible {
+		positions[i] = int8(slices.IndexFunc(sets, func(set framework.Bitset) bool { return set.Has(cluster.Index) }))
+	}
+	return func(i int) int { return int(positions[i]) }
+}
+
+// statesBefore are the states of the tiers after the last decision: of the last attempt, or after a
+// restart those in the status of the policy.
+func (p *policySelection) statesBefore(snapshot *framework.Snapshot) []selection.TierState {
+	stored := p.policy.Status.Tiers
+	if timers := &snapshot.Timers; timers.TiersOf == p.policy.UID && timers.Tiers != nil {
+		stored = timers.Tiers
+	}
+	states := make([]selection.TierState, len(stored))
+	for i, s := range stored {
+		states[i] = selection.TierState{Name: s.Name, Qualifying: int(s.Qualifying), Used: s.Used}
+		if s.SufficientSince != nil {
+			states[i].SufficientSince = s.SufficientSince.Time
+		}
+	}
+	return states
+}
+
+func (p *policySelection) failback() selection.Failback {
+	f := selection.Failback{After: berthv1alpha1.DefaultFailbackAfterSeconds * time.Second}
+	if s := p.policy.Spec.FailbackAfterSeconds; s != nil {
+		f.After = time.Duration(*s) * time.Second
+	}
+	// The webhook refuses an annotation that is no time; otherwise it has no effect.
+	f.RequestedAt, _ = time.Parse(time.RFC3339, p.policy.Annotations[berthv1alpha1.FailbackRequestedAnnotation])
+	return f
+}
+
+// tierStatuses are the states of the tiers after this decision, as in the status of the policy; nil
+// if it decided nothing.
+func (r *Result) tierStatuses() []berthv1alpha1.SelectionTierStatus {
+	if r.policy == nil || r.Failure != nil {
+		return nil
+	}
+	statuses := make([]berthv1alpha1.SelectionTierStatus, len(r.policy.states))
+	for i, s := range r.policy.states {
+		statuses[i] = berthv1alpha1.SelectionTierStatus{Name: s.Name, Qualifying: int32(s.Qualifying), Used: s.Used}
+		if !s.SufficientSince.IsZero() {
+			statuses[i].SufficientSince = new(metav1.NewTime(s.SufficientSince))
+		}
+	}
+	return statuses
+}
+
+// tierOrGroup returns why the tier or the group of a feasible cluster keeps it from being selected;
+// empty if neither does.
+func (r *Result) tierOrGroup(i int) string {
+	p := r.policy
+	if p == nil || r.pin != nil {
+		return ""
+	}
+	if p.tierOf != nil {
+		tier := p.tierOf(i)
+		if state := p.states[tier]; !state.Used && !r.Demand.Overflow && !r.Shortfall.NoTierSufficient {
+			return r.whyUnused(tier)
+		}
+	}
+	if p.groupOf == nil || p.groupOf(i) < 0 {
+		return ""
+	}
+	group, chosen := r.Demand.Groups[p.groupOf(i)], 0
+	for j := range r.Feasible {
+		if p.groupOf(j) == p.groupOf(i) && slices.ContainsFunc(r.Selected, func(s framework.Selection) bool { return s.Cluster == r.Feasible[j] }) {
+			chosen++
+		}
+	}
+	if group.Max >= 0 && chosen >= group.Max {
+		return fmt.Sprintf(", group %s has its maximum of %d", group.Name, group.Max)
+	}
+	return ""
+}
+
+// whyUnused returns why a tier is not used.
+func (r *Result) whyUnused(tier int) string {
+	p, t := r.policy, r.Demand.Tiers[tier]
+	state := p.states[tier]
+	if state.Qualifying < t.Min {
+		return fmt.Sprintf(", tier %s is not sufficient: %d of %d clusters qualify", t.Name, state.Qualifying, t.Min)
+	}
+	used := slices.IndexFunc(p.states, func(s selection.TierState) bool { return s.Used })
+	if used >= 0 && used < tier {
+		return fmt.Sprintf(", tier %s is not used, because tier %s is sufficient", t.Name, p.states[used].Name)
+	}
+	why := fmt.Sprintf(", tier %s is sufficient again since %s", t.Name, state.SufficientSince.UTC().Format(time.RFC3339))
+	switch after := p.failback().After; {
+	case after < 0:
+		why += " and is used again on request"
+	default:
+		why += " and is used again from " + state.SufficientSince.Add(after).UTC().Format(time.RFC3339)
+	}
+	return why
+}
+
+// unmetGroups describes the groups whose minimum is not met.
+func (r *Result) unmetGroups() string {
+	parts := make([]string, len(r.Shortfall.Unmet))
+	for i, unmet := range r.Shortfall.Unmet {
+		group := r.Demand.Groups[slices.IndexFunc(r.Demand.Groups, func(g selection.Group) bool { return g.Name == unmet.Group })]
+		parts[i] = fmt.Sprintf("group %s has %d of at least %d clusters", group.Name, group.Min-unmet.Missing, group.Min)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// SelectionStatus returns the status of a SelectionPolicy of the Placement after this attempt.
+func (a *Attempt) SelectionStatus(policy *berthv1alpha1.SelectionPolicy) *berthv1alpha1.SelectionPolicyStatus {
+	status := policy.Status.DeepCopy()
+	ready := metav1.Condition{
+		Type: berthv1alpha1.SelectionReady, Status: metav1.ConditionTrue, Reason: berthv1alpha1.ReasonSelectionApplied,
+		Message: "The policy applies to Placement " + policy.Spec.Placement, ObservedGeneration: policy.Generation,
+	}
+	switch {
+	case a.Misconfigured() && a.policy == nil && len(a.Snapshot.Subject.SelectionPolicies) > 0:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, berthv1alpha1.ReasonSelectionInvalid, v1alpha1.CutMessage(a.Failure.Reason())
+	case a.Failure != nil:
+		return status
+	}
+	v1alpha1.SetCondition(&status.Conditions, ready)
+	if a.Failure != nil {
+		return status
+	}
+	status.UnknownNames = a.unknownNames(policy)
+	if a.pin == nil {
+		status.Tiers, status.Unmet = a.tierStatuses(), a.unmetStatuses()
+		a.setTierCondition(status, policy)
+	}
+	return status
+}
+
+// setTierCondition sets the condition TierSufficient of a policy with tiers.
+func (a *Attempt) setTierCondition(status *berthv1alpha1.SelectionPolicyStatus, policy *berthv1alpha1.SelectionPolicy) {
+	if len(a.Demand.Tiers) == 0 {
+		meta.RemoveStatusCondition(&status.Conditions, berthv1alpha1.SelectionTierSufficient)
+		return
+	}
+	c := metav1.Condition{
+		Type: berthv1alpha1.SelectionTierSufficient, Status: metav1.ConditionFalse, Reason: berthv1alpha1.ReasonNoTierSufficient,
+		Message: "No tier has enough qualifying clusters; tiers are filled in order", ObservedGeneration: policy.Generation,
+	}
+	for i, s := range a.policy.states {
+		if s.Qualifying >= a.Demand.Tiers[i].Min {
+			c.Status, c.Reason, c.Message = metav1.ConditionTrue, berthv1alpha1.ReasonTierSufficient, fmt.Sprintf("Tier %s has enough qualifying clusters", s.Name)
+			break
+		}
+	}
+	v1alpha1.SetCondition(&status.Conditions, c)
+}
+
+// unknownNames returns the names in the policy that are no clusters, sorted.
+func (a *Attempt) unknownNames(policy *berthv1alpha1.SelectionPolicy) []string {
+	names := policy.Spec.ClusterNames
+	if len(names.Include)+len(names.Exclude) == 0 {
+		return nil
+	}
+	unknown := map[string]struct{}{}
+	for _, name := range slices.Concat(names.Include, names.Exclude) {
+		unknown[name] = struct{}{}
+	}
+	for i := range a.Snapshot.Clusters.Len() {
+		if cluster := a.Snapshot.Clusters.Get(i); cluster != nil {
+			delete(unknown, cluster.Name)
+		}
+	}
+	var all []string
+	for name := range unknown {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all[:min(len(all), berthv1alpha1.MaxUnknownNames)]
+}
+
+// unmetStatuses returns the groups whose minimum is not met, with what would help.
+func (a *Attempt) unmetStatuses() []berthv1alpha1.UnmetGroup {
+	var all []berthv1alpha1.UnmetGroup
+	for _, unmet := range a.Shortfall.Unmet {
+		group := slices.IndexFunc(a.Demand.Groups, func(g selection.Group) bool { return g.Name == unmet.Group })
+		all = append(all, berthv1alpha1.UnmetGroup{Group: unmet.Group, Missing: int32(unmet.Missing), Relax: a.relaxGroup(group, unmet.Missing)})
+	}
+	return all
+}
+
+// relaxGroup returns how many clusters of a group the filters exclude, and what would help.
+func (a *Attempt) relaxGroup(group, missing int) string {
+	excluded, by := 0, map[string]int{}
+	for _, e := range a.allExcluded() {
+		if a.policy.matches.Groups[group].Has(e.index) {
+			excluded++
+			by[e.plugin]++
+		}
+	}
+	text := fmt.Sprintf("%d more clusters of the group", missing)
+	if excluded == 0 {
+		return text + "; the filters exclude none"
+	}
+	var parts []string
+	for _, p := range a.profile.Filter {
+		if n := by[p.Name()]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d by %s", n, p.Name()))
+		}
+	}
+	return fmt.Sprintf("%s, or some of the %d that are excluded: %s", text, excluded, strings.Join(parts, ", "))
+}
