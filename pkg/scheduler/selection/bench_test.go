@@ -12,10 +12,14 @@ func BenchmarkSelect(b *testing.B) {
 	groups := []Group{{"w", 2, -1}, {"x", 5, 400}, {"y", 0, 300}, {"z", 1, 2}}
 	for _, n := range []int{20, 1_000} {
 		for _, keys := range [][]string{nil, {"zone"}, {"rack"}, {"region", "zone", "rack"}} {
-			for kind, d := range map[string]Demand{
-				"plain": {}, "groups": {Groups: groups}, "fallback": {Tiers: tiers, Groups: groups}, "overflow": {Tiers: tiers, Groups: groups, Overflow: true},
-			} {
-				d.Number, d.Limit, d.Spread = n, -1, spreadOver(false, keys...)
+			for _, kind := range []string{"plain", "groups", "fallback", "overflow"} {
+				d := Demand{Number: n, Limit: -1, Spread: spreadOver(false, keys...), Overflow: kind == "overflow"}
+				if kind != "plain" {
+					d.Groups = groups
+				}
+				if kind == "fallback" || kind == "overflow" {
+					d.Tiers = tiers
+				}
 				b.Run(fmt.Sprintf("%d/%v/%s", n, keys, kind), func(b *testing.B) {
 					c := fleet(5_000)
 					random := rand.New(rand.NewPCG(5, 6))

@@ -13,7 +13,7 @@ import (
 func Violated(c *Candidates, d *Demand, chosen []int) string {
 	p := divide(c, d)
 	if p != nil {
-		if violated := p.violated(d, chosen); violated != "" {
+		if violated := p.violated(c, d, chosen); violated != "" {
 			return violated
 		}
 	}
@@ -50,16 +50,15 @@ func Violated(c *Candidates, d *Demand, chosen []int) string {
 }
 
 // violated describes the first rule about tiers and groups that chosen candidates violate.
-func (p *parts) violated(d *Demand, chosen []int) string {
+func (p *parts) violated(c *Candidates, d *Demand, chosen []int) string {
 	for _, j := range chosen {
-		slot := p.slots[j]
-		if slot < 0 {
+		switch tier := p.tier(j); {
+		case tier < 0:
 			return "a cluster is in no tier"
+		case !p.usable(j):
+			return fmt.Sprintf("a cluster is in tier %s, which is not to be used", d.Tiers[tier].Name)
 		}
-		if of := p.all[slot]; of.tier < p.first || of.tier >= p.last {
-			return fmt.Sprintf("a cluster is in tier %s, which is not to be used", d.Tiers[of.tier].Name)
-		}
-		p.chosen[p.of(j).group]++
+		p.chosen[p.group(c, j)]++
 	}
 	for i, group := range p.groups {
 		switch n := p.chosen[i]; {

@@ -1,29 +1,32 @@
 package selection
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// parts are the candidates of a demand by tier and group.
+// parts divide the candidates of a demand by tier and group.
 type parts struct {
 	groups []Group
 	// width is the number of parts per tier: one for each group, and the last for no group.
 	width int
-	// all are the parts, tier by tier. slots are the positions of the candidates' parts in it; -1
-	// for candidates in no tier.
-	all   []part
-	slots []int32
-	// first and last bound the tiers that may be used; last is excluded.
+	// tiers are the tiers of the candidates, -1 for none; nil without tiers. first and last bound
+	// the tiers that may be used; last is excluded.
+	tiers       []int16
 	first, last int
 	// noneSufficient is true if all clusters were to be from one tier and none is sufficient.
 	noneSufficient bool
 	// chosen are the numbers of chosen clusters by group.
 	chosen []int
-	// shift is the number of bits below the order of a part.
+	// all are the parts, tier by tier, for a selection under spread constraints. shift is the
+	// number of bits below the order of a part.
+	all   []part
 	shift int
 }
 
 // part are the candidates of one tier and group.
 type part struct {
-	tier, group, size int
+	tier, group int
 	// order is the position of the part in the selection, in the bits above the constraints. full
 	// is true if no more clusters of the group may be chosen.
 	order uint
@@ -35,62 +38,58 @@ func divide(c *Candidates, d *Demand) *parts {
 	if len(d.Tiers) == 0 && len(d.Groups) == 0 {
 		return nil
 	}
-	p := &parts{groups: d.Groups, width: len(d.Groups) + 1, last: max(len(d.Tiers), 1)}
-	p.all, p.slots, p.chosen = make([]part, p.last*p.width), make([]int32, len(c.Totals)), make([]int, p.width)
-	for i := range p.all {
-		p.all[i].tier, p.all[i].group = i/p.width, i%p.width
+	p := &parts{groups: d.Groups, width: len(d.Groups) + 1, last: max(len(d.Tiers), 1), chosen: make([]int, len(d.Groups)+1)}
+	if len(d.Tiers) == 0 {
+		return p
 	}
-	for i := range p.slots {
-		tier, group := 0, -1
-		if len(d.Tiers) > 0 {
-			tier = c.Tier(i)
+	p.tiers = make([]int16, len(c.Totals))
+	qualifying := make([]int, len(d.Tiers))
+	for i := range p.tiers {
+		tier := c.Tier(i)
+		if p.tiers[i] = int16(tier); tier >= 0 {
+			qualifying[tier]++
 		}
-		if len(d.Groups) > 0 {
-			group = c.Group(i)
-		}
-		if group < 0 {
-			group = len(d.Groups)
-		}
-		slot := -1
-		if tier >= 0 {
-			slot = tier*p.width + group
-			p.all[slot].size++
-		}
-		p.slots[i] = int32(slot)
 	}
-	if len(d.Tiers) > 0 && !d.Overflow {
-		p.chooseTier(d.Tiers)
+	if d.Overflow {
+		return p
+	}
+	first, ok := firstTier(d.Tiers, qualifying)
+	if p.noneSufficient = !ok; ok {
+		p.first, p.last = first, first+1
 	}
 	return p
 }
 
-// chooseTier restricts the tiers to the one from which all clusters are chosen, if there is one.
-func (p *parts) chooseTier(tiers []Tier) {
-	qualifying := make([]int, len(tiers))
-	for _, part := range p.all {
-		qualifying[part.tier] += part.size
+// tier returns the tier of a candidate, -1 for none; 0 if there are no tiers.
+func (p *parts) tier(i int) int {
+	if p.tiers == nil {
+		return 0
 	}
-	first, ok := firstTier(tiers, qualifying)
-	if p.noneSufficient = !ok; ok {
-		p.first, p.last = first, first+1
-	}
+	return int(p.tiers[i])
 }
 
-// of returns the part of a candidate.
-func (p *parts) of(i int) *part { return &p.all[p.slots[i]] }
+// usable reports whether a candidate is in a tier that may be used.
+func (p *parts) usable(i int) bool { return p.tier(i) >= p.first && p.tier(i) < p.last }
 
-// usable returns the parts of the tiers that may be used.
-func (p *parts) usable() []part { return p.all[p.first*p.width : p.last*p.width] }
-
-// usableInGroup returns the number of candidates of a group in tiers that may be used.
-func (p *parts) usableInGroup(group int) int {
-	n := 0
-	for _, part := range p.usable() {
-		if part.group == group {
-			n += part.size
+// group returns the group of a candidate, the last one for none.
+func (p *parts) group(c *Candidates, i int) int {
+	if len(p.groups) > 0 {
+		if group := c.Group(i); group >= 0 {
+			return group
 		}
 	}
-	return n
+	return len(p.groups)
+}
+
+// sizes returns the numbers of candidates by group, in tiers that may be used.
+func (p *parts) sizes(c *Candidates) []int {
+	sizes := make([]int, p.width)
+	for i := range c.Totals {
+		if p.usable(i) {
+			sizes[p.group(c, i)]++
+		}
+	}
+	return sizes
 }
 
 // room returns how many more clusters of a group may be chosen.
@@ -110,27 +109,20 @@ func (p *parts) missing(group int) int {
 }
 
 // available returns the number of candidates that the tiers and the maxima permit.
-func (p *parts) available() int {
+func (p *parts) available(c *Candidates) int {
 	n := 0
-	for group := range p.width {
-		n += min(p.usableInGroup(group), p.room(group))
+	for group, size := range p.sizes(c) {
+		n += min(size, p.room(group))
 	}
 	return n
 }
 
-// members returns the candidates of the tiers from first to before last, by part.
-func (p *parts) members(first, last int) []int {
-	from, to := first*p.width, last*p.width
-	next, n := make([]int, to-from), 0
-	for i, part := range p.all[from:to] {
-		next[i] = n
-		n += part.size
-	}
-	members := make([]int, n)
-	for i, slot := range p.slots {
-		if at := int(slot) - from; at >= 0 && int(slot) < to {
-			members[next[at]] = i
-			next[at]++
+// members returns the candidates in tiers that may be used.
+func (p *parts) members(n int) []int {
+	members := make([]int, 0, n)
+	for i := range n {
+		if p.usable(i) {
+			members = append(members, i)
 		}
 	}
 	return members
@@ -147,28 +139,23 @@ func (p *parts) fill(c *Candidates, k int) []int {
 
 // fillTier appends candidates of a tier until k are chosen: first the minima, then by rank.
 func (p *parts) fillTier(c *Candidates, tier int, chosen []int, k int) []int {
-	members := p.members(tier, tier+1)
-	best := make([][]int, p.width)
-	for group := range best {
-		n := p.all[tier*p.width+group].size
-		best[group] = c.bestOf(members[:n], min(n, p.room(group), k-len(chosen)))
-		members = members[n:]
+	best := p.bestOfTier(c, tier, k-len(chosen))
+	take := func(at int) {
+		i := best[at].all[0]
+		best[at].all = best[at].all[1:]
+		chosen = append(chosen, i)
+		p.chosen[p.group(c, i)]++
 	}
-	take := func(group int) {
-		chosen = append(chosen, best[group][0])
-		best[group] = best[group][1:]
-		p.chosen[group]++
-	}
-	for group := range best {
-		for n := min(p.missing(group), len(best[group]), k-len(chosen)); n > 0; n-- {
+	for group := range p.groups {
+		for n := min(p.missing(group), len(best[group].all), k-len(chosen)); n > 0; n-- {
 			take(group)
 		}
 	}
 	for len(chosen) < k {
 		next := -1
-		for group, of := range best {
-			if len(of) > 0 && (next < 0 || c.before(of[0], best[next][0])) {
-				next = group
+		for at, of := range best {
+			if len(of.all) > 0 && (next < 0 || c.before(of.all[0], best[next].all[0])) {
+				next = at
 			}
 		}
 		if next < 0 {
@@ -179,10 +166,70 @@ func (p *parts) fillTier(c *Candidates, tier int, chosen []int, k int) []int {
 	return chosen
 }
 
-// setOrders sets the order of all parts, in the bits above shift.
+// bestOfTier returns the best candidates of each group of a tier: as many as its maximum permits
+// if that is less than k, otherwise as many as its minimum lacks. The last heap has the best k of
+// all others.
+func (p *parts) bestOfTier(c *Candidates, tier, k int) []bestHeap {
+	best := make([]bestHeap, p.width)
+	for group := range p.groups {
+		best[group].size = p.missing(group)
+		if room := p.room(group); room < k {
+			best[group].size, best[group].bounded = room, true
+		}
+	}
+	others := &best[len(p.groups)]
+	others.size = k
+	// Most candidates are worse than the worst of all heaps they could be in. Those without a group
+	// are at 0.
+	cuts := make([]int64, p.width)
+	c.setCuts(cuts, best)
+	for i, total := range c.Totals {
+		if p.tier(i) != tier {
+			continue
+		}
+		group := -1
+		if len(p.groups) > 0 {
+			group = c.Group(i)
+		}
+		if total < cuts[group+1] {
+			continue
+		}
+		rest := i
+		if group >= 0 {
+			rest = c.offer(&best[group], i)
+		}
+		if rest >= 0 && (group < 0 || !best[group].bounded) {
+			c.offer(others, rest)
+		}
+		c.setCuts(cuts, best)
+	}
+	for _, of := range best {
+		slices.SortFunc(of.all, c.compare)
+	}
+	return best
+}
+
+// setCuts sets the totals below which the candidates of a group are in no heap, at the position of
+// the group plus one.
+func (c *Candidates) setCuts(cuts []int64, best []bestHeap) {
+	groups := len(best) - 1
+	cuts[0] = c.cut(&best[groups])
+	for group := range groups {
+		cuts[group+1] = c.cut(&best[group])
+		if !best[group].bounded {
+			cuts[group+1] = min(cuts[group+1], cuts[0])
+		}
+	}
+}
+
+// of returns the part of a candidate.
+func (p *parts) of(c *Candidates, i int) *part { return &p.all[p.tier(i)*p.width+p.group(c, i)] }
+
+// setOrders creates the parts, with their order in the bits above shift.
 func (p *parts) setOrders(shift int) {
-	p.shift = shift
+	p.all, p.shift = make([]part, p.last*p.width), shift
 	for i := range p.all {
+		p.all[i].tier, p.all[i].group = i/p.width, i%p.width
 		p.setOrder(&p.all[i])
 	}
 }
@@ -209,13 +256,19 @@ func (p *parts) count(group int) (changed bool) {
 }
 
 // describe sets the parts of a Shortfall that tiers and groups define.
-func (p *parts) describe(short *Shortfall) {
+func (p *parts) describe(c *Candidates, short *Shortfall) {
 	short.NoTierSufficient = p.noneSufficient
 	for i, group := range p.groups {
 		if missing := p.missing(i); missing > 0 {
 			short.Unmet = append(short.Unmet, Unmet{Group: group.Name, Missing: missing})
 		}
-		if short.Missing > 0 && p.room(i) == 0 && p.usableInGroup(i) > p.chosen[i] {
+	}
+	if short.Missing == 0 || len(p.groups) == 0 {
+		return
+	}
+	sizes := p.sizes(c)
+	for i, group := range p.groups {
+		if p.room(i) == 0 && sizes[i] > p.chosen[i] {
 			short.Full = append(short.Full, group.Name)
 		}
 	}

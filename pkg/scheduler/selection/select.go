@@ -2,6 +2,7 @@ package selection
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -34,8 +35,8 @@ type Candidates struct {
 func Select(c *Candidates, d *Demand, stop func() bool) (chosen []int, short Shortfall, err error) {
 	available := len(c.Totals)
 	p := divide(c, d)
-	if p != nil {
-		available = p.available()
+	if p != nil && d.Number < 0 {
+		available = p.available(c)
 	}
 	k := d.count(available)
 	switch {
@@ -48,7 +49,7 @@ func Select(c *Candidates, d *Demand, stop func() bool) (chosen []int, short Sho
 	}
 	short.Missing = d.Wanted(available) - len(chosen)
 	if p != nil {
-		p.describe(&short)
+		p.describe(c, &short)
 	}
 	return chosen, short, err
 }
@@ -110,27 +111,44 @@ func (c *Candidates) best(k int) []int {
 	return top
 }
 
-// bestOf returns the first k of the members in the ranking. It reorders the members.
-func (c *Candidates) bestOf(members []int, k int) []int {
-	if k*4 > len(members) {
-		slices.SortFunc(members, c.compare)
-		return members[:k]
-	}
-	top := members[:k]
-	if k == 0 {
-		return top
-	}
-	for j := k/2 - 1; j >= 0; j-- {
-		c.siftDown(top, j)
-	}
-	for _, i := range members[k:] {
-		if c.before(i, top[0]) {
-			top[0] = i
-			c.siftDown(top, 0)
+// bestHeap holds the best candidates so far, at most size. It is a heap, the worst on top, once it
+// is full.
+type bestHeap struct {
+	size int
+	// bounded is true if no other candidates of the group may be chosen.
+	bounded bool
+	all     []int
+}
+
+// offer adds a candidate to a heap. It returns the candidate that is not in the heap because of
+// it; -1 for none.
+func (c *Candidates) offer(to *bestHeap, i int) (rest int) {
+	if len(to.all) < to.size {
+		to.all = append(to.all, i)
+		if len(to.all) == to.size {
+			for j := to.size/2 - 1; j >= 0; j-- {
+				c.siftDown(to.all, j)
+			}
 		}
+		return -1
 	}
-	slices.SortFunc(top, c.compare)
-	return top
+	if to.size == 0 || !c.before(i, to.all[0]) {
+		return i
+	}
+	rest, to.all[0] = to.all[0], i
+	c.siftDown(to.all, 0)
+	return rest
+}
+
+// cut returns a total below which no candidate gets into a heap.
+func (c *Candidates) cut(of *bestHeap) int64 {
+	switch {
+	case of.size == 0:
+		return math.MaxInt64
+	case len(of.all) < of.size || c.demoted(of.all[0]):
+		return math.MinInt64
+	}
+	return c.Totals[of.all[0]]
 }
 
 // siftDown restores the heap below position i: every parent ranks after its children.

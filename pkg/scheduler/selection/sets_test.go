@@ -235,3 +235,140 @@ func checkSelect(t *rapid.T) {
 		t.Fatalf("violated: %q, but %+v", violated, short)
 	}
 }
+
+// TestAddedCluster: without spread constraints, an added cluster breaks no minimum that is met,
+// unless another tier is used because of it, or the demand is for fewer clusters than the minima.
+func TestAddedCluster(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	for round := range 5_000 {
+		d := randomDemand(random.IntN)
+		d.Limit = -1
+		if d.Number >= 0 {
+			for _, g := range d.Groups {
+				d.Number += g.Min
+			}
+		}
+		members := make([]member, random.IntN(14))
+		for i, name := range random.Perm(len(members)) {
+			members[i] = randomMember(random.IntN, d, 2*name)
+		}
+		chosen, short, _ := Select(candidatesOf(members), d, never)
+		added := randomMember(random.IntN, d, 2*random.IntN(len(members)+1)-1)
+		after := append(slices.Clone(members), added)
+		with, shortWith, _ := Select(candidatesOf(after), d, never)
+		if len(d.Tiers) > 0 && (short.NoTierSufficient || d.Overflow || usedTier(members, chosen) != usedTier(after, with)) {
+			continue
+		}
+		for i, g := range d.Groups {
+			unmet := func(s Shortfall) int {
+				at := slices.IndexFunc(s.Unmet, func(u Unmet) bool { return u.Group == g.Name })
+				if at < 0 {
+					return 0
+				}
+				return s.Unmet[at].Missing
+			}
+			if unmet(shortWith) > unmet(short) {
+				t.Fatalf("round %d: group %d lacks %d and then %d\ndemand %+v\ncandidates %+v", round, i, unmet(short), unmet(shortWith), d, after)
+			}
+		}
+		if len(with) < len(chosen) {
+			t.Fatalf("round %d: %d are chosen, then %d", round, len(chosen), len(with))
+		}
+	}
+}
+
+// usedTier is the tier of chosen candidates that are all from one; -1 if there are none.
+func usedTier(members []member, chosen []int) int {
+	if len(chosen) == 0 {
+		return -1
+	}
+	return members[chosen[0]].tier
+}
+
+func TestTiersAndGroups(t *testing.T) {
+	// 0 to 3 are in zone a and 4 to 7 in zone b, in the order of rank.
+	zones := make([]map[string]string, 8)
+	for i := range zones {
+		zones[i] = map[string]string{"zone": []string{"a", "b"}[i/4]}
+	}
+	in := func(first ...int) func(i int) int {
+		return func(i int) int {
+			for class, from := range slices.Backward(first) {
+				if i >= from {
+					return class
+				}
+			}
+			return -1
+		}
+	}
+	const zone = "spec.spreadPolicy.spreadConstraints[0] (Label zone, maxSkew 1)"
+	for name, tc := range map[string]struct {
+		demand      Demand
+		tier, group func(i int) int
+		want        []int
+		wantShort   Shortfall
+	}{
+		"minima first, in order, then by rank": {
+			demand: Demand{Number: 4, Groups: []Group{{"x", 1, -1}, {"y", 2, -1}}}, group: in(2, 5), want: []int{2, 5, 6, 0},
+		},
+		"at most the maximum": {
+			demand: Demand{Number: 3, Groups: []Group{{"x", 0, 2}}}, group: in(0), want: []int{0, 1}, wantShort: Shortfall{Missing: 1, Full: []string{"x"}},
+		},
+		"all that the maxima permit": {
+			demand: Demand{Number: -1, Groups: []Group{{"x", 0, 1}, {"y", 1, 2}}}, group: in(1, 4), want: []int{4, 0, 1, 5},
+		},
+		"a minimum that cannot be met": {
+			demand: Demand{Number: 5, Groups: []Group{{"x", 3, -1}}}, group: in(6), want: []int{6, 7, 0, 1, 2}, wantShort: Shortfall{Unmet: []Unmet{{"x", 1}}},
+		},
+		"a limit below the minima": {
+			demand: Demand{Number: 5, Limit: 2, Groups: []Group{{"x", 1, -1}, {"y", 2, -1}}}, group: in(2, 6), want: []int{2, 6},
+			wantShort: Shortfall{Missing: 3, Unmet: []Unmet{{"y", 1}}},
+		},
+		"all from the first sufficient tier": {
+			demand: Demand{Number: 4, Tiers: []Tier{{Name: "a", Min: 3}, {Name: "b", Min: 3}}}, tier: in(0, 2), want: []int{2, 3, 4, 5},
+		},
+		"a tier that is usable before one that waits": {
+			demand: Demand{Number: 2, Tiers: []Tier{{Name: "a", Min: 2}, {Name: "b", Min: 2, Usable: true}}}, tier: in(0, 2), want: []int{2, 3},
+		},
+		"fewer than wanted, from the only sufficient tier": {
+			demand: Demand{Number: 4, Tiers: []Tier{{Name: "a", Min: 3}, {Name: "b", Min: 2}}}, tier: in(4, 6), want: []int{6, 7}, wantShort: Shortfall{Missing: 2},
+		},
+		"no tier is sufficient: in order": {
+			demand: Demand{Number: 4, Tiers: []Tier{{Name: "a", Min: 4}, {Name: "b", Min: 4}}}, tier: in(2, 5), want: []int{2, 3, 4, 5}, wantShort: Shortfall{NoTierSufficient: true},
+		},
+		"overflow uses up a tier before the minima of the next": {
+			demand: Demand{Number: 4, Overflow: true, Tiers: []Tier{{Name: "a", Min: 1}, {Name: "b", Min: 1}}, Groups: []Group{{"x", 1, -1}}},
+			tier:   in(0, 3), group: in(7), want: []int{0, 1, 2, 7},
+		},
+		"a pick of a minimum that violates a constraint comes later": {
+			demand: Demand{Number: 3, Groups: []Group{{"x", 2, -1}}, Spread: spreadOver(true, "zone")}, group: in(6), want: []int{6, 0, 7},
+		},
+		"a minimum that a constraint blocks": {
+			demand: Demand{Number: 2, Groups: []Group{{"x", 2, -1}}, Spread: spreadOver(true, "zone")}, group: in(6), want: []int{6, 0},
+			wantShort: Shortfall{Unmet: []Unmet{{"x", 1}}},
+		},
+		"domains of the used tier only": {
+			demand: Demand{Number: 3, Tiers: []Tier{{Name: "a", Min: 1}, {Name: "b", Min: 1}}, Spread: spreadOver(true, "zone")}, tier: in(0, 4), want: []int{0, 1, 2},
+		},
+		"domains of all tiers with overflow, in turns": {
+			demand: Demand{Number: 4, Overflow: true, Tiers: []Tier{{Name: "a", Min: 1}, {Name: "b", Min: 1}}, Spread: spreadOver(true, "zone")},
+			tier:   in(0, 4), want: []int{0, 4, 1, 5},
+		},
+		"a maximum and a constraint": {
+			demand: Demand{Number: 4, Groups: []Group{{"x", 0, 1}}, Spread: spreadOver(true, "zone")}, group: in(4), want: []int{0, 4, 1},
+			wantShort: Shortfall{Missing: 1, BlockedBy: zone, Full: []string{"x"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := labelled(zones...)
+			c.Tier, c.Group = tc.tier, tc.group
+			if tc.demand.Limit == 0 {
+				tc.demand.Limit = -1
+			}
+			got, short, err := Select(c, &tc.demand, never)
+			if diff := gocmp.Diff(tc.want, got) + gocmp.Diff(tc.wantShort, short); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}

@@ -48,7 +48,7 @@ func newSpreading(c *Candidates, d *Demand, p *parts) *spreading {
 	if p == nil {
 		s.ranking = Rank(c)
 	} else {
-		s.ranking = p.members(p.first, p.last)
+		s.ranking = p.members(len(c.Totals))
 		slices.SortFunc(s.ranking, c.compare)
 		s.grouped = make([][]*bucket, p.width)
 		p.setOrders(len(d.Spread))
@@ -60,6 +60,7 @@ func newSpreading(c *Candidates, d *Demand, p *parts) *spreading {
 // spread selects k candidates one by one.
 func spread(c *Candidates, d *Demand, p *parts, k int, stop func() bool) (chosen []int, blockedBy string, err error) {
 	s := newSpreading(c, d, p)
+	k = min(k, len(s.ranking))
 	if s.weight != 0 && k*len(s.buckets) > maxSpreadWork {
 		return nil, "", fmt.Errorf("spec.spreadPolicy.spreadConstraints: with the prioritizer Spread, %d clusters to choose times "+
 			"%d topology domains is more than %d; choose fewer clusters, use topology keys with fewer values, or leave Spread out of "+
@@ -152,7 +153,7 @@ func (s *spreading) fillBuckets(c *Candidates) {
 		} else {
 			first = &in.missing
 		}
-		q := s.bucketOf(first, j, path)
+		q := s.bucketOf(c, first, j, path)
 		q.ranks = append(q.ranks, rank)
 	}
 	if s.weight == 0 {
@@ -161,10 +162,10 @@ func (s *spreading) fillBuckets(c *Candidates) {
 }
 
 // bucketOf returns the bucket of a candidate among the first one of its domains and its next ones.
-func (s *spreading) bucketOf(first **bucket, j int, path []*domain) *bucket {
+func (s *spreading) bucketOf(c *Candidates, first **bucket, j int, path []*domain) *bucket {
 	of := &s.whole
 	if s.parts != nil {
-		of = s.parts.of(j)
+		of = s.parts.of(c, j)
 	}
 	for q := *first; q != nil; q = q.next {
 		if q.part == of {

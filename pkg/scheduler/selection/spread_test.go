@@ -166,6 +166,25 @@ func TestSpreadWork(t *testing.T) {
 	}
 }
 
+// TestSpreadWorkWithGroups: a group that reaches its minimum or maximum changes the order of all
+// its domains, which must not happen for each of its clusters.
+func TestSpreadWorkWithGroups(t *testing.T) {
+	const n = 5_000
+	c := fleet(n)
+	c.Tier = func(i int) int { return i % 3 }
+	c.Group = func(i int) int { return i%5 - 1 }
+	d := &Demand{Spread: spreadOver(false, "region", "zone", "rack"), Overflow: true, Tiers: make([]Tier, 3)}
+	d.Groups = []Group{{"w", 100, -1}, {"x", 200, 500}, {"y", 0, 300}, {"z", 700, 700}}
+	s := newSpreading(c, d, divide(c, d))
+	chosen, blockedBy := s.pickAll(c, n, never)
+	if want := 2*n/5 + 500 + 300 + 700; len(chosen) != want || blockedBy != "" {
+		t.Fatalf("%d are chosen, want %d; blocked by %q", len(chosen), want, blockedBy)
+	}
+	if most := n * len(d.Spread) * 5 * bits.Len(n); *s.compared > most {
+		t.Errorf("%d comparisons, want at most %d", *s.compared, most)
+	}
+}
+
 func TestSpreadPrioritizerIsBounded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		clusters, wanted int
