@@ -234,7 +234,8 @@ func (inv *Inventory) addPeers(key Key, old, next *holding, affected affectedSet
 			if old.has.Len()+next.has.Len() > 0 {
 				affected.add(other)
 			}
-		case is.with && left+joined.Len() > 0, is.apart && (left > 0 || own != nil && own.has.Intersects(joined)):
+		case is.with && left+joined.Len() > 0, is.apart && (left > 0 || own != nil && own.has.Intersects(joined)),
+			is.apart && joined.Len() > 0 && inv.selections.hasTiers(other):
 			affected.add(other)
 		}
 	}
@@ -353,16 +354,17 @@ func (inv *Inventory) updateCapacities(i int, object *v1alpha1.ManagedCluster) {
 	}
 }
 
-// addFitting adds the Placements for which a cluster was too full and is not any more, and those
-// that have a cluster that is too full now.
+// addFitting adds the Placements for which a cluster was too full and is not any more, those that
+// have a cluster that is too full now, and those with tiers for which one became too full.
 func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
 	if len(freed) == 0 {
 		return
 	}
 	for i, before := range freed {
 		for key, h := range inv.holdings.requesters {
-			switch has, fits := h.has.Has(i), inv.fits(h.request, i, nil); {
-			case has && !fits.own, !has && fits.other && !inv.fits(h.request, i, before).other:
+			has, fits := h.has.Has(i), inv.fits(h.request, i, nil)
+			differs := !has && fits.other != inv.fits(h.request, i, before).other
+			if has && !fits.own || differs && (fits.other || inv.selections.hasTiers(key)) {
 				affected.add(key)
 			}
 		}

@@ -222,7 +222,10 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 	defer inv.mu.Unlock()
 	inv.updateHoldings()
 	p := &placement{key: Key{Namespace: pl.Namespace, Name: pl.Name}, object: pl}
-	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, Policies: inv.policiesOf(p)}
+	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, Policies: inv.policiesOf(p), Request: inv.requestOf(p)}
+	for _, policy := range inv.selections.of(p.key) {
+		subject.SelectionPolicies = append(subject.SelectionPolicies, policy.object)
+	}
 	return inv.snapshot(p, subject, now, queue)
 }
 

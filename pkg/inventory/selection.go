@@ -60,6 +60,17 @@ func (s *selectionPolicy) relationTo(p *placement) relation {
 
 func (s *selectionPolicy) hasAffinity() bool { return len(s.with)+len(s.apartFrom) > 0 }
 
+// hasTiers reports whether the policy of a Placement has tiers, which depend on how many clusters
+// qualify.
+func (t *selectionTable) hasTiers(placement Key) bool {
+	for _, s := range t.byPlacement[placement] {
+		if len(s.object.Spec.Tiers) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // needsHoldings reports whether decisions depend on the clusters that Placements have.
 func (s *selectionPolicy) needsHoldings() bool {
 	return s.hasAffinity() || len(s.object.Spec.Requests) > 0
