@@ -63,11 +63,14 @@ func TestQueueAdmissionCounts(t *testing.T) {
 	tests := map[string]struct {
 		queue            *framework.QueueAdmission
 		selected, writes int
+		partial          bool
 		want             []string
 	}{
 		"no queues":                  {selected: 2, want: []string{"-", "-", "-"}},
 		"more selected than listed":  {queue: &framework.QueueAdmission{Listed: 1}, selected: 3, want: []string{"ns/p 3", "ns/p 1", "ns/p 3"}},
 		"fewer selected than listed": {queue: &framework.QueueAdmission{Listed: 4}, selected: 3, want: []string{"ns/p 4", "ns/p 4", "ns/p 3"}},
+		"a step of a larger change":  {queue: &framework.QueueAdmission{Listed: 1}, selected: 3, partial: true, want: []string{"ns/p 3", "ns/p 1", "-"}},
+		"a step of a smaller change": {queue: &framework.QueueAdmission{Listed: 4}, selected: 3, partial: true, want: []string{"ns/p 4", "ns/p 4", "-"}},
 		"some pages are written":     {queue: &framework.QueueAdmission{Listed: 1}, selected: 3, writes: 1, want: []string{"ns/p 3", "-", "ns/p 3"}},
 	}
 	for name, tc := range tests {
@@ -76,7 +79,7 @@ func TestQueueAdmissionCounts(t *testing.T) {
 			q := newQueueAdmission(t, &framework.Handle{Quota: func(key types.NamespacedName, n int) { call = fmt.Sprint(key, " ", n) }})
 			state := framework.NewCycleState(&framework.Snapshot{Queue: tc.queue})
 			pl := fixture.Placement("ns", "p").Obj()
-			p := &framework.Proposal{Selected: make([]framework.Selection, tc.selected), Writes: make([]framework.PageWrite, tc.writes)}
+			p := &framework.Proposal{Selected: make([]framework.Selection, tc.selected), Writes: make([]framework.PageWrite, tc.writes), Partial: tc.partial}
 			var got []string
 			last := func() { got, call = append(got, call), "-" }
 			if status := q.Reserve(t.Context(), state, pl, p); !status.IsSuccess() {
