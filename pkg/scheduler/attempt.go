@@ -56,7 +56,9 @@ type Attempt struct {
 	supersededFirst bool
 	// why and message describe the outcome.
 	why, message string
-	changeState  *changeState
+	// heldBy are the plugins that hold the change now.
+	heldBy      []string
+	changeState *changeState
 	// progress is set if Outcome is Progressing.
 	progress *progress
 	// goesOn is why the change in progress goes on although the target changed; empty if Change
@@ -190,7 +192,7 @@ func (s *Scheduler) setStep(ctx context.Context, a *Attempt, dry bool) {
 
 // setResult copies the result of Reserve and Permit to the attempt.
 func (a *Attempt) setResult(v permitResult) {
-	a.Outcome, a.Holds, a.why, a.message, a.Err = v.outcome, v.holds, v.why, v.message, v.failure
+	a.Outcome, a.Holds, a.heldBy, a.why, a.message, a.Err = v.outcome, v.holds, v.heldBy, v.why, v.message, v.failure
 }
 
 // removeForced proposes the removal of clusters that the Placement cannot keep alone, while the
@@ -259,12 +261,12 @@ func (s *Scheduler) removeAlone(ctx context.Context, a *Attempt, removed []strin
 
 // forcedPermitted reports whether all plugins that hold the change permit forced removals.
 func (a *Attempt) forcedPermitted() bool {
-	for _, hold := range a.Holds {
-		if !holderIs[framework.ForcedRemovalPermitter](a, hold.Plugin) {
+	for _, plugin := range a.heldBy {
+		if !holderIs[framework.ForcedRemovalPermitter](a, plugin) {
 			return false
 		}
 	}
-	return len(a.Holds) > 0 && (a.Outcome == Held || a.Outcome == Expired)
+	return len(a.heldBy) > 0 && (a.Outcome == Held || a.Outcome == Expired)
 }
 
 // updateTimers updates the timers for the next attempt.

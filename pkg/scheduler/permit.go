@@ -18,7 +18,9 @@ type permitResult struct {
 	outcome Outcome
 	// holds are set if the outcome is Held or Expired; why, if Waiting, Denied or Rejected;
 	// failure, if Failed. message is from the record of a change that had already ended.
-	holds   []berthv1alpha1.ChangeHold
+	holds []berthv1alpha1.ChangeHold
+	// heldBy are the plugins that hold the change now, also if it has expired before.
+	heldBy  []string
 	why     string
 	message string
 	failure *framework.Status
@@ -97,14 +99,16 @@ func (a *Attempt) resolvePermit(waits map[string]*framework.Status, deadlines ma
 	case p.Approved && len(waits) == 0:
 		return permitResult{outcome: Published}
 	case !p.Approved && id.ended != nil && (len(waits) > 0 || id.ended.Status.Phase == berthv1alpha1.PhaseRejected):
-		return endedResult(id)
+		v := endedResult(id)
+		v.heldBy = slices.Sorted(maps.Keys(waits))
+		return v
 	case !p.Approved && rejecter != "":
 		return permitResult{outcome: Rejected, why: rejecter, holds: holdsOf(id.open)}
 	case len(waits) == 0:
 		return permitResult{outcome: Published}
 	}
-	v := permitResult{outcome: Held}
-	for _, plugin := range slices.Sorted(maps.Keys(waits)) {
+	v := permitResult{outcome: Held, heldBy: slices.Sorted(maps.Keys(waits))}
+	for _, plugin := range v.heldBy {
 		status, until := waits[plugin], deadlines[plugin]
 		if !until.After(a.Snapshot.Now) {
 			v.outcome = Expired

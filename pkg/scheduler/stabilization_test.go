@@ -109,3 +109,24 @@ func TestRejectedWhileWaiting(t *testing.T) {
 		t.Errorf("revision 2 is %s", phase)
 	}
 }
+
+// TestForcedRemovalOfAnExpiredChange: forced removals of a change that expired go ahead once only
+// windows of policies hold it.
+func TestForcedRemovalOfAnExpiredChange(t *testing.T) {
+	d := governed(t, 0, nothing)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.Approval, spec.ApprovalTimeoutSeconds = berthv1alpha1.ApprovalRequired, 60
+		spec.Windows = []berthv1alpha1.RecurringWindow{{Schedule: "0 22 * * *", Duration: "1h"}}
+	})
+	d.tier("silver", "a", "b")
+	d.attemptUntilStable()
+	d.later(60)
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c |  | False/Expired")
+	d.remove("a")
+	d.attemptUntilStable()
+	d.expect("p-decision-1: a b c |  | False/Expired")
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Approval = "" })
+	d.attemptUntilStable()
+	d.expect("p-decision-1: b c | [c] | True/Held")
+}

@@ -13,7 +13,6 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -410,7 +409,7 @@ func TestProgressDeadline(t *testing.T) {
 	expect("True RollingUpdate", false)
 	d.restart()
 	d.now = d.now.Add(time.Second)
-	a, _ = d.tryWithoutStatus()
+	a = d.tryWithoutStatus()
 	if event := a.StuckEvent(); event == nil || !strings.Contains(event.Note, "Change 2: 0 of 0 added, 0 of 1 removed; no progress since 2") {
 		t.Errorf("the event is %+v", event)
 	}
@@ -423,9 +422,8 @@ func TestProgressDeadline(t *testing.T) {
 }
 
 // tryWithoutStatus is an attempt whose status is not written.
-func (d *desk) tryWithoutStatus() (*scheduler.Attempt, *framework.Status) {
-	a := d.scheduler.Attempt(context.Background(), d.snapshot)
-	return a, a.Err
+func (d *desk) tryWithoutStatus() *scheduler.Attempt {
+	return d.scheduler.Attempt(context.Background(), d.snapshot)
 }
 
 // TestNewTargetWhileProgressing: with a stabilization window, the change in progress goes on while

@@ -1,0 +1,235 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// World is everything outside the controller's memory that an attempt depends on.
+type World struct {
+	Now       time.Time
+	Placement Placement
+	// Clusters are those that exist, by name.
+	Clusters map[string]Cluster
+	// Policies select the Placement.
+	Policies []berthv1alpha1.DisruptionPolicySpec
+	// Records are those of the Placement, by revision.
+	Records []Record
+	// Listed are the published clusters, sorted; Revision is that of the pages.
+	Listed   []string
+	Revision int64
+}
+
+// Placement is what the user asks for.
+type Placement struct {
+	// Number is numberOfClusters; negative if absent.
+	Number     int
+	Generation int64
+	// Pinned is the pinned revision; 0 if there is none.
+	Pinned int64
+}
+
+// Cluster is a cluster as the Placement sees it.
+type Cluster struct {
+	// Matches: the predicate matches. Usable: the namespace may use a set of the cluster.
+	Matches, Usable, Deleting bool
+	// The taints: Drained by berth.dev/drain, Tainted by another NoSelect taint, OnlyOld by a
+	// NoSelectIfNew taint. None is tolerated.
+	Drained, Tainted, OnlyOld bool
+	// Evicted: a PlacementEviction excludes the cluster now.
+	Evicted bool
+	// Ready: all readiness sources of the policies say so.
+	Ready bool
+}
+
+// Record is a PlacementChange.
+type Record struct {
+	Revision, Generation int64
+	From, To             string
+	Added, Removed       []string
+	Phase                berthv1alpha1.ChangePhase
+	Approval             berthv1alpha1.ApprovalDecision
+	// Holds are the plugins that hold the change, with the end of the hold if it is known.
+	Holds map[string]time.Time
+	// Permitted, Progress and Completed are zero if the record does not have them.
+	Permitted, Progress, Completed time.Time
+	// LeftAdded and LeftRemoved are status.remaining; both 0 if it has none.
+	LeftAdded, LeftRemoved int
+}
+
+func (r Record) open() bool {
+	return r.Phase == "" || r.Phase == berthv1alpha1.PhaseHeld || r.Phase == berthv1alpha1.PhaseProgressing
+}
+
+func (r Record) permitted() bool { return !r.Permitted.IsZero() }
+
+// Memory is what a restart forgets.
+type Memory struct {
+	// Target is the digest of the target that differed from the published clusters last, Since when
+	// it was first seen.
+	Target string
+	Since  time.Time
+	// ReadySince has the clusters that were added while the Placement had a policy; zero if not
+	// ready. Nil before the first attempt with a policy.
+	ReadySince map[string]time.Time
+	// Unwritten is a held change, whether its record could be written or not.
+	Unwritten *Record
+}
+
+// Outcome is how an attempt ends.
+type Outcome string
+
+// The outcomes, named as in the engine. The model has no plugin that denies.
+const (
+	Unchanged   Outcome = "Unchanged"
+	Undecided   Outcome = "Undecided"
+	Published   Outcome = "Published"
+	Progressing Outcome = "Progressing"
+	Held        Outcome = "Held"
+	Waiting     Outcome = "Waiting"
+	Rejected    Outcome = "Rejected"
+	Expired     Outcome = "Expired"
+)
+
+// Prediction is what an attempt does.
+type Prediction struct {
+	Outcome Outcome
+	// Target is the selected set; nil if nothing was decided.
+	Target []string
+	// Before are the records written before the pages, After those written later, in order.
+	Before, After []Record
+	// Listed and Revision are on the pages afterwards. Forced are published instead of Listed, with
+	// the same revision, if a record of Before cannot be written.
+	Listed, Forced []string
+	Revision       int64
+	// Again: the next attempt is due at once.
+	Again  bool
+	Memory Memory
+}
+
+// attempt is one attempt while it is predicted.
+type attempt struct {
+	World
+	memory Memory
+	policy policy
+	target []string
+	result Prediction
+}
+
+// Attempt predicts an attempt.
+func Attempt(w World, m Memory) Prediction {
+	m.ReadySince = maps.Clone(m.ReadySince)
+	a := &attempt{World: w, memory: m, policy: strictest(w.Policies)}
+	a.result = Prediction{Listed: w.Listed, Revision: w.Revision}
+	a.measureReady()
+	target, decided := a.selectTarget()
+	var c *change
+	outcome, holds := Undecided, map[string]time.Time(nil)
+	if decided {
+		a.target, a.result.Target = target, target
+		c = a.changeTo(target)
+		if outcome, holds = Unchanged, nil; c != nil {
+			outcome, holds = a.permit(c)
+		}
+		a.rememberTarget(c)
+	}
+	switch outcome {
+	case Published:
+		outcome = a.transition(c, false)
+	case Unchanged:
+	default:
+		c, outcome, holds = a.meanwhile(c, outcome, holds)
+	}
+	a.result.Outcome = outcome
+	a.record(outcome, c, holds)
+	a.rememberHeld(outcome, c)
+	a.result.Memory = a.memory
+	return a.result
+}
+
+// meanwhile is what happens while a change may not begin: the change in progress goes on, or
+// clusters that the Placement cannot keep are removed, as a change of their own.
+func (a *attempt) meanwhile(c *change, outcome Outcome, holds map[string]time.Time) (*change, Outcome, map[string]time.Time) {
+	forcedGoAhead := outcome == Waiting || onlyWindows(holds)
+	if old := a.inProgress(); c != nil && forcedGoAhead && old != nil && c.open != old && len(a.forced()) == 0 {
+		if goesOn := a.towards(old); goesOn != nil {
+			return goesOn, a.transition(goesOn, true), nil
+		}
+	}
+	revoked := a.revoked()
+	tries := [][]string{revoked}
+	if forcedGoAhead {
+		tries = [][]string{a.forced(), revoked}
+	}
+	for _, removed := range tries {
+		if len(removed) == 0 {
+			continue
+		}
+		alone := a.changeTo(minus(a.Listed, removed))
+		alone.forced, alone.revoked = true, slices.Equal(removed, revoked)
+		answer, why := a.permit(alone)
+		if answer == Published {
+			a.publish(alone, alone.to)
+			a.result.Again = a.target == nil || !slices.Equal(alone.to, a.target)
+		}
+		if answer == Published || outcome == Undecided {
+			// While nothing is decided, there is no other change to report.
+			return alone, answer, why
+		}
+	}
+	return c, outcome, holds
+}
+
+// publish lists clusters with the revision of a change.
+func (a *attempt) publish(c *change, listed []string) {
+	a.result.Listed, a.result.Revision = listed, c.revision
+}
+
+// rememberTarget continues the time for which the target has been the same.
+func (a *attempt) rememberTarget(c *change) {
+	switch {
+	case c == nil:
+		a.memory.Target, a.memory.Since = "", time.Time{}
+	case a.memory.Target != digest(c.to):
+		a.memory.Target, a.memory.Since = digest(c.to), a.Now
+	}
+}
+
+// rememberHeld keeps the revision and the deadlines of a held change whose record may not be
+// written. Attempts that say nothing about it keep it.
+func (a *attempt) rememberHeld(outcome Outcome, c *change) {
+	switch outcome {
+	case Undecided:
+	case Held:
+		a.memory.Unwritten = &Record{Revision: c.revision, Generation: a.Placement.Generation, From: digest(c.from), To: digest(c.to), Holds: c.holds}
+	case Waiting:
+		if c.open == nil || len(c.open.Holds) == 0 {
+			a.memory.Unwritten = nil
+		}
+	default:
+		a.memory.Unwritten = nil
+	}
+}
+
+func digest(names []string) string { return berthv1alpha1.Digest(names) }
+
+// minus returns the sorted names that are in a and not in b.
+func minus(a, b []string) []string {
+	left := []string{}
+	for _, name := range a {
+		if !slices.Contains(b, name) {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// plus returns the names of both, sorted, without duplicates.
+func plus(a, b []string) []string {
+	all := append(append([]string{}, a...), b...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

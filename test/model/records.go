@@ -1,0 +1,135 @@
+package model
+
+import (
+	"slices"
+	"time"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// record predicts the records of an attempt, and remembers what was added.
+func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time) {
+	before, after := &a.result.Before, &a.result.After
+	var own *Record
+	if c != nil {
+		own = c.open
+		if own == nil && c.ended != nil && c.ended.Revision == c.revision {
+			own = c.ended
+		}
+	}
+	switch outcome {
+	case Unchanged, Waiting:
+		*after = a.superseded(c)
+	case Held:
+		if own == nil {
+			*before = append(a.superseded(c), a.newRecord(c, berthv1alpha1.PhaseHeld, holds))
+			return
+		}
+		held := *own
+		held.Phase, held.Holds, held.Completed = berthv1alpha1.PhaseHeld, holds, time.Time{}
+		*before = []Record{held}
+		*after = a.superseded(c)
+	case Rejected, Expired:
+		if own != nil && own.open() {
+			ended := *own
+			ended.Phase, ended.Completed = berthv1alpha1.ChangePhase(outcome), a.Now
+			if outcome == Expired {
+				ended.Holds = holds
+			}
+			*before = []Record{ended}
+		}
+		*after = a.superseded(c)
+	case Published, Progressing:
+		a.recordStep(outcome, c, own)
+		for _, name := range minus(a.result.Listed, a.Listed) {
+			if a.memory.ReadySince != nil {
+				a.memory.ReadySince[name] = a.Now
+			}
+		}
+	}
+}
+
+// recordStep predicts the records of a permitted change: one that has a record, uses the approval
+// of an earlier one, or takes several steps is recorded before the pages are written.
+func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
+	first := berthv1alpha1.PhaseHeld
+	if outcome == Progressing {
+		first = berthv1alpha1.PhaseProgressing
+	}
+	var used *Record
+	if c.ended != nil && c.ended != own && isApproved(c.ended) {
+		used = c.ended
+	}
+	var recorded Record
+	switch {
+	case own != nil:
+		if recorded = *own; !own.permitted() {
+			recorded.Phase, recorded.Permitted, recorded.Completed = first, a.Now, time.Time{}
+			a.result.Before = []Record{recorded}
+		}
+	case used != nil || outcome == Progressing:
+		recorded = a.newRecord(c, first, nil)
+		recorded.Permitted = a.Now
+		a.result.Before = append(a.superseded(c), recorded)
+	default:
+		history := a.newRecord(c, berthv1alpha1.PhasePublished, nil)
+		history.Permitted = a.Now
+		a.result.After = append(a.superseded(c), a.complete(history))
+		return
+	}
+	if used != nil {
+		ended := *used
+		ended.Phase = berthv1alpha1.PhaseSuperseded
+		a.result.Before = append(a.result.Before, ended)
+	}
+	if outcome == Published {
+		recorded = a.complete(recorded)
+	} else {
+		recorded.Phase, recorded.Holds = berthv1alpha1.PhaseProgressing, nil
+		recorded.LeftAdded, recorded.LeftRemoved = len(minus(c.to, a.result.Listed)), len(minus(a.result.Listed, c.to))
+		if !slices.Equal(a.result.Listed, a.Listed) {
+			recorded.Progress = a.Now
+		}
+	}
+	a.result.After = []Record{recorded}
+	if own != nil {
+		a.result.After = append(a.result.After, a.superseded(c)...)
+	}
+}
+
+func (a *attempt) newRecord(c *change, phase berthv1alpha1.ChangePhase, holds map[string]time.Time) Record {
+	return Record{
+		Revision: c.revision, Generation: a.Placement.Generation, From: digest(c.from), To: digest(c.to), Added: c.added, Removed: c.removed,
+		Phase: phase, Holds: holds, LeftAdded: len(c.added), LeftRemoved: len(c.removed),
+	}
+}
+
+// complete returns a record whose change is published.
+func (a *attempt) complete(r Record) Record {
+	r.Phase, r.Holds, r.LeftAdded, r.LeftRemoved = berthv1alpha1.PhasePublished, nil, 0, 0
+	r.Progress, r.Completed = a.Now, a.Now
+	if !r.permitted() {
+		r.Permitted = a.Now
+	}
+	return r
+}
+
+// superseded returns the open records of other changes as they end. One whose target is published
+// is complete: only its last write was lost.
+func (a *attempt) superseded(c *change) (ended []Record) {
+	for _, r := range a.Records {
+		if !r.open() || c != nil && c.open != nil && c.open.Revision == r.Revision {
+			continue
+		}
+		if r.To == digest(a.Listed) && (r.Phase == "" || r.permitted()) {
+			ended = append(ended, a.complete(r))
+			continue
+		}
+		r.Phase, r.Completed = berthv1alpha1.PhaseSuperseded, a.Now
+		if r.permitted() {
+			r.LeftAdded, r.LeftRemoved = len(minus(r.Added, a.Listed)), len(r.Removed)-len(minus(r.Removed, a.Listed))
+		}
+		ended = append(ended, r)
+	}
+	return ended
+}

@@ -1,0 +1,257 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// inProgress returns the open record if it is Progressing; nil otherwise.
+func (a *attempt) inProgress() *Record {
+	if open := a.openRecord(); open != nil && open.Phase == berthv1alpha1.PhaseProgressing {
+		return open
+	}
+	return nil
+}
+
+// towards returns the rest of a change in progress; nil if it is done or does not apply any more.
+func (a *attempt) towards(r *Record) *change {
+	to := targetOf(r, a.Listed)
+	if a.Revision > r.Revision || digest(to) != r.To || digest(beforeOf(r, a.Listed)) != r.From || slices.Equal(to, a.Listed) {
+		return nil
+	}
+	return &change{
+		from: a.Listed, to: to, added: minus(to, a.Listed), removed: minus(a.Listed, to), revision: r.Revision, open: r, approved: isApproved(r),
+	}
+}
+
+// transition publishes the part of a permitted change that may be published now. One that goes on
+// while another target waits stays in progress: clusters that no longer qualify are not added.
+func (a *attempt) transition(c *change, goesOn bool) Outcome {
+	listed := a.step(c)
+	if !goesOn && slices.Equal(listed, c.to) {
+		a.publish(c, listed)
+		return Published
+	}
+	a.result.Forced = minus(a.Listed, a.forced())
+	if !slices.Equal(listed, a.Listed) {
+		a.publish(c, listed)
+		a.result.Again = true
+	}
+	return Progressing
+}
+
+// step is one pass of the rolling update. It returns the clusters to publish.
+func (a *attempt) step(c *change) []string {
+	missing := slices.DeleteFunc(a.qualifying(), func(name string) bool { return !slices.Contains(c.added, name) })
+	if !a.policy.any {
+		return plus(minus(c.from, c.removed), missing)
+	}
+	// 1. Forced removals.
+	stay := minus(a.Listed, a.forced())
+	if a.policy.suspended {
+		return stay
+	}
+	desired := a.desired(c)
+	unavailable, surge := a.budget(desired)
+	// 2. Additions, best first.
+	listed := stay
+	for _, name := range missing {
+		if len(listed) < desired+surge {
+			listed = plus(listed, []string{name})
+		}
+	}
+	// 3. Voluntary removals.
+	least, ready := desired-unavailable, len(a.allReady(stay, c))
+	stuck := !a.wholeAdded(c) || len(listed) >= desired+surge && a.targetReady(stay, listed, c)
+	for _, name := range a.leaving(stay, c) {
+		isReady := a.ready(name, c)
+		switch {
+		case isReady && ready > least:
+			ready--
+		case !isReady && (ready >= least || stuck && len(listed) > least):
+		default:
+			continue
+		}
+		listed = minus(listed, []string{name})
+	}
+	return listed
+}
+
+// allReady returns the clusters that count as ready.
+func (a *attempt) allReady(names []string, c *change) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !a.ready(name, c) })
+}
+
+// targetReady reports whether every cluster of the target that is listed is ready. Clusters that
+// this step adds are not known to be.
+func (a *attempt) targetReady(stay, listed []string, c *change) bool {
+	ready := a.allReady(stay, c)
+	return !slices.ContainsFunc(listed, func(name string) bool { return slices.Contains(c.to, name) && !slices.Contains(ready, name) })
+}
+
+// wholeAdded reports whether the change adds clusters, or added some in earlier steps.
+func (a *attempt) wholeAdded(c *change) bool {
+	if c.open != nil {
+		return len(c.open.Added) > 0
+	}
+	return len(c.added) > 0
+}
+
+// leaving returns the clusters of a set that are not in the target, in the order in which they
+// leave.
+func (a *attempt) leaving(listed []string, c *change) []string {
+	names, ranked := minus(listed, c.to), a.qualifying()
+	class := func(name string) int {
+		switch {
+		case slices.Contains(ranked, name):
+			return 2
+		case a.Clusters[name].Drained || a.Clusters[name].Evicted:
+			return 0
+		}
+		return 1
+	}
+	unready := func(name string) int {
+		if a.ready(name, c) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(names, func(x, y string) int {
+		return cmp.Or(cmp.Compare(unready(x), unready(y)), cmp.Compare(class(x), class(y)),
+			cmp.Compare(slices.Index(ranked, y), slices.Index(ranked, x)))
+	})
+	return names
+}
+
+// desired is numberOfClusters; without it, the target and those clusters of the set before the
+// change that are missing only because they are drained or evicted.
+func (a *attempt) desired(c *change) int {
+	if a.Placement.Number >= 0 {
+		return a.Placement.Number
+	}
+	n := len(c.to)
+	var pinned []string
+	if a.Placement.Pinned > 0 {
+		pinned, _ = a.at(a.Placement.Pinned)
+	}
+	for _, name := range minus(plus(a.Listed, a.removedBefore(c)), c.to) {
+		only := (a.Clusters[name].Drained || a.Clusters[name].Evicted) && a.qualifies(name, true)
+		if only && (a.Placement.Pinned == 0 || slices.Contains(pinned, name)) {
+			n++
+		}
+	}
+	return n
+}
+
+// removedBefore returns the clusters that earlier steps removed, also those of changes that were
+// superseded since a change was last completed.
+func (a *attempt) removedBefore(c *change) (removed []string) {
+	for i := range slices.Backward(a.Records) {
+		r := &a.Records[i]
+		switch {
+		case r.Phase == berthv1alpha1.PhasePublished:
+			return removed
+		case r == c.open || r.Phase == berthv1alpha1.PhaseProgressing,
+			r.Phase == berthv1alpha1.PhaseSuperseded && r.permitted() && r.LeftRemoved < len(r.Removed):
+			removed = plus(removed, r.Removed)
+		}
+	}
+	return removed
+}
+
+// budget returns the lowest maxUnavailable and maxSurge of all policies.
+func (a *attempt) budget(desired int) (unavailable, surge int) {
+	for i, s := range a.policy.specs {
+		u, m := number(s.MaxUnavailable, "0", desired, 0), number(s.MaxSurge, "25%", desired, 99)
+		if i == 0 {
+			unavailable, surge = u, m
+		}
+		unavailable, surge = min(unavailable, u), min(surge, m)
+	}
+	if unavailable == 0 && surge == 0 {
+		surge = 1
+	}
+	return unavailable, surge
+}
+
+// number is a number or a percentage, to which up is added before it is rounded down.
+func number(value *intstr.IntOrString, or string, of, up int) int {
+	text := or
+	if value != nil {
+		text = value.String()
+	}
+	n, _ := strconv.Atoi(strings.TrimSuffix(text, "%"))
+	if strings.HasSuffix(text, "%") {
+		n = (n*of + up) / 100
+	}
+	return n
+}
+
+// measureReady continues the measurement of how long added clusters have been ready.
+func (a *attempt) measureReady() {
+	if !a.policy.any {
+		a.memory.ReadySince = nil
+		return
+	}
+	first, since := a.memory.ReadySince == nil, map[string]time.Time{}
+	for _, name := range a.Listed {
+		at, known := a.memory.ReadySince[name]
+		switch {
+		case !known && (!first || !a.recentlyAdded(name)):
+		case !a.Clusters[name].Ready:
+			since[name] = time.Time{}
+		case at.IsZero():
+			since[name] = a.Now
+		default:
+			since[name] = at
+		}
+	}
+	a.memory.ReadySince = since
+}
+
+// recentlyAdded: after a restart, the records tell what was added within minReadySeconds.
+func (a *attempt) recentlyAdded(name string) bool {
+	complete := false
+	for i := range slices.Backward(a.Records) {
+		r := &a.Records[i]
+		complete = complete || r.Phase == berthv1alpha1.PhasePublished
+		recent := r.Phase == berthv1alpha1.PhasePublished && a.Now.Sub(r.Completed) < a.policy.minReady
+		if slices.Contains(r.Added, name) && (recent || !complete && r.permitted()) {
+			return true
+		}
+	}
+	return false
+}
+
+// ready reports whether a published cluster counts as ready.
+func (a *attempt) ready(name string, c *change) bool {
+	if a.policy.continues && slices.Contains(c.to, name) && !a.Now.Before(a.lastProgress(c).Add(a.policy.deadline)) {
+		return true
+	}
+	since, added := a.memory.ReadySince[name]
+	return a.Clusters[name].Ready && (!added || !a.Now.Before(since.Add(a.policy.minReady)))
+}
+
+// lastProgress is the time of the last step, or of the last newly ready cluster since.
+func (a *attempt) lastProgress(c *change) time.Time {
+	if c.open == nil || !c.open.permitted() {
+		return a.Now
+	}
+	last := c.open.Permitted
+	if !c.open.Progress.IsZero() {
+		last = c.open.Progress
+	}
+	for _, since := range a.memory.ReadySince {
+		if since.After(last) {
+			last = since
+		}
+	}
+	return last
+}
