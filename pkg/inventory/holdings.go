@@ -64,6 +64,14 @@ func (inv *Inventory) holdingChanged(key Key) {
 	}
 }
 
+// addLanded stores that a cluster that is being published is on a page, if it is of interest.
+func (inv *Inventory) addLanded(key Key, i int) {
+	if p := inv.placements[key]; p != nil && inv.selections.holding[key.Namespace] > 0 {
+		p.landed = p.landed.Set(i)
+		inv.holdingChanged(key)
+	}
+}
+
 // placementChanged marks a Placement that was created, edited or deleted, if it is of interest.
 func (inv *Inventory) placementChanged(key Key) {
 	if inv.selections.holding[key.Namespace] > 0 {

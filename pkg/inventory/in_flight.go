@@ -28,9 +28,8 @@ func (inv *Inventory) Reserve(placement Key, clusters []string) {
 	for _, name := range clusters {
 		i := inv.names.acquire(name)
 		if listed[i] || reserved[i] {
-			if p := inv.placements[placement]; p != nil && listed[i] {
-				// Only another writer can have listed it.
-				p.landed = p.landed.Clone().Set(i)
+			if listed[i] { // by another writer
+				inv.addLanded(placement, i)
 			}
 			inv.names.release(i)
 			continue

@@ -183,8 +183,8 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 		}
 		inv.pages.byIndex[i][p] = struct{}{}
 		if !p.deleting {
-			if owner := inv.placements[p.owner]; owner != nil && inv.inFlight[p.owner][i] {
-				owner.landed = owner.landed.Clone().Set(i)
+			if inv.inFlight[p.owner][i] {
+				inv.addLanded(p.owner, i)
 			}
 			inv.endReservation(p.owner, i)
 		}
