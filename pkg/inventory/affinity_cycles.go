@@ -16,6 +16,16 @@ type affinityEdge struct {
 	with bool
 }
 
+// The kinds of edges, as bits.
+const withKind, apartKind = 1, 2
+
+func (e affinityEdge) kind() int {
+	if e.with {
+		return withKind
+	}
+	return apartKind
+}
+
 func (e affinityEdge) String() string {
 	if e.with {
 		return "with " + e.to.Name
@@ -23,7 +33,7 @@ func (e affinityEdge) String() string {
 	return "apart from " + e.to.Name
 }
 
-// affinityGraph are the Placements of a namespace that have affinity.
+// affinityGraph has the Placements of a namespace that have affinity.
 type affinityGraph struct {
 	edges map[Key][]affinityEdge
 	steps int
@@ -48,49 +58,98 @@ func (inv *Inventory) updateCycles(namespace string, affected affectedSet) {
 }
 
 func (inv *Inventory) findCycles(namespace string) map[Key]string {
+	nodes := slices.SortedFunc(maps.Keys(inv.selections.affinities[namespace]), func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
+	nodes = slices.DeleteFunc(nodes, func(key Key) bool { return inv.placements[key] == nil })
 	g := &affinityGraph{edges: map[Key][]affinityEdge{}, onPath: map[Key]bool{}}
-	var nodes []Key
-	for key := range inv.byNamespace[namespace] {
-		if inv.selections.affinityOf(key) != nil {
-			nodes = append(nodes, key)
-		}
-	}
-	slices.SortFunc(nodes, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
-	both := 0
-	for _, key := range nodes {
-		s := inv.selections.affinityOf(key)
-		if len(s.with) > 0 {
-			both |= 1
-		}
-		if len(s.apartFrom) > 0 {
-			both |= 2
-		}
-	}
-	if both != 3 {
-		return nil
-	}
 	for _, from := range nodes {
 		s := inv.selections.affinityOf(from)
-		for _, to := range nodes {
-			if from == to {
-				continue
-			}
-			g.steps += len(s.with) + len(s.apartFrom)
-			if termFor(s.with, inv.placements[to]) != "" {
-				g.edges[from] = append(g.edges[from], affinityEdge{to, true})
-			}
-			if termFor(s.apartFrom, inv.placements[to]) != "" {
-				g.edges[from] = append(g.edges[from], affinityEdge{to, false})
-			}
-			if g.steps > maxAffinitySteps {
-				return tooManyTerms(nodes)
+		for _, list := range [...]struct {
+			terms []affinityTerm
+			with  bool
+		}{{s.with, true}, {s.apartFrom, false}} {
+			known := map[Key]bool{from: true}
+			for i := range list.terms {
+				for _, to := range inv.namedBy(&list.terms[i], nodes, g) {
+					if !known[to] {
+						known[to] = true
+						g.edges[from] = append(g.edges[from], affinityEdge{to, list.with})
+					}
+				}
 			}
 		}
+		if g.steps > maxAffinitySteps {
+			return tooManyTerms(nodes)
+		}
 	}
-	return g.mixedCycles(nodes)
+	return g.mixedCycles(g.keepMixed(nodes))
 }
 
-// tooManyTerms makes all Placements with affinity of a namespace misconfigured.
+// namedBy returns the Placements with affinity that a term names.
+func (inv *Inventory) namedBy(t *affinityTerm, nodes []Key, g *affinityGraph) []Key {
+	if t.selector == nil {
+		g.steps++
+		if i, found := slices.BinarySearchFunc(nodes, t.placement, func(key Key, name string) int { return strings.Compare(key.Name, name) }); found {
+			return nodes[i : i+1]
+		}
+		return nil
+	}
+	var named []Key
+	for _, to := range nodes {
+		if g.steps++; t.names(inv.placements[to]) {
+			named = append(named, to)
+		}
+	}
+	return named
+}
+
+// keepMixed drops all edges that cannot be in a cycle of both kinds, and returns the Placements
+// that still have edges: a cycle is within one strongly connected component.
+func (g *affinityGraph) keepMixed(nodes []Key) []Key {
+	of := g.components(nodes)
+	kinds := map[int]int{}
+	for _, from := range nodes {
+		g.edges[from] = slices.DeleteFunc(g.edges[from], func(e affinityEdge) bool { return of[e.to] != of[from] })
+		for _, e := range g.edges[from] {
+			kinds[of[from]] |= e.kind()
+		}
+	}
+	return slices.DeleteFunc(nodes, func(key Key) bool { return kinds[of[key]] != withKind|apartKind })
+}
+
+// components numbers the strongly connected components of the graph (Tarjan's algorithm).
+func (g *affinityGraph) components(nodes []Key) map[Key]int {
+	of, order, low := map[Key]int{}, map[Key]int{}, map[Key]int{}
+	var stack []Key
+	var visit func(at Key)
+	visit = func(at Key) {
+		order[at] = len(order) + 1
+		low[at] = order[at]
+		stack = append(stack, at)
+		for _, e := range g.edges[at] {
+			if order[e.to] == 0 {
+				visit(e.to)
+			}
+			if of[e.to] == 0 {
+				low[at] = min(low[at], low[e.to])
+			}
+		}
+		if low[at] != order[at] {
+			return
+		}
+		for of[at] == 0 {
+			of[stack[len(stack)-1]] = order[at]
+			stack = stack[:len(stack)-1]
+		}
+	}
+	for _, key := range nodes {
+		if order[key] == 0 {
+			visit(key)
+		}
+	}
+	return of
+}
+
+// tooManyTerms makes Placements misconfigured.
 func tooManyTerms(nodes []Key) map[Key]string {
 	all := map[Key]string{}
 	for _, key := range nodes {
@@ -137,12 +196,9 @@ func (g *affinityGraph) returns(at Key, kinds int) bool {
 		if g.steps++; g.steps > maxAffinitySteps {
 			return false
 		}
-		with := kinds | 1
-		if !e.with {
-			with = kinds | 2
-		}
+		both := kinds | e.kind()
 		g.path = append(g.path, e)
-		if e.to == g.from && with == 3 || !g.onPath[e.to] && g.returns(e.to, with) {
+		if e.to == g.from && both == withKind|apartKind || !g.onPath[e.to] && g.returns(e.to, both) {
 			return true
 		}
 		g.path = g.path[:len(g.path)-1]

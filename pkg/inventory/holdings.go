@@ -35,6 +35,8 @@ type holding struct {
 	has framework.Bitset
 	// request is nil if it requests nothing.
 	request *framework.Request
+	// apartFrom are the terms of its affinity, without with.
+	apartFrom []affinityTerm
 }
 
 // capacity is one resource of all clusters.
@@ -153,6 +155,9 @@ func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affec
 	if p != nil && inv.selections.holding[key.Namespace] > 0 {
 		inv.restoreLast(p)
 		next.placement, next.has, next.request = p, inv.clustersOf(p), inv.requestOf(p)
+		if s := inv.selections.affinityOf(key); s != nil {
+			next.apartFrom = s.apartFrom
+		}
 	}
 	if old == nil {
 		old = &holding{}
@@ -165,7 +170,9 @@ func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affec
 	}
 	inv.moveRequests(old, next, freed)
 	moved = !old.has.Covers(next.has) || !next.has.Covers(old.has)
-	inv.addPeers(key, old, next, affected)
+	if inv.started {
+		inv.addPeers(key, old, next, affected)
+	}
 	for i := range old.has.Without(next.has).All {
 		inv.names.release(i)
 	}
@@ -225,28 +232,6 @@ func (inv *Inventory) requestOf(p *placement) *framework.Request {
 		r.Amounts[name] = framework.UnitsOf(name, amount, true)
 	}
 	return r
-}
-
-// addPeers adds the Placements whose affinity names one that changed: those that want to be
-// together with it, and those apart from it that may have a cluster now or must leave one.
-func (inv *Inventory) addPeers(key Key, old, next *holding, affected affectedSet) {
-	left, joined := old.has.Without(next.has).Len(), next.has.Without(old.has)
-	for other := range inv.byNamespace[key.Namespace] {
-		s := inv.selections.affinityOf(other)
-		if s == nil || other == key {
-			continue
-		}
-		was, is := s.relationTo(old.placement), s.relationTo(next.placement)
-		switch own := inv.holdings.byPlacement[other]; {
-		case was != is:
-			if old.has.Len()+next.has.Len() > 0 {
-				affected.add(other)
-			}
-		case is.with && left+joined.Len() > 0, is.apart && (left > 0 || own != nil && own.has.Intersects(joined)),
-			is.apart && joined.Len() > 0 && inv.selections.hasTiers(other):
-			affected.add(other)
-		}
-	}
 }
 
 // freedCapacity has, for each cluster and resource that changed, what was requested before.
@@ -365,7 +350,7 @@ func (inv *Inventory) updateCapacities(i int, object *v1alpha1.ManagedCluster) {
 // addFitting adds the Placements for which a cluster was too full and is not any more, those that
 // have a cluster that is too full now, and those with tiers for which one became too full.
 func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
-	if len(freed) == 0 {
+	if !inv.started {
 		return
 	}
 	for i, before := range freed {

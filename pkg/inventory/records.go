@@ -311,10 +311,12 @@ func (inv *Inventory) ClearCause(snapshot *framework.Snapshot) {
 	}
 }
 
-// Started ends the initial listing. Events before it have the cause "start".
+// Started ends the initial listing. Events before it have the cause "start", and the holdings that
+// they lead to affect no Placement, because all are decided at start.
 func (inv *Inventory) Started() {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
+	inv.updateHoldings()
 	inv.started = true
 }
 

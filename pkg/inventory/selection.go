@@ -102,10 +102,12 @@ type selectionTable struct {
 	placements  map[Key]Key
 	// holding counts the policies of each namespace that need holdings.
 	holding map[string]int
+	// affinities are the policies with affinity of Placements with one policy, by namespace.
+	affinities map[string]map[Key]*selectionPolicy
 }
 
 func newSelectionTable() selectionTable {
-	return selectionTable{byPlacement: map[Key]map[string]*selectionPolicy{}, placements: map[Key]Key{}, holding: map[string]int{}}
+	return selectionTable{byPlacement: map[Key]map[string]*selectionPolicy{}, placements: map[Key]Key{}, holding: map[string]int{}, affinities: map[string]map[Key]*selectionPolicy{}}
 }
 
 func selectionKeys(object *berthv1alpha1.SelectionPolicy) (own, placement Key) {
@@ -127,12 +129,25 @@ func (t *selectionTable) of(placement Key) []*selectionPolicy {
 
 // affinityOf returns the policy of a Placement if it has affinity; otherwise nil.
 func (t *selectionTable) affinityOf(placement Key) *selectionPolicy {
+	return t.affinities[placement.Namespace][placement]
+}
+
+// updateAffinity stores affinityOf after a change of the policies of a Placement.
+func (t *selectionTable) updateAffinity(placement Key) {
+	all := t.affinities[placement.Namespace]
+	if all == nil {
+		all = map[Key]*selectionPolicy{}
+		t.affinities[placement.Namespace] = all
+	}
+	delete(all, placement)
 	for _, s := range t.byPlacement[placement] {
 		if len(t.byPlacement[placement]) == 1 && s.hasAffinity() {
-			return s
+			all[placement] = s
 		}
 	}
-	return nil
+	if len(all) == 0 {
+		delete(t.affinities, placement.Namespace)
+	}
 }
 
 func (t *selectionTable) store(s *selectionPolicy) {
@@ -141,6 +156,7 @@ func (t *selectionTable) store(s *selectionPolicy) {
 		t.byPlacement[placement] = map[string]*selectionPolicy{}
 	}
 	t.byPlacement[placement][key.Name], t.placements[key] = s, placement
+	t.updateAffinity(placement)
 	if s.needsHoldings() {
 		t.holding[key.Namespace]++
 	}
@@ -158,6 +174,7 @@ func (t *selectionTable) remove(key Key) {
 	if len(t.byPlacement[placement]) == 0 {
 		delete(t.byPlacement, placement)
 	}
+	t.updateAffinity(placement)
 }
 
 // updateSelection affects the Placement that the policy names, and the one that it named before.
@@ -313,4 +330,41 @@ func (inv *Inventory) peersOf(p *placement) []framework.Peer {
 	}
 	slices.SortFunc(peers, func(a, b framework.Peer) int { return strings.Compare(a.Name, b.Name) })
 	return peers
+}
+
+// addPeers adds the Placements whose affinity names one that changed: those that want to be
+// together with it, and those apart from it that may have a cluster now or must leave one.
+func (inv *Inventory) addPeers(key Key, old, next *holding, affected affectedSet) {
+	if old.has.Len()+next.has.Len() == 0 {
+		return
+	}
+	left, joined := old.has.Without(next.has), next.has.Without(old.has)
+	for other, s := range inv.selections.affinities[key.Namespace] {
+		if p := inv.placements[other]; p != nil && other != key && inv.peerAffects(p, s, old, next, left, joined) {
+			affected.add(other)
+		}
+	}
+}
+
+// peerAffects reports whether the decision of a Placement with affinity may differ after the
+// holding of another one changed: clusters left and joined it.
+func (inv *Inventory) peerAffects(p *placement, s *selectionPolicy, old, next *holding, left, joined framework.Bitset) bool {
+	is := s.relationTo(next.placement)
+	if old.placement != next.placement && s.relationTo(old.placement) != is {
+		return true
+	}
+	var own framework.Bitset
+	if h := inv.holdings.byPlacement[p.key]; h != nil {
+		own = h.has
+	}
+	switch {
+	case is.with && left.Len()+joined.Len() > 0:
+		return true
+	case !is.apart:
+		return false
+	case left.Len() > 0 || own.Intersects(joined) || joined.Len() > 0 && inv.selections.hasTiers(p.key):
+		return true
+	}
+	// The older of two Placements keeps a cluster only if both are apart from each other.
+	return own.Intersects(next.has) && (termFor(old.apartFrom, p) == "") != (termFor(next.apartFrom, p) == "")
 }

@@ -1,0 +1,118 @@
+package inventory_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// affinityPolicy is the policy of a Placement of its own name.
+func affinityPolicy(name string, with, apartFrom []berthv1alpha1.PlacementReference) *berthv1alpha1.SelectionPolicy {
+	return &berthv1alpha1.SelectionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(name)},
+		Spec:       berthv1alpha1.SelectionPolicySpec{Placement: name, Affinity: berthv1alpha1.PlacementAffinity{With: with, ApartFrom: apartFrom}},
+	}
+}
+
+func named(names ...string) []berthv1alpha1.PlacementReference {
+	var references []berthv1alpha1.PlacementReference
+	for _, name := range names {
+		references = append(references, berthv1alpha1.PlacementReference{Placement: name})
+	}
+	return references
+}
+
+func labelled(key, value string) []berthv1alpha1.PlacementReference {
+	return []berthv1alpha1.PlacementReference{{PlacementSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}}
+}
+
+func cycleOf(inv *inventory.Inventory, name string) string {
+	return inv.Snapshot(inventory.Key{Namespace: "n", Name: name}, fixture.Now, nil).Subject.AffinityCycle
+}
+
+// TestManyPlacementsApartFromEachOtherAreNoCycle: no Placement of the cycles is with another one.
+func TestManyPlacementsApartFromEachOtherAreNoCycle(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	for i := range 20 {
+		p := fixture.Placement("n", fmt.Sprintf("p%02d", i)).Obj()
+		p.Labels = map[string]string{"app": "db"}
+		inv.Update(p)
+		inv.Update(affinityPolicy(p.Name, nil, labelled("app", "db")))
+	}
+	inv.Update(fixture.Placement("n", "follower").Obj())
+	inv.Update(affinityPolicy("follower", named("p00"), nil))
+	for _, name := range []string{"p00", "p19", "follower"} {
+		if cycle := cycleOf(inv, name); cycle != "" {
+			t.Errorf("%s has the cycle %q, want none", name, cycle)
+		}
+	}
+}
+
+func TestManyAffinitiesByNameAreNoCycle(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	for i := range 500 {
+		name := fmt.Sprintf("p%03d", i)
+		inv.Update(fixture.Placement("n", name).Obj())
+		inv.Update(affinityPolicy(name, named(fmt.Sprintf("p%03d", i+1)), named(fmt.Sprintf("p%03d", i+2))))
+	}
+	if cycle := cycleOf(inv, "p000"); cycle != "" {
+		t.Errorf("the cycle is %q, want none", cycle)
+	}
+}
+
+// TestAffinityThatIsNoLongerMutual: of two Placements that are apart from each other the older one
+// keeps its cluster. It must leave it when the policy of the other one has no such term any more.
+func TestAffinityThatIsNoLongerMutual(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(fixture.Placement("n", "a").Obj())
+	inv.Update(fixture.Placement("n", "b").Obj())
+	inv.Update(affinityPolicy("a", nil, named("b")))
+	inv.Update(affinityPolicy("b", nil, named("a")))
+	inv.Update(fixture.Page("n", "a-decision-1").Of("a").OwnedBy("a").Lists("c1").Obj())
+	inv.Update(fixture.Page("n", "b-decision-1").Of("b").OwnedBy("b").Lists("c1").Obj())
+	inv.Started()
+	inv.Update(affinityPolicy("b", nil, named("x")))
+	affected := names(inv.Update(affinityPolicy("b", nil, named("a"))))
+	if fmt.Sprint(affected) != "[n/a n/b]" {
+		t.Errorf("affected are %v, want a and b", affected)
+	}
+}
+
+// TestFirstAffinityOfALargeNamespace: the work is proportional to the Placements, not to their
+// square.
+func TestFirstAffinityOfALargeNamespace(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	for i := range 10_000 {
+		inv.Update(fixture.Placement("n", fmt.Sprintf("p%05d", i)).Obj())
+	}
+	inv.Started()
+	begin := time.Now()
+	inv.Update(affinityPolicy("p00001", nil, named("p00002")))
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
+
+// TestStartWithAffinityToAll: all Placements are decided at start, so none is looked up.
+func TestStartWithAffinityToAll(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	for i := range 3_000 {
+		name := fmt.Sprintf("p%05d", i)
+		inv.Update(fixture.Placement("n", name).Obj())
+		inv.Update(affinityPolicy(name, nil, labelled("app", "db")))
+		inv.Update(fixture.Page("n", name+"-decision-1").Of(name).OwnedBy(name).Lists(fmt.Sprintf("c%d", i%100)).Obj())
+	}
+	begin := time.Now()
+	inv.Started()
+	inv.Snapshot(inventory.Key{Namespace: "n", Name: "p00000"}, fixture.Now, nil)
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
