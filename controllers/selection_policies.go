@@ -49,8 +49,14 @@ func (r *PlacementReconciler) writeSelectionStatus(ctx context.Context, policy *
 	}
 	written := policy.DeepCopy()
 	written.Status = *status
-	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, written, client.MergeFrom(policy))); err != nil {
+	if err := r.Client.Status().Patch(ctx, written, client.MergeFrom(policy)); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil
+		}
 		return fmt.Errorf("writing the status of SelectionPolicy %s: %w", policy.Name, err)
 	}
+	// The next attempt starts from this status, also before its watch event arrives.
+	written.ManagedFields = nil
+	r.Inventory.AssumeSelectionPolicy(written)
 	return nil
 }

@@ -74,7 +74,9 @@ func newSetUpHub(t *testing.T, o hubOptions) (*setUpHub, error) {
 			t.Fatal(err)
 		}
 	}
-	statuses := []client.Object{&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}, &berthv1alpha1.PlacementChange{}}
+	statuses := []client.Object{
+		&v1alpha1.Placement{}, &v1alpha1.PlacementDecision{}, &berthv1alpha1.PlacementChange{}, &berthv1alpha1.SelectionPolicy{},
+	}
 	h.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(statuses...).Build()
 	h.mgr = &memoryManager{
 		client: interceptor.NewClient(h.hub.(client.WithWatch), h.intercept()), reader: h.hub,

@@ -202,6 +202,18 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, aff
 	inv.selectionChanged(placement, affected)
 }
 
+// AssumeSelectionPolicy processes a policy whose status was just written, before or after its watch
+// event. It ignores a deleted or newer policy, and one whose spec was edited.
+func (inv *Inventory) AssumeSelectionPolicy(object *berthv1alpha1.SelectionPolicy) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	key, placement := selectionKeys(object)
+	if s := inv.selections.get(key); s != nil && !older(object, s.object) && sameSelection(s.object, object) {
+		s.object = object
+		inv.dropSubject(placement)
+	}
+}
+
 // sameSelection reports whether two states of a policy differ only in the status and metadata that
 // no decision depends on.
 func sameSelection(a, b *berthv1alpha1.SelectionPolicy) bool {
