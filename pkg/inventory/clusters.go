@@ -51,6 +51,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 	if old == nil {
 		i = inv.names.acquire(object.Name)
 		inv.order.insert(i)
+		inv.addNaming(object.Name, affected)
 	} else {
 		i = old.Index
 	}
@@ -113,6 +114,7 @@ func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, affected af
 		inv.dropSubject(page.owner)
 	}
 	inv.addPublishers(i, affected)
+	inv.addNaming(object.Name, affected)
 	inv.names.release(i)
 }
 

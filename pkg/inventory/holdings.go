@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"maps"
 	"slices"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -14,9 +15,9 @@ import (
 type holdings struct {
 	byPlacement map[Key]*holding
 	// changed are the Placements whose holding must be computed again. pending are affected
-	// Placements that have not been queued yet.
+	// Placements that have not been queued yet, with the cause.
 	changed map[Key]struct{}
-	pending affectedSet
+	pending map[Key]string
 	// affinity are the namespaces whose cycles must be computed again; cycles are by Placement.
 	affinity map[string]struct{}
 	cycles   map[string]map[Key]string
@@ -48,7 +49,7 @@ type capacity struct {
 
 func newHoldings() holdings {
 	return holdings{
-		byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, pending: affectedSet{}, affinity: map[string]struct{}{}, cycles: map[string]map[Key]string{},
+		byPlacement: map[Key]*holding{}, changed: map[Key]struct{}{}, pending: map[Key]string{}, affinity: map[string]struct{}{}, cycles: map[string]map[Key]string{},
 		requesters: map[Key]*holding{}, capacities: map[v1alpha1.ResourceName]*capacity{},
 	}
 }
@@ -88,10 +89,13 @@ func (inv *Inventory) addHoldings(affected affectedSet) {
 		return
 	}
 	inv.updateHoldings()
-	for key := range inv.holdings.pending {
-		affected.add(key)
+	for key, cause := range inv.holdings.pending {
+		if _, known := affected[key]; !known {
+			affected.add(key)
+			inv.setCauseText(affectedSet{key: {}}, cause)
+		}
 	}
-	inv.holdings.pending = affectedSet{}
+	clear(inv.holdings.pending)
 }
 
 // notify does the same after a change made by Berth itself, and calls OnAffected. The caller does
@@ -113,7 +117,7 @@ func (inv *Inventory) updateHoldings() {
 	if len(h.changed)+len(h.affinity) == 0 {
 		return
 	}
-	affected, cause := affectedSet{}, ""
+	affected := affectedSet{}
 	for namespace := range h.affinity {
 		// The first policy of a namespace makes all its Placements of interest, the last one none.
 		for key := range inv.byNamespace[namespace] {
@@ -124,9 +128,17 @@ func (inv *Inventory) updateHoldings() {
 	}
 	freed, changed := freedCapacity{}, h.changed
 	h.changed = map[Key]struct{}{}
+	moved, edited, again := "", "", affectedSet{}
 	for key := range changed {
-		if inv.updateHolding(key, freed, affected) && (cause == "" || key.Name < cause) {
-			cause = key.Name
+		cause, old := &edited, h.byPlacement[key]
+		if inv.updateHolding(key, freed, affected) {
+			cause = &moved
+		}
+		if *cause == "" || key.Name < *cause {
+			*cause = key.Name
+		}
+		if inv.excludesItself(old, h.byPlacement[key]) {
+			again.add(key)
 		}
 	}
 	inv.addFitting(freed, affected)
@@ -135,16 +147,25 @@ func (inv *Inventory) updateHoldings() {
 			delete(affected, key)
 		}
 	}
+	maps.Copy(affected, again)
 	for namespace := range h.affinity {
 		delete(h.affinity, namespace)
 		inv.updateCycles(namespace, affected)
 	}
-	if inv.started {
-		inv.setCauseText(affected, "Placement "+cause+": clusters")
+	cause := "Placement " + moved + ": clusters"
+	if moved == "" {
+		cause = "Placement " + edited + ": SelectionPolicy"
 	}
 	for key := range affected {
-		h.pending.add(key)
+		h.pending[key] = cause
 	}
+}
+
+// excludesItself reports whether a Placement has left a cluster that may not qualify any more
+// because of that, and its decision depends on it. The cluster is too small for all that have it, or
+// a younger Placement that is apart from it has it, too.
+func (inv *Inventory) excludesItself(old, next *holding) bool {
+	return old != nil && next != nil && !next.has.Covers(old.has) && (next.request != nil || len(next.apartFrom) > 0) && inv.dependsOnQualifying(next.placement)
 }
 
 // updateHolding computes again which clusters a Placement has and what it requests. It returns
@@ -232,6 +253,13 @@ func (inv *Inventory) requestOf(p *placement) *framework.Request {
 		r.Amounts[name] = framework.UnitsOf(name, amount, true)
 	}
 	return r
+}
+
+// dependsOnQualifying reports whether a decision may differ if a cluster that it did not select
+// qualifies no more: tiers are sufficient or not, spread constraints count domains, and the scores
+// of amounts are relative to those of all qualifying clusters.
+func (inv *Inventory) dependsOnQualifying(p *placement) bool {
+	return inv.selections.hasTiers(p.key) || len(p.object.Spec.SpreadPolicy.SpreadConstraints) > 0 || p.reads.cpu || p.reads.memory
 }
 
 // freedCapacity has, for each cluster and resource that changed, what was requested before.
@@ -348,7 +376,8 @@ func (inv *Inventory) updateCapacities(i int, object *v1alpha1.ManagedCluster) {
 }
 
 // addFitting adds the Placements for which a cluster was too full and is not any more, those that
-// have a cluster that is too full now, and those with tiers for which one became too full.
+// have a cluster that is too full now, and those that depend on all qualifying clusters, for which
+// one became too full.
 func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
 	if !inv.started {
 		return
@@ -357,7 +386,7 @@ func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
 		for key, h := range inv.holdings.requesters {
 			has, fits := h.has.Has(i), inv.fits(h.request, i, nil)
 			differs := !has && fits.other != inv.fits(h.request, i, before).other
-			if has && !fits.own || differs && (fits.other || inv.selections.hasTiers(key)) {
+			if has && !fits.own || differs && (fits.other || inv.dependsOnQualifying(h.placement)) {
 				affected.add(key)
 			}
 		}

@@ -317,6 +317,7 @@ func (inv *Inventory) Started() {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	inv.updateHoldings()
+	clear(inv.holdings.pending)
 	inv.started = true
 }
 

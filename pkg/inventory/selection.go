@@ -76,6 +76,21 @@ func (s *selectionPolicy) needsHoldings() bool {
 	return s.hasAffinity() || len(s.object.Spec.Requests) > 0
 }
 
+// clusterNames are the names of clusters in the policy. status.unknownNames depends on which of them
+// exist.
+func (s *selectionPolicy) clusterNames() []string {
+	return slices.Concat(s.object.Spec.ClusterNames.Include, s.object.Spec.ClusterNames.Exclude)
+}
+
+// addNaming adds the Placements with a policy that names a cluster.
+func (inv *Inventory) addNaming(cluster string, affected affectedSet) {
+	for policy := range inv.selections.naming[cluster] {
+		if placement := inv.selections.placements[policy]; inv.placements[placement] != nil {
+			affected.add(placement)
+		}
+	}
+}
+
 func newSelectionPolicy(object *berthv1alpha1.SelectionPolicy) *selectionPolicy {
 	compile := func(list string, references []berthv1alpha1.PlacementReference) []affinityTerm {
 		var terms []affinityTerm
@@ -104,10 +119,15 @@ type selectionTable struct {
 	holding map[string]int
 	// affinities are the policies with affinity of Placements with one policy, by namespace.
 	affinities map[string]map[Key]*selectionPolicy
+	// naming holds the policies that name a cluster in clusterNames, by the cluster's name.
+	naming map[string]map[Key]struct{}
 }
 
 func newSelectionTable() selectionTable {
-	return selectionTable{byPlacement: map[Key]map[string]*selectionPolicy{}, placements: map[Key]Key{}, holding: map[string]int{}, affinities: map[string]map[Key]*selectionPolicy{}}
+	return selectionTable{
+		byPlacement: map[Key]map[string]*selectionPolicy{}, placements: map[Key]Key{}, holding: map[string]int{}, affinities: map[string]map[Key]*selectionPolicy{},
+		naming: map[string]map[Key]struct{}{},
+	}
 }
 
 func selectionKeys(object *berthv1alpha1.SelectionPolicy) (own, placement Key) {
@@ -160,11 +180,23 @@ func (t *selectionTable) store(s *selectionPolicy) {
 	if s.needsHoldings() {
 		t.holding[key.Namespace]++
 	}
+	for _, name := range s.clusterNames() {
+		if t.naming[name] == nil {
+			t.naming[name] = map[Key]struct{}{}
+		}
+		t.naming[name][key] = struct{}{}
+	}
 }
 
 func (t *selectionTable) remove(key Key) {
 	placement := t.placements[key]
-	if t.byPlacement[placement][key.Name].needsHoldings() {
+	s := t.byPlacement[placement][key.Name]
+	for _, name := range s.clusterNames() {
+		if delete(t.naming[name], key); len(t.naming[name]) == 0 {
+			delete(t.naming, name)
+		}
+	}
+	if s.needsHoldings() {
 		if t.holding[key.Namespace]--; t.holding[key.Namespace] == 0 {
 			delete(t.holding, key.Namespace)
 		}
@@ -374,7 +406,7 @@ func (inv *Inventory) peerAffects(p *placement, s *selectionPolicy, old, next *h
 		return true
 	case !is.apart:
 		return false
-	case left.Len() > 0 || own.Intersects(joined) || joined.Len() > 0 && inv.selections.hasTiers(p.key):
+	case left.Len() > 0 || own.Intersects(joined) || joined.Len() > 0 && inv.dependsOnQualifying(p):
 		return true
 	}
 	// The older of two Placements keeps a cluster only if both are apart from each other.

@@ -41,13 +41,15 @@ type Result struct {
 	// pin is set if the Placement is pinned to a revision.
 	pin *pin
 	// policy is set if the Placement has a SelectionPolicy.
-	policy     *policySelection
-	deadline   *cycleDeadline
-	profile    *Profile
-	candidates framework.Bitset
-	narrowed   []narrowing
-	excluded   []exclusion
-	ranking    []int
+	policy *policySelection
+	// policyInvalid is true if the Failure is a mistake in the SelectionPolicies.
+	policyInvalid bool
+	deadline      *cycleDeadline
+	profile       *Profile
+	candidates    framework.Bitset
+	narrowed      []narrowing
+	excluded      []exclusion
+	ranking       []int
 	// expiry is the earliest filter or rank expiry of a selected cluster, expiryCause its cause.
 	expiry      time.Time
 	expiryCause string

@@ -35,6 +35,7 @@ func (r *Result) readSelectionPolicy() *framework.Status {
 	}
 	matches, ok := framework.ReadAs[*framework.PolicyMatches](r.State, framework.PolicyMatchesKey)
 	if !ok {
+		r.policyInvalid = true
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(
 			"SelectionPolicy %s: the profile %s has no plugin SelectionPolicy", policy.Name, r.profile.Name))
 	}
@@ -54,6 +55,14 @@ func (r *Result) readSelectionPolicy() *framework.Status {
 	}
 	r.Demand.Overflow = policy.Spec.TierMode == berthv1alpha1.TierOverflow
 	return nil
+}
+
+// isPolicyMistake reports whether a plugin rejects the SelectionPolicies of the Placement, not the
+// Placement.
+func (r *Result) isPolicyMistake(by framework.PreFilterPlugin, status *framework.Status) bool {
+	subject := r.Snapshot.Subject
+	_, validates := by.(framework.PolicyValidator)
+	return len(subject.SelectionPolicies) > 0 && (validates || subject.AffinityCycle != "" && strings.HasSuffix(status.Reason(), subject.AffinityCycle))
 }
 
 // addPreference adds the prioritizer Preference with the weight of the policy.
@@ -214,7 +223,7 @@ func (a *Attempt) SelectionStatus(policy *berthv1alpha1.SelectionPolicy) *berthv
 		Message: "The policy applies to Placement " + policy.Spec.Placement, ObservedGeneration: policy.Generation,
 	}
 	switch {
-	case a.Misconfigured() && a.policy == nil && len(a.Snapshot.Subject.SelectionPolicies) > 0:
+	case a.Misconfigured() && a.policyInvalid:
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, berthv1alpha1.ReasonSelectionInvalid, v1alpha1.CutMessage(a.Failure.Reason())
 	case a.Failure != nil:
 		return status

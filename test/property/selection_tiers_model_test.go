@@ -1,0 +1,148 @@
+package property
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+)
+
+func tierMin(t *berthv1alpha1.SelectionTier, pl *v1alpha1.Placement) int {
+	switch {
+	case t.MinClusters != nil:
+		return int(*t.MinClusters)
+	case pl.Spec.NumberOfClusters != nil:
+		return max(int(*pl.Spec.NumberOfClusters), 1)
+	}
+	return 1
+}
+
+// tierFor returns the only tier that is used; -1 if tiers are filled in order. It stores since when
+// tiers are sufficient.
+func (w *selectionWorld) tierFor(policy *berthv1alpha1.SelectionPolicy, pl *v1alpha1.Placement, feasible []*v1alpha1.ManagedCluster) int {
+	spec, before := &policy.Spec, w.tiers[string(policy.UID)]
+	after := int64(berthv1alpha1.DefaultFailbackAfterSeconds)
+	if spec.FailbackAfterSeconds != nil {
+		after = *spec.FailbackAfterSeconds
+	}
+	requested, _ := time.Parse(time.RFC3339, policy.Annotations[berthv1alpha1.FailbackRequestedAnnotation])
+	next, first, usable := map[string]tierMemory{}, -1, -1
+	for i := range spec.Tiers {
+		t := &spec.Tiers[i]
+		m, least := tierMemory{}, tierMin(t, pl)
+		for _, c := range feasible {
+			if tierOf(spec, c) == i {
+				m.qualifying++
+			}
+		}
+		last, known := before[t.Name]
+		if m.qualifying >= least {
+			if known && last.qualifying < least {
+				m.since = w.now
+			} else if known {
+				m.since = last.since
+			}
+			may := last.used || m.since.IsZero() || after == 0 || after > 0 && !w.now.Before(m.since.Add(time.Duration(after)*time.Second)) ||
+				requested.After(m.since) && !w.now.Before(requested)
+			if may && usable < 0 {
+				usable = i
+			}
+			if first < 0 {
+				first = i
+			}
+		}
+		next[t.Name] = m
+	}
+	w.tiers[string(policy.UID)] = next
+	switch {
+	case spec.TierMode == berthv1alpha1.TierOverflow || first < 0:
+		return -1
+	case usable >= 0:
+		if usable > first {
+			w.stats["waiting tiers"]++
+		}
+		return usable
+	}
+	return first
+}
+
+// remember stores which tiers are used.
+func (w *selectionWorld) remember(policy *berthv1alpha1.SelectionPolicy, chosen []string, feasible map[string]*v1alpha1.ManagedCluster) {
+	memory := w.tiers[string(policy.UID)]
+	if len(policy.Spec.Tiers) == 0 {
+		w.tiers[string(policy.UID)] = map[string]tierMemory{}
+		return
+	}
+	for _, name := range chosen {
+		tier := policy.Spec.Tiers[tierOf(&policy.Spec, feasible[name])].Name
+		m := memory[tier]
+		m.used = true
+		memory[tier] = m
+	}
+}
+
+// checkStatus compares the status of a policy with the model.
+func (w *selectionWorld) checkStatus(policy *berthv1alpha1.SelectionPolicy, a *scheduler.Attempt) {
+	key := inventory.Key{Namespace: policy.Namespace, Name: policy.Spec.Placement}
+	ready := conditionOf(policy.Status.Conditions, berthv1alpha1.SelectionReady)
+	if a.Failure != nil {
+		want := conditionOf(a.Snapshot.Subject.SelectionPolicies[0].Status.Conditions, berthv1alpha1.SelectionReady)
+		if a.Failure.Plugin() != "Predicate" {
+			want = "False/Invalid"
+		}
+		if len(a.Snapshot.Subject.SelectionPolicies) == 1 && ready != want {
+			w.fail("%s: Ready is %q, want %q", key, ready, want)
+		}
+		return
+	}
+	if ready != "True/Applied" {
+		w.fail("%s: Ready is %s", key, ready)
+	}
+	memory, sufficient := w.tiers[string(policy.UID)], false
+	if len(memory) != len(policy.Status.Tiers) {
+		w.fail("%s: the status has tiers %s, want %v", key, text(policy.Status.Tiers), memory)
+	}
+	for i, t := range policy.Status.Tiers {
+		got, want := memoryOf(policy)[t.Name], memory[t.Name]
+		sufficient = sufficient || want.qualifying >= tierMin(&policy.Spec.Tiers[i], w.placement(key))
+		if got.qualifying != want.qualifying || got.used != want.used || !got.since.Equal(want.since) {
+			w.fail("%s: the status of tier %s is %v, want %v", key, t.Name, got, want)
+		}
+	}
+	want := ""
+	if len(memory) > 0 {
+		if want = "False/NoTierSufficient"; sufficient {
+			want = "True/Sufficient"
+		}
+	}
+	if got := conditionOf(policy.Status.Conditions, berthv1alpha1.SelectionTierSufficient); got != want {
+		w.fail("%s: TierSufficient is %q, want %q", key, got, want)
+	}
+	w.checkUnmet(policy, a)
+}
+
+// checkUnmet compares the rest of the status with the model.
+func (w *selectionWorld) checkUnmet(policy *berthv1alpha1.SelectionPolicy, a *scheduler.Attempt) {
+	if len(policy.Status.Unmet) != len(a.Shortfall.Unmet) {
+		w.fail("the status of %s has unmet %s, want %v", policy.Name, text(policy.Status.Unmet), a.Shortfall.Unmet)
+	}
+	satisfied := meta.FindStatusCondition(a.Conditions(), v1alpha1.PlacementConditionSatisfied)
+	if len(a.Shortfall.Unmet) > 0 && len(a.Selected) > 0 && satisfied.Reason != v1alpha1.ReasonGroupUnsatisfiable {
+		w.fail("%s: PlacementSatisfied is %s", policy.Name, satisfied.Reason)
+	}
+	var unknown []string
+	for _, name := range slices.Concat(policy.Spec.ClusterNames.Include, policy.Spec.ClusterNames.Exclude) {
+		if w.objects[idOf(&v1alpha1.ManagedCluster{ObjectMeta: objectMeta("", name)})] == nil && !slices.Contains(unknown, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	if !slices.Equal(unknown, policy.Status.UnknownNames) {
+		w.fail("%s: unknown names are %v, want %v", policy.Name, policy.Status.UnknownNames, unknown)
+	}
+}
