@@ -213,7 +213,7 @@ func (w *selectionWorld) fits(key inventory.Key, c *v1alpha1.ManagedCluster) boo
 				}
 			}
 		}
-		if all.Cmp(allocatable) > 0 && !(w.has[key][c.Name] && before.Cmp(allocatable) <= 0) {
+		if keeps := w.has[key][c.Name] && before.Cmp(allocatable) <= 0; all.Cmp(allocatable) > 0 && !keeps {
 			return false
 		}
 	}
