@@ -63,7 +63,9 @@ func (inv *Inventory) setRequest(i int, request *framework.Request, present bool
 	if at >= 0 {
 		next = slices.Delete(next, at, at+1)
 	}
+	sign := int64(-1)
 	if present {
+		sign = 1
 		at, _ = slices.BinarySearchFunc(next, request, func(a, b *framework.Request) int {
 			if a.Before(b) {
 				return -1
@@ -73,28 +75,44 @@ func (inv *Inventory) setRequest(i int, request *framework.Request, present bool
 		next = slices.Insert(next, at, request)
 	}
 	inv.holdings.requests.Set(i, next)
-	for name := range request.Amounts {
-		if c := inv.holdings.capacities[name]; c != nil {
-			freed.changes(i, name, c.requested.Get(i))
-			sum := int64(0)
-			for _, r := range next {
-				sum = framework.AddUnits(sum, r.Amounts[name])
-			}
-			c.requested.Set(i, sum)
+	for name, amount := range request.Amounts {
+		// Nothing fits on a cluster that does not report the resource, so its sum is not kept.
+		c := inv.holdings.capacities[name]
+		if c == nil || c.allocatable.Get(i) == 0 {
+			continue
+		}
+		requested := c.requested.Get(i)
+		freed.changes(i, name, requested)
+		if len(requests)+len(next) > framework.MaxExactRequests {
+			c.requested.Set(i, inv.requestedOf(i, name))
+		} else {
+			c.requested.Set(i, requested+sign*amount)
 		}
 	}
 	inv.fleet = nil
+}
+
+// requestedOf adds up what is requested of a resource of a cluster.
+func (inv *Inventory) requestedOf(i int, name v1alpha1.ResourceName) (sum int64) {
+	for _, r := range inv.holdings.requests.Get(i) {
+		sum = framework.AddUnits(sum, r.Amounts[name])
+	}
+	return sum
 }
 
 // useCapacity counts a Placement that requests a resource.
 func (inv *Inventory) useCapacity(name v1alpha1.ResourceName) {
 	c := inv.holdings.capacities[name]
 	if c == nil {
-		c = &capacity{}
+		c = &capacity{wanted: -1}
 		inv.holdings.capacities[name] = c
 		for i := range inv.clusters.Len() {
+			// A vector without values takes no memory: anybody can request resources that no
+			// cluster reports.
 			if cluster := inv.clusters.Get(i); cluster != nil {
-				c.allocatable.Set(i, framework.AllocatableOf(cluster.ManagedCluster, name))
+				if amount := framework.AllocatableOf(cluster.ManagedCluster, name); amount > 0 {
+					c.allocatable.Set(i, amount)
+				}
 			}
 		}
 		inv.fleet = nil
@@ -113,11 +131,46 @@ func (inv *Inventory) releaseCapacity(name v1alpha1.ResourceName) {
 // updateCapacities stores the allocatable amounts of a cluster; object is nil after its deletion.
 func (inv *Inventory) updateCapacities(i int, object *v1alpha1.ManagedCluster) {
 	for name, c := range inv.holdings.capacities {
-		if next := framework.AllocatableOf(object, name); next != c.allocatable.Get(i) {
-			c.allocatable.Set(i, next)
-			inv.fleet = nil
+		old, next := c.allocatable.Get(i), framework.AllocatableOf(object, name)
+		if old == next {
+			continue
+		}
+		if old == 0 {
+			c.requested.Set(i, inv.requestedOf(i, name))
+		}
+		c.allocatable.Set(i, next)
+		inv.fleet = nil
+	}
+}
+
+// refilled is a cluster with resources whose requested amounts changed; before has the sums before.
+type refilled struct {
+	cluster int
+	before  map[v1alpha1.ResourceName]int64
+	changed []change
+}
+
+// change is what was free of a resource before, and is now.
+type change struct {
+	*capacity
+	before, now int64
+}
+
+func (inv *Inventory) refilledBy(freed freedCapacity) []refilled {
+	all := make([]refilled, 0, len(freed))
+	for i, before := range freed {
+		r := refilled{i, before, make([]change, 0, len(before))}
+		for name, requested := range before {
+			if c := inv.holdings.capacities[name]; c != nil && c.requested.Get(i) != requested {
+				free := c.allocatable.Get(i) - 1
+				r.changed = append(r.changed, change{c, free - requested, free - c.requested.Get(i)})
+			}
+		}
+		if len(r.changed) > 0 {
+			all = append(all, r)
 		}
 	}
+	return all
 }
 
 // addFitting adds the Placements for which a cluster was too full and is not any more, those that
@@ -127,43 +180,67 @@ func (inv *Inventory) addFitting(freed freedCapacity, affected affectedSet) {
 	if !inv.started {
 		return
 	}
-	for i, before := range freed {
-		for key, h := range inv.holdings.requesters {
-			has, fits := h.has.Has(i), inv.fits(h.request, i, nil)
-			differs := !has && fits.other != inv.fits(h.request, i, before).other
-			if has && !fits.own || differs && (fits.other || inv.dependsOnQualifying(h.placement)) {
-				affected.add(key)
-			}
+	all := inv.refilledBy(freed)
+	if len(all) == 0 {
+		return
+	}
+	for key, h := range inv.holdings.requesters {
+		for name, amount := range h.request.Amounts {
+			inv.holdings.capacities[name].wanted = amount
+		}
+		if slices.ContainsFunc(all, func(r refilled) bool { return inv.isAffected(h, &r) }) {
+			affected.add(key)
+		}
+		for name := range h.request.Amounts {
+			inv.holdings.capacities[name].wanted = -1
 		}
 	}
 }
 
-// fit is whether a request fits on a cluster on which it is, and on which it is not.
-type fit struct{ own, other bool }
+// isAffected reports whether a refilled cluster affects a Placement, whose amounts are in wanted.
+// It runs for each such cluster of each Placement that requests anything.
+func (inv *Inventory) isAffected(h *holding, r *refilled) bool {
+	differs := false
+	if h.has.Has(r.cluster) {
+		for _, c := range r.changed {
+			differs = differs || c.wanted >= 0 && c.now < 0
+		}
+		return differs
+	}
+	for _, c := range r.changed {
+		differs = differs || c.wanted >= 0 && (c.before < c.wanted) != (c.now < c.wanted)
+	}
+	if !differs {
+		return false
+	}
+	fits := inv.fits(h.request, r.cluster, nil)
+	return fits != inv.fits(h.request, r.cluster, r.before) && (fits || inv.dependsOnQualifying(h.placement))
+}
 
-// fits compares a request with the free capacity of a cluster; before has earlier sums of requests.
-func (inv *Inventory) fits(request *framework.Request, i int, before map[v1alpha1.ResourceName]int64) fit {
-	f := fit{true, true}
+// fits reports whether a request fits on a cluster that the Placement does not have; before has
+// earlier sums of requests.
+func (inv *Inventory) fits(request *framework.Request, i int, before map[v1alpha1.ResourceName]int64) bool {
 	for name, amount := range request.Amounts {
 		c := inv.holdings.capacities[name]
 		allocatable, requested := c.allocatable.Get(i), c.requested.Get(i)
 		if earlier, known := before[name]; known {
 			requested = earlier
 		}
-		f.own = f.own && allocatable > 0 && allocatable-1 >= requested
-		f.other = f.other && allocatable > 0 && allocatable-1-requested >= amount
+		if allocatable == 0 || allocatable-1-requested < amount {
+			return false
+		}
 	}
-	return f
+	return true
 }
 
-// freezeCapacities returns the part of a Fleet that SelectionPolicies request.
+// freezeCapacities returns the part of a Fleet that SelectionPolicies request, of the resources that
+// a cluster reports.
 func (inv *Inventory) freezeCapacities() map[v1alpha1.ResourceName]*framework.Capacity {
-	if len(inv.holdings.capacities) == 0 {
-		return nil
-	}
-	frozen := make(map[v1alpha1.ResourceName]*framework.Capacity, len(inv.holdings.capacities))
+	frozen := map[v1alpha1.ResourceName]*framework.Capacity{}
 	for name, c := range inv.holdings.capacities {
-		frozen[name] = &framework.Capacity{Allocatable: c.allocatable.Freeze(), Requested: c.requested.Freeze()}
+		if c.allocatable.Len() > 0 {
+			frozen[name] = &framework.Capacity{Allocatable: c.allocatable.Freeze(), Requested: c.requested.Freeze()}
+		}
 	}
 	return frozen
 }

@@ -44,6 +44,8 @@ type capacity struct {
 	allocatable, requested framework.Vector[int64]
 	// users is the number of Placements that request it.
 	users int
+	// wanted is what one Placement requests, while Placements are compared; else -1.
+	wanted int64
 }
 
 func newHoldings() holdings {

@@ -146,6 +146,9 @@ func AllocatableOf(cluster *v1alpha1.ManagedCluster, name v1alpha1.ResourceName)
 // cannot overflow. It is 2^50: a petabyte, or a million million cores.
 const maxUnits = 1 << 50
 
+// MaxExactRequests is a number of requests whose sum AddUnits does not cut.
+const MaxExactRequests = 1 << 11
+
 // UnitsOf returns an amount of a resource as a whole number: thousandths of a core for cpu, else
 // units. Fractions are rounded up if up is true, else down. Negative amounts are 0.
 func UnitsOf(name v1alpha1.ResourceName, amount resource.Quantity, up bool) int64 {
