@@ -23,9 +23,15 @@ import (
 // policy returns a DisruptionPolicy with the given spec, in YAML flow style.
 func policy(spec string) *unstructured.Unstructured {
 	GinkgoHelper()
+	return policyOf("DisruptionPolicy", spec)
+}
+
+// policyOf returns a policy of one of Berth's own kinds with the given spec, in YAML flow style.
+func policyOf(kind, spec string) *unstructured.Unstructured {
+	GinkgoHelper()
 	object := &unstructured.Unstructured{}
 	Expect(yaml.Unmarshal([]byte("{metadata: {generateName: policy-}, spec: "+spec+"}"), &object.Object)).To(Succeed())
-	object.SetGroupVersionKind(berthv1alpha1.GroupVersion.WithKind("DisruptionPolicy"))
+	object.SetGroupVersionKind(berthv1alpha1.GroupVersion.WithKind(kind))
 	object.SetNamespace(namespace)
 	return object
 }
