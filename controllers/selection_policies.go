@@ -3,8 +3,10 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,9 +30,11 @@ func (r *PlacementReconciler) writeSelectionStatuses(ctx context.Context, attemp
 }
 
 // reportNoPlacement reports in the status of SelectionPolicies that their Placement does not exist.
+// The rest of the status was about an earlier Placement, so it is removed.
 func (r *PlacementReconciler) reportNoPlacement(ctx context.Context, key types.NamespacedName) error {
 	for _, policy := range r.Inventory.SelectionPolicies(key) {
-		status := policy.Status.DeepCopy()
+		status := &berthv1alpha1.SelectionPolicyStatus{Conditions: slices.Clone(policy.Status.Conditions)}
+		meta.RemoveStatusCondition(&status.Conditions, berthv1alpha1.SelectionTierSufficient)
 		v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
 			Type: berthv1alpha1.SelectionReady, Status: metav1.ConditionFalse, Reason: berthv1alpha1.ReasonPlacementMissing,
 			Message: "Placement " + key.Name + " does not exist", ObservedGeneration: policy.Generation,

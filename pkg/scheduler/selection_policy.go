@@ -302,8 +302,11 @@ func (a *Attempt) relaxGroup(group, missing int) string {
 		}
 	}
 	text := fmt.Sprintf("%d more clusters of the group", missing)
+	if missing == 1 {
+		text = "1 more cluster of the group"
+	}
 	if excluded == 0 {
-		return text + "; the filters exclude none"
+		return text
 	}
 	var parts []string
 	for _, p := range a.profile.Filter {
@@ -311,5 +314,5 @@ func (a *Attempt) relaxGroup(group, missing int) string {
 			parts = append(parts, fmt.Sprintf("%d by %s", n, p.Name()))
 		}
 	}
-	return fmt.Sprintf("%s, or some of the %d that are excluded: %s", text, excluded, strings.Join(parts, ", "))
+	return fmt.Sprintf("%s, or some of those that filters exclude: %s", text, strings.Join(parts, ", "))
 }

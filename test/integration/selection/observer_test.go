@@ -19,27 +19,25 @@ import (
 // change. It reads in its own goroutine until the spec ends.
 type observer struct {
 	mu sync.Mutex
-	// pages are the clusters of each page, placementOf its Placement, users the Placements that list
-	// each cluster.
+	// pages are the clusters of each page, placementOf its Placement. users are the Placements that
+	// list each cluster.
 	pages       map[types.NamespacedName][]string
 	placementOf map[types.NamespacedName]types.NamespacedName
 	users       map[string][]types.NamespacedName
 	// check returns what is wrong about the clusters of a page that changed; empty if nothing is.
-	check      func(page []string) string
+	check      func(o *observer, page []string) string
 	violations []string
 	// versions are the clusters that were listed for each Placement, in order.
 	versions map[types.NamespacedName][][]string
-	// seen is the resource version of the last change.
-	seen string
 }
 
 // observe starts an observer for pages that are written from now on.
-func observe(ctx context.Context, options ...client.ListOption) *observer {
+func observe(ctx context.Context, check func(o *observer, page []string) string, options ...client.ListOption) *observer {
 	GinkgoHelper()
 	o := &observer{
 		pages: map[types.NamespacedName][]string{}, placementOf: map[types.NamespacedName]types.NamespacedName{},
 		users: map[string][]types.NamespacedName{}, versions: map[types.NamespacedName][][]string{},
-		check: func([]string) string { return "" },
+		check: check,
 	}
 	w, err := hub.Watch(ctx, &v1alpha1.PlacementDecisionList{}, options...)
 	Expect(err).NotTo(HaveOccurred())
@@ -77,7 +75,6 @@ func (o *observer) read(kind watch.EventType, page *v1alpha1.PlacementDecision) 
 		o.users[cluster] = slices.DeleteFunc(o.users[cluster], func(p types.NamespacedName) bool { return p == o.placementOf[key] })
 	}
 	delete(o.pages, key)
-	o.seen = page.ResourceVersion
 	if kind == watch.Deleted {
 		return
 	}
@@ -88,7 +85,7 @@ func (o *observer) read(kind watch.EventType, page *v1alpha1.PlacementDecision) 
 	}
 	o.pages[key], o.placementOf[key] = names, placement
 	o.versions[placement] = append(o.versions[placement], names)
-	if what := o.check(names); what != "" && len(o.violations) < 10 {
+	if what := o.check(o, names); what != "" && len(o.violations) < 10 {
 		o.violations = append(o.violations, what)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/controllers"
 )
 
-// statusOf is the status of a policy as text: "Ready True Applied", "TierSufficient …" and, for each
-// tier, "<name> <qualifying>" with "used" and "since" if it became sufficient again.
+// statusOf is the status of a policy as text: "Ready True Applied", "TierSufficient …" and, for
+// each tier, "<name> <qualifying>" with "used" and "since" if it became sufficient again.
 func statusOf(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) string {
 	GinkgoHelper()
 	got := &berthv1alpha1.SelectionPolicy{}
