@@ -58,6 +58,9 @@ func policyMistake(spec *berthv1alpha1.SelectionPolicySpec) *field.Error {
 }
 
 func tierMistake(spec *berthv1alpha1.SelectionPolicySpec, root *field.Path) *field.Error {
+	if n := len(spec.Tiers); n > berthv1alpha1.MaxSelectionTiers {
+		return field.TooMany(root.Child("tiers"), n, berthv1alpha1.MaxSelectionTiers)
+	}
 	names := map[string]bool{}
 	for i := range spec.Tiers {
 		t, path := &spec.Tiers[i], root.Child("tiers").Index(i)
@@ -74,13 +77,16 @@ func tierMistake(spec *berthv1alpha1.SelectionPolicySpec, root *field.Path) *fie
 	default:
 		return field.NotSupported(root.Child("tierMode"), spec.TierMode, []berthv1alpha1.TierMode{berthv1alpha1.TierFallback, berthv1alpha1.TierOverflow})
 	}
-	if s := spec.FailbackAfterSeconds; s != nil && *s < -1 {
-		return field.Invalid(root.Child("failbackAfterSeconds"), *s, "must be -1, 0 or positive")
+	if s := spec.FailbackAfterSeconds; s != nil && (*s < -1 || *s > berthv1alpha1.MaxFailbackAfterSeconds) {
+		return field.Invalid(root.Child("failbackAfterSeconds"), *s, fmt.Sprintf("must be from -1 to %d", berthv1alpha1.MaxFailbackAfterSeconds))
 	}
 	return nil
 }
 
 func groupMistake(groups []berthv1alpha1.SelectionGroup, root *field.Path) *field.Error {
+	if n := len(groups); n > berthv1alpha1.MaxSelectionGroups {
+		return field.TooMany(root, n, berthv1alpha1.MaxSelectionGroups)
+	}
 	names := map[string]bool{}
 	for i := range groups {
 		g, path := &groups[i], root.Index(i)

@@ -34,7 +34,7 @@ func (r *Result) selectClusters() *framework.Status {
 		r.Selected[i] = framework.Selection{Cluster: r.Feasible[j], Score: r.Totals[j]}
 	}
 	if r.policy != nil {
-		r.policy.states = r.policy.tiers.States(&c, chosen)
+		r.policy.setChosen(&c, chosen)
 	}
 	return nil
 }

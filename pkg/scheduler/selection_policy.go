@@ -24,6 +24,8 @@ type policySelection struct {
 	// tierOf and groupOf return the position of the tier and group of a feasible cluster, by its
 	// position; -1 for none. They are nil without tiers and groups.
 	tierOf, groupOf func(i int) int
+	// chosen are the numbers of selected clusters by group.
+	chosen []int
 }
 
 // readSelectionPolicy sets policy, and adds groups and tiers to the Demand. It returns the Status
@@ -113,6 +115,20 @@ func (r *Result) positionsIn(sets []framework.Bitset) func(i int) int {
 	return func(i int) int { return int(positions[i]) }
 }
 
+// setChosen stores the states of the tiers and the numbers of clusters by group after a selection.
+func (p *policySelection) setChosen(c *selection.Candidates, chosen []int) {
+	p.states = p.tiers.States(c, chosen)
+	if p.groupOf == nil {
+		return
+	}
+	p.chosen = make([]int, len(p.policy.Spec.Groups))
+	for _, i := range chosen {
+		if group := p.groupOf(i); group >= 0 {
+			p.chosen[group]++
+		}
+	}
+}
+
 // statesBefore are the states of the tiers after the last decision: of the last attempt, or after a
 // restart those in the status of the policy.
 func (p *policySelection) statesBefore(snapshot *framework.Snapshot) []selection.TierState {
@@ -172,13 +188,7 @@ func (r *Result) tierOrGroup(i int) string {
 	if p.groupOf == nil || p.groupOf(i) < 0 {
 		return ""
 	}
-	group, chosen := r.Demand.Groups[p.groupOf(i)], 0
-	for j := range r.Feasible {
-		if p.groupOf(j) == p.groupOf(i) && slices.ContainsFunc(r.Selected, func(s framework.Selection) bool { return s.Cluster == r.Feasible[j] }) {
-			chosen++
-		}
-	}
-	if group.Max >= 0 && chosen >= group.Max {
+	if group := r.Demand.Groups[p.groupOf(i)]; group.Max >= 0 && p.chosen[p.groupOf(i)] >= group.Max {
 		return fmt.Sprintf(", group %s has its maximum of %d", group.Name, group.Max)
 	}
 	return ""

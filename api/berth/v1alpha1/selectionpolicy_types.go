@@ -10,6 +10,7 @@ import (
 // Defaults and bounds of a SelectionPolicy.
 const (
 	DefaultFailbackAfterSeconds = 300
+	MaxFailbackAfterSeconds     = 31_536_000
 	MaxSelectionTiers           = 16
 	MaxSelectionGroups          = 32
 	MaxUnknownNames             = 100
