@@ -98,11 +98,11 @@ type SelectionPolicySpec struct {
 	// requests are what the Placement uses on each of its clusters, by resource. A cluster
 	// qualifies if its allocatable amount, less the requests of all other Placements that have the
 	// cluster, is at least as large. A resource that a cluster does not report does not fit.
-	// Example: {cpu: "4", memory: 16Gi}.
+	// Example: {cpu: "4", memory: 16Gi}. Exponents have at most two digits.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() > 0 && name.size() <= 253)",message="the name of a resource must have 1 to 253 characters"
-	// +kubebuilder:validation:XValidation:rule="self.all(name, isQuantity(string(self[name])) && quantity(string(self[name])).compareTo(quantity('0')) >= 0 && quantity(string(self[name])).compareTo(quantity('1Pi')) <= 0)",message="must be a quantity from 0 to 1Pi"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, string(self[name]).matches('^[^eE]*([eE][+-]?[0-9]{1,2}|Ei?)?$') && isQuantity(string(self[name])) && quantity(string(self[name])).compareTo(quantity('0')) >= 0 && quantity(string(self[name])).compareTo(quantity('1Pi')) <= 0)",message="must be a quantity from 0 to 1Pi"
 	Requests map[v1alpha1.ResourceName]resource.Quantity `json:"requests,omitempty"`
 
 	// tiers are ordered alternatives: clusters of a later tier are used only if the earlier ones do

@@ -62,6 +62,7 @@ var _ = Describe("A SelectionPolicy", func() {
 		Entry("with a negative amount as text", "requests: {cpu: '-100m'}", "spec.requests", "must be a quantity from 0 to 1Pi"),
 		Entry("with more than 1Pi", "requests: {cpu: 1, memory: 2Pi}", "spec.requests", "must be a quantity from 0 to 1Pi"),
 		Entry("with an amount that overflows", "requests: {memory: '9223372036854775807'}", "spec.requests", "must be a quantity from 0 to 1Pi"),
+		Entry("with an exponent that takes seconds to parse", "requests: {memory: '1e-9999999'}", "spec.requests", "must be a quantity from 0 to 1Pi"),
 		Entry("with a resource without a name", "requests: {'': 1}", "spec.requests", "1 to 253 characters"),
 		Entry("with the name of a resource of 254 characters", "requests: {"+strings.Repeat("n", 254)+": 1}", "spec.requests", "1 to 253 characters"),
 		Entry("with 17 resources", "requests: {"+items(17, "r%d: 1")+"}", "spec.requests", "at most 16 items"),
