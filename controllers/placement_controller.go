@@ -89,7 +89,10 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		return snapshot
 	})
 	if attempt == nil {
-		return ctrl.Result{}, r.skip(ctx, request.NamespacedName, skipped)
+		if err := r.skip(ctx, request.NamespacedName, skipped); err != nil || skipped != "" {
+			return ctrl.Result{}, err
+		}
+		return r.reportNoPlacement(ctx, request.NamespacedName)
 	}
 	defer r.Scheduler.Release(attempt.Result)
 	watch.endStage("publish")
@@ -143,7 +146,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	r.sentRefusals.Delete(key)
 	// An attempt that began before the deletion may have reserved after it.
 	r.Inventory.Unreserve(key)
-	return r.reportNoPlacement(ctx, key)
+	return nil
 }
 
 // report is step 10. It sends events about the writes that happened, also if a later one failed.

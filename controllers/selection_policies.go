@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -19,38 +21,61 @@ import (
 // +kubebuilder:rbac:groups=berth.dev,resources=selectionpolicies,verbs=list;watch
 // +kubebuilder:rbac:groups=berth.dev,resources=selectionpolicies/status,verbs=patch
 
-// writeSelectionStatuses writes the status of the SelectionPolicies of a Placement.
+// maxSelectionWrites bounds the requests for one Placement before other Placements are served.
+const maxSelectionWrites = 20
+
+// writeSelectionStatuses writes the status of the SelectionPolicies of a Placement. If there are
+// too many for one attempt, it asks for another one.
 func (r *PlacementReconciler) writeSelectionStatuses(ctx context.Context, attempt *scheduler.Attempt) error {
-	for _, policy := range attempt.Snapshot.Subject.SelectionPolicies {
-		if err := r.writeSelectionStatus(ctx, policy, attempt.SelectionStatus(policy)); err != nil {
-			return err
-		}
+	done, err := r.writeSomeStatuses(ctx, attempt.Snapshot.Subject.SelectionPolicies, attempt.SelectionStatus)
+	if !done {
+		attempt.State.RequeueAt(attempt.Snapshot.Now.Add(time.Millisecond))
 	}
-	return nil
+	return err
 }
 
 // reportNoPlacement reports in the status of SelectionPolicies that their Placement does not exist.
 // The rest of the status was about an earlier Placement, so it is removed.
-func (r *PlacementReconciler) reportNoPlacement(ctx context.Context, key types.NamespacedName) error {
-	for _, policy := range r.Inventory.SelectionPolicies(key) {
+func (r *PlacementReconciler) reportNoPlacement(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
+	done, err := r.writeSomeStatuses(ctx, r.Inventory.SelectionPolicies(key), func(policy *berthv1alpha1.SelectionPolicy) *berthv1alpha1.SelectionPolicyStatus {
 		status := &berthv1alpha1.SelectionPolicyStatus{Conditions: slices.Clone(policy.Status.Conditions)}
 		meta.RemoveStatusCondition(&status.Conditions, berthv1alpha1.SelectionTierSufficient)
 		v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
 			Type: berthv1alpha1.SelectionReady, Status: metav1.ConditionFalse, Reason: berthv1alpha1.ReasonPlacementMissing,
 			Message: "Placement " + key.Name + " does not exist", ObservedGeneration: policy.Generation,
 		})
-		if err := r.writeSelectionStatus(ctx, policy, status); err != nil {
-			return err
-		}
+		return status
+	})
+	if !done {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, err
 	}
-	return nil
+	return ctrl.Result{}, err
 }
 
-// writeSelectionStatus writes a status that changed.
-func (r *PlacementReconciler) writeSelectionStatus(ctx context.Context, policy *berthv1alpha1.SelectionPolicy, status *berthv1alpha1.SelectionPolicyStatus) error {
-	if equality.Semantic.DeepEqual(&policy.Status, status) {
-		return nil
+// writeSomeStatuses writes the statuses that changed, at most maxSelectionWrites. It returns false
+// if there are more.
+func (r *PlacementReconciler) writeSomeStatuses(
+	ctx context.Context, policies []*berthv1alpha1.SelectionPolicy, statusOf func(*berthv1alpha1.SelectionPolicy) *berthv1alpha1.SelectionPolicyStatus,
+) (done bool, err error) {
+	writes := 0
+	for _, policy := range policies {
+		status := statusOf(policy)
+		if equality.Semantic.DeepEqual(&policy.Status, status) {
+			continue
+		}
+		if writes == maxSelectionWrites {
+			return false, nil
+		}
+		writes++
+		if err := r.writeSelectionStatus(ctx, policy, status); err != nil {
+			return true, err
+		}
 	}
+	return true, nil
+}
+
+// writeSelectionStatus writes a status.
+func (r *PlacementReconciler) writeSelectionStatus(ctx context.Context, policy *berthv1alpha1.SelectionPolicy, status *berthv1alpha1.SelectionPolicyStatus) error {
 	written := policy.DeepCopy()
 	written.Status = *status
 	if err := r.Client.Status().Patch(ctx, written, client.MergeFrom(policy)); err != nil {

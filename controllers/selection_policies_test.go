@@ -1,10 +1,15 @@
 package controllers
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -41,5 +46,55 @@ func TestSelectionStatusBeforeItsWatchEvent(t *testing.T) {
 	h.succeed()
 	if diff := cmp.Diff([]string{"x"}, onHub().Status.UnknownNames); diff != "" {
 		t.Errorf("unknown names (-want +got):\n%s", diff)
+	}
+}
+
+// TestManySelectionPolicies: a user who creates very many policies for one Placement gets a status
+// for each, and other Placements do not wait for them.
+func TestManySelectionPolicies(t *testing.T) {
+	const policies = 2*maxSelectionWrites + 5
+	h := startSetUpHub(t, hubOptions{}, "a")
+	h.place(fixture.Placement("n", "p").Obj())
+	inv := h.reconciler.Inventory
+	create := func(i int) {
+		name := fmt.Sprintf("%s-%03d", strings.Repeat("s", 240), policies-i)
+		policy := &berthv1alpha1.SelectionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(fixture.Now.Add(time.Duration(i) * time.Second))},
+			Spec:       berthv1alpha1.SelectionPolicySpec{Placement: "p"},
+		}
+		if err := h.hub.Create(t.Context(), policy); err != nil {
+			t.Fatal(err)
+		}
+		inv.Update(policy)
+	}
+	statuses := func() (written int) {
+		all := &berthv1alpha1.SelectionPolicyList{}
+		if err := h.hub.List(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+		for i := range all.Items {
+			if c := meta.FindStatusCondition(all.Items[i].Status.Conditions, berthv1alpha1.SelectionReady); c != nil && c.Status == metav1.ConditionFalse {
+				written++
+				if len(c.Message) > 1024 {
+					t.Errorf("a message of %d bytes", len(c.Message))
+				}
+			}
+		}
+		return written
+	}
+	for i := range policies {
+		create(i)
+	}
+	for _, want := range []int{maxSelectionWrites, 2 * maxSelectionWrites, policies} {
+		result := h.succeed()
+		if got := statuses(); got != want || (result.RequeueAfter == time.Millisecond) != (want < policies) {
+			t.Errorf("%d statuses after one attempt, the next one after %s; want %d", got, result.RequeueAfter, want)
+		}
+	}
+	h.written()
+	create(policies)
+	h.succeed()
+	if got := h.written(); len(got) > 1 {
+		t.Errorf("one more policy: %v, want one write", got)
 	}
 }

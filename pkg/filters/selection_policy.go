@@ -78,12 +78,8 @@ func (p *SelectionPolicy) PreFilter(ctx context.Context, state *framework.CycleS
 		p.Forget(nameOf(pl))
 		return nil, framework.NewStatus(framework.Skip, "")
 	case len(policies) > 1:
-		names := make([]string, len(policies))
-		for i := range policies {
-			names[i] = policies[i].Name
-		}
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(
-			"the SelectionPolicies %s name the Placement: it can have one", strings.Join(names, ", ")))
+			"the SelectionPolicies %s name the Placement: it can have one", oldestNames(policies)))
 	}
 	c := p.of(state, policies[0])
 	if c == nil {
@@ -98,6 +94,22 @@ func (p *SelectionPolicy) PreFilter(ctx context.Context, state *framework.CycleS
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, "SelectionPolicy "+policies[0].Name+": "+mistake.Error())
 	}
 	return p.match(ctx, state, c)
+}
+
+// oldestNames names the oldest three policies, so that the text does not change with each of very
+// many.
+func oldestNames(policies []*berthv1alpha1.SelectionPolicy) string {
+	oldest := slices.Clone(policies)
+	slices.SortStableFunc(oldest, func(a, b *berthv1alpha1.SelectionPolicy) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	names := make([]string, 0, 3)
+	for _, policy := range oldest[:min(len(oldest), cap(names))] {
+		names = append(names, policy.Name)
+	}
+	slices.Sort(names)
+	if len(oldest) > len(names) {
+		return strings.Join(names, ", ") + " and others"
+	}
+	return strings.Join(names, ", ")
 }
 
 // match brings all matches up to date.
