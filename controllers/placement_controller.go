@@ -217,7 +217,7 @@ func (r *PlacementReconciler) wait(request ctrl.Request) time.Duration {
 		attemptsDeferred.Inc()
 		return wait
 	}
-	if !r.Scheduler.Prepare(pl) {
+	if !r.Scheduler.Prepare(pl, r.Inventory.SelectionPolicies(request.NamespacedName)...) {
 		return scheduler.PrepareInterval
 	}
 	return 0

@@ -94,7 +94,7 @@ func (e *Explainer) Explain(ctx context.Context, q Question) Answer {
 	if wait := e.Scheduler.AttemptDelay(pl); wait > 0 {
 		return Answer{Retry: wait, Throttled: true}
 	}
-	if !e.Scheduler.Prepare(pl) {
+	if !e.Scheduler.Prepare(pl, e.Inventory.SelectionPolicies(types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name})...) {
 		return Answer{Retry: scheduler.PrepareInterval}
 	}
 	snapshot := e.snapshot(q, pl)

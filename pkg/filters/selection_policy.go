@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +27,19 @@ const SelectionPolicyName = "SelectionPolicy"
 type SelectionPolicy struct {
 	matcher
 	compiled map[types.NamespacedName]*compiledPolicy
+
+	// prepares is true if only PreparePolicy compiles expensive policies. mu protects prepared, its
+	// results; all other fields are used only in cycles, which are serial.
+	prepares bool
+	mu       sync.Mutex
+	prepared map[types.NamespacedName]*preparedPolicy
+}
+
+// preparedPolicy is a policy that was compiled outside a cycle.
+type preparedPolicy struct {
+	uid        types.UID
+	generation int64
+	compiled   *compiledPolicy
 }
 
 // compiledPolicy is a compiled SelectionPolicy and what it matches.
@@ -42,7 +56,10 @@ type compiledPolicy struct {
 
 // NewSelectionPolicy is the plugin's factory.
 func NewSelectionPolicy(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
-	return &SelectionPolicy{newMatcher(handle), map[types.NamespacedName]*compiledPolicy{}}, nil
+	p := &SelectionPolicy{matcher: newMatcher(handle), compiled: map[types.NamespacedName]*compiledPolicy{}, prepared: map[types.NamespacedName]*preparedPolicy{}}
+	// A simulation has no other Placements that wait.
+	p.prepares = handle != nil && handle.Client != nil
+	return p, nil
 }
 
 // Name implements framework.Plugin.
@@ -58,6 +75,13 @@ func (*SelectionPolicy) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement
 
 // Forget implements framework.Forgetter.
 func (p *SelectionPolicy) Forget(key types.NamespacedName) {
+	p.drop(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.prepared, key)
+}
+
+func (p *SelectionPolicy) drop(key types.NamespacedName) {
 	if c := p.compiled[key]; c != nil {
 		delete(p.compiled, key)
 		for _, s := range c.selectors() {
@@ -100,7 +124,9 @@ func (p *SelectionPolicy) PreFilter(ctx context.Context, state *framework.CycleS
 // many.
 func oldestNames(policies []*berthv1alpha1.SelectionPolicy) string {
 	oldest := slices.Clone(policies)
-	slices.SortStableFunc(oldest, func(a, b *berthv1alpha1.SelectionPolicy) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	slices.SortStableFunc(oldest, func(a, b *berthv1alpha1.SelectionPolicy) int {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
 	names := make([]string, 0, 3)
 	for _, policy := range oldest[:min(len(oldest), cap(names))] {
 		names = append(names, policy.Name)
@@ -204,16 +230,62 @@ func (p *SelectionPolicy) of(state *framework.CycleState, policy *berthv1alpha1.
 		c.spec = &policy.Spec
 		return c
 	}
-	c = compilePolicy(policy, state.ShouldYield)
+	if p.isExpensive(policy) && !trial {
+		c = p.preparedForm(policy)
+	} else {
+		c = compilePolicy(policy, state.ShouldYield)
+	}
 	if c == nil || trial {
 		return c
 	}
-	p.Forget(key)
+	p.drop(key)
 	for _, s := range c.selectors() {
 		p.share(s)
 	}
 	p.compiled[key] = c
 	return c
+}
+
+// isExpensive reports whether only PreparePolicy compiles a policy.
+func (p *SelectionPolicy) isExpensive(policy *berthv1alpha1.SelectionPolicy) bool {
+	if !p.prepares {
+		return false
+	}
+	n := 0
+	for _, s := range selectorsOf(&policy.Spec) {
+		if n += 1 + requirementsAndValues(s.ClusterSelector); n > freeRequirements || len(s.CelSelector.CelExpressions) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// preparedForm returns nil if PreparePolicy has not compiled the policy yet.
+func (p *SelectionPolicy) preparedForm(policy *berthv1alpha1.SelectionPolicy) *compiledPolicy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.prepared[types.NamespacedName{Namespace: policy.Namespace, Name: policy.Spec.Placement}]
+	if c == nil || c.uid != policy.UID || c.generation != policy.Generation {
+		return nil
+	}
+	return c.compiled
+}
+
+// PolicyPrepared implements framework.PolicyPreparer.
+func (p *SelectionPolicy) PolicyPrepared(policy *berthv1alpha1.SelectionPolicy) bool {
+	return !p.isExpensive(policy) || p.preparedForm(policy) != nil
+}
+
+// PreparePolicy implements framework.PolicyPreparer.
+func (p *SelectionPolicy) PreparePolicy(policy *berthv1alpha1.SelectionPolicy, yield func() bool) (done bool) {
+	c := compilePolicy(policy, yield)
+	if c == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.prepared[types.NamespacedName{Namespace: policy.Namespace, Name: policy.Spec.Placement}] = &preparedPolicy{policy.UID, policy.Generation, c}
+	return true
 }
 
 func (c *compiledPolicy) trial() *compiledPolicy {
@@ -236,21 +308,7 @@ func compilePolicy(policy *berthv1alpha1.SelectionPolicy, yield func() bool) *co
 	if c.mistake = policyMistake(spec); c.mistake != nil {
 		return c
 	}
-	root := field.NewPath("spec")
-	var all []located
-	add := func(list string, i int, s *v1alpha1.ClusterSelector) {
-		all = append(all, located{s, root.Child(list).Index(i).Child("clusterSelector")})
-	}
-	for i := range spec.Tiers {
-		add("tiers", i, &spec.Tiers[i].ClusterSelector)
-	}
-	for i := range spec.Groups {
-		add("groups", i, &spec.Groups[i].ClusterSelector)
-	}
-	for i := range spec.Preferences {
-		add("preferences", i, &spec.Preferences[i].ClusterSelector)
-	}
-	predicates, err := compileSelectors(all, root, "the policy", yield)
+	predicates, err := compileSelectors(selectorsOf(spec), field.NewPath("spec"), "the policy", yield)
 	switch {
 	case errors.Is(err, errYielded):
 		return nil
@@ -265,6 +323,24 @@ func compilePolicy(policy *berthv1alpha1.SelectionPolicy, yield func() bool) *co
 	groups := len(spec.Tiers) + len(spec.Groups)
 	c.tiers, c.groups, c.preferences = matches[:len(spec.Tiers)], matches[len(spec.Tiers):groups], matches[groups:]
 	return c
+}
+
+// selectorsOf returns the selectors of tiers, groups and preferences.
+func selectorsOf(spec *berthv1alpha1.SelectionPolicySpec) []located {
+	var all []located
+	add := func(list string, i int, s *v1alpha1.ClusterSelector) {
+		all = append(all, located{s, field.NewPath("spec", list).Index(i).Child("clusterSelector")})
+	}
+	for i := range spec.Tiers {
+		add("tiers", i, &spec.Tiers[i].ClusterSelector)
+	}
+	for i := range spec.Groups {
+		add("groups", i, &spec.Groups[i].ClusterSelector)
+	}
+	for i := range spec.Preferences {
+		add("preferences", i, &spec.Preferences[i].ClusterSelector)
+	}
+	return all
 }
 
 func setOf(names []string) map[string]bool {

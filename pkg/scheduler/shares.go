@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -153,18 +154,21 @@ func (s *Scheduler) AttemptDelay(pl *v1alpha1.Placement) time.Duration {
 // PrepareInterval is the delay before Prepare is called again for a Placement with work left.
 const PrepareInterval = 20 * time.Millisecond
 
-// Prepare runs the Preparers for a Placement, without the cycle lock. It starts no new work after
-// half of CycleTimeout. It returns false if work is left or another Placement is being prepared;
-// call it again soon.
-func (s *Scheduler) Prepare(pl *v1alpha1.Placement) bool {
+// Prepare runs the Preparers for a Placement and its SelectionPolicies, without the cycle lock. It
+// starts no new work after half of CycleTimeout. It returns false if work is left or another
+// Placement is being prepared; call it again soon.
+func (s *Scheduler) Prepare(pl *v1alpha1.Placement, policies ...*berthv1alpha1.SelectionPolicy) bool {
 	profile, failure := s.profileOf(pl)
 	if failure != nil {
 		return true
 	}
-	var due []framework.Preparer
+	var due []func(yield func() bool) (done bool)
 	for _, plugin := range profile.PreFilter {
 		if p, ok := plugin.(framework.Preparer); ok && !p.Prepared(pl) {
-			due = append(due, p)
+			due = append(due, func(yield func() bool) bool { return p.Prepare(pl, yield) })
+		}
+		if p, ok := plugin.(framework.PolicyPreparer); ok && len(policies) == 1 && !p.PolicyPrepared(policies[0]) {
+			due = append(due, func(yield func() bool) bool { return p.PreparePolicy(policies[0], yield) })
 		}
 	}
 	if len(due) == 0 {
@@ -175,8 +179,8 @@ func (s *Scheduler) Prepare(pl *v1alpha1.Placement) bool {
 	}
 	defer s.prepare.Unlock()
 	began, done := s.Clock.Now(), true
-	for _, p := range due {
-		done = p.Prepare(pl, func() bool { return s.CycleTimeout > 0 && s.Clock.Since(began) >= s.CycleTimeout/2 }) && done
+	for _, prepare := range due {
+		done = prepare(func() bool { return s.CycleTimeout > 0 && s.Clock.Since(began) >= s.CycleTimeout/2 }) && done
 	}
 	s.shares.chargePreparation(pl, s.Clock.Since(began), s.CycleTimeout, s.Clock.Now())
 	return done

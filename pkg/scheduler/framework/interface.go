@@ -93,6 +93,14 @@ type Preparer interface {
 	Prepare(pl *v1alpha1.Placement, yield func() bool) (done bool)
 }
 
+// PolicyPreparer is a Preparer for the SelectionPolicy of a Placement.
+type PolicyPreparer interface {
+	// PolicyPrepared is Prepared for a policy.
+	PolicyPrepared(policy *berthv1alpha1.SelectionPolicy) bool
+	// PreparePolicy is Prepare for a policy.
+	PreparePolicy(policy *berthv1alpha1.SelectionPolicy, yield func() bool) (done bool)
+}
+
 // Forgetter is a Plugin that keeps data per Placement from attempt to attempt.
 type Forgetter interface {
 	// Forget drops the data of a Placement that was deleted. It is called with the cycle lock held.
