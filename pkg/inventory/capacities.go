@@ -107,7 +107,7 @@ func (inv *Inventory) useCapacity(name v1alpha1.ResourceName) {
 		c = &capacity{wanted: -1}
 		inv.holdings.capacities[name] = c
 		for i := range inv.clusters.Len() {
-			// A vector without values takes no memory: anybody can request resources that no
+			// A vector without values takes no memory: any user can request resources that no
 			// cluster reports.
 			if cluster := inv.clusters.Get(i); cluster != nil {
 				if amount := framework.AllocatableOf(cluster.ManagedCluster, name); amount > 0 {
@@ -233,8 +233,8 @@ func (inv *Inventory) fits(request *framework.Request, i int, before map[v1alpha
 	return true
 }
 
-// freezeCapacities returns the part of a Fleet that SelectionPolicies request, of the resources that
-// a cluster reports.
+// freezeCapacities returns the part of a Fleet that SelectionPolicies request, of the resources
+// that a cluster reports.
 func (inv *Inventory) freezeCapacities() map[v1alpha1.ResourceName]*framework.Capacity {
 	frozen := map[v1alpha1.ResourceName]*framework.Capacity{}
 	for name, c := range inv.holdings.capacities {

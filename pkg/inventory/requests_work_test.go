@@ -59,7 +59,7 @@ func TestEditsOfRequestsTakeLittleTime(t *testing.T) {
 	}
 }
 
-// Anybody can request resources that do not exist.
+// Any user can request resources that do not exist.
 func TestUnknownResourcesTakeLittleMemory(t *testing.T) {
 	heap := func() int64 {
 		runtime.GC()
