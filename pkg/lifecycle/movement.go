@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -92,22 +93,35 @@ const maxWaitingNamed = 3
 
 // whyNoStep describes what the next step waits for.
 func whyNoStep(update *changes.RollingUpdate, waiting []notReady) string {
-	text := ""
-	for i, c := range waiting {
-		if i == maxWaitingNamed {
-			text += fmt.Sprintf(" and %d more", len(waiting)-i)
-			break
-		}
-		if i > 0 {
-			text += ", "
-		}
-		text += c.name + " (" + c.why + ")"
+	text := "clusters to remove stay until they are replaced"
+	switch {
+	case len(waiting) > 0:
+		text = "waiting for " + namesByReason(waiting) + "; " + text
+	case len(update.Missing) == 0:
+		text = "no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters"
 	}
-	if text != "" {
-		text = "waiting for " + text + "; "
-	}
-	return text + fmt.Sprintf("clusters to remove stay until they are replaced: %d of %d desired clusters must be published and ready, maxUnavailable is %d",
+	return text + fmt.Sprintf(": %d of %d desired clusters must be published and ready, maxUnavailable is %d",
 		update.Desired-update.MaxUnavailable, update.Desired, update.MaxUnavailable)
+}
+
+// namesByReason names the first clusters, those with the same reason together.
+func namesByReason(waiting []notReady) string {
+	var reasons []string
+	names := map[string][]string{}
+	for _, c := range waiting[:min(len(waiting), maxWaitingNamed)] {
+		if names[c.why] == nil {
+			reasons = append(reasons, c.why)
+		}
+		names[c.why] = append(names[c.why], c.name)
+	}
+	for i, why := range reasons {
+		reasons[i] = strings.Join(names[why], ", ") + " (" + why + ")"
+	}
+	text := strings.Join(reasons, ", ")
+	if more := len(waiting) - maxWaitingNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // missing returns the names that are still to be added, best first.

@@ -61,7 +61,11 @@ func TestMovement(t *testing.T) {
 		},
 		"five that are not ready": {
 			listed: "a b c d e f", target: "b c d e f", leaving: "a?", notReady: map[string]string{"b": "x", "c": "x", "d": "x", "e": "x", "f": "x"},
-			want: " |  | waiting for b (x), c (x), d (x) and 2 more; clusters to remove stay until they are replaced: 5 of 5 desired clusters must be published and ready, maxUnavailable is 0",
+			want: " |  | waiting for b, c, d (x) and 2 more; clusters to remove stay until they are replaced: 5 of 5 desired clusters must be published and ready, maxUnavailable is 0",
+		},
+		"not ready for two reasons": {
+			listed: "a b c d", target: "b c d", leaving: "a?", notReady: map[string]string{"b": "x", "c": "y", "d": "x"},
+			want: " |  | waiting for b, d (x), c (y); clusters to remove stay until they are replaced: 3 of 3 desired clusters must be published and ready, maxUnavailable is 0",
 		},
 		"not ready for long enough": {
 			policy: func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinReadySeconds = 10 },
@@ -88,7 +92,7 @@ func TestMovement(t *testing.T) {
 		},
 		"a drained cluster is desired": {
 			listed: "a b", target: "b", leaving: "a~",
-			want: " |  | clusters to remove stay until they are replaced: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0",
+			want: " |  | no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0",
 		},
 		"with a number it is not":        {number: 1, listed: "a b", target: "b", leaving: "a~", want: " | a | "},
 		"one that no longer matches":     {listed: "a b", target: "b", leaving: "a?", want: " | a | "},

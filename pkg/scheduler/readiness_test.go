@@ -77,7 +77,7 @@ func TestReadiness(t *testing.T) {
 		"a source that cannot be read": {apps, swap, []step{
 			{func(d *desk) { d.ready("a b c x", ""); d.inv.FailReadiness("apps", "the hub does not serve it") },
 				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\n" +
-					"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for b (apps: the hub does not serve it), c (apps: the hub does not serve it), x (apps: the hub does not serve it); " + waiting},
+					"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for b, c, x (apps: the hub does not serve it); " + waiting},
 			{func(d *desk) { d.ready("a b c x", "") }, "b c x"},
 		}},
 		"minReadySeconds": {func(spec *berthv1alpha1.DisruptionPolicySpec) { apps(spec); spec.MinReadySeconds = 30 }, swap, []step{
@@ -129,9 +129,9 @@ func TestReadiness(t *testing.T) {
 				d.app("x", true)
 				d.attempt()
 				d.later(59)
-			}, "a b c x y (True RollingUpdate: 2 of 2 added, 0 of 2 removed; waiting for c (apps: 0 of 1 objects ready), y (apps: 0 of 1 objects ready); " + waiting},
+			}, "a b c x y (True RollingUpdate: 2 of 2 added, 0 of 2 removed; waiting for c, y (apps: 0 of 1 objects ready); " + waiting},
 			{func(d *desk) { d.later(1) }, "a b c x y (False ProgressDeadlineExceeded: 2 of 2 added, 0 of 2 removed; no progress since 2026-01-01T00:00:59Z; " +
-				"waiting for c (apps: 0 of 1 objects ready), y (apps: 0 of 1 objects ready); " + waiting},
+				"waiting for c, y (apps: 0 of 1 objects ready); " + waiting},
 		}},
 		"the clusters' own condition": {func(spec *berthv1alpha1.DisruptionPolicySpec) {
 			spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: "cluster", Selector: &metav1.LabelSelector{}}

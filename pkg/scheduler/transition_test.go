@@ -121,7 +121,7 @@ func TestRollingUpdate(t *testing.T) {
 		}},
 		"numberOfClusters absent, and none is added": {0, nothing, func(d *desk) { d.tier("silver", "a", "b") }, []string{"c"}},
 		"without a replacement a cluster stays": {3, nothing, func(d *desk) { d.tier("silver", "a") }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until they are replaced: " +
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
 				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
 		}},
 		"a deleted cluster leaves at once": {3, nothing, func(d *desk) { d.remove("a") }, []string{"b c"}},
@@ -132,7 +132,7 @@ func TestRollingUpdate(t *testing.T) {
 			"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)", "b c x",
 		}},
 		"a drained cluster without a replacement stays": {0, nothing, func(d *desk) { d.taint("a", v1alpha1.DrainTaint) }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until they are replaced: " +
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
 				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
 		}},
 		"one of two drained clusters may leave": {0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
@@ -140,18 +140,18 @@ func TestRollingUpdate(t *testing.T) {
 			d.taint("b", v1alpha1.DrainTaint)
 		}, []string{
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until they are replaced: " +
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
 				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1)",
 		}},
 		"an evicted cluster is replaced first": {3, nothing, func(d *desk) { d.tier("gold", "x"); d.evict("a") }, []string{
 			"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)", "b c x",
 		}},
 		"an evicted cluster without a replacement stays": {3, nothing, func(d *desk) { d.evict("a") }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until they are replaced: " +
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
 				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
 		}},
 		"numberOfClusters absent, an evicted cluster stays": {0, nothing, func(d *desk) { d.evict("a") }, []string{
-			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; clusters to remove stay until they are replaced: " +
+			"a b c (True RollingUpdate: 0 of 0 added, 0 of 1 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
 				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
 		}},
 		"an evicted and a drained cluster, one of which may leave": {0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
@@ -159,7 +159,7 @@ func TestRollingUpdate(t *testing.T) {
 			d.taint("a", v1alpha1.DrainTaint)
 		}, []string{
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until they are replaced: " +
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
 				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1)",
 		}},
 		"an evicted cluster leaves before one that no longer matches": {3, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) }, func(d *desk) {
@@ -167,7 +167,7 @@ func TestRollingUpdate(t *testing.T) {
 			d.tier("silver", "a")
 		}, []string{
 			"a c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"a c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until they are replaced: " +
+			"a c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
 				"2 of 3 desired clusters must be published and ready, maxUnavailable is 1)",
 		}},
 		"an evicted cluster that is deleted leaves at once":    {3, nothing, func(d *desk) { d.evict("a"); d.remove("a") }, []string{"b c"}},
@@ -177,7 +177,7 @@ func TestRollingUpdate(t *testing.T) {
 		}},
 		"another taint removes at once": {3, nothing, func(d *desk) { d.taint("a", "gone"); d.taint("b", v1alpha1.DrainTaint) }, []string{
 			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed)",
-			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; clusters to remove stay until they are replaced: " +
+			"b c (True RollingUpdate: 0 of 0 added, 1 of 2 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
 				"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
 		}},
 		"a smaller number takes effect at once": {3, nothing, func(d *desk) {
@@ -450,7 +450,7 @@ func TestNewTargetWhileProgressing(t *testing.T) {
 		"a cluster to add no longer qualifies": {
 			func(d *desk) { d.tier("silver", "y"); d.tier("gold", "z") }, []string{
 				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed" + waits + "2026-01-01T00:02:00Z)",
-				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed; clusters to remove stay until they are replaced: " +
+				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed; no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: " +
 					"3 of 3 desired clusters must be published and ready, maxUnavailable is 0)",
 			}, berthv1alpha1.PhaseProgressing, "c x z",
 		},
