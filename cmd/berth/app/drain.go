@@ -31,7 +31,8 @@ func newDrainCommand() *cobra.Command {
 
 The command lists the Placements that have the cluster and adds the taint ` + v1alpha1.DrainTaint + `:NoSelect to it. Placements without a DisruptionPolicy
 replace the cluster at once, the others in steps. Placements that tolerate the taint keep it. With --wait the command prints the Placements
-that still have the cluster until there is none. undrain removes the taint. Needs permission to list placementdecisions, and to get and
+that still have the cluster until there is none. It does not end while a Placement has no replacement for the cluster and its policies do
+not permit to go on without: status says so. undrain removes the taint. Needs permission to list placementdecisions, and to get and
 patch managedclusters.
 
 Exit codes: 0 drained, or the taint is added, 3 the wait was interrupted, 1 failure, 2 wrong usage.`,
@@ -166,13 +167,21 @@ func printUsers(out io.Writer, cluster string, users []string) error {
 	return t.print(out, false)
 }
 
+// toSeeWhy is the line after which a wait may take long.
+const toSeeWhy = "To see what it waits for: kubectl placement status %s -n %s\n"
+
 // waitDrained prints the Placements that still have the cluster after each change, until there is
 // none.
 func waitDrained(ctx context.Context, hub client.Client, cluster string, users []string, out io.Writer) error {
+	hinted := false
 	for total := len(users); len(users) > 0; total = max(total, len(users)) {
 		shown := users
 		if err := say(out, "%d of %d Placements still have the cluster: %s\n", len(users), total, firstOf(users)); err != nil {
 			return err
+		}
+		if namespace, name, _ := strings.Cut(users[0], "/"); !hinted {
+			hinted = true
+			say(out, toSeeWhy, name, namespace)
 		}
 		for slices.Equal(users, shown) {
 			select {

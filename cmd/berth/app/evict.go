@@ -107,6 +107,7 @@ func (o *evictOptions) eviction(pl *v1alpha1.Placement, cluster string) *berthv1
 func awaitEviction(ctx context.Context, hub client.Client, e *berthv1alpha1.PlacementEviction, out io.Writer) error {
 	name := fmt.Sprintf("placementeviction.%s/%s", berthv1alpha1.GroupName, e.Name)
 	say(out, "%s created\n", name)
+	say(out, toSeeWhy, e.Spec.Placement, e.Namespace)
 	shown, began := "", time.Now()
 	for {
 		waits, done, err := stateOf(e)

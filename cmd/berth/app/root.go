@@ -69,6 +69,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 		newUpCommand(o.plugins),
 	)
 	markFailures(root)
+	wrapHelp(root)
 	return root
 }
 

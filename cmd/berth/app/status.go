@@ -229,13 +229,22 @@ func statusTable(statuses []*placementStatus, wide bool, now time.Time) *table {
 	return t
 }
 
+// stopped returns why a change in progress makes none: Suspended or ProgressDeadlineExceeded; empty
+// for others.
+func (s *placementStatus) stopped() string {
+	if progressing := s.condition(v1alpha1.PlacementConditionDecisionProgressing); progressing.Status == metav1.ConditionFalse {
+		return progressing.Reason
+	}
+	return ""
+}
+
 // changeCells are the cells of the open change: phase, added, removed and age.
 func (s *placementStatus) changeCells(now time.Time) []cell {
 	pending := s.condition(v1alpha1.PlacementConditionDecisionPending)
 	switch {
 	case s.Change != nil:
 		return []cell{
-			{text: cmp.Or(s.Change.Phase, "Created")}, {text: fmt.Sprint(s.Change.AddedCount)}, {text: fmt.Sprint(s.Change.RemovedCount)},
+			{text: cmp.Or(s.stopped(), s.Change.Phase, "Created")}, {text: fmt.Sprint(s.Change.AddedCount)}, {text: fmt.Sprint(s.Change.RemovedCount)},
 			{text: duration.HumanDuration(now.Sub(s.Change.Time))},
 		}
 	case s.Undecided:

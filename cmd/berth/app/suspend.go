@@ -26,6 +26,8 @@ type suspendOptions struct {
 	hub    placementFlags
 	resume bool
 	yes    bool
+	// acted is true after the first Placement that was not skipped.
+	acted bool
 }
 
 func newSuspendCommand() *cobra.Command {
@@ -79,7 +81,13 @@ func (o *suspendOptions) run(ctx context.Context, args []string, cmd *cobra.Comm
 	if err != nil {
 		return err
 	}
-	return forEach(refs, func(ref placementRef) error { return o.one(ctx, hub, ref, cmd) })
+	if err := forEach(refs, func(ref placementRef) error { return o.one(ctx, hub, ref, cmd) }); err != nil || o.acted {
+		return err
+	}
+	if o.resume {
+		return say(cmd.OutOrStdout(), "nothing to resume: no Placement is suspended\n")
+	}
+	return say(cmd.OutOrStdout(), "nothing to suspend: all Placements are suspended already\n")
 }
 
 // one shows what will happen to one Placement, asks, and creates or deletes its policy.
@@ -91,6 +99,8 @@ func (o *suspendOptions) one(ctx context.Context, hub client.Client, ref placeme
 	}
 	policy := suspension(pl)
 	switch err := hub.Get(ctx, client.ObjectKeyFromObject(policy), policy); {
+	case o.hub.all && (err == nil && !o.resume || apierrors.IsNotFound(err) && o.resume):
+		return nil
 	case err == nil && !o.resume:
 		return fmt.Errorf("nothing to suspend: Placement %s is suspended already, by DisruptionPolicy %s", key, policy.Name)
 	case apierrors.IsNotFound(err) && o.resume:
@@ -106,6 +116,7 @@ func (o *suspendOptions) one(ctx context.Context, hub client.Client, ref placeme
 	} else if err := say(out, "No change of Placement %s is open.\n", key); err != nil {
 		return err
 	}
+	o.acted = true
 	verb, done := "Suspend", "suspended"
 	if o.resume {
 		verb, done = "Resume", "resumed"

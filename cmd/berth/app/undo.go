@@ -44,10 +44,10 @@ func newUnpinCommand(plugins framework.Registry) *cobra.Command {
 	o := undoOptions{effectOptions: effectOptions{plugins: plugins}, unpin: true}
 	cmd := &cobra.Command{
 		Use:   "unpin [TYPE/]NAME [-n NAMESPACE]",
-		Short: "Select the clusters of a pinned Placement again",
-		Long: `Select the clusters of a pinned Placement again.
+		Short: "End the pin of a Placement, so that other clusters can be selected",
+		Long: `End the pin of a Placement, so that other clusters can be selected.
 
-The command removes the annotation ` + berthv1alpha1.PinnedRevisionAnnotation + ` that undo has set. ` + effectHelp + placementHelp + `Needs permission to get and patch placements.`,
+The command removes the annotation ` + berthv1alpha1.PinnedRevisionAnnotation + `, which undo sets. ` + effectHelp + placementHelp + `Needs permission to get and patch placements.`,
 		Example: `  berth unpin web -n shop
   berth unpin web -n shop --yes`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },

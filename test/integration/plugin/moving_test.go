@@ -64,6 +64,7 @@ var _ = Describe("evict", func() {
 		got = evict("managedcluster/"+first, "--yes", "--exclude-for", "2h")
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(got.out).To(MatchRegexp(`(?s)placementeviction.berth.dev/web-\w+ created
+To see what it waits for: kubectl placement status web -n \S+
 .*placementeviction.berth.dev/web-\w+ executed
 $`))
 		Expect(clustersOf(ctx, pl)).To(And(HaveLen(1), Not(ContainElement(first))))
@@ -160,5 +161,16 @@ var _ = Describe("suspend and resume", func() {
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(now(ctx, pl).Status.NumberOfSelectedClusters).To(BeEquivalentTo(3))
 		Expect(run(ctx, "", "resume", "web", "-n", string(t), "--yes").err).To(ContainSubstring("is not suspended, there is no DisruptionPolicy web-suspend"))
+
+		By("all suspended Placements")
+		Expect(run(ctx, "", "suspend", "web", "-n", string(t), "--yes").code).To(Equal(same))
+		number(ctx, pl, 2)
+		Eventually(func() string { return run(ctx, "", "status", "-A").out }).Should(MatchRegexp(`%s +web .* Suspended +0 +1 `, t))
+		t.place(ctx, fixture.Placement(string(t), "api").Number(1), 1)
+		got = run(ctx, "", "resume", "-A", "--yes")
+		Expect(got.code).To(Equal(same), got.err)
+		Expect(got.out).To(HaveSuffix("placement.cluster.open-cluster-management.io/web resumed\n"))
+		Expect(got.err).To(BeEmpty())
+		Expect(run(ctx, "", "resume", "-A", "--yes").out).To(Equal("nothing to resume: no Placement is suspended\n"))
 	})
 })
