@@ -16,6 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="Satisfied",type=string,JSONPath=`.status.conditions[?(@.type=="PlacementSatisfied")].status`,description="Whether all wanted clusters were selected"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="PlacementSatisfied")].reason`,description="The reason of the condition PlacementSatisfied"
 // +kubebuilder:printcolumn:name="Pending",type=string,JSONPath=`.status.conditions[?(@.type=="DecisionPending")].reason`,description="The reason why a change is not published yet, for example Held"
+// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.conditions[?(@.type=="DecisionProgressing")].reason`,description="The state of a change that is published in steps: RollingUpdate, Suspended or ProgressDeadlineExceeded"
 // +kubebuilder:printcolumn:name="Pinned",type=string,JSONPath=`.metadata.annotations.berth\.dev/pinned-revision`,description="The revision to which the annotation berth.dev/pinned-revision pins the Placement"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Pending Change",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="DecisionPending")].message`,description="What the change adds and removes, and what it waits for"

@@ -51,7 +51,7 @@ var _ = Describe("A pinned Placement", Ordered, func() {
 		pin(ctx, web, `"1"`)
 		Eventually(listed).WithContext(ctx).WithArguments(ns).Should(Equal(before))
 		Eventually(conditionOf).WithContext(ctx).WithArguments(web, v1alpha1.PlacementConditionSatisfied).Should(HavePrefix("True"))
-		Expect(hub.Kubectl(ctx, "get", "placement", "web", "-n", ns)).To(MatchRegexp(`^NAME +WANTED +SELECTED +SATISFIED +REASON +PENDING +PINNED +AGE\nweb +2 +2 +True +AllDecisionsScheduled +1 +\d`))
+		Expect(hub.Kubectl(ctx, "get", "placement", "web", "-n", ns)).To(MatchRegexp(`^NAME +WANTED +SELECTED +SATISFIED +REASON +PENDING +PROGRESS +PINNED +AGE\nweb +2 +2 +True +AllDecisionsScheduled +1 +\d`))
 
 		By("starting the controller again: the records since the revision are kept, whatever the limit")
 		controller.Stop()
