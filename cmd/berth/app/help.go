@@ -26,7 +26,7 @@ func wrapHelp(cmd *cobra.Command) {
 func wrap(text string) string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if line != "" && len([]rune(line))+1+len([]rune(word)) > helpWidth {
 			lines, line = append(lines, line), ""
 		}

@@ -98,15 +98,8 @@ func (o *suspendOptions) one(ctx context.Context, hub client.Client, ref placeme
 		return err
 	}
 	policy := suspension(pl)
-	switch err := hub.Get(ctx, client.ObjectKeyFromObject(policy), policy); {
-	case o.hub.all && (err == nil && !o.resume || apierrors.IsNotFound(err) && o.resume):
-		return nil
-	case err == nil && !o.resume:
-		return fmt.Errorf("nothing to suspend: Placement %s is suspended already, by DisruptionPolicy %s", key, policy.Name)
-	case apierrors.IsNotFound(err) && o.resume:
-		return fmt.Errorf("nothing to resume: Placement %s is not suspended, there is no DisruptionPolicy %s", key, policy.Name)
-	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
+	if skip, err := o.skips(ctx, hub, key, policy); skip || err != nil {
+		return err
 	}
 	out := cmd.OutOrStdout()
 	if record := history.Open(); record != nil {
@@ -128,6 +121,23 @@ func (o *suspendOptions) one(ctx context.Context, hub client.Client, ref placeme
 		return err
 	}
 	return say(out, "placement.%s/%s %s\n", v1alpha1.GroupName, pl.Name, done)
+}
+
+// skips reads the policy. It is true for a Placement that is suspended, or not suspended, already:
+// without -A that is an error.
+func (o *suspendOptions) skips(ctx context.Context, hub client.Client, key client.ObjectKey, policy *berthv1alpha1.DisruptionPolicy) (bool, error) {
+	err := hub.Get(ctx, client.ObjectKeyFromObject(policy), policy)
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return false, fmt.Errorf("reading DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
+	case (err != nil) != o.resume:
+		return false, nil
+	case o.hub.all:
+		return true, nil
+	case o.resume:
+		return false, fmt.Errorf("nothing to resume: Placement %s is not suspended, there is no DisruptionPolicy %s", key, policy.Name)
+	}
+	return false, fmt.Errorf("nothing to suspend: Placement %s is suspended already, by DisruptionPolicy %s", key, policy.Name)
 }
 
 func (o *suspendOptions) write(ctx context.Context, hub client.Client, policy *berthv1alpha1.DisruptionPolicy) error {
