@@ -242,7 +242,10 @@ func (a *Attempt) SelectionStatus(policy *berthv1alpha1.SelectionPolicy) *berthv
 	if a.Failure != nil {
 		return status
 	}
-	status.UnknownNames = a.unknownNames(policy)
+	if status.UnknownNames = a.unknownNames(policy); len(status.UnknownNames) > 0 {
+		ready.Message += "; names that are no clusters: " + listNames(status.UnknownNames)
+		v1alpha1.SetCondition(&status.Conditions, ready)
+	}
 	if a.pin == nil {
 		status.Tiers, status.Unmet = a.tierStatuses(), a.unmetStatuses()
 		a.setTierCondition(status, policy)
@@ -266,7 +269,22 @@ func (a *Attempt) setTierCondition(status *berthv1alpha1.SelectionPolicyStatus, 
 			break
 		}
 	}
+	if used := slices.IndexFunc(a.policy.states, func(s selection.TierState) bool { return s.Used }); used > 0 && c.Status == metav1.ConditionTrue && !a.Demand.Overflow {
+		c.Message = fmt.Sprintf("Tier %s is used", a.Demand.Tiers[used].Name)
+		for i := range used {
+			c.Message += a.whyUnused(i)
+		}
+	}
 	v1alpha1.SetCondition(&status.Conditions, c)
+}
+
+// listNames joins names for a message, the first three if there are more.
+func listNames(names []string) string {
+	const most = 3
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // unknownNames returns the names in the policy that are no clusters, sorted.

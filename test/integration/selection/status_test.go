@@ -114,6 +114,7 @@ var _ = Describe("The status of a SelectionPolicy", Ordered, func() {
 		policy := selecting(ctx, ns, "web", "clusterNames: {include: ["+ns+"-us-0, "+ns+"-eu-0], exclude: ["+ns+"-old]}")
 		place(ctx, ns, "web", 1)
 		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal("Ready True Applied, unknown " + ns + "-old " + ns + "-us-0"))
+		Expect(readyOf(ctx, policy)).To(HaveSuffix("; names that are no clusters: " + ns + "-old, " + ns + "-us-0"))
 		region(ctx, ns, "us", 1, "8")
 		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal("Ready True Applied, unknown " + ns + "-old"))
 	})

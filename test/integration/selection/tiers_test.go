@@ -17,6 +17,14 @@ import (
 	"github.com/berth-dev/berth/controllers"
 )
 
+// tierMessage is the message of the condition TierSufficient.
+func tierMessage(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) string {
+	GinkgoHelper()
+	got := &berthv1alpha1.SelectionPolicy{}
+	Expect(hub.Get(ctx, client.ObjectKeyFromObject(policy), got)).To(Succeed())
+	return meta.FindStatusCondition(got.Status.Conditions, berthv1alpha1.SelectionTierSufficient).Message
+}
+
 // statusOf is the status of a policy as text: "Ready True Applied", "TierSufficient …" and, for
 // each tier, "<name> <qualifying>" with "used" and "since" if it became sufficient again.
 func statusOf(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) string {
@@ -96,6 +104,7 @@ var _ = Describe("A Placement with tiers, when a region fails and returns", Orde
 
 	It("falls back at once, and back after failbackAfterSeconds and not before", func(ctx SpecContext) {
 		ns, policy, _ := failRegion(ctx, "failbackAfterSeconds: 600,")
+		Expect(tierMessage(ctx, policy)).To(MatchRegexp(`^Tier us is used, tier eu is sufficient again since \S+Z and is used again from \S+Z$`))
 		clock.advance(590 * time.Second)
 		stays(ctx, ns, policy)
 		clock.advance(11 * time.Second)
@@ -108,6 +117,7 @@ var _ = Describe("A Placement with tiers, when a region fails and returns", Orde
 		clock.advance(590 * time.Second)
 		setFailed(ctx, eu[:1], true)
 		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(ContainSubstring("eu 1, us 2 used"))
+		Expect(tierMessage(ctx, policy)).To(Equal("Tier us is used, tier eu is not sufficient: 1 of 2 clusters qualify"))
 		setFailed(ctx, eu, false)
 		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal(returned))
 		clock.advance(20 * time.Second)
