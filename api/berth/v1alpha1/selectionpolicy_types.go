@@ -102,7 +102,7 @@ type SelectionPolicySpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() > 0 && name.size() <= 253)",message="the name of a resource must have 1 to 253 characters"
-	// +kubebuilder:validation:XValidation:rule="self.all(name, string(self[name]).matches('^[^eE]*([eE][+-]?[0-9]{1,2}|Ei?)?$') && isQuantity(string(self[name])) && quantity(string(self[name])).compareTo(quantity('0')) >= 0 && quantity(string(self[name])).compareTo(quantity('1Pi')) <= 0)",message="must be a quantity from 0 to 1Pi"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, string(self[name]).matches('^[^eE]*([eE][+-]?[0-9]{1,2}|Ei?)?$') && isQuantity(string(self[name])) && quantity(string(self[name])).compareTo(quantity('0')) >= 0 && quantity(string(self[name])).compareTo(quantity('1Pi')) <= 0)",message="each amount must be a quantity from 0 to 1Pi"
 	Requests map[v1alpha1.ResourceName]resource.Quantity `json:"requests,omitempty"`
 
 	// tiers are ordered alternatives: clusters of a later tier are used only if the earlier ones do

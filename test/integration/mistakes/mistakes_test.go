@@ -30,6 +30,7 @@ var conditions = map[string][]string{
 	"Placement":                {"PlacementMisconfigured", "PlacementSatisfied"},
 	"ManagedClusterSet":        {"ClusterSetEmpty"},
 	"ManagedClusterSetBinding": {"Bound"},
+	"SelectionPolicy":          {"Ready"},
 }
 
 var _ = Describe("A file with a mistake", func() {
