@@ -83,6 +83,14 @@ func (inv *Inventory) placementChanged(key Key) {
 	}
 }
 
+// CountsClusters reports whether a SelectionPolicy makes decisions depend on the clusters that the
+// Placements of a namespace have.
+func (inv *Inventory) CountsClusters(namespace string) bool {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	return inv.selections.holding[namespace] > 0
+}
+
 // addHoldings brings the holdings up to date after an event and adds the Placements that are
 // affected by that. During the initial listing it does nothing.
 func (inv *Inventory) addHoldings(affected affectedSet) {

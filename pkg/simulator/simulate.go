@@ -71,7 +71,8 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 func (s *Simulator) Placements() []types.NamespacedName { return s.inventory.Placements() }
 
 // Decide decides one Placement. All Placements are decided on the same objects; only the free
-// quotas of queues depend on the Placements decided before.
+// quotas of queues depend on the Placements decided before, and, in namespaces with requests or
+// affinity in a SelectionPolicy, the clusters that those have.
 func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Report, error) {
 	return s.report(ctx, key, func(r *scheduler.Result) []framework.Verdict { return s.scheduler.Explain(ctx, r, "") })
 }
@@ -190,6 +191,9 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 	d.plan = plan
 	if d.Target != nil && queue != nil {
 		s.queues.SetClusters(key, len(d.Target.Selected))
+	}
+	if d.Target != nil && s.inventory.CountsClusters(key.Namespace) {
+		s.inventory.Reserve(key, d.Target.Clusters)
 	}
 	return d, nil
 }
