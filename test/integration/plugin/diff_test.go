@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
@@ -97,6 +98,35 @@ spec: {}
 		comesTrue(ctx, c, func() {
 			hub.ApplyYAML(ctx, strings.ReplaceAll(file, "metadata: {", "metadata: {namespace: "+string(t)+", "))
 		})
+	})
+
+	It("shows the effect of a new and of a changed SelectionPolicy, and explain has its reasons", func(ctx SpecContext) {
+		file := func(cluster string) string {
+			return `
+apiVersion: berth.dev/v1alpha1
+kind: SelectionPolicy
+metadata: {name: all}
+spec: {placement: all, clusterNames: {exclude: [` + cluster + `]}}
+`
+		}
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(hub.DeleteAllOf(ctx, &berthv1alpha1.SelectionPolicy{}, client.InNamespace(string(t)))).To(Succeed())
+		})
+		apply := func(cluster string) func() {
+			return func() {
+				hub.ApplyYAML(ctx, strings.ReplaceAll(file(cluster), "metadata: {", "metadata: {namespace: "+string(t)+", "))
+			}
+		}
+		c := compared(ctx, file(t.name(1)), "-n", string(t), "-f", "-")
+		Expect(c.Summary).To(Equal(simulator.Summary{Placements: 2, Changed: 1, Removed: 1, Pages: 1}))
+		comesTrue(ctx, c, apply(t.name(1)))
+		Expect(run(ctx, "", "explain", "all", "-n", string(t), "--cluster", t.name(1)).out).To(And(
+			ContainSubstring("in clusterNames.exclude of SelectionPolicy all"), ContainSubstring("SelectionPolicy without "+t.name(1)+" in clusterNames.exclude")))
+		c = compared(ctx, file(t.name(2)), "-n", string(t), "-f", "-")
+		Expect(c.Summary).To(Equal(simulator.Summary{Placements: 2, Changed: 1, Added: 1, Removed: 1, Pages: 1}))
+		comesTrue(ctx, c, apply(t.name(2)))
+		c = compared(ctx, "", "-n", string(t), "--remove", "selectionpolicy/all")
+		Expect(c.Summary).To(Equal(simulator.Summary{Placements: 2, Changed: 1, Added: 1, Pages: 1}))
 	})
 
 	It("shows the effect of a deleted set", func(ctx SpecContext) {
