@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -86,16 +87,20 @@ func affinityProblem(subject *framework.Subject, peer *framework.Peer, cluster i
 // Relax returns the Placements without whose clusters the cluster would pass.
 func (PlacementAffinity) Relax(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) []framework.Relaxation {
 	subject := state.Snapshot().Subject
+	var texts, peers []string
 	for i := range subject.Peers {
 		peer := &subject.Peers[i]
 		if affinityProblem(subject, peer, cluster.Index) == "" {
 			continue
 		}
-		text := "if Placement " + peer.Name + " did not have it"
+		text := "Placement " + peer.Name + " did not have it"
 		if !peer.Excludes(cluster.Index, subject.Has) {
-			text = "if Placement " + peer.Name + " had it"
+			text = "Placement " + peer.Name + " had it"
 		}
-		return []framework.Relaxation{{Text: text, WithoutPeer: peer.Name}}
+		texts, peers = append(texts, text), append(peers, peer.Name)
 	}
-	return nil
+	if len(peers) == 0 {
+		return nil
+	}
+	return []framework.Relaxation{{Text: "if " + strings.Join(texts, " and "), WithoutPeers: peers}}
 }

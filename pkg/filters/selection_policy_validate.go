@@ -62,6 +62,9 @@ func tierMistake(spec *berthv1alpha1.SelectionPolicySpec, root *field.Path) *fie
 		return field.TooMany(root.Child("tiers"), n, berthv1alpha1.MaxSelectionTiers)
 	}
 	names := map[string]bool{}
+	if n := len(spec.Tiers); n > berthv1alpha1.MaxSelectionTiers {
+		return field.TooMany(root.Child("tiers"), n, berthv1alpha1.MaxSelectionTiers)
+	}
 	for i := range spec.Tiers {
 		t, path := &spec.Tiers[i], root.Child("tiers").Index(i)
 		if names[t.Name] {
@@ -88,9 +91,20 @@ func groupMistake(groups []berthv1alpha1.SelectionGroup, root *field.Path) *fiel
 		return field.TooMany(root, n, berthv1alpha1.MaxSelectionGroups)
 	}
 	names := map[string]bool{}
+	if n := len(groups); n > berthv1alpha1.MaxSelectionGroups {
+		return field.TooMany(root, n, berthv1alpha1.MaxSelectionGroups)
+	}
 	for i := range groups {
 		g, path := &groups[i], root.Index(i)
 		least, most := g.Bounds()
+		for _, bound := range []struct {
+			name  string
+			value *int32
+		}{{"count", g.Count}, {"min", g.Min}, {"max", g.Max}} {
+			if bound.value != nil && *bound.value < 0 {
+				return field.Invalid(path.Child(bound.name), *bound.value, "must not be negative")
+			}
+		}
 		switch {
 		case names[g.Name]:
 			return field.Duplicate(path.Child("name"), g.Name)
@@ -98,8 +112,6 @@ func groupMistake(groups []berthv1alpha1.SelectionGroup, root *field.Path) *fiel
 			return field.Forbidden(path.Child("count"), "count replaces min and max")
 		case g.Count == nil && g.Min == nil && g.Max == nil:
 			return field.Required(path, "count, min or max is required")
-		case least < 0:
-			return field.Invalid(path.Child("min"), least, "must not be negative")
 		case most >= 0 && least > most:
 			return field.Invalid(path.Child("min"), least, fmt.Sprintf("must not be greater than max, %d", most))
 		}

@@ -153,8 +153,8 @@ func (s *Scheduler) tryRelaxation(ctx context.Context, r *Result, cluster *frame
 	if change.Policy != nil {
 		snapshot = snapshot.WithSelectionPolicy(change.Policy)
 	}
-	if change.WithoutPeer != "" {
-		snapshot = snapshot.WithoutPeer(change.WithoutPeer)
+	if len(change.WithoutPeers) > 0 {
+		snapshot = snapshot.WithoutPeers(change.WithoutPeers)
 	}
 	if change.Cluster != nil {
 		snapshot, cluster = snapshot.WithCluster(change.Cluster), change.Cluster

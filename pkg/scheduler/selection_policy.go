@@ -202,7 +202,10 @@ func (r *Result) whyUnused(tier int) string {
 		return fmt.Sprintf(", tier %s is not sufficient: %d of %d clusters qualify", t.Name, state.Qualifying, t.Min)
 	}
 	used := slices.IndexFunc(p.states, func(s selection.TierState) bool { return s.Used })
-	if used >= 0 && used < tier {
+	switch {
+	case used < 0:
+		return "" // No cluster is wanted or permitted.
+	case used < tier:
 		return fmt.Sprintf(", tier %s is not used, because tier %s is sufficient", t.Name, p.states[used].Name)
 	}
 	why := fmt.Sprintf(", tier %s is sufficient again since %s", t.Name, state.SufficientSince.UTC().Format(time.RFC3339))

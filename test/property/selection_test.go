@@ -165,6 +165,14 @@ func (w *selectionWorld) checkQuiet() {
 	if after := w.state(); after != before {
 		w.fail("nothing was affected, but the state changes\nfrom %s\nto   %s", before, after)
 	}
+	if oneOf(w.t, "start", false, false, false, true) {
+		w.note("restart at a quiet point")
+		w.restart()
+		w.settle()
+		if after := w.state(); after != before {
+			w.fail("a start with the objects in another order changes the state\nfrom %s\nto   %s", before, after)
+		}
+	}
 	if len(w.queue) > 0 {
 		w.fail("decisions without changes affect %v", slices.Collect(maps.Keys(w.queue)))
 	}

@@ -151,8 +151,8 @@ type Relaxation struct {
 	Placement *v1alpha1.Placement
 	Cluster   *Cluster
 	Policy    *berthv1alpha1.SelectionPolicy
-	// WithoutPeer is the name of a Peer that does not count; empty for none.
-	WithoutPeer string
+	// WithoutPeers are the names of Peers that do not count.
+	WithoutPeers []string
 }
 
 // ClusterReader is a PreFilter, Filter or Score plugin that declares which properties of clusters

@@ -108,10 +108,10 @@ func (s *Snapshot) WithSelectionPolicy(policy *berthv1alpha1.SelectionPolicy) *S
 	return &trial
 }
 
-// WithoutPeer returns a trial Snapshot in which a peer restricts nothing.
-func (s *Snapshot) WithoutPeer(name string) *Snapshot {
+// WithoutPeers returns a trial Snapshot in which some peers restrict nothing.
+func (s *Snapshot) WithoutPeers(names []string) *Snapshot {
 	trial, subject := *s, *s.Subject
-	subject.Peers = slices.DeleteFunc(slices.Clone(subject.Peers), func(p Peer) bool { return p.Name == name })
+	subject.Peers = slices.DeleteFunc(slices.Clone(subject.Peers), func(p Peer) bool { return slices.Contains(names, p.Name) })
 	trial.Subject, trial.Trial = &subject, true
 	return &trial
 }
