@@ -68,7 +68,7 @@ func (inv *Inventory) holdingChanged(key Key) {
 	}
 }
 
-// addLanded stores that a cluster that is being published is on a page, if it is of interest.
+// addLanded stores that a cluster that is being published may be on a page, if it is of interest.
 func (inv *Inventory) addLanded(key Key, i int) {
 	if p := inv.placements[key]; p != nil && inv.selections.holding[key.Namespace] > 0 {
 		p.landed = p.landed.Set(i)

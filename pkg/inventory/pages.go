@@ -70,14 +70,23 @@ func (t *pageTable) observe(object *v1alpha1.PlacementDecision) {
 }
 
 // Announce records that Berth is writing or deleting a page. A watch event with exactly that
-// content affects no Placement. The returned function ends this.
+// content affects no Placement. The returned function ends this. The Placement has the clusters of
+// the page until its whole decision is published, because the response of a write can be lost.
 func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (end func()) {
-	name := nameOf(page)
+	name, owner := nameOf(page), ownerOf(page)
 	if deleted {
 		page = nil
 	}
+	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
+	if page != nil {
+		for _, d := range page.Status.Decisions {
+			if i, known := inv.names.index[d.ClusterName]; known {
+				inv.addLanded(owner, i)
+			}
+		}
+	}
 	inv.pages.announced[name] = &announcement{content: page}
 	return func() {
 		inv.mu.Lock()

@@ -126,6 +126,7 @@ func (w *selectionWorld) checkPage(page *v1alpha1.PlacementDecision) {
 	_, apart := w.affinityOf(key)
 	listed := w.listed(key)
 	for _, d := range page.Status.Decisions {
+		w.written[d.ClusterName] = true
 		if listed[d.ClusterName] || w.has[key][d.ClusterName] {
 			continue
 		}

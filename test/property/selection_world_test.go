@@ -41,8 +41,12 @@ type selectionWorld struct {
 	tiers map[string]map[string]tierMemory
 	// deciding is the Placement whose attempt runs.
 	deciding inventory.Key
-	stats    map[string]int
-	history  []string
+	// written are the clusters on the pages that this attempt writes, or tries to.
+	written map[string]bool
+	// lost is true while writes succeed, but neither they nor reads get a response.
+	lost    bool
+	stats   map[string]int
+	history []string
 }
 
 const ownNamespace = "n3"
@@ -204,7 +208,7 @@ func (w *selectionWorld) listed(key inventory.Key) map[string]bool {
 
 // settle decides all affected Placements until none is affected.
 func (w *selectionWorld) settle() {
-	w.writesLeft = oneOf(w.t, "writes", 1000, 1000, 1000, 0, 1, 2)
+	w.writesLeft, w.lost = oneOf(w.t, "writes", 1000, 1000, 1000, 0, 1, 2), oneOf(w.t, "lost", false, false, false, true)
 	for n := 0; ; n++ {
 		keys := slices.SortedFunc(maps.Keys(w.queue), func(a, b inventory.Key) int { return strings.Compare(a.String(), b.String()) })
 		if len(keys) == 0 {
@@ -221,7 +225,7 @@ func (w *selectionWorld) settle() {
 func (w *selectionWorld) attemptOne(key inventory.Key) *scheduler.Attempt {
 	delete(w.queue, key)
 	delete(w.due, key)
-	w.deciding = key
+	w.deciding, w.written = key, map[string]bool{}
 	if w.inv.Placement(key) == nil {
 		return nil
 	}
@@ -235,10 +239,15 @@ func (w *selectionWorld) attemptOne(key inventory.Key) *scheduler.Attempt {
 	}
 	w.note("decide %s: %v %s", key, namesOf(a), statusText(a.Err))
 	if !a.Err.IsSuccess() {
-		// A failed write: the Placement keeps what it had, and has what is written.
+		// A failed write: the Placement keeps what it had, and has what may be written.
 		w.stats["failed writes"]++
-		maps.Copy(w.has[key], w.listed(key))
-		w.queue[key], w.writesLeft = true, 1000
+		if a.Earlier != nil {
+			// The failed attempt before was published; only the response was lost.
+			w.has[key] = w.listed(key)
+		}
+		maps.Copy(w.written, w.has[key])
+		w.has[key] = w.written
+		w.queue[key], w.writesLeft, w.lost = true, 1000, false
 		if oneOf(w.t, "crash", false, false, true) {
 			w.storePolicyStatus(a)
 			w.note("restart")
@@ -305,13 +314,30 @@ func text(v any) string {
 // Create implements framework.PageClient.
 func (w *selectionWorld) Create(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
 	w.checkPage(page)
-	return w.replayHub.Create(ctx, page)
+	return w.respond(w.replayHub.Create(ctx, page))
 }
 
 // Update implements framework.PageClient.
 func (w *selectionWorld) Update(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
 	w.checkPage(page)
-	return w.replayHub.Update(ctx, page)
+	return w.respond(w.replayHub.Update(ctx, page))
+}
+
+// Read implements framework.PageClient.
+func (w *selectionWorld) Read(ctx context.Context, namespace, name string) (*v1alpha1.PlacementDecision, error) {
+	if w.lost {
+		return nil, errHub
+	}
+	return w.replayHub.Read(ctx, namespace, name)
+}
+
+// respond returns the result of a write, or that there is no response.
+func (w *selectionWorld) respond(page *v1alpha1.PlacementDecision, err error) (*v1alpha1.PlacementDecision, error) {
+	if w.lost && err == nil {
+		w.stats["lost responses"]++
+		return nil, errHub
+	}
+	return page, err
 }
 
 // conditionOf returns a condition as "status/reason".

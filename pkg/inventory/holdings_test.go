@@ -1,0 +1,230 @@
+package inventory_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// holders is an inventory with the clusters c1 and c2 of 4 cpu each, and Placements of namespace n
+// with an own UID and creation time; a is the oldest.
+type holders struct {
+	*inventory.Inventory
+	t        *testing.T
+	affected []string
+}
+
+func newHolders(t *testing.T, placements ...string) *holders {
+	h := &holders{t: t}
+	h.Inventory = inventory.New(inventory.Options{OnAffected: func(keys []inventory.Key) { h.affected = append(h.affected, names(keys)...) }})
+	h.Update(fixture.Set("s1"))
+	h.Update(fixture.Binding("n", "s1"))
+	for _, c := range []string{"c1", "c2"} {
+		h.Update(fixture.Cluster(c).Set("s1").Allocatable("cpu", "4").Obj())
+	}
+	for _, p := range placements {
+		h.Update(h.placement(p).Obj())
+	}
+	return h
+}
+
+func (h *holders) placement(name string) fixture.PlacementBuilder {
+	return fixture.Placement("n", name)
+}
+
+// requesting is the policy of a Placement that requests cpu.
+func requesting(placement, cpu string) *berthv1alpha1.SelectionPolicy {
+	policy := affinityPolicy(placement, nil, nil)
+	policy.Spec.Requests = map[v1alpha1.ResourceName]resource.Quantity{"cpu": resource.MustParse(cpu)}
+	return policy
+}
+
+func pageWith(placement string, clusters ...string) *v1alpha1.PlacementDecision {
+	return fixture.Page("n", placement+"-decision-1").UID("page-" + placement).Of(placement).OwnedBy(placement).Lists(clusters...).Obj()
+}
+
+// publish publishes a decision as the publisher does.
+func (h *holders) publish(placement string, clusters ...string) {
+	key := inventory.Key{Namespace: "n", Name: placement}
+	h.Reserve(key, clusters)
+	page := pageWith(placement, clusters...)
+	end := h.Announce(page, false)
+	h.AssumePage(page, false)
+	end()
+	h.SetPublished(h.Subject(key), &framework.Published{Names: clusters})
+}
+
+func (h *holders) has(placement string) string {
+	snapshot := h.Snapshot(inventory.Key{Namespace: "n", Name: placement}, fixture.Now, nil)
+	var has []string
+	for i := range snapshot.Subject.Has.All {
+		has = append(has, snapshot.Clusters.Get(i).Name)
+	}
+	slices.Sort(has)
+	return fmt.Sprint(has)
+}
+
+// TestWhoIsAffectedByHoldings: which other Placements are decided again after an event.
+func TestWhoIsAffectedByHoldings(t *testing.T) {
+	labelledPlacement := func(name, app string) *v1alpha1.Placement {
+		pl := fixture.Placement("n", name).Obj()
+		pl.Labels = map[string]string{"app": app}
+		return pl
+	}
+	tiered := requesting("b", "3")
+	tiered.Spec.Tiers = []berthv1alpha1.SelectionTier{{Name: "all"}}
+	spread := fixture.Placement("n", "b").Spread("zone", 1, v1alpha1.DoNotSchedule).Obj()
+	relative := fixture.Placement("n", "b").Prioritizer(v1alpha1.PrioritizerResourceAllocatableCPU, 1).Obj()
+	namesCluster := affinityPolicy("b", nil, nil)
+	namesCluster.Spec.ClusterNames.Exclude = []string{"c9"}
+	for name, tc := range map[string]struct {
+		before []client.Object
+		has    map[string][]string
+		event  func(*holders)
+		want   string
+	}{
+		"capacity that is taken":                  {[]client.Object{requesting("a", "2"), requesting("b", "3")}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
+		"capacity that is taken, with tiers":      {[]client.Object{requesting("a", "2"), tiered}, nil, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
+		"capacity that is taken, spread":          {[]client.Object{requesting("a", "2"), spread, requesting("b", "3")}, nil, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
+		"capacity that is taken, relative scores": {[]client.Object{requesting("a", "2"), relative, requesting("b", "3")}, nil, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
+		"capacity that is freed":                  {[]client.Object{requesting("a", "2"), requesting("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.publish("a") }, "[n/b]"},
+		"capacity that nobody lacked":             {[]client.Object{requesting("a", "1"), requesting("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.publish("a") }, "[]"},
+		"capacity of a deleted Placement":         {[]client.Object{requesting("a", "2"), requesting("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Delete(h.placement("a").Obj())) }, "[n/a n/b]"},
+		"a smaller request":                       {[]client.Object{requesting("a", "2"), requesting("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Update(requesting("a", "1"))) }, "[n/a n/b]"},
+		"a larger request":                        {[]client.Object{requesting("a", "1"), requesting("b", "3")}, map[string][]string{"a": {"c1"}, "b": {"c1"}}, func(h *holders) { h.affected = names(h.Update(requesting("a", "2"))) }, "[n/a n/b]"},
+		"a deleted policy":                        {[]client.Object{requesting("a", "2"), requesting("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Delete(requesting("a", "2"))) }, "[n/a n/b]"},
+		"a cluster of one that it is with":        {[]client.Object{affinityPolicy("b", named("a"), nil)}, nil, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
+		"a cluster of one that it is apart from":  {[]client.Object{affinityPolicy("b", nil, named("a"))}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
+		"a common cluster":                        {[]client.Object{affinityPolicy("b", nil, named("a"))}, map[string][]string{"b": {"c1"}}, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
+		"a cluster that is left":                  {[]client.Object{affinityPolicy("b", nil, named("a"))}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.publish("a") }, "[n/b]"},
+		"a label of a peer":                       {[]client.Object{affinityPolicy("b", nil, labelled("app", "db"))}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a n/b]"},
+		"a label of a peer without clusters":      {[]client.Object{affinityPolicy("b", nil, labelled("app", "db"))}, nil, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a]"},
+		"two policies have no affinity": {[]client.Object{affinityPolicy("b", nil, named("a")), func() client.Object {
+			second := affinityPolicy("second", nil, named("a"))
+			second.Spec.Placement = "b"
+			return second
+		}()}, map[string][]string{"b": {"c1"}}, func(h *holders) { h.publish("a", "c1") }, "[]"},
+		"a named cluster outside of all sets": {[]client.Object{namesCluster}, nil, func(h *holders) { h.affected = names(h.Update(fixture.Cluster("c9").Obj())) }, "[n/b]"},
+		"another cluster outside of all sets": {[]client.Object{namesCluster}, nil, func(h *holders) { h.affected = names(h.Update(fixture.Cluster("c8").Obj())) }, "[]"},
+		"a policy before its Placement":       {[]client.Object{requesting("z", "2")}, nil, func(h *holders) { h.affected = names(h.Update(fixture.Placement("n", "z").Obj())) }, "[n/z]"},
+		"other namespaces":                    {[]client.Object{requesting("a", "2"), fixture.Placement("far", "p").Obj()}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHolders(t, "a", "b")
+			for _, o := range tc.before {
+				h.Update(o)
+			}
+			for placement, clusters := range tc.has {
+				h.publish(placement, clusters...)
+			}
+			h.Started()
+			h.affected = nil
+			if tc.event(h); fmt.Sprint(h.affected) != tc.want {
+				t.Errorf("affected are %v, want %s", h.affected, tc.want)
+			}
+		})
+	}
+}
+
+// TestHas: a Placement has the clusters of its last published decision, those that are being
+// published, and those that may be on a page after a failed write.
+func TestHas(t *testing.T) {
+	h := newHolders(t, "a", "b")
+	h.Update(requesting("b", "1"))
+	h.Started()
+	expect := func(when, want string) {
+		t.Helper()
+		if got := h.has("a"); got != want {
+			t.Errorf("%s: has %s, want %s", when, got, want)
+		}
+	}
+	key := inventory.Key{Namespace: "n", Name: "a"}
+	expect("at first", "[]")
+	h.Reserve(key, []string{"c1"})
+	expect("reserved", "[c1]")
+	h.Unreserve(key)
+	expect("not reserved", "[]")
+	h.publish("a", "c1")
+	expect("published", "[c1]")
+	h.Reserve(key, []string{"c2"})
+	end := h.Announce(pageWith("a", "c1", "c2"), false)
+	end()
+	h.Unreserve(key)
+	expect("after a write without a response", "[c1 c2]")
+	h.SetPublished(h.Subject(key), &framework.Published{Names: []string{"c1"}})
+	expect("published again", "[c1]")
+	h.Update(fixture.Page("n", "a-decision-2").UID("other").Of("a").Lists("c2").Obj())
+	expect("a page of another writer", "[c1]")
+	h.Delete(requesting("b", "1"))
+	expect("without policies that need it", "[]")
+}
+
+// TestCapacity: requests are summed up by cluster, the oldest Placement first.
+func TestCapacity(t *testing.T) {
+	h := newHolders(t)
+	for i, name := range []string{"young", "middle", "old"} {
+		pl := fixture.Placement("n", name).Obj()
+		pl.CreationTimestamp = metav1.NewTime(fixture.Now.Add(-time.Duration(i) * time.Hour))
+		pl.UID = types.UID(name)
+		h.Update(pl)
+		h.Update(requesting(name, "1500m"))
+	}
+	h.Started()
+	for _, name := range []string{"young", "old", "middle"} {
+		h.publish(name, "c1")
+	}
+	snapshot := h.Snapshot(inventory.Key{Namespace: "n", Name: "old"}, fixture.Now, nil)
+	i := snapshot.Cluster("c1").Index
+	if free, reported := snapshot.Capacities["cpu"].Free(i); free != -500 || !reported {
+		t.Errorf("free are %d, %t, want -500", free, reported)
+	}
+	var order []string
+	for _, r := range snapshot.Requests.Get(i) {
+		order = append(order, r.Placement.Name)
+	}
+	if fmt.Sprint(order) != "[old middle young]" {
+		t.Errorf("the order is %v", order)
+	}
+	for _, name := range []string{"young", "middle", "old"} {
+		h.Delete(requesting(name, "1500m"))
+	}
+	if got := h.Snapshot(inventory.Key{Namespace: "n", Name: "old"}, fixture.Now, nil).Capacities; got != nil {
+		t.Errorf("capacities without requests are %v", got)
+	}
+}
+
+// TestCauseOfHoldings: the cause names the Placement whose clusters changed. It does not replace
+// that of the event itself.
+func TestCauseOfHoldings(t *testing.T) {
+	h := newHolders(t, "a", "b")
+	h.Update(affinityPolicy("b", nil, named("a")))
+	h.publish("a", "c1")
+	h.Started()
+	cause := func(placement string) string {
+		return h.Snapshot(inventory.Key{Namespace: "n", Name: placement}, fixture.Now, nil).Cause
+	}
+	h.publish("a")
+	if got := cause("b"); got != "Placement a: clusters" {
+		t.Errorf("the cause is %q", got)
+	}
+	mixed := affinityPolicy("a", named("b"), nil)
+	h.Update(mixed)
+	if got := cause("b"); got != "Placement a: SelectionPolicy" {
+		t.Errorf("the cause of a cycle is %q", got)
+	}
+	if got := cause("a"); got != "SelectionPolicy a: spec" {
+		t.Errorf("the cause of the policy's Placement is %q", got)
+	}
+}
