@@ -109,8 +109,8 @@ func TestWhoIsAffectedByHoldings(t *testing.T) {
 		"a cluster of one that it is apart from":  {[]client.Object{affinityPolicy("b", nil, named("a"))}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
 		"a common cluster":                        {[]client.Object{affinityPolicy("b", nil, named("a"))}, map[string][]string{"b": {"c1"}}, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
 		"a cluster that is left":                  {[]client.Object{affinityPolicy("b", nil, named("a"))}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.publish("a") }, "[n/b]"},
-		"a label of a peer":                       {[]client.Object{affinityPolicy("b", nil, labelled("app", "db"))}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a n/b]"},
-		"a label of a peer without clusters":      {[]client.Object{affinityPolicy("b", nil, labelled("app", "db"))}, nil, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a]"},
+		"a label of a peer":                       {[]client.Object{affinityPolicy("b", nil, appLabelled("db"))}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a n/b]"},
+		"a label of a peer without clusters":      {[]client.Object{affinityPolicy("b", nil, appLabelled("db"))}, nil, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a]"},
 		"two policies have no affinity": {[]client.Object{affinityPolicy("b", nil, named("a")), func() client.Object {
 			second := affinityPolicy("second", nil, named("a"))
 			second.Spec.Placement = "b"
