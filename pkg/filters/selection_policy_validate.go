@@ -62,9 +62,6 @@ func tierMistake(spec *berthv1alpha1.SelectionPolicySpec, root *field.Path) *fie
 		return field.TooMany(root.Child("tiers"), n, berthv1alpha1.MaxSelectionTiers)
 	}
 	names := map[string]bool{}
-	if n := len(spec.Tiers); n > berthv1alpha1.MaxSelectionTiers {
-		return field.TooMany(root.Child("tiers"), n, berthv1alpha1.MaxSelectionTiers)
-	}
 	for i := range spec.Tiers {
 		t, path := &spec.Tiers[i], root.Child("tiers").Index(i)
 		if names[t.Name] {
@@ -91,9 +88,6 @@ func groupMistake(groups []berthv1alpha1.SelectionGroup, root *field.Path) *fiel
 		return field.TooMany(root, n, berthv1alpha1.MaxSelectionGroups)
 	}
 	names := map[string]bool{}
-	if n := len(groups); n > berthv1alpha1.MaxSelectionGroups {
-		return field.TooMany(root, n, berthv1alpha1.MaxSelectionGroups)
-	}
 	for i := range groups {
 		g, path := &groups[i], root.Index(i)
 		least, most := g.Bounds()

@@ -44,8 +44,8 @@ func (h *holders) placement(name string) fixture.PlacementBuilder {
 	return fixture.Placement("n", name)
 }
 
-// requesting is the policy of a Placement that requests cpu.
-func requesting(placement, cpu string) *berthv1alpha1.SelectionPolicy {
+// requestingCPU is the policy of a Placement that requests cpu.
+func requestingCPU(placement, cpu string) *berthv1alpha1.SelectionPolicy {
 	policy := affinityPolicy(placement, nil, nil)
 	policy.Spec.Requests = map[v1alpha1.ResourceName]resource.Quantity{"cpu": resource.MustParse(cpu)}
 	return policy
@@ -83,7 +83,7 @@ func TestWhoIsAffectedByHoldings(t *testing.T) {
 		pl.Labels = map[string]string{"app": app}
 		return pl
 	}
-	tiered := requesting("b", "3")
+	tiered := requestingCPU("b", "3")
 	tiered.Spec.Tiers = []berthv1alpha1.SelectionTier{{Name: "all"}}
 	spread := fixture.Placement("n", "b").Spread("zone", 1, v1alpha1.DoNotSchedule).Obj()
 	relative := fixture.Placement("n", "b").Prioritizer(v1alpha1.PrioritizerResourceAllocatableCPU, 1).Obj()
@@ -95,16 +95,16 @@ func TestWhoIsAffectedByHoldings(t *testing.T) {
 		event  func(*holders)
 		want   string
 	}{
-		"capacity that is taken":                  {[]client.Object{requesting("a", "2"), requesting("b", "3")}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
-		"capacity that is taken, with tiers":      {[]client.Object{requesting("a", "2"), tiered}, nil, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
-		"capacity that is taken, spread":          {[]client.Object{requesting("a", "2"), spread, requesting("b", "3")}, nil, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
-		"capacity that is taken, relative scores": {[]client.Object{requesting("a", "2"), relative, requesting("b", "3")}, nil, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
-		"capacity that is freed":                  {[]client.Object{requesting("a", "2"), requesting("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.publish("a") }, "[n/b]"},
-		"capacity that nobody lacked":             {[]client.Object{requesting("a", "1"), requesting("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.publish("a") }, "[]"},
-		"capacity of a deleted Placement":         {[]client.Object{requesting("a", "2"), requesting("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Delete(h.placement("a").Obj())) }, "[n/a n/b]"},
-		"a smaller request":                       {[]client.Object{requesting("a", "2"), requesting("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Update(requesting("a", "1"))) }, "[n/a n/b]"},
-		"a larger request":                        {[]client.Object{requesting("a", "1"), requesting("b", "3")}, map[string][]string{"a": {"c1"}, "b": {"c1"}}, func(h *holders) { h.affected = names(h.Update(requesting("a", "2"))) }, "[n/a n/b]"},
-		"a deleted policy":                        {[]client.Object{requesting("a", "2"), requesting("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Delete(requesting("a", "2"))) }, "[n/a n/b]"},
+		"capacity that is taken":                  {[]client.Object{requestingCPU("a", "2"), requestingCPU("b", "3")}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
+		"capacity that is taken, with tiers":      {[]client.Object{requestingCPU("a", "2"), tiered}, nil, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
+		"capacity that is taken, spread":          {[]client.Object{requestingCPU("a", "2"), spread, requestingCPU("b", "3")}, nil, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
+		"capacity that is taken, relative scores": {[]client.Object{requestingCPU("a", "2"), relative, requestingCPU("b", "3")}, nil, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
+		"capacity that is freed":                  {[]client.Object{requestingCPU("a", "2"), requestingCPU("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.publish("a") }, "[n/b]"},
+		"capacity that nobody lacked":             {[]client.Object{requestingCPU("a", "1"), requestingCPU("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.publish("a") }, "[]"},
+		"capacity of a deleted Placement":         {[]client.Object{requestingCPU("a", "2"), requestingCPU("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Delete(h.placement("a").Obj())) }, "[n/a n/b]"},
+		"a smaller request":                       {[]client.Object{requestingCPU("a", "2"), requestingCPU("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Update(requestingCPU("a", "1"))) }, "[n/a n/b]"},
+		"a larger request":                        {[]client.Object{requestingCPU("a", "1"), requestingCPU("b", "3")}, map[string][]string{"a": {"c1"}, "b": {"c1"}}, func(h *holders) { h.affected = names(h.Update(requestingCPU("a", "2"))) }, "[n/a n/b]"},
+		"a deleted policy":                        {[]client.Object{requestingCPU("a", "2"), requestingCPU("b", "3")}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Delete(requestingCPU("a", "2"))) }, "[n/a n/b]"},
 		"a cluster of one that it is with":        {[]client.Object{affinityPolicy("b", named("a"), nil)}, nil, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
 		"a cluster of one that it is apart from":  {[]client.Object{affinityPolicy("b", nil, named("a"))}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
 		"a common cluster":                        {[]client.Object{affinityPolicy("b", nil, named("a"))}, map[string][]string{"b": {"c1"}}, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
@@ -118,8 +118,8 @@ func TestWhoIsAffectedByHoldings(t *testing.T) {
 		}()}, map[string][]string{"b": {"c1"}}, func(h *holders) { h.publish("a", "c1") }, "[]"},
 		"a named cluster outside of all sets": {[]client.Object{namesCluster}, nil, func(h *holders) { h.affected = names(h.Update(fixture.Cluster("c9").Obj())) }, "[n/b]"},
 		"another cluster outside of all sets": {[]client.Object{namesCluster}, nil, func(h *holders) { h.affected = names(h.Update(fixture.Cluster("c8").Obj())) }, "[]"},
-		"a policy before its Placement":       {[]client.Object{requesting("z", "2")}, nil, func(h *holders) { h.affected = names(h.Update(fixture.Placement("n", "z").Obj())) }, "[n/z]"},
-		"other namespaces":                    {[]client.Object{requesting("a", "2"), fixture.Placement("far", "p").Obj()}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
+		"a policy before its Placement":       {[]client.Object{requestingCPU("z", "2")}, nil, func(h *holders) { h.affected = names(h.Update(fixture.Placement("n", "z").Obj())) }, "[n/z]"},
+		"other namespaces":                    {[]client.Object{requestingCPU("a", "2"), fixture.Placement("far", "p").Obj()}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHolders(t, "a", "b")
@@ -142,7 +142,7 @@ func TestWhoIsAffectedByHoldings(t *testing.T) {
 // published, and those that may be on a page after a failed write.
 func TestHas(t *testing.T) {
 	h := newHolders(t, "a", "b")
-	h.Update(requesting("b", "1"))
+	h.Update(requestingCPU("b", "1"))
 	h.Started()
 	expect := func(when, want string) {
 		t.Helper()
@@ -167,7 +167,7 @@ func TestHas(t *testing.T) {
 	expect("published again", "[c1]")
 	h.Update(fixture.Page("n", "a-decision-2").UID("other").Of("a").Lists("c2").Obj())
 	expect("a page of another writer", "[c1]")
-	h.Delete(requesting("b", "1"))
+	h.Delete(requestingCPU("b", "1"))
 	expect("without policies that need it", "[]")
 }
 
@@ -179,7 +179,7 @@ func TestCapacity(t *testing.T) {
 		pl.CreationTimestamp = metav1.NewTime(fixture.Now.Add(-time.Duration(i) * time.Hour))
 		pl.UID = types.UID(name)
 		h.Update(pl)
-		h.Update(requesting(name, "1500m"))
+		h.Update(requestingCPU(name, "1500m"))
 	}
 	h.Started()
 	for _, name := range []string{"young", "old", "middle"} {
@@ -198,7 +198,7 @@ func TestCapacity(t *testing.T) {
 		t.Errorf("the order is %v", order)
 	}
 	for _, name := range []string{"young", "middle", "old"} {
-		h.Delete(requesting(name, "1500m"))
+		h.Delete(requestingCPU(name, "1500m"))
 	}
 	if got := h.Snapshot(inventory.Key{Namespace: "n", Name: "old"}, fixture.Now, nil).Capacities; got != nil {
 		t.Errorf("capacities without requests are %v", got)

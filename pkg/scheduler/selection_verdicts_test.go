@@ -1,0 +1,323 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+type selectionSpec = berthv1alpha1.SelectionPolicySpec
+
+// policyFor is the SelectionPolicy slp-<placement>.
+func policyFor(placement string, spec selectionSpec) *berthv1alpha1.SelectionPolicy {
+	spec.Placement = placement
+	return &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "slp-" + placement, UID: "u"}, Spec: spec}
+}
+
+func byRegion(region string) v1alpha1.ClusterSelector {
+	return v1alpha1.ClusterSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"region": region}}}
+}
+
+func cpus(amount string) map[v1alpha1.ResourceName]resource.Quantity {
+	return map[v1alpha1.ResourceName]resource.Quantity{"cpu": resource.MustParse(amount)}
+}
+
+func inRegion(name, region string) fixture.ClusterBuilder {
+	return fixture.Cluster(name).Label("region", region)
+}
+
+func inTiers(regions ...string) []berthv1alpha1.SelectionTier {
+	var tiers []berthv1alpha1.SelectionTier
+	for _, region := range regions {
+		tiers = append(tiers, berthv1alpha1.SelectionTier{Name: region, ClusterSelector: byRegion(region)})
+	}
+	return tiers
+}
+
+func references(names ...string) []berthv1alpha1.PlacementReference {
+	var all []berthv1alpha1.PlacementReference
+	for _, name := range names {
+		all = append(all, berthv1alpha1.PlacementReference{Placement: name})
+	}
+	return all
+}
+
+// placed is another Placement with clusters, and its policy if it requests something.
+func placed(name, requests string, clusters ...string) []client.Object {
+	all := []client.Object{
+		fixture.Placement("ns", name).Obj(), fixture.Page("ns", name+"-decision-1").Of(name).OwnedBy(name).Lists(clusters...).Obj(),
+	}
+	if requests != "" {
+		all = append(all, policyFor(name, selectionSpec{Requests: cpus(requests)}))
+	}
+	return all
+}
+
+// TestSelectionVerdicts: why a cluster is not selected, and what changes that; each change is proved
+// by a decision.
+func TestSelectionVerdicts(t *testing.T) {
+	number := func(n int32) fixture.PlacementBuilder { return fixture.Placement("ns", "p").Number(n) }
+	two := new(int32(2))
+	for name, tc := range map[string]struct {
+		placement fixture.PlacementBuilder
+		spec      selectionSpec
+		clusters  []fixture.ClusterBuilder
+		others    []client.Object
+		reason    string
+		flip      string
+	}{
+		"excluded by name": {number(2), selectionSpec{ClusterNames: berthv1alpha1.ClusterNames{Exclude: []string{"c1"}}}, nil, nil,
+			"in clusterNames.exclude of SelectionPolicy slp-p", "SelectionPolicy without c1 in clusterNames.exclude"},
+		"not included": {number(2), selectionSpec{ClusterNames: berthv1alpha1.ClusterNames{Include: []string{"c2"}}}, nil, nil,
+			"not in clusterNames.include of SelectionPolicy slp-p", "SelectionPolicy with c1 in clusterNames.include"},
+		"in no tier": {number(2), selectionSpec{Tiers: inTiers("eu", "us")}, []fixture.ClusterBuilder{fixture.Cluster("c1"), inRegion("c2", "eu")}, nil,
+			`in no tier of SelectionPolicy slp-p: tier eu: labels do not match region=eu; tier us: labels do not match region=us`, "label region=eu"},
+		"a later tier": {number(1), selectionSpec{Tiers: inTiers("eu", "us")}, []fixture.ClusterBuilder{inRegion("c1", "us"), inRegion("c2", "eu")}, nil,
+			"rank 1 of 2, tier us is not used, because tier eu is sufficient", "label region=eu"},
+		"a tier that is too small": {number(2), selectionSpec{Tiers: inTiers("eu", "us")}, []fixture.ClusterBuilder{inRegion("c1", "eu"), inRegion("c2", "us"), inRegion("c3", "us")}, nil,
+			"rank 1 of 3, tier eu is not sufficient: 1 of 2 clusters qualify", "label region=us"},
+		"no clusters wanted": {number(0), selectionSpec{Tiers: inTiers("eu")}, []fixture.ClusterBuilder{inRegion("c1", "eu")}, nil,
+			"rank 1 of 1, 0 selected", "numberOfClusters 1"},
+		"a full group": {number(2), selectionSpec{Groups: []berthv1alpha1.SelectionGroup{{Name: "g", ClusterSelector: byRegion("eu"), Max: new(int32(0))}}}, []fixture.ClusterBuilder{inRegion("c1", "eu"), fixture.Cluster("c2")}, nil,
+			"rank 1 of 2, group g has its maximum of 0", "SelectionPolicy with max 1 for group g"},
+		"a full group with a count": {number(3), selectionSpec{Groups: []berthv1alpha1.SelectionGroup{{Name: "g", Count: two}}}, []fixture.ClusterBuilder{fixture.Cluster("c3"), fixture.Cluster("c2"), fixture.Cluster("c1").Taint("t", "", v1alpha1.TaintEffectPreferNoSelect)}, nil,
+			"rank 3 of 3, group g has its maximum of 2", "tolerate t:PreferNoSelect"},
+		"too full": {number(2), selectionSpec{Requests: cpus("4")}, []fixture.ClusterBuilder{fixture.Cluster("c1").Allocatable("cpu", "64"), fixture.Cluster("c2").Allocatable("cpu", "4")}, placed("q", "61500m", "c1"),
+			"needs 4 cpu, 2500m of 64 are free", "1500m more allocatable cpu"},
+		"a resource that is not reported": {number(2), selectionSpec{Requests: cpus("4")}, []fixture.ClusterBuilder{fixture.Cluster("c1"), fixture.Cluster("c2").Allocatable("cpu", "4")}, nil,
+			"the cluster does not report cpu", ""},
+		"a cluster of a Placement apart": {number(2), selectionSpec{Affinity: berthv1alpha1.PlacementAffinity{ApartFrom: references("q")}}, nil, placed("q", "", "c1"),
+			"Placement q has the cluster (spec.affinity.apartFrom[0])", "if Placement q did not have it"},
+		"a cluster of two Placements apart": {number(2), selectionSpec{Affinity: berthv1alpha1.PlacementAffinity{ApartFrom: references("r", "q")}}, nil, append(placed("q", "", "c1"), placed("r", "", "c1")...),
+			"Placement q has the cluster (spec.affinity.apartFrom[1])", "if Placement q did not have it and Placement r did not have it"},
+		"not a cluster of a Placement with": {number(2), selectionSpec{Affinity: berthv1alpha1.PlacementAffinity{With: references("q")}}, nil, placed("q", "", "c2"),
+			"Placement q does not have the cluster (spec.affinity.with[0])", "if Placement q had it"},
+		"preferences of another cluster": {number(1), selectionSpec{Preferences: []berthv1alpha1.Preference{{Weight: 60, ClusterSelector: byRegion("eu")}}}, []fixture.ClusterBuilder{fixture.Cluster("c1"), inRegion("c2", "eu")}, nil,
+			"rank 2 of 2, 1 selected", "+60 score"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.clusters == nil {
+				tc.clusters = []fixture.ClusterBuilder{fixture.Cluster("c1"), fixture.Cluster("c2")}
+			}
+			inv, s := fleet(tc.placement, tc.clusters...), newScheduler(t)
+			inv.Update(policyFor("p", tc.spec))
+			for _, o := range tc.others {
+				inv.Update(o)
+			}
+			r := s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
+			verdicts := s.Explain(context.Background(), r.Result, "c1")
+			if len(verdicts) != 1 {
+				t.Fatalf("%d verdicts: %v", len(verdicts), r.Failure)
+			}
+			if v := verdicts[0]; v.Reason != tc.reason || v.SelectedWith != tc.flip {
+				t.Errorf("got %q and %q,\nwant %q and %q", v.Reason, v.SelectedWith, tc.reason, tc.flip)
+			}
+		})
+	}
+}
+
+// conditionsOf are those of a SelectionPolicy and of the Placement, as "status/reason".
+func conditionText(conditions []metav1.Condition, kind string) string {
+	if c := meta.FindStatusCondition(conditions, kind); c != nil {
+		return string(c.Status) + "/" + c.Reason + ": " + c.Message
+	}
+	return ""
+}
+
+// TestSelectionStatus: the status of a policy, and PlacementSatisfied.
+func TestSelectionStatus(t *testing.T) {
+	ready := "True/Applied: The policy applies to Placement p"
+	for name, tc := range map[string]struct {
+		placement                    fixture.PlacementBuilder
+		policies                     []*berthv1alpha1.SelectionPolicy
+		tainted                      string
+		ready, sufficient, satisfied string
+		tiers                        []berthv1alpha1.SelectionTierStatus
+		unmet                        []berthv1alpha1.UnmetGroup
+		unknown                      []string
+	}{
+		"unknown names": {
+			placement: fixture.Placement("ns", "p"), ready: ready, satisfied: "True/AllDecisionsScheduled: All cluster decisions scheduled", unknown: []string{"x", "y"},
+			policies: []*berthv1alpha1.SelectionPolicy{policyFor("p", selectionSpec{ClusterNames: berthv1alpha1.ClusterNames{Include: []string{"y", "c1"}, Exclude: []string{"x", "c2"}}})},
+		},
+		"an unmet group": {
+			placement: fixture.Placement("ns", "p").Number(3), ready: ready, tainted: "c1", satisfied: "False/GroupUnsatisfiable: group g has 1 of at least 3 clusters: of 3 candidates 1 excluded by TaintToleration",
+			policies: []*berthv1alpha1.SelectionPolicy{policyFor("p", selectionSpec{Groups: []berthv1alpha1.SelectionGroup{{Name: "g", ClusterSelector: byRegion("eu"), Count: new(int32(3))}}})},
+			unmet:    []berthv1alpha1.UnmetGroup{{Group: "g", Missing: 2, Relax: "2 more clusters of the group, or some of the 1 that are excluded: 1 by TaintToleration"}},
+		},
+		"no sufficient tier": {
+			placement: fixture.Placement("ns", "p").Number(3), ready: ready, sufficient: "False/NoTierSufficient: No tier has enough qualifying clusters; tiers are filled in order",
+			satisfied: "True/AllDecisionsScheduled: All cluster decisions scheduled",
+			policies:  []*berthv1alpha1.SelectionPolicy{policyFor("p", selectionSpec{Tiers: inTiers("eu", "us")})},
+			tiers:     []berthv1alpha1.SelectionTierStatus{{Name: "eu", Qualifying: 2, Used: true}, {Name: "us", Qualifying: 1, Used: true}},
+		},
+		"a mistake in the Placement": {
+			placement: fixture.Placement("ns", "p").Predicate(fixture.MatchLabelExpression("a", "Near")),
+			policies:  []*berthv1alpha1.SelectionPolicy{policyFor("p", selectionSpec{})},
+			satisfied: "False/Misconfigured: Predicate:spec.predicates[0].requiredClusterSelector.labelSelector.matchExpressions[0].operator: Unsupported value: \"Near\": supported values: \"In\", \"NotIn\", \"Exists\", \"DoesNotExist\"",
+		},
+		"two policies": {
+			placement: fixture.Placement("ns", "p"), ready: "False/Invalid: the SelectionPolicies other, slp-p name the Placement: it can have one",
+			satisfied: "False/Misconfigured: SelectionPolicy:the SelectionPolicies other, slp-p name the Placement: it can have one",
+			policies: []*berthv1alpha1.SelectionPolicy{policyFor("p", selectionSpec{}), {ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", UID: "o"},
+				Spec: selectionSpec{Placement: "p"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clusters := []fixture.ClusterBuilder{inRegion("c1", "eu"), inRegion("c2", "eu"), inRegion("c3", "us")}
+			for i, c := range clusters {
+				if c.Obj().Name == tc.tainted {
+					clusters[i] = c.Taint("t", "", v1alpha1.TaintEffectNoSelect)
+				}
+			}
+			inv := fleet(tc.placement, clusters...)
+			for _, policy := range tc.policies {
+				inv.Update(policy)
+			}
+			a := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
+			for _, policy := range tc.policies {
+				status := a.SelectionStatus(policy)
+				got := []any{conditionText(status.Conditions, berthv1alpha1.SelectionReady), conditionText(status.Conditions, berthv1alpha1.SelectionTierSufficient),
+					conditionText(a.Conditions(), v1alpha1.PlacementConditionSatisfied), status.Tiers, status.Unmet, status.UnknownNames}
+				want := []any{tc.ready, tc.sufficient, tc.satisfied, tc.tiers, tc.unmet, tc.unknown}
+				for i := range want {
+					if fmt.Sprint(got[i]) != fmt.Sprint(want[i]) {
+						t.Errorf("got  %v\nwant %v", got[i], want[i])
+					}
+				}
+			}
+		})
+	}
+}
+
+// failback is a Placement with the tiers eu and us whose tier eu fails and comes back.
+type failback struct {
+	t      *testing.T
+	inv    *inventory.Inventory
+	s      *scheduler.Scheduler
+	policy *berthv1alpha1.SelectionPolicy
+	now    time.Time
+}
+
+func newFailback(t *testing.T, after *int64) *failback {
+	f := &failback{t: t, s: newScheduler(t), policy: policyFor("p", selectionSpec{Tiers: inTiers("eu", "us"), FailbackAfterSeconds: after}), now: fixture.Now}
+	f.inv = fleet(fixture.Placement("ns", "p").Number(1), inRegion("c1", "eu"), inRegion("c2", "us"))
+	f.inv.Update(f.policy)
+	f.expect("c1", 0)
+	f.inv.Update(inRegion("c1", "eu").Set("s1").Taint("t", "", v1alpha1.TaintEffectNoSelect).Obj())
+	f.expect("c2", 0)
+	f.now = f.now.Add(time.Minute)
+	f.inv.Update(inRegion("c1", "eu").Set("s1").Obj())
+	return f
+}
+
+// expect decides, writes the status and expects a cluster and the time of the next attempt.
+func (f *failback) expect(cluster string, next time.Duration) {
+	f.t.Helper()
+	a := f.s.Attempt(context.Background(), func() *framework.Snapshot { return f.inv.Snapshot(key, f.now, nil) })
+	f.policy = f.policy.DeepCopy()
+	f.policy.Status = *a.SelectionStatus(f.policy)
+	f.inv.Update(f.policy)
+	if diff := cmp.Diff([]string{cluster}, selected(a.Result)); diff != "" {
+		f.t.Errorf("selected at %s (-want +got):\n%s", f.now, diff)
+	}
+	at := a.State.NextAttempt()
+	if got := at.Sub(f.now); next == 0 != at.IsZero() || next != 0 && got != next {
+		f.t.Errorf("the next attempt is at %s, want in %s", at, next)
+	}
+}
+
+// request permits the failback as of a time.
+func (f *failback) request(at time.Time) {
+	f.policy = f.policy.DeepCopy()
+	f.policy.Annotations = map[string]string{berthv1alpha1.FailbackRequestedAnnotation: at.Format(time.RFC3339)}
+	f.inv.Update(f.policy)
+}
+
+func (f *failback) restart() {
+	f.s, f.inv = newScheduler(f.t), fleet(fixture.Placement("ns", "p").Number(1), inRegion("c1", "eu"), inRegion("c2", "us"))
+	f.inv.Update(f.policy)
+}
+
+func TestFailback(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after *int64
+		run   func(*failback)
+	}{
+		"after the default": {nil, func(f *failback) {
+			f.expect("c2", 5*time.Minute)
+			f.now = f.now.Add(299 * time.Second)
+			f.expect("c2", time.Second)
+			f.now = f.now.Add(time.Second)
+			f.expect("c1", 0)
+		}},
+		"at once": {new(int64(0)), func(f *failback) { f.expect("c1", 0) }},
+		"never":   {new(int64(-1)), func(f *failback) { f.expect("c2", 0) }},
+		"never before a request": {new(int64(-1)), func(f *failback) {
+			f.expect("c2", 0)
+			f.now = f.now.Add(time.Second)
+			f.request(f.now)
+			f.expect("c1", 0)
+		}},
+		"an earlier request": {nil, func(f *failback) {
+			f.request(f.now.Add(-time.Second))
+			f.expect("c2", 5*time.Minute)
+		}},
+		"over a restart": {nil, func(f *failback) {
+			f.expect("c2", 5*time.Minute)
+			f.now = f.now.Add(100 * time.Second)
+			f.restart()
+			f.expect("c2", 200*time.Second)
+			f.now = f.now.Add(200 * time.Second)
+			f.expect("c1", 0)
+		}},
+		"a break starts the time again": {nil, func(f *failback) {
+			f.expect("c2", 5*time.Minute)
+			f.now = f.now.Add(time.Minute)
+			f.inv.Update(inRegion("c1", "eu").Set("s1").Taint("t", "", v1alpha1.TaintEffectNoSelect).Obj())
+			f.expect("c2", 0)
+			f.inv.Update(inRegion("c1", "eu").Set("s1").Obj())
+			f.expect("c2", 5*time.Minute)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { tc.run(newFailback(t, tc.after)) })
+	}
+}
+
+// TestPinIgnoresTiersAndGroups: a pinned Placement has the clusters of the revision, whatever its
+// tiers and groups permit.
+func TestPinIgnoresTiersAndGroups(t *testing.T) {
+	d := newDesk(t, ask(), "c1", "c2")
+	d.attemptUntilStable()
+	d.inv.Update(policyFor("p", selectionSpec{
+		Tiers: []berthv1alpha1.SelectionTier{{Name: "all", MinClusters: new(int32(2))}}, Groups: []berthv1alpha1.SelectionGroup{{Name: "all", Max: new(int32(1))}},
+	}))
+	d.attemptUntilStable()
+	if got, want := d.published(), "p-decision-1: c1"; got != want {
+		t.Fatalf("published are %q, want %q", got, want)
+	}
+	d.pin("1")
+	a := d.attemptUntilStable()
+	if got, want := d.published(), "p-decision-1: c1 c2"; got != want {
+		t.Errorf("published with the pin are %q, want %q", got, want)
+	}
+	before := policyFor("p", selectionSpec{})
+	before.Status.Tiers = []berthv1alpha1.SelectionTierStatus{{Name: "all", Qualifying: 2, Used: true}}
+	if diff := cmp.Diff(before.Status.Tiers, a.SelectionStatus(before).Tiers); diff != "" {
+		t.Errorf("the status of tiers changes with the pin (-before +after):\n%s", diff)
+	}
+}
