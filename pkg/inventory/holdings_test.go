@@ -200,7 +200,7 @@ func TestCapacity(t *testing.T) {
 	for _, name := range []string{"young", "middle", "old"} {
 		h.Delete(requestingCPU(name, "1500m"))
 	}
-	if got := h.Snapshot(inventory.Key{Namespace: "n", Name: "old"}, fixture.Now, nil).Capacities; got != nil {
+	if got := h.Snapshot(inventory.Key{Namespace: "n", Name: "old"}, fixture.Now, nil).Capacities; len(got) != 0 {
 		t.Errorf("capacities without requests are %v", got)
 	}
 }

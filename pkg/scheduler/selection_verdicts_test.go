@@ -157,7 +157,7 @@ func TestSelectionStatus(t *testing.T) {
 		"an unmet group": {
 			placement: fixture.Placement("ns", "p").Number(3), ready: ready, tainted: "c1", satisfied: "False/GroupUnsatisfiable: group g has 1 of at least 3 clusters: of 3 candidates 1 excluded by TaintToleration",
 			policies: []*berthv1alpha1.SelectionPolicy{policyFor("p", selectionSpec{Groups: []berthv1alpha1.SelectionGroup{{Name: "g", ClusterSelector: byRegion("eu"), Count: new(int32(3))}}})},
-			unmet:    []berthv1alpha1.UnmetGroup{{Group: "g", Missing: 2, Relax: "2 more clusters of the group, or some of the 1 that are excluded: 1 by TaintToleration"}},
+			unmet:    []berthv1alpha1.UnmetGroup{{Group: "g", Missing: 2, Relax: "2 more clusters of the group, or some of those that filters exclude: 1 by TaintToleration"}},
 		},
 		"no sufficient tier": {
 			placement: fixture.Placement("ns", "p").Number(3), ready: ready, sufficient: "False/NoTierSufficient: No tier has enough qualifying clusters; tiers are filled in order",
