@@ -130,7 +130,7 @@ func TestSelectionVerdicts(t *testing.T) {
 	}
 }
 
-// conditionsOf are those of a SelectionPolicy and of the Placement, as "status/reason".
+// conditionText is a condition as "status/reason: message".
 func conditionText(conditions []metav1.Condition, kind string) string {
 	if c := meta.FindStatusCondition(conditions, kind); c != nil {
 		return string(c.Status) + "/" + c.Reason + ": " + c.Message
@@ -151,7 +151,7 @@ func TestSelectionStatus(t *testing.T) {
 		unknown                      []string
 	}{
 		"unknown names": {
-			placement: fixture.Placement("ns", "p"), ready: ready, satisfied: "True/AllDecisionsScheduled: All cluster decisions scheduled", unknown: []string{"x", "y"},
+			placement: fixture.Placement("ns", "p"), ready: ready + "; names that are no clusters: x, y", satisfied: "True/AllDecisionsScheduled: All cluster decisions scheduled", unknown: []string{"x", "y"},
 			policies: []*berthv1alpha1.SelectionPolicy{policyFor("p", selectionSpec{ClusterNames: berthv1alpha1.ClusterNames{Include: []string{"y", "c1"}, Exclude: []string{"x", "c2"}}})},
 		},
 		"an unmet group": {
