@@ -315,8 +315,8 @@ func TestCRDsOutliveTheRelease(t *testing.T) {
 			}
 		}
 	}
-	if crds != 11 {
-		t.Errorf("%d CRDs, want 11", crds)
+	if crds != 12 {
+		t.Errorf("%d CRDs, want 12", crds)
 	}
 }
 
