@@ -29,8 +29,8 @@ func named(names ...string) []berthv1alpha1.PlacementReference {
 	return references
 }
 
-func appLabelled(app string) []berthv1alpha1.PlacementReference {
-	return []berthv1alpha1.PlacementReference{{PlacementSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
+func databases() []berthv1alpha1.PlacementReference {
+	return []berthv1alpha1.PlacementReference{{PlacementSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}
 }
 
 func cycleOf(inv *inventory.Inventory, name string) string {
@@ -44,7 +44,7 @@ func TestManyPlacementsApartFromEachOtherAreNoCycle(t *testing.T) {
 		p := fixture.Placement("n", fmt.Sprintf("p%02d", i)).Obj()
 		p.Labels = map[string]string{"app": "db"}
 		inv.Update(p)
-		inv.Update(affinityPolicy(p.Name, nil, appLabelled("db")))
+		inv.Update(affinityPolicy(p.Name, nil, databases()))
 	}
 	inv.Update(fixture.Placement("n", "follower").Obj())
 	inv.Update(affinityPolicy("follower", named("p00"), nil))
@@ -106,7 +106,7 @@ func TestStartWithAffinityToAll(t *testing.T) {
 	for i := range 3_000 {
 		name := fmt.Sprintf("p%05d", i)
 		inv.Update(fixture.Placement("n", name).Obj())
-		inv.Update(affinityPolicy(name, nil, appLabelled("db")))
+		inv.Update(affinityPolicy(name, nil, databases()))
 		inv.Update(fixture.Page("n", name+"-decision-1").Of(name).OwnedBy(name).Lists(fmt.Sprintf("c%d", i%100)).Obj())
 	}
 	begin := time.Now()

@@ -171,8 +171,8 @@ func (inv *Inventory) updateHoldings() {
 }
 
 // excludesItself reports whether a Placement has left a cluster that may not qualify any more
-// because of that, and its decision depends on it. The cluster is too small for all that have it, or
-// a younger Placement that is apart from it has it, too.
+// because of that, and its decision depends on it. The cluster is too small for all that have it,
+// or a younger Placement that is apart from it has it, too.
 func (inv *Inventory) excludesItself(old, next *holding) bool {
 	return old != nil && next != nil && !next.has.Covers(old.has) && (next.request != nil || len(next.apartFrom) > 0) && inv.dependsOnQualifying(next.placement)
 }

@@ -109,8 +109,8 @@ func TestWhoIsAffectedByHoldings(t *testing.T) {
 		"a cluster of one that it is apart from":  {[]client.Object{affinityPolicy("b", nil, named("a"))}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
 		"a common cluster":                        {[]client.Object{affinityPolicy("b", nil, named("a"))}, map[string][]string{"b": {"c1"}}, func(h *holders) { h.publish("a", "c1") }, "[n/b]"},
 		"a cluster that is left":                  {[]client.Object{affinityPolicy("b", nil, named("a"))}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.publish("a") }, "[n/b]"},
-		"a label of a peer":                       {[]client.Object{affinityPolicy("b", nil, appLabelled("db"))}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a n/b]"},
-		"a label of a peer without clusters":      {[]client.Object{affinityPolicy("b", nil, appLabelled("db"))}, nil, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a]"},
+		"a label of a peer":                       {[]client.Object{affinityPolicy("b", nil, databases())}, map[string][]string{"a": {"c1"}}, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a n/b]"},
+		"a label of a peer without clusters":      {[]client.Object{affinityPolicy("b", nil, databases())}, nil, func(h *holders) { h.affected = names(h.Update(labelledPlacement("a", "db"))) }, "[n/a]"},
 		"two policies have no affinity": {[]client.Object{affinityPolicy("b", nil, named("a")), func() client.Object {
 			second := affinityPolicy("second", nil, named("a"))
 			second.Spec.Placement = "b"
@@ -226,5 +226,23 @@ func TestCauseOfHoldings(t *testing.T) {
 	}
 	if got := cause("a"); got != "SelectionPolicy a: spec" {
 		t.Errorf("the cause of the policy's Placement is %q", got)
+	}
+}
+
+// TestHasAfterAnUnchangedDecision: clusters of a failed write do not count any more once the same
+// decision as before is published.
+func TestHasAfterAnUnchangedDecision(t *testing.T) {
+	h := newHolders(t, "a", "b")
+	h.Update(requestingCPU("b", "1"))
+	h.Started()
+	h.publish("a", "c1")
+	key := inventory.Key{Namespace: "n", Name: "a"}
+	h.Announce(pageWith("a", "c1", "c2"), false)()
+	if got := h.has("a"); got != "[c1 c2]" {
+		t.Errorf("after the failed write: has %s", got)
+	}
+	h.SetPublished(h.Subject(key), nil)
+	if got := h.has("a"); got != "[c1]" {
+		t.Errorf("after the unchanged decision: has %s", got)
 	}
 }

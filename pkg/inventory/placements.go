@@ -21,8 +21,8 @@ type placement struct {
 	subject  *framework.Subject
 	// policies are those that select the Placement; nil if they are not known.
 	policies []*berthv1alpha1.DisruptionPolicy
-	// landed are clusters on pages that Berth writes or wrote. The Placement has them until the whole
-	// decision is published.
+	// landed are clusters on pages that Berth writes or wrote. The Placement has them until the
+	// whole decision is published.
 	landed framework.Bitset
 	// last is the last published decision; nil before the first one.
 	last *framework.Published

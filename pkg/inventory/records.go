@@ -289,14 +289,20 @@ func (inv *Inventory) policiesOf(p *placement) []*berthv1alpha1.DisruptionPolicy
 	return p.policies
 }
 
-// SetPublished stores the last published decision of a Placement. It does nothing if the Placement
-// was deleted or replaced.
+// SetPublished stores the last published decision of a Placement; nil if it is the same as before.
+// It does nothing if the Placement was deleted or replaced.
 func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
 	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if p := inv.placements[subject.Key()]; p != nil && p.object.UID == subject.Placement.UID {
-		p.last, p.subject, p.landed = last, nil, nil
+	p := inv.placements[subject.Key()]
+	if p == nil || p.object.UID != subject.Placement.UID || last == nil && p.landed.Len() == 0 {
+		return
+	}
+	if p.landed = nil; last == nil {
+		inv.holdingChanged(subject.Key())
+	} else {
+		p.last, p.subject = last, nil
 		inv.holdingChanged(subject.Key())
 	}
 }

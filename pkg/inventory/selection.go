@@ -76,8 +76,8 @@ func (s *selectionPolicy) needsHoldings() bool {
 	return s.hasAffinity() || len(s.object.Spec.Requests) > 0
 }
 
-// clusterNames are the names of clusters in the policy. status.unknownNames depends on which of them
-// exist.
+// clusterNames are the names of clusters in the policy. status.unknownNames depends on which of
+// them exist.
 func (s *selectionPolicy) clusterNames() []string {
 	return slices.Concat(s.object.Spec.ClusterNames.Include, s.object.Spec.ClusterNames.Exclude)
 }

@@ -400,7 +400,7 @@ func (s *Scheduler) bindStep(ctx context.Context, a *Attempt) *framework.Status 
 }
 
 func (s *Scheduler) setPublished(a *Attempt, last *framework.Published) {
-	if s.StorePublished != nil && last != nil {
+	if s.StorePublished != nil {
 		s.StorePublished(a.Snapshot.Subject, last)
 	}
 }

@@ -33,7 +33,8 @@ type Scheduler struct {
 	// WriteRecordsBefore writes the records that must exist before step 9 publishes. If nil,
 	// changes have no records.
 	WriteRecordsBefore func(ctx context.Context, a *Attempt) error
-	// StorePublished stores the published decision for the next Snapshot.
+	// StorePublished stores the published decision for the next Snapshot; nil if it is the same as
+	// before.
 	StorePublished func(subject *framework.Subject, last *framework.Published)
 
 	profiles map[string]*Profile

@@ -67,8 +67,8 @@ func placed(name, requests string, clusters ...string) []client.Object {
 	return all
 }
 
-// TestSelectionVerdicts: why a cluster is not selected, and what changes that; each change is proved
-// by a decision.
+// TestSelectionVerdicts: why a cluster is not selected, and what changes that; each change is
+// proved by a decision.
 func TestSelectionVerdicts(t *testing.T) {
 	number := func(n int32) fixture.PlacementBuilder { return fixture.Placement("ns", "p").Number(n) }
 	two := new(int32(2))

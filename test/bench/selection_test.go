@@ -43,8 +43,8 @@ func allParts() berthv1alpha1.SelectionPolicySpec {
 	}
 }
 
-// BenchmarkSelectionPolicy is BenchmarkCycle with a policy that has all parts, with 1,000 policies of
-// other Placements, and without any.
+// BenchmarkSelectionPolicy is BenchmarkCycle with a policy that has all parts, with 1,000 policies
+// of other Placements, and without any.
 func BenchmarkSelectionPolicy(b *testing.B) {
 	for _, kind := range []string{"none", "others", "all parts"} {
 		b.Run(fmt.Sprintf("policies=%s/clusters=5000", kind), func(b *testing.B) { selectionCycles(b, kind, 5_000) })

@@ -262,15 +262,16 @@ func (w *selectionWorld) compare(key inventory.Key, want expectation, a *schedul
 	if names := slices.Sorted(maps.Keys(want.feasible)); !slices.Equal(names, feasible) {
 		w.fail("%s: qualifying are %v, want %v; has %v", key, feasible, names, w.has)
 	}
-	chosen := w.choose(key, want, a)
+	chosen := w.expectedClusters(key, want, a)
 	slices.Sort(chosen)
 	if got := namesOf(a); !slices.Equal(got, chosen) {
 		w.fail("%s: selected are %v, want %v of %v", key, got, chosen, feasible)
 	}
 }
 
-// choose selects as selection.md orders: tier, group minima in order, rank under maxima and spread.
-func (w *selectionWorld) choose(key inventory.Key, want expectation, a *scheduler.Attempt) []string {
+// expectedClusters selects as selection.md orders: tier, group minima in order, rank under maxima
+// and spread.
+func (w *selectionWorld) expectedClusters(key inventory.Key, want expectation, a *scheduler.Attempt) []string {
 	pl, chosen := w.placement(key), []string{}
 	var ranking []*v1alpha1.ManagedCluster
 	for _, i := range a.Ranking() {

@@ -27,7 +27,7 @@ func TestSelectionPolicies(t *testing.T) {
 			for range oneOf(t, "events", 1, 1, 2, 4) {
 				w.change()
 			}
-			w.settle()
+			w.decideAffected()
 			w.checkQuiet()
 		}
 	})
@@ -72,7 +72,7 @@ func (w *selectionWorld) change() {
 			}
 		}
 	case "restart":
-		w.note("restart")
+		w.log("restart")
 		w.restart()
 	}
 }
@@ -93,8 +93,8 @@ func (w *selectionWorld) removable() client.Object {
 
 // pass lets time pass, and attempts what is due at its time.
 func (w *selectionWorld) pass(d time.Duration) {
-	w.settle()
-	w.note("%s pass", d)
+	w.decideAffected()
+	w.log("%s pass", d)
 	end := w.now.Add(d)
 	for {
 		next := end
@@ -112,7 +112,7 @@ func (w *selectionWorld) pass(d time.Duration) {
 				w.queue[key], found = true, true
 			}
 		}
-		w.settle()
+		w.decideAffected()
 		if !found && !w.now.Before(end) {
 			return
 		}
@@ -167,9 +167,9 @@ func (w *selectionWorld) checkQuiet() {
 		w.fail("nothing was affected, but the state changes\nfrom %s\nto   %s", before, after)
 	}
 	if oneOf(w.t, "start", false, false, false, true) {
-		w.note("restart at a quiet point")
+		w.log("restart at a quiet point")
 		w.restart()
-		w.settle()
+		w.decideAffected()
 		if after := w.state(); after != before {
 			w.fail("a start with the objects in another order changes the state\nfrom %s\nto   %s", before, after)
 		}

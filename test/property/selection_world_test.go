@@ -129,7 +129,7 @@ func (w *selectionWorld) fail(format string, args ...any) {
 	w.t.Fatalf("%s\nhistory:\n%s", fmt.Sprintf(format, args...), strings.Join(w.history, "\n"))
 }
 
-func (w *selectionWorld) note(format string, args ...any) {
+func (w *selectionWorld) log(format string, args ...any) {
 	w.history = append(w.history, fmt.Sprintf(format, args...))
 }
 
@@ -145,7 +145,7 @@ func (w *selectionWorld) created(o client.Object) client.Object {
 
 func (w *selectionWorld) update(o client.Object) {
 	text, _ := json.Marshal(specOf(o))
-	w.note("put %s %s labels %v annotations %v", idOf(o), text, o.GetLabels(), o.GetAnnotations())
+	w.log("put %s %s labels %v annotations %v", idOf(o), text, o.GetLabels(), o.GetAnnotations())
 	w.affect(reasonOf(o), w.inv.Update(w.put(w.created(o)).object))
 }
 
@@ -171,7 +171,7 @@ func reasonOf(o client.Object) string {
 }
 
 func (w *selectionWorld) delete(o client.Object) {
-	w.note("delete %s", idOf(o))
+	w.log("delete %s", idOf(o))
 	w.affect(reasonOf(o), w.inv.Delete(w.remove(o).object))
 	if pl, ok := o.(*v1alpha1.Placement); ok {
 		key := inventory.Key{Namespace: pl.Namespace, Name: pl.Name}
@@ -206,8 +206,8 @@ func (w *selectionWorld) listed(key inventory.Key) map[string]bool {
 	return listed
 }
 
-// settle decides all affected Placements until none is affected.
-func (w *selectionWorld) settle() {
+// decideAffected decides all affected Placements until none is affected.
+func (w *selectionWorld) decideAffected() {
 	w.writesLeft, w.lost = oneOf(w.t, "writes", 1000, 1000, 1000, 0, 1, 2), oneOf(w.t, "lost", false, false, false, true)
 	for n := 0; ; n++ {
 		keys := slices.SortedFunc(maps.Keys(w.queue), func(a, b inventory.Key) int { return strings.Compare(a.String(), b.String()) })
@@ -237,7 +237,7 @@ func (w *selectionWorld) attemptOne(key inventory.Key) *scheduler.Attempt {
 	if at := a.State.NextAttempt(); !at.IsZero() {
 		w.due[key] = at
 	}
-	w.note("decide %s: %v %s", key, namesOf(a), statusText(a.Err))
+	w.log("decide %s: %v %s", key, namesOf(a), statusText(a.Err))
 	if !a.Err.IsSuccess() {
 		// A failed write: the Placement keeps what it had, and has what may be written.
 		w.stats["failed writes"]++
@@ -250,7 +250,7 @@ func (w *selectionWorld) attemptOne(key inventory.Key) *scheduler.Attempt {
 		w.queue[key], w.writesLeft, w.lost = true, 1000, false
 		if oneOf(w.t, "crash", false, false, true) {
 			w.storePolicyStatus(a)
-			w.note("restart")
+			w.log("restart")
 			w.restart()
 		}
 		return a
