@@ -19,7 +19,7 @@ const ResourceFitName = "ResourceFit"
 
 // ResourceFit is a filter for the requests of SelectionPolicies: a cluster passes if its
 // allocatable amounts, less the requests of the other Placements that have it, are large enough. If
-// a cluster is too small for the Placements that have it, the oldest keep it.
+// a cluster is too small for the Placements that have it, the oldest that fit keep it.
 type ResourceFit struct{}
 
 // NewResourceFit is the plugin's factory.
@@ -65,16 +65,40 @@ func missingAmount(snapshot *framework.Snapshot, cluster int, name v1alpha1.Reso
 	case snapshot.Subject.Has.Has(cluster) && free >= 0:
 		return 0, free + amount
 	case snapshot.Subject.Has.Has(cluster):
-		// The cluster is too small for all that have it. This Placement counts those before it.
-		allocatable := snapshot.Capacities[name].Allocatable.Get(cluster) - 1
-		for _, other := range snapshot.Requests.Get(cluster) {
-			if other.Before(own) {
-				allocatable -= other.Amounts[name]
-			}
-		}
-		free = allocatable
+		free = freeInOrder(snapshot, cluster, name, own)
 	}
 	return max(amount-free, 0), free
+}
+
+// freeInOrder returns how much of a resource is free for a Placement on a cluster that is too small
+// for all that have it: what those before it leave. Those that do not fit themselves do not count,
+// because they leave.
+func freeInOrder(snapshot *framework.Snapshot, cluster int, name v1alpha1.ResourceName, own *framework.Request) int64 {
+	free := map[v1alpha1.ResourceName]int64{}
+	freeOf := func(name v1alpha1.ResourceName) int64 {
+		if _, known := free[name]; !known {
+			free[name] = -1
+			if c := snapshot.Capacities[name]; c != nil {
+				free[name] = c.Allocatable.Get(cluster) - 1
+			}
+		}
+		return free[name]
+	}
+	for _, other := range snapshot.Requests.Get(cluster) {
+		if !other.Before(own) {
+			break
+		}
+		fits := true
+		for resource, amount := range other.Amounts {
+			fits = fits && freeOf(resource) >= amount
+		}
+		for resource, amount := range other.Amounts {
+			if fits {
+				free[resource] -= amount
+			}
+		}
+	}
+	return freeOf(name)
 }
 
 // Filter returns the reason why a cluster is too small.

@@ -120,6 +120,10 @@ func referenceMistake(references []berthv1alpha1.PlacementReference, root *field
 		if (r.Placement == "") == (r.PlacementSelector == nil) {
 			return field.Required(path, "exactly one of placement and placementSelector is required")
 		}
+		if s := r.PlacementSelector; s != nil && max(len(s.MatchLabels), len(s.MatchExpressions)) > berthv1alpha1.MaxPlacementRequirements {
+			return field.Forbidden(path.Child("placementSelector"), fmt.Sprintf("must have at most %d labels and %d requirements",
+				berthv1alpha1.MaxPlacementRequirements, berthv1alpha1.MaxPlacementRequirements))
+		}
 		if r.PlacementSelector != nil {
 			if _, mistake := v1alpha1.CompileSelector(r.PlacementSelector, path.Child("placementSelector")); mistake != nil {
 				return mistake

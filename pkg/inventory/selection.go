@@ -98,7 +98,8 @@ func newSelectionPolicy(object *berthv1alpha1.SelectionPolicy) *selectionPolicy 
 			t := affinityTerm{path: fmt.Sprintf("spec.affinity.%s[%d]", list, i), placement: references[i].Placement}
 			if s := references[i].PlacementSelector; s != nil {
 				var err error
-				if t.selector, err = metav1.LabelSelectorAsSelector(s); err != nil {
+				t.selector, err = metav1.LabelSelectorAsSelector(s)
+				if err != nil || max(len(s.MatchLabels), len(s.MatchExpressions)) > berthv1alpha1.MaxPlacementRequirements {
 					// The plugin reports an invalid selector. It names no Placement.
 					t.selector = labels.Nothing()
 				}

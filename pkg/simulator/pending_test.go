@@ -146,3 +146,24 @@ func TestPending(t *testing.T) {
 		})
 	}
 }
+
+// TestReadinessIsNotRead: published clusters are not ready for a policy with a readiness source,
+// because only the controller reads sources.
+func TestReadinessIsNotRead(t *testing.T) {
+	for source, want := range map[string]string{"argocd": "argocd: only the controller reads it; kubectl placement status shows the state", "cluster": "cluster: 0 of 1 objects ready"} {
+		objects := Objects{
+			fixture.Set("s"), fixture.Binding("ns", "s"), fixture.Cluster("c1").Set("s").Obj(), fixture.Placement("ns", "p").Obj(),
+			fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("c1").Obj(),
+			policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+				spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: source}
+			}),
+		}
+		s, err := New(t.Context(), objects, time.Unix(0, 0), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.inventory.Snapshot(s.Placements()[0], time.Unix(0, 0), nil).NotReady["c1"]; got != want {
+			t.Errorf("%s: c1 is not ready: %q, want %q", source, got, want)
+		}
+	}
+}

@@ -60,6 +60,7 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 		}
 	}
 	checkEvictions(byKind["PlacementEviction"], inv, now)
+	failReadiness(byKind["DisruptionPolicy"], inv)
 	queues, err := queuesOf(objects, inv, now, o.UserLabel)
 	if err != nil {
 		return nil, err

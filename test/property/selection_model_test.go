@@ -204,20 +204,55 @@ func (w *selectionWorld) fits(key inventory.Key, c *v1alpha1.ManagedCluster) boo
 		if !reported {
 			return false
 		}
-		all, before := needed.DeepCopy(), needed.DeepCopy()
+		all := needed.DeepCopy()
 		for other, has := range w.has {
 			if amount, ok := w.requestsOf(other)[name]; ok && other != key && has[c.Name] {
 				all.Add(amount)
-				if w.older(other, key) {
-					before.Add(amount)
-				}
 			}
 		}
-		if keeps := w.has[key][c.Name] && before.Cmp(allocatable) <= 0; all.Cmp(allocatable) > 0 && !keeps {
+		if all.Cmp(allocatable) > 0 && !(w.has[key][c.Name] && w.keeps(key, c)) {
 			return false
 		}
 	}
 	return true
+}
+
+// keeps is true for a Placement that keeps a cluster that is too small for all that have it: one
+// after the other, the oldest first, they keep it if they fit.
+func (w *selectionWorld) keeps(key inventory.Key, c *v1alpha1.ManagedCluster) bool {
+	var all []inventory.Key
+	for other, has := range w.has {
+		if has[c.Name] {
+			all = append(all, other)
+		}
+	}
+	slices.SortFunc(all, func(a, b inventory.Key) int {
+		if w.older(a, b) {
+			return -1
+		}
+		return 1
+	})
+	left := map[v1alpha1.ResourceName]resource.Quantity{}
+	for name, amount := range c.Status.Allocatable {
+		left[name] = amount.DeepCopy()
+	}
+	for _, other := range all {
+		fits := true
+		for name, amount := range w.requestsOf(other) {
+			free, reported := left[name]
+			fits = fits && reported && free.Cmp(amount) >= 0
+		}
+		if other == key {
+			return fits
+		}
+		for name, amount := range w.requestsOf(other) {
+			if free := left[name]; fits {
+				free.Sub(amount)
+				left[name] = free
+			}
+		}
+	}
+	return false
 }
 
 // inMixedCycle follows all simple paths from a Placement back to itself.

@@ -14,6 +14,9 @@ const (
 	MaxSelectionTiers           = 16
 	MaxSelectionGroups          = 32
 	MaxUnknownNames             = 100
+	// MaxPlacementRequirements is the maximum number of labels, and of requirements, in a
+	// placementSelector, which is compared with every Placement of the namespace.
+	MaxPlacementRequirements = 10
 )
 
 // PrioritizerPreference is the prioritizer that scores the preferences of SelectionPolicies.
@@ -284,7 +287,8 @@ type PlacementAffinity struct {
 // policy itself does not count.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.placement) != has(self.placementSelector)",message="exactly one of placement and placementSelector is required"
-// +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchLabels) || self.placementSelector.matchLabels.size() <= 100",message="placementSelector.matchLabels: at most 100 labels"
+// +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchLabels) || self.placementSelector.matchLabels.size() <= 10",message="placementSelector.matchLabels: at most 10 labels"
+// +kubebuilder:validation:XValidation:rule="!has(self.placementSelector) || !has(self.placementSelector.matchExpressions) || self.placementSelector.matchExpressions.size() <= 10",message="placementSelector.matchExpressions: at most 10 requirements"
 type PlacementReference struct {
 	// placement is the name of a Placement, which need not exist.
 	// +optional
@@ -292,7 +296,8 @@ type PlacementReference struct {
 	// +kubebuilder:validation:MaxLength=63
 	Placement string `json:"placement,omitempty"`
 
-	// placementSelector selects Placements by label; {} selects all.
+	// placementSelector selects Placements by label; {} selects all. At most 10 labels and 10
+	// requirements.
 	// +optional
 	PlacementSelector *metav1.LabelSelector `json:"placementSelector,omitempty"`
 }

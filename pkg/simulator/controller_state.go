@@ -13,6 +13,15 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 )
 
+// failReadiness says that only the controller reads the readiness sources of policies.
+func failReadiness(policies Objects, inv *inventory.Inventory) {
+	for _, p := range List[*berthv1alpha1.DisruptionPolicy](policies) {
+		if r := p.Spec.Readiness; r != nil && r.Source != "cluster" {
+			inv.FailReadiness(r.Source, "only the controller reads it; kubectl placement status shows the state")
+		}
+	}
+}
+
 // checkEvictions sets the condition Valid of PlacementEvictions that do not have it, as the
 // controller does.
 func checkEvictions(evictions Objects, inv *inventory.Inventory, now time.Time) {
