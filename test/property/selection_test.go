@@ -35,7 +35,7 @@ func TestSelectionPolicies(t *testing.T) {
 	if flag.Lookup("rapid.checks").Value.String() != flag.Lookup("rapid.checks").DefValue {
 		return
 	}
-	for _, what := range []string{"published", "misconfigured", "unmet", "waiting tiers", "failed writes", "quiet"} {
+	for _, what := range []string{"Published", "misconfigured", "unmet", "failed writes", "quiet"} {
 		if stats[what] == 0 {
 			t.Errorf("no %s", what)
 		}
