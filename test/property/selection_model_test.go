@@ -210,7 +210,7 @@ func (w *selectionWorld) fits(key inventory.Key, c *v1alpha1.ManagedCluster) boo
 				all.Add(amount)
 			}
 		}
-		if all.Cmp(allocatable) > 0 && !(w.has[key][c.Name] && w.keeps(key, c)) {
+		if all.Cmp(allocatable) > 0 && (!w.has[key][c.Name] || !w.keeps(key, c)) {
 			return false
 		}
 	}

@@ -42,7 +42,7 @@ Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files),
 		Example: `  berth simulate -f fleet.yaml -f placement.yaml
   berth simulate -f fleet.yaml --placement shop/web -o json
   berth simulate -f fleet.yaml -f placements/ -o markdown
-  kubectl get managedclusters,managedclustersets,managedclustersetbindings,placements,placementdecisions -A -o yaml | berth simulate -f -`,
+  kubectl get managedclusters,managedclustersets,managedclustersetbindings,placements,selectionpolicies,placementdecisions -A -o yaml | berth simulate -f -`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			progress := startProgress(cmd.ErrOrStderr())
