@@ -114,7 +114,7 @@ var _ = Describe("A DisruptionPolicy", func() {
 		Expect(hub.Update(ctx, edited)).To(Succeed())
 	})
 
-	It("can have 1,000 names, and is listed with approval, number of Placements, readiness and age", func(ctx SpecContext) {
+	It("can have 1,000 names, and is listed with approval, suspension, number of Placements, readiness and age", func(ctx SpecContext) {
 		stored := &berthv1alpha1.DisruptionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "listed"},
 			Spec:       berthv1alpha1.DisruptionPolicySpec{Placements: names(1_000, 63), Approval: berthv1alpha1.ApprovalRequired},
@@ -125,8 +125,8 @@ var _ = Describe("A DisruptionPolicy", func() {
 		}}}
 		Expect(hub.Status().Update(ctx, stored)).To(Succeed())
 		columns, row := printed(ctx, "disruptionpolicies", "listed")
-		Expect(columns).To(HaveExactElements("Name", "Approval", "Placements", "Ready", "Age"))
-		Expect(row[:4]).To(HaveExactElements("listed", "Required", BeEquivalentTo(7), "True"))
+		Expect(columns).To(HaveExactElements("Name", "Approval", "Suspend", "Placements", "Ready", "Reason", "Age"))
+		Expect(row[:6]).To(HaveExactElements("listed", "Required", BeNil(), BeEquivalentTo(7), "True", "Selected"))
 	})
 })
 

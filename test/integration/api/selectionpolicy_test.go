@@ -100,7 +100,7 @@ var _ = Describe("A SelectionPolicy", func() {
 			"spec.affinity.apartFrom[1]: Invalid value", "exactly one of placement and placementSelector is required"),
 		Entry("with an affinity to an empty name", "affinity: {with: [{placement: ''}]}", "spec.affinity.with[0].placement"),
 		Entry("with an affinity to a long name", "affinity: {with: [{placement: "+longName+"}]}", "spec.affinity.with[0].placement", "63"),
-		Entry("with an affinity to 101 labels", "affinity: {with: [{placementSelector: {matchLabels: {"+items(101, "a%d: b")+"}}}]}", "spec.affinity.with[0]", "at most 100 labels"),
+		Entry("with an affinity to 11 labels", "affinity: {with: [{placementSelector: {matchLabels: {"+items(11, "a%d: b")+"}}}]}", "spec.affinity.with[0]", "at most 10 labels"),
 		Entry("with an affinity to an unknown operator", "affinity: {apartFrom: [{placementSelector: {matchExpressions: [{key: a, operator: Like}]}}]}",
 			"spec.affinity.apartFrom[0].placementSelector.matchExpressions[0].operator", `"Like"`),
 		Entry("with 17 Placements to be with", "affinity: {with: ["+items(17, "{placement: p%d}")+"]}", "spec.affinity.with", "at most 16 items"),

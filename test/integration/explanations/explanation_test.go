@@ -147,7 +147,7 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 		Expect(pending.Reason).To(Equal("Progressing"))
 		Expect(pending.Moving).To(HaveLen(2))
 		Expect(pending.Moving[0].Cluster).To(Equal("steps-1"))
-		Expect(pending.Moving[0].State).To(MatchRegexp(`^leaves since 20\S+Z; waiting for steps-2 \(cluster: 0 of 1 objects ready\)`))
+		Expect(pending.Moving[0].State).To(MatchRegexp(`^leaves since 20\S+Z; waiting for steps-2, steps-3 \(cluster: 0 of 1 objects ready\)`))
 		Expect(pending.Moving[1]).To(Equal(berthv1alpha1.MovingCluster{Cluster: "steps-2", State: "added, not ready: cluster: 0 of 1 objects ready"}))
 
 		By("asking for the author, who may not list the fleet")
