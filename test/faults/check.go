@@ -24,16 +24,22 @@ func (o *observer) broken(law int, format string, args ...any) {
 // gap records a write after which core clusters are missing. The caller holds the lock.
 func (o *observer) gap(w Watched, object *v1alpha1.PlacementDecision, gone bool, last, now []Page) {
 	before, after := clustersOf(last), clustersOf(now)
-	missing := 0
+	g := Gap{Placement: w.Name, Page: object.Name, UID: object.UID, Deleted: gone}
 	for _, cluster := range w.Core {
 		if before[cluster] && !after[cluster] {
-			missing++
+			g.Missing = append(g.Missing, cluster)
 		}
 	}
-	if missing > 0 && len(o.Gaps) < 1000 {
-		version, _ := strconv.ParseUint(object.ResourceVersion, 10, 64) // 0, which nobody made, if it is none
-		o.Gaps = append(o.Gaps, Gap{Placement: w.Name, Page: object.Name, UID: object.UID, Version: version, Deleted: gone, Missing: missing})
+	if len(g.Missing) == 0 || len(o.Gaps) >= 1000 {
+		return
 	}
+	for _, d := range object.Status.Decisions {
+		if gone {
+			g.Listed = append(g.Listed, d.ClusterName)
+		}
+	}
+	g.Version, _ = strconv.ParseUint(object.ResourceVersion, 10, 64) // 0, which nobody made, if it is none
+	o.Gaps = append(o.Gaps, g)
 }
 
 // check compares one decision with the promises. The caller holds the lock.
