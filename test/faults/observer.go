@@ -64,7 +64,8 @@ type Gap struct {
 	// Version is the resource version. For a deletion it is that of the deleted page.
 	Version uint64
 	Deleted bool
-	// Missing are the core clusters that no page lists any more. Listed are those of a deleted page.
+	// Missing are the core clusters that no page lists any more. Listed are those of a deleted
+	// page.
 	Missing, Listed []string
 }
 

@@ -97,8 +97,8 @@ var _ = Describe("A page", func() {
 		gaps, own, deleted := len(t.observer.SoFar().Gaps), 0, map[string][]string{}
 		for _, gap := range t.observer.SoFar().Gaps {
 			byIntruder := gap.Deleted && acted[strconv.FormatUint(gap.Version, 10)]
-			// The controller moves a cluster with two writes: it adds it to a page, and then removes
-			// it from another one. The intruder may delete the first page in between.
+			// The controller moves a cluster with two writes: it adds it to a page, and then
+			// removes it from another one. The intruder may delete the first page in between.
 			inBetween := sets.New(deleted[gap.Placement]...).HasAll(gap.Missing...)
 			if gap.MadeBy(proxy.Made()) && !byIntruder && !inBetween {
 				own++
