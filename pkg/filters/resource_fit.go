@@ -44,61 +44,86 @@ func (ResourceFit) PreFilter(_ context.Context, state *framework.CycleState, _ *
 	if snapshot.Subject.Request == nil {
 		return nil, framework.NewStatus(framework.Skip, "")
 	}
-	passed := snapshot.Candidates().Clone()
+	passed, contended := snapshot.Candidates().Clone(), framework.Bitset{}
+	has := snapshot.Subject.Has
 	for name, amount := range snapshot.Subject.Request.Amounts {
+		capacity := snapshot.Capacities[name]
 		for i := range passed.All {
-			if missing, _ := missingAmount(snapshot, i, name, amount); missing > 0 {
+			switch free, reported := capacity.Free(i); {
+			case !reported || !has.Has(i) && free < amount:
 				passed.Unset(i)
+			case free < 0:
+				contended = contended.Set(i)
 			}
+		}
+	}
+	for i := range contended.All {
+		if len(missingAmounts(snapshot, i)) > 0 {
+			passed.Unset(i)
 		}
 	}
 	return &framework.PreFilterResult{Clusters: passed, SkipFilter: true}, nil
 }
 
-// missingAmount returns how much of a resource a cluster lacks for the Placement, and how much is
-// free for it. Both are in the units of framework.UnitsOf.
-func missingAmount(snapshot *framework.Snapshot, cluster int, name v1alpha1.ResourceName, amount int64) (missing, free int64) {
-	free, reported := snapshot.Capacities[name].Free(cluster)
-	switch own := snapshot.Subject.Request; {
-	case !reported:
-		return max(amount, 1), 0
-	case snapshot.Subject.Has.Has(cluster) && free >= 0:
-		return 0, free + amount
-	case snapshot.Subject.Has.Has(cluster):
-		free = freeInOrder(snapshot, cluster, name, own)
-	}
-	return max(amount-free, 0), free
+// lack is how much of a resource a cluster lacks for the Placement, and how much is free for it, in
+// the units of framework.UnitsOf.
+type lack struct {
+	resource      v1alpha1.ResourceName
+	missing, free int64
 }
 
-// freeInOrder returns how much of a resource is free for a Placement on a cluster that is too small
-// for all that have it: what those before it leave. Those that do not fit themselves do not count,
-// because they leave.
-func freeInOrder(snapshot *framework.Snapshot, cluster int, name v1alpha1.ResourceName, own *framework.Request) int64 {
-	free := map[v1alpha1.ResourceName]int64{}
-	freeOf := func(name v1alpha1.ResourceName) int64 {
-		if _, known := free[name]; !known {
-			free[name] = -1
-			if c := snapshot.Capacities[name]; c != nil {
-				free[name] = c.Allocatable.Get(cluster) - 1
-			}
+// missingAmounts returns the resources of which a cluster has too little for the Placement, sorted
+// by name.
+func missingAmounts(snapshot *framework.Snapshot, cluster int) []lack {
+	own, has := snapshot.Subject.Request, snapshot.Subject.Has.Has(cluster)
+	free, contended := map[v1alpha1.ResourceName]int64{}, false
+	for name, amount := range own.Amounts {
+		units, reported := snapshot.Capacities[name].Free(cluster)
+		if !reported {
+			continue
 		}
-		return free[name]
+		if contended = contended || has && units < 0; has {
+			units += amount
+		}
+		free[name] = units
 	}
+	if contended {
+		free = leftByOlder(snapshot, cluster)
+	}
+	var all []lack
+	for _, name := range slices.Sorted(maps.Keys(own.Amounts)) {
+		if units, reported := free[name]; !reported || units < own.Amounts[name] {
+			all = append(all, lack{name, own.Amounts[name] - units, units})
+		}
+	}
+	return all
+}
+
+// leftByOlder returns what is left for the Placement on a cluster that is too small for all that
+// have it, by resource: what those before it leave. Those that do not fit themselves do not count,
+// because they leave.
+func leftByOlder(snapshot *framework.Snapshot, cluster int) map[v1alpha1.ResourceName]int64 {
+	left := map[v1alpha1.ResourceName]int64{}
+	for name, capacity := range snapshot.Capacities {
+		if allocatable := capacity.Allocatable.Get(cluster); allocatable > 0 {
+			left[name] = allocatable - 1
+		}
+	}
+next:
 	for _, other := range snapshot.Requests.Get(cluster) {
-		if !other.Before(own) {
+		if !other.Before(snapshot.Subject.Request) {
 			break
 		}
-		fits := true
-		for resource, amount := range other.Amounts {
-			fits = fits && freeOf(resource) >= amount
-		}
-		for resource, amount := range other.Amounts {
-			if fits {
-				free[resource] -= amount
+		for name, amount := range other.Amounts {
+			if units, reported := left[name]; !reported || units < amount {
+				continue next
 			}
 		}
+		for name, amount := range other.Amounts {
+			left[name] -= amount
+		}
 	}
-	return freeOf(name)
+	return left
 }
 
 // Filter returns the reason why a cluster is too small.
@@ -108,18 +133,14 @@ func (ResourceFit) Filter(_ context.Context, state *framework.CycleState, _ *v1a
 		return nil
 	}
 	var reasons []string
-	amounts := snapshot.Subject.Request.Amounts
-	for _, name := range slices.Sorted(maps.Keys(amounts)) {
-		missing, free := missingAmount(snapshot, cluster.Index, name, amounts[name])
-		allocatable, reported := cluster.Status.Allocatable[name]
-		switch {
-		case missing <= 0:
-		case !reported:
-			reasons = append(reasons, fmt.Sprintf("the cluster does not report %s", name))
-		default:
-			reasons = append(reasons, fmt.Sprintf("needs %s %s, %s of %s are free", quantityOf(snapshot, name, amounts[name]), name,
-				quantityOf(snapshot, name, max(free, 0)), allocatable.String()))
+	for _, l := range missingAmounts(snapshot, cluster.Index) {
+		allocatable, reported := cluster.Status.Allocatable[l.resource]
+		if !reported {
+			reasons = append(reasons, fmt.Sprintf("the cluster does not report %s", l.resource))
+			continue
 		}
+		reasons = append(reasons, fmt.Sprintf("needs %s %s, %s of %s are free", quantityOf(snapshot, l.resource, l.missing+l.free), l.resource,
+			quantityOf(snapshot, l.resource, max(l.free, 0)), allocatable.String()))
 	}
 	if len(reasons) == 0 {
 		return nil
@@ -148,24 +169,19 @@ func (ResourceFit) Relax(_ context.Context, state *framework.CycleState, _ *v1al
 	object := *cluster.ManagedCluster
 	object.Status.Allocatable = maps.Clone(object.Status.Allocatable)
 	var texts []string
-	amounts := snapshot.Subject.Request.Amounts
-	for _, name := range slices.Sorted(maps.Keys(amounts)) {
-		missing, _ := missingAmount(snapshot, cluster.Index, name, amounts[name])
-		allocatable, reported := object.Status.Allocatable[name]
-		if missing <= 0 {
-			continue
-		}
+	for _, l := range missingAmounts(snapshot, cluster.Index) {
+		allocatable, reported := object.Status.Allocatable[l.resource]
 		if !reported {
 			return nil
 		}
-		more := resource.NewQuantity(missing, resource.DecimalSI)
-		if name == v1alpha1.ResourceCPU {
-			more = resource.NewMilliQuantity(missing, resource.DecimalSI)
+		more := resource.NewQuantity(l.missing, resource.DecimalSI)
+		if l.resource == v1alpha1.ResourceCPU {
+			more = resource.NewMilliQuantity(l.missing, resource.DecimalSI)
 		}
 		allocatable = allocatable.DeepCopy()
 		allocatable.Add(*more)
-		object.Status.Allocatable[name] = allocatable
-		texts = append(texts, fmt.Sprintf("%s more allocatable %s", quantityOf(snapshot, name, missing), name))
+		object.Status.Allocatable[l.resource] = allocatable
+		texts = append(texts, fmt.Sprintf("%s more allocatable %s", quantityOf(snapshot, l.resource, l.missing), l.resource))
 	}
 	if len(texts) == 0 {
 		return nil

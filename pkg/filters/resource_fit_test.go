@@ -56,12 +56,7 @@ func TestTooSmallForAll(t *testing.T) {
 					Fleet:   &framework.Fleet{Capacities: capacities, Requests: requests.Freeze()},
 					Subject: &framework.Subject{Request: r, Has: framework.Bitset(nil).Set(cluster)},
 				}
-				fits := true
-				for name, amount := range r.Amounts {
-					missing, _ := missingAmount(snapshot, cluster, name, amount)
-					fits = fits && missing == 0
-				}
-				if fits {
+				if len(missingAmounts(snapshot, cluster)) == 0 {
 					kept = append(kept, r.Placement.Name)
 				}
 			}
