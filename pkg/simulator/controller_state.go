@@ -13,10 +13,11 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 )
 
-// failReadiness says that only the controller reads the readiness sources of policies.
+// failReadiness says that only the controller reads the readiness sources of policies. The
+// inventory reads the built-in source cluster itself.
 func failReadiness(policies Objects, inv *inventory.Inventory) {
 	for _, p := range List[*berthv1alpha1.DisruptionPolicy](policies) {
-		if r := p.Spec.Readiness; r != nil && r.Source != "cluster" {
+		if r := p.Spec.Readiness; r != nil {
 			inv.FailReadiness(r.Source, "only the controller reads it; kubectl placement status shows the state")
 		}
 	}
