@@ -142,11 +142,11 @@ func AllocatableOf(cluster *v1alpha1.ManagedCluster, name v1alpha1.ResourceName)
 	return 1 + UnitsOf(name, amount, false)
 }
 
-// maxUnits bounds amounts, so that the sum of the requests of any number of Placements up to 8,000
-// cannot overflow. It is 2^50: a petabyte, or a million million cores.
+// maxUnits is the largest amount: a petabyte, or a million million cores.
 const maxUnits = 1 << 50
 
-// MaxExactRequests is a number of requests whose sum AddUnits does not cut.
+// MaxExactRequests is a number of requests whose sum is exact: MaxExactRequests * maxUnits is below
+// the bound of AddUnits. Sums of more requests may be too small.
 const MaxExactRequests = 1 << 11
 
 // UnitsOf returns an amount of a resource as a whole number: thousandths of a core for cpu, else
@@ -170,7 +170,7 @@ func UnitsOf(name v1alpha1.ResourceName, amount resource.Quantity, up bool) int6
 	return units
 }
 
-// AddUnits adds two amounts without overflow.
+// AddUnits adds two amounts. The sum is bounded, so that it does not overflow.
 func AddUnits(a, b int64) int64 {
 	if a > math.MaxInt64/2-b {
 		return math.MaxInt64 / 2
