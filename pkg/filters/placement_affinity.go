@@ -25,6 +25,9 @@ func NewPlacementAffinity(context.Context, json.RawMessage, *framework.Handle) (
 // Name implements framework.Plugin.
 func (PlacementAffinity) Name() string { return PlacementAffinityName }
 
+// ReadsPolicy implements framework.PolicyReader.
+func (PlacementAffinity) ReadsPolicy() {}
+
 // Reads implements framework.ClusterReader: it reads decisions.
 func (PlacementAffinity) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 

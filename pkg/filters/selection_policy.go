@@ -65,6 +65,9 @@ func NewSelectionPolicy(_ context.Context, _ json.RawMessage, handle *framework.
 // Name implements framework.Plugin.
 func (*SelectionPolicy) Name() string { return SelectionPolicyName }
 
+// ReadsPolicy implements framework.PolicyReader.
+func (*SelectionPolicy) ReadsPolicy() {}
+
 // Reads implements framework.ClusterReader: the policy names it all.
 func (*SelectionPolicy) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 

@@ -173,7 +173,7 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []preFil
 				failure = status
 			}
 		case framework.UnschedulableAndUnresolvable, framework.Error, framework.Pending:
-			r.policyInvalid = r.isPolicyMistake(p, status)
+			_, r.policyInvalid = p.(framework.PolicyReader)
 			return nil, nil, status
 		default:
 			return nil, nil, unexpected(p, "PreFilter", status)

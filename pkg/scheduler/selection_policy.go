@@ -59,14 +59,6 @@ func (r *Result) readSelectionPolicy() *framework.Status {
 	return nil
 }
 
-// isPolicyMistake reports whether a plugin rejects the SelectionPolicies of the Placement, not the
-// Placement.
-func (r *Result) isPolicyMistake(by framework.PreFilterPlugin, status *framework.Status) bool {
-	subject := r.Snapshot.Subject
-	_, validates := by.(framework.PolicyValidator)
-	return len(subject.SelectionPolicies) > 0 && (validates || subject.AffinityCycle != "" && strings.HasSuffix(status.Reason(), subject.AffinityCycle))
-}
-
 // addPreference adds the prioritizer Preference with the weight of the policy.
 func (r *Result) addPreference(scorers []scorer) []scorer {
 	if r.policy == nil || len(r.policy.policy.Spec.Preferences) == 0 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
@@ -65,6 +66,45 @@ func TestTooManyTiersAndGroups(t *testing.T) {
 			a := s.Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
 			s.Explain(context.Background(), a.Result, "")
 			if got := a.Failure.Reason(); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestPolicyMistakes: the condition Ready of a SelectionPolicy is False for its own mistakes only.
+func TestPolicyMistakes(t *testing.T) {
+	other := []berthv1alpha1.PlacementReference{{Placement: key.Name}}
+	tests := map[string]struct {
+		placement fixture.PlacementBuilder
+		spec      berthv1alpha1.SelectionPolicySpec
+		want      string
+	}{
+		"an invalid policy": {ask(), berthv1alpha1.SelectionPolicySpec{FailbackAfterSeconds: new(int64(-2))},
+			"SelectionPolicy s: spec.failbackAfterSeconds: Invalid value: -2: must be from -1 to 31536000"},
+		"a cycle of affinity": {ask(), berthv1alpha1.SelectionPolicySpec{Affinity: berthv1alpha1.PlacementAffinity{
+			ApartFrom: []berthv1alpha1.PlacementReference{{Placement: "q"}}}},
+			"the affinity of the SelectionPolicy may never settle, because of a cycle: p apart from q, q with p"},
+		"an invalid Placement": {placement: ask().Predicate(fixture.MatchLabelExpression("a", "Near"))},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inv := fleet(tc.placement, fixture.Cluster("a"))
+			inv.Update(fixture.Placement(key.Namespace, "q").Obj())
+			back := selectionPolicy(berthv1alpha1.SelectionPolicySpec{Affinity: berthv1alpha1.PlacementAffinity{With: other}})
+			back.Name, back.Spec.Placement = "q", "q"
+			inv.Update(back)
+			policy := selectionPolicy(tc.spec)
+			inv.Update(policy)
+			a := newScheduler(t).Decide(context.Background(), inv.Snapshot(key, fixture.Now, nil))
+			if !a.Misconfigured() {
+				t.Fatalf("not misconfigured: %s", a.Failure.Reason())
+			}
+			got := ""
+			if ready := meta.FindStatusCondition(a.SelectionStatus(policy).Conditions, berthv1alpha1.SelectionReady); ready != nil && ready.Status == metav1.ConditionFalse {
+				got = ready.Message
+			}
+			if got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

@@ -76,6 +76,13 @@ type Validator interface {
 	Validate(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList
 }
 
+// PolicyReader is a PreFilterPlugin for which UnschedulableAndUnresolvable is a mistake in the
+// SelectionPolicies of the Placement, not in the Placement.
+type PolicyReader interface {
+	// ReadsPolicy has no effect: it marks the plugin.
+	ReadsPolicy()
+}
+
 // PolicyValidator is a PreFilterPlugin that finds the mistakes of SelectionPolicies.
 type PolicyValidator interface {
 	// ValidatePolicy is Validate for a SelectionPolicy.
