@@ -111,7 +111,7 @@ func (r *Result) rankVerdict(rank, i int, selected bool, lowest, highest *int64)
 	case r.pin != nil && !r.pin.has(cluster.Name):
 		v.Reason += fmt.Sprintf(", not in pinned revision %d", r.pin.revision)
 	case r.tierOrGroup(i) != "":
-		v.Reason += r.tierOrGroup(i)
+		v.Reason += ", " + r.tierOrGroup(i)
 	case r.State.Demoted().Has(cluster.Index):
 		v.Reason += ", after all clusters without an untolerated PreferNoSelect taint"
 	case r.Shortfall.BlockedBy != "":

@@ -181,26 +181,26 @@ func (r *Result) tierOrGroup(i int) string {
 		return ""
 	}
 	if group := r.Demand.Groups[p.groupOf(i)]; group.Max >= 0 && p.chosen[p.groupOf(i)] >= group.Max {
-		return fmt.Sprintf(", group %s has its maximum of %d", group.Name, group.Max)
+		return fmt.Sprintf("group %s has its maximum of %d", group.Name, group.Max)
 	}
 	return ""
 }
 
-// whyUnused returns why a tier is not used.
+// whyUnused returns why a tier is not used; empty if no tier is.
 func (r *Result) whyUnused(tier int) string {
 	p, t := r.policy, r.Demand.Tiers[tier]
 	state := p.states[tier]
 	if state.Qualifying < t.Min {
-		return fmt.Sprintf(", tier %s is not sufficient: %d of %d clusters qualify", t.Name, state.Qualifying, t.Min)
+		return fmt.Sprintf("tier %s is not sufficient: %d of %d clusters qualify", t.Name, state.Qualifying, t.Min)
 	}
 	used := slices.IndexFunc(p.states, func(s selection.TierState) bool { return s.Used })
 	switch {
 	case used < 0:
 		return "" // No cluster is wanted or permitted.
 	case used < tier:
-		return fmt.Sprintf(", tier %s is not used, because tier %s is sufficient", t.Name, p.states[used].Name)
+		return fmt.Sprintf("tier %s is not used, because tier %s is sufficient", t.Name, p.states[used].Name)
 	}
-	why := fmt.Sprintf(", tier %s is sufficient again since %s", t.Name, state.SufficientSince.UTC().Format(time.RFC3339))
+	why := fmt.Sprintf("tier %s is sufficient again since %s", t.Name, state.SufficientSince.UTC().Format(time.RFC3339))
 	switch after := p.failback().After; {
 	case after < 0:
 		why += " and is used again on request"
@@ -267,7 +267,9 @@ func (a *Attempt) setTierCondition(status *berthv1alpha1.SelectionPolicyStatus, 
 	if used := slices.IndexFunc(a.policy.states, func(s selection.TierState) bool { return s.Used }); used > 0 && c.Status == metav1.ConditionTrue && !a.Demand.Overflow {
 		c.Message = fmt.Sprintf("Tier %s is used", a.Demand.Tiers[used].Name)
 		for i := range used {
-			c.Message += a.whyUnused(i)
+			if why := a.whyUnused(i); why != "" {
+				c.Message += ", " + why
+			}
 		}
 	}
 	v1alpha1.SetCondition(&status.Conditions, c)
@@ -285,23 +287,9 @@ func listNames(names []string) string {
 // unknownNames returns the names in the policy that are no clusters, sorted.
 func (a *Attempt) unknownNames(policy *berthv1alpha1.SelectionPolicy) []string {
 	names := policy.Spec.ClusterNames
-	if len(names.Include)+len(names.Exclude) == 0 {
-		return nil
-	}
-	unknown := map[string]struct{}{}
-	for _, name := range slices.Concat(names.Include, names.Exclude) {
-		unknown[name] = struct{}{}
-	}
-	for i := range a.Snapshot.Clusters.Len() {
-		if cluster := a.Snapshot.Clusters.Get(i); cluster != nil {
-			delete(unknown, cluster.Name)
-		}
-	}
-	var all []string
-	for name := range unknown {
-		all = append(all, name)
-	}
+	all := slices.Concat(names.Include, names.Exclude)
 	slices.Sort(all)
+	all = slices.DeleteFunc(slices.Compact(all), func(name string) bool { return a.Snapshot.Cluster(name) != nil })
 	return all[:min(len(all), berthv1alpha1.MaxUnknownNames)]
 }
 
