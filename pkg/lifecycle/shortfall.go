@@ -38,19 +38,25 @@ func (Shortfall) PostFilter(_ context.Context, _ *framework.CycleState, pl *v1al
 		return nil, runNext
 	}
 	note := fmt.Sprintf("%d of %d clusters fit, %d missing", len(filtered.Feasible), wanted, missing)
-	switch n := len(filtered.Excluded); {
-	case n == 0 && len(filtered.Feasible) == 0:
+	if len(filtered.Excluded) == 0 && len(filtered.Feasible) == 0 {
 		note += ": no cluster set that the Placement may use has clusters"
-	case n == 0:
-		note += ": the cluster sets have no others"
-	default:
-		parts := make([]string, n)
-		for i, e := range filtered.Excluded {
-			parts[i] = fmt.Sprintf("%s excludes %d", e.Plugin, e.Clusters)
-		}
-		note += ": " + strings.Join(parts, ", ") + "; " + suggestRelaxation(filtered.Excluded, missing)
+	} else {
+		note += ": " + DescribeExcluded(filtered.Excluded, missing)
 	}
 	return []framework.Intent{{Reason: "ClustersMissing", Note: note}}, runNext
+}
+
+// DescribeExcluded says which filters exclude clusters, and which one to relax if clusters are
+// missing.
+func DescribeExcluded(excluded []framework.ExcludedBy, missing int) string {
+	if len(excluded) == 0 {
+		return "the cluster sets have no others"
+	}
+	parts := make([]string, len(excluded))
+	for i, e := range excluded {
+		parts[i] = fmt.Sprintf("%s excludes %d", e.Plugin, e.Clusters)
+	}
+	return strings.Join(parts, ", ") + "; " + suggestRelaxation(excluded, missing)
 }
 
 // suggestRelaxation names the filter to relax. Clusters that the last filter excludes have passed

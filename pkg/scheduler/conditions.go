@@ -94,6 +94,13 @@ func (r *Result) misconfiguredCondition() metav1.Condition {
 	}
 }
 
+// Satisfied reports whether the selection has as many clusters as the Placement wants and violates
+// no constraint. why is the message of the condition PlacementSatisfied, without counts.
+func (r *Result) Satisfied() (satisfied bool, why string) {
+	status, _, message := r.satisfied()
+	return status == metav1.ConditionTrue, message
+}
+
 func (r *Result) satisfiedCondition() metav1.Condition {
 	status, reason, message := r.satisfied()
 	if status == metav1.ConditionFalse && r.Failure == nil {

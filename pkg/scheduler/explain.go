@@ -61,6 +61,14 @@ func (s *Scheduler) explain(
 	return verdicts
 }
 
+// Select runs steps 2 to 4 on a Snapshot, which may be a trial one. It has no effect. It takes the
+// cycle lock. Release the Result.
+func (s *Scheduler) Select(ctx context.Context, snapshot *framework.Snapshot) *Result {
+	s.cycle.Lock()
+	defer s.cycle.Unlock()
+	return s.run(ctx, &Result{Snapshot: snapshot, totalsOnly: true}, nil)
+}
+
 // decideTrial runs steps 2 to 4 on a trial Snapshot. bonus is added to totals, by cluster index.
 // The caller holds the cycle lock.
 func (s *Scheduler) decideTrial(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {

@@ -24,6 +24,7 @@ type Simulator struct {
 	scheduler *scheduler.Scheduler
 	queues    *admission.Queues // nil where none are configured
 	now       time.Time
+	options   Options
 }
 
 // Options are the settings of the controller.
@@ -39,13 +40,9 @@ type Options struct {
 
 // New returns a Simulator of a hub with the given objects at a given time.
 func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simulator, error) {
-	registry := builtin.Registry()
-	if err := registry.Merge(o.Plugins); err != nil {
-		return nil, err
-	}
-	profiles, err := scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{})
+	engine, err := newEngine(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("building the profiles: %w", err)
+		return nil, err
 	}
 	inv := inventory.New(inventory.Options{})
 	byKind := map[string]Objects{}
@@ -65,7 +62,20 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{inventory: inv, scheduler: scheduler.New(profiles, nil), queues: queues, now: now}, nil
+	return &Simulator{inventory: inv, scheduler: engine, queues: queues, now: now, options: o}, nil
+}
+
+// newEngine returns an engine that only decides.
+func newEngine(ctx context.Context, o Options) (*scheduler.Scheduler, error) {
+	registry := builtin.Registry()
+	if err := registry.Merge(o.Plugins); err != nil {
+		return nil, err
+	}
+	profiles, err := scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{})
+	if err != nil {
+		return nil, fmt.Errorf("building the profiles: %w", err)
+	}
+	return scheduler.New(profiles, nil), nil
 }
 
 // Placements returns the keys of all Placements, in order of namespace and name.

@@ -441,3 +441,33 @@ func (s *Snapshot) WithCluster(cluster *Cluster) *Snapshot {
 	}
 	return &trial
 }
+
+// WithoutClusters returns a trial Snapshot in which the clusters with these indexes do not exist.
+// Pages, records and other Placements still list them. The change log stays as it is: what plugins
+// know of the other clusters remains valid.
+func (s *Snapshot) WithoutClusters(lost Bitset) *Snapshot {
+	trial, fleet := *s, *s.Fleet
+	fleet.Clusters = fleet.Clusters.Without(lost)
+	fleet.Sorted = make([]int32, 0, len(s.Sorted))
+	for _, i := range s.Sorted {
+		if !lost.Has(int(i)) {
+			fleet.Sorted = append(fleet.Sorted, i)
+		}
+	}
+	trial.Fleet, trial.Trial = &fleet, true
+	trial.Sets, trial.Bound = setsWithout(s.Sets, lost), setsWithout(s.Bound, lost)
+	return &trial
+}
+
+func setsWithout(sets []*ClusterSet, lost Bitset) []*ClusterSet {
+	rest := make([]*ClusterSet, len(sets))
+	for i, set := range sets {
+		rest[i] = set
+		if set.Members.Intersects(lost) {
+			changed := *set
+			changed.Members = set.Members.Without(lost)
+			rest[i] = &changed
+		}
+	}
+	return rest
+}

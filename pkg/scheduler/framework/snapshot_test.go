@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -53,6 +54,37 @@ func TestTrials(t *testing.T) {
 				t.Error("the original changed")
 			}
 		})
+	}
+}
+
+func TestWithoutClusters(t *testing.T) {
+	clusters := &Vector[*Cluster]{}
+	for i := range 3 * chunkSize {
+		clusters.Set(i, clusterNamed(fmt.Sprintf("c%04d", i), i))
+	}
+	fleet := &Fleet{Clusters: clusters.Freeze()}
+	var members Bitset
+	for i := range clusters.Len() {
+		fleet.Sorted, members = append(fleet.Sorted, int32(i)), members.Set(i)
+	}
+	used, other := &ClusterSet{Name: "s", Members: members}, &ClusterSet{Name: "o", Members: Bitset(nil).Set(7)}
+	s := &Snapshot{Fleet: fleet, Sets: []*ClusterSet{used}, Bound: []*ClusterSet{used, other}}
+	lost := Bitset(nil).Set(1).Set(2).Set(chunkSize + 5).Set(9 * chunkSize)
+	trial := s.WithoutClusters(lost)
+	if !trial.Trial || trial.Candidates().Len() != clusters.Len()-3 || trial.Bound[0].Members.Intersects(lost) {
+		t.Errorf("trial %t, %d candidates", trial.Trial, trial.Candidates().Len())
+	}
+	if trial.Bound[1] != other {
+		t.Error("a set without lost clusters was copied")
+	}
+	for i := range clusters.Len() {
+		name := fmt.Sprintf("c%04d", i)
+		if gone := trial.Cluster(name) == nil; gone != lost.Has(i) || gone != (trial.Clusters.Get(i) == nil) {
+			t.Errorf("%s: gone %t", name, gone)
+		}
+		if s.Cluster(name) == nil || !s.Candidates().Has(i) {
+			t.Errorf("%s: the original changed", name)
+		}
 	}
 }
 

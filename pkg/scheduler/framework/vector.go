@@ -50,6 +50,24 @@ func (v *Vector[T]) Freeze() *Vector[T] {
 	return v.frozen
 }
 
+// Without returns a copy of a frozen vector in which some elements are the zero value.
+func (v *Vector[T]) Without(indexes Bitset) *Vector[T] {
+	c := &Vector[T]{chunks: append([]*[chunkSize]T(nil), v.chunks...), n: v.n}
+	var zero T
+	copied := -1
+	for i := range indexes.All {
+		if i >= v.n {
+			break
+		}
+		if at := i / chunkSize; at != copied {
+			chunk := *c.chunks[at]
+			c.chunks[at], copied = &chunk, at
+		}
+		c.chunks[i/chunkSize][i%chunkSize] = zero
+	}
+	return c
+}
+
 // With returns a copy of a frozen vector with another element i. i must be less than Len.
 func (v *Vector[T]) With(i int, x T) *Vector[T] {
 	c := &Vector[T]{chunks: append([]*[chunkSize]T(nil), v.chunks...), n: v.n}

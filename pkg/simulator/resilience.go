@@ -1,0 +1,128 @@
+package simulator
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/pkg/lifecycle"
+	"github.com/berth-dev/berth/pkg/resilience"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Resilience decides Placements again without the clusters of each domain, one domain at a time, on
+// all processors. Other Placements keep the clusters that they have. It calls progress, unless nil,
+// with the number of Placements done and in total.
+func (s *Simulator) Resilience(ctx context.Context, by resilience.Key, keys []types.NamespacedName, progress func(done, all int)) (*resilience.Report, error) {
+	report := &resilience.Report{By: by.String(), Placements: make([]resilience.Placement, len(keys))}
+	snapshots := make([]*framework.Snapshot, len(keys))
+	for i, key := range keys {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		d, err := s.decide(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		report.Placements[i] = resilience.Placement{Placement: key.String(), Skipped: d.skipped, Losses: []resilience.Loss{}}
+		if d.Attempt != nil {
+			snapshots[i] = d.Snapshot
+		}
+	}
+	engines := make([]*scheduler.Scheduler, min(len(keys), runtime.GOMAXPROCS(0)))
+	for i := range engines {
+		engine, err := newEngine(ctx, s.options)
+		if err != nil {
+			return nil, err
+		}
+		engines[i] = engine
+	}
+	var next, done atomic.Int64
+	var workers sync.WaitGroup
+	for _, engine := range engines {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(keys) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				p := &report.Placements[i]
+				if snapshots[i] != nil {
+					loseDomains(ctx, engine, snapshots[i], by, p)
+				}
+				if p.Finish(by); progress != nil {
+					progress(int(done.Add(1)), len(keys))
+				}
+			}
+		})
+	}
+	workers.Wait()
+	report.Sort()
+	return report, ctx.Err()
+}
+
+// loseDomains decides one Placement with all clusters, then without each domain.
+func loseDomains(ctx context.Context, engine *scheduler.Scheduler, snapshot *framework.Snapshot, by resilience.Key, p *resilience.Placement) {
+	before := engine.Select(ctx, snapshot)
+	defer engine.Release(before)
+	p.Satisfied, p.Why = before.Satisfied()
+	p.Misconfigured, p.Selected = before.Misconfigured(), len(before.Selected)
+	if n := snapshot.Subject.Placement.Spec.NumberOfClusters; n != nil {
+		p.Wanted = new(int(*n))
+	}
+	if !p.Satisfied {
+		return
+	}
+	p.Why = ""
+	candidates := snapshot.Candidates()
+	domains, without := resilience.DomainsOf(by, func(yield func(*framework.Cluster) bool) {
+		for i := range candidates.All {
+			if !yield(snapshot.Clusters.Get(i)) {
+				return
+			}
+		}
+	})
+	p.WithoutDomain = without
+	had := selectedBy(before)
+	for _, domain := range domains {
+		if ctx.Err() != nil {
+			return
+		}
+		lost := domain.Set()
+		after := engine.Select(ctx, snapshot.WithoutClusters(lost))
+		p.Add(lossOf(domain, lost, had, after))
+		engine.Release(after)
+	}
+}
+
+// lossOf describes the decision without a domain. had are the clusters of the decision with it.
+func lossOf(domain resilience.Domain, lost, had framework.Bitset, after *scheduler.Result) resilience.Loss {
+	has := selectedBy(after)
+	l := resilience.Loss{Domain: domain.Name, Clusters: len(domain.Clusters)}
+	l.Satisfied, l.Why = after.Satisfied()
+	kept := had.Without(lost)
+	l.Lost = had.Len() - kept.Len()
+	switch {
+	case after.Failure != nil:
+		// The published decision stays, but these clusters are gone.
+		l.Missing = l.Lost
+		return l
+	case l.Satisfied:
+		l.Why = ""
+	default:
+		l.Missing = after.Shortfall.Missing
+		if s := after.Shortfall; s.Missing > 0 && s.BlockedBy == "" && len(s.Unmet) == 0 && !after.Demand.Capped(len(after.Selected), s.Missing) {
+			l.Why = lifecycle.DescribeExcluded(after.ExcludedBy(), s.Missing)
+		}
+	}
+	l.Added, l.Removed = has.Without(had).Len(), kept.Without(has).Len()
+	return l
+}
+
+func selectedBy(r *scheduler.Result) framework.Bitset {
+	var set framework.Bitset
+	for _, chosen := range r.Selected {
+		set = set.Set(chosen.Cluster.Index)
+	}
+	return set
+}
