@@ -102,7 +102,7 @@ func (p *Placement) message(by Key) string {
 	case !p.Satisfied:
 		return "not satisfied before a loss: " + p.Why
 	case p.Domains == 0:
-		return fmt.Sprintf("none of its clusters has the %s %s", by.kind, by.name)
+		return fmt.Sprintf("no cluster that it may use has the %s %s", by.kind, by.name)
 	}
 	text := fmt.Sprintf("%d of %s can be lost", p.Survived, by.domains(p.Domains))
 	weakest := p.Weakest()

@@ -105,7 +105,7 @@ func TestMessage(t *testing.T) {
 		"unmet": {of("a", Loss{Domain: "eu", Why: "group gpu has 0 of at least 1 clusters"}, Loss{Domain: "us"}, Loss{Domain: "ap"}), "label:region",
 			"0 of 3 domains of label region can be lost; not ap: it would not be satisfied: ; 2 others cannot be lost either"},
 		"all clusters":  {all, "label:region", "0 of 1 domain of label region can be lost; not eu: it would not be satisfied: No ManagedCluster matches any of the cluster predicate"},
-		"no domain":     {of("a"), "label:region", "none of its clusters has the label region"},
+		"no domain":     {of("a"), "label:region", "no cluster that it may use has the label region"},
 		"not satisfied": {Placement{Why: "2 cluster decisions unscheduled"}, "cluster", "not satisfied before a loss: 2 cluster decisions unscheduled"},
 		"skipped":       {Placement{Skipped: "disabled"}, "cluster", "not decided: disabled"},
 		"long names": {of("a", Loss{Domain: strings.Repeat("x", 253), Missing: 1, Lost: 1}), "cluster",

@@ -95,10 +95,10 @@ func (r *Result) misconfiguredCondition() metav1.Condition {
 }
 
 // Satisfied reports whether the selection has as many clusters as the Placement wants and violates
-// no constraint. why is the message of the condition PlacementSatisfied, without counts.
+// no constraint. why is the message of the condition PlacementSatisfied.
 func (r *Result) Satisfied() (satisfied bool, why string) {
-	status, _, message := r.satisfied()
-	return status == metav1.ConditionTrue, message
+	c := r.satisfiedCondition()
+	return c.Status == metav1.ConditionTrue, c.Message
 }
 
 func (r *Result) satisfiedCondition() metav1.Condition {

@@ -21,7 +21,8 @@ func TestBenchmarks(t *testing.T) {
 	benchmarks := map[string]func(*testing.B){
 		"cycle": BenchmarkCycle, "candidates": BenchmarkCandidates, "heartbeat": BenchmarkHeartbeat,
 		"selection policy": func(b *testing.B) { selectionCycles(b, "all parts", 200) }, "requests": BenchmarkRequests,
-		"fleet": func(b *testing.B) { fleet(b, 200, 4, 40) },
+		"resilience": func(b *testing.B) { losses(b, 200, 10, 4) },
+		"fleet":      func(b *testing.B) { fleet(b, 200, 4, 40) },
 	}
 	for name, benchmark := range benchmarks {
 		t.Run(name, func(t *testing.T) {

@@ -195,6 +195,7 @@ func TestHostileText(t *testing.T) {
 		"queues place": {{"-f", queues, "--user", hostile}, {"-f", queues, "--user", "u", "--tag", hostile + "=" + hostile, "-o", "json"}, {"-f", queues, "--user", hostile, "--queue", hostile}},
 		"reject":       {{"web", "--yes"}, {"web", "--yes", "-o", "wide"}, {hostile, "-n", hostile}},
 		"report":       {{hostile, "--member-kubeconfig", kubeconfig, "--once"}, {"plain", "--member-kubeconfig", hostile}},
+		"resilience":   {{"-A", "--by", "cluster"}, {"web", "--by", "cluster", "-o", "wide"}, {"-A", "--by", "label:" + hostile}, {"-A", "--by", "claim:" + hostile}, {"-A", "--by", hostile}, {hostile, "--by", "cluster"}, {"-A", "--by", "cluster", "-o", "json"}, {"-A", "--by", "cluster", "-o", "yaml"}, {"-A", "--by", "cluster", "-o", "markdown"}},
 		"resume":       {{"web", "--yes"}, {hostile, "-y"}, {"-A", "-y"}},
 		"suspend":      {{"web", "--yes"}, {hostile, "-y"}, {"-A", "-y"}},
 		"undo":         {{"web", "-y"}, {"web", "-y", "--to-revision", "7"}, {"web", "--to-revision", hostile}, {hostile, "-y"}},

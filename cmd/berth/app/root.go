@@ -86,6 +86,7 @@ func verbs(o options) []*cobra.Command {
 		newDiffCommand(o.plugins),
 		newExplainCommand(o.plugins),
 		newHistoryCommand(),
+		newResilienceCommand(o.plugins),
 		newSimulateCommand(o.plugins),
 		newStatusCommand(),
 		newTopCommand(),

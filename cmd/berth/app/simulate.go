@@ -12,12 +12,14 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
 
 type simulateOptions struct {
+	resilienceFlags
 	plugins   framework.Registry
 	files     []string
 	placement string
@@ -38,10 +40,14 @@ simulate reads YAML or JSON (also .gz), and applies the defaults and validation 
 Placement with the same engine as the controller, on the same Snapshot. PlacementDecisions in the input are the published decisions.
 simulate writes nothing.
 
-Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files), 1 failure, 2 wrong usage.`,
+With --resilience it shows which regions, zones or clusters the Placements can lose instead, as berth resilience does.
+
+Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files), 3 a Placement survives the loss of fewer domains than
+--fail-below, 1 failure, 2 wrong usage.`,
 		Example: `  berth simulate -f fleet.yaml -f placement.yaml
   berth simulate -f fleet.yaml --placement shop/web -o json
   berth simulate -f fleet.yaml -f placements/ -o markdown
+  berth simulate -f fleet.yaml -f placements/ --resilience label:region --fail-below 1
   kubectl get managedclusters,managedclustersets,managedclustersetbindings,placements,selectionpolicies,placementdecisions -A -o yaml | berth simulate -f -`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,6 +59,7 @@ Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files),
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder to read, - for standard input; repeatable")
 	cmd.Flags().StringVar(&o.placement, "placement", "", "decide only this Placement, as NAMESPACE/NAME")
 	cmd.Flags().StringVar(&o.now, "now", "", "time of the decision, in RFC 3339, such as 2026-06-01T12:00:00Z (default: the current time)")
+	o.add(cmd, "resilience", "show which domains Placements can lose, by a property of clusters")
 	addAllFlag(cmd, &o.all)
 	addConfigFlag(cmd, &o.config)
 	addOutputFlag(cmd, &o.output, markdown)
@@ -97,6 +104,9 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 		return usagef("-o: scenario files have no form in %s", markdown)
 	}
 	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins}
+	if o.by != "" {
+		return o.survey(ctx, input, now, with, only, progress, out)
+	}
 	s := simulation{}
 	if len(input.Scenarios) == 0 {
 		if s.Results, err = decide(ctx, input.Objects, now, with, only, progress); err != nil {
@@ -122,6 +132,39 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 		return errMisconfigured
 	}
 	return nil
+}
+
+// survey shows which domains the Placements can lose.
+func (o *simulateOptions) survey(
+	ctx context.Context, input simulator.Input, now time.Time, with simulator.Options, only *types.NamespacedName, progress *progress, out io.Writer,
+) error {
+	by, err := o.key("resilience")
+	if err != nil {
+		return err
+	}
+	if input.Scenarios != nil {
+		return usagef("--resilience: not for scenario files")
+	}
+	s, err := simulator.New(ctx, input.Objects, now, with)
+	if err != nil {
+		return err
+	}
+	keys := s.Placements()
+	if only != nil {
+		keys = []types.NamespacedName{*only}
+	}
+	report, err := survey(ctx, s, by, keys, progress)
+	if err != nil {
+		return err
+	}
+	progress.stop()
+	if err := printResilience(out, o.output, by, report, only != nil); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(report.Placements, func(p resilience.Placement) bool { return p.Misconfigured }) {
+		return errMisconfigured
+	}
+	return o.result(report)
 }
 
 // decideScenario decides the steps of a scenario; those without a time at now.
@@ -150,6 +193,13 @@ func (o *simulateOptions) check() (time.Time, error) {
 	}
 	if err := checkOutput(o.output, markdown); err != nil {
 		return time.Time{}, err
+	}
+	if o.by != "" {
+		if _, err := o.key("resilience"); err != nil {
+			return time.Time{}, err
+		}
+	} else if o.failBelow != 0 {
+		return time.Time{}, usagef("--fail-below needs --resilience")
 	}
 	if o.now == "" {
 		return time.Now(), nil

@@ -52,7 +52,7 @@ var _ = Describe("docs/kubectl-placement.md", func() {
 				}).Should(Equal(stable(want)), line)
 			}
 		}
-		for _, command := range []string{"explain", "diff", "simulate", "top", "status", "history", "approve", "reject"} {
+		for _, command := range []string{"explain", "diff", "simulate", "resilience", "top", "status", "history", "approve", "reject"} {
 			Expect(done).To(HaveKey("placement " + command))
 		}
 	})
