@@ -85,6 +85,10 @@ var (
 		Name: "berth_placements",
 		Help: "Placements by the status and the reason of their condition PlacementSatisfied. A disabled Placement has the reason SchedulingDisabled, and the status Unknown if it was never decided.",
 	}, []string{"satisfied", "reason"})
+	placementsResilient = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "berth_placements_resilient",
+		Help: "Placements by the status and the reason of their condition Resilient, which exists while the plugin Resilience has arguments.",
+	}, []string{"resilient", "reason"})
 	clustersNow = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "berth_clusters",
 		Help: "ManagedClusters by their Available condition (True, False, Unknown; Absent without one) and its reason (Other if Berth does not know it).",
@@ -125,7 +129,7 @@ var held atomic.Pointer[scheduler.HeldChanges]
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, clustersNow, heldNow, oldestHeld, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
+		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, placementsResilient, clustersNow, heldNow, oldestHeld, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
 	}
 }
 
@@ -299,6 +303,18 @@ func (c *satisfiedGauge) set(key types.NamespacedName, conditions []metav1.Condi
 
 // remove removes a Placement that is deleted or skipped.
 func (c *satisfiedGauge) remove(key types.NamespacedName) { c.set(key, nil) }
+
+// resilientGauge counts Placements by their condition Resilient.
+type resilientGauge struct{ conditionCounter }
+
+// set stores a Placement's condition. A Placement without the condition is not counted.
+func (c *resilientGauge) set(key types.NamespacedName, conditions []metav1.Condition) {
+	now := countedCondition{}
+	if condition := meta.FindStatusCondition(conditions, v1alpha1.PlacementConditionResilient); condition != nil {
+		now = countedCondition{string(condition.Status), condition.Reason}
+	}
+	c.count(placementsResilient, key, now)
+}
 
 // availableGauge counts ManagedClusters by their Available condition.
 type availableGauge struct{ conditionCounter }

@@ -43,6 +43,7 @@ func ordinary() {
 	publishFailures.WithLabelValues("DecisionPublisher", "Conflict").Add(0)
 	statusFailures.WithLabelValues("Conflict").Add(0)
 	placementsNow.WithLabelValues("True", v1alpha1.ReasonAllDecisionsScheduled).Add(0)
+	placementsResilient.WithLabelValues("True", v1alpha1.ReasonDomainsCanBeLost).Add(0)
 	fleetEvents.WithLabelValues("Placement", "acted").Add(0)
 	explanationSeconds.WithLabelValues("Debugger", "Decided").Observe(0.001)
 	clustersNow.WithLabelValues("True", "ManagedClusterAvailable").Add(0)
@@ -257,6 +258,27 @@ func TestCensus(t *testing.T) {
 			c.remove(a)
 			c.remove(b)
 		})
+	}
+}
+
+// TestResilientGauge counts a Placement while it has the condition.
+func TestResilientGauge(t *testing.T) {
+	c, key := &resilientGauge{}, types.NamespacedName{Namespace: "ns", Name: "a"}
+	gauge := placementsResilient.WithLabelValues("False", "ResilientTest")
+	value := func() float64 {
+		var got dto.Metric
+		if err := gauge.Write(&got); err != nil {
+			t.Fatal(err)
+		}
+		return got.GetGauge().GetValue()
+	}
+	c.set(key, []metav1.Condition{{Type: v1alpha1.PlacementConditionResilient, Status: metav1.ConditionFalse, Reason: "ResilientTest"}})
+	if value() != 1 {
+		t.Errorf("%v with the condition, want 1", value())
+	}
+	c.set(key, nil)
+	if value() != 0 {
+		t.Errorf("%v without the condition, want 0", value())
 	}
 }
 

@@ -43,6 +43,7 @@ type PlacementReconciler struct {
 	sentWarnings   sync.Map
 	sentRefusals   sync.Map
 	satisfiedGauge satisfiedGauge
+	resilientGauge resilientGauge
 }
 
 // EventSink queues events and never blocks. The context identifies the reconciliation. After Yield,
@@ -137,9 +138,11 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 		return nil
 	case scheduler.Terminating:
 		r.satisfiedGauge.remove(key)
+		r.resilientGauge.set(key, nil)
 		return nil
 	}
 	r.satisfiedGauge.remove(key)
+	r.resilientGauge.set(key, nil)
 	r.Scheduler.Forget(key)
 	r.Records.Forget(key)
 	r.sentWarnings.Delete(key)
@@ -318,6 +321,7 @@ func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Pl
 // and an event gives the reason, because no condition can.
 func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Placement, status *v1alpha1.PlacementStatus) error {
 	r.satisfiedGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
+	r.resilientGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
 	if equality.Semantic.DeepEqual(&pl.Status, status) {
 		return nil
 	}

@@ -54,9 +54,20 @@ const (
 	// False while a DisruptionPolicy suspends it, and after its progress deadline.
 	PlacementConditionDecisionProgressing = "DecisionProgressing"
 	PlacementConditionQueueAdmitted       = "QueueAdmitted"
+	// PlacementConditionResilient is whether the Placement stays satisfied if a failure domain is
+	// lost. It exists while the plugin Resilience has arguments.
+	PlacementConditionResilient = "Resilient"
 	// PlacementConditionSchedulingDisabled is True while PlacementDisableAnnotation is set, else
 	// absent.
 	PlacementConditionSchedulingDisabled = "SchedulingDisabled"
+)
+
+// Reasons of Resilient: True, False, False before a loss, and Unknown.
+const (
+	ReasonDomainsCanBeLost = "DomainsCanBeLost"
+	ReasonDomainsCritical  = "DomainsCritical"
+	ReasonNotSatisfied     = "NotSatisfied"
+	ReasonTooManyDomains   = "TooManyDomains"
 )
 
 // Reasons of PlacementMisconfigured: the first when it is True, the second when it is False.

@@ -406,8 +406,9 @@ type PlacementStatus struct {
 	LastScoreUpdateTime *metav1.Time `json:"lastScoreUpdateTime,omitempty"`
 
 	// conditions include PlacementMisconfigured (the Placement is invalid), PlacementSatisfied (all
-	// wanted clusters were selected), DecisionPending (a change is not published yet) and
-	// QueueAdmitted (the queue of the Placement; only with queues).
+	// wanted clusters were selected), DecisionPending (a change is not published yet),
+	// QueueAdmitted (the queue of the Placement; only with queues) and Resilient (which failure
+	// domains can be lost; only with the plugin Resilience).
 	// +optional
 	// +listType=map
 	// +listMapKey=type

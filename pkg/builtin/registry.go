@@ -31,6 +31,7 @@ func Registry() framework.Registry {
 		lifecycle.PrioritySortName:                    lifecycle.NewPrioritySort,
 		lifecycle.QueueAdmissionName:                  lifecycle.NewQueueAdmission,
 		lifecycle.ShortfallName:                       lifecycle.NewShortfall,
+		lifecycle.ResilienceName:                      lifecycle.NewResilience,
 		lifecycle.InFlightName:                        lifecycle.NewInFlight,
 		lifecycle.MovementName:                        lifecycle.NewMovement,
 		lifecycle.PolicyWindowName:                    lifecycle.NewPolicyWindow,
@@ -57,7 +58,7 @@ func withoutArgs(factory framework.PluginFactory) framework.PluginFactory {
 // Balance and Steady count 1 in the Additive mode; the other prioritizers only where a Placement
 // lists them, and Preference where a SelectionPolicy has preferences. BlastRadius and
 // MaintenanceWindow permit everything until they have arguments, Approval and Stabilization until a
-// DisruptionPolicy asks for them.
+// DisruptionPolicy asks for them; Resilience reports nothing until it has arguments.
 func DefaultProfile() config.Profile {
 	listed := new(int32(0))
 	return config.Profile{Name: v1alpha1.DefaultProfile, Plugins: config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{
@@ -76,6 +77,7 @@ func DefaultProfile() config.Profile {
 		{Name: string(v1alpha1.ScoreCoordinateTypeAddOn), Weight: listed},
 		{Name: berthv1alpha1.PrioritizerPreference, Weight: listed},
 		{Name: lifecycle.ShortfallName},
+		{Name: lifecycle.ResilienceName},
 		{Name: lifecycle.InFlightName},
 		{Name: lifecycle.StabilizationName},
 		{Name: lifecycle.PolicyWindowName},

@@ -78,6 +78,17 @@ func (k Key) domains(n int) string {
 	return fmt.Sprintf("%d %s", n, text)
 }
 
+// Reads returns the label keys and the claim names that the domains depend on.
+func (k Key) Reads() (labels, claims []string) {
+	switch k.kind {
+	case kindLabel:
+		return []string{k.name}, nil
+	case kindClaim:
+		return nil, []string{k.name}
+	}
+	return nil, nil
+}
+
 // Domain is clusters that fail together.
 type Domain struct {
 	Name string
@@ -92,6 +103,18 @@ func (d Domain) Set() framework.Bitset {
 		set = set.Set(i)
 	}
 	return set
+}
+
+// CandidateDomains divides the candidates of a Snapshot into domains, as DomainsOf does.
+func CandidateDomains(k Key, snapshot *framework.Snapshot) (all []Domain, without int) {
+	candidates := snapshot.Candidates()
+	return DomainsOf(k, func(yield func(*framework.Cluster) bool) {
+		for i := range candidates.All {
+			if !yield(snapshot.Clusters.Get(i)) {
+				return
+			}
+		}
+	})
 }
 
 // DomainsOf divides clusters into domains, sorted by name. without is the number of clusters that

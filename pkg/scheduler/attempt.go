@@ -141,6 +141,7 @@ func (s *Scheduler) loadState(snapshot *framework.Snapshot) {
 // decide runs steps 2 to 5.
 func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 	a := &Attempt{Result: s.run(ctx, r, nil), Outcome: Unchanged, timers: r.Snapshot.Timers}
+	a.reportSelection(ctx)
 	a.Target = a.diff()
 	a.timers.ReadySince = a.readySince()
 	if a.Failure != nil {

@@ -50,6 +50,7 @@ func (r *Result) Conditions() []metav1.Condition {
 		}
 		conditions = append(conditions, admitted)
 	}
+	conditions = append(conditions, r.reported...)
 	for i := range conditions {
 		conditions[i].ObservedGeneration = generation
 		conditions[i].Message = v1alpha1.CutMessage(conditions[i].Message)

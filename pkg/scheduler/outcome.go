@@ -208,6 +208,7 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionQueueAdmitted)
 	}
 	a.setProgressing(conditions)
+	a.removeUnreported(conditions)
 	switch effects := a.Effects(); {
 	case effects.Keep || a.partial:
 	case effects.Pending == "":

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/scheduler/selection"
@@ -44,12 +46,15 @@ type Result struct {
 	policy *policySelection
 	// policyInvalid is true if the Failure is a mistake in the SelectionPolicies.
 	policyInvalid bool
-	deadline      *cycleDeadline
-	profile       *Profile
-	candidates    framework.Bitset
-	narrowed      []narrowing
-	excluded      []exclusion
-	ranking       []int
+	// reported are the conditions of SelectionReporters; reports is true if all of them are known.
+	reported   []metav1.Condition
+	reports    bool
+	deadline   *cycleDeadline
+	profile    *Profile
+	candidates framework.Bitset
+	narrowed   []narrowing
+	excluded   []exclusion
+	ranking    []int
 	// expiry is the earliest filter or rank expiry of a selected cluster, expiryCause its cause.
 	expiry      time.Time
 	expiryCause string

@@ -140,6 +140,11 @@ func (s *Scheduler) Reads(pl *v1alpha1.Placement) framework.Reads {
 	for _, plugin := range profile.Filter {
 		add(plugin)
 	}
+	for _, plugin := range profile.PostFilter {
+		if _, reports := plugin.(framework.SelectionReporter); reports {
+			add(plugin)
+		}
+	}
 	// There are no scorers if the policy is misconfigured.
 	scorers, _, _ := profile.scorersFor(pl)
 	for _, scorer := range scorers {

@@ -74,55 +74,16 @@ func loseDomains(ctx context.Context, engine *scheduler.Scheduler, snapshot *fra
 		return
 	}
 	p.Why = ""
-	candidates := snapshot.Candidates()
-	domains, without := resilience.DomainsOf(by, func(yield func(*framework.Cluster) bool) {
-		for i := range candidates.All {
-			if !yield(snapshot.Clusters.Get(i)) {
-				return
-			}
-		}
-	})
+	domains, without := resilience.CandidateDomains(by, snapshot)
 	p.WithoutDomain = without
-	had := selectedBy(before)
+	had := before.Selection().Clusters
 	for _, domain := range domains {
 		if ctx.Err() != nil {
 			return
 		}
 		lost := domain.Set()
 		after := engine.Select(ctx, snapshot.WithoutClusters(lost))
-		p.Add(lossOf(domain, lost, had, after))
+		p.Add(lifecycle.LossOf(domain, lost, had, after.Selection()))
 		engine.Release(after)
 	}
-}
-
-// lossOf describes the decision without a domain. had are the clusters of the decision with it.
-func lossOf(domain resilience.Domain, lost, had framework.Bitset, after *scheduler.Result) resilience.Loss {
-	has := selectedBy(after)
-	l := resilience.Loss{Domain: domain.Name, Clusters: len(domain.Clusters)}
-	l.Satisfied, l.Why = after.Satisfied()
-	kept := had.Without(lost)
-	l.Lost = had.Len() - kept.Len()
-	switch {
-	case after.Failure != nil:
-		// The published decision stays, but these clusters are gone.
-		l.Missing = l.Lost
-		return l
-	case l.Satisfied:
-		l.Why = ""
-	default:
-		l.Missing = after.Shortfall.Missing
-		if s := after.Shortfall; s.Missing > 0 && s.BlockedBy == "" && len(s.Unmet) == 0 && !after.Demand.Capped(len(after.Selected), s.Missing) {
-			l.Why = lifecycle.DescribeExcluded(after.ExcludedBy(), s.Missing)
-		}
-	}
-	l.Added, l.Removed = has.Without(had).Len(), kept.Without(has).Len()
-	return l
-}
-
-func selectedBy(r *scheduler.Result) framework.Bitset {
-	var set framework.Bitset
-	for _, chosen := range r.Selected {
-		set = set.Set(chosen.Cluster.Index)
-	}
-	return set
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -70,6 +71,62 @@ func TestResilience(t *testing.T) {
 		if stats[what] == 0 {
 			t.Errorf("no %s", what)
 		}
+	}
+}
+
+// TestResilientCondition compares the condition of the plugin Resilience, which selects again, with
+// the report, which decides again. They may differ for prioritizers whose scores depend on other
+// clusters.
+func TestResilientCondition(t *testing.T) {
+	compared := 0
+	rapid.Check(t, func(t *rapid.T) {
+		objects := drawHub(t)
+		by := oneOf(t, "by", "label:a", "label:zone", "claim:k")
+		key, err := resilience.ParseKey(by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		configuration, err := config.Load([]byte(`{"apiVersion": "config.berth.dev/v1alpha1", "kind": "PlacementSchedulerConfiguration",
+			"profiles": [{"pluginConfig": [{"name": "Resilience", "args": {"key": "` + by + `"}}]}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func() *simulator.Simulator {
+			s, err := simulator.New(context.Background(), objects, fixture.Now, simulator.Options{Config: configuration})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		s := of()
+		report, err := s.Resilience(context.Background(), key, s.Placements(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages := map[string]string{}
+		for _, p := range report.Placements {
+			messages[p.Placement] = p.Message
+		}
+		s = of()
+		for _, name := range s.Placements() {
+			outline, err := s.Outline(context.Background(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if outline.Answer == nil || outline.PrioritizerScores[v1alpha1.PrioritizerResourceAllocatableCPU].Weight != 0 ||
+				outline.PrioritizerScores[v1alpha1.PrioritizerResourceAllocatableMemory].Weight != 0 {
+				continue
+			}
+			if c := outline.Conditions.Get(v1alpha1.PlacementConditionResilient); c != nil {
+				compared++
+				if c.Message != messages[name.String()] {
+					t.Fatalf("%s:\ncondition %s\nreport    %s", name, c.Message, messages[name.String()])
+				}
+			}
+		}
+	})
+	if compared == 0 {
+		t.Error("nothing was compared")
 	}
 }
 

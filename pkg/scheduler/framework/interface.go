@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -162,10 +163,11 @@ type Relaxation struct {
 	WithoutPeers []string
 }
 
-// ClusterReader is a PreFilter, Filter or Score plugin that declares which properties of clusters
-// it reads. Sets, taints, and the labels, claims and scores that the Placement's spec names are
-// implied. Without it, a plugin counts as reading everything: each change of a cluster, also of
-// its conditions, then starts an attempt for every Placement that may use the cluster.
+// ClusterReader is a PreFilter, Filter or Score plugin, or a SelectionReporter, that declares which
+// properties of clusters it reads. Sets, taints, and the labels, claims and scores that the
+// Placement's spec names are implied. Without it, a plugin counts as reading everything: each
+// change of a cluster, also of its conditions, then starts an attempt for every Placement that may
+// use the cluster.
 type ClusterReader interface {
 	// Reads must return equal results for equal Placements.
 	Reads(pl *v1alpha1.Placement) Reads
@@ -206,6 +208,35 @@ type Filtered struct {
 type ExcludedBy struct {
 	Plugin   string
 	Clusters int
+}
+
+// SelectionReporter is a PostFilterPlugin that reports on the selection in a condition of the
+// Placement. The condition never changes the decision.
+type SelectionReporter interface {
+	PostFilterPlugin
+	// ReportSelection runs after Select, unless nothing was decided, and not in trials. It must not
+	// block, and returns at the latest when ShouldYield does. A nil condition removes the one that
+	// the plugin set before. If done is false, that one stays.
+	ReportSelection(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, selected *Selected) (condition *metav1.Condition, done bool)
+}
+
+// Selected is the result of Select. It is valid during the call of ReportSelection.
+type Selected struct {
+	// Clusters are the indexes of the selected clusters.
+	Clusters Bitset
+	// Decided is false if nothing was decided. Satisfied and Why are status and message of the
+	// condition PlacementSatisfied.
+	Decided   bool
+	Satisfied bool
+	Why       string
+	// Missing counts the wanted clusters that are not selected. OnlyFiltered is true if they are
+	// missing only because filters exclude the other candidates, or because there are none.
+	Missing      int
+	OnlyFiltered bool
+	// Excluded counts the candidates that each filter excluded, as Filtered does.
+	Excluded func() []ExcludedBy
+	// Without selects again, with the same scores, without the clusters with these indexes.
+	Without func(lost Bitset) *Selected
 }
 
 // Intent describes what would make more clusters fit. The controller reports it in an event on the
