@@ -5,5 +5,7 @@
 // the simulator's reports into the page's data; it decides nothing. page/ is the page itself,
 // embedded as it is written: no build step and no external resources.
 //
-// It may import api, the framework and simulator.
+// resilience.go computes which domains Placements can lose, in the background.
+//
+// It may import api, the framework, resilience and simulator.
 package explore

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
@@ -33,11 +34,17 @@ type Server struct {
 	Read func(ctx context.Context) (simulator.Objects, error)
 	// Options must equal those of the controller.
 	Options simulator.Options
+	// By is the key of the domains for which the page shows whether Placements can lose them; nil
+	// for none.
+	By *resilience.Key
 
 	token string
 	files http.Handler
 	mu    sync.Mutex // held while deciding
 	last  *view      // nil before the page is first loaded
+	// resilience is for the last view; nil without a key. stopSurvey ends its computation.
+	resilience *Resilience
+	stopSurvey context.CancelFunc
 }
 
 // NewServer returns a Server with a new random token.
@@ -88,6 +95,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, path string) {
 	switch path {
 	case "api/matrix":
 		answer(w, func() (any, error) { return s.matrix(r.Context()) })
+	case "api/resilience":
+		answer(w, func() (any, error) { return s.latestResilience(), nil })
 	case "api/placement":
 		answer(w, func() (any, error) { return s.placement(query.Get("placement")) })
 	case "api/cell":
@@ -114,11 +123,13 @@ func (s *Server) matrix(ctx context.Context) (*Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := newView(ctx, objects, time.Now(), s.Options)
+	now := time.Now()
+	v, err := newView(ctx, objects, now, s.Options)
 	if err != nil {
 		return nil, err
 	}
 	s.last = v
+	s.startSurvey(objects, now)
 	return &v.matrix, nil
 }
 

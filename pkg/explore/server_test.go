@@ -8,10 +8,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -193,4 +195,43 @@ func read(t *testing.T, w *httptest.ResponseRecorder, wantCode int, into any) {
 	if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestResilience: the result is computed after the matrix, and is empty without a key.
+func TestResilience(t *testing.T) {
+	read := func(s *Server) (r Resilience) {
+		if err := json.Unmarshal(get(s, nil, "api/resilience").Body.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if diff := cmp.Diff(Resilience{Done: true}, read(newTestServer(small()))); diff != "" {
+		t.Errorf("without a key (-want +got):\n%s", diff)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(small())
+		key, err := resilience.ParseKey("label:name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.By = &key
+		get(s, nil, "api/matrix")
+		if by := read(s).By; by != "label:name" {
+			t.Errorf("by %q", by)
+		}
+		synctest.Wait()
+		want := map[string]Survival{
+			"ns/held": {true, "2 of 3 domains of label name can be lost; not c2: 1 of 1 clusters would be missing (Predicate excludes 3; relaxing Predicate is enough)"},
+			"ns/off":  {false, "not decided: disabled"},
+			"ns/two":  {false, "3 of 3 domains of label name can be lost; weakest is c1: 1 of 2 clusters lost, 1 replaced"},
+		}
+		got := read(s)
+		if !strings.HasPrefix(got.Placements["ns/wrong"].Message, "not satisfied before a loss: ") {
+			t.Errorf("wrong: %v", got.Placements["ns/wrong"])
+		}
+		delete(got.Placements, "ns/wrong")
+		if diff := cmp.Diff(want, got.Placements); diff != "" || !got.Done {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
 }

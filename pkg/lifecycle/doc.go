@@ -2,5 +2,5 @@
 // Bind and PostBind, one file each. The plugins that filter and score clusters are in pkg/filters
 // and pkg/prioritizers.
 //
-// It may import api, the framework, decisions and changes.
+// It may import api, the framework, decisions, changes and resilience.
 package lifecycle

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/pkg/explore"
+	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
@@ -27,6 +28,7 @@ type exploreOptions struct {
 	address string
 	config  string
 	queues  string
+	by      string
 }
 
 func newExploreCommand(plugins framework.Registry) *cobra.Command {
@@ -42,24 +44,43 @@ every Placement again with the same engine as the controller. It writes nothing.
 The URL contains a token that changes with every start. Only this machine can use it. To use it from another machine, forward the port:
 ssh -L 8001:127.0.0.1:8001 HOST`,
 		Example: `  berth explore
-  berth explore --context production --address 127.0.0.1:0`,
+  berth explore --context production --address 127.0.0.1:0
+  berth explore --resilience label:region`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !onLoopback(o.address) {
 				return usagef("--address: %q must be host:port with a loopback address, such as 127.0.0.1:8001, because connections are not encrypted", o.address)
 			}
-			return o.run(cmd.Context(), cmd.OutOrStdout())
+			by, err := o.key()
+			if err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), by, cmd.OutOrStdout())
 		},
 	}
 	o.hub.add(cmd)
 	cmd.Flags().StringVar(&o.address, "address", "127.0.0.1:8001", "loopback host:port to listen on; port 0 selects a free port")
+	cmd.Flags().StringVar(&o.by, "resilience", "", "show which domains Placements can lose, by a property of clusters: "+resilience.Syntax)
+	complete(cmd, "resilience", cobra.FixedCompletions(domainKinds, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 	addConfigFlag(cmd, &o.config)
 	addQueuesFlag(cmd, &o.queues)
 	return cmd
 }
 
-func (o *exploreOptions) run(ctx context.Context, out io.Writer) error {
+// key returns the key of --resilience; nil without the flag.
+func (o *exploreOptions) key() (*resilience.Key, error) {
+	if o.by == "" {
+		return nil, nil
+	}
+	key, err := resilience.ParseKey(o.by)
+	if err != nil {
+		return nil, usagef("--resilience: %w", err)
+	}
+	return &key, nil
+}
+
+func (o *exploreOptions) run(ctx context.Context, by *resilience.Key, out io.Writer) error {
 	configuration, err := loadConfig(ctx, o.config, o.plugins)
 	if err != nil {
 		return err
@@ -76,6 +97,7 @@ func (o *exploreOptions) run(ctx context.Context, out io.Writer) error {
 		return objects, err
 	}
 	pages := explore.NewServer(read, simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins})
+	pages.By = by
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.address)
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w (--address sets another port; 0 selects a free one)", o.address, err)

@@ -188,7 +188,7 @@ func TestHostileText(t *testing.T) {
 		"drain":        {{onHub, "--yes"}, {onHub}, {hostile + "/" + hostile}, {"plain", "-y", "--wait"}},
 		"evict":        {{"web", "--cluster", onHub, "-y"}, {"web", "--cluster", "plain", "-y"}, {hostile, "--cluster", hostile, "-y"}, {"web", "--cluster", hostile + "/" + hostile}, {"web", "--cluster", "plain", "--exclude-for", hostile}},
 		"explain":      {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {hostile}, {hostile + "/" + hostile}, {"-A"}, {"web", "--cluster", onHub}, {"web", "--cluster", hostile + "/" + hostile}, {"web", "--context", hostile}},
-		"explore":      {{"--config", hostile}, {"--address", hostile}},
+		"explore":      {{"--config", hostile}, {"--address", hostile}, {"--resilience", hostile}},
 		"history":      {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {"web", "--revision", "5"}, {"web", "--revision", "9", "-o", "yaml"}, {"web", "--revision", "10"}, {hostile}, {"-A"}, {"-A", "-o", "wide"}},
 		"queues":       {{hostile}},
 		"queues check": {{"-f", queues}, {"-f", hostile}},

@@ -24,6 +24,9 @@ import (
 // errBelow is for a Placement that survives the loss of too few domains.
 var errBelow = &outcome{errors.New("a Placement survives the loss of too few domains"), exitChanges}
 
+// domainKinds are the completions of a key.
+var domainKinds = []cobra.Completion{"label:", "claim:", "cluster"}
+
 // resilienceFlags are what resilience and simulate share.
 type resilienceFlags struct {
 	by        string
@@ -33,7 +36,7 @@ type resilienceFlags struct {
 func (f *resilienceFlags) add(cmd *cobra.Command, flag, usage string) {
 	cmd.Flags().StringVar(&f.by, flag, "", usage+": "+resilience.Syntax)
 	cmd.Flags().IntVar(&f.failBelow, "fail-below", 0, "exit with code 3 if a Placement survives the loss of fewer than this number of domains, each alone")
-	complete(cmd, flag, cobra.FixedCompletions([]cobra.Completion{"label:", "claim:", "cluster"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+	complete(cmd, flag, cobra.FixedCompletions(domainKinds, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 	complete(cmd, "fail-below", cobra.NoFileCompletions)
 }
 

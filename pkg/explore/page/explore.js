@@ -14,6 +14,7 @@ const grid = byId("grid"), space = byId("space"), details = byId("details");
 let matrix = { clusters: [], plugins: [], placements: [] };
 let letters = []; // one for each plugin
 let NAMES, HEADS; // the width of clusters' names and the height of Placements', which are less in a narrow window
+let resilience = { by: "", done: true }; // of api/resilience
 let rows = [], columns = []; // indexes of what the searches leave
 let at = { row: 0, column: 0 }; // -1 is the row of Placements' names, or the column of clusters'
 let asked = 0; // the last question; answers to others come too late
@@ -172,8 +173,9 @@ function drawHeads(across) {
   children(heads, across.last - across.first, "columnheader");
   for (let c = across.first; c < across.last; c++) {
     const p = matrix.placements[columns[c]];
-    const state = p.held ? " waits" : p.skipped || p.error ? " left" : "";
-    const label = p.placement + (p.held ? ", a change is held" : p.skipped ? ", " + p.skipped : p.error ? ", not decided" : "");
+    const critical = resilience.done && (resilience.placements || {})[p.placement]?.critical;
+    const state = (p.held ? " waits" : p.skipped || p.error ? " left" : "") + (critical ? " critical" : "");
+    const label = p.placement + (critical ? ", " + survivalOf(p.placement) : "") + (p.held ? ", a change is held" : p.skipped ? ", " + p.skipped : p.error ? ", not decided" : "");
     fill(heads.children[c - across.first + 1], -1, c, "head" + state, p.placement, label);
   }
 }
@@ -333,6 +335,7 @@ function showPlacement(column) {
     if (placement.skipped) content.push(make("p", "verdict", "Left alone: " + placement.skipped));
     if (placement.error) content.push(make("p", "removed", "Not decided: " + placement.error));
     if (placement.pending) content.push(...tellHeld(placement.placement, placement.pending));
+    if (resilience.by) content.push(make("h3", "", "Resilience by " + resilience.by), make("p", "", survivalOf(placement.placement)));
     content.push(make("h3", "", "Clusters"), tallies(column.cells));
     if (placement.conditions) {
       content.push(make("h3", "", placement.pending ? "Conditions meanwhile" : "Conditions"), make("dl", "", ...placement.conditions.flatMap((c) =>
@@ -341,6 +344,12 @@ function showPlacement(column) {
     for (const intent of placement.intents || []) content.push(make("p", "hint", intent.note || ""));
     return content;
   });
+}
+
+// survivalOf says which domains a Placement can lose.
+function survivalOf(placement) {
+  if (!resilience.done) return "Still deciding without each domain…";
+  return resilience.error || (resilience.placements[placement] || { message: "" }).message;
 }
 
 function tallies(cells) {
@@ -385,6 +394,18 @@ function showHeld() {
 
 // --- loading
 
+// loadResilience asks until the domains that Placements can lose are known.
+async function loadResilience(of) {
+  try {
+    resilience = await get("api/resilience");
+  } catch (error) {
+    resilience = { by: "", done: true, error: error.message };
+  }
+  if (of !== matrix.at) return;
+  if (resilience.done) drawSoon();
+  else setTimeout(() => loadResilience(of), 500);
+}
+
 async function load() {
   byId("reload").disabled = true;
   byId("summary").textContent = "Reading the hub and deciding…";
@@ -406,6 +427,7 @@ async function load() {
   drawLegend();
   search();
   document.body.dataset.loaded = matrix.at || "";
+  loadResilience(matrix.at);
 }
 
 grid.addEventListener("scroll", drawSoon, { passive: true });
