@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -97,6 +98,26 @@ var (
 		Name: "berth_held_changes",
 		Help: "Changes of decisions that a Permit plugin holds, for example until they are approved.",
 	}, func() float64 { return float64(len(held.Load().List())) })
+	recordedEntries = prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "berth_recording_entries_total",
+		Help: "Entries that were written to the recording.",
+	}, func() float64 { return float64(recordingStats().Entries) })
+	lostEntries = prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "berth_recording_lost_entries_total",
+		Help: "Entries that were not recorded, because the disk was too slow or failed. The recording has a gap there; no decision is affected.",
+	}, func() float64 { return float64(recordingStats().Lost) })
+	recordingFailures = prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "berth_recording_failures_total",
+		Help: "Errors of the disk that the recording is on.",
+	}, func() float64 { return float64(recordingStats().Failures) })
+	recordingCPU = prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "berth_recording_cpu_seconds_total",
+		Help: "Processor time of encoding, compressing and writing the recording; on systems other than Linux, elapsed time.",
+	}, func() float64 { return recordingStats().CPU.Seconds() })
+	recordingBytes = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "berth_recording_size_bytes",
+		Help: "Size of the recording on disk when its last segment began.",
+	}, func() float64 { return float64(recordingStats().Bytes) })
 	stuckChanges = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_progress_deadlines_exceeded_total",
 		Help: "Changes in progress that made no step until their progress deadline.",
@@ -127,9 +148,20 @@ var (
 // held are the held changes of the manager that was built last. Only tests build more than one.
 var held atomic.Pointer[scheduler.HeldChanges]
 
+// recorded is the recorder of the manager that was built last; nil if nothing is recorded.
+var recorded atomic.Pointer[recording.Recorder]
+
+// recordingStats are those of the recorder.
+func recordingStats() recording.Stats {
+	if r := recorded.Load(); r != nil {
+		return r.Stats()
+	}
+	return recording.Stats{}
+}
+
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, placementsResilient, clustersNow, heldNow, oldestHeld, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
+		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, placementsResilient, clustersNow, heldNow, oldestHeld, recordedEntries, lostEntries, recordingFailures, recordingCPU, recordingBytes, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
 	}
 }
 

@@ -118,6 +118,13 @@ func kind(c prometheus.Collector) string {
 	case *prometheus.HistogramVec, prometheus.Histogram:
 		return "histogram"
 	}
+	if m, ok := c.(prometheus.Metric); ok {
+		// A CounterFunc has the type of a GaugeFunc.
+		var value dto.Metric
+		if err := m.Write(&value); err == nil && value.Counter != nil {
+			return "counter"
+		}
+	}
 	return "gauge"
 }
 

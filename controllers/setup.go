@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -27,6 +28,8 @@ import (
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/lifecycle"
+	"github.com/berth-dev/berth/pkg/recording"
+	"github.com/berth-dev/berth/pkg/replay"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -63,6 +66,9 @@ type Options struct {
 	Workers int
 	// Now is the clock of decisions. Default time.Now.
 	Now func() time.Time
+	// Recording says where the inputs of decisions, and the decisions, are recorded. Without a Dir
+	// nothing is.
+	Recording recording.Options
 	// Version and Commit of the program, for the metric berth_build_info.
 	Version, Commit string
 	// Log receives the controller's log.
@@ -186,7 +192,10 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err != nil {
 		return err
 	}
-	known := inventoryOptions(housekeeping, o)
+	known, recorder, err := inventoryOptions(mgr, housekeeping, o)
+	if err != nil {
+		return err
+	}
 	// The references form a circle: the scheduler needs the profiles, their plugins need the
 	// inventory, and the inventory asks the scheduler what a Placement reads.
 	var decides *scheduler.Scheduler
@@ -212,7 +221,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	}
 	decides = scheduler.New(profiles, placements.held)
 	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
-	decides.StorePublished = inv.SetPublished
+	decides.StorePublished, decides.OnDecided = inv.SetPublished, onDecided(recorder)
 	if served.ownKinds {
 		m.records = NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
 		decides.WriteRecordsBefore = m.records.Before
@@ -220,10 +229,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err := addValidation(mgr, decides, o); err != nil {
 		return err
 	}
-	placements.onSynced = func() {
-		decides.Recount(inv.Records())
-		inv.Started()
-	}
+	placements.onSynced = func() { start(inv, decides, recorder) }
 	if _, err := placements.watch(ctx); err != nil {
 		return err
 	}
@@ -236,11 +242,55 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	}, o)
 }
 
-func inventoryOptions(housekeeping map[string]housekeeper, o Options) inventory.Options {
-	if housekeeping["cluster-taint-time"] == nil {
-		return inventory.Options{}
+// newRecorder sets up the recorder; nil if nothing is recorded.
+func newRecorder(mgr ctrl.Manager, o Options) (*recording.Recorder, error) {
+	recorded.Store(nil)
+	if o.Recording.Dir == "" {
+		return nil, nil
 	}
-	return inventory.Options{FirstSeen: o.Now}
+	settings := o.Recording
+	settings.Version, settings.Commit, settings.Now, settings.Log = o.Version, o.Commit, o.Now, o.Log.WithName("recording")
+	if o.Config != nil {
+		var err error
+		if settings.Config, err = json.Marshal(o.Config); err != nil {
+			return nil, fmt.Errorf("recording the configuration: %w", err)
+		}
+	}
+	recorder, err := recording.New(settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(recorder); err != nil {
+		return nil, fmt.Errorf("setting up the recorder: %w", err)
+	}
+	recorded.Store(recorder)
+	return recorder, nil
+}
+
+// onDecided returns a function that records decisions; nil if nothing is recorded.
+func onDecided(recorder *recording.Recorder) func(*scheduler.Attempt) {
+	if recorder == nil {
+		return nil
+	}
+	return func(a *scheduler.Attempt) { recorder.Decided(replay.DecisionOf(a), a.Snapshot.PluginCounts) }
+}
+
+// start ends the initial listing. Decisions begin after it.
+func start(inv *inventory.Inventory, decides *scheduler.Scheduler, recorder *recording.Recorder) {
+	decides.Recount(inv.Records())
+	inv.Started()
+	recorder.Begin(inv)
+}
+
+// inventoryOptions returns the options of the inventory, and the recorder of its inputs; nil if
+// nothing is recorded.
+func inventoryOptions(mgr ctrl.Manager, housekeeping map[string]housekeeper, o Options) (inventory.Options, *recording.Recorder, error) {
+	recorder, err := newRecorder(mgr, o)
+	options := inventory.Options{OnInput: recorder.OnInput()}
+	if housekeeping["cluster-taint-time"] != nil {
+		options.FirstSeen = o.Now
+	}
+	return options, recorder, err
 }
 
 // addValidation registers the validating webhooks, if webhooks are served.

@@ -275,6 +275,7 @@ func (*probePlugin) Unreserve(context.Context, *framework.CycleState, *v1alpha1.
 
 func (p *probePlugin) Forget(key types.NamespacedName) { p.forgotten = append(p.forgotten, key) }
 
-func (p *probePlugin) Counts() any { return nil }
+func (p *probePlugin) Counts() any                      { return nil }
+func (p *probePlugin) DecodeCounts([]byte) (any, error) { return nil, nil }
 
 func (p *probePlugin) Recount(records []*berthv1alpha1.PlacementChange) { p.recounted = len(records) }

@@ -64,6 +64,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 	if !d.anything {
 		return
 	}
+	inv.addCluster(cluster)
 	inv.changedPart = d.String()
 	inv.logChange(i, old == nil || len(d.labels) > 0 || len(d.claims) > 0)
 	removed := false
@@ -100,6 +101,7 @@ func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, affected af
 	if !ok || inv.clusters.Get(i) == nil {
 		return
 	}
+	inv.addDeleted(inv.clusters.Get(i).ManagedCluster)
 	inv.clusters.Set(i, nil)
 	inv.updateCapacities(i, nil)
 	inv.order.remove(i, &inv.names)
@@ -129,6 +131,10 @@ func (inv *Inventory) newCluster(i int, object *v1alpha1.ManagedCluster, old *fr
 	}
 	c.CPU = amount(object, corev1.ResourceCPU)
 	c.Memory = amount(object, corev1.ResourceMemory)
+	if inv.givenTaintTimes != nil {
+		c.TaintTimes = inv.givenTaintTimes
+		return c
+	}
 	for _, taint := range object.Spec.Taints {
 		c.TaintTimes = append(c.TaintTimes, inv.taintTime(taint, old))
 	}

@@ -45,6 +45,9 @@ func (inv *Inventory) updateEviction(object *berthv1alpha1.PlacementEviction, af
 	if old != nil && older(object, old) {
 		return
 	}
+	if old == nil || !sameVersion(old, object) {
+		inv.addObject(object)
+	}
 	if old != nil {
 		if inv.evictions.remove(key); old.Spec != object.Spec {
 			// Another eviction of the same name: the watch did not report the deletion.
@@ -66,6 +69,7 @@ func (inv *Inventory) deleteEviction(object *berthv1alpha1.PlacementEviction, af
 	if old == nil || old.UID != object.UID {
 		return
 	}
+	inv.addDeleted(old)
 	inv.evictions.remove(key)
 	inv.evictionChanged(old, nil, affected)
 }

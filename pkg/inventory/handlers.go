@@ -39,6 +39,9 @@ func handle[T client.Object](update, remove func(*Inventory, T, affectedSet)) ha
 // kept for it.
 func (inv *Inventory) placementDeleted(object *v1alpha1.Placement, affected affectedSet) {
 	key := Key{Namespace: object.Namespace, Name: object.Name}
+	if inv.placements[key] != nil || len(inv.inFlight[key]) > 0 {
+		inv.addDeleted(object)
+	}
 	inv.unreserve(key)
 	inv.deletePlacement(key)
 	affected.add(key)

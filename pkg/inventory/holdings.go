@@ -70,10 +70,15 @@ func (inv *Inventory) holdingChanged(key Key) {
 
 // addLanded stores that a cluster that is being published may be on a page, if it is of interest.
 func (inv *Inventory) addLanded(key Key, i int) {
-	if p := inv.placements[key]; p != nil && inv.selections.holding[key.Namespace] > 0 {
+	if inv.keepsLanded(key) {
+		p := inv.placements[key]
 		p.landed = p.landed.Set(i)
 		inv.holdingChanged(key)
 	}
+}
+
+func (inv *Inventory) keepsLanded(key Key) bool {
+	return inv.placements[key] != nil && inv.selections.holding[key.Namespace] > 0
 }
 
 // placementChanged marks a Placement that was created, edited or deleted, if it is of interest.

@@ -17,25 +17,41 @@ func (inv *Inventory) Reserve(placement Key, clusters []string) {
 	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	inv.unreserve(placement)
-	listed := map[int]bool{}
+	listed := map[string]bool{}
 	for _, p := range inv.pages.byPlacement[placement] {
-		for _, i := range p.indexes {
-			listed[i] = listed[i] || !p.deleting
+		for _, d := range p.object.Status.Decisions {
+			listed[d.ClusterName] = listed[d.ClusterName] || !p.deleting
 		}
 	}
+	var reserved, landed []string
+	for _, name := range clusters {
+		if !listed[name] {
+			reserved = append(reserved, name)
+		} else if inv.keepsLanded(placement) { // listed by another writer
+			inv.addLanded(placement, inv.names.index[name])
+			landed = append(landed, name)
+		}
+	}
+	if len(landed) > 0 {
+		inv.addInput(Input{Kind: InputLanded, Placement: placement, Clusters: landed})
+	}
+	if len(reserved)+len(inv.inFlight[placement]) > 0 {
+		inv.addInput(Input{Kind: InputReserved, Placement: placement, Clusters: reserved})
+	}
+	inv.reserve(placement, reserved)
+}
+
+// reserve replaces the reservation of a Placement by clusters that none of its pages lists.
+func (inv *Inventory) reserve(placement Key, clusters []string) {
+	inv.unreserve(placement)
 	reserved := map[int]bool{}
 	for _, name := range clusters {
-		i := inv.names.acquire(name)
-		if listed[i] || reserved[i] {
-			if listed[i] { // by another writer
-				inv.addLanded(placement, i)
-			}
+		if i := inv.names.acquire(name); reserved[i] {
 			inv.names.release(i)
-			continue
+		} else {
+			reserved[i] = true
+			inv.count(i, 1)
 		}
-		reserved[i] = true
-		inv.count(i, 1)
 	}
 	if len(reserved) > 0 {
 		inv.inFlight[placement] = reserved
@@ -48,6 +64,9 @@ func (inv *Inventory) Unreserve(placement Key) {
 	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
+	if len(inv.inFlight[placement]) > 0 {
+		inv.addInput(Input{Kind: InputReserved, Placement: placement})
+	}
 	inv.unreserve(placement)
 }
 

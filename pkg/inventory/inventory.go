@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +31,9 @@ type Options struct {
 	// OnAffected is called with the Placements that a change made by Berth itself affects, because
 	// of their SelectionPolicies. If nil, nothing is called. No lock of the inventory is held.
 	OnAffected func([]Key)
+	// OnInput is called with every input, with the inventory locked; it must not block. If nil,
+	// inputs are not numbered.
+	OnInput func(Input)
 }
 
 // Inventory is the fleet in memory, updated by events. It is safe for concurrent use: every method
@@ -72,6 +76,10 @@ type Inventory struct {
 	started bool
 	// triggers is the number of the last trigger of an attempt.
 	triggers int64
+	// inputs is the number of the last input. givenTaintTimes are those of the cluster that Apply
+	// updates; nil outside of it.
+	inputs          int64
+	givenTaintTimes []time.Time
 	// changedPart names the part of the object that changed in the current event.
 	changedPart string
 
@@ -139,6 +147,14 @@ func (inv *Inventory) AssumePlacement(object *v1alpha1.Placement) {
 	if p == nil || p.object.UID != object.UID || earlier(object, p.object) || !sameRequest(p.object, object) {
 		return
 	}
+	inv.setStatus(p, object)
+}
+
+// setStatus stores a Placement of which only the status changed.
+func (inv *Inventory) setStatus(p *placement, object *v1alpha1.Placement) {
+	if !equality.Semantic.DeepEqual(p.object.Status, object.Status) {
+		inv.addObject(object)
+	}
 	p.object, p.subject = object, nil
 }
 
@@ -196,6 +212,7 @@ func (inv *Inventory) restoreLast(p *placement) {
 	if own := inv.subject(p).OwnPages(); len(own) > 0 {
 		p.last, p.subject = framework.PublishedOn(own), nil
 		p.last.Revision = inv.historyOf(p).PageRevision(own)
+		inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: p.last, KeepsLanded: true})
 	}
 }
 
@@ -231,7 +248,7 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 
 func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
 	subject = inv.withPeers(p, subject)
-	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1}
+	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1, Input: inv.inputs}
 	snapshot.NotReady = inv.notReady(p, subject.LastNames())
 	if queue != nil {
 		snapshot.Limit = queue.Limit

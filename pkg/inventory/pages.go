@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -80,12 +81,15 @@ func (inv *Inventory) Announce(page *v1alpha1.PlacementDecision, deleted bool) (
 	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	if page != nil {
+	if page != nil && inv.keepsLanded(owner) {
+		in := Input{Kind: InputLanded, Placement: owner}
 		for _, d := range page.Status.Decisions {
 			if i, known := inv.names.index[d.ClusterName]; known {
 				inv.addLanded(owner, i)
+				in.Clusters = append(in.Clusters, d.ClusterName)
 			}
 		}
+		inv.addInput(in)
 	}
 	inv.pages.announced[name] = &announcement{content: page}
 	return func() {
@@ -140,6 +144,7 @@ func (inv *Inventory) assumeDeleted(object *v1alpha1.PlacementDecision) {
 	if object.UID != "" {
 		inv.pages.deleted[object.UID] = true
 	}
+	inv.addDeleted(object)
 	inv.removePage(nameOf(object), affectedSet{})
 }
 
@@ -171,6 +176,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 	if old != nil && earlier(object, old.object) {
 		return
 	}
+	inv.addPage(old, object)
 	if old != nil && samePage(old.object, object) {
 		old.object = object
 		inv.dropSubject(old.owner)
@@ -210,6 +216,15 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 	}
 }
 
+// addPage adds the input of a changed page. The revision counts, because it is read after a
+// restart.
+func (inv *Inventory) addPage(old *page, object *v1alpha1.PlacementDecision) {
+	const revision = berthv1alpha1.RevisionAnnotation
+	if old == nil || !samePage(old.object, object) || old.object.Annotations[revision] != object.Annotations[revision] {
+		inv.addObject(object)
+	}
+}
+
 // setTaken records that a page has a name that a Placement cannot use for its own page, or that the
 // name is free again.
 func (inv *Inventory) setTaken(p *page, taken bool) {
@@ -241,6 +256,7 @@ func (inv *Inventory) deletePage(object *v1alpha1.PlacementDecision, affected af
 		return
 	}
 	if inv.pages.has(object) {
+		inv.addDeleted(object)
 		inv.removePage(nameOf(object), affected)
 	}
 }

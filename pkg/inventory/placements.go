@@ -129,9 +129,10 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, affected affec
 	}
 	if old != nil && old.object.UID == object.UID && sameRequest(old.object, object) {
 		// Only the status changed, in most cases by Berth itself: no Placement is affected.
-		old.object, old.subject = object, nil
+		inv.setStatus(old, object)
 		return
 	}
+	inv.addObject(object)
 	inv.changedPart = "created"
 	var last *framework.Published
 	var landed framework.Bitset

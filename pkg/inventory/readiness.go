@@ -23,6 +23,7 @@ func (inv *Inventory) ReplaceReadiness(source string, inClusterNamespace bool, o
 	s := newReadinessSource(inClusterNamespace, objects, failures)
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
+	inv.addReadiness(ReadinessInput{Source: source, Replaces: true, InClusterNamespace: inClusterNamespace, Objects: objects, Failures: failures})
 	inv.readiness[source] = s
 	return inv.waitingForAll(source)
 }
@@ -32,6 +33,7 @@ func (inv *Inventory) ReplaceReadiness(source string, inClusterNamespace bool, o
 func (inv *Inventory) FailReadiness(source, why string) []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
+	inv.addReadiness(ReadinessInput{Source: source, Failure: why})
 	inv.readiness[source] = &readinessSource{failure: why}
 	return inv.waitingForAll(source)
 }
@@ -45,6 +47,7 @@ func (inv *Inventory) FailReadinessNamespace(source, namespace, why string) []Ke
 	if s == nil || s.failure != "" {
 		return nil
 	}
+	inv.addReadiness(ReadinessInput{Source: source, Failures: map[string]string{namespace: why}})
 	s.failNamespace(namespace, why)
 	return inv.waitingForAll(source)
 }
@@ -53,6 +56,9 @@ func (inv *Inventory) FailReadinessNamespace(source, namespace, why string) []Ke
 func (inv *Inventory) ForgetReadiness(source string) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
+	if inv.readiness[source] != nil {
+		inv.addReadiness(ReadinessInput{Source: source, Forgotten: true})
+	}
 	delete(inv.readiness, source)
 }
 
@@ -68,6 +74,7 @@ func (inv *Inventory) SetReadiness(source string, object ReadyObject) []Key {
 	if before == nil && after == nil || before != nil && after != nil && before.cluster == after.cluster && before.ready == after.ready && before.labels == after.labels && before.tooManyLabels == after.tooManyLabels {
 		return nil
 	}
+	inv.addReadiness(ReadinessInput{Source: source, Objects: []ReadyObject{object}})
 	return inv.waitingFor(source, before, after)
 }
 
@@ -79,7 +86,11 @@ func (inv *Inventory) DeleteReadiness(source string, object Key) []Key {
 	if s == nil || s.failure != "" {
 		return nil
 	}
-	return inv.waitingFor(source, s.remove(object))
+	before := s.remove(object)
+	if before != nil {
+		inv.addReadiness(ReadinessInput{Source: source, Deleted: &object})
+	}
+	return inv.waitingFor(source, before)
 }
 
 // ReadinessFailure returns why a readiness source cannot be read, or not for the policies of the

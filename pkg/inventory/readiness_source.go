@@ -11,11 +11,13 @@ import (
 
 // ReadyObject is what is kept of one object of a readiness source.
 type ReadyObject struct {
-	Key
-	Labels map[string]string
+	Key    `json:"key"`
+	Labels map[string]string `json:"labels,omitempty"`
 	// Cluster is empty if the object belongs to no cluster.
-	Cluster string
-	Ready   bool
+	Cluster string `json:"cluster,omitempty"`
+	Ready   bool   `json:"ready,omitempty"`
+	// TooManyLabels is true if the labels are not kept, because they are too long.
+	TooManyLabels bool `json:"tooManyLabels,omitempty"`
 }
 
 // readinessSource has the objects of one readiness source. Objects without a cluster are not kept.
@@ -78,7 +80,7 @@ func newReadyObject(o ReadyObject) *readyObject {
 	for key, value := range o.Labels {
 		size += len(key) + len(value)
 	}
-	if size > maxLabelBytes {
+	if size > maxLabelBytes || o.TooManyLabels {
 		return &readyObject{name: o.Key, labels: textOfLabels(nil), tooManyLabels: true, cluster: o.Cluster}
 	}
 	return &readyObject{name: o.Key, labels: textOfLabels(o.Labels), cluster: o.Cluster, ready: o.Ready}
@@ -86,6 +88,18 @@ func newReadyObject(o ReadyObject) *readyObject {
 
 func (o *readyObject) matches(p *placement, r *changes.Readiness) bool {
 	return o.tooManyLabels || r.Matches(p.key.Name, o.labels)
+}
+
+// whole returns what is kept of an object.
+func (o *readyObject) whole() ReadyObject {
+	all := ReadyObject{Key: o.name, Cluster: o.cluster, Ready: o.ready, TooManyLabels: o.tooManyLabels, Labels: map[string]string{}}
+	for rest := o.labels.Value(); rest != ""; {
+		var key, value string
+		key, rest, _ = strings.Cut(rest, "\n")
+		value, rest, _ = strings.Cut(rest, "\n")
+		all.Labels[key] = value
+	}
+	return all
 }
 
 // labelText has labels as one text: each key and each value, followed by a line feed. Objects with

@@ -73,6 +73,7 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, affect
 	if old != nil && earlier(object, old.object) {
 		return
 	}
+	inv.addRecord(old, object)
 	answered := old != nil && !equality.Semantic.DeepEqual(old.object.Spec.Approval, object.Spec.Approval)
 	inv.removeRecord(old)
 	r := &record{object: object}
@@ -102,6 +103,12 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, affect
 	}
 }
 
+func (inv *Inventory) addRecord(old *record, object *berthv1alpha1.PlacementChange) {
+	if old == nil || !sameVersion(old.object, object) {
+		inv.addObject(object)
+	}
+}
+
 func (inv *Inventory) acquireAll(names []string) []int {
 	indexes := make([]int, len(names))
 	for i, name := range names {
@@ -116,6 +123,7 @@ func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, affect
 		// A later record already has this name.
 		return
 	}
+	inv.addDeleted(old.object)
 	inv.removeRecord(old)
 	if inv.dropSubject(old.owner) && changes.IsOpen(old.object) {
 		affected.add(old.owner)
@@ -237,6 +245,7 @@ func (inv *Inventory) updatePolicy(object *berthv1alpha1.DisruptionPolicy, affec
 		inv.addSelected(old, affectedSet{})
 		return
 	}
+	inv.addObject(object)
 	if inv.policies[key.Namespace] == nil {
 		inv.policies[key.Namespace] = map[string]*policy{}
 	}
@@ -255,6 +264,7 @@ func (inv *Inventory) deletePolicy(object *berthv1alpha1.DisruptionPolicy, affec
 	if old == nil {
 		return
 	}
+	inv.addDeleted(object)
 	delete(inv.policies[object.Namespace], object.Name)
 	if len(inv.policies[object.Namespace]) == 0 {
 		delete(inv.policies, object.Namespace)
@@ -299,12 +309,20 @@ func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.P
 	if p == nil || p.object.UID != subject.Placement.UID || last == nil && p.landed.Len() == 0 {
 		return
 	}
-	if p.landed = nil; last == nil {
-		inv.holdingChanged(subject.Key())
-	} else {
-		p.last, p.subject = last, nil
-		inv.holdingChanged(subject.Key())
+	if last == nil {
+		last = p.last
 	}
+	inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: last, Before: p.last})
+	inv.setPublished(p, last, false)
+}
+
+// setPublished is SetPublished with the inventory locked.
+func (inv *Inventory) setPublished(p *placement, last *framework.Published, keepsLanded bool) {
+	if !keepsLanded {
+		p.landed = nil
+	}
+	p.last, p.subject = last, nil
+	inv.holdingChanged(p.key)
 }
 
 // ClearCause drops the cause of the attempt on a Snapshot after it succeeded. It keeps the cause of
@@ -322,6 +340,12 @@ func (inv *Inventory) ClearCause(snapshot *framework.Snapshot) {
 func (inv *Inventory) Started() {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
+	inv.addInput(Input{Kind: InputStarted})
+	inv.start()
+}
+
+// start is Started with the inventory locked.
+func (inv *Inventory) start() {
 	inv.updateHoldings()
 	clear(inv.holdings.pending)
 	inv.started = true

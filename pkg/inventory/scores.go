@@ -21,9 +21,11 @@ func (inv *Inventory) updateScore(object *v1alpha1.AddOnPlacementScore, affected
 			old.Status.ValidUntil.Equal(object.Status.ValidUntil) {
 			return
 		}
+		inv.addObject(object)
 		inv.addScored(i, object.Name, affected)
 		return
 	}
+	inv.addObject(object)
 	i := inv.names.acquire(object.Namespace)
 	vector.Set(i, object)
 	inv.addScored(i, object.Name, affected)
@@ -35,6 +37,7 @@ func (inv *Inventory) deleteScore(object *v1alpha1.AddOnPlacementScore, affected
 	if vector == nil || !ok || vector.Get(i) == nil {
 		return
 	}
+	inv.addDeleted(object)
 	vector.Set(i, nil)
 	inv.addScored(i, object.Name, affected)
 	inv.names.release(i)

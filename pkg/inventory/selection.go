@@ -218,6 +218,9 @@ func (inv *Inventory) updateSelection(object *berthv1alpha1.SelectionPolicy, aff
 	if old != nil && older(object, old.object) {
 		return
 	}
+	if old == nil || !sameVersion(old.object, object) {
+		inv.addObject(object)
+	}
 	inv.changedPart = "spec"
 	if old != nil {
 		if sameSelection(old.object, object) {
@@ -242,6 +245,9 @@ func (inv *Inventory) AssumeSelectionPolicy(object *berthv1alpha1.SelectionPolic
 	defer inv.mu.Unlock()
 	key, placement := selectionKeys(object)
 	if s := inv.selections.get(key); s != nil && !older(object, s.object) && sameSelection(s.object, object) {
+		if !sameVersion(s.object, object) {
+			inv.addObject(object)
+		}
 		s.object = object
 		inv.dropSubject(placement)
 	}
@@ -257,6 +263,7 @@ func sameSelection(a, b *berthv1alpha1.SelectionPolicy) bool {
 func (inv *Inventory) deleteSelection(object *berthv1alpha1.SelectionPolicy, affected affectedSet) {
 	key, _ := selectionKeys(object)
 	if old := inv.selections.get(key); old != nil && old.object.UID == object.UID {
+		inv.addDeleted(old.object)
 		inv.dropSelection(old, affected)
 	}
 }

@@ -61,6 +61,7 @@ func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, affected aff
 	if old != nil && reflect.DeepEqual(old.spec, object.Spec.ClusterSelector) {
 		return
 	}
+	inv.addObject(object)
 	set := newClusterSet(object)
 	for i := range inv.clusters.Len() {
 		if c := inv.clusters.Get(i); c != nil && set.matches(c) {
@@ -82,6 +83,7 @@ func (inv *Inventory) deleteSet(object *v1alpha1.ManagedClusterSet, affected aff
 	if inv.sets[object.Name] == nil {
 		return
 	}
+	inv.addDeleted(object)
 	delete(inv.sets, object.Name)
 	inv.addBound(object.Name, affected)
 }
@@ -111,6 +113,7 @@ func (inv *Inventory) updateBinding(object *v1alpha1.ManagedClusterSetBinding, a
 		bound = map[string]bool{}
 		inv.bindings[object.Namespace] = bound
 	}
+	inv.addObject(object)
 	bound[object.Name] = true
 	inv.bindingChanged(object, affected)
 }
@@ -120,6 +123,7 @@ func (inv *Inventory) deleteBinding(object *v1alpha1.ManagedClusterSetBinding, a
 	if !bound[object.Name] {
 		return
 	}
+	inv.addDeleted(object)
 	delete(bound, object.Name)
 	if len(bound) == 0 {
 		delete(inv.bindings, object.Namespace)

@@ -193,6 +193,12 @@ func (b *BlastRadius) Counts() any {
 	return b.counts
 }
 
+// DecodeCounts implements framework.Counter.
+func (*BlastRadius) DecodeCounts(text []byte) (any, error) {
+	counts := &removalCounts{}
+	return counts, json.Unmarshal(text, counts)
+}
+
 // Reserve counts the removal, so that the next attempt sees it. The later steps of a change were
 // counted with its first one. A change that supersedes it gives back what was not removed.
 func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) *framework.Status {

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -67,6 +68,73 @@ type progressing struct {
 // removedClusters counts the removals of one namespace: all, and those that did not follow an edit
 // of the Placement.
 type removedClusters struct{ all, unedited int }
+
+// countsText is how recordings store removalCounts.
+type countsText struct {
+	Removals []removalText              `json:"removals,omitempty"`
+	Open     map[types.UID]removalText  `json:"open,omitempty"`
+	Progress map[types.UID]progressText `json:"progress,omitempty"`
+}
+
+type removalText struct {
+	Placement types.UID `json:"placement"`
+	Namespace string    `json:"namespace"`
+	At        time.Time `json:"at"`
+	Clusters  int       `json:"clusters,omitempty"`
+	Edited    bool      `json:"edited,omitempty"`
+	Begun     []string  `json:"begun,omitempty"`
+	Reserved  []string  `json:"reserved,omitempty"`
+}
+
+type progressText struct {
+	Revision int64     `json:"revision"`
+	Counted  time.Time `json:"counted"`
+	Left     int       `json:"left"`
+}
+
+func textOf(r removal) removalText {
+	return removalText{Placement: r.placement, Namespace: r.namespace, At: r.at, Clusters: r.clusters, Edited: r.edited}
+}
+
+func (t removalText) removal() removal {
+	return removal{placement: t.Placement, namespace: t.Namespace, at: t.At, clusters: t.Clusters, edited: t.Edited}
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c *removalCounts) MarshalJSON() ([]byte, error) {
+	text := countsText{Open: map[types.UID]removalText{}, Progress: map[types.UID]progressText{}}
+	for _, r := range c.removals {
+		text.Removals = append(text.Removals, textOf(r))
+	}
+	for uid, r := range c.open {
+		t := textOf(r.removal)
+		t.Begun, t.Reserved = r.begun, r.reserved
+		text.Open[uid] = t
+	}
+	for uid, p := range c.progress {
+		text.Progress[uid] = progressText{p.revision, p.counted, p.left}
+	}
+	return json.Marshal(text)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *removalCounts) UnmarshalJSON(data []byte) error {
+	var text countsText
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	*c = removalCounts{open: map[types.UID]openRemoval{}, progress: map[types.UID]progressing{}}
+	for _, r := range text.Removals {
+		c.removals = append(c.removals, r.removal())
+	}
+	for uid, r := range text.Open {
+		c.open[uid] = openRemoval{removal: r.removal(), begun: r.Begun, reserved: r.Reserved}
+	}
+	for uid, p := range text.Progress {
+		c.progress[uid] = progressing{p.Revision, p.Counted, p.Left}
+	}
+	return nil
+}
 
 // count adds up the removals within the window: of the Placement, of its namespace, and of other
 // namespaces as far as they count. It excludes an open removal of the Placement itself.

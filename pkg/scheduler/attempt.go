@@ -111,6 +111,9 @@ func (s *Scheduler) Attempt(ctx context.Context, takeSnapshot func() *framework.
 	// 6 Reserve, 7 Permit, 8 Transition.
 	s.transition(cycle, a, false)
 	s.saveState(a)
+	if s.OnDecided != nil {
+		s.OnDecided(a)
+	}
 	s.endCycle(a, deadline.stop())
 	unlock()
 	// 9. Bind.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -33,6 +34,9 @@ type Scheduler struct {
 	// WriteRecordsBefore writes the records that must exist before step 9 publishes. If nil,
 	// changes have no records.
 	WriteRecordsBefore func(ctx context.Context, a *Attempt) error
+	// OnDecided is called after steps 1 to 8 of each attempt, with the cycle lock held; it must not
+	// block. If nil, nothing is called.
+	OnDecided func(a *Attempt)
 	// StorePublished stores the published decision for the next Snapshot; nil if it is the same as
 	// before.
 	StorePublished func(subject *framework.Subject, last *framework.Published)
@@ -74,6 +78,18 @@ func (s *Scheduler) Recount(records []*berthv1alpha1.PlacementChange) {
 	}
 }
 
+// DecodeCounts reads back the recorded counts of a Counter of any profile.
+func (s *Scheduler) DecodeCounts(plugin string, text []byte) (any, error) {
+	for _, name := range slices.Sorted(maps.Keys(s.profiles)) {
+		for _, counter := range s.profiles[name].counters() {
+			if counter.Name() == plugin {
+				return counter.DecodeCounts(text)
+			}
+		}
+	}
+	return nil, fmt.Errorf("no profile has a plugin %s that counts", plugin)
+}
+
 // Forget drops the data of the engine and of plugins for a deleted Placement. It takes the cycle
 // lock.
 func (s *Scheduler) Forget(key types.NamespacedName) {
@@ -95,6 +111,9 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 		}
 	}
 }
+
+// ProfileName is the name of the profile that decided.
+func (r *Result) ProfileName() string { return r.profile.Name }
 
 // profileOf returns the profile that a Placement selects. If it does not exist, it returns the
 // default profile and an error: its plugins can still publish an empty page.

@@ -65,7 +65,7 @@ type Process struct {
 func StartController(kubeconfig string, flags ...string) *Process {
 	GinkgoHelper()
 	return start(exec.Command(testhub.Binary(), append([]string{
-		"controller", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-probe-bind-address=0", "--housekeeping=",
+		"controller", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-probe-bind-address=0", "--housekeeping=", "--record", recordingOf(),
 	}, flags...)...))
 }
 

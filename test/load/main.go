@@ -15,15 +15,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-const berthArgs = "controller --kubeconfig {kubeconfig} --metrics-bind-address {metrics} --leader-elect=false --health-probe-bind-address=0"
+const berthArgs = "controller --kubeconfig {kubeconfig} --metrics-bind-address {metrics} --leader-elect=false --health-probe-bind-address=0 --record {recording}"
 
 // allRows are the rows of the table, in the order of measurement.
-var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "hot-all", "memory", "steps", "evictions", "drain", "churn"}
+var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "hot-all", "memory", "steps", "evictions", "drain", "churn", "recording", "replay"}
 
 // options are the flags of the command.
 type options struct {
 	// controller is the binary, args are its arguments with the placeholders {kubeconfig} and
-	// {metrics} (host:port).
+	// {metrics} (host:port) and {recording} (a folder).
 	controller, args string
 	// kubeconfig is that of a hub with the CRDs; if empty, a hub is started from assets.
 	kubeconfig, assets string
@@ -71,7 +71,7 @@ func parse(args []string) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("load", flag.ExitOnError)
 	flags.StringVar(&o.controller, "controller", "bin/berth", "binary of the controller")
-	flags.StringVar(&o.args, "args", berthArgs, "its arguments; {kubeconfig} is the hub's, {metrics} a host:port for metrics, if it has any")
+	flags.StringVar(&o.args, "args", berthArgs, "its arguments; {kubeconfig} is the hub's, {metrics} a host:port for metrics, {recording} a folder for the recording, if it has any")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "measure on this hub, which has the CRDs and no such controller, instead of starting one")
 	flags.StringVar(&o.assets, "assets", "", "folder with etcd and kube-apiserver (default: KUBEBUILDER_ASSETS, then bin/hub)")
 	clusters := flags.Int("clusters", 1000, "clusters of the fleet")

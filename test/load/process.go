@@ -25,7 +25,7 @@ type process struct {
 
 func startProcess(o options, kubeconfig, dir string) (*process, error) {
 	p := &process{log: filepath.Join(dir, "controller.log"), ended: make(chan struct{})}
-	args := strings.ReplaceAll(o.args, "{kubeconfig}", kubeconfig)
+	args := strings.ReplaceAll(strings.ReplaceAll(o.args, "{kubeconfig}", kubeconfig), "{recording}", recordingIn(dir))
 	if strings.Contains(args, "{metrics}") {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -54,6 +54,9 @@ func startProcess(o options, kubeconfig, dir string) (*process, error) {
 	}()
 	return p, nil
 }
+
+// recordingIn is the folder of the recording.
+func recordingIn(dir string) string { return filepath.Join(dir, "recording") }
 
 // stop asks the controller to stop, and kills it after a timeout.
 func (p *process) stop() {

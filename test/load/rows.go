@@ -154,6 +154,7 @@ func (r *run) measureHot(ctx context.Context, row string, s shape) error {
 		Row: row, Work: works[row] + ", p50", Value: float64(quantile(durations, 0.5)) / float64(two), Unit: times, Target: 4,
 		Samples: len(durations), Took: ms(quantile(durations, 0.5)), Floor: ms(two),
 	}
+	r.hot.cpu, r.hot.recording = r.hot.cpu+spent.cpu, r.hot.recording+spent.recording
 	p99 := p50
 	p99.Row, p99.Work, p99.Target, p99.Took = row+"-p99", works[row]+", p99", 20, ms(quantile(durations, 0.99))
 	p99.Value = float64(quantile(durations, 0.99)) / float64(two)
@@ -224,6 +225,7 @@ func (r *run) measureHotAll(ctx context.Context) error {
 			return err
 		}
 	}
+	r.hot.cpu, r.hot.recording = r.hot.cpu+spent.cpu, r.hot.recording+spent.recording
 	elapsed, floor := quantile(durations, 0.5), quantile(r.pageFloors, 0.5)
 	r.add(result{
 		Row: "hot-all", Work: "hot all, until the last decision", Value: elapsed.Seconds() / floor.Seconds(), Unit: times, Target: 1.5,

@@ -50,7 +50,9 @@ type run struct {
 	begin    time.Time
 	// pageFloors measures one page write for each Placement.
 	pageFloors []time.Duration
-	results    []result
+	// hot is the controller's work in the hot rows.
+	hot     effort
+	results []result
 }
 
 // runSize 1. starts a hub with a fleet, 2. starts the controller and measures the cold start, 3.
@@ -119,6 +121,8 @@ func (r *run) measureRows(ctx context.Context) error {
 		{"evictions", r.measureEvictions},
 		{"drain", r.measureDrain},
 		{"churn", r.measureChurn},
+		{"recording", r.measureRecording},
+		{"replay", r.verifyRecording},
 	} {
 		if !slices.Contains(r.rows, row.name) {
 			continue
@@ -196,14 +200,19 @@ func (r *run) pause(ctx context.Context) error {
 
 // effort is the work of the controller so far.
 type effort struct {
-	cpu     time.Duration
-	cycles  float64
-	counted bool
+	cpu time.Duration
+	// recording is the processor time of the recorder, in seconds.
+	recording float64
+	cycles    float64
+	counted   bool
 	writes
 }
 
 func (r *run) effort() (e effort, err error) {
 	if e.cycles, e.counted, err = r.process.metric(r.cycles); err != nil {
+		return e, errors.Join(err, r.process.exitError())
+	}
+	if e.recording, _, err = r.process.metric("berth_recording_cpu_seconds_total"); err != nil {
 		return e, errors.Join(err, r.process.exitError())
 	}
 	e.writes = r.observer.counted()
@@ -222,6 +231,7 @@ func (r *run) spend(total *effort, call func() error) error {
 	}
 	after, err := r.effort()
 	total.cpu += after.cpu - before.cpu
+	total.recording += after.recording - before.recording
 	total.cycles += after.cycles - before.cycles
 	total.counted = after.counted
 	total.writes = total.plus(after.minus(before.writes))

@@ -25,10 +25,11 @@ import (
 func TestIncrementalInventory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &differential{
-			world: newWorld(), inv: inventory.New(inventory.Options{}),
+			world: newWorld(), mirror: newMirror(),
 			engine: newScheduler(t, true), unbalanced: newScheduler(t, false), before: map[inventory.Key]answer{},
 			reserved: map[inventory.Key]map[string]bool{},
 		}
+		d.inv = inventory.New(inventory.Options{OnInput: d.mirror.record})
 		for range rapid.IntRange(5, 50).Draw(rt, "events") {
 			d.step(rt)
 		}
@@ -38,6 +39,8 @@ func TestIncrementalInventory(t *testing.T) {
 type differential struct {
 	world *world
 	inv   *inventory.Inventory
+	// mirror has the recorded inputs of inv.
+	mirror *mirror
 	// engine and unbalanced live for all events, as the plugins' caches do.
 	engine, unbalanced *scheduler.Scheduler
 	// before are the decisions without Balance before the event.
@@ -214,6 +217,7 @@ func (d *differential) check(t *rapid.T, woken []inventory.Key) {
 		t.Fatalf("Placements (-scratch +incremental):\n%s", diff)
 	}
 	fresh := newScheduler(t, true)
+	d.mirror.check(t, d.inv)
 	after := map[inventory.Key]answer{}
 	for _, key := range d.inv.Placements() {
 		want, got := scratch.Snapshot(key, fixture.Now, nil), d.inv.Snapshot(key, fixture.Now, nil)
@@ -231,6 +235,7 @@ func (d *differential) check(t *rapid.T, woken []inventory.Key) {
 			t.Fatalf("answer to %s (-scratch +incremental):\n%s", key, diff)
 		}
 		after[key] = ask(d.unbalanced, d.inv, key)
+		d.mirror.compare(t, d.inv, key)
 		old, known := d.before[key]
 		if diff := cmp.Diff(old, after[key]); (diff != "" || !known) && !slices.Contains(woken, key) {
 			t.Fatalf("%s was not affected although its decision changed (-before +after):\n%s", key, diff)

@@ -14,7 +14,7 @@ import (
 // are theirs alone and cannot be copied here: they are shared, and their plugins never change them.
 func copySnapshot(s *framework.Snapshot) *framework.Snapshot {
 	c := &framework.Snapshot{
-		Trial: s.Trial, Fleet: copyFleet(s.Fleet), Now: s.Now, Cause: s.Cause, CauseSequence: s.CauseSequence, Subject: copySubject(s.Subject),
+		Trial: s.Trial, Fleet: copyFleet(s.Fleet), Now: s.Now, Cause: s.Cause, CauseSequence: s.CauseSequence, Input: s.Input, Subject: copySubject(s.Subject),
 		Sets: copySets(s.Sets), BoundSets: slices.Clone(s.BoundSets), Bound: copySets(s.Bound), Limit: s.Limit,
 		NotReady: maps.Clone(s.NotReady), Timers: s.Timers, Answers: s.Answers, PluginCounts: maps.Clone(s.PluginCounts),
 	}

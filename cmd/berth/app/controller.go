@@ -37,6 +37,7 @@ type controllerOptions struct {
 	webhookCertDir string
 	webhookClients string
 	webhookPort    int
+	record         recordOptions
 	log            logOptions
 }
 
@@ -62,6 +63,9 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 			}
 			if !cmd.Flags().Changed("metrics-secure") {
 				o.metricsSecure = !onLoopback(o.metrics)
+			}
+			if err := o.record.check(); err != nil {
+				return err
 			}
 			if err := o.log.check(); err != nil {
 				return err
@@ -91,6 +95,7 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 		"certificates of the authorities that sign the API server's client certificate; the admission webhooks then refuse callers without such a certificate "+
 			"(default: callers are not verified)")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhooks")
+	o.record.addFlags(cmd, "folder for the recording of all decisions and what they depend on, for berth replay (default: nothing is recorded)")
 	addLogFlags(cmd, &o.log)
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "install Berth's CRDs before the start; CRDs that something else installed are not changed")
 	return cmd
@@ -144,6 +149,7 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		Workers:                 o.workers,
 		Housekeeping:            o.housekeeping,
 		Config:                  configuration,
+		Recording:               o.record.options(),
 		Plugins:                 o.plugins,
 	})
 }

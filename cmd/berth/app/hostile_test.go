@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,15 +11,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -86,6 +92,34 @@ func hostileLists() map[string][]any {
 		"disruptionpolicies":        {},
 		"selectionpolicies":         {selecting},
 	}
+}
+
+// recordHostile writes a recording whose names, values and messages are hostile, and returns its
+// folder.
+func recordHostile(t *testing.T) string {
+	t.Helper()
+	r, err := recording.New(recording.Options{Dir: t.TempDir(), Version: hostile, Now: time.Now, Log: logr.Discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv := inventory.New(inventory.Options{OnInput: r.OnInput()})
+	for _, objects := range hostileLists() {
+		for _, object := range objects {
+			inv.Update(object.(client.Object))
+		}
+	}
+	inv.Started()
+	r.Begin(inv)
+	r.Decided(&recording.Decision{
+		Namespace: "shop", Name: hostile, UID: inv.Placement(inventory.Key{Namespace: "shop", Name: hostile}).UID, Now: time.Now(), Profile: hostile, Cause: hostile,
+		Outcome: hostile, Failure: hostile, Added: []string{hostile}, Removed: []string{hostile},
+	}, nil)
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if err := r.Start(ended); err != nil {
+		t.Fatal(err)
+	}
+	return r.Dir()
 }
 
 // startHostileHub answers as a hub whose names, values and messages are hostile, and returns the
@@ -180,6 +214,7 @@ func TestHostileText(t *testing.T) {
 	queues := write("queues.yaml", "partitions: [{name: default, queues: [{name: root, queues: [{name: a, properties: {berth.dev/clustersets: "+quotedHostile()+"}}]}], placementrules: [{name: tag, value: "+quotedHostile()+"}]}]\n")
 	// A hub answers in UTF-8.
 	onHub := strings.ToValidUTF8(hostile, "\ufffd")
+	recorded := recordHostile(t)
 	words := map[string][][]string{
 		"":             {{hostile}, {"--" + hostile}, {"help", hostile}, {"__complete", "explain", ""}, {"__complete", "top", "--context", ""}, {"__complete", "explain", "--cluster", ""}},
 		"approve":      {{"web", "--yes"}, {"web", "--yes", "-o", "wide"}, {"web", "-y", "-o", "json"}, {"web", "-y", "-o", "yaml"}, {"web", "-y", "--revision", hostile}, {"web", "-y", "--comment", hostile}, {hostile}, {"-A", "-y"}},
@@ -194,6 +229,7 @@ func TestHostileText(t *testing.T) {
 		"queues check": {{"-f", queues}, {"-f", hostile}},
 		"queues place": {{"-f", queues, "--user", hostile}, {"-f", queues, "--user", "u", "--tag", hostile + "=" + hostile, "-o", "json"}, {"-f", queues, "--user", hostile, "--queue", hostile}},
 		"reject":       {{"web", "--yes"}, {"web", "--yes", "-o", "wide"}, {hostile, "-n", hostile}},
+		"replay":       {{recorded}, {recorded, "-o", "wide"}, {recorded, "-o", "json"}, {recorded, "--verify"}, {recorded, "--verify", "-o", "yaml"}, {recorded, "--placement", "shop/" + hostile, "--at", "2999-01-01T00:00:00Z", "--cluster", hostile}, {recorded, "--at", hostile, "--placement", "a/b"}, {recorded, "--since", hostile}, {hostile}},
 		"report":       {{hostile, "--member-kubeconfig", kubeconfig, "--once"}, {"plain", "--member-kubeconfig", hostile}},
 		"resilience":   {{"-A", "--by", "cluster"}, {"web", "--by", "cluster", "-o", "wide"}, {"-A", "--by", "label:" + hostile}, {"-A", "--by", "claim:" + hostile}, {"-A", "--by", hostile}, {hostile, "--by", "cluster"}, {"-A", "--by", "cluster", "-o", "json"}, {"-A", "--by", "cluster", "-o", "yaml"}, {"-A", "--by", "cluster", "-o", "markdown"}},
 		"resume":       {{"web", "--yes"}, {hostile, "-y"}, {"-A", "-y"}},

@@ -65,6 +65,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 		newControllerCommand(o.plugins),
 		newExploreCommand(o.plugins),
 		newQueuesCommand(),
+		newReplayCommand(o.plugins),
 		newReportCommand(),
 		newUpCommand(o.plugins),
 	)

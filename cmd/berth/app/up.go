@@ -33,6 +33,7 @@ type upOptions struct {
 	samples       bool
 	queueConfig   string
 	log           logOptions
+	record        recordOptions
 	// queues is from the file queueConfig, or from an earlier start on this hub; nil without
 	// either.
 	queues *localQueues
@@ -56,6 +57,9 @@ afresh, stop the hub and delete the directory: rm -rf .berth`,
 			if o.dataDir == "" {
 				return usagef("--data-dir must not be empty")
 			}
+			if err := o.record.check(); err != nil {
+				return err
+			}
 			if err := o.log.check(); err != nil {
 				return err
 			}
@@ -66,6 +70,7 @@ afresh, stop the hub and delete the directory: rm -rf .berth`,
 	addConfigFlag(cmd, &o.config)
 	cmd.Flags().StringVar(&o.queueConfig, "queue-config", "",
 		"file with the queues: a queues.yaml, or a ConfigMap with that key; every Placement then needs a queue, and gets an annotation with its submitter, also after later starts")
+	o.record.addFlags(cmd, "folder for the recording of all decisions and what they depend on, for berth replay; none records nothing (default: recording in the data directory)")
 	addLogFlags(cmd, &o.log)
 	cmd.Flags().BoolVar(&o.samples, "samples", false, "apply the sample fleet and Placements and print their decisions; objects that exist are not changed")
 	return cmd
@@ -192,6 +197,7 @@ func (o *upOptions) startController(ctx context.Context, end context.CancelCause
 		defer log.Close()
 		options := controllers.Options{
 			MetricsAddress: "0", HealthAddress: "0", Housekeeping: []string{"*"}, Config: o.configuration, Plugins: o.plugins, Webhooks: o.webhooks,
+			Recording: o.record.in(o.dataDir),
 		}
 		if o.queues != nil {
 			options.QueueConfig = localQueueConfig

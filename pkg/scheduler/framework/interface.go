@@ -50,6 +50,9 @@ type Counter interface {
 	// Counts returns the current counts for the next Snapshot (PluginCounts), or nil. The plugin
 	// must not change the returned value. It is called with the cycle lock held.
 	Counts() any
+	// DecodeCounts reads counts back that json.Marshal wrote, for the replay of a recording. It may
+	// be called at any time.
+	DecodeCounts(text []byte) (any, error)
 	// Recount restores the counts from the records of all Placements after a restart. It is called
 	// once, before the first attempt, with the cycle lock held.
 	Recount(records []*berthv1alpha1.PlacementChange)

@@ -23,6 +23,8 @@ type Snapshot struct {
 	*Fleet
 	// Now is the only clock of a cycle.
 	Now time.Time
+	// Input is the number of the last input of the inventory that the Snapshot contains.
+	Input int64
 	// Cause describes in one line what triggered the attempt, as in a record; empty if no event
 	// did. CauseSequence is the number of that trigger; a later one has a higher number.
 	Cause         string
@@ -54,25 +56,26 @@ type Snapshot struct {
 // QueueAdmission is the result of queue admission for a Placement.
 type QueueAdmission struct {
 	// Reason and Message are those of the condition QueueAdmitted, which is True if Admitted.
-	Admitted        bool
-	Reason, Message string
+	Admitted bool   `json:"admitted,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
 	// Rejected is true if no queue accepts the Placement, or if it lost the right to its queue and
 	// waits for another one: it gets no cluster. If it is not Admitted for another reason, the
 	// published decision stays.
-	Rejected bool
+	Rejected bool `json:"rejected,omitempty"`
 	// Restricted is true if the queue owns cluster sets. The Placement may then use only Sets.
-	Restricted bool
-	Sets       []string
+	Restricted bool     `json:"restricted,omitempty"`
+	Sets       []string `json:"sets,omitzero"`
 	// Limit is the maximum number of selected clusters; negative means no limit. LimitBy names the
 	// quotas that set it.
-	Limit   int
-	LimitBy string
+	Limit   int    `json:"limit"`
+	LimitBy string `json:"limitBy,omitempty"`
 	// Annotation is the queue annotation for pages; records have it in spec.queue.
-	Annotation string
+	Annotation string `json:"annotation,omitempty"`
 	// RetryAt asks for another attempt; zero for none.
-	RetryAt time.Time
+	RetryAt time.Time `json:"retryAt,omitzero"`
 	// Listed is the number of clusters on the pages that this Placement controls.
-	Listed int
+	Listed int `json:"listed,omitempty"`
 }
 
 // Allows reports whether the queue allows a cluster set; true without a queue (nil).
@@ -107,42 +110,46 @@ type Published struct {
 type Timers struct {
 	// Change is for the change to the target, Forced for the removal of all clusters that the
 	// Placement cannot keep alone, Revoked for that of revoked clusters alone.
-	Change, Forced, Revoked Stability
+	Change  Stability `json:"change,omitzero"`
+	Forced  Stability `json:"forced,omitzero"`
+	Revoked Stability `json:"revoked,omitzero"`
 	// Tiers are the states of the tiers of the SelectionPolicy TiersOf after the last attempt.
-	Tiers   []berthv1alpha1.SelectionTierStatus
-	TiersOf types.UID
+	Tiers   []berthv1alpha1.SelectionTierStatus `json:"tiers,omitzero"`
+	TiersOf types.UID                           `json:"tiersOf,omitempty"`
 	// NextAttempt is the time for which the last attempt asked, NextAttemptCause the reason.
-	NextAttempt      time.Time
-	NextAttemptCause string
+	NextAttempt      time.Time `json:"nextAttempt,omitzero"`
+	NextAttemptCause string    `json:"nextAttemptCause,omitempty"`
 	// ReadySince is since when attempts have seen clusters that were added to a Placement with a
 	// DisruptionPolicy published and ready, by name; zero for one that is not ready. Clusters that
 	// were added long ago are not in it. Nil without policies.
-	ReadySince map[string]time.Time
+	ReadySince map[string]time.Time `json:"readySince,omitzero"`
 	// Reserved is true while plugins count the clusters of a change that is published in steps.
-	Reserved bool
+	Reserved bool `json:"reserved,omitempty"`
 }
 
 // Stability measures for how long attempts have proposed the same change.
 type Stability struct {
 	// Digest is that of the clusters proposed last; empty if no cluster was to change.
-	Digest string
+	Digest string `json:"digest,omitempty"`
 	// Since is when these clusters were first proposed, without others in between. RemovingSince is
 	// since when each attempt has proposed to remove clusters; zero if the last one did not.
-	Since, RemovingSince time.Time
+	Since         time.Time `json:"since,omitzero"`
+	RemovingSince time.Time `json:"removingSince,omitzero"`
 }
 
 // Answers are the answers of plugins to a Placement's held change. They are in memory only.
 type Answers struct {
 	// Revision, From, Digest and Generation identify the held change.
-	Revision     int64
-	From, Digest string
-	Generation   int64
+	Revision   int64  `json:"revision,omitempty"`
+	From       string `json:"from,omitempty"`
+	Digest     string `json:"digest,omitempty"`
+	Generation int64  `json:"generation,omitempty"`
 	// Plugins are those that hold it, with their deadlines.
-	Plugins map[string]time.Time
+	Plugins map[string]time.Time `json:"plugins,omitzero"`
 	// Allowed holds the plugins whose hold Allow ended. Rejected is `<plugin>: <reason>` of Reject;
 	// empty if the change was not rejected.
-	Allowed  map[string]struct{}
-	Rejected string
+	Allowed  map[string]struct{} `json:"allowed,omitzero"`
+	Rejected string              `json:"rejected,omitempty"`
 }
 
 // Fleet is the part of a Snapshot that all Placements share. Clusters are by Cluster.Index; an

@@ -1,0 +1,349 @@
+package inventory
+
+import (
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Input is one change of the contents of an inventory. An inventory to which the same inputs are
+// applied in the same order returns the same Snapshots. Events that change nothing that a Snapshot
+// contains, such as heartbeats, are no inputs.
+type Input struct {
+	Kind InputKind
+	// Number counts the inputs of an inventory from 1.
+	Number int64
+	// Object is the object after the change; of a deletion, the last known state.
+	Object client.Object
+	// TaintTimes are the times at which the taints of a ManagedCluster count as added; nil if only
+	// their timeAdded counts.
+	TaintTimes []time.Time
+	// Placement is the one whose published decision or clusters change.
+	Placement Key
+	// Published is the last published decision, Before the one before it. Each may be nil.
+	Published, Before *framework.Published
+	// Clusters are those that are being published (InputReserved), or that may be on a page that is
+	// being written (InputLanded). InputPublished ends the latter, unless KeepsLanded.
+	Clusters    []string
+	KeepsLanded bool
+	// Readiness is a change of a readiness source.
+	Readiness *ReadinessInput
+}
+
+// InputKind says what an Input changes.
+type InputKind string
+
+// The kinds of inputs.
+const (
+	// InputObject adds or changes an object, InputDeleted deletes one.
+	InputObject  InputKind = "object"
+	InputDeleted InputKind = "deleted"
+	// InputPublished sets the decision that Berth published last for a Placement.
+	InputPublished InputKind = "published"
+	// InputReserved sets the clusters of a Placement that are being published and on no page.
+	InputReserved InputKind = "reserved"
+	// InputLanded adds clusters of a Placement that may be on a page that is being written.
+	InputLanded InputKind = "landed"
+	// InputReadiness changes a readiness source.
+	InputReadiness InputKind = "readiness"
+	// InputStarted ends the initial listing.
+	InputStarted InputKind = "started"
+)
+
+// ReadinessInput is one change of a readiness source.
+type ReadinessInput struct {
+	Source string `json:"source"`
+	// Replaces is true if Objects and Failures are all that is known of the source from now on;
+	// otherwise Objects are changed objects.
+	Replaces           bool          `json:"replaces,omitempty"`
+	InClusterNamespace bool          `json:"inClusterNamespace,omitempty"`
+	Objects            []ReadyObject `json:"objects,omitempty"`
+	// Failures are why the objects of single namespaces are not kept, Failure why the source cannot
+	// be read.
+	Failures map[string]string `json:"failures,omitempty"`
+	Failure  string            `json:"failure,omitempty"`
+	// Deleted is an object that was deleted. Forgotten is true if no policy uses the source.
+	Deleted   *Key `json:"deleted,omitempty"`
+	Forgotten bool `json:"forgotten,omitempty"`
+}
+
+// addInput numbers an input and passes it to OnInput. The inventory is locked.
+func (inv *Inventory) addInput(in Input) {
+	if inv.options.OnInput == nil {
+		return
+	}
+	inv.inputs++
+	in.Number = inv.inputs
+	inv.options.OnInput(in)
+}
+
+func (inv *Inventory) addObject(object client.Object) {
+	inv.addInput(Input{Kind: InputObject, Object: object})
+}
+
+func (inv *Inventory) addDeleted(object client.Object) {
+	inv.addInput(Input{Kind: InputDeleted, Object: object})
+}
+
+func (inv *Inventory) addReadiness(in ReadinessInput) {
+	inv.addInput(Input{Kind: InputReadiness, Readiness: &in})
+}
+
+// addCluster adds the input of a changed ManagedCluster.
+func (inv *Inventory) addCluster(c *framework.Cluster) {
+	in := Input{Kind: InputObject, Object: c.ManagedCluster}
+	if inv.options.FirstSeen != nil {
+		in.TaintTimes = c.TaintTimes
+	}
+	inv.addInput(in)
+}
+
+// sameVersion reports whether both are the same state of an object on the API server. The watch
+// reports the state that a write has returned once more.
+func sameVersion(a, b client.Object) bool {
+	return a.GetUID() == b.GetUID() && a.GetResourceVersion() != "" && a.GetResourceVersion() == b.GetResourceVersion()
+}
+
+// Apply applies an input of another inventory. It returns the affected Placements, sorted. Apply
+// inputs in their order, and nothing else.
+func (inv *Inventory) Apply(in Input) []Key {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	affected := affectedSet{}
+	inv.changedPart = "changed"
+	switch in.Kind {
+	case InputObject:
+		inv.applyObject(in, affected)
+		inv.setCause(affected, in.Object)
+	case InputDeleted:
+		inv.changedPart = "deleted"
+		inv.applyDeleted(in.Object, affected)
+		inv.setCause(affected, in.Object)
+	case InputPublished:
+		if p := inv.placements[in.Placement]; p != nil {
+			inv.setPublished(p, in.Published, in.KeepsLanded)
+		}
+	case InputReserved:
+		inv.reserve(in.Placement, in.Clusters)
+	case InputLanded:
+		for _, name := range in.Clusters {
+			if i, known := inv.names.index[name]; known {
+				inv.addLanded(in.Placement, i)
+			}
+		}
+	case InputReadiness:
+		for _, key := range inv.applyReadiness(in.Readiness) {
+			affected.add(key)
+		}
+	case InputStarted:
+		inv.start()
+	}
+	inv.addHoldings(affected)
+	return affected.keys()
+}
+
+func (inv *Inventory) applyObject(in Input, affected affectedSet) {
+	switch object := in.Object.(type) {
+	case *v1alpha1.ManagedCluster:
+		inv.givenTaintTimes = in.TaintTimes
+		inv.updateCluster(object, affected)
+		inv.givenTaintTimes = nil
+	case *v1alpha1.PlacementDecision:
+		inv.updatePage(object, affected)
+	default:
+		if kind, ok := kinds.Of(object); ok {
+			handlers[kind.Name].update(inv, object, affected)
+		}
+	}
+}
+
+func (inv *Inventory) applyDeleted(object client.Object, affected affectedSet) {
+	if page, ok := object.(*v1alpha1.PlacementDecision); ok {
+		inv.removePage(nameOf(page), affected)
+		return
+	}
+	if kind, ok := kinds.Of(object); ok {
+		handlers[kind.Name].remove(inv, object, affected)
+	}
+}
+
+func (inv *Inventory) applyReadiness(in *ReadinessInput) []Key {
+	switch {
+	case in.Forgotten:
+		delete(inv.readiness, in.Source)
+	case in.Replaces:
+		inv.readiness[in.Source] = newReadinessSource(in.InClusterNamespace, in.Objects, in.Failures)
+		return inv.waitingForAll(in.Source)
+	case in.Failure != "":
+		inv.readiness[in.Source] = &readinessSource{failure: in.Failure}
+		return inv.waitingForAll(in.Source)
+	}
+	s := inv.readiness[in.Source]
+	if s == nil || s.failure != "" {
+		return nil
+	}
+	affected := affectedSet{}
+	add := func(keys []Key) {
+		for _, key := range keys {
+			affected.add(key)
+		}
+	}
+	for namespace, why := range in.Failures {
+		s.failNamespace(namespace, why)
+		add(inv.waitingForAll(in.Source))
+	}
+	for _, object := range in.Objects {
+		before, after := s.set(object)
+		add(inv.waitingFor(in.Source, before, after))
+	}
+	if in.Deleted != nil {
+		add(inv.waitingFor(in.Source, s.remove(*in.Deleted)))
+	}
+	return affected.keys()
+}
+
+// Contents calls emit with inputs that lead an empty inventory to the current contents, and with
+// the number of the last input, which they have, too. No other input is added before emit returns;
+// emit must not call the inventory.
+func (inv *Inventory) Contents(emit func(number int64, contents []Input)) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	all := inv.objects()
+	add := func(in Input) { all = append(all, in) }
+	for _, name := range sortedKeys(inv.readiness) {
+		inv.readiness[name].contents(name, add)
+	}
+	for _, key := range sortedPlacements(inv.placements) {
+		p := inv.placements[key]
+		if p.last != nil {
+			add(Input{Kind: InputPublished, Placement: key, Published: p.last})
+		}
+		if p.landed.Len() > 0 {
+			add(Input{Kind: InputLanded, Placement: key, Clusters: inv.namesOf(slices.Collect(p.landed.All))})
+		}
+	}
+	for _, key := range sortedPlacements(inv.inFlight) {
+		add(Input{Kind: InputReserved, Placement: key, Clusters: inv.namesOf(sortedIndexes(inv.inFlight[key]))})
+	}
+	if inv.started {
+		add(Input{Kind: InputStarted})
+	}
+	for i := range all {
+		all[i].Number = inv.inputs
+	}
+	emit(inv.inputs, all)
+}
+
+// objects returns the inputs for all objects, in the order of the table of kinds.
+func (inv *Inventory) objects() []Input {
+	var all []Input
+	add := func(object client.Object) { all = append(all, Input{Kind: InputObject, Object: object}) }
+	for _, name := range sortedKeys(inv.sets) {
+		set := &v1alpha1.ManagedClusterSet{Spec: v1alpha1.ManagedClusterSetSpec{ClusterSelector: inv.sets[name].spec}}
+		set.Name = name
+		add(set)
+	}
+	for _, namespace := range sortedKeys(inv.bindings) {
+		for _, name := range sortedNames(inv.bindings[namespace]) {
+			binding := &v1alpha1.ManagedClusterSetBinding{}
+			binding.Namespace, binding.Name, binding.Spec.ClusterSet = namespace, name, name
+			add(binding)
+		}
+	}
+	for i := range inv.clusters.Len() {
+		if c := inv.clusters.Get(i); c != nil {
+			in := Input{Kind: InputObject, Object: c.ManagedCluster}
+			if inv.options.FirstSeen != nil {
+				in.TaintTimes = c.TaintTimes
+			}
+			all = append(all, in)
+		}
+	}
+	for _, name := range sortedKeys(inv.scores) {
+		for i := range inv.scores[name].Len() {
+			if score := inv.scores[name].Get(i); score != nil {
+				add(score)
+			}
+		}
+	}
+	inv.addPoliciesAndPlacements(add)
+	for _, key := range sortedPlacements(inv.pages.byName) {
+		add(inv.pages.byName[key].object)
+	}
+	return all
+}
+
+func (inv *Inventory) addPoliciesAndPlacements(add func(client.Object)) {
+	for _, namespace := range sortedKeys(inv.policies) {
+		for _, name := range sortedKeys(inv.policies[namespace]) {
+			add(inv.policies[namespace][name].object)
+		}
+	}
+	for _, placement := range sortedPlacements(inv.selections.byPlacement) {
+		for _, s := range inv.selections.of(placement) {
+			add(s.object)
+		}
+	}
+	for _, key := range sortedPlacements(inv.placements) {
+		add(inv.placements[key].object)
+	}
+	for _, key := range sortedPlacements(inv.records.byName) {
+		add(inv.records.byName[key].object)
+	}
+	for _, key := range sortedPlacements(inv.evictions.placements) {
+		add(inv.evictions.get(key))
+	}
+}
+
+// contents adds the inputs that lead to the current state of a readiness source.
+func (s *readinessSource) contents(name string, add func(Input)) {
+	in := &ReadinessInput{Source: name, Failure: s.failure}
+	if s.failure == "" {
+		in.Replaces, in.InClusterNamespace, in.Failures = true, s.inClusterNamespace, s.failures
+	}
+	for _, namespace := range sortedKeys(s.objects) {
+		for _, object := range sortedKeys(s.objects[namespace]) {
+			in.Objects = append(in.Objects, s.objects[namespace][object].whole())
+		}
+	}
+	add(Input{Kind: InputReadiness, Readiness: in})
+}
+
+func (inv *Inventory) namesOf(indexes []int) []string {
+	names := make([]string, len(indexes))
+	for at, i := range indexes {
+		names[at] = inv.names.slots[i].name
+	}
+	return names
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func sortedPlacements[V any](m map[Key]V) []Key {
+	all := affectedSet{}
+	for key := range m {
+		all.add(key)
+	}
+	return all.keys()
+}
+
+func sortedIndexes(set map[int]bool) []int {
+	indexes := make([]int, 0, len(set))
+	for i := range set {
+		indexes = append(indexes, i)
+	}
+	slices.Sort(indexes)
+	return indexes
+}

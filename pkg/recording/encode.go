@@ -1,0 +1,321 @@
+package recording
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Encoder turns inputs into entries. It keeps the last state of the objects whose status changes
+// often, because entries are relative to it. Begin each checkpoint with a new one.
+type Encoder struct {
+	last map[objectKey]client.Object
+}
+
+// objectKey names an object of any kind.
+type objectKey struct {
+	kind string
+	inventory.Key
+}
+
+// NewEncoder returns an encoder for a checkpoint.
+func NewEncoder() *Encoder { return &Encoder{last: map[objectKey]client.Object{}} }
+
+// Written is an entry whose object or status is not encoded yet.
+type Written struct {
+	*Entry
+	Object client.Object `json:"object,omitempty"`
+	Status any           `json:"status,omitempty"`
+}
+
+// Encode returns the entry of an input.
+func (c *Encoder) Encode(in inventory.Input) (Written, error) {
+	e := Written{Entry: &Entry{
+		Type: string(in.Kind), Number: in.Number, Namespace: in.Placement.Namespace, Name: in.Placement.Name, TaintTimes: in.TaintTimes,
+		Clusters: in.Clusters, KeepsLanded: in.KeepsLanded, Readiness: in.Readiness,
+	}}
+	if in.Published != nil {
+		e.Published = publishedOf(in.Before, in.Published)
+	}
+	if in.Object == nil {
+		return e, nil
+	}
+	kind, ok := kinds.Of(in.Object)
+	if !ok {
+		return e, fmt.Errorf("unknown kind of object %T", in.Object)
+	}
+	e.Kind = kind.Name
+	key := objectKey{kind.Name, client.ObjectKeyFromObject(in.Object)}
+	if in.Kind == inventory.InputDeleted {
+		e.Namespace, e.Name, e.UID = in.Object.GetNamespace(), in.Object.GetName(), in.Object.GetUID()
+		delete(c.last, key)
+		return e, nil
+	}
+	if page, ok := in.Object.(*v1alpha1.PlacementDecision); ok {
+		e.Hash = framework.ContentHash(page)
+	}
+	last := c.last[key]
+	if status := statusOf(in.Object); status != nil {
+		c.last[key] = in.Object
+		if last != nil && onlyStatusDiffers(last, in.Object) {
+			e.Type, e.Namespace, e.Name, e.Status = TypeStatus, key.Namespace, key.Name, status
+			e.Version, e.Generation, e.Annotations = in.Object.GetResourceVersion(), in.Object.GetGeneration(), in.Object.GetAnnotations()
+			return e, nil
+		}
+	}
+	e.Object = in.Object
+	if in.Object.GetManagedFields() != nil {
+		e.Object = in.Object.DeepCopyObject().(client.Object)
+		e.Object.SetManagedFields(nil)
+	}
+	return e, nil
+}
+
+// statusOf returns the status of an object of a kind whose status changes often; else nil.
+func statusOf(object client.Object) any {
+	switch o := object.(type) {
+	case *v1alpha1.PlacementDecision:
+		return &o.Status
+	case *v1alpha1.Placement:
+		return &o.Status
+	case *berthv1alpha1.PlacementChange:
+		return &o.Status
+	}
+	return nil
+}
+
+// onlyStatusDiffers reports whether two states of an object have the same labels, owners and spec.
+func onlyStatusDiffers(a, b client.Object) bool {
+	if a.GetUID() != b.GetUID() || !maps.Equal(a.GetLabels(), b.GetLabels()) || !slices.Equal(a.GetFinalizers(), b.GetFinalizers()) ||
+		(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) || !equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences()) {
+		return false
+	}
+	switch o := a.(type) {
+	case *v1alpha1.Placement:
+		return equality.Semantic.DeepEqual(o.Spec, b.(*v1alpha1.Placement).Spec)
+	case *berthv1alpha1.PlacementChange:
+		return equality.Semantic.DeepEqual(o.Spec, b.(*berthv1alpha1.PlacementChange).Spec)
+	}
+	return true
+}
+
+// publishedOf describes a published decision, relative to the one before it if there was one.
+func publishedOf(before, now *framework.Published) *Published {
+	p := &Published{
+		Pages: now.Pages, Generation: now.Generation, Profile: now.Profile, ScoresAt: now.ScoresAt, Revision: now.Revision, Restored: now.Restored,
+		Changes: before != nil,
+	}
+	if before == nil {
+		before = &framework.Published{}
+	}
+	if before.Digest != now.Digest || len(before.Names) != len(now.Names) {
+		p.Added, p.Removed = differences(before.Names, now.Names)
+	}
+	for name, score := range now.Scores {
+		if old, known := before.Scores[name]; !known || old != score {
+			if p.Scores == nil {
+				p.Scores = map[string]int64{}
+			}
+			p.Scores[name] = score
+		}
+	}
+	for name := range before.Scores {
+		if _, known := now.Scores[name]; !known {
+			p.NoScores = append(p.NoScores, name)
+		}
+	}
+	slices.Sort(p.NoScores)
+	return p
+}
+
+// apply returns the published decision that p describes.
+func (p *Published) apply(before *framework.Published) *framework.Published {
+	now := &framework.Published{
+		Pages: p.Pages, Generation: p.Generation, Profile: p.Profile, ScoresAt: p.ScoresAt, Revision: p.Revision, Restored: p.Restored,
+	}
+	if !p.Changes || before == nil {
+		before = &framework.Published{}
+	}
+	removed := make(map[string]bool, len(p.Removed))
+	for _, name := range p.Removed {
+		removed[name] = true
+	}
+	for _, name := range before.Names {
+		if !removed[name] {
+			now.Names = append(now.Names, name)
+		}
+	}
+	now.Names = append(now.Names, p.Added...)
+	slices.Sort(now.Names)
+	now.Digest = framework.DigestOf(now.Names)
+	now.Scores = maps.Clone(before.Scores)
+	if now.Scores == nil && p.Scores != nil {
+		now.Scores = map[string]int64{}
+	}
+	maps.Copy(now.Scores, p.Scores)
+	for _, name := range p.NoScores {
+		delete(now.Scores, name)
+	}
+	if len(now.Scores) == 0 {
+		now.Scores = nil
+	}
+	return now
+}
+
+// differences returns what two sorted lists do not have in common.
+func differences(before, now []string) (added, removed []string) {
+	for len(before)+len(now) > 0 {
+		switch {
+		case len(now) == 0 || len(before) > 0 && before[0] < now[0]:
+			removed, before = append(removed, before[0]), before[1:]
+		case len(before) == 0 || now[0] < before[0]:
+			added, now = append(added, now[0]), now[1:]
+		default:
+			before, now = before[1:], now[1:]
+		}
+	}
+	return added, removed
+}
+
+// Decoder turns entries back into inputs. It keeps the last published decision of each Placement,
+// because entries are relative to it. Begin each run, and after a gap, with a new one.
+type Decoder struct {
+	published map[inventory.Key]*framework.Published
+	// hashes are those of the last contents of each page: the recorded one and the one in this
+	// process, because each process has its own seed.
+	hashes map[inventory.Key][]pageHash
+	// last has the objects of kinds with statusOf.
+	last map[objectKey]client.Object
+}
+
+type pageHash struct{ recorded, own uint64 }
+
+// maxHashes is how many contents of a page are known.
+const maxHashes = 8
+
+// addHash adds the content of a page.
+func (d *Decoder) addHash(page *v1alpha1.PlacementDecision, recorded uint64) {
+	key := inventory.Key{Namespace: page.Namespace, Name: page.Name}
+	known := d.hashes[key]
+	if len(known) >= maxHashes {
+		known = slices.Delete(known, 0, 1)
+	}
+	d.hashes[key] = append(known, pageHash{recorded, framework.ContentHash(page)})
+}
+
+// ownPages replaces recorded hashes by those of this process.
+func (d *Decoder) ownPages(namespace string, recorded map[string]uint64) map[string]uint64 {
+	own := make(map[string]uint64, len(recorded))
+	for name, hash := range recorded {
+		own[name] = hash
+		for _, known := range d.hashes[inventory.Key{Namespace: namespace, Name: name}] {
+			if known.recorded == hash {
+				own[name] = known.own
+			}
+		}
+	}
+	return own
+}
+
+// NewDecoder returns a decoder for an empty inventory.
+func NewDecoder() *Decoder {
+	return &Decoder{published: map[inventory.Key]*framework.Published{}, hashes: map[inventory.Key][]pageHash{}, last: map[objectKey]client.Object{}}
+}
+
+// Input returns the input of an entry; false for an entry of another type, or of a kind that this
+// version does not know.
+func (d *Decoder) Input(e *Entry) (inventory.Input, bool, error) {
+	in := inventory.Input{Kind: inventory.InputKind(e.Type), Number: e.Number, TaintTimes: e.TaintTimes, Clusters: e.Clusters, KeepsLanded: e.KeepsLanded, Readiness: e.Readiness}
+	switch in.Kind {
+	case inventory.InputObject, inventory.InputDeleted, TypeStatus:
+		return d.object(e, in)
+	case inventory.InputPublished:
+		if e.Published == nil {
+			return in, false, fmt.Errorf("entry %d: published is missing", e.Number)
+		}
+		in.Placement = inventory.Key{Namespace: e.Namespace, Name: e.Name}
+		in.Published = e.Published.apply(d.published[in.Placement])
+		in.Published.Pages = d.ownPages(e.Namespace, e.Published.Pages)
+		d.published[in.Placement] = in.Published
+	case inventory.InputReserved, inventory.InputLanded:
+		in.Placement = inventory.Key{Namespace: e.Namespace, Name: e.Name}
+	case inventory.InputReadiness:
+		if e.Readiness == nil {
+			return in, false, fmt.Errorf("entry %d: readiness is missing", e.Number)
+		}
+	case inventory.InputStarted:
+	default:
+		return in, false, nil
+	}
+	return in, true, nil
+}
+
+func (d *Decoder) object(e *Entry, in inventory.Input) (inventory.Input, bool, error) {
+	at := slices.IndexFunc(kinds.All(), func(k kinds.Kind) bool { return k.Name == e.Kind })
+	if at < 0 {
+		return in, false, nil
+	}
+	key := objectKey{e.Kind, inventory.Key{Namespace: e.Namespace, Name: e.Name}}
+	object := kinds.All()[at].New().(client.Object)
+	switch e.Type {
+	case TypeStatus:
+		if d.last[key] == nil {
+			return in, false, fmt.Errorf("entry %d: %s %s has no earlier entry", e.Number, e.Kind, key.Key)
+		}
+		object, in.Kind = d.last[key].DeepCopyObject().(client.Object), inventory.InputObject
+		if err := setStatus(object, e); err != nil {
+			return in, false, fmt.Errorf("entry %d: %s %s: %w", e.Number, e.Kind, key.Key, err)
+		}
+	case string(inventory.InputObject):
+		if err := json.Unmarshal(e.Object, object); err != nil {
+			return in, false, fmt.Errorf("entry %d: %s: %w", e.Number, e.Kind, err)
+		}
+	default:
+		object.SetNamespace(e.Namespace)
+		object.SetName(e.Name)
+		object.SetUID(e.UID)
+		delete(d.last, key)
+		switch e.Kind {
+		case "PlacementDecision":
+			delete(d.hashes, key.Key)
+		case "Placement":
+			delete(d.published, key.Key)
+		}
+		in.Object = object
+		return in, true, nil
+	}
+	if page, ok := object.(*v1alpha1.PlacementDecision); ok {
+		d.addHash(page, e.Hash)
+	}
+	if statusOf(object) != nil {
+		d.last[objectKey{e.Kind, client.ObjectKeyFromObject(object)}] = object
+	}
+	in.Object = object
+	return in, true, nil
+}
+
+// setStatus gives a copy of an object the status of an entry.
+func setStatus(object client.Object, e *Entry) error {
+	object.SetResourceVersion(e.Version)
+	object.SetGeneration(e.Generation)
+	object.SetAnnotations(e.Annotations)
+	switch o := object.(type) {
+	case *v1alpha1.PlacementDecision:
+		o.Status = v1alpha1.PlacementDecisionStatus{}
+	case *v1alpha1.Placement:
+		o.Status = v1alpha1.PlacementStatus{}
+	case *berthv1alpha1.PlacementChange:
+		o.Status = berthv1alpha1.PlacementChangeStatus{}
+	}
+	return json.Unmarshal(e.Status, statusOf(object))
+}

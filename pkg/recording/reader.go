@@ -1,0 +1,160 @@
+package recording
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// maxLine is the longest line that a reader accepts, in bytes. Objects are far smaller.
+const maxLine = 16 << 20
+
+// Reader reads the segments of a recording, oldest first. It ends a segment where a crash cut it
+// off, or where it is damaged, and continues with the next one.
+type Reader struct {
+	files []segmentFile
+	at    int
+	file  *os.File
+	zip   *zstd.Decoder
+	lines *bufio.Reader
+	ended bool
+	read  int64
+	// Damaged are the segments that ended early.
+	Damaged []Damage
+}
+
+// Damage describes a segment that ended early.
+type Damage struct {
+	// Path is the file; its first Entries entries were read.
+	Path    string
+	Entries int64
+	// Cut is true if the file ends before the end of the segment, as after a crash or while it is
+	// being written; Err is the error of the last line.
+	Cut bool
+	Err error
+}
+
+// Open returns a reader of a folder, or of a single segment.
+func Open(path string) (*Reader, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return &Reader{files: []segmentFile{{path, info.Size(), info.ModTime()}}}, nil
+	}
+	files, err := segments(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s has no recording: no file is named *%s", path, suffix)
+	}
+	return &Reader{files: files}, nil
+}
+
+// Size is the size of all segments in bytes. Done is the size of those that were read.
+func (r *Reader) Size() (size, done int64) {
+	for i, f := range r.files {
+		if size += f.size; i < r.at {
+			done += f.size
+		}
+	}
+	return size, done
+}
+
+// Since skips the segments before the one in which a time lies.
+func (r *Reader) Since(at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	name := filepath.Join(filepath.Dir(r.files[0].path), segmentName(at, "~", 0))
+	for r.at+1 < len(r.files) && r.files[r.at+1].path < name {
+		r.at++
+	}
+}
+
+// Close closes the open segment.
+func (r *Reader) Close() {
+	if r.file != nil {
+		r.zip.Close()
+		_ = r.file.Close()
+		r.file = nil
+	}
+}
+
+// Next returns the next entry; io.EOF after the last one. Errors are those of opening files.
+func (r *Reader) Next() (*Entry, error) {
+	for {
+		if r.file == nil {
+			if r.at == len(r.files) {
+				return nil, io.EOF
+			}
+			if err := r.open(); err != nil {
+				return nil, err
+			}
+		}
+		e, err := r.line()
+		if err == nil {
+			r.read++
+			r.ended = e.Type == TypeEnd
+			return e, nil
+		}
+		if !errors.Is(err, io.EOF) || !r.ended {
+			d := Damage{Path: r.files[r.at].path, Entries: r.read, Err: err}
+			d.Cut = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+			r.Damaged = append(r.Damaged, d)
+		}
+		r.Close()
+		r.at++
+	}
+}
+
+func (r *Reader) open() error {
+	file, err := os.Open(r.files[r.at].path)
+	if err != nil {
+		return err
+	}
+	zip, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8*window), zstd.WithDecoderMaxMemory(64<<20))
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	r.file, r.zip, r.read, r.ended = file, zip, 0, false
+	r.lines = bufio.NewReaderSize(zip, 64<<10)
+	return nil
+}
+
+// line reads one entry.
+func (r *Reader) line() (*Entry, error) {
+	var line []byte
+	for {
+		part, err := r.lines.ReadSlice('\n')
+		line = append(line, part...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			if len(line) > maxLine {
+				return nil, fmt.Errorf("a line is longer than %d bytes", maxLine)
+			}
+			continue
+		}
+		if errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) > 0 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return nil, err
+		}
+		break
+	}
+	e := &Entry{}
+	if err := json.Unmarshal(line, e); err != nil {
+		return nil, err
+	}
+	return e, nil
+}

@@ -1,0 +1,66 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/pkg/recording"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Moment is the decision about a Placement at a time.
+type Moment struct {
+	// Recorded is the last decision until then; nil if none was made since the recording, or its
+	// last segment, began. Then Again is what the controller would have decided.
+	Recorded *recording.Decision
+	Again    *scheduler.Attempt
+	Engine   *scheduler.Scheduler
+}
+
+// At makes the decision about a Placement again that was the last one at a time.
+func At(ctx context.Context, r *recording.Reader, plugins framework.Registry, key types.NamespacedName, at time.Time, progress func(time.Time)) (*Moment, error) {
+	r.Since(at)
+	m := &Moment{}
+	var last *framework.Snapshot
+	var why string
+	player := &Player{Plugins: plugins}
+	player.OnEntry = func(e *recording.Entry) {
+		if progress != nil && e.Decision != nil {
+			progress(e.Time)
+		}
+	}
+	player.Until = func(e *recording.Entry) bool { return e.Time.After(at) }
+	player.Visit = func(_ context.Context, d *recording.Decision, engine *scheduler.Scheduler, snapshot *framework.Snapshot, reason string) error {
+		if d.Key() == key && !d.Now.After(at) {
+			m.Recorded, m.Engine, last, why = d, engine, snapshot, reason
+		}
+		return nil
+	}
+	if err := player.Play(ctx, r); err != nil {
+		return nil, err
+	}
+	if m.Recorded == nil {
+		last, m.Engine, why = player.Snapshot(key, at)
+	}
+	if last == nil {
+		return nil, fmt.Errorf("the decision about Placement %s at %s cannot be made again: %s", key, at.Format(time.RFC3339), why)
+	}
+	m.Again = m.Engine.Decide(ctx, last)
+	return m, nil
+}
+
+// Changes calls visit for each recorded decision about a Placement, or about all for an empty key,
+// that changed something or could not be made.
+func Changes(ctx context.Context, r *recording.Reader, key types.NamespacedName, visit func(*recording.Decision)) error {
+	player := &Player{ReadOnly: true}
+	player.OnEntry = func(e *recording.Entry) {
+		if d := e.Decision; d != nil && (key.Name == "" || d.Key() == key) && (len(d.Added)+len(d.Removed) > 0 || d.Failure != "") {
+			visit(d)
+		}
+	}
+	return player.Play(ctx, r)
+}

@@ -1,0 +1,54 @@
+package replay
+
+import (
+	"maps"
+
+	"github.com/berth-dev/berth/pkg/recording"
+	"github.com/berth-dev/berth/pkg/scheduler"
+)
+
+// DecisionOf describes an attempt, as recordings store it. It refers to the attempt's data, which
+// never changes.
+func DecisionOf(a *scheduler.Attempt) *recording.Decision {
+	snapshot := a.Snapshot
+	key := snapshot.Subject.Key()
+	d := &recording.Decision{
+		Namespace: key.Namespace, Name: key.Name, UID: snapshot.Subject.Placement.UID, Input: snapshot.Input, Now: snapshot.Now,
+		Queue: snapshot.Queue, Timers: snapshot.Timers, Cause: snapshot.Cause, Profile: a.ProfileName(), Outcome: string(a.Outcome),
+	}
+	if answers := snapshot.Answers; answers.Digest != "" || answers.Rejected != "" {
+		answers.Plugins, answers.Allowed = maps.Clone(answers.Plugins), maps.Clone(answers.Allowed)
+		d.Answers = &answers
+	}
+	if f := a.Failure; f != nil {
+		d.Failure = f.Plugin() + ": " + f.Reason()
+		_, _, timedOut := a.TimedOut()
+		d.EndedEarly = timedOut || f.IsUnfinished()
+	}
+	if a.Target != nil {
+		d.Target, d.Selected = a.Target.Digest, len(a.Target.Clusters)
+	}
+	if a.Step != nil {
+		d.Step = a.Step.Digest
+	}
+	if a.Change != nil {
+		d.Revision, d.Added, d.Removed = a.Change.Revision, a.Change.Added, a.Change.Removed
+	}
+	return d
+}
+
+// Difference says in which part a decision made again differs from the recorded one; empty if it is
+// the same.
+func Difference(recorded, again *recording.Decision) string {
+	switch {
+	case recorded.Outcome != again.Outcome:
+		return "outcome " + recorded.Outcome + " was recorded, replay has " + again.Outcome
+	case recorded.Target != again.Target:
+		return "other clusters are selected"
+	case recorded.Step != again.Step:
+		return "other clusters are published"
+	case recorded.Failure != again.Failure:
+		return "the failure " + recorded.Failure + " was recorded, replay has " + again.Failure
+	}
+	return ""
+}
