@@ -21,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/shadow"
 )
 
 // feed is the only source of the placement controller. It watches the kinds that decisions depend
@@ -35,6 +36,8 @@ type feed struct {
 	// read, or is known to be missing.
 	queues     *admission.Queues
 	queuesRead <-chan struct{}
+	// shadows decides with shadow profiles; nil without any.
+	shadows *shadow.Shadows
 	// enqueue adds Placements to the controller's queue. It is nil until Start.
 	enqueue  atomic.Pointer[func([]inventory.Key)]
 	handlers []toolscache.ResourceEventHandlerRegistration

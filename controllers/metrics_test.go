@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -27,6 +28,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/shadow"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -47,6 +49,10 @@ func ordinary() {
 	fleetEvents.WithLabelValues("Placement", "acted").Add(0)
 	explanationSeconds.WithLabelValues("Debugger", "Decided").Observe(0.001)
 	clustersNow.WithLabelValues("True", "ManagedClusterAvailable").Add(0)
+	compared, _ := shadow.New(1, logr.Discard(), func() (map[string]*scheduler.Profile, error) {
+		return map[string]*scheduler.Profile{"new": {Name: "new", ShadowOf: v1alpha1.DefaultProfile}}, nil
+	})
+	shadows.Store(compared)
 	buildInfo.WithLabelValues("v1.2.3", "0123456789ab", "go1.2").Set(1)
 }
 
@@ -109,7 +115,11 @@ func TestMetricsAreDocumented(t *testing.T) {
 }
 
 func kind(c prometheus.Collector) string {
-	switch c.(type) {
+	switch c := c.(type) {
+	case *shadowMetric:
+		if c.kind == prometheus.CounterValue {
+			return "counter"
+		}
 	case *prometheus.CounterVec, prometheus.Counter:
 		// A Gauge has what a Counter has, and can be set.
 		if _, ok := c.(prometheus.Gauge); !ok {

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/shadow"
 )
 
 // PlacementReconciler decides and publishes a Placement, and reports it in status and events. The
@@ -34,6 +35,8 @@ type PlacementReconciler struct {
 	Events EventSink
 	// Records writes the records of changes; nil if the hub does not serve them.
 	Records *Recorder
+	// Shadows decides with shadow profiles; nil without any.
+	Shadows *shadow.Shadows
 	Now     func() time.Time
 	// Times are the times of the events that queued the Placements; nil if they are not measured.
 	Times *eventTimes
@@ -76,7 +79,9 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	// Steps 1 to 9: decide on the fleet as it is now, and publish.
 	skipped := ""
 	var first time.Time
+	endWait := r.Shadows.AttemptWaits()
 	attempt := r.Scheduler.Attempt(ctx, func() *framework.Snapshot {
+		endWait()
 		watch.endStage("wait")
 		first = r.Times.pop(request.NamespacedName)
 		snapshot := r.snapshot(request.NamespacedName)
@@ -96,6 +101,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		return r.reportNoPlacement(ctx, request.NamespacedName)
 	}
 	defer r.Scheduler.Release(attempt.Result)
+	r.Shadows.Decided(attempt)
 	watch.endStage("publish")
 	// 10. Report.
 	countAttempt(attempt)
@@ -145,6 +151,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	r.resilientGauge.set(key, nil)
 	r.Scheduler.Forget(key)
 	r.Records.Forget(key)
+	r.Shadows.Forget(key)
 	r.sentWarnings.Delete(key)
 	r.sentRefusals.Delete(key)
 	// An attempt that began before the deletion may have reserved after it.

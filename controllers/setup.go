@@ -64,6 +64,9 @@ type Options struct {
 	Webhooks    *webhook.Options
 	// Workers is how many Placements are published at once; only one decides at a time. Default 16.
 	Workers int
+	// ShadowWorkers is how many Placements are decided at once with shadow profiles, each on one
+	// processor; 0 switches shadows off.
+	ShadowWorkers int
 	// Now is the clock of decisions. Default time.Now.
 	Now func() time.Time
 	// Recording says where the inputs of decisions, and the decisions, are recorded. Without a Dir
@@ -99,6 +102,7 @@ const stopTime = 10 * time.Second
 //	queues                 reads the queues' ConfigMap, if configured; answers admission requests
 //	events                 sends events at the hub's pace, after decisions
 //	records                writes the history of changes, after decisions
+//	shadows                decides with shadow profiles, beside the decisions that count
 //	placementexplanation   answers PlacementExplanations with its own engine, and deletes them
 //	                       after 10 minutes
 //
@@ -238,7 +242,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 		return err
 	}
 	return addPlacementController(mgr, placements, profiles[config.DefaultProfile].QueueSort, &PlacementReconciler{
-		Client: mgr.GetClient(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Now: o.Now, Times: &placements.times,
+		Client: mgr.GetClient(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Shadows: placements.shadows, Now: o.Now, Times: &placements.times,
 	}, o)
 }
 

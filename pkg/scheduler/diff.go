@@ -36,7 +36,7 @@ func (a *Attempt) diff() *framework.Proposal {
 		return p
 	}
 	p.From, p.LastScores, p.Revision = last.Digest, last.ScoresAt, last.Revision
-	p.Edited = last.Generation != 0 && (last.Generation != pl.Generation || last.Profile != profileName(pl))
+	p.Edited = last.Generation != 0 && (last.Generation != pl.Generation || last.Profile != ProfileName(pl))
 	if !a.restoresRecord(p) {
 		p.Added, p.Removed = changes.Minus(p.Clusters, last.Names), changes.Minus(last.Names, p.Clusters)
 	}
@@ -152,7 +152,7 @@ func (a *Attempt) changeOf(p *framework.Proposal) changes.Change {
 	pl := a.Snapshot.Subject.Placement
 	c := changes.Change{
 		From: p.From, To: p.Digest, Clusters: len(p.Clusters), Added: p.Added, Removed: p.Removed,
-		Cause: a.cause(), Generation: pl.Generation, Profile: profileName(pl),
+		Cause: a.cause(), Generation: pl.Generation, Profile: ProfileName(pl),
 	}
 	if queue := a.Snapshot.Queue; queue != nil && queue.Admitted {
 		c.Queue = queue.Annotation
@@ -308,7 +308,7 @@ func (a *Attempt) regroups() bool {
 		(len(pl.Status.DecisionGroups) > 1 || len(groups.DecisionGroups) > 0 || per != intstr.IntOrString{} && per.String() != v1alpha1.DefaultClustersPerDecisionGroup)
 }
 
-// profileName returns the name of the profile that a Placement selects.
-func profileName(pl *v1alpha1.Placement) string {
+// ProfileName returns the name of the profile that a Placement selects.
+func ProfileName(pl *v1alpha1.Placement) string {
 	return cmp.Or(pl.Annotations[v1alpha1.ProfileAnnotation], v1alpha1.DefaultProfile)
 }

@@ -13,7 +13,9 @@ import (
 
 // Profile lists the plugins of each extension point, in the order in which they run.
 type Profile struct {
-	Name       string
+	Name string
+	// ShadowOf is the profile beside which this one decides; empty if Placements can select it.
+	ShadowOf   string
 	QueueSort  framework.QueueSortPlugin
 	PreEnqueue []framework.PreEnqueuePlugin
 	PreFilter  []framework.PreFilterPlugin
@@ -37,8 +39,8 @@ type WeightedScore struct {
 
 // NewProfiles builds the profiles of a configuration, by name, always including
 // config.DefaultProfile; a nil configuration uses only defaults. Each profile has one instance of
-// each of its plugins. An error has one line per mistake, which starts with its path in the
-// configuration.
+// each of its plugins. Those of shadows have only the Client of the handle. An error has one line
+// per mistake, which starts with its path in the configuration.
 func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration, defaults config.Profile, registry framework.Registry,
 	handle *framework.Handle,
 ) (map[string]*Profile, error) {
@@ -49,8 +51,16 @@ func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration,
 	profiles := map[string]*Profile{}
 	resolved := make([]map[config.Point][]config.Plugin, len(all))
 	var errs []error
+	offline := &framework.Handle{}
+	if handle != nil {
+		offline.Client = handle.Client
+	}
 	for i := range all {
-		plugins, err := build(ctx, &all[i], registry, handle)
+		own := handle
+		if all[i].ShadowOf != "" {
+			own = offline
+		}
+		plugins, err := build(ctx, &all[i], registry, own)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -61,6 +71,7 @@ func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration,
 			continue
 		}
 		profiles[all[i].Name] = newProfile(all[i].Name, resolved[i], plugins)
+		profiles[all[i].Name].ShadowOf = all[i].ShadowOf
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func (a *Attempt) published() *framework.Published {
 		next.ScoresAt = a.Snapshot.Now
 	}
 	if p == a.Target {
-		next.Generation, next.Profile = subject.Placement.Generation, profileName(subject.Placement)
+		next.Generation, next.Profile = subject.Placement.Generation, ProfileName(subject.Placement)
 	}
 	if before.Digest == p.Digest {
 		next.Names = before.Names
@@ -50,7 +50,7 @@ func (a *Attempt) published() *framework.Published {
 func (a *Attempt) republishes(before *framework.Published) bool {
 	pl := a.Snapshot.Subject.Placement
 	return len(a.Step.Writes) == 0 && before.Digest == a.Step.Digest &&
-		(a.Step != a.Target || before.Generation == pl.Generation && before.Profile == profileName(pl))
+		(a.Step != a.Target || before.Generation == pl.Generation && before.Profile == ProfileName(pl))
 }
 
 // pagesAfter returns the pages after the step's writes, by name, and the names of written pages.

@@ -37,6 +37,8 @@ type Result struct {
 
 	// totalsOnly omits Scores, so that AddOn coordinates can share a buffer.
 	totalsOnly bool
+	// serial makes all plugins run in the goroutine of the attempt.
+	serial bool
 	// filtered is true if the filters ran. PreFilter of the unused ones returned Skip.
 	filtered bool
 	unused   []string

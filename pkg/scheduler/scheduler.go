@@ -50,8 +50,10 @@ type Scheduler struct {
 	shares  shares
 	// unverified are the attempts whose last step failed.
 	unverified unverified
-	cycle      sync.Mutex
-	prepare    sync.Mutex
+	// serial makes cycles use one processor.
+	serial  bool
+	cycle   sync.Mutex
+	prepare sync.Mutex
 }
 
 // timers are the measurements across attempts for one Placement.
@@ -60,10 +62,13 @@ type timers struct {
 	uid types.UID
 }
 
-// New returns a scheduler with profiles by name. A Placement selects one by annotation; the default
-// is v1alpha1.DefaultProfile. held may be nil for a scheduler that only decides.
+// New returns a scheduler with profiles by name, without shadows. A Placement selects one by
+// annotation; the default is v1alpha1.DefaultProfile. held may be nil for a scheduler that only
+// decides.
 func New(profiles map[string]*Profile, held *HeldChanges) *Scheduler {
-	return &Scheduler{Clock: clock.RealClock{}, profiles: profiles, held: held, timers: map[types.NamespacedName]timers{}}
+	selectable := maps.Clone(profiles)
+	maps.DeleteFunc(selectable, func(_ string, p *Profile) bool { return p.ShadowOf != "" })
+	return &Scheduler{Clock: clock.RealClock{}, profiles: selectable, held: held, timers: map[types.NamespacedName]timers{}}
 }
 
 // Recount restores the counts of all Counters from the records of all Placements. Call it once,

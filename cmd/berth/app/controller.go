@@ -31,6 +31,7 @@ type controllerOptions struct {
 	health         string
 	pprof          string
 	workers        int
+	shadowWorkers  int
 	installCRDs    bool
 	housekeeping   []string
 	queueConfig    string
@@ -54,6 +55,9 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.workers < 1 {
 				return usagef("--workers: %d must be at least 1", o.workers)
+			}
+			if o.shadowWorkers < 0 {
+				return usagef("--shadow-workers: %d must be at least 0", o.shadowWorkers)
 			}
 			if _, err := parseQueueConfig(o.queueConfig); err != nil {
 				return err
@@ -86,6 +90,8 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz; 0 switches it off")
 	flags.StringVar(&o.pprof, "pprof-address", "0", "host:port of Go's profiles, which can contain data of the controller; 0 switches it off")
 	flags.IntVar(&o.workers, "workers", 16, "number of Placements that are published at the same time, at least 1")
+	flags.IntVar(&o.shadowWorkers, "shadow-workers", 1,
+		"number of Placements that are decided at the same time with shadow profiles (shadowOf in the configuration), each on one processor; 0 switches shadows off")
 	flags.StringSliceVar(&o.housekeeping, "housekeeping", []string{"*"},
 		"controllers that maintain cluster sets and clusters, in order: * for all (for none on CRDs of Open Cluster Management), NAME to add one, -NAME to remove one; for example *,-clusterset")
 	flags.StringVar(&o.queueConfig, "queue-config", "", "ConfigMap with the queues, as NAMESPACE/NAME (default: no queues)")
@@ -147,6 +153,7 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		HealthAddress:           o.health,
 		PprofAddress:            o.pprof,
 		Workers:                 o.workers,
+		ShadowWorkers:           o.shadowWorkers,
 		Housekeeping:            o.housekeeping,
 		Config:                  configuration,
 		Recording:               o.record.options(),

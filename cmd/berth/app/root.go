@@ -88,6 +88,7 @@ func verbs(o options) []*cobra.Command {
 		newExplainCommand(o.plugins),
 		newHistoryCommand(),
 		newResilienceCommand(o.plugins),
+		newShadowCommand(),
 		newSimulateCommand(o.plugins),
 		newStatusCommand(),
 		newTopCommand(),

@@ -14,7 +14,7 @@ import (
 //
 // Resolve then computes the plugins of each extension point.
 func Merge(user, defaults Profile) Profile {
-	merged := Profile{Name: user.Name, PluginConfig: slices.Concat(user.PluginConfig, defaults.PluginConfig)}
+	merged := Profile{Name: user.Name, ShadowOf: user.ShadowOf, PluginConfig: slices.Concat(user.PluginConfig, defaults.PluginConfig)}
 	everywhere := user.Plugins.MultiPoint.Disabled
 	for _, list := range lists {
 		*merged.Plugins.at(list) = mergeSet(*user.Plugins.at(list), *defaults.Plugins.at(list), everywhere)

@@ -127,6 +127,13 @@ type Profile struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 
+	// ShadowOf makes this profile the shadow of another one, which it names: it decides beside that
+	// profile and publishes nothing. No Placement can select it. The profile default cannot be a
+	// shadow, and a shadow cannot have one.
+	// +kubebuilder:validation:MinLength=1
+	// +optional
+	ShadowOf string `json:"shadowOf,omitempty"`
+
 	// Plugins changes the default plugins, by extension point.
 	// +optional
 	Plugins Plugins `json:"plugins,omitzero"`

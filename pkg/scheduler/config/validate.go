@@ -23,6 +23,9 @@ func validate(c *PlacementSchedulerConfiguration) (mistakes field.ErrorList) {
 	for i := range c.Profiles {
 		p, at := &c.Profiles[i], profileAt(i)
 		mistakes = append(mistakes, checkUnique(names, at.Child("name"), p.Name)...)
+		if mistake := validateShadow(c, p, at.Child("shadowOf")); mistake != nil {
+			mistakes = append(mistakes, mistake)
+		}
 		for _, list := range lists {
 			mistakes = append(mistakes, validateSet(at.Child("plugins", string(list)), list, p.Plugins.at(list))...)
 		}
@@ -32,6 +35,32 @@ func validate(c *PlacementSchedulerConfiguration) (mistakes field.ErrorList) {
 		}
 	}
 	return mistakes
+}
+
+// validateShadow returns the mistake in shadowOf of a profile.
+func validateShadow(c *PlacementSchedulerConfiguration, p *Profile, at *field.Path) *field.Error {
+	switch {
+	case p.ShadowOf == "":
+		return nil
+	case p.Name == DefaultProfile:
+		return field.Forbidden(at, "the profile default cannot be a shadow, because Placements without an annotation have it")
+	case p.ShadowOf == p.Name:
+		return field.Invalid(at, p.ShadowOf, "a profile cannot be its own shadow")
+	}
+	possible := []string{DefaultProfile}
+	for i := range c.Profiles {
+		other := &c.Profiles[i]
+		if other.Name == p.ShadowOf && other.ShadowOf != "" && other.Name != DefaultProfile {
+			return field.Invalid(at, p.ShadowOf, "is a shadow itself, and a shadow cannot have one")
+		}
+		if other.ShadowOf == "" && other.Name != DefaultProfile {
+			possible = append(possible, other.Name)
+		}
+	}
+	if p.ShadowOf != DefaultProfile && !slices.Contains(possible, p.ShadowOf) {
+		return field.NotSupported(at, p.ShadowOf, possible)
+	}
+	return nil
 }
 
 // validateSources finds mistakes in readiness sources, except those in expressions.

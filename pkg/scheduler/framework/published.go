@@ -84,3 +84,24 @@ func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 	}
 	return h.Sum64()
 }
+
+// WithPublished returns the Snapshot as it would be if the Placement had other clusters, sorted by
+// name, and had reached them without records: for a decision that starts from the last target of
+// the same profile. Its tiers have the states in timers.
+//
+// The pages of the Placement still list the real clusters, and so do DecisionCounts and Requests,
+// which all Placements share. Entries, Counted and Has say what of them is the Placement's own, and
+// stay with them.
+func (s *Snapshot) WithPublished(names []string, timers Timers) *Snapshot {
+	other, subject := *s, *s.Subject
+	subject.Last = &Published{Names: names, Digest: DigestOf(names)}
+	subject.Published, subject.Records, subject.Leaving = nil, nil, nil
+	for _, name := range names {
+		if c := s.Cluster(name); c != nil {
+			subject.Published = subject.Published.Set(c.Index)
+		}
+	}
+	subject.Incumbents = subject.Published
+	other.Subject, other.Timers, other.Answers = &subject, timers, Answers{}
+	return &other
+}
