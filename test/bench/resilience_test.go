@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/berth-dev/berth/pkg/builtin"
+	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/resilience"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -47,5 +52,43 @@ func losses(b *testing.B, clusters, placements, regions int) {
 				b.Fatalf("%+v", p)
 			}
 		}
+	}
+}
+
+// BenchmarkResilientCondition decides a Placement of 3 among 5,000 clusters in 20 regions, without
+// and with the plugin Resilience.
+func BenchmarkResilientCondition(b *testing.B) {
+	for name, args := range map[string]string{"off": "{}", "on": `{key: "label:region"}`} {
+		b.Run(name, func(b *testing.B) { resilientCycles(b, args, 5_000, 20) })
+	}
+}
+
+func resilientCycles(b *testing.B, args string, clusters, regions int) {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(fixture.Set("s1"))
+	inv.Update(fixture.Binding("ns", "s1"))
+	for n := range clusters {
+		c := cluster(n, false)
+		c.Labels["region"] = fmt.Sprintf("region-%02d", n%regions)
+		inv.Update(c)
+	}
+	inv.Update(threeOf("ns", "p").Obj())
+	c, err := config.Load([]byte(`{apiVersion: config.berth.dev/v1alpha1, kind: PlacementSchedulerConfiguration, profiles: [{pluginConfig: [{name: Resilience, args: ` + args + `}]}]}`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	profiles, err := scheduler.NewProfiles(context.Background(), c, builtin.DefaultProfile(), builtin.Registry(), &framework.Handle{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	engine := scheduler.New(profiles, nil)
+	snapshot := inv.Snapshot(inventory.Key{Namespace: "ns", Name: "p"}, fixture.Now, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		a := engine.Decide(context.Background(), snapshot)
+		if reported := len(a.Conditions()) == 3; reported != (args != "{}") {
+			b.Fatalf("%d conditions", len(a.Conditions()))
+		}
+		engine.Release(a.Result)
 	}
 }
