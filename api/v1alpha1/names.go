@@ -62,11 +62,12 @@ const (
 	PlacementConditionSchedulingDisabled = "SchedulingDisabled"
 )
 
-// Reasons of Resilient: True, False, False before a loss, and Unknown.
+// Reasons of Resilient: True, False, False before a loss, and twice Unknown.
 const (
 	ReasonDomainsCanBeLost = "DomainsCanBeLost"
 	ReasonDomainsCritical  = "DomainsCritical"
 	ReasonNotSatisfied     = "NotSatisfied"
+	ReasonNoDomains        = "NoDomains"
 	ReasonTooManyDomains   = "TooManyDomains"
 )
 

@@ -104,11 +104,14 @@ func (r *resilienceReporter) ReportSelection(_ context.Context, state *framework
 	}
 	p.Finish(r.key)
 	condition.Message = p.Message
-	needed := max(p.Domains, 1)
+	needed := p.Domains
 	if r.failBelow != nil {
 		needed = *r.failBelow
 	}
-	if p.Survived >= needed {
+	switch {
+	case p.Domains == 0:
+		condition.Status, condition.Reason = metav1.ConditionUnknown, v1alpha1.ReasonNoDomains
+	case p.Survived >= needed:
 		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonDomainsCanBeLost
 	}
 	return condition, true

@@ -67,7 +67,7 @@ func TestResilient(t *testing.T) {
 		"not satisfied": {key, ask().Number(9), 0,
 			condition("False", v1alpha1.ReasonNotSatisfied, "not satisfied before a loss: 5 cluster decisions unscheduled")},
 		"misconfigured": {key, ask().Predicate(fixture.MatchLabelExpression("a", "Near")), 0, nil},
-		"no domain":     {`{"key":"claim:zone"}`, ask().Number(1), 0, condition("False", v1alpha1.ReasonDomainsCritical, "no cluster that it may use has the claim zone")},
+		"no domain":     {`{"key":"claim:zone"}`, ask().Number(1), 0, condition("Unknown", v1alpha1.ReasonNoDomains, "no cluster that it may use has the claim zone")},
 		"too many":      {key, ask().Number(1), 100, condition("Unknown", v1alpha1.ReasonTooManyDomains, "103 domains of label:region; at most 100 are tried: kubectl placement resilience tries all")},
 	}
 	for name, tc := range tests {
