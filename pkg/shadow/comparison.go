@@ -165,48 +165,56 @@ func (s *Shadows) store(c *comparison, d *decided, t target, err error) {
 	if err != nil {
 		s.logFailure(c, err)
 	}
+	// Sets are compared without the lock, because decisions of the controller wait for it.
+	made, result := c.compare(d, t, err)
 	s.mu.Lock()
 	if c.dropped {
 		s.mu.Unlock()
 		return
 	}
-	made := c.compare(d, t, err)
+	c.set(&made, result, t)
 	s.mu.Unlock()
 	if s.OnShadow != nil {
 		s.OnShadow(made)
 	}
 }
 
-// compare updates the comparison and returns the decision.
-func (c *comparison) compare(d *decided, t target, err error) Decision {
+// compare returns the decision and the result. Only the worker that calls it changes what it reads.
+func (c *comparison) compare(d *decided, t target, err error) (Decision, Result) {
 	pl := d.snapshot.Subject.Placement
 	made := Decision{
 		Placement: c.key, UID: pl.UID, Generation: pl.Generation, Profile: c.totals.profile, Shadow: c.totals.shadow,
 		Time: d.snapshot.Now, ProfileClusters: d.target, ShadowClusters: c.clusters,
 	}
-	result := Failed
 	if err != nil {
-		c.failure = v1alpha1.CutMessage(err.Error())
-		made.Failure = c.failure
+		made.Failure = v1alpha1.CutMessage(err.Error())
+		return made, Failed
+	}
+	if !c.isNew {
+		made.ShadowMoves, made.ProfileMoves = moves(c.clusters, t.clusters), moves(c.profileClusters, d.target)
+	}
+	made.ShadowClusters = t.clusters
+	if !slices.Equal(t.clusters, d.target) {
+		return made, Differs
+	}
+	// One copy of the names is enough.
+	made.ShadowClusters = d.target
+	return made, Agrees
+}
+
+// set stores a decision. Shadows.mu is locked.
+func (c *comparison) set(made *Decision, result Result, t target) {
+	c.failure = made.Failure
+	if result == Failed {
 		c.add(Counts{Failed: 1})
 	} else {
-		if !c.isNew {
-			made.ShadowMoves, made.ProfileMoves = moves(c.clusters, t.clusters), moves(c.profileClusters, d.target)
-		}
-		c.failure, c.isNew, c.time = "", false, d.snapshot.Now
-		c.clusters, c.timers, c.profileClusters = t.clusters, t.timers, d.target
-		made.ShadowClusters = t.clusters
+		c.isNew, c.time, c.timers = false, made.Time, t.timers
+		c.clusters, c.profileClusters = made.ShadowClusters, made.ProfileClusters
 		c.add(Counts{Compared: 1, ShadowMoves: int64(made.ShadowMoves), ProfileMoves: int64(made.ProfileMoves)})
-		if result = Differs; slices.Equal(t.clusters, d.target) {
-			result = Agrees
-			// One copy of the names is enough.
-			c.clusters = d.target
-		}
 	}
 	if c.waiting == nil && !c.behind {
 		c.setResult(result)
 	}
-	return made
 }
 
 // moves is the number of moves between two sets.

@@ -53,11 +53,8 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 		Example: `  berth controller --kubeconfig hub.kubeconfig --leader-elect=false --install-crds`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.workers < 1 {
-				return usagef("--workers: %d must be at least 1", o.workers)
-			}
-			if o.shadowWorkers < 0 {
-				return usagef("--shadow-workers: %d must be at least 0", o.shadowWorkers)
+			if err := o.checkWorkers(); err != nil {
+				return err
 			}
 			if _, err := parseQueueConfig(o.queueConfig); err != nil {
 				return err
@@ -105,6 +102,16 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 	addLogFlags(cmd, &o.log)
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "install Berth's CRDs before the start; CRDs that something else installed are not changed")
 	return cmd
+}
+
+func (o *controllerOptions) checkWorkers() error {
+	switch {
+	case o.workers < 1:
+		return usagef("--workers: %d must be at least 1", o.workers)
+	case o.shadowWorkers < 0:
+		return usagef("--shadow-workers: %d must be at least 0", o.shadowWorkers)
+	}
+	return nil
 }
 
 func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
