@@ -277,3 +277,17 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%v, %v; want %s", got, err, want)
 	}
 }
+
+// TestEarlierVersions replays recordings of earlier versions. If a decision differs on purpose, the
+// release notes list it, and the recording is replaced.
+func TestEarlierVersions(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.jsonl.zst")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%v, %v; want recordings", paths, err)
+	}
+	for _, path := range paths {
+		if v, differences := verify(t, path, nil); v.Same < 20 || v.Differ > 0 || len(v.Skipped) > 0 {
+			t.Errorf("%s: %+v, %v", path, v, differences)
+		}
+	}
+}
