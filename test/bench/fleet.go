@@ -33,12 +33,19 @@ type Fleet struct {
 	sets      int
 	random    *rand.Rand
 	version   int
+	// now is the time of decisions; decided is called with each of them, if it is not nil.
+	now     time.Time
+	decided func(*scheduler.Attempt)
 }
 
 // NewFleet builds one in which nothing is decided; the same numbers give the same fleet.
 func NewFleet(clusters, sets, placements int) (*Fleet, error) {
+	return newFleetWith(clusters, sets, placements, inventory.Options{})
+}
+
+func newFleetWith(clusters, sets, placements int, options inventory.Options) (*Fleet, error) {
 	f := &Fleet{
-		Inventory: inventory.New(inventory.Options{}), clusters: make([]*v1alpha1.ManagedCluster, clusters),
+		Inventory: inventory.New(options), now: fixture.Now, clusters: make([]*v1alpha1.ManagedCluster, clusters),
 		sets: sets, random: rand.New(rand.NewPCG(1, 1)),
 	}
 	f.Inventory.Update(fixture.SelectorSet("global", &metav1.LabelSelector{}))
@@ -115,8 +122,11 @@ func (f *Fleet) Decide(keys []inventory.Key) error {
 }
 
 func (f *Fleet) decide(key inventory.Key) error {
-	r := f.scheduler.Decide(context.Background(), f.Inventory.Snapshot(key, fixture.Now, nil))
+	r := f.scheduler.Decide(context.Background(), f.Inventory.Snapshot(key, f.now, nil))
 	defer f.scheduler.Release(r.Result)
+	if f.decided != nil {
+		f.decided(r)
+	}
 	if len(r.Selected) != 3 {
 		return fmt.Errorf("%d clusters are selected: %w", len(r.Selected), r.Failure.Err())
 	}
