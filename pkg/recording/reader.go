@@ -91,6 +91,28 @@ func (r *Reader) Close() {
 	}
 }
 
+// LastTime is the time of the last entry of the last segment that can be read. It does not change
+// what Next returns.
+func (r *Reader) LastTime() (last time.Time, err error) {
+	for at := len(r.files) - 1; at >= 0 && last.IsZero(); at-- {
+		one := &Reader{files: r.files[at : at+1]}
+		for {
+			e, err := one.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return last, err
+			}
+			if !e.Time.IsZero() {
+				last = e.Time
+			}
+		}
+		one.Close()
+	}
+	return last, nil
+}
+
 // Next returns the next entry; io.EOF after the last one. Errors are those of opening files.
 func (r *Reader) Next() (*Entry, error) {
 	for {

@@ -183,6 +183,9 @@ func (r *run) beginContents(number int64, inputs int) {
 	r.decoder, r.ahead, r.applied, r.counts, r.problem, r.known = recording.NewDecoder(), nil, number, nil, "", true
 }
 
+// inContents reports whether the next input belongs to a checkpoint.
+func (p *Player) inContents() bool { return p.current != nil && p.current.contents > 0 }
+
 // input applies an input of a checkpoint; another one waits for the decision that depends on it.
 func (r *run) input(e *recording.Entry) {
 	inContents := r.contents > 0

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/replay"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -29,8 +31,23 @@ import (
 
 var web = types.NamespacedName{Namespace: "shop", Name: "web"}
 
-// record records the decisions about a Placement on three clusters, whose labels change in each
-// round, and returns the folder.
+// publish publishes the target of an attempt into the inventory.
+func publish(t *testing.T, inv *inventory.Inventory, a *scheduler.Attempt, version int) {
+	t.Helper()
+	plan, err := lifecycle.Plan(a.State, a.Target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range plan.Writes {
+		write := lifecycle.PageWriteOf(a.Snapshot.Subject.Placement, w)
+		write.Page.UID, write.Page.ResourceVersion = types.UID(write.Page.Name), strconv.Itoa(version+1)
+		inv.AssumePage(write.Page, write.Deleted)
+	}
+	inv.SetPublished(a.Snapshot.Subject, &framework.Published{Names: a.Target.Clusters, Digest: a.Target.Digest})
+}
+
+// record records the decisions about a Placement of two of three clusters. In each round, one that
+// it has does not match any more. It returns the folder.
 func record(t *testing.T, configuration string, plugins framework.Registry, rounds int) string {
 	t.Helper()
 	var c *config.PlacementSchedulerConfiguration
@@ -69,16 +86,12 @@ func record(t *testing.T, configuration string, plugins framework.Registry, roun
 	r.Begin(inv)
 	for n := range rounds {
 		now = now.Add(time.Minute)
-		tier := "gold"
-		if n%2 == 1 {
-			tier = "silver"
-		}
-		inv.Update(fixture.Cluster("paris").Set("s").Label("tier", tier).Obj())
+		tier := map[bool]string{true: "gold", false: "silver"}
+		inv.Update(fixture.Cluster("paris").Set("s").Label("tier", tier[n%2 == 0]).Obj())
+		inv.Update(fixture.Cluster("rome").Set("s").Label("tier", tier[n%2 == 1 || n == 0]).Obj())
 		a := engine.Decide(t.Context(), inv.Snapshot(web, now, nil))
 		r.Decided(replay.DecisionOf(a), nil)
-		if a.Target != nil {
-			inv.SetPublished(a.Snapshot.Subject, &framework.Published{Names: a.Target.Clusters, Digest: a.Target.Digest})
-		}
+		publish(t, inv, a, n)
 		engine.Release(a.Result)
 	}
 	ended, end := context.WithCancel(t.Context())
@@ -216,7 +229,9 @@ profiles:
 // TestVerifyFindsPlugins: a plugin that depends on anything but its input is found.
 func TestVerifyFindsPlugins(t *testing.T) {
 	shared := &watch{}
-	plugins := framework.Registry{"Watch": func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return shared, nil }}
+	plugins := framework.Registry{"Watch": func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+		return shared, nil
+	}}
 	dir := record(t, watching, plugins, 12)
 	v, differences := verify(t, dir, plugins)
 	if v.Differ == 0 || differences[0] != "other clusters are selected" {

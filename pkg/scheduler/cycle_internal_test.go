@@ -55,7 +55,7 @@ func (w *watcher) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Pl
 }
 
 func (w *watcher) Counts() any                                      { return w.counts }
-func (w *watcher) DecodeCounts([]byte) (any, error) { return nil, nil }
+func (w *watcher) DecodeCounts([]byte) (any, error)                 { return nil, nil }
 func (w *watcher) Recount(records []*berthv1alpha1.PlacementChange) { w.recounted = len(records) }
 
 func watching(w *watcher) *Scheduler {

@@ -23,6 +23,8 @@ type replayOptions struct {
 	dir       string
 	placement string
 	cluster   string
+	config    string
+	maxMoved  int
 	verify    bool
 	at, since string
 	until     string
@@ -44,10 +46,15 @@ made.
 --at makes the last decision about a Placement until that time again, on the fleet as it was, and shows the same as berth explain.
 
 --verify makes all decisions again, in their order, and compares the results. A difference means that a plugin depends on something else
-than its input, that another version decides differently, or that the recording was changed. The exit code is then 1.`,
+than its input, that another version decides differently, or that the recording was changed. The exit code is then 1.
+
+--config makes the decisions under another configuration: which Placements would have had other clusters, how many more or fewer clusters
+would have moved, and how many changes a plugin would have held. It compares what was selected: holds, approvals and movement in steps do
+not delay the clusters there. With --max-moved, the exit code is 3 if more clusters would have moved in addition to those that did.`,
 		Example: `  berth replay .berth/recording --placement shop/web
   berth replay .berth/recording --placement shop/web --at 2026-06-01T03:12:00Z --cluster paris1
-  berth replay .berth/recording --verify`,
+  berth replay .berth/recording --verify
+  berth replay .berth/recording --config new.yaml --since 24h --max-moved 10`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.dir = args[0]
@@ -60,9 +67,11 @@ than its input, that another version decides differently, or that the recording 
 	flags := cmd.Flags()
 	flags.StringVar(&o.placement, "placement", "", "only this Placement, as NAMESPACE/NAME")
 	flags.BoolVar(&o.verify, "verify", false, "make all decisions again and compare them")
+	flags.StringVar(&o.config, "config", "", "file with another PlacementSchedulerConfiguration, under which to make the decisions")
+	flags.IntVar(&o.maxMoved, "max-moved", -1, "with --config, exit with 3 if more clusters than this would have moved in addition; -1 is no limit")
 	flags.StringVar(&o.at, "at", "", "explain the decision about --placement at this time (RFC 3339)")
 	flags.StringVar(&o.cluster, "cluster", "", "with --at, explain only this cluster; otherwise list only changes of this cluster")
-	flags.StringVar(&o.since, "since", "", "list only changes since this time (RFC 3339), or since this long before the end of the recording, such as 2h")
+	flags.StringVar(&o.since, "since", "", "only changes, and with --config only decisions, since this time (RFC 3339), or since this long before the last one, such as 2h")
 	flags.StringVar(&o.until, "until", "", "list only changes until this time (RFC 3339)")
 	addAllFlag(cmd, &o.all)
 	addOutputFlag(cmd, &o.output)
@@ -86,6 +95,9 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 	case o.at != "" && key == nil:
 		return usagef("--at needs --placement")
 	}
+	if err := o.checkConfig(key); err != nil {
+		return err
+	}
 	progress := startProgress(cmd.ErrOrStderr())
 	defer progress.stop()
 	r, err := recording.Open(o.dir)
@@ -97,6 +109,8 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 	switch {
 	case o.verify:
 		err = o.runVerify(ctx, r, progress, out)
+	case o.config != "":
+		err = o.runCompare(ctx, r, progress, out)
 	case o.at != "":
 		err = o.runAt(ctx, r, *key, progress, out)
 	default:
