@@ -130,7 +130,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// edit replaces text in the lines of a recording that contain where, as somebody would who edits a
+// edit replaces text in the lines of a recording that contain where, as a user would who edits a
 // file.
 func edit(t *testing.T, dir, where, old, text string) {
 	t.Helper()

@@ -26,7 +26,7 @@ func shadowed(b *testing.B, clusters int) {
 			name = "on"
 		}
 		b.Run(name, func(b *testing.B) {
-			ctx, cancel := context.WithCancel(context.Background())
+			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()
 			inv, engine := newHub(clusters, fixture.Placement("ns", "p").Number(10)), newScheduler(b)
 			var s *shadow.Shadows

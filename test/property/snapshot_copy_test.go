@@ -109,8 +109,8 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 // not know.
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
-		"Trial Fleet Now Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Timers Answers PluginCounts": reflect.TypeFor[framework.Snapshot](),
-		"Clusters Ranks Sorted Counts Scores Log Capacities Requests":                                                       reflect.TypeFor[framework.Fleet](),
+		"Trial Fleet Now Input Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Timers Answers PluginCounts": reflect.TypeFor[framework.Snapshot](),
+		"Clusters Ranks Sorted Counts Scores Log Capacities Requests":                                                             reflect.TypeFor[framework.Fleet](),
 		"ByIndex Histogram":     reflect.TypeFor[framework.DecisionCounts](),
 		"Allocatable Requested": reflect.TypeFor[framework.Capacity](),
 		"First Entries":         reflect.TypeFor[framework.ChangeLog](),

@@ -87,15 +87,7 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 	if o.cluster, err = clusterName("cluster", o.cluster); err != nil {
 		return err
 	}
-	switch {
-	case o.verify && o.at != "":
-		return usagef("--verify and --at exclude each other")
-	case o.verify && (key != nil || o.cluster != ""):
-		return usagef("--verify verifies all decisions; --placement and --cluster are for --at and for the list")
-	case o.at != "" && key == nil:
-		return usagef("--at needs --placement")
-	}
-	if err := o.checkConfig(key); err != nil {
+	if err := o.check(key); err != nil {
 		return err
 	}
 	progress := startProgress(cmd.ErrOrStderr())
@@ -121,6 +113,19 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 		sayDamage(cmd.ErrOrStderr(), r)
 	}
 	return err
+}
+
+// check validates the combination of flags.
+func (o *replayOptions) check(key *types.NamespacedName) error {
+	switch {
+	case o.verify && o.at != "":
+		return usagef("--verify and --at exclude each other")
+	case o.verify && (key != nil || o.cluster != ""):
+		return usagef("--verify verifies all decisions; --placement and --cluster are for --at and for the list")
+	case o.at != "" && key == nil:
+		return usagef("--at needs --placement")
+	}
+	return o.checkConfig(key)
 }
 
 // sayDamage reports segments that could not be read to their end.

@@ -70,7 +70,9 @@ func run(profiles string, plugins ...framework.Plugin) (stop func()) {
 	GinkgoHelper()
 	registry := framework.Registry{}
 	for _, plugin := range plugins {
-		registry[plugin.Name()] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return plugin, nil }
+		registry[plugin.Name()] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+			return plugin, nil
+		}
 	}
 	c, err := config.Load([]byte("apiVersion: config.berth.dev/v1alpha1\nkind: PlacementSchedulerConfiguration\nprofiles:" + profiles))
 	Expect(err).NotTo(HaveOccurred())
@@ -153,7 +155,9 @@ func command(words ...string) (code int, out, stderr string) {
 func comparisons(g Gomega, words ...string) map[string]berthv1alpha1.ShadowComparison {
 	code, out, stderr := command(append([]string{"shadow", "-o", "json"}, words...)...)
 	g.Expect(code).To(Equal(0), stderr)
-	var printed struct{ Shadows []berthv1alpha1.ShadowComparison }
+	var printed struct {
+		Shadows []berthv1alpha1.ShadowComparison
+	}
 	g.Expect(json.Unmarshal([]byte(out), &printed)).To(Succeed())
 	all := map[string]berthv1alpha1.ShadowComparison{}
 	for _, c := range printed.Shadows {
