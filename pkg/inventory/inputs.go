@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -304,7 +305,7 @@ func (inv *Inventory) addPoliciesAndPlacements(add func(client.Object)) {
 func (s *readinessSource) contents(name string, add func(Input)) {
 	in := &ReadinessInput{Source: name, Failure: s.failure}
 	if s.failure == "" {
-		in.Replaces, in.InClusterNamespace, in.Failures = true, s.inClusterNamespace, s.failures
+		in.Replaces, in.InClusterNamespace, in.Failures = true, s.inClusterNamespace, maps.Clone(s.failures)
 	}
 	for _, namespace := range sortedKeys(s.objects) {
 		for _, object := range sortedKeys(s.objects[namespace]) {

@@ -23,7 +23,7 @@ func (inv *Inventory) ReplaceReadiness(source string, inClusterNamespace bool, o
 	s := newReadinessSource(inClusterNamespace, objects, failures)
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	inv.addReadiness(ReadinessInput{Source: source, Replaces: true, InClusterNamespace: inClusterNamespace, Objects: objects, Failures: failures})
+	inv.addReadiness(ReadinessInput{Source: source, Replaces: true, InClusterNamespace: inClusterNamespace, Objects: objects, Failures: maps.Clone(failures)})
 	inv.readiness[source] = s
 	return inv.waitingForAll(source)
 }
