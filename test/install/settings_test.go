@@ -33,7 +33,7 @@ func TestSettings(t *testing.T) {
 		"annotations of the account":    {"serviceAccount: {annotations: {a: b}}", "ServiceAccount berth-system/berth", "metadata annotations", "{a: b}"},
 		"more arguments": {
 			"{metrics: {enabled: false}, extraArgs: [--pprof-address=localhost:6060]}", deployment, podSpec + "containers 0 args",
-			"[controller, '--health-probe-bind-address=:8081', --workers=16, --log-level=info, --log-format=json, '--pprof-address=localhost:6060']",
+			"[controller, '--health-probe-bind-address=:8081', --workers=16, --shadow-workers=1, --log-level=info, --log-format=json, '--pprof-address=localhost:6060']",
 		},
 		"environment variables": {"extraEnv: [{name: GOGC, value: '200'}]", deployment, podSpec + "containers 0 env", "[{name: GOGC, value: '200'}]"},
 		"labels of the pods": {
@@ -65,6 +65,13 @@ func TestSettings(t *testing.T) {
 			"{fullnameOverride: chosen, webhook: {certificate: secret, caBundle: Y2E=}}", "MutatingWebhookConfiguration.admissionregistration.k8s.io /chosen-validation",
 			"webhooks 0 clientConfig", "{caBundle: Y2E=, service: {name: chosen-webhook, namespace: berth-system, path: /warn-status}}",
 		},
+		"no recording":            {"", "PersistentVolumeClaim berth-system/berth-recording", "", "null"},
+		"a recording":             {"recording: {enabled: true}", "PersistentVolumeClaim berth-system/berth-recording", "spec", "{accessModes: [ReadWriteMany], resources: {requests: {storage: 2Gi}}}"},
+		"a recording's folder":    {"{metrics: {enabled: false}, recording: {enabled: true, maxSize: 4Gi}}", deployment, podSpec + "containers 0 args 7", "--record-max-size=4Gi"},
+		"a recording's group":     {"recording: {enabled: true}", deployment, podSpec + "securityContext fsGroup", "65532"},
+		"a claim of one's own":    {"recording: {enabled: true, existingClaim: mine}", deployment, podSpec + "volumes 0 persistentVolumeClaim claimName", "mine"},
+		"no claim of the chart":   {"recording: {enabled: true, existingClaim: mine}", "PersistentVolumeClaim berth-system/berth-recording", "", "null"},
+		"a volume of one replica": {"{replicas: 1, recording: {enabled: true, accessModes: [ReadWriteOnce]}}", deployment, "spec strategy type", "Recreate"},
 		"no certificate": {"", "ValidatingWebhookConfiguration.admissionregistration.k8s.io /berth-validation", "", "null"},
 		"no queues":      {"webhook: {certificate: cert-manager}", "ValidatingWebhookConfiguration.admissionregistration.k8s.io /berth", "", "null"},
 	}
