@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,16 +70,56 @@ func (c *Encoder) Encode(in inventory.Input) (Written, error) {
 		c.last[key] = in.Object
 		if last != nil && onlyStatusDiffers(last, in.Object) {
 			e.Type, e.Namespace, e.Name, e.Status = TypeStatus, key.Namespace, key.Name, status
-			e.Version, e.Generation, e.Annotations = in.Object.GetResourceVersion(), in.Object.GetGeneration(), in.Object.GetAnnotations()
+			e.Version, e.Generation, e.Annotations = in.Object.GetResourceVersion(), in.Object.GetGeneration(), annotationsOf(in.Object)
 			return e, nil
 		}
 	}
 	e.Object = in.Object
-	if in.Object.GetManagedFields() != nil {
+	if kept := annotationsOf(in.Object); in.Object.GetManagedFields() != nil || len(kept) != len(in.Object.GetAnnotations()) {
 		e.Object = in.Object.DeepCopyObject().(client.Object)
 		e.Object.SetManagedFields(nil)
+		e.Object.SetAnnotations(kept)
 	}
 	return e, nil
+}
+
+// Limits of annotations, in bytes, so that a user who may edit one object cannot fill the recording.
+const (
+	// maxAnnotations is up to which size all annotations of an object are recorded.
+	maxAnnotations = 4 << 10
+	// Of more, only those of annotationDomains are: values up to maxAnnotation, together up to
+	// maxOwnAnnotations.
+	maxAnnotation     = 4 << 10
+	maxOwnAnnotations = 16 << 10
+)
+
+// annotationDomains are those of the annotations that Berth reads.
+var annotationDomains = []string{"berth.dev", v1alpha1.GroupName, "yunikorn.apache.org"}
+
+// annotationsOf returns the annotations that are recorded. Expressions can read all annotations of
+// a ManagedCluster.
+func annotationsOf(object client.Object) map[string]string {
+	all := object.GetAnnotations()
+	if _, isCluster := object.(*v1alpha1.ManagedCluster); isCluster || sizeOf(all) <= maxAnnotations {
+		return all
+	}
+	kept, size := map[string]string{}, 0
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		domain, _, _ := strings.Cut(key, "/")
+		if size += len(key) + len(all[key]); len(all[key]) > maxAnnotation || !slices.Contains(annotationDomains, domain) || size > maxOwnAnnotations {
+			size -= len(key) + len(all[key])
+			continue
+		}
+		kept[key] = all[key]
+	}
+	return kept
+}
+
+func sizeOf(annotations map[string]string) (size int) {
+	for key, value := range annotations {
+		size += len(key) + len(value)
+	}
+	return size
 }
 
 // statusOf returns the status of an object of a kind whose status changes often; else nil.

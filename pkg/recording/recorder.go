@@ -245,7 +245,11 @@ func (r *Recorder) NeedLeaderElection() bool { return false }
 // tick flushes, continues after a gap, and ends a segment that is large or old enough.
 func (r *Recorder) tick() {
 	if r.segment != nil {
-		if err := r.segment.flush(); err != nil {
+		err := r.segment.flush()
+		if err == nil && r.segment.removed() {
+			err = fmt.Errorf("%s was removed", r.segment.path)
+		}
+		if err != nil {
 			r.failed(err)
 		}
 	}
@@ -255,6 +259,11 @@ func (r *Recorder) tick() {
 	switch {
 	case stopped:
 		if len(r.queue) == 0 && !time.Now().Before(r.retryAt) {
+			// The disk may be full of old segments.
+			if err := r.prune(); err != nil && !errors.Is(err, os.ErrNotExist) {
+				r.failed(err)
+				return
+			}
 			r.checkpoint()
 		}
 	case r.segment != nil && r.segment.isFull(r.options.Now(), r.options.MaxSize):
@@ -262,10 +271,11 @@ func (r *Recorder) tick() {
 	}
 }
 
-// isFull reports whether the next segment is due. A segment to which nothing was written for an
-// hour goes on, so that an idle controller writes nothing.
+// isFull reports whether the next segment is due. It needs at least as many new entries as its
+// checkpoint has, so that a large fleet does not fill the disk with checkpoints. An idle controller
+// writes nothing.
 func (s *segmentWriter) isFull(now time.Time, maxSize int64) bool {
-	return s.size >= min(segmentSize, maxSize/4) || s.written && now.Sub(s.begun) >= segmentAge
+	return s.written && (s.size-s.contents >= max(min(segmentSize, maxSize/4), s.contents) || now.Sub(s.begun) >= segmentAge)
 }
 
 // finish writes what is in the buffer and ends the segment.
@@ -357,7 +367,7 @@ func (r *Recorder) writeDecision(it *item) error {
 
 // same reports whether two counts are the same value. Counts never change, so pointers suffice.
 func same(a, b any) bool {
-	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
+	return a != nil && reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }
 
 // writeCheckpoint begins a segment.
@@ -389,11 +399,23 @@ func (r *Recorder) writeCheckpoint(c *checkpoint, at time.Time) error {
 		}
 		err = r.writeInput(in, at)
 	}
-	segment.written = false
+	if err == nil {
+		err = segment.flush()
+	}
 	if err != nil {
 		return err
 	}
-	size, err := prune(r.options.Dir, segment.path, r.options.MaxSize-r.options.MaxSize/4, time.Now().Add(-r.options.MaxAge))
+	segment.written, segment.contents = false, segment.size
+	return r.prune()
+}
+
+// prune removes the oldest segments.
+func (r *Recorder) prune() error {
+	current := ""
+	if r.segment != nil {
+		current = r.segment.path
+	}
+	size, err := prune(r.options.Dir, current, r.options.MaxSize-r.options.MaxSize/4, time.Now().Add(-r.options.MaxAge))
 	r.size.Store(size)
 	return err
 }

@@ -483,3 +483,71 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// TestLargeCheckpoint: a checkpoint that is larger than the limit of a segment is not written again
+// until there are as many new entries.
+func TestLargeCheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := New(Options{Dir: t.TempDir(), MaxSize: MinSize, Now: time.Now, Log: logr.Discard()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inv := inventory.New(inventory.Options{OnInput: r.OnInput()})
+		for n := range 5000 {
+			inv.Update(fixture.Cluster(fmt.Sprintf("cluster%d", n)).Set("s").Annotation("text", strings.Repeat("x", 1000)).Obj())
+		}
+		r.Begin(inv)
+		ctx, end := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = r.Start(ctx) // it returns nil
+		}()
+		for n := range 10 {
+			inv.Update(paris(n))
+			time.Sleep(2 * time.Second)
+		}
+		end()
+		<-ended
+		if counts, _ := countTypes(t, r.Dir()); counts[TypeHeader] != 1 {
+			t.Errorf("%d segments, want 1", counts[TypeHeader])
+		}
+	})
+}
+
+// TestAnnotations: annotations that no decision reads cannot fill the recording.
+func TestAnnotations(t *testing.T) {
+	long := strings.Repeat("x", 200_000)
+	for name, tc := range map[string]struct{ annotations, want map[string]string }{
+		"few":       {map[string]string{"a/b": "c", v1alpha1.ProfileAnnotation: "p"}, map[string]string{"a/b": "c", v1alpha1.ProfileAnnotation: "p"}},
+		"long":      {map[string]string{"a/b": long, v1alpha1.ProfileAnnotation: "p"}, map[string]string{v1alpha1.ProfileAnnotation: "p"}},
+		"long, own": {map[string]string{"berth.dev/x": long, v1alpha1.ProfileAnnotation: "p"}, map[string]string{v1alpha1.ProfileAnnotation: "p"}},
+	} {
+		pl := fixture.Placement("ns", "p").Obj()
+		pl.Annotations = tc.annotations
+		e, err := NewEncoder().Encode(inventory.Input{Kind: inventory.InputObject, Object: pl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, e.Object.GetAnnotations()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestRemovedFolder: a folder that is removed while the recorder runs is created again.
+func TestRemovedFolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := start(t, Options{})
+		time.Sleep(2 * time.Second)
+		if err := os.RemoveAll(tr.dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		tr.change(1)
+		tr.stop()
+		if last := lastOf(t, tr.dir, "object"); !strings.Contains(string(last.Object), `"n":"1"`) {
+			t.Errorf("the last object is %s", last.Object)
+		}
+	})
+}

@@ -27,9 +27,10 @@ type segmentWriter struct {
 	text *bufio.Writer
 	// line is the buffer for one entry.
 	line []byte
-	// begun is the time of the first entry, size the number of bytes before compression.
-	begun time.Time
-	size  int64
+	// begun is the time of the first entry. size is the number of bytes before compression, contents
+	// that of the checkpoint.
+	begun          time.Time
+	size, contents int64
 	// flushed is true if nothing was written since the last flush.
 	flushed bool
 	// written is true after the first entry that is not part of the checkpoint.
@@ -43,6 +44,10 @@ func segmentName(at time.Time, run string, number int) string {
 
 func newSegment(dir, name string, at time.Time) (*segmentWriter, error) {
 	path := filepath.Join(dir, name)
+	// The folder may have been removed since the start.
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
@@ -85,10 +90,20 @@ func (s *segmentWriter) close(at time.Time) error {
 	return errors.Join(s.write(&Entry{Type: TypeEnd, Time: at}), s.text.Flush(), s.zip.Close(), s.file.Sync(), s.file.Close())
 }
 
-// abandon closes the file after an error.
+// abandon closes the file after an error. It removes a segment without a complete checkpoint, which
+// nothing can begin with.
 func (s *segmentWriter) abandon() {
 	s.zip.Reset(nil)
 	_ = s.file.Close()
+	if s.contents == 0 {
+		_ = os.Remove(s.path)
+	}
+}
+
+// removed reports whether the file was removed.
+func (s *segmentWriter) removed() bool {
+	_, err := os.Stat(s.path)
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // segmentFile is a segment in a folder.

@@ -132,11 +132,19 @@ func (o *replayOptions) check(key *types.NamespacedName) error {
 func sayDamage(out io.Writer, r *recording.Reader) {
 	for _, d := range r.Damaged {
 		if d.Cut {
-			say(out, "%s ends after %s: it is still being written, or a crash cut it off.\n", d.Path, number(int(d.Entries), "entry"))
+			say(out, "%s ends after %s: it is still being written, or a crash cut it off.\n", d.Path, entries(d.Entries))
 		} else {
-			say(out, "%s is damaged after %s, and the rest of it is not read: %v\n", d.Path, number(int(d.Entries), "entry"), d.Err)
+			say(out, "%s is damaged after %s, and the rest of it is not read: %v\n", d.Path, entries(d.Entries), d.Err)
 		}
 	}
+}
+
+// entries counts entries in words.
+func entries(n int64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
 }
 
 func parseTime(flag, text string) (time.Time, error) {
