@@ -44,8 +44,10 @@ type ClusterSetReconciler struct{ Client client.Client }
 
 // SetUp adds the reconciler to a manager.
 func (r *ClusterSetReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.ManagedCluster{}, exclusiveIndex, func(o client.Object) []string {
-		return []string{o.GetLabels()[v1alpha1.ClusterSetLabel]}
+	err := atStart(func() error {
+		return mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.ManagedCluster{}, exclusiveIndex, func(o client.Object) []string {
+			return []string{o.GetLabels()[v1alpha1.ClusterSetLabel]}
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("indexing clusters by set: %w", err)

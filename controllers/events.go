@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
 
@@ -242,12 +243,13 @@ func (s *eventSender) send(ctx context.Context, event *queuedEvent) {
 	}
 }
 
-// managerWithBackground sends events and writes records while the manager runs and after it stops.
-// Reconcilers stop last and report until then.
+// managerWithBackground sends events, writes records and the recording while the manager runs and
+// after it stops. Reconcilers stop last and report until then.
 type managerWithBackground struct {
 	ctrl.Manager
-	events  *eventSender
-	records *Recorder
+	events    *eventSender
+	records   *Recorder
+	recording *recording.Recorder
 }
 
 // Start implements manager.Manager.
@@ -257,6 +259,7 @@ func (m *managerWithBackground) Start(ctx context.Context) error {
 	var background sync.WaitGroup
 	background.Go(func() { m.events.Run(running) })
 	background.Go(func() { m.records.Run(running) })
+	background.Go(func() { m.recording.Run(running) })
 	if err := m.Manager.Start(ctx); err != nil {
 		// Reconcilers may still run. Without the lease they must end at once, with the process.
 		return err

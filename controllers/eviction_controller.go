@@ -54,10 +54,16 @@ type EvictionReconciler struct {
 // SetUp adds the reconciler to a manager. The hub must serve PlacementEvictions.
 func (r *EvictionReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 	indexer := mgr.GetFieldIndexer()
-	if err := indexer.IndexField(ctx, &berthv1alpha1.PlacementEviction{}, evictionIndex, evictedPlacement); err != nil {
+	err := atStart(func() error {
+		return indexer.IndexField(ctx, &berthv1alpha1.PlacementEviction{}, evictionIndex, evictedPlacement)
+	})
+	if err != nil {
 		return fmt.Errorf("indexing evictions by Placement: %w", err)
 	}
-	if err := indexer.IndexField(ctx, &v1alpha1.PlacementDecision{}, pageIndex, placementOfPage); err != nil {
+	err = atStart(func() error {
+		return indexer.IndexField(ctx, &v1alpha1.PlacementDecision{}, pageIndex, placementOfPage)
+	})
+	if err != nil {
 		return fmt.Errorf("indexing pages by Placement: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).

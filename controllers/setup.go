@@ -196,10 +196,11 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err != nil {
 		return err
 	}
-	known, recorder, err := inventoryOptions(mgr, housekeeping, o)
+	known, recorder, err := inventoryOptions(housekeeping, o)
 	if err != nil {
 		return err
 	}
+	m.recording = recorder
 	// The references form a circle: the scheduler needs the profiles, their plugins need the
 	// inventory, and the inventory asks the scheduler what a Placement reads.
 	var decides *scheduler.Scheduler
@@ -246,8 +247,8 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	}, o)
 }
 
-// newRecorder sets up the recorder; nil if nothing is recorded.
-func newRecorder(mgr ctrl.Manager, o Options) (*recording.Recorder, error) {
+// newRecorder returns the recorder; nil if nothing is recorded.
+func newRecorder(o Options) (*recording.Recorder, error) {
 	recorded.Store(nil)
 	if o.Recording.Dir == "" {
 		return nil, nil
@@ -263,9 +264,6 @@ func newRecorder(mgr ctrl.Manager, o Options) (*recording.Recorder, error) {
 	recorder, err := recording.New(settings)
 	if err != nil {
 		return nil, err
-	}
-	if err := mgr.Add(recorder); err != nil {
-		return nil, fmt.Errorf("setting up the recorder: %w", err)
 	}
 	recorded.Store(recorder)
 	return recorder, nil
@@ -288,8 +286,8 @@ func start(inv *inventory.Inventory, decides *scheduler.Scheduler, recorder *rec
 
 // inventoryOptions returns the options of the inventory, and the recorder of its inputs; nil if
 // nothing is recorded.
-func inventoryOptions(mgr ctrl.Manager, housekeeping map[string]housekeeper, o Options) (inventory.Options, *recording.Recorder, error) {
-	recorder, err := newRecorder(mgr, o)
+func inventoryOptions(housekeeping map[string]housekeeper, o Options) (inventory.Options, *recording.Recorder, error) {
+	recorder, err := newRecorder(o)
 	options := inventory.Options{OnInput: recorder.OnInput()}
 	if housekeeping["cluster-taint-time"] != nil {
 		options.FirstSeen = o.Now

@@ -83,7 +83,8 @@ func (c *Encoder) Encode(in inventory.Input) (Written, error) {
 	return e, nil
 }
 
-// Limits of annotations, in bytes, so that a user who may edit one object cannot fill the recording.
+// Limits of annotations, in bytes, so that a user who may edit one object cannot fill the
+// recording.
 const (
 	// maxAnnotations is up to which size all annotations of an object are recorded.
 	maxAnnotations = 4 << 10

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -71,13 +72,25 @@ func (r *Reader) Size() (size, done int64) {
 	return size, done
 }
 
-// Since skips the segments before the one in which a time lies.
+// Since skips, for each run, the segments before the one in which a time lies.
 func (r *Reader) Since(at time.Time) {
 	if at.IsZero() {
 		return
 	}
 	name := filepath.Join(filepath.Dir(r.files[0].path), segmentName(at, "~", 0))
-	for r.at+1 < len(r.files) && r.files[r.at+1].path < name {
+	last := map[string]string{}
+	for _, f := range r.files {
+		if f.path < name {
+			last[runOf(f.path)] = f.path
+		}
+	}
+	r.files = slices.DeleteFunc(r.files, func(f segmentFile) bool { return f.path < last[runOf(f.path)] })
+}
+
+// Skip skips the rest of the segment.
+func (r *Reader) Skip() {
+	if r.file != nil {
+		r.Close()
 		r.at++
 	}
 }

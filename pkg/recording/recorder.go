@@ -57,7 +57,7 @@ type Options struct {
 	Log logr.Logger
 }
 
-// Recorder writes a recording. Its methods never block: entries go to a bounded buffer, which Start
+// Recorder writes a recording. Its methods never block: entries go to a bounded buffer, which Run
 // writes to disk. If the buffer is full, or the disk fails, all entries are lost until it works
 // again; then a new segment begins, with a gap and all objects.
 type Recorder struct {
@@ -72,7 +72,7 @@ type Recorder struct {
 	stopped bool
 	gap     Gap
 
-	// The rest is used by Start only.
+	// The rest is used by Run only, except the totals.
 	segment  *segmentWriter
 	number   int
 	counts   map[string]any
@@ -196,16 +196,19 @@ func (r *Recorder) loseLocked(at time.Time) {
 	r.lost.Add(1)
 }
 
-// Start writes entries until the context ends, and then those in the buffer. It implements
-// manager.Runnable.
-func (r *Recorder) Start(ctx context.Context) error {
+// Run writes entries until the context ends, and then those in the buffer. A nil Recorder does
+// nothing.
+func (r *Recorder) Run(ctx context.Context) {
+	if r == nil {
+		return
+	}
 	ticker := time.NewTicker(flushInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			r.finish()
-			return nil
+			return
 		case it := <-r.queue:
 			r.measure(func() { r.writeAll(it) })
 		case <-ticker.C:
@@ -239,9 +242,6 @@ func (r *Recorder) measure(call func()) {
 	r.cpu.Add(int64(threadTime() - begin))
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (r *Recorder) NeedLeaderElection() bool { return false }
-
 // tick flushes, continues after a gap, and ends a segment that is large or old enough.
 func (r *Recorder) tick() {
 	if r.segment != nil {
@@ -260,10 +260,7 @@ func (r *Recorder) tick() {
 	case stopped:
 		if len(r.queue) == 0 && !time.Now().Before(r.retryAt) {
 			// The disk may be full of old segments.
-			if err := r.prune(); err != nil && !errors.Is(err, os.ErrNotExist) {
-				r.failed(err)
-				return
-			}
+			r.prune()
 			r.checkpoint()
 		}
 	case r.segment != nil && r.segment.isFull(r.options.Now(), r.options.MaxSize):
@@ -287,8 +284,17 @@ func (r *Recorder) finish() {
 			continue
 		default:
 		}
+		r.mu.Lock()
+		r.stopped = true // what comes now is lost
+		gap := r.gap
+		r.mu.Unlock()
 		if r.segment != nil {
-			if err := r.segment.close(r.options.Now()); err != nil {
+			var err error
+			if gap.Lost > 0 {
+				gap.Until = r.options.Now()
+				err = r.segment.write(&Entry{Type: TypeGap, Time: gap.Until, Gap: &gap})
+			}
+			if err = errors.Join(err, r.segment.close(r.options.Now())); err != nil {
 				r.options.Log.Error(err, "The recording could not be completed")
 			}
 			r.segment = nil
@@ -313,10 +319,26 @@ func (r *Recorder) write(it *item) {
 		err = r.writeDecision(it)
 	}
 	if err != nil {
+		if it.checkpoint != nil {
+			r.keepGap(it.checkpoint.gap)
+		}
 		r.failed(err)
 		return
 	}
 	r.entries.Add(1)
+}
+
+// keepGap adds a gap that could not be written to the current one.
+func (r *Recorder) keepGap(gap Gap) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if gap.Lost == 0 {
+		return
+	}
+	if r.gap.Lost == 0 || gap.Since.Before(r.gap.Since) {
+		r.gap.Since = gap.Since
+	}
+	r.gap.Lost += gap.Lost
 }
 
 func (r *Recorder) drop() {
@@ -406,18 +428,21 @@ func (r *Recorder) writeCheckpoint(c *checkpoint, at time.Time) error {
 		return err
 	}
 	segment.written, segment.contents = false, segment.size
-	return r.prune()
+	r.prune()
+	return nil
 }
 
-// prune removes the oldest segments.
-func (r *Recorder) prune() error {
+// prune removes the oldest segments. A file that cannot be removed does not end the recording.
+func (r *Recorder) prune() {
 	current := ""
 	if r.segment != nil {
 		current = r.segment.path
 	}
 	size, err := prune(r.options.Dir, current, r.options.MaxSize-r.options.MaxSize/4, time.Now().Add(-r.options.MaxAge))
 	r.size.Store(size)
-	return err
+	if err != nil {
+		r.options.Log.Error(err, "An old part of the recording could not be removed")
+	}
 }
 
 // failed gives up the segment after an error of the disk. Start tries again later.
@@ -429,9 +454,9 @@ func (r *Recorder) failed(err error) {
 	}
 	r.retryAt = time.Now().Add(retryInterval)
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.loseLocked(r.options.Now())
 	r.gap.Why = err.Error()
+	r.mu.Unlock()
 	r.options.Log.Error(err, "The recording has a gap: it could not be written", "folder", filepath.Clean(r.options.Dir), "retryAfter", retryInterval)
 }
 

@@ -31,7 +31,7 @@ type trial struct {
 	inv *inventory.Inventory
 	dir string
 	end context.CancelFunc
-	// ended is closed when Start has returned.
+	// ended is closed when Run has returned.
 	ended chan struct{}
 }
 
@@ -52,9 +52,7 @@ func start(t *testing.T, o Options) *trial {
 	r.Begin(tr.inv)
 	go func() {
 		defer close(tr.ended)
-		if err := r.Start(ctx); err != nil {
-			t.Error(err)
-		}
+		r.Run(ctx)
 	}()
 	return tr
 }
@@ -178,7 +176,7 @@ func TestPrune(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for n := 1; n <= 4; n++ {
-				path := filepath.Join(dir, fmt.Sprint(n)+suffix)
+				path := filepath.Join(dir, fmt.Sprintf("%d-run-%d%s", n, n, suffix))
 				if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -190,7 +188,7 @@ func TestPrune(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "other.txt"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := prune(dir, filepath.Join(dir, "4"+suffix), tc.maxSize, now.Add(-tc.oldest)); err != nil {
+			if _, err := prune(dir, filepath.Join(dir, "4-run-4"+suffix), tc.maxSize, now.Add(-tc.oldest)); err != nil {
 				t.Fatal(err)
 			}
 			files, err := segments(dir)
@@ -199,7 +197,7 @@ func TestPrune(t *testing.T) {
 			}
 			var got []string
 			for _, f := range files {
-				got = append(got, strings.TrimSuffix(filepath.Base(f.path), suffix))
+				got = append(got, filepath.Base(f.path)[:1])
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
@@ -230,7 +228,7 @@ func TestSlowDisk(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = r.Start(ctx) // it returns nil
+			r.Run(ctx)
 		}()
 		time.Sleep(3 * time.Second)
 		end()
@@ -288,8 +286,8 @@ func TestDiskError(t *testing.T) {
 		if counts[TypeGap] != 1 || counts[TypeEnd] != 1 {
 			t.Errorf("%v", counts)
 		}
-		if gap := lastOf(t, tr.dir, TypeGap).Gap; gap.Why == "" {
-			t.Errorf("%+v; want the error", gap)
+		if gap := lastOf(t, tr.dir, TypeGap).Gap; gap.Why == "" || gap.Lost != tr.Stats().Lost {
+			t.Errorf("%+v of %+v; want the error, and all that was lost", gap, tr.Stats())
 		}
 		if last := lastOf(t, tr.dir, "object"); !strings.Contains(string(last.Object), `"n":"3"`) {
 			t.Errorf("the last object is %s", last.Object)
@@ -397,8 +395,8 @@ func TestSince(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Since(tc.since); r.at != tc.want {
-			t.Errorf("%s: begins with segment %d, want %d", name, r.at, tc.want)
+		if r.Since(tc.since); 4-len(r.files) != tc.want {
+			t.Errorf("%s: begins with segment %d, want %d", name, 4-len(r.files), tc.want)
 		}
 	}
 }
@@ -501,7 +499,7 @@ func TestLargeCheckpoint(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = r.Start(ctx) // it returns nil
+			r.Run(ctx)
 		}()
 		for n := range 10 {
 			inv.Update(paris(n))

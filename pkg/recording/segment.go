@@ -27,8 +27,8 @@ type segmentWriter struct {
 	text *bufio.Writer
 	// line is the buffer for one entry.
 	line []byte
-	// begun is the time of the first entry. size is the number of bytes before compression, contents
-	// that of the checkpoint.
+	// begun is the time of the first entry. size is the number of bytes before compression,
+	// contents that of the checkpoint.
 	begun          time.Time
 	size, contents int64
 	// flushed is true if nothing was written since the last flush.
@@ -138,24 +138,37 @@ func segments(dir string) ([]segmentFile, error) {
 	return all, nil
 }
 
-// prune removes the oldest segments until the rest fits into maxSize, and those that were written
-// last before the time limit. It keeps the current one.
+// prune removes the oldest segments until the rest fits into maxSize, and those whose last write is
+// older than oldest. It keeps the current one, and the newest one of each other run unless it is
+// that old: another replica may be writing it.
 func prune(dir, current string, maxSize int64, oldest time.Time) (size int64, err error) {
 	all, err := segments(dir)
 	if err != nil {
 		return 0, err
 	}
+	newest := map[string]string{}
 	for _, s := range all {
 		size += s.size
+		newest[runOf(s.path)] = s.path
 	}
 	for _, s := range all {
-		if s.path == current || size <= maxSize && !s.changed.Before(oldest) {
+		old := s.changed.Before(oldest)
+		if s.path == current || !old && (size <= maxSize || newest[runOf(s.path)] == s.path) {
 			continue
 		}
-		if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return size, err
+		if failure := os.Remove(s.path); failure != nil && !errors.Is(failure, os.ErrNotExist) {
+			err = errors.Join(err, failure)
+			continue
 		}
 		size -= s.size
 	}
-	return size, nil
+	return size, err
+}
+
+// runOf returns the run in the name of a segment, or the whole name if it has none.
+func runOf(path string) string {
+	if parts := strings.Split(filepath.Base(path), "-"); len(parts) == 3 {
+		return parts[1]
+	}
+	return path
 }

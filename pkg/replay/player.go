@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,11 +37,12 @@ type Player struct {
 	// OnEntry is called for each entry before it is applied; may be nil. ReadOnly applies none.
 	OnEntry  func(e *recording.Entry)
 	ReadOnly bool
-	// Until ends Play before an entry for which it returns true; may be nil.
+	// Until ends a segment before an entry for which it returns true; may be nil.
 	Until func(e *recording.Entry) bool
 
-	runs    map[string]*run
-	current *run
+	runs map[string]*run
+	// current is the run of the segment; decider that of the last decision.
+	current, decider *run
 }
 
 // run is the state of one run of the controller.
@@ -81,7 +83,8 @@ func (p *Player) Play(ctx context.Context, r *recording.Reader) error {
 			return err
 		}
 		if p.Until != nil && p.Until(e) {
-			return nil
+			r.Skip()
+			continue
 		}
 		if p.OnEntry != nil {
 			p.OnEntry(e)
@@ -114,6 +117,7 @@ func (p *Player) apply(ctx context.Context, e *recording.Entry) error {
 		run.setCounts(e.Counts)
 	case recording.TypeDecision:
 		if e.Decision != nil {
+			p.decider = run
 			return p.decide(ctx, run, e.Decision)
 		}
 	case recording.TypeEnd:
@@ -129,7 +133,7 @@ func (p *Player) begin(ctx context.Context, h *recording.Header) error {
 	old := p.runs[h.Run]
 	if old != nil && old.ended && old.segment+1 == h.Segment && string(old.config) == string(h.Config) {
 		p.current = old
-		old.segment, old.ended, old.continues, old.contents = h.Segment, false, true, 0
+		old.segment, old.ended, old.continues, old.contents, old.counts = h.Segment, false, true, 0, nil
 		return nil
 	}
 	next := &run{config: h.Config, segment: h.Segment}
@@ -175,7 +179,7 @@ func (p *Player) newEngine(ctx context.Context, recorded json.RawMessage) (*sche
 // skipped.
 func (r *run) beginContents(number int64, inputs int) {
 	r.contents = inputs
-	if r.continues && r.known {
+	if r.continues && r.known && r.problem == "" {
 		return
 	}
 	r.continues = false
@@ -274,7 +278,7 @@ func (p *Player) decide(ctx context.Context, r *run, d *recording.Decision) erro
 // Snapshot returns what a decision about a Placement would be made on after the last entry until a
 // time. The Snapshot is nil if it is unknown; why says so.
 func (p *Player) Snapshot(key inventory.Key, at time.Time) (snapshot *framework.Snapshot, engine *scheduler.Scheduler, why string) {
-	r := p.current
+	r := cmp.Or(p.decider, p.current)
 	switch {
 	case r == nil:
 		return nil, nil, "the recording begins later"

@@ -96,9 +96,7 @@ func record(t *testing.T, configuration string, plugins framework.Registry, roun
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := r.Start(ended); err != nil {
-		t.Fatal(err)
-	}
+	r.Run(ended)
 	return r.Dir()
 }
 
@@ -304,5 +302,37 @@ func TestEarlierVersions(t *testing.T) {
 		if v, differences := verify(t, path, nil); v.Same < 20 || v.Differ > 0 || len(v.Skipped) > 0 {
 			t.Errorf("%s: %+v, %v", path, v, differences)
 		}
+	}
+}
+
+// TestAtInSharedFolder: a standby that starts later in the same folder does not hide the decisions
+// of the leader.
+func TestAtInSharedFolder(t *testing.T) {
+	dir := record(t, "", nil, 6) // decisions at minutes 1..6
+	now := fixture.Now.Add(2*time.Minute + 30*time.Second)
+	r, err := recording.New(recording.Options{Dir: dir, Now: func() time.Time { return now }, Log: logr.Discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv := inventory.New(inventory.Options{OnInput: r.OnInput()})
+	inv.Update(fixture.Set("s"))
+	inv.Update(fixture.Binding(web.Namespace, "s"))
+	inv.Update(fixture.Placement(web.Namespace, web.Name).Number(2).Predicate(fixture.MatchLabel("tier", "gold")).Obj())
+	inv.Started()
+	r.Begin(inv)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	r.Run(ended)
+	rd, err := recording.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rd.Close()
+	m, err := replay.At(t.Context(), rd, nil, web, fixture.Now.Add(3*time.Minute+time.Second), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Recorded == nil {
+		t.Errorf("the decision of minute 3 is not found; target again %v", m.Again.Target)
 	}
 }

@@ -44,7 +44,7 @@ func BenchmarkRecordedDay(b *testing.B) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = r.Start(ctx) // it returns nil
+			r.Run(ctx)
 		}()
 		if err := fleet.Decide(fleet.Inventory.Placements()); err != nil {
 			b.Fatal(err)

@@ -72,8 +72,8 @@ func TestSettings(t *testing.T) {
 		"a claim of one's own":    {"recording: {enabled: true, existingClaim: mine}", deployment, podSpec + "volumes 0 persistentVolumeClaim claimName", "mine"},
 		"no claim of the chart":   {"recording: {enabled: true, existingClaim: mine}", "PersistentVolumeClaim berth-system/berth-recording", "", "null"},
 		"a volume of one replica": {"{replicas: 1, recording: {enabled: true, accessModes: [ReadWriteOnce]}}", deployment, "spec strategy type", "Recreate"},
-		"no certificate": {"", "ValidatingWebhookConfiguration.admissionregistration.k8s.io /berth-validation", "", "null"},
-		"no queues":      {"webhook: {certificate: cert-manager}", "ValidatingWebhookConfiguration.admissionregistration.k8s.io /berth", "", "null"},
+		"no certificate":          {"", "ValidatingWebhookConfiguration.admissionregistration.k8s.io /berth-validation", "", "null"},
+		"no queues":               {"webhook: {certificate: cert-manager}", "ValidatingWebhookConfiguration.admissionregistration.k8s.io /berth", "", "null"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

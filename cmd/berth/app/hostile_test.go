@@ -118,9 +118,7 @@ func recordHostile(t *testing.T) string {
 	}, nil)
 	ended, end := context.WithCancel(context.Background())
 	end()
-	if err := r.Start(ended); err != nil {
-		t.Fatal(err)
-	}
+	r.Run(ended)
 	return r.Dir()
 }
 
