@@ -197,10 +197,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 		return err
 	}
 	known, recorder, err := inventoryOptions(housekeeping, o)
-	if err != nil {
+	if m.recording = recorder; err != nil {
 		return err
 	}
-	m.recording = recorder
 	// The references form a circle: the scheduler needs the profiles, their plugins need the
 	// inventory, and the inventory asks the scheduler what a Placement reads.
 	var decides *scheduler.Scheduler
