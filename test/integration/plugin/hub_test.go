@@ -121,7 +121,13 @@ func condition(ctx context.Context, pl *v1alpha1.Placement, kind string) string 
 // require asks for approval of all changes from now on.
 func require(ctx context.Context, pl *v1alpha1.Placement) {
 	GinkgoHelper()
-	Expect(hub.Create(ctx, fixture.ApprovalPolicy(pl.Namespace, pl.Name, pl.Name))).To(Succeed())
+	policy := fixture.ApprovalPolicy(pl.Namespace, pl.Name, pl.Name)
+	Expect(hub.Create(ctx, policy)).To(Succeed())
+	// The controller may see a later edit of the Placement before the policy.
+	Eventually(func() (int32, error) {
+		err := hub.Get(ctx, client.ObjectKeyFromObject(policy), policy)
+		return policy.Status.Placements, err
+	}).Should(BeEquivalentTo(1))
 }
 
 // number asks for so many clusters.
