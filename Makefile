@@ -41,7 +41,7 @@ TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc bin/hub/kubectl,$(HUB))
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/hub
 export KUBEBUILDER_ASSETS
 
-.PHONY: help build hub run image release test browser verify manifests lint bench load chaos fuzz mutants clean
+.PHONY: help build hub run image release test typecheck browser verify manifests lint bench load chaos fuzz mutants clean
 
 ##@ Use
 
@@ -79,15 +79,18 @@ test: build $(TEST_HUB) ## Run every test, those against a real API server inclu
 		go -C tools test -v -count 1 ./... || failed=1; \
 		BERTH_INPUTS="$$(cat $(TEST_HUB) | cksum)" \
 			go -C examples/custom-plugin test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
-		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) config/samples/argocd/* | cksum)" \
+		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) config/samples/argocd*/* | cksum)" \
 			go -C test/argocd test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
-		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) docs/flux.md | cksum)" \
+		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) docs/flux.md docs/consumers.md | cksum)" \
 			go -C test/flux test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) $$(git ls-files -co --exclude-standard Makefile Dockerfile .dockerignore .github config charts docs) | cksum)" \
 			go -C test/install test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
 		exit $$failed; } 2>&1 | awk -f test/summary.awk
 
-browser: ## Test the page of berth explore in headless Chromium, which must be on the PATH with chromedriver
+typecheck: test/explore/node_modules/.package-lock.json ## Check the types of the page of berth explore, which needs Node.js and npm
+	@test/explore/node_modules/.bin/tsc -p test/explore
+
+browser: build $(TEST_HUB) test/explore/node_modules/.package-lock.json ## Test the page of berth explore in headless Chromium, which must be on the PATH with chromedriver, Node.js and npm
 	@go -C test/explore test -v -count 1 -timeout $(TEST_TIMEOUT) ./... 2>&1 | awk -f test/summary.awk
 
 verify: manifests lint test ## Generate, lint and test, then demand a clean tree
@@ -182,6 +185,10 @@ bin/hub/kubectl: hub/go.mod hub/go.sum
 bin/hub/gc: hub/go.mod hub/go.sum $(wildcard hub/cmd/gc/*.go)
 	@echo "building the hub's garbage collector (about 1 minute the first time)"
 	$(call install,hub,,./cmd/gc)
+
+test/explore/node_modules/.package-lock.json: test/explore/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is not on the PATH: install it (Debian: apt-get install nodejs npm)"; exit 1; }
+	@cd test/explore && npm ci --ignore-scripts --no-audit --no-fund >/dev/null && touch node_modules/.package-lock.json
 
 bin/tools/golangci-lint: PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 bin/tools/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen

@@ -202,13 +202,15 @@ func (r *Recorder) writePublished(ctx context.Context, u *unwritten) error {
 	return r.write(ctx, u.placement, record)
 }
 
-// deleteCovered deletes a record without status that a merged record covers.
+// deleteCovered deletes a record of an earlier try that a merged record covers. The try may have
+// written its status: perhaps only the response was lost.
 func (r *Recorder) deleteCovered(ctx context.Context, pl *v1alpha1.Placement, tried *berthv1alpha1.PlacementChange) error {
 	existing := &berthv1alpha1.PlacementChange{}
 	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(tried), existing); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if !isUnfinished(pl, existing, tried) {
+	other := existing.Status.Phase != "" && existing.Status.Phase != berthv1alpha1.PhasePublished
+	if other || !pl.Controls(existing) || !equality.Semantic.DeepEqual(existing.Spec, tried.Spec) {
 		return nil
 	}
 	return client.IgnoreNotFound(r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID}))

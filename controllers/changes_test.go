@@ -37,6 +37,8 @@ type testRecorder struct {
 	during   func()
 	// statusFailures are met by the next writes of a status.
 	statusFailures []error
+	// lostResponse is the failure of the next write of a status, which succeeds nevertheless.
+	lostResponse error
 	// deleteFailure is met by all deletions, readFailure by all reads past the cache.
 	deleteFailure, readFailure error
 }
@@ -91,6 +93,10 @@ func newTestRecorder(t *testing.T) *testRecorder {
 				return err
 			}
 			err := c.SubResource(name).Update(ctx, o, options...)
+			if lost := l.lostResponse; lost != nil {
+				l.lostResponse = nil
+				return lost
+			}
 			// As the API server answers.
 			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "berth"}})
 			return err
@@ -203,6 +209,13 @@ func TestRecorder(t *testing.T) {
 			l.publish(2, "b", "bc")
 			l.failures = []error{conflict}
 			flush(t, l, true)
+			flush(t, l, false)
+		}, want: []string{"1-2 Published +bc -a"}},
+		"a record whose status was written, with a lost response, is covered, too": {do: func(t *testing.T, l *testRecorder) {
+			l.lostResponse = conflict
+			l.publish(1, "a", "b")
+			flush(t, l, true)
+			l.publish(2, "b", "bc")
 			flush(t, l, false)
 		}, want: []string{"1-2 Published +bc -a"}},
 		"a record that fails waits, others do not": {do: func(t *testing.T, l *testRecorder) {

@@ -73,6 +73,7 @@ func newMemoryHub(t *testing.T, objects ...client.Object) *memoryHub {
 		WithIndex(&v1alpha1.ManagedCluster{}, exclusiveIndex, func(o client.Object) []string {
 			return []string{o.GetLabels()[v1alpha1.ClusterSetLabel]}
 		}).
+		WithIndex(&v1alpha1.ManagedCluster{}, profileIndex, profileOfCluster).
 		WithIndex(&berthv1alpha1.PlacementEviction{}, evictionIndex, evictedPlacement).
 		WithIndex(&v1alpha1.PlacementDecision{}, pageIndex, placementOfPage).
 		WithInterceptorFuncs(interceptor.Funcs{
@@ -80,6 +81,9 @@ func newMemoryHub(t *testing.T, objects ...client.Object) *memoryHub {
 			List: h.onList,
 			Create: func(ctx context.Context, store client.WithWatch, o client.Object, options ...client.CreateOption) error {
 				return h.onWrite(store, "create", o, func() error { return store.Create(ctx, o, options...) })
+			},
+			Delete: func(ctx context.Context, store client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+				return h.onWrite(store, "delete", o, func() error { return store.Delete(ctx, o, options...) })
 			},
 			Patch: func(ctx context.Context, store client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
 				return h.onWrite(store, "patch", o, func() error { return store.Patch(ctx, o, patch, options...) })

@@ -210,6 +210,10 @@ func (r *ClusterLeaseReconciler) Reconcile(ctx context.Context, request ctrl.Req
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	left, _, ok := r.untilExpiry(&c)
+	if _, made := markOf(&c); made {
+		// Its ClusterProfile has the condition, and a lease is from a time before.
+		return ctrl.Result{}, nil
+	}
 	if !ok || !c.DeletionTimestamp.IsZero() || availability(&c) == metav1.ConditionUnknown {
 		return ctrl.Result{}, nil
 	}

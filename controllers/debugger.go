@@ -20,6 +20,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/access"
 	"github.com/berth-dev/berth/pkg/explanation"
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 )
@@ -61,7 +62,7 @@ func (*debugHandler) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // guardedDebugger serves requests of users that may create PlacementExplanations in the namespace.
 // It caches the hub's answers as the guard of the metrics does.
 type guardedDebugger struct {
-	guard *guard
+	guard *access.Guard
 	*debugHandler
 }
 
@@ -134,43 +135,31 @@ func (g *guardedDebugger) answer(ctx context.Context, w http.ResponseWriter, r *
 }
 
 func (g *guardedDebugger) user(ctx context.Context, r *http.Request) (*authenticationv1.UserInfo, error) {
-	said, err := g.guard.review(ctx, r, "user", func(ctx context.Context, token string) (access, error) {
-		user, err := g.guard.authenticate(ctx, token)
-		return access{user: user, allowed: user != nil}, err
-	})
+	said, err := g.guard.User(ctx, r)
 	switch {
-	case errors.Is(err, errTooMany):
+	case errors.Is(err, access.ErrTooMany):
 		return nil, &debugError{http.StatusTooManyRequests, err.Error()}
 	case err != nil:
 		return nil, err
-	case said.user == nil:
+	case said.User == nil:
 		return nil, &debugError{http.StatusUnauthorized, "a bearer token of the hub is needed"}
 	}
-	return said.user, nil
+	return said.User, nil
 }
 
 func (g *guardedDebugger) permitted(ctx context.Context, r *http.Request, namespace string) error {
-	said, err := g.guard.review(ctx, r, "explain\x00"+namespace, func(ctx context.Context, _ string) (access, error) {
-		user, err := g.user(ctx, r)
-		if err != nil {
-			return access{}, err
-		}
-		allowed, err := g.guard.authorize(ctx, user, authorizationv1.SubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: namespace, Verb: "create", Group: berthv1alpha1.GroupName, Version: berthv1alpha1.GroupVersion.Version,
-				Resource: "placementexplanations",
-			},
-		})
-		return access{user: user, allowed: allowed}, err
+	granted, err := g.guard.Permitted(ctx, r, authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: "create", Group: berthv1alpha1.GroupName, Version: berthv1alpha1.GroupVersion.Version,
+		Resource: "placementexplanations",
 	})
 	switch {
-	case errors.Is(err, errTooMany):
+	case errors.Is(err, access.ErrTooMany):
 		return &debugError{http.StatusTooManyRequests, err.Error()}
 	case err != nil:
 		return err
-	case !said.allowed:
+	case !granted.Allowed:
 		return &debugError{http.StatusForbidden,
-			fmt.Sprintf("user %s may not create placementexplanations in namespace %s", said.user.Username, namespace)}
+			fmt.Sprintf("user %s may not create placementexplanations in namespace %s", granted.User.Username, namespace)}
 	}
 	return nil
 }

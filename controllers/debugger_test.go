@@ -19,6 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/access"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/explanation"
 	"github.com/berth-dev/berth/pkg/inventory"
@@ -71,7 +72,7 @@ func debugRequest(method, path, body string) *http.Request {
 func newDebugger(t *testing.T, h *reviewHub) *guardedDebugger {
 	t.Helper()
 	guard := h.guard()
-	handler := newDebugHandler(newExplainer(t), func() bool { return true }, guard.log)
+	handler := newDebugHandler(newExplainer(t), func() bool { return true }, h.logger())
 	return &guardedDebugger{guard: guard, debugHandler: handler}
 }
 
@@ -110,19 +111,19 @@ func TestDebuggerAnswers(t *testing.T) {
 		"a body without a namespace":   {method: post, body: `{"spec":{}}`, want: 400, wantBody: "metadata.namespace is required"},
 		"a body that is too large":     {method: post, body: strings.Repeat(" ", maxDebugBody+1), want: 413, wantBody: "the Placement has more than 458752 bytes of JSON"},
 		"no token":                     {method: get, path: "ns/p", does: func(_ *reviewHub, _ *guardedDebugger, r *http.Request) { r.Header.Del("Authorization") }, want: 401, wantBody: noToken, wantHeader: "Bearer"},
-		"a token that the hub refuses": {method: get, path: "ns/p", does: func(h *reviewHub, _ *guardedDebugger, _ *http.Request) { h.unknown = true }, want: 401, wantBody: noToken, wantHeader: "Bearer"},
+		"a token that the hub refuses": {method: get, path: "ns/p", does: func(h *reviewHub, _ *guardedDebugger, _ *http.Request) { h.Unknown = true }, want: 401, wantBody: noToken, wantHeader: "Bearer"},
 		"no permission": {
-			method: get, path: "ns/p", does: func(h *reviewHub, _ *guardedDebugger, _ *http.Request) { h.status.Allowed = false },
+			method: get, path: "ns/p", does: func(h *reviewHub, _ *guardedDebugger, _ *http.Request) { h.Status.Allowed = false },
 			want: 403, wantBody: "user ann may not create placementexplanations in namespace ns",
 		},
 		"no permission, and a Placement that is missing": {
-			method: get, path: "ns/nosuch", does: func(h *reviewHub, _ *guardedDebugger, _ *http.Request) { h.status.Allowed = false },
+			method: get, path: "ns/nosuch", does: func(h *reviewHub, _ *guardedDebugger, _ *http.Request) { h.Status.Allowed = false },
 			want: 403, wantBody: "user ann may not create placementexplanations in namespace ns",
 		},
 		"too many tokens": {
-			method: get, path: "ns/p", want: 429, wantBody: errTooMany.Error(), wantHeader: "1",
+			method: get, path: "ns/p", want: 429, wantBody: access.ErrTooMany.Error(), wantHeader: "1",
 			does: func(_ *reviewHub, g *guardedDebugger, _ *http.Request) {
-				for i := range reviewsAtOnce {
+				for i := range 10 {
 					other := debugRequest(get, "ns/p", "")
 					other.Header.Set("Authorization", fmt.Sprint("Bearer ", i))
 					ask(g, other)
@@ -130,11 +131,11 @@ func TestDebuggerAnswers(t *testing.T) {
 			},
 		},
 		"tokens cannot be reviewed": {
-			method: get, path: "ns/p", does: func(h *reviewHub, _ *guardedDebugger, _ *http.Request) { h.tokenErr = errors.New("hub is down") },
+			method: get, path: "ns/p", does: func(h *reviewHub, _ *guardedDebugger, _ *http.Request) { h.TokenErr = errors.New("hub is down") },
 			want: 500, wantBody: noAnswer, wantLog: `"error"="reviewing a token: hub is down" "path"="/debug/placements/ns/p"`,
 		},
 		"access cannot be reviewed": {
-			method: get, path: "ns/p", does: func(h *reviewHub, _ *guardedDebugger, _ *http.Request) { h.accessErr = errors.New("hub is down") },
+			method: get, path: "ns/p", does: func(h *reviewHub, _ *guardedDebugger, _ *http.Request) { h.AccessErr = errors.New("hub is down") },
 			want: 500, wantBody: noAnswer, wantLog: `"error"="reviewing the access of ann: hub is down" "path"="/debug/placements/ns/p"`,
 		},
 		"a replica that does not decide": {
@@ -216,8 +217,8 @@ func TestDebuggerAsksForPermission(t *testing.T) {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 	}
-	if h.tokens != 1 || h.accesses != 1 {
-		t.Errorf("%d tokens and %d permissions were reviewed", h.tokens, h.accesses)
+	if h.Tokens != 1 || h.Accesses != 1 {
+		t.Errorf("%d tokens and %d permissions were reviewed", h.Tokens, h.Accesses)
 	}
 	want := authorizationv1.SubjectAccessReviewSpec{
 		User: "ann", UID: "7", Groups: []string{"readers"}, Extra: map[string]authorizationv1.ExtraValue{"scope": {"a", "b"}},
@@ -225,11 +226,11 @@ func TestDebuggerAsksForPermission(t *testing.T) {
 			Namespace: "ns", Verb: "create", Group: "berth.dev", Version: "v1alpha1", Resource: "placementexplanations",
 		},
 	}
-	if diff := cmp.Diff(want, h.access); diff != "" {
+	if diff := cmp.Diff(want, h.Access); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if w := ask(g, debugRequest(http.MethodGet, "other/p", "")); w.Code != http.StatusNotFound || h.access.ResourceAttributes.Namespace != "other" || h.tokens != 1 {
-		t.Errorf("%d %s, after a review of %v", w.Code, w.Body, h.access.ResourceAttributes)
+	if w := ask(g, debugRequest(http.MethodGet, "other/p", "")); w.Code != http.StatusNotFound || h.Access.ResourceAttributes.Namespace != "other" || h.Tokens != 1 {
+		t.Errorf("%d %s, after a review of %v", w.Code, w.Body, h.Access.ResourceAttributes)
 	}
 }
 

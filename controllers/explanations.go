@@ -35,7 +35,7 @@ func addExplanations(ctx context.Context, mgr ctrl.Manager, placements *feed, se
 	if err != nil {
 		return err
 	}
-	if placements.shadows, err = addShadows(ctx, mgr, o); err != nil {
+	if placements.shadows, err = addShadows(ctx, mgr, placements, o); err != nil {
 		return err
 	}
 	explainer := &explanation.Explainer{Inventory: placements.inventory, Queues: placements.queues, Scheduler: engine, Now: o.Now}

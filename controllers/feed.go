@@ -19,8 +19,10 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/pkg/extenders"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/shadow"
 )
 
@@ -38,6 +40,8 @@ type feed struct {
 	queuesRead <-chan struct{}
 	// shadows decides with shadow profiles; nil without any.
 	shadows *shadow.Shadows
+	// asker asks extenders; nil if no profile has one.
+	asker *extenders.Asker
 	// enqueue adds Placements to the controller's queue. It is nil until Start.
 	enqueue  atomic.Pointer[func([]inventory.Key)]
 	handlers []toolscache.ResourceEventHandlerRegistration
@@ -118,6 +122,9 @@ func (f *feed) enqueueIfStarted(keys []inventory.Key) {
 		(*enqueue)(keys)
 	}
 }
+
+// askExtender asks an extender in the background.
+func (f *feed) askExtender(q *framework.ExtenderQuestion) { f.asker.Ask(q) }
 
 func (f *feed) update(o client.Object) []inventory.Key {
 	if f.queues != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -94,6 +95,10 @@ var (
 		Name: "berth_clusters",
 		Help: "ManagedClusters by their Available condition (True, False, Unknown; Absent without one) and its reason (Other if Berth does not know it).",
 	}, []string{"available", "reason"})
+	profileFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_cluster_profile_failures_total",
+		Help: "Lists and watches of ClusterProfiles that failed and are retried, by the API server's reason. Until then their ManagedClusters stay as they are.",
+	}, []string{"reason"})
 	heldNow = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "berth_held_changes",
 		Help: "Changes of decisions that a Permit plugin holds, for example until they are approved.",
@@ -161,7 +166,8 @@ func recordingStats() recording.Stats {
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		shadowPlacements, shadowDecisions, shadowMoves, stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, placementsResilient, clustersNow, heldNow, oldestHeld, recordedEntries, lostEntries, recordingFailures, recordingCPU, recordingBytes, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
+		extenderRequests, extenderSeconds, extenderPaused, notificationsTotal, notificationsWaiting, shadowPlacements, shadowDecisions, shadowMoves, stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, placementsResilient, clustersNow, profileFailures, heldNow, oldestHeld, recordedEntries, lostEntries, recordingFailures, recordingCPU, recordingBytes, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
+		lifecycle.ArgoCDRefreshes,
 	}
 }
 
@@ -170,6 +176,9 @@ func init() {
 	// Without a first sample of 0, rate() does not see the first increase.
 	for _, operation := range []string{"create", "update", "delete"} {
 		decisionWrites.WithLabelValues(operation)
+	}
+	for _, result := range []string{"Refreshed", "Failed", "Dropped"} {
+		lifecycle.ArgoCDRefreshes.WithLabelValues(result)
 	}
 }
 

@@ -1,11 +1,9 @@
 package controllers
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -53,25 +51,5 @@ func TestFeedCountsClusters(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]float64{"clusters Absent ": -1}, changed(t, func() { f.delete(cluster) }, clustersNow)); diff != "" {
 		t.Errorf("deleted (-want +got):\n%s", diff)
-	}
-}
-
-// TestIdleAddressesAreForgotten when there are too many, and busy ones are not.
-func TestIdleAddressesAreForgotten(t *testing.T) {
-	now := fixture.Now
-	for name, tc := range map[string]struct{ busy, want bool }{"idle": {want: true}, "busy": {busy: true}} {
-		t.Run(name, func(t *testing.T) {
-			r := &reviews{sources: map[string]*rate.Limiter{}}
-			for i := range maxAddresses {
-				limiter := rate.NewLimiter(reviewsPerSecond, reviewsAtOnce)
-				if tc.busy {
-					limiter.AllowN(now, 1)
-				}
-				r.sources[fmt.Sprint(i)] = limiter
-			}
-			if got := r.allowReview("new", now); got != tc.want {
-				t.Errorf("got %t with %d addresses", got, len(r.sources))
-			}
-		})
 	}
 }

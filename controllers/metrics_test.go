@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/generator"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -48,6 +49,11 @@ func ordinary() {
 	placementsResilient.WithLabelValues("True", v1alpha1.ReasonDomainsCanBeLost).Add(0)
 	fleetEvents.WithLabelValues("Placement", "acted").Add(0)
 	explanationSeconds.WithLabelValues("Debugger", "Decided").Observe(0.001)
+	extenderRequests.WithLabelValues(v1alpha1.DefaultProfile, "cost", "Answered").Add(0)
+	extenderSeconds.WithLabelValues(v1alpha1.DefaultProfile, "cost").Observe(0.001)
+	extenderPaused.WithLabelValues(v1alpha1.DefaultProfile, "cost").Set(0)
+	notificationsTotal.WithLabelValues("oncall", "Sent").Add(0)
+	notificationsWaiting.WithLabelValues("oncall").Set(0)
 	clustersNow.WithLabelValues("True", "ManagedClusterAvailable").Add(0)
 	compared, _ := shadow.New(1, logr.Discard(), func() (map[string]*scheduler.Profile, error) {
 		return map[string]*scheduler.Profile{"new": {Name: "new", ShadowOf: v1alpha1.DefaultProfile}}, nil
@@ -81,7 +87,7 @@ var describing = regexp.MustCompile(`fqName: "([^"]*)", help: "([^"]*)", unit: "
 func TestMetricsAreDocumented(t *testing.T) {
 	ordinary()
 	var want []string
-	for _, c := range ownMetrics() {
+	for _, c := range append(ownMetrics(), generator.Metrics()...) {
 		descriptions := make(chan *prometheus.Desc, 1)
 		c.Describe(descriptions)
 		parts := describing.FindStringSubmatch((<-descriptions).String())

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/notifications"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/pkg/shadow"
@@ -38,12 +39,16 @@ type PlacementReconciler struct {
 	// Shadows decides with shadow profiles; nil without any.
 	Shadows *shadow.Shadows
 	Now     func() time.Time
+	// Notifications notifies people; nil without receivers.
+	Notifications *notifications.Sender
 	// Times are the times of the events that queued the Placements; nil if they are not measured.
 	Times *eventTimes
 
 	// sentWarnings has the last warnings sent for each Placement. sentRefusals has the last event
 	// about a status that the API server refused.
-	sentWarnings   sync.Map
+	sentWarnings sync.Map
+	// told has the toldStates of each Placement.
+	told           sync.Map
 	sentRefusals   sync.Map
 	satisfiedGauge satisfiedGauge
 	resilientGauge resilientGauge
@@ -154,6 +159,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	r.Shadows.Forget(key)
 	r.sentWarnings.Delete(key)
 	r.sentRefusals.Delete(key)
+	r.told.Delete(key)
 	// An attempt that began before the deletion may have reserved after it.
 	r.Inventory.Unreserve(key)
 	return nil
@@ -330,6 +336,7 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 	r.satisfiedGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
 	r.resilientGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
 	if equality.Semantic.DeepEqual(&pl.Status, status) {
+		r.notify(pl, status)
 		return nil
 	}
 	base := pl.DeepCopy()
@@ -348,5 +355,6 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 	// The next attempt starts from this status, also before its watch event arrives.
 	written.ManagedFields = nil
 	r.Inventory.AssumePlacement(written)
+	r.notify(pl, status)
 	return nil
 }

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,6 +55,9 @@ type Options struct {
 	// one, "-name" to leave one out. Entries apply in order; if the first is a "-name", "*" comes
 	// before it. On CRDs of Open Cluster Management, "*" adds none. An unknown name is an error.
 	Housekeeping []string
+	// ClusterProfiles configures the housekeeping controller cluster-profile, which "*" does not
+	// include.
+	ClusterProfiles ClusterProfileOptions
 	// Config is the scheduler's configuration file; nil is the default profile. Plugins are the
 	// out-of-tree plugins that it may name.
 	Config  *config.PlacementSchedulerConfiguration
@@ -102,6 +107,8 @@ const stopTime = 10 * time.Second
 //	queues                 reads the queues' ConfigMap, if configured; answers admission requests
 //	events                 sends events at the hub's pace, after decisions
 //	records                writes the history of changes, after decisions
+//	extenders              asks the extenders of profiles, beside decisions
+//	notifications          sends CloudEvents about Placements, beside decisions
 //	shadows                decides with shadow profiles, beside the decisions that count
 //	placementexplanation   answers PlacementExplanations with its own engine, and deletes them
 //	                       after 10 minutes
@@ -115,6 +122,7 @@ const stopTime = 10 * time.Second
 //	cluster-taint-time     stamps timeAdded on taints
 //	cluster-availability   turns an Available condition of False or Unknown into a NoSelect taint
 //	cluster-lease          turns Available to Unknown when a cluster's lease is no longer renewed
+//	cluster-profile        makes a ManagedCluster of each ClusterProfile; only its name selects it
 func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	cfg = rest.CopyConfig(cfg)
 	// API Priority and Fairness limits requests instead.
@@ -136,7 +144,11 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	}
 	events := newEventSender(client, o.Log.WithName("events"))
 	buildInfo.WithLabelValues(o.Version, o.Commit, goruntime.Version()).Set(1)
-	background := &managerWithBackground{Manager: mgr, events: events}
+	notifies, err := newNotifications(o)
+	if err != nil {
+		return nil, err
+	}
+	background := &managerWithBackground{Manager: mgr, events: events, notifications: notifies}
 	return background, setUp(ctx, mgr, background, cfg, o)
 }
 
@@ -192,7 +204,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err := checkKinds(served, o); err != nil {
 		return err
 	}
-	housekeeping, err := setUpHousekeeping(ctx, mgr, o, served.wholePages)
+	housekeeping, err := setUpHousekeeping(ctx, mgr, cfg, m.events, o, served.wholePages)
 	if err != nil {
 		return err
 	}
@@ -242,7 +254,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 		return err
 	}
 	return addPlacementController(mgr, placements, profiles[config.DefaultProfile].QueueSort, &PlacementReconciler{
-		Client: mgr.GetClient(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Shadows: placements.shadows, Now: o.Now, Times: &placements.times,
+		Client: mgr.GetClient(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Notifications: m.notifications, Records: m.records, Shadows: placements.shadows, Now: o.Now, Times: &placements.times,
 	}, o)
 }
 
@@ -256,7 +268,7 @@ func newRecorder(o Options) (*recording.Recorder, error) {
 	settings.Version, settings.Commit, settings.Now, settings.Log = o.Version, o.Commit, o.Now, o.Log.WithName("recording")
 	if o.Config != nil {
 		var err error
-		if settings.Config, err = json.Marshal(o.Config); err != nil {
+		if settings.Config, err = json.Marshal(o.Config.WithoutAddresses()); err != nil {
 			return nil, fmt.Errorf("recording the configuration: %w", err)
 		}
 	}
@@ -325,9 +337,16 @@ func addOwnKinds(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, placem
 }
 
 // setUpHousekeeping sets up the selected housekeeping controllers and returns them by name.
-func setUpHousekeeping(ctx context.Context, mgr ctrl.Manager, o Options, ownCRDs bool) (map[string]housekeeper, error) {
-	housekeeping, err := selectHousekeepers(mgr.GetClient(), mgr.GetAPIReader(), o.Now, o.Housekeeping, ownCRDs)
+func setUpHousekeeping(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, events *eventSender, o Options, ownCRDs bool) (map[string]housekeeper, error) {
+	profiles, err := dynamic.NewForConfig(cfg)
 	if err != nil {
+		return nil, fmt.Errorf("building the client of ClusterProfiles: %w", err)
+	}
+	housekeeping, err := selectHousekeepers(housekeepers(mgr.GetClient(), mgr.GetAPIReader(), profiles, events, o), o.Housekeeping, ownCRDs)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.ClusterProfiles.check(housekeeping[clusterProfileLoop] != nil); err != nil {
 		return nil, err
 	}
 	o.Log.Info("Housekeeping", "controllers", slices.Sorted(maps.Keys(housekeeping)))
@@ -345,6 +364,9 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 	if err := registry.Merge(o.Plugins); err != nil {
 		return nil, err
 	}
+	if err := addExtenders(mgr, placements, o); err != nil {
+		return nil, err
+	}
 	pages, err := pageClient(cfg, mgr.GetClient(), mgr.GetAPIReader(), wholePages)
 	if err != nil {
 		return nil, err
@@ -352,8 +374,8 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 	inv := placements.inventory
 	handle := &framework.Handle{
 		Client: mgr.GetClient(), Pages: pages, Assume: inv.AssumePage, Announce: inv.Announce, Reserve: inv.Reserve, Unreserve: inv.Unreserve,
-		HeldChanges: placements.held,
-		Snapshot:    func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
+		HeldChanges: placements.held, AskExtender: placements.askExtender,
+		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
 		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
 			events.Send(context.Background(), pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: note}})
 		},
@@ -391,17 +413,26 @@ type housekeeper interface {
 	SetUp(ctx context.Context, mgr ctrl.Manager) error
 }
 
-// selectHousekeepers returns the controllers that Options.Housekeeping selects. ownCRDs is true if
-// the hub has Berth's CRDs; otherwise "*" adds none.
-func selectHousekeepers(c client.Client, hub client.Reader, now func() time.Time, names []string, ownCRDs bool) (map[string]housekeeper, error) {
+// housekeepers returns all housekeeping controllers by name.
+func housekeepers(c client.Client, hub client.Reader, profiles dynamic.Interface, events *eventSender, o Options) map[string]housekeeper {
 	all := map[string]housekeeper{
 		"clusterset":        &ClusterSetReconciler{Client: c},
 		"clustersetbinding": &BindingReconciler{Client: c},
 		"cluster-lease":     &ClusterLeaseReconciler{Client: c, Hub: hub},
+		clusterProfileLoop: &ClusterProfileReconciler{
+			ClusterProfileOptions: o.ClusterProfiles, Client: c, Hub: hub, Profiles: profiles, Now: o.Now, Log: o.Log.WithName(clusterProfileLoop),
+			Event: func(profile corev1.ObjectReference, event scheduler.Event) { events.queue("", profile, event) },
+		},
 	}
-	for _, r := range []*ClusterReconciler{NewDefaultSetReconciler(c), NewTaintTimeReconciler(c, now), NewAvailabilityReconciler(c, now)} {
+	for _, r := range []*ClusterReconciler{NewDefaultSetReconciler(c), NewTaintTimeReconciler(c, o.Now), NewAvailabilityReconciler(c, o.Now)} {
 		all[r.Name] = r
 	}
+	return all
+}
+
+// selectHousekeepers returns the controllers that Options.Housekeeping selects. ownCRDs is true if
+// the hub has Berth's CRDs; otherwise "*" adds none.
+func selectHousekeepers(all map[string]housekeeper, names []string, ownCRDs bool) (map[string]housekeeper, error) {
 	if len(names) > 0 && strings.HasPrefix(names[0], "-") {
 		names = append([]string{"*"}, names...)
 	}
@@ -410,7 +441,11 @@ func selectHousekeepers(c client.Client, hub client.Reader, now func() time.Time
 		plain := strings.TrimPrefix(name, "-")
 		switch {
 		case name == "*" && ownCRDs:
-			maps.Copy(chosen, all)
+			for name, one := range all {
+				if name != clusterProfileLoop {
+					chosen[name] = one
+				}
+			}
 		case name == "*":
 		case all[plain] == nil:
 			return nil, fmt.Errorf("--housekeeping: unknown controller %q; allowed are *, -NAME and the names %s", plain, strings.Join(slices.Sorted(maps.Keys(all)), ", "))

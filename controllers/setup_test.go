@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestHousekeepers(t *testing.T) {
 	all := []string{"cluster-availability", "cluster-default-set", "cluster-lease", "cluster-taint-time", "clusterset", "clustersetbinding"}
+	allowed := slices.Sorted(slices.Values(append(slices.Clone(all), clusterProfileLoop)))
 	without := func(names ...string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(names, name) })
 	}
@@ -34,11 +34,16 @@ func TestHousekeepers(t *testing.T) {
 		"all beside OCM":                   {names: "*", ocm: true},
 		"all but one beside OCM":           {names: "-clusterset", ocm: true},
 		"one beside OCM":                   {names: "clusterset", ocm: true, want: []string{"clusterset"}},
-		"an unknown name":                  {names: "sweeper", wantErr: `--housekeeping: unknown controller "sweeper"; allowed are *, -NAME and the names ` + strings.Join(all, ", ")},
-		"an unknown name to be left out":   {names: "-sweeper", wantErr: `--housekeeping: unknown controller "sweeper"; allowed are *, -NAME and the names ` + strings.Join(all, ", ")},
-		"all to be left out":               {names: "-*", wantErr: `--housekeeping: unknown controller "*"; allowed are *, -NAME and the names ` + strings.Join(all, ", ")},
-		"an empty name":                    {names: "clusterset,", wantErr: `--housekeeping: unknown controller ""; allowed are *, -NAME and the names ` + strings.Join(all, ", ")},
-		"an empty name to be left out too": {names: "-", wantErr: `--housekeeping: unknown controller ""; allowed are *, -NAME and the names ` + strings.Join(all, ", ")},
+		"one that * lacks":                 {names: "*,cluster-profile", want: allowed},
+		"it before *":                      {names: "cluster-profile,*", want: allowed},
+		"only it":                          {names: "cluster-profile", want: []string{"cluster-profile"}},
+		"all but it":                       {names: "-cluster-profile", want: all},
+		"it beside OCM":                    {names: "*,cluster-profile", ocm: true, want: []string{"cluster-profile"}},
+		"an unknown name":                  {names: "sweeper", wantErr: `--housekeeping: unknown controller "sweeper"; allowed are *, -NAME and the names ` + strings.Join(allowed, ", ")},
+		"an unknown name to be left out":   {names: "-sweeper", wantErr: `--housekeeping: unknown controller "sweeper"; allowed are *, -NAME and the names ` + strings.Join(allowed, ", ")},
+		"all to be left out":               {names: "-*", wantErr: `--housekeeping: unknown controller "*"; allowed are *, -NAME and the names ` + strings.Join(allowed, ", ")},
+		"an empty name":                    {names: "clusterset,", wantErr: `--housekeeping: unknown controller ""; allowed are *, -NAME and the names ` + strings.Join(allowed, ", ")},
+		"an empty name to be left out too": {names: "-", wantErr: `--housekeeping: unknown controller ""; allowed are *, -NAME and the names ` + strings.Join(allowed, ", ")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +51,7 @@ func TestHousekeepers(t *testing.T) {
 			if tc.names != "" {
 				names = strings.Split(tc.names, ",")
 			}
-			chosen, err := selectHousekeepers(nil, nil, time.Now, names, !tc.ocm)
+			chosen, err := selectHousekeepers(housekeepers(nil, nil, nil, nil, Options{}), names, !tc.ocm)
 			got := ""
 			if err != nil {
 				got = err.Error()

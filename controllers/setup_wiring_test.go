@@ -177,6 +177,13 @@ func TestSetUpFails(t *testing.T) {
 		"housekeeping has no such controller": {
 			options: hubOptions{Options: Options{Housekeeping: []string{"sweeper"}}}, want: `--housekeeping: unknown controller "sweeper"`,
 		},
+		"housekeeping lacks a namespace": {
+			options: hubOptions{Options: Options{Housekeeping: []string{"*", "cluster-profile"}}}, want: "--housekeeping: the controller cluster-profile and --cluster-profile-namespace need each other",
+		},
+		"the index of ClusterProfiles": {
+			options: hubOptions{prepare: refuseAdd(1), Options: Options{Housekeeping: []string{"cluster-profile"}, ClusterProfiles: ClusterProfileOptions{Namespaces: []string{"a"}}}},
+			want:    "setting up cluster-profile: the manager has stopped",
+		},
 		"a housekeeper": {
 			options: hubOptions{prepare: refuseAdd(1), Options: Options{Housekeeping: []string{"clustersetbinding"}}},
 			want:    "setting up clustersetbinding: the manager has stopped",

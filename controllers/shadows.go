@@ -23,7 +23,7 @@ import (
 )
 
 // addShadows adds what decides with shadow profiles; nil if there are none, or no workers for them.
-func addShadows(ctx context.Context, mgr ctrl.Manager, o Options) (*shadow.Shadows, error) {
+func addShadows(ctx context.Context, mgr ctrl.Manager, placements *feed, o Options) (*shadow.Shadows, error) {
 	shadows.Store(nil)
 	if o.ShadowWorkers == 0 {
 		return nil, nil
@@ -33,7 +33,7 @@ func addShadows(ctx context.Context, mgr ctrl.Manager, o Options) (*shadow.Shado
 		return nil, err
 	}
 	s, err := shadow.New(o.ShadowWorkers, o.Log.WithName("shadows"), func() (map[string]*scheduler.Profile, error) {
-		return scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{Client: mgr.GetClient()})
+		return scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{Client: mgr.GetClient(), AskExtender: placements.askExtender})
 	})
 	if err != nil || s == nil {
 		return nil, err

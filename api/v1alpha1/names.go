@@ -23,7 +23,7 @@ const (
 	AutoUpdateAnnotation = GroupName + "/autoupdate"
 )
 
-// Annotations with Berth's prefix.
+// Annotations and labels with Berth's prefix.
 const (
 	// QueueAnnotation, on a PlacementDecision, is a JSON text with the queue of the Placement and
 	// the rule that selected the queue.
@@ -33,6 +33,15 @@ const (
 	// PriorityAnnotation, on a Placement, is an integer. Queued Placements with higher priority are
 	// decided first.
 	PriorityAnnotation = "berth.dev/priority"
+	// ClusterProfileAnnotation, on a ManagedCluster, is the ClusterProfile that it was made from:
+	// NAMESPACE/NAME, the profile's UID and the UID of its CustomResourceDefinition.
+	ClusterProfileAnnotation = "berth.dev/cluster-profile"
+	// CopiedLabelsAnnotation, on such a ManagedCluster, lists the labels that it has from its
+	// ClusterProfile. All others are people's.
+	CopiedLabelsAnnotation = "berth.dev/cluster-profile-labels"
+	// ClusterProfileNamespaceLabel, on such a ManagedCluster, is the namespace of its
+	// ClusterProfile. Authors of profiles cannot set it, so cluster sets can select by it.
+	ClusterProfileNamespaceLabel = "berth.dev/cluster-profile-namespace"
 
 	// DefaultProfile is the profile of a Placement without ProfileAnnotation.
 	DefaultProfile = "default"

@@ -27,6 +27,8 @@ var types = func() map[string]func() any {
 	all := map[string]func() any{
 		"cluster.open-cluster-management.io/v1alpha1 Placement": func() any { return &v1alpha1.Placement{} },
 		"v1 Namespace":                                  func() any { return &corev1.Namespace{} },
+		"v1 ServiceAccount":                             func() any { return &corev1.ServiceAccount{} },
+		"v1 Secret":                                     func() any { return &corev1.Secret{} },
 		"v1 ConfigMap":                                  func() any { return &corev1.ConfigMap{} },
 		"rbac.authorization.k8s.io/v1 Role":             func() any { return &rbacv1.Role{} },
 		"rbac.authorization.k8s.io/v1 RoleBinding":      func() any { return &rbacv1.RoleBinding{} },

@@ -41,6 +41,7 @@ func Registry() framework.Registry {
 		lifecycle.MaintenanceWindowName:               lifecycle.NewMaintenanceWindow,
 		lifecycle.DecisionPublisherName:               lifecycle.NewDecisionPublisher,
 		lifecycle.AuditLogName:                        lifecycle.NewAuditLog,
+		lifecycle.ArgoCDRefreshName:                   lifecycle.NewArgoCDRefresh,
 	}
 }
 

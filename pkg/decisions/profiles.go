@@ -47,6 +47,9 @@ type Profiles struct {
 	// Namespace has the ClusterProfiles, each named like its ManagedCluster; empty is the
 	// Placement's own.
 	Namespace string
+	// Qualified is true if ManagedClusters are named NAMESPACE.NAME after their ClusterProfiles.
+	// Then Namespace is empty.
+	Qualified bool
 	// SchedulerName is what pages say of their author.
 	SchedulerName string
 }
@@ -111,12 +114,7 @@ func (o Profiles) read(pl *v1alpha1.Placement, page *ProfilePage) *v1alpha1.Plac
 		pd.Status.Decisions = make([]v1alpha1.ClusterDecision, len(page.Decisions))
 	}
 	for i, d := range page.Decisions {
-		name := d.ClusterProfileRef.Name
-		if d.ClusterProfileRef.Namespace != o.Namespace {
-			// No cluster has such a name, so the planner rewrites the page.
-			name = d.ClusterProfileRef.Namespace + "/" + name
-		}
-		pd.Status.Decisions[i] = v1alpha1.ClusterDecision{ClusterName: name, Reason: d.Reason}
+		pd.Status.Decisions[i] = v1alpha1.ClusterDecision{ClusterName: o.clusterOf(d.ClusterProfileRef), Reason: d.Reason}
 	}
 	return pd
 }
@@ -134,13 +132,33 @@ func (o Profiles) written(pl *v1alpha1.Placement, page Page) ProfilePage {
 	out.Labels[v1alpha1.DecisionGroupIndexLabel] = index
 	out.Labels[v1alpha1.DecisionGroupNameLabel] = name
 	for i, d := range page.Decisions {
-		ref := ProfileRef{Name: d.ClusterName, Namespace: o.Namespace}
-		if namespace, name, elsewhere := strings.Cut(d.ClusterName, "/"); elsewhere {
-			ref = ProfileRef{Name: name, Namespace: namespace}
-		}
-		out.Decisions[i] = ProfileDecision{ClusterProfileRef: ref, Reason: d.Reason}
+		out.Decisions[i] = ProfileDecision{ClusterProfileRef: o.refOf(d.ClusterName), Reason: d.Reason}
 	}
 	return out
+}
+
+// clusterOf returns the name of a ClusterProfile's cluster, for refOf. A reference that Berth would
+// write in another way gets a name that no cluster has, so that the planner rewrites the page.
+func (o Profiles) clusterOf(ref ProfileRef) string {
+	name := ref.Name
+	if o.Qualified && ref.Namespace != "" {
+		name = ref.Namespace + "." + name
+	}
+	if o.refOf(name) != ref {
+		return ref.Namespace + "/" + ref.Name
+	}
+	return name
+}
+
+// refOf returns the ClusterProfile of a cluster, or of a name from clusterOf.
+func (o Profiles) refOf(cluster string) ProfileRef {
+	if namespace, name, elsewhere := strings.Cut(cluster, "/"); elsewhere {
+		return ProfileRef{Name: name, Namespace: namespace}
+	}
+	if namespace, name, ok := strings.Cut(cluster, "."); ok && o.Qualified {
+		return ProfileRef{Name: name, Namespace: namespace}
+	}
+	return ProfileRef{Name: cluster, Namespace: o.Namespace}
 }
 
 // groupKey identifies the decision group of a page by index and name. It is "" for an empty

@@ -223,6 +223,24 @@ func showProfilePage(page ProfilePage) string {
 	return text
 }
 
+// Each reference has a name of its own, from which it is found again.
+func TestProfileReferences(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[ab]?(\.[ab])?`)
+		o := Profiles{Qualified: rapid.Bool().Draw(t, "qualified")}
+		if !o.Qualified {
+			o.Namespace = text.Draw(t, "configured")
+		}
+		ref := ProfileRef{Name: text.Draw(t, "name"), Namespace: text.Draw(t, "namespace")}
+		if got := o.refOf(o.clusterOf(ref)); got != ref {
+			t.Errorf("%v is %q, which is %v", ref, o.clusterOf(ref), got)
+		}
+		if cluster := rapid.StringMatching(`[ab](\.[ab])?`).Draw(t, "cluster"); o.clusterOf(o.refOf(cluster)) != cluster {
+			t.Errorf("%q is %v, which is %q", cluster, o.refOf(cluster), o.clusterOf(o.refOf(cluster)))
+		}
+	})
+}
+
 func TestProfilePlan(t *testing.T) {
 	profilePage := func(name, index, clusters string) ProfilePage {
 		page := ProfilePage{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", OwnerReferences: []metav1.OwnerReference{ownerReference(testPlacement())},
@@ -245,9 +263,18 @@ func TestProfilePlan(t *testing.T) {
 		length    int32 // of groups
 		want      string
 	}{
-		"nothing is chosen":     {want: "Create p-decision-1 p 0 0/:"},
-		"the first page":        {clusters: "b a", want: "Create p-decision-1 p 0 0/: a b"},
-		"in a namespace":        {profiles: Profiles{Namespace: "fleet"}, clusters: "a", want: "Create p-decision-1 p 0 0/: fleet/a"},
+		"nothing is chosen": {want: "Create p-decision-1 p 0 0/:"},
+		"the first page":    {clusters: "b a", want: "Create p-decision-1 p 0 0/: a b"},
+		"in a namespace":    {profiles: Profiles{Namespace: "fleet"}, clusters: "a", want: "Create p-decision-1 p 0 0/: fleet/a"},
+		"qualified":         {profiles: Profiles{Qualified: true}, clusters: "fleet.a fleet.b.c d", want: "Create p-decision-1 p 0 0/: d fleet/a fleet/b.c"},
+		"qualified, at rest": {
+			profiles: Profiles{Qualified: true, SchedulerName: "berth"}, clusters: "fleet.a d",
+			published: []ProfilePage{changed(profilePage("p-decision-1", "0", "d a"), func(p *ProfilePage) { p.Decisions[1].ClusterProfileRef.Namespace = "fleet" })},
+		},
+		"qualified, after plain": {
+			profiles: Profiles{Qualified: true, SchedulerName: "berth"}, clusters: "fleet.a",
+			published: []ProfilePage{profilePage("p-decision-1", "0", "fleet.a")}, want: "Update p-decision-1 p 0 0/: fleet/a",
+		},
 		"groups share no page":  {clusters: "a b c", length: 2, want: "Create p-decision-1 p 0 0/: a b\nCreate p-decision-2 p 1 1/: c"},
 		"at rest":               {published: []ProfilePage{profilePage("p-decision-1", "0", "a b")}, clusters: "a b"},
 		"at rest, with nothing": {published: []ProfilePage{profilePage("p-decision-1", "0", "")}},

@@ -2,19 +2,23 @@ package explore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/simulator"
 )
 
-// Resilience says which domains the Placements can lose, for the hub of the last Matrix.
+// Resilience says which domains the Placements can lose: GET api/resilience.
 type Resilience struct {
 	// By is the key of the domains; empty if none was asked for.
 	By string `json:"by"`
-	// Done is true once Placements, or Error, are known.
-	Done  bool   `json:"done"`
-	Error string `json:"error,omitempty"`
+	// Done is true once Placements, or Error, are known. At is the time of the state.
+	Done  bool      `json:"done"`
+	At    time.Time `json:"at,omitzero"`
+	Error string    `json:"error,omitempty"`
 	// Placements are the results by Placement.
 	Placements map[string]Survival `json:"placements,omitempty"`
 }
@@ -26,32 +30,70 @@ type Survival struct {
 	Message  string `json:"message"`
 }
 
-// startSurvey computes Resilience in the background, and ends the computation for an earlier state
-// of the hub. The caller holds the lock.
-func (s *Server) startSurvey(objects simulator.Objects, now time.Time) {
-	if s.stopSurvey != nil {
-		s.stopSurvey()
-	}
-	if s.By == nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.stopSurvey, s.resilience = cancel, &Resilience{By: s.By.String()}
-	go func() {
-		defer cancel()
-		result := survey(ctx, objects, now, s.Options, *s.By)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if ctx.Err() == nil {
-			s.resilience = result
-		}
-	}()
+// surveyAge is how old a result may be before it is computed again.
+const surveyAge = time.Minute
+
+// survey computes Resilience in the background.
+type survey struct {
+	mu      sync.Mutex
+	latest  *Resilience
+	running bool
+	stop    context.CancelFunc
 }
 
-// survey has a Simulator of its own, because that of the view is used meanwhile.
-func survey(ctx context.Context, objects simulator.Objects, now time.Time, o simulator.Options, by resilience.Key) *Resilience {
-	r := &Resilience{By: by.String(), Done: true, Placements: map[string]Survival{}}
-	simulated, err := simulator.New(ctx, objects, now, o)
+// get returns what is known of the state now, and begins to compute it again if it is too old.
+func (s *survey) get(v view, o simulator.Options, by *resilience.Key) *Resilience {
+	if by == nil {
+		return &Resilience{Done: true}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.running && (s.latest == nil || time.Since(s.latest.At) > surveyAge) {
+		ctx, cancel := context.WithCancel(context.Background())
+		s.running, s.stop = true, cancel
+		go func() {
+			defer cancel()
+			result := computeResilience(ctx, v, o, *by)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.running, s.latest = false, result
+		}()
+	}
+	if s.latest == nil {
+		return &Resilience{By: by.String()}
+	}
+	return s.latest
+}
+
+// close ends the computation.
+func (s *survey) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop != nil {
+		s.stop()
+	}
+}
+
+// computeResilience has a Simulator of its own, because that of the view is used meanwhile. It
+// returns nil if the hub is still being read.
+func computeResilience(ctx context.Context, v view, o simulator.Options, by resilience.Key) *Resilience {
+	r := &Resilience{By: by.String(), Done: true, At: time.Now(), Placements: map[string]Survival{}}
+	var objects simulator.Objects
+	err := v.use(ctx, nil, func(w *world, _ int64) error {
+		if _, local := w.decider.(simulated); !local {
+			return fmt.Errorf("resilience: %w: it needs permission to list everything that decisions depend on", errInvalid)
+		}
+		objects = objectsOf(w.inventory)
+		return nil
+	})
+	if errors.Is(err, errNotRead) {
+		return nil
+	}
+	if err != nil {
+		r.Error = err.Error()
+		return r
+	}
+	simulated, err := simulator.New(ctx, objects, r.At, o)
 	if err != nil {
 		r.Error = err.Error()
 		return r
@@ -66,14 +108,4 @@ func survey(ctx context.Context, objects simulator.Objects, now time.Time, o sim
 		r.Placements[p.Placement] = Survival{Critical: p.Satisfied && p.Survived < p.Domains, Message: p.Message}
 	}
 	return r
-}
-
-// latestResilience returns what is known; By is empty if no key is set.
-func (s *Server) latestResilience() *Resilience {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.resilience == nil {
-		return &Resilience{Done: true}
-	}
-	return s.resilience
 }

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -9,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"mime"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/simulator"
@@ -27,33 +30,35 @@ var embedded embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Server answers only GET requests from this machine that have the token. It never changes the hub.
+// Server serves the page and its data. The local one answers only requests from this machine that
+// have the token in their path.
 type Server struct {
-	// Read returns the objects on the hub. It is called each time the page is loaded, not
-	// concurrently.
-	Read func(ctx context.Context) (simulator.Objects, error)
 	// Options must equal those of the controller.
 	Options simulator.Options
 	// By is the key of the domains for which the page shows whether Placements can lose them; nil
 	// for none.
 	By *resilience.Key
 
-	token string
-	files http.Handler
-	mu    sync.Mutex // held while deciding
-	last  *view      // nil before the page is first loaded
-	// resilience is for the last view; nil without a key. stopSurvey ends its computation.
-	resilience *Resilience
-	stopSurvey context.CancelFunc
+	// A local server has a viewer and a token, a shared one has viewers.
+	viewer  *Viewer
+	token   string
+	viewers *viewers
+	files   http.Handler
 }
 
-// NewServer returns a Server with a new random token.
-func NewServer(read func(context.Context) (simulator.Objects, error), o simulator.Options) *Server {
+// NewServer returns a Server for one viewer, with a new random token.
+func NewServer(o simulator.Options, viewer *Viewer) *Server {
+	s := newServer(o)
+	s.viewer, s.token = viewer, rand.Text()
+	return s
+}
+
+func newServer(o simulator.Options) *Server {
 	page, err := fs.Sub(embedded, "page")
 	if err != nil {
 		panic(err) // the folder is embedded above
 	}
-	return &Server{Read: read, Options: o, token: rand.Text(), files: http.FileServerFS(page)}
+	return &Server{Options: o, files: http.FileServerFS(page)}
 }
 
 // Path returns the path of the page, which contains the token. Other paths return 404.
@@ -67,9 +72,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	if r.Method != http.MethodGet {
-		header.Set("Allow", http.MethodGet)
-		http.Error(w, "only GET is allowed", http.StatusMethodNotAllowed)
+	if r.Method != http.MethodGet && r.Method != http.MethodPost {
+		header.Set("Allow", "GET, POST")
+		http.Error(w, "only GET and POST are allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(requestTimeout))
+	if s.viewers != nil {
+		s.serveShared(w, r)
 		return
 	}
 	// DNS rebinding: another site can make its name resolve to this machine, but the browser then
@@ -87,23 +97,166 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "use the address that berth explore printed when it started", http.StatusNotFound)
 		return
 	}
-	s.serve(w, r, path)
+	s.serve(w, r, s.viewer, path)
 }
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, path string) {
+// serve answers a request of a viewer.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, v *Viewer, path string) {
+	switch {
+	case r.Method == http.MethodPost:
+		s.post(w, r, v, path)
+	case path == "api/session":
+		reply(w, r, func() (any, error) { return s.session(v), nil })
+	case path == "api/events":
+		shown, err := v.view(r.Context(), "", r.URL.Query().Get("ns"))
+		if err != nil {
+			reply(w, r, func() (any, error) { return nil, err })
+			return
+		}
+		stream(w, r, shown.(*Hub))
+	case strings.HasPrefix(path, "api/"):
+		reply(w, r, func() (any, error) { return s.get(r, v, path) })
+	default:
+		http.StripPrefix(strings.TrimSuffix(r.URL.Path, path), s.files).ServeHTTP(w, r)
+	}
+}
+
+func (s *Server) session(v *Viewer) *Session {
+	session := &Session{User: v.User, CSRF: v.CSRF, Live: v.Hub != nil, Recording: v.past != nil}
+	if s.By != nil {
+		session.Resilience = s.By.String()
+	}
+	return session
+}
+
+// get answers a GET request for data.
+func (s *Server) get(r *http.Request, v *Viewer, path string) (any, error) {
 	query := r.URL.Query()
 	switch path {
-	case "api/matrix":
-		answer(w, func() (any, error) { return s.matrix(r.Context()) })
+	case "api/time":
+		if v.past == nil {
+			return nil, fmt.Errorf("a recording: %w: berth explore was started without --record", errUnknown)
+		}
+		return v.past.line(), nil
 	case "api/resilience":
-		answer(w, func() (any, error) { return s.latestResilience(), nil })
-	case "api/placement":
-		answer(w, func() (any, error) { return s.placement(query.Get("placement")) })
-	case "api/cell":
-		answer(w, func() (any, error) { return s.cell(r.Context(), query.Get("placement"), query.Get("cluster")) })
-	default:
-		http.StripPrefix("/"+s.token, s.files).ServeHTTP(w, r)
+		now, err := v.view(r.Context(), "", "")
+		if err != nil {
+			return nil, err
+		}
+		return v.survey.get(now, s.Options, s.By), nil
+	case "api/what-if":
+		w, err := v.whatIfs.find(query.Get("id"))
+		if err != nil {
+			return nil, err
+		}
+		return w.get(), nil
 	}
+	view, err := v.view(r.Context(), query.Get("world"), query.Get("ns"))
+	if err != nil {
+		return nil, err
+	}
+	switch path {
+	case "api/fleet":
+		return view.fleet(), nil
+	case "api/columns":
+		return columns(r.Context(), view, query["placement"])
+	case "api/scores":
+		return ask1(r.Context(), view, question{key: keyOf(query.Get("placement"))}, func(w *world) (*Scores, error) {
+			return w.scores(r.Context(), query.Get("placement"))
+		})
+	case "api/placement":
+		return v.placement(r.Context(), view, query.Get("placement"))
+	case "api/cluster":
+		return v.cluster(r.Context(), view, query.Get("cluster"))
+	case "api/cell":
+		return v.cell(r.Context(), view, query.Get("placement"), query.Get("cluster"))
+	}
+	return nil, fmt.Errorf("%s: %w", path, errUnknown)
+}
+
+// maxColumnsAsked is how many columns one request may ask for.
+const maxColumnsAsked = 100
+
+func columns(ctx context.Context, v view, placements []string) (c *Columns, err error) {
+	if len(placements) > maxColumnsAsked {
+		return nil, fmt.Errorf("placement: %w: %d Placements, at most %d are allowed", errInvalid, len(placements), maxColumnsAsked)
+	}
+	err = v.use(ctx, nil, func(w *world, rows int64) error {
+		c, err = columnsOf(ctx, w, rows, placements)
+		return err
+	})
+	return c, err
+}
+
+// ask1 reads a world in which one question can be decided.
+func ask1[T any](ctx context.Context, v view, q question, read func(*world) (T, error)) (answer T, err error) {
+	err = v.use(ctx, []question{q}, func(w *world, _ int64) error {
+		answer, err = read(w)
+		return err
+	})
+	return answer, err
+}
+
+// post answers a POST request.
+func (s *Server) post(w http.ResponseWriter, r *http.Request, v *Viewer, path string) {
+	switch path {
+	case "api/what-if":
+		reply(w, r, func() (any, error) {
+			request := WhatIfRequest{}
+			if err := readPost(w, r, v, &request); err != nil {
+				return nil, err
+			}
+			view, err := v.view(r.Context(), r.URL.Query().Get("world"), r.URL.Query().Get("ns"))
+			if err != nil {
+				return nil, err
+			}
+			return v.whatIfs.start(view, s.Options, request.Edits, v.slots)
+		})
+	case "api/act":
+		reply(w, r, func() (any, error) {
+			request := ActRequest{}
+			if err := readPost(w, r, v, &request); err != nil {
+				return nil, err
+			}
+			return v.act(r.Context(), request)
+		})
+	default:
+		http.Error(w, "there is nothing to POST to", http.StatusNotFound)
+	}
+}
+
+const (
+	// maxBody bounds the body of a POST request, bodyTimeout how long it may take to come.
+	maxBody     = 64 << 10
+	bodyTimeout = 10 * time.Second
+	// requestTimeout is how long an answer may take, except for a stream.
+	requestTimeout = 3 * time.Minute
+)
+
+// errForgery is the error for a POST request that the page did not send.
+var errForgery = errors.New("the request does not have the session's X-Berth-CSRF header: load the page again")
+
+// readPost checks that the page of the viewer sent a request, and decodes its body.
+func readPost(w http.ResponseWriter, r *http.Request, v *Viewer, into any) error {
+	site := r.Header.Get("Sec-Fetch-Site")
+	if subtle.ConstantTimeCompare([]byte(r.Header.Get("X-Berth-CSRF")), []byte(v.CSRF)) != 1 || site != "" && site != "same-origin" {
+		return errForgery
+	}
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
+		return fmt.Errorf("Content-Type: %w: it must be application/json", errInvalid)
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return fmt.Errorf("the body: %w: %w", errInvalid, err)
+	}
+	if decoder.More() {
+		return fmt.Errorf("the body: %w: there is something after the object", errInvalid)
+	}
+	return nil
 }
 
 // isLoopback is true if a Host header names a loopback address.
@@ -115,49 +268,24 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// matrix reads the hub and decides every Placement.
-func (s *Server) matrix(ctx context.Context) (*Matrix, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	objects, err := s.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	v, err := newView(ctx, objects, now, s.Options)
-	if err != nil {
-		return nil, err
-	}
-	s.last = v
-	s.startSurvey(objects, now)
-	return &v.matrix, nil
-}
+// compressed is the size from which an answer is compressed.
+const compressed = 4 << 10
 
-func (s *Server) placement(name string) (*Placement, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last == nil || s.last.placements[name] == nil {
-		return nil, fmt.Errorf("the Placement %q: %w", name, errUnknown)
-	}
-	return s.last.placements[name], nil
-}
-
-func (s *Server) cell(ctx context.Context, placement, cluster string) (*Cell, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last == nil {
-		return nil, fmt.Errorf("the matrix has not been loaded: %w", errUnknown)
-	}
-	return s.last.cell(ctx, placement, cluster)
-}
-
-// answer writes JSON; an error is {"error": …}.
-func answer(w http.ResponseWriter, of func() (any, error)) {
+// reply writes JSON; an error is {"error": …}.
+func reply(w http.ResponseWriter, r *http.Request, of func() (any, error)) {
 	object, err := of()
 	status := http.StatusOK
 	switch {
 	case errors.Is(err, errUnknown):
 		status = http.StatusNotFound
+	case errors.Is(err, errInvalid):
+		status = http.StatusBadRequest
+	case apierrors.IsUnauthorized(err):
+		status = http.StatusUnauthorized
+	case errors.Is(err, errForgery), apierrors.IsForbidden(err):
+		status = http.StatusForbidden
+	case errors.Is(err, errRefused):
+		status = http.StatusConflict
 	case err != nil:
 		status = http.StatusBadGateway
 	}
@@ -169,7 +297,16 @@ func answer(w http.ResponseWriter, of func() (any, error)) {
 		status, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Vary", "Accept-Encoding")
+	if len(text) < compressed || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(status)
+		// An error means that the client has disconnected.
+		_, _ = w.Write(text)
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
 	w.WriteHeader(status)
-	// An error means that the client has disconnected.
-	_, _ = w.Write(text)
+	zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	_, _ = zip.Write(text)
+	_ = zip.Close()
 }

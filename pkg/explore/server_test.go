@@ -1,19 +1,16 @@
 package explore
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/resilience"
 	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -37,12 +34,25 @@ func small() simulator.Objects {
 	)
 }
 
-func newTestServer(objects simulator.Objects) *Server {
-	return NewServer(func(context.Context) (simulator.Objects, error) { return objects, nil }, simulator.Options{})
+func newTestHub(t *testing.T, objects simulator.Objects) *Hub {
+	t.Helper()
+	hub, err := NewHub(simulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hub.Fill(objects); err != nil {
+		t.Fatal(err)
+	}
+	return hub
+}
+
+func newTestServer(t *testing.T, objects simulator.Objects) *Server {
+	t.Helper()
+	return NewServer(simulator.Options{}, NewViewer(simulator.Options{}, newTestHub(t, objects), nil, ""))
 }
 
 func get(s *Server, change func(*http.Request), path string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodGet, s.Path()+path, nil)
+	r := httptest.NewRequest(http.MethodGet, s.Path()+path, http.NoBody)
 	r.Host = "127.0.0.1:8001"
 	if change != nil {
 		change(r)
@@ -52,9 +62,20 @@ func get(s *Server, change func(*http.Request), path string) *httptest.ResponseR
 	return w
 }
 
+// read decodes an answer with a code.
+func read(t *testing.T, w *httptest.ResponseRecorder, code int, into any) {
+	t.Helper()
+	if w.Code != code {
+		t.Fatalf("code %d, want %d: %s", w.Code, code, w.Body)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+}
+
 // TestGuard: only a browser on this machine that was given the address gets an answer.
 func TestGuard(t *testing.T) {
-	s := newTestServer(small())
+	s := newTestServer(t, small())
 	for name, tc := range map[string]struct {
 		change   func(*http.Request)
 		wantCode int
@@ -72,8 +93,9 @@ func TestGuard(t *testing.T) {
 		"an opaque origin":   {func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
 		"no token":           {func(r *http.Request) { r.URL.Path = "/" }, 404},
 		"a wrong token":      {func(r *http.Request) { r.URL.Path = "/" + strings.Repeat("A", 26) + "/" }, 404},
-		"data without token": {func(r *http.Request) { r.URL.Path = "/api/matrix" }, 404},
-		"POST":               {func(r *http.Request) { r.Method = http.MethodPost }, 405},
+		"data without token": {func(r *http.Request) { r.URL.Path = "/api/fleet" }, 404},
+		"PUT":                {func(r *http.Request) { r.Method = http.MethodPut }, 405},
+		"POST of a page":     {func(r *http.Request) { r.Method = http.MethodPost }, 404},
 		"HEAD":               {func(r *http.Request) { r.Method = http.MethodHead }, 405},
 		"no such file":       {func(r *http.Request) { r.URL.Path += "server.go" }, 404},
 	} {
@@ -82,7 +104,7 @@ func TestGuard(t *testing.T) {
 			if w.Code != tc.wantCode {
 				t.Errorf("code %d, want %d: %s", w.Code, tc.wantCode, w.Body)
 			}
-			if shown := strings.Contains(w.Body.String(), "explore.js"); shown != (tc.wantCode == 200) {
+			if shown := strings.Contains(w.Body.String(), "<title>Berth"); shown != (tc.wantCode == 200) {
 				t.Errorf("the page is shown: %t", shown)
 			}
 			if csp := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; script-src 'self';") || strings.Contains(csp, "unsafe") {
@@ -90,148 +112,49 @@ func TestGuard(t *testing.T) {
 			}
 		})
 	}
-	if newTestServer(small()).Path() == s.Path() {
+	if newTestServer(t, small()).Path() == s.Path() {
 		t.Error("two servers have one token")
 	}
 }
 
-func TestMatrix(t *testing.T) {
-	s := newTestServer(small())
-	if w := get(s, nil, "api/cell?placement=ns/two&cluster=c1"); w.Code != 404 {
-		t.Errorf("before the matrix: %d %s", w.Code, w.Body)
+// TestFleet: the first request shows the state of each Placement, without a decision.
+func TestFleet(t *testing.T) {
+	var got Fleet
+	read(t, get(newTestServer(t, small()), nil, "api/fleet"), 200, &got)
+	var clusters, placements []string
+	for _, c := range got.Clusters {
+		clusters = append(clusters, fmt.Sprint(c.Name, c.Sets, c.Taints, c.Decisions))
 	}
-	var got Matrix
-	read(t, get(s, nil, "api/matrix"), 200, &got)
-	cells := map[string]string{}
-	for _, p := range got.Placements {
-		state := ""
-		if p.Held {
-			state = " held"
-		}
-		cells[p.Placement] = p.Cells + state + p.Skipped
-	}
-	if diff := cmp.Diff([]string{"c0", "c1", "c2", "c3", "c4"}, got.Clusters); diff != "" {
+	if diff := cmp.Diff([]string{"c0[] 0 0", "c1[s] 0 0", "c2[s] 0 0", "c3[s] 0 1", "c4[s] 1 0", "gone[] 0 1"}, clusters); diff != "" {
 		t.Errorf("clusters (-want +got):\n%s", diff)
+	}
+	for _, p := range got.Placements {
+		placements = append(placements, fmt.Sprint(p.Placement, " ", p.Selected, p.States, p.Sets))
+	}
+	want := []string{"ns/held 2 [undecided] [s]", "ns/off 0 [frozen] [s]", "ns/two 0 [undecided] [s]", "ns/wrong 0 [undecided] [s]"}
+	if diff := cmp.Diff(want, placements); diff != "" {
+		t.Errorf("placements (-want +got):\n%s", diff)
+	}
+	if got.Hub.State != Connected || got.Namespace != "" || len(got.Missing) > 0 {
+		t.Errorf("hub %v, namespace %q, missing %q", got.Hub, got.Namespace, got.Missing)
+	}
+}
+
+// TestColumns: published clusters are marked as such, and what the decision would change beside
+// them.
+func TestColumns(t *testing.T) {
+	var got Columns
+	path := "api/columns?placement=ns/held&placement=ns/off&placement=ns/two&placement=ns/wrong&placement=ns/none"
+	read(t, get(newTestServer(t, small()), nil, path), 200, &got)
+	cells := map[string]string{}
+	for _, c := range got.Columns {
+		cells[c.Placement] = c.Cells
 	}
 	if diff := cmp.Diff([]string{"Predicate", "TaintToleration"}, got.Plugins); diff != "" {
 		t.Errorf("plugins (-want +got):\n%s", diff)
 	}
-	want := map[string]string{"ns/held": "0A34A held", "ns/off": "00000disabled", "ns/two": "0112B", "ns/wrong": cells["ns/wrong"]}
+	want := map[string]string{"ns/held": "0A34A4", "ns/off": "000000", "ns/two": "0332B0", "ns/wrong": "055550"}
 	if diff := cmp.Diff(want, cells); diff != "" {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
-	if strings.ContainsAny(cells["ns/wrong"], "1234") {
-		t.Errorf("a wrong Placement selects: %s", cells["ns/wrong"])
-	}
-}
-
-func TestCell(t *testing.T) {
-	s := newTestServer(small())
-	read(t, get(s, nil, "api/matrix"), 200, &Matrix{})
-	for name, tc := range map[string]struct {
-		placement, cluster string
-		wantCode           int
-		want               []string
-	}{
-		"selected":         {"ns/two", "c1", 200, []string{`"selected":true`, `"rank":1`, `"Balance":1`}},
-		"left out":         {"ns/two", "c3", 200, []string{`"selected":false`, `"rank":3`, `"selectedWith":"`}},
-		"excluded":         {"ns/two", "c4", 200, []string{`"plugin":"TaintToleration"`, `"reason":"`}},
-		"no candidate":     {"ns/two", "c0", 200, []string{`"note":"No candidate: `}},
-		"a held addition":  {"ns/held", "c2", 200, []string{`"pending":"`, `requires approval`}},
-		"switched off":     {"ns/off", "c1", 200, []string{`it is disabled`}},
-		"wrong":            {"ns/wrong", "c1", 200, []string{`"note":"`, `Misconfigured`}},
-		"no such cluster":  {"ns/two", "gone", 404, []string{`the cluster \"gone\": not found`}},
-		"no such name":     {"ns/none", "c1", 404, []string{`the Placement \"ns/none\": not found`}},
-		"nothing asked of": {"", "", 404, []string{`not found`}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := get(s, func(r *http.Request) { r.URL.RawQuery = "placement=" + tc.placement + "&cluster=" + tc.cluster }, "api/cell")
-			if w.Code != tc.wantCode {
-				t.Errorf("code %d, want %d", w.Code, tc.wantCode)
-			}
-			for _, want := range tc.want {
-				if !strings.Contains(w.Body.String(), want) {
-					t.Errorf("%s\nwithout %s", w.Body, want)
-				}
-			}
-		})
-	}
-}
-
-func TestPlacement(t *testing.T) {
-	s := newTestServer(small())
-	read(t, get(s, nil, "api/placement?placement=ns/held"), 404, &struct{}{})
-	read(t, get(s, nil, "api/matrix"), 200, &Matrix{})
-	var got Placement
-	read(t, get(s, nil, "api/placement?placement=ns/held"), 200, &got)
-	if got.Pending == nil || len(got.Conditions) == 0 {
-		t.Fatalf("%+v", got)
-	}
-	if diff := cmp.Diff([][]string{{"c2"}, {"c3", "gone"}}, [][]string{got.Pending.Added, got.Pending.Removed}); diff != "" {
-		t.Errorf("added and removed (-want +got):\n%s", diff)
-	}
-}
-
-// TestUnreachable: what the hub says is what the page gets to show, and the matrix before stays to
-// be asked about.
-func TestUnreachable(t *testing.T) {
-	var refused error
-	s := NewServer(func(context.Context) (simulator.Objects, error) { return small(), refused }, simulator.Options{})
-	read(t, get(s, nil, "api/matrix"), 200, &Matrix{})
-	refused = errors.New("reading the hub: placements is forbidden")
-	var got struct{ Error string }
-	read(t, get(s, nil, "api/matrix"), 502, &got)
-	if got.Error != refused.Error() {
-		t.Errorf("error %q", got.Error)
-	}
-	read(t, get(s, nil, "api/cell?placement=ns/two&cluster=c1"), 200, &Cell{})
-}
-
-func read(t *testing.T, w *httptest.ResponseRecorder, wantCode int, into any) {
-	t.Helper()
-	if w.Code != wantCode {
-		t.Fatalf("code %d, want %d: %s", w.Code, wantCode, w.Body)
-	}
-	if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestResilience: the result is computed after the matrix, and is empty without a key.
-func TestResilience(t *testing.T) {
-	read := func(s *Server) (r Resilience) {
-		if err := json.Unmarshal(get(s, nil, "api/resilience").Body.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	if diff := cmp.Diff(Resilience{Done: true}, read(newTestServer(small()))); diff != "" {
-		t.Errorf("without a key (-want +got):\n%s", diff)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestServer(small())
-		key, err := resilience.ParseKey("label:name")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.By = &key
-		get(s, nil, "api/matrix")
-		if by := read(s).By; by != "label:name" {
-			t.Errorf("by %q", by)
-		}
-		synctest.Wait()
-		want := map[string]Survival{
-			"ns/held": {true, "2 of 3 domains of label name can be lost; not c2: 1 of 1 clusters would be missing (Predicate excludes 3; relaxing Predicate is enough)"},
-			"ns/off":  {false, "not decided: disabled"},
-			"ns/two":  {false, "3 of 3 domains of label name can be lost; weakest is c1: 1 of 2 clusters lost, 1 replaced"},
-		}
-		got := read(s)
-		if !strings.HasPrefix(got.Placements["ns/wrong"].Message, "not satisfied before a loss: ") {
-			t.Errorf("wrong: %v", got.Placements["ns/wrong"])
-		}
-		delete(got.Placements, "ns/wrong")
-		if diff := cmp.Diff(want, got.Placements); diff != "" || !got.Done {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-	})
 }

@@ -267,6 +267,17 @@ func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now tim
 	return snapshot
 }
 
+// View returns the fleet, and all cluster sets, sorted by name.
+func (inv *Inventory) View() (*framework.Fleet, []*framework.ClusterSet) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	sets := make([]*framework.ClusterSet, 0, len(inv.sets))
+	for _, name := range sortedKeys(inv.sets) {
+		sets = append(sets, inv.sets[name].freeze())
+	}
+	return inv.freeze(), sets
+}
+
 // freeze returns the part of a Snapshot that all Placements share.
 func (inv *Inventory) freeze() *framework.Fleet {
 	if inv.fleet != nil {
@@ -297,7 +308,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		return p.subject
 	}
 	s := &framework.Subject{
-		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Policies: inv.policiesOf(p), Taken: inv.pages.takenNames(p.key),
+		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Extenders: p.extenders, Policies: inv.policiesOf(p), Taken: inv.pages.takenNames(p.key),
 	}
 	for _, page := range inv.pages.byPlacement[p.key] {
 		if page.deleting {

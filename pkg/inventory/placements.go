@@ -24,6 +24,8 @@ type placement struct {
 	// landed are clusters on pages that Berth writes or wrote. The Placement has them until the
 	// whole decision is published.
 	landed framework.Bitset
+	// extenders are the last answers of extenders, by `<profile>/<name>`. The map is never changed.
+	extenders map[string]*framework.ExtenderAnswer
 	// last is the last published decision; nil before the first one.
 	last *framework.Published
 	// cause is the trigger of the next attempt; empty without one. causeSequence is its number.
@@ -136,14 +138,15 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, affected affec
 	inv.changedPart = "created"
 	var last *framework.Published
 	var landed framework.Bitset
+	var extenders map[string]*framework.ExtenderAnswer
 	if old != nil {
 		inv.changedPart = edited(old.object, object)
 		if old.object.UID == object.UID {
-			last, landed = old.last, old.landed
+			last, landed, extenders = old.last, old.landed, old.extenders
 		}
 		inv.deletePlacement(key)
 	}
-	p := &placement{last: last, landed: landed, key: key, object: object}
+	p := &placement{last: last, landed: landed, extenders: extenders, key: key, object: object}
 	p.reads = inv.readsOf(p)
 	p.readsKey = p.reads.String()
 	inv.placements[key] = p

@@ -35,11 +35,19 @@ type ClusterProfileOutput struct {
 	// Namespace is the namespace of the ClusterProfiles, which have the names of their
 	// ManagedClusters. Default: the namespace of the Placement.
 	Namespace string `json:"namespace,omitempty"`
+	// Names is plain, or qualified: ManagedClusters are named NAMESPACE.NAME after their
+	// ClusterProfiles, as with the controller's flag --cluster-profile-names=qualified. Then
+	// namespace must not be set. Default plain.
+	Names string `json:"names,omitempty"`
 	// SchedulerName is the value of the pages' field schedulerName. Default "berth".
 	SchedulerName string `json:"schedulerName,omitempty"`
 }
 
-const defaultSchedulerName = "berth"
+const (
+	defaultSchedulerName = "berth"
+	plainNames           = "plain"
+	qualifiedNames       = "qualified"
+)
 
 func (o ClusterProfileOutput) validate() error {
 	var errs []error
@@ -47,6 +55,12 @@ func (o ClusterProfileOutput) validate() error {
 		for _, mistake := range validation.IsDNS1123Label(o.Namespace) {
 			errs = append(errs, fmt.Errorf("clusterProfiles.namespace: %s", mistake))
 		}
+	}
+	switch {
+	case o.Names != plainNames && o.Names != qualifiedNames:
+		errs = append(errs, fmt.Errorf("clusterProfiles.names: %q is not %s or %s", o.Names, plainNames, qualifiedNames))
+	case o.Names == qualifiedNames && o.Namespace != "":
+		errs = append(errs, errors.New("clusterProfiles.namespace: must not be set with qualified names, which contain it"))
 	}
 	if strings.TrimSpace(o.SchedulerName) == "" {
 		errs = append(errs, errors.New("clusterProfiles.schedulerName: must not be empty"))

@@ -25,10 +25,15 @@ func TestDecisionPublisherArgs(t *testing.T) {
 		want    *decisions.Profiles
 		wantErr string
 	}{
-		"none":              {},
-		"not enabled":       {args: `{"clusterProfiles":{"namespace":"fleet"}}`},
-		"enabled":           {args: `{"clusterProfiles":{"enabled":true}}`, want: &decisions.Profiles{SchedulerName: "berth"}},
-		"all":               {args: `{"clusterProfiles":{"enabled":true,"namespace":"fleet","schedulerName":"x"}}`, want: &decisions.Profiles{Namespace: "fleet", SchedulerName: "x"}},
+		"none":        {},
+		"not enabled": {args: `{"clusterProfiles":{"namespace":"fleet"}}`},
+		"enabled":     {args: `{"clusterProfiles":{"enabled":true}}`, want: &decisions.Profiles{SchedulerName: "berth"}},
+		"all":         {args: `{"clusterProfiles":{"enabled":true,"namespace":"fleet","schedulerName":"x"}}`, want: &decisions.Profiles{Namespace: "fleet", SchedulerName: "x"}},
+		"qualified":   {args: `{"clusterProfiles":{"enabled":true,"names":"qualified"}}`, want: &decisions.Profiles{Qualified: true, SchedulerName: "berth"}},
+		"other names": {args: `{"clusterProfiles":{"names":"long"}}`, wantErr: `clusterProfiles.names: "long" is not plain or qualified`},
+		"two namespaces": {
+			args: `{"clusterProfiles":{"names":"qualified","namespace":"fleet"}}`, wantErr: "clusterProfiles.namespace: must not be set with qualified names, which contain it",
+		},
 		"unknown field":     {args: `{"clusterProfiles":{"on":true}}`, wantErr: `decoding arguments: unknown field "clusterProfiles.on"`},
 		"empty name":        {args: `{"clusterProfiles":{"schedulerName":" "}}`, wantErr: "clusterProfiles.schedulerName: must not be empty"},
 		"invalid namespace": {args: `{"clusterProfiles":{"namespace":"a.b"}}`, wantErr: "clusterProfiles.namespace: must not contain dots"},

@@ -45,7 +45,7 @@ type unverifiedPages struct {
 
 // NewDecisionPublisher is the plugin's factory.
 func NewDecisionPublisher(_ context.Context, raw json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
-	args, err := framework.DecodeArgs(raw, DecisionPublisherArgs{ClusterProfiles: ClusterProfileOutput{SchedulerName: defaultSchedulerName}})
+	args, err := framework.DecodeArgs(raw, DecisionPublisherArgs{ClusterProfiles: ClusterProfileOutput{Names: plainNames, SchedulerName: defaultSchedulerName}})
 	if err == nil {
 		err = args.ClusterProfiles.validate()
 	}
@@ -53,7 +53,7 @@ func NewDecisionPublisher(_ context.Context, raw json.RawMessage, handle *framew
 		return &unverifiedPages{pages: map[types.NamespacedName]map[string]*v1alpha1.PlacementDecision{}}
 	})}
 	if o := args.ClusterProfiles; o.Enabled && handle != nil && handle.Client != nil {
-		p.profiles = &profilePages{decisions.Profiles{Namespace: o.Namespace, SchedulerName: o.SchedulerName}, handle.Client}
+		p.profiles = &profilePages{decisions.Profiles{Namespace: o.Namespace, Qualified: o.Names == qualifiedNames, SchedulerName: o.SchedulerName}, handle.Client}
 	}
 	return p, err
 }

@@ -38,6 +38,8 @@ func appendEntry(text []byte, e *Written) ([]byte, error) {
 	a.strings("clusters", e.Clusters)
 	a.bool("keepsLanded", e.KeepsLanded)
 	a.other("readiness", e.Readiness, e.Readiness != nil)
+	a.string("extender", e.Extender)
+	a.other("answer", e.Answer, e.Answer != nil)
 	a.other("header", e.Header, e.Header != nil)
 	a.other("gap", e.Gap, e.Gap != nil)
 	a.other("checkpoint", e.Checkpoint, e.Checkpoint != nil)

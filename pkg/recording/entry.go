@@ -65,6 +65,9 @@ type Entry struct {
 	KeepsLanded bool       `json:"keepsLanded,omitempty"`
 
 	Readiness *inventory.ReadinessInput `json:"readiness,omitempty"`
+	// Extender is `<profile>/<name>`, Answer what it answered about the Placement.
+	Extender string                    `json:"extender,omitempty"`
+	Answer   *framework.ExtenderAnswer `json:"answer,omitempty"`
 
 	Header     *Header                    `json:"header,omitempty"`
 	Gap        *Gap                       `json:"gap,omitempty"`

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -63,4 +64,47 @@ func Changes(ctx context.Context, r *recording.Reader, key types.NamespacedName,
 		}
 	}
 	return player.Play(ctx, r)
+}
+
+// State is the hub as it was at a time.
+type State struct {
+	Inventory *inventory.Inventory
+	player    *Player
+	at        time.Time
+}
+
+// StateAt returns the state of the hub after the last entry until a time.
+func StateAt(ctx context.Context, r *recording.Reader, plugins framework.Registry, at time.Time) (*State, error) {
+	r.Since(at)
+	s := &State{player: &Player{Plugins: plugins}, at: at}
+	s.player.Until = func(e *recording.Entry) bool { return e.Time.After(at) }
+	s.player.Visit = func(context.Context, *recording.Decision, *scheduler.Scheduler, *framework.Snapshot, string) error {
+		return nil
+	}
+	if err := s.player.Play(ctx, r); err != nil {
+		return nil, err
+	}
+	inv, why := s.player.Inventory()
+	if inv == nil {
+		return nil, fmt.Errorf("the state at %s is not known: %s", at.Format(time.RFC3339), why)
+	}
+	s.Inventory = inv
+	return s, nil
+}
+
+// Decide decides a Placement on the state. explain must not keep the attempt. skipped says why it
+// was not called: the Placement is not decided.
+func (s *State) Decide(
+	ctx context.Context, key types.NamespacedName, explain func(*scheduler.Attempt, *scheduler.Scheduler) error,
+) (skipped string, err error) {
+	snapshot, engine, why := s.player.Snapshot(key, s.at)
+	if snapshot == nil {
+		return "", fmt.Errorf("the Placement %s cannot be decided: %s", key, why)
+	}
+	if skipped := scheduler.Skipped(snapshot.Subject.Placement); skipped != "" {
+		return skipped, nil
+	}
+	attempt := engine.Decide(ctx, snapshot)
+	defer engine.Release(attempt.Result)
+	return "", explain(attempt, engine)
 }

@@ -275,20 +275,39 @@ func (p *Player) decide(ctx context.Context, r *run, d *recording.Decision) erro
 	return p.Visit(ctx, d, r.engine, snapshot, "")
 }
 
-// Snapshot returns what a decision about a Placement would be made on after the last entry until a
-// time. The Snapshot is nil if it is unknown; why says so.
-func (p *Player) Snapshot(key inventory.Key, at time.Time) (snapshot *framework.Snapshot, engine *scheduler.Scheduler, why string) {
-	r := cmp.Or(p.decider, p.current)
+// Inventory returns the inventory after the last entry; nil if its contents are unknown. why says
+// so.
+func (p *Player) Inventory() (inv *inventory.Inventory, why string) {
+	r, why := p.last()
+	if why != "" {
+		return nil, why
+	}
+	return r.inventory, ""
+}
+
+// last applies all inputs of the last run.
+func (p *Player) last() (r *run, why string) {
+	r = cmp.Or(p.decider, p.current)
 	switch {
 	case r == nil:
-		return nil, nil, "the recording begins later"
+		return nil, "the recording begins later"
 	case !r.known:
-		return nil, nil, "the recording has a gap there"
+		return nil, "the recording has a gap there"
 	case r.problem != "":
-		return nil, nil, r.problem
+		return nil, r.problem
 	}
 	for len(r.ahead) > 0 {
 		r.applyUntil(r.ahead[0].Number)
+	}
+	return r, ""
+}
+
+// Snapshot returns what a decision about a Placement would be made on after the last entry until a
+// time. The Snapshot is nil if it is unknown; why says so.
+func (p *Player) Snapshot(key inventory.Key, at time.Time) (snapshot *framework.Snapshot, engine *scheduler.Scheduler, why string) {
+	r, why := p.last()
+	if why != "" {
+		return nil, nil, why
 	}
 	if snapshot = r.inventory.Snapshot(key, at, nil); snapshot == nil {
 		return nil, nil, "the Placement did not exist"

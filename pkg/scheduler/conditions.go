@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // Why a Placement is not decided.
@@ -58,12 +59,17 @@ func (r *Result) Conditions() []metav1.Condition {
 	return conditions
 }
 
+// waits reports whether nothing was decided because a plugin waits for an outside fact.
+func (r *Result) waits() bool {
+	return r.Failure.Code() == framework.Pending && !r.Failure.IsUnfinished()
+}
+
 // storedTrueCondition returns a stored condition that is True for this generation if the failure is
-// Unfinished, because a later attempt continues the evaluation; otherwise nil.
+// Pending, because a later attempt continues the evaluation; otherwise nil.
 func (r *Result) storedTrueCondition(conditionType string) *metav1.Condition {
 	pl := r.Snapshot.Subject.Placement
 	c := meta.FindStatusCondition(pl.Status.Conditions, conditionType)
-	if !r.Failure.IsUnfinished() || c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != pl.Generation {
+	if r.Failure.Code() != framework.Pending || c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != pl.Generation {
 		return nil
 	}
 	return c
@@ -76,7 +82,7 @@ func (r *Result) publishedIsCurrent() bool {
 }
 
 func (r *Result) misconfiguredCondition() metav1.Condition {
-	if c := r.storedTrueCondition(v1alpha1.PlacementConditionMisconfigured); c != nil {
+	if c := r.storedTrueCondition(v1alpha1.PlacementConditionMisconfigured); c != nil && r.Failure.IsUnfinished() {
 		return metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}
 	}
 	if r.Misconfigured() {

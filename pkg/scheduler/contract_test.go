@@ -26,7 +26,7 @@ var contract = []struct {
 	{"PreFilter", "continue", "error", "parked", "misconfigured", "error", "its Filter is off", "awaits a fact", "error"},
 	{"Filter", "continue", "error", "cluster excluded", "cluster excluded", "error", "error", "error", "error"},
 	{"PostFilter", "enough", "error", "next plugin", "enough", "error", "error", "error", "error"},
-	{"PreScore", "continue", "error", "error", "error", "error", "its Score is off", "error", "error"},
+	{"PreScore", "continue", "error", "error", "error", "error", "its Score is off", "awaits a fact", "error"},
 	{"Score", "continue", "error", "error", "error", "error", "no score", "error", "error"},
 	{"NormalizeScore", "continue", "error", "error", "error", "error", "error", "error", "error"},
 	{"Reserve", "continue", "error, undone", "denied", "denied", "error, undone", "error, undone", "waiting", "error, undone"},

@@ -34,10 +34,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	}
 	// 2. Filter. PreFilter also runs without candidates, to report a misconfiguration.
 	admitted, skipped, failure := s.preFilter(ctx, r)
-	if r.Failure = failure; failure != nil {
-		if failure.Code() == framework.Pending && r.State.Requeue().IsZero() {
-			r.State.RequeueAt(snapshot.Now.Add(pendingInterval))
-		}
+	if r.Failure = r.requeuePending(failure); failure != nil {
 		return r
 	}
 	scorers, failure := r.readScorers(pl)
@@ -48,11 +45,14 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	if r.Failure = s.filter(ctx, r, admitted, skipped); r.Failure != nil {
 		return r
 	}
+	if r.Failure = r.requeuePending(s.finishFilter(ctx, r, skipped)); r.Failure != nil {
+		return r
+	}
 	if r.Failure = s.postFilter(ctx, r); r.Failure != nil {
 		return r
 	}
 	// 3. Score.
-	if r.Failure = s.score(ctx, r, scorers); r.Failure != nil {
+	if r.Failure = r.requeuePending(s.score(ctx, r, scorers)); r.Failure != nil {
 		return r
 	}
 	r.addBonus(bonus)
@@ -64,6 +64,14 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	r.Failure = failure
 	r.requeueAtExpiry()
 	return r
+}
+
+// requeuePending asks for another attempt soon if a plugin returned Pending. It returns failure.
+func (r *Result) requeuePending(failure *framework.Status) *framework.Status {
+	if failure.Code() == framework.Pending && r.State.Requeue().IsZero() {
+		r.State.RequeueAt(r.Snapshot.Now.Add(pendingInterval))
+	}
+	return failure
 }
 
 // readScorers reads the SelectionPolicy and returns the prioritizers.
@@ -211,6 +219,28 @@ func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []preFilterR
 		}
 	}
 	return r.runFilterPlugins(ctx, left, active)
+}
+
+// finishFilter runs FinishFilter of the filters that ran.
+func (s *Scheduler) finishFilter(ctx context.Context, r *Result, skipped map[string]bool) *framework.Status {
+	for _, p := range r.profile.Filter {
+		finisher, ok := p.(framework.FilterFinisher)
+		if !ok || skipped[p.Name()] {
+			continue
+		}
+		status := finisher.FinishFilter(ctx, r.State, r.Snapshot.Subject.Placement)
+		if late := r.timeout("Filter", p.Name()); late != nil {
+			return late
+		}
+		switch status.Code() {
+		case framework.Success:
+		case framework.Pending:
+			return status.WithPlugin(p.Name())
+		default:
+			return unexpected(p, "FinishFilter", status)
+		}
+	}
+	return nil
 }
 
 func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status {

@@ -290,13 +290,18 @@ func TestConditionsWhileEvaluationContinues(t *testing.T) {
 		pages                            string
 		wantSatisfied, wantMisconfigured string
 	}{
-		"it stands":               {answer: unfinished, stored: []metav1.Condition{satisfied}, selected: 2, pages: "1 2", wantSatisfied: standing, wantMisconfigured: fine},
-		"nothing is stored":       {answer: unfinished, selected: 2, pages: "1 2", wantSatisfied: pending, wantMisconfigured: fine},
-		"of another spec":         {answer: unfinished, stored: []metav1.Condition{condition(v1alpha1.PlacementConditionSatisfied, metav1.ConditionTrue, 0)}, selected: 2, pages: "1 2", wantSatisfied: pending, wantMisconfigured: fine},
-		"it was not satisfied":    {answer: unfinished, stored: []metav1.Condition{condition(v1alpha1.PlacementConditionSatisfied, metav1.ConditionFalse, 1)}, selected: 2, pages: "1 2", wantSatisfied: pending, wantMisconfigured: fine},
-		"a cluster is gone":       {answer: unfinished, stored: []metav1.Condition{satisfied}, selected: 2, pages: "1 gone", wantSatisfied: pending, wantMisconfigured: fine},
-		"a page is gone":          {answer: unfinished, stored: []metav1.Condition{satisfied}, selected: 2, pages: "1", wantSatisfied: pending, wantMisconfigured: fine},
-		"a plugin waits for news": {answer: awaits, stored: []metav1.Condition{satisfied}, selected: 2, pages: "1 2", wantSatisfied: "False a: a fact", wantMisconfigured: fine},
+		"it stands":                        {answer: unfinished, stored: []metav1.Condition{satisfied}, selected: 2, pages: "1 2", wantSatisfied: standing, wantMisconfigured: fine},
+		"nothing is stored":                {answer: unfinished, selected: 2, pages: "1 2", wantSatisfied: pending, wantMisconfigured: fine},
+		"of another spec":                  {answer: unfinished, stored: []metav1.Condition{condition(v1alpha1.PlacementConditionSatisfied, metav1.ConditionTrue, 0)}, selected: 2, pages: "1 2", wantSatisfied: pending, wantMisconfigured: fine},
+		"it was not satisfied":             {answer: unfinished, stored: []metav1.Condition{condition(v1alpha1.PlacementConditionSatisfied, metav1.ConditionFalse, 1)}, selected: 2, pages: "1 2", wantSatisfied: pending, wantMisconfigured: fine},
+		"a cluster is gone":                {answer: unfinished, stored: []metav1.Condition{satisfied}, selected: 2, pages: "1 gone", wantSatisfied: pending, wantMisconfigured: fine},
+		"a page is gone":                   {answer: unfinished, stored: []metav1.Condition{satisfied}, selected: 2, pages: "1", wantSatisfied: pending, wantMisconfigured: fine},
+		"a plugin waits for news":          {answer: awaits, stored: []metav1.Condition{satisfied}, selected: 2, pages: "1 2", wantSatisfied: standing, wantMisconfigured: fine},
+		"news about what is not satisfied": {answer: awaits, selected: 2, pages: "1 2", wantSatisfied: "False a: a fact", wantMisconfigured: fine},
+		"news after a mistake": {
+			answer: awaits, stored: []metav1.Condition{condition(v1alpha1.PlacementConditionMisconfigured, metav1.ConditionTrue, 1)}, selected: 2, pages: "1 2",
+			wantSatisfied: "False a: a fact", wantMisconfigured: fine,
+		},
 		"it was misconfigured": {
 			answer: unfinished, stored: []metav1.Condition{condition(v1alpha1.PlacementConditionMisconfigured, metav1.ConditionTrue, 1)}, selected: 2, pages: "1 2",
 			wantSatisfied: "False stored", wantMisconfigured: standing,

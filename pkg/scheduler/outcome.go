@@ -210,6 +210,11 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 	a.setProgressing(conditions)
 	a.removeUnreported(conditions)
 	switch effects := a.Effects(); {
+	case a.Outcome == Undecided && a.waits():
+		v1alpha1.SetCondition(conditions, metav1.Condition{
+			Type: v1alpha1.PlacementConditionDecisionPending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWaiting,
+			Message: v1alpha1.CutMessage("The published decision stays: " + a.Failure.Err().Error()), ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
+		})
 	case effects.Keep || a.partial:
 	case effects.Pending == "":
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/pkg/scheduler/config"
+	"github.com/berth-dev/berth/pkg/scheduler/extender"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -39,8 +40,8 @@ type WeightedScore struct {
 
 // NewProfiles builds the profiles of a configuration, by name, always including
 // config.DefaultProfile; a nil configuration uses only defaults. Each profile has one instance of
-// each of its plugins. Those of shadows have only the Client of the handle. An error has one line
-// per mistake, which starts with its path in the configuration.
+// each of its plugins. Those of shadows have only Client and AskExtender of the handle. An error
+// has one line per mistake, which starts with its path in the configuration.
 func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration, defaults config.Profile, registry framework.Registry,
 	handle *framework.Handle,
 ) (map[string]*Profile, error) {
@@ -53,7 +54,7 @@ func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration,
 	var errs []error
 	offline := &framework.Handle{}
 	if handle != nil {
-		offline.Client = handle.Client
+		offline.Client, offline.AskExtender = handle.Client, handle.AskExtender
 	}
 	for i := range all {
 		own := handle
@@ -89,6 +90,10 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 	plugins := instances{}
 	var errs []error
 	for _, name := range c.Names() {
+		if e := c.Extender(name); e != nil {
+			plugins[name] = extender.New(c.Name, e, handle)
+			continue
+		}
 		plugin, err := registry[name](ctx, c.Args(name), handle)
 		if err == nil && plugin.Name() != name {
 			err = fmt.Errorf("its Name is %q", plugin.Name())

@@ -141,6 +141,21 @@ type excludedBy struct {
 	plugin string
 }
 
+// EachExcluded calls visit with the index of each excluded candidate, and the plugin that excluded
+// it.
+func (r *Result) EachExcluded(visit func(index int, plugin string)) {
+	for _, e := range r.allExcluded() {
+		visit(e.index, e.plugin)
+	}
+}
+
+// EachCandidate calls visit with the index of each candidate.
+func (r *Result) EachCandidate(visit func(index int)) {
+	for i := range r.candidates.All {
+		visit(i)
+	}
+}
+
 func (r *Result) allExcluded() []excludedBy {
 	var all []excludedBy
 	for k, n := range r.narrowed {

@@ -68,6 +68,8 @@ func (s *Scheduler) preScore(ctx context.Context, r *Result, scorers []scorer) (
 				off = map[string]bool{}
 			}
 			off[p.Name()] = true
+		case framework.Pending:
+			return nil, status.WithPlugin(p.Name())
 		default:
 			return nil, unexpected(p, "PreScore", status)
 		}

@@ -25,6 +25,8 @@ type outsideReader struct {
 	recordsDown bool
 	// readyApps are the clusters with a ready application.
 	readyApps map[string]bool
+	// readySince has the attempt since which a cluster has been published and ready.
+	readySince map[string]time.Time
 	// evicted are the clusters with a valid eviction.
 	evicted map[string]bool
 }
@@ -64,7 +66,27 @@ func (r *outsideReader) isReady(name string) bool {
 	return r.policy.Spec.Readiness == nil || r.readyApps[name]
 }
 
-func (r *outsideReader) anyReady(names []string) bool { return slices.ContainsFunc(names, r.isReady) }
+// anyReady reports whether a published cluster is ready for minReadySeconds: others may leave.
+func (r *outsideReader) anyReady(published []string) bool {
+	return slices.ContainsFunc(published, func(name string) bool {
+		since, ok := r.readySince[name]
+		return ok && r.now.Sub(since) >= time.Duration(r.policy.Spec.MinReadySeconds)*time.Second && r.isReady(name)
+	})
+}
+
+// observe keeps since when the clusters that are published after an attempt have been ready.
+func (r *outsideReader) observe(published []string) {
+	for name := range r.readySince {
+		if !slices.Contains(published, name) || !r.isReady(name) {
+			delete(r.readySince, name)
+		}
+	}
+	for _, name := range published {
+		if _, ok := r.readySince[name]; !ok && r.isReady(name) {
+			r.readySince[name] = r.now
+		}
+	}
+}
 
 func (r *outsideReader) countReady(names []string) int {
 	return len(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !r.isReady(name) }))
@@ -95,6 +117,7 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 	after := r.names()
 	added, removed := changes.Between(before, after)
 	voluntary := slices.DeleteFunc(slices.Clone(removed), func(name string) bool { return !r.keeps(name) })
+	defer r.observe(after)
 	if r.policy == nil || a.Target == nil {
 		return a
 	}
@@ -143,7 +166,7 @@ func TestRollingUpdateHistories(t *testing.T) {
 		if n := rapid.Int32Range(0, 4).Draw(rt, "number"); n > 0 {
 			p = p.Number(n)
 		}
-		r := &outsideReader{desk: newDesk(t, p), rt: rt, readyApps: map[string]bool{}, evicted: map[string]bool{}}
+		r := &outsideReader{desk: newDesk(t, p), rt: rt, readyApps: map[string]bool{}, readySince: map[string]time.Time{}, evicted: map[string]bool{}}
 		r.listApps()
 		r.govern(nothing)
 		for _, name := range names {
@@ -219,6 +242,7 @@ func (r *outsideReader) event(rt *rapid.T, names []string) {
 	case "restart":
 		r.restart()
 		r.listApps()
+		clear(r.readySince)
 		for name, evicted := range r.evicted {
 			if evicted {
 				r.evict(name)
@@ -240,6 +264,8 @@ func (r *outsideReader) event(rt *rapid.T, names []string) {
 		ready := rapid.Bool().Draw(rt, "ready")
 		if delete(r.readyApps, name); ready {
 			r.readyApps[name] = true
+		} else {
+			delete(r.readySince, name)
 		}
 		r.app(name, ready)
 	case "pages":

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/decisions"
+	"github.com/berth-dev/berth/pkg/extenders"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -25,6 +26,8 @@ type Simulator struct {
 	queues    *admission.Queues // nil where none are configured
 	now       time.Time
 	options   Options
+	// alone is true if decisions do not count for the next ones.
+	alone bool
 }
 
 // Options are the settings of the controller.
@@ -33,6 +36,8 @@ type Options struct {
 	// out of the tree that it may name.
 	Config  *config.PlacementSchedulerConfiguration
 	Plugins framework.Registry
+	// Answers are those of the configuration's extenders, for all Placements.
+	Answers extenders.Answers
 	// UserLabel is the key of the label that names a user, for the queues; default
 	// identity.DefaultUserLabel.
 	UserLabel string
@@ -44,7 +49,7 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 	if err != nil {
 		return nil, err
 	}
-	inv := inventory.New(inventory.Options{})
+	inv := inventory.New(inventory.Options{Reads: engine.Reads})
 	byKind := map[string]Objects{}
 	for _, o := range objects {
 		if kind, ok := kinds.Of(o); ok {
@@ -56,6 +61,9 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 			inv.Update(o)
 		}
 	}
+	if err := setAnswers(inv, now, o); err != nil {
+		return nil, err
+	}
 	checkEvictions(byKind["PlacementEviction"], inv, now)
 	failReadiness(byKind["DisruptionPolicy"], inv)
 	queues, err := queuesOf(objects, inv, now, o.UserLabel)
@@ -63,6 +71,21 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 		return nil, err
 	}
 	return &Simulator{inventory: inv, scheduler: engine, queues: queues, now: now, options: o}, nil
+}
+
+// setAnswers stores the answers of extenders.
+func setAnswers(inv *inventory.Inventory, now time.Time, o Options) error {
+	answers, err := o.Answers.ByExtender(o.Config)
+	if err != nil {
+		return err
+	}
+	for _, key := range inv.Placements() {
+		pl := inv.Placement(key)
+		for extender, answer := range answers {
+			inv.SetExtenderAnswer(key, pl.UID, extender, answer.AnswerAt(pl, now))
+		}
+	}
+	return nil
 }
 
 // newEngine returns an engine that only decides.
@@ -200,6 +223,9 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 		return nil, err
 	}
 	d.plan = plan
+	if s.alone {
+		return d, nil
+	}
 	if d.Target != nil && queue != nil {
 		s.queues.SetClusters(key, len(d.Target.Selected))
 	}

@@ -83,7 +83,10 @@ func (a *argoCD) run(ctx context.Context) {
 	metrics := appsetmetrics.NewApplicationsetMetrics(utils.NewAppsetLister(manager.GetClient()), nil,
 		func(*argov1alpha1.ApplicationSet) bool { return true })
 	reconciler := &controllers.ApplicationSetReconciler{
-		Generators:               map[string]generators.Generator{"ClusterDecisionResource": a.generator(ctx)},
+		Generators: map[string]generators.Generator{
+			"ClusterDecisionResource": a.generator(ctx),
+			"Plugin":                  generators.NewPluginGenerator(syncing, namespace),
+		},
 		Client:                   syncing,
 		Scheme:                   scheme,
 		Recorder:                 manager.GetEventRecorderFor("applicationset-controller"), //nolint:staticcheck // what Argo CD takes
@@ -105,6 +108,7 @@ func (a *argoCD) run(ctx context.Context) {
 // applications follows the Applications, and does for each that is deleted what the application
 // controller would: lets it go.
 type applications struct {
+	prefix  string // of the names that count
 	mu      sync.Mutex
 	live    map[string]bool // clusters that have one
 	deleted []string        // clusters whose Application was deleted, since the last call of taken
@@ -114,10 +118,10 @@ type applications struct {
 // prefix comes before the cluster's name in the Applications of the user's guide.
 const prefix = "book-import-"
 
-// watchApplications starts with a hub that has none.
-func watchApplications(ctx context.Context) *applications {
+// watchApplications starts with a hub that has none with the prefix.
+func watchApplications(ctx context.Context, prefix string) *applications {
 	GinkgoHelper()
-	apps := &applications{live: map[string]bool{}}
+	apps := &applications{prefix: prefix, live: map[string]bool{}}
 	watcher, err := hub.Watch(ctx, &argov1alpha1.ApplicationList{}, client.InNamespace(namespace))
 	Expect(err).NotTo(HaveOccurred())
 	go func() {
@@ -143,8 +147,9 @@ func watchApplications(ctx context.Context) *applications {
 func (a *applications) see(event watch.EventType, app *argov1alpha1.Application) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	name := strings.TrimPrefix(app.Name, prefix)
+	name, ok := strings.CutPrefix(app.Name, a.prefix)
 	switch {
+	case !ok:
 	case event == watch.Deleted || app.DeletionTimestamp != nil:
 		if a.live[name] {
 			a.deleted = append(a.deleted, name)

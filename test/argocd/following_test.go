@@ -106,7 +106,7 @@ var _ = Describe("Argo CD follows a Placement", Ordered, func() {
 			newReader("v1beta1", "ocm-placement", argo.generator(background), promised),
 			newReader("v1alpha1", "ocm-placement-v1alpha1", argo.generator(background), promised),
 		}
-		apps = watchApplications(background)
+		apps = watchApplications(background, prefix)
 		DeferCleanup(func() {
 			fmt.Println() // ends Ginkgo's line of dots
 			for _, r := range readers {

@@ -33,8 +33,9 @@ const (
 var (
 	config *rest.Config
 	scheme = runtime.NewScheme()
-	// hub is the person who administers the hub.
-	hub client.WithWatch
+	// hub is the person who administers the hub; kubeconfig is that person's file.
+	hub        client.WithWatch
+	kubeconfig string
 )
 
 func TestArgoCD(t *testing.T) {
@@ -59,8 +60,15 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	installArgoCD(ctx)
 })
 
-// up runs `berth up` on the data directory until the suite ends.
-func up(dataDir string) *rest.Config {
+// withRefresh is the default profile with the plugin ArgoCDRefresh.
+const withRefresh = `
+apiVersion: config.berth.dev/v1alpha1
+kind: PlacementSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: ArgoCDRefresh}]}}
+`
+
+func binary() string {
 	GinkgoHelper()
 	berth := os.Getenv("BERTH_BIN")
 	if berth == "" {
@@ -69,7 +77,15 @@ func up(dataDir string) *rest.Config {
 	berth, err := filepath.Abs(berth)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(berth).To(BeARegularFile(), "make build builds it")
-	session, err := gexec.Start(exec.Command(berth, "up", "--data-dir", dataDir), GinkgoWriter, GinkgoWriter)
+	return berth
+}
+
+// up runs `berth up` on the data directory until the suite ends.
+func up(dataDir string) *rest.Config {
+	GinkgoHelper()
+	configuration := dataDir + ".yaml"
+	Expect(os.WriteFile(configuration, []byte(withRefresh), 0o600)).To(Succeed())
+	session, err := gexec.Start(exec.Command(binary(), "up", "--data-dir", dataDir, "--config", configuration), GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {
 		session.Signal(syscall.SIGTERM)
@@ -77,7 +93,8 @@ func up(dataDir string) *rest.Config {
 	})
 	Eventually(session, startTimeout).Should(Or(gbytes.Say("Try in another terminal"), gexec.Exit()))
 	Expect(session.ExitCode()).To(Equal(-1), "berth up ended: %s", session.Err.Contents())
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dataDir, "kubeconfig"))
+	kubeconfig = filepath.Join(dataDir, "kubeconfig")
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
 	config.QPS = -1
 	return config

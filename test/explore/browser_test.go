@@ -25,11 +25,13 @@ const (
 	keyControl = "\ue009"
 	keyEnd     = "\ue010"
 	keyHome    = "\ue011"
+	keyLeft    = "\ue012"
 	keyUp      = "\ue013"
 	keyRight   = "\ue014"
 	keyDown    = "\ue015"
 	keyPage    = "\ue00f" // Page Down
 	keyTab     = "\ue004"
+	keyEscape  = "\ue00c"
 )
 
 var startedOn = regexp.MustCompile(`started successfully on port (\d+)`)
@@ -75,7 +77,7 @@ func newBrowser(t *testing.T) *browser {
 	b.do("POST", "/session", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
 		"goog:chromeOptions": map[string]any{"args": []string{
 			"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-			"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--window-size=1440,900", "--user-data-dir=" + t.TempDir(),
+			"--disable-component-update", "--enable-precise-memory-info", "--disable-sync", "--disable-dev-shm-usage", "--window-size=1440,900", "--user-data-dir=" + t.TempDir(),
 		}},
 		"timeouts": map[string]any{"script": patience.Milliseconds()},
 	}}}, &session)
@@ -133,8 +135,13 @@ func eval[T any](b *browser, body string, args ...any) T {
 // wait lets the page draw until an expression holds.
 func (b *browser) wait(expression string) {
 	b.t.Helper()
+	var held bool
 	b.do("POST", "/execute/async", map[string]any{"args": []any{}, "script": fmt.Sprintf(
-		`const done = arguments[0]; const look = () => { if (%s) done(true); else requestAnimationFrame(look); }; look();`, expression)}, nil)
+		`const done = arguments[0], end = Date.now() + %d; const look = async () => { if (await (%s)) done(true); else if (Date.now() > end) done(false); else setTimeout(look, 20); }; look();`,
+		(patience - 5*time.Second).Milliseconds(), expression)}, &held)
+	if !held {
+		b.t.Fatalf("this does not come true: %s\nat %s the page says\n%s", expression, eval[string](b, `return location.href`), eval[string](b, `return document.body.innerText`))
+	}
 }
 
 // press types keys one after the other; with a first one held down, if it is keyControl.

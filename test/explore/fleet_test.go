@@ -1,8 +1,9 @@
 package explore
 
 import (
-	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 
 const (
 	fleetClusters   = 5000
-	fleetPlacements = 200
+	fleetPlacements = 2000
 )
 
 var regions = []string{"ap-south", "eu-north", "eu-west", "sa-east", "us-east"}
@@ -42,7 +43,7 @@ func fleet() simulator.Objects {
 		o = append(o, c.Obj())
 	}
 	for i := range fleetPlacements {
-		namespace, name := fmt.Sprintf("team-%02d", i/8), []string{"web", "api", "cache", "batch", "search", "audit", "models", "backup"}[i%8]
+		namespace, name := fmt.Sprintf("team-%03d", i/8), []string{"web", "api", "cache", "batch", "search", "audit", "models", "backup"}[i%8]
 		if i%8 == 0 {
 			o = append(o, fixture.Binding(namespace, "prod"))
 			if i%16 == 0 {
@@ -84,11 +85,47 @@ func placement(i int, namespace, name string) *v1alpha1.Placement {
 	return p.Obj()
 }
 
+// small has one cluster and one Placement.
+func small() simulator.Objects {
+	return simulator.Objects{fixture.Set("s"), fixture.Binding("ns", "s"), fixture.Cluster("c1").Set("s").Obj(), fixture.Placement("ns", "web").Obj()}
+}
+
 // serve is where the page is, with these objects on the hub.
 func serve(t *testing.T, objects simulator.Objects) string {
 	t.Helper()
-	s := explore.NewServer(func(context.Context) (simulator.Objects, error) { return objects, nil }, simulator.Options{})
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	return server.URL + s.Path()
+	s := newServer(t, objects)
+	address, _ := listen(t, "127.0.0.1:0", s)
+	return "http://" + address + s.Path()
+}
+
+func newServer(t *testing.T, objects simulator.Objects) *explore.Server {
+	t.Helper()
+	hub, err := explore.NewHub(simulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hub.Fill(objects); err != nil {
+		t.Fatal(err)
+	}
+	return explore.NewServer(simulator.Options{}, explore.NewViewer(simulator.Options{}, hub, nil, ""))
+}
+
+// listen serves at an address, until the test ends or stop is called.
+func listen(t *testing.T, address string, handler http.Handler) (at string, stop func()) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: patience}
+	go func() { _ = server.Serve(listener) }()
+	stop = func() { _ = server.Close() }
+	t.Cleanup(stop)
+	return listener.Addr().String(), stop
+}
+
+// closeServer does not wait until pages close their streams.
+func closeServer(server *httptest.Server) {
+	_ = server.Listener.Close()
+	server.CloseClientConnections()
 }

@@ -44,6 +44,12 @@ func verifyRecording(ctx context.Context, spec, dir string) {
 		return
 	}
 	defer r.Close()
+	ExpectReplays(ctx, r)
+}
+
+// ExpectReplays makes the decisions of a recording again and fails if one differs.
+func ExpectReplays(ctx context.Context, r *recording.Reader) {
+	GinkgoHelper()
 	differs := func(m replay.Mismatch) error {
 		GinkgoWriter.Printf("%s at %s: %s\nrecorded %+v\nreplayed %+v\n", m.Recorded.Key(), m.Recorded.Now, m.Difference, m.Recorded, replay.DecisionOf(m.Again))
 		return nil

@@ -70,7 +70,7 @@ func up(t *testing.T) *hub {
 		berth = filepath.Join(bin, "berth")
 	}
 	h := &hub{dir: t.TempDir()}
-	path := strings.Join([]string{os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(bin, "hub"), os.Getenv("PATH")}, string(os.PathListSeparator))
+	path := strings.Join([]string{filepath.Dir(berth), os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(bin, "hub"), os.Getenv("PATH")}, string(os.PathListSeparator))
 	data := filepath.Join(h.dir, "data")
 	h.env = append(os.Environ(), "KUBECONFIG="+filepath.Join(data, "kubeconfig"), "PATH="+path)
 	command := exec.Command(berth, "up", "--data-dir", data)

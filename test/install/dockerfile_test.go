@@ -119,7 +119,7 @@ func TestImageIsWhatTheManifestsRun(t *testing.T) {
 					t.Errorf("%s: the pods run as %s, the image as %s", name, got, user)
 				}
 				for _, c := range pod.Containers {
-					if len(c.Command) > 0 || len(c.Args) == 0 || !slices.Contains([]string{"controller", "report"}, c.Args[0]) {
+					if len(c.Command) > 0 || len(c.Args) == 0 || !slices.Contains([]string{"controller", "explore", "generator", "report"}, c.Args[0]) {
 						t.Errorf("%s: the pods run %v %v", name, c.Command, c.Args)
 					}
 				}

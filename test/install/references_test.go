@@ -37,7 +37,9 @@ func installations() map[string]installation {
 		"config/default":                   {kustomized("default"), nil},
 		"config/beside-ocm":                {kustomized("beside-ocm"), nil},
 		"config/validation":                {kustomized("validation"), nil},
-		"config/queues and all that is on": {kustomized("queues", "multicluster", "monitoring", "dashboard", "reporter"), []string{"ConfigMap berth-system/yunikorn-configs"}},
+		"config/queues and all that is on": {kustomized("queues", "multicluster", "cluster-profiles", "monitoring", "dashboard", "reporter"), []string{"ConfigMap berth-system/yunikorn-configs"}},
+		"config/default and explore":       {kustomized("default", "explore"), []string{"ConfigMap berth-system/kube-root-ca.crt"}},
+		"config/default and generator":     {kustomized("default", "generator"), nil},
 		"the chart":                        {charted("berth", "berth-system", ""), nil},
 		"the chart, everything on":         {charted("berth", "berth-system", everything), []string{"Secret berth-system/pull", "Secret berth-system/berth-webhook-clients"}},
 		"the chart by other names":         {charted("fleet", "tools", everything), []string{"Secret tools/pull", "Secret tools/berth-webhook-clients"}},
@@ -277,8 +279,15 @@ func (r *rendered) container(o *unstructured.Unstructured, c corev1.Container, v
 		r.say(o, "nothing mounts the volume %s", volume)
 	}
 	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe} {
-		if probe != nil && !listens(c, probe.HTTPGet.Port) {
-			r.say(o, "a probe asks port %s", &probe.HTTPGet.Port)
+		if probe == nil {
+			continue
+		}
+		port := probe.TCPSocket
+		if port == nil {
+			port = &corev1.TCPSocketAction{Port: probe.HTTPGet.Port}
+		}
+		if !listens(c, port.Port) {
+			r.say(o, "a probe asks port %s", &port.Port)
 		}
 	}
 	for _, argument := range c.Args {
@@ -295,8 +304,8 @@ func (r *rendered) container(o *unstructured.Unstructured, c corev1.Container, v
 		case "--queue-config":
 			namespace, name, _ := strings.Cut(value, "/")
 			r.need(o, "ConfigMap", namespace, name)
-		case "--metrics-bind-address", "--health-probe-bind-address":
-			if port := intstr.Parse(strings.TrimPrefix(value, ":")); !listens(c, port) {
+		case "--address", "--metrics-bind-address", "--health-probe-bind-address":
+			if port := intstr.Parse(value[strings.LastIndexByte(value, ':')+1:]); !listens(c, port) {
 				r.say(o, "no port is there for %s", argument)
 			}
 		}

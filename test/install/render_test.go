@@ -125,6 +125,7 @@ webhook:
   clientCASecret: berth-webhook-clients
   apiServers: [10.0.0.10/32, "fd00::10/128"]
 multicluster: {enabled: true, installCRD: true, namespace: fleet, schedulerName: example}
+clusterProfiles: {namespaces: [fleet, other]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 rules: {enabled: true}
 dashboard: {enabled: true}
@@ -133,15 +134,18 @@ reporter: {enabled: true}
 
 // renderings are all ways of installing that are tried, by name.
 var renderings = map[string]func() ([]*unstructured.Unstructured, error){
-	"config/default":      func() ([]*unstructured.Unstructured, error) { return kustomize("default") },
-	"config/beside-ocm":   func() ([]*unstructured.Unstructured, error) { return kustomize("beside-ocm") },
-	"config/queues":       func() ([]*unstructured.Unstructured, error) { return kustomize("queues") },
-	"config/validation":   func() ([]*unstructured.Unstructured, error) { return kustomize("validation") },
-	"config/monitoring":   func() ([]*unstructured.Unstructured, error) { return kustomize("monitoring") },
-	"config/dashboard":    func() ([]*unstructured.Unstructured, error) { return kustomize("dashboard") },
-	"config/reporter":     func() ([]*unstructured.Unstructured, error) { return kustomize("reporter") },
-	"config/multicluster": func() ([]*unstructured.Unstructured, error) { return kustomize("multicluster") },
-	"charts/berth":        func() ([]*unstructured.Unstructured, error) { return helm("berth-system", "") },
+	"config/default":          func() ([]*unstructured.Unstructured, error) { return kustomize("default") },
+	"config/beside-ocm":       func() ([]*unstructured.Unstructured, error) { return kustomize("beside-ocm") },
+	"config/queues":           func() ([]*unstructured.Unstructured, error) { return kustomize("queues") },
+	"config/validation":       func() ([]*unstructured.Unstructured, error) { return kustomize("validation") },
+	"config/monitoring":       func() ([]*unstructured.Unstructured, error) { return kustomize("monitoring") },
+	"config/dashboard":        func() ([]*unstructured.Unstructured, error) { return kustomize("dashboard") },
+	"config/explore":          func() ([]*unstructured.Unstructured, error) { return kustomize("explore") },
+	"config/generator":        func() ([]*unstructured.Unstructured, error) { return kustomize("generator") },
+	"config/reporter":         func() ([]*unstructured.Unstructured, error) { return kustomize("reporter") },
+	"config/multicluster":     func() ([]*unstructured.Unstructured, error) { return kustomize("multicluster") },
+	"config/cluster-profiles": func() ([]*unstructured.Unstructured, error) { return kustomize("cluster-profiles") },
+	"charts/berth":            func() ([]*unstructured.Unstructured, error) { return helm("berth-system", "") },
 	"charts/berth, everything on": func() ([]*unstructured.Unstructured, error) {
 		return helm("berth-system", everything)
 	},
@@ -208,13 +212,14 @@ func TestTheChartsFilesAreTheSources(t *testing.T) {
 // has settings for.
 func TestTheChartIsTheKustomization(t *testing.T) {
 	for name, tc := range map[string]struct{ kustomization, values string }{
-		"plain":        {"default", ""},
-		"with OCM":     {"beside-ocm", "{ocmCRDs: false, housekeeping: false}"},
-		"queues":       {"queues", "{queues: {enabled: true}, webhook: {certificate: cert-manager}}"},
-		"validation":   {"validation", "{webhook: {certificate: cert-manager}}"},
-		"multicluster": {"multicluster", "{multicluster: {enabled: true}}"},
-		"reporter":     {"reporter", "{reporter: {enabled: true}}"},
-		"monitoring":   {"monitoring", "{serviceMonitor: {enabled: true}, rules: {enabled: true}}"},
+		"plain":           {"default", ""},
+		"with OCM":        {"beside-ocm", "{ocmCRDs: false, housekeeping: false}"},
+		"queues":          {"queues", "{queues: {enabled: true}, webhook: {certificate: cert-manager}}"},
+		"validation":      {"validation", "{webhook: {certificate: cert-manager}}"},
+		"multicluster":    {"multicluster", "{multicluster: {enabled: true}}"},
+		"ClusterProfiles": {"cluster-profiles", "{clusterProfiles: {namespaces: [fleet]}}"},
+		"reporter":        {"reporter", "{reporter: {enabled: true}}"},
+		"monitoring":      {"monitoring", "{serviceMonitor: {enabled: true}, rules: {enabled: true}}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wanted, err := kustomize(tc.kustomization)
@@ -290,6 +295,12 @@ func TestValuesAreChecked(t *testing.T) {
 		"no failure":                  {"reporter: {failureThreshold: 0}", "failureThreshold"},
 		"no interval":                 {"reporter: {interval: often}", "interval"},
 		"no namespace":                {"multicluster: {namespace: Fleet}", "namespace"},
+		"no namespace of profiles":    {"clusterProfiles: {namespaces: [Fleet]}", "namespaces"},
+		"one namespace twice":         {"clusterProfiles: {namespaces: [a, a]}", "namespaces"},
+		"names of another kind":       {"clusterProfiles: {names: long}", "names"},
+		"a namespace and qualified names": {
+			"{multicluster: {enabled: true, namespace: fleet}, clusterProfiles: {names: qualified}}", "multicluster.namespace must be empty with clusterProfiles.names: qualified",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -352,6 +363,10 @@ func TestMulticlusterIsWrittenByEveryProfile(t *testing.T) {
 		"elsewhere": {
 			"multicluster: {enabled: true, namespace: fleet, schedulerName: s}",
 			head + "profiles: [{name: default, pluginConfig: [{name: DecisionPublisher, args: {clusterProfiles: {enabled: true, namespace: fleet, schedulerName: s}}}]}]",
+		},
+		"qualified": {
+			"{multicluster: {enabled: true}, clusterProfiles: {names: qualified}}",
+			head + "profiles: [{name: default, pluginConfig: [{name: DecisionPublisher, args: {clusterProfiles: {enabled: true, names: qualified, schedulerName: berth}}}]}]",
 		},
 		"with profiles": {
 			`{multicluster: {enabled: true}, config: {apiVersion: config.berth.dev/v1alpha1, kind: PlacementSchedulerConfiguration, profiles: [

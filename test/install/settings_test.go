@@ -35,7 +35,17 @@ func TestSettings(t *testing.T) {
 			"{metrics: {enabled: false}, extraArgs: [--pprof-address=localhost:6060]}", deployment, podSpec + "containers 0 args",
 			"[controller, '--health-probe-bind-address=:8081', --workers=16, --shadow-workers=1, --log-level=info, --log-format=json, '--pprof-address=localhost:6060']",
 		},
-		"environment variables": {"extraEnv: [{name: GOGC, value: '200'}]", deployment, podSpec + "containers 0 env", "[{name: GOGC, value: '200'}]"},
+		"ClusterProfiles": {
+			"{metrics: {enabled: false}, clusterProfiles: {namespaces: [a, b], names: qualified}}", deployment, podSpec + "containers 0 args",
+			"[controller, '--health-probe-bind-address=:8081', --workers=16, --shadow-workers=1, --log-level=info, --log-format=json, " +
+				"'--housekeeping=*,cluster-profile', '--cluster-profile-namespace=a,b', --cluster-profile-names=qualified]",
+		},
+		"only ClusterProfiles": {
+			"{metrics: {enabled: false}, housekeeping: false, clusterProfiles: {namespaces: [a]}}", deployment, podSpec + "containers 0 args 6", "--housekeeping=cluster-profile",
+		},
+		"permissions for ClusterProfiles":        {"clusterProfiles: {namespaces: [a]}", "ClusterRoleBinding.rbac.authorization.k8s.io /berth-cluster-profiles", "roleRef name", "berth-cluster-profiles"},
+		"no permissions without ClusterProfiles": {"", "ClusterRole.rbac.authorization.k8s.io /berth-cluster-profiles", "", "null"},
+		"environment variables":                  {"extraEnv: [{name: GOGC, value: '200'}]", deployment, podSpec + "containers 0 env", "[{name: GOGC, value: '200'}]"},
 		"labels of the pods": {
 			"{commonLabels: {team: a, app.kubernetes.io/part-of: platform}, podLabels: {team: b, app.kubernetes.io/name: another}}", deployment, "spec template metadata labels",
 			"{team: b, app.kubernetes.io/part-of: platform, app.kubernetes.io/name: berth, app.kubernetes.io/instance: berth, app.kubernetes.io/version: v0.1.0, " +

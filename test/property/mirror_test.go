@@ -131,6 +131,11 @@ func exactViewOf(s *framework.Snapshot) exactView {
 		View: viewOf(s), Last: s.Subject.Last, NotReady: s.NotReady, Has: names(s.Subject.Has), Leaving: names(s.Subject.Leaving),
 		AffinityCycle: s.Subject.AffinityCycle, Counted: names(s.Subject.Counted),
 	}
+	// A write that does not change a page is no input: no decision depends on the version.
+	v.View.Pages = nil
+	for _, p := range s.Subject.Pages {
+		v.View.Pages = append(v.View.Pages, fmt.Sprint(p.Name, framework.ContentHash(p)))
+	}
 	for _, p := range s.Subject.SelectionPolicies {
 		v.Selections = append(v.Selections, p.Name+" "+p.ResourceVersion)
 	}

@@ -9,7 +9,7 @@ const (
 // The plugins in the tree, with arguments and without. A file may name others, too: the schema
 // knows nothing of theirs.
 var (
-	withArgs = []string{"BlastRadius", "DecisionPublisher", "MaintenanceWindow", "Resilience", "Stabilization"}
+	withArgs = []string{"ArgoCDRefresh", "BlastRadius", "DecisionPublisher", "MaintenanceWindow", "Resilience", "Stabilization"}
 
 	withoutArgs = []string{
 		"AddOn", "Approval", "AuditLog", "Balance", "Eviction", "InFlight", "Movement", "PlacementAffinity", "PolicyWindow", "Predicate", "Preference", "PrioritySort", "QueueAdmission",

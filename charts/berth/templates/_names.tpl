@@ -23,6 +23,12 @@ unless it has arguments of its own for the publisher.
 {{- $config := deepCopy .Values.config -}}
 {{- if .Values.multicluster.enabled -}}
 {{- $output := dict "enabled" true "schedulerName" .Values.multicluster.schedulerName -}}
+{{- if eq .Values.clusterProfiles.names "qualified" -}}
+{{- if .Values.multicluster.namespace -}}
+{{- fail "multicluster.namespace must be empty with clusterProfiles.names: qualified, whose names contain it" -}}
+{{- end -}}
+{{- $_ := set $output "names" "qualified" -}}
+{{- end -}}
 {{- with .Values.multicluster.namespace -}}
 {{- $_ := set $output "namespace" . -}}
 {{- end -}}

@@ -19,6 +19,12 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
+// The values of --cluster-profile-names.
+const (
+	plainNames     = "plain"
+	qualifiedNames = "qualified"
+)
+
 type controllerOptions struct {
 	plugins        framework.Registry
 	kubeconfig     string
@@ -34,6 +40,8 @@ type controllerOptions struct {
 	shadowWorkers  int
 	installCRDs    bool
 	housekeeping   []string
+	profiles       controllers.ClusterProfileOptions
+	profileNames   string
 	queueConfig    string
 	webhookCertDir string
 	webhookClients string
@@ -53,22 +61,10 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 		Example: `  berth controller --kubeconfig hub.kubeconfig --leader-elect=false --install-crds`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.checkWorkers(); err != nil {
-				return err
-			}
-			if _, err := parseQueueConfig(o.queueConfig); err != nil {
-				return err
-			}
-			if o.webhookClients != "" && o.webhookCertDir == "" {
-				return usagef("--webhook-client-ca-file requires --webhook-cert-dir")
-			}
 			if !cmd.Flags().Changed("metrics-secure") {
 				o.metricsSecure = !onLoopback(o.metrics)
 			}
-			if err := o.record.check(); err != nil {
-				return err
-			}
-			if err := o.log.check(); err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
 			return o.run(cmd.Context(), cmd.ErrOrStderr())
@@ -90,7 +86,11 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 	flags.IntVar(&o.shadowWorkers, "shadow-workers", 1,
 		"number of Placements that are decided at the same time with shadow profiles (shadowOf in the configuration), each on one processor; 0 switches shadows off")
 	flags.StringSliceVar(&o.housekeeping, "housekeeping", []string{"*"},
-		"controllers that maintain cluster sets and clusters, in order: * for all (for none on CRDs of Open Cluster Management), NAME to add one, -NAME to remove one; for example *,-clusterset")
+		"controllers that maintain cluster sets and clusters, in order: * for all (for none on CRDs of Open Cluster Management), NAME to add one, -NAME to remove one; for example *,-clusterset; only its name adds cluster-profile")
+	flags.StringSliceVar(&o.profiles.Namespaces, "cluster-profile-namespace", nil,
+		"namespaces with ClusterProfiles (multicluster.x-k8s.io), of which --housekeeping=cluster-profile makes ManagedClusters")
+	flags.StringVar(&o.profileNames, "cluster-profile-names", plainNames,
+		"names of the ManagedClusters of ClusterProfiles: plain, as the ClusterProfile, or qualified, NAMESPACE.NAME")
 	flags.StringVar(&o.queueConfig, "queue-config", "", "ConfigMap with the queues, as NAMESPACE/NAME (default: no queues)")
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
 		"folder with tls.crt and tls.key for the admission webhooks, which validate Placements and, with --queue-config, stamp and verify submitters (default: no webhooks)")
@@ -104,14 +104,24 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 	return cmd
 }
 
-func (o *controllerOptions) checkWorkers() error {
+func (o *controllerOptions) check() error {
 	switch {
 	case o.workers < 1:
 		return usagef("--workers: %d must be at least 1", o.workers)
 	case o.shadowWorkers < 0:
 		return usagef("--shadow-workers: %d must be at least 0", o.shadowWorkers)
+	case o.webhookClients != "" && o.webhookCertDir == "":
+		return usagef("--webhook-client-ca-file requires --webhook-cert-dir")
+	case o.profileNames != plainNames && o.profileNames != qualifiedNames:
+		return usagef("--cluster-profile-names: %q must be %s or %s", o.profileNames, plainNames, qualifiedNames)
 	}
-	return nil
+	if _, err := parseQueueConfig(o.queueConfig); err != nil {
+		return err
+	}
+	if err := o.record.check(); err != nil {
+		return err
+	}
+	return o.log.check()
 }
 
 func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
@@ -149,6 +159,7 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 			webhooks.TLSOpts = []func(*tls.Config){verify}
 		}
 	}
+	o.profiles.Qualified = o.profileNames == qualifiedNames
 	return startManager(ctx, cfg, out, o.log, o.config, controllers.Options{
 		QueueConfig:             queueConfig,
 		Webhooks:                webhooks,
@@ -162,6 +173,7 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		Workers:                 o.workers,
 		ShadowWorkers:           o.shadowWorkers,
 		Housekeeping:            o.housekeeping,
+		ClusterProfiles:         o.profiles,
 		Config:                  configuration,
 		Recording:               o.record.options(),
 		Plugins:                 o.plugins,

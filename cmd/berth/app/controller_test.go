@@ -102,3 +102,21 @@ func TestHubURLHasNoCredentials(t *testing.T) {
 		}
 	}
 }
+
+func TestControllerFlags(t *testing.T) {
+	for arguments, want := range map[string]string{
+		"--workers=0":                                        `--workers: 0 must be at least 1`,
+		"--shadow-workers=-1":                                `--shadow-workers: -1 must be at least 0`,
+		"--webhook-client-ca-file=ca.crt":                    `--webhook-client-ca-file requires --webhook-cert-dir`,
+		"--cluster-profile-names=":                           `--cluster-profile-names: "" must be plain or qualified`,
+		"--cluster-profile-names=Plain":                      `--cluster-profile-names: "Plain" must be plain or qualified`,
+		"--cluster-profile-names=qualified --log-level=none": `--log-level: "none" must be debug, info or error`,
+	} {
+		command := newControllerCommand(nil)
+		command.SetArgs(strings.Fields(arguments))
+		command.SilenceUsage, command.SilenceErrors = true, true
+		if err := command.ExecuteContext(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", arguments, err, want)
+		}
+	}
+}

@@ -1,12 +1,8 @@
 package app
 
 import (
-	"slices"
 	"strings"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -54,27 +50,10 @@ func labelEdit(text string) (edit, error) {
 	if !found || cluster == "" || key == "" {
 		return nil, usagef("--label: %q is neither CLUSTER:KEY=VALUE nor CLUSTER:KEY-", text)
 	}
-	problems := validation.IsQualifiedName(key)
-	if sets {
-		problems = append(problems, validation.IsValidLabelValue(value)...)
+	if problem := simulator.CheckLabel(key, value); problem != "" {
+		return nil, usagef("--label: %q: %s", text, problem)
 	}
-	if len(problems) > 0 {
-		return nil, usagef("--label: %q: %s", text, strings.Join(problems, "; "))
-	}
-	return onCluster("label", cluster, func(c *v1alpha1.ManagedCluster, _ time.Time) {
-		if !sets {
-			delete(c.Labels, key)
-			return
-		}
-		if c.Labels == nil {
-			c.Labels = map[string]string{}
-		}
-		c.Labels[key] = value
-	})
-}
-
-var taintEffects = []string{
-	string(v1alpha1.TaintEffectNoSelect), string(v1alpha1.TaintEffectPreferNoSelect), string(v1alpha1.TaintEffectNoSelectIfNew),
+	return onCluster("label", cluster, func(c *v1alpha1.ManagedCluster, _ time.Time) { simulator.SetLabel(c, key, value, !sets) })
 }
 
 // taintEdit reads CLUSTER:KEY[=VALUE]:EFFECT or CLUSTER:KEY[:EFFECT]-.
@@ -86,25 +65,11 @@ func taintEdit(text string) (edit, error) {
 	if !found || cluster == "" || key == "" || !removes && !hasEffect {
 		return nil, usagef("--taint: %q is neither CLUSTER:KEY[=VALUE]:EFFECT nor CLUSTER:KEY[:EFFECT]-", text)
 	}
-	if hasEffect && !slices.Contains(taintEffects, effect) {
-		return nil, usagef("--taint: %q: effect %q is not one of %s", text, effect, strings.Join(taintEffects, ", "))
+	if problem := simulator.CheckTaint(key, effect, removes && !hasEffect); problem != "" {
+		return nil, usagef("--taint: %q: %s", text, problem)
 	}
-	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-		return nil, usagef("--taint: %q: %s", text, strings.Join(problems, "; "))
-	}
-	return onCluster("taint", cluster, func(c *v1alpha1.ManagedCluster, now time.Time) {
-		added := metav1.NewTime(now)
-		c.Spec.Taints = slices.DeleteFunc(c.Spec.Taints, func(t v1alpha1.Taint) bool {
-			same := t.Key == key && (effect == "" || string(t.Effect) == effect)
-			if same && !removes && t.Value == value {
-				added = t.TimeAdded
-			}
-			return same
-		})
-		if !removes {
-			c.Spec.Taints = append(c.Spec.Taints, v1alpha1.Taint{Key: key, Value: value, Effect: v1alpha1.TaintEffect(effect), TimeAdded: added})
-		}
-	})
+	taint := v1alpha1.Taint{Key: key, Value: value, Effect: v1alpha1.TaintEffect(effect)}
+	return onCluster("taint", cluster, func(c *v1alpha1.ManagedCluster, now time.Time) { simulator.SetTaint(c, taint, removes, now) })
 }
 
 // removal reads TYPE/NAME.

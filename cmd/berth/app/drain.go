@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/actions"
 )
 
 type drainOptions struct {
@@ -86,73 +86,33 @@ func (o *drainOptions) run(ctx context.Context, arg string, cmd *cobra.Command) 
 	if err != nil {
 		return err
 	}
-	cluster := &v1alpha1.ManagedCluster{}
-	if err := hub.Get(ctx, types.NamespacedName{Name: name}, cluster); err != nil {
-		return fmt.Errorf("reading ManagedCluster %s: %w", name, err)
+	verb := actions.Drain
+	if o.undo {
+		verb = actions.Undrain
 	}
-	out := cmd.OutOrStdout()
-	users, err := usersOf(ctx, hub, name)
+	action, err := actions.Prepare(ctx, hub, actions.Request{Verb: verb, Cluster: name})
 	if err != nil {
 		return err
 	}
-	if err := printUsers(out, name, users); err != nil {
+	out := cmd.OutOrStdout()
+	if err := printUsers(out, name, action.Users); err != nil {
 		return err
 	}
-	drained := cluster.Drained()
-	if o.undo && !drained {
-		return fmt.Errorf("nothing to undrain: ManagedCluster %s is not drained", name)
-	}
-	if drained == o.undo {
-		verb, done := "Drain", "drained"
-		if o.undo {
-			verb, done = "End the drain of", "undrained"
-		}
-		if err := confirm(cmd, o.yes, fmt.Sprintf("%s ManagedCluster %s?", verb, name), fmt.Sprintf("ManagedCluster %s was not %s", name, done)); err != nil {
-			return err
-		}
-		if err := o.write(ctx, hub, cluster); err != nil {
-			return err
-		}
-	}
 	switch {
-	case o.undo:
-		return say(out, "managedcluster.%s/%s undrained\n", v1alpha1.GroupName, name)
-	case !o.wait:
-		return say(out, "managedcluster.%s/%s is being drained\n", v1alpha1.GroupName, name)
-	}
-	return waitDrained(ctx, hub, name, users, out)
-}
-
-// write adds or removes the taint. It fails if the cluster was changed since it was read.
-func (o *drainOptions) write(ctx context.Context, hub client.Client, cluster *v1alpha1.ManagedCluster) error {
-	changed := cluster.DeepCopy()
-	if o.undo {
-		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, v1alpha1.Taint.Drains)
-	} else {
-		changed.Spec.Taints = append(changed.Spec.Taints, v1alpha1.Taint{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect})
-	}
-	if err := hub.Patch(ctx, changed, client.MergeFromWithOptions(cluster, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("writing the taints of ManagedCluster %s: %w", cluster.Name, err)
-	}
-	return nil
-}
-
-// usersOf returns the Placements whose published decisions list a cluster, sorted.
-func usersOf(ctx context.Context, hub client.Client, cluster string) ([]string, error) {
-	var pages v1alpha1.PlacementDecisionList
-	if err := hub.List(ctx, &pages); err != nil {
-		return nil, fmt.Errorf("reading the PlacementDecisions: %w", err)
-	}
-	var users []string
-	for i := range pages.Items {
-		page := &pages.Items[i]
-		lists := slices.ContainsFunc(page.Status.Decisions, func(d v1alpha1.ClusterDecision) bool { return d.ClusterName == cluster })
-		if placement := page.Labels[v1alpha1.PlacementLabel]; lists && placement != "" {
-			users = append(users, page.Namespace+"/"+placement)
+	case action.Nothing == nil:
+		if err := confirm(cmd, o.yes, action.Question, action.Declined); err != nil {
+			return err
 		}
+		if _, err := action.Do(ctx); err != nil {
+			return err
+		}
+	case o.undo:
+		return action.Nothing
 	}
-	slices.Sort(users)
-	return slices.Compact(users), nil
+	if !o.wait {
+		return say(out, "%s\n", action.Done)
+	}
+	return waitDrained(ctx, hub, name, action.Users, out)
 }
 
 func printUsers(out io.Writer, cluster string, users []string) error {
@@ -190,7 +150,7 @@ func waitDrained(ctx context.Context, hub client.Client, cluster string, users [
 			case <-time.After(watchInterval):
 			}
 			var err error
-			if users, err = usersOf(ctx, hub, cluster); err != nil {
+			if users, err = actions.UsersOf(ctx, hub, cluster); err != nil {
 				return err
 			}
 		}

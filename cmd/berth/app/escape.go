@@ -112,14 +112,3 @@ func escape(text, keep string) string {
 func controls(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
-
-// shellQuote quotes any text as one word of a POSIX shell.
-func shellQuote(text string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,", r)
-	}
-	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}

@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"encoding/json"
-	"os/exec"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -109,18 +108,4 @@ func FuzzEscape(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestShellQuote(t *testing.T) {
-	for _, text := range []string{
-		"plain", "a/b.c_d-1@x:y=z%+,", "", " ", "two words", "$(touch x)", "`id`", "a'b", "'", "a;b|c&d>e", "~", "*", "!!", "a\nb", `\`, "-n", "#", "é",
-	} {
-		out, err := exec.Command("sh", "-c", "printf %s "+shellQuote(text)).Output()
-		if err != nil || string(out) != text {
-			t.Errorf("the shell reads %s as %q, want %q: %v", shellQuote(text), out, text, err)
-		}
-	}
-	if got := shellQuote("demo-decision-1"); got != "demo-decision-1" {
-		t.Errorf("an ordinary name is quoted: %s", got)
-	}
 }

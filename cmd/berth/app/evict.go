@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -67,40 +66,21 @@ func (o *evictOptions) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	pl, err := readPlacement(ctx, hub, key)
+	action, err := actions.Prepare(ctx, hub, actions.Request{Verb: actions.Evict, Placement: key, Cluster: cluster, ExcludeFor: o.excludeFor})
 	if err != nil {
 		return err
 	}
-	published, err := publishedClusters(ctx, hub, pl)
+	if err := o.show(cmd, hub, key, action.Object); err != nil {
+		return err
+	}
+	if err := confirm(cmd, o.yes, action.Question, action.Declined); err != nil {
+		return err
+	}
+	created, err := action.Do(ctx)
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(published, cluster) {
-		return fmt.Errorf("nothing to evict: the published decision of Placement %s does not have cluster %s", key, cluster)
-	}
-	eviction := o.eviction(pl, cluster)
-	if err := o.show(cmd, hub, key, eviction); err != nil {
-		return err
-	}
-	question, no := fmt.Sprintf("Evict cluster %s from Placement %s?", cluster, key), fmt.Sprintf("cluster %s was not evicted from Placement %s", cluster, key)
-	if err := confirm(cmd, o.yes, question, no); err != nil {
-		return err
-	}
-	eviction.Name, eviction.GenerateName = "", pl.Name+"-"
-	if err := hub.Create(ctx, eviction); err != nil {
-		return fmt.Errorf("creating a PlacementEviction in namespace %s: %w", pl.Namespace, err)
-	}
-	return awaitEviction(ctx, hub, eviction, cmd.OutOrStdout())
-}
-
-// eviction returns the object before it has its name.
-func (o *evictOptions) eviction(pl *v1alpha1.Placement, cluster string) *berthv1alpha1.PlacementEviction {
-	return &berthv1alpha1.PlacementEviction{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name + "-new"},
-		Spec: berthv1alpha1.PlacementEvictionSpec{
-			Placement: pl.Name, Cluster: cluster, ExcludeForSeconds: int64(o.excludeFor / time.Second),
-		},
-	}
+	return awaitEviction(ctx, hub, created.(*berthv1alpha1.PlacementEviction), cmd.OutOrStdout())
 }
 
 // awaitEviction prints what the eviction waits for, after each change, until it is executed.
@@ -116,8 +96,8 @@ func awaitEviction(ctx context.Context, hub client.Client, e *berthv1alpha1.Plac
 			return fmt.Errorf("%s is not valid: %w", name, err)
 		case done:
 			return say(out, "%s executed\n", name)
-		case waits == "" && time.Since(began) > reportPatience:
-			return fmt.Errorf("waiting for the controller: %s was created, but the controller has not reported it after %s: it may not run", name, reportPatience)
+		case waits == "" && time.Since(began) > actions.Patience:
+			return fmt.Errorf("waiting for the controller: %s was created, but the controller has not reported it after %s: it may not run", name, actions.Patience)
 		case waits != shown:
 			shown = waits
 			say(out, "%s\n", waits)

@@ -286,11 +286,3 @@ func readHub(ctx context.Context, hub client.Client) (simulator.Objects, error) 
 	}
 	return objects, nil
 }
-
-func pointers[T any](items []T) []*T {
-	p := make([]*T, len(items))
-	for i := range items {
-		p[i] = &items[i]
-	}
-	return p
-}

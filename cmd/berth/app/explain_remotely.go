@@ -2,28 +2,16 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/explanation"
-	"github.com/berth-dev/berth/pkg/simulator"
-)
-
-const (
-	// explainTimeout is how long the controller may take to answer a PlacementExplanation, and
-	// explainInterval how often the answer is looked for.
-	explainTimeout  = time.Minute
-	explainInterval = 200 * time.Millisecond
 )
 
 // ask has the controller explain the Placement, for a user that may not list the fleet. forbidden
@@ -54,44 +42,12 @@ func (o *explainOptions) ask(
 	}
 	// The controller deletes it after some minutes if this fails.
 	defer func() { _ = hub.Delete(context.WithoutCancel(ctx), e) }()
-	if err := awaitExplanation(ctx, hub, e); err != nil {
+	if err := explanation.Await(ctx, hub, e); err != nil {
 		return nil, err
 	}
-	return explanationOf(e)
-}
-
-// awaitExplanation waits for the answer.
-func awaitExplanation(ctx context.Context, hub client.Client, e *berthv1alpha1.PlacementExplanation) error {
-	err := wait.PollUntilContextTimeout(ctx, explainInterval, explainTimeout, false, func(ctx context.Context) (bool, error) {
-		if err := hub.Get(ctx, client.ObjectKeyFromObject(e), e); err != nil {
-			return false, fmt.Errorf("reading PlacementExplanation %s: %w", client.ObjectKeyFromObject(e), err)
-		}
-		c := meta.FindStatusCondition(e.Status.Conditions, berthv1alpha1.ExplanationExplained)
-		return c != nil && c.Status != metav1.ConditionUnknown, nil
-	})
-	if !wait.Interrupted(err) || ctx.Err() != nil {
-		return err
+	report, note, err := explanation.AnswerOf(e)
+	if err != nil {
+		return nil, err
 	}
-	if c := meta.FindStatusCondition(e.Status.Conditions, berthv1alpha1.ExplanationThrottled); c != nil && c.Status == metav1.ConditionTrue {
-		return errors.New(c.Message)
-	}
-	return fmt.Errorf("the controller did not answer PlacementExplanation %s within %s", client.ObjectKeyFromObject(e), explainTimeout)
-}
-
-// explanationOf returns the answer of the controller.
-func explanationOf(e *berthv1alpha1.PlacementExplanation) (*explained, error) {
-	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.Placement}
-	condition := meta.FindStatusCondition(e.Status.Conditions, berthv1alpha1.ExplanationExplained)
-	switch {
-	case condition.Reason == berthv1alpha1.ReasonPlacementNotFound:
-		return nil, fmt.Errorf("there is no Placement %s", key)
-	case condition.Status != metav1.ConditionTrue:
-		return nil, fmt.Errorf("explaining %s: %s", key, condition.Message)
-	}
-	report := explanation.ReportOf(e)
-	if condition.Reason == berthv1alpha1.ReasonLeftAlone {
-		return &explained{Report: &simulator.Report{Placement: report.Placement, Skipped: condition.Message}}, nil
-	}
-	_, note, _ := strings.Cut(condition.Message, "; ")
 	return &explained{report, note}, nil
 }

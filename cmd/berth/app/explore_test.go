@@ -5,6 +5,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -16,6 +19,50 @@ func TestExploreOnLoopbackOnly(t *testing.T) {
 		if code := Run(root, []string{"explore", "--address", address}); code != exitUsage {
 			t.Errorf("--address %q: exit code %d, want %d", address, code, exitUsage)
 		}
+	}
+}
+
+// TestExploreInCluster: the flags that make no sense for many people are refused.
+func TestExploreInCluster(t *testing.T) {
+	for name, args := range map[string][]string{
+		"a recording":   {"--record", t.TempDir()},
+		"another user":  {"--as", "ann"},
+		"another group": {"--as-group", "ops"},
+		"no port":       {"--address", "0.0.0.0"},
+	} {
+		root := NewCommand()
+		var problem strings.Builder
+		root.SetOut(io.Discard)
+		root.SetErr(&problem)
+		if code := Run(root, append([]string{"explore", "--in-cluster"}, args...)); code != exitUsage {
+			t.Errorf("%s: exit code %d, want %d: %s", name, code, exitUsage, &problem)
+		}
+	}
+}
+
+// TestSharedHub: the server needs the address of the hub, and has no credentials.
+func TestSharedHub(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	cfg, err := (&exploreOptions{}).sharedHub()
+	if err != nil || cfg.Host != "https://[fd00::1]:443" || cfg.CAFile != podCA {
+		t.Errorf("in a pod: %+v, %v", cfg, err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(`apiVersion: v1
+kind: Config
+clusters: [{name: hub, cluster: {server: "https://hub.example:6443"}}]
+users: [{name: admin, user: {token: secret}}]
+contexts: [{name: hub, context: {cluster: hub, user: admin}}]
+current-context: hub
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := &exploreOptions{}
+	o.hub.kubeconfig = kubeconfig
+	cfg, err = o.sharedHub()
+	if err != nil || cfg.Host != "https://hub.example:6443" || cfg.BearerToken != "" {
+		t.Errorf("with a kubeconfig: %+v, %v", cfg, err)
 	}
 }
 

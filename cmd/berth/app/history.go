@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/changes"
 )
 
@@ -72,7 +72,7 @@ func (o *historyOptions) run(ctx context.Context, args []string, out io.Writer) 
 	}
 	all := make([]placementHistory, 0, len(refs))
 	for _, ref := range refs {
-		_, history, err := readHistory(ctx, hub, ref.NamespacedName)
+		_, history, err := actions.ReadHistory(ctx, hub, ref.NamespacedName)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (o *historyOptions) run(ctx context.Context, args []string, out io.Writer) 
 }
 
 func (o *historyOptions) printOne(out io.Writer, key types.NamespacedName, history changes.History, revision int64) error {
-	record, err := recordOf(history, key, revision)
+	record, err := actions.RecordOf(history, key, revision)
 	if err != nil {
 		return err
 	}
@@ -97,22 +97,6 @@ func (o *historyOptions) printOne(out io.Writer, key types.NamespacedName, histo
 		return printObject(out, o.output, view)
 	}
 	return view.print(out, true)
-}
-
-// recordOf returns the record that covers a revision.
-func recordOf(history changes.History, key types.NamespacedName, revision int64) (*berthv1alpha1.PlacementChange, error) {
-	var known []string
-	for _, record := range history {
-		view := viewOf(record)
-		if revision == view.Revision || view.FirstRevision > 0 && view.FirstRevision <= revision && revision <= view.Revision {
-			return record, nil
-		}
-		known = append(known, view.revisions())
-	}
-	if len(known) == 0 {
-		return nil, fmt.Errorf("there is no record of revision %d: Placement %s has no recorded changes", revision, key)
-	}
-	return nil, fmt.Errorf("there is no record of revision %d of Placement %s; there are %s", revision, key, strings.Join(known, ", "))
 }
 
 // placementHistory is the shown form of a Placement's records. Its json and yaml output is a public

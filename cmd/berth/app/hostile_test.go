@@ -248,6 +248,7 @@ func TestHostileText(t *testing.T) {
 		"evict":        {{"web", "--cluster", onHub, "-y"}, {"web", "--cluster", "plain", "-y"}, {hostile, "--cluster", hostile, "-y"}, {"web", "--cluster", hostile + "/" + hostile}, {"web", "--cluster", "plain", "--exclude-for", hostile}},
 		"explain":      {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {hostile}, {hostile + "/" + hostile}, {"-A"}, {"web", "--cluster", onHub}, {"web", "--cluster", hostile + "/" + hostile}, {"web", "--context", hostile}},
 		"explore":      {{"--config", hostile}, {"--address", hostile}, {"--resilience", hostile}},
+		"generator":    {{hostile}, {"--address", hostile}, {"--cert-dir", hostile, "--address", "127.0.0.1:0", "--secure"}, {"--argocd-namespace", hostile}, {"--kubeconfig", hostile}},
 		"history":      {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {"web", "--revision", "5"}, {"web", "--revision", "9", "-o", "yaml"}, {"web", "--revision", "10"}, {hostile}, {"-A"}, {"-A", "-o", "wide"}},
 		"queues":       {{hostile}},
 		"queues check": {{"-f", queues}, {"-f", hostile}},

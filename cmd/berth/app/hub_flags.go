@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,12 +168,15 @@ func kubeconfigAt(path string) clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
 }
 
+// errNoKubeconfig is the error for no kubeconfig at all.
+var errNoKubeconfig = errors.New("no configuration")
+
 // connect reads a kubeconfig. If there is none, the error names the searched paths.
 func connect(loader clientcmd.ClientConfig, what, flag string) (*rest.Config, error) {
 	cfg, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("finding the %s: no configuration in %s: set --%s or KUBECONFIG",
-			what, strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "), flag)
+		return nil, fmt.Errorf("finding the %s: %w in %s: set --%s or KUBECONFIG",
+			what, errNoKubeconfig, strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "), flag)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("finding the %s: %w", what, err)

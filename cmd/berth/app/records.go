@@ -2,83 +2,15 @@ package app
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/changes"
 )
-
-// errNoRecords is returned for a hub with only the CRDs of Open Cluster Management.
-var errNoRecords = errors.New("the hub does not serve PlacementChanges (berth.dev/v1alpha1): the CRDs of Berth's own kinds are not installed")
-
-// readHistory returns a Placement and its records, without those of an earlier Placement of the
-// same name.
-func readHistory(ctx context.Context, hub client.Client, key types.NamespacedName) (*v1alpha1.Placement, changes.History, error) {
-	pl, err := readPlacement(ctx, hub, key)
-	if err != nil {
-		return nil, nil, err
-	}
-	var records berthv1alpha1.PlacementChangeList
-	err = hub.List(ctx, &records, client.InNamespace(key.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: key.Name})
-	switch {
-	case err == nil:
-	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-		return pl, nil, errNoRecords
-	case apierrors.IsForbidden(err):
-		return nil, nil, fmt.Errorf("reading the changes of Placement %s needs permission to list placementchanges: %w", key, err)
-	default:
-		return nil, nil, fmt.Errorf("reading the changes of Placement %s: %w", key, err)
-	}
-	return pl, changes.HistoryOf(pl, pointers(records.Items)), nil
-}
-
-// publishedClusters are the clusters that are published for a Placement, unsorted.
-func publishedClusters(ctx context.Context, hub client.Client, pl *v1alpha1.Placement) ([]string, error) {
-	var pages v1alpha1.PlacementDecisionList
-	err := hub.List(ctx, &pages, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name})
-	if err != nil {
-		return nil, fmt.Errorf("reading the published clusters of Placement %s/%s: %w", pl.Namespace, pl.Name, err)
-	}
-	var names []string
-	for i := range pages.Items {
-		if pl.Controls(&pages.Items[i]) {
-			for _, decision := range pages.Items[i].Status.Decisions {
-				names = append(names, decision.ClusterName)
-			}
-		}
-	}
-	return names, nil
-}
-
-// publishedDigest is the digest of the clusters that are published for a Placement.
-func publishedDigest(ctx context.Context, hub client.Client, pl *v1alpha1.Placement) (string, error) {
-	names, err := publishedClusters(ctx, hub, pl)
-	return berthv1alpha1.Digest(names), err
-}
-
-// readPlacement returns a Placement.
-func readPlacement(ctx context.Context, hub client.Client, key types.NamespacedName) (*v1alpha1.Placement, error) {
-	pl := &v1alpha1.Placement{}
-	err := hub.Get(ctx, key, pl)
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no Placement %s", key)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Placement %s: %w", key, err)
-	}
-	return pl, nil
-}
 
 // changeView is the shown form of a record. Its json and yaml output is a public interface.
 type changeView struct {
@@ -135,12 +67,7 @@ func (v *changeView) withClusters(record *berthv1alpha1.PlacementChange) *change
 }
 
 // revisions is the revision, or the range that a merged record covers.
-func (v *changeView) revisions() string {
-	if v.FirstRevision == 0 || v.FirstRevision == v.Revision {
-		return fmt.Sprint(v.Revision)
-	}
-	return fmt.Sprintf("%d-%d", v.FirstRevision, v.Revision)
-}
+func (v *changeView) revisions() string { return actions.Revisions(v.FirstRevision, v.Revision) }
 
 // approver is the user who answered the change.
 func (v *changeView) approver() string {

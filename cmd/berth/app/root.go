@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -64,6 +65,7 @@ func NewCommand(opts ...Option) *cobra.Command {
 	root.AddCommand(
 		newControllerCommand(o.plugins),
 		newExploreCommand(o.plugins),
+		newGeneratorCommand(),
 		newQueuesCommand(),
 		newReplayCommand(o.plugins),
 		newReportCommand(),
@@ -77,8 +79,8 @@ func NewCommand(opts ...Option) *cobra.Command {
 // verbs are the commands that berth and kubectl placement share.
 func verbs(o options) []*cobra.Command {
 	return []*cobra.Command{
-		newAnswerCommand(approval),
-		newAnswerCommand(rejection),
+		newAnswerCommand(actions.Approve),
+		newAnswerCommand(actions.Reject),
 		newDrainCommand(),
 		newUndrainCommand(),
 		newEvictCommand(o.plugins),

@@ -134,7 +134,7 @@ func compareShadows(ctx context.Context, hub client.Client, key types.Namespaced
 	}
 	// The controller deletes it after some minutes if this fails.
 	defer func() { _ = hub.Delete(context.WithoutCancel(ctx), e) }()
-	if err := awaitExplanation(ctx, hub, e); err != nil {
+	if err := explanation.Await(ctx, hub, e); err != nil {
 		return nil, err
 	}
 	c := meta.FindStatusCondition(e.Status.Conditions, berthv1alpha1.ExplanationExplained)

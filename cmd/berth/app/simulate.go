@@ -25,6 +25,7 @@ type simulateOptions struct {
 	placement string
 	now       string
 	config    string
+	answers   string
 	all       bool
 	output    string
 }
@@ -47,6 +48,7 @@ Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files),
 		Example: `  berth simulate -f fleet.yaml -f placement.yaml
   berth simulate -f fleet.yaml --placement shop/web -o json
   berth simulate -f fleet.yaml -f placements/ -o markdown
+  berth simulate -f fleet.yaml -f placements/ --config berth.yaml --extender-answers answers.yaml
   berth simulate -f fleet.yaml -f placements/ --resilience label:region --fail-below 1
   kubectl get managedclusters,managedclustersets,managedclustersetbindings,placements,selectionpolicies,placementdecisions -A -o yaml | berth simulate -f -`,
 		Args: noArguments,
@@ -62,6 +64,7 @@ Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files),
 	o.add(cmd, "resilience", "show which domains Placements can lose, by a property of clusters")
 	addAllFlag(cmd, &o.all)
 	addConfigFlag(cmd, &o.config)
+	cmd.Flags().StringVar(&o.answers, "extender-answers", "", "file with the answers of the extenders of --config; without it, they do not answer")
 	addOutputFlag(cmd, &o.output, markdown)
 	return cmd
 }
@@ -91,7 +94,7 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 	if err != nil {
 		return err
 	}
-	configuration, err := loadConfig(ctx, o.config, o.plugins)
+	with, err := o.settings(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,7 +106,6 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 	if o.output == markdown && input.Scenarios != nil {
 		return usagef("-o: scenario files have no form in %s", markdown)
 	}
-	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins}
 	if o.by != "" {
 		return o.survey(ctx, input, now, with, only, progress, out)
 	}
@@ -132,6 +134,16 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 		return errMisconfigured
 	}
 	return nil
+}
+
+// settings are those of the controller.
+func (o *simulateOptions) settings(ctx context.Context) (simulator.Options, error) {
+	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Plugins: o.plugins}
+	var err error
+	if with.Config, err = loadConfig(ctx, o.config, o.plugins); err == nil {
+		with.Answers, err = loadAnswers(o.answers, with.Config)
+	}
+	return with, err
 }
 
 // survey shows which domains the Placements can lose.

@@ -18,6 +18,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/simulator"
@@ -114,8 +115,8 @@ func (o *statusOptions) read(ctx context.Context, hub client.Client, namespace s
 	}
 	statuses := make([]*placementStatus, 0, len(refs))
 	for _, ref := range refs {
-		pl, history, err := readHistory(ctx, hub, ref.NamespacedName)
-		if err != nil && !errors.Is(err, errNoRecords) {
+		pl, history, err := actions.ReadHistory(ctx, hub, ref.NamespacedName)
+		if err != nil && !errors.Is(err, actions.ErrNoRecords) {
 			return nil, err
 		}
 		statuses = append(statuses, statusOf(pl, history))

@@ -3,24 +3,12 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/actions"
 )
-
-// suspendSuffix is the end of the name of the DisruptionPolicy that suspends a Placement.
-const suspendSuffix = "-suspend"
-
-// reportPatience is how long suspend and evict wait for the controller.
-const reportPatience = 10 * time.Second
 
 type suspendOptions struct {
 	hub    placementFlags
@@ -37,7 +25,7 @@ func newSuspendCommand() *cobra.Command {
 		Short: "Stop publishing changes of Placements",
 		Long: `Stop publishing changes of Placements.
 
-The command creates the DisruptionPolicy NAME` + suspendSuffix + `. While it exists, Berth publishes no change of the Placement, also none that is in
+The command creates the DisruptionPolicy NAME` + actions.SuspendSuffix + `. While it exists, Berth publishes no change of the Placement, also none that is in
 progress, except the removal of clusters that are deleted, in no usable cluster set any more, or have an untolerated NoSelect taint. resume
 deletes the policy. The command waits up to 10 seconds until the controller has reported the policy. ` + placementHelp + `Needs permission to get placements, to list placementchanges and to create
 disruptionpolicies.`,
@@ -54,7 +42,7 @@ func newResumeCommand() *cobra.Command {
 		Short: "Publish changes of suspended Placements again",
 		Long: `Publish changes of suspended Placements again.
 
-The command shows the change that will be published and deletes the DisruptionPolicy NAME` + suspendSuffix + ` that suspend created. Other
+The command shows the change that will be published and deletes the DisruptionPolicy NAME` + actions.SuspendSuffix + ` that suspend created. Other
 DisruptionPolicies may still suspend the Placement. ` + placementHelp + `Needs permission to get placements, to list
 placementchanges and to delete disruptionpolicies.`,
 		Example: `  berth resume web -n shop
@@ -92,91 +80,37 @@ func (o *suspendOptions) run(ctx context.Context, args []string, cmd *cobra.Comm
 
 // one shows what will happen to one Placement, asks, and creates or deletes its policy.
 func (o *suspendOptions) one(ctx context.Context, hub client.Client, ref placementRef, cmd *cobra.Command) error {
-	key := ref.NamespacedName
-	pl, history, err := readHistory(ctx, hub, key)
-	if err != nil && !errors.Is(err, errNoRecords) {
+	verb := actions.Suspend
+	if o.resume {
+		verb = actions.Resume
+	}
+	action, err := actions.Prepare(ctx, hub, actions.Request{Verb: verb, Placement: ref.NamespacedName})
+	if err != nil {
 		return err
 	}
-	policy := suspension(pl)
-	if skip, err := o.skips(ctx, hub, key, policy); skip || err != nil {
-		return err
+	if action.Nothing != nil {
+		// Without -A that is an error.
+		if o.hub.all {
+			return nil
+		}
+		return action.Nothing
 	}
 	out := cmd.OutOrStdout()
-	if record := history.Open(); record != nil {
-		if err := viewOf(record).withClusters(record).print(out, false); err != nil {
+	if action.Record != nil {
+		if err := viewOf(action.Record).withClusters(action.Record).print(out, false); err != nil {
 			return err
 		}
-	} else if err := say(out, "No change of Placement %s is open.\n", key); err != nil {
+	} else if err := say(out, "No change of Placement %s is open.\n", ref.NamespacedName); err != nil {
 		return err
 	}
 	o.acted = true
-	verb, done := "Suspend", "suspended"
-	if o.resume {
-		verb, done = "Resume", "resumed"
-	}
-	if err := confirm(cmd, o.yes, fmt.Sprintf("%s Placement %s?", verb, key), fmt.Sprintf("Placement %s was not %s", key, done)); err != nil {
+	if err := confirm(cmd, o.yes, action.Question, action.Declined); err != nil {
 		return err
 	}
-	if err := o.write(ctx, hub, policy); err != nil {
+	if _, err := action.Do(ctx); err != nil {
 		return err
 	}
-	return say(out, "placement.%s/%s %s\n", v1alpha1.GroupName, pl.Name, done)
-}
-
-// skips reads the policy. It is true for a Placement that is suspended, or not suspended, already:
-// without -A that is an error.
-func (o *suspendOptions) skips(ctx context.Context, hub client.Client, key client.ObjectKey, policy *berthv1alpha1.DisruptionPolicy) (bool, error) {
-	err := hub.Get(ctx, client.ObjectKeyFromObject(policy), policy)
-	switch {
-	case err != nil && !apierrors.IsNotFound(err):
-		return false, fmt.Errorf("reading DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
-	case (err != nil) != o.resume:
-		return false, nil
-	case o.hub.all:
-		return true, nil
-	case o.resume:
-		return false, fmt.Errorf("nothing to resume: Placement %s is not suspended, there is no DisruptionPolicy %s", key, policy.Name)
-	}
-	return false, fmt.Errorf("nothing to suspend: Placement %s is suspended already, by DisruptionPolicy %s", key, policy.Name)
-}
-
-func (o *suspendOptions) write(ctx context.Context, hub client.Client, policy *berthv1alpha1.DisruptionPolicy) error {
-	if o.resume {
-		if err := client.IgnoreNotFound(hub.Delete(ctx, policy, client.Preconditions{UID: &policy.UID})); err != nil {
-			return fmt.Errorf("deleting DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
-		}
-		return nil
-	}
-	if err := hub.Create(ctx, policy); err != nil {
-		return fmt.Errorf("creating DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
-	}
-	return awaitPolicy(ctx, hub, policy)
-}
-
-// awaitPolicy waits until the controller has reported the policy, so that it applies to every later
-// change.
-func awaitPolicy(ctx context.Context, hub client.Client, policy *berthv1alpha1.DisruptionPolicy) error {
-	waiting, cancel := context.WithTimeout(ctx, reportPatience)
-	defer cancel()
-	for meta.FindStatusCondition(policy.Status.Conditions, berthv1alpha1.PolicyReady) == nil {
-		select {
-		case <-waiting.Done():
-			return fmt.Errorf("waiting for the controller: DisruptionPolicy %s/%s was created, but the controller has not reported it after %s: it may not run", policy.Namespace, policy.Name, reportPatience)
-		case <-time.After(100 * time.Millisecond):
-		}
-		if err := hub.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
-			return fmt.Errorf("reading DisruptionPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
-		}
-	}
-	return nil
-}
-
-// suspension returns the policy that suspends a Placement.
-func suspension(pl *v1alpha1.Placement) *berthv1alpha1.DisruptionPolicy {
-	return &berthv1alpha1.DisruptionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pl.Namespace, Name: pl.Name + suspendSuffix},
-		Spec:       berthv1alpha1.DisruptionPolicySpec{Placements: []string{pl.Name}, Suspend: true},
-	}
+	return say(out, "%s\n", action.Done)
 }
 
 // confirm asks, unless yes is set. It returns an error with the text of no unless the user agrees.

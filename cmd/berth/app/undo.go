@@ -1,15 +1,10 @@
 package app
 
 import (
-	"fmt"
-	"strconv"
-
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -65,64 +60,22 @@ func (o *undoOptions) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	pl, err := readPlacement(ctx, hub, key)
-	if err != nil {
-		return err
-	}
-	changed := pl.DeepCopy()
-	question, done := fmt.Sprintf("Unpin Placement %s?", key), "unpinned"
+	verb := actions.Undo
 	if o.unpin {
-		if _, pinned := pl.Annotations[berthv1alpha1.PinnedRevisionAnnotation]; !pinned {
-			return fmt.Errorf("nothing to unpin: Placement %s is not pinned", key)
-		}
-		delete(changed.Annotations, berthv1alpha1.PinnedRevisionAnnotation)
-	} else {
-		revision, err := o.findRevision(cmd, hub, pl)
-		if err != nil {
-			return err
-		}
-		if changed.Annotations == nil {
-			changed.Annotations = map[string]string{}
-		}
-		changed.Annotations[berthv1alpha1.PinnedRevisionAnnotation] = strconv.FormatInt(revision, 10)
-		done = fmt.Sprintf("pinned to revision %d", revision)
-		question = fmt.Sprintf("Return Placement %s to revision %d and pin it?", key, revision)
+		verb = actions.Unpin
 	}
-	if err := o.show(cmd, hub, key, changed.DeepCopy()); err != nil {
+	action, err := actions.Prepare(ctx, hub, actions.Request{Verb: verb, Placement: key, Revision: o.revision})
+	if err != nil {
 		return err
 	}
-	if err := confirm(cmd, o.yes, question, fmt.Sprintf("Placement %s was not changed", key)); err != nil {
+	if err := o.show(cmd, hub, key, action.Object); err != nil {
 		return err
 	}
-	if err := hub.Patch(ctx, changed, client.MergeFrom(pl)); err != nil {
-		return fmt.Errorf("writing the annotation of Placement %s: %w", key, err)
+	if err := confirm(cmd, o.yes, action.Question, action.Declined); err != nil {
+		return err
 	}
-	return say(cmd.OutOrStdout(), "placement.%s/%s %s\n", v1alpha1.GroupName, pl.Name, done)
-}
-
-// findRevision returns the revision to return to. Its clusters must be known.
-func (o *undoOptions) findRevision(cmd *cobra.Command, hub client.Client, pl *v1alpha1.Placement) (int64, error) {
-	key := client.ObjectKeyFromObject(pl)
-	_, history, err := readHistory(cmd.Context(), hub, key)
-	if err != nil {
-		return 0, err
+	if _, err := action.Do(ctx); err != nil {
+		return err
 	}
-	published, err := publishedClusters(cmd.Context(), hub, pl)
-	if err != nil {
-		return 0, err
-	}
-	digest := berthv1alpha1.Digest(published)
-	possible := history.Computable(digest)
-	if o.revision > 0 {
-		if _, err := history.At(o.revision, published); err != nil {
-			return 0, fmt.Errorf("the clusters of revision %d of Placement %s are not known: %w; possible revisions are %s", o.revision, key, err, changes.RevisionList(possible))
-		}
-		return o.revision, nil
-	}
-	for _, revision := range possible {
-		if record, err := recordOf(history, key, revision); err == nil && record.Spec.To != digest {
-			return revision, nil
-		}
-	}
-	return 0, fmt.Errorf("nothing to undo: no revision of Placement %s with other clusters is known", key)
+	return say(cmd.OutOrStdout(), "%s\n", action.Done)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/cmd/berth/localhub"
 	"github.com/berth-dev/berth/controllers"
+	"github.com/berth-dev/berth/pkg/actions"
 	"github.com/berth-dev/berth/pkg/install"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -226,18 +227,18 @@ func printNext(out io.Writer, kubeconfig string, path []string, dataDir string, 
 		}
 		commands = []string{
 			"get placements --all-namespaces",
-			"describe placement " + shellQuote(p.Name) + " -n " + shellQuote(p.Namespace),
-			"describe placementdecision " + shellQuote(p.Name+"-decision-1") + " -n " + shellQuote(p.Namespace),
+			"describe placement " + actions.ShellQuote(p.Name) + " -n " + actions.ShellQuote(p.Namespace),
+			"describe placementdecision " + actions.ShellQuote(p.Name+"-decision-1") + " -n " + actions.ShellQuote(p.Namespace),
 		}
 	}
 	var folders strings.Builder
 	for _, folder := range path {
-		folders.WriteString(shellQuote(folder) + ":")
+		folders.WriteString(actions.ShellQuote(folder) + ":")
 	}
 	say(out, "\nTry in another terminal:\n")
-	say(out, "  export KUBECONFIG=%s PATH=%s$PATH\n", shellQuote(kubeconfig), folders.String())
+	say(out, "  export KUBECONFIG=%s PATH=%s$PATH\n", actions.ShellQuote(kubeconfig), folders.String())
 	for _, command := range commands {
 		say(out, "  kubectl %s\n", command)
 	}
-	say(out, "\nCtrl-C stops the hub; its data stays. To start afresh, stop it and delete its data: rm -rf %s\n", shellQuote(dataDir))
+	say(out, "\nCtrl-C stops the hub; its data stays. To start afresh, stop it and delete its data: rm -rf %s\n", actions.ShellQuote(dataDir))
 }

@@ -153,3 +153,56 @@ func TestMergeWithDefaultsAtAPoint(t *testing.T) {
 		})
 	}
 }
+
+// TestMergeExtenders: extenders come last, unless the file lists them; they cannot have the name of
+// a plugin.
+func TestMergeExtenders(t *testing.T) {
+	withExtender := func(point Point) bool { return point == Filter || point == Score }
+	implements := func(name string, point Point) bool {
+		return name == "cost" && withExtender(point) || implements(name, point)
+	}
+	for name, tc := range map[string]struct {
+		user          Plugins
+		weight        *int32
+		filter, score string
+	}{
+		"last":              {weight: new(int32(3)), filter: "foo, other, cost", score: "other=1, cpu=0, cost=3"},
+		"default weight":    {filter: "foo, other, cost", score: "other=1, cpu=0, cost=1"},
+		"listed":            {user: Plugins{MultiPoint: on("cost=2", "new")}, weight: new(int32(3)), filter: "foo, other, cost, new", score: "other=1, cpu=0, cost=2, new=1"},
+		"off at a point":    {user: Plugins{Score: off("cost")}, filter: "foo, other, cost", score: "other=1, cpu=0"},
+		"defaults off":      {user: Plugins{MultiPoint: off("*")}, filter: "cost", score: "cost=1"},
+		"weight at a point": {user: Plugins{Score: on("cost=7")}, filter: "foo, other, cost", score: "cost=7, other=1, cpu=0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := Profile{Plugins: tc.user, Extenders: []Extender{{Name: "cost", Weight: tc.weight}}}
+			got := Resolve(Merge(p, defaults), implements)
+			if filter, score := shown(got[Filter]), shown(got[Score]); filter != tc.filter || score != tc.score {
+				t.Errorf("filter: %s, score: %s", filter, score)
+			}
+		})
+	}
+	c := &PlacementSchedulerConfiguration{Profiles: []Profile{{Name: "a", Extenders: []Extender{{Name: "foo"}, {Name: "cost"}}, PluginConfig: []PluginConfig{{Name: "cost"}}}}}
+	_, err := MergeAll(c, defaults, []string{"foo"})
+	want := `profiles[0].extenders[0].name: Invalid value: "foo": is the name of a plugin
+profiles[0].pluginConfig[0].name: Invalid value: "cost": is an extender, which has no arguments`
+	if err == nil || err.Error() != want {
+		t.Error(err)
+	}
+}
+
+// TestWithoutAddresses: a recorded configuration builds the same profiles, without addresses.
+func TestWithoutAddresses(t *testing.T) {
+	c := &PlacementSchedulerConfiguration{Profiles: []Profile{{Name: "a", Extenders: []Extender{
+		{Name: "cost", URLPrefix: "http://secret", FilterVerb: "f", Insecure: true, TLSConfig: &TLSFiles{CAFile: "secret"}},
+	}}}}
+	got := c.WithoutAddresses()
+	if e := got.Profiles[0].Extenders[0]; e.URLPrefix != hidden || e.TLSConfig != nil || e.FilterVerb != "f" {
+		t.Errorf("%+v", e)
+	}
+	if mistakes := validate(got); len(mistakes) > 0 {
+		t.Error(mistakes)
+	}
+	if c.Profiles[0].Extenders[0].URLPrefix != "http://secret" || (*PlacementSchedulerConfiguration)(nil).WithoutAddresses() != nil {
+		t.Error("the configuration itself changed")
+	}
+}

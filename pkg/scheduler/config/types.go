@@ -64,6 +64,11 @@ type PlacementSchedulerConfiguration struct {
 	// +optional
 	ReadinessSources []ReadinessSource `json:"readinessSources,omitempty"`
 
+	// Notifications are the receivers of CloudEvents about Placements. At most 16.
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Notifications []Notification `json:"notifications,omitempty"`
+
 	// Profiles are the profiles that Placements can select. If none is named default, the built-in
 	// defaults are the profile default.
 	// +optional
@@ -142,6 +147,12 @@ type Profile struct {
 	// use each plugin that is named here.
 	// +optional
 	PluginConfig []PluginConfig `json:"pluginConfig,omitempty"`
+
+	// Extenders are servers that filter and score clusters. They run after all plugins, in this
+	// order. At most 8.
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Extenders []Extender `json:"extenders,omitempty"`
 }
 
 // Plugins has one set for each extension point, in the order in which the points run, and

@@ -18,7 +18,7 @@ var rangeOfWeights = fmt.Sprintf(" from %d to %d", MinWeight, MaxWeight)
 
 // validate returns the mistakes that do not depend on the plugins.
 func validate(c *PlacementSchedulerConfiguration) (mistakes field.ErrorList) {
-	mistakes = validateSources(c.ReadinessSources)
+	mistakes = append(validateSources(c.ReadinessSources), validateNotifications(c.Notifications)...)
 	names := map[string]bool{}
 	for i := range c.Profiles {
 		p, at := &c.Profiles[i], profileAt(i)
@@ -29,6 +29,7 @@ func validate(c *PlacementSchedulerConfiguration) (mistakes field.ErrorList) {
 		for _, list := range lists {
 			mistakes = append(mistakes, validateSet(at.Child("plugins", string(list)), list, p.Plugins.at(list))...)
 		}
+		mistakes = append(mistakes, validateExtenders(p.Extenders, at.Child("extenders"))...)
 		configured := map[string]bool{}
 		for j, pc := range p.PluginConfig {
 			mistakes = append(mistakes, checkUnique(configured, at.Child("pluginConfig").Index(j).Child("name"), pc.Name)...)
@@ -167,8 +168,13 @@ func MergeAll(c *PlacementSchedulerConfiguration, defaults Profile, known []stri
 }
 
 func (m *Merged) checkNames(known []string) (mistakes field.ErrorList) {
+	for i, e := range m.file.Extenders {
+		if slices.Contains(known, e.Name) {
+			mistakes = append(mistakes, field.Invalid(m.at.Child("extenders").Index(i).Child("name"), e.Name, "is the name of a plugin"))
+		}
+	}
 	check := func(at *field.Path, name string) bool {
-		if slices.Contains(known, name) {
+		if slices.Contains(known, name) || m.file.Extender(name) != nil {
 			return true
 		}
 		mistakes = append(mistakes, field.NotSupported(at.Child("name"), name, known))
@@ -188,7 +194,9 @@ func (m *Merged) checkNames(known []string) (mistakes field.ErrorList) {
 	named := m.Names()
 	for i, pc := range m.file.PluginConfig {
 		at := m.at.Child("pluginConfig").Index(i)
-		if check(at, pc.Name) && !slices.Contains(named, pc.Name) {
+		if m.file.Extender(pc.Name) != nil {
+			mistakes = append(mistakes, field.Invalid(at.Child("name"), pc.Name, "is an extender, which has no arguments"))
+		} else if check(at, pc.Name) && !slices.Contains(named, pc.Name) {
 			mistakes = append(mistakes, unused(at, pc.Name))
 		}
 	}

@@ -136,6 +136,15 @@ type FilterPlugin interface {
 	Filter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) *Status
 }
 
+// FilterFinisher is a FilterPlugin that decides after all filters whether the attempt continues.
+type FilterFinisher interface {
+	FilterPlugin
+	// FinishFilter runs once, after Filter of all candidates and before PostFilter. Pending ends
+	// the attempt: the published decision stays, and the attempt is repeated soon. Other codes
+	// except Success are Errors.
+	FinishFilter(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) *Status
+}
+
 // ForcedRemovalPlugin is a FilterPlugin whose exclusion of a published cluster may force its
 // removal: the Placement cannot keep the cluster until its replacement is published. Such plugins
 // run after all other filters: numberOfClusters absent, a cluster that they exclude without forcing
@@ -255,8 +264,9 @@ type Intent struct {
 // not run if its weight is 0. The plugin must not keep the slice: the next attempt reuses it.
 type PreScorePlugin interface {
 	Plugin
-	// PreScore prepares Score. Skip disables the plugin's Score in this attempt; codes other than
-	// Skip and Success are Errors.
+	// PreScore prepares Score. Skip disables the plugin's Score in this attempt. Pending ends the
+	// attempt: the published decision stays, and the attempt is repeated soon. Other codes except
+	// Success are Errors.
 	PreScore(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, feasible []*Cluster) *Status
 }
 

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -23,8 +24,10 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/config/crd"
+	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/pkg/install"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // foreignCRDs are what Open Cluster Management installs: its versions and no v1alpha1 beside them,
@@ -353,6 +356,33 @@ var _ = Describe("Beside Open Cluster Management", func() {
 			}}}}
 		}),
 	)
+
+	It("ManagedClusters are made of ClusterProfiles", func(ctx SpecContext) {
+		beside.InstallCRD(ctx, testhub.ClusterProfiles)
+		binding, err := os.ReadFile("../../../config/cluster-profiles/role_binding.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		beside.ApplyYAML(ctx, string(binding))
+		namespace := beside.namespace(ctx)
+		beside.stopBerth()
+		beside.berth = beside.StartController(controllers.Options{
+			Housekeeping: []string{"cluster-profile"}, ClusterProfiles: controllers.ClusterProfileOptions{Namespaces: []string{namespace}},
+		})
+		DeferCleanup(func() {
+			beside.stopBerth()
+			beside.startBerth("*")
+		})
+		profile := fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ClusterProfile, metadata: {name: %s-a, namespace: %[1]s},\n"+
+			"spec: {clusterManager: {name: m}}, status: {version: {kubernetes: v1}}}", namespace)
+		beside.ApplyYAML(ctx, profile)
+		c := fixture.Cluster(namespace + "-a").Obj()
+		Eventually(func() (string, error) {
+			err := beside.Get(ctx, client.ObjectKeyFromObject(c), c)
+			return c.Status.Version.Kubernetes, client.IgnoreNotFound(err)
+		}).Should(Equal("v1"))
+		Expect(c.Labels).To(Equal(map[string]string{v1alpha1.ClusterProfileNamespaceLabel: namespace}))
+		Expect(beside.Delete(ctx, testhub.Parse(profile)[0])).To(Succeed())
+		Eventually(func() bool { return apierrors.IsNotFound(beside.Get(ctx, client.ObjectKeyFromObject(c), c)) }).Should(BeTrue())
+	})
 
 	It("--install-crds adds Berth's own kinds and does not change OCM's CRDs", func(ctx SpecContext) {
 		before := map[string]string{}

@@ -278,6 +278,6 @@ var _ = Describe("Housekeeping", func() {
 			MetricsAddress: "0", HealthAddress: "0", Log: GinkgoLogr, Housekeeping: []string{"*", name},
 		})
 		Expect(err).To(MatchError(`--housekeeping: unknown controller "sweeper"; allowed are *, -NAME and the names cluster-availability, cluster-default-set, ` +
-			`cluster-lease, cluster-taint-time, clusterset, clustersetbinding`))
+			`cluster-lease, cluster-profile, cluster-taint-time, clusterset, clustersetbinding`))
 	}, Entry("to be added", "sweeper"), Entry("to be left out", "-sweeper"))
 })

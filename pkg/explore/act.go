@@ -1,0 +1,292 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/pkg/actions"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
+)
+
+const (
+	// actTimeout is how long an action may take.
+	actTimeout = time.Minute
+	// permissionAge is how long an answer about a permission is remembered.
+	permissionAge = 30 * time.Second
+)
+
+// errRefused is the error for an action that is not possible now, or not permitted.
+var errRefused = errors.New("nothing was written")
+
+// act answers POST api/act: what an action would change, or its result.
+func (v *Viewer) act(ctx context.Context, r ActRequest) (*ActAnswer, error) {
+	request, err := requestOf(r)
+	if err != nil {
+		return nil, err
+	}
+	if v.Hub == nil || v.Client == nil {
+		return nil, fmt.Errorf("%w: there is no hub, only a recording", errRefused)
+	}
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	if missing := v.permissions.missing(ctx, v.Client, request); missing != "" && !r.Confirmed {
+		return nil, fmt.Errorf("%w. You need: %s", errRefused, missing)
+	}
+	prepared, err := actions.Prepare(ctx, v.Client, request)
+	if err == nil {
+		err = prepared.Nothing
+	}
+	if err != nil {
+		return nil, refused(err)
+	}
+	if r.Confirmed {
+		if _, err := prepared.Do(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Verb, err)
+		}
+		return &ActAnswer{Done: prepared.Done}, nil
+	}
+	answer := &ActAnswer{Question: prepared.Question}
+	if answer.Diff, answer.Note, err = v.effect(ctx, prepared); err != nil {
+		answer.Note = "What would change is not known: " + err.Error()
+	}
+	return answer, nil
+}
+
+// refused returns the error of an action that is not possible. Errors of the hub stay as they are.
+func refused(err error) error {
+	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errRefused, err)
+}
+
+// requestOf checks a request.
+func requestOf(r ActRequest) (actions.Request, error) {
+	request := actions.Request{Verb: r.Verb, Cluster: r.Cluster, Revision: r.Revision, Change: r.Change, Comment: r.Comment}
+	if !slices.Contains(actions.Verbs, r.Verb) {
+		return request, fmt.Errorf("verb: %w: %q is not one of %s", errInvalid, r.Verb, strings.Join(actions.Verbs, ", "))
+	}
+	namespace, name, _ := strings.Cut(r.Placement, "/")
+	request.Placement.Namespace, request.Placement.Name = namespace, name
+	answers := r.Verb == actions.Approve || r.Verb == actions.Reject
+	switch {
+	case actions.OnPlacement(r.Verb) != (namespace != "" && name != ""):
+		return request, fmt.Errorf("placement: %w: %s needs %s", errInvalid, r.Verb, needed(actions.OnPlacement(r.Verb), "NAMESPACE/NAME"))
+	case actions.OnCluster(r.Verb) != (r.Cluster != ""):
+		return request, fmt.Errorf("cluster: %w: %s needs %s", errInvalid, r.Verb, needed(actions.OnCluster(r.Verb), "the name of a cluster"))
+	case answers != (r.Change != ""):
+		return request, fmt.Errorf("change: %w: %s needs %s", errInvalid, r.Verb, needed(answers, "the name of the change that was shown"))
+	case !answers && r.Comment != "":
+		return request, fmt.Errorf("comment: %w: only approve and reject have one", errInvalid)
+	case r.Revision < 0 || r.Revision != 0 && r.Verb != actions.Undo:
+		return request, fmt.Errorf("revision: %w: only undo has one", errInvalid)
+	case r.Verb == actions.Undo && r.Confirmed && r.Revision == 0:
+		return request, fmt.Errorf("revision: %w: undo needs the revision that was shown", errInvalid)
+	}
+	return request, nil
+}
+
+func needed(it bool, what string) string {
+	if it {
+		return what
+	}
+	return "none"
+}
+
+// effect returns how an action changes decisions, or a note why there is nothing to compare.
+func (v *Viewer) effect(ctx context.Context, p *actions.Prepared) (*simulator.Comparison, string, error) {
+	switch p.Verb {
+	case actions.Approve:
+		return publication(p.Record)
+	case actions.Reject:
+		return nil, fmt.Sprintf("Change %d is not published: the %d clusters to add and %d to remove stay as they are.",
+			p.Record.Spec.Revision, p.Record.Spec.AddedCount, p.Record.Spec.RemovedCount), nil
+	case actions.Suspend:
+		note := "No change of the Placement is published until it is resumed, except forced removals."
+		if p.Record != nil {
+			note += fmt.Sprintf(" Change %d stops where it is.", p.Record.Spec.Revision)
+		}
+		return nil, note, nil
+	case actions.Resume:
+		if p.Record == nil {
+			return nil, "No change is open. Later changes are published.", nil
+		}
+		return publication(p.Record)
+	}
+	var objects simulator.Objects
+	var now time.Time
+	err := v.Hub.use(ctx, nil, func(w *world, _ int64) error {
+		if !v.Hub.scope.whole() {
+			return errors.New("it needs permission to list the whole fleet")
+		}
+		objects, now = objectsOf(w.inventory), w.now()
+		return nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	var comparison *simulator.Comparison
+	err = withSlots(ctx, []chan struct{}{v.slots}, func() error {
+		comparison, err = effectOn(ctx, objects, p, now, v.options)
+		return err
+	})
+	return comparison, "", err
+}
+
+// effectOn returns how an action changes the decisions on objects.
+func effectOn(ctx context.Context, objects simulator.Objects, p *actions.Prepared, now time.Time, o simulator.Options) (*simulator.Comparison, error) {
+	if !actions.OnPlacement(p.Verb) {
+		comparison, _, err := compare(ctx, objects, []objectChange{{object: p.Object}}, now, o, nil)
+		return comparison, err
+	}
+	before, err := simulator.New(ctx, objects, now, o)
+	if err != nil {
+		return nil, err
+	}
+	// New does not look at ctx.
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	after, err := simulator.New(ctx, objects.Overlay(simulator.Objects{p.Object}, now), now, o)
+	if err != nil {
+		return nil, err
+	}
+	return simulator.CompareOnly(ctx, before, after, []types.NamespacedName{p.Placement}, nil)
+}
+
+// publication is what the publication of a change does.
+func publication(record *berthv1alpha1.PlacementChange) (*simulator.Comparison, string, error) {
+	added, removed, err := changes.Lists(record)
+	note := ""
+	if err != nil {
+		note = fmt.Sprintf("Not all clusters are listed: %v.", err)
+		added, removed = record.Spec.Added, record.Spec.Removed
+	}
+	before := int(record.Spec.Clusters - record.Spec.AddedCount + record.Spec.RemovedCount)
+	return &simulator.Comparison{
+		Summary: simulator.Summary{Placements: 1, Changed: 1, Added: int(record.Spec.AddedCount), Removed: int(record.Spec.RemovedCount)},
+		Changes: []simulator.Change{{
+			Placement: record.Namespace + "/" + record.Spec.Placement, Operation: simulator.Updated,
+			Before: before, After: int(record.Spec.Clusters), Added: added, Removed: removed,
+		}},
+		OutOfDate: []simulator.OutOfDate{},
+	}, note, nil
+}
+
+// placementOffers are the actions on a Placement that make sense now.
+func (w *world) placementOffers(subject *framework.Subject) []actions.Request {
+	pl, history, has := subject.Placement, changes.History(subject.Records), published(subject)
+	var offers []actions.Request
+	offer := func(r actions.Request) {
+		r.Placement = subject.Key()
+		offers = append(offers, r)
+	}
+	for _, verb := range []string{actions.Approve, actions.Reject} {
+		if record := actions.ToAnswer(verb, pl, history, has); record != nil && actions.Answerable(verb, pl) {
+			offer(actions.Request{Verb: verb, Change: record.Name})
+		}
+	}
+	suspended := slices.ContainsFunc(subject.Policies, func(p *berthv1alpha1.DisruptionPolicy) bool {
+		return p.Name == pl.Name+actions.SuspendSuffix && p.Spec.Suspend
+	})
+	switch {
+	case suspended:
+		offer(actions.Request{Verb: actions.Resume})
+	case scheduler.Skipped(pl) == "":
+		offer(actions.Request{Verb: actions.Suspend})
+	}
+	if _, pinned := pl.Annotations[berthv1alpha1.PinnedRevisionAnnotation]; pinned {
+		offer(actions.Request{Verb: actions.Unpin})
+	} else if revision := actions.ToUndo(subject.Key(), history, has); revision > 0 {
+		offer(actions.Request{Verb: actions.Undo, Revision: revision})
+	}
+	return offers
+}
+
+// clusterOffers are the actions on a cluster that make sense now.
+func (w *world) clusterOffers(name string) []actions.Request {
+	fleet, _ := w.inventory.View()
+	switch c := fleet.Cluster(name); {
+	case c == nil:
+		return nil
+	case c.Drained():
+		return []actions.Request{{Verb: actions.Undrain, Cluster: name}}
+	}
+	return []actions.Request{{Verb: actions.Drain, Cluster: name}}
+}
+
+// actionsFor says which of the offers the viewer may take.
+func (v *Viewer) actionsFor(ctx context.Context, offers []actions.Request) []Action {
+	var all []Action
+	if v.Client == nil {
+		return nil
+	}
+	for _, r := range offers {
+		all = append(all, Action{
+			Verb: r.Verb, Change: r.Change, Revision: r.Revision, Command: r.Command(), Missing: v.permissions.missing(ctx, v.Client, r),
+		})
+	}
+	return all
+}
+
+// permissions remembers for a short time what a viewer may do.
+type permissions struct {
+	mu    sync.Mutex
+	known map[actions.Permission]permission
+}
+
+type permission struct {
+	allowed bool
+	at      time.Time
+}
+
+// missing returns the first permission that the viewer lacks for a request; empty if none.
+func (p *permissions) missing(ctx context.Context, hub client.Client, r actions.Request) string {
+	for _, needs := range r.Needs() {
+		allowed, err := p.ask(ctx, hub, needs)
+		if err != nil {
+			return fmt.Sprintf("%s (the hub did not say whether you have it: %v)", needs, err)
+		}
+		if !allowed {
+			return needs.String()
+		}
+	}
+	return ""
+}
+
+func (p *permissions) ask(ctx context.Context, hub client.Client, needs actions.Permission) (bool, error) {
+	p.mu.Lock()
+	known, ok := p.known[needs]
+	p.mu.Unlock()
+	if ok && time.Since(known.at) < permissionAge {
+		return known.allowed, nil
+	}
+	review := needs.Review()
+	if err := hub.Create(ctx, review); err != nil {
+		return false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known == nil || len(p.known) > maxPermissions {
+		p.known = map[actions.Permission]permission{}
+	}
+	p.known[needs] = permission{review.Status.Allowed, time.Now()}
+	return review.Status.Allowed, nil
+}
+
+// maxPermissions bounds what is remembered.
+const maxPermissions = 10_000

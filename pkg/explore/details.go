@@ -1,0 +1,242 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
+)
+
+// placement returns the details of a Placement, without its events and actions.
+func (w *world) placement(ctx context.Context, name string) (*PlacementDetails, error) {
+	subject, err := w.subject(name)
+	if err != nil {
+		return nil, err
+	}
+	row, _ := w.placementRow(subject.Key())
+	pl := subject.Placement
+	d := &PlacementDetails{
+		PlacementRow: row, Spec: yamlOf(pl.Spec), Labels: pl.Labels, Generation: pl.Generation,
+		Conditions: conditionsInWords(pl.Status.Conditions), Groups: groupsOf(subject), History: []ChangeRow{}, Events: []Event{}, Policies: policiesOf(subject),
+	}
+	for _, record := range slices.Backward(subject.Records) {
+		d.History = append(d.History, changeRow(record))
+		if changes.IsOpen(record) && len(d.History) == 1 {
+			for _, hold := range record.Status.Holds {
+				shown := Hold{Plugin: hold.Plugin, Reason: hold.Reason}
+				if hold.Until != nil {
+					shown.Until = hold.Until.Time
+				}
+				d.Holds = append(d.Holds, shown)
+			}
+		}
+	}
+	report, err := w.decider.outline(ctx, subject.Key())
+	switch {
+	case err != nil:
+		d.Note = err.Error()
+	case report.Answer == nil:
+		d.Note = "The Placement is not decided: it is " + report.Skipped + "."
+	default:
+		d.Pending, d.Intents = pendingAsRecorded(report.Pending, row.Change), report.Intents
+		for _, c := range report.Counts {
+			d.Counts = append(d.Counts, ReasonCount{Text: countText(c.Reason), Count: int(c.Clusters)})
+		}
+	}
+	return d, nil
+}
+
+// pendingAsRecorded returns a change that is not published with the message of its record: only the
+// controller knows how long clusters have been ready.
+func pendingAsRecorded(p *simulator.Pending, open *ChangeRow) *simulator.Pending {
+	if p == nil || open == nil || open.Message == "" {
+		return p
+	}
+	shown := *p
+	shown.Message = open.Message
+	return &shown
+}
+
+// countText says what the candidates of one reason have in common.
+func countText(reason string) string {
+	switch reason {
+	case berthv1alpha1.CountSelected:
+		return "selected"
+	case berthv1alpha1.CountOutranked:
+		return "feasible, but other clusters are better"
+	case berthv1alpha1.CountNotDecided:
+		return "not decided"
+	}
+	return "excluded by " + reason
+}
+
+func yamlOf(object any) string {
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// groupsOf returns the published pages by decision group, in the order of the groups.
+func groupsOf(subject *framework.Subject) []Group {
+	groups := []Group{}
+	for _, page := range subject.LabelledPages() {
+		name, index := page.Labels[v1alpha1.DecisionGroupNameLabel], page.Labels[v1alpha1.DecisionGroupIndexLabel]
+		shown := Page{Name: page.Name, Revision: page.Annotations[berthv1alpha1.RevisionAnnotation], Clusters: []string{}}
+		for _, decision := range page.Status.Decisions {
+			shown.Clusters = append(shown.Clusters, decision.ClusterName)
+		}
+		i := slices.IndexFunc(groups, func(g Group) bool { return g.Name == name && g.Index == index })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, Group{Name: name, Index: index})
+		}
+		groups[i].Pages = append(groups[i].Pages, shown)
+	}
+	slices.SortStableFunc(groups, func(a, b Group) int {
+		// Indexes are numbers: a shorter one is smaller.
+		if len(a.Index) != len(b.Index) {
+			return len(a.Index) - len(b.Index)
+		}
+		return strings.Compare(a.Index, b.Index)
+	})
+	return groups
+}
+
+func policiesOf(subject *framework.Subject) []Policy {
+	policies := []Policy{}
+	for _, p := range subject.Policies {
+		policies = append(policies, Policy{Kind: "DisruptionPolicy", Name: p.Name, Spec: yamlOf(p.Spec), Conditions: conditionsInWords(p.Status.Conditions)})
+	}
+	for _, p := range subject.SelectionPolicies {
+		policies = append(policies, Policy{Kind: "SelectionPolicy", Name: p.Name, Spec: yamlOf(p.Spec), Conditions: conditionsInWords(p.Status.Conditions)})
+	}
+	return policies
+}
+
+// cluster returns the details of a cluster, without its actions.
+func (w *world) cluster(name string) (*ClusterDetails, error) {
+	if _, ok := slices.BinarySearch(w.names, name); !ok {
+		return nil, fmt.Errorf("the cluster %q: %w", name, errUnknown)
+	}
+	fleet, sets := w.inventory.View()
+	d := &ClusterDetails{ClusterRow: w.clusterRow(fleet, sets, name), SelectedBy: []string{}}
+	w.addUses(d, name)
+	c := fleet.Cluster(name)
+	if c == nil {
+		d.Note = "Only its name is known: it is in a published decision, and there is no such ManagedCluster, or you may not list ManagedClusters."
+		return d, nil
+	}
+	for _, claim := range slices.Sorted(maps.Keys(c.Claims)) {
+		d.Claims = append(d.Claims, Claim{claim, c.Claims[claim]})
+	}
+	for i, t := range c.Spec.Taints {
+		text := t.Key
+		if t.Value != "" {
+			text += "=" + t.Value
+		}
+		shown := Taint{Text: text + ":" + string(t.Effect), Since: t.TimeAdded.Time}
+		if shown.Since.IsZero() && i < len(c.TaintTimes) && c.TaintTimes[i].Year() > 1 {
+			shown.Since = c.TaintTimes[i]
+		}
+		d.TaintList = append(d.TaintList, shown)
+	}
+	d.Conditions, d.Version = conditionsInWords(c.Status.Conditions), c.Status.Version.Kubernetes
+	d.Resources = resourcesOf(fleet, c)
+	return d, nil
+}
+
+// addUses adds the Placements that have, get or lose a cluster, and its evictions.
+func (w *world) addUses(d *ClusterDetails, name string) {
+	for _, key := range w.inventory.Placements() {
+		subject := w.inventory.Subject(key)
+		if subject == nil {
+			continue
+		}
+		if slices.Contains(published(subject), name) {
+			d.SelectedBy = append(d.SelectedBy, key.String())
+		}
+		if record := changes.History(subject.Records).Open(); record != nil {
+			if added, removed, err := changes.Lists(record); err == nil && (slices.Contains(added, name) || slices.Contains(removed, name)) {
+				d.OpenChanges = append(d.OpenChanges, ClusterMove{Placement: key.String(), Added: slices.Contains(added, name), State: string(record.Status.Phase)})
+			}
+		}
+		for _, e := range subject.Evictions {
+			if e.Cluster == name {
+				d.Evictions = append(d.Evictions, EvictionInfo{Placement: key.String(), Name: e.Name, Text: evictionText(&e, w.now())})
+			}
+		}
+	}
+}
+
+func evictionText(e *framework.Eviction, now time.Time) string {
+	switch {
+	case e.Until.IsZero():
+		return "to be removed"
+	case e.Until.After(now):
+		return "removed, and not selected again until " + e.Until.UTC().Format(time.RFC3339)
+	}
+	return "removed"
+}
+
+// resourcesOf returns the resources of a cluster with what is requested of them.
+func resourcesOf(fleet *framework.Fleet, c *framework.Cluster) []Resource {
+	names := map[v1alpha1.ResourceName]bool{}
+	for name := range c.Status.Capacity {
+		names[name] = true
+	}
+	for name := range c.Status.Allocatable {
+		names[name] = true
+	}
+	var all []Resource
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		r := Resource{Name: string(name)}
+		if q, ok := c.Status.Capacity[name]; ok {
+			r.Capacity = q.String()
+		}
+		if q, ok := c.Status.Allocatable[name]; ok {
+			r.Allocatable = q.String()
+		}
+		if requested := requestedOf(fleet, c.Index, name); requested != "" {
+			r.Requested = requested
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// keyOf reads NAMESPACE/NAME.
+func keyOf(placement string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(placement, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// requestedOf is what Placements request of a resource of a cluster; empty if nothing.
+func requestedOf(fleet *framework.Fleet, index int, name v1alpha1.ResourceName) string {
+	var sum int64
+	for _, request := range fleet.Requests.Get(index) {
+		sum = framework.AddUnits(sum, request.Amounts[name])
+	}
+	switch {
+	case sum == 0:
+		return ""
+	case name == v1alpha1.ResourceCPU:
+		return resource.NewMilliQuantity(sum, resource.DecimalSI).String()
+	case name == v1alpha1.ResourceMemory:
+		return resource.NewQuantity(sum, resource.BinarySI).String()
+	}
+	return resource.NewQuantity(sum, resource.DecimalSI).String()
+}

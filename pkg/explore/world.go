@@ -1,0 +1,250 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
+)
+
+// errUnknown is the error for an object that does not exist.
+var errUnknown = errors.New("not found")
+
+// decider decides Placements of a world. Decisions are not published.
+type decider interface {
+	// outline decides a Placement without verdicts, explain with the one on a cluster.
+	outline(ctx context.Context, key types.NamespacedName) (*simulator.Report, error)
+	explain(ctx context.Context, key types.NamespacedName, cluster string) (*simulator.Report, error)
+}
+
+// world is one state of a hub: now, at an earlier time, or after the edits of a what-if. Its owner
+// locks it.
+type world struct {
+	inventory *inventory.Inventory
+	decider   decider
+	// now returns the time of the state.
+	now func() time.Time
+	// onPages is the number of published decisions of each cluster, also of those that are known by
+	// their name only.
+	onPages map[string]int
+	// plugins are those that excluded a cluster in a column.
+	plugins []string
+	// columns are the cells that were computed, by Placement. Their order is that of names.
+	columns map[types.NamespacedName]Column
+	names   []string
+	// rows are the positions in names by the index of the cluster.
+	rows []int32
+}
+
+// attempter is a decider that decides with an engine of its own.
+type attempter interface {
+	attempt(ctx context.Context, key types.NamespacedName, visit func(*scheduler.Attempt)) (skipped string, err error)
+}
+
+func newWorld(inv *inventory.Inventory, d decider, now func() time.Time) *world {
+	w := &world{inventory: inv, decider: d, now: now, plugins: []string{}, onPages: map[string]int{}, columns: map[types.NamespacedName]Column{}}
+	for _, key := range inv.Placements() {
+		if subject := inv.Subject(key); subject != nil {
+			for _, name := range published(subject) {
+				w.onPages[name]++
+			}
+		}
+	}
+	return w
+}
+
+// simulated decides with the engine.
+type simulated struct{ *simulator.Simulator }
+
+func (s simulated) outline(ctx context.Context, key types.NamespacedName) (*simulator.Report, error) {
+	return s.Outline(ctx, key)
+}
+
+func (s simulated) attempt(ctx context.Context, key types.NamespacedName, visit func(*scheduler.Attempt)) (string, error) {
+	return s.Attempt(ctx, key, visit)
+}
+
+func (s simulated) explain(ctx context.Context, key types.NamespacedName, cluster string) (*simulator.Report, error) {
+	return s.Explain(ctx, key, cluster)
+}
+
+// clusterNames returns the names of all clusters, sorted.
+func (w *world) clusterNames() []string {
+	fleet, _ := w.inventory.View()
+	names := make([]string, 0, len(fleet.Sorted))
+	for _, i := range fleet.Sorted {
+		names = append(names, fleet.Clusters.Get(int(i)).Name)
+	}
+	more := maps.Clone(w.onPages)
+	if r, ok := w.decider.(*remote); ok {
+		for name := range r.names() {
+			more[name] = 0
+		}
+	}
+	for name := range more {
+		if fleet.Cluster(name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// setNames sets the order of the cells. It returns true if it changed; then no column is known.
+func (w *world) setNames() bool {
+	names := w.clusterNames()
+	same := slices.Equal(names, w.names)
+	w.names = names
+	fleet, _ := w.inventory.View()
+	w.rows = w.rows[:0]
+	for row, name := range names {
+		if c := fleet.Cluster(name); c != nil {
+			for len(w.rows) <= c.Index {
+				w.rows = append(w.rows, -1)
+			}
+			w.rows[c.Index] = int32(row)
+		}
+	}
+	if !same {
+		clear(w.columns)
+	}
+	return !same
+}
+
+// clusterRows returns the rows of all clusters.
+func (w *world) clusterRows() []ClusterRow {
+	fleet, sets := w.inventory.View()
+	rows := make([]ClusterRow, 0, len(w.names))
+	for _, name := range w.names {
+		rows = append(rows, w.clusterRow(fleet, sets, name))
+	}
+	return rows
+}
+
+func (w *world) clusterRow(fleet *framework.Fleet, sets []*framework.ClusterSet, name string) ClusterRow {
+	row := ClusterRow{Name: name, Decisions: w.onPages[name]}
+	c := fleet.Cluster(name)
+	if c == nil {
+		return row
+	}
+	row.Labels, row.Drained, row.Taints = c.Labels, c.Drained(), len(c.Spec.Taints)
+	for _, set := range sets {
+		if set.Members.Has(c.Index) {
+			row.Sets = append(row.Sets, set.Name)
+		}
+	}
+	for _, condition := range c.Status.Conditions {
+		if condition.Type == v1alpha1.ManagedClusterConditionAvailable {
+			row.Available = string(condition.Status)
+		}
+	}
+	return row
+}
+
+// placementRow returns the row of one Placement; false if it does not exist.
+func (w *world) placementRow(key types.NamespacedName) (PlacementRow, bool) {
+	subject := w.inventory.Subject(key)
+	if subject == nil {
+		return PlacementRow{}, false
+	}
+	pl := subject.Placement
+	row := PlacementRow{Placement: key.String(), Wanted: pl.Spec.NumberOfClusters, Selected: len(published(subject))}
+	history := changes.History(subject.Records)
+	row.States, row.Message, row.Since = StatesOf(pl, history, subject.Policies)
+	// A record without a phase is that of a change that is being published.
+	if record := history.Open(); record != nil && record.Status.Phase != "" {
+		row.Change = new(changeRow(record))
+	}
+	if snapshot := w.inventory.Snapshot(key, w.now(), nil); snapshot != nil {
+		for _, set := range snapshot.Sets {
+			row.Sets = append(row.Sets, set.Name)
+		}
+	}
+	return row, true
+}
+
+// placementRows returns the rows of all Placements, in order of namespace and name.
+func (w *world) placementRows() []PlacementRow {
+	rows := []PlacementRow{}
+	for _, key := range w.inventory.Placements() {
+		if row, ok := w.placementRow(key); ok {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// maxChanges is how many changes the overview shows.
+const maxChanges = 50
+
+// changeRows returns the newest changes of all Placements.
+func (w *world) changeRows() []ChangeRow {
+	records := w.inventory.Records()
+	slices.SortFunc(records, func(a, b *berthv1alpha1.PlacementChange) int { return changedAt(b).Compare(changedAt(a)) })
+	rows := make([]ChangeRow, 0, min(len(records), maxChanges))
+	for _, record := range records[:min(len(records), maxChanges)] {
+		rows = append(rows, changeRow(record))
+	}
+	return rows
+}
+
+// changedAt is when a change began.
+func changedAt(record *berthv1alpha1.PlacementChange) time.Time {
+	if record.Status.StartTime != nil {
+		return record.Status.StartTime.Time
+	}
+	return record.CreationTimestamp.Time
+}
+
+func changeRow(record *berthv1alpha1.PlacementChange) ChangeRow {
+	row := ChangeRow{
+		Placement: record.Namespace + "/" + record.Spec.Placement, Name: record.Name, Revision: record.Spec.Revision,
+		Time: changedAt(record), Phase: string(record.Status.Phase), Added: record.Spec.AddedCount, Removed: record.Spec.RemovedCount,
+		Cause: record.Spec.Cause, Message: record.Status.Message,
+	}
+	if left := record.Status.Remaining; left != nil && record.Status.Phase == berthv1alpha1.PhaseProgressing {
+		row.RemainingAdded, row.RemainingRemoved = &left.Added, &left.Removed
+	}
+	return row
+}
+
+// fleet returns the whole state, without the fields of a live one.
+func (w *world) fleet() *Fleet {
+	w.setNames()
+	return &Fleet{At: w.now(), Clusters: w.clusterRows(), Placements: w.placementRows(), Changes: w.changeRows()}
+}
+
+// published returns the clusters on the pages of a Placement, sorted.
+func published(subject *framework.Subject) []string {
+	var names []string
+	for _, page := range subject.LabelledPages() {
+		for _, decision := range page.Status.Decisions {
+			names = append(names, decision.ClusterName)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// subject returns a Placement by its name; an error if it does not exist.
+func (w *world) subject(placement string) (*framework.Subject, error) {
+	namespace, name, _ := strings.Cut(placement, "/")
+	subject := w.inventory.Subject(types.NamespacedName{Namespace: namespace, Name: name})
+	if subject == nil {
+		return nil, fmt.Errorf("the Placement %q: %w", placement, errUnknown)
+	}
+	return subject, nil
+}
