@@ -132,7 +132,7 @@ func (r *changeReader) caughtUp(ctx context.Context, namespace, placement string
 func (r *changeReader) history(placement string) changes.History {
 	var history changes.History
 	for _, record := range r.records {
-		if record.Spec.Placement == placement && !(r.deleted[record.UID] && r.isReplaced(record)) {
+		if record.Spec.Placement == placement && (!r.deleted[record.UID] || !r.isReplaced(record)) {
 			history = append(history, record)
 		}
 	}
