@@ -119,6 +119,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		return ctrl.Result{}, err
 	}
 	watch.endStage("status")
+	r.Inventory.Settle(attempt.Snapshot, attempt.Settled())
 	return requeue(ctx, attempt)
 }
 

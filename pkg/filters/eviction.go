@@ -63,3 +63,8 @@ func (Eviction) Filter(_ context.Context, state *framework.CycleState, _ *v1alph
 	}
 	return framework.NewStatus(framework.Unschedulable, reason)
 }
+
+// Recheck implements framework.Rechecker. Without evictions, all clusters pass.
+func (Eviction) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
+	return nil, len(state.Snapshot().Subject.Evictions) == 0
+}

@@ -107,3 +107,8 @@ func (PlacementAffinity) Relax(_ context.Context, state *framework.CycleState, _
 	}
 	return []framework.Relaxation{{Text: "if " + strings.Join(texts, " and "), WithoutPeers: peers}}
 }
+
+// Recheck implements framework.Rechecker. Without affinity, all clusters pass.
+func (PlacementAffinity) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
+	return nil, len(state.Snapshot().Subject.Peers) == 0
+}

@@ -228,3 +228,22 @@ func matchesCEL(
 		Scores: func(name string) *v1alpha1.AddOnPlacementScore { return snapshot.Scores[name].Get(cluster.Index) },
 	})
 }
+
+// Recheck implements framework.Rechecker for label and claim selectors whose cost is not limited.
+func (p *Predicate) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
+	pl := state.Snapshot().Subject.Placement
+	if len(pl.Spec.Predicates) == 0 {
+		return nil, true
+	}
+	c := p.compiled[nameOf(pl)]
+	if !c.isCompiledFrom(pl) || c.status != nil || c.charged {
+		return nil, false
+	}
+	matches := c.selectorMatches
+	return func(cluster *framework.Cluster) framework.Passing {
+		if matches.selectorsMatch(cluster) {
+			return framework.Passes
+		}
+		return framework.Excluded
+	}, true
+}

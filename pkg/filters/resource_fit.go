@@ -188,3 +188,8 @@ func (ResourceFit) Relax(_ context.Context, state *framework.CycleState, _ *v1al
 	}
 	return []framework.Relaxation{{Text: strings.Join(texts, " and "), Cluster: cluster.Changed(&object)}}
 }
+
+// Recheck implements framework.Rechecker. Without a request, all clusters pass.
+func (ResourceFit) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
+	return nil, state.Snapshot().Subject.Request == nil
+}

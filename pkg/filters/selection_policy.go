@@ -353,3 +353,8 @@ func setOf(names []string) map[string]bool {
 	}
 	return set
 }
+
+// Recheck implements framework.Rechecker. Without a policy, all clusters pass.
+func (*SelectionPolicy) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
+	return nil, len(state.Snapshot().Subject.SelectionPolicies) == 0
+}

@@ -236,3 +236,32 @@ func taintText(t v1alpha1.Taint) string {
 	}
 	return fmt.Sprintf("%s=%s:%s", t.Key, t.Value, t.Effect)
 }
+
+// Recheck implements framework.Rechecker. A taint that is tolerated for some time, or that only
+// ranks the cluster lower, is unclear.
+func (TaintToleration) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
+	snapshot := state.Snapshot()
+	tolerations, ok := framework.ReadAs[tolerationIndex](state, tolerationsKey)
+	if !ok && len(snapshot.Subject.Placement.Spec.Tolerations) > 0 {
+		tolerations = indexTolerations(snapshot.Subject.Placement.Spec.Tolerations)
+	}
+	incumbents, now := snapshot.Subject.Incumbents, snapshot.Now
+	return func(c *framework.Cluster) framework.Passing {
+		if !c.Tainted {
+			return framework.Passes
+		}
+		result := framework.Passes
+		for i, taint := range c.Spec.Taints {
+			tolerated, end := tolerations.tolerate(taint, c.TaintTimes[i], now)
+			switch {
+			case taint.Effect == v1alpha1.TaintEffectNoSelectIfNew && incumbents.Has(c.Index):
+			case tolerated && end.IsZero():
+			case tolerated || taint.Effect == v1alpha1.TaintEffectPreferNoSelect:
+				result = framework.Unclear
+			default:
+				return framework.Excluded
+			}
+		}
+		return result
+	}, true
+}

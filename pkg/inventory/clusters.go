@@ -78,7 +78,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 			inv.readers[name].addTo(affected)
 			removed = removed || was
 		case is:
-			inv.readers[name].addReadersTo(func(r *reads) bool { return r.dependsOn(d) }, affected)
+			inv.addUnsettled(inv.readers[name], func(r *reads) bool { return r.dependsOn(d) }, old, cluster, affected)
 		}
 	}
 	if removed || old == nil || old.DeletionTimestamp.IsZero() != object.DeletionTimestamp.IsZero() {

@@ -31,6 +31,9 @@ type Options struct {
 	// OnAffected is called with the Placements that a change made by Berth itself affects, because
 	// of their SelectionPolicies. If nil, nothing is called. No lock of the inventory is held.
 	OnAffected func([]Key)
+	// CheckSettled makes attempts run that would be skipped, on Snapshots with Settled, so that
+	// tests can compare the answers.
+	CheckSettled bool
 	// OnInput is called with every input, with the inventory locked; it must not block. If nil,
 	// inputs are not numbered.
 	OnInput func(Input)
@@ -76,6 +79,10 @@ type Inventory struct {
 	started bool
 	// triggers is the number of the last trigger of an attempt.
 	triggers int64
+	// sequence is the number of the last event that affected any Placement, skips the number of
+	// skipped attempts. checked are those of the current event that run all the same.
+	sequence, skips int64
+	checked         []*placement
 	// inputs is the number of the last input. givenTaintTimes are those of the cluster that Apply
 	// updates; nil outside of it.
 	inputs          int64
@@ -120,6 +127,7 @@ func (inv *Inventory) Update(obj client.Object) []Key {
 	}
 	inv.setCause(affected, obj)
 	inv.addHoldings(affected)
+	inv.addChecked(affected)
 	return affected.keys()
 }
 
@@ -229,6 +237,10 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 	inv.restoreLast(p)
 	snapshot := inv.snapshot(p, inv.withReserved(inv.subject(p)), now, queue)
 	snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
+	snapshot.Settled = p.skipped && p.settled != nil && p.settled.Applies(queue)
+	// Events after this Snapshot are not in it: they start an attempt.
+	p.settled, p.skipped = nil, false
+	snapshot.Sequence = inv.sequence
 	return snapshot
 }
 

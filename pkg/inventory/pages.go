@@ -320,6 +320,7 @@ func (inv *Inventory) dropSubject(owner Key) bool {
 	p := inv.placements[owner]
 	if p != nil {
 		p.subject = nil
+		inv.unsettle(p)
 		inv.holdingChanged(owner)
 	}
 	return p != nil
@@ -366,36 +367,4 @@ func sameContent(a, b *v1alpha1.PlacementDecision) bool {
 func sameDecision(a, b v1alpha1.ClusterDecision) bool {
 	return a.ClusterName == b.ClusterName && a.Reason == b.Reason && (a.Score == nil) == (b.Score == nil) &&
 		(a.Score == nil || *a.Score == *b.Score)
-}
-
-// decisionCounts counts the decisions on each cluster, and the clusters with each count.
-type decisionCounts struct {
-	byIndex   framework.Vector[int32]
-	histogram []int32
-	frozen    *framework.DecisionCounts
-}
-
-func (c *decisionCounts) add(i int, n int32) {
-	old := c.byIndex.Get(i)
-	c.byIndex.Set(i, old+n)
-	c.frozen = nil
-	for int(old+n) >= len(c.histogram) {
-		c.histogram = append(c.histogram, 0)
-	}
-	if old > 0 {
-		c.histogram[old]--
-	}
-	if old+n > 0 {
-		c.histogram[old+n]++
-	}
-	for len(c.histogram) > 0 && c.histogram[len(c.histogram)-1] == 0 {
-		c.histogram = c.histogram[:len(c.histogram)-1]
-	}
-}
-
-func (c *decisionCounts) freeze() *framework.DecisionCounts {
-	if c.frozen == nil {
-		c.frozen = &framework.DecisionCounts{ByIndex: c.byIndex.Freeze(), Histogram: append([]int32(nil), c.histogram...)}
-	}
-	return c.frozen
 }

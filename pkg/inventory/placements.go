@@ -31,6 +31,12 @@ type placement struct {
 	// cause is the trigger of the next attempt; empty without one. causeSequence is its number.
 	cause         string
 	causeSequence int64
+	// settled is what is needed to skip attempts that cannot change the answer; nil if each must
+	// run. affectedAt is the number of the last event after which it must. skipped is true if an
+	// attempt was skipped that runs all the same.
+	settled    *framework.Settled
+	affectedAt int64
+	skipped    bool
 }
 
 // wants is true if the Placement uses the set once it is bound.

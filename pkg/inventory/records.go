@@ -322,6 +322,7 @@ func (inv *Inventory) setPublished(p *placement, last *framework.Published, keep
 		p.landed = nil
 	}
 	p.last, p.subject = last, nil
+	inv.unsettle(p)
 	inv.holdingChanged(p.key)
 }
 
@@ -368,6 +369,7 @@ func (inv *Inventory) setCauseText(affected affectedSet, cause string) {
 		if p := inv.placements[key]; p != nil {
 			inv.triggers++
 			p.cause, p.causeSequence = cause, inv.triggers
+			inv.unsettle(p)
 		}
 	}
 }

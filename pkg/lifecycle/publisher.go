@@ -80,6 +80,11 @@ func (*DecisionPublisher) Validate(_ context.Context, pl *v1alpha1.Placement) fi
 	return nil
 }
 
+// Recheck implements framework.Rechecker: a valid strategy stays valid.
+func (*DecisionPublisher) Recheck(*framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
+	return nil, true
+}
+
 // Bind executes the writes in the plan's order. After a failure the successful writes stay, and the
 // next attempt continues after reading the page whose write failed. Pages of ClusterProfiles are
 // written last; their failure fails the attempt.

@@ -70,3 +70,10 @@ func (q *QueueAdmission) count(pl *v1alpha1.Placement, clusters int) {
 		q.handle.Quota(types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}, clusters)
 	}
 }
+
+// Recheck implements framework.Rechecker: an admitted Placement stays admitted until its queue
+// starts an attempt.
+func (*QueueAdmission) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
+	queue := state.Snapshot().Queue
+	return nil, queue == nil || queue.Admitted
+}

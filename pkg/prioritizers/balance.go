@@ -49,5 +49,32 @@ func (b Balance) Score(_ context.Context, state *framework.CycleState, _ *v1alph
 	if !ok {
 		return 0, framework.AsStatus(framework.ErrNotFound)
 	}
-	return 2 * int64(100.0*(0.5-float64(count)/s.max)), nil
+	return balanceScore(count, s.max), nil
+}
+
+// balanceScore returns the score of a cluster with a count of decisions, given the highest one.
+func balanceScore(count int32, highest float64) int64 {
+	if count == 0 {
+		return framework.MaxScore
+	}
+	return 2 * int64(100.0*(0.5-float64(count)/highest))
+}
+
+// Rescore implements framework.Rescorer. The scores of other clusters stay while the highest count
+// stays.
+func (Balance) Rescore(state *framework.CycleState) (framework.SettledScore, bool) {
+	s, ok := framework.ReadAs[*balanceState](state, v1alpha1.PrioritizerBalance)
+	if !ok {
+		return framework.SettledScore{}, false
+	}
+	entries, highest := state.Snapshot().Subject.Entries, s.max
+	return framework.SettledScore{
+		Score: func(c *framework.Cluster, counts *framework.DecisionCounts) int64 {
+			return balanceScore(counts.ByIndex.Get(c.Index)-entries[c.Index], highest)
+		},
+		Keeps: func(_, _ *framework.Cluster, counts *framework.DecisionCounts) bool {
+			return float64(counts.Max(entries)) == highest
+		},
+		Counts: true,
+	}, true
 }

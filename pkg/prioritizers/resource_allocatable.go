@@ -65,13 +65,53 @@ func (r *ResourceAllocatable) Score(_ context.Context, state *framework.CycleSta
 		return 0, noResource
 	}
 	s, ok := framework.ReadAs[*rangeState](state, framework.StateKey(r.name))
-	switch {
-	case !ok:
+	if !ok {
 		return 0, framework.AsStatus(framework.ErrNotFound)
-	case s.min == s.max:
-		return framework.MaxScore, nil
 	}
-	return int64(((a.Value-s.min)/(s.max-s.min) - 0.5) * 2.0 * 100.0), nil
+	return s.score(a.Value), nil
+}
+
+// score returns the score of an amount in the range.
+func (s rangeState) score(amount float64) int64 {
+	if s.min == s.max {
+		return framework.MaxScore
+	}
+	return int64(((amount-s.min)/(s.max-s.min) - 0.5) * 2.0 * 100.0)
+}
+
+// keepsAfter reports whether the range stays after the amount of a cluster changed.
+func (s rangeState) keepsAfter(before, after framework.Amount) bool {
+	if before == after {
+		return true
+	}
+	return (!before.Known || s.min < before.Value && before.Value < s.max) && (!after.Known || s.min <= after.Value && after.Value <= s.max)
+}
+
+// Rescore implements framework.Rescorer. The scores of other clusters stay while the lowest and the
+// highest amount stay.
+func (r *ResourceAllocatable) Rescore(state *framework.CycleState) (framework.SettledScore, bool) {
+	s, ok := framework.ReadAs[*rangeState](state, framework.StateKey(r.name))
+	if !ok {
+		return framework.SettledScore{}, false
+	}
+	amounts, amount := *s, func(c *framework.Cluster) framework.Amount {
+		if c == nil {
+			return framework.Amount{}
+		}
+		return r.amount(c)
+	}
+	return framework.SettledScore{
+		Score: func(c *framework.Cluster, _ *framework.DecisionCounts) int64 {
+			a := r.amount(c)
+			if !a.Known {
+				return framework.NoScore
+			}
+			return amounts.score(a.Value)
+		},
+		Keeps: func(before, after *framework.Cluster, _ *framework.DecisionCounts) bool {
+			return amounts.keepsAfter(amount(before), amount(after))
+		},
+	}, true
 }
 
 var noResource = framework.NewStatus(framework.Skip, "the cluster does not report the resource")

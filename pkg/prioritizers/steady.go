@@ -27,13 +27,25 @@ func (Steady) Reads(*v1alpha1.Placement) framework.Reads { return framework.Read
 // Score implements framework.ScorePlugin.
 func (Steady) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) (int64, *framework.Status) {
 	subject := state.Snapshot().Subject
+	return steadyScore(cluster.Index, subject.Incumbents, subject.Leaving), nil
+}
+
+func steadyScore(cluster int, incumbents, leaving framework.Bitset) int64 {
 	switch {
-	case subject.Leaving.Has(cluster.Index):
+	case leaving.Has(cluster):
 		// Lower than the clusters that the open change keeps, so that scores do not undo the
 		// change.
-		return framework.MaxScore / 2, nil
-	case subject.Incumbents.Has(cluster.Index):
-		return framework.MaxScore, nil
+		return framework.MaxScore / 2
+	case incumbents.Has(cluster):
+		return framework.MaxScore
 	}
-	return 0, nil
+	return 0
+}
+
+// Rescore implements framework.Rescorer: scores change only with the pages and records.
+func (Steady) Rescore(state *framework.CycleState) (framework.SettledScore, bool) {
+	incumbents, leaving := state.Snapshot().Subject.Incumbents, state.Snapshot().Subject.Leaving
+	return framework.SettledScore{Score: func(c *framework.Cluster, _ *framework.DecisionCounts) int64 {
+		return steadyScore(c.Index, incumbents, leaving)
+	}}, true
 }

@@ -84,7 +84,8 @@ func (r *Result) readScorers(pl *v1alpha1.Placement) ([]scorer, *framework.Statu
 		return nil, misconfigured(mistake)
 	}
 	r.Demand.SpreadWeight = spread
-	return r.addPreference(scorers), misconfigured(validate(pl))
+	r.scorers = r.addPreference(scorers)
+	return r.scorers, misconfigured(validate(pl))
 }
 
 // requeueAtExpiry asks for an attempt when the toleration or the score of a selected cluster

@@ -16,7 +16,9 @@ import (
 type Profile struct {
 	Name string
 	// ShadowOf is the profile beside which this one decides; empty if Placements can select it.
-	ShadowOf   string
+	ShadowOf string
+	// HasShadow is true if another profile decides beside this one.
+	HasShadow  bool
 	QueueSort  framework.QueueSortPlugin
 	PreEnqueue []framework.PreEnqueuePlugin
 	PreFilter  []framework.PreFilterPlugin
@@ -76,6 +78,11 @@ func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration,
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
+	}
+	for _, p := range profiles {
+		if p.ShadowOf != "" {
+			profiles[p.ShadowOf].HasShadow = true
+		}
 	}
 	if err := config.CheckOneQueue(all, resolved); err != nil {
 		return nil, err

@@ -35,6 +35,9 @@ type Result struct {
 	// Shortfall is what the selection lacks.
 	Shortfall selection.Shortfall
 
+	// scorers are the prioritizers; scorersOff is true if PreScore disabled one of them.
+	scorers    []scorer
+	scorersOff bool
 	// totalsOnly omits Scores, so that AddOn coordinates can share a buffer.
 	totalsOnly bool
 	// serial makes all plugins run in the goroutine of the attempt.

@@ -14,6 +14,7 @@ func (s *Scheduler) score(ctx context.Context, r *Result, scorers []scorer) *fra
 	if failure != nil {
 		return failure
 	}
+	r.scorersOff = len(off) > 0
 	defer s.startTimer(r, "Score")()
 	active := make([]scoring, 0, len(scorers))
 	for _, p := range scorers {

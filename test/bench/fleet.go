@@ -140,7 +140,11 @@ func (f *Fleet) decide(key inventory.Key) error {
 		write.Page.UID, write.Page.ResourceVersion = types.UID(key.String()), strconv.Itoa(f.version)
 		f.Inventory.AssumePage(write.Page, write.Deleted)
 	}
-	f.Inventory.SetPublished(r.Snapshot.Subject, &framework.Published{Names: r.Target.Clusters, Digest: r.Target.Digest})
+	if len(plan.Writes) > 0 || r.Snapshot.Subject.Last == nil {
+		f.Inventory.SetPublished(r.Snapshot.Subject, &framework.Published{Names: r.Target.Clusters, Digest: r.Target.Digest})
+		return nil
+	}
+	f.Inventory.Settle(r.Snapshot, r.Settled())
 	return nil
 }
 

@@ -19,7 +19,8 @@ func newFleet(b *testing.B, clusters, sets, placements int) *Fleet {
 }
 
 // BenchmarkFleet is internet scale. all decides every Placement with a new scheduler, after a
-// hundredth of the clusters changed. one decides the Placements that one cluster's change affects.
+// hundredth of the clusters changed. one decides the Placements whose answer one cluster's change
+// may change, of the 110 that read it.
 func BenchmarkFleet(b *testing.B) { fleet(b, 100_000, 100, 10_000) }
 
 func fleet(b *testing.B, clusters, sets, placements int) {
@@ -50,6 +51,12 @@ func fleet(b *testing.B, clusters, sets, placements int) {
 	})
 	b.Run("one", func(b *testing.B) {
 		b.ReportAllocs()
+		for range 2 {
+			// The first decisions publish, and only those that change nothing are skipped later.
+			if err := f.Decide(all); err != nil {
+				b.Fatal(err)
+			}
+		}
 		touched, longest, before := 0, time.Duration(0), CPUTime()
 		for b.Loop() {
 			start := time.Now()

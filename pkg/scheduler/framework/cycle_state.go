@@ -180,6 +180,10 @@ func (s *CycleState) SetRankExpiry(cluster int, t time.Time) {
 // RankExpiry returns the time of SetRankExpiry for a cluster; zero if there is none.
 func (s *CycleState) RankExpiry(cluster int) time.Time { return s.rankExpiry[cluster] }
 
+// Expires reports whether the result of Filter or the rank of any cluster is valid only for some
+// time.
+func (s *CycleState) Expires() bool { return len(s.filterExpiry)+len(s.rankExpiry) > 0 }
+
 // Demote ranks a cluster, by index, after all that are not demoted, regardless of scores.
 func (s *CycleState) Demote(cluster int) {
 	s.writing.Lock()

@@ -51,6 +51,11 @@ type Snapshot struct {
 	Answers Answers
 	// PluginCounts are the counts before this attempt, by plugin (Counter).
 	PluginCounts map[string]any
+	// Sequence is the number of the last event that affected any Placement. Settled is true if the
+	// attempt would have been skipped, because its answer cannot change; it is set only if the
+	// inventory checks that.
+	Sequence int64
+	Settled  bool
 }
 
 // QueueAdmission is the result of queue admission for a Placement.
@@ -335,21 +340,27 @@ type DecisionCounts struct {
 	ByIndex *Vector[int32]
 	// Histogram[c] is the number of names that are listed c times; Histogram[0] is not maintained.
 	Histogram []int32
+	// Changes is the number of changes of counts until now.
+	Changes uint64
 }
 
 // Max returns the highest count without the entries in less.
 func (d *DecisionCounts) Max(less map[int]int32) int32 {
-	var moved map[int32]int32
-	if len(less) > 0 {
-		moved = make(map[int32]int32, 4)
-		for i, n := range less {
-			c := d.ByIndex.Get(i)
-			moved[c]--
-			moved[c-n]++
-		}
-	}
 	for c := int32(len(d.Histogram)) - 1; c > 0; c-- {
-		if d.Histogram[c]+moved[c] > 0 {
+		if d.Histogram[c] > int32(len(less)) {
+			return c
+		}
+		names := d.Histogram[c]
+		for i, n := range less {
+			switch count := d.ByIndex.Get(i); {
+			case n == 0:
+			case count == c:
+				names--
+			case count-n == c:
+				names++
+			}
+		}
+		if names > 0 {
 			return c
 		}
 	}

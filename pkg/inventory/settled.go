@@ -1,0 +1,73 @@
+package inventory
+
+import "github.com/berth-dev/berth/pkg/scheduler/framework"
+
+// Settle stores what is needed to skip attempts that cannot change the answer, after the attempt on
+// a Snapshot; nil if there is nothing. It does nothing if the Placement was affected meanwhile: the
+// attempt has not seen that.
+func (inv *Inventory) Settle(snapshot *framework.Snapshot, settled *framework.Settled) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p := inv.placements[snapshot.Subject.Key()]
+	if p != nil && p.object.UID == snapshot.Subject.Placement.UID && p.affectedAt <= snapshot.Sequence {
+		p.settled, p.skipped = settled, false
+	}
+}
+
+// unsettle makes the next change of a cluster that a Placement reads start an attempt.
+func (inv *Inventory) unsettle(p *placement) {
+	inv.sequence++
+	p.affectedAt, p.settled, p.skipped = inv.sequence, nil, false
+}
+
+// addUnsettled adds the Placements of the concerned groups whose answer may change because a
+// cluster changed from before to after. The others are skipped.
+func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) bool, before, after *framework.Cluster, affected affectedSet) {
+	var fleet *framework.SettledFleet
+	for _, group := range groups {
+		if !concerned(group.reads) {
+			continue
+		}
+		for key, p := range group.placements {
+			if p.settled == nil {
+				affected.add(key)
+				continue
+			}
+			if fleet == nil {
+				fleet = &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.pages.counts.current(), Changed: inv.pages.counts.since}
+			}
+			if p.settled.Survives(fleet, before, after) {
+				inv.skip(p)
+			} else {
+				inv.unsettle(p)
+				affected.add(key)
+			}
+		}
+	}
+}
+
+// skip counts a skipped attempt. If the inventory checks them, the attempt runs all the same.
+func (inv *Inventory) skip(p *placement) {
+	inv.skips++
+	if inv.options.CheckSettled {
+		p.skipped = true
+		inv.checked = append(inv.checked, p)
+	}
+}
+
+// addChecked adds the Placements whose skipped attempt is to run all the same.
+func (inv *Inventory) addChecked(affected affectedSet) {
+	for _, p := range inv.checked {
+		if inv.placements[p.key] == p {
+			affected.add(p.key)
+		}
+	}
+	inv.checked = nil
+}
+
+// Skips returns how many attempts were skipped because they could not have changed the answer.
+func (inv *Inventory) Skips() int64 {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	return inv.skips
+}

@@ -1,0 +1,212 @@
+package framework
+
+import "math"
+
+// Settled is what an attempt that changed nothing keeps, so that a later change of a cluster that
+// cannot change the answer needs no attempt. It is valid as long as only clusters and decision
+// counts change, and each change was checked by Survives.
+type Settled struct {
+	// Sets are those that the Placement may use; their members are the candidates.
+	Sets []*ClusterSet
+	// Queue is the queue admission of the attempt; nil without queues.
+	Queue *QueueAdmission
+	// Selected are the indexes of the clusters that are selected and published. All is true if
+	// these are all that qualify, so that scores do not matter.
+	Selected Bitset
+	All      bool
+	// Passes are the filters that a candidate must pass, Scores the prioritizers.
+	Passes []func(*Cluster) Passing
+	Scores []WeightedSettledScore
+	// Cut separates the selected from the other clusters by their totals. If Far, only fixed scores
+	// count, and the others cannot move any cluster to the other side.
+	Cut Cut
+	Far bool
+	// Counts is the number of changes of decision counts (DecisionCounts.Changes) that were
+	// checked.
+	Counts uint64
+}
+
+// WeightedSettledScore is a prioritizer with its weight.
+type WeightedSettledScore struct {
+	SettledScore
+	Weight int64
+}
+
+// SettledScore is how a prioritizer scores a cluster after the attempt that settled.
+type SettledScore struct {
+	// Score returns the score of a feasible cluster after NormalizeScore; NoScore if it has none.
+	Score func(c *Cluster, counts *DecisionCounts) int64
+	// Keeps reports whether the scores of all other feasible clusters stay after a cluster changed
+	// from before to after; nil stands for a cluster that is not feasible. A nil function means
+	// that the scores of a cluster never change.
+	Keeps func(before, after *Cluster, counts *DecisionCounts) bool
+	// Counts is true if the scores depend on decision counts.
+	Counts bool
+}
+
+// Rescorer is a ScorePlugin that can score clusters again after an attempt. A Placement with
+// another prioritizer is decided again after each change of a cluster that it reads.
+type Rescorer interface {
+	ScorePlugin
+	// Rescore is called at the end of an attempt that changed nothing. The result must not refer
+	// to the CycleState or the Snapshot, which would stay in memory.
+	Rescore(state *CycleState) (score SettledScore, ok bool)
+}
+
+// Rechecker is a PreEnqueue, PreFilter or Filter plugin that can filter a candidate again after an
+// attempt. A Placement with another such plugin is decided again after each change of a cluster
+// that it reads.
+type Rechecker interface {
+	Plugin
+	// Recheck is called at the end of an attempt that changed nothing. passes is nil if all
+	// clusters pass while the Placement, its pages, records and policies stay as they are. The
+	// function must not refer to the CycleState or the Snapshot, which would stay in memory.
+	Recheck(state *CycleState) (passes func(*Cluster) Passing, ok bool)
+}
+
+// Passing is the result of a filter for a cluster that has changed.
+type Passing int
+
+// Results of Rechecker.
+const (
+	Passes Passing = iota
+	Excluded
+	// Unclear means that the Placement must be decided again.
+	Unclear
+)
+
+// Cut separates totals: a cluster is on the side of the selected ones if its total is higher than
+// Total, or equal to it with a name that is not after Name.
+type Cut struct {
+	Total int64
+	Name  string
+}
+
+// NoCut has every cluster on the side of the selected ones.
+var NoCut = Cut{Total: math.MinInt64}
+
+// Above reports whether a total is on the side of the selected clusters.
+func (c Cut) Above(total int64, name string) bool {
+	return total > c.Total || total == c.Total && name <= c.Name
+}
+
+// SettledFleet is the fleet at the time of a check. Changed returns the indexes of the names whose
+// decision counts have changed since a number of changes; false if they are not known any more.
+type SettledFleet struct {
+	Clusters *Vector[*Cluster]
+	Counts   *DecisionCounts
+	Changed  func(since uint64) ([]int32, bool)
+}
+
+// Survives reports whether the answer stays after a candidate changed from before to after, which
+// is in the fleet. If so, the next check continues from here.
+func (s *Settled) Survives(fleet *SettledFleet, before, after *Cluster) bool {
+	was, is := s.passes(before), s.passes(after)
+	selected := s.Selected.Has(after.Index)
+	switch {
+	case was == Unclear || is == Unclear || selected != (was == Passes) && (selected || s.All):
+		return false
+	case selected && is == Excluded:
+		return false
+	case s.All:
+		return selected == (is == Passes)
+	case s.Far:
+		return is == Excluded || s.onItsSide(fleet, after, selected)
+	}
+	if was == Excluded {
+		before = nil
+	}
+	passed := after
+	if is == Excluded {
+		passed = nil
+	}
+	for i := range s.Scores {
+		if keeps := s.Scores[i].Keeps; keeps != nil && !keeps(before, passed, fleet.Counts) {
+			return false
+		}
+	}
+	return s.countsSurvive(fleet) && (passed == nil || s.onItsSide(fleet, after, selected))
+}
+
+// countsSurvive reports whether the clusters whose decision counts have changed since the last
+// check are on their side of the cut.
+func (s *Settled) countsSurvive(fleet *SettledFleet) bool {
+	reads := false
+	for i := range s.Scores {
+		reads = reads || s.Scores[i].Counts
+	}
+	if !reads || s.Counts == fleet.Counts.Changes {
+		return true
+	}
+	changed, known := fleet.Changed(s.Counts)
+	if !known {
+		return false
+	}
+	for _, i := range changed {
+		c := fleet.Clusters.Get(int(i))
+		if c == nil || !s.isCandidate(int(i)) {
+			continue
+		}
+		switch s.passes(c) {
+		case Unclear:
+			return false
+		case Passes:
+			if !s.onItsSide(fleet, c, s.Selected.Has(int(i))) {
+				return false
+			}
+		}
+	}
+	s.Counts = fleet.Counts.Changes
+	return true
+}
+
+func (s *Settled) isCandidate(i int) bool {
+	for _, set := range s.Sets {
+		if set.Members.Has(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// passes is the result of all filters; Excluded for a cluster that is no candidate.
+func (s *Settled) passes(c *Cluster) Passing {
+	if !s.isCandidate(c.Index) {
+		return Excluded
+	}
+	result := Passes
+	for _, one := range s.Passes {
+		switch one(c) {
+		case Excluded:
+			return Excluded
+		case Unclear:
+			result = Unclear
+		}
+	}
+	return result
+}
+
+// onItsSide reports whether a feasible cluster stays selected, or not selected.
+func (s *Settled) onItsSide(fleet *SettledFleet, c *Cluster, selected bool) bool {
+	total := int64(0)
+	for i := range s.Scores {
+		p := &s.Scores[i]
+		if s.Far && p.Keeps != nil {
+			continue
+		}
+		if x := p.Score(c, fleet.Counts); x != NoScore {
+			total += p.Weight * x
+		}
+	}
+	return s.Cut.Above(total, c.Name) == selected
+}
+
+// Applies reports whether the claim that nothing changes is about the same queue admission.
+func (s *Settled) Applies(queue *QueueAdmission) bool {
+	if s.Queue == nil || queue == nil {
+		return s.Queue == queue
+	}
+	a, b := s.Queue, queue
+	return a.Admitted == b.Admitted && a.Rejected == b.Rejected && a.Limit == b.Limit && a.Restricted == b.Restricted &&
+		a.Reason == b.Reason && a.Message == b.Message && a.Annotation == b.Annotation
+}

@@ -1,0 +1,229 @@
+package scheduler
+
+import (
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// Settled returns what is needed to skip later attempts of the Placement that cannot change the
+// answer; nil if each must run. Call it after the attempt was published and reported.
+func (a *Attempt) Settled() *framework.Settled {
+	if a.Err != nil || a.Earlier != nil || a.Step != nil && len(a.Step.Writes) > 0 {
+		return nil
+	}
+	return a.settled
+}
+
+// WronglySkipped reports whether the attempt would have been skipped (Snapshot.Settled), but its
+// answer differs from the published one. It is always false unless the inventory checks skips.
+func (a *Attempt) WronglySkipped() bool {
+	if !a.Snapshot.Settled {
+		return false
+	}
+	if a.Failure != nil {
+		return a.Misconfigured()
+	}
+	satisfied, _ := a.Satisfied()
+	return isChange(a.Target) || !satisfied
+}
+
+// settle returns what Settled returns if the attempt needs no write. It runs with the cycle lock
+// held, because it reads plugins.
+func (a *Attempt) settle() *framework.Settled {
+	if !a.isQuiet() || !a.isPlain() {
+		return nil
+	}
+	s := &framework.Settled{
+		Sets: a.Snapshot.Sets, Queue: a.Snapshot.Queue, Selected: a.Snapshot.Subject.Published, All: len(a.Selected) == len(a.Feasible),
+		Cut: framework.NoCut, Counts: a.Snapshot.Counts.Changes,
+	}
+	if !a.recheck(s) || !s.All && (!a.rescore(s) || !a.cut(s)) {
+		return nil
+	}
+	return s
+}
+
+// isQuiet reports whether the attempt changed nothing and waits for nothing, and the Placement has
+// what it wants.
+func (a *Attempt) isQuiet() bool {
+	subject := a.Snapshot.Subject
+	if a.Failure != nil || a.Outcome != Unchanged || a.partial || subject.Last == nil || a.Snapshot.Trial {
+		return false
+	}
+	if len(a.Holds)+len(a.Intents) > 0 || !a.State.NextAttempt().IsZero() {
+		return false
+	}
+	if len(a.timers.ReadySince) > 0 || len(subject.Evictions)+len(a.State.Warnings()) > 0 || changes.History(subject.Records).Open() != nil {
+		return false
+	}
+	if satisfied, _ := a.Satisfied(); !satisfied {
+		// The message of the condition counts the excluded clusters.
+		return false
+	}
+	if subject.Published.Len() != len(a.Selected) {
+		return false
+	}
+	for i := range a.Selected {
+		if !subject.Published.Has(a.Selected[i].Cluster.Index) {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlain reports whether the selection is the clusters with the highest totals, and nothing else
+// about them is published.
+func (a *Attempt) isPlain() bool {
+	subject, d := a.Snapshot.Subject, &a.Demand
+	spec := &subject.Placement.Spec
+	if a.profile.HasShadow || len(subject.SelectionPolicies)+len(subject.Peers) > 0 || a.policy != nil || a.pin != nil || subject.Request != nil {
+		return false
+	}
+	if len(d.Spread)+len(d.Tiers)+len(d.Groups) > 0 || d.SpreadWeight != 0 || spec.SortBy == v1alpha1.SortByScore ||
+		len(spec.DecisionStrategy.GroupStrategy.DecisionGroups) > 0 {
+		return false
+	}
+	if len(a.State.Demoted()) > 0 || a.State.Expires() {
+		return false
+	}
+	for _, p := range a.profile.PostFilter {
+		if _, reports := p.(framework.SelectionReporter); reports {
+			return false
+		}
+	}
+	return true
+}
+
+// recheck adds the filters. It returns false if one of them cannot filter again.
+func (a *Attempt) recheck(s *framework.Settled) bool {
+	added := map[string]bool{}
+	add := func(p framework.Plugin) bool {
+		if added[p.Name()] {
+			return true
+		}
+		added[p.Name()] = true
+		again, can := p.(framework.Rechecker)
+		if !can {
+			return false
+		}
+		passes, ok := again.Recheck(a.State)
+		if passes != nil {
+			s.Passes = append(s.Passes, passes)
+		}
+		return ok
+	}
+	for _, p := range a.profile.PreEnqueue {
+		if !add(p) {
+			return false
+		}
+	}
+	for _, p := range a.profile.PreFilter {
+		if !add(p) {
+			return false
+		}
+	}
+	for _, p := range a.profile.Filter {
+		if !add(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// rescore adds the prioritizers. It returns false if one of them cannot score again.
+func (a *Attempt) rescore(s *framework.Settled) bool {
+	for _, p := range a.profile.PreScore {
+		if _, can := p.(framework.Rescorer); !can && a.profile.score(p.Name()) == nil {
+			return false
+		}
+	}
+	if a.scorersOff {
+		return false
+	}
+	for _, p := range a.scorers {
+		again, can := p.ScorePlugin.(framework.Rescorer)
+		if !can || p.addOn {
+			return false
+		}
+		score, ok := again.Rescore(a.State)
+		if !ok {
+			return false
+		}
+		s.Scores = append(s.Scores, framework.WeightedSettledScore{SettledScore: score, Weight: p.weight})
+	}
+	return true
+}
+
+// cut sets the Cut between the selected and the other feasible clusters: by fixed scores alone, if
+// the others cannot bridge the distance, else by the totals. It returns false if there is none.
+func (a *Attempt) cut(s *framework.Settled) bool {
+	if s.Cut.Total, s.Far = a.farCut(s); s.Far {
+		return true
+	}
+	worst, best := -1, -1
+	for i, c := range a.Feasible {
+		switch selected := s.Selected.Has(c.Index); {
+		case selected && (worst < 0 || a.isBetter(worst, i)):
+			worst = i
+		case !selected && (best < 0 || a.isBetter(i, best)):
+			best = i
+		}
+	}
+	if worst < 0 || best < 0 || !a.isBetter(worst, best) {
+		return false
+	}
+	// As far from both as possible, because either may move. With equal totals the names decide.
+	low, high := a.Totals[best], a.Totals[worst]
+	s.Cut = framework.Cut{Total: high - (high-low)/2, Name: maxName}
+	if low == high {
+		s.Cut.Name = a.Feasible[worst].Name
+	}
+	return true
+}
+
+// maxName is after all names of clusters.
+const maxName = "\x7f"
+
+// isBetter reports whether position i in Feasible ranks before j.
+func (a *Attempt) isBetter(i, j int) bool {
+	return a.Totals[i] > a.Totals[j] || a.Totals[i] == a.Totals[j] && a.byName(i, j) < 0
+}
+
+// farCut returns a cut between the sums of fixed scores. It is false if the other scores, which are
+// from MinScore to MaxScore, could move a cluster over it.
+func (a *Attempt) farCut(s *framework.Settled) (cut int64, far bool) {
+	reach, fixed := int64(0), false
+	for _, p := range s.Scores {
+		if p.Keeps != nil {
+			reach += max(p.Weight, -p.Weight) * (framework.MaxScore - framework.MinScore)
+		} else {
+			fixed = true
+		}
+	}
+	if !fixed {
+		return 0, false
+	}
+	var low, high int64
+	some, others := false, false
+	for _, c := range a.Feasible {
+		total := int64(0)
+		for _, p := range s.Scores {
+			if p.Keeps == nil {
+				total += p.Weight * p.Score(c, a.Snapshot.Counts)
+			}
+		}
+		switch {
+		case s.Selected.Has(c.Index):
+			if !some || total < low {
+				low, some = total, true
+			}
+		case !others || total > high:
+			high, others = total, true
+		}
+	}
+	if !some || !others || low-high <= reach {
+		return 0, false
+	}
+	return low - reach - 1, true
+}
