@@ -237,7 +237,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 	inv.restoreLast(p)
 	snapshot := inv.snapshot(p, inv.withReserved(inv.subject(p)), now, queue)
 	snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
-	snapshot.Settled = p.skipped && p.settled != nil && p.settled.Applies(queue)
+	snapshot.Settled = p.skipped && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
 	// Events after this Snapshot are not in it: they start an attempt.
 	p.settled, p.skipped = nil, false
 	snapshot.Sequence = inv.sequence

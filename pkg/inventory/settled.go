@@ -34,7 +34,7 @@ func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) b
 				continue
 			}
 			if fleet == nil {
-				fleet = &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.pages.counts.current(), Changed: inv.pages.counts.since}
+				fleet = inv.settledFleet()
 			}
 			if p.settled.Survives(fleet, before, after) {
 				inv.skip(p)
@@ -44,6 +44,10 @@ func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) b
 			}
 		}
 	}
+}
+
+func (inv *Inventory) settledFleet() *framework.SettledFleet {
+	return &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.pages.counts.current(), Changed: inv.pages.counts.since}
 }
 
 // skip counts a skipped attempt. If the inventory checks them, the attempt runs all the same.

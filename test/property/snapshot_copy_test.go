@@ -14,7 +14,7 @@ import (
 // are theirs alone and cannot be copied here: they are shared, and their plugins never change them.
 func copySnapshot(s *framework.Snapshot) *framework.Snapshot {
 	c := &framework.Snapshot{
-		Trial: s.Trial, Fleet: copyFleet(s.Fleet), Now: s.Now, Cause: s.Cause, CauseSequence: s.CauseSequence, Input: s.Input, Subject: copySubject(s.Subject),
+		Trial: s.Trial, Fleet: copyFleet(s.Fleet), Now: s.Now, Cause: s.Cause, CauseSequence: s.CauseSequence, Sequence: s.Sequence, Settled: s.Settled, Input: s.Input, Subject: copySubject(s.Subject),
 		Sets: copySets(s.Sets), BoundSets: slices.Clone(s.BoundSets), Bound: copySets(s.Bound), Limit: s.Limit,
 		NotReady: maps.Clone(s.NotReady), Timers: s.Timers, Answers: s.Answers, PluginCounts: maps.Clone(s.PluginCounts),
 	}
@@ -35,6 +35,7 @@ func copyFleet(f *framework.Fleet) *framework.Fleet {
 		Counts: &framework.DecisionCounts{
 			ByIndex:   copyVector(f.Counts.ByIndex, func(n int32) int32 { return n }),
 			Histogram: slices.Clone(f.Counts.Histogram),
+			Changes:   f.Counts.Changes,
 		},
 		Log: framework.ChangeLog{First: f.Log.First, Entries: slices.Clone(f.Log.Entries)},
 	}
@@ -114,12 +115,12 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 // not know.
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
-		"Trial Fleet Now Input Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Timers Answers PluginCounts": reflect.TypeFor[framework.Snapshot](),
-		"Clusters Ranks Sorted Counts Scores Log Capacities Requests":                                                             reflect.TypeFor[framework.Fleet](),
-		"ByIndex Histogram":     reflect.TypeFor[framework.DecisionCounts](),
-		"Allocatable Requested": reflect.TypeFor[framework.Capacity](),
-		"First Entries":         reflect.TypeFor[framework.ChangeLog](),
-		"Index Selectable":      reflect.TypeFor[framework.ClusterChange](),
+		"Trial Fleet Now Input Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Timers Answers PluginCounts Sequence Settled": reflect.TypeFor[framework.Snapshot](),
+		"Clusters Ranks Sorted Counts Scores Log Capacities Requests":                                                                              reflect.TypeFor[framework.Fleet](),
+		"ByIndex Histogram Changes":                       reflect.TypeFor[framework.DecisionCounts](),
+		"Allocatable Requested":                           reflect.TypeFor[framework.Capacity](),
+		"First Entries":                                   reflect.TypeFor[framework.ChangeLog](),
+		"Index Selectable":                                reflect.TypeFor[framework.ClusterChange](),
 		"ManagedCluster Index CPU Memory Tainted details": reflect.TypeFor[framework.Cluster](),
 		"TaintTimes Claims once rendered err":             detailsType(),
 		"Value Known":                                     reflect.TypeFor[framework.Amount](),

@@ -120,12 +120,24 @@ func (s *Settled) Survives(fleet *SettledFleet, before, after *Cluster) bool {
 	if is == Excluded {
 		passed = nil
 	}
+	return s.othersStay(fleet, before, passed) && (passed == nil || s.onItsSide(fleet, after, selected))
+}
+
+// StillApplies reports whether the answer stays with the decision counts and the queue admission of
+// now.
+func (s *Settled) StillApplies(fleet *SettledFleet, queue *QueueAdmission) bool {
+	return s.sameQueue(queue) && (s.All || s.Far || s.othersStay(fleet, nil, nil))
+}
+
+// othersStay reports whether all clusters stay on their side of the cut, except the one that
+// changed from before to after; nil stands for a cluster that is not feasible.
+func (s *Settled) othersStay(fleet *SettledFleet, before, after *Cluster) bool {
 	for i := range s.Scores {
-		if keeps := s.Scores[i].Keeps; keeps != nil && !keeps(before, passed, fleet.Counts) {
+		if keeps := s.Scores[i].Keeps; keeps != nil && !keeps(before, after, fleet.Counts) {
 			return false
 		}
 	}
-	return s.countsSurvive(fleet) && (passed == nil || s.onItsSide(fleet, after, selected))
+	return s.countsSurvive(fleet)
 }
 
 // countsSurvive reports whether the clusters whose decision counts have changed since the last
@@ -201,8 +213,7 @@ func (s *Settled) onItsSide(fleet *SettledFleet, c *Cluster, selected bool) bool
 	return s.Cut.Above(total, c.Name) == selected
 }
 
-// Applies reports whether the claim that nothing changes is about the same queue admission.
-func (s *Settled) Applies(queue *QueueAdmission) bool {
+func (s *Settled) sameQueue(queue *QueueAdmission) bool {
 	if s.Queue == nil || queue == nil {
 		return s.Queue == queue
 	}
