@@ -49,6 +49,10 @@ var (
 		Name: "berth_attempts_deferred_total",
 		Help: "Attempts that were delayed because earlier ones for the Placement, or for slow Placements of its namespace, took too long.",
 	})
+	attemptsSkipped = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_attempts_skipped_total",
+		Help: "Attempts that a change of a cluster did not start because they could not change the answer, by result (Skipped; with --check-skips: Same, Different).",
+	}, []string{"result"})
 	permitSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_permit_wait_duration_seconds",
 		Help:    "Time for which a change was held, by the phase in which it ended (Published, Superseded, Rejected, Expired).",
@@ -166,7 +170,7 @@ func recordingStats() recording.Stats {
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		extenderRequests, extenderSeconds, extenderPaused, notificationsTotal, notificationsWaiting, shadowPlacements, shadowDecisions, shadowMoves, stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, placementsResilient, clustersNow, profileFailures, heldNow, oldestHeld, recordedEntries, lostEntries, recordingFailures, recordingCPU, recordingBytes, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
+		extenderRequests, extenderSeconds, extenderPaused, notificationsTotal, notificationsWaiting, shadowPlacements, shadowDecisions, shadowMoves, stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsSkipped, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, placementsResilient, clustersNow, profileFailures, heldNow, oldestHeld, recordedEntries, lostEntries, recordingFailures, recordingCPU, recordingBytes, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
 		lifecycle.ArgoCDRefreshes,
 	}
 }
@@ -177,6 +181,7 @@ func init() {
 	for _, operation := range []string{"create", "update", "delete"} {
 		decisionWrites.WithLabelValues(operation)
 	}
+	attemptsSkipped.WithLabelValues("Skipped")
 	for _, result := range []string{"Refreshed", "Failed", "Dropped"} {
 		lifecycle.ArgoCDRefreshes.WithLabelValues(result)
 	}

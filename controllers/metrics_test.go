@@ -39,6 +39,7 @@ func ordinary() {
 	pointSeconds.WithLabelValues("Filter", v1alpha1.DefaultProfile).Observe(0.001)
 	lockSeconds.WithLabelValues(v1alpha1.DefaultProfile, "Published").Observe(0.001)
 	attemptsTotal.WithLabelValues("Published").Add(0)
+	attemptsSkipped.WithLabelValues("Same").Add(0)
 	recordFailures.WithLabelValues("Conflict").Add(0)
 	cycleTimeouts.WithLabelValues("Filter", "Predicate").Add(0)
 	permitSeconds.WithLabelValues("Published").Observe(1)

@@ -107,6 +107,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	}
 	defer r.Scheduler.Release(attempt.Result)
 	r.Shadows.Decided(attempt)
+	checkSkip(ctx, attempt)
 	watch.endStage("publish")
 	// 10. Report.
 	countAttempt(attempt)
@@ -122,6 +123,21 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	r.Inventory.Settle(attempt.Snapshot, attempt.Settled())
 	return requeue(ctx, attempt)
 }
+
+// checkSkip counts an attempt that would have been skipped, and logs an error if it changes the
+// answer.
+func checkSkip(ctx context.Context, attempt *scheduler.Attempt) {
+	switch {
+	case !attempt.Snapshot.Settled:
+	case attempt.WronglySkipped():
+		attemptsSkipped.WithLabelValues("Different").Inc()
+		log.FromContext(ctx).Error(nil, wrongSkip, "outcome", attempt.Outcome, "change", attempt.Target)
+	default:
+		attemptsSkipped.WithLabelValues("Same").Inc()
+	}
+}
+
+const wrongSkip = "The attempt would have been skipped, but changes the answer"
 
 // snapshot returns the Snapshot for a Placement; nil if the Placement does not exist.
 func (r *PlacementReconciler) snapshot(key types.NamespacedName) *framework.Snapshot {

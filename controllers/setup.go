@@ -67,6 +67,9 @@ type Options struct {
 	// Nil serves none.
 	QueueConfig types.NamespacedName
 	Webhooks    *webhook.Options
+	// CheckSkips runs attempts that are skipped because they cannot change the answer all the same,
+	// and logs an error if one of them would change it.
+	CheckSkips bool
 	// Workers is how many Placements are published at once; only one decides at a time. Default 16.
 	Workers int
 	// ShadowWorkers is how many Placements are decided at once with shadow profiles, each on one
@@ -299,7 +302,10 @@ func start(inv *inventory.Inventory, decides *scheduler.Scheduler, recorder *rec
 // nothing is recorded.
 func inventoryOptions(housekeeping map[string]housekeeper, o Options) (inventory.Options, *recording.Recorder, error) {
 	recorder, err := newRecorder(o)
-	options := inventory.Options{OnInput: recorder.OnInput()}
+	options := inventory.Options{OnInput: recorder.OnInput(), CheckSettled: o.CheckSkips}
+	if !o.CheckSkips {
+		options.OnSkipped = func(attempts int) { attemptsSkipped.WithLabelValues("Skipped").Add(float64(attempts)) }
+	}
 	if housekeeping["cluster-taint-time"] != nil {
 		options.FirstSeen = o.Now
 	}

@@ -34,6 +34,10 @@ type Options struct {
 	// CheckSettled makes attempts run that would be skipped, on Snapshots with Settled, so that
 	// tests can compare the answers.
 	CheckSettled bool
+	// OnSkipped is called with the number of attempts that an event did not start, because they
+	// could not have changed the answer. It is called with the inventory locked. If nil, nothing
+	// is called.
+	OnSkipped func(attempts int)
 	// OnInput is called with every input, with the inventory locked; it must not block. If nil,
 	// inputs are not numbered.
 	OnInput func(Input)
@@ -79,10 +83,10 @@ type Inventory struct {
 	started bool
 	// triggers is the number of the last trigger of an attempt.
 	triggers int64
-	// sequence is the number of the last event that affected any Placement, skips the number of
-	// skipped attempts. checked are those of the current event that run all the same.
-	sequence, skips int64
-	checked         []*placement
+	// sequence is the number of the last event that affected any Placement. checked are the
+	// Placements whose skipped attempt runs all the same.
+	sequence int64
+	checked  []*placement
 	// inputs is the number of the last input. givenTaintTimes are those of the cluster that Apply
 	// updates; nil outside of it.
 	inputs          int64

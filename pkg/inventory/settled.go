@@ -24,6 +24,7 @@ func (inv *Inventory) unsettle(p *placement) {
 // cluster changed from before to after. The others are skipped.
 func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) bool, before, after *framework.Cluster, affected affectedSet) {
 	var fleet *framework.SettledFleet
+	skipped := 0
 	for _, group := range groups {
 		if !concerned(group.reads) {
 			continue
@@ -38,11 +39,15 @@ func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) b
 			}
 			if p.settled.Survives(fleet, before, after) {
 				inv.skip(p)
+				skipped++
 			} else {
 				inv.unsettle(p)
 				affected.add(key)
 			}
 		}
+	}
+	if skipped > 0 && inv.options.OnSkipped != nil {
+		inv.options.OnSkipped(skipped)
 	}
 }
 
@@ -50,9 +55,8 @@ func (inv *Inventory) settledFleet() *framework.SettledFleet {
 	return &framework.SettledFleet{Clusters: &inv.clusters, Counts: inv.pages.counts.current(), Changed: inv.pages.counts.since}
 }
 
-// skip counts a skipped attempt. If the inventory checks them, the attempt runs all the same.
+// skip makes a skipped attempt run all the same, if the inventory checks skips.
 func (inv *Inventory) skip(p *placement) {
-	inv.skips++
 	if inv.options.CheckSettled {
 		p.skipped = true
 		inv.checked = append(inv.checked, p)
@@ -67,11 +71,4 @@ func (inv *Inventory) addChecked(affected affectedSet) {
 		}
 	}
 	inv.checked = nil
-}
-
-// Skips returns how many attempts were skipped because they could not have changed the answer.
-func (inv *Inventory) Skips() int64 {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	return inv.skips
 }

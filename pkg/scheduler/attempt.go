@@ -65,7 +65,7 @@ type Attempt struct {
 	// leads to Target.
 	goesOn string
 	timers framework.Timers
-	// settled is the result of settle.
+	// settled is the result of whatSettles.
 	settled *framework.Settled
 	// timeouts counts consecutive attempts that timed out, including this one.
 	timeouts int
@@ -181,7 +181,7 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 		a.State.RequeueAt(a.Snapshot.Now.Add(after))
 	}
 	a.updateTimers()
-	a.settled = a.settle()
+	a.settled = a.whatSettles()
 }
 
 // setStep sets Step to what the outcome publishes.

@@ -28,9 +28,9 @@ func (a *Attempt) WronglySkipped() bool {
 	return isChange(a.Target) || !satisfied
 }
 
-// settle returns what Settled returns if the attempt needs no write. It runs with the cycle lock
-// held, because it reads plugins.
-func (a *Attempt) settle() *framework.Settled {
+// whatSettles returns what Settled returns if the attempt needs no write. It runs with the cycle
+// lock held, because it reads plugins.
+func (a *Attempt) whatSettles() *framework.Settled {
 	if !a.isQuiet() || !a.isPlain() {
 		return nil
 	}

@@ -65,7 +65,7 @@ type Process struct {
 func StartController(kubeconfig string, flags ...string) *Process {
 	GinkgoHelper()
 	return start(exec.Command(testhub.Binary(), append([]string{
-		"controller", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-probe-bind-address=0", "--housekeeping=", "--record", recordingOf(),
+		"controller", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-probe-bind-address=0", "--housekeeping=", "--record", recordingOf(), "--check-skips",
 	}, flags...)...))
 }
 
@@ -96,6 +96,9 @@ func start(command *exec.Cmd) *Process {
 	}()
 	DeferCleanup(func() {
 		p.Kill()
+		out, err := os.ReadFile(path)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(out)).NotTo(ContainSubstring("would have been skipped, but changes the answer"))
 		if CurrentSpecReport().Failed() {
 			GinkgoWriter.Println(tail(path))
 		}

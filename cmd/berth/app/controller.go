@@ -38,6 +38,7 @@ type controllerOptions struct {
 	pprof          string
 	workers        int
 	shadowWorkers  int
+	checkSkips     bool
 	installCRDs    bool
 	housekeeping   []string
 	profiles       controllers.ClusterProfileOptions
@@ -85,6 +86,8 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 	flags.IntVar(&o.workers, "workers", 16, "number of Placements that are published at the same time, at least 1")
 	flags.IntVar(&o.shadowWorkers, "shadow-workers", 1,
 		"number of Placements that are decided at the same time with shadow profiles (shadowOf in the configuration), each on one processor; 0 switches shadows off")
+	flags.BoolVar(&o.checkSkips, "check-skips", false,
+		"run attempts that are skipped because they cannot change the answer all the same, and log an error if one of them would change it")
 	flags.StringSliceVar(&o.housekeeping, "housekeeping", []string{"*"},
 		"controllers that maintain cluster sets and clusters, in order: * for all (for none on CRDs of Open Cluster Management), NAME to add one, -NAME to remove one; for example *,-clusterset; only its name adds cluster-profile")
 	flags.StringSliceVar(&o.profiles.Namespaces, "cluster-profile-namespace", nil,
@@ -172,6 +175,7 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		PprofAddress:            o.pprof,
 		Workers:                 o.workers,
 		ShadowWorkers:           o.shadowWorkers,
+		CheckSkips:              o.checkSkips,
 		Housekeeping:            o.housekeeping,
 		ClusterProfiles:         o.profiles,
 		Config:                  configuration,
