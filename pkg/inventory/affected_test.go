@@ -45,6 +45,12 @@ var allOfN = []string{"n/cel", "n/claims", "n/cpu", "n/labels", "n/memory", "n/m
 
 func fullInventory() *inventory.Inventory {
 	inv := inventory.New(inventory.Options{})
+	fill(inv)
+	return inv
+}
+
+// fill adds the objects of fullInventory.
+func fill(inv *inventory.Inventory) {
 	for _, p := range placements() {
 		inv.Update(p.Obj())
 	}
@@ -57,7 +63,6 @@ func fullInventory() *inventory.Inventory {
 	} {
 		inv.Update(o)
 	}
-	return inv
 }
 
 func names(keys []inventory.Key) []string {
