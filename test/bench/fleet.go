@@ -1,10 +1,13 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -33,6 +36,12 @@ type Fleet struct {
 	sets      int
 	random    *rand.Rand
 	version   int
+	// OnSkipped is called with the number of attempts that an event did not start, OnPublished with
+	// the number of pages of a changed decision, if they are not nil.
+	OnSkipped, OnPublished func(int)
+	placements             int
+	// tainted are the clusters with a taint, oldest first.
+	tainted []int
 	// now is the time of decisions; decided is called with each of them, if it is not nil.
 	now     time.Time
 	decided func(*scheduler.Attempt)
@@ -45,9 +54,15 @@ func NewFleet(clusters, sets, placements int) (*Fleet, error) {
 
 func newFleetWith(clusters, sets, placements int, options inventory.Options) (*Fleet, error) {
 	f := &Fleet{
-		Inventory: inventory.New(options), now: fixture.Now, clusters: make([]*v1alpha1.ManagedCluster, clusters),
-		sets: sets, random: rand.New(rand.NewPCG(1, 1)),
+		now: fixture.Now, clusters: make([]*v1alpha1.ManagedCluster, clusters),
+		sets: sets, placements: placements, random: rand.New(rand.NewPCG(1, 1)),
 	}
+	options.OnSkipped = func(n int) {
+		if f.OnSkipped != nil {
+			f.OnSkipped(n)
+		}
+	}
+	f.Inventory = inventory.New(options)
 	f.Inventory.Update(fixture.SelectorSet("global", &metav1.LabelSelector{}))
 	f.Inventory.Update(fixture.Binding("everywhere", "global"))
 	for n := range sets {
@@ -60,12 +75,17 @@ func newFleetWith(clusters, sets, placements int, options inventory.Options) (*F
 		f.Inventory.Update(f.clusters[n])
 	}
 	for n := range placements {
-		f.Inventory.Update(threeOf(teamName(n%sets), fmt.Sprintf("placement-%05d", n)).Sets(setName(n % sets)).Obj())
+		f.Inventory.Update(f.placement(n))
 	}
 	for n := range GlobalPlacements {
 		f.Inventory.Update(threeOf("everywhere", fmt.Sprintf("placement-%d", n)).Obj())
 	}
 	return f, f.Restart()
+}
+
+// placement is the n-th Placement of one set, as it is created.
+func (f *Fleet) placement(n int) *v1alpha1.Placement {
+	return threeOf(teamName(n%f.sets), fmt.Sprintf("placement-%05d", n)).Sets(setName(n % f.sets)).Obj()
 }
 
 func setName(n int) string  { return fmt.Sprintf("set-%03d", n) }
@@ -140,6 +160,9 @@ func (f *Fleet) decide(key inventory.Key) error {
 		write.Page.UID, write.Page.ResourceVersion = types.UID(key.String()), strconv.Itoa(f.version)
 		f.Inventory.AssumePage(write.Page, write.Deleted)
 	}
+	if len(plan.Writes) > 0 && f.OnPublished != nil {
+		f.OnPublished(len(plan.Writes))
+	}
 	if len(plan.Writes) > 0 || r.Snapshot.Subject.Last == nil {
 		f.Inventory.SetPublished(r.Snapshot.Subject, &framework.Published{Names: r.Target.Clusters, Digest: r.Target.Digest})
 		return nil
@@ -156,4 +179,22 @@ func CPUTime() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Peak is the peak of resident memory in megabytes; 0 where the kernel does not say.
+func Peak() float64 {
+	status, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = status.Close() }()
+	for lines := bufio.NewScanner(status); lines.Scan(); {
+		var kilobytes float64
+		if rest, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
+			if _, err := fmt.Sscan(rest, &kilobytes); err == nil {
+				return kilobytes / 1000
+			}
+		}
+	}
+	return 0
 }

@@ -1,11 +1,9 @@
 package bench
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"runtime/debug"
-	"strings"
 	"testing"
 	"time"
 )
@@ -47,7 +45,7 @@ func fleet(b *testing.B, clusters, sets, placements int) {
 		}
 		b.ReportMetric(used.Seconds()/float64(b.N), "cpu-s/op")
 		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(len(all)), "µs/placement")
-		b.ReportMetric(peak(), "peak-MB")
+		b.ReportMetric(Peak(), "peak-MB")
 	})
 	b.Run("one", func(b *testing.B) {
 		b.ReportAllocs()
@@ -79,22 +77,4 @@ func forgetPeak() {
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 		fmt.Fprintln(os.Stderr, "the peak of memory is the whole process's:", err)
 	}
-}
-
-// peak is the peak of resident memory in megabytes; 0 where the kernel does not say.
-func peak() float64 {
-	status, err := os.Open("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = status.Close() }()
-	for lines := bufio.NewScanner(status); lines.Scan(); {
-		var kilobytes float64
-		if rest, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
-			if _, err := fmt.Sscan(rest, &kilobytes); err == nil {
-				return kilobytes / 1000
-			}
-		}
-	}
-	return 0
 }
