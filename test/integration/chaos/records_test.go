@@ -234,6 +234,8 @@ func finish(ctx context.Context, reader *changeReader) {
 	for i := range 2 * waveSize {
 		Expect(faults.SetLabel(ctx, hub, fmt.Sprintf("%s-%02d", recorded, i), "state", "up")).To(Succeed())
 	}
+	// A step of a change before may list just the clusters of the last one, which is none then.
+	Eventually(func() (string, error) { return openRecords(ctx, recorded) }).MustPassRepeatedly(20).Should(BeEmpty())
 	for _, placement := range []string{inSteps, asked, plain} {
 		setWave(ctx, placement, "b", desiredInSteps+1)
 		Eventually(func() (string, error) {
