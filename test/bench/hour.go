@@ -53,40 +53,39 @@ type arrival struct {
 	at time.Duration
 	// next returns the changed object; nil if there is nothing to change.
 	next func(f *Fleet) client.Object
-	beat bool
 }
 
-// Live simulates what happens to the fleet in a time. Events arrive at random times; each waits
-// until the cycles of those before it are done, as in a controller whose cycles are serial. The
-// time that events and cycles take is measured, all else takes none: watches, writes of pages.
+// Live simulates what happens to the fleet in a time. Heartbeats arrive regularly, changes at
+// random times. Each waits until the cycles of those before it are done, as in a controller whose
+// cycles are serial. The time that events and cycles take is measured, all else takes none:
+// watches, writes of pages.
 func (f *Fleet) Live(length time.Duration, rates Rates) (*Hour, error) {
-	h, free := &Hour{}, time.Duration(0)
+	l := &living{Fleet: f}
+	h := &l.hour
 	f.OnSkipped = func(n int) { h.Skipped += n }
 	f.OnPublished = func(pages int) { h.Moved, h.Pages = h.Moved+1, h.Pages+pages }
 	defer func() { f.OnSkipped, f.OnPublished = nil, nil }()
+	between := time.Duration(float64(time.Hour) / (rates.Heartbeats * float64(len(f.clusters))))
+	beat := between
 	for _, e := range f.arrivals(length, rates) {
-		object, moved := e.next(f), h.Moved
+		for ; beat < e.at; beat += between {
+			busy := h.Busy
+			if err := l.take(beat, f.beat()); err != nil {
+				return nil, err
+			}
+			h.Heartbeats, h.Beats = h.Heartbeats+1, h.Beats+h.Busy-busy
+		}
+		moved, object := h.Moved, e.next(f)
 		if object == nil {
 			continue
 		}
-		began, used := time.Now(), CPUTime()
-		affected := f.Inventory.Update(object)
-		if err := f.Decide(affected); err != nil {
+		if err := l.take(e.at, object); err != nil {
 			return nil, err
 		}
-		took := time.Since(began)
-		h.CPU += CPUTime() - used
-		free = max(free, e.at) + took
-		h.Busy += took
-		h.Attempts += len(affected)
-		if e.beat {
-			h.Heartbeats, h.Beats = h.Heartbeats+1, h.Beats+took
-			continue
-		}
 		h.Events++
-		h.Latencies = append(h.Latencies, free-e.at)
+		h.Latencies = append(h.Latencies, l.free-e.at)
 		if h.Moved > moved {
-			h.Moves = append(h.Moves, free-e.at)
+			h.Moves = append(h.Moves, l.free-e.at)
 		}
 	}
 	slices.Sort(h.Latencies)
@@ -94,21 +93,41 @@ func (f *Fleet) Live(length time.Duration, rates Rates) (*Hour, error) {
 	return h, nil
 }
 
-// arrivals returns the events of a time, in their order.
+// living is a fleet in the time that is simulated. free is when all cycles until now are done.
+type living struct {
+	*Fleet
+	hour Hour
+	free time.Duration
+}
+
+// take processes an event that arrives at a time.
+func (l *living) take(at time.Duration, object client.Object) error {
+	began, used := time.Now(), CPUTime()
+	affected := l.Inventory.Update(object)
+	if err := l.Decide(affected); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	l.free = max(l.free, at) + took
+	l.hour.CPU += CPUTime() - used
+	l.hour.Busy, l.hour.Attempts = l.hour.Busy+took, l.hour.Attempts+len(affected)
+	return nil
+}
+
+// arrivals returns the changes of a time, in their order.
 func (f *Fleet) arrivals(length time.Duration, rates Rates) []arrival {
 	random := rand.New(rand.NewPCG(2, 2))
 	var all []arrival
-	add := func(objects int, rate float64, beat bool, next func(f *Fleet) client.Object) {
+	add := func(objects int, rate float64, next func(f *Fleet) client.Object) {
 		for range int(float64(objects) * rate * length.Hours()) {
-			all = append(all, arrival{at: time.Duration(random.Int64N(int64(length))), next: next, beat: beat})
+			all = append(all, arrival{at: time.Duration(random.Int64N(int64(length))), next: next})
 		}
 	}
-	add(len(f.clusters), rates.Heartbeats, true, (*Fleet).beat)
-	add(len(f.clusters), rates.Resources, false, (*Fleet).resize)
-	add(len(f.clusters), rates.Labels, false, (*Fleet).label)
-	add(len(f.clusters), rates.Outages, false, (*Fleet).taint)
-	add(len(f.clusters), rates.Outages, false, (*Fleet).untaint)
-	add(f.placements, rates.Edits, false, (*Fleet).edit)
+	add(len(f.clusters), rates.Resources, (*Fleet).resize)
+	add(len(f.clusters), rates.Labels, (*Fleet).label)
+	add(len(f.clusters), rates.Outages, (*Fleet).taint)
+	add(len(f.clusters), rates.Outages, (*Fleet).untaint)
+	add(f.placements, rates.Edits, (*Fleet).edit)
 	slices.SortStableFunc(all, func(a, b arrival) int { return int(a.at - b.at) })
 	return all
 }
