@@ -18,6 +18,7 @@ import (
 // Comparison is how the recorded decisions would have been under another configuration. It compares
 // targets: at each recorded decision, each Placement decides from its own last target, and moves
 // there at once. What decisions read of other Placements, such as the counts of Balance, is real.
+// Attempts that the controller skipped were not recorded, so they are not compared.
 type Comparison struct {
 	// Decisions were recorded. Failed could not be made under the other configuration.
 	Decisions int `json:"decisions"`
