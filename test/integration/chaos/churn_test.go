@@ -119,7 +119,8 @@ func startApprovals(ctx context.Context) *approvals {
 			Expect(err).NotTo(HaveOccurred())
 			for _, record := range history {
 				if record.Status.Phase == berthv1alpha1.PhaseHeld && record.Spec.Approval == nil {
-					// The first change is approved, so that something is published, the next one rejected.
+					// The first change is approved, so that something is published, and the
+					// next one is rejected.
 					a.answer(ctx, record, a.all.Load() || a.approved == 0 || a.rejected > 0 && random.IntN(5) < 3)
 				}
 			}
