@@ -60,21 +60,28 @@ func balanceScore(count int32, highest float64) int64 {
 	return 2 * int64(100.0*(0.5-float64(count)/highest))
 }
 
-// Rescore implements framework.Rescorer. The scores of other clusters stay while the highest count
-// stays.
+// settledBalance are the scores by the decision counts of now.
+type settledBalance struct {
+	entries map[int]int32
+	highest float64
+}
+
+// Rescore implements framework.Rescorer.
 func (Balance) Rescore(state *framework.CycleState) (framework.SettledScore, bool) {
 	s, ok := framework.ReadAs[*balanceState](state, v1alpha1.PrioritizerBalance)
 	if !ok {
-		return framework.SettledScore{}, false
+		return nil, false
 	}
-	entries, highest := state.Snapshot().Subject.Entries, s.max
-	return framework.SettledScore{
-		Score: func(c *framework.Cluster, counts *framework.DecisionCounts) int64 {
-			return balanceScore(counts.ByIndex.Get(c.Index)-entries[c.Index], highest)
-		},
-		Keeps: func(_, _ *framework.Cluster, counts *framework.DecisionCounts) bool {
-			return float64(counts.Max(entries)) == highest
-		},
-		Counts: true,
-	}, true
+	return &settledBalance{state.Snapshot().Subject.Entries, s.max}, true
 }
+
+func (s *settledBalance) Score(c *framework.Cluster, counts *framework.DecisionCounts) int64 {
+	return balanceScore(counts.ByIndex.Get(c.Index)-s.entries[c.Index], s.highest)
+}
+
+// Keeps is true while the highest count stays.
+func (s *settledBalance) Keeps(_, _ *framework.Cluster, counts *framework.DecisionCounts) bool {
+	return float64(counts.Max(s.entries)) == s.highest
+}
+
+func (*settledBalance) DependsOn() framework.ScoreDependency { return framework.OnDecisionCounts }

@@ -90,7 +90,7 @@ func TestBalanceKeeps(t *testing.T) {
 		fleet, _ := inv.View()
 		return fleet.Counts
 	}
-	if score.Keeps == nil || !score.Counts || !score.Keeps(nil, nil, counts()) {
+	if score.DependsOn() != framework.OnDecisionCounts || !score.Keeps(nil, nil, counts()) {
 		t.Error("the scores do not stay although nothing happened")
 	}
 	inv.Update(fixture.Page("other", "s-decision-1").Of("s").Lists("b").Obj())

@@ -87,31 +87,41 @@ func (s rangeState) keepsAfter(before, after framework.Amount) bool {
 	return (!before.Known || s.min < before.Value && before.Value < s.max) && (!after.Known || s.min <= after.Value && after.Value <= s.max)
 }
 
-// Rescore implements framework.Rescorer. The scores of other clusters stay while the lowest and the
-// highest amount stay.
+// settledRange are the scores in a range of amounts.
+type settledRange struct {
+	rangeState
+	amount func(*framework.Cluster) framework.Amount
+}
+
+// Rescore implements framework.Rescorer.
 func (r *ResourceAllocatable) Rescore(state *framework.CycleState) (framework.SettledScore, bool) {
 	s, ok := framework.ReadAs[*rangeState](state, framework.StateKey(r.name))
 	if !ok {
-		return framework.SettledScore{}, false
+		return nil, false
 	}
-	amounts, amount := *s, func(c *framework.Cluster) framework.Amount {
-		if c == nil {
-			return framework.Amount{}
-		}
-		return r.amount(c)
-	}
-	return framework.SettledScore{
-		Score: func(c *framework.Cluster, _ *framework.DecisionCounts) int64 {
-			a := r.amount(c)
-			if !a.Known {
-				return framework.NoScore
-			}
-			return amounts.score(a.Value)
-		},
-		Keeps: func(before, after *framework.Cluster, _ *framework.DecisionCounts) bool {
-			return amounts.keepsAfter(amount(before), amount(after))
-		},
-	}, true
+	return &settledRange{*s, r.amount}, true
 }
+
+func (s *settledRange) amountOf(c *framework.Cluster) framework.Amount {
+	if c == nil {
+		return framework.Amount{}
+	}
+	return s.amount(c)
+}
+
+func (s *settledRange) Score(c *framework.Cluster, _ *framework.DecisionCounts) int64 {
+	a := s.amount(c)
+	if !a.Known {
+		return framework.NoScore
+	}
+	return s.score(a.Value)
+}
+
+// Keeps is true while the lowest and the highest amount stay.
+func (s *settledRange) Keeps(before, after *framework.Cluster, _ *framework.DecisionCounts) bool {
+	return s.keepsAfter(s.amountOf(before), s.amountOf(after))
+}
+
+func (*settledRange) DependsOn() framework.ScoreDependency { return framework.OnClusters }
 
 var noResource = framework.NewStatus(framework.Skip, "the cluster does not report the resource")

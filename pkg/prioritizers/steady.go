@@ -42,10 +42,19 @@ func steadyScore(cluster int, incumbents, leaving framework.Bitset) int64 {
 	return 0
 }
 
-// Rescore implements framework.Rescorer: scores change only with the pages and records.
+// settledSteady are fixed scores: they change only with the pages and records.
+type settledSteady struct{ incumbents, leaving framework.Bitset }
+
+// Rescore implements framework.Rescorer.
 func (Steady) Rescore(state *framework.CycleState) (framework.SettledScore, bool) {
-	incumbents, leaving := state.Snapshot().Subject.Incumbents, state.Snapshot().Subject.Leaving
-	return framework.SettledScore{Score: func(c *framework.Cluster, _ *framework.DecisionCounts) int64 {
-		return steadyScore(c.Index, incumbents, leaving)
-	}}, true
+	subject := state.Snapshot().Subject
+	return &settledSteady{subject.Incumbents, subject.Leaving}, true
 }
+
+func (s *settledSteady) Score(c *framework.Cluster, _ *framework.DecisionCounts) int64 {
+	return steadyScore(c.Index, s.incumbents, s.leaving)
+}
+
+func (*settledSteady) Keeps(_, _ *framework.Cluster, _ *framework.DecisionCounts) bool { return true }
+
+func (*settledSteady) DependsOn() framework.ScoreDependency { return framework.OnNothing }

@@ -179,6 +179,16 @@ func (p *Profile) score(name string) framework.ScorePlugin {
 	return nil
 }
 
+// prefilters reports whether the profile has a PreFilter plugin with a name.
+func (p *Profile) prefilters(name string) bool {
+	for _, plugin := range p.PreFilter {
+		if plugin.Name() == name {
+			return true
+		}
+	}
+	return false
+}
+
 // statefulPlugins returns the plugins that may be Forgetters, some of them more than once.
 func (p *Profile) statefulPlugins() []framework.Plugin {
 	var all []framework.Plugin

@@ -97,38 +97,35 @@ func (a *Attempt) isPlain() bool {
 
 // recheck adds the filters. It returns false if one of them cannot filter again.
 func (a *Attempt) recheck(s *framework.Settled) bool {
-	added := map[string]bool{}
-	add := func(p framework.Plugin) bool {
-		if added[p.Name()] {
-			return true
-		}
-		added[p.Name()] = true
-		again, can := p.(framework.Rechecker)
-		if !can {
-			return false
-		}
-		passes, ok := again.Recheck(a.State)
-		if passes != nil {
-			s.Passes = append(s.Passes, passes)
-		}
-		return ok
-	}
+	s.Passes = make([]func(*framework.Cluster) framework.Passing, 0, 2)
 	for _, p := range a.profile.PreEnqueue {
-		if !add(p) {
+		if !a.addRecheck(s, p) {
 			return false
 		}
 	}
 	for _, p := range a.profile.PreFilter {
-		if !add(p) {
+		if !a.addRecheck(s, p) {
 			return false
 		}
 	}
 	for _, p := range a.profile.Filter {
-		if !add(p) {
+		if !a.profile.prefilters(p.Name()) && !a.addRecheck(s, p) {
 			return false
 		}
 	}
 	return true
+}
+
+func (a *Attempt) addRecheck(s *framework.Settled, p framework.Plugin) bool {
+	again, can := p.(framework.Rechecker)
+	if !can {
+		return false
+	}
+	passes, ok := again.Recheck(a.State)
+	if passes != nil {
+		s.Passes = append(s.Passes, passes)
+	}
+	return ok
 }
 
 // rescore adds the prioritizers. It returns false if one of them cannot score again.
@@ -141,6 +138,7 @@ func (a *Attempt) rescore(s *framework.Settled) bool {
 	if a.scorersOff {
 		return false
 	}
+	s.Scores = make([]framework.WeightedSettledScore, 0, len(a.scorers))
 	for _, p := range a.scorers {
 		again, can := p.ScorePlugin.(framework.Rescorer)
 		if !can || p.addOn {
@@ -195,7 +193,7 @@ func (a *Attempt) isBetter(i, j int) bool {
 func (a *Attempt) farCut(s *framework.Settled) (cut int64, far bool) {
 	reach, fixed := int64(0), false
 	for _, p := range s.Scores {
-		if p.Keeps != nil {
+		if p.DependsOn() != framework.OnNothing {
 			reach += max(p.Weight, -p.Weight) * (framework.MaxScore - framework.MinScore)
 		} else {
 			fixed = true
@@ -209,7 +207,7 @@ func (a *Attempt) farCut(s *framework.Settled) (cut int64, far bool) {
 	for _, c := range a.Feasible {
 		total := int64(0)
 		for _, p := range s.Scores {
-			if p.Keeps == nil {
+			if p.DependsOn() == framework.OnNothing {
 				total += p.Weight * p.Score(c, a.Snapshot.Counts)
 			}
 		}

@@ -33,16 +33,25 @@ type WeightedSettledScore struct {
 }
 
 // SettledScore is how a prioritizer scores a cluster after the attempt that settled.
-type SettledScore struct {
+type SettledScore interface {
 	// Score returns the score of a feasible cluster after NormalizeScore; NoScore if it has none.
-	Score func(c *Cluster, counts *DecisionCounts) int64
+	Score(c *Cluster, counts *DecisionCounts) int64
 	// Keeps reports whether the scores of all other feasible clusters stay after a cluster changed
-	// from before to after; nil stands for a cluster that is not feasible. A nil function means
-	// that the scores of a cluster never change.
-	Keeps func(before, after *Cluster, counts *DecisionCounts) bool
-	// Counts is true if the scores depend on decision counts.
-	Counts bool
+	// from before to after; nil stands for a cluster that is not feasible.
+	Keeps(before, after *Cluster, counts *DecisionCounts) bool
+	// DependsOn says what the scores depend on.
+	DependsOn() ScoreDependency
 }
+
+// ScoreDependency is what can change a score while a Placement is settled.
+type ScoreDependency int
+
+// What a SettledScore depends on. Fixed scores never change.
+const (
+	OnNothing ScoreDependency = iota
+	OnClusters
+	OnDecisionCounts
+)
 
 // Rescorer is a ScorePlugin that can score clusters again after an attempt. A Placement with
 // another prioritizer is decided again after each change of a cluster that it reads.
@@ -133,7 +142,7 @@ func (s *Settled) StillApplies(fleet *SettledFleet, queue *QueueAdmission) bool 
 // changed from before to after; nil stands for a cluster that is not feasible.
 func (s *Settled) othersStay(fleet *SettledFleet, before, after *Cluster) bool {
 	for i := range s.Scores {
-		if keeps := s.Scores[i].Keeps; keeps != nil && !keeps(before, after, fleet.Counts) {
+		if !s.Scores[i].Keeps(before, after, fleet.Counts) {
 			return false
 		}
 	}
@@ -145,7 +154,7 @@ func (s *Settled) othersStay(fleet *SettledFleet, before, after *Cluster) bool {
 func (s *Settled) countsSurvive(fleet *SettledFleet) bool {
 	reads := false
 	for i := range s.Scores {
-		reads = reads || s.Scores[i].Counts
+		reads = reads || s.Scores[i].DependsOn() == OnDecisionCounts
 	}
 	if !reads || s.Counts == fleet.Counts.Changes {
 		return true
@@ -203,7 +212,7 @@ func (s *Settled) onItsSide(fleet *SettledFleet, c *Cluster, selected bool) bool
 	total := int64(0)
 	for i := range s.Scores {
 		p := &s.Scores[i]
-		if s.Far && p.Keeps != nil {
+		if s.Far && p.DependsOn() != OnNothing {
 			continue
 		}
 		if x := p.Score(c, fleet.Counts); x != NoScore {

@@ -53,30 +53,42 @@ func settledOf(cut framework.Cut) *framework.Settled {
 			},
 		},
 	}
-	s.Scores = []framework.WeightedSettledScore{{Weight: 2, SettledScore: framework.SettledScore{
-		Score: func(c *framework.Cluster, _ *framework.DecisionCounts) int64 {
-			switch {
-			case c.Labels["none"] != "":
-				return framework.NoScore
-			case c.Labels["good"] != "":
-				return 10
-			}
-			return 5
-		},
-		Keeps: func(before, after *framework.Cluster, _ *framework.DecisionCounts) bool {
-			return (before == nil || before.Labels["edge"] == "") && (after == nil || after.Labels["edge"] == "")
-		},
-	}}, {Weight: 1, SettledScore: framework.SettledScore{
-		Score: func(c *framework.Cluster, counts *framework.DecisionCounts) int64 {
-			return -int64(counts.ByIndex.Get(c.Index))
-		},
-		Keeps: func(_, _ *framework.Cluster, counts *framework.DecisionCounts) bool {
-			return len(counts.Histogram) < 10
-		},
-		Counts: true,
-	}}}
+	s.Scores = []framework.WeightedSettledScore{{SettledScore: labelScore{}, Weight: 2}, {SettledScore: countScore{}, Weight: 1}}
 	return s
 }
+
+// labelScore is 10 for clusters with the label good, none for those with the label none, and 5 for
+// all others. A cluster with the label edge changes the scores of others.
+type labelScore struct{}
+
+func (labelScore) Score(c *framework.Cluster, _ *framework.DecisionCounts) int64 {
+	switch {
+	case c.Labels["none"] != "":
+		return framework.NoScore
+	case c.Labels["good"] != "":
+		return 10
+	}
+	return 5
+}
+
+func (labelScore) Keeps(before, after *framework.Cluster, _ *framework.DecisionCounts) bool {
+	return (before == nil || before.Labels["edge"] == "") && (after == nil || after.Labels["edge"] == "")
+}
+
+func (labelScore) DependsOn() framework.ScoreDependency { return framework.OnClusters }
+
+// countScore is less for each decision.
+type countScore struct{}
+
+func (countScore) Score(c *framework.Cluster, counts *framework.DecisionCounts) int64 {
+	return -int64(counts.ByIndex.Get(c.Index))
+}
+
+func (countScore) Keeps(_, _ *framework.Cluster, counts *framework.DecisionCounts) bool {
+	return len(counts.Histogram) < 10
+}
+
+func (countScore) DependsOn() framework.ScoreDependency { return framework.OnDecisionCounts }
 
 func TestSettledSurvives(t *testing.T) {
 	middle := framework.Cut{Total: 15, Name: "\x7f"}

@@ -48,24 +48,24 @@ func run(clusters, placements int, length time.Duration, rates bench.Rates) erro
 	if err != nil {
 		return err
 	}
-	print := func(what, format string, values ...any) {
+	row := func(what, format string, values ...any) {
 		fmt.Printf("| %s | "+format+" |\n", append([]any{what}, values...)...)
 	}
 	fmt.Printf("| %d clusters, %d Placements, %s | |\n|---|---|\n", clusters, len(all), length)
-	print("first decision of all Placements", "%.1f s", first.Seconds())
-	print("changes; heartbeats", "%d; %d", h.Events, h.Heartbeats)
-	print("attempts started; skipped", "%d; %d", h.Attempts, h.Skipped)
-	print("attempts that moved clusters; page writes", "%d; %d", h.Moved, h.Pages)
-	print("time of events and cycles", "%.1f s, %.1f %% of the time", h.Busy.Seconds(), 100*h.Busy.Seconds()/length.Seconds())
-	print("of which heartbeats", "%.1f s", h.Beats.Seconds())
-	print("processor time", "%.1f s", h.CPU.Seconds())
+	row("first decision of all Placements", "%.1f s", first.Seconds())
+	row("changes; heartbeats", "%d; %d", h.Events, h.Heartbeats)
+	row("attempts started; skipped", "%d; %d", h.Attempts, h.Skipped)
+	row("attempts that moved clusters; page writes", "%d; %d", h.Moved, h.Pages)
+	row("time of events and cycles", "%.1f s, %.1f %% of the time", h.Busy.Seconds(), 100*h.Busy.Seconds()/length.Seconds())
+	row("of which heartbeats", "%.1f s", h.Beats.Seconds())
+	row("processor time", "%.1f s", h.CPU.Seconds())
 	for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
-		print(fmt.Sprintf("from a change until all its Placements are decided, %g %%", 100*q), "%.3f ms", ms(bench.At(h.Latencies, q)))
+		row(fmt.Sprintf("from a change until all its Placements are decided, %g %%", 100*q), "%.3f ms", ms(bench.At(h.Latencies, q)))
 	}
 	for _, q := range []float64{0.5, 0.99, 1} {
-		print(fmt.Sprintf("the same for changes that move a Placement, %g %%", 100*q), "%.3f ms", ms(bench.At(h.Moves, q)))
+		row(fmt.Sprintf("the same for changes that move a Placement, %g %%", 100*q), "%.3f ms", ms(bench.At(h.Moves, q)))
 	}
-	print("peak of resident memory", "%.0f MB", bench.Peak())
+	row("peak of resident memory", "%.0f MB", bench.Peak())
 	return nil
 }
 
