@@ -28,7 +28,8 @@ const (
 	leaping  = "64Gi"
 )
 
-// shape is the spec of all Placements except the first, which always asks for the most memory.
+// shape is the spec of all Placements except one, which always asks for the most memory: the first,
+// or with the shape last, the last.
 type shape int
 
 const (
@@ -38,6 +39,8 @@ const (
 	predicate
 	// steady: memory counts, but Steady counts more.
 	steady
+	// last: as steady.
+	last
 	// memory: the most memory.
 	memory
 )
@@ -126,15 +129,23 @@ func (f *fleet) placement(i int, s shape) *v1alpha1.Placement {
 		b = b.Predicate(fixture.MatchLabel("tier", "gold"))
 	}
 	switch {
-	case i == 0 || s == memory:
+	case i == f.mover(s) || s == memory:
 		b = b.Mode(v1alpha1.PrioritizerPolicyModeExact).Prioritizer(v1alpha1.PrioritizerResourceAllocatableMemory, 1)
-	case s == steady:
+	case s == steady || s == last:
 		b = b.Mode(v1alpha1.PrioritizerPolicyModeExact).Prioritizer(v1alpha1.PrioritizerResourceAllocatableMemory, 1).
 			Prioritizer(v1alpha1.PrioritizerSteady, 10)
 	}
 	p := b.Obj()
 	p.UID, p.Generation = "", 0
 	return p
+}
+
+// mover is the Placement that asks for the most memory.
+func (f *fleet) mover(s shape) int {
+	if s == last {
+		return f.Placements - 1
+	}
+	return 0
 }
 
 // place creates the Placements.

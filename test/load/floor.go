@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
@@ -112,6 +113,16 @@ func (f *floor) measurePages(ctx context.Context, n, clusters int) (time.Duratio
 	}
 	elapsed := time.Since(begin)
 	return elapsed, f.hub.Delete(ctx, wide.page)
+}
+
+// measureLists measures the lists of all kinds that decisions depend on, at the same time.
+func (f *floor) measureLists(ctx context.Context) (time.Duration, error) {
+	begin, all := time.Now(), kinds.All()
+	err := each(len(all), func(i int) error { return f.hub.List(ctx, all[i].NewList().(client.ObjectList)) })
+	if err != nil {
+		return 0, fmt.Errorf("listing: %w", err)
+	}
+	return time.Since(begin), nil
 }
 
 // measureMany measures the writes for n Placements: three each, to create a page, fill it and write

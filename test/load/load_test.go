@@ -12,6 +12,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
+func TestMain(m *testing.M) {
+	if runInformersIfAsked() {
+		return
+	}
+	os.Exit(m.Run())
+}
+
 // TestRows measures every row on a small hub. It checks what the controller did, not how long it
 // took. BERTH_BIN names another berth.
 func TestRows(t *testing.T) {
@@ -49,7 +56,7 @@ func TestRows(t *testing.T) {
 	for _, x := range written.Sizes[0].Results {
 		got[x.Row] = x
 	}
-	for _, row := range append([]string{"hot-p99", "hot-predicate-p99", "hot-read-p99"}, allRows...) {
+	for _, row := range append([]string{"hot-p99", "hot-predicate-p99", "hot-read-p99", "hot-read-cpu", "hot-last-p99", "cold-writes"}, allRows...) {
 		if _, ok := got[row]; !ok {
 			t.Errorf("there is no row %q", row)
 		}
@@ -58,6 +65,7 @@ func TestRows(t *testing.T) {
 		"hot":           {1, 1, 0},
 		"hot-predicate": {1, 1, 0},
 		"hot-read":      {1, 1, 0},
+		"hot-last":      {1, 1, 0},
 		"hot-all":       {20, 20, 0},
 		"cold":          {20, 20, 20},
 	} {

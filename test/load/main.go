@@ -18,7 +18,7 @@ import (
 const berthArgs = "controller --kubeconfig {kubeconfig} --metrics-bind-address {metrics} --leader-elect=false --health-probe-bind-address=0 --record {recording}"
 
 // allRows are the rows of the table, in the order of measurement.
-var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "hot-all", "memory", "steps", "evictions", "drain", "churn", "recording", "replay"}
+var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "read", "hot-last", "hot-all", "memory", "steps", "evictions", "drain", "churn", "recording", "replay"}
 
 // options are the flags of the command.
 type options struct {
@@ -52,6 +52,9 @@ type size struct {
 func (s size) String() string { return fmt.Sprintf("%d × %d", s.Clusters, s.Placements) }
 
 func main() {
+	if runInformersIfAsked() {
+		return
+	}
 	o, err := parse(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)

@@ -24,7 +24,7 @@ type process struct {
 }
 
 func startProcess(o options, kubeconfig, dir string) (*process, error) {
-	p := &process{log: filepath.Join(dir, "controller.log"), ended: make(chan struct{})}
+	p := &process{log: filepath.Join(dir, "controller.log")}
 	args := strings.ReplaceAll(strings.ReplaceAll(o.args, "{kubeconfig}", kubeconfig), "{recording}", recordingIn(dir))
 	if strings.Contains(args, "{metrics}") {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,15 +37,26 @@ func startProcess(o options, kubeconfig, dir string) (*process, error) {
 		}
 		args = strings.ReplaceAll(args, "{metrics}", p.metrics)
 	}
+	started, err := startCommand(exec.Command(o.controller, strings.Fields(args)...), p.log)
+	if err != nil {
+		return nil, fmt.Errorf("starting the controller: %w", err)
+	}
+	started.metrics = p.metrics
+	return started, nil
+}
+
+// startCommand starts a program that writes a log.
+func startCommand(command *exec.Cmd, path string) (*process, error) {
+	p := &process{log: path, ended: make(chan struct{}), command: command}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, err
 	}
-	p.command = exec.Command(o.controller, strings.Fields(args)...)
 	p.command.Stdout, p.command.Stderr = log, log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.command.Start(); err != nil {
-		return nil, fmt.Errorf("starting the controller: %w", err)
+		_ = log.Close()
+		return nil, err
 	}
 	go func() {
 		_ = p.command.Wait() // the outcome is in ProcessState

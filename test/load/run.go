@@ -115,6 +115,8 @@ func (r *run) measureRows(ctx context.Context) error {
 		{"heartbeat", r.heartbeat},
 		{"hot-predicate", func(ctx context.Context) error { return r.measureHot(ctx, "hot-predicate", predicate) }},
 		{"hot-read", func(ctx context.Context) error { return r.measureHot(ctx, "hot-read", steady) }},
+		{"read", r.measureRead},
+		{"hot-last", func(ctx context.Context) error { return r.measureHot(ctx, "hot-last", last) }},
 		{"hot-all", r.measureHotAll},
 		{"memory", r.memory},
 		{"steps", r.measureSteps},
