@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -52,6 +53,17 @@ func openHub(o options, dir string) (*hub, error) {
 	}
 	h.Client, err = client.New(h.config, client.Options{Scheme: scheme})
 	return h, err
+}
+
+// apart returns a client of the same hub with a connection of its own, which does not wait for the
+// requests of others.
+func (h *hub) apart() (*hub, error) {
+	other := *h
+	other.config = rest.CopyConfig(h.config)
+	other.config.Dial = (&net.Dialer{}).DialContext
+	var err error
+	other.Client, err = client.New(other.config, client.Options{Scheme: h.Scheme()})
+	return &other, err
 }
 
 func (h *hub) start(assets, kubeconfig string) error {

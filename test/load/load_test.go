@@ -33,7 +33,7 @@ func TestRows(t *testing.T) {
 	}
 	o, err := parse([]string{
 		"-controller", binary, "-clusters", "20", "-placements", "20", "-churn", "250", "-rollout", "20", "-evictions", "10", "-repeats", "1", "-samples", "5", "-heartbeats", "40",
-		"-budget", "5s", "-json", file,
+		"-budget", "5s", "-length", "12s", "-json", file,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestRows(t *testing.T) {
 	for _, x := range written.Sizes[0].Results {
 		got[x.Row] = x
 	}
-	for _, row := range append([]string{"hot-p99", "hot-predicate-p99", "hot-read-p99", "hot-read-cpu", "hot-last-p99", "cold-writes"}, allRows...) {
+	for _, row := range append([]string{"hot-p99", "hot-predicate-p99", "hot-read-p99", "hot-read-cpu", "hot-last-p99", "cold-writes", "busy-p50", "busy-p99", "busy-pages", "busy-history", "busy-memory", "busy-peak"}, allRows...) {
 		if _, ok := got[row]; !ok {
 			t.Errorf("there is no row %q", row)
 		}

@@ -18,7 +18,7 @@ import (
 const berthArgs = "controller --kubeconfig {kubeconfig} --metrics-bind-address {metrics} --leader-elect=false --health-probe-bind-address=0 --record {recording}"
 
 // allRows are the rows of the table, in the order of measurement.
-var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "read", "hot-last", "hot-all", "memory", "steps", "evictions", "drain", "churn", "recording", "replay"}
+var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "read", "hot-last", "hot-all", "memory", "steps", "evictions", "drain", "churn", "busy", "busy-policies", "recording", "replay"}
 
 // options are the flags of the command.
 type options struct {
@@ -38,6 +38,8 @@ type options struct {
 	// repeats is the number of samples of slow rows; samples and budget limit each hot row.
 	repeats, samples, heartbeats int
 	budget                       time.Duration
+	// length is how long the busy rows take.
+	length time.Duration
 	// cycles is the prefix of the metrics that count scheduling cycles.
 	cycles string
 	json   string
@@ -89,6 +91,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.samples, "samples", 200, "changes in each hot row, at most; one less if odd, as every other takes one back")
 	flags.IntVar(&o.heartbeats, "heartbeats", 1000, "heartbeats")
 	flags.DurationVar(&o.budget, "budget", 30*time.Second, "no more samples are taken in a hot row after this time")
+	flags.DurationVar(&o.length, "length", 5*time.Minute, "how long each busy row takes")
 	flags.StringVar(&o.cycles, "cycles", `controller_runtime_reconcile_total{controller="placement"`, "how the metrics begin that count cycles")
 	flags.StringVar(&o.json, "json", "", "write the results to this file, too")
 	if err := flags.Parse(args); err != nil {

@@ -24,6 +24,8 @@ type observer struct {
 	mu     sync.Mutex
 	views  map[types.NamespacedName]*view
 	waiter *waiter
+	// gone follows which clusters Placements leave; nil if nothing does.
+	gone *departures
 	// written counts the writes since the start.
 	written writes
 }
@@ -57,6 +59,15 @@ func (v *view) clusters() int {
 		n += len(page)
 	}
 	return n
+}
+
+// names returns the clusters on all pages.
+func (v *view) names() []string {
+	var names []string
+	for _, page := range v.pages {
+		names = append(names, page...)
+	}
+	return names
 }
 
 func (v *view) lists(cluster string) bool {
@@ -157,6 +168,27 @@ func (o *observer) handle(before, object any, gone bool) {
 		v.progressing = meta.FindStatusCondition(x.Status.Conditions, v1alpha1.PlacementConditionDecisionProgressing) != nil
 	}
 	o.checkWaiter(key, now)
+	if o.gone != nil {
+		o.gone.show(key, o.view(key).names(), now)
+	}
+}
+
+// follow begins to follow which clusters Placements leave.
+func (o *observer) follow() *departures {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.gone = &departures{listing: map[string]map[types.NamespacedName]bool{}, listed: map[types.NamespacedName][]string{}, leaving: map[string]*departure{}}
+	for key, v := range o.views {
+		o.gone.show(key, v.names(), time.Now())
+	}
+	return o.gone
+}
+
+// unfollow ends that.
+func (o *observer) unfollow() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.gone = nil
 }
 
 func (o *observer) view(key types.NamespacedName) *view {

@@ -120,11 +120,19 @@ func (p *process) cpu() (time.Duration, error) {
 
 // peak returns the peak of resident memory, in MB (10⁶ bytes).
 func (p *process) peak() (float64, error) {
+	return p.status("VmHWM:")
+}
+
+// resident returns the resident memory now, in MB.
+func (p *process) resident() (float64, error) { return p.status("VmRSS:") }
+
+// status returns an amount of memory of the kernel's description of the process, in MB.
+func (p *process) status(name string) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
 	if err != nil {
 		return 0, errors.Join(p.exitError(), err)
 	}
-	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	_, after, _ := strings.Cut(string(text), name)
 	var kib float64
 	if _, err := fmt.Sscan(after, &kib); err != nil {
 		return 0, fmt.Errorf("reading resident memory: %w", err)

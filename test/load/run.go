@@ -123,6 +123,8 @@ func (r *run) measureRows(ctx context.Context) error {
 		{"evictions", r.measureEvictions},
 		{"drain", r.measureDrain},
 		{"churn", r.measureChurn},
+		{"busy", func(ctx context.Context) error { return r.measureBusy(ctx, "busy", "busy hub") }},
+		{"busy-policies", r.measureBusyWithPolicies},
 		{"recording", r.measureRecording},
 		{"replay", r.verifyRecording},
 	} {

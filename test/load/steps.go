@@ -18,7 +18,7 @@ import (
 )
 
 // stepRows are the rows of changes in steps. They need Berth's DisruptionPolicies.
-var stepRows = []string{"steps", "evictions", "drain"}
+var stepRows = []string{"steps", "evictions", "drain", "busy", "busy-policies"}
 
 // observedKinds returns the kinds to watch. Records and evictions are watched only for the rows
 // that count them, because each watch costs the API server time.
