@@ -91,7 +91,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.samples, "samples", 200, "changes in each hot row, at most; one less if odd, as every other takes one back")
 	flags.IntVar(&o.heartbeats, "heartbeats", 1000, "heartbeats")
 	flags.DurationVar(&o.budget, "budget", 30*time.Second, "no more samples are taken in a hot row after this time")
-	flags.DurationVar(&o.length, "length", 5*time.Minute, "how long each busy row takes")
+	flags.DurationVar(&o.length, "length", time.Minute, "how long each busy row takes")
 	flags.StringVar(&o.cycles, "cycles", `controller_runtime_reconcile_total{controller="placement"`, "how the metrics begin that count cycles")
 	flags.StringVar(&o.json, "json", "", "write the results to this file, too")
 	if err := flags.Parse(args); err != nil {

@@ -181,7 +181,8 @@ func (r *run) measureHot(ctx context.Context, row string, s shape) error {
 	return nil
 }
 
-// measureRead changes the memory of clusters, which all Placements weigh, so that no answer changes.
+// measureRead changes the memory of clusters, which all Placements weigh, so that no answer
+// changes.
 func (r *run) measureRead(ctx context.Context) error {
 	if err := r.fleet.setShape(ctx, steady); err != nil {
 		return err
