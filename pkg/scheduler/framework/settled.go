@@ -149,6 +149,10 @@ func (s *Settled) othersStay(fleet *SettledFleet, before, after *Cluster) bool {
 	return s.countsSurvive(fleet)
 }
 
+// maxCountChanges is the maximum number of changes of decision counts that one check reads. With
+// more, an attempt takes about as long.
+const maxCountChanges = 256
+
 // countsSurvive reports whether the clusters whose decision counts have changed since the last
 // check are on their side of the cut.
 func (s *Settled) countsSurvive(fleet *SettledFleet) bool {
@@ -160,7 +164,7 @@ func (s *Settled) countsSurvive(fleet *SettledFleet) bool {
 		return true
 	}
 	changed, known := fleet.Changed(s.Counts)
-	if !known {
+	if !known || len(changed) > maxCountChanges {
 		return false
 	}
 	for _, i := range changed {

@@ -180,6 +180,16 @@ func TestSettledContinues(t *testing.T) {
 	if !s.StillApplies(f.fleet(), nil) || s.Counts != 1 {
 		t.Errorf("the count is checked, and %d changes are", s.Counts)
 	}
+	f.changed = make([]int32, 257)
+	f.counts.Changes = 257
+	if !s.StillApplies(f.fleet(), nil) {
+		t.Error("256 more changes are too many")
+	}
+	s.Counts = 0
+	if s.StillApplies(f.fleet(), nil) {
+		t.Error("257 changes are not too many")
+	}
+	f.changed = f.changed[:1]
 	s.Counts = 2
 	f.counts.Changes = 3
 	if s.StillApplies(f.fleet(), nil) {
