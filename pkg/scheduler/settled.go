@@ -54,7 +54,7 @@ func (a *Attempt) isQuiet() bool {
 	if len(a.Holds)+len(a.Intents) > 0 || !a.State.NextAttempt().IsZero() {
 		return false
 	}
-	if len(a.timers.ReadySince) > 0 || len(subject.Evictions)+len(a.State.Warnings()) > 0 || changes.History(subject.Records).Open() != nil {
+	if a.measuresReadiness() || len(subject.Evictions)+len(a.State.Warnings()) > 0 || changes.History(subject.Records).Open() != nil {
 		return false
 	}
 	if satisfied, _ := a.Satisfied(); !satisfied {
@@ -70,6 +70,22 @@ func (a *Attempt) isQuiet() bool {
 		}
 	}
 	return true
+}
+
+// measuresReadiness reports whether each attempt has to measure how long clusters are ready. Without
+// a readiness source the times stay as they are.
+func (a *Attempt) measuresReadiness() bool {
+	for _, since := range a.timers.ReadySince {
+		if since.IsZero() {
+			return true
+		}
+	}
+	for _, policy := range a.Snapshot.Subject.Policies {
+		if policy.Spec.Readiness != nil {
+			return len(a.timers.ReadySince) > 0
+		}
+	}
+	return false
 }
 
 // isPlain reports whether the selection is the clusters with the highest totals, and nothing else

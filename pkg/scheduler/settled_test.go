@@ -56,6 +56,17 @@ func TestSettles(t *testing.T) {
 			})
 		}},
 		"a policy": {placement: two(), want: true, prepare: func(d *desk) { d.require() }},
+		"a policy, and a cluster that was added just now": {placement: two(), want: true, prepare: func(d *desk) {
+			d.policy = budget()
+			d.inv.Update(d.policy.DeepCopy())
+			d.inv.Update(fixture.Cluster("a").Set("s1").Taint("t", "", v1alpha1.TaintEffectNoSelect).Obj())
+		}},
+		"the same, with a readiness source": {placement: two(), prepare: func(d *desk) {
+			d.policy = budget()
+			d.policy.Spec.Readiness = &berthv1alpha1.ReadinessRequirement{}
+			d.inv.Update(d.policy.DeepCopy())
+			d.inv.Update(fixture.Cluster("a").Set("s1").Taint("t", "", v1alpha1.TaintEffectNoSelect).Obj())
+		}},
 		"a removed page": {placement: two(), prepare: func(d *desk) {
 			for key, page := range d.pages.pages {
 				delete(d.pages.pages, key)
@@ -76,6 +87,13 @@ func TestSettles(t *testing.T) {
 				t.Errorf("attempts can be skipped: %t, want %t", got, tt.want)
 			}
 		})
+	}
+}
+
+// budget is a policy that limits steps only.
+func budget() *berthv1alpha1.DisruptionPolicy {
+	return &berthv1alpha1.DisruptionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "budget"}, Spec: berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{}},
 	}
 }
 
