@@ -72,8 +72,8 @@ func (a *Attempt) isQuiet() bool {
 	return true
 }
 
-// measuresReadiness reports whether each attempt has to measure how long clusters are ready. Without
-// a readiness source the times stay as they are.
+// measuresReadiness reports whether each attempt has to measure how long clusters are ready.
+// Without a readiness source the times stay as they are.
 func (a *Attempt) measuresReadiness() bool {
 	for _, since := range a.timers.ReadySince {
 		if since.IsZero() {

@@ -159,17 +159,24 @@ func (r *run) measureHot(ctx context.Context, row string, s shape) error {
 			return err
 		}
 	}
-	two := quantile(floors, 0.5)
-	works := map[string]string{
-		"hot": "hot one", "hot-predicate": "hot one, label predicates", "hot-read": "hot one, all weigh memory", "hot-last": "hot one, all weigh memory, last in line",
-	}
+	r.hot.cpu, r.hot.recording = r.hot.cpu+spent.cpu, r.hot.recording+spent.recording
+	r.addHot(row, durations, quantile(floors, 0.5), spent)
+	return nil
+}
+
+// hotWork describes the hot rows.
+var hotWork = map[string]string{
+	"hot": "hot one", "hot-predicate": "hot one, label predicates", "hot-read": "hot one, all weigh memory", "hot-last": "hot one, all weigh memory, last in line",
+}
+
+// addHot adds the results of a hot row, whose floor is the time of two writes.
+func (r *run) addHot(row string, durations []time.Duration, two time.Duration, spent effort) {
 	p50 := result{
-		Row: row, Work: works[row] + ", p50", Value: float64(quantile(durations, 0.5)) / float64(two), Unit: times, Target: 4,
+		Row: row, Work: hotWork[row] + ", p50", Value: float64(quantile(durations, 0.5)) / float64(two), Unit: times, Target: 4,
 		Samples: len(durations), Took: ms(quantile(durations, 0.5)), Floor: ms(two),
 	}
-	r.hot.cpu, r.hot.recording = r.hot.cpu+spent.cpu, r.hot.recording+spent.recording
 	p99 := p50
-	p99.Row, p99.Work, p99.Target, p99.Took = row+"-p99", works[row]+", p99", 20, ms(quantile(durations, 0.99))
+	p99.Row, p99.Work, p99.Target, p99.Took = row+"-p99", hotWork[row]+", p99", 20, ms(quantile(durations, 0.99))
 	p99.Value = float64(quantile(durations, 0.99)) / float64(two)
 	r.add(p50, spent, len(durations))
 	r.add(p99, spent, len(durations))
@@ -178,7 +185,6 @@ func (r *run) measureHot(ctx context.Context, row string, s shape) error {
 			Row: "hot-read-cpu", Work: "hot one, all weigh memory", Value: ms(spent.cpu) / float64(len(durations)), Unit: "ms CPU", Target: 15, Samples: len(durations),
 		}, spent, len(durations))
 	}
-	return nil
 }
 
 // measureRead changes the memory of clusters, which all Placements weigh, so that no answer
