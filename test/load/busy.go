@@ -107,6 +107,9 @@ func (d *departures) acknowledge(name string, now time.Time) {
 	}
 }
 
+// changeToPage is the controller's histogram of the time from a watch event until the page.
+const changeToPage = "berth_change_to_page_duration_seconds"
+
 // busy is one measurement of a busy row.
 type busy struct {
 	*run
@@ -122,6 +125,9 @@ type busy struct {
 	resident      []float64
 	// floors are the times of the two writes of a plain client beside the load, quiet before it.
 	floors, quiet []time.Duration
+	// before and inside are the controller's own histogram of changes until their pages are
+	// written, before and after.
+	before, inside histogram
 }
 
 type downUntil struct {
@@ -152,6 +158,9 @@ func (r *run) measureBusy(ctx context.Context, row, work string) error {
 	if err := b.measureQuiet(ctx); err != nil {
 		return err
 	}
+	if b.before, err = r.process.histogram(changeToPage); err != nil {
+		return err
+	}
 	var spent effort
 	begin := time.Now()
 	err = r.spend(&spent, func() error { return b.keepBusy(ctx, begin.Add(r.length)) })
@@ -159,6 +168,9 @@ func (r *run) measureBusy(ctx context.Context, row, work string) error {
 		return err
 	}
 	elapsed := time.Since(begin)
+	if b.inside, err = r.process.histogram(changeToPage); err != nil {
+		return err
+	}
 	peak, err := r.process.peak()
 	if err != nil {
 		return err
@@ -328,10 +340,19 @@ func (b *busy) report(row, work string, spent effort, elapsed time.Duration, pea
 			Samples: len(took), Took: ms(at), Floor: ms(two),
 		}, spent, perSecond)
 	}
-	b.add(result{
-		Row: row + "-floor", Work: work + ", the floor beside it", Value: float64(two) / float64(quantile(b.quiet, 0.5)), Unit: "× alone",
-		Samples: len(b.floors), Took: ms(two), Floor: ms(quantile(b.quiet, 0.5)),
-	}, spent, perSecond)
+	for _, q := range []struct {
+		name string
+		at   float64
+	}{{"p50", 0.5}, {"p99", 0.99}} {
+		at, alone := quantile(b.floors, q.at), quantile(b.quiet, q.at)
+		b.add(result{
+			Row: row + "-floor-" + q.name, Work: work + ", the floor beside it, " + q.name, Value: float64(at) / float64(alone), Unit: "× alone",
+			Samples: len(b.floors), Took: ms(at), Floor: ms(alone),
+		}, spent, perSecond)
+	}
+	if inside := b.inside.since(b.before); len(inside.counts) > 0 {
+		b.printStep("%s: from the watch event until the page is written, by the controller: p50 ≤ %.3g s, p99 ≤ %.3g s", row, inside.quantile(0.5), inside.quantile(0.99))
+	}
 	first, last := b.resident[0], b.resident[len(b.resident)-1]
 	for _, x := range []result{
 		{Row: row, Work: work + ", processors", Value: spent.cpu.Seconds() / seconds, Unit: "cores", Target: 1},

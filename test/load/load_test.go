@@ -112,3 +112,13 @@ func TestQuantile(t *testing.T) {
 		})
 	}
 }
+
+func TestHistogram(t *testing.T) {
+	before := histogram{bounds: []float64{1, 2, 4}, counts: []float64{5, 6, 6}}
+	h := histogram{bounds: []float64{1, 2, 4}, counts: []float64{7, 9, 10}}.since(before)
+	for q, want := range map[float64]float64{0.1: 1, 0.5: 1, 0.6: 2, 0.75: 2, 0.99: 4} {
+		if got := h.quantile(q); got != want {
+			t.Errorf("quantile %g is %g, want %g", q, got, want)
+		}
+	}
+}

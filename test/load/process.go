@@ -170,3 +170,60 @@ func (p *process) metric(prefix string) (float64, bool, error) {
 	}
 	return sum, true, lines.Err()
 }
+
+// histogram is a histogram of the controller: how many values are at most a bound, by the bounds in
+// ascending order.
+type histogram struct {
+	bounds, counts []float64
+}
+
+// histogram reads a histogram; an empty one if the controller does not have it.
+func (p *process) histogram(name string) (h histogram, err error) {
+	if p.metrics == "" {
+		return h, nil
+	}
+	answer, err := http.Get("http://" + p.metrics + "/metrics")
+	if err != nil {
+		return h, fmt.Errorf("reading the controller's metrics: %w", err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		var bound, count float64
+		rest, found := strings.CutPrefix(lines.Text(), name+`_bucket{le="`)
+		text, after, _ := strings.Cut(rest, `"} `)
+		if !found {
+			continue
+		}
+		if bound, err = strconv.ParseFloat(text, 64); err == nil {
+			count, err = strconv.ParseFloat(after, 64)
+		}
+		if err != nil {
+			return h, fmt.Errorf("reading the metric %q: %w", lines.Text(), err)
+		}
+		h.bounds, h.counts = append(h.bounds, bound), append(h.counts, count)
+	}
+	return h, lines.Err()
+}
+
+// since returns the values since an earlier state.
+func (h histogram) since(before histogram) histogram {
+	if len(before.counts) != len(h.counts) {
+		return h
+	}
+	next := histogram{bounds: h.bounds, counts: make([]float64, len(h.counts))}
+	for i := range h.counts {
+		next.counts[i] = h.counts[i] - before.counts[i]
+	}
+	return next
+}
+
+// quantile returns a bound that a share q of the values does not exceed.
+func (h histogram) quantile(q float64) float64 {
+	for i, n := range h.counts {
+		if n >= q*h.counts[len(h.counts)-1] {
+			return h.bounds[i]
+		}
+	}
+	return 0
+}
