@@ -117,14 +117,15 @@ func (r *run) measureRows(ctx context.Context) error {
 		{"hot-read", func(ctx context.Context) error { return r.measureHot(ctx, "hot-read", steady) }},
 		{"read", r.measureRead},
 		{"hot-last", func(ctx context.Context) error { return r.measureHot(ctx, "hot-last", last) }},
+		// After hot-all, all Placements have the same clusters.
+		{"busy", func(ctx context.Context) error { return r.measureBusy(ctx, "busy", "busy hub") }},
+		{"busy-policies", r.measureBusyWithPolicies},
 		{"hot-all", r.measureHotAll},
 		{"memory", r.memory},
 		{"steps", r.measureSteps},
 		{"evictions", r.measureEvictions},
 		{"drain", r.measureDrain},
 		{"churn", r.measureChurn},
-		{"busy", func(ctx context.Context) error { return r.measureBusy(ctx, "busy", "busy hub") }},
-		{"busy-policies", r.measureBusyWithPolicies},
 		{"recording", r.measureRecording},
 		{"replay", r.verifyRecording},
 	} {
