@@ -86,16 +86,18 @@ func TestRows(t *testing.T) {
 	if x := got["heartbeat"]; x.Cycles == nil || *x.Cycles+x.Pages+x.Statuses > 0 {
 		t.Errorf("heartbeats cost cycles or writes: %+v", x)
 	}
-	for row, want := range map[string]struct{ pages, records, evictions float64 }{
-		"steps":     {10, 12, 0},
-		"evictions": {20, 40, 30},
-		"drain":     {40, 80, 0},
+	for row, want := range map[string]struct{ least, pages, records, evictions float64 }{
+		"steps": {10, 10, 12, 0},
+		// Balance may replace a replacement, because other evictions change how many Placements
+		// have it.
+		"evictions": {20, 26, 52, 30},
+		"drain":     {40, 40, 80, 0},
 	} {
 		x := got[row]
 		switch {
 		case x.Steps == nil:
 			t.Errorf("%s: %+v; want the writes of steps", row, x)
-		case x.Steps.LeastPages != want.pages || x.Pages != want.pages || x.Steps.Records > want.records || x.Steps.Evictions > want.evictions:
+		case x.Steps.LeastPages != want.least || x.Pages < want.least || x.Pages > want.pages || x.Steps.Records > want.records || x.Steps.Evictions > want.evictions:
 			t.Errorf("%s: %v page writes of at least %v, %+v; want %+v at most", row, x.Pages, x.Steps.LeastPages, *x.Steps, want)
 		}
 	}

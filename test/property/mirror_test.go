@@ -131,8 +131,22 @@ func exactViewOf(s *framework.Snapshot) exactView {
 		View: viewOf(s), Last: s.Subject.Last, NotReady: s.NotReady, Has: names(s.Subject.Has), Leaving: names(s.Subject.Leaving),
 		AffinityCycle: s.Subject.AffinityCycle, Counted: names(s.Subject.Counted),
 	}
-	// A write that does not change a page is no input: no decision depends on the version.
-	v.View.Pages = nil
+	// A write that changes nothing that decisions depend on is no input, so versions may differ.
+	v.View.Clusters, v.View.Scores, v.View.Pages = nil, nil, nil
+	for i := range s.Clusters.Len() {
+		c := s.Clusters.Get(i)
+		if c == nil {
+			continue
+		}
+		v.View.Clusters = append(v.View.Clusters, fmt.Sprint(c.Name, c.Labels, c.Claims, c.TaintTimes, c.CPU, c.Memory))
+		for _, resource := range scoreNames {
+			if o := s.Scores[resource].Get(i); o != nil {
+				v.View.Scores = append(v.View.Scores, fmt.Sprint(o.Namespace, o.Name, o.Status.Scores, o.Status.ValidUntil))
+			}
+		}
+	}
+	slices.Sort(v.View.Clusters)
+	slices.Sort(v.View.Scores)
 	for _, p := range s.Subject.Pages {
 		v.View.Pages = append(v.View.Pages, fmt.Sprint(p.Name, framework.ContentHash(p)))
 	}
