@@ -19,6 +19,8 @@ const (
 	// CostLimit is the maximum cost for one cluster, in units of at most about 0.1 microseconds. A
 	// single call that costs more does not run, so an evaluation does less than twice this work.
 	CostLimit = 1_000_000
+	// QuickLimit is the maximum cost of MatchesQuickly.
+	QuickLimit = 20_000
 	// MaxLength is the maximum length of an expression, in bytes.
 	MaxLength = 16 << 10
 	// maxLiterals is the maximum number of lists and maps that are not constant, including those of
@@ -81,8 +83,10 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 
 // Expression is a compiled CEL expression. It is safe for concurrent use.
 type Expression struct {
-	text    string
-	program cel.Program
+	text  string
+	quick cel.Program
+	// full has the limit CostLimit. It is made when it is needed first.
+	full func() (cel.Program, error)
 }
 
 // Text is the text of the expression.
@@ -104,22 +108,28 @@ func Compile(text string) (*Expression, error) {
 	if e := expressions.get(text); e != nil {
 		return e, nil
 	}
-	program, err := compile(text, managedCluster, environment, checkFields)
+	checked, err := check(text, managedCluster, environment, checkFields)
 	if err != nil {
 		return nil, errors.New(shortened(err.Error(), maxMessage))
 	}
-	e := &Expression{text: text, program: program}
+	quick, err := checked.program(QuickLimit)
+	if err != nil {
+		return nil, errors.New(shortened(err.Error(), maxMessage))
+	}
+	e := &Expression{text: text, quick: quick, full: sync.OnceValues(func() (cel.Program, error) { return checked.program(CostLimit) })}
 	expressions.put(e)
 	return e, nil
 }
 
-// compile compiles an expression in an environment. check may refuse one that is type-checked.
-func compile(text, variable string, environment func() (*cel.Env, error), check func(*ast.AST) error) (_ cel.Program, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("compilation failed: %v", r)
-		}
-	}()
+// checkedExpression is an expression that was parsed and type-checked.
+type checkedExpression struct {
+	env *cel.Env
+	ast *cel.Ast
+}
+
+// check parses and type-checks an expression in an environment. accept may refuse it afterwards.
+func check(text, variable string, environment func() (*cel.Env, error), accept func(*ast.AST) error) (_ *checkedExpression, err error) {
+	defer recoverCompilation(&err)
 	if len(text) > MaxLength {
 		return nil, fmt.Errorf("compilation failed: the expression is longer than %d bytes", MaxLength)
 	}
@@ -138,14 +148,27 @@ func compile(text, variable string, environment func() (*cel.Env, error), check 
 	if issues.Err() != nil {
 		return nil, oneLine(issues, variable)
 	}
-	if err := check(checked.NativeRep()); err != nil {
+	if err := accept(checked.NativeRep()); err != nil {
 		return nil, fmt.Errorf("compilation failed: %w", err)
 	}
-	charge := &costs{}
-	program, err := env.Program(checked,
-		cel.CostLimit(CostLimit),
+	return &checkedExpression{env, checked}, nil
+}
+
+// recoverCompilation turns a panic of the library into an error.
+func recoverCompilation(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("compilation failed: %v", r)
+	}
+}
+
+// program returns a program whose evaluations end with an error at a cost.
+func (c *checkedExpression) program(limit uint64) (_ cel.Program, err error) {
+	defer recoverCompilation(&err)
+	charge := &costs{limit: limit}
+	program, err := c.env.Program(c.ast,
+		cel.CostLimit(limit),
 		cel.CostTracking(charge),
-		cel.CustomDecoratorV2(charge.guard(env)),
+		cel.CustomDecoratorV2(charge.guard(c.env)),
 		cel.InterruptCheckFrequency(interruptEvery),
 	)
 	if err != nil {

@@ -26,6 +26,8 @@ const (
 
 // costs charges the calls of one expression.
 type costs struct {
+	// limit is the maximum cost of an evaluation.
+	limit    uint64
 	patterns patterns
 	// called is called for each call that runs; nil except in tests.
 	called func(function string)

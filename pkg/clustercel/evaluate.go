@@ -29,8 +29,25 @@ type Cluster struct {
 // (at run time, of the cost limit, or a result that is not a boolean) the cluster does not match,
 // unless the context has ended: then the result is unknown.
 func (e *Expression) Matches(ctx context.Context, cluster *Cluster) (matched bool, cost uint64, err error) {
+	program, err := e.full()
+	if err != nil {
+		return false, 1, err
+	}
+	return matches(ctx, program, cluster, CostLimit)
+}
+
+// ErrCostly is the error of MatchesQuickly for an expression that costs more than QuickLimit.
+var ErrCostly = errors.New("the evaluation costs more than QuickLimit")
+
+// MatchesQuickly is Matches up to a cost of QuickLimit. It returns ErrCostly if the evaluation
+// costs more.
+func (e *Expression) MatchesQuickly(ctx context.Context, cluster *Cluster) (matched bool, cost uint64, err error) {
+	return matches(ctx, e.quick, cluster, QuickLimit)
+}
+
+func matches(ctx context.Context, program cel.Program, cluster *Cluster, limit uint64) (matched bool, cost uint64, err error) {
 	value := &clusterValue{Mapper: adapter{}.NativeToValue(cluster.Object).(traits.Mapper), cluster: cluster}
-	result, cost, err := evaluate(ctx, e.program, map[string]any{managedCluster: value})
+	result, cost, err := evaluate(ctx, program, map[string]any{managedCluster: value}, limit)
 	if err != nil {
 		return false, cost, err
 	}
@@ -41,22 +58,31 @@ func (e *Expression) Matches(ctx context.Context, cluster *Cluster) (matched boo
 	return matched, cost, nil
 }
 
-// evaluate runs a program. The cost is from 1 to CostLimit.
-func evaluate(ctx context.Context, program cel.Program, variables map[string]any) (ref.Val, uint64, error) {
+// evaluate runs a program with a limit. The cost is from 1 to the limit. A limit below CostLimit
+// tells nothing about an evaluation that reaches it: that is ErrCostly.
+func evaluate(ctx context.Context, program cel.Program, variables map[string]any, limit uint64) (ref.Val, uint64, error) {
 	// ContextEval turns panics into errors.
 	result, details, err := program.ContextEval(ctx, variables)
-	cost := uint64(CostLimit)
+	cost := limit
 	if actual := details.ActualCost(); actual != nil {
-		cost = min(max(*actual, 1), CostLimit)
+		cost = min(max(*actual, 1), limit)
 	}
-	if err != nil {
-		if cancelled := (interpreter.EvalCancelledError{}); errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
-			// The sum does not include the cost of the rejected call.
-			cost = CostLimit
-		}
+	if err != nil && exceedsLimit(err) {
+		// The sum does not include the cost of the rejected call.
+		cost = limit
+	}
+	switch {
+	case cost == limit && limit < CostLimit:
+		return nil, cost, ErrCostly
+	case err != nil:
 		return nil, cost, errors.New(shortened(err.Error(), maxReason))
 	}
 	return result, cost, nil
+}
+
+func exceedsLimit(err error) bool {
+	var cancelled interpreter.EvalCancelledError
+	return errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded
 }
 
 // clusterValue is the value of managedCluster. The function scores reads the cluster's scores from

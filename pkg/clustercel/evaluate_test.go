@@ -3,6 +3,8 @@ package clustercel
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -175,6 +177,38 @@ func TestHostileExpressions(t *testing.T) {
 	}
 }
 
+// TestMatchesQuickly: up to its limit, an evaluation has the same result, cost and error.
+func TestMatchesQuickly(t *testing.T) {
+	cluster, _ := world(t)
+	loops := func(n int) string {
+		return strings.Repeat("[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, ", n) + "true" + strings.Repeat(")", n)
+	}
+	costly := 0
+	for _, text := range []string{
+		"true", `managedCluster.metadata.labels["env"] == "prod"`, `managedCluster.metadata.labels["tier"] == "gold"`, `dyn("x")`, loops(1), loops(2), loops(3), loops(4), loops(7),
+		`["aa"]` + strings.Repeat(".map(x, x + x)", 13) + `.exists(x, x.matches("(a?){1000}b")) || true`,
+	} {
+		e, err := Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, wantCost, wantErr := e.Matches(t.Context(), cluster)
+		got, cost, err := e.MatchesQuickly(t.Context(), cluster)
+		if errors.Is(err, ErrCostly) {
+			if costly++; wantCost < QuickLimit || got || cost != QuickLimit {
+				t.Errorf("%.60s costs %d: got %t, %d, %v", text, wantCost, got, cost, err)
+			}
+			continue
+		}
+		if got != want || cost != wantCost || cost >= QuickLimit || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Errorf("%.60s: got %t, %d, %v; want %t, %d, %v", text, got, cost, err, want, wantCost, wantErr)
+		}
+	}
+	if costly != 3 {
+		t.Errorf("%d expressions are costly, want 3", costly)
+	}
+}
+
 func TestExpressionEndsWithTheContext(t *testing.T) {
 	cluster, _ := world(t)
 	e, err := Compile(`[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(a, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(b, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(c, true)))`)
@@ -294,7 +328,11 @@ func BenchmarkExpression(b *testing.B) {
 	}
 	b.Run("compile", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := compile(`managedCluster.status.clusterClaims.exists(c, c.name == "region" && c.value == "us-east-1")`, managedCluster, environment, checkFields); err != nil {
+			checked, err := check(`managedCluster.status.clusterClaims.exists(c, c.name == "region" && c.value == "us-east-1")`, managedCluster, environment, checkFields)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := checked.program(QuickLimit); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -48,7 +48,7 @@ func (c *costs) guard(env *cel.Env) interpreter.InterpretableDecoratorV2 {
 		case interpreter.InterpretableCall:
 			switch {
 			case s.Function() == operators.Add:
-				return copiedSum{s}, nil
+				return copiedSum{s, c.limit}, nil
 			case prices[s.Function()].afterwards:
 				return step, nil
 			}
@@ -75,7 +75,7 @@ func (c *costs) guarded(env *cel.Env, s interpreter.InterpretableCall) (interpre
 		}
 	}
 	return interpreter.NewCall(s.ID(), function, overload, args, func(args ...ref.Val) ref.Val {
-		if c.price(function, overload, args) > CostLimit {
+		if c.price(function, overload, args) > c.limit {
 			cancelEvaluation()
 		}
 		if c.called != nil {
@@ -87,7 +87,10 @@ func (c *costs) guarded(env *cel.Env, s interpreter.InterpretableCall) (interpre
 
 // copiedSum is a + that copies lists. In the library's sum of lists, each access searches all
 // summands, so iterating over a sum of 1,000 lists takes 1,000 times as long.
-type copiedSum struct{ interpreter.InterpretableCall }
+type copiedSum struct {
+	interpreter.InterpretableCall
+	limit uint64
+}
 
 // Exec implements interpreter.InterpretableV2.
 func (f copiedSum) Exec(frame *interpreter.ExecutionFrame) ref.Val {
@@ -97,7 +100,7 @@ func (f copiedSum) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		return sum
 	}
 	n := list.Size().(types.Int)
-	if n > CostLimit {
+	if uint64(n) > f.limit {
 		cancelEvaluation()
 	}
 	values := make([]ref.Val, 0, n)

@@ -38,13 +38,17 @@ func CompileString(text string) (*ObjectExpression, error) {
 func CompileBool(text string) (*ObjectExpression, error) { return compileObject(text, cel.BoolType) }
 
 func compileObject(text string, result *cel.Type) (*ObjectExpression, error) {
-	program, err := compile(text, object, objectEnvironment, func(checked *ast.AST) error {
+	checked, err := check(text, object, objectEnvironment, func(checked *ast.AST) error {
 		// A field of the object is dyn; its type is checked in each evaluation.
 		if got := checked.GetType(checked.Expr().ID()); !got.IsExactType(result) && !got.IsExactType(cel.DynType) {
 			return fmt.Errorf("the result is %s, not %s", got, result)
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, errors.New(shortened(err.Error(), maxMessage))
+	}
+	program, err := checked.program(CostLimit)
 	if err != nil {
 		return nil, errors.New(shortened(err.Error(), maxMessage))
 	}
@@ -79,7 +83,7 @@ func (e *ObjectExpression) Bool(ctx context.Context, content map[string]any) (bo
 }
 
 func (e *ObjectExpression) evaluate(ctx context.Context, content map[string]any) (any, error) {
-	result, _, err := evaluate(ctx, e.program, map[string]any{object: adapter{}.NativeToValue(content)})
+	result, _, err := evaluate(ctx, e.program, map[string]any{object: adapter{}.NativeToValue(content)}, CostLimit)
 	if err != nil {
 		return nil, err
 	}

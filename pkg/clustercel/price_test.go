@@ -362,7 +362,7 @@ func evaluateSpied(t *testing.T, name, text string, vars map[string]any, options
 		t.Fatal(issues.Err())
 	}
 	ran := false
-	charge := &costs{called: func(function string) { ran = ran || function == name }}
+	charge := &costs{limit: CostLimit, called: func(function string) { ran = ran || function == name }}
 	program, err := env.Program(compiled, cel.CostLimit(CostLimit), cel.CostTracking(charge), cel.CustomDecoratorV2(charge.guard(env)))
 	if err != nil {
 		t.Fatal(err)

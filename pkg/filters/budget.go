@@ -2,6 +2,7 @@ package filters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,8 +18,10 @@ const (
 	// it.
 	budgetBase = 10 * clustercel.CostLimit
 	budgetEach = 1_000
-	// sliceCost is the cost after which a cycle stops evaluating; the next one continues after
-	// slicePause. An expression that was started is finished.
+	// cycleCost is the cost after which a cycle stops evaluating. Prepare continues outside of
+	// cycles up to a cost of sliceCost, and the next cycle after slicePause. A cycle evaluates only
+	// expressions that cost less than QuickLimit. An expression that was started is finished.
+	cycleCost  = 50_000
 	sliceCost  = clustercel.CostLimit / 2
 	slicePause = 500 * time.Millisecond
 	// freeRequirements is the number of selector requirements up to which evaluations are not
@@ -87,11 +90,13 @@ type evaluationCycle struct {
 	// spent is the cost of this cycle, allowed its maximum.
 	spent, allowed uint64
 	budget         uint64
+	// quick is true if costly expressions are left to evaluateOutside.
+	quick bool
 	// progressed is true once this cycle has evaluated an expression.
 	progressed bool
 	// expression counts the expressions of the current cluster.
 	expression int
-	// yield reports whether the cycle has used half of its time.
+	// yield reports whether the cycle must end its part of the work.
 	yield func() bool
 	// stopped is the reason why the current cluster cannot be evaluated in this cycle.
 	stopped *framework.Status
@@ -99,7 +104,7 @@ type evaluationCycle struct {
 
 // updateMatches evaluates the candidates that are new or have changed, for predicates that are
 // charged. The result depends neither on the order of the clusters nor on the number of cycles.
-func (c *selectorMatches) updateMatches(ctx context.Context, state *framework.CycleState, allowed uint64) *framework.Status {
+func (c *selectorMatches) updateMatches(ctx context.Context, state *framework.CycleState, allowed uint64, quick bool) *framework.Status {
 	snapshot := state.Snapshot()
 	changes, known := snapshot.Log.Since(c.next)
 	if !known {
@@ -116,14 +121,26 @@ func (c *selectorMatches) updateMatches(ctx context.Context, state *framework.Cy
 	if c.current != nil && !members.Has(c.current.Index) {
 		c.forget(c.current.Index)
 	}
-	v := &evaluationCycle{selectorMatches: c, snapshot: snapshot, allowed: allowed, yield: state.ShouldYield, candidates: members.Len()}
-	v.budget = budgetBase + budgetEach*uint64(v.candidates)
-	copied := false
-	for i := range members.Without(c.evaluated).All {
+	v := newEvaluation(c, snapshot, allowed, state.ShouldPause)
+	v.quick = quick
+	return v.evaluateDue(ctx)
+}
+
+func newEvaluation(c *selectorMatches, snapshot *framework.Snapshot, allowed uint64, yield func() bool) *evaluationCycle {
+	candidates := snapshot.Candidates().Len()
+	return &evaluationCycle{
+		selectorMatches: c, snapshot: snapshot, allowed: allowed, yield: yield, candidates: candidates, budget: budgetBase + budgetEach*uint64(candidates),
+	}
+}
+
+// evaluateDue evaluates the candidates without a result.
+func (v *evaluationCycle) evaluateDue(ctx context.Context) *framework.Status {
+	c, copied := v.selectorMatches, false
+	for i := range v.snapshot.Candidates().Without(c.evaluated).All {
 		if status := v.overBudget(); status != nil {
 			return status
 		}
-		matched := v.evaluateCluster(ctx, snapshot.Clusters.Get(i))
+		matched := v.evaluateCluster(ctx, v.snapshot.Clusters.Get(i))
 		if v.stopped != nil {
 			return v.stopped
 		}
@@ -224,7 +241,10 @@ func (v *evaluationCycle) evaluateExpression(ctx context.Context, e *clustercel.
 	case v.mustStop():
 		return v.stop(unfinishedEvaluation())
 	}
-	matched, cost, _ := matchesCEL(ctx, e, v.snapshot, cluster)
+	matched, cost, err := matchesCEL(ctx, e, v.snapshot, cluster, v.quick)
+	if errors.Is(err, clustercel.ErrCostly) {
+		return v.stop(unfinishedEvaluation())
+	}
 	if ctx.Err() != nil {
 		// The evaluation was interrupted. If it was not the first one in this cycle, the next cycle
 		// starts with it and has more time.

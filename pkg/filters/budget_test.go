@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/clustercel"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -79,7 +81,7 @@ func TestSelectorsYield(t *testing.T) {
 	p.Prepare(snapshot.Subject.Placement, func() bool { return false })
 	for cycle := 1; ; cycle++ {
 		state := framework.NewCycleState(snapshot)
-		state.YieldWhen(func() bool { return true })
+		state.PauseWhen(func() bool { return true })
 		result, status := p.PreFilter(t.Context(), state, snapshot.Subject.Placement)
 		if status.IsSuccess() {
 			if n := result.Clusters.Len(); cycle != 7 || n != 100 {
@@ -202,7 +204,7 @@ func TestSlicesDoNotChangeTheResult(t *testing.T) {
 			Predicate(fixture.MatchCEL(`managedCluster.metadata.name == "c020"`)), clusters...)
 		for {
 			state := framework.NewCycleState(inv.Snapshot(inventory.Key{Namespace: "n", Name: "p"}, fixture.Now, nil))
-			state.YieldWhen(func() bool { return late })
+			state.PauseWhen(func() bool { return late })
 			result, status := p.PreFilter(t.Context(), state, state.Snapshot().Subject.Placement)
 			if status.IsUnfinished() {
 				parts++
@@ -347,6 +349,91 @@ func TestClustersOfAnUnboundSetAreNotCharged(t *testing.T) {
 			inv.Delete(fixture.Binding("n", "theirs"))
 			if _, status, _ := evaluateAll(t.Context(), p, inv, "p"); !status.IsSuccess() {
 				t.Errorf("without it: %s %q", status.Code(), status.Reason())
+			}
+		})
+	}
+}
+
+// TestCyclesLeaveCostlyExpressions: a cycle starts no expression that costs much, of predicates and
+// of policies. Prepare continues, and result and cost are those of one long cycle.
+func TestCyclesLeaveCostlyExpressions(t *testing.T) {
+	const clusters = 8
+	key := inventory.Key{Namespace: "n", Name: "p"}
+	costly := `managedCluster.metadata.labels.parity == "1" && ` + below
+	policy := &berthv1alpha1.SelectionPolicy{}
+	policy.Namespace, policy.Name, policy.UID, policy.Generation, policy.Spec.Placement = "n", "s", "s", 1, "p"
+	policy.Spec.Tiers = []berthv1alpha1.SelectionTier{{Name: "t", ClusterSelector: v1alpha1.ClusterSelector{
+		CelSelector: v1alpha1.ClusterCelSelector{CelExpressions: []string{costly}},
+	}}}
+	handle := &framework.Handle{Client: interceptor.NewClient(nil, interceptor.Funcs{})}
+	never := func() bool { return false }
+
+	predicate, err := NewPredicate(t.Context(), nil, handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	selection, err := NewSelectionPolicy(t.Context(), nil, handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, s := predicate.(*Predicate), selection.(*SelectionPolicy)
+	inOneCycle := newPredicate(t)
+	byPredicate := hub(ask().Predicate(fixture.MatchCEL(costly)), fleetOf(clusters)...)
+	byPolicy := hub(ask(), fleetOf(clusters)...)
+	byPolicy.Update(policy)
+	if _, status, _ := evaluateAll(t.Context(), inOneCycle, byPredicate, "p"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	want := inOneCycle.compiled[key].total
+
+	for name, tc := range map[string]struct {
+		inv       *inventory.Inventory
+		plugin    framework.PreFilterPlugin
+		prepare   func(*v1alpha1.Placement, func() bool) bool
+		prepared  func(*v1alpha1.Placement) bool
+		evaluated func() *selectorMatches
+	}{
+		"predicates": {
+			byPredicate, p, p.Prepare, p.Prepared,
+			func() *selectorMatches { return p.compiled[key].selectorMatches },
+		},
+		"a policy": {
+			byPolicy, s, func(_ *v1alpha1.Placement, yield func() bool) bool { return s.PreparePolicy(policy, yield) },
+			func(*v1alpha1.Placement) bool { return s.PolicyPrepared(policy) },
+			func() *selectorMatches { return s.compiled[key].tiers[0] },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot := tc.inv.Snapshot(key, fixture.Now, nil)
+			pl := snapshot.Subject.Placement
+			cycle := func() (*framework.PreFilterResult, *framework.Status) {
+				return tc.plugin.PreFilter(t.Context(), framework.NewCycleState(tc.inv.Snapshot(key, fixture.Now, nil)), pl)
+			}
+			tc.prepare(pl, never)
+			for n := 0; ; n++ {
+				result, status := cycle()
+				if status.IsSuccess() {
+					if n < clusters/2/2 || result.Clusters.Len() != clusters/2 || !tc.prepared(pl) {
+						t.Errorf("%d clusters after %d parts, prepared: %t", result.Clusters.Len(), n, tc.prepared(pl))
+					}
+					break
+				}
+				before := tc.evaluated().total
+				if _, again := cycle(); !status.IsUnfinished() || !again.IsUnfinished() || tc.evaluated().total != before || n > clusters {
+					t.Fatalf("part %d: %v, then %v at a cost of %d", n, status, again, tc.evaluated().total-before)
+				}
+				if tc.prepared(pl) {
+					t.Fatal("there is work for Prepare, but it says there is none")
+				}
+				tc.prepare(pl, func() bool {
+					if _, status := cycle(); !status.IsUnfinished() {
+						t.Errorf("a cycle beside it: %v", status)
+					}
+					return false
+				})
+			}
+			if got := tc.evaluated().total; got != want {
+				t.Errorf("it costs %d, in one cycle %d", got, want)
 			}
 		})
 	}

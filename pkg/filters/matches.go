@@ -3,6 +3,9 @@ package filters
 import (
 	"context"
 	"math"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -12,15 +15,27 @@ import (
 type matcher struct {
 	// caches are by the text of the selectors.
 	caches map[string]*matchCache
-	// slice is the maximum cost of one cycle for selectors that are charged.
-	slice uint64
+	// prepares is true if other Placements wait for a cycle, unlike in a simulation: long work is
+	// then done outside cycles. slice is the maximum cost of one cycle for selectors that are
+	// charged.
+	prepares bool
+	slice    uint64
+	// mu protects costly, what evaluateOutside does next for a Placement.
+	mu     sync.Mutex
+	costly map[types.NamespacedName]*costlyWork
 }
 
-func newMatcher(handle *framework.Handle) matcher {
-	m := matcher{caches: map[string]*matchCache{}, slice: math.MaxUint64}
+// costlyWork are evaluations that are too long for a cycle.
+type costlyWork struct {
+	matches  *selectorMatches
+	snapshot *framework.Snapshot
+	running  bool
+}
+
+func newMatcher(handle *framework.Handle) *matcher {
+	m := &matcher{caches: map[string]*matchCache{}, slice: math.MaxUint64, costly: map[types.NamespacedName]*costlyWork{}}
 	if handle != nil && handle.Client != nil {
-		// A simulation has no other Placements that wait.
-		m.slice = sliceCost
+		m.prepares, m.slice = true, cycleCost
 	}
 	return m
 }
@@ -87,19 +102,80 @@ func (m *matcher) release(s *selectorMatches) {
 func (m *matcher) update(ctx context.Context, state *framework.CycleState, s *selectorMatches) (framework.Bitset, *framework.Status) {
 	snapshot := state.Snapshot()
 	if !s.charged {
-		if !s.cache.update(snapshot, s.selectorsMatch, state.ShouldYield) {
+		if !s.cache.update(snapshot, s.selectorsMatch, state.ShouldPause) {
 			state.RequeueAt(snapshot.Now.Add(slicePause))
 			return nil, unfinishedEvaluation()
 		}
 		return s.cache.matches, nil
 	}
-	if status := s.updateMatches(ctx, state, m.slice); status != nil {
-		if status.Code() == framework.Pending {
-			state.RequeueAt(snapshot.Now.Add(slicePause))
-		}
+	if m.isEvaluatedOutside(snapshot.Subject.Key()) {
+		state.RequeueAt(snapshot.Now.Add(slicePause))
+		return nil, unfinishedEvaluation()
+	}
+	status := s.updateMatches(ctx, state, m.slice, m.prepares && !snapshot.Trial)
+	if status.Code() == framework.Pending {
+		state.RequeueAt(snapshot.Now.Add(slicePause))
+		m.continueOutside(s, snapshot)
+	}
+	if status != nil {
 		return nil, status
 	}
 	return s.matches, nil
+}
+
+// continueOutside leaves what a cycle has not evaluated to evaluateOutside.
+func (m *matcher) continueOutside(s *selectorMatches, snapshot *framework.Snapshot) {
+	if !m.prepares || snapshot.Trial {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.costly[snapshot.Subject.Key()] = &costlyWork{matches: s, snapshot: snapshot}
+}
+
+// hasCostlyWork reports whether evaluateOutside has work for a Placement.
+func (m *matcher) hasCostlyWork(key types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.costly[key]
+	return w != nil && !w.running
+}
+
+func (m *matcher) isEvaluatedOutside(key types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.costly[key]
+	return w != nil && w.running
+}
+
+// evaluateOutside continues the evaluation that a cycle of the Placement left, without the cycle
+// lock. It does a part of the work, at least one evaluation; the next cycle continues.
+func (m *matcher) evaluateOutside(key types.NamespacedName, yield func() bool) {
+	m.mu.Lock()
+	w := m.costly[key]
+	if w == nil || w.running {
+		m.mu.Unlock()
+		return
+	}
+	w.running = true
+	m.mu.Unlock()
+	v := newEvaluation(w.matches, w.snapshot, sliceCost, yield)
+	// The status is that of the next cycle, too.
+	_ = v.evaluateDue(context.Background())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.costly[key] == w {
+		delete(m.costly, key)
+	}
+}
+
+// forgetCostly drops the work of a Placement.
+func (m *matcher) forgetCostly(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w := m.costly[key]; w != nil && !w.running {
+		delete(m.costly, key)
+	}
 }
 
 // matchCache holds which clusters match selectors, for the clusters in evaluated. next is the

@@ -27,30 +27,23 @@ const PredicateName = "Predicate"
 // requirements is limited, and is spread over several cycles.
 type Predicate struct {
 	compiled map[types.NamespacedName]*compiled
-	matcher
+	*matcher
 
-	// prepares is true if only Prepare compiles expensive predicates.
-	prepares bool
 	// filtering protects compiled and caches in concurrent calls of Filter. It is needed only if
 	// PreFilter is disabled; otherwise PreFilter has compiled everything.
 	filtering sync.Mutex
-	// mu protects prepared, the results of Prepare. All other fields are used only in cycles, which
+	// preparing protects prepared, the results of Prepare. All other fields are used only in cycles, which
 	// are serial.
-	mu       sync.Mutex
-	prepared map[types.NamespacedName]*compiled
+	preparing sync.Mutex
+	prepared  map[types.NamespacedName]*compiled
 }
 
 // NewPredicate is the plugin's factory.
 func NewPredicate(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
-	p := &Predicate{
+	return &Predicate{
 		compiled: map[types.NamespacedName]*compiled{}, matcher: newMatcher(handle),
 		prepared: map[types.NamespacedName]*compiled{},
-	}
-	if handle != nil && handle.Client != nil {
-		// A simulation has no other Placements that wait.
-		p.prepares = true
-	}
-	return p, nil
+	}, nil
 }
 
 // Name implements framework.Plugin.
@@ -62,8 +55,8 @@ func (*Predicate) Reads(*v1alpha1.Placement) framework.Reads { return framework.
 // Forget implements framework.Forgetter.
 func (p *Predicate) Forget(key types.NamespacedName) {
 	p.drop(key)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.preparing.Lock()
+	defer p.preparing.Unlock()
 	delete(p.prepared, key)
 }
 
@@ -71,6 +64,7 @@ func (p *Predicate) drop(key types.NamespacedName) {
 	if c := p.compiled[key]; c != nil {
 		delete(p.compiled, key)
 		p.release(c.selectorMatches)
+		p.forgetCostly(key)
 	}
 }
 
@@ -148,8 +142,8 @@ func (p *Predicate) compiledForm(pl *v1alpha1.Placement) *compiled {
 	if !p.prepares || !isExpensive(pl.Spec.Predicates) {
 		return compile(pl)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.preparing.Lock()
+	defer p.preparing.Unlock()
 	if c := p.prepared[nameOf(pl)]; c.isCompiledFrom(pl) {
 		return c
 	}
@@ -166,22 +160,30 @@ func (p *Predicate) Validate(ctx context.Context, pl *v1alpha1.Placement) field.
 
 // Prepared implements framework.Preparer.
 func (p *Predicate) Prepared(pl *v1alpha1.Placement) bool {
+	return p.isCompiled(pl) && !p.hasCostlyWork(nameOf(pl))
+}
+
+func (p *Predicate) isCompiled(pl *v1alpha1.Placement) bool {
 	if !p.prepares || !isExpensive(pl.Spec.Predicates) {
 		return true
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.preparing.Lock()
+	defer p.preparing.Unlock()
 	return p.prepared[nameOf(pl)].isCompiledFrom(pl)
 }
 
 // Prepare implements framework.Preparer. clustercel caches compiled expressions by their text.
 func (p *Predicate) Prepare(pl *v1alpha1.Placement, yield func() bool) (done bool) {
+	p.evaluateOutside(nameOf(pl), yield)
+	if p.isCompiled(pl) {
+		return true
+	}
 	c := compileUntil(pl, yield)
 	if c == nil {
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.preparing.Lock()
+	defer p.preparing.Unlock()
 	p.prepared[nameOf(pl)] = c
 	return true
 }
@@ -204,7 +206,7 @@ func (p *predicate) mismatch(ctx context.Context, snapshot *framework.Snapshot, 
 		return "claims do not match " + p.claims.String()
 	}
 	for _, e := range p.expressions {
-		ok, _, err := matchesCEL(ctx, e, snapshot, cluster)
+		ok, _, err := matchesCEL(ctx, e, snapshot, cluster, false)
 		if err != nil {
 			return fmt.Sprintf("CEL %q: %v", e.Text(), err)
 		}
@@ -215,18 +217,23 @@ func (p *predicate) mismatch(ctx context.Context, snapshot *framework.Snapshot, 
 	return ""
 }
 
-// matchesCEL evaluates an expression for one cluster of a Snapshot.
+// matchesCEL evaluates an expression for one cluster of a Snapshot. If quick, it returns ErrCostly
+// for one that costs more than QuickLimit.
 func matchesCEL(
-	ctx context.Context, e *clustercel.Expression, snapshot *framework.Snapshot, cluster *framework.Cluster,
+	ctx context.Context, e *clustercel.Expression, snapshot *framework.Snapshot, cluster *framework.Cluster, quick bool,
 ) (matched bool, cost uint64, err error) {
 	object, err := cluster.Unstructured(clustercel.Render)
 	if err != nil {
 		return false, 1, err
 	}
-	return e.Matches(ctx, &clustercel.Cluster{
+	input := &clustercel.Cluster{
 		Name: cluster.Name, Object: object,
 		Scores: func(name string) *v1alpha1.AddOnPlacementScore { return snapshot.Scores[name].Get(cluster.Index) },
-	})
+	}
+	if quick {
+		return e.MatchesQuickly(ctx, input)
+	}
+	return e.Matches(ctx, input)
 }
 
 // Recheck implements framework.Rechecker for label and claim selectors whose cost is not limited.

@@ -33,7 +33,7 @@ func fresh(t *testing.T, n int) fixture.Match {
 
 // TestNewPredicate: only a controller splits the work.
 func TestNewPredicate(t *testing.T) {
-	if p := preparingPredicate(t); p.slice != sliceCost || !p.prepares || p.Name() != "Predicate" {
+	if p := preparingPredicate(t); p.slice != cycleCost || !p.prepares || p.Name() != "Predicate" {
 		t.Errorf("of a controller: %d, %t, %s", p.slice, p.prepares, p.Name())
 	}
 	p, err := NewPredicate(t.Context(), nil, &framework.Handle{})

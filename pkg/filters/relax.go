@@ -50,7 +50,7 @@ func (p *predicate) relax(ctx context.Context, snapshot *framework.Snapshot, pl 
 	}
 	var kept []string
 	for _, e := range p.expressions {
-		if ok, _, err := matchesCEL(ctx, e, snapshot, changed); err == nil && ok {
+		if ok, _, err := matchesCEL(ctx, e, snapshot, changed, false); err == nil && ok {
 			kept = append(kept, e.Text())
 			continue
 		}

@@ -25,14 +25,13 @@ const SelectionPolicyName = "SelectionPolicy"
 // and for clusters in none of its tiers. It also finds the clusters of tiers, groups and
 // preferences (framework.PolicyMatches), with the limits and the caches of Predicate.
 type SelectionPolicy struct {
-	matcher
+	*matcher
 	compiled map[types.NamespacedName]*compiledPolicy
 
-	// prepares is true if only PreparePolicy compiles expensive policies. mu protects prepared, its
-	// results; all other fields are used only in cycles, which are serial.
-	prepares bool
-	mu       sync.Mutex
-	prepared map[types.NamespacedName]*preparedPolicy
+	// preparing protects prepared, the results of PreparePolicy; all other fields are used only in
+	// cycles, which are serial.
+	preparing sync.Mutex
+	prepared  map[types.NamespacedName]*preparedPolicy
 }
 
 // preparedPolicy is a policy that was compiled outside a cycle.
@@ -56,10 +55,7 @@ type compiledPolicy struct {
 
 // NewSelectionPolicy is the plugin's factory.
 func NewSelectionPolicy(_ context.Context, _ json.RawMessage, handle *framework.Handle) (framework.Plugin, error) {
-	p := &SelectionPolicy{matcher: newMatcher(handle), compiled: map[types.NamespacedName]*compiledPolicy{}, prepared: map[types.NamespacedName]*preparedPolicy{}}
-	// A simulation has no other Placements that wait.
-	p.prepares = handle != nil && handle.Client != nil
-	return p, nil
+	return &SelectionPolicy{matcher: newMatcher(handle), compiled: map[types.NamespacedName]*compiledPolicy{}, prepared: map[types.NamespacedName]*preparedPolicy{}}, nil
 }
 
 // Name implements framework.Plugin.
@@ -79,14 +75,15 @@ func (*SelectionPolicy) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement
 // Forget implements framework.Forgetter.
 func (p *SelectionPolicy) Forget(key types.NamespacedName) {
 	p.drop(key)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.preparing.Lock()
+	defer p.preparing.Unlock()
 	delete(p.prepared, key)
 }
 
 func (p *SelectionPolicy) drop(key types.NamespacedName) {
 	if c := p.compiled[key]; c != nil {
 		delete(p.compiled, key)
+		p.forgetCostly(key)
 		for _, s := range c.selectors() {
 			p.release(s)
 		}
@@ -175,7 +172,7 @@ func (p *SelectionPolicy) match(ctx context.Context, state *framework.CycleState
 		passed.And(tiers)
 	}
 	if c.restrictsNames() {
-		if !c.names.update(state.Snapshot(), func(cluster *framework.Cluster) bool { return c.nameProblem(cluster.Name) == "" }, state.ShouldYield) {
+		if !c.names.update(state.Snapshot(), func(cluster *framework.Cluster) bool { return c.nameProblem(cluster.Name) == "" }, state.ShouldPause) {
 			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
 			return nil, unfinishedEvaluation()
 		}
@@ -236,7 +233,7 @@ func (p *SelectionPolicy) of(state *framework.CycleState, policy *berthv1alpha1.
 	if p.isExpensive(policy) && !trial {
 		c = p.preparedForm(policy)
 	} else {
-		c = compilePolicy(policy, state.ShouldYield)
+		c = compilePolicy(policy, state.ShouldPause)
 	}
 	if c == nil || trial {
 		return c
@@ -265,9 +262,9 @@ func (p *SelectionPolicy) isExpensive(policy *berthv1alpha1.SelectionPolicy) boo
 
 // preparedForm returns nil if PreparePolicy has not compiled the policy yet.
 func (p *SelectionPolicy) preparedForm(policy *berthv1alpha1.SelectionPolicy) *compiledPolicy {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.prepared[types.NamespacedName{Namespace: policy.Namespace, Name: policy.Spec.Placement}]
+	p.preparing.Lock()
+	defer p.preparing.Unlock()
+	c := p.prepared[placementOf(policy)]
 	if c == nil || c.uid != policy.UID || c.generation != policy.Generation {
 		return nil
 	}
@@ -276,18 +273,30 @@ func (p *SelectionPolicy) preparedForm(policy *berthv1alpha1.SelectionPolicy) *c
 
 // PolicyPrepared implements framework.PolicyPreparer.
 func (p *SelectionPolicy) PolicyPrepared(policy *berthv1alpha1.SelectionPolicy) bool {
+	return p.isCompiled(policy) && !p.hasCostlyWork(placementOf(policy))
+}
+
+func (p *SelectionPolicy) isCompiled(policy *berthv1alpha1.SelectionPolicy) bool {
 	return !p.isExpensive(policy) || p.preparedForm(policy) != nil
+}
+
+func placementOf(policy *berthv1alpha1.SelectionPolicy) types.NamespacedName {
+	return types.NamespacedName{Namespace: policy.Namespace, Name: policy.Spec.Placement}
 }
 
 // PreparePolicy implements framework.PolicyPreparer.
 func (p *SelectionPolicy) PreparePolicy(policy *berthv1alpha1.SelectionPolicy, yield func() bool) (done bool) {
+	p.evaluateOutside(placementOf(policy), yield)
+	if p.isCompiled(policy) {
+		return true
+	}
 	c := compilePolicy(policy, yield)
 	if c == nil {
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.prepared[types.NamespacedName{Namespace: policy.Namespace, Name: policy.Spec.Placement}] = &preparedPolicy{policy.UID, policy.Generation, c}
+	p.preparing.Lock()
+	defer p.preparing.Unlock()
+	p.prepared[placementOf(policy)] = &preparedPolicy{policy.UID, policy.Generation, c}
 	return true
 }
 

@@ -65,7 +65,7 @@ func (p *predicate) moveInto(ctx context.Context, snapshot *framework.Snapshot, 
 		return nil
 	}
 	for _, e := range p.expressions {
-		if matched, _, err := matchesCEL(ctx, e, snapshot, changed); err != nil || !matched {
+		if matched, _, err := matchesCEL(ctx, e, snapshot, changed, false); err != nil || !matched {
 			return nil
 		}
 	}

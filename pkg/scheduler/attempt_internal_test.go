@@ -223,7 +223,7 @@ func TestForgetReachesPlugins(t *testing.T) {
 	pl := fixture.Placement("ns", "p").Obj()
 	key := types.NamespacedName{Namespace: "ns", Name: "p"}
 	s.timers[key] = timers{}
-	s.shares.recordAttempt(pl, time.Second, time.Second, true, fixture.Now)
+	s.shares.recordAttempt(pl, time.Second, time.Second, CycleTimedOut, fixture.Now)
 	s.Forget(key)
 	if diff := cmp.Diff([]string{"filters", "reserves", "permits", "publishes"}, forgotten); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -301,13 +301,36 @@ func TestSinceOfAHeldChange(t *testing.T) {
 	}
 }
 
+// TestPartsAreCharged: a cycle that a later one continues counts as slow much earlier, because its
+// Placement may have many of them.
+func TestPartsAreCharged(t *testing.T) {
+	pl := fixture.Placement("ns", "p").Obj()
+	for _, tc := range []struct {
+		outcome string
+		held    time.Duration
+		want    time.Duration
+	}{
+		{CycleDecided, 250, 0},
+		{CycleDecided, 251, 251},
+		{CycleContinues, 62, 0},
+		{CycleContinues, 63, 63},
+		{CycleTimedOut, 1000, 1000},
+	} {
+		var s shares
+		s.recordAttempt(pl, tc.held*time.Millisecond, time.Second, tc.outcome, fixture.Now)
+		if got := s.used["ns"]; got != tc.want*time.Millisecond {
+			t.Errorf("%s after %d ms: %s are charged, want %d ms", tc.outcome, tc.held, got, tc.want)
+		}
+	}
+}
+
 // TestDelayIsOfOneSpec: a timeout delays neither another Placement of that name nor an edited one.
 func TestDelayIsOfOneSpec(t *testing.T) {
 	pl := fixture.Placement("ns", "p").Generation(1).Obj()
 	edited, recreated := pl.DeepCopy(), pl.DeepCopy()
 	edited.Generation, recreated.UID = 2, "other"
 	var s shares
-	s.recordAttempt(pl, time.Millisecond, time.Second, true, fixture.Now)
+	s.recordAttempt(pl, time.Millisecond, time.Second, CycleTimedOut, fixture.Now)
 	for of, want := range map[*v1alpha1.Placement]time.Duration{pl: 10 * time.Second, edited: 0, recreated: 0} {
 		if got := s.delay(of, fixture.Now, time.Second); got != want {
 			t.Errorf("%s of generation %d waits for %s, want %s", of.UID, of.Generation, got, want)

@@ -22,6 +22,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	}
 	if r.deadline != nil {
 		r.State.YieldWhen(r.deadline.halfTimePassed)
+		r.State.PauseWhen(r.deadline.partPassed)
 	}
 	if r.Failure = r.timeout("Snapshot", ""); r.Failure != nil {
 		return r

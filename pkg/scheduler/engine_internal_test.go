@@ -199,7 +199,7 @@ func TestWaitWithoutLimit(t *testing.T) {
 	pl := fixture.Placement("n", "p").Obj()
 	s := New(nil, nil)
 	s.Clock = clocktesting.NewFakeClock(fixture.Now)
-	s.shares.recordAttempt(pl, time.Hour, time.Second, true, fixture.Now)
+	s.shares.recordAttempt(pl, time.Hour, time.Second, CycleTimedOut, fixture.Now)
 	for timeout, want := range map[time.Duration]bool{0: false, time.Second: true} {
 		s.CycleTimeout = timeout
 		if got := s.AttemptDelay(pl) > 0; got != want {
@@ -208,8 +208,8 @@ func TestWaitWithoutLimit(t *testing.T) {
 	}
 }
 
-// TestDeadline: half of the time is over when exactly half of it is; a stop tells that the deadline
-// was exceeded.
+// TestDeadline: half of the time is over when exactly half of it is, a part when an eighth is; a
+// stop tells that the deadline was exceeded.
 func TestDeadline(t *testing.T) {
 	clock := clocktesting.NewFakeClock(fixture.Now)
 	d := &cycleDeadline{clock: clock, began: fixture.Now, timeout: 100 * time.Millisecond}
@@ -217,6 +217,12 @@ func TestDeadline(t *testing.T) {
 		clock.SetTime(fixture.Now.Add(elapsed))
 		if got := d.halfTimePassed(); got != want {
 			t.Errorf("after %s: %t", elapsed, got)
+		}
+	}
+	for elapsed, want := range map[time.Duration]bool{0: false, 12 * time.Millisecond: false, 12500 * time.Microsecond: true} {
+		clock.SetTime(fixture.Now.Add(elapsed))
+		if got := d.partPassed(); got != want {
+			t.Errorf("after %s: the part is over: %t", elapsed, got)
 		}
 	}
 	if err := error(&timeoutError{}); !errors.Is(err, context.DeadlineExceeded) {

@@ -12,7 +12,7 @@ import (
 )
 
 // Limits of the time for slow attempts. An attempt is slow if it takes more than a quarter of
-// CycleTimeout.
+// CycleTimeout, or more than a sixteenth and a later one continues its work.
 const (
 	// namespaceShare is the fraction of time for the slow attempts of one namespace, allShare that
 	// for all namespaces together. A namespace may use burstTimeouts times CycleTimeout before its
@@ -73,10 +73,10 @@ func (s *shares) delay(pl *v1alpha1.Placement, now time.Time, timeout time.Durat
 	return wait
 }
 
-// charge adds the time of a slow attempt or preparation to its namespace. It reports whether it was
-// slow.
-func (s *shares) charge(namespace string, elapsed, timeout time.Duration, now time.Time) (slow bool) {
-	if elapsed <= timeout/4 {
+// charge adds the time of an attempt or a preparation to its namespace if it was slow, which is
+// more than least. It reports whether it was slow.
+func (s *shares) charge(namespace string, elapsed, least time.Duration, now time.Time) (slow bool) {
+	if elapsed <= least {
 		return false
 	}
 	s.addShares(now)
@@ -94,17 +94,21 @@ func (s *shares) chargePreparation(pl *v1alpha1.Placement, elapsed, timeout time
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.charge(pl.Namespace, elapsed, timeout, now)
+	s.charge(pl.Namespace, elapsed, timeout/4, now)
 }
 
 // recordAttempt stores the stats of an attempt. It returns the number of consecutive timeouts and,
 // after a timeout, the delay of the next attempt.
-func (s *shares) recordAttempt(pl *v1alpha1.Placement, elapsed, timeout time.Duration, timedOut bool, now time.Time) (timeouts int, delay time.Duration) {
+func (s *shares) recordAttempt(pl *v1alpha1.Placement, elapsed, timeout time.Duration, outcome string, now time.Time) (timeouts int, delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, known := s.of(pl)
-	p := attemptStats{uid: pl.UID, generation: pl.Generation, slow: s.charge(pl.Namespace, elapsed, timeout, now)}
-	if timedOut {
+	least := timeout / 4
+	if outcome == CycleContinues {
+		least = timeout / 16
+	}
+	p := attemptStats{uid: pl.UID, generation: pl.Generation, slow: s.charge(pl.Namespace, elapsed, least, now)}
+	if outcome == CycleTimedOut {
 		p.timeouts = 1
 		if known {
 			p.timeouts += before.timeouts
@@ -205,7 +209,7 @@ func (s *Scheduler) endCycle(a *Attempt, held time.Duration) {
 	if a != nil {
 		profile, outcome = a.profile.Name, a.cycleOutcome()
 		if s.CycleTimeout > 0 {
-			timeouts, delay := s.shares.recordAttempt(a.Snapshot.Subject.Placement, held, s.CycleTimeout, outcome == CycleTimedOut, s.Clock.Now())
+			timeouts, delay := s.shares.recordAttempt(a.Snapshot.Subject.Placement, held, s.CycleTimeout, outcome, s.Clock.Now())
 			if outcome == CycleTimedOut {
 				a.timeouts = timeouts
 				a.State.RequeueAt(a.Snapshot.Now.Add(delay))

@@ -132,11 +132,18 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestYieldWhen: plugins ask the function of the cycle.
+// TestYieldWhen: plugins ask the functions of the cycle.
 func TestYieldWhen(t *testing.T) {
 	s := NewCycleState(nil)
+	if s.ShouldYield() || s.ShouldPause() {
+		t.Error("a cycle without a limit yields or pauses")
+	}
 	s.YieldWhen(func() bool { return true })
-	if !s.ShouldYield() {
-		t.Error("it does not yield")
+	if !s.ShouldYield() || s.ShouldPause() {
+		t.Error("it does not yield, or it pauses")
+	}
+	s.PauseWhen(func() bool { return true })
+	if !s.ShouldPause() || !s.Clone().ShouldPause() {
+		t.Error("it does not pause")
 	}
 }

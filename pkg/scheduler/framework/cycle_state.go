@@ -34,7 +34,7 @@ type CycleState struct {
 	demoted      Bitset
 	filterExpiry map[int]time.Time
 	rankExpiry   map[int]time.Time
-	yield        func() bool
+	yield, pause func() bool
 }
 
 type entry struct {
@@ -92,7 +92,7 @@ func (s *CycleState) replace(key StateKey, with *entry) {
 
 // Clone returns a copy, with clones of all entries.
 func (s *CycleState) Clone() *CycleState {
-	c := &CycleState{snapshot: s.snapshot, requeue: s.requeue, nextAttempt: s.nextAttempt, demoted: s.demoted.Clone(), filterExpiry: maps.Clone(s.filterExpiry), rankExpiry: maps.Clone(s.rankExpiry), yield: s.yield}
+	c := &CycleState{snapshot: s.snapshot, requeue: s.requeue, nextAttempt: s.nextAttempt, demoted: s.demoted.Clone(), filterExpiry: maps.Clone(s.filterExpiry), rankExpiry: maps.Clone(s.rankExpiry), yield: s.yield, pause: s.pause}
 	c.warnings = append(c.warnings, s.warnings...)
 	for _, e := range s.list() {
 		c.Write(e.key, e.data.Clone())
@@ -109,12 +109,20 @@ func ReadAs[T StateData](s *CycleState, key StateKey) (T, bool) {
 }
 
 // ShouldYield reports whether half of cycleTimeout has passed; always false without a deadline, as
-// in a simulation. A PreFilter plugin that can continue later then returns Unfinished. Each attempt
-// must still do some of the work. Each call reads the clock.
+// in a simulation. Work that is useful in part then ends. Each call reads the clock.
 func (s *CycleState) ShouldYield() bool { return s.yield != nil && s.yield() }
 
-// YieldWhen sets the function behind ShouldYield. Only the engine calls it.
+// ShouldPause reports whether an eighth of cycleTimeout has passed; always false without a
+// deadline. A PreFilter plugin that can continue later then returns Unfinished. Each attempt must
+// still do some of the work. Each call reads the clock.
+func (s *CycleState) ShouldPause() bool { return s.pause != nil && s.pause() }
+
+// YieldWhen sets the function behind ShouldYield, PauseWhen the one behind ShouldPause. Only the
+// engine calls them.
 func (s *CycleState) YieldWhen(over func() bool) { s.yield = over }
+
+// PauseWhen sets the function behind ShouldPause.
+func (s *CycleState) PauseWhen(over func() bool) { s.pause = over }
 
 // RequeueAt asks for a new attempt at t, instead of the engine's default time after Pending. The
 // earliest time wins.
