@@ -29,7 +29,7 @@ var (
 	stageSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_scheduling_duration_seconds",
 		Help:    "Time that an attempt for one Placement took, by stage (prepare, wait, snapshot, publish, status).",
-		Buckets: prometheus.ExponentialBuckets(0.00005, 4, 10), // to 13 s
+		Buckets: prometheus.ExponentialBuckets(0.00005, 2, 19), // to 13 s
 	}, []string{"stage"})
 	pointSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_framework_extension_point_duration_seconds",
@@ -39,7 +39,7 @@ var (
 	lockSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_cycle_lock_duration_seconds",
 		Help:    "Time for which an attempt held the cycle lock, so that no other could decide, by profile and outcome (Decided, Continues, TimedOut, Failed, Skipped).",
-		Buckets: []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 5},
+		Buckets: []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 5},
 	}, []string{"profile", "outcome"})
 	cycleTimeouts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_cycle_timeouts_total",

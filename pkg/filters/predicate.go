@@ -32,8 +32,8 @@ type Predicate struct {
 	// filtering protects compiled and caches in concurrent calls of Filter. It is needed only if
 	// PreFilter is disabled; otherwise PreFilter has compiled everything.
 	filtering sync.Mutex
-	// preparing protects prepared, the results of Prepare. All other fields are used only in cycles, which
-	// are serial.
+	// preparing protects prepared, the results of Prepare. All other fields are used only in
+	// cycles, which are serial.
 	preparing sync.Mutex
 	prepared  map[types.NamespacedName]*compiled
 }

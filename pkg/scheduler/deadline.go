@@ -52,7 +52,7 @@ func (d *cycleDeadline) stop() time.Duration {
 // halfTimePassed reports whether half of the cycle's time has passed.
 func (d *cycleDeadline) halfTimePassed() bool { return d.clock.Since(d.began) >= d.timeout/2 }
 
-// partPassed reports whether the time of one part of work has passed that later cycles can continue.
+// partPassed reports whether the time for a part of work that later cycles continue has passed.
 func (d *cycleDeadline) partPassed() bool { return d.clock.Since(d.began) >= d.timeout/8 }
 
 func deadlineOf(ctx context.Context) *cycleDeadline {

@@ -158,7 +158,7 @@ func (r *run) measureBusy(ctx context.Context, row, work string) error {
 	if err := b.measureQuiet(ctx); err != nil {
 		return err
 	}
-	if b.before, err = r.process.histogram(changeToPage); err != nil {
+	if b.before, err = r.process.histogram(changeToPage, ""); err != nil {
 		return err
 	}
 	var spent effort
@@ -168,7 +168,7 @@ func (r *run) measureBusy(ctx context.Context, row, work string) error {
 		return err
 	}
 	elapsed := time.Since(begin)
-	if b.inside, err = r.process.histogram(changeToPage); err != nil {
+	if b.inside, err = r.process.histogram(changeToPage, ""); err != nil {
 		return err
 	}
 	peak, err := r.process.peak()
@@ -313,12 +313,17 @@ func (b *busy) beat(ctx context.Context, i int) error {
 
 // taint sets or removes the taint of an unreachable cluster.
 func (b *busy) taint(ctx context.Context, i int, tainted bool) error {
-	before, after := b.fleet.cluster(i), b.fleet.cluster(i)
+	return b.setUnreachable(ctx, b.apart, i, tainted)
+}
+
+// setUnreachable sets the taint of a cluster without heartbeats, or removes it.
+func (r *run) setUnreachable(ctx context.Context, hub *hub, i int, tainted bool) error {
+	before, after := r.fleet.cluster(i), r.fleet.cluster(i)
 	taints := []v1alpha1.Taint{{Key: v1alpha1.ManagedClusterTaintUnreachable, Effect: v1alpha1.TaintEffectNoSelect}}
 	if before.Spec.Taints = taints; tainted {
 		before.Spec.Taints, after.Spec.Taints = nil, taints
 	}
-	if err := b.apart.Patch(ctx, after, client.MergeFrom(before)); err != nil {
+	if err := hub.Patch(ctx, after, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("changing the taints of %s: %w", clusterName(i), err)
 	}
 	return nil

@@ -65,8 +65,8 @@ func isBusyRow(row string) bool { return strings.HasPrefix(row, "busy") }
 func TestRows(t *testing.T) {
 	rows := slices.DeleteFunc(slices.Clone(allRows), isBusyRow)
 	got := measured(t, "-clusters", "20", "-placements", "20", "-churn", "250", "-rollout", "20", "-evictions", "10", "-repeats", "1", "-samples", "5",
-		"-heartbeats", "40", "-budget", "5s", "-rows", strings.Join(rows, ","))
-	for _, row := range append([]string{"hot-p99", "hot-predicate-p99", "hot-read-p99", "hot-read-cpu", "hot-last-p99", "cold-writes"}, rows...) {
+		"-heartbeats", "40", "-budget", "5s", "-length", "4s", "-rows", strings.Join(rows, ","))
+	for _, row := range append([]string{"hot-p99", "hot-predicate-p99", "hot-read-p99", "hot-read-cpu", "hot-last-p99", "cold-writes", "lock-held"}, rows...) {
 		if _, ok := got[row]; !ok {
 			t.Errorf("there is no row %q", row)
 		}

@@ -18,7 +18,7 @@ import (
 const berthArgs = "controller --kubeconfig {kubeconfig} --metrics-bind-address {metrics} --leader-elect=false --health-probe-bind-address=0 --record {recording}"
 
 // allRows are the rows of the table, in the order of measurement.
-var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "read", "hot-last", "busy", "busy-policies", "hot-all", "memory", "steps", "evictions", "drain", "churn", "recording", "replay"}
+var allRows = []string{"cold", "hot", "heartbeat", "hot-predicate", "hot-read", "read", "hot-last", "busy", "busy-policies", "hot-all", "memory", "steps", "evictions", "drain", "churn", "recording", "replay", "lock"}
 
 // options are the flags of the command.
 type options struct {

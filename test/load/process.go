@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -177,8 +178,9 @@ type histogram struct {
 	bounds, counts []float64
 }
 
-// histogram reads a histogram; an empty one if the controller does not have it.
-func (p *process) histogram(name string) (h histogram, err error) {
+// histogram reads the sum of the histograms that have a label; an empty one if the controller does
+// not have it.
+func (p *process) histogram(name, label string) (h histogram, err error) {
 	if p.metrics == "" {
 		return h, nil
 	}
@@ -190,9 +192,10 @@ func (p *process) histogram(name string) (h histogram, err error) {
 	lines := bufio.NewScanner(answer.Body)
 	for lines.Scan() {
 		var bound, count float64
-		rest, found := strings.CutPrefix(lines.Text(), name+`_bucket{le="`)
+		labels, found := strings.CutPrefix(lines.Text(), name+`_bucket{`)
+		_, rest, _ := strings.Cut(","+labels, `,le="`)
 		text, after, _ := strings.Cut(rest, `"} `)
-		if !found {
+		if !found || !strings.Contains(labels, label) {
 			continue
 		}
 		if bound, err = strconv.ParseFloat(text, 64); err == nil {
@@ -201,7 +204,11 @@ func (p *process) histogram(name string) (h histogram, err error) {
 		if err != nil {
 			return h, fmt.Errorf("reading the metric %q: %w", lines.Text(), err)
 		}
-		h.bounds, h.counts = append(h.bounds, bound), append(h.counts, count)
+		i := slices.Index(h.bounds, bound)
+		if i < 0 {
+			i, h.bounds, h.counts = len(h.bounds), append(h.bounds, bound), append(h.counts, 0)
+		}
+		h.counts[i] += count
 	}
 	return h, lines.Err()
 }
@@ -216,6 +223,14 @@ func (h histogram) since(before histogram) histogram {
 		next.counts[i] = h.counts[i] - before.counts[i]
 	}
 	return next
+}
+
+// total is the number of values.
+func (h histogram) total() float64 {
+	if len(h.counts) == 0 {
+		return 0
+	}
+	return h.counts[len(h.counts)-1]
 }
 
 // quantile returns a bound that a share q of the values does not exceed.

@@ -128,6 +128,8 @@ func (r *run) measureRows(ctx context.Context) error {
 		{"churn", r.measureChurn},
 		{"recording", r.measureRecording},
 		{"replay", r.verifyRecording},
+		// It starts the controller again, with another configuration.
+		{"lock", r.measureLock},
 	} {
 		if !slices.Contains(r.rows, row.name) {
 			continue

@@ -51,9 +51,9 @@ type PlacementSchedulerConfiguration struct {
 	// CycleTimeout is how long the decision about one Placement may delay all others, from 10ms to
 	// 1m. Default 100ms. A decision that takes longer fails: the published decision stays, and the
 	// attempt is repeated after ten times this time, then twice as long each time, at most 5m. A
-	// PreFilter plugin that works in parts, as Predicate does, ends a part at half of this time. A
-	// Placement is slow if its attempts take more than a quarter of this time. All slow Placements
-	// of a namespace together get 10% of the time.
+	// PreFilter plugin that works in parts, as Predicate does, ends a part at an eighth of this
+	// time. A Placement is slow if its attempts take more than a quarter of this time. All slow
+	// Placements of a namespace together get 10% of the time.
 	// +optional
 	CycleTimeout *metav1.Duration `json:"cycleTimeout,omitempty"`
 

@@ -93,14 +93,14 @@ type PolicyValidator interface {
 	ValidatePolicy(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList
 }
 
-// Preparer is a PreFilterPlugin with long work that depends only on the Placement, for example
-// compiling expressions. The work is done outside cycles; until then PreFilter returns Unfinished.
-// Simulations do not call Prepare.
+// Preparer is a PreFilterPlugin with long work that needs no cycle, for example compiling
+// expressions, or what an unfinished PreFilter has left. The work is done outside cycles; until
+// then PreFilter returns Unfinished. Simulations do not call Prepare.
 type Preparer interface {
 	// Prepared reports whether no work is left. It may be called at any time.
 	Prepared(pl *v1alpha1.Placement) bool
-	// Prepare works until yield returns true and reports whether all work is done. One Placement is
-	// prepared at a time.
+	// Prepare works until yield returns true. It returns false if the next cycle needs more of it.
+	// One Placement is prepared at a time.
 	Prepare(pl *v1alpha1.Placement, yield func() bool) (done bool)
 }
 

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// The costly Placements of the lock row: costlyPlacements use CEL at its cost limit on each of
+// costlyClusters, and as many wait for an extender that never answers.
+const (
+	costlyNamespace  = "costly"
+	costlyPlacements = 5
+	costlyClusters   = 9
+)
+
+// atCostLimit is an expression that reaches the cost limit of one cluster.
+var atCostLimit = strings.Repeat("[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, ", 7) + "true" + strings.Repeat(")", 7)
+
+// lockConfig has a shadow of the default profile, and a profile with an extender.
+const lockConfig = `
+apiVersion: config.berth.dev/v1alpha1
+kind: PlacementSchedulerConfiguration
+profiles:
+- name: default
+- name: shadow
+  shadowOf: default
+  plugins:
+    score:
+      enabled:
+      - {name: ResourceAllocatableMemory, weight: 3}
+- name: asks
+  extenders:
+  - {name: silent, urlPrefix: %q, insecure: true, filterVerb: decide, httpTimeout: 30s}
+`
+
+// measureLock starts the controller again with a shadow profile and an extender that never answers,
+// and measures how long attempts wait while costly Placements are decided beside them.
+func (r *run) measureLock(ctx context.Context) error {
+	r.printStep("lock: preparing")
+	address, err := serveSilently(ctx)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(r.dir, "lock.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, lockConfig, address), 0o600); err != nil {
+		return err
+	}
+	if err := r.createCostly(ctx); err != nil {
+		return err
+	}
+	r.process.stop()
+	o := r.options
+	o.args += " --config " + file
+	if r.process, err = startProcess(o, r.hub.kubeconfig, r.dir); err != nil {
+		return err
+	}
+	if err := r.awaitMetric(ctx, "berth_cycle_lock_duration_seconds_count{", float64(r.Placements)); err != nil {
+		return err
+	}
+	waits, held, err := r.lockTimes()
+	if err != nil {
+		return err
+	}
+	var spent effort
+	events := 0
+	if err := r.spend(&spent, func() error { events, err = r.disturb(ctx); return err }); err != nil {
+		return err
+	}
+	waitsAfter, heldAfter, err := r.lockTimes()
+	if err != nil {
+		return err
+	}
+	waits, held = waitsAfter.since(waits), heldAfter.since(held)
+	r.printStep("lock: attempts waited p50 ≤ %.3g s, p99.9 ≤ %.3g s of %.0f", waits.quantile(0.5), waits.quantile(0.999), waits.total())
+	const work = "CEL at its limit, an extender that never answers, a shadow profile; "
+	r.add(result{
+		Row: "lock", Work: work + "the longest wait of an attempt", Value: 1000 * waits.quantile(1), Unit: "ms at most", Target: 20, Samples: int(waits.total()),
+	}, spent, events)
+	r.add(result{
+		Row: "lock-held", Work: work + "the longest attempt", Value: 1000 * held.quantile(1), Unit: "ms at most", Samples: int(held.total()),
+	}, spent, events)
+	return nil
+}
+
+// serveSilently runs a server that reads requests and answers none.
+func serveSilently(ctx context.Context) (address string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("finding a port for the extender: %w", err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		_, _ = io.Copy(io.Discard, request.Body) // Only then the end of the connection is noticed.
+		select {
+		case <-request.Context().Done():
+		case <-ctx.Done():
+		}
+	})}
+	go func() { _ = server.Serve(listener) }() // It ends with the context.
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return "http://" + listener.Addr().String(), nil
+}
+
+// createCostly creates the costly Placements, and their clusters.
+func (r *run) createCostly(ctx context.Context) error {
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: costlyNamespace}}, fixture.Set(costlyNamespace), fixture.Binding(costlyNamespace, costlyNamespace),
+	}
+	for i := range costlyClusters {
+		objects = append(objects, costlyCluster(i, 0))
+	}
+	for i := range costlyPlacements {
+		costly := fixture.Placement(costlyNamespace, fmt.Sprint("cel-", i)).Number(1).Predicate(fixture.MatchCEL("!" + atCostLimit)).Obj()
+		asks := fixture.Placement(costlyNamespace, fmt.Sprint("asks-", i)).Number(1).Annotation(v1alpha1.ProfileAnnotation, "asks").Obj()
+		costly.UID, costly.Generation, asks.UID, asks.Generation = "", 0, "", 0
+		objects = append(objects, costly, asks)
+	}
+	for _, object := range objects {
+		if err := r.hub.Create(ctx, object); err != nil {
+			return fmt.Errorf("creating %s: %w", object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func costlyCluster(i, version int) *v1alpha1.ManagedCluster {
+	return fixture.Cluster(fmt.Sprint("costly-", i)).Set(costlyNamespace).Label("version", fmt.Sprint(version)).Obj()
+}
+
+// disturb changes clusters for the length of a busy row, twenty a second: ordinary ones become
+// unreachable and come back, so that Placements move, and the costly Placements must evaluate one
+// again each second.
+func (r *run) disturb(ctx context.Context) (events int, err error) {
+	r.printStep("lock: %s of changes", r.length)
+	changes := time.NewTicker(time.Second / busyChanges)
+	defer changes.Stop()
+	for end := time.Now().Add(r.length); time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return events, context.Cause(ctx)
+		case <-r.process.ended:
+			return events, r.process.exitError()
+		case <-changes.C:
+		}
+		events++
+		if events%busyChanges == 0 {
+			n := events / busyChanges
+			if err := r.hub.Patch(ctx, costlyCluster(n%costlyClusters, n), client.MergeFrom(costlyCluster(n%costlyClusters, -1))); err != nil {
+				return events, fmt.Errorf("changing a costly cluster: %w", err)
+			}
+			continue
+		}
+		if err := r.setUnreachable(ctx, r.hub, events/2%r.Clusters, events%2 == 0); err != nil {
+			return events, err
+		}
+	}
+	return events, nil
+}
+
+// awaitMetric waits until the metrics with a prefix have a sum.
+func (r *run) awaitMetric(ctx context.Context, prefix string, least float64) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-r.process.ended:
+			return r.process.exitError()
+		case <-tick.C:
+		}
+		// Until the controller serves them, metrics cannot be read.
+		if n, _, err := r.process.metric(prefix); err == nil && n >= least {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s} is not %v after %s", prefix, least, patience)
+}
+
+// lockTimes returns how long attempts waited for the cycle lock, and how long they held it.
+func (r *run) lockTimes() (waited, held histogram, err error) {
+	if waited, err = r.process.histogram("berth_scheduling_duration_seconds", `stage="wait"`); err != nil {
+		return waited, held, err
+	}
+	held, err = r.process.histogram("berth_cycle_lock_duration_seconds", "")
+	return waited, held, err
+}
