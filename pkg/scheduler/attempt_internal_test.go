@@ -324,6 +324,34 @@ func TestPartsAreCharged(t *testing.T) {
 	}
 }
 
+// TestSlowPreparationsMakeSlow: a Placement with fast attempts and slow preparations waits when its
+// namespace has used up its share, until an attempt needed no slow preparation.
+func TestSlowPreparationsMakeSlow(t *testing.T) {
+	pl := fixture.Placement("ns", "p").Obj()
+	var s shares
+	s.recordAttempt(pl, time.Millisecond, time.Second, CycleDecided, fixture.Now)
+	for range 2 {
+		s.chargePreparation(pl, time.Minute, time.Second, fixture.Now)
+		for _, done := range []bool{false, true} {
+			if done {
+				s.recordAttempt(pl, time.Millisecond, time.Second, CycleContinues, fixture.Now)
+			}
+			if s.delay(pl, fixture.Now, time.Second) == 0 {
+				t.Errorf("it does not wait, attempt done: %t", done)
+			}
+		}
+		s.recordAttempt(pl, time.Millisecond, time.Second, CycleDecided, fixture.Now)
+		if wait := s.delay(pl, fixture.Now, time.Second); wait != 0 {
+			t.Errorf("it still waits for %s", wait)
+		}
+	}
+	other := fixture.Placement("ns", "new").Obj()
+	s.chargePreparation(other, time.Second, time.Second, fixture.Now)
+	if s.delay(other, fixture.Now, time.Second) == 0 {
+		t.Error("a new Placement with a slow preparation does not wait")
+	}
+}
+
 // TestDelayIsOfOneSpec: a timeout delays neither another Placement of that name nor an edited one.
 func TestDelayIsOfOneSpec(t *testing.T) {
 	pl := fixture.Placement("ns", "p").Generation(1).Obj()

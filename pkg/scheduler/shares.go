@@ -41,6 +41,8 @@ type attemptStats struct {
 	uid        types.UID
 	generation int64
 	slow       bool
+	// prepared is true if a preparation since the last attempt was slow.
+	prepared bool
 	// timeouts counts consecutive timeouts. notBefore is the earliest time of the next attempt.
 	timeouts  int
 	notBefore time.Time
@@ -87,14 +89,22 @@ func (s *shares) charge(namespace string, elapsed, least time.Duration, now time
 	return true
 }
 
-// chargePreparation charges the preparation of an attempt.
+// chargePreparation charges the preparation of an attempt. A slow one makes the Placement slow.
 func (s *shares) chargePreparation(pl *v1alpha1.Placement, elapsed, timeout time.Duration, now time.Time) {
 	if timeout <= 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.charge(pl.Namespace, elapsed, timeout/4, now)
+	if !s.charge(pl.Namespace, elapsed, timeout/4, now) {
+		return
+	}
+	p, known := s.of(pl)
+	if !known {
+		p = attemptStats{uid: pl.UID, generation: pl.Generation}
+	}
+	p.slow, p.prepared = true, true
+	s.set(pl, p)
 }
 
 // recordAttempt stores the stats of an attempt. It returns the number of consecutive timeouts and,
@@ -107,7 +117,7 @@ func (s *shares) recordAttempt(pl *v1alpha1.Placement, elapsed, timeout time.Dur
 	if outcome == CycleContinues {
 		least = timeout / 16
 	}
-	p := attemptStats{uid: pl.UID, generation: pl.Generation, slow: s.charge(pl.Namespace, elapsed, least, now)}
+	p := attemptStats{uid: pl.UID, generation: pl.Generation, slow: s.charge(pl.Namespace, elapsed, least, now) || known && before.prepared}
 	if outcome == CycleTimedOut {
 		p.timeouts = 1
 		if known {
@@ -116,11 +126,15 @@ func (s *shares) recordAttempt(pl *v1alpha1.Placement, elapsed, timeout time.Dur
 		delay = min(firstDelay*timeout<<min(p.timeouts-1, 20), maxDelay)
 		p.notBefore = now.Add(delay)
 	}
+	s.set(pl, p)
+	return p.timeouts, delay
+}
+
+func (s *shares) set(pl *v1alpha1.Placement, p attemptStats) {
 	if s.placements == nil {
 		s.placements = map[types.NamespacedName]attemptStats{}
 	}
 	s.placements[types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}] = p
-	return p.timeouts, delay
 }
 
 // addShares reduces the used time of each namespace by its share of the time since updated.
