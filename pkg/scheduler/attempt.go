@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -97,9 +96,21 @@ func (s *Scheduler) DecideInTime(ctx context.Context, snapshot *framework.Snapsh
 // Attempt runs steps 1 to 9 for one Placement. takeSnapshot runs with the cycle lock held; if it
 // returns nil, Attempt returns nil.
 func (s *Scheduler) Attempt(ctx context.Context, takeSnapshot func() *framework.Snapshot) *Attempt {
-	unlock := sync.OnceFunc(s.cycle.Unlock)
-	s.cycle.Lock()
-	defer unlock()
+	var a *Attempt
+	s.attempts.do(func() {
+		s.cycle.Lock()
+		defer s.cycle.Unlock()
+		a = s.runCycle(ctx, takeSnapshot)
+	})
+	if a != nil {
+		// 9. Bind.
+		s.publish(ctx, a)
+	}
+	return a
+}
+
+// runCycle runs steps 1 to 8. The caller holds the cycle lock.
+func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework.Snapshot) *Attempt {
 	cycle, deadline := s.startDeadline(ctx)
 	// 1. Snapshot.
 	snapshot := takeSnapshot()
@@ -117,9 +128,6 @@ func (s *Scheduler) Attempt(ctx context.Context, takeSnapshot func() *framework.
 		s.OnDecided(a)
 	}
 	s.endCycle(a, deadline.stop())
-	unlock()
-	// 9. Bind.
-	s.publish(ctx, a)
 	return a
 }
 

@@ -51,9 +51,11 @@ type Scheduler struct {
 	// unverified are the attempts whose last step failed.
 	unverified unverified
 	// serial makes cycles use one processor.
-	serial  bool
-	cycle   sync.Mutex
-	prepare sync.Mutex
+	serial bool
+	// attempts runs the cycles of attempts; they wait for each other there, not for the lock.
+	attempts oneByOne
+	cycle    sync.Mutex
+	prepare  sync.Mutex
 }
 
 // timers are the measurements across attempts for one Placement.
