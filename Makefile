@@ -18,6 +18,8 @@ ENGINE ?= $(or $(firstword $(foreach engine,docker podman buildah,$(shell $(engi
 RELEASE_ARCHS ?= amd64 arm64
 TEST_PARALLEL ?= 2
 TEST_TIMEOUT ?= 20m
+# Linking the tests without the tables of debuggers takes half of the time.
+TEST_FLAGS = -v -ldflags=-w -timeout $(TEST_TIMEOUT)
 BENCH_COUNT ?= 6
 FUZZTIME ?= 5s
 LOAD_SIZES ?= 100x100,1000x1000
@@ -74,24 +76,28 @@ test: build $(TEST_HUB) ## Run every test, those against a real API server inclu
 	@echo "testing (the first time compiles for several minutes)"
 	@# The tools are tested on files outside their module, whose changes a cached result would not notice.
 	@# The example and the modules of Argo CD, Flux and the installation read BERTH_INPUTS, so that their cached results last only while what they run stays the same.
-	@{ failed=0; \
-		go test -v -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) ./... || failed=1; \
-		go -C tools test -v -count 1 ./... || failed=1; \
+	@# Those modules are tested beside the rest, because their tests mostly wait; what they print comes last.
+	@{ failed=0; others="$$(mktemp)"; set -m; { failed=0; \
+		go -C tools test $(TEST_FLAGS) -count 1 ./... || failed=1; \
 		BERTH_INPUTS="$$(cat $(TEST_HUB) | cksum)" \
-			go -C examples/custom-plugin test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
+			go -C examples/custom-plugin test $(TEST_FLAGS) ./... || failed=1; \
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) config/samples/argocd*/* | cksum)" \
-			go -C test/argocd test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
+			go -C test/argocd test $(TEST_FLAGS) ./... || failed=1; \
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) docs/flux.md docs/consumers.md | cksum)" \
-			go -C test/flux test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
+			go -C test/flux test $(TEST_FLAGS) ./... || failed=1; \
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) $$(git ls-files -co --exclude-standard Makefile Dockerfile .dockerignore .github config charts docs) | cksum)" \
-			go -C test/install test -v -timeout $(TEST_TIMEOUT) ./... || failed=1; \
+			go -C test/install test $(TEST_FLAGS) ./... || failed=1; \
+		exit $$failed; } >"$$others" 2>&1 & \
+		set +m; trap "kill -- -$$! 2>/dev/null || true; rm -f '$$others'" EXIT; \
+		go test $(TEST_FLAGS) -p $(TEST_PARALLEL) ./... || failed=1; \
+		wait $$! || failed=1; cat "$$others"; \
 		exit $$failed; } 2>&1 | awk -f test/summary.awk
 
 typecheck: test/explore/node_modules/.package-lock.json ## Check the types of the page of berth explore, which needs Node.js and npm
 	@test/explore/node_modules/.bin/tsc -p test/explore
 
 browser: build $(TEST_HUB) test/explore/node_modules/.package-lock.json ## Test the page of berth explore in headless Chromium, which must be on the PATH with chromedriver, Node.js and npm
-	@go -C test/explore test -v -count 1 -timeout $(TEST_TIMEOUT) ./... 2>&1 | awk -f test/summary.awk
+	@go -C test/explore test $(TEST_FLAGS) -count 1 ./... 2>&1 | awk -f test/summary.awk
 
 verify: manifests lint test ## Generate, lint and test, then demand a clean tree
 	@test -z "$$(git status --porcelain)" || { git status --short; git --no-pager diff --stat; \
