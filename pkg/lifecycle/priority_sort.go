@@ -41,7 +41,11 @@ func (PrioritySort) Less(a, b *v1alpha1.Placement) bool {
 // Priority returns the value of the annotation berth.dev/priority; 0 if it is missing or not a
 // 32-bit integer.
 func Priority(pl *v1alpha1.Placement) int32 {
-	p, err := strconv.ParseInt(pl.Annotations[v1alpha1.PriorityAnnotation], 10, 32)
+	text, ok := pl.Annotations[v1alpha1.PriorityAnnotation]
+	if !ok {
+		return 0
+	}
+	p, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
 		return 0
 	}

@@ -77,7 +77,8 @@ func (h *Heap) Push(request reconcile.Request) {
 	h.updatePosition(n)
 }
 
-// Touch updates the position of a queued request. It does nothing if the request is not queued.
+// Touch updates the position of a queued request. It does nothing if the request is not queued, or
+// if its Placement is the same object: most touches are because a cluster changed.
 func (h *Heap) Touch(request reconcile.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +90,11 @@ func (h *Heap) touch(request reconcile.Request) {
 	if !there {
 		return
 	}
-	touched.placement = h.lookup(request.NamespacedName)
+	placement := h.lookup(request.NamespacedName)
+	if placement == touched.placement {
+		return
+	}
+	touched.placement = placement
 	n := h.namespaces[request.Namespace]
 	heap.Fix(&n.items, touched.index)
 	if n.index >= 0 {
