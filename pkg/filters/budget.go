@@ -86,7 +86,7 @@ func (e *evaluationState) store(i int) {
 type evaluationCycle struct {
 	*selectorMatches
 	snapshot   *framework.Snapshot
-	candidates int
+	candidates framework.Bitset
 	// spent is the cost of this cycle, allowed its maximum.
 	spent, allowed uint64
 	budget         uint64
@@ -114,29 +114,28 @@ func (c *selectorMatches) updateMatches(ctx context.Context, state *framework.Cy
 	for _, change := range changes {
 		c.forget(change.Index)
 	}
-	members := snapshot.Candidates()
-	for i := range c.evaluated.Without(members).All {
-		c.forget(i)
-	}
-	if c.current != nil && !members.Has(c.current.Index) {
-		c.forget(c.current.Index)
-	}
 	v := newEvaluation(c, snapshot, allowed, state.ShouldPause)
 	v.quick = quick
+	for i := range c.evaluated.Without(v.candidates).All {
+		c.forget(i)
+	}
+	if c.current != nil && !v.candidates.Has(c.current.Index) {
+		c.forget(c.current.Index)
+	}
 	return v.evaluateDue(ctx)
 }
 
 func newEvaluation(c *selectorMatches, snapshot *framework.Snapshot, allowed uint64, yield func() bool) *evaluationCycle {
-	candidates := snapshot.Candidates().Len()
+	candidates := snapshot.Candidates()
 	return &evaluationCycle{
-		selectorMatches: c, snapshot: snapshot, allowed: allowed, yield: yield, candidates: candidates, budget: budgetBase + budgetEach*uint64(candidates),
+		selectorMatches: c, snapshot: snapshot, allowed: allowed, yield: yield, candidates: candidates, budget: budgetBase + budgetEach*uint64(candidates.Len()),
 	}
 }
 
 // evaluateDue evaluates the candidates without a result.
 func (v *evaluationCycle) evaluateDue(ctx context.Context) *framework.Status {
 	c, copied := v.selectorMatches, false
-	for i := range v.snapshot.Candidates().Without(c.evaluated).All {
+	for i := range v.candidates.Without(c.evaluated).All {
 		if status := v.overBudget(); status != nil {
 			return status
 		}
@@ -164,7 +163,7 @@ func (v *evaluationCycle) overBudget() *framework.Status {
 		return nil
 	}
 	return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(
-		"%s: evaluating it for %d clusters costs more than the budget of %d", v.describeCost(), v.candidates, v.budget))
+		"%s: evaluating it for %d clusters costs more than the budget of %d", v.describeCost(), v.candidates.Len(), v.budget))
 }
 
 // describeCost names what is charged.

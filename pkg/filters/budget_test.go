@@ -438,3 +438,27 @@ func TestCyclesLeaveCostlyExpressions(t *testing.T) {
 		})
 	}
 }
+
+// TestPanicsLeaveNothingRunning: a panic in Prepare does not leave the Placement unfinished for
+// ever.
+func TestPanicsLeaveNothingRunning(t *testing.T) {
+	plugin, err := NewPredicate(t.Context(), nil, &framework.Handle{Client: interceptor.NewClient(nil, interceptor.Funcs{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plugin.(*Predicate)
+	inv := hub(ask().Predicate(fixture.MatchCEL(loops(4))), fleetOf(3)...)
+	if _, status, _ := evaluateAll(t.Context(), p, inv, "p"); !status.IsUnfinished() {
+		t.Fatal(status)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		p.Prepare(inv.Placement(inventory.Key{Namespace: "n", Name: "p"}), func() bool { panic("broken") })
+	}()
+	for range 10 {
+		if _, status, _ := evaluateAll(t.Context(), p, inv, "p"); status.IsSuccess() {
+			return
+		}
+	}
+	t.Error("it is never finished")
+}

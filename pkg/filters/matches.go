@@ -112,10 +112,13 @@ func (m *matcher) update(ctx context.Context, state *framework.CycleState, s *se
 		state.RequeueAt(snapshot.Now.Add(slicePause))
 		return nil, unfinishedEvaluation()
 	}
-	status := s.updateMatches(ctx, state, m.slice, m.prepares && !snapshot.Trial)
+	outside := m.prepares && !snapshot.Trial
+	status := s.updateMatches(ctx, state, m.slice, outside)
 	if status.Code() == framework.Pending {
 		state.RequeueAt(snapshot.Now.Add(slicePause))
-		m.continueOutside(s, snapshot)
+		if outside {
+			m.continueOutside(s, snapshot)
+		}
 	}
 	if status != nil {
 		return nil, status
@@ -125,9 +128,6 @@ func (m *matcher) update(ctx context.Context, state *framework.CycleState, s *se
 
 // continueOutside leaves what a cycle has not evaluated to evaluateOutside.
 func (m *matcher) continueOutside(s *selectorMatches, snapshot *framework.Snapshot) {
-	if !m.prepares || snapshot.Trial {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.costly[snapshot.Subject.Key()] = &costlyWork{matches: s, snapshot: snapshot}
@@ -159,14 +159,15 @@ func (m *matcher) evaluateOutside(key types.NamespacedName, yield func() bool) {
 	}
 	w.running = true
 	m.mu.Unlock()
+	// Also after a panic, after which the next cycle begins anew.
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.costly, key)
+	}()
 	v := newEvaluation(w.matches, w.snapshot, sliceCost, yield)
 	// The status is that of the next cycle, too.
 	_ = v.evaluateDue(context.Background())
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.costly[key] == w {
-		delete(m.costly, key)
-	}
 }
 
 // forgetCostly drops the work of a Placement.
