@@ -1,10 +1,13 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
 )
+
+var errEndedGoroutine = errors.New("a plugin ended its goroutine (runtime.Goexit)")
 
 // oneByOne runs functions one at a time, in their order. A goroutine that finds another one running
 // does not run its function itself: one goroutine runs all that wait. With a mutex, each function
@@ -20,11 +23,12 @@ type oneByOne struct {
 type waitingCall struct {
 	run  func()
 	done chan struct{}
-	// panicked is what it panicked with, and where.
-	panicked error
+	// failed says with what it panicked, and where, or that it ended its goroutine.
+	failed error
 }
 
-// do returns when the function has run. It panics if the function does.
+// do returns when the function has run. It panics if the function does, or if that ends the goroutine
+// of another one.
 func (s *oneByOne) do(run func()) {
 	s.mu.Lock()
 	if !s.running {
@@ -38,42 +42,53 @@ func (s *oneByOne) do(run func()) {
 	s.waiting = append(s.waiting, call)
 	s.mu.Unlock()
 	<-call.done
-	if call.panicked != nil {
-		panic(call.panicked)
+	if call.failed != nil {
+		panic(call.failed)
 	}
 }
 
 // continueWaiting leaves the functions that wait to a goroutine, so that the caller goes on.
 func (s *oneByOne) continueWaiting() {
-	if calls := s.next(); len(calls) > 0 {
-		go s.runAll(calls)
+	if first := s.next(); first != nil {
+		go s.runFrom(first)
 	}
 }
 
-// next returns the functions that wait. If there are none, nothing runs from now on.
-func (s *oneByOne) next() []*waitingCall {
+// next returns the function that has waited longest. If there is none, nothing runs from now on.
+func (s *oneByOne) next() *waitingCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	calls := s.waiting
-	s.waiting, s.running = nil, len(calls) > 0
-	return calls
+	if len(s.waiting) == 0 {
+		s.waiting, s.running = nil, false
+		return nil
+	}
+	call := s.waiting[0]
+	s.waiting = s.waiting[1:]
+	return call
 }
 
-func (s *oneByOne) runAll(calls []*waitingCall) {
-	for len(calls) > 0 {
-		for _, call := range calls {
-			call.runOnce()
+// runFrom runs call, then all that wait, also if one of them ends the goroutine.
+func (s *oneByOne) runFrom(call *waitingCall) {
+	all := false
+	defer func() {
+		if !all {
+			s.continueWaiting()
 		}
-		calls = s.next()
+	}()
+	for ; call != nil; call = s.next() {
+		call.runOnce()
 	}
+	all = true
 }
 
 func (c *waitingCall) runOnce() {
+	c.failed = errEndedGoroutine
 	defer close(c.done)
 	defer func() {
 		if r := recover(); r != nil {
-			c.panicked = fmt.Errorf("%v\n%s", r, debug.Stack())
+			c.failed = fmt.Errorf("%v\n%s", r, debug.Stack())
 		}
 	}()
 	c.run()
+	c.failed = nil
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -107,6 +108,30 @@ func TestOneByOnePanics(t *testing.T) {
 	slices.Sort(panics)
 	if len(panics) != 3 || panics[0] != "<nil>" || !strings.HasPrefix(panics[1], "one that waits\n") || !strings.Contains(panics[1], "TestOneByOnePanics") || panics[2] != "the first" {
 		t.Errorf("got %q", panics)
+	}
+	waitUntilIdle(&s)
+}
+
+// TestOneByOneEndedGoroutine: a function that ends its goroutine panics for its caller, and others still run.
+func TestOneByOneEndedGoroutine(t *testing.T) {
+	var s oneByOne
+	var group sync.WaitGroup
+	started, proceed := make(chan struct{}), make(chan struct{})
+	group.Go(func() { s.do(func() { close(started); <-proceed; runtime.Goexit() }) })
+	<-started
+	var panicked any
+	group.Go(func() {
+		defer func() { panicked = recover() }()
+		s.do(runtime.Goexit)
+	})
+	waitFor(t, &s, 1)
+	ran := false
+	group.Go(func() { s.do(func() { ran = true }) })
+	waitFor(t, &s, 2)
+	close(proceed)
+	group.Wait()
+	if panicked != errEndedGoroutine || !ran {
+		t.Errorf("the caller got %v, and the next one ran: %v", panicked, ran)
 	}
 	waitUntilIdle(&s)
 }
