@@ -7,7 +7,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/berth-dev/berth/controllers"
 	schedulerconfig "github.com/berth-dev/berth/pkg/scheduler/config"
@@ -77,23 +76,6 @@ func startBerth(workers int) {
 	berth = hub.StartController(controllers.Options{Config: config, Workers: workers})
 }
 
-// reconciles is a check for Consistently: how often controllers of this process were busy with a
-// Placement so far.
-func reconciles() float64 {
-	GinkgoHelper()
-	families, err := metrics.Registry.Gather()
-	Expect(err).NotTo(HaveOccurred())
-	n := 0.0
-	for _, family := range families {
-		if family.GetName() == "controller_runtime_reconcile_total" {
-			for _, m := range family.GetMetric() {
-				n += m.GetCounter().GetValue()
-			}
-		}
-	}
-	return n
-}
-
 // leaderVariable says that a controller in a process of its own needs the lease.
 const leaderVariable = "BERTH_FRAMEWORK_LEADER"
 
@@ -105,3 +87,7 @@ func startProcess(kubeconfig string, leaderElection bool) *faults.Process {
 	}
 	return faults.StartTestController(kubeconfig)
 }
+
+// reconciles is a check for Consistently: how often controllers of this process were busy with a
+// Placement so far.
+func reconciles() float64 { return testhub.Metric("controller_runtime_reconcile_total") }

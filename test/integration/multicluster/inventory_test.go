@@ -23,7 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -161,21 +160,8 @@ func (h *inventory) notes(ctx context.Context, p *unstructured.Unstructured) fun
 	}
 }
 
-// failures is how often reading ClusterProfiles failed for a reason; for any, if it is empty.
-func failures(reason string) float64 {
-	GinkgoHelper()
-	families, err := metrics.Registry.Gather()
-	Expect(err).NotTo(HaveOccurred())
-	sum := 0.0
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if family.GetName() == "berth_cluster_profile_failures_total" && (reason == "" || m.GetLabel()[0].GetValue() == reason) {
-				sum += m.GetCounter().GetValue()
-			}
-		}
-	}
-	return sum
-}
+// failures counts failed requests for ClusterProfiles, by reason.
+const failures = "berth_cluster_profile_failures_total"
 
 // witness waits until the loop has handled everything before: it adds a profile and deletes it.
 func (h *inventory) witness(ctx context.Context) {
@@ -358,9 +344,9 @@ var _ = Describe("ManagedClusters of ClusterProfiles", Ordered, func() {
 			h.stop()
 			Expect(h.Delete(ctx, binding)).To(Succeed())
 			Expect(h.Delete(ctx, gone)).To(Succeed())
-			before := failures("Forbidden")
+			before := testhub.Metric(failures, "Forbidden")
 			h.start(inFleet, "")
-			Eventually(func() float64 { return failures("Forbidden") }).Should(BeNumerically(">=", before+2))
+			Eventually(func() float64 { return testhub.Metric(failures, "Forbidden") }).Should(BeNumerically(">=", before+2))
 			Expect(h.cluster(ctx, "gone")()).To(HavePrefix("True "))
 			binding.ResourceVersion, binding.UID = "", ""
 			Expect(h.Create(ctx, binding)).To(Succeed())
@@ -371,10 +357,10 @@ var _ = Describe("ManagedClusters of ClusterProfiles", Ordered, func() {
 		It("the CRD is deleted, and comes back", func(ctx SpecContext) {
 			crd := testhub.ForeignCRD(testhub.ClusterProfiles)
 			uids := []string{string(h.get(ctx, Default, "kept").UID), string(h.get(ctx, Default, "gone").UID)}
-			before := failures("")
+			before := testhub.Metric(failures)
 			Expect(h.Delete(ctx, crd)).To(Succeed())
 			Eventually(func() error { return h.Get(ctx, client.ObjectKeyFromObject(crd), crd) }).Should(Satisfy(apierrors.IsNotFound))
-			Eventually(func() float64 { return failures("") }).Should(BeNumerically(">", before))
+			Eventually(func() float64 { return testhub.Metric(failures) }).Should(BeNumerically(">", before))
 			h.InstallCRD(ctx, testhub.ClusterProfiles)
 			h.witness(ctx)
 			h.stop()

@@ -204,7 +204,7 @@ var _ = Describe("Notifications", func() {
 		r.answer(http.StatusNoContent)
 		Eventually(r.events).Should(Equal([]string{"unsatisfied blue/short"}))
 		// A controller that stops before it has read the answer sends the event once more.
-		Eventually(waiting).WithArguments("oncall").Should(BeZero())
+		Eventually(testhub.Metric).WithArguments("berth_notifications_waiting", "oncall").Should(BeZero())
 		stop()
 		start(r)
 		Expect(hub.Create(ctx, fixture.Placement("blue", "other").Number(7).Obj())).To(Succeed())
@@ -221,25 +221,6 @@ func newTeam(ctx context.Context, name string, clusters int) {
 	for i := range clusters {
 		Expect(hub.Create(ctx, fixture.Cluster(fmt.Sprintf("%s-%d", name, i)).Set(name).Obj())).To(Succeed())
 	}
-}
-
-// waiting returns how many notifications wait for a receiver.
-func waiting(receiver string) (float64, error) {
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		return 0, err
-	}
-	for _, family := range families {
-		if family.GetName() != "berth_notifications_waiting" {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			if m.GetLabel()[0].GetValue() == receiver {
-				return m.GetGauge().GetValue(), nil
-			}
-		}
-	}
-	return 0, fmt.Errorf("no metric of receiver %s", receiver)
 }
 
 func patch(ctx context.Context, placement, text string) {

@@ -11,7 +11,6 @@ import (
 
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/testhub"
@@ -175,17 +174,4 @@ func versions(ctx context.Context, namespace string, placements ...string) map[s
 }
 
 // pageWrites is how many pages the controllers of this process have written so far.
-func pageWrites() int {
-	GinkgoHelper()
-	families, err := metrics.Registry.Gather()
-	Expect(err).NotTo(HaveOccurred())
-	n := 0.0
-	for _, family := range families {
-		if family.GetName() == "berth_decision_writes_total" {
-			for _, m := range family.GetMetric() {
-				n += m.GetCounter().GetValue()
-			}
-		}
-	}
-	return int(n)
-}
+func pageWrites() int { return int(testhub.Metric("berth_decision_writes_total")) }

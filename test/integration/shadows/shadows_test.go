@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 var _ = Describe("A shadow profile", func() {
@@ -47,10 +48,10 @@ var _ = Describe("A shadow profile", func() {
 		Expect(two.OnlyProfile).To(Equal([]string{"red-1", "red-2"}))
 		Expect(two.OnlyShadow).To(Equal([]string{"red-3", "red-4"}))
 		Expect([]int64{two.ProfileMoves, two.ShadowMoves}).To(Equal([]int64{0, 2}))
-		Expect(metric("berth_shadow_placements", "default", "roomy", "Differs")).To(BeEquivalentTo(2))
-		Expect(metric("berth_shadow_placements", "default", "roomy", "Agrees")).To(BeEquivalentTo(1))
-		Expect(metric("berth_shadow_moves_total", "roomy", "Shadow")).To(BeEquivalentTo(3))
-		Expect(metric("berth_shadow_moves_total", "roomy", "Profile")).To(BeEquivalentTo(0))
+		Expect(testhub.Metric("berth_shadow_placements", "default", "roomy", "Differs")).To(BeEquivalentTo(2))
+		Expect(testhub.Metric("berth_shadow_placements", "default", "roomy", "Agrees")).To(BeEquivalentTo(1))
+		Expect(testhub.Metric("berth_shadow_moves_total", "roomy", "Shadow")).To(BeEquivalentTo(3))
+		Expect(testhub.Metric("berth_shadow_moves_total", "roomy", "Profile")).To(BeEquivalentTo(0))
 		Expect(versions(ctx, "red")).To(Equal(before))
 
 		By("moving the shadow only")

@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -166,25 +165,3 @@ func comparisons(g Gomega, words ...string) map[string]berthv1alpha1.ShadowCompa
 	return all
 }
 
-// metric returns the sum of the series of a metric that have these values of labels.
-func metric(name string, values ...string) float64 {
-	GinkgoHelper()
-	families, err := metrics.Registry.Gather()
-	Expect(err).NotTo(HaveOccurred())
-	sum := 0.0
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			var has []string
-			for _, label := range m.GetLabel() {
-				has = append(has, label.GetValue())
-			}
-			if !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(has, v) }) {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return sum
-}
