@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,12 +54,18 @@ profiles:
 // and measures how long attempts wait while costly Placements are decided beside them.
 func (r *run) measureLock(ctx context.Context) error {
 	r.printStep("lock: preparing")
-	address, err := serveSilently(ctx)
-	if err != nil {
-		return err
-	}
+	measured := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		_, _ = io.Copy(io.Discard, request.Body) // Only then the end of the connection is noticed.
+		select {
+		case <-request.Context().Done():
+		case <-measured:
+		}
+	}))
+	defer silent.Close()
+	defer close(measured)
 	file := filepath.Join(r.dir, "lock.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, lockConfig, address), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, lockConfig, silent.URL), 0o600); err != nil {
 		return err
 	}
 	if err := r.createCostly(ctx); err != nil {
@@ -68,6 +74,7 @@ func (r *run) measureLock(ctx context.Context) error {
 	r.process.stop()
 	o := r.options
 	o.args += " --config " + file
+	var err error
 	if r.process, err = startProcess(o, r.hub.kubeconfig, r.dir); err != nil {
 		return err
 	}
@@ -100,24 +107,6 @@ func (r *run) measureLock(ctx context.Context) error {
 		Row: "lock-held", Work: work + "the longest attempt", Value: 1000 * held.quantile(1), Unit: "ms at most", Samples: int(held.total()),
 	}, spent, events)
 	return nil
-}
-
-// serveSilently runs a server that reads requests and answers none.
-func serveSilently(ctx context.Context) (address string, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a port for the extender: %w", err)
-	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
-		_, _ = io.Copy(io.Discard, request.Body) // Only then the end of the connection is noticed.
-		select {
-		case <-request.Context().Done():
-		case <-ctx.Done():
-		}
-	})}
-	go func() { _ = server.Serve(listener) }() // It ends with the context.
-	context.AfterFunc(ctx, func() { _ = server.Close() })
-	return "http://" + listener.Addr().String(), nil
 }
 
 // createCostly creates the costly Placements, and their clusters.

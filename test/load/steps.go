@@ -217,11 +217,12 @@ func (r *run) stepsPlacement(color string) *v1alpha1.Placement {
 }
 
 // measureEvictions creates many PlacementEvictions at once, each for another Placement. With the
-// default budget a replacement is added first, so each takes two steps of one page write.
+// default budget a replacement is added first, so each takes two steps of one page write. Steady keeps
+// the replacements: Balance would replace some after other evictions.
 func (r *run) measureEvictions(ctx context.Context) error {
 	n := min(r.evictions, r.Placements)
 	r.printStep("evictions: preparing")
-	if err := r.fleet.setShape(ctx, plain); err != nil {
+	if err := r.fleet.setShape(ctx, steady); err != nil {
 		return err
 	}
 	removePolicy, err := r.createPolicy(ctx, namespace, "budget", intstr.FromString("25%"), nil, r.Placements)
