@@ -63,11 +63,12 @@ var _ = Describe("The hub", func() {
 	}, NodeTimeout(5*time.Minute))
 })
 
-// tenth fails one request in ten, reads and watches too.
+// tenth fails one request in ten, reads and watches too. Failures of reads and of writes each have
+// all kinds in turn.
 type tenth struct {
-	mu            sync.Mutex
-	random        *rand.Rand
-	asked, failed int
+	mu                   sync.Mutex
+	random               *rand.Rand
+	asked, reads, writes int
 }
 
 func (f *tenth) fault(r *http.Request) faults.Fault {
@@ -84,13 +85,15 @@ func (f *tenth) fault(r *http.Request) faults.Fault {
 		{Code: faults.Cut},
 		{Code: faults.Cut, After: 2 * time.Second},
 	}
-	if faults.IsWrite(r) {
-		kinds = append(kinds, faults.Fault{Code: http.StatusConflict})
+	if !faults.IsWrite(r) {
+		f.reads++
+		return kinds[f.reads%len(kinds)]
 	}
-	chosen := kinds[f.random.IntN(len(kinds))]
+	kinds = append(kinds, faults.Fault{Code: http.StatusConflict})
+	chosen := kinds[f.writes%len(kinds)]
 	// Half of the writes that fail have happened.
-	chosen.Lost = faults.IsWrite(r) && f.random.IntN(2) == 0
-	f.failed++
+	chosen.Lost = f.writes/len(kinds)%2 == 1
+	f.writes++
 	return chosen
 }
 
@@ -102,5 +105,5 @@ func (f *tenth) soFar() int {
 func (f *tenth) counts() (asked, failed int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.asked, f.failed
+	return f.asked, f.reads + f.writes
 }

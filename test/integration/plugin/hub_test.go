@@ -30,7 +30,7 @@ var teams int
 func newTeam(ctx context.Context) team {
 	GinkgoHelper()
 	teams++
-	t := team(fmt.Sprintf("team%d", teams))
+	t := team(fmt.Sprintf("team%03d", teams))
 	DeferCleanup(emptyHub)
 	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: string(t)}})).To(Succeed())
 	Expect(hub.Create(ctx, fixture.Set(string(t)))).To(Succeed())
