@@ -68,15 +68,17 @@ type groupSelector struct {
 // percentage is the required form of a group length that is a string.
 var percentage = regexp.MustCompile(`^[0-9.]+%$`)
 
+var strategyPath = field.NewPath("spec", "decisionStrategy", "groupStrategy")
+
 // Compile validates and compiles a Placement's decision strategy. An error means that the Placement
 // is misconfigured.
 func Compile(strategy v1alpha1.DecisionStrategy) (*Strategy, *field.Error) {
-	s, path := &Strategy{}, field.NewPath("spec", "decisionStrategy", "groupStrategy")
-	if err := s.setLength(strategy.GroupStrategy.ClustersPerDecisionGroup, path.Child("clustersPerDecisionGroup")); err != nil {
+	s := &Strategy{}
+	if err := s.setLength(strategy.GroupStrategy.ClustersPerDecisionGroup); err != nil {
 		return nil, err
 	}
 	for i, g := range strategy.GroupStrategy.DecisionGroups {
-		at := path.Child("decisionGroups").Index(i)
+		at := strategyPath.Child("decisionGroups").Index(i)
 		// Pages have it as a label. Other CRDs than Berth's do not validate it.
 		if problems := validation.IsValidLabelValue(g.GroupName); len(problems) > 0 {
 			return nil, field.Invalid(at.Child("groupName"), g.GroupName, problems[0])
@@ -94,14 +96,14 @@ func Compile(strategy v1alpha1.DecisionStrategy) (*Strategy, *field.Error) {
 	return s, nil
 }
 
-func (s *Strategy) setLength(per intstr.IntOrString, path *field.Path) *field.Error {
+func (s *Strategy) setLength(per intstr.IntOrString) *field.Error {
 	if per.Type == intstr.Int {
 		s.length = per.IntValue()
 		return nil
 	}
 	share, err := strconv.ParseFloat(strings.TrimSuffix(per.StrVal, "%"), 64)
 	if err != nil || !percentage.MatchString(per.StrVal) {
-		return field.Invalid(path, per.StrVal, "must be a number of clusters, or a percentage from 1% to 100%")
+		return field.Invalid(strategyPath.Child("clustersPerDecisionGroup"), per.StrVal, "must be a number of clusters, or a percentage from 1% to 100%")
 	}
 	s.percent, s.byShare = share, true
 	return nil

@@ -46,7 +46,7 @@ func (Eviction) PreFilter(_ context.Context, state *framework.CycleState, _ *v1a
 		active = active || waits
 	}
 	if !active {
-		return nil, framework.NewStatus(framework.Skip, "")
+		return nil, skip
 	}
 	return nil, nil
 }

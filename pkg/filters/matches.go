@@ -10,6 +10,9 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
+// skip is the Status of a filter that a Placement does not use.
+var skip = framework.NewStatus(framework.Skip, "")
+
 // matcher keeps which candidates match selectors, and evaluates only new and changed candidates.
 // Equal selectors share a cache.
 type matcher struct {
@@ -159,7 +162,7 @@ func (m *matcher) evaluateOutside(key types.NamespacedName, yield func() bool) {
 	}
 	w.running = true
 	m.mu.Unlock()
-	// Also after a panic, after which the next cycle begins anew.
+	// Also after a panic, after which the next cycle starts another evaluation.
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()

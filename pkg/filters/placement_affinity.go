@@ -45,7 +45,7 @@ func (PlacementAffinity) PreFilter(_ context.Context, state *framework.CycleStat
 			"the affinity of the SelectionPolicy may never settle, because of a cycle: "+subject.AffinityCycle)
 	}
 	if len(subject.Peers) == 0 {
-		return nil, framework.NewStatus(framework.Skip, "")
+		return nil, skip
 	}
 	passed := state.Snapshot().Candidates().Clone()
 	for i := range subject.Peers {

@@ -72,7 +72,7 @@ func (p *Predicate) drop(key types.NamespacedName) {
 // match.
 func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	if len(pl.Spec.Predicates) == 0 {
-		return nil, framework.NewStatus(framework.Skip, "")
+		return nil, skip
 	}
 	c := p.of(state.Snapshot())
 	if c == nil {

@@ -42,7 +42,7 @@ func (ResourceFit) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *fr
 func (ResourceFit) PreFilter(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	snapshot := state.Snapshot()
 	if snapshot.Subject.Request == nil {
-		return nil, framework.NewStatus(framework.Skip, "")
+		return nil, skip
 	}
 	passed, contended := snapshot.Candidates().Clone(), framework.Bitset{}
 	has := snapshot.Subject.Has

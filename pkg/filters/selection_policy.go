@@ -100,7 +100,7 @@ func (p *SelectionPolicy) PreFilter(ctx context.Context, state *framework.CycleS
 	switch {
 	case len(policies) == 0:
 		p.Forget(nameOf(pl))
-		return nil, framework.NewStatus(framework.Skip, "")
+		return nil, skip
 	case len(policies) > 1:
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(
 			"the SelectionPolicies %s name the Placement: it can have one", oldestNames(policies)))
@@ -161,7 +161,7 @@ func (p *SelectionPolicy) match(ctx context.Context, state *framework.CycleState
 	}
 	state.Write(framework.PolicyMatchesKey, matches)
 	if len(c.tiers) == 0 && !c.restrictsNames() {
-		return nil, framework.NewStatus(framework.Skip, "")
+		return nil, skip
 	}
 	passed := state.Snapshot().Candidates().Clone()
 	if len(c.tiers) > 0 {

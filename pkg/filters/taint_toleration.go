@@ -73,14 +73,15 @@ func (TaintToleration) Validate(_ context.Context, pl *v1alpha1.Placement) field
 	return validateTolerations(pl)
 }
 
+var tolerationsPath = field.NewPath("spec", "tolerations")
+
 func validateTolerations(pl *v1alpha1.Placement) (mistakes field.ErrorList) {
-	path := field.NewPath("spec", "tolerations")
 	for i, t := range pl.Spec.Tolerations {
 		switch {
 		case t.Key == "" && t.Operator != v1alpha1.TolerationOpExists:
-			mistakes = append(mistakes, field.Invalid(path.Index(i).Child("operator"), t.Operator, "must be Exists when key is empty"))
+			mistakes = append(mistakes, field.Invalid(tolerationsPath.Index(i).Child("operator"), t.Operator, "must be Exists when key is empty"))
 		case t.Operator == v1alpha1.TolerationOpExists && t.Value != "":
-			mistakes = append(mistakes, field.Invalid(path.Index(i).Child("value"), t.Value, "must be empty when operator is Exists"))
+			mistakes = append(mistakes, field.Invalid(tolerationsPath.Index(i).Child("value"), t.Value, "must be empty when operator is Exists"))
 		}
 	}
 	return mistakes

@@ -172,7 +172,6 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []preFil
 		if late := r.timeout("PreFilter", p.Name()); late != nil && !status.IsUnfinished() {
 			return nil, nil, late
 		}
-		status = status.WithPlugin(p.Name())
 		switch status.Code() {
 		case framework.Success:
 		case framework.Skip:
@@ -180,11 +179,11 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []preFil
 			r.unused = append(r.unused, p.Name())
 		case framework.Unschedulable:
 			if failure == nil {
-				failure = status
+				failure = status.WithPlugin(p.Name())
 			}
 		case framework.UnschedulableAndUnresolvable, framework.Error, framework.Pending:
 			_, r.policyInvalid = p.(framework.PolicyReader)
-			return nil, nil, status
+			return nil, nil, status.WithPlugin(p.Name())
 		default:
 			return nil, nil, unexpected(p, "PreFilter", status)
 		}

@@ -27,8 +27,7 @@ type waitingCall struct {
 	failed error
 }
 
-// do returns when the function has run. It panics if the function does, or if that ends the goroutine
-// of another one.
+// do returns when the function has run. It panics if the function panics or ends its goroutine.
 func (s *oneByOne) do(run func()) {
 	s.mu.Lock()
 	if !s.running {

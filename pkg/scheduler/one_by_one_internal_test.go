@@ -112,7 +112,8 @@ func TestOneByOnePanics(t *testing.T) {
 	waitUntilIdle(&s)
 }
 
-// TestOneByOneEndedGoroutine: a function that ends its goroutine panics for its caller, and others still run.
+// TestOneByOneEndedGoroutine: a function that ends its goroutine panics for its caller, and others
+// still run.
 func TestOneByOneEndedGoroutine(t *testing.T) {
 	var s oneByOne
 	var group sync.WaitGroup

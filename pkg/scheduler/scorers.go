@@ -15,18 +15,24 @@ type scorer struct {
 	framework.ScorePlugin
 	name   string
 	weight int64
-	// path is the path of the field that names the prioritizer; nil for a default.
-	path *field.Path
+	// configuration is the prioritizer's index in the Placement's list, unless it is a default.
+	configuration int
 	// addOn is true for an AddOn coordinate, whose name may equal that of a BuiltIn.
 	addOn bool
 }
 
+var policyPath = field.NewPath("spec", "prioritizerPolicy")
+
+// coordinatePath is the path of the field that names the prioritizer of a configuration.
+func coordinatePath(i int) *field.Path {
+	return policyPath.Child("configurations").Index(i).Child("scoreCoordinate")
+}
+
 // scorersFor returns the prioritizers of a Placement with a weight other than 0: the defaults, then
 // those that it lists, in its order. spread is the weight of the Spread prioritizer, which the
-// selection applies. The error is
-// a mistake of the Placement.
+// selection applies. The error is a mistake of the Placement.
 func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread int64, mistake *field.Error) {
-	policy, path := pl.Spec.PrioritizerPolicy, field.NewPath("spec", "prioritizerPolicy")
+	policy := pl.Spec.PrioritizerPolicy
 	scorers = make([]scorer, 0, len(p.Score)+len(policy.Configurations))
 	switch policy.Mode {
 	case "", v1alpha1.PrioritizerPolicyModeAdditive:
@@ -37,15 +43,14 @@ func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread i
 		}
 	case v1alpha1.PrioritizerPolicyModeExact:
 	default:
-		return nil, 0, field.NotSupported(path.Child("mode"), policy.Mode,
+		return nil, 0, field.NotSupported(policyPath.Child("mode"), policy.Mode,
 			[]v1alpha1.PrioritizerPolicyModeType{v1alpha1.PrioritizerPolicyModeAdditive, v1alpha1.PrioritizerPolicyModeExact})
 	}
 	for i, c := range policy.Configurations {
-		coordinate := path.Child("configurations").Index(i).Child("scoreCoordinate")
 		if c.ScoreCoordinate == nil {
-			return nil, 0, field.Required(coordinate, "name a prioritizer, for example {type: BuiltIn, builtIn: Steady}")
+			return nil, 0, field.Required(coordinatePath(i), "name a prioritizer, for example {type: BuiltIn, builtIn: Steady}")
 		}
-		scorers = addOrReplace(scorers, p.scorer(c, coordinate))
+		scorers = addOrReplace(scorers, p.scorer(c, i))
 	}
 	kept := scorers[:0]
 	for _, s := range scorers {
@@ -54,9 +59,9 @@ func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread i
 		case s.name == v1alpha1.PrioritizerSpread && !s.addOn:
 			spread = s.weight
 		case s.ScorePlugin == nil && s.addOn:
-			return nil, 0, field.Required(s.path, "addOn is required when type is AddOn")
+			return nil, 0, field.Required(coordinatePath(s.configuration).Child("addOn"), "addOn is required when type is AddOn")
 		case s.ScorePlugin == nil:
-			return nil, 0, field.NotSupported(s.path, s.name, p.builtIns())
+			return nil, 0, field.NotSupported(coordinatePath(s.configuration).Child("builtIn"), s.name, p.builtIns())
 		default:
 			kept = append(kept, s)
 		}
@@ -65,15 +70,15 @@ func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread i
 }
 
 // scorer resolves one configuration. A BuiltIn ignores the field addOn, an AddOn the field builtIn.
-func (p *Profile) scorer(c v1alpha1.PrioritizerConfig, path *field.Path) scorer {
-	s := scorer{weight: int64(v1alpha1.DefaultPrioritizerWeight), path: path.Child("addOn")}
+func (p *Profile) scorer(c v1alpha1.PrioritizerConfig, i int) scorer {
+	s := scorer{weight: int64(v1alpha1.DefaultPrioritizerWeight), configuration: i}
 	if c.Weight != nil {
 		s.weight = int64(*c.Weight)
 	}
 	coordinate := c.ScoreCoordinate
 	switch {
 	case coordinate.Type == v1alpha1.ScoreCoordinateTypeBuiltIn:
-		s.name, s.ScorePlugin, s.path = coordinate.BuiltIn, p.score(coordinate.BuiltIn), path.Child("builtIn")
+		s.name, s.ScorePlugin = coordinate.BuiltIn, p.score(coordinate.BuiltIn)
 		if !isListable(s.ScorePlugin) {
 			s.ScorePlugin = nil
 		}

@@ -217,8 +217,8 @@ func (r *run) stepsPlacement(color string) *v1alpha1.Placement {
 }
 
 // measureEvictions creates many PlacementEvictions at once, each for another Placement. With the
-// default budget a replacement is added first, so each takes two steps of one page write. Steady keeps
-// the replacements: Balance would replace some after other evictions.
+// default budget a replacement is added first, so each takes two steps of one page write. Steady
+// keeps the replacements: Balance would replace some after other evictions.
 func (r *run) measureEvictions(ctx context.Context) error {
 	n := min(r.evictions, r.Placements)
 	r.printStep("evictions: preparing")

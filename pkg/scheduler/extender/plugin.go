@@ -261,7 +261,7 @@ func (r *scorer) PreScore(_ context.Context, cycle *framework.CycleState, pl *v1
 // skips returns Skip if no answer counts.
 func (r *scorer) skips(s *state) *framework.Status {
 	if s.mode != use {
-		return framework.NewStatus(framework.Skip, "")
+		return skip
 	}
 	return nil
 }
