@@ -96,7 +96,7 @@ func TestCycleTimeout(t *testing.T) {
 }
 
 // TestUnfinishedIsNotLate: a plugin that continues in a later attempt decides nothing, so that its
-// answer counts however late it comes.
+// answer counts however late it comes, and a Placement without a decision gets no empty page.
 func TestUnfinishedIsNotLate(t *testing.T) {
 	s, _, _ := probing(t, "a b", map[string]*framework.Status{"PreFilter a": framework.Unfinished("the rest follows")})
 	slowly(s, "PreFilter", 103*time.Millisecond)
@@ -104,6 +104,9 @@ func TestUnfinishedIsNotLate(t *testing.T) {
 	a := s.Attempt(context.Background(), func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	if _, _, late := a.TimedOut(); late || !a.Failure.IsUnfinished() {
 		t.Errorf("late %t, %v", late, a.Failure.Err())
+	}
+	if a.Step != nil || a.Outcome != scheduler.Undecided {
+		t.Errorf("published %+v, outcome %s", a.Step, a.Outcome)
 	}
 }
 

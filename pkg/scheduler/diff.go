@@ -16,11 +16,12 @@ import (
 
 // diff compares the selected clusters with those published last. If nothing was decided, it returns
 // nil and the published decision stays. If nothing was published yet either, it proposes an empty
-// page, unless the Placement's name is too long for a label.
+// page, unless the next attempt continues this one, or the Placement's name is too long for a label.
 func (a *Attempt) diff() *framework.Proposal {
 	subject := a.Snapshot.Subject
 	pl, last := subject.Placement, subject.Last
-	if a.Failure != nil && (last != nil || len(subject.LabelledPages()) > 0 || hadClusters(pl) || len(pl.Name) > v1alpha1.MaxLabelValueLength) {
+	if a.Failure != nil && (a.Failure.IsUnfinished() || last != nil || len(subject.LabelledPages()) > 0 || hadClusters(pl) ||
+		len(pl.Name) > v1alpha1.MaxLabelValueLength) {
 		return nil
 	}
 	p := &framework.Proposal{Selected: a.Selected, Clusters: make([]string, len(a.Selected)), From: emptyDigest}
