@@ -24,6 +24,9 @@ const (
 	cycleCost  = 50_000
 	sliceCost  = clustercel.CostLimit / 2
 	slicePause = 500 * time.Millisecond
+	// freePause is the pause if evaluations are not charged and were interrupted all the same, as
+	// on a busy machine.
+	freePause = 20 * time.Millisecond
 	// freeRequirements is the number of selector requirements up to which evaluations are not
 	// charged, because their cost is negligible on any fleet.
 	freeRequirements = 1_000

@@ -106,7 +106,7 @@ func (m *matcher) update(ctx context.Context, state *framework.CycleState, s *se
 	snapshot := state.Snapshot()
 	if !s.charged {
 		if !s.cache.update(snapshot, s.selectorsMatch, state.ShouldPause) {
-			state.RequeueAt(snapshot.Now.Add(slicePause))
+			state.RequeueAt(snapshot.Now.Add(freePause))
 			return nil, unfinishedEvaluation()
 		}
 		return s.cache.matches, nil
