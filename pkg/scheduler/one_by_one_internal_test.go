@@ -131,7 +131,7 @@ func TestOneByOneEndedGoroutine(t *testing.T) {
 	waitFor(t, &s, 2)
 	close(proceed)
 	group.Wait()
-	if panicked != errEndedGoroutine || !ran {
+	if panicked != any(errEndedGoroutine) || !ran {
 		t.Errorf("the caller got %v, and the next one ran: %v", panicked, ran)
 	}
 	waitUntilIdle(&s)

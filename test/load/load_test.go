@@ -87,7 +87,7 @@ func TestRows(t *testing.T) {
 		t.Errorf("heartbeats cost cycles or writes: %+v", x)
 	}
 	for row, want := range map[string]struct{ least, pages, records, evictions float64 }{
-		"steps": {10, 10, 12, 0},
+		"steps":     {10, 10, 12, 0},
 		"evictions": {20, 20, 40, 30},
 		"drain":     {40, 40, 80, 0},
 	} {

@@ -7,7 +7,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-
 	"github.com/berth-dev/berth/controllers"
 	schedulerconfig "github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/test/faults"

@@ -164,4 +164,3 @@ func comparisons(g Gomega, words ...string) map[string]berthv1alpha1.ShadowCompa
 	}
 	return all
 }
-
