@@ -16,7 +16,7 @@ import (
 
 // diff compares the selected clusters with those published last. If nothing was decided, it returns
 // nil and the published decision stays. If nothing was published yet either, it proposes an empty
-// page, unless the next attempt continues this one, or the Placement's name is too long for a label.
+// page, unless the next attempt continues this one or the Placement's name is too long for a label.
 func (a *Attempt) diff() *framework.Proposal {
 	subject := a.Snapshot.Subject
 	pl, last := subject.Placement, subject.Last
