@@ -212,13 +212,12 @@ func (v *matchCache) update(snapshot *framework.Snapshot, fits func(*framework.C
 	}
 	due := candidates.Without(v.evaluated)
 	v.matches = v.matches.Clone()
-	expression, evaluated := 0, framework.Bitset{}
+	count := 0
 	for i := range due.All {
-		if expression++; expression%yieldEach == 0 && yield() {
-			v.evaluated = v.evaluated.Or(evaluated)
+		if count++; count%yieldEach == 0 && yield() {
+			v.setEvaluated(due, i)
 			return false
 		}
-		evaluated = evaluated.Set(i)
 		if fits(snapshot.Clusters.Get(i)) {
 			v.matches = v.matches.Set(i)
 		} else {
@@ -227,6 +226,16 @@ func (v *matchCache) update(snapshot *framework.Snapshot, fits func(*framework.C
 	}
 	v.evaluated = v.evaluated.Or(due)
 	return true
+}
+
+// setEvaluated stores that the due candidates with an index below end are evaluated.
+func (v *matchCache) setEvaluated(due framework.Bitset, end int) {
+	for i := range due.All {
+		if i >= end {
+			return
+		}
+		v.evaluated = v.evaluated.Set(i)
+	}
 }
 
 func (v *matchCache) clone() *matchCache {

@@ -165,7 +165,8 @@ func (s *Scheduler) preEnqueue(ctx context.Context, r *Result) *framework.Status
 // that need not run.
 func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []preFilterResult, skipped map[string]bool, failure *framework.Status) {
 	defer s.startTimer(r, "PreFilter")()
-	skipped = map[string]bool{}
+	skipped = make(map[string]bool, len(r.profile.PreFilter))
+	r.unused = make([]string, 0, len(r.profile.PreFilter))
 	for _, p := range r.profile.PreFilter {
 		result, status := p.PreFilter(ctx, r.State, r.Snapshot.Subject.Placement)
 		// An Unfinished answer decides nothing, so it is valid after the deadline, too.
@@ -206,6 +207,7 @@ type preFilterResult struct {
 func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []preFilterResult, skipped map[string]bool) *framework.Status {
 	defer s.startTimer(r, "Filter")()
 	left := r.candidates
+	r.narrowed = make([]narrowing, 0, len(admitted))
 	for i, a := range admitted {
 		if i == 0 {
 			left = left.Clone()
@@ -213,7 +215,7 @@ func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []preFilterR
 		r.narrowed = append(r.narrowed, narrowing{plugin: a.plugin, before: left.Clone()})
 		left.And(a.clusters)
 	}
-	var active []framework.FilterPlugin
+	active := make([]framework.FilterPlugin, 0, len(r.profile.Filter))
 	for _, p := range r.profile.Filter {
 		if !skipped[p.Name()] {
 			active = append(active, p)
