@@ -37,6 +37,9 @@ K8S_LDFLAGS = -X $(K8S_STAMP).gitVersion=$(K8S_VERSION) -X $(K8S_STAMP).gitMajor
 CHART_PARTS := rbac/role.yaml rbac/user_roles.yaml admission/annotations.yaml admission/changes.yaml admission/cluster-sets.yaml webhook/manifests.yaml validation/manifests.yaml \
 	multicluster/role.yaml multicluster/crd.yaml reporter/role.yaml monitoring/service_monitor.yaml monitoring/rules.yaml dashboard/berth.json
 
+# The folders with files that make manifests generates.
+GENERATED := api config docs/plugins docs/reference charts
+
 # Tests start the API server in KUBEBUILDER_ASSETS if that is set, else the one built here; the garbage collector and kubectl are always built here.
 HUB := bin/hub/etcd bin/hub/kube-apiserver bin/hub/gc bin/hub/kubectl
 TEST_HUB := $(if $(KUBEBUILDER_ASSETS),bin/hub/gc bin/hub/kubectl,$(HUB))
@@ -101,7 +104,8 @@ typecheck: test/explore/node_modules/.package-lock.json ## Check the types of th
 	@test/explore/node_modules/.bin/tsc -p test/explore
 
 browser: build $(TEST_HUB) test/explore/node_modules/.package-lock.json ## Test the page of berth explore in headless Chromium, which must be on the PATH with chromedriver, Node.js and npm
-	@go -C test/explore test $(TEST_FLAGS) -count 1 ./... 2>&1 | awk -f test/summary.awk
+	@BERTH_INPUTS="$$({ chromium --version; chromedriver --version; cat bin/berth $(TEST_HUB); } | cksum)" \
+		go -C test/explore test $(TEST_FLAGS) ./... 2>&1 | awk -f test/summary.awk
 
 verify: manifests lint test ## Generate, lint and test, then demand a clean tree
 	@test -z "$$(git status --porcelain)" || { git status --short; git --no-pager diff --stat; \
@@ -109,6 +113,7 @@ verify: manifests lint test ## Generate, lint and test, then demand a clean tree
 	@echo "verify: generated files, lint, tests and tree are fine"
 
 manifests: bin/tools/controller-gen bin/tools/crdversions bin/tools/plugindocs bin/tools/configschema ## Generate deep copies, CRDs, RBAC, webhooks, the configuration's schema, the plugins' arguments and docs/reference from the code, and what the chart has of them
+	@rm -rf bin/before && mkdir bin/before && cp -a --parents $(GENERATED) bin/before
 	@bin/tools/controller-gen object crd paths=./api/v1alpha1 paths=./api/berth/v1alpha1 output:crd:dir=bin/crd
 	@bin/tools/crdversions bin/crd config/crd/bases
 	@bin/tools/configschema config/schema/placementschedulerconfiguration.json
@@ -121,6 +126,9 @@ manifests: bin/tools/controller-gen bin/tools/crdversions bin/tools/plugindocs b
 	@bin/tools/controller-gen webhook:headerFile=bin/generated.txt paths=./pkg/admission/validation output:webhook:dir=config/validation
 	@for part in $(CHART_PARTS); do mkdir -p charts/berth/files/$$(dirname $$part) && cp config/$$part charts/berth/files/$$part; done
 	@mkdir -p charts/berth/files/crd && cp config/crd/bases/*.yaml charts/berth/files/crd
+	@# What did not change keeps its time, by which go test knows whether tests that read it must run again.
+	@find $(GENERATED) -depth | while read -r path; do if [[ -d $$path ]] || cmp -s "$$path" "bin/before/$$path"; then \
+		touch -cr "bin/before/$$path" "$$path" 2>/dev/null || true; fi; done; rm -rf bin/before
 
 lint: bin/tools/golangci-lint ## Lint, formatting and the direction of imports included
 	@echo "linting"

@@ -27,6 +27,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	os.Getenv("BERTH_INPUTS") // makes it part of what go test's cache knows this run by
 	code := m.Run()
 	stopHub()
 	os.Exit(code)
