@@ -30,8 +30,10 @@ type Watched struct {
 type Orders struct {
 	Kubeconfig string
 	Placements []Watched
-	// Pollers is the number of concurrent polls.
-	Pollers int
+	// Pollers is the number of concurrent polls. Each waits for PollPause between two polls, so that
+	// the observer leaves processor time to what it observes.
+	Pollers   int
+	PollPause time.Duration
 	// Intruder is true if other clients write pages, too. Missing core clusters are then reported
 	// only as Gaps, which the test attributes to a client, and pages may differ from those that the
 	// controller would write.

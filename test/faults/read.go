@@ -72,6 +72,10 @@ func (o *observer) list(ctx context.Context, w Watched, version string) (at stri
 // cache, as informers do at their start; the others read etcd, which is slower.
 func (o *observer) poll(ctx context.Context, first int) {
 	for i := first; ctx.Err() == nil; i++ {
+		select {
+		case <-ctx.Done():
+		case <-time.After(o.PollPause):
+		}
 		w, version := o.Placements[i%len(o.Placements)], ""
 		if i/len(o.Placements)%2 == 0 {
 			version = "0"

@@ -51,7 +51,9 @@ func begin(ctx context.Context, name string, intruders bool) *trial {
 		Expect(hub.Create(ctx, fixture.Cluster(name+"-still-"+letter).Set(name).Label(faults.PoolLabel, "still").Obj())).To(Succeed())
 	}
 	watched := append(t.Watched(), faults.Watched{Namespace: name, Name: quiet, Core: still[:2]})
-	t.observer = faults.StartObserver(faults.Orders{Kubeconfig: hub.Kubeconfig, Placements: watched, Pollers: 2, Intruder: intruders})
+	t.observer = faults.StartObserver(faults.Orders{
+		Kubeconfig: hub.Kubeconfig, Placements: watched, Pollers: 2, PollPause: 10 * time.Millisecond, Intruder: intruders,
+	})
 	Eventually(func() int { return t.observer.SoFar().Polls }).Should(BeNumerically(">", 0))
 	t.Publish(ctx)
 	Expect(hub.Create(ctx, fixture.Placement(name, quiet).Predicate(fixture.MatchLabel(faults.PoolLabel, "still")).Obj())).To(Succeed())
