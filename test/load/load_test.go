@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if runInformersIfAsked() {
+	if runInformersIfAsked() || runTimerIfAsked() {
 		return
 	}
 	os.Exit(m.Run())

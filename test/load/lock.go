@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,8 +87,8 @@ func (r *run) measureLock(ctx context.Context) error {
 		return err
 	}
 	var spent effort
-	events := 0
-	if err := r.spend(&spent, func() error { events, err = r.disturb(ctx); return err }); err != nil {
+	events, late := 0, time.Duration(0)
+	if err := r.spend(&spent, func() error { events, late, err = r.disturbBesideTimer(ctx); return err }); err != nil {
 		return err
 	}
 	waitsAfter, heldAfter, err := r.lockTimes()
@@ -102,6 +103,10 @@ func (r *run) measureLock(ctx context.Context) error {
 	}, spent, events)
 	r.add(result{
 		Row: "lock", Work: work + "the longest wait of an attempt", Value: 1000 * waits.quantile(1), Unit: "ms at most", Target: 20, Samples: int(waits.total()),
+	}, spent, events)
+	r.add(result{
+		Row: "lock-timer", Work: "meanwhile a program that only waits for a timer: its longest wait for a processor",
+		Value: float64(late.Microseconds()) / 1000, Unit: "ms", Samples: 1,
 	}, spent, events)
 	r.add(result{
 		Row: "lock-held", Work: work + "the longest attempt", Value: 1000 * held.quantile(1), Unit: "ms at most", Samples: int(held.total()),
@@ -133,6 +138,18 @@ func (r *run) createCostly(ctx context.Context) error {
 
 func costlyCluster(i, version int) *v1alpha1.ManagedCluster {
 	return fixture.Cluster(fmt.Sprint("costly-", i)).Set(costlyNamespace).Label("version", fmt.Sprint(version)).Obj()
+}
+
+// disturbBesideTimer is disturb while another program waits for a timer. It returns how late that
+// timer was at most.
+func (r *run) disturbBesideTimer(ctx context.Context) (events int, late time.Duration, err error) {
+	timer, err := startTimer(r.dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	events, err = r.disturb(ctx)
+	late, failure := stopTimer(timer)
+	return events, late, errors.Join(err, failure)
 }
 
 // disturb changes clusters for the length of a busy row, some each second: ordinary ones become

@@ -54,7 +54,7 @@ type size struct {
 func (s size) String() string { return fmt.Sprintf("%d × %d", s.Clusters, s.Placements) }
 
 func main() {
-	if runInformersIfAsked() {
+	if runInformersIfAsked() || runTimerIfAsked() {
 		return
 	}
 	o, err := parse(os.Args[1:])
