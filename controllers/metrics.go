@@ -29,7 +29,7 @@ var (
 	stageSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_scheduling_duration_seconds",
 		Help:    "Time that an attempt for one Placement took, by stage (prepare, wait, snapshot, publish, status).",
-		Buckets: prometheus.ExponentialBuckets(0.00005, 2, 19), // to 13 s
+		Buckets: []float64{0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10},
 	}, []string{"stage"})
 	pointSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_framework_extension_point_duration_seconds",
