@@ -70,11 +70,15 @@ func newSelectorMatches(predicates []predicate) *selectorMatches {
 }
 
 // trial returns a copy for a trial Snapshot, whose change log has an entry that the inventory's log
-// does not have.
-func (m *selectorMatches) trial() *selectorMatches {
-	own := *m
-	own.cache, own.evaluationState = m.cache.clone(), m.clone()
-	return &own
+// does not have. It has no results while evaluateOutside changes them.
+func (m *matcher) trial(key types.NamespacedName, s *selectorMatches) *selectorMatches {
+	own := &selectorMatches{predicates: s.predicates, charged: s.charged, requirements: s.requirements, cache: s.cache.clone()}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w := m.costly[key]; w == nil || !w.running || w.matches != s {
+		own.evaluationState = s.clone()
+	}
+	return own
 }
 
 // share makes selectors use the cache of equal ones.
@@ -101,7 +105,8 @@ func (m *matcher) release(s *selectorMatches) {
 }
 
 // update returns the candidates that match. The caller must not change them. A Status means that
-// they are not known yet, or cost too much.
+// they are not known yet, or cost too much. Work that an earlier cycle left is done here, or left
+// again: clusters may have changed since.
 func (m *matcher) update(ctx context.Context, state *framework.CycleState, s *selectorMatches) (framework.Bitset, *framework.Status) {
 	snapshot := state.Snapshot()
 	if !s.charged {
@@ -111,15 +116,21 @@ func (m *matcher) update(ctx context.Context, state *framework.CycleState, s *se
 		}
 		return s.cache.matches, nil
 	}
-	if m.isEvaluatedOutside(snapshot.Subject.Key()) {
+	if snapshot.Trial {
+		// Its time is limited, and it is not continued.
+		if status := s.updateMatches(ctx, state, math.MaxUint64, false); status != nil {
+			return nil, status
+		}
+		return s.matches, nil
+	}
+	if !m.takeBack(snapshot.Subject.Key()) {
 		state.RequeueAt(snapshot.Now.Add(slicePause))
 		return nil, unfinishedEvaluation()
 	}
-	outside := m.prepares && !snapshot.Trial
-	status := s.updateMatches(ctx, state, m.slice, outside)
+	status := s.updateMatches(ctx, state, m.slice, m.prepares)
 	if status.Code() == framework.Pending {
 		state.RequeueAt(snapshot.Now.Add(slicePause))
-		if outside {
+		if m.prepares {
 			m.continueOutside(s, snapshot)
 		}
 	}
@@ -144,13 +155,6 @@ func (m *matcher) hasCostlyWork(key types.NamespacedName) bool {
 	return w != nil && !w.running
 }
 
-func (m *matcher) isEvaluatedOutside(key types.NamespacedName) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	w := m.costly[key]
-	return w != nil && w.running
-}
-
 // evaluateOutside continues the evaluation that a cycle of the Placement left, without the cycle
 // lock. It does a part of the work, at least one evaluation; the next cycle continues.
 func (m *matcher) evaluateOutside(key types.NamespacedName, yield func() bool) {
@@ -173,13 +177,19 @@ func (m *matcher) evaluateOutside(key types.NamespacedName, yield func() bool) {
 	_ = v.evaluateDue(context.Background())
 }
 
-// forgetCostly drops the work of a Placement.
-func (m *matcher) forgetCostly(key types.NamespacedName) {
+// takeBack drops the work of a Placement, which is of an older Snapshot. It returns false while
+// evaluateOutside does it.
+func (m *matcher) takeBack(key types.NamespacedName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if w := m.costly[key]; w != nil && !w.running {
+	w := m.costly[key]
+	if w == nil {
+		return true
+	}
+	if !w.running {
 		delete(m.costly, key)
 	}
+	return !w.running
 }
 
 // matchCache holds which clusters match selectors, for the clusters in evaluated. next is the

@@ -64,7 +64,7 @@ func (p *Predicate) drop(key types.NamespacedName) {
 	if c := p.compiled[key]; c != nil {
 		delete(p.compiled, key)
 		p.release(c.selectorMatches)
-		p.forgetCostly(key)
+		p.takeBack(key)
 	}
 }
 
@@ -121,7 +121,7 @@ func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 	switch {
 	case snapshot.Trial && known:
 		own := *c
-		own.selectorMatches = c.trial()
+		own.selectorMatches = p.trial(key, c.selectorMatches)
 		return &own
 	case snapshot.Trial:
 		return compile(pl)
@@ -133,6 +133,9 @@ func (p *Predicate) of(snapshot *framework.Snapshot) *compiled {
 		p.share(c.selectorMatches)
 		p.compiled[key] = c
 	}
+	// Prepare reads it.
+	p.preparing.Lock()
+	defer p.preparing.Unlock()
 	c.spec = pl.Spec.Predicates
 	return c
 }

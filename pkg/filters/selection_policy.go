@@ -83,7 +83,7 @@ func (p *SelectionPolicy) Forget(key types.NamespacedName) {
 func (p *SelectionPolicy) drop(key types.NamespacedName) {
 	if c := p.compiled[key]; c != nil {
 		delete(p.compiled, key)
-		p.forgetCostly(key)
+		p.takeBack(key)
 		for _, s := range c.selectors() {
 			p.release(s)
 		}
@@ -225,7 +225,7 @@ func (p *SelectionPolicy) of(state *framework.CycleState, policy *berthv1alpha1.
 	known := c != nil && c.uid == policy.UID && (c.spec == &policy.Spec || equality.Semantic.DeepEqual(*c.spec, policy.Spec))
 	switch {
 	case known && trial:
-		return c.trial()
+		return p.trial(key, c)
 	case known:
 		c.spec = &policy.Spec
 		return c
@@ -300,13 +300,13 @@ func (p *SelectionPolicy) PreparePolicy(policy *berthv1alpha1.SelectionPolicy, y
 	return true
 }
 
-func (c *compiledPolicy) trial() *compiledPolicy {
+func (p *SelectionPolicy) trial(key types.NamespacedName, c *compiledPolicy) *compiledPolicy {
 	own := *c
 	own.names = c.names.clone()
 	for _, list := range []*[]*selectorMatches{&own.tiers, &own.groups, &own.preferences} {
 		copied := make([]*selectorMatches, len(*list))
 		for i, s := range *list {
-			copied[i] = s.trial()
+			copied[i] = p.matcher.trial(key, s)
 		}
 		*list = copied
 	}

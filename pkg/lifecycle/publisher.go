@@ -80,9 +80,10 @@ func (*DecisionPublisher) Validate(_ context.Context, pl *v1alpha1.Placement) fi
 	return nil
 }
 
-// Recheck implements framework.Rechecker: a valid strategy stays valid.
-func (*DecisionPublisher) Recheck(*framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
-	return nil, true
+// Recheck implements framework.Rechecker: a valid strategy stays valid. Each attempt repairs the
+// pages of ClusterProfiles, which are not watched.
+func (p *DecisionPublisher) Recheck(*framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
+	return nil, p.profiles == nil
 }
 
 // Bind executes the writes in the plan's order. After a failure the successful writes stay, and the

@@ -189,6 +189,16 @@ func (p *Profile) prefilters(name string) bool {
 	return false
 }
 
+// filters reports whether the profile has a Filter plugin with a name.
+func (p *Profile) filters(name string) bool {
+	for _, plugin := range p.Filter {
+		if plugin.Name() == name {
+			return true
+		}
+	}
+	return false
+}
+
 // statefulPlugins returns the plugins that may be Forgetters, some of them more than once.
 func (p *Profile) statefulPlugins() []framework.Plugin {
 	var all []framework.Plugin

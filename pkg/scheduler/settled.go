@@ -111,7 +111,8 @@ func (a *Attempt) isPlain() bool {
 	return true
 }
 
-// recheck adds the filters. It returns false if one of them cannot filter again.
+// recheck adds the filters. It returns false if one of them cannot filter again, also one that does
+// so in PreFilter only, or if a Bind plugin may have something to do all the same.
 func (a *Attempt) recheck(s *framework.Settled) bool {
 	s.Passes = make([]func(*framework.Cluster) framework.Passing, 0, 2)
 	for _, p := range a.profile.PreEnqueue {
@@ -120,11 +121,16 @@ func (a *Attempt) recheck(s *framework.Settled) bool {
 		}
 	}
 	for _, p := range a.profile.PreFilter {
-		if !a.addRecheck(s, p) {
+		if _, filters := p.(framework.FilterPlugin); filters && !a.profile.filters(p.Name()) || !a.addRecheck(s, p) {
 			return false
 		}
 	}
 	for _, p := range a.profile.Filter {
+		if !a.profile.prefilters(p.Name()) && !a.addRecheck(s, p) {
+			return false
+		}
+	}
+	for _, p := range a.profile.Bind {
 		if !a.profile.prefilters(p.Name()) && !a.addRecheck(s, p) {
 			return false
 		}

@@ -358,8 +358,8 @@ type Transition struct {
 // PreBindPlugin prepares the added clusters. It does not run if the Proposal Restores.
 type PreBindPlugin interface {
 	Plugin
-	// PreBind must be idempotent. Codes other than Success stop the attempt; it is repeated with
-	// backoff.
+	// PreBind must be idempotent. It may not be called for a Proposal that changes nothing. Codes
+	// other than Success stop the attempt; it is repeated with backoff.
 	PreBind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
 }
 
@@ -367,7 +367,8 @@ type PreBindPlugin interface {
 type BindPlugin interface {
 	Plugin
 	// Bind returns Skip to leave the Proposal to the next plugin; if all plugins skip, the attempt
-	// fails. A failed attempt is repeated with backoff.
+	// fails. A failed attempt is repeated with backoff. A Proposal that changes nothing is passed,
+	// too, so that its pages can be repaired, unless the attempt is skipped (see Rechecker).
 	Bind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
 }
 
@@ -382,7 +383,7 @@ type BindVerifier interface {
 }
 
 // PostBindPlugin receives each published Proposal, except one that Restores. A call can be lost,
-// for example in a crash.
+// for example in a crash. Proposals that change nothing may be left out.
 type PostBindPlugin interface {
 	Plugin
 	PostBind(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal)

@@ -63,8 +63,8 @@ type Rescorer interface {
 }
 
 // Rechecker is a PreEnqueue, PreFilter or Filter plugin that can filter a candidate again after an
-// attempt. A Placement with another such plugin is decided again after each change of a cluster
-// that it reads.
+// attempt, or a Bind plugin that has nothing to do until the next change. A Placement with another
+// such plugin is decided again after each change of a cluster that it reads.
 type Rechecker interface {
 	Plugin
 	// Recheck is called at the end of an attempt that changed nothing. passes is nil if all
