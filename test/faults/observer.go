@@ -30,8 +30,8 @@ type Watched struct {
 type Orders struct {
 	Kubeconfig string
 	Placements []Watched
-	// Pollers is the number of concurrent polls. Each waits for PollPause between two polls, so that
-	// the observer leaves processor time to what it observes.
+	// Pollers is the number of concurrent polls. Each waits for PollPause between two polls, which
+	// leaves processor time to what is observed.
 	Pollers   int
 	PollPause time.Duration
 	// Intruder is true if other clients write pages, too. Missing core clusters are then reported

@@ -29,8 +29,8 @@ func startTimer(dir string) (*process, error) {
 	return startCommand(command, filepath.Join(dir, "timer.log"))
 }
 
-// runTimerIfAsked measures until a signal ends the process, if startTimer started it, and prints how
-// late the timer was at most.
+// runTimerIfAsked measures until a signal ends the process, if startTimer started it, and prints
+// how late the timer was at most.
 func runTimerIfAsked() bool {
 	if os.Getenv(timerVariable) == "" {
 		return false

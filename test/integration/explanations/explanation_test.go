@@ -135,20 +135,19 @@ var _ = Describe("A PlacementExplanation", Ordered, func() {
 		Expect(hub.Get(ctx, client.ObjectKey{Name: "steps-1"}, leaving)).To(Succeed())
 		leaving.Spec.Taints = []v1alpha1.Taint{{Key: v1alpha1.DrainTaint, Effect: v1alpha1.TaintEffectNoSelect}}
 		Expect(hub.Update(ctx, leaving)).To(Succeed())
+		// After the first step, the next attempt finds out what the second one waits for.
+		asked := 0
 		Eventually(func(g Gomega) {
-			var pages v1alpha1.PlacementDecisionList
-			g.Expect(hub.List(ctx, &pages, client.InNamespace("steps"))).To(Succeed())
-			g.Expect(pages.Items[0].Status.Decisions).To(HaveLen(3))
+			asked++
+			e = steps.ask(ctx, fmt.Sprint("why-", asked), explanationSpec{Placement: "web"})
+			pending := steps.answer(ctx, e).Pending
+			g.Expect(pending).NotTo(BeNil())
+			g.Expect(pending.Reason).To(Equal("Progressing"))
+			g.Expect(pending.Moving).To(HaveLen(2))
+			g.Expect(pending.Moving[0].Cluster).To(Equal("steps-1"))
+			g.Expect(pending.Moving[0].State).To(MatchRegexp(`^leaves since 20\S+Z; waiting for steps-2, steps-3 \(cluster: 0 of 1 objects ready\)`))
+			g.Expect(pending.Moving[1]).To(Equal(berthv1alpha1.MovingCluster{Cluster: "steps-2", State: "added, not ready: cluster: 0 of 1 objects ready"}))
 		}).Should(Succeed())
-
-		e = steps.ask(ctx, "why", explanationSpec{Placement: "web"})
-		pending := steps.answer(ctx, e).Pending
-		Expect(pending).NotTo(BeNil())
-		Expect(pending.Reason).To(Equal("Progressing"))
-		Expect(pending.Moving).To(HaveLen(2))
-		Expect(pending.Moving[0].Cluster).To(Equal("steps-1"))
-		Expect(pending.Moving[0].State).To(MatchRegexp(`^leaves since 20\S+Z; waiting for steps-2, steps-3 \(cluster: 0 of 1 objects ready\)`))
-		Expect(pending.Moving[1]).To(Equal(berthv1alpha1.MovingCluster{Cluster: "steps-2", State: "added, not ready: cluster: 0 of 1 objects ready"}))
 
 		By("asking for the author, who may not list the fleet")
 		text, err := berth("explain", "web", "-n", "steps", "--as", "author-of-steps")
