@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/pkg/builtin"
@@ -105,6 +106,39 @@ func TestExplainIsCharged(t *testing.T) {
 	}
 	if a := e.Explain(context.Background(), about("other")); a.Report == nil {
 		t.Errorf("another namespace is throttled: %+v", a)
+	}
+}
+
+// TestTrialsOfCostlyPredicates: the controller, which evaluates costly predicates in parts, names
+// the same change with which a cluster would be selected as a simulation does.
+func TestTrialsOfCostlyPredicates(t *testing.T) {
+	const loop = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, "
+	for name, handle := range map[string]*framework.Handle{"simulation": {}, "controller": {Client: fake.NewFakeClient()}} {
+		t.Run(name, func(t *testing.T) {
+			profiles, err := scheduler.NewProfiles(context.Background(), nil, builtin.DefaultProfile(), builtin.Registry(), handle)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := newExplainer(t)
+			e.Scheduler = scheduler.New(profiles, nil)
+			e.Scheduler.CycleTimeout = time.Minute
+			e.Inventory.Update(fixture.Placement("ns", "p").Predicate(
+				fixture.MatchCEL(`managedCluster.metadata.name != "c2"`), fixture.MatchCEL(strings.Repeat(loop, 2)+"true))"),
+			).Obj())
+			for i := 5; i < 400; i++ {
+				e.Inventory.Update(fixture.Cluster(fmt.Sprint("c", i)).Set("ns").Obj())
+			}
+			a := e.Explain(context.Background(), about("ns"))
+			for a.Retry > 0 {
+				a = e.Explain(context.Background(), about("ns"))
+			}
+			if a.Report == nil || len(a.Report.Verdicts) != 1 {
+				t.Fatalf("%+v", a)
+			}
+			if v := a.Report.Verdicts[0]; v.SelectedWith != `without CEL "managedCluster.metadata.name != \"c2\""` {
+				t.Errorf("selected with %q; no time for %d", v.SelectedWith, a.NoChange)
+			}
+		})
 	}
 }
 

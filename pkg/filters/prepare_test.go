@@ -2,6 +2,7 @@ package filters
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -240,4 +241,84 @@ func TestEvaluationStateForget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTrialBesideEvaluation makes trials, as explanations do in cycles, while Prepare evaluates the
+// same expressions outside of cycles. Each trial has a result.
+func TestTrialBesideEvaluation(t *testing.T) {
+	p, key := preparingPredicate(t), types.NamespacedName{Namespace: "n", Name: "p"}
+	inv := hub(ask().Predicate(fixture.MatchCEL(loops(4))), fleetOf(4)...)
+	first := inv.Snapshot(key, fixture.Now, nil)
+	pl := first.Subject.Placement
+	for !prefilter(t, p, first).IsSuccess() {
+		p.Prepare(pl, never)
+	}
+	for _, c := range fleetOf(200)[4:] {
+		inv.Update(c.Set("s").Obj())
+	}
+	if status := prefilter(t, p, inv.Snapshot(key, fixture.Now, nil)); !status.IsUnfinished() {
+		t.Fatal(status)
+	}
+	running, done := make(chan struct{}), make(chan struct{})
+	once := sync.Once{}
+	go func() {
+		defer close(done)
+		p.Prepare(pl, func() bool {
+			once.Do(func() { close(running) })
+			return false
+		})
+	}()
+	<-running
+	for {
+		if status := prefilter(t, p, first.WithPlacement(pl)); !status.IsSuccess() {
+			t.Error(status)
+		}
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}
+
+// TestCostlyWorkOfAnOlderSnapshot leaves a cluster to Prepare, which then leaves the candidates and
+// changes. When it is a candidate again, it is evaluated as it is.
+func TestCostlyWorkOfAnOlderSnapshot(t *testing.T) {
+	p, key := preparingPredicate(t), types.NamespacedName{Namespace: "n", Name: "p"}
+	inv := hub(ask().Predicate(fixture.MatchCEL(
+		`has(managedCluster.metadata.labels.cheap) || (has(managedCluster.metadata.labels.gold) && ` + below + `)`,
+	)))
+	inv.Update(fixture.Cluster("a").Set("s").Label("cheap", "1").Obj())
+	inv.Update(fixture.Cluster("z").Set("s").Label("gold", "1").Obj())
+	pl := inv.Placement(key)
+	p.Prepare(pl, never)
+	if status := prefilter(t, p, inv.Snapshot(key, fixture.Now, nil)); !status.IsUnfinished() {
+		t.Fatal(status)
+	}
+	inv.Update(fixture.Cluster("z").Set("other").Label("silver", "1").Obj())
+	if status := prefilter(t, p, inv.Snapshot(key, fixture.Now, nil)); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	p.Prepare(pl, never)
+	inv.Update(fixture.Set("other"))
+	inv.Update(fixture.Binding("n", "other"))
+	for {
+		r, status := p.PreFilter(t.Context(), framework.NewCycleState(inv.Snapshot(key, fixture.Now, nil)), pl)
+		if status.IsUnfinished() {
+			p.Prepare(pl, never)
+			continue
+		}
+		if !status.IsSuccess() || r.Clusters.Len() != 1 {
+			t.Errorf("%v, %d clusters match, want 1: z is not gold", status.Err(), r.Clusters.Len())
+		}
+		return
+	}
+}
+
+func never() bool { return false }
+
+func prefilter(t *testing.T, p *Predicate, snapshot *framework.Snapshot) *framework.Status {
+	t.Helper()
+	_, status := p.PreFilter(t.Context(), framework.NewCycleState(snapshot), snapshot.Subject.Placement)
+	return status
 }

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/decisions"
@@ -145,5 +147,18 @@ func TestPagesInDoubtAreReadFirst(t *testing.T) {
 	}
 	if len(p.pages) > 0 {
 		t.Errorf("still unverified: %v", p.pages)
+	}
+}
+
+// TestPagesOfClusterProfilesAreNotWatched: each attempt repairs them, so none is skipped.
+func TestPagesOfClusterProfilesAreNotWatched(t *testing.T) {
+	for args, want := range map[string]bool{`{}`: true, `{"clusterProfiles": {"enabled": true}}`: false} {
+		plugin, err := NewDecisionPublisher(t.Context(), json.RawMessage(args), &framework.Handle{Client: fake.NewFakeClient()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := plugin.(framework.Rechecker).Recheck(nil); ok != want {
+			t.Errorf("%s: can be skipped: %t, want %t", args, ok, want)
+		}
 	}
 }

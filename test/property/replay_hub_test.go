@@ -202,8 +202,8 @@ func (h *replayHub) write(records []*berthv1alpha1.PlacementChange) {
 	}
 }
 
-// report is step 10.
-func (h *replayHub) report(t *rapid.T, a *scheduler.Attempt) {
+// writeRecords writes the records that the controller writes after pages.
+func (h *replayHub) writeRecords(t *rapid.T, a *scheduler.Attempt) {
 	h.write(a.RecordsAfter())
 	if revision, change, ok := a.History(); ok {
 		record, err := changes.NewRecord(a.Snapshot.Subject.Placement, 0, revision, change)
@@ -214,6 +214,11 @@ func (h *replayHub) report(t *rapid.T, a *scheduler.Attempt) {
 		record.Status = berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhasePublished, StartTime: &now, PermittedTime: &now, CompletionTime: &now}
 		h.write([]*berthv1alpha1.PlacementChange{record})
 	}
+}
+
+// report is step 10.
+func (h *replayHub) report(t *rapid.T, a *scheduler.Attempt) {
+	h.writeRecords(t, a)
 	pl := a.Snapshot.Subject.Placement.DeepCopy()
 	a.SetConditions(&pl.Status.Conditions)
 	if a.Step != nil {

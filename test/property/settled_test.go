@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -62,13 +63,14 @@ func (s *settling) begin(t *rapid.T) {
 	}
 	for _, namespace := range namespaceNames {
 		for _, name := range placementNames {
-			s.feed(t, s.world.put(s.drawPlacement(t, namespace, name)))
+			s.feed(t, s.world.put(drawPlainPlacement(t, namespace, name)))
 		}
 	}
 }
 
-// drawPlacement returns a Placement without what keeps attempts from being skipped, in most cases.
-func (s *settling) drawPlacement(t *rapid.T, namespace, name string) *v1alpha1.Placement {
+// drawPlainPlacement returns a Placement without what keeps attempts from being skipped, in most
+// cases.
+func drawPlainPlacement(t *rapid.T, namespace, name string) *v1alpha1.Placement {
 	if oneOf(t, "any", false, false, false, false, true) {
 		pl := drawPlacement(t)
 		pl.Namespace, pl.Name = namespace, name
@@ -105,7 +107,7 @@ func (s *settling) step(t *rapid.T) {
 		s.feed(t, s.world.put(drawCluster(t)))
 	case "placement":
 		key := drawKey(t)
-		s.feed(t, s.world.put(s.drawPlacement(t, key.Namespace, key.Name)))
+		s.feed(t, s.world.put(drawPlainPlacement(t, key.Namespace, key.Name)))
 	case "score":
 		s.feed(t, s.world.put(drawScore(t)))
 	case "page":
@@ -129,19 +131,27 @@ func (s *settling) step(t *rapid.T) {
 
 // edit changes one property of a cluster.
 func (s *settling) edit(t *rapid.T) {
-	id := idOf(fixture.Cluster(oneOf(t, "cluster", clusterNames...)).Obj())
-	known, ok := s.world.objects[id].(*v1alpha1.ManagedCluster)
+	if c := s.world.drawEdit(t, fixture.At(0)); c != nil {
+		s.feed(t, s.world.put(c))
+	}
+}
+
+// drawEdit returns a cluster with one property changed; nil if there is no such cluster. Taints may
+// be new.
+func (w *world) drawEdit(t *rapid.T, now metav1.Time) *v1alpha1.ManagedCluster {
+	known, ok := w.objects[idOf(fixture.Cluster(oneOf(t, "cluster", clusterNames...)).Obj())].(*v1alpha1.ManagedCluster)
 	if !ok {
-		return
+		return nil
 	}
 	c := known.DeepCopy()
 	if c.Labels == nil {
 		c.Labels = map[string]string{}
 	}
-	switch oneOf(t, "property", "memory", "memory", "memory", "no memory", "label", "claim", "taint", "no taints", "set") {
+	switch oneOf(t, "property", "memory", "memory", "memory", "cpu", "no memory", "label", "claim", "taint", "no taints", "set") {
 	case "memory":
-		sized := fixture.Cluster(c.Name).Allocatable("memory", strconv.Itoa(rapid.IntRange(10, 99).Draw(t, "memory"))+"M").Obj()
-		c.Status.Allocatable, c.Status.Capacity = sized.Status.Allocatable, sized.Status.Capacity
+		setAllocatable(c, "memory", strconv.Itoa(rapid.IntRange(10, 99).Draw(t, "memory"))+"M")
+	case "cpu":
+		setAllocatable(c, "cpu", strconv.Itoa(rapid.IntRange(10, 99).Draw(t, "cpu")))
 	case "no memory":
 		c.Status.Allocatable = nil
 	case "label":
@@ -150,13 +160,22 @@ func (s *settling) edit(t *rapid.T) {
 		c.Status.ClusterClaims = []v1alpha1.ManagedClusterClaim{{Name: "k", Value: oneOf(t, "claim", values...)}}
 	case "taint":
 		c.Spec.Taints = fixture.Cluster("c").TaintAt("t", "x", oneOf(t, "effect", v1alpha1.TaintEffectNoSelect,
-			v1alpha1.TaintEffectNoSelectIfNew, v1alpha1.TaintEffectPreferNoSelect), fixture.At(-100)).Obj().Spec.Taints
+			v1alpha1.TaintEffectNoSelectIfNew, v1alpha1.TaintEffectPreferNoSelect), oneOf(t, "added", fixture.At(-100), now, metav1.Time{})).Obj().Spec.Taints
 	case "no taints":
 		c.Spec.Taints = nil
 	case "set":
 		c.Labels[v1alpha1.ClusterSetLabel] = oneOf(t, "set", setNames...)
 	}
-	s.feed(t, s.world.put(c))
+	return c
+}
+
+func setAllocatable(c *v1alpha1.ManagedCluster, name v1alpha1.ResourceName, amount string) {
+	for _, list := range []*v1alpha1.ResourceList{&c.Status.Allocatable, &c.Status.Capacity} {
+		if *list == nil {
+			*list = v1alpha1.ResourceList{}
+		}
+		(*list)[name] = resource.MustParse(amount)
+	}
 }
 
 // feed passes an event to the inventory and decides the affected Placements, some of them later.
