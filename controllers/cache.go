@@ -58,9 +58,8 @@ func mapperFor(cfg *rest.Config, c *http.Client, cached cache.Options) (meta.RES
 	return mapper, err
 }
 
-// compact removes what the cache need not keep: managed fields, all but the conditions of an
-// answered PlacementExplanation and, in a Published or Superseded record, all fields that attempts,
-// history limits and plugins do not read.
+// compact removes what the cache need not keep: managed fields, and all but the conditions of an
+// answered PlacementExplanation. It packs Published and Superseded records.
 func compact(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -69,14 +68,10 @@ func compact(object any) (any, error) {
 		e.Spec = berthv1alpha1.PlacementExplanationSpec{}
 		e.Status = berthv1alpha1.PlacementExplanationStatus{Conditions: e.Status.Conditions}
 	}
-	record, ok := object.(*berthv1alpha1.PlacementChange)
-	if !ok || record.Status.Phase != berthv1alpha1.PhasePublished && record.Status.Phase != berthv1alpha1.PhaseSuperseded {
-		return object, nil
+	if record, ok := object.(*berthv1alpha1.PlacementChange); ok {
+		if packed := changes.PackRecord(record); packed != nil {
+			return packed, nil
+		}
 	}
-	record.Labels, record.Annotations = nil, nil
-	spec, status := &record.Spec, &record.Status
-	spec.Cause = ""
-	changes.Pack(record)
-	status.Holds, status.Message, status.StartTime, status.LastProgressTime = nil, "", nil, nil
 	return object, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/extenders"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -70,11 +71,14 @@ func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInter
 	f.enqueue.Store(&enqueue)
 	go watchClock(ctx, f.clock, func() { enqueue(f.inventory.Placements()) })
 	handler := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { enqueue(f.update(obj.(client.Object))) },
-		UpdateFunc: func(_, obj any) { enqueue(f.update(obj.(client.Object))) },
+		AddFunc:    func(obj any) { enqueue(f.process(obj)) },
+		UpdateFunc: func(_, obj any) { enqueue(f.process(obj)) },
 		DeleteFunc: func(obj any) {
 			if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 				obj = last.Obj
+			}
+			if packed, ok := obj.(*changes.PackedRecord); ok {
+				obj = packed.Record()
 			}
 			if o, ok := obj.(client.Object); ok {
 				enqueue(f.delete(o))
@@ -126,6 +130,14 @@ func (f *feed) enqueueIfStarted(keys []inventory.Key) {
 // askExtender asks an extender in the background.
 func (f *feed) askExtender(q *framework.ExtenderQuestion) { f.asker.Ask(q) }
 
+// process processes an object of the cache that was added or changed.
+func (f *feed) process(object any) []inventory.Key {
+	if packed, ok := object.(*changes.PackedRecord); ok {
+		return f.updated(&berthv1alpha1.PlacementChange{}, f.inventory.UpdatePacked(packed))
+	}
+	return f.update(object.(client.Object))
+}
+
 func (f *feed) update(o client.Object) []inventory.Key {
 	if f.queues != nil {
 		switch o := o.(type) {
@@ -138,11 +150,7 @@ func (f *feed) update(o client.Object) []inventory.Key {
 	if cluster, ok := o.(*v1alpha1.ManagedCluster); ok {
 		f.clusters.set(cluster)
 	}
-	affected := f.inventory.Update(o)
-	f.followPolicies(o)
-	countEvent(o, affected)
-	f.times.affected(affected, time.Now())
-	return affected
+	return f.updated(o, f.inventory.Update(o))
 }
 
 func (f *feed) delete(o client.Object) []inventory.Key {
@@ -157,7 +165,11 @@ func (f *feed) delete(o client.Object) []inventory.Key {
 	if cluster, ok := o.(*v1alpha1.ManagedCluster); ok {
 		f.clusters.remove(cluster)
 	}
-	affected := f.inventory.Delete(o)
+	return f.updated(o, f.inventory.Delete(o))
+}
+
+// updated counts an event of an object that the inventory has processed.
+func (f *feed) updated(o client.Object, affected []inventory.Key) []inventory.Key {
 	f.followPolicies(o)
 	countEvent(o, affected)
 	f.times.affected(affected, time.Now())

@@ -22,7 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/tenancy/assignment"
@@ -96,11 +98,19 @@ func TestFeedQueuesAffectedPlacements(t *testing.T) {
 		f.cache.deliver(kind, func(h toolscache.ResourceEventHandler) { h.OnDelete(o) })
 	}
 	cluster := fixture.Cluster("a").Set("s1").Obj()
+	record, err := changes.NewRecord(fixture.Placement("n", "p").Obj(), 0, 1, changes.NewChange(nil, []string{"a"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.UID, record.ResourceVersion, record.Status.Phase = "0e6f3e0b-32a7-4f7c-8f0b-6f6a1b8f2a10", "7", berthv1alpha1.PhasePublished
+	packed := changes.PackRecord(record)
+	records := func() int { return len(f.inventory.Records()) }
 	steps := []struct {
 		name        string
 		event       func()
 		want        []string
 		wantMetrics map[string]float64
+		wantRecords int
 	}{
 		{name: "a set", event: func() { added("ManagedClusterSet", fixture.Set("s1")) },
 			wantMetrics: map[string]float64{"inventory_events_total ManagedClusterSet ignored": 1}},
@@ -110,6 +120,10 @@ func TestFeedQueuesAffectedPlacements(t *testing.T) {
 			want: []string{"n/p"}, wantMetrics: map[string]float64{"inventory_events_total Placement acted": 1}},
 		{name: "another", event: func() { added("Placement", fixture.Placement("n", "q").Obj()) },
 			want: []string{"n/q"}, wantMetrics: map[string]float64{"inventory_events_total Placement acted": 1}},
+		{name: "a packed record", event: func() { added("PlacementChange", packed) },
+			wantMetrics: map[string]float64{"inventory_events_total PlacementChange ignored": 1}, wantRecords: 1},
+		{name: "it goes", event: func() { deleted("PlacementChange", packed) },
+			wantMetrics: map[string]float64{"inventory_events_total PlacementChange ignored": 1}},
 		{name: "a cluster", event: func() { added("ManagedCluster", cluster) },
 			want: []string{"n/p", "n/q"}, wantMetrics: map[string]float64{"inventory_events_total ManagedCluster acted": 1}},
 		{name: "a cluster that changed", event: func() {
@@ -133,6 +147,9 @@ func TestFeedQueuesAffectedPlacements(t *testing.T) {
 		}
 		if diff := cmp.Diff(step.wantMetrics, got); diff != "" {
 			t.Errorf("%s: metrics (-want +got):\n%s", step.name, diff)
+		}
+		if records() != step.wantRecords {
+			t.Errorf("%s: %d records, want %d", step.name, records(), step.wantRecords)
 		}
 	}
 	if keys := f.inventory.Placements(); !slices.Equal(keys, []types.NamespacedName{placementKey}) {

@@ -619,42 +619,34 @@ func TestManagerOptions(t *testing.T) {
 	}
 }
 
-// TestCompact: the cache keeps of finished records what is read of them, and of other objects all
-// but managed fields.
+// TestCompact: the cache packs ended records, and keeps of other objects all but managed fields.
 func TestCompact(t *testing.T) {
-	full := func(phase berthv1alpha1.ChangePhase) *berthv1alpha1.PlacementChange {
-		now := metav1.NewTime(fixture.Now)
-		return &berthv1alpha1.PlacementChange{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "n", Name: "p-2", UID: "u", ResourceVersion: "7", CreationTimestamp: now, Labels: map[string]string{"a": "b"},
-				Annotations: map[string]string{"a": "b"}, Finalizers: []string{"f"}, OwnerReferences: []metav1.OwnerReference{{Name: "p"}},
-				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
-			},
-			Spec: berthv1alpha1.PlacementChangeSpec{
-				Placement: "p", Revision: 2, FirstRevision: 1, From: "f", To: "t", Clusters: 3, AddedCount: 1, RemovedCount: 1, Added: []string{"a"},
-				Removed: []string{"b"}, Delta: []byte("d"), Cause: "c", PlacementGeneration: 4, Profile: "default", Queue: "root.q",
-				Approval: &berthv1alpha1.ChangeApproval{By: "ann"},
-			},
-			Status: berthv1alpha1.PlacementChangeStatus{
-				Phase: phase, Holds: []berthv1alpha1.ChangeHold{{Plugin: "x"}}, Remaining: &berthv1alpha1.RemainingClusters{Added: 1},
-				StartTime: &now, PermittedTime: &now, LastProgressTime: &now, CompletionTime: &now, Message: "m",
-			},
+	record := func(phase berthv1alpha1.ChangePhase) *berthv1alpha1.PlacementChange {
+		record, err := changes.NewRecord(fixture.Placement("n", "p").Obj(), 0, 2, changes.NewChange([]string{"a"}, []string{"b"}))
+		if err != nil {
+			t.Fatal(err)
 		}
+		record.UID, record.ResourceVersion, record.Spec.Cause, record.Status.Phase = "0e6f3e0b-32a7-4f7c-8f0b-6f6a1b8f2a10", "7", "start", phase
+		record.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+		return record
 	}
-	for phase, finished := range map[berthv1alpha1.ChangePhase]bool{
+	for phase, packed := range map[berthv1alpha1.ChangePhase]bool{
 		"": false, berthv1alpha1.PhaseHeld: false, berthv1alpha1.PhaseProgressing: false, berthv1alpha1.PhaseRejected: false,
 		berthv1alpha1.PhaseExpired: false, berthv1alpha1.PhasePublished: true, berthv1alpha1.PhaseSuperseded: true,
 	} {
-		want := full(phase)
+		want := record(phase)
 		want.ManagedFields = nil
-		if finished {
-			want.Labels, want.Annotations = nil, nil
-			want.Spec.Added, want.Spec.Removed, want.Spec.Cause = nil, nil, ""
-			want.Status = berthv1alpha1.PlacementChangeStatus{Phase: phase, Remaining: want.Status.Remaining, PermittedTime: want.Status.PermittedTime, CompletionTime: want.Status.CompletionTime}
+		got, err := compact(record(phase))
+		if err != nil {
+			t.Errorf("phase %q: %v", phase, err)
 		}
-		got, err := compact(full(phase))
-		if diff := cmp.Diff(any(want), got); diff != "" || err != nil {
-			t.Errorf("phase %q: %v (-want +got):\n%s", phase, err, diff)
+		if p, ok := got.(*changes.PackedRecord); ok != packed {
+			t.Errorf("phase %q: packed %t", phase, ok)
+		} else if ok {
+			got, want.Labels, want.Spec.Cause = p.Record(), nil, ""
+		}
+		if diff := cmp.Diff(any(want), got); diff != "" {
+			t.Errorf("phase %q (-want +got):\n%s", phase, diff)
 		}
 	}
 	pl := fixture.Placement("n", "p").Obj()
@@ -679,6 +671,7 @@ func TestCompactKeepsWhatDecisionsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := metav1.NewTime(fixture.Now)
+	record.UID, record.ResourceVersion = "0e6f3e0b-32a7-4f7c-8f0b-6f6a1b8f2a10", "7"
 	record.Status = berthv1alpha1.PlacementChangeStatus{
 		Phase: berthv1alpha1.PhaseSuperseded, PermittedTime: &now, Remaining: &berthv1alpha1.RemainingClusters{Added: 1, Removed: 100},
 	}
@@ -686,10 +679,11 @@ func TestCompactKeepsWhatDecisionsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := changes.RemovedInPart(kept.(*berthv1alpha1.PlacementChange)), changes.RemovedInPart(record); got != want || want == 0 {
+	packed := kept.(*changes.PackedRecord).Record()
+	if got, want := changes.RemovedInPart(packed), changes.RemovedInPart(record); got != want || want == 0 {
 		t.Errorf("%d clusters were removed, want %d", got, want)
 	}
-	got, err := changes.Before(kept.(*berthv1alpha1.PlacementChange), after)
+	got, err := changes.Before(packed, after)
 	if err != nil || !slices.Equal(got, changes.Sorted(before)) {
 		t.Errorf("before: %v, %v", got, err)
 	}

@@ -101,11 +101,11 @@ func oneLine(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD")), maxCause)
 }
 
-// maxUnpacked is how many names Pack does not compress.
+// maxUnpacked is how many names packLists does not compress.
 const maxUnpacked = 64
 
-// Pack keeps the lists of a record in the form that needs less memory. Lists reads both forms.
-func Pack(record *berthv1alpha1.PlacementChange) {
+// packLists keeps the lists of a record in the form that needs less memory. Lists reads both forms.
+func packLists(record *berthv1alpha1.PlacementChange) {
 	s := &record.Spec
 	if len(s.Delta) == 0 && !s.Truncated {
 		if len(s.Added)+len(s.Removed) <= maxUnpacked {

@@ -71,7 +71,7 @@ func (inv *Inventory) pageDeleted(object *v1alpha1.PlacementDecision, affected a
 // recordUpdated processes a record that the watch reports.
 func (inv *Inventory) recordUpdated(object *berthv1alpha1.PlacementChange, affected affectedSet) {
 	inv.records.observe(object)
-	inv.updateRecord(object, affected)
+	inv.updateRecord(object, nil, affected)
 }
 
 // recordDeleted processes a deletion of a record that the watch reports.

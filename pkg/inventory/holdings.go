@@ -243,8 +243,8 @@ func (inv *Inventory) clustersOf(p *placement) framework.Bitset {
 	for i := range p.landed.All {
 		has = has.Set(i)
 	}
-	if open := inv.historyOf(p).Open(); open != nil {
-		for _, i := range inv.records.byPlacement[p.key][open.Name].added {
+	if open := inv.openRecord(p); open != nil {
+		for _, i := range open.added {
 			has = has.Set(i)
 		}
 	}

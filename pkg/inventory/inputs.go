@@ -307,7 +307,7 @@ func (inv *Inventory) addPoliciesAndPlacements(add func(client.Object)) {
 		add(inv.placements[key].object)
 	}
 	for _, key := range sortedPlacements(inv.records.byName) {
-		add(inv.records.byName[key].object)
+		add(inv.records.byName[key].whole())
 	}
 	for _, key := range sortedPlacements(inv.evictions.placements) {
 		add(inv.evictions.get(key))

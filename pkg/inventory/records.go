@@ -16,9 +16,10 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
-// record is a PlacementChange.
+// record is a PlacementChange. Either object or packed is nil.
 type record struct {
 	object *berthv1alpha1.PlacementChange
+	packed *changes.PackedRecord
 	// owner is the Placement that the owner reference names.
 	owner Key
 	// added and removed are the name indexes of the clusters that an open change adds and removes.
@@ -39,6 +40,17 @@ type recordTable struct {
 func newRecordTable() recordTable {
 	return recordTable{byName: map[Key]*record{}, byPlacement: map[Key]map[string]*record{}, progressing: map[string]map[string]int{}}
 }
+
+// whole returns the record as an object, which must not be changed.
+func (r *record) whole() *berthv1alpha1.PlacementChange {
+	if r.packed != nil {
+		return r.packed.Record()
+	}
+	return r.object
+}
+
+// isOpen reports whether the change is open. Packed records have ended.
+func (r *record) isOpen() bool { return r.packed == nil && changes.IsOpen(r.object) }
 
 // countProgressing adds to the number of records of changes in progress of a Placement.
 func (t *recordTable) countProgressing(owner Key, n int) {
@@ -67,20 +79,38 @@ func recordKey(object *berthv1alpha1.PlacementChange) Key {
 }
 
 // updateRecord adds the Placement to the affected ones if the approval changed. The controller
-// itself writes the rest of a record.
-func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, affected affectedSet) {
+// itself writes the rest of a record. If packed is not nil, it is kept instead of the object.
+func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, packed *changes.PackedRecord, affected affectedSet) {
 	old := inv.records.byName[recordKey(object)]
-	if old != nil && earlier(object, old.object) {
-		return
+	var before *berthv1alpha1.PlacementChange
+	if old != nil {
+		if before = old.whole(); earlier(object, before) {
+			return
+		}
 	}
-	inv.addRecord(old, object)
-	answered := old != nil && !equality.Semantic.DeepEqual(old.object.Spec.Approval, object.Spec.Approval)
-	inv.removeRecord(old)
-	r := &record{object: object}
-	if owner := metav1.GetControllerOfNoCopy(object); owner != nil && owner.Kind == "Placement" {
-		r.owner = Key{Namespace: object.Namespace, Name: owner.Name}
+	if before == nil || !sameVersion(before, object) {
+		inv.addObject(object)
 	}
-	if changes.IsOpen(object) {
+	answered := before != nil && !equality.Semantic.DeepEqual(before.Spec.Approval, object.Spec.Approval)
+	inv.removeRecord(before)
+	r := inv.addRecord(object, packed)
+	if old != nil && old.owner != r.owner && inv.dropSubject(old.owner) && changes.IsOpen(before) {
+		// The old owner is affected as by a deletion.
+		affected.add(old.owner)
+	}
+	if inv.dropSubject(r.owner) && answered {
+		affected.add(r.owner)
+		inv.changedPart = "approval"
+	}
+}
+
+// addRecord stores a record that is not stored yet.
+func (inv *Inventory) addRecord(object *berthv1alpha1.PlacementChange, packed *changes.PackedRecord) *record {
+	r := &record{object: object, owner: recordOwner(object)}
+	if packed != nil {
+		r.object, r.packed = nil, packed
+	}
+	if r.isOpen() {
 		// A record with unreadable lists counts as one without lists.
 		added, removed, _ := changes.Lists(object)
 		r.added, r.removed = inv.acquireAll(added), inv.acquireAll(removed)
@@ -93,20 +123,15 @@ func (inv *Inventory) updateRecord(object *berthv1alpha1.PlacementChange, affect
 		inv.records.byPlacement[r.owner] = map[string]*record{}
 	}
 	inv.records.byPlacement[r.owner][object.Name] = r
-	if old != nil && old.owner != r.owner && inv.dropSubject(old.owner) && changes.IsOpen(old.object) {
-		// The old owner is affected as by a deletion.
-		affected.add(old.owner)
-	}
-	if inv.dropSubject(r.owner) && answered {
-		affected.add(r.owner)
-		inv.changedPart = "approval"
-	}
+	return r
 }
 
-func (inv *Inventory) addRecord(old *record, object *berthv1alpha1.PlacementChange) {
-	if old == nil || !sameVersion(old.object, object) {
-		inv.addObject(object)
+// recordOwner returns the Placement that the owner reference names; an empty Key without one.
+func recordOwner(object *berthv1alpha1.PlacementChange) Key {
+	if owner := metav1.GetControllerOfNoCopy(object); owner != nil && owner.Kind == "Placement" {
+		return Key{Namespace: object.Namespace, Name: owner.Name}
 	}
+	return Key{}
 }
 
 func (inv *Inventory) acquireAll(names []string) []int {
@@ -119,32 +144,49 @@ func (inv *Inventory) acquireAll(names []string) []int {
 
 func (inv *Inventory) deleteRecord(object *berthv1alpha1.PlacementChange, affected affectedSet) {
 	old := inv.records.byName[recordKey(object)]
-	if old == nil || old.object.UID != object.UID {
+	if old == nil {
+		return
+	}
+	last := old.whole()
+	if last.UID != object.UID {
 		// A later record already has this name.
 		return
 	}
-	inv.addDeleted(old.object)
-	inv.removeRecord(old)
-	if inv.dropSubject(old.owner) && changes.IsOpen(old.object) {
+	inv.addDeleted(last)
+	inv.removeRecord(last)
+	if inv.dropSubject(old.owner) && changes.IsOpen(last) {
 		affected.add(old.owner)
 	}
 }
 
-func (inv *Inventory) removeRecord(r *record) {
-	if r == nil {
+// removeRecord removes the record of this object, if it is not nil.
+func (inv *Inventory) removeRecord(object *berthv1alpha1.PlacementChange) {
+	if object == nil {
 		return
 	}
+	key := recordKey(object)
+	r := inv.records.byName[key]
 	for _, i := range slices.Concat(r.added, r.removed) {
 		inv.names.release(i)
 	}
-	if r.object.Status.Phase == berthv1alpha1.PhaseProgressing {
+	if object.Status.Phase == berthv1alpha1.PhaseProgressing {
 		inv.records.countProgressing(r.owner, -1)
 	}
-	delete(inv.records.byName, recordKey(r.object))
-	delete(inv.records.byPlacement[r.owner], r.object.Name)
+	delete(inv.records.byName, key)
+	delete(inv.records.byPlacement[r.owner], key.Name)
 	if len(inv.records.byPlacement[r.owner]) == 0 {
 		delete(inv.records.byPlacement, r.owner)
 	}
+}
+
+// UpdatePacked processes a packed record that was added or changed. It returns the affected
+// Placements, sorted.
+func (inv *Inventory) UpdatePacked(packed *changes.PackedRecord) []Key {
+	object := packed.Record()
+	return inv.process(object, "changed", func(affected affectedSet) {
+		inv.records.observe(object)
+		inv.updateRecord(object, packed, affected)
+	})
 }
 
 // AssumeRecord processes a record that was just written, before or after its watch event. It
@@ -153,16 +195,19 @@ func (inv *Inventory) AssumeRecord(object *berthv1alpha1.PlacementChange) {
 	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	known := inv.records.byName[recordKey(object)]
+	var known *berthv1alpha1.PlacementChange
+	if r := inv.records.byName[recordKey(object)]; r != nil {
+		known = r.whole()
+	}
 	version, ok := versionOf(object)
-	if ok && version <= inv.records.seen && (known == nil || known.object.UID != object.UID) {
+	if ok && version <= inv.records.seen && (known == nil || known.UID != object.UID) {
 		return
 	}
-	if ok && known != nil && known.object.UID == object.UID && !earlier(known.object, object) {
+	if ok && known != nil && known.UID == object.UID && !earlier(known, object) {
 		// The watch was faster. Keep its object.
 		return
 	}
-	inv.updateRecord(object, affectedSet{})
+	inv.updateRecord(object, nil, affectedSet{})
 }
 
 // Records returns all PlacementChanges, unsorted.
@@ -171,7 +216,7 @@ func (inv *Inventory) Records() []*berthv1alpha1.PlacementChange {
 	defer inv.mu.Unlock()
 	all := make([]*berthv1alpha1.PlacementChange, 0, len(inv.records.byName))
 	for _, r := range inv.records.byName {
-		all = append(all, r.object)
+		all = append(all, r.whole())
 	}
 	return all
 }
@@ -199,26 +244,48 @@ func (inv *Inventory) historyOf(p *placement) changes.History {
 	}
 	all := make([]*berthv1alpha1.PlacementChange, 0, len(records))
 	for _, r := range records {
-		all = append(all, r.object)
+		all = append(all, r.whole())
 	}
 	return changes.HistoryOf(p.object, all)
 }
 
+// withRecords returns the Subject with the records of the Placement. They are not part of the
+// cached Subject, because packed records need less memory.
+func (inv *Inventory) withRecords(p *placement, s *framework.Subject) *framework.Subject {
+	history := inv.historyOf(p)
+	if len(history) == 0 {
+		return s
+	}
+	with := *s
+	with.Records = history
+	return &with
+}
+
+// openRecord returns the record of the open change of a Placement; nil without one.
+func (inv *Inventory) openRecord(p *placement) *record {
+	var newest *record
+	for _, r := range inv.records.byPlacement[p.key] {
+		if r.isOpen() && p.object.Controls(r.object) && (newest == nil || r.object.Spec.Revision > newest.object.Spec.Revision) {
+			newest = r
+		}
+	}
+	return newest
+}
+
 // addTarget sets Incumbents and Leaving from the open change.
-func (inv *Inventory) addTarget(s *framework.Subject, p *placement, history changes.History) {
+func (inv *Inventory) addTarget(s *framework.Subject, p *placement) {
 	s.Incumbents = s.Published
-	open := history.Open()
+	open := inv.openRecord(p)
 	if open == nil {
 		return
 	}
 	s.Incumbents = s.Published.Clone()
-	r := inv.records.byPlacement[p.key][open.Name]
-	for _, i := range r.added {
+	for _, i := range open.added {
 		s.Incumbents = s.Incumbents.Set(i)
 	}
-	for _, i := range r.removed {
+	for _, i := range open.removed {
 		s.Leaving = s.Leaving.Set(i)
-		if open.Status.Phase == berthv1alpha1.PhaseProgressing {
+		if open.object.Status.Phase == berthv1alpha1.PhaseProgressing {
 			// Otherwise a rollout that is half done would pull the target back.
 			s.Incumbents.Unset(i)
 		}

@@ -2,6 +2,7 @@ package inventory_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -272,12 +273,74 @@ func TestAssumeRecordBehindItsEvent(t *testing.T) {
 	}
 }
 
+// TestPackedRecords: packed records count as whole ones do, in any order of response and events.
+func TestPackedRecords(t *testing.T) {
+	stored := func(revision int64, version int, phase berthv1alpha1.ChangePhase) *berthv1alpha1.PlacementChange {
+		r := record("u", revision, version, phase, "c2")
+		r.UID, r.Labels = types.UID(fmt.Sprintf("0e6f3e0b-32a7-4f7c-8f0b-%012d", revision)), nil
+		return r
+	}
+	published := stored(3, 20, berthv1alpha1.PhasePublished)
+	for name, events := range map[string]func(inv *inventory.Inventory, update func(*berthv1alpha1.PlacementChange)){
+		"comes": func(_ *inventory.Inventory, update func(*berthv1alpha1.PlacementChange)) { update(published) },
+		"of an open change": func(inv *inventory.Inventory, update func(*berthv1alpha1.PlacementChange)) {
+			inv.Update(stored(3, 19, berthv1alpha1.PhaseHeld))
+			update(published)
+		},
+		"after its response": func(inv *inventory.Inventory, update func(*berthv1alpha1.PlacementChange)) {
+			inv.AssumeRecord(published)
+			update(published)
+		},
+		"before its response": func(inv *inventory.Inventory, update func(*berthv1alpha1.PlacementChange)) {
+			update(published)
+			inv.AssumeRecord(published)
+		},
+		"again": func(_ *inventory.Inventory, update func(*berthv1alpha1.PlacementChange)) {
+			update(published)
+			update(published)
+		},
+		"an older state comes later": func(inv *inventory.Inventory, update func(*berthv1alpha1.PlacementChange)) {
+			update(published)
+			inv.Update(stored(3, 19, berthv1alpha1.PhaseHeld))
+		},
+		"goes": func(inv *inventory.Inventory, update func(*berthv1alpha1.PlacementChange)) {
+			update(published)
+			inv.Delete(published)
+		},
+		"an earlier one of its name goes": func(inv *inventory.Inventory, update func(*berthv1alpha1.PlacementChange)) {
+			update(published)
+			inv.Delete(stored(4, 21, berthv1alpha1.PhasePublished))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wholes, packeds := recorded(), recorded()
+			var wantAffected, gotAffected []inventory.Key
+			events(wholes, func(r *berthv1alpha1.PlacementChange) { wantAffected = append(wantAffected, wholes.Update(r)...) })
+			events(packeds, func(r *berthv1alpha1.PlacementChange) {
+				gotAffected = append(gotAffected, packeds.UpdatePacked(changes.PackRecord(r.DeepCopy()))...)
+			})
+			if diff := cmp.Diff(wantAffected, gotAffected); diff != "" {
+				t.Errorf("affected (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(wholes.Subject(plainKey).Records, packeds.Subject(plainKey).Records); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(wholes.Snapshot(plainKey, fixture.Now, nil).Subject.Incumbents.Len(), packeds.Snapshot(plainKey, fixture.Now, nil).Subject.Incumbents.Len()); diff != "" {
+				t.Errorf("incumbents (-want +got):\n%s", diff)
+			}
+			if got, want := len(packeds.Records()), len(wholes.Records()); got != want {
+				t.Errorf("%d records, want %d", got, want)
+			}
+		})
+	}
+}
+
 // TestSubject: Subject returns the same as a Snapshot.
 func TestSubject(t *testing.T) {
 	inv := recorded()
 	inv.Update(fixture.Page("n", "plain-decision-1").Of("plain").Version("98").Lists("c1", "gone").Obj())
 	subject := inv.Subject(plainKey)
-	if subject != inv.Snapshot(plainKey, fixture.Now, nil).Subject || !cmp.Equal(subject.LastNames(), []string{"c1", "gone"}) {
+	if !reflect.DeepEqual(subject, inv.Snapshot(plainKey, fixture.Now, nil).Subject) || !cmp.Equal(subject.LastNames(), []string{"c1", "gone"}) {
 		t.Errorf("got %+v", subject)
 	}
 	if other := inv.Subject(inventory.Key{Namespace: "n", Name: "none"}); other != nil {
