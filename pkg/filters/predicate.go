@@ -239,14 +239,19 @@ func matchesCEL(
 	return e.Matches(ctx, input)
 }
 
-// Recheck implements framework.Rechecker for label and claim selectors whose cost is not limited.
+// recheckRequirements is the number of requirements of a Placement, ten values counting as one, up
+// to which Recheck evaluates them for each changed cluster, with the inventory locked. More are left
+// to attempts, whose time counts for the namespace.
+const recheckRequirements = 50
+
+// Recheck implements framework.Rechecker for label and claim selectors that are short.
 func (p *Predicate) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
 	pl := state.Snapshot().Subject.Placement
 	if len(pl.Spec.Predicates) == 0 {
 		return nil, true
 	}
 	c := p.compiled[nameOf(pl)]
-	if !c.isCompiledFrom(pl) || c.status != nil || c.charged {
+	if !c.isCompiledFrom(pl) || c.status != nil || c.charged || c.requirements > recheckRequirements {
 		return nil, false
 	}
 	matches := c.selectorMatches

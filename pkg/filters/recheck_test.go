@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -94,9 +95,15 @@ func TestRecheckIsFilter(t *testing.T) {
 	})
 }
 
-// TestPredicateRecheckRefuses checks that expressions, whose cost is limited, are left to attempts.
+// TestPredicateRecheckRefuses checks that expressions, whose cost is limited, and long selectors are
+// left to attempts.
 func TestPredicateRecheckRefuses(t *testing.T) {
+	values := make([]string, 10*recheckRequirements)
+	for i := range values {
+		values[i] = fmt.Sprint("v", i)
+	}
 	for name, p := range map[string]fixture.PlacementBuilder{
+		"a long selector":      ask().Predicate(fixture.MatchLabelExpression("a", metav1.LabelSelectorOpNotIn, values...)),
 		"an expression":        ask().Predicate(fixture.MatchCEL("true")),
 		"a selector not valid": ask().Predicate(fixture.MatchLabelExpression("a", "Near")),
 	} {

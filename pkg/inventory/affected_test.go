@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -424,5 +425,33 @@ func TestAnnouncedPagesAffectNoPlacement(t *testing.T) {
 				t.Errorf("once the write is over, %v are affected", got)
 			}
 		})
+	}
+}
+
+// TestPolicyOfOneChangesReadsOfOthers: two Placements have equal policies; then the policy of the
+// first one is deleted.
+func TestPolicyOfOneChangesReadsOfOthers(t *testing.T) {
+	policy := func(name, placement string) *berthv1alpha1.SelectionPolicy {
+		return &berthv1alpha1.SelectionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name},
+			Spec: berthv1alpha1.SelectionPolicySpec{Placement: placement, Preferences: []berthv1alpha1.Preference{{
+				Weight: 1, ClusterSelector: v1alpha1.ClusterSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"disk": "ssd"}}},
+			}}},
+		}
+	}
+	inv := inventory.New(inventory.Options{})
+	inv.Update(fixture.Set("s1"))
+	inv.Update(fixture.Binding("n", "s1"))
+	for _, name := range []string{"first", "second"} {
+		inv.Update(fixture.Placement("n", name).Obj())
+		inv.Update(policy(name, name))
+	}
+	inv.Update(fixture.Cluster("c1").Set("s1").Obj())
+	if got := names(inv.Update(fixture.Cluster("c1").Set("s1").Label("disk", "ssd").Obj())); !slices.Equal(got, []string{"n/first", "n/second"}) {
+		t.Fatalf("affects %v", got)
+	}
+	inv.Delete(policy("first", "first"))
+	if got := names(inv.Update(fixture.Cluster("c1").Set("s1").Label("disk", "hdd").Obj())); !slices.Contains(got, "n/second") {
+		t.Errorf("a change of the label that the policy of n/second prefers affects %v", got)
 	}
 }

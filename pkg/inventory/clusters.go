@@ -68,6 +68,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 	inv.changedPart = d.String()
 	inv.logChange(i, old == nil || len(d.labels) > 0 || len(d.claims) > 0)
 	removed := false
+	inv.event++
 	for name, set := range inv.sets {
 		was, is := set.members.Has(i), set.matches(cluster)
 		if was != is {
@@ -84,6 +85,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 	if removed || old == nil || old.DeletionTimestamp.IsZero() != object.DeletionTimestamp.IsZero() {
 		inv.addPublishers(i, affected)
 	}
+	inv.skipSurvivors(affected)
 }
 
 // addPublishers adds the Placements whose pages list cluster i, which left a set, is being deleted,

@@ -87,6 +87,10 @@ type Inventory struct {
 	// Placements whose skipped attempt runs all the same.
 	sequence int64
 	checked  []*placement
+	// event is the number of the last change of a cluster, survivors are the Placements whose
+	// attempt it does not start, as far as the event is processed.
+	event     int64
+	survivors []*placement
 	// inputs is the number of the last input. givenTaintTimes are those of the cluster that Apply
 	// updates; nil outside of it.
 	inputs          int64
@@ -122,30 +126,33 @@ func New(options Options) *Inventory {
 
 // Update processes an object that was added or changed. It returns the affected Placements, sorted.
 func (inv *Inventory) Update(obj client.Object) []Key {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	affected := affectedSet{}
-	inv.changedPart = "changed"
-	if kind, ok := kinds.Of(obj); ok {
-		handlers[kind.Name].update(inv, obj, affected)
-	}
-	inv.setCause(affected, obj)
-	inv.addHoldings(affected)
-	inv.addChecked(affected)
-	return affected.keys()
+	return inv.process(obj, "changed", func(affected affectedSet) {
+		if kind, ok := kinds.Of(obj); ok {
+			handlers[kind.Name].update(inv, obj, affected)
+		}
+	})
 }
 
 // Delete processes the deletion of an object. It returns the affected Placements, sorted.
 func (inv *Inventory) Delete(obj client.Object) []Key {
+	return inv.process(obj, "deleted", func(affected affectedSet) {
+		if kind, ok := kinds.Of(obj); ok {
+			handlers[kind.Name].remove(inv, obj, affected)
+		}
+	})
+}
+
+// process runs the handler of an event. changed is the part of the object that the cause of an
+// attempt names, unless the handler names another.
+func (inv *Inventory) process(obj client.Object, changed string, handle func(affectedSet)) []Key {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	affected := affectedSet{}
-	inv.changedPart = "deleted"
-	if kind, ok := kinds.Of(obj); ok {
-		handlers[kind.Name].remove(inv, obj, affected)
-	}
+	inv.changedPart = changed
+	handle(affected)
 	inv.setCause(affected, obj)
 	inv.addHoldings(affected)
+	inv.addChecked(affected)
 	return affected.keys()
 }
 
@@ -213,7 +220,7 @@ func (inv *Inventory) Subject(key Key) *framework.Subject {
 		return nil
 	}
 	inv.restoreLast(p)
-	return inv.subject(p)
+	return inv.withRecords(p, inv.subject(p))
 }
 
 // restoreLast sets the last published decision from the pages, if it is unknown.
@@ -239,7 +246,7 @@ func (inv *Inventory) Snapshot(key Key, now time.Time, queue *framework.QueueAdm
 	}
 	inv.updateHoldings()
 	inv.restoreLast(p)
-	snapshot := inv.snapshot(p, inv.withReserved(inv.subject(p)), now, queue)
+	snapshot := inv.snapshot(p, inv.withReserved(inv.withRecords(p, inv.subject(p))), now, queue)
 	snapshot.Cause, snapshot.CauseSequence = p.cause, p.causeSequence
 	snapshot.Settled = p.skipped && p.settled != nil && p.settled.StillApplies(inv.settledFleet(), queue)
 	// Events after this Snapshot are not in it: they start an attempt.
@@ -317,8 +324,8 @@ func (inv *Inventory) freeze() *framework.Fleet {
 	return inv.fleet
 }
 
-// subject returns the Placement's part of a Snapshot. It is cached until the Placement, its pages,
-// its records, policies or evictions change.
+// subject returns the Placement's part of a Snapshot, without Records. It is cached until the
+// Placement, its pages, its records, policies or evictions change.
 func (inv *Inventory) subject(p *placement) *framework.Subject {
 	if p.subject != nil {
 		return p.subject
@@ -341,15 +348,14 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 	}
 	s.Counted = s.Published
 	slices.SortFunc(s.Pages, func(a, b *v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
-	history := inv.historyOf(p)
-	s.Records, s.Evictions = history, inv.evictionsOf(p)
+	s.Evictions = inv.evictionsOf(p)
 	for _, policy := range inv.selections.of(p.key) {
 		s.SelectionPolicies = append(s.SelectionPolicies, policy.object)
 	}
 	if h := inv.holdings.byPlacement[p.key]; h != nil {
 		s.Has, s.Request = h.has, h.request
 	}
-	inv.addTarget(s, p, history)
+	inv.addTarget(s, p)
 	p.subject = s
 	return s
 }

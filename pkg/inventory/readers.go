@@ -51,7 +51,9 @@ func (inv *Inventory) setReader(set string, p *placement, reads bool) {
 			groups = readerGroups{}
 			inv.readers[set] = groups
 		}
-		groups[p.readsKey] = &readerGroup{reads: &p.reads, placements: map[Key]*placement{p.key: p}}
+		// A copy: updateReads changes those of the Placement, which then leaves the group.
+		same := p.reads
+		groups[p.readsKey] = &readerGroup{reads: &same, placements: map[Key]*placement{p.key: p}}
 	case group != nil:
 		delete(group.placements, p.key)
 		if len(group.placements) == 0 {

@@ -21,16 +21,18 @@ func (inv *Inventory) unsettle(p *placement) {
 }
 
 // addUnsettled adds the Placements of the concerned groups whose answer may change because a
-// cluster changed from before to after. The others are skipped.
+// cluster changed from before to after. It adds the others to the survivors, once for each event.
 func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) bool, before, after *framework.Cluster, affected affectedSet) {
 	var fleet *framework.SettledFleet
-	skipped := 0
 	for _, group := range groups {
 		if !concerned(group.reads) {
 			continue
 		}
 		for key, p := range group.placements {
-			if p.settled == nil {
+			switch {
+			case p.survived == inv.event:
+				continue
+			case p.settled == nil:
 				affected.add(key)
 				continue
 			}
@@ -38,14 +40,27 @@ func (inv *Inventory) addUnsettled(groups readerGroups, concerned func(*reads) b
 				fleet = inv.settledFleet()
 			}
 			if p.settled.Survives(fleet, before, after) {
-				inv.skip(p)
-				skipped++
+				p.survived = inv.event
+				inv.survivors = append(inv.survivors, p)
 			} else {
 				inv.unsettle(p)
 				affected.add(key)
 			}
 		}
 	}
+}
+
+// skipSurvivors skips the attempts of the survivors of an event that nothing else affects.
+func (inv *Inventory) skipSurvivors(affected affectedSet) {
+	skipped := 0
+	for _, p := range inv.survivors {
+		if _, starts := affected[p.key]; !starts {
+			inv.skip(p)
+			skipped++
+		}
+	}
+	clear(inv.survivors)
+	inv.survivors = inv.survivors[:0]
 	if skipped > 0 && inv.options.OnSkipped != nil {
 		inv.options.OnSkipped(skipped)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -51,6 +52,44 @@ func TestSettledPlacementIsSkipped(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"n/cel", "n/memory"}, names(inv.Update(grown("5Gi")))); diff != "" {
 		t.Errorf("after that, each change starts an attempt (-want +got):\n%s", diff)
+	}
+}
+
+// TestSkippedAttemptCountsOnce has a cluster in two sets that the Placement may use, as a cluster is
+// in its own set and in the global one.
+func TestSkippedAttemptCountsOnce(t *testing.T) {
+	skipped := 0
+	inv := inventory.New(inventory.Options{OnSkipped: func(n int) { skipped += n }})
+	fill(inv)
+	inv.Update(fixture.SelectorSet("global", &metav1.LabelSelector{}))
+	inv.Update(fixture.Binding("n", "global"))
+	settleMemory(inv, inv.Snapshot(memoryKey, fixture.Now, nil))
+	if slices.Contains(names(inv.Update(grown("2Gi"))), "n/memory") {
+		t.Fatal("the attempt is not skipped")
+	}
+	if skipped != 1 {
+		t.Errorf("one attempt was skipped, but %d are counted", skipped)
+	}
+}
+
+// TestStartedAttemptIsNotCountedAsSkipped has a cluster that joins one set of the Placement, while
+// it stays in another one.
+func TestStartedAttemptIsNotCountedAsSkipped(t *testing.T) {
+	skipped := 0
+	for range 20 { // The sets are in the order of a map.
+		inv := inventory.New(inventory.Options{OnSkipped: func(n int) { skipped += n }})
+		fill(inv)
+		inv.Update(fixture.SelectorSet("big", &metav1.LabelSelector{MatchLabels: map[string]string{"size": "big"}}))
+		inv.Update(fixture.Binding("n", "big"))
+		settleMemory(inv, inv.Snapshot(memoryKey, fixture.Now, nil))
+		c := grown("2Gi")
+		c.Labels["size"] = "big"
+		if !slices.Contains(names(inv.Update(c)), "n/memory") {
+			t.Fatal("the attempt is skipped")
+		}
+	}
+	if skipped != 0 {
+		t.Errorf("every attempt was started, but %d are counted as skipped", skipped)
 	}
 }
 

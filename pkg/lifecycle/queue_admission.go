@@ -72,8 +72,8 @@ func (q *QueueAdmission) count(pl *v1alpha1.Placement, clusters int) {
 }
 
 // Recheck implements framework.Rechecker: an admitted Placement stays admitted until its queue
-// starts an attempt.
+// starts an attempt, or its submitter is to be checked again.
 func (*QueueAdmission) Recheck(state *framework.CycleState) (func(*framework.Cluster) framework.Passing, bool) {
 	queue := state.Snapshot().Queue
-	return nil, queue == nil || queue.Admitted
+	return nil, queue == nil || queue.Admitted && queue.RetryAt.IsZero()
 }

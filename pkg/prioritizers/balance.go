@@ -64,6 +64,8 @@ func balanceScore(count int32, highest float64) int64 {
 type settledBalance struct {
 	entries map[int]int32
 	highest float64
+	// changes is the number of changes of counts up to which the highest one is known to stay.
+	changes uint64
 }
 
 // Rescore implements framework.Rescorer.
@@ -72,7 +74,7 @@ func (Balance) Rescore(state *framework.CycleState) (framework.SettledScore, boo
 	if !ok {
 		return nil, false
 	}
-	return &settledBalance{state.Snapshot().Subject.Entries, s.max}, true
+	return &settledBalance{state.Snapshot().Subject.Entries, s.max, state.Snapshot().Counts.Changes}, true
 }
 
 func (s *settledBalance) Score(c *framework.Cluster, counts *framework.DecisionCounts) int64 {
@@ -81,7 +83,14 @@ func (s *settledBalance) Score(c *framework.Cluster, counts *framework.DecisionC
 
 // Keeps is true while the highest count stays.
 func (s *settledBalance) Keeps(_, _ *framework.Cluster, counts *framework.DecisionCounts) bool {
-	return float64(counts.Max(s.entries)) == s.highest
+	if counts.Changes == s.changes {
+		return true
+	}
+	if float64(counts.Max(s.entries)) != s.highest {
+		return false
+	}
+	s.changes = counts.Changes
+	return true
 }
 
 func (*settledBalance) DependsOn() framework.ScoreDependency { return framework.OnDecisionCounts }

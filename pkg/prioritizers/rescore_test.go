@@ -98,8 +98,10 @@ func TestBalanceKeeps(t *testing.T) {
 		t.Error("the scores do not stay although the highest count is the same")
 	}
 	inv.Update(fixture.Page("other", "t-decision-1").Of("t").Lists("gone").Obj())
-	if score.Keeps(nil, nil, counts()) {
-		t.Error("the scores stay although the highest count has changed")
+	for range 2 {
+		if score.Keeps(nil, nil, counts()) {
+			t.Error("the scores stay although the highest count has changed")
+		}
 	}
 }
 

@@ -16,13 +16,15 @@ func (a *Attempt) Settled() *framework.Settled {
 }
 
 // WronglySkipped reports whether the attempt would have been skipped (Snapshot.Settled), but its
-// answer differs from the published one. It is always false unless the inventory checks skips.
+// answer differs from the published one, or it failed. An attempt that ran out of time is not
+// compared. It is always false unless the inventory checks skips.
 func (a *Attempt) WronglySkipped() bool {
 	if !a.Snapshot.Settled {
 		return false
 	}
 	if a.Failure != nil {
-		return a.Misconfigured()
+		_, _, late := a.TimedOut()
+		return !late && !a.Failure.IsUnfinished()
 	}
 	satisfied, _ := a.Satisfied()
 	return isChange(a.Target) || !satisfied
@@ -38,7 +40,7 @@ func (a *Attempt) whatSettles() *framework.Settled {
 		Sets: a.Snapshot.Sets, Queue: a.Snapshot.Queue, Selected: a.Snapshot.Subject.Published, All: len(a.Selected) == len(a.Feasible),
 		Cut: framework.NoCut, Counts: a.Snapshot.Counts.Changes,
 	}
-	if !a.recheck(s) || !s.All && (!a.rescore(s) || !a.cut(s)) {
+	if !a.recheck(s) || !a.rescore(s) || !s.All && !a.cut(s) {
 		return nil
 	}
 	return s
@@ -49,6 +51,10 @@ func (a *Attempt) whatSettles() *framework.Settled {
 func (a *Attempt) isQuiet() bool {
 	subject := a.Snapshot.Subject
 	if a.Failure != nil || a.Outcome != Unchanged || a.partial || subject.Last == nil || a.Snapshot.Trial {
+		return false
+	}
+	if a.Snapshot.Timers.Reserved {
+		// This attempt ends the reservations that the decision counts of the Snapshot include.
 		return false
 	}
 	if len(a.Holds)+len(a.Intents) > 0 || !a.State.NextAttempt().IsZero() {
@@ -230,7 +236,9 @@ func (a *Attempt) farCut(s *framework.Settled) (cut int64, far bool) {
 		total := int64(0)
 		for _, p := range s.Scores {
 			if p.DependsOn() == framework.OnNothing {
-				total += p.Weight * p.Score(c, a.Snapshot.Counts)
+				if x := p.Score(c, a.Snapshot.Counts); x != framework.NoScore {
+					total += p.Weight * x
+				}
 			}
 		}
 		switch {

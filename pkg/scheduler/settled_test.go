@@ -1,9 +1,13 @@
 package scheduler_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -107,5 +111,71 @@ func TestSettlesNotWhileHeld(t *testing.T) {
 		if d.attempt().Settled() != nil {
 			t.Fatal("attempts can be skipped while a change is held")
 		}
+	}
+}
+
+// TestSettlesNotWithEndedReservations: a change in steps ends because its target becomes what is
+// published, and its record is deleted. The attempt ends the reservation of y, which its Snapshot
+// still counts as a decision of the Placement.
+func TestSettlesNotWithEndedReservations(t *testing.T) {
+	p := ask().Predicate(fixture.MatchLabel("tier", "gold")).Number(3).Mode(v1alpha1.PrioritizerPolicyModeExact).
+		Prioritizer(v1alpha1.PrioritizerBalance, 1).Prioritizer(v1alpha1.PrioritizerResourceAllocatableMemory, 1)
+	d := newDesk(t, p)
+	d.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
+		spec.MaxSurge, spec.MaxUnavailable = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
+	})
+	set := func(name, tier string, memory int) {
+		d.clusters[name] = fixture.Cluster(name).Set("s1").Label("tier", tier).Allocatable("memory", fmt.Sprint(memory, "M")).Obj()
+		d.inv.Update(d.clusters[name].DeepCopy())
+	}
+	memory := map[string]int{"a": 60, "b": 50, "c": 0, "x": 60, "y": 60, "z": 100}
+	for _, name := range []string{"a", "b", "c"} {
+		set(name, "gold", memory[name])
+	}
+	d.now = fixture.Now.AddDate(-1, 0, 0)
+	d.attemptUntilStable()
+	d.now = fixture.Now
+	// x and y replace a and b in steps, until b, c and x are published, and y is reserved.
+	set("a", "silver", 60)
+	set("b", "silver", 50)
+	set("x", "gold", 60)
+	set("y", "gold", 60)
+	for range 2 {
+		d.attempt()
+	}
+	if got := d.published(); got != "p-decision-1: b c x" {
+		t.Fatal(got)
+	}
+	// Now b qualifies again and y does not: what is published stays. z, which another Placement has,
+	// qualifies, too. A user deletes the open record.
+	set("b", "gold", 50)
+	set("y", "iron", 60)
+	set("z", "gold", 100)
+	other := func(page string, names ...string) {
+		d.inv.Update(fixture.Page("others", page).Of("other").Lists(names...).Obj())
+	}
+	other("one", "z")
+	open := d.newest()
+	delete(d.records, open.Name)
+	d.inv.Delete(open.DeepCopy())
+	attempt := func() []string {
+		a := d.scheduler.Attempt(context.Background(), d.snapshot)
+		if !a.Err.IsSuccess() {
+			t.Fatal(a.Err.Err())
+		}
+		pl := d.placement.DeepCopy()
+		a.SetConditions(&pl.Status.Conditions)
+		d.placement = pl
+		d.inv.AssumePlacement(pl.DeepCopy())
+		d.inv.Settle(a.Snapshot, a.Settled())
+		return a.Target.Clusters
+	}
+	before := attempt()
+	other("two", "y")
+	other("three", "y")
+	affected := d.inv.Update(fixture.Cluster("b").Set("s1").Label("tier", "gold").Allocatable("memory", "53M").Obj())
+	after := d.scheduler.Decide(context.Background(), d.snapshot()).Target.Clusters
+	if len(affected) == 0 && !slices.Equal(before, after) {
+		t.Errorf("the attempt is skipped, but the target changes from %v to %v", before, after)
 	}
 }

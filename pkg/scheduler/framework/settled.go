@@ -54,7 +54,8 @@ const (
 )
 
 // Rescorer is a ScorePlugin that can score clusters again after an attempt. A Placement with
-// another prioritizer is decided again after each change of a cluster that it reads.
+// another prioritizer is decided again after each change of a cluster that it reads. A plugin that
+// embeds a Rescorer must have a Rescore of its own if its Score differs.
 type Rescorer interface {
 	ScorePlugin
 	// Rescore is called at the end of an attempt that changed nothing. The result must not refer
@@ -64,7 +65,8 @@ type Rescorer interface {
 
 // Rechecker is a PreEnqueue, PreFilter or Filter plugin that can filter a candidate again after an
 // attempt, or a Bind plugin that has nothing to do until the next change. A Placement with another
-// such plugin is decided again after each change of a cluster that it reads.
+// such plugin is decided again after each change of a cluster that it reads. A plugin that embeds a
+// Rechecker must have a Recheck of its own if its results differ.
 type Rechecker interface {
 	Plugin
 	// Recheck is called at the end of an attempt that changed nothing. passes is nil if all

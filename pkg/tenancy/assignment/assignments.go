@@ -351,6 +351,9 @@ func (a *Assignments) admissionIn(s *placement) Admission {
 	if a.members.Draining(s.app.Queue) {
 		v.Reason, v.Message = ReasonQueueDraining, s.annotation.drainingMessage()
 	}
+	if !s.retry.IsZero() {
+		v.RetryAfter = max(s.retry.Sub(a.options.Now()), time.Second)
+	}
 	v.Sets, v.Restricted = a.config.Tree.ClusterSets(s.app.Queue)
 	var free tenancy.Remaining
 	a.members.Without(*s.app, func() { free = a.config.Tree.Remaining(a.members, s.app.Queue, s.app.User, s.app.Groups) })

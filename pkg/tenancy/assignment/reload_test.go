@@ -53,3 +53,27 @@ func TestReloadCases(t *testing.T) {
 		})
 	}
 }
+
+// TestAdmittedPlacementIsCheckedAgain: while the groups of a submitter cannot be found, its Placement
+// keeps its queue, and only a later attempt can find out that it may not.
+func TestAdmittedPlacementIsCheckedAgain(t *testing.T) {
+	a := assignment.New(assignment.Options{
+		Published: func(assignment.Key) (string, int) { return "", 0 }, Recorded: func(assignment.Key) string { return "" },
+		OnAffected: func([]assignment.Key) {}, Now: func() time.Time { return fixture.Now },
+	})
+	configure := func(resolver string) {
+		if _, err := a.Configure([]byte("partitions:\n- name: default\n  usergroupresolver: {type: " + resolver + "}\n  queues:\n  - name: root\n    submitacl: ' '\n    queues:\n    - {name: a, submitacl: ' testuser1'}\n  placementrules: [{name: fixed, value: root.a}]\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := assignment.Key{Namespace: "ns", Name: "p"}
+	configure("none") // testuser1 is in the group testuser1.
+	a.Submit(assignment.Submission{Key: key, Labels: map[string]string{identity.DefaultUserLabel: "testuser1"}})
+	if got := a.Admit(key, -1); !got.Admitted || got.RetryAfter != 0 {
+		t.Fatalf("got %+v", got)
+	}
+	configure("os") // It does not find testuser1.
+	if got := a.Admit(key, -1); !got.Admitted || got.RetryAfter != identity.FailureTTL {
+		t.Errorf("got %+v", got)
+	}
+}
