@@ -85,7 +85,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	skipped := ""
 	var first time.Time
 	endWait := r.Shadows.AttemptWaits()
-	attempt := r.Scheduler.Attempt(ctx, func() *framework.Snapshot {
+	attempt := r.Scheduler.Attempt(ctx, request.Namespace, func() *framework.Snapshot {
 		endWait()
 		watch.endStage("wait")
 		first = r.Times.pop(request.NamespacedName)

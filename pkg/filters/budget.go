@@ -24,9 +24,14 @@ const (
 	cycleCost  = 50_000
 	sliceCost  = clustercel.CostLimit / 2
 	slicePause = 500 * time.Millisecond
-	// freePause is the pause if evaluations are not charged and were interrupted all the same, as
-	// on a busy machine.
-	freePause = 20 * time.Millisecond
+	// shortPause is the pause if evaluations are not charged and were interrupted all the same, as
+	// on a busy machine, or if Prepare continues: the sooner the next cycle, the fewer clusters
+	// have changed since their evaluation.
+	shortPause = 20 * time.Millisecond
+	// maxLost is how many results in sequence may be lost because their cluster changed before the
+	// next cycle. Then a cycle evaluates costly expressions itself, so that a cluster that changes
+	// all the time does not keep its Placements undecided.
+	maxLost = 5
 	// freeRequirements is the number of selector requirements up to which evaluations are not
 	// charged, because their cost is negligible on any fleet.
 	freeRequirements = 1_000
@@ -56,6 +61,8 @@ type evaluationState struct {
 	current     *framework.Cluster
 	answers     []bool
 	currentCost uint64
+	// lost is the number of unfinished cycles in sequence before which a result was forgotten.
+	lost int
 }
 
 func (e *evaluationState) clone() evaluationState {
@@ -64,15 +71,18 @@ func (e *evaluationState) clone() evaluationState {
 	return c
 }
 
-// forget drops the result and the cost of a cluster.
-func (e *evaluationState) forget(i int) {
-	if e.current != nil && e.current.Index == i {
+// forget drops the result and the cost of a cluster. It reports whether there was any.
+func (e *evaluationState) forget(i int) bool {
+	begun := e.current != nil && e.current.Index == i
+	if begun {
 		e.current, e.answers, e.currentCost = nil, nil, 0
 	}
-	if e.evaluated.Has(i) {
-		e.evaluated.Unset(i)
-		e.total -= e.costs[i]
+	if !e.evaluated.Has(i) {
+		return begun
 	}
+	e.evaluated.Unset(i)
+	e.total -= e.costs[i]
+	return true
 }
 
 func (e *evaluationState) store(i int) {
@@ -114,18 +124,25 @@ func (c *selectorMatches) updateMatches(ctx context.Context, state *framework.Cy
 		c.evaluationState = evaluationState{}
 	}
 	c.next = snapshot.Log.Next()
+	lost := 0
 	for _, change := range changes {
-		c.forget(change.Index)
+		if c.forget(change.Index) {
+			lost = c.lost + 1
+		}
 	}
 	v := newEvaluation(c, snapshot, allowed, state.ShouldPause)
-	v.quick = quick
+	v.quick = quick && lost <= maxLost
 	for i := range c.evaluated.Without(v.candidates).All {
 		c.forget(i)
 	}
 	if c.current != nil && !v.candidates.Has(c.current.Index) {
 		c.forget(c.current.Index)
 	}
-	return v.evaluateDue(ctx)
+	status := v.evaluateDue(ctx)
+	if c.lost = lost; !status.IsUnfinished() {
+		c.lost = 0
+	}
+	return status
 }
 
 func newEvaluation(c *selectorMatches, snapshot *framework.Snapshot, allowed uint64, yield func() bool) *evaluationCycle {
@@ -194,10 +211,11 @@ func (v *evaluationCycle) evaluateCluster(ctx context.Context, cluster *framewor
 	if v.mustStop() {
 		return v.stop(unfinishedEvaluation())
 	}
-	if v.current != cluster {
-		v.current, v.answers, v.currentCost = cluster, nil, v.requirements
+	if v.current == nil || v.current.Index != cluster.Index {
+		v.answers, v.currentCost = nil, v.requirements
 		v.spent += v.requirements
 	}
+	v.current = cluster
 	v.expression = 0
 	for n := range v.predicates {
 		one := &v.predicates[n]

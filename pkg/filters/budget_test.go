@@ -167,7 +167,7 @@ func TestHostileBesideGood(t *testing.T) {
 		if status.Code() == framework.UnschedulableAndUnresolvable {
 			break
 		}
-		if status.Code() != framework.Pending || !state.Requeue().Equal(fixture.Now.Add(slicePause)) {
+		if status.Code() != framework.Pending || !state.Requeue().Equal(fixture.Now.Add(shortPause)) {
 			t.Fatalf("got %s %q, again at %s", status.Code(), status.Reason(), state.Requeue())
 		}
 		if limit := (budgetBase + 1_000*budgetEach) / sliceCost; cycle > limit {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -33,6 +34,16 @@ type costlyWork struct {
 	matches  *selectorMatches
 	snapshot *framework.Snapshot
 	running  bool
+}
+
+// isFor reports whether the work was left for this state of a Placement's or SelectionPolicy's spec.
+func (w *costlyWork) isFor(owner metav1.Object) bool {
+	subject := w.snapshot.Subject
+	same := func(o metav1.Object) bool {
+		return o.GetUID() == owner.GetUID() && o.GetGeneration() == owner.GetGeneration()
+	}
+	policy := subject.SelectionPolicy()
+	return same(subject.Placement) || policy != nil && same(policy)
 }
 
 func newMatcher(handle *framework.Handle) *matcher {
@@ -111,7 +122,7 @@ func (m *matcher) update(ctx context.Context, state *framework.CycleState, s *se
 	snapshot := state.Snapshot()
 	if !s.charged {
 		if !s.cache.update(snapshot, s.selectorsMatch, state.ShouldPause) {
-			state.RequeueAt(snapshot.Now.Add(freePause))
+			state.RequeueAt(snapshot.Now.Add(shortPause))
 			return nil, unfinishedEvaluation()
 		}
 		return s.cache.matches, nil
@@ -124,15 +135,17 @@ func (m *matcher) update(ctx context.Context, state *framework.CycleState, s *se
 		return s.matches, nil
 	}
 	if !m.takeBack(snapshot.Subject.Key()) {
-		state.RequeueAt(snapshot.Now.Add(slicePause))
+		state.RequeueAt(snapshot.Now.Add(shortPause))
 		return nil, unfinishedEvaluation()
 	}
 	status := s.updateMatches(ctx, state, m.slice, m.prepares)
-	if status.Code() == framework.Pending {
+	switch {
+	case status.Code() != framework.Pending:
+	case m.prepares:
+		state.RequeueAt(snapshot.Now.Add(shortPause))
+		m.continueOutside(s, snapshot)
+	default:
 		state.RequeueAt(snapshot.Now.Add(slicePause))
-		if m.prepares {
-			m.continueOutside(s, snapshot)
-		}
 	}
 	if status != nil {
 		return nil, status
@@ -156,10 +169,15 @@ func (m *matcher) hasCostlyWork(key types.NamespacedName) bool {
 }
 
 // evaluateOutside continues the evaluation that a cycle of the Placement left, without the cycle
-// lock. It does a part of the work, at least one evaluation; the next cycle continues.
-func (m *matcher) evaluateOutside(key types.NamespacedName, yield func() bool) {
+// lock. It does a part of the work, at least one evaluation; the next cycle continues. It drops work
+// that is not for owner, the Placement or its SelectionPolicy as it is now.
+func (m *matcher) evaluateOutside(key types.NamespacedName, owner metav1.Object, yield func() bool) {
 	m.mu.Lock()
 	w := m.costly[key]
+	if w != nil && !w.running && !w.isFor(owner) {
+		delete(m.costly, key)
+		w = nil
+	}
 	if w == nil || w.running {
 		m.mu.Unlock()
 		return

@@ -72,6 +72,9 @@ func (p *Predicate) drop(key types.NamespacedName) {
 // match.
 func (p *Predicate) PreFilter(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	if len(pl.Spec.Predicates) == 0 {
+		if !state.Snapshot().Trial {
+			p.Forget(nameOf(pl))
+		}
 		return nil, skip
 	}
 	c := p.of(state.Snapshot())
@@ -177,7 +180,7 @@ func (p *Predicate) isCompiled(pl *v1alpha1.Placement) bool {
 
 // Prepare implements framework.Preparer. clustercel caches compiled expressions by their text.
 func (p *Predicate) Prepare(pl *v1alpha1.Placement, yield func() bool) (done bool) {
-	p.evaluateOutside(nameOf(pl), yield)
+	p.evaluateOutside(nameOf(pl), pl, yield)
 	if p.isCompiled(pl) {
 		return true
 	}
@@ -220,11 +223,18 @@ func (p *predicate) mismatch(ctx context.Context, snapshot *framework.Snapshot, 
 	return ""
 }
 
+// maxQuickSize is the size of a cluster, in entries of its lists and maps, up to which a cycle
+// renders it for CEL, which takes about a microsecond for each.
+const maxQuickSize = 1_000
+
 // matchesCEL evaluates an expression for one cluster of a Snapshot. If quick, it returns ErrCostly
-// for one that costs more than QuickLimit.
+// for one that costs more than QuickLimit, or if a large cluster has not been rendered yet.
 func matchesCEL(
 	ctx context.Context, e *clustercel.Expression, snapshot *framework.Snapshot, cluster *framework.Cluster, quick bool,
 ) (matched bool, cost uint64, err error) {
+	if quick && cluster.Size() > maxQuickSize && !cluster.IsRendered() {
+		return false, 0, clustercel.ErrCostly
+	}
 	object, err := cluster.Unstructured(clustercel.Render)
 	if err != nil {
 		return false, 1, err

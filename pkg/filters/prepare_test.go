@@ -2,8 +2,10 @@ package filters
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -321,4 +323,113 @@ func prefilter(t *testing.T, p *Predicate, snapshot *framework.Snapshot) *framew
 	t.Helper()
 	_, status := p.PreFilter(t.Context(), framework.NewCycleState(snapshot), snapshot.Subject.Placement)
 	return status
+}
+
+var preparedKey = types.NamespacedName{Namespace: "n", Name: "p"}
+
+// rounds runs what a controller does for a Placement, Prepare and then a cycle, until it is decided.
+// between is called after each cycle that is not finished.
+func rounds(t *testing.T, p *Predicate, inv *inventory.Inventory, most int, between func(round int)) int {
+	t.Helper()
+	for round := range most {
+		pl := inv.Placement(preparedKey)
+		p.Prepare(pl, never)
+		status := prefilter(t, p, inv.Snapshot(preparedKey, fixture.Now, nil))
+		if status.IsSuccess() {
+			return round + 1
+		}
+		if !status.IsUnfinished() {
+			t.Fatal(status)
+		}
+		between(round)
+	}
+	return -1
+}
+
+// TestHeartbeatsDoNotRestartEvaluation: an update of a cluster that changes nothing that an
+// expression can read does not drop what is evaluated of it.
+func TestHeartbeatsDoNotRestartEvaluation(t *testing.T) {
+	// Each expression takes a part of its own.
+	six := slices.Repeat([]fixture.Match{fixture.MatchCEL(below)}, 6)
+	run := func(heartbeats bool) int {
+		p, inv := preparingPredicate(t), hub(ask().Predicate(six...), fixture.Cluster("c"))
+		return rounds(t, p, inv, 40, func(round int) {
+			if heartbeats {
+				c := fixture.Cluster("c").Set("s").Obj()
+				c.ResourceVersion = fmt.Sprint(round + 2)
+				inv.Update(c)
+			}
+		})
+	}
+	quiet := run(false)
+	if got := run(true); got != quiet {
+		t.Errorf("with heartbeats that change nothing it is decided after %d rounds (-1: never), without after %d", got, quiet)
+	}
+}
+
+// TestChangingClusterDoesNotKeepAPlacementUndecided: the agent of one cluster writes its own status
+// once between two attempts.
+func TestChangingClusterDoesNotKeepAPlacementUndecided(t *testing.T) {
+	inv := hub(ask().Predicate(fixture.MatchCEL(loops(4))), fixture.Cluster("a"), fixture.Cluster("b"))
+	p := preparingPredicate(t)
+	if n := rounds(t, p, inv, 10, func(int) {}); n < 0 {
+		t.Fatal("never decided at all")
+	}
+	change := func(round int) { inv.Update(fixture.Cluster("a").Set("s").Claim("n", fmt.Sprint(round)).Obj()) }
+	change(-1)
+	if n := rounds(t, p, inv, 200, change); n < 0 {
+		state := framework.NewCycleState(inv.Snapshot(preparedKey, fixture.Now, nil))
+		_, status := p.PreFilter(t.Context(), state, inv.Placement(preparedKey))
+		t.Errorf("not decided in 200 attempts (%s); each asks for the next one after %s", status.Reason(), state.Requeue().Sub(fixture.Now))
+	}
+}
+
+// TestCostlyExpressionIsAskedForSoon: the time between the Snapshot of a costly evaluation and the
+// cycle that may use it is the evaluation, not half a second in which clusters change.
+func TestCostlyExpressionIsAskedForSoon(t *testing.T) {
+	inv := hub(ask().Predicate(fixture.MatchCEL(loops(4))), fixture.Cluster("a"))
+	p := preparingPredicate(t)
+	p.Prepare(inv.Placement(preparedKey), never)
+	state := framework.NewCycleState(inv.Snapshot(preparedKey, fixture.Now, nil))
+	if _, status := p.PreFilter(t.Context(), state, inv.Placement(preparedKey)); !status.IsUnfinished() {
+		t.Fatal(status)
+	}
+	if wait := state.Requeue().Sub(fixture.Now); wait > 50*time.Millisecond {
+		t.Errorf("the next attempt is after %s, for an evaluation of about a millisecond", wait)
+	}
+}
+
+// TestEditedPredicatesAreNotEvaluated: what an earlier spec left is not evaluated after an edit.
+func TestEditedPredicatesAreNotEvaluated(t *testing.T) {
+	inv := hub(ask().Generation(1).Predicate(fixture.MatchCEL(below)), fixture.Cluster("c"))
+	p := preparingPredicate(t)
+	p.Prepare(inv.Placement(preparedKey), never)
+	if status := prefilter(t, p, inv.Snapshot(preparedKey, fixture.Now, nil)); !status.IsUnfinished() {
+		t.Fatal(status)
+	}
+	old := p.compiled[preparedKey]
+	before := old.total + old.currentCost
+	inv.Update(ask().Generation(2).Obj())
+	p.Prepare(inv.Placement(preparedKey), never)
+	if cost := old.total + old.currentCost - before; cost > 0 {
+		t.Errorf("an edit that removes the expression evaluates it all the same, at a cost of %d", cost)
+	}
+}
+
+// TestLargeClustersAreRenderedOutside: a cycle does not render a large cluster for CEL. Prepare does.
+func TestLargeClustersAreRenderedOutside(t *testing.T) {
+	large := fixture.Cluster("a")
+	for i := range maxQuickSize + 1 {
+		large = large.Claim(fmt.Sprint("claim-", i), "v")
+	}
+	inv := hub(ask().Predicate(fixture.MatchCEL(`managedCluster.metadata.name != "x"`)), large, fixture.Cluster("b"))
+	p := preparingPredicate(t)
+	p.Prepare(inv.Placement(preparedKey), never)
+	if status := prefilter(t, p, inv.Snapshot(preparedKey, fixture.Now, nil)); !status.IsUnfinished() {
+		t.Fatalf("got %v", status)
+	}
+	p.Prepare(inv.Placement(preparedKey), never)
+	if status := prefilter(t, p, inv.Snapshot(preparedKey, fixture.Now, nil)); !status.IsSuccess() {
+		t.Errorf("got %v", status)
+	}
 }

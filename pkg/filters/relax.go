@@ -19,6 +19,10 @@ import (
 // expressions to remove.
 func (p *Predicate) Relax(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) []framework.Relaxation {
 	c := p.of(state.Snapshot())
+	if c == nil {
+		// Another explanation of the Placement has ended, and its compiled form is dropped.
+		return nil
+	}
 	type costed struct {
 		framework.Relaxation
 		cost int

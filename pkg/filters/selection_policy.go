@@ -97,9 +97,11 @@ func (c *compiledPolicy) selectors() []*selectorMatches {
 // PreFilter rejects policies that are invalid and returns the clusters that pass.
 func (p *SelectionPolicy) PreFilter(ctx context.Context, state *framework.CycleState, pl *v1alpha1.Placement) (*framework.PreFilterResult, *framework.Status) {
 	policies := state.Snapshot().Subject.SelectionPolicies
+	if len(policies) != 1 && !state.Snapshot().Trial {
+		p.Forget(nameOf(pl))
+	}
 	switch {
 	case len(policies) == 0:
-		p.Forget(nameOf(pl))
 		return nil, skip
 	case len(policies) > 1:
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(
@@ -173,7 +175,7 @@ func (p *SelectionPolicy) match(ctx context.Context, state *framework.CycleState
 	}
 	if c.restrictsNames() {
 		if !c.names.update(state.Snapshot(), func(cluster *framework.Cluster) bool { return c.nameProblem(cluster.Name) == "" }, state.ShouldPause) {
-			state.RequeueAt(state.Snapshot().Now.Add(slicePause))
+			state.RequeueAt(state.Snapshot().Now.Add(shortPause))
 			return nil, unfinishedEvaluation()
 		}
 		passed.And(c.names.matches)
@@ -286,7 +288,7 @@ func placementOf(policy *berthv1alpha1.SelectionPolicy) types.NamespacedName {
 
 // PreparePolicy implements framework.PolicyPreparer.
 func (p *SelectionPolicy) PreparePolicy(policy *berthv1alpha1.SelectionPolicy, yield func() bool) (done bool) {
-	p.evaluateOutside(placementOf(policy), yield)
+	p.evaluateOutside(placementOf(policy), policy, yield)
 	if p.isCompiled(policy) {
 		return true
 	}

@@ -1,7 +1,9 @@
 package filters
 
 import (
+	"runtime"
 	"testing"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -51,5 +53,48 @@ func TestExpressionsOfPoliciesAreCompiledOutsideOfCycles(t *testing.T) {
 	p.Forget(nameOf(pl))
 	if p.PolicyPrepared(policy) {
 		t.Error("a deleted Placement is still prepared")
+	}
+}
+
+// TestSecondPolicyDropsCostlyWork: with two SelectionPolicies nothing is evaluated, so that nothing
+// keeps the Snapshot for an evaluation.
+func TestSecondPolicyDropsCostlyWork(t *testing.T) {
+	plugin, err := NewSelectionPolicy(t.Context(), nil, &framework.Handle{Client: fake.NewFakeClient()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plugin.(*SelectionPolicy)
+	inv := hub(ask(), fixture.Cluster("c"))
+	add := func(name string) *berthv1alpha1.SelectionPolicy {
+		policy := &berthv1alpha1.SelectionPolicy{}
+		policy.Namespace, policy.Name, policy.UID, policy.Generation = "n", name, types.UID(name), 1
+		policy.Spec.Placement = "p"
+		policy.Spec.Tiers = []berthv1alpha1.SelectionTier{{Name: "t", ClusterSelector: v1alpha1.ClusterSelector{
+			CelSelector: v1alpha1.ClusterCelSelector{CelExpressions: []string{loops(4)}},
+		}}}
+		inv.Update(policy)
+		return policy
+	}
+	policy := add("one")
+	p.PreparePolicy(policy, never)
+	attempt := func() (weak.Pointer[framework.Snapshot], *framework.Status) {
+		snapshot := inv.Snapshot(preparedKey, fixture.Now, nil)
+		_, status := p.PreFilter(t.Context(), framework.NewCycleState(snapshot), snapshot.Subject.Placement)
+		return weak.Make(snapshot), status
+	}
+	old, status := attempt()
+	if !status.IsUnfinished() {
+		t.Fatal(status)
+	}
+	add("two") // Scheduler.Prepare evaluates nothing for two policies.
+	for range 3 {
+		if _, status := attempt(); status.Code() != framework.UnschedulableAndUnresolvable {
+			t.Fatal(status)
+		}
+	}
+	runtime.GC()
+	runtime.GC()
+	if old.Value() != nil {
+		t.Errorf("the Snapshot of the first attempt, with its %d clusters, is kept: %d pieces of work", old.Value().Clusters.Len(), len(p.costly))
 	}
 }

@@ -392,7 +392,7 @@ func TestScoreRateLimitSurvivesALostStatus(t *testing.T) {
 	attempt := func() {
 		// As after a conflict: what is published counts, the status is not stored.
 		ctx := context.Background()
-		a := d.scheduler.Attempt(ctx, func() *framework.Snapshot { return d.inv.Snapshot(key, d.now, nil) })
+		a := d.scheduler.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return d.inv.Snapshot(key, d.now, nil) })
 		if !a.Err.IsSuccess() {
 			t.Fatal(a.Err.Err())
 		}

@@ -93,11 +93,11 @@ func (s *Scheduler) DecideInTime(ctx context.Context, snapshot *framework.Snapsh
 	return a
 }
 
-// Attempt runs steps 1 to 9 for one Placement. takeSnapshot runs with the cycle lock held; if it
-// returns nil, Attempt returns nil.
-func (s *Scheduler) Attempt(ctx context.Context, takeSnapshot func() *framework.Snapshot) *Attempt {
+// Attempt runs steps 1 to 9 for one Placement of a namespace. takeSnapshot runs with the cycle lock
+// held; if it returns nil, Attempt returns nil. Attempts of different namespaces take turns.
+func (s *Scheduler) Attempt(ctx context.Context, namespace string, takeSnapshot func() *framework.Snapshot) *Attempt {
 	var a *Attempt
-	s.attempts.do(func() {
+	s.attempts.do(namespace, func() {
 		s.cycle.Lock()
 		defer s.cycle.Unlock()
 		a = s.runCycle(ctx, takeSnapshot)
@@ -135,12 +135,16 @@ func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework
 func (s *Scheduler) loadState(snapshot *framework.Snapshot) {
 	subject := snapshot.Subject
 	key, uid := subject.Key(), subject.Placement.UID
-	if known, ok := s.timers[key]; ok && known.uid != uid {
+	profile, mistake := s.profileOf(subject.Placement)
+	switch known, ok := s.timers[key]; {
+	case !ok:
+	case known.uid != uid:
 		// The Placement was deleted and created again without an attempt in between.
 		s.forget(key)
+	case known.profile != profile || mistake != nil:
+		known.profile.forgetPrepared(key)
 	}
 	snapshot.Timers, snapshot.Answers = s.timers[key].Timers, s.held.answers(uid)
-	profile, _ := s.profileOf(subject.Placement)
 	for _, counter := range profile.counters() {
 		if counts := counter.Counts(); counts != nil {
 			if snapshot.PluginCounts == nil {
@@ -311,7 +315,7 @@ func (a *Attempt) updateTimers() {
 // saveState stores the timers and the held change for the Placement's next attempt.
 func (s *Scheduler) saveState(a *Attempt) {
 	subject := a.Snapshot.Subject
-	s.timers[subject.Key()] = timers{Timers: a.timers, uid: subject.Placement.UID}
+	s.timers[subject.Key()] = timers{Timers: a.timers, uid: subject.Placement.UID, profile: a.profile}
 	switch {
 	case a.Outcome == Failed || a.Outcome == Undecided || a.Outcome == Waiting && len(a.Holds) > 0:
 	case a.Outcome == Held || a.Outcome == Rejected && a.message == "":

@@ -242,7 +242,7 @@ func TestOnlyAttemptsReserve(t *testing.T) {
 		"Decide":       {do: func(s *Scheduler, snapshot *framework.Snapshot) { s.Decide(t.Context(), snapshot) }},
 		"DecideInTime": {do: func(s *Scheduler, snapshot *framework.Snapshot) { s.DecideInTime(t.Context(), snapshot) }},
 		"Attempt": {do: func(s *Scheduler, snapshot *framework.Snapshot) {
-			s.Attempt(t.Context(), func() *framework.Snapshot { return snapshot })
+			s.Attempt(t.Context(), "ns", func() *framework.Snapshot { return snapshot })
 		}, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

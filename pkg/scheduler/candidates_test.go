@@ -113,7 +113,7 @@ func TestAttemptScoresAsASimulationDoes(t *testing.T) {
 	d.restart()
 	snapshot := d.inv.Snapshot(key, d.now, nil)
 	want := d.scheduler.Decide(ctx, snapshot)
-	got := d.scheduler.Attempt(ctx, func() *framework.Snapshot { return snapshot })
+	got := d.scheduler.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return snapshot })
 	if diff := cmp.Diff(want.Totals, got.Totals); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
 	}

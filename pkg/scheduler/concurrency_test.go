@@ -43,7 +43,7 @@ func TestDecidedAtOnce(t *testing.T) {
 	for range workers {
 		wg.Go(func() {
 			for key := range queue {
-				a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+				a := s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 				if !a.Err.IsSuccess() {
 					t.Errorf("%s: %v", key, a.Err.Err())
 				}

@@ -153,7 +153,7 @@ func probed(s *scheduler.Scheduler, calls *[]string) (outcome, *scheduler.Attemp
 	ctx := context.Background()
 	inv := fleet(ask().Number(3), fixture.Cluster("1"), fixture.Cluster("2"))
 	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("1").Obj())
-	a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+	a := s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	got := outcome{calls: strings.Join(*calls, ", "), failure: a.Failure.Code(), publish: a.Err.Code()}
 	if a.Effects().Pending != "" {
 		got.pending = string(a.Outcome)
@@ -321,7 +321,7 @@ func TestAnErrorIsNotEmpty(t *testing.T) {
 			if !tc.unpublished {
 				inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("1").Obj())
 			}
-			a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+			a := s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 			published, failure := a.Step, a.Err
 			if !failure.IsSuccess() {
 				t.Fatal(failure.Err())
@@ -344,7 +344,7 @@ func TestUnknownProfile(t *testing.T) {
 	ctx := context.Background()
 	s, _, calls := probing(t, "a", nil)
 	inv := fleet(ask().Annotation(v1alpha1.ProfileAnnotation, "none"), fixture.Cluster("1"))
-	a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+	a := s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	published, failure := a.Step, a.Err
 	if !a.Misconfigured() || !failure.IsSuccess() {
 		t.Errorf("attempt: %v; publishing: %v", a.Failure.Err(), failure.Err())
@@ -364,7 +364,7 @@ func TestNewerInputSupersedes(t *testing.T) {
 	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("1").Obj())
 	for _, newer := range []string{"2", "3"} {
 		inv.Update(fixture.Cluster(newer).Set("s1").Obj())
-		a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+		a := s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 		if a.Step != nil || !a.Err.IsSuccess() {
 			t.Fatalf("published %+v, %v", a.Step, a.Err.Err())
 		}

@@ -66,7 +66,7 @@ func TestCycleTimeout(t *testing.T) {
 			}
 			inv := fleet(ask().Number(3), fixture.Cluster("1"), fixture.Cluster("2"))
 			inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("1").Obj())
-			a := s.Attempt(ctx, func() *framework.Snapshot {
+			a := s.Attempt(ctx, key.Namespace, func() *framework.Snapshot {
 				if point == "Snapshot" {
 					clock.Step(103 * time.Millisecond)
 				}
@@ -101,7 +101,7 @@ func TestUnfinishedIsNotLate(t *testing.T) {
 	s, _, _ := probing(t, "a b", map[string]*framework.Status{"PreFilter a": framework.Unfinished("the rest follows")})
 	slowly(s, "PreFilter", 103*time.Millisecond)
 	inv := fleet(ask().Number(1), fixture.Cluster("1"))
-	a := s.Attempt(context.Background(), func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+	a := s.Attempt(context.Background(), key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	if _, _, late := a.TimedOut(); late || !a.Failure.IsUnfinished() {
 		t.Errorf("late %t, %v", late, a.Failure.Err())
 	}
@@ -120,7 +120,7 @@ func TestNoCycleTimeout(t *testing.T) {
 		t.Errorf("a simulation: %v, %d selected", r.Failure.Err(), len(r.Selected))
 	}
 	slowly(s, "Filter", 99*time.Millisecond)
-	a := s.Attempt(context.Background(), func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+	a := s.Attempt(context.Background(), key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	if a.Failure != nil || len(a.Selected) != 2 {
 		t.Errorf("an attempt of 99 ms: %v, %d selected", a.Failure.Err(), len(a.Selected))
 	}
@@ -163,7 +163,7 @@ func TestPluginThatWaits(t *testing.T) {
 	inv.Update(fixture.Placement("ns", "quick").Obj())
 	attempts := make(chan *scheduler.Attempt)
 	go func() {
-		attempts <- s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+		attempts <- s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	}()
 	<-w.begun
 	clock.Step(100 * time.Millisecond)
@@ -172,7 +172,7 @@ func TestPluginThatWaits(t *testing.T) {
 		t.Errorf("got %v", a.Failure.Err())
 	}
 	quick := inventory.Key{Namespace: "ns", Name: "quick"}
-	if a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(quick, fixture.Now, nil) }); a.Failure != nil || len(a.Selected) != 1 {
+	if a := s.Attempt(ctx, quick.Namespace, func() *framework.Snapshot { return inv.Snapshot(quick, fixture.Now, nil) }); a.Failure != nil || len(a.Selected) != 1 {
 		t.Errorf("the next one: %v", a.Failure.Err())
 	}
 }
@@ -185,7 +185,7 @@ func TestTimeoutsAreRepeatedWithGrowingDelays(t *testing.T) {
 	clock := slowly(s, "Filter", 100*time.Millisecond)
 	inv := fleet(ask().Generation(1), fixture.Cluster("1"))
 	attempt := func() *scheduler.Attempt {
-		return s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+		return s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 	}
 	var delays []time.Duration
 	for range 11 {
@@ -241,7 +241,7 @@ func TestSlowPlacementsShareLittleTime(t *testing.T) {
 		if s.AttemptDelay(inv.Placement(key)) > 0 {
 			return false
 		}
-		s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+		s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 		return true
 	}
 	// A fast neighbour in the namespace goes on, once it is known to be fast.
@@ -317,7 +317,7 @@ func TestConditionsWhileEvaluationContinues(t *testing.T) {
 			pl.Status.Conditions, pl.Status.NumberOfSelectedClusters = tc.stored, tc.selected
 			inv.Update(pl)
 			inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists(strings.Fields(tc.pages)...).Obj())
-			a := s.Attempt(context.Background(), func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+			a := s.Attempt(context.Background(), key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 			got := map[string]string{}
 			for _, c := range a.Conditions() {
 				got[c.Type] = string(c.Status) + " " + c.Message

@@ -168,7 +168,7 @@ func TestPrepare(t *testing.T) {
 			s := New(map[string]*Profile{"default": profile}, nil)
 			s.Clock, s.CycleTimeout = clock, tc.timeout
 			if tc.busy {
-				s.prepare.Lock()
+				s.prepare.begin("other", fixture.Now)
 			}
 			pl := fixture.Placement("n", "p").Obj()
 			if tc.chooses != "" {
@@ -187,8 +187,8 @@ func TestPrepare(t *testing.T) {
 			if used := s.shares.used["n"]; used != tc.wantUsed {
 				t.Errorf("charged with %s, want %s", used, tc.wantUsed)
 			}
-			if s.prepare.TryLock() == tc.busy {
-				t.Errorf("the lock is free: %t", !tc.busy)
+			if s.prepare.begin("third", fixture.Now) == tc.busy {
+				t.Errorf("another may be prepared: %t", !tc.busy)
 			}
 		})
 	}

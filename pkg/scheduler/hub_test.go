@@ -406,7 +406,7 @@ func pageKey(name string) inventory.Key { return inventory.Key{Namespace: "ns", 
 // try is a pass that may fail; then the status stays.
 func (d *desk) try() (*scheduler.Attempt, *framework.Status) {
 	ctx := context.Background()
-	a := d.scheduler.Attempt(ctx, d.snapshot)
+	a := d.scheduler.Attempt(ctx, key.Namespace, d.snapshot)
 	if a.Earlier != nil {
 		d.recordAfter(a.Earlier)
 	}

@@ -236,7 +236,7 @@ func (h *history) writeAll(records []*berthv1alpha1.PlacementChange) error {
 // run is one attempt of the controller, with what follows it.
 func (h *history) run() (a *scheduler.Attempt, failed bool) {
 	defer func() { h.fault = -1 }()
-	a = h.scheduler.Attempt(context.Background(), h.snapshot)
+	a = h.scheduler.Attempt(context.Background(), key.Namespace, h.snapshot)
 	if !a.Err.IsSuccess() {
 		return a, true
 	}

@@ -17,11 +17,11 @@ func TestOneByOne(t *testing.T) {
 	var group sync.WaitGroup
 	const n = 100
 	started, proceed := make(chan struct{}), make(chan struct{})
-	group.Go(func() { s.do(func() { close(started); <-proceed }) })
+	group.Go(func() { s.do("ns", func() { close(started); <-proceed }) })
 	<-started
 	var order []int
 	for i := range n {
-		group.Go(func() { s.do(func() { order = append(order, i) }) })
+		group.Go(func() { s.do("ns", func() { order = append(order, i) }) })
 		waitFor(t, &s, i+1)
 	}
 	close(proceed)
@@ -39,7 +39,7 @@ func TestOneByOne(t *testing.T) {
 	for range n {
 		group.Go(func() {
 			for range n {
-				s.do(func() {
+				s.do("ns", func() {
 					if inside++; inside != 1 {
 						t.Error("two run at once")
 					}
@@ -56,12 +56,36 @@ func TestOneByOne(t *testing.T) {
 	waitUntilIdle(&s)
 }
 
+// TestOneByOneInTurn: namespaces take turns, so that one with few functions does not wait for all of
+// another.
+func TestOneByOneInTurn(t *testing.T) {
+	var s oneByOne
+	var group sync.WaitGroup
+	started, proceed := make(chan struct{}), make(chan struct{})
+	group.Go(func() { s.do("a", func() { close(started); <-proceed }) })
+	<-started
+	var order []string
+	for i, call := range []string{"a1", "a2", "a3", "a4", "b1", "b2", "c1"} {
+		group.Go(func() { s.do(call[:1], func() { order = append(order, call) }) })
+		waitFor(t, &s, i+1)
+	}
+	close(proceed)
+	group.Wait()
+	if diff := cmp.Diff([]string{"a1", "b1", "c1", "a2", "b2", "a3", "a4"}, order); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	waitUntilIdle(&s)
+}
+
 // waitFor waits until a number of functions wait.
 func waitFor(t *testing.T, s *oneByOne, n int) {
 	t.Helper()
 	for {
 		s.mu.Lock()
-		waiting := len(s.waiting)
+		waiting := 0
+		for _, w := range s.waiting {
+			waiting += len(w.calls)
+		}
 		s.mu.Unlock()
 		if waiting >= n {
 			return
@@ -94,7 +118,7 @@ func TestOneByOnePanics(t *testing.T) {
 			defer mu.Unlock()
 			panics = append(panics, text)
 		}()
-		s.do(run)
+		s.do("ns", run)
 	}
 	started, proceed := make(chan struct{}), make(chan struct{})
 	group.Go(func() { protected(func() { close(started); <-proceed; panic("the first") }) })
@@ -118,16 +142,16 @@ func TestOneByOneEndedGoroutine(t *testing.T) {
 	var s oneByOne
 	var group sync.WaitGroup
 	started, proceed := make(chan struct{}), make(chan struct{})
-	group.Go(func() { s.do(func() { close(started); <-proceed; runtime.Goexit() }) })
+	group.Go(func() { s.do("ns", func() { close(started); <-proceed; runtime.Goexit() }) })
 	<-started
 	var panicked any
 	group.Go(func() {
 		defer func() { panicked = recover() }()
-		s.do(runtime.Goexit)
+		s.do("ns", runtime.Goexit)
 	})
 	waitFor(t, &s, 1)
 	ran := false
-	group.Go(func() { s.do(func() { ran = true }) })
+	group.Go(func() { s.do("ns", func() { ran = true }) })
 	waitFor(t, &s, 2)
 	close(proceed)
 	group.Wait()

@@ -110,7 +110,7 @@ func TestPublish(t *testing.T) {
 			if tc.unchanged {
 				inv.Update(fixture.Page("ns", "p-decision-1").Of("p").Lists("c1").Obj())
 			}
-			a := s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+			a := s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 			failure := a.Err
 			if diff := cmp.Diff(tc.want, strings.Join(calls, ", ")); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)

@@ -106,7 +106,7 @@ func TestLostStatusOfARecord(t *testing.T) {
 	revision := d.revision()
 	d.approve(revision)
 	// The attempt publishes; what follows is lost.
-	d.scheduler.Attempt(t.Context(), d.snapshot)
+	d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot)
 	if got := d.phase(revision); got != berthv1alpha1.PhaseHeld {
 		t.Fatalf("the phase is %s", got)
 	}
@@ -182,7 +182,7 @@ func TestPermittedChangeIsNoEdit(t *testing.T) {
 	d.add("c2")
 	d.attemptUntilStable()
 	d.approve(d.revision())
-	d.scheduler.Attempt(t.Context(), d.snapshot)
+	d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot)
 	for _, page := range d.pages.pages {
 		delete(page.Annotations, berthv1alpha1.RevisionAnnotation)
 	}

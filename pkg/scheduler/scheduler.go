@@ -55,13 +55,15 @@ type Scheduler struct {
 	// attempts runs the cycles of attempts; they wait for each other there, not for the lock.
 	attempts oneByOne
 	cycle    sync.Mutex
-	prepare  sync.Mutex
+	prepare  prepareTurns
 }
 
 // timers are the measurements across attempts for one Placement.
 type timers struct {
 	framework.Timers
 	uid types.UID
+	// profile is that of the last attempt.
+	profile *Profile
 }
 
 // New returns a scheduler with profiles by name, without shadows. A Placement selects one by
@@ -115,6 +117,18 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 			if f, ok := plugin.(framework.Forgetter); ok {
 				f.Forget(key)
 			}
+		}
+	}
+}
+
+// forgetPrepared drops what the Preparers of a profile keep for a Placement that does not use the
+// profile any more: they may keep an old Snapshot.
+func (p *Profile) forgetPrepared(key types.NamespacedName) {
+	for _, plugin := range p.PreFilter {
+		_, prepares := plugin.(framework.Preparer)
+		_, preparesPolicies := plugin.(framework.PolicyPreparer)
+		if f, ok := plugin.(framework.Forgetter); ok && (prepares || preparesPolicies) {
+			f.Forget(key)
 		}
 	}
 }

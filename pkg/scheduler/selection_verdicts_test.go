@@ -228,7 +228,7 @@ func newFailback(t *testing.T, after *int64) *failback {
 // expect decides, writes the status and expects a cluster and the time of the next attempt.
 func (f *failback) expect(cluster string, next time.Duration) {
 	f.t.Helper()
-	a := f.s.Attempt(context.Background(), func() *framework.Snapshot { return f.inv.Snapshot(key, f.now, nil) })
+	a := f.s.Attempt(context.Background(), key.Namespace, func() *framework.Snapshot { return f.inv.Snapshot(key, f.now, nil) })
 	f.policy = f.policy.DeepCopy()
 	f.policy.Status = *a.SelectionStatus(f.policy)
 	f.inv.Update(f.policy)

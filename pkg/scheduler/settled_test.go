@@ -159,7 +159,7 @@ func TestSettlesNotWithEndedReservations(t *testing.T) {
 	delete(d.records, open.Name)
 	d.inv.Delete(open.DeepCopy())
 	attempt := func() []string {
-		a := d.scheduler.Attempt(context.Background(), d.snapshot)
+		a := d.scheduler.Attempt(context.Background(), key.Namespace, d.snapshot)
 		if !a.Err.IsSuccess() {
 			t.Fatal(a.Err.Err())
 		}

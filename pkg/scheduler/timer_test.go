@@ -38,7 +38,7 @@ func TestTimerHearsOfEachPointOnce(t *testing.T) {
 				return func() { open = "" }
 			}
 			inv := fleet(ask().Number(tc.wanted), fixture.Cluster("c1"), fixture.Cluster("c2"))
-			s.Attempt(ctx, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+			s.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
 			if diff := cmp.Diff(tc.want, strings.Join(points, " ")); diff != "" || open != "" {
 				t.Errorf("points (-want +got), %q still open:\n%s", open, diff)
 			}

@@ -110,7 +110,7 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 	var a *scheduler.Attempt
 	if r.recordsDown {
 		// Neither the status nor what became of the record is written, as in a crash.
-		a = r.scheduler.Attempt(context.Background(), r.snapshot)
+		a = r.scheduler.Attempt(context.Background(), key.Namespace, r.snapshot)
 	} else {
 		a, _ = r.try()
 	}

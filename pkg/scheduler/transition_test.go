@@ -271,7 +271,7 @@ func TestDrainAndACrash(t *testing.T) {
 	d := governed(t, 0, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MaxUnavailable = new(intstr.FromInt32(1)) })
 	d.taint("a", v1alpha1.DrainTaint)
 	d.taint("b", v1alpha1.DrainTaint)
-	d.scheduler.Attempt(t.Context(), d.snapshot)
+	d.scheduler.Attempt(t.Context(), key.Namespace, d.snapshot)
 	d.expect("p-decision-1: b c | [c] | ")
 	d.restart()
 	d.tier("gold", "f")
@@ -423,7 +423,7 @@ func TestProgressDeadline(t *testing.T) {
 
 // tryWithoutStatus is an attempt whose status is not written.
 func (d *desk) tryWithoutStatus() *scheduler.Attempt {
-	return d.scheduler.Attempt(context.Background(), d.snapshot)
+	return d.scheduler.Attempt(context.Background(), key.Namespace, d.snapshot)
 }
 
 // TestNewTargetWhileProgressing: with a stabilization window, the change in progress goes on while

@@ -152,7 +152,7 @@ func (h *replayHub) attempt(t *rapid.T) {
 	h.refuseAll = oneOf(t, "records", false, false, false, true)
 	queue := drawQueue(t)
 	h.copier.copied = nil
-	a := h.engine.Attempt(log.IntoContext(context.Background(), logr.Discard()), func() *framework.Snapshot { return h.inv.Snapshot(key, h.now, queue) })
+	a := h.engine.Attempt(log.IntoContext(context.Background(), logr.Discard()), key.Namespace, func() *framework.Snapshot { return h.inv.Snapshot(key, h.now, queue) })
 	if h.copier.copied != nil {
 		h.recorded = append(h.recorded, recordedAttempt{h.copier.copied, outcomeOf(a)})
 	}

@@ -230,7 +230,7 @@ func (w *selectionWorld) attemptOne(key inventory.Key) *scheduler.Attempt {
 		return nil
 	}
 	want := w.expect(key)
-	a := w.engine.Attempt(log.IntoContext(context.Background(), logr.Discard()), func() *framework.Snapshot { return w.inv.Snapshot(key, w.now, nil) })
+	a := w.engine.Attempt(log.IntoContext(context.Background(), logr.Discard()), key.Namespace, func() *framework.Snapshot { return w.inv.Snapshot(key, w.now, nil) })
 	defer w.engine.Release(a.Result)
 	w.stats[string(a.Outcome)]++
 	w.compare(key, want, a)

@@ -137,7 +137,7 @@ func (w *shadowWorld) attempt(key inventory.Key) {
 		return
 	}
 	ctx := log.IntoContext(context.Background(), logr.Discard())
-	a := w.engine.Attempt(ctx, func() *framework.Snapshot { return w.inv.Snapshot(key, w.now, nil) })
+	a := w.engine.Attempt(ctx, key.Namespace, func() *framework.Snapshot { return w.inv.Snapshot(key, w.now, nil) })
 	if !a.Err.IsSuccess() {
 		w.t.Fatal(a.Err.Err())
 	}

@@ -229,7 +229,7 @@ func (h *skippingHub) attempt(t *rapid.T, key inventory.Key) {
 		return
 	}
 	h.writesLeft = oneOf(t, "writes", 100, 100, 100, 100, 100, 0, 1)
-	a := h.engine.Attempt(log.IntoContext(context.Background(), logr.Discard()), func() *framework.Snapshot { return h.inv.Snapshot(key, h.now, h.queues[key]) })
+	a := h.engine.Attempt(log.IntoContext(context.Background(), logr.Discard()), key.Namespace, func() *framework.Snapshot { return h.inv.Snapshot(key, h.now, h.queues[key]) })
 	if a == nil {
 		return
 	}

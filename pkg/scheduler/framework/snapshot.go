@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -214,9 +215,10 @@ type details struct {
 	Claims map[string]string
 
 	// rendered is the cluster as a map, created for the first expression that reads it.
-	once     sync.Once
-	rendered map[string]any
-	err      error
+	once       sync.Once
+	rendered   map[string]any
+	err        error
+	isRendered atomic.Bool
 }
 
 // NewCluster returns a cluster with an index, without amounts, taint times and claims.
@@ -234,8 +236,20 @@ func (c *Cluster) Changed(object *v1alpha1.ManagedCluster) *Cluster {
 // Unstructured returns the cluster as a map. The first caller's render creates it; it must not be
 // changed.
 func (c *Cluster) Unstructured(render func(*v1alpha1.ManagedCluster) (map[string]any, error)) (map[string]any, error) {
-	c.once.Do(func() { c.rendered, c.err = render(c.ManagedCluster) })
+	c.once.Do(func() {
+		c.rendered, c.err = render(c.ManagedCluster)
+		c.isRendered.Store(true)
+	})
 	return c.rendered, c.err
+}
+
+// IsRendered reports whether Unstructured has created the map, so that it returns at once.
+func (c *Cluster) IsRendered() bool { return c.isRendered.Load() }
+
+// Size is the number of entries in the lists and maps that a cluster's agent and its owners fill.
+func (c *Cluster) Size() int {
+	return len(c.Labels) + len(c.Annotations) + len(c.Spec.Taints) + len(c.Status.Allocatable) + len(c.Status.Capacity) +
+		len(c.Status.ClusterClaims) + len(c.Status.ManagedNamespaces)
 }
 
 // Amount is the allocatable amount of a resource. Known is false if the cluster does not report the
