@@ -53,8 +53,8 @@ func (a *Attempt) isQuiet() bool {
 	if a.Failure != nil || a.Outcome != Unchanged || a.partial || subject.Last == nil || a.Snapshot.Trial {
 		return false
 	}
+	// This attempt ends reservations, which the decision counts of the Snapshot include.
 	if a.Snapshot.Timers.Reserved {
-		// This attempt ends the reservations that the decision counts of the Snapshot include.
 		return false
 	}
 	if len(a.Holds)+len(a.Intents) > 0 || !a.State.NextAttempt().IsZero() {
@@ -67,11 +67,17 @@ func (a *Attempt) isQuiet() bool {
 		// The message of the condition counts the excluded clusters.
 		return false
 	}
-	if subject.Published.Len() != len(a.Selected) {
+	return a.publishesSelected()
+}
+
+// publishesSelected reports whether the pages list exactly the selected clusters.
+func (a *Attempt) publishesSelected() bool {
+	published := a.Snapshot.Subject.Published
+	if published.Len() != len(a.Selected) {
 		return false
 	}
 	for i := range a.Selected {
-		if !subject.Published.Has(a.Selected[i].Cluster.Index) {
+		if !published.Has(a.Selected[i].Cluster.Index) {
 			return false
 		}
 	}
@@ -233,14 +239,7 @@ func (a *Attempt) farCut(s *framework.Settled) (cut int64, far bool) {
 	var low, high int64
 	some, others := false, false
 	for _, c := range a.Feasible {
-		total := int64(0)
-		for _, p := range s.Scores {
-			if p.DependsOn() == framework.OnNothing {
-				if x := p.Score(c, a.Snapshot.Counts); x != framework.NoScore {
-					total += p.Weight * x
-				}
-			}
-		}
+		total := a.fixedTotal(s, c)
 		switch {
 		case s.Selected.Has(c.Index):
 			if !some || total < low {
@@ -254,4 +253,17 @@ func (a *Attempt) farCut(s *framework.Settled) (cut int64, far bool) {
 		return 0, false
 	}
 	return low - reach - 1, true
+}
+
+// fixedTotal is the part of a cluster's total that fixed scores make up.
+func (a *Attempt) fixedTotal(s *framework.Settled, c *framework.Cluster) (total int64) {
+	for _, p := range s.Scores {
+		if p.DependsOn() != framework.OnNothing {
+			continue
+		}
+		if x := p.Score(c, a.Snapshot.Counts); x != framework.NoScore {
+			total += p.Weight * x
+		}
+	}
+	return total
 }

@@ -122,7 +122,7 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"First Entries":                                   reflect.TypeFor[framework.ChangeLog](),
 		"Index Selectable":                                reflect.TypeFor[framework.ClusterChange](),
 		"ManagedCluster Index CPU Memory Tainted details": reflect.TypeFor[framework.Cluster](),
-		"TaintTimes Claims once rendered err isRendered":             detailsType(),
+		"TaintTimes Claims once rendered err isRendered":  detailsType(),
 		"Value Known":                                     reflect.TypeFor[framework.Amount](),
 		"Name Members Selector Err":                       reflect.TypeFor[framework.ClusterSet](),
 		"Placement Pages Published Entries Counted Last Records Policies Evictions SelectionPolicies Peers AffinityCycle Request Has Incumbents Leaving Extenders Taken": reflect.TypeFor[framework.Subject](),
