@@ -1,7 +1,9 @@
 package controllers
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 )
 
@@ -59,7 +62,9 @@ func mapperFor(cfg *rest.Config, c *http.Client, cached cache.Options) (meta.RES
 }
 
 // compact removes what the cache need not keep: managed fields, and all but the conditions of an
-// answered PlacementExplanation. It packs Published and Superseded records.
+// answered PlacementExplanation. It packs Published and Superseded records. Of a ManagedCluster it
+// keeps only MaxResources entries of status.capacity and of status.allocatable, because each
+// heartbeat compares them; only other CRDs than Berth's allow more.
 func compact(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -68,10 +73,26 @@ func compact(object any) (any, error) {
 		e.Spec = berthv1alpha1.PlacementExplanationSpec{}
 		e.Status = berthv1alpha1.PlacementExplanationStatus{Conditions: e.Status.Conditions}
 	}
+	if cluster, ok := object.(*v1alpha1.ManagedCluster); ok {
+		cluster.Status.Capacity, cluster.Status.Allocatable = cutResources(cluster.Status.Capacity), cutResources(cluster.Status.Allocatable)
+	}
 	if record, ok := object.(*berthv1alpha1.PlacementChange); ok {
 		if packed := changes.PackRecord(record); packed != nil {
 			return packed, nil
 		}
 	}
 	return object, nil
+}
+
+// cutResources returns the list without the entries beyond MaxResources, in the order of the names,
+// so that the same list is always cut in the same way.
+func cutResources(list v1alpha1.ResourceList) v1alpha1.ResourceList {
+	if len(list) <= v1alpha1.MaxResources {
+		return list
+	}
+	kept := make(v1alpha1.ResourceList, v1alpha1.MaxResources)
+	for _, name := range slices.Sorted(maps.Keys(list))[:v1alpha1.MaxResources] {
+		kept[name] = list[name]
+	}
+	return kept
 }

@@ -48,8 +48,10 @@ type PlacementReconciler struct {
 	// about a status that the API server refused.
 	sentWarnings sync.Map
 	// told has the toldStates of each Placement.
-	told           sync.Map
-	sentRefusals   sync.Map
+	told         sync.Map
+	sentRefusals sync.Map
+	// revokedChecks has the last time of removesRevoked for each Placement.
+	revokedChecks  sync.Map
 	satisfiedGauge satisfiedGauge
 	resilientGauge resilientGauge
 }
@@ -77,15 +79,20 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	defer r.Events.Yield()()
 	defer r.Records.Yield()()
 	watch := newStopwatch()
-	if wait := r.wait(request); wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, nil
+	run, wait := r.Scheduler.Attempt, r.wait(request)
+	if wait > 0 {
+		var removes bool
+		if removes, wait = r.removesRevoked(request.NamespacedName, wait); !removes {
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
+		run = r.Scheduler.RemoveRevoked
 	}
 	watch.endStage("prepare")
 	// Steps 1 to 9: decide on the fleet as it is now, and publish.
 	skipped := ""
 	var first time.Time
 	endWait := r.Shadows.AttemptWaits()
-	attempt := r.Scheduler.Attempt(ctx, request.Namespace, func() *framework.Snapshot {
+	attempt := run(ctx, request.Namespace, func() *framework.Snapshot {
 		endWait()
 		watch.endStage("wait")
 		first = r.Times.pop(request.NamespacedName)
@@ -114,14 +121,14 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	r.Times.attempted(attempt, first, time.Now())
 	if attempt.FirstTimeout() {
 		// The machine may have been slow: only a repeated timeout is reported.
-		return requeue(ctx, attempt)
+		return requeue(ctx, attempt, wait)
 	}
 	if err := r.report(ctx, attempt); err != nil {
 		return ctrl.Result{}, err
 	}
 	watch.endStage("status")
 	r.Inventory.Settle(attempt.Snapshot, attempt.Settled())
-	return requeue(ctx, attempt)
+	return requeue(ctx, attempt, wait)
 }
 
 // checkSkip counts an attempt that would have been skipped, and logs an error if it changes the
@@ -176,6 +183,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	r.Shadows.Forget(key)
 	r.sentWarnings.Delete(key)
 	r.sentRefusals.Delete(key)
+	r.revokedChecks.Delete(key)
 	r.told.Delete(key)
 	// An attempt that began before the deletion may have reserved after it.
 	r.Inventory.Unreserve(key)
@@ -226,17 +234,19 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 }
 
 // requeue returns when to repeat the attempt: with backoff after an error, or at the time that the
-// attempt asked for.
-func requeue(ctx context.Context, attempt *scheduler.Attempt) (ctrl.Result, error) {
+// attempt asked for, at most after wait. 0 is no limit.
+func requeue(ctx context.Context, attempt *scheduler.Attempt, wait time.Duration) (ctrl.Result, error) {
 	if _, _, timedOut := attempt.TimedOut(); timedOut {
 		log.FromContext(ctx).Info("The attempt timed out; it is repeated later", "error", attempt.Failure.Err().Error())
 	} else if attempt.Failure.Code() == framework.Error {
 		return ctrl.Result{}, attempt.Failure.Err()
 	}
 	if at := attempt.State.NextAttempt(); !at.IsZero() {
-		return ctrl.Result{RequeueAfter: max(at.Sub(attempt.Snapshot.Now), time.Millisecond)}, nil
+		if after := max(at.Sub(attempt.Snapshot.Now), time.Millisecond); wait == 0 || after < wait {
+			wait = after
+		}
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
 // wait returns how long the attempt must wait: because earlier ones took too long, or because the

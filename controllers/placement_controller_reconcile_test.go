@@ -357,6 +357,7 @@ func TestReconcileUndecided(t *testing.T) {
 func TestRequeue(t *testing.T) {
 	tests := map[string]struct {
 		wake    time.Duration
+		wait    time.Duration
 		failure *framework.Status
 		want    time.Duration
 		wantErr string
@@ -365,7 +366,10 @@ func TestRequeue(t *testing.T) {
 		"later":                      {wake: time.Minute, want: time.Minute},
 		"now":                        {wake: time.Nanosecond, want: time.Millisecond},
 		"past":                       {wake: -time.Minute, want: time.Millisecond},
-		"an error":                   {wake: time.Minute, failure: framework.AsStatus(errors.New("boom")), wantErr: "boom"},
+		"at the end of the wait":     {wait: time.Second, want: time.Second},
+		"after the wait":             {wake: time.Minute, wait: time.Second, want: time.Second},
+		"before the end of the wait": {wake: time.Second, wait: time.Minute, want: time.Second},
+		"an error":                   {wake: time.Minute, wait: time.Second, failure: framework.AsStatus(errors.New("boom")), wantErr: "boom"},
 		"a failure that is no error": {wake: time.Minute, failure: framework.NewStatus(framework.Unschedulable, "parked"), want: time.Minute},
 	}
 	for name, tc := range tests {
@@ -375,7 +379,7 @@ func TestRequeue(t *testing.T) {
 			if tc.wake != 0 {
 				state.RequeueAt(fixture.Now.Add(tc.wake))
 			}
-			result, err := requeue(t.Context(), &scheduler.Attempt{Result: &scheduler.Result{Snapshot: snapshot, State: state, Failure: tc.failure}})
+			result, err := requeue(t.Context(), &scheduler.Attempt{Result: &scheduler.Result{Snapshot: snapshot, State: state, Failure: tc.failure}}, tc.wait)
 			if fmt.Sprint(err) != fmt.Sprint(tc.failure.Err()) && tc.wantErr != "" || (err != nil) != (tc.wantErr != "") {
 				t.Errorf("got error %v, want %q", err, tc.wantErr)
 			}

@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -656,6 +657,38 @@ func TestCompact(t *testing.T) {
 	}
 	if got, err := compact("a string"); err != nil || got != "a string" {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestCompactCutsResources: of a cluster that reports too many resources, the cache keeps those
+// whose names sort first.
+func TestCompactCutsResources(t *testing.T) {
+	resources := func(from, to int) v1alpha1.ResourceList {
+		list := v1alpha1.ResourceList{}
+		for i := from; i < to; i++ {
+			list[v1alpha1.ResourceName(fmt.Sprintf("example.com/%05d", i))] = *resource.NewQuantity(int64(i), resource.DecimalSI)
+		}
+		return list
+	}
+	for name, tc := range map[string]struct{ capacity, allocatable, wantCapacity, wantAllocatable v1alpha1.ResourceList }{
+		"none":                 {},
+		"as many as allowed":   {resources(0, 1_000), resources(500, 1_500), resources(0, 1_000), resources(500, 1_500)},
+		"too much capacity":    {resources(0, 50_000), resources(0, 2), resources(0, 1_000), resources(0, 2)},
+		"too much allocatable": {resources(0, 2), resources(1, 1_002), resources(0, 2), resources(1, 1_001)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := fixture.Cluster("c").Obj()
+			cluster.Status.Capacity, cluster.Status.Allocatable = tc.capacity, tc.allocatable
+			if got, err := compact(cluster); err != nil || got != any(cluster) {
+				t.Errorf("got %v, %v", got, err)
+			}
+			if diff := cmp.Diff(tc.wantCapacity, cluster.Status.Capacity); diff != "" {
+				t.Errorf("capacity (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantAllocatable, cluster.Status.Allocatable); diff != "" {
+				t.Errorf("allocatable (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -15,3 +15,7 @@ const (
 	MaxRequirements      = 100
 	MaxRequirementValues = 1_000
 )
+
+// MaxResources is the maximum number of entries in a cluster's status.capacity, and in its
+// status.allocatable. Berth's schema refuses more; on other CRDs, the controller ignores the rest.
+const MaxResources = 1_000

@@ -119,10 +119,12 @@ type ManagedClusterStatus struct {
 
 	// capacity is the sum of all the nodes' resources.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=1000
 	Capacity ResourceList `json:"capacity,omitempty"`
 
 	// allocatable is the part of capacity that workloads may use.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=1000
 	Allocatable ResourceList `json:"allocatable,omitempty"`
 
 	// version contains the versions of the cluster's software.

@@ -164,6 +164,23 @@ func TestLimitsAreTheEngines(t *testing.T) {
 	}
 }
 
+// TestResourcesAreBounded: each heartbeat of a cluster compares all amounts that it reports.
+func TestResourcesAreBounded(t *testing.T) {
+	for _, crd := range all(t) {
+		if crd.Spec.Names.Kind != "ManagedCluster" {
+			continue
+		}
+		for _, version := range crd.Spec.Versions {
+			status := version.Schema.OpenAPIV3Schema.Properties["status"]
+			for _, list := range []string{"capacity", "allocatable"} {
+				if most := status.Properties[list].MaxProperties; most == nil || *most != v1alpha1.MaxResources {
+					t.Errorf("%s status.%s: maxProperties is not %d", version.Name, list, v1alpha1.MaxResources)
+				}
+			}
+		}
+	}
+}
+
 func walkLists(schema *apiextensionsv1.JSONSchemaProps, path string, visit func(string, *apiextensionsv1.JSONSchemaProps)) {
 	for name, property := range schema.Properties {
 		walkLists(&property, path+"."+name, visit)

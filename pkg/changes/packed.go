@@ -17,8 +17,8 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// PackedRecord is what is kept in memory of a Published or Superseded record: what attempts, history
-// limits and plugins read of it, in about 250 bytes. It must not be changed.
+// PackedRecord is what is kept in memory of a Published or Superseded record: what attempts,
+// history limits and plugins read of it, in about 250 bytes. It must not be changed.
 type PackedRecord struct {
 	common                                       unique.Handle[commonFields]
 	uid                                          uuid.UUID

@@ -36,7 +36,8 @@ type costlyWork struct {
 	running  bool
 }
 
-// isFor reports whether the work was left for this state of a Placement's or SelectionPolicy's spec.
+// isFor reports whether the work was left for this state of a Placement's or SelectionPolicy's
+// spec.
 func (w *costlyWork) isFor(owner metav1.Object) bool {
 	subject := w.snapshot.Subject
 	same := func(o metav1.Object) bool {
@@ -169,8 +170,8 @@ func (m *matcher) hasCostlyWork(key types.NamespacedName) bool {
 }
 
 // evaluateOutside continues the evaluation that a cycle of the Placement left, without the cycle
-// lock. It does a part of the work, at least one evaluation; the next cycle continues. It drops work
-// that is not for owner, the Placement or its SelectionPolicy as it is now.
+// lock. It does a part of the work, at least one evaluation; the next cycle continues. It drops
+// work that is not for owner, the Placement or its SelectionPolicy as it is now.
 func (m *matcher) evaluateOutside(key types.NamespacedName, owner metav1.Object, yield func() bool) {
 	m.mu.Lock()
 	w := m.costly[key]

@@ -250,8 +250,8 @@ func matchesCEL(
 }
 
 // recheckRequirements is the number of requirements of a Placement, ten values counting as one, up
-// to which Recheck evaluates them for each changed cluster, with the inventory locked. More are left
-// to attempts, whose time counts for the namespace.
+// to which Recheck evaluates them for each changed cluster, with the inventory locked. More are
+// left to attempts, whose time counts for the namespace.
 const recheckRequirements = 50
 
 // Recheck implements framework.Rechecker for label and claim selectors that are short.

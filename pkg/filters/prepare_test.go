@@ -327,8 +327,8 @@ func prefilter(t *testing.T, p *Predicate, snapshot *framework.Snapshot) *framew
 
 var preparedKey = types.NamespacedName{Namespace: "n", Name: "p"}
 
-// rounds runs what a controller does for a Placement, Prepare and then a cycle, until it is decided.
-// between is called after each cycle that is not finished.
+// rounds runs what a controller does for a Placement, Prepare and then a cycle, until it is
+// decided. between is called after each cycle that is not finished.
 func rounds(t *testing.T, p *Predicate, inv *inventory.Inventory, most int, between func(round int)) int {
 	t.Helper()
 	for round := range most {
@@ -416,7 +416,8 @@ func TestEditedPredicatesAreNotEvaluated(t *testing.T) {
 	}
 }
 
-// TestLargeClustersAreRenderedOutside: a cycle does not render a large cluster for CEL. Prepare does.
+// TestLargeClustersAreRenderedOutside: a cycle does not render a large cluster for CEL. Prepare
+// does.
 func TestLargeClustersAreRenderedOutside(t *testing.T) {
 	large := fixture.Cluster("a")
 	for i := range maxQuickSize + 1 {

@@ -95,8 +95,8 @@ func TestRecheckIsFilter(t *testing.T) {
 	})
 }
 
-// TestPredicateRecheckRefuses checks that expressions, whose cost is limited, and long selectors are
-// left to attempts.
+// TestPredicateRecheckRefuses checks that expressions, whose cost is limited, and long selectors
+// are left to attempts.
 func TestPredicateRecheckRefuses(t *testing.T) {
 	values := make([]string, 10*recheckRequirements)
 	for i := range values {

@@ -55,8 +55,8 @@ func TestSettledPlacementIsSkipped(t *testing.T) {
 	}
 }
 
-// TestSkippedAttemptCountsOnce has a cluster in two sets that the Placement may use, as a cluster is
-// in its own set and in the global one.
+// TestSkippedAttemptCountsOnce has a cluster in two sets that the Placement may use, as a cluster
+// is in its own set and in the global one.
 func TestSkippedAttemptCountsOnce(t *testing.T) {
 	skipped := 0
 	inv := inventory.New(inventory.Options{OnSkipped: func(n int) { skipped += n }})

@@ -96,11 +96,16 @@ func (s *Scheduler) DecideInTime(ctx context.Context, snapshot *framework.Snapsh
 // Attempt runs steps 1 to 9 for one Placement of a namespace. takeSnapshot runs with the cycle lock
 // held; if it returns nil, Attempt returns nil. Attempts of different namespaces take turns.
 func (s *Scheduler) Attempt(ctx context.Context, namespace string, takeSnapshot func() *framework.Snapshot) *Attempt {
+	return s.attempt(ctx, namespace, takeSnapshot, false)
+}
+
+// attempt is Attempt, or RemoveRevoked if revokedOnly.
+func (s *Scheduler) attempt(ctx context.Context, namespace string, takeSnapshot func() *framework.Snapshot, revokedOnly bool) *Attempt {
 	var a *Attempt
 	s.attempts.do(namespace, func() {
 		s.cycle.Lock()
 		defer s.cycle.Unlock()
-		a = s.runCycle(ctx, takeSnapshot)
+		a = s.runCycle(ctx, takeSnapshot, revokedOnly)
 	})
 	if a != nil {
 		// 9. Bind.
@@ -110,7 +115,7 @@ func (s *Scheduler) Attempt(ctx context.Context, namespace string, takeSnapshot 
 }
 
 // runCycle runs steps 1 to 8. The caller holds the cycle lock.
-func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework.Snapshot) *Attempt {
+func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework.Snapshot, revokedOnly bool) *Attempt {
 	cycle, deadline := s.startDeadline(ctx)
 	// 1. Snapshot.
 	snapshot := takeSnapshot()
@@ -120,14 +125,18 @@ func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework
 	}
 	s.loadState(snapshot)
 	// 2 Filter, 3 Score, 4 Select, 5 Diff.
-	a := s.decide(cycle, &Result{Snapshot: snapshot, totalsOnly: true})
+	a := s.decide(cycle, &Result{Snapshot: snapshot, totalsOnly: true, revokedOnly: revokedOnly})
 	// 6 Reserve, 7 Permit, 8 Transition.
 	s.transition(cycle, a, false)
 	s.saveState(a)
 	if s.OnDecided != nil {
 		s.OnDecided(a)
 	}
-	s.endCycle(a, deadline.stop())
+	if revokedOnly {
+		s.endRemoval(a, deadline.stop())
+	} else {
+		s.endCycle(a, deadline.stop())
+	}
 	return a
 }
 

@@ -17,6 +17,10 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	r.Demand = demandOf(snapshot)
 	profile, mistake := s.profileOf(pl)
 	r.profile = profile
+	if r.revokedOnly {
+		r.Failure = framework.Unfinished(waitingReason)
+		return r
+	}
 	if r.Failure = misconfigured(mistake); r.Failure != nil {
 		return r
 	}

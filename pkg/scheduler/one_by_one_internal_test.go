@@ -56,8 +56,8 @@ func TestOneByOne(t *testing.T) {
 	waitUntilIdle(&s)
 }
 
-// TestOneByOneInTurn: namespaces take turns, so that one with few functions does not wait for all of
-// another.
+// TestOneByOneInTurn: namespaces take turns, so that one with few functions does not wait for all
+// of another.
 func TestOneByOneInTurn(t *testing.T) {
 	var s oneByOne
 	var group sync.WaitGroup

@@ -62,8 +62,8 @@ func TestMissingProfileDropsCostlyWork(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestExplainSomeAfterForget: another explanation of the same Placement, such as the debugger's, ends
-// between the decision and its explanation, and drops what is compiled.
+// TestExplainSomeAfterForget: another explanation of the same Placement, such as the debugger's,
+// ends between the decision and its explanation, and drops what is compiled.
 func TestExplainSomeAfterForget(t *testing.T) {
 	ctx := context.Background()
 	pages := &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}}

@@ -40,6 +40,8 @@ type Result struct {
 	scorersOff bool
 	// totalsOnly omits Scores, so that AddOn coordinates can share a buffer.
 	totalsOnly bool
+	// revokedOnly omits steps 2 to 4: the attempt only removes revoked clusters.
+	revokedOnly bool
 	// serial makes all plugins run in the goroutine of the attempt.
 	serial bool
 	// filtered is true if the filters ran. PreFilter of the unused ones returned Skip.

@@ -146,8 +146,8 @@ func TestSettlesNotWithEndedReservations(t *testing.T) {
 	if got := d.published(); got != "p-decision-1: b c x" {
 		t.Fatal(got)
 	}
-	// Now b qualifies again and y does not: what is published stays. z, which another Placement has,
-	// qualifies, too. A user deletes the open record.
+	// Now b qualifies again and y does not: what is published stays. z, which another Placement
+	// has, qualifies, too. A user deletes the open record.
 	set("b", "gold", 50)
 	set("y", "iron", 60)
 	set("z", "gold", 100)

@@ -173,8 +173,8 @@ func (s *Scheduler) AttemptDelay(pl *v1alpha1.Placement) time.Duration {
 const PrepareInterval = 20 * time.Millisecond
 
 // Prepare runs the Preparers for a Placement and its SelectionPolicies, without the cycle lock. It
-// starts no new work after half of CycleTimeout. It returns false if work is left, another Placement
-// is being prepared, or it is the turn of another namespace; call it again soon.
+// starts no new work after half of CycleTimeout. It returns false if work is left, another
+// Placement is being prepared, or it is the turn of another namespace; call it again soon.
 func (s *Scheduler) Prepare(pl *v1alpha1.Placement, policies ...*berthv1alpha1.SelectionPolicy) bool {
 	profile, failure := s.profileOf(pl)
 	if failure != nil {

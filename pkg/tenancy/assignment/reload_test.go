@@ -54,8 +54,8 @@ func TestReloadCases(t *testing.T) {
 	}
 }
 
-// TestAdmittedPlacementIsCheckedAgain: while the groups of a submitter cannot be found, its Placement
-// keeps its queue, and only a later attempt can find out that it may not.
+// TestAdmittedPlacementIsCheckedAgain: while the groups of a submitter cannot be found, its
+// Placement keeps its queue, and only a later attempt can find out that it may not.
 func TestAdmittedPlacementIsCheckedAgain(t *testing.T) {
 	a := assignment.New(assignment.Options{
 		Published: func(assignment.Key) (string, int) { return "", 0 }, Recorded: func(assignment.Key) string { return "" },

@@ -27,6 +27,7 @@ type schema struct {
 	MinLength            *int64            `json:"minLength"`
 	MaxLength            *int64            `json:"maxLength"`
 	MaxItems             *int64            `json:"maxItems"`
+	MaxProperties        *int64            `json:"maxProperties"`
 	Pattern              string            `json:"pattern"`
 	IntOrString          bool              `json:"x-kubernetes-int-or-string"`
 }
@@ -153,6 +154,9 @@ func meaning(s schema, required bool) string {
 	}
 	if s.MaxItems != nil {
 		add(true, "At most %d items.", *s.MaxItems)
+	}
+	if s.MaxProperties != nil {
+		add(true, "At most %d entries.", *s.MaxProperties)
 	}
 	add(s.Pattern != "", "Matches `%s`.", strings.ReplaceAll(s.Pattern, "|", `\|`))
 	return strings.TrimSpace(strings.Join(parts, " "))

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -162,4 +163,28 @@ var _ = DescribeTable("A cluster cannot report an amount that takes long to pars
 	Entry("a modest exponent", `"1e-003"`, true),
 	Entry("exa", `"2E"`, true),
 	Entry("a number", `4`, true),
+)
+
+var _ = DescribeTable("A cluster cannot report more resources than allowed",
+	func(ctx SpecContext, list string, resources int, accepted bool) {
+		amounts := make([]string, resources)
+		for i := range amounts {
+			amounts[i] = fmt.Sprintf(`"example.com/%d": "1"`, i)
+		}
+		for _, version := range versionsOf("ManagedCluster") {
+			cluster := parse("{kind: ManagedCluster, metadata: {generateName: large-}, spec: {}}", version)
+			Expect(hub.Create(ctx, cluster)).To(Succeed())
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"status": {"`+list+`": {`+strings.Join(amounts, ", ")+`}}}`))
+			err := hub.Status().Patch(ctx, cluster, patch)
+			Expect(hub.Delete(ctx, cluster)).To(Succeed())
+			if accepted {
+				Expect(err).NotTo(HaveOccurred(), version)
+			} else {
+				Expect(err).To(MatchError(ContainSubstring("status."+list+": Too many: 1001: must have at most 1000 items")), version)
+			}
+		}
+	},
+	Entry("capacity", "capacity", 1_001, false),
+	Entry("allocatable", "allocatable", 1_001, false),
+	Entry("as many as allowed", "allocatable", 1_000, true),
 )

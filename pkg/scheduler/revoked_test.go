@@ -1,0 +1,99 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/test/fixture"
+)
+
+// TestRemoveRevoked: it removes the clusters of a lost set without running a filter, and does not
+// change the delay after timeouts.
+func TestRemoveRevoked(t *testing.T) {
+	const dropped = "Reserve a, Permit a, Unreserve a"
+	holds := map[string]*framework.Status{"Permit a": framework.NewStatus(framework.Wait, "not now")}
+	tests := map[string]struct {
+		lost      bool
+		answers   map[string]*framework.Status
+		slow      bool
+		want      string
+		wantCalls string
+		wantLate  bool
+		wantHeld  string
+	}{
+		"no cluster is lost":      {wantHeld: "default Continues 0s"},
+		"a cluster is lost":       {lost: true, want: "2", wantCalls: "Reserve a, Permit a, PreBind a, Bind a, PostBind a", wantHeld: "default Continues 0s"},
+		"a plugin holds it":       {lost: true, answers: holds, wantCalls: dropped, wantHeld: "default Continues 0s"},
+		"a plugin takes too long": {lost: true, slow: true, wantCalls: dropped, wantLate: true, wantHeld: "default TimedOut 103ms"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			s, _, calls := probing(t, "a", tc.answers)
+			clock := slowly(s, "Filter", 100*time.Millisecond)
+			inv := fleet(ask(), fixture.Cluster("1"), fixture.Cluster("2"))
+			inv.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("1", "2").Obj())
+			snapshot := func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) }
+			if a := s.Attempt(ctx, key.Namespace, snapshot); !a.FirstTimeout() {
+				t.Fatal("the attempt before does not time out")
+			}
+			began, delay := clock.Now(), s.AttemptDelay(inv.Placement(key))
+			s.Timer = func(_, point string) func() {
+				if tc.slow && point == "Permit" {
+					clock.Step(103 * time.Millisecond)
+				}
+				return func() {}
+			}
+			var held string
+			s.LockHeld = func(profile, outcome string, took time.Duration) { held = fmt.Sprint(profile, " ", outcome, " ", took) }
+			if tc.lost {
+				inv.Update(fixture.Cluster("1").Set("other").Obj())
+			}
+			*calls = nil
+
+			a := s.RemoveRevoked(ctx, key.Namespace, snapshot)
+			published := ""
+			if a.Step != nil {
+				published = strings.Join(a.Step.Clusters, " ")
+			}
+			if published != tc.want || held != tc.wantHeld {
+				t.Errorf("published %q, want %q; lock held: %s, want %s", published, tc.want, held, tc.wantHeld)
+			}
+			if diff := cmp.Diff(tc.wantCalls, strings.Join(*calls, ", ")); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if a.FirstTimeout() != tc.wantLate || a.Failure.IsUnfinished() == tc.wantLate {
+				t.Errorf("first timeout %t, %v", a.FirstTimeout(), a.Failure.Err())
+			}
+			if got := clock.Since(began) + s.AttemptDelay(inv.Placement(key)); got != delay {
+				t.Errorf("the delay was %s and is %s now", delay, got)
+			}
+		})
+	}
+}
+
+// TestSlowRemovalsAreCharged: removals that take long count for the share of the namespace.
+func TestSlowRemovalsAreCharged(t *testing.T) {
+	s, _, _ := probing(t, "a", nil)
+	slowly(s, "Permit", 99*time.Millisecond)
+	inv := fleet(ask(), fixture.Cluster("1"))
+	inv.Update(fixture.Page("ns", "p-decision-1").Of("p").OwnedBy("p").Lists("1").Obj())
+	inv.Update(fixture.Cluster("1").Set("other").Obj())
+	wants := func(want bool) {
+		t.Helper()
+		if got := s.AttemptDelay(inv.Placement(key)) > 0; got != want {
+			t.Errorf("a new Placement of the namespace waits: %t", got)
+		}
+	}
+	wants(false)
+	for range 12 {
+		s.RemoveRevoked(context.Background(), key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+	}
+	wants(true)
+}
