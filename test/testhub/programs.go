@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,10 +14,22 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
+// rootFolder is found at the start, in the folder of the tested package: tests may change to
+// another one.
+var rootFolder = findRoot()
+
 // root is the root folder of the repository.
-func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
+func root() string { return rootFolder }
+
+// findRoot returns the nearest parent folder with this package. Binaries do not have the path of
+// their source, so that the build cache serves all clones.
+func findRoot() string {
+	folder, _ := os.Getwd()
+	for ; ; folder = filepath.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(folder, "test", "testhub", "programs.go")); err == nil || folder == filepath.Dir(folder) {
+			return folder
+		}
+	}
 }
 
 // Assets is the folder of etcd and kube-apiserver: KUBEBUILDER_ASSETS, or the output of make hub.
