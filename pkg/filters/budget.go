@@ -29,9 +29,10 @@ const (
 	// have changed since their evaluation.
 	shortPause = 20 * time.Millisecond
 	// maxLost is how many results in sequence may be lost because their cluster changed before the
-	// next cycle. Then a cycle evaluates costly expressions itself, so that a cluster that changes
-	// all the time does not keep its Placements undecided.
-	maxLost = 5
+	// next cycle. Then a cycle evaluates clusters itself whose last evaluation cost at most lostCost,
+	// about 15 ms, so that one that changes all the time does not keep its Placements undecided.
+	maxLost  = 5
+	lostCost = 100_000
 	// freeRequirements is the number of selector requirements up to which evaluations are not
 	// charged, because their cost is negligible on any fleet.
 	freeRequirements = 1_000
@@ -85,6 +86,11 @@ func (e *evaluationState) forget(i int) bool {
 	return true
 }
 
+// costsLittle reports whether the last evaluation of a cluster cost at most lostCost.
+func (e *evaluationState) costsLittle(i int) bool {
+	return i < len(e.costs) && e.costs[i] > 0 && e.costs[i] <= lostCost
+}
+
 func (e *evaluationState) store(i int) {
 	for i >= len(e.costs) {
 		e.costs = append(e.costs, 0)
@@ -103,8 +109,9 @@ type evaluationCycle struct {
 	// spent is the cost of this cycle, allowed its maximum.
 	spent, allowed uint64
 	budget         uint64
-	// quick is true if costly expressions are left to evaluateOutside.
-	quick bool
+	// quick is true if costly expressions are left to evaluateOutside, except, if losing is true,
+	// those of clusters that are known to cost at most lostCost.
+	quick, losing bool
 	// progressed is true once this cycle has evaluated an expression.
 	progressed bool
 	// expression counts the expressions of the current cluster.
@@ -131,7 +138,7 @@ func (c *selectorMatches) updateMatches(ctx context.Context, state *framework.Cy
 		}
 	}
 	v := newEvaluation(c, snapshot, allowed, state.ShouldPause)
-	v.quick = quick && lost <= maxLost
+	v.quick, v.losing = quick, lost > maxLost
 	for i := range c.evaluated.Without(v.candidates).All {
 		c.forget(i)
 	}
@@ -261,7 +268,7 @@ func (v *evaluationCycle) evaluateExpression(ctx context.Context, e *clustercel.
 	case v.mustStop():
 		return v.stop(unfinishedEvaluation())
 	}
-	matched, cost, err := matchesCEL(ctx, e, v.snapshot, cluster, v.quick)
+	matched, cost, err := matchesCEL(ctx, e, v.snapshot, cluster, v.quick && !(v.losing && v.costsLittle(cluster.Index)))
 	if errors.Is(err, clustercel.ErrCostly) {
 		return v.stop(unfinishedEvaluation())
 	}
