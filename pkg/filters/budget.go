@@ -29,8 +29,9 @@ const (
 	// have changed since their evaluation.
 	shortPause = 20 * time.Millisecond
 	// maxLost is how many results in sequence may be lost because their cluster changed before the
-	// next cycle. Then a cycle evaluates clusters itself whose last evaluation cost at most lostCost,
-	// about 15 ms, so that one that changes all the time does not keep its Placements undecided.
+	// next cycle. Then a cycle evaluates clusters itself whose last evaluation cost at most
+	// lostCost, about 15 ms, so that one that changes all the time does not keep its Placements
+	// undecided.
 	maxLost  = 5
 	lostCost = 100_000
 	// freeRequirements is the number of selector requirements up to which evaluations are not
