@@ -269,7 +269,7 @@ func (v *evaluationCycle) evaluateExpression(ctx context.Context, e *clustercel.
 	case v.mustStop():
 		return v.stop(unfinishedEvaluation())
 	}
-	matched, cost, err := matchesCEL(ctx, e, v.snapshot, cluster, v.quick && !(v.losing && v.costsLittle(cluster.Index)))
+	matched, cost, err := matchesCEL(ctx, e, v.snapshot, cluster, v.quick && (!v.losing || !v.costsLittle(cluster.Index)))
 	if errors.Is(err, clustercel.ErrCostly) {
 		return v.stop(unfinishedEvaluation())
 	}
