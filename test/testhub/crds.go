@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -42,7 +43,8 @@ func ForeignCRD(of string) *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// InstallCRD creates one of these CRDs and waits until it is served.
+// InstallCRD creates one of these CRDs and waits until it is served, and discovery lists it, which
+// may be later.
 func (h *Hub) InstallCRD(ctx context.Context, of string) {
 	GinkgoHelper()
 	crd := ForeignCRD(of)
@@ -52,5 +54,11 @@ func (h *Hub) InstallCRD(ctx context.Context, of string) {
 		g.Expect(slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 			return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
 		})).To(BeTrue())
+		for _, version := range crd.Spec.Versions {
+			if version.Served {
+				_, err := h.RESTMapper().RESTMapping(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}, version.Name)
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+		}
 	}).Should(Succeed())
 }
