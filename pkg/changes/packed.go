@@ -20,20 +20,21 @@ import (
 // PackedRecord is what is kept in memory of a Published or Superseded record: what attempts,
 // history limits and plugins read of it, in about 250 bytes. It must not be changed.
 type PackedRecord struct {
-	common                                       unique.Handle[commonFields]
-	uid                                          uuid.UUID
-	version                                      uint64
-	from, to                                     [sha256.Size]byte
-	revision, first, generation                  int64
-	clusters, added, removed                     int32
-	remainingAdded, remainingRemoved             int32
-	listed                                       int32
-	hasRemaining, truncated, isDelta, superseded bool
+	common                              unique.Handle[commonFields]
+	uid                                 uuid.UUID
+	version                             uint64
+	from, to                            [sha256.Size]byte
+	revision, first, generation         int64
+	clusters, added, removed            int32
+	remainingAdded, remainingRemoved    int32
+	listed                              int32
+	hasRemaining, truncated, superseded bool
 	// permitted and completed are in seconds since 1970.
 	permitted, completed int64
 	approval             *berthv1alpha1.ChangeApproval
-	// names is spec.delta if isDelta is true. Otherwise it has the names of spec.added, of which
-	// there are listed, and of spec.removed, each with a line break after it.
+	// delta is spec.delta. Without it, names has the names of spec.added, of which there are
+	// listed, and of spec.removed, each with a line break after it.
+	delta []byte
 	names string
 }
 
@@ -68,12 +69,10 @@ func PackRecord(record *berthv1alpha1.PlacementChange) *PackedRecord {
 		clusters: spec.Clusters, added: spec.AddedCount, removed: spec.RemovedCount, truncated: spec.Truncated, superseded: superseded,
 		permitted: seconds(status.PermittedTime), completed: seconds(status.CompletionTime), approval: spec.Approval,
 		listed: int32(len(spec.Added)), names: lines(spec.Added) + lines(spec.Removed),
+		delta: spec.Delta,
 	}
 	if left := status.Remaining; left != nil {
 		p.hasRemaining, p.remainingAdded, p.remainingRemoved = true, left.Added, left.Removed
-	}
-	if len(spec.Delta) > 0 {
-		p.isDelta, p.names = true, string(spec.Delta)
 	}
 	// What cannot be read stays empty, and differs below.
 	p.uid, _ = uuid.Parse(string(record.UID))
@@ -107,7 +106,8 @@ func (p *PackedRecord) GetObjectMeta() metav1.Object {
 	}
 }
 
-// Record returns a new object with all that is kept of the record.
+// Record returns a new object with all that is kept of the record. It shares its lists with the
+// PackedRecord, so they must not be changed: a delta may have hundreds of kilobytes.
 func (p *PackedRecord) Record() *berthv1alpha1.PlacementChange {
 	c := p.common.Value()
 	record := &berthv1alpha1.PlacementChange{
@@ -115,7 +115,7 @@ func (p *PackedRecord) Record() *berthv1alpha1.PlacementChange {
 		Spec: berthv1alpha1.PlacementChangeSpec{
 			Placement: c.placement, Revision: p.revision, FirstRevision: p.first, From: hex.EncodeToString(p.from[:]), To: hex.EncodeToString(p.to[:]),
 			Clusters: p.clusters, AddedCount: p.added, RemovedCount: p.removed, Truncated: p.truncated,
-			PlacementGeneration: p.generation, Profile: c.profile, Queue: c.queue, Approval: p.approval,
+			PlacementGeneration: p.generation, Profile: c.profile, Queue: c.queue, Approval: p.approval, Delta: p.delta,
 		},
 		Status: berthv1alpha1.PlacementChangeStatus{
 			Phase: berthv1alpha1.PhasePublished, PermittedTime: timeAt(p.permitted), CompletionTime: timeAt(p.completed),
@@ -130,9 +130,7 @@ func (p *PackedRecord) Record() *berthv1alpha1.PlacementChange {
 	if p.hasRemaining {
 		record.Status.Remaining = &berthv1alpha1.RemainingClusters{Added: p.remainingAdded, Removed: p.remainingRemoved}
 	}
-	if p.isDelta {
-		record.Spec.Delta = []byte(p.names)
-	} else if names := slices.Collect(strings.Lines(p.names)); len(names) > 0 {
+	if names := slices.Collect(strings.Lines(p.names)); len(names) > 0 {
 		for i := range names {
 			names[i] = names[i][:len(names[i])-1]
 		}
