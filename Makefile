@@ -19,8 +19,8 @@ ENGINE ?= $(or $(firstword $(foreach engine,docker podman buildah,$(shell $(engi
 RELEASE_ARCHS ?= amd64 arm64
 TEST_PARALLEL ?= 2
 TEST_TIMEOUT ?= 20m
-# Linking the tests without the tables of debuggers takes half of the time. make lint runs vet.
-TEST_FLAGS = -v -vet=off -ldflags=-w -timeout $(TEST_TIMEOUT)
+# Linking the tests without the tables of debuggers takes half of the time.
+TEST_FLAGS = -v -ldflags=-w -timeout $(TEST_TIMEOUT)
 BENCH_COUNT ?= 6
 FUZZTIME ?= 5s
 LOAD_SIZES ?= 100x100,1000x1000
@@ -84,6 +84,7 @@ test: build $(TEST_HUB) ## Run every test, those against a real API server inclu
 	@echo "testing (the first time compiles for several minutes)"
 	@# The tools are tested on files outside their module, whose changes a cached result would not notice.
 	@# The example and the modules of Argo CD, Flux and the installation read BERTH_INPUTS, so that their cached results last only while what they run stays the same.
+	@# make lint runs vet on the main module, so its tests do not.
 	@# Those modules are tested beside the rest, because their tests mostly wait; what they print comes last.
 	@{ failed=0; others="$$(mktemp)"; set -m; { failed=0; \
 		go -C tools test $(TEST_FLAGS) -count 1 ./... || failed=1; \
@@ -97,7 +98,7 @@ test: build $(TEST_HUB) ## Run every test, those against a real API server inclu
 			go -C test/install test $(TEST_FLAGS) ./... || failed=1; \
 		exit $$failed; } >"$$others" 2>&1 & \
 		set +m; trap "kill -- -$$! 2>/dev/null || true; rm -f '$$others'" EXIT; \
-		go test $(TEST_FLAGS) -p $(TEST_PARALLEL) ./... || failed=1; \
+		go test $(TEST_FLAGS) -vet=off -p $(TEST_PARALLEL) ./... || failed=1; \
 		wait $$! || failed=1; cat "$$others"; \
 		exit $$failed; } 2>&1 | awk -f test/summary.awk
 
