@@ -19,8 +19,9 @@ const (
 	budgetBase = 10 * clustercel.CostLimit
 	budgetEach = 1_000
 	// cycleCost is the cost after which a cycle stops evaluating. Prepare continues outside of
-	// cycles up to a cost of sliceCost, and the next cycle after slicePause. A cycle evaluates only
-	// expressions that cost less than QuickLimit. An expression that was started is finished.
+	// cycles up to a cost of sliceCost, and the next cycle after shortPause; without Prepare, after
+	// slicePause. A cycle evaluates only expressions that cost less than QuickLimit. An expression
+	// that was started is finished.
 	cycleCost  = 50_000
 	sliceCost  = clustercel.CostLimit / 2
 	slicePause = 500 * time.Millisecond
