@@ -28,7 +28,8 @@ type Grouping struct {
 	// Choices are the selected clusters in rank order, without duplicates.
 	Choices []Choice
 	// Groups divide the choices: one for each group of the strategy that selects any, in the
-	// strategy's order, then the rest under the name "". Two may have the same name. None is empty.
+	// strategy's order, then the rest under the name "". Group indexes follow this order. Two may
+	// have the same name. None is empty.
 	Groups []GroupMembers
 	// Length is the maximum number of clusters in a group: 1 to len(Choices), or 0 if nothing is
 	// selected.
@@ -38,6 +39,9 @@ type Grouping struct {
 	// DeferScores leaves a page unchanged if only its order or its scores are out of date, because
 	// scoreRateLimit does not allow an update yet. A page without scores is written nevertheless.
 	DeferScores bool
+	// Compact merges groups that the lengths allow to be one: for a strategy that was edited.
+	// Otherwise clusters keep their groups.
+	Compact bool
 	// Queue is the value of the pages' queue annotation; empty leaves the annotation unchanged.
 	Queue string
 	// Revision is the revision of the change for written pages; 0 leaves it unchanged.
@@ -175,7 +179,10 @@ func AsPublished(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision
 	a := Grouping{Choices: choices, Length: min(len(choices), 1), SortByScore: sortByScore}
 	byName, first := map[string][]int{}, map[string]int{}
 	for i, c := range choices {
-		g := of[c.Name]
+		g, listed := of[c.Name]
+		if !listed {
+			g.index = math.MaxInt
+		}
 		at, known := first[g.name]
 		if !known {
 			at = g.index

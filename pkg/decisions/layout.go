@@ -15,9 +15,8 @@ type draft struct {
 	name    string
 	number  int // n of <placement>-decision-<n>; 0 for a page named otherwise
 	current *v1alpha1.PlacementDecision
-	visible bool   // published: readers selecting by label see it
-	group   string // published group name
-	index   int    // published group index, or noIndex
+	visible bool // published: readers selecting by label see it
+	label   label
 
 	listed      []int // clusters of the answer that the published page lists
 	kept        []int // those of them that stay on this page
@@ -32,8 +31,8 @@ type draft struct {
 
 // group is one decision group of the plan.
 type group struct {
-	name  string
-	index int // the published index if there is one; after assignIndexes the new one
+	label
+	entry int // of Grouping.Groups
 	pages []*draft
 	size  int
 }
@@ -50,10 +49,10 @@ type layout struct {
 	ids       map[string]int
 	drafts    []*draft // published and unfinished pages, in page order; then the new ones
 	groups    []*group
-	byName    map[string][]*group
-	wanted    []string // by cluster: its group name
-	kept      []bool   // by cluster: whether a page that lists it keeps it
-	seen      []int    // by cluster: the number of published pages that list it
+	byEntry   [][]*group // by entry of Grouping.Groups, in the order of their indexes
+	wanted    []int      // by cluster: its entry of Grouping.Groups
+	kept      []bool     // by cluster: whether a page that lists it keeps it
+	seen      []int      // by cluster: the number of published pages that list it
 	taken     map[string]bool
 	inUse     func(string) bool
 }
@@ -61,12 +60,12 @@ type layout struct {
 func newLayout(pl *v1alpha1.Placement, pages []*draft, taken map[string]bool, inUse func(string) bool, a Grouping) *layout {
 	n := len(a.Choices)
 	l := &layout{
-		placement: pl, grouping: a, drafts: pages, taken: taken, inUse: inUse, byName: map[string][]*group{},
-		wanted: make([]string, n), kept: make([]bool, n), seen: make([]int, n),
+		placement: pl, grouping: a, drafts: pages, taken: taken, inUse: inUse, byEntry: make([][]*group, len(a.Groups)+1),
+		wanted: make([]int, n), kept: make([]bool, n), seen: make([]int, n),
 	}
-	for _, c := range a.Groups {
+	for entry, c := range a.Groups {
 		for _, i := range c.Choices {
-			l.wanted[i] = c.GroupName
+			l.wanted[i] = entry
 		}
 	}
 	slices.SortFunc(l.drafts, inPageOrder)
@@ -103,41 +102,98 @@ func (l *layout) findPublished() {
 	}
 }
 
+// part is a published decision group: all pages with one name and index.
+type part struct {
+	label
+	page string // only with onePage, because two pages may have the same label
+}
+
 // keepClusters keeps each cluster on its first published page with the right group name, as far as
 // the lengths allow.
 func (l *layout) keepClusters() {
-	type key struct {
-		name  string
-		index int
-		page  string // only with onePage, because two pages may have the same index
-	}
-	groups := map[key]*group{}
+	groups := l.publishedGroups()
 	for _, page := range l.drafts {
-		if !page.visible || page.index == noIndex {
+		g := groups[l.partOf(page)]
+		if g == nil {
 			continue
 		}
-		at := key{name: page.group, index: page.index}
-		if l.grouping.onePage {
-			at.page = page.name
-		}
-		g := groups[at]
 		for _, i := range page.listed {
-			if l.kept[i] || l.wanted[i] != page.group || len(page.kept) == v1alpha1.MaxDecisionsPerPage ||
-				g != nil && g.size == l.grouping.Length {
+			if !l.kept[i] && l.wanted[i] == g.entry && len(page.kept) < v1alpha1.MaxDecisionsPerPage && g.size < l.grouping.Length {
+				l.keepOnPage(i, page, g)
+			}
+		}
+	}
+	for _, g := range groups {
+		if g.size > 0 {
+			l.groups = append(l.groups, g)
+		}
+	}
+	slices.SortFunc(l.groups, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(a.index, b.index), inPageOrder(a.pages[0], b.pages[0]))
+	})
+	for _, g := range l.groups {
+		l.byEntry[g.entry] = append(l.byEntry[g.entry], g)
+	}
+}
+
+func (l *layout) partOf(page *draft) part {
+	p := part{label: page.label}
+	if l.grouping.onePage {
+		p.page = page.name
+	}
+	return p
+}
+
+// publishedGroups returns the published groups that stay. If several entries have its name, a group
+// is of the one with most of its clusters. Compact leaves each entry only as many groups as it
+// needs, those with the lowest indexes.
+func (l *layout) publishedGroups() map[part]*group {
+	votes := map[part]map[int]int{} // by entry
+	for _, page := range l.drafts {
+		if !page.visible || page.label.index == noIndex {
+			continue
+		}
+		for _, i := range page.listed {
+			if l.grouping.Groups[l.wanted[i]].GroupName != page.label.name {
 				continue
 			}
-			if g == nil {
-				g = &group{name: page.group, index: page.index}
-				groups[at] = g
-				l.groups = append(l.groups, g)
+			p := l.partOf(page)
+			if votes[p] == nil {
+				votes[p] = map[int]int{}
 			}
-			l.keepOnPage(i, page, g)
+			votes[p][l.wanted[i]]++
 		}
 	}
-	slices.SortStableFunc(l.groups, func(a, b *group) int { return cmp.Compare(a.index, b.index) })
-	for _, g := range l.groups {
-		l.byName[g.name] = append(l.byName[g.name], g)
+	groups := make(map[part]*group, len(votes))
+	byEntry := make([][]*group, len(l.grouping.Groups))
+	parts := make(map[*group]part, len(votes))
+	for p, of := range votes {
+		g := &group{label: p.label, entry: -1}
+		for entry, n := range of {
+			if g.entry < 0 || n > of[g.entry] || n == of[g.entry] && entry < g.entry {
+				g.entry = entry
+			}
+		}
+		groups[p], parts[g] = g, p
+		byEntry[g.entry] = append(byEntry[g.entry], g)
 	}
+	if !l.grouping.Compact {
+		return groups
+	}
+	for entry, all := range byEntry {
+		slices.SortFunc(all, func(a, b *group) int {
+			return cmp.Or(cmp.Compare(a.index, b.index), strings.Compare(parts[a].page, parts[b].page))
+		})
+		for _, g := range all[min(l.needed(entry), len(all)):] {
+			delete(groups, parts[g])
+		}
+	}
+	return groups
+}
+
+// needed returns the smallest number of groups for an entry.
+func (l *layout) needed(entry int) int {
+	return (len(l.grouping.Groups[entry].Choices) + l.grouping.Length - 1) / l.grouping.Length
 }
 
 func (l *layout) keepOnPage(i int, page *draft, g *group) {
@@ -160,15 +216,17 @@ func (l *layout) relabelPages() {
 		if !page.visible || page.targetGroup != nil {
 			continue
 		}
-		name, stays := l.bestGroup(page)
+		entry, stays := l.bestEntry(page)
 		if len(stays) == 0 {
 			continue
 		}
-		g := l.groupWithSpace(name, len(stays))
+		g := l.groupWithSpace(entry, len(stays))
+		if g == nil && l.grouping.Compact && len(l.byEntry[entry]) >= l.needed(entry) {
+			continue
+		}
 		if g == nil {
-			g = &group{name: name, index: page.index}
-			l.groups = append(l.groups, g)
-			l.byName[name] = append(l.byName[name], g)
+			g = l.newGroup(entry)
+			g.index = page.label.index
 		}
 		for _, i := range stays {
 			l.keepOnPage(i, page, g)
@@ -177,31 +235,31 @@ func (l *layout) relabelPages() {
 	}
 }
 
-// bestGroup returns the group name to which most of a page's clusters that no page keeps belong,
-// and these clusters. It prefers the page's current name; among equals the first in Groups wins.
-func (l *layout) bestGroup(page *draft) (string, []int) {
-	byName := map[string][]int{}
+// bestEntry returns the entry to which most of a page's clusters that no page keeps belong, and
+// these clusters. It prefers entries with the page's current name; among equals the first one wins.
+func (l *layout) bestEntry(page *draft) (entry int, stays []int) {
+	byEntry := map[int][]int{}
 	for _, i := range page.listed {
 		if !l.kept[i] {
-			byName[l.wanted[i]] = append(byName[l.wanted[i]], i)
+			byEntry[l.wanted[i]] = append(byEntry[l.wanted[i]], i)
 		}
 	}
-	name, most := page.group, byName[page.group]
-	if len(most) == 0 {
-		for _, c := range l.grouping.Groups {
-			if got := byName[c.GroupName]; len(got) > len(most) {
-				name, most = c.GroupName, got
-			}
+	named := func(entry int) bool { return l.grouping.Groups[entry].GroupName == page.label.name }
+	for k := range l.grouping.Groups {
+		switch got := byEntry[k]; {
+		case len(got) == 0:
+		case len(stays) == 0, named(k) && !named(entry), named(k) == named(entry) && len(got) > len(stays):
+			entry, stays = k, got
 		}
 	}
-	return name, most[:min(len(most), v1alpha1.MaxDecisionsPerPage, l.grouping.Length)]
+	return entry, stays[:min(len(stays), v1alpha1.MaxDecisionsPerPage, l.grouping.Length)]
 }
 
-func (l *layout) groupWithSpace(name string, n int) *group {
+func (l *layout) groupWithSpace(entry, n int) *group {
 	if l.grouping.onePage {
 		return nil
 	}
-	for _, g := range l.byName[name] {
+	for _, g := range l.byEntry[entry] {
 		if g.size+n <= l.grouping.Length {
 			return g
 		}
@@ -209,14 +267,10 @@ func (l *layout) groupWithSpace(name string, n int) *group {
 	return nil
 }
 
-// assignRest finds a page for all other clusters: first free space on the pages of existing groups,
-// then new groups. If a group name is new, each of its Groups entries is split separately.
+// assignRest finds a page for all other clusters: first free space on the pages of the entry's
+// groups, then new groups.
 func (l *layout) assignRest() {
-	known := map[string]bool{}
-	for name := range l.byName {
-		known[name] = true
-	}
-	for _, c := range l.grouping.Groups {
+	for entry, c := range l.grouping.Groups {
 		var left []int
 		for _, i := range c.Choices {
 			if !l.kept[i] {
@@ -224,25 +278,27 @@ func (l *layout) assignRest() {
 			}
 		}
 		l.sortByName(left)
-		if known[c.GroupName] {
-			for _, g := range l.byName[c.GroupName] {
-				left = l.fill(g, left)
-			}
+		for _, g := range l.byEntry[entry] {
+			left = l.fill(g, left)
 		}
 		for len(left) > 0 {
-			left = l.fill(l.newGroup(c.GroupName), left)
+			left = l.fill(l.newGroup(entry), left)
 		}
 	}
 	if len(l.groups) == 0 { // nothing selected: publish one empty page
-		g := l.newGroup("")
-		g.pages = append(g.pages, &draft{targetGroup: g, index: unseen})
+		g := l.newGroup(len(l.grouping.Groups))
+		g.pages = append(g.pages, &draft{targetGroup: g, label: label{index: unseen}})
 	}
 }
 
-func (l *layout) newGroup(name string) *group {
-	g := &group{name: name, index: noIndex}
+// newGroup adds a group to an entry; the one after the last entry is for an empty page.
+func (l *layout) newGroup(entry int) *group {
+	g := &group{entry: entry, label: label{index: noIndex}}
+	if entry < len(l.grouping.Groups) {
+		g.name = l.grouping.Groups[entry].GroupName
+	}
 	l.groups = append(l.groups, g)
-	l.byName[name] = append(l.byName[name], g)
+	l.byEntry[entry] = append(l.byEntry[entry], g)
 	return g
 }
 
@@ -258,48 +314,70 @@ func (l *layout) fill(g *group, left []int) []int {
 		put(page)
 	}
 	for len(left) > 0 && g.size < l.grouping.Length {
-		page := &draft{targetGroup: g, index: unseen}
+		page := &draft{targetGroup: g, label: label{index: unseen}}
 		g.pages = append(g.pages, page)
 		put(page)
 	}
 	return left
 }
 
-// assignIndexes gives the groups dense indexes from 0. Groups keep their index if possible; groups
-// with the highest indexes and new groups fill the gaps.
+// assignIndexes gives the groups dense indexes from 0, in the order of the entries, because readers
+// roll out by index. Among the groups of one entry, those whose index is one of the entry's keep it.
 func (l *layout) assignIndexes() {
 	ordered := make([]*group, len(l.groups))
-	var rest []*group
-	for _, g := range l.groups {
-		if uint(g.index) < uint(len(ordered)) && ordered[g.index] == nil {
-			ordered[g.index] = g
-		} else {
-			rest = append(rest, g)
+	first := 0
+	for _, groups := range l.byEntry {
+		next := first + len(groups)
+		slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(uint(a.index), uint(b.index)) })
+		var rest []*group
+		for _, g := range groups {
+			if g.index >= first && g.index < next && ordered[g.index] == nil {
+				ordered[g.index] = g
+			} else {
+				rest = append(rest, g)
+			}
 		}
-	}
-	for i := range ordered {
-		if ordered[i] == nil {
-			ordered[i], rest = rest[0], rest[1:]
+		for i := first; i < next; i++ {
+			if ordered[i] == nil {
+				ordered[i], rest = rest[0], rest[1:]
+			}
+			ordered[i].index = i
 		}
-		ordered[i].index = i
+		first = next
 	}
 	l.groups = ordered
 }
 
-// assignPageNames turns new pages into published pages that are free, and names the others.
+// assignPageNames turns new pages into published pages that are free, and names the others. A free
+// page keeps its index if it can.
 func (l *layout) assignPageNames() {
 	var fresh, names []*draft
+	free := map[int]*draft{} // by index
+	for _, page := range l.drafts {
+		if page.targetGroup != nil || !l.isFree(page) {
+			continue
+		}
+		if index := page.label.index; page.visible && index >= 0 && index < len(l.groups) && free[index] == nil {
+			free[index] = page
+			continue
+		}
+		names = append(names, page)
+	}
 	for _, g := range l.groups {
 		for _, page := range g.pages {
-			if page.name == "" {
-				fresh = append(fresh, page)
+			if page.name != "" {
+				continue
 			}
+			if same := free[g.index]; same != nil {
+				delete(free, g.index)
+				l.becomes(page, same)
+				continue
+			}
+			fresh = append(fresh, page)
 		}
 	}
-	for _, page := range l.drafts {
-		if page.targetGroup == nil && l.isFree(page) {
-			names = append(names, page)
-		}
+	for _, page := range free {
+		names = append(names, page)
 	}
 	for n := 0; len(names) < len(fresh); {
 		var page draft
@@ -308,16 +386,20 @@ func (l *layout) assignPageNames() {
 	}
 	slices.SortFunc(names, inPageOrder)
 	for k, page := range fresh {
-		where := names[k]
-		where.targetGroup, where.added = page.targetGroup, page.added
-		pages := page.targetGroup.pages
-		pages[slices.Index(pages, page)] = where
-		if where.current == nil {
-			l.drafts = append(l.drafts, where)
-		}
+		l.becomes(page, names[k])
 	}
 	for _, g := range l.groups {
 		slices.SortFunc(g.pages, inPageOrder)
+	}
+}
+
+// becomes gives the clusters of a new page to one with a name.
+func (l *layout) becomes(fresh, page *draft) {
+	page.targetGroup, page.added = fresh.targetGroup, fresh.added
+	pages := fresh.targetGroup.pages
+	pages[slices.Index(pages, fresh)] = page
+	if page.current == nil {
+		l.drafts = append(l.drafts, page)
 	}
 }
 
@@ -333,7 +415,7 @@ func (l *layout) newDraft(n int) (draft, int) {
 		name := v1alpha1.PageName(l.placement.Name, n)
 		if !l.taken[name] && (l.inUse == nil || !l.inUse(name)) {
 			l.taken[name] = true
-			return draft{name: name, number: n, index: unseen}, n
+			return draft{name: name, number: n, label: label{index: unseen}}, n
 		}
 	}
 }

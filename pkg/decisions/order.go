@@ -13,10 +13,13 @@ import (
 type sequence struct {
 	l        *layout
 	holders  []int // by cluster: the number of visible pages that list it
-	indexes  indexes
+	slots    slots
+	visible  []*draft // pages that readers see
 	toDelete []*draft // pages to be deleted
 	number   int      // of the last temporary page
 	writes   []Write
+	// finishing is true once all pages have their clusters.
+	finishing bool
 }
 
 // removal is an entry that a page will lose.
@@ -27,12 +30,15 @@ type removal struct {
 
 const noID = -1
 
-// newSequence orders the writes in three steps: additions, other changes, deletions.
+// newSequence orders the writes in four steps: labels, additions, other changes, deletions.
 func newSequence(l *layout) *sequence {
-	s := &sequence{l: l, holders: l.seen, indexes: indexes{count: make([]int, 2*len(l.drafts)+1), top: -1}}
+	s := &sequence{l: l, holders: l.seen, slots: slots{limit: 4*len(l.drafts) + 4, top: -1}}
 	var adding []*draft
 	for _, d := range l.drafts {
-		s.indexes.change(d.index, 1)
+		s.slots.change(d.label, 1)
+		if d.visible {
+			s.visible = append(s.visible, d)
+		}
 		if d.targetGroup == nil {
 			s.toDelete = append(s.toDelete, d)
 			continue
@@ -46,6 +52,10 @@ func newSequence(l *layout) *sequence {
 	slices.SortStableFunc(adding, func(a, b *draft) int {
 		return cmp.Or(cmp.Compare(a.additionOrder(), b.additionOrder()), cmp.Compare(a.targetGroup.index, b.targetGroup.index), inPageOrder(a, b))
 	})
+	if len(adding) == 0 {
+		s.deleteBehind()
+	}
+	s.relabel()
 	s.add(adding)
 	s.finish()
 	return s
@@ -107,7 +117,7 @@ func (s *sequence) add(pending []*draft) {
 				}
 			}
 			d.toRemove = bound
-			s.write(d, s.union(d), true)
+			s.update(d, s.union(d), true)
 		}
 		if len(waiting) == len(pending) {
 			s.addTemporaryPages(waiting[0])
@@ -159,37 +169,51 @@ func (s *sequence) addTemporaryPages(d *draft) {
 
 // addTemporaryPage creates a page in the published group of another page.
 func (s *sequence) addTemporaryPage(entries []v1alpha1.ClusterDecision, like *draft) {
-	var page draft
-	page, s.number = s.l.newDraft(s.number)
-	page.targetGroup, page.want = &group{name: like.group, index: max(like.index, 0)}, entries
-	s.write(&page, entries, true)
-	s.toDelete = append(s.toDelete, &page)
+	in := like.label
+	in.index = max(in.index, 0)
+	page := s.newTemporaryPage()
+	s.write(page, in, entries, true)
 }
 
-// write adds one write. The page gets its target group, unless that would leave a gap among the
-// indexes: then it stays in its group for now, and a new page gets the next index.
-func (s *sequence) write(d *draft, decisions []v1alpha1.ClusterDecision, changed bool) {
+// newTemporaryPage returns a page that is deleted in the end.
+func (s *sequence) newTemporaryPage() *draft {
+	var page draft
+	page, s.number = s.l.newDraft(s.number)
+	s.toDelete = append(s.toDelete, &page)
+	return &page
+}
+
+// update writes a page with its target label, unless readers would miss pages then: a page that
+// they see keeps its label for now, and another one gets the next index.
+func (s *sequence) update(d *draft, entries []v1alpha1.ClusterDecision, changed bool) {
+	in := d.targetGroup.label
+	if !s.slots.allows(d.label, in) {
+		if in = d.label; !d.visible {
+			in = label{name: d.targetGroup.name, index: s.slots.top + 1}
+		}
+	}
+	s.write(d, in, entries, changed)
+}
+
+// write adds one write.
+func (s *sequence) write(d *draft, in label, entries []v1alpha1.ClusterDecision, changed bool) {
 	op := Update
 	if d.current == nil && !d.visible {
 		op = Create
 	}
-	switch {
-	case s.indexes.move(d.index, d.targetGroup.index):
-		d.index, d.group = d.targetGroup.index, d.targetGroup.name
-	case !d.visible:
-		next := s.indexes.top + 1
-		s.indexes.move(unseen, next)
-		d.index, d.group = next, d.targetGroup.name
+	if !d.visible {
+		s.visible = append(s.visible, d)
 	}
-	d.visible, d.metadataCurrent, d.have = true, true, decisions
+	s.slots.change(d.label, -1)
+	s.slots.change(in, 1)
+	d.visible, d.metadataCurrent, d.have, d.label = true, true, entries, in
 	s.writes = append(s.writes, Write{Op: op, DecisionsChanged: changed, Page: Page{
-		Name: d.name, GroupName: d.group, GroupIndex: d.index, Decisions: decisions, Queue: s.l.grouping.Queue, Revision: s.l.grouping.Revision, Current: d.current,
+		Name: d.name, GroupName: in.name, GroupIndex: in.index, Decisions: entries, Queue: s.l.grouping.Queue, Revision: s.l.grouping.Revision, Current: d.current,
 	}})
 }
 
-// finish updates all other pages and deletes the rest. All clusters are on their target pages now,
-// so only the group indexes restrict the order. Pages of the highest index come first, so that no
-// gaps appear.
+// finish makes the remaining changes, and deletes pages from the highest index down. All clusters
+// are on their target pages now.
 func (s *sequence) finish() {
 	var pending []*draft
 	for _, d := range s.l.drafts {
@@ -197,59 +221,47 @@ func (s *sequence) finish() {
 			pending = append(pending, d)
 		}
 	}
-	byIndex := func(a, b *draft) int { return cmp.Or(cmp.Compare(b.index, a.index), inPageOrder(b, a)) }
-	slices.SortStableFunc(pending, byIndex)
-	slices.SortStableFunc(s.toDelete, byIndex)
-	for len(pending) > 0 {
-		waiting := pending[:0:0]
-		for _, d := range pending {
-			if s.indexes.allow(d.index, d.targetGroup.index) {
-				s.write(d, d.want, len(d.have) != len(d.want))
-			} else {
-				waiting = append(waiting, d)
-			}
-		}
-		if len(waiting) == len(pending) && !s.deleteOne() {
-			s.breakIndexCycle(waiting)
-		}
-		pending = waiting
+	slices.SortStableFunc(pending, fromTheEnd)
+	for _, d := range pending {
+		s.update(d, d.want, len(d.have) != len(d.want))
 	}
-	for s.deleteOne() {
+	s.finishing = true
+	s.relabel()
+	slices.SortStableFunc(s.toDelete, fromTheEnd)
+	for _, d := range s.toDelete {
+		s.remove(d)
 	}
 }
 
+// deleteBehind deletes pages behind the last group from the highest index down, so that no other
+// page has to be kept there. It must not run before additions.
+func (s *sequence) deleteBehind() {
+	slices.SortStableFunc(s.toDelete, fromTheEnd)
+	for len(s.toDelete) > 0 && s.toDelete[0].label.index >= len(s.l.groups) && s.slots.allows(s.toDelete[0].label, label{index: unseen}) {
+		s.remove(s.toDelete[0])
+		s.toDelete = s.toDelete[1:]
+	}
+}
+
+func (s *sequence) remove(d *draft) {
+	s.slots.change(d.label, -1)
+	s.writes = append(s.writes, Write{Op: Delete, DecisionsChanged: d.visible, Page: Page{
+		Name: d.name, GroupName: d.label.name, GroupIndex: max(d.label.index, 0), Decisions: []v1alpha1.ClusterDecision{}, Current: d.current,
+	}})
+	s.visible = slices.DeleteFunc(s.visible, func(other *draft) bool { return other == d })
+}
+
+// fromTheEnd compares pages by index and number, the highest first.
+func fromTheEnd(a, b *draft) int {
+	return cmp.Or(cmp.Compare(b.label.index, a.label.index), inPageOrder(b, a))
+}
+
 func (d *draft) unfinished() bool {
-	return !d.metadataCurrent || d.index != d.targetGroup.index || d.group != d.targetGroup.name || !sameDecisions(d.have, d.want)
+	return !d.metadataCurrent || d.label != d.targetGroup.label || !sameDecisions(d.have, d.want)
 }
 
 // sameDecisions reports whether two lists share memory: NewPlan reuses a published list that is
 // correct.
 func sameDecisions(a, b []v1alpha1.ClusterDecision) bool {
 	return len(a) == len(b) && a != nil && (len(a) == 0 || &a[0] == &b[0])
-}
-
-// deleteOne deletes the first page that can be deleted without a gap among the indexes.
-func (s *sequence) deleteOne() bool {
-	for k, d := range s.toDelete {
-		if s.indexes.move(d.index, unseen) {
-			s.writes = append(s.writes, Write{Op: Delete, DecisionsChanged: d.visible, Page: Page{
-				Name: d.name, GroupName: d.group, GroupIndex: max(d.index, 0), Decisions: []v1alpha1.ClusterDecision{}, Current: d.current,
-			}})
-			s.toDelete = slices.Delete(s.toDelete, k, k+1)
-			return true
-		}
-	}
-	return false
-}
-
-// breakIndexCycle is for pages that wait for each other's index: a copy of one of them holds its
-// index while the page moves.
-func (s *sequence) breakIndexCycle(waiting []*draft) {
-	for _, d := range waiting {
-		if d.targetGroup.index <= s.indexes.top+1 {
-			s.addTemporaryPage(d.have, d)
-			slices.SortStableFunc(s.toDelete, func(a, b *draft) int { return cmp.Compare(b.index, a.index) })
-			return
-		}
-	}
 }

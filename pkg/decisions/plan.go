@@ -10,8 +10,8 @@ import (
 //
 // Between any two writes, executed in order, this holds for readers that select pages by label: a
 // cluster of both the old and the new decision is never missing, no page lists more than
-// v1alpha1.MaxDecisionsPerPage clusters, and group indexes are dense from 0 if they were before.
-// Execution may stop at any point: NewPlan continues from what is published then.
+// v1alpha1.MaxDecisionsPerPage clusters, and group indexes are dense from 0, each with one name, if
+// they were before. Execution may stop at any point: NewPlan continues from what is published then.
 type Plan struct {
 	// Pages are the resulting pages, by group index, then page number.
 	Pages []Page
@@ -68,11 +68,11 @@ func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, ta
 		case v1alpha1.PageOwn:
 			drafts = append(drafts, &draft{
 				name: pd.Name, number: numberOf(pd.Name, pl.Name), current: pd, visible: true,
-				group: pd.Labels[v1alpha1.DecisionGroupNameLabel], index: indexOf(pd.Labels[v1alpha1.DecisionGroupIndexLabel]),
-				have: pd.Status.Decisions,
+				label: label{name: pd.Labels[v1alpha1.DecisionGroupNameLabel], index: indexOf(pd.Labels[v1alpha1.DecisionGroupIndexLabel])},
+				have:  pd.Status.Decisions,
 			})
 		case v1alpha1.PageUnfinished:
-			drafts = append(drafts, &draft{name: pd.Name, number: numberOf(pd.Name, pl.Name), current: pd, index: unseen})
+			drafts = append(drafts, &draft{name: pd.Name, number: numberOf(pd.Name, pl.Name), current: pd, label: label{index: unseen}})
 		case v1alpha1.PageForeign:
 			p.Foreign = append(p.Foreign, pd.Name)
 		}

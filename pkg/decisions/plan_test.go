@@ -46,6 +46,11 @@ func held(a Grouping) Grouping {
 	return a
 }
 
+func compact(a Grouping) Grouping {
+	a.Compact = true
+	return a
+}
+
 // span lists clusters c<from> to c<to>.
 func span(from, to int) string {
 	var out []string
@@ -103,7 +108,7 @@ func TestNewPlan(t *testing.T) {
 		},
 		"the last cluster goes": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "", "1", "2")}, grouping: grouping(0),
-			want: []string{"Update p-decision-1 /0:", "Delete p-decision-2"},
+			want: []string{"Delete p-decision-2", "Update p-decision-1 /0:"},
 		},
 		"one comes, one goes: one write": {
 			published: pages{page("p-decision-1", "", "0", "a b")}, grouping: grouping(0, ":b c"),
@@ -169,25 +174,32 @@ func TestNewPlan(t *testing.T) {
 			grouping:  grouping(0, "a:1 3", "b:2 4"),
 			want:      []string{"Update p-decision-1 a/0: 1 2 3", "Update p-decision-2 b/1: 2 4", "Update p-decision-1 a/0: 1 3"},
 		},
-		"selectors of one group name share a new group": {
+		"selectors of one group name share no group": {
 			published: pages{page("p-decision-1", "a", "0", "1 2")}, grouping: grouping(2, "a:1 2 3", "a:4"),
-			want: []string{"Create p-decision-2 a/1: 3 4"},
+			want: []string{"Create p-decision-2 a/1: 3", "Create p-decision-3 a/2: 4"},
+		},
+		"a group of two selectors is of the one with most of its clusters": {
+			published: pages{page("p-decision-1", "a", "0", "1 2 3")}, grouping: grouping(0, "a:1", "b:9", "a:2 3"),
+			want: []string{
+				"Create p-decision-3 b/1:", "Create p-decision-2 a/0:", "Update p-decision-1 a/2: 1 2 3 (silent)", "Update p-decision-2 a/0: 1",
+				"Update p-decision-3 b/1: 9", "Update p-decision-1 a/2: 2 3",
+			},
 		},
 		"the group of the lowest index fills first": {
 			published: pages{page("p-decision-1", "a", "1", "3 4"), page("p-decision-2", "a", "0", "1 2")}, grouping: grouping(3, "a:1 2 3 4 5"),
 			want: []string{"Update p-decision-2 a/0: 1 2 5"},
 		},
-		"selectors of one group name share a page": {
-			published: pages{page("p-decision-1", "a", "0", span(1, 98))}, grouping: grouping(0, "a:"+span(1, 98)+" x", "a:y z"),
+		"newcomers fill the group's page, then a new one": {
+			published: pages{page("p-decision-1", "a", "0", span(1, 98))}, grouping: grouping(0, "a:"+span(1, 98)+" x y z"),
 			want: []string{"Update p-decision-1 a/0: " + span(1, 98) + " x y", "Create p-decision-2 a/0: z"},
 		},
-		"free pages and new ones are filled by number": {
+		"a free page keeps its index": {
 			published: pages{page("p-decision-5", "old", "0", "x")}, grouping: grouping(2, "a:1 2 3"),
-			want: []string{"Create p-decision-1 a/0: 1 2", "Update p-decision-5 a/1: 3"},
+			want: []string{"Create p-decision-1 a/1: 3", "Update p-decision-5 a/0: 1 2"},
 		},
 		"an adopted page of a lower number fills first": {
 			published: pages{page("p-decision-1", "old", "0", "1"), page("p-decision-2", "a", "1", "2")}, grouping: grouping(0, "a:1 2 3"),
-			want: []string{"Update p-decision-1 a/0: 1 3", "Update p-decision-2 a/0: 2 (silent)"},
+			want: []string{"Update p-decision-1 a/0: 1 (silent)", "Update p-decision-2 a/0: 2 (silent)", "Update p-decision-1 a/0: 1 3"},
 		},
 		"an exchange between full pages takes a bridge": {
 			published: pages{page("p-decision-1", "a", "0", span(1, 100)), page("p-decision-2", "b", "1", span(101, 200))},
@@ -218,7 +230,7 @@ func TestNewPlan(t *testing.T) {
 		"a group renamed after a page that goes": {
 			published: pages{page("p-decision-1", "old", "0", "x"), page("p-decision-2", "old", "1", "1 2")},
 			grouping:  grouping(0, "new:1 2"),
-			want:      []string{"Update p-decision-2 new/0: 1 2 (silent)", "Delete p-decision-1"},
+			want:      []string{"Update p-decision-1 new/0: x (silent)", "Update p-decision-2 new/0: 1 2 (silent)", "Delete p-decision-1"},
 		},
 		"a group renamed that grows": {
 			published: pages{page("p-decision-1", "old", "0", "1")}, grouping: grouping(0, "new:1 2"),
@@ -228,23 +240,51 @@ func TestNewPlan(t *testing.T) {
 			published: pages{page("p-decision-1", "old", "0", "1 2")}, grouping: grouping(0, "b:1", "a:2"),
 			want: []string{"Create p-decision-2 a/1: 2", "Update p-decision-1 b/0: 1"}, wantQuiet: true,
 		},
-		"a group in the middle goes: the last closes the gap": {
+		"a group in the middle goes: the next one takes its index": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3")},
 			grouping:  grouping(0, "a:1", "c:3"),
-			want:      []string{"Update p-decision-3 c/1: 3 (silent)", "Delete p-decision-2"},
+			want:      []string{"Update p-decision-2 c/1: 2 (silent)", "Update p-decision-3 c/1: 3 (silent)", "Delete p-decision-2"},
 		},
 		"the groups around one go: the higher page is deleted first": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3")},
 			grouping:  grouping(0, "b:2"),
-			want:      []string{"Delete p-decision-3", "Update p-decision-2 b/0: 2 (silent)", "Delete p-decision-1"},
+			want: []string{
+				"Delete p-decision-3", "Update p-decision-1 b/0: 1 (silent)", "Update p-decision-2 b/0: 2 (silent)", "Delete p-decision-1",
+			},
 		},
-		"a new group gets the next index": {
-			published: pages{page("p-decision-1", "", "0", "1 2")}, grouping: grouping(0, "new:1", ":2"),
-			want: []string{"Create p-decision-2 new/1: 1", "Update p-decision-1 /0: 2"}, wantQuiet: true,
+		"a new group comes first, under its name and with its clusters at once": {
+			published: pages{page("p-decision-1", "", "0", "1 2"), page("p-decision-2", "", "0", "3 4")}, grouping: grouping(0, "new:1", ":2 3 4"),
+			want: []string{
+				"Update p-decision-2 /1: 3 4 (silent)", "Create p-decision-3 /0:", "Update p-decision-1 /1: 1 2 (silent)", "Update p-decision-3 new/0: 1",
+				"Update p-decision-1 /1: 2",
+			}, wantQuiet: true,
 		},
-		"the order of entries changes: nothing moves": {
+		"a new group comes first: only one of many groups moves": {
+			published: pages{page("p-decision-1", "", "0", "1 2"), page("p-decision-2", "", "1", "3 4"), page("p-decision-3", "", "2", "5 6")},
+			grouping:  grouping(2, "new:9", ":1 2 3 4 5 6"),
+			want:      []string{"Create p-decision-4 /0:", "Update p-decision-1 /3: 1 2 (silent)", "Update p-decision-4 new/0: 9"},
+		},
+		"the first group goes: only one of many groups moves": {
+			published: pages{page("p-decision-1", "new", "0", "9"), page("p-decision-2", "", "1", "1 2"), page("p-decision-3", "", "2", "3 4")},
+			grouping:  grouping(2, ":1 2 3 4"),
+			want:      []string{"Update p-decision-1 /0: 9 (silent)", "Update p-decision-3 /0: 3 4 (silent)", "Delete p-decision-1"},
+		},
+		"the order of entries changes": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2")},
-			grouping:  grouping(0, "b:2", "a:1"), wantQuiet: true,
+			grouping:  grouping(0, "b:2", "a:1"),
+			want: []string{
+				"Create p-decision-3 a/0:", "Update p-decision-1 a/2: 1 (silent)", "Update p-decision-3 b/0: (silent)", "Create p-decision-4 b/1:",
+				"Update p-decision-2 b/0: 2 (silent)", "Update p-decision-4 a/1: (silent)", "Update p-decision-1 a/1: 1 (silent)", "Delete p-decision-4",
+				"Delete p-decision-3",
+			}, wantQuiet: true,
+		},
+		"a group of three pages is renamed behind the others": {
+			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "a", "0", "2"), page("p-decision-3", "a", "0", "3"), page("p-decision-4", "b", "1", "4")},
+			grouping:  grouping(0, "x:1 2 3", "b:4"),
+			want: []string{
+				"Update p-decision-2 a/2: 2 (silent)", "Update p-decision-3 a/2: 3 (silent)", "Update p-decision-1 x/0: 1 (silent)",
+				"Update p-decision-3 x/0: 3 (silent)", "Update p-decision-2 x/0: 2 (silent)",
+			}, wantQuiet: true,
 		},
 		"shorter groups: a page becomes a group": {
 			published: pages{page("p-decision-1", "", "0", "1 2"), page("p-decision-2", "", "0", "3 4")}, grouping: grouping(2, ":1 2 3 4"),
@@ -257,6 +297,16 @@ func TestNewPlan(t *testing.T) {
 		"longer groups stay apart, and newcomers fill the first": {
 			published: pages{page("p-decision-1", "", "0", "1 2"), page("p-decision-2", "", "1", "3 4")}, grouping: grouping(0, ":1 2 3 4 5"),
 			want: []string{"Update p-decision-1 /0: 1 2 5"},
+		},
+		"longer groups after an edit: pages become one group": {
+			published: pages{page("p-decision-1", "", "0", "1 2"), page("p-decision-2", "", "1", "3 4"), page("p-decision-3", "", "2", "5")},
+			grouping:  compact(grouping(0, ":1 2 3 4 5")),
+			want:      []string{"Update p-decision-3 /0: 5 (silent)", "Update p-decision-2 /0: 3 4 (silent)"}, wantQuiet: true,
+		},
+		"slightly longer groups after an edit: the clusters of the last group move": {
+			published: pages{page("p-decision-1", "", "0", "1 2"), page("p-decision-2", "", "1", "3 4"), page("p-decision-3", "", "2", "5 6")},
+			grouping:  compact(grouping(3, ":1 2 3 4 5 6")),
+			want:      []string{"Update p-decision-1 /0: 1 2 5", "Update p-decision-2 /1: 3 4 6", "Delete p-decision-3"}, wantQuiet: true,
 		},
 		"listed twice: the lower page keeps it": {
 			published: pages{page("p-decision-10", "", "0", "a b"), page("p-decision-9", "", "0", "a c")}, grouping: grouping(0, ":a b c"),
@@ -280,7 +330,7 @@ func TestNewPlan(t *testing.T) {
 				page("p-decision-3", "", "0", "c", withoutLabel(v1alpha1.DecisionGroupNameLabel)),
 			},
 			grouping:  grouping(0, ":a b c"),
-			want:      []string{"Update p-decision-3 /0: c (silent)", "Update p-decision-2 /0: b (silent)"},
+			want:      []string{"Update p-decision-2 /0: b (silent)", "Update p-decision-3 /0: c (silent)"},
 			wantQuiet: true,
 		},
 		"an ownerless page is adopted": {

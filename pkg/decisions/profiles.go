@@ -76,13 +76,14 @@ func (o Profiles) Plan(pl *v1alpha1.Placement, published []ProfilePage, wanted P
 	}
 	answer := Grouping{Queue: o.SchedulerName, onePage: true}
 	for _, page := range wanted.Pages {
-		members := GroupMembers{GroupName: groupKey(strconv.Itoa(page.GroupIndex), page.GroupName)}
+		key := groupKey(strconv.Itoa(page.GroupIndex), page.GroupName)
+		if n := len(answer.Groups); len(page.Decisions) > 0 && (n == 0 || answer.Groups[n-1].GroupName != key) {
+			answer.Groups = append(answer.Groups, GroupMembers{GroupName: key})
+		}
 		for i := range page.Decisions {
+			members := &answer.Groups[len(answer.Groups)-1]
 			members.Choices = append(members.Choices, len(answer.Choices))
 			answer.Choices = append(answer.Choices, Choice{Name: page.Decisions[i].ClusterName})
-		}
-		if len(members.Choices) > 0 {
-			answer.Groups = append(answer.Groups, members)
 		}
 	}
 	answer.Length = min(len(answer.Choices), v1alpha1.MaxDecisionsPerPage)

@@ -25,6 +25,7 @@ type fleet struct {
 	strategy v1alpha1.DecisionStrategy
 	byScore  bool
 	hold     bool
+	edited   bool // the strategy was edited since the last answer
 }
 
 var tiers = []string{"", "a1", "b2", "c3"}
@@ -68,11 +69,13 @@ func (f *fleet) change(t *rapid.T) {
 		other := map[string]string{"": "c3", "c3": "", "a1": "b2", "b2": "a1"}
 		f.each(rate, func(i int) { f.tier[i] = other[f.tier[i]] })
 	case "length":
+		f.edited = true
 		f.strategy.GroupStrategy.ClustersPerDecisionGroup = rapid.SampledFrom([]intstr.IntOrString{
 			intstr.FromInt32(0), intstr.FromInt32(1), intstr.FromInt32(7), intstr.FromInt32(60), intstr.FromInt32(100),
 			intstr.FromInt32(130), intstr.FromString("14%"), intstr.FromString("50%"), intstr.FromString("100%"),
 		}).Draw(t, "length")
 	case "entries":
+		f.edited = true
 		f.entries(rapid.Permutation(tiers[1:]).Draw(t, "order")[:rapid.IntRange(0, 3).Draw(t, "entries")])
 		for i := range f.strategy.GroupStrategy.DecisionGroups {
 			if rapid.IntRange(0, 3).Draw(t, "renamed") == 0 {
@@ -107,7 +110,7 @@ func (f *fleet) grouping(t *rapid.T) Grouping {
 	}
 	slices.SortStableFunc(choices, func(a, b Choice) int { return int(b.Score - a.Score) })
 	a := s.Group(choices, f.byScore)
-	a.DeferScores = f.hold
+	a.DeferScores, a.Compact = f.hold, f.edited
 	return a
 }
 
@@ -164,13 +167,13 @@ func run(t *rapid.T, w *world, a Grouping, writes []Write) {
 	for _, c := range a.Choices {
 		wanted[c.Name] = true
 	}
-	before, broken := w.visible()
+	before, byGroups, broken := w.visible()
 	for k, write := range writes {
 		old := w.pages[write.Page.Name].DeepCopy()
 		if err := w.apply(write); err != nil {
 			t.Fatal(err)
 		}
-		after, nowBroken := w.visible()
+		after, nowByGroups, nowBroken := w.visible()
 		fail := func(what string) {
 			t.Fatalf("%s after write %d of\n%s", what, k+1, strings.Join(showWrites(writes), "\n"))
 		}
@@ -183,6 +186,9 @@ func run(t *rapid.T, w *world, a Grouping, writes []Write) {
 			if before[c] && !after[c] {
 				fail(c + " is missing")
 			}
+			if broken == "" && byGroups[c] && !nowByGroups[c] {
+				fail(c + " is missing for a reader of groups")
+			}
 		}
 		for c := range before {
 			if full := old != nil && len(old.Status.Decisions)+len(write.Page.Decisions) > v1alpha1.MaxDecisionsPerPage; !after[c] && !complete && (!full || write.Op == Delete) {
@@ -194,7 +200,7 @@ func run(t *rapid.T, w *world, a Grouping, writes []Write) {
 				fail(c + " came uncalled for")
 			}
 		}
-		before, broken = after, nowBroken
+		before, byGroups, broken = after, nowByGroups, nowBroken
 	}
 }
 
@@ -204,7 +210,7 @@ func checkResult(t *rapid.T, w *world, a Grouping) {
 	if len(p.Writes) != 0 {
 		t.Fatalf("not at rest:\n%s", strings.Join(showWrites(p.Writes), "\n"))
 	}
-	if _, broken := w.visible(); broken != "" {
+	if _, _, broken := w.visible(); broken != "" {
 		t.Fatal(broken)
 	}
 	got, want := map[string][]string{}, map[string][]string{}
@@ -239,11 +245,14 @@ func checkResult(t *rapid.T, w *world, a Grouping) {
 		t.Fatal(d)
 	}
 	names := map[int]string{}
+	var order []string
 	for i, g := range p.GroupStatus() {
 		if int(g.DecisionGroupIndex) != i || int(g.ClusterCount) > a.Length {
 			t.Fatalf("group %d of %d, at most %d: %+v", i, len(p.Pages), a.Length, g)
 		}
+		order = append(order, g.DecisionGroupName)
 	}
+	checkOrder(t, a, order)
 	for _, page := range p.Pages {
 		if name, ok := names[page.GroupIndex]; ok && name != page.GroupName {
 			t.Fatalf("two names for group %d", page.GroupIndex)
@@ -252,6 +261,30 @@ func checkResult(t *rapid.T, w *world, a Grouping) {
 	}
 	if len(a.Choices) == 0 && (len(p.Pages) != 1 || p.Pages[0].GroupName != "") {
 		t.Fatalf("nothing selected: %v", showPages(p.Pages))
+	}
+}
+
+// checkOrder demands that the groups are in the order of the entries, each entry with as many as it
+// needs, or more if they were not made for this strategy.
+func checkOrder(t *rapid.T, a Grouping, names []string) {
+	left := names
+	for k := 0; k < len(a.Groups); k++ {
+		name, needed := a.Groups[k].GroupName, 0
+		for ; k < len(a.Groups) && a.Groups[k].GroupName == name; k++ {
+			needed += (len(a.Groups[k].Choices) + a.Length - 1) / a.Length
+		}
+		k--
+		got := 0
+		for got < len(left) && left[got] == name {
+			got++
+		}
+		if got < needed || a.Compact && got > needed {
+			t.Fatalf("groups %q for %v", names, a.Groups)
+		}
+		left = left[got:]
+	}
+	if len(left) > 0 && len(a.Groups) > 0 {
+		t.Fatalf("groups %q for %v", names, a.Groups)
 	}
 }
 
@@ -287,6 +320,7 @@ func TestPlanIsSafeAndConverges(t *testing.T) {
 				}
 			}
 			checkResult(t, w, a)
+			f.edited = false
 		}
 	})
 }

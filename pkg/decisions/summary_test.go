@@ -29,9 +29,9 @@ func TestPagesAreInOrderOfGroupAndNumber(t *testing.T) {
 		grouping  Grouping
 		want      []string
 	}{
-		"a new group closes a gap": {
+		"a new group comes after the others": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3")},
-			grouping:  grouping(0, "a:1", "c:3", "d:4"), want: []string{"p-decision-1 a/0: 1", "p-decision-2 d/1: 4", "p-decision-3 c/2: 3"},
+			grouping:  grouping(0, "a:1", "c:3", "d:4"), want: []string{"p-decision-1 a/0: 1", "p-decision-3 c/1: 3", "p-decision-2 d/2: 4"},
 		},
 		"a new page has a lower number": {
 			published: pages{page("p-decision-2", "a", "0", span(1, 100))}, grouping: grouping(0, "a:"+span(1, 101)),

@@ -10,30 +10,39 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// TestPagesThatWaitForEachOther: pages whose group indexes have to be exchanged, or closed up,
-// without a gap at any time.
+// TestPagesThatWaitForEachOther: pages that keep their indexes, or have to exchange them or close
+// up, without a gap or a second name at any time.
 func TestPagesThatWaitForEachOther(t *testing.T) {
 	tests := map[string]struct {
 		published pages
 		grouping  Grouping
 		want      []string
 	}{
-		"two pages exchange their indexes": {
+		"two free pages keep their indexes": {
 			published: pages{page("p-decision-1", "x", "1", "X"), page("p-decision-2", "y", "0", "Y"), page("p-decision-3", "a", "2", "A")},
 			grouping:  grouping(0, "b:B", "c:C", "a:A"),
 			want: []string{
-				"Update p-decision-1 x/1: B X", "Update p-decision-2 y/0: C", "Create p-decision-4 x/1: B X",
-				"Update p-decision-1 b/0: B", "Update p-decision-2 c/1: C (silent)", "Delete p-decision-4",
+				"Update p-decision-2 b/0: B Y", "Update p-decision-1 c/1: C", "Update p-decision-2 b/0: B",
 			},
 		},
-		"three pages do": {
+		"three free pages do": {
 			published: pages{
 				page("p-decision-1", "x", "1", "X"), page("p-decision-2", "y", "2", "Y"), page("p-decision-3", "z", "0", "Z"), page("p-decision-4", "a", "3", "A"),
 			},
 			grouping: grouping(0, "b:B", "c:C", "d:D", "a:A"),
 			want: []string{
-				"Update p-decision-1 x/1: B X", "Update p-decision-2 y/2: C Y", "Update p-decision-3 z/0: D", "Create p-decision-5 y/2: C Y",
-				"Update p-decision-2 c/1: C", "Update p-decision-1 b/0: B", "Update p-decision-3 d/2: D (silent)", "Delete p-decision-5",
+				"Update p-decision-3 b/0: B Z", "Update p-decision-1 c/1: C X", "Update p-decision-2 d/2: D", "Update p-decision-1 c/1: C",
+				"Update p-decision-3 b/0: B",
+			},
+		},
+		"three groups exchange their indexes": {
+			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3")},
+			grouping:  grouping(0, "c:3", "a:1", "b:2"),
+			want: []string{
+				"Create p-decision-4 a/0:", "Update p-decision-1 a/3: 1 (silent)", "Update p-decision-4 c/0: (silent)",
+				"Create p-decision-5 c/2:", "Update p-decision-3 c/0: 3 (silent)", "Update p-decision-5 b/2: (silent)",
+				"Update p-decision-4 b/1: (silent)", "Update p-decision-2 b/2: 2 (silent)", "Update p-decision-4 a/1: (silent)",
+				"Update p-decision-1 a/1: 1 (silent)", "Delete p-decision-5", "Delete p-decision-4",
 			},
 		},
 		"pages of other names come last, by name": {
@@ -46,11 +55,12 @@ func TestPagesThatWaitForEachOther(t *testing.T) {
 			grouping:  grouping(0, "a:1", "b:2"),
 			want:      []string{"Update p-decision-2 b/1: 2"},
 		},
-		"groups close up from the end": {
+		"groups close up": {
 			published: pages{page("p-decision-1", "a", "0", "1"), page("p-decision-2", "b", "1", "2"), page("p-decision-3", "c", "2", "3"), page("p-decision-4", "d", "3", "4")},
 			grouping:  grouping(0, "c:3", "d:4"),
 			want: []string{
-				"Update p-decision-4 d/1: 4 (silent)", "Update p-decision-3 c/0: 3 (silent)", "Delete p-decision-2", "Delete p-decision-1",
+				"Update p-decision-2 d/1: 2 (silent)", "Update p-decision-1 c/0: 1 (silent)", "Update p-decision-4 d/1: 4 (silent)",
+				"Update p-decision-3 c/0: 3 (silent)", "Delete p-decision-2", "Delete p-decision-1",
 			},
 		},
 	}
@@ -87,8 +97,9 @@ func TestAsPublished(t *testing.T) {
 		length    int
 	}{
 		"nothing published":  {choices: choices, want: []GroupMembers{{Choices: []int{0, 1, 2, 3}}}, length: 1},
+		"no page any more":   {published: pages{page("p-decision-1", "x", "0", "a"), page("p-decision-3", "", "2", "d")}, choices: choices, length: 1, want: []GroupMembers{{GroupName: "x", Choices: []int{0}}, {Choices: []int{1, 2, 3}}}},
 		"nothing chosen":     {published: pages{page("p-decision-1", "x", "0", "a")}},
-		"groups":             {published: pages{page("p-decision-1", "y", "1", "a b z"), page("p-decision-2", "x", "0", "c")}, choices: choices, length: 3, want: []GroupMembers{{Choices: []int{3}}, {GroupName: "x", Choices: []int{2}}, {GroupName: "y", Choices: []int{0, 1}}}},
+		"groups":             {published: pages{page("p-decision-1", "y", "1", "a b z"), page("p-decision-2", "x", "0", "c")}, choices: choices, length: 3, want: []GroupMembers{{GroupName: "x", Choices: []int{2}}, {GroupName: "y", Choices: []int{0, 1}}, {Choices: []int{3}}}},
 		"groups in order":    {published: pages{page("p-decision-1", "y", "0", "a b"), page("p-decision-2", "x", "1", "c d")}, choices: choices, length: 2, want: []GroupMembers{{GroupName: "y", Choices: []int{0, 1}}, {GroupName: "x", Choices: []int{2, 3}}}},
 		"the lowest index":   {published: pages{page("p-decision-1", "y", "2", "a"), page("p-decision-2", "x", "1", "b"), page("p-decision-3", "y", "0", "c d")}, choices: choices, length: 2, want: []GroupMembers{{GroupName: "y", Choices: []int{0, 2, 3}}, {GroupName: "x", Choices: []int{1}}}},
 		"the first page":     {published: pages{page("p-decision-1", "y", "0", "a b"), page("p-decision-2", "x", "1", "a c d")}, choices: choices, length: 2, want: []GroupMembers{{GroupName: "y", Choices: []int{0, 1}}, {GroupName: "x", Choices: []int{2, 3}}}},

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/readers"
 )
 
 func testPlacement() *v1alpha1.Placement {
@@ -56,10 +57,11 @@ func (w *world) apply(write Write) error {
 	return nil
 }
 
-// visible is what a reader sees on the pages that are the Placement's own to keep.
-func (w *world) visible() (clusters map[string]bool, broken string) {
-	clusters = map[string]bool{}
-	count := map[int]int{}
+// visible is what readers see on the pages that are the Placement's own to keep: all clusters, and
+// those that a reader of groups sees in any case.
+func (w *world) visible() (clusters, byGroups map[string]bool, broken string) {
+	var pages []readers.Page
+	names := map[int]map[string]bool{}
 	for _, pd := range w.pages {
 		if w.placement.RelationOf(pd) != v1alpha1.PageOwn {
 			continue
@@ -70,17 +72,19 @@ func (w *world) visible() (clusters map[string]bool, broken string) {
 		if len(pd.Status.Decisions) > v1alpha1.MaxDecisionsPerPage {
 			broken = "page over the limit: " + pd.Name
 		}
-		count[indexOf(pd.Labels[v1alpha1.DecisionGroupIndexLabel])]++
-		for _, d := range pd.Status.Decisions {
-			clusters[d.ClusterName] = true
+		index := indexOf(pd.Labels[v1alpha1.DecisionGroupIndexLabel])
+		if names[index] == nil {
+			names[index] = map[string]bool{}
+		}
+		names[index][pd.Labels[v1alpha1.DecisionGroupNameLabel]] = true
+		pages = append(pages, readers.PageOf(pd))
+	}
+	for i := range len(names) {
+		if len(names[i]) != 1 {
+			broken = fmt.Sprintf("group indexes not dense, or with several names: %v", names)
 		}
 	}
-	for i := range len(count) {
-		if count[i] == 0 {
-			broken = fmt.Sprintf("group indexes not dense: %v", count)
-		}
-	}
-	return clusters, broken
+	return readers.Union(pages), readers.ByGroups(pages), broken
 }
 
 // page makes a published page of clusters separated by spaces.

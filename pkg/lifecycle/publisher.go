@@ -240,9 +240,7 @@ func PageWriteOf(pl *v1alpha1.Placement, w decisions.Write) framework.PageWrite 
 		Deleted:          w.Op == decisions.Delete,
 		DecisionsChanged: w.DecisionsChanged,
 	}
-	if done.Deleted {
-		done.Page = w.Page.Current
-	} else {
+	if done.Page = w.Page.Current; !done.Deleted || done.Page == nil {
 		done.Page = w.Page.Object(pl)
 	}
 	return done
@@ -271,6 +269,7 @@ func Plan(state *framework.CycleState, proposal *framework.Proposal) (decisions.
 	if q := snapshot.Queue; q != nil {
 		answer.Queue = q.Annotation
 	}
+	answer.Compact = subject.Edited()
 	answer.DeferScores = snapshot.Now.Before(due) && !proposal.Restores
 	answer.Revision = proposal.Revision
 	taken := func(name string) bool {

@@ -285,7 +285,7 @@ func (a *Attempt) republish(without []string) *framework.Proposal {
 }
 
 // repair proposes the last published decision again if its pages were edited or deleted externally,
-// and while a change is pending after an edit of the Placement: the edit may ask for other groups.
+// and, while a change is pending, if its groups may be out of date.
 // If nothing was published yet, it proposes an empty page.
 func (a *Attempt) repair() *framework.Proposal {
 	subject := a.Snapshot.Subject
@@ -299,13 +299,13 @@ func (a *Attempt) repair() *framework.Proposal {
 	return a.republish(nil)
 }
 
-// regroups is true if a decided Placement was edited since it was published, and has or had more
-// than one decision group.
+// regroups reports whether the pages may need other groups than they have, because the Placement's
+// spec or a cluster's labels changed: a decided Placement has, or had, decision groups.
 func (a *Attempt) regroups() bool {
 	pl := a.Snapshot.Subject.Placement
 	groups := pl.Spec.DecisionStrategy.GroupStrategy
 	per := groups.ClustersPerDecisionGroup
-	return a.Failure == nil && a.Snapshot.Subject.Last.Generation != pl.Generation &&
+	return a.Failure == nil &&
 		(len(pl.Status.DecisionGroups) > 1 || len(groups.DecisionGroups) > 0 || per != intstr.IntOrString{} && per.String() != v1alpha1.DefaultClustersPerDecisionGroup)
 }
 

@@ -198,29 +198,24 @@ func TestRepublish(t *testing.T) {
 	}
 }
 
-// TestRegroups: a decided Placement that was edited since it was published, with groups or without
-// them any more.
+// TestRegroups: a decided Placement with groups, or with groups before an edit.
 func TestRegroups(t *testing.T) {
 	two := []v1alpha1.DecisionGroupStatus{{}, {DecisionGroupIndex: 1}}
 	for name, tc := range map[string]struct {
-		generation int64 // that was published
-		failure    *framework.Status
-		groups     []v1alpha1.DecisionGroupStatus
-		strategy   v1alpha1.GroupStrategy
-		want       bool
+		failure  *framework.Status
+		groups   []v1alpha1.DecisionGroupStatus
+		strategy v1alpha1.GroupStrategy
+		want     bool
 	}{
-		"had groups":              {generation: 1, groups: two, want: true},
-		"and was not edited":      {generation: 2, groups: two},
-		"and is not decided":      {generation: 1, groups: two, failure: framework.NewStatus(framework.Pending, "")},
-		"one group":               {generation: 1, groups: two[:1]},
-		"asks for groups":         {generation: 1, strategy: v1alpha1.GroupStrategy{DecisionGroups: []v1alpha1.DecisionGroup{{}}}, want: true},
-		"asks for smaller groups": {generation: 1, strategy: v1alpha1.GroupStrategy{ClustersPerDecisionGroup: intstr.FromInt32(3)}, want: true},
-		"asks for the default":    {generation: 1, strategy: v1alpha1.GroupStrategy{ClustersPerDecisionGroup: intstr.FromString("100%")}},
+		"had groups":              {groups: two, want: true},
+		"and is not decided":      {groups: two, failure: framework.NewStatus(framework.Pending, "")},
+		"one group":               {groups: two[:1]},
+		"asks for groups":         {strategy: v1alpha1.GroupStrategy{DecisionGroups: []v1alpha1.DecisionGroup{{}}}, want: true},
+		"asks for smaller groups": {strategy: v1alpha1.GroupStrategy{ClustersPerDecisionGroup: intstr.FromInt32(3)}, want: true},
+		"asks for the default":    {strategy: v1alpha1.GroupStrategy{ClustersPerDecisionGroup: intstr.FromString("100%")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			last := lastOf("a")
-			last.Generation = tc.generation
-			a := attemptOn(last)
+			a := attemptOn(lastOf("a"))
 			a.Failure = tc.failure
 			pl := a.Snapshot.Subject.Placement.DeepCopy()
 			pl.Status.DecisionGroups, pl.Spec.DecisionStrategy.GroupStrategy = tc.groups, tc.strategy

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/readers"
 )
 
 // broken records a broken promise. The caller holds the lock.
@@ -22,8 +23,8 @@ func (o *observer) broken(law int, format string, args ...any) {
 }
 
 // gap records a write after which core clusters are missing. The caller holds the lock.
-func (o *observer) gap(w Watched, object *v1alpha1.PlacementDecision, gone bool, last, now []Page) {
-	before, after := clustersOf(last), clustersOf(now)
+func (o *observer) gap(w Watched, object *v1alpha1.PlacementDecision, gone bool, last, now []readers.Page) {
+	before, after := readers.Union(last), readers.Union(now)
 	g := Gap{Placement: w.Name, Page: object.Name, UID: object.UID, Deleted: gone}
 	for _, cluster := range w.Core {
 		if before[cluster] && !after[cluster] {
@@ -43,22 +44,35 @@ func (o *observer) gap(w Watched, object *v1alpha1.PlacementDecision, gone bool,
 }
 
 // check compares one decision with the promises. The caller holds the lock.
-func (o *observer) check(w Watched, version string, pages []Page) {
+func (o *observer) check(w Watched, version string, pages []readers.Page) {
 	at, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
 		o.unread(err)
 		return
 	}
-	groups := map[string]bool{}
+	groups := map[string]map[string]bool{} // the names by index
+	listed := 0
 	for _, page := range pages {
-		groups[page.Labels[v1alpha1.DecisionGroupIndexLabel]] = true
-		if o.Intruder {
-			continue
+		index, name := page.Labels[v1alpha1.DecisionGroupIndexLabel], page.Labels[v1alpha1.DecisionGroupNameLabel]
+		if groups[index] == nil {
+			groups[index] = map[string]bool{}
 		}
-		switch n := len(page.Clusters); {
-		case n == 0:
-			o.broken(1, "%s at %d: %s lists no cluster", w.key(), at, page.Name)
-		case n > v1alpha1.MaxDecisionsPerPage:
+		groups[index][name] = true
+		listed += len(page.Clusters)
+	}
+	if !o.Intruder {
+		o.checkPages(w, at, pages, groups, listed)
+	}
+	o.Pages, o.Groups = max(o.Pages, len(pages)), max(o.Groups, len(groups))
+}
+
+// checkPages compares pages that only Berth writes with the promises. The caller holds the lock.
+func (o *observer) checkPages(w Watched, at uint64, pages []readers.Page, groups map[string]map[string]bool, listed int) {
+	if listed == 0 && len(pages) > 0 {
+		o.broken(1, "%s at %d: no page lists a cluster", w.key(), at)
+	}
+	for _, page := range pages {
+		if n := len(page.Clusters); n > v1alpha1.MaxDecisionsPerPage {
 			o.broken(2, "%s at %d: %s lists %d clusters", w.key(), at, page.Name, n)
 		}
 		if _, ok := page.Labels[v1alpha1.DecisionGroupNameLabel]; !ok {
@@ -66,11 +80,15 @@ func (o *observer) check(w Watched, version string, pages []Page) {
 		}
 	}
 	for i := range len(groups) {
-		if !groups[strconv.Itoa(i)] && !o.Intruder {
-			o.broken(2, "%s at %d: of %d groups none has the index %d", w.key(), at, len(groups), i)
+		if names := groups[strconv.Itoa(i)]; len(names) != 1 {
+			o.broken(2, "%s at %d: of %d group indexes, %d has %d names", w.key(), at, len(groups), i, len(names))
 		}
 	}
-	if missing := o.missing(w, at, clustersOf(pages)); len(missing) > 0 && !o.Intruder {
+	reader, missing := "pages", o.missing(w, at, readers.Union(pages))
+	if len(missing) == 0 {
+		reader, missing = "groups", o.missing(w, at, readers.ByGroups(pages))
+	}
+	if len(missing) > 0 {
 		law := 2
 		switch {
 		case len(missing) == len(w.Core):
@@ -78,9 +96,8 @@ func (o *observer) check(w Watched, version string, pages []Page) {
 		case len(missing) > len(w.Core)/4:
 			law = 7 // so much at once is what a controller does that does not know the fleet yet
 		}
-		o.broken(law, "%s at %d: missing: %s", w.key(), at, strings.Join(missing[:min(len(missing), 5)], " "))
+		o.broken(law, "%s at %d: missing for a reader of %s: %s", w.key(), at, reader, strings.Join(missing[:min(len(missing), 5)], " "))
 	}
-	o.Pages, o.Groups = max(o.Pages, len(pages)), max(o.Groups, len(groups))
 }
 
 // missing returns the core clusters that the decision had before and lacks now.
@@ -96,16 +113,6 @@ func (o *observer) missing(w Watched, at uint64, listed map[string]bool) (names 
 		}
 	}
 	return names
-}
-
-func clustersOf(pages []Page) map[string]bool {
-	listed := map[string]bool{}
-	for _, p := range pages {
-		for _, cluster := range p.Clusters {
-			listed[cluster] = true
-		}
-	}
-	return listed
 }
 
 // checkLogs checks the promises that need the whole log: each status describes the published

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/readers"
 )
 
 // answerLog has everything that the watches reported about one Placement.
@@ -36,7 +37,7 @@ type statusState struct {
 }
 
 // state records what is published from now on.
-func (o *observer) state(w Watched, version string, pages map[string]Page, listed bool) {
+func (o *observer) state(w Watched, version string, pages map[string]readers.Page, listed bool) {
 	at, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
 		return

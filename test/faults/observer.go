@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/test/readers"
 )
 
 // observerVariable holds the Orders, as JSON, for a test binary that runs as the observer.
@@ -166,7 +168,7 @@ func (o *observer) catchUp(ctx context.Context) {
 	}
 }
 
-func (o *observer) hasSeen(w Watched, pages []Page) bool {
+func (o *observer) hasSeen(w Watched, pages []readers.Page) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	states := o.answers[w.key()].states

@@ -14,11 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/readers"
 )
 
 // list decodes only the fields that the promises need: decoding all fields would take most of the
 // time of a poll.
-func (o *observer) list(ctx context.Context, w Watched, version string) (at string, pages []Page, err error) {
+func (o *observer) list(ctx context.Context, w Watched, version string) (at string, pages []readers.Page, err error) {
 	var raw struct {
 		Metadata struct{ ResourceVersion string }
 		Items    []struct {
@@ -59,7 +60,7 @@ func (o *observer) list(ctx context.Context, w Watched, version string) (at stri
 		return "", nil, err
 	}
 	for _, item := range raw.Items {
-		p := Page{Name: item.Metadata.Name, Labels: item.Metadata.Labels}
+		p := readers.Page{Name: item.Metadata.Name, Labels: item.Metadata.Labels}
 		for _, d := range item.Status.Decisions {
 			p.Clusters = append(p.Clusters, d.ClusterName)
 		}
@@ -101,7 +102,7 @@ func (o *observer) followPages(ctx context.Context, w Watched) {
 			o.failed(ctx, err)
 			continue
 		}
-		pages := map[string]Page{}
+		pages := map[string]readers.Page{}
 		for _, p := range listed {
 			pages[p.Name] = p
 		}
@@ -120,7 +121,7 @@ func (o *observer) followPages(ctx context.Context, w Watched) {
 			delete(pages, object.Name)
 			gone := event.Type == "DELETED"
 			if !gone {
-				pages[object.Name] = pageOf(object)
+				pages[object.Name] = readers.PageOf(object)
 			}
 			o.state(w, object.ResourceVersion, pages, false)
 			now := slices.Collect(maps.Values(pages))

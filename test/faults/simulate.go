@@ -21,23 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/readers"
 	"github.com/berth-dev/berth/test/testhub"
 )
-
-// Page is a page as a reader sees it.
-type Page struct {
-	Name     string            `json:"name"`
-	Labels   map[string]string `json:"labels"`
-	Clusters []string          `json:"clusters"`
-}
-
-func pageOf(object *v1alpha1.PlacementDecision) Page {
-	p := Page{Name: object.Name, Labels: object.Labels, Clusters: []string{}}
-	for _, d := range object.Status.Decisions {
-		p.Clusters = append(p.Clusters, d.ClusterName)
-	}
-	return p
-}
 
 // Difference compares the published decisions with those of berth simulate for the fleet's objects.
 // It is empty if they agree. If the objects include the pages, every page must agree, otherwise
@@ -60,9 +46,9 @@ func (f *Fleet) Difference(ctx context.Context) (string, error) {
 	if err := f.Hub.List(ctx, pages, in); err != nil {
 		return "", err
 	}
-	published := map[string][]Page{}
+	published := map[string][]readers.Page{}
 	for i := range pages.Items {
-		p := pageOf(&pages.Items[i])
+		p := readers.PageOf(&pages.Items[i])
 		name := p.Labels[v1alpha1.PlacementLabel]
 		published[name] = append(published[name], p)
 	}
@@ -75,7 +61,7 @@ func (f *Fleet) Difference(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for name := range again {
-		byName := func(a, b Page) int { return strings.Compare(a.Name, b.Name) }
+		byName := func(a, b readers.Page) int { return strings.Compare(a.Name, b.Name) }
 		slices.SortFunc(again[name], byName)
 		slices.SortFunc(published[name], byName)
 		if want, got := fmt.Sprint(again[name]), fmt.Sprint(published[name]); want != got {
@@ -88,7 +74,7 @@ func (f *Fleet) Difference(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-func selected(pages []Page) []string {
+func selected(pages []readers.Page) []string {
 	var names []string
 	for _, p := range pages {
 		names = append(names, p.Clusters...)
@@ -98,7 +84,7 @@ func selected(pages []Page) []string {
 }
 
 // simulate runs berth simulate and returns the pages by Placement.
-func simulate(ctx context.Context, objects []client.Object) (map[string][]Page, error) {
+func simulate(ctx context.Context, objects []client.Object) (map[string][]readers.Page, error) {
 	data, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 	if err != nil {
 		return nil, err
@@ -114,14 +100,14 @@ func simulate(ctx context.Context, objects []client.Object) (map[string][]Page, 
 	}
 	var result struct {
 		Results []struct {
-			Placement string `json:"placement"`
-			Decisions []Page `json:"decisions"`
+			Placement string         `json:"placement"`
+			Decisions []readers.Page `json:"decisions"`
 		} `json:"results"`
 	}
 	if err := json.Unmarshal(out, &result); err != nil {
 		return nil, err
 	}
-	answers := map[string][]Page{}
+	answers := map[string][]readers.Page{}
 	for _, r := range result.Results {
 		answers[filepath.Base(r.Placement)] = r.Decisions
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -46,6 +47,21 @@ func (d *Published) Damaged(subject *Subject) bool {
 		hash, known := d.Pages[page.Name]
 		return !known || hash != ContentHash(page)
 	})
+}
+
+// Edited reports whether the spec was edited since it was published last. After a restart the
+// generation in the Placement's status is compared.
+func (s *Subject) Edited() bool {
+	pl, published := s.Placement, int64(0)
+	if s.Last != nil {
+		published = s.Last.Generation
+	}
+	if published == 0 {
+		if c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied); c != nil {
+			published = c.ObservedGeneration
+		}
+	}
+	return published != 0 && published != pl.Generation
 }
 
 var contentSeed = maphash.MakeSeed()
