@@ -193,7 +193,8 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 	}
 	s.setStep(ctx, a, dry)
 	if late := timeoutErrorOf(a.Err); late != nil && a.Step == nil {
-		a.Failure, a.Selected, a.Target, a.Change, a.Err, a.Outcome = a.Err, nil, nil, nil, nil, Undecided
+		a.Failure, a.Selected, a.Target, a.Change, a.changeState = a.Err, nil, nil, nil, nil
+		a.setResult(permitResult{outcome: Undecided})
 	}
 	if a.Step == nil && a.Outcome != Failed && (a.Outcome != Undecided || a.Snapshot.Subject.Last != nil) {
 		a.Step = a.repair()

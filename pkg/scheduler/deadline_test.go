@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -330,5 +331,34 @@ func TestConditionsWhileEvaluationContinues(t *testing.T) {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestTimeoutsOfAnEndedChange: attempts for a change that was rejected or has expired time out one
+// after the other. The decision and the record stay as they are.
+func TestTimeoutsOfAnEndedChange(t *testing.T) {
+	for name, end := range map[string]func(*desk){
+		"rejected": func(d *desk) { d.answer(d.revision(), berthv1alpha1.Rejected) },
+		"expired":  func(d *desk) { d.now = d.now.Add(8 * 24 * time.Hour) },
+	} {
+		for _, point := range []string{"Reserve", "Permit"} {
+			t.Run(name+" in "+point, func(t *testing.T) {
+				d := newDesk(t, ask().Number(1), "c1")
+				d.require()
+				d.attempt()
+				end(d)
+				d.attempt()
+				want := d.phase("1")
+				for range 3 {
+					slowly(d.scheduler, point, 103*time.Millisecond)
+					if a, _ := d.try(); a.Change != nil || a.Record() != nil || a.Failure == nil {
+						t.Errorf("change %+v, record %+v, failure %v", a.Change, a.Record(), a.Failure.Err())
+					}
+				}
+				if got := d.phase("1"); got != want || d.published() != "p-decision-1:" && d.published() != "" {
+					t.Errorf("phase %s, want %s; published %s", got, want, d.published())
+				}
+			})
+		}
 	}
 }
