@@ -240,6 +240,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	}
 	decides = scheduler.New(profiles, placements.held)
 	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
+	decides.Claims = &placements.claims
 	decides.StorePublished, decides.OnDecided = inv.SetPublished, onDecided(recorder)
 	if served.ownKinds {
 		m.records = NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
@@ -377,9 +378,10 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 	if err != nil {
 		return nil, err
 	}
-	inv := placements.inventory
+	inv, claims := placements.inventory, &placements.claims
+	claims.Clusters = inv.Reserve
 	handle := &framework.Handle{
-		Client: mgr.GetClient(), Pages: pages, Assume: inv.AssumePage, Announce: inv.Announce, Reserve: inv.Reserve, Unreserve: inv.Unreserve,
+		Client: mgr.GetClient(), Pages: pages, Assume: inv.AssumePage, Announce: inv.Announce, Reserve: claims.Reserve, Unreserve: claims.Unreserve,
 		HeldChanges: placements.held, AskExtender: placements.askExtender,
 		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
 		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
@@ -387,7 +389,7 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 		},
 	}
 	if placements.queues != nil {
-		handle.Quota = placements.queues.SetClusters
+		handle.Quota, claims.Quota = claims.SetQuota, placements.queues.SetClusters
 	}
 	return scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, handle)
 }

@@ -322,7 +322,7 @@ func (l *layout) fill(g *group, left []int) []int {
 }
 
 // assignIndexes gives the groups dense indexes from 0, in the order of the entries, because readers
-// roll out by index. Among the groups of one entry, those whose index is one of the entry's keep it.
+// roll out by index. Of an entry's groups, those that have one of its indexes keep it.
 func (l *layout) assignIndexes() {
 	ordered := make([]*group, len(l.groups))
 	first := 0

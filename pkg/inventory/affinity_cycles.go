@@ -14,17 +14,27 @@ const maxAffinitySteps = 50_000
 type affinityEdge struct {
 	to   Key
 	with bool
+	// mutual is true if both Placements are apart from each other: then the one that has a cluster
+	// keeps it.
+	mutual bool
 }
 
 // The kinds of edges, as bits.
-const withKind, apartKind = 1, 2
+const withKind, apartKind, oneSidedKind = 1, 2, 4
 
 func (e affinityEdge) kind() int {
-	if e.with {
+	switch {
+	case e.with:
 		return withKind
+	case e.mutual:
+		return apartKind
 	}
-	return apartKind
+	return oneSidedKind
 }
+
+// mayNotSettle reports whether a cycle with these kinds of edges may never settle: both with and
+// apartFrom, or an apartFrom that is not mutual, whose Placement leaves clusters that it has.
+func mayNotSettle(kinds int) bool { return kinds&oneSidedKind != 0 || kinds == withKind|apartKind }
 
 func (e affinityEdge) String() string {
 	if e.with {
@@ -43,8 +53,8 @@ type affinityGraph struct {
 	path   []affinityEdge
 }
 
-// updateCycles finds the Placements of a namespace that are in a cycle of affinity with both with
-// and apartFrom, which may never settle. It adds those for which that has changed.
+// updateCycles finds the Placements of a namespace that are in a cycle of affinity that may never
+// settle. It adds those for which that has changed.
 func (inv *Inventory) updateCycles(namespace string, affected affectedSet) {
 	old, next := inv.holdings.cycles[namespace], inv.findCycles(namespace)
 	for _, key := range slices.Concat(slices.Collect(maps.Keys(old)), slices.Collect(maps.Keys(next))) {
@@ -72,7 +82,7 @@ func (inv *Inventory) findCycles(namespace string) map[Key]string {
 				for _, to := range inv.namedBy(&list.terms[i], nodes, g) {
 					if !known[to] {
 						known[to] = true
-						g.edges[from] = append(g.edges[from], affinityEdge{to, list.with})
+						g.edges[from] = append(g.edges[from], affinityEdge{to: to, with: list.with})
 					}
 				}
 			}
@@ -81,7 +91,23 @@ func (inv *Inventory) findCycles(namespace string) map[Key]string {
 			return tooManyTerms(nodes)
 		}
 	}
-	return g.mixedCycles(g.keepMixed(nodes))
+	g.markMutual()
+	return g.unsettledCycles(g.keepUnsettled(nodes))
+}
+
+// markMutual marks the edges between Placements that are apart from each other.
+func (g *affinityGraph) markMutual() {
+	apart := map[[2]Key]bool{}
+	for from, edges := range g.edges {
+		for _, e := range edges {
+			apart[[2]Key{from, e.to}] = apart[[2]Key{from, e.to}] || !e.with
+		}
+	}
+	for from, edges := range g.edges {
+		for i := range edges {
+			edges[i].mutual = apart[[2]Key{edges[i].to, from}]
+		}
+	}
 }
 
 // namedBy returns the Placements with affinity that a term names.
@@ -102,9 +128,9 @@ func (inv *Inventory) namedBy(t *affinityTerm, nodes []Key, g *affinityGraph) []
 	return named
 }
 
-// keepMixed drops all edges that cannot be in a cycle of both kinds, and returns the Placements
-// that still have edges: a cycle is within one strongly connected component.
-func (g *affinityGraph) keepMixed(nodes []Key) []Key {
+// keepUnsettled drops all edges that cannot be in a cycle that may never settle, and returns the
+// Placements that still have edges: a cycle is within one strongly connected component.
+func (g *affinityGraph) keepUnsettled(nodes []Key) []Key {
 	of := g.components(nodes)
 	kinds := map[int]int{}
 	for _, from := range nodes {
@@ -113,7 +139,7 @@ func (g *affinityGraph) keepMixed(nodes []Key) []Key {
 			kinds[of[from]] |= e.kind()
 		}
 	}
-	return slices.DeleteFunc(nodes, func(key Key) bool { return kinds[of[key]] != withKind|apartKind })
+	return slices.DeleteFunc(nodes, func(key Key) bool { return !mayNotSettle(kinds[of[key]]) })
 }
 
 // components numbers the strongly connected components of the graph (Tarjan's algorithm).
@@ -158,8 +184,8 @@ func tooManyTerms(nodes []Key) map[Key]string {
 	return all
 }
 
-// mixedCycles returns the members of cycles with both kinds of edges, with the cycle's text.
-func (g *affinityGraph) mixedCycles(nodes []Key) map[Key]string {
+// unsettledCycles returns the members of cycles that may never settle, with the cycle's text.
+func (g *affinityGraph) unsettledCycles(nodes []Key) map[Key]string {
 	found := map[Key]string{}
 	for _, key := range nodes {
 		if found[key] != "" {
@@ -189,7 +215,7 @@ func (g *affinityGraph) mixedCycles(nodes []Key) map[Key]string {
 }
 
 // returns reports whether a path leads from a Placement back to the begin of the search, without
-// passing a Placement twice, and has both kinds of edges. kinds are those on the path so far.
+// passing a Placement twice, and may never settle. kinds are those on the path so far.
 func (g *affinityGraph) returns(at Key, kinds int) bool {
 	g.onPath[at] = true
 	for _, e := range g.edges[at] {
@@ -198,7 +224,7 @@ func (g *affinityGraph) returns(at Key, kinds int) bool {
 		}
 		both := kinds | e.kind()
 		g.path = append(g.path, e)
-		if e.to == g.from && both == withKind|apartKind || !g.onPath[e.to] && g.returns(e.to, both) {
+		if e.to == g.from && mayNotSettle(both) || !g.onPath[e.to] && g.returns(e.to, both) {
 			return true
 		}
 		g.path = g.path[:len(g.path)-1]

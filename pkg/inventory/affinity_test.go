@@ -55,6 +55,31 @@ func TestManyPlacementsApartFromEachOtherAreNoCycle(t *testing.T) {
 	}
 }
 
+// TestOneSidedCycle: an apartFrom that the other Placement does not have makes a cycle unsettled.
+func TestOneSidedCycle(t *testing.T) {
+	for name, tc := range map[string]struct {
+		apartFrom [3][]string // of p0, p1 and p2
+		want      string      // for p0
+	}{
+		"each from the next": {apartFrom: [3][]string{{"p1"}, {"p2"}, {"p0"}}, want: "p0 apart from p1, p1 apart from p2, p2 apart from p0"},
+		"one is not mutual":  {apartFrom: [3][]string{{"p1", "p2"}, {"p0", "p2"}, {"p0"}}, want: "p0 apart from p1, p1 apart from p2, p2 apart from p0"},
+		"all are mutual":     {apartFrom: [3][]string{{"p1", "p2"}, {"p0", "p2"}, {"p0", "p1"}}},
+		"no cycle":           {apartFrom: [3][]string{{"p1"}, {"p2"}, nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := inventory.New(inventory.Options{})
+			for i, others := range tc.apartFrom {
+				placement := fmt.Sprint("p", i)
+				inv.Update(fixture.Placement("n", placement).Obj())
+				inv.Update(affinityPolicy(placement, nil, named(others...)))
+			}
+			if got := cycleOf(inv, "p0"); got != tc.want {
+				t.Errorf("the cycle is %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestManyAffinitiesByNameAreNoCycle(t *testing.T) {
 	inv := inventory.New(inventory.Options{})
 	for i := range 500 {

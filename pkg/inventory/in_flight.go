@@ -35,10 +35,24 @@ func (inv *Inventory) Reserve(placement Key, clusters []string) {
 	if len(landed) > 0 {
 		inv.addInput(Input{Kind: InputLanded, Placement: placement, Clusters: landed})
 	}
+	if inv.isReserved(placement, reserved) {
+		return
+	}
 	if len(reserved)+len(inv.inFlight[placement]) > 0 {
 		inv.addInput(Input{Kind: InputReserved, Placement: placement, Clusters: reserved})
 	}
 	inv.reserve(placement, reserved)
+}
+
+// isReserved reports whether exactly these clusters are reserved for a Placement.
+func (inv *Inventory) isReserved(placement Key, clusters []string) bool {
+	reserved := inv.inFlight[placement]
+	for _, name := range clusters {
+		if i, known := inv.names.index[name]; !known || !reserved[i] {
+			return false
+		}
+	}
+	return len(clusters) == len(reserved)
 }
 
 // reserve replaces the reservation of a Placement by clusters that none of its pages lists.

@@ -228,6 +228,9 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 	return nil
 }
 
+// CountsPermitted implements framework.PermittedCounter: a held change uses up no limit.
+func (*BlastRadius) CountsPermitted() {}
+
 // Unreserve undoes Reserve. If a page was written, the clusters count as removed.
 func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
 	b.mu.Lock()

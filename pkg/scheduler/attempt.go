@@ -116,6 +116,8 @@ func (s *Scheduler) attempt(ctx context.Context, namespace string, takeSnapshot 
 
 // runCycle runs steps 1 to 8. The caller holds the cycle lock.
 func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework.Snapshot, revokedOnly bool) *Attempt {
+	s.Claims.begin()
+	defer s.Claims.end()
 	cycle, deadline := s.startDeadline(ctx)
 	// 1. Snapshot.
 	snapshot := takeSnapshot()
@@ -181,7 +183,7 @@ func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 
 // transition runs steps 6 to 8 and sets Step. A dry run reserves nothing.
 func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
-	if a.Change == nil && a.timers.Reserved && !dry {
+	if a.Change == nil && a.Failure == nil && a.timers.Reserved && !dry {
 		s.unreserve(ctx, a, &framework.Proposal{})
 	}
 	if a.Change != nil {
@@ -263,6 +265,9 @@ func (s *Scheduler) removeAlone(ctx context.Context, a *Attempt, removed []strin
 	id := alone.findChangeState(p, *stability)
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
 	v := s.permitChange(ctx, &alone, p, id, dry)
+	if !dry && a.Outcome.keepsReservation() {
+		s.reserveAgain(ctx, a)
+	}
 	switch v.outcome {
 	case Failed:
 		a.setResult(v)
@@ -300,7 +305,7 @@ func (a *Attempt) forcedPermitted() bool {
 
 // updateTimers updates the timers for the next attempt.
 func (a *Attempt) updateTimers() {
-	a.timers.Reserved = a.Outcome == Progressing
+	a.timers.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Failure != nil && a.timers.Reserved
 	if a.timers.ReadySince != nil && a.Step != nil {
 		for _, name := range a.Step.Added {
 			a.timers.ReadySince[name] = a.Snapshot.Now
@@ -349,12 +354,14 @@ func (s *Scheduler) saveState(a *Attempt) {
 func (s *Scheduler) publish(ctx context.Context, a *Attempt) {
 	switch {
 	case a.Outcome == Failed:
+		s.recordFailure(a)
 		return
 	case a.FirstTimeout():
 		// The machine may have been slow, so do not even publish an empty page.
 		a.Step = nil
 		return
 	}
+	defer s.recordFailure(a)
 	if a.Err = s.verifyEarlier(ctx, a); a.Err != nil {
 		s.unreserveStep(ctx, a)
 		return

@@ -66,7 +66,7 @@ func TestUpdateTimers(t *testing.T) {
 			if got := a.timers.Change; !got.RemovingSince.Equal(want) || !got.Since.Equal(since) || !a.timers.Revoked.RemovingSince.Equal(want) {
 				t.Errorf("got %+v", a.timers)
 			}
-			if a.timers.Reserved != (outcome == Progressing) {
+			if a.timers.Reserved != (outcome == Progressing || outcome == Held || outcome == Waiting) {
 				t.Errorf("reserved: %t", a.timers.Reserved)
 			}
 		})

@@ -110,14 +110,18 @@ var wantedEffects = map[string]func(point string, code framework.Code) outcome{
 	"denied": func(point string, _ framework.Code) outcome {
 		return outcome{calls: through(point) + undone, pending: v1alpha1.ReasonDenied, selected: "1:20 2:20"}
 	},
-	// The change is tried again soon. What was reserved is given back.
+	// The change is tried again soon. It stays reserved, unless that failed.
 	"waiting": func(point string, _ framework.Code) outcome {
-		return outcome{calls: through(point) + undone, pending: v1alpha1.ReasonWaiting, requeue: 10 * time.Second, selected: "1:20 2:20"}
+		calls := through(point)
+		if point == "Reserve" {
+			calls += undone
+		}
+		return outcome{calls: calls, pending: v1alpha1.ReasonWaiting, requeue: 10 * time.Second, selected: "1:20 2:20"}
 	},
-	// The change is kept, and the remaining plugins are asked; at the latest it is tried again at
-	// its deadline.
+	// The change is kept and stays reserved, and the remaining plugins are asked; at the latest it
+	// is tried again at its deadline.
 	"held": func(string, framework.Code) outcome {
-		return outcome{calls: through("Permit") + ", Permit b" + undone, pending: v1alpha1.ReasonHeld, requeue: time.Minute, selected: "1:20 2:20"}
+		return outcome{calls: through("Permit") + ", Permit b", pending: v1alpha1.ReasonHeld, requeue: time.Minute, selected: "1:20 2:20"}
 	},
 	// The answer stands but is not written. It is tried again with backoff; what was reserved is
 	// given back.
@@ -233,7 +237,7 @@ func TestWhatRunsAfterAFailure(t *testing.T) {
 		"Reserve fails":                  {map[string]*framework.Status{"Reserve b": broken}, "Reserve a, Reserve b, " + unreserved},
 		"Permit refuses":                 {map[string]*framework.Status{"Permit b": no}, reserved + "Permit a, Permit b, " + unreserved},
 		"Permit fails":                   {map[string]*framework.Status{"Permit b": broken}, reserved + "Permit a, Permit b, " + unreserved},
-		"Permit holds: all are asked":    {map[string]*framework.Status{"Permit b": wait}, reserved + permitted + unreserved},
+		"Permit holds: all are asked":    {map[string]*framework.Status{"Permit b": wait}, strings.TrimSuffix(reserved+permitted, ", ")},
 		"Permit holds, and then refuses": {map[string]*framework.Status{"Permit a": wait, "Permit b": no}, reserved + "Permit a, Permit b, " + unreserved},
 		"Permit holds, and then fails":   {map[string]*framework.Status{"Permit a": wait, "Permit b": broken}, reserved + "Permit a, Permit b, " + unreserved},
 		"PreBind fails":                  {map[string]*framework.Status{"PreBind b": broken}, reserved + permitted + "PreBind a, PreBind b, " + unreserved},

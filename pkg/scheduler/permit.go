@@ -31,7 +31,7 @@ func failedResult(failure *framework.Status) permitResult {
 }
 
 // permitChange runs Reserve and Permit; a dry run skips Reserve. If the change is not permitted, it
-// runs Unreserve.
+// runs Unreserve; while it is held or waits, only of plugins that count permitted changes.
 func (s *Scheduler) permitChange(ctx context.Context, a *Attempt, p *framework.Proposal, id *changeState, dry bool) permitResult {
 	// 6. Reserve.
 	if !dry {
@@ -43,9 +43,31 @@ func (s *Scheduler) permitChange(ctx context.Context, a *Attempt, p *framework.P
 	// 7. Permit.
 	v := s.permit(ctx, a, p, id)
 	if !dry && v.outcome != Published {
-		s.unreserve(ctx, a, p)
+		for _, plugin := range slices.Backward(a.profile.Reserve) {
+			if !v.outcome.keepsReservation() || countsPermitted(plugin) {
+				plugin.Unreserve(ctx, a.State, a.Snapshot.Subject.Placement, p)
+			}
+		}
 	}
 	return v
+}
+
+// keepsReservation reports whether a change keeps what was reserved for it, as a Pod that waits in
+// Permit does: an approval must not fail because another change took it.
+func (o Outcome) keepsReservation() bool { return o == Held || o == Waiting }
+
+func countsPermitted(plugin framework.ReservePlugin) bool {
+	_, is := plugin.(framework.PermittedCounter)
+	return is
+}
+
+// reserveAgain reserves for the change of the attempt, after a removal of its own replaced that.
+func (s *Scheduler) reserveAgain(ctx context.Context, a *Attempt) {
+	for _, plugin := range a.profile.Reserve {
+		if !countsPermitted(plugin) {
+			plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Change)
+		}
+	}
 }
 
 // permit runs the Permit plugins. A change that was permitted before is completed without asking

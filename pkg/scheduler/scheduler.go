@@ -37,6 +37,8 @@ type Scheduler struct {
 	// OnDecided is called after steps 1 to 8 of each attempt, with the cycle lock held; it must not
 	// block. If nil, nothing is called.
 	OnDecided func(a *Attempt)
+	// Claims are those of the Handle; nil if plugins reserve nothing.
+	Claims *Claims
 	// StorePublished stores the published decision for the next Snapshot; nil if it is the same as
 	// before.
 	StorePublished func(subject *framework.Subject, last *framework.Published)

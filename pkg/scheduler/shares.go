@@ -24,6 +24,11 @@ const (
 	// each time, at most maxDelay.
 	firstDelay = 10
 	maxDelay   = 5 * time.Minute
+	// A Placement whose steps failed more than freeFailures times in a row waits for
+	// firstFailureDelay, then twice as long each time, at most maxFailureDelay.
+	freeFailures      = 2
+	firstFailureDelay = 5 * time.Millisecond
+	maxFailureDelay   = 5 * time.Second
 )
 
 // shares limits the scheduler's time for slow Placements, by namespace. It keeps one entry per
@@ -43,9 +48,10 @@ type attemptStats struct {
 	slow       bool
 	// prepared is true if a preparation since the last attempt was slow.
 	prepared bool
-	// timeouts counts consecutive timeouts. notBefore is the earliest time of the next attempt.
-	timeouts  int
-	notBefore time.Time
+	// timeouts counts consecutive timeouts, failures consecutive attempts whose step failed.
+	// notBefore is the earliest time of the next attempt.
+	timeouts, failures int
+	notBefore          time.Time
 }
 
 // of returns the stats for this generation of a Placement; false if it had no attempt yet.
@@ -117,7 +123,7 @@ func (s *shares) recordAttempt(pl *v1alpha1.Placement, elapsed, timeout time.Dur
 	if outcome == CycleContinues {
 		least = timeout / 16
 	}
-	p := attemptStats{uid: pl.UID, generation: pl.Generation, slow: s.charge(pl.Namespace, elapsed, least, now) || known && before.prepared}
+	p := attemptStats{uid: pl.UID, generation: pl.Generation, failures: before.failures, slow: s.charge(pl.Namespace, elapsed, least, now) || known && before.prepared}
 	if outcome == CycleTimedOut {
 		p.timeouts = 1
 		if known {
@@ -128,6 +134,24 @@ func (s *shares) recordAttempt(pl *v1alpha1.Placement, elapsed, timeout time.Dur
 	}
 	s.set(pl, p)
 	return p.timeouts, delay
+}
+
+// recordFailure stores whether the step of an attempt failed. Events do not shorten the delay after
+// a failure.
+func (s *shares) recordFailure(pl *v1alpha1.Placement, failed bool, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, known := s.of(pl)
+	if !known || !failed && p.failures == 0 {
+		return
+	}
+	p.failures++
+	if !failed {
+		p.failures = 0
+	} else if n := p.failures - freeFailures; n > 0 {
+		p.notBefore = now.Add(min(firstFailureDelay<<min(n-1, 20), maxFailureDelay))
+	}
+	s.set(pl, p)
 }
 
 func (s *shares) set(pl *v1alpha1.Placement, p attemptStats) {
@@ -159,8 +183,15 @@ func (s *shares) forget(key types.NamespacedName) {
 	delete(s.placements, key)
 }
 
+// recordFailure stores whether the step of the attempt failed.
+func (s *Scheduler) recordFailure(a *Attempt) {
+	if s.CycleTimeout > 0 {
+		s.shares.recordFailure(a.Snapshot.Subject.Placement, a.Err != nil, s.Clock.Now())
+	}
+}
+
 // AttemptDelay returns the time until the next attempt for a Placement. It is 0 unless the last
-// attempt timed out, or slow Placements of its namespace have used up their share of the
+// attempt timed out or failed, or slow Placements of its namespace have used up their share of the
 // scheduler's time.
 func (s *Scheduler) AttemptDelay(pl *v1alpha1.Placement) time.Duration {
 	if s.CycleTimeout <= 0 {

@@ -293,17 +293,24 @@ type CoordinateScorer interface {
 	ForAddOn(coordinate v1alpha1.AddOnScore) ScorePlugin
 }
 
-// ReservePlugin counts changes from Permit until they are published.
+// ReservePlugin counts changes before Permit until they are published or end otherwise.
 type ReservePlugin interface {
 	Plugin
 	// Reserve must not block. The first failure stops the change and calls Unreserve of all plugins
 	// in reverse order. Unschedulable and UnschedulableAndUnresolvable deny the change, Pending
-	// repeats the attempt soon, other codes are Errors. A change that Permit does not permit is
-	// unreserved, too.
+	// repeats the attempt soon, other codes are Errors. A change that is held or waits stays
+	// reserved: each attempt calls Reserve again, which replaces what the Placement had reserved.
 	Reserve(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
 	// Unreserve undoes Reserve and must not fail. It is also called if the plugin's Reserve did not
 	// run.
 	Unreserve(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal)
+}
+
+// PermittedCounter is a ReservePlugin that counts only changes that are permitted: Unreserve is
+// also called while a change is held or waits.
+type PermittedCounter interface {
+	ReservePlugin
+	CountsPermitted()
 }
 
 // PermitPlugin permits a change, denies it, or holds it.

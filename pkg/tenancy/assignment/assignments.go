@@ -225,12 +225,12 @@ func (a *Assignments) SetClusters(key Key, clusters int) {
 		if clusters == 0 && !s.admitted { // it has no published clusters any more
 			s.app = nil
 			a.members.Remove(was)
-			return a.affectedByFreedQuota()
+			return a.othersAffectedByFreedQuota(key)
 		}
 		s.app.Clusters = int64(clusters)
 		a.members.Replace(was, *s.app)
 		if s.app.Clusters < was.Clusters {
-			return a.affectedByFreedQuota()
+			return a.othersAffectedByFreedQuota(key)
 		}
 		return nil
 	})
@@ -260,6 +260,11 @@ func (a *Assignments) affectedByFreedQuota() []Key {
 		}
 	}
 	return slices.Collect(maps.Keys(a.limited))
+}
+
+// othersAffectedByFreedQuota is affectedByFreedQuota without the Placement that freed it.
+func (a *Assignments) othersAffectedByFreedQuota(key Key) []Key {
+	return slices.DeleteFunc(a.affectedByFreedQuota(), func(k Key) bool { return k == key })
 }
 
 // setLimited stores whether quotas limit a Placement to less than it requests.
