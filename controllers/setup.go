@@ -240,8 +240,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	}
 	decides = scheduler.New(profiles, placements.held)
 	decides.Timer, decides.LockHeld, decides.CycleTimeout = timePoint, timeLock, o.Config.Timeout()
-	decides.Claims = &placements.claims
-	decides.StorePublished, decides.OnDecided = inv.SetPublished, onDecided(recorder)
+	decides.StorePublished, decides.OnDecided, decides.Claims = inv.SetPublished, onDecided(recorder), &placements.claims
 	if served.ownKinds {
 		m.records = NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
 		decides.WriteRecordsBefore = m.records.Before

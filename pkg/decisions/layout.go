@@ -148,22 +148,7 @@ func (l *layout) partOf(page *draft) part {
 // is of the one with most of its clusters. Compact leaves each entry only as many groups as it
 // needs, those with the lowest indexes.
 func (l *layout) publishedGroups() map[part]*group {
-	votes := map[part]map[int]int{} // by entry
-	for _, page := range l.drafts {
-		if !page.visible || page.label.index == noIndex {
-			continue
-		}
-		for _, i := range page.listed {
-			if l.grouping.Groups[l.wanted[i]].GroupName != page.label.name {
-				continue
-			}
-			p := l.partOf(page)
-			if votes[p] == nil {
-				votes[p] = map[int]int{}
-			}
-			votes[p][l.wanted[i]]++
-		}
-	}
+	votes := l.entriesOfParts()
 	groups := make(map[part]*group, len(votes))
 	byEntry := make([][]*group, len(l.grouping.Groups))
 	parts := make(map[*group]part, len(votes))
@@ -189,6 +174,27 @@ func (l *layout) publishedGroups() map[part]*group {
 		}
 	}
 	return groups
+}
+
+// entriesOfParts counts the clusters of each published group by the entries of its name.
+func (l *layout) entriesOfParts() map[part]map[int]int {
+	votes := map[part]map[int]int{}
+	for _, page := range l.drafts {
+		if !page.visible || page.label.index == noIndex {
+			continue
+		}
+		for _, i := range page.listed {
+			if l.grouping.Groups[l.wanted[i]].GroupName != page.label.name {
+				continue
+			}
+			p := l.partOf(page)
+			if votes[p] == nil {
+				votes[p] = map[int]int{}
+			}
+			votes[p][l.wanted[i]]++
+		}
+	}
+	return votes
 }
 
 // needed returns the smallest number of groups for an entry.
@@ -351,18 +357,8 @@ func (l *layout) assignIndexes() {
 // assignPageNames turns new pages into published pages that are free, and names the others. A free
 // page keeps its index if it can.
 func (l *layout) assignPageNames() {
-	var fresh, names []*draft
-	free := map[int]*draft{} // by index
-	for _, page := range l.drafts {
-		if page.targetGroup != nil || !l.isFree(page) {
-			continue
-		}
-		if index := page.label.index; page.visible && index >= 0 && index < len(l.groups) && free[index] == nil {
-			free[index] = page
-			continue
-		}
-		names = append(names, page)
-	}
+	var fresh []*draft
+	free, names := l.freePages()
 	for _, g := range l.groups {
 		for _, page := range g.pages {
 			if page.name != "" {
@@ -391,6 +387,23 @@ func (l *layout) assignPageNames() {
 	for _, g := range l.groups {
 		slices.SortFunc(g.pages, inPageOrder)
 	}
+}
+
+// freePages returns the published pages that new pages can become: one for each index of the plan,
+// and the others.
+func (l *layout) freePages() (byIndex map[int]*draft, others []*draft) {
+	byIndex = map[int]*draft{}
+	for _, page := range l.drafts {
+		if page.targetGroup != nil || !l.isFree(page) {
+			continue
+		}
+		if index := page.label.index; page.visible && index >= 0 && index < len(l.groups) && byIndex[index] == nil {
+			byIndex[index] = page
+		} else {
+			others = append(others, page)
+		}
+	}
+	return byIndex, others
 }
 
 // becomes gives the clusters of a new page to one with a name.

@@ -194,10 +194,7 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 		s.goOn(ctx, a, dry)
 	}
 	s.setStep(ctx, a, dry)
-	if late := timeoutErrorOf(a.Err); late != nil && a.Step == nil {
-		a.Failure, a.Selected, a.Target, a.Change, a.changeState = a.Err, nil, nil, nil, nil
-		a.setResult(permitResult{outcome: Undecided})
-	}
+	a.undecideIfLate()
 	if a.Step == nil && a.Outcome != Failed && (a.Outcome != Undecided || a.Snapshot.Subject.Last != nil) {
 		a.Step = a.repair()
 	}
@@ -206,6 +203,14 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 	}
 	a.updateTimers()
 	a.settled = a.whatSettles()
+}
+
+// undecideIfLate makes an attempt that timed out after its decision, without a step, undecided.
+func (a *Attempt) undecideIfLate() {
+	if late := timeoutErrorOf(a.Err); late != nil && a.Step == nil {
+		a.Failure, a.Selected, a.Target, a.Change, a.changeState = a.Err, nil, nil, nil, nil
+		a.setResult(permitResult{outcome: Undecided})
+	}
 }
 
 // setStep sets Step to what the outcome publishes.
