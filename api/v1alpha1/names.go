@@ -33,6 +33,9 @@ const (
 	// PriorityAnnotation, on a Placement, is an integer. Queued Placements with higher priority are
 	// decided first.
 	PriorityAnnotation = "berth.dev/priority"
+	// SelectionPolicyAnnotation, on a Placement, is the name of the SelectionPolicy that it
+	// requires: without that policy it is not decided.
+	SelectionPolicyAnnotation = "berth.dev/selection-policy"
 	// ClusterProfileAnnotation, on a ManagedCluster, is the ClusterProfile that it was made from:
 	// NAMESPACE/NAME, the profile's UID and the UID of its CustomResourceDefinition.
 	ClusterProfileAnnotation = "berth.dev/cluster-profile"
@@ -94,6 +97,7 @@ const (
 	ReasonNoManagedClusterSetBindings = "NoManagedClusterSetBindings"
 	ReasonNoIntersection              = "NoIntersection"
 	ReasonAllManagedClusterSetsEmpty  = "AllManagedClusterSetsEmpty"
+	ReasonSelectionPolicyMissing      = "SelectionPolicyMissing"
 	ReasonNotAllDecisionsScheduled    = "NotAllDecisionsScheduled"
 	ReasonNoManagedClusterMatched     = "NoManagedClusterMatched"
 	ReasonSpreadUnsatisfiable         = "SpreadUnsatisfiable"

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -48,7 +47,7 @@ type compiledPolicy struct {
 	// mistake is why the policy is invalid; nil if it is valid.
 	mistake *field.Error
 
-	include, exclude           map[string]bool
+	include, exclude           map[string]bool // include is nil if all are included
 	names                      *matchCache
 	tiers, groups, preferences []*selectorMatches
 }
@@ -183,14 +182,16 @@ func (p *SelectionPolicy) match(ctx context.Context, state *framework.CycleState
 	return &framework.PreFilterResult{Clusters: passed, SkipFilter: true}, nil
 }
 
-func (c *compiledPolicy) restrictsNames() bool { return len(c.include)+len(c.exclude) > 0 }
+func (c *compiledPolicy) restrictsNames() bool { return c.include != nil || len(c.exclude) > 0 }
 
 // nameProblem returns why a name does not pass; empty if it passes.
 func (c *compiledPolicy) nameProblem(name string) string {
 	switch {
 	case c.exclude[name]:
 		return "in clusterNames.exclude"
-	case len(c.include) > 0 && !c.include[name]:
+	case c.include != nil && len(c.include) == 0:
+		return "not in the empty clusterNames.include"
+	case c.include != nil && !c.include[name]:
 		return "not in clusterNames.include"
 	}
 	return ""
@@ -224,7 +225,7 @@ func (p *SelectionPolicy) Filter(ctx context.Context, state *framework.CycleStat
 func (p *SelectionPolicy) of(state *framework.CycleState, policy *berthv1alpha1.SelectionPolicy) *compiledPolicy {
 	key, trial := state.Snapshot().Subject.Key(), state.Snapshot().Trial
 	c := p.compiled[key]
-	known := c != nil && c.uid == policy.UID && (c.spec == &policy.Spec || equality.Semantic.DeepEqual(*c.spec, policy.Spec))
+	known := c != nil && c.uid == policy.UID && (c.spec == &policy.Spec || c.spec.Equal(&policy.Spec))
 	switch {
 	case known && trial:
 		return p.trial(key, c)
@@ -357,7 +358,11 @@ func selectorsOf(spec *berthv1alpha1.SelectionPolicySpec) []located {
 	return all
 }
 
+// setOf returns a set of names; nil for nil.
 func setOf(names []string) map[string]bool {
+	if names == nil {
+		return nil
+	}
 	set := make(map[string]bool, len(names))
 	for _, name := range names {
 		set[name] = true

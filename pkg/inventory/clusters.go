@@ -51,7 +51,6 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 	if old == nil {
 		i = inv.names.acquire(object.Name)
 		inv.order.insert(i)
-		inv.addNaming(object.Name, affected)
 	} else {
 		i = old.Index
 	}
@@ -77,6 +76,7 @@ func (inv *Inventory) updateCluster(object *v1alpha1.ManagedCluster, affected af
 		switch {
 		case was != is:
 			inv.readers[name].addTo(affected)
+			inv.addNaming(object.Name, name, affected)
 			removed = removed || was
 		case is:
 			inv.addUnsettled(inv.readers[name], func(r *reads) bool { return r.dependsOn(d) }, old, cluster, affected)
@@ -112,13 +112,13 @@ func (inv *Inventory) deleteCluster(object *v1alpha1.ManagedCluster, affected af
 		if set.members.Has(i) {
 			set.setMember(i, false)
 			inv.readers[name].addTo(affected)
+			inv.addNaming(object.Name, name, affected)
 		}
 	}
 	for _, page := range inv.pages.listingPages(i) {
 		inv.dropSubject(page.owner)
 	}
 	inv.addPublishers(i, affected)
-	inv.addNaming(object.Name, affected)
 	inv.names.release(i)
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -77,15 +76,16 @@ func (s *selectionPolicy) needsHoldings() bool {
 }
 
 // clusterNames are the names of clusters in the policy. status.unknownNames depends on which of
-// them exist.
+// them are in bound sets.
 func (s *selectionPolicy) clusterNames() []string {
 	return slices.Concat(s.object.Spec.ClusterNames.Include, s.object.Spec.ClusterNames.Exclude)
 }
 
-// addNaming adds the Placements with a policy that names a cluster.
-func (inv *Inventory) addNaming(cluster string, affected affectedSet) {
+// addNaming adds the Placements with a policy that names a cluster, which joined or left a set that
+// is bound to their namespace.
+func (inv *Inventory) addNaming(cluster, set string, affected affectedSet) {
 	for policy := range inv.selections.naming[cluster] {
-		if placement := inv.selections.placements[policy]; inv.placements[placement] != nil {
+		if placement := inv.selections.placements[policy]; inv.bindings[placement.Namespace][set] && inv.placements[placement] != nil {
 			affected.add(placement)
 		}
 	}
@@ -256,8 +256,8 @@ func (inv *Inventory) AssumeSelectionPolicy(object *berthv1alpha1.SelectionPolic
 // sameSelection reports whether two states of a policy differ only in the status and metadata that
 // no decision depends on.
 func sameSelection(a, b *berthv1alpha1.SelectionPolicy) bool {
-	return a.UID == b.UID && a.Annotations[berthv1alpha1.FailbackRequestedAnnotation] == b.Annotations[berthv1alpha1.FailbackRequestedAnnotation] &&
-		equality.Semantic.DeepEqual(a.Spec, b.Spec)
+	return a.UID == b.UID && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() && a.Annotations[berthv1alpha1.FailbackRequestedAnnotation] == b.Annotations[berthv1alpha1.FailbackRequestedAnnotation] &&
+		a.Spec.Equal(&b.Spec)
 }
 
 func (inv *Inventory) deleteSelection(object *berthv1alpha1.SelectionPolicy, affected affectedSet) {

@@ -74,8 +74,12 @@ func (inv *Inventory) updateSet(object *v1alpha1.ManagedClusterSet, affected aff
 		inv.addBound(object.Name, affected)
 		return
 	}
-	for i := range old.members.Without(set.members).All {
+	left, joined := old.members.Without(set.members), set.members.Without(old.members)
+	for i := range left.All {
 		inv.addPublishers(i, affected)
+	}
+	for i := range left.Or(joined).All {
+		inv.addNaming(inv.clusters.Get(i).Name, object.Name, affected)
 	}
 }
 

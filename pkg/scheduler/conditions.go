@@ -131,6 +131,8 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	case r.Candidates() == 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonAllManagedClusterSetsEmpty,
 			fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(r.setNames(), ","))
+	case r.policyMissing != "":
+		return metav1.ConditionFalse, v1alpha1.ReasonSelectionPolicyMissing, r.policyMissing
 	case r.storedTrueCondition(v1alpha1.PlacementConditionSatisfied) != nil && r.publishedIsCurrent():
 		c := r.storedTrueCondition(v1alpha1.PlacementConditionSatisfied)
 		return c.Status, c.Reason, c.Message

@@ -14,7 +14,7 @@ import (
 func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Result {
 	snapshot, pl := r.Snapshot, r.Snapshot.Subject.Placement
 	r.State, r.candidates, r.scratch, r.deadline = framework.NewCycleState(snapshot), snapshot.Candidates(), s.scratch.get(), deadlineOf(ctx)
-	r.Demand = demandOf(snapshot)
+	r.Demand, r.policyMissing = demandOf(snapshot), snapshot.Subject.MissingPolicy()
 	profile, mistake := s.profileOf(pl)
 	r.profile = profile
 	if r.revokedOnly {
@@ -44,6 +44,10 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	}
 	scorers, failure := r.readScorers(pl)
 	if r.Failure = failure; failure != nil {
+		return r
+	}
+	if r.policyMissing != "" {
+		r.Failure = framework.NewStatus(framework.Unschedulable, r.policyMissing)
 		return r
 	}
 	r.filtered = true

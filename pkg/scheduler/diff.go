@@ -16,12 +16,13 @@ import (
 
 // diff compares the selected clusters with those published last. If nothing was decided, it returns
 // nil and the published decision stays. If nothing was published yet either, it proposes an empty
-// page, unless the next attempt continues this one or the Placement's name is too long for a label.
+// page, unless the next attempt continues this one, the Placement's name is too long for a label, or
+// the SelectionPolicy that it requires is missing or invalid.
 func (a *Attempt) diff() *framework.Proposal {
 	subject := a.Snapshot.Subject
 	pl, last := subject.Placement, subject.Last
 	if a.Failure != nil && (a.Failure.IsUnfinished() || last != nil || len(subject.LabelledPages()) > 0 || hadClusters(pl) ||
-		len(pl.Name) > v1alpha1.MaxLabelValueLength) {
+		len(pl.Name) > v1alpha1.MaxLabelValueLength || a.lacksPolicy()) {
 		return nil
 	}
 	p := &framework.Proposal{Selected: a.Selected, Clusters: make([]string, len(a.Selected)), From: emptyDigest}
@@ -42,6 +43,12 @@ func (a *Attempt) diff() *framework.Proposal {
 		p.Added, p.Removed = changes.Minus(p.Clusters, last.Names), changes.Minus(last.Names, p.Clusters)
 	}
 	return p
+}
+
+// lacksPolicy reports whether the SelectionPolicy that the Placement requires is missing or invalid.
+func (a *Attempt) lacksPolicy() bool {
+	_, required := a.Snapshot.Subject.Placement.Annotations[v1alpha1.SelectionPolicyAnnotation]
+	return required && (a.policyInvalid || a.policyMissing != "")
 }
 
 var emptyDigest = framework.DigestOf(nil)

@@ -51,8 +51,10 @@ type Result struct {
 	pin *pin
 	// policy is set if the Placement has a SelectionPolicy.
 	policy *policySelection
-	// policyInvalid is true if the Failure is a mistake in the SelectionPolicies.
+	// policyInvalid is true if the Failure is a mistake in the SelectionPolicies. policyMissing is
+	// why a required one does not apply; empty if it does.
 	policyInvalid bool
+	policyMissing string
 	// reported are the conditions of SelectionReporters; reports is true if all of them are known.
 	reported   []metav1.Condition
 	reports    bool

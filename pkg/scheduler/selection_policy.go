@@ -227,6 +227,7 @@ func (a *Attempt) SelectionStatus(policy *berthv1alpha1.SelectionPolicy) *berthv
 		Type: berthv1alpha1.SelectionReady, Status: metav1.ConditionTrue, Reason: berthv1alpha1.ReasonSelectionApplied,
 		Message: "The policy applies to Placement " + policy.Spec.Placement, ObservedGeneration: policy.Generation,
 	}
+	v1alpha1.SetCondition(&status.Conditions, requiredCondition(a.Snapshot.Subject.Placement, policy))
 	switch {
 	case a.Misconfigured() && a.policyInvalid:
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, berthv1alpha1.ReasonSelectionInvalid, v1alpha1.CutMessage(a.Failure.Reason())
@@ -238,7 +239,7 @@ func (a *Attempt) SelectionStatus(policy *berthv1alpha1.SelectionPolicy) *berthv
 		return status
 	}
 	if status.UnknownNames = a.unknownNames(policy); len(status.UnknownNames) > 0 {
-		ready.Message += "; names that are no clusters: " + listNames(status.UnknownNames)
+		ready.Message += "; names that are no candidates: " + listNames(status.UnknownNames)
 		v1alpha1.SetCondition(&status.Conditions, ready)
 	}
 	if a.pin == nil {
@@ -246,6 +247,18 @@ func (a *Attempt) SelectionStatus(policy *berthv1alpha1.SelectionPolicy) *berthv
 		a.setTierCondition(status, policy)
 	}
 	return status
+}
+
+// requiredCondition is the condition Required of a policy of the Placement.
+func requiredCondition(pl *v1alpha1.Placement, policy *berthv1alpha1.SelectionPolicy) metav1.Condition {
+	c := metav1.Condition{
+		Type: berthv1alpha1.SelectionRequired, Status: metav1.ConditionTrue, Reason: berthv1alpha1.ReasonRequired,
+		Message: fmt.Sprintf("Placement %s is not decided without the policy", pl.Name), ObservedGeneration: policy.Generation,
+	}
+	if hint := berthv1alpha1.NotRequired(pl, policy); hint != "" {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, berthv1alpha1.ReasonNotRequired, hint
+	}
+	return c
 }
 
 // setTierCondition sets the condition TierSufficient of a policy with tiers.
@@ -284,12 +297,15 @@ func listNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// unknownNames returns the names in the policy that are no clusters, sorted.
+// unknownNames returns the names in the policy that no cluster of the bound sets has, sorted.
 func (a *Attempt) unknownNames(policy *berthv1alpha1.SelectionPolicy) []string {
 	names := policy.Spec.ClusterNames
 	all := slices.Concat(names.Include, names.Exclude)
 	slices.Sort(all)
-	all = slices.DeleteFunc(slices.Compact(all), func(name string) bool { return a.Snapshot.Cluster(name) != nil })
+	all = slices.DeleteFunc(slices.Compact(all), func(name string) bool {
+		c := a.Snapshot.Cluster(name)
+		return c != nil && a.Snapshot.IsUsable(c)
+	})
 	return all[:min(len(all), berthv1alpha1.MaxUnknownNames)]
 }
 

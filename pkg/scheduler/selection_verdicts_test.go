@@ -82,6 +82,8 @@ func TestSelectionVerdicts(t *testing.T) {
 	}{
 		"excluded by name": {number(2), selectionSpec{ClusterNames: berthv1alpha1.ClusterNames{Exclude: []string{"c1"}}}, nil, nil,
 			"in clusterNames.exclude of SelectionPolicy slp-p", "SelectionPolicy without c1 in clusterNames.exclude"},
+		"nothing included": {number(2), selectionSpec{ClusterNames: berthv1alpha1.ClusterNames{Include: []string{}}}, nil, nil,
+			"not in the empty clusterNames.include of SelectionPolicy slp-p", "SelectionPolicy with c1 in clusterNames.include"},
 		"not included": {number(2), selectionSpec{ClusterNames: berthv1alpha1.ClusterNames{Include: []string{"c2"}}}, nil, nil,
 			"not in clusterNames.include of SelectionPolicy slp-p", "SelectionPolicy with c1 in clusterNames.include"},
 		"in no tier": {number(2), selectionSpec{Tiers: inTiers("eu", "us")}, []fixture.ClusterBuilder{fixture.Cluster("c1"), inRegion("c2", "eu")}, nil,
@@ -151,7 +153,7 @@ func TestSelectionStatus(t *testing.T) {
 		unknown                      []string
 	}{
 		"unknown names": {
-			placement: fixture.Placement("ns", "p"), ready: ready + "; names that are no clusters: x, y", satisfied: "True/AllDecisionsScheduled: All cluster decisions scheduled", unknown: []string{"x", "y"},
+			placement: fixture.Placement("ns", "p"), ready: ready + "; names that are no candidates: x, y", satisfied: "True/AllDecisionsScheduled: All cluster decisions scheduled", unknown: []string{"x", "y"},
 			policies: []*berthv1alpha1.SelectionPolicy{policyFor("p", selectionSpec{ClusterNames: berthv1alpha1.ClusterNames{Include: []string{"y", "c1"}, Exclude: []string{"x", "c2"}}})},
 		},
 		"an unmet group": {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -48,7 +49,7 @@ func (s *Scheduler) ValidatePolicy(ctx context.Context, policy *berthv1alpha1.Se
 	return nil
 }
 
-// validate returns the mistakes of a Placement for which no decision could be published.
+// validate returns the mistake of a Placement for which no decision could be published.
 func validate(pl *v1alpha1.Placement) *field.Error {
 	if len(pl.Name) > v1alpha1.MaxLabelValueLength {
 		return &field.Error{
@@ -58,6 +59,9 @@ func validate(pl *v1alpha1.Placement) *field.Error {
 	}
 	if n := pl.Spec.NumberOfClusters; n != nil && *n < 0 {
 		return field.Invalid(field.NewPath("spec", "numberOfClusters"), *n, "should be greater than or equal to 0")
+	}
+	if name, required := pl.Annotations[v1alpha1.SelectionPolicyAnnotation]; required && len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.SelectionPolicyAnnotation), name, "must be the name of a SelectionPolicy")
 	}
 	return nil
 }

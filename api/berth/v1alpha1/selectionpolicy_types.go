@@ -1,6 +1,9 @@
 package v1alpha1
 
 import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -33,6 +36,10 @@ const (
 	// SelectionTierSufficient is True if a tier has at least its minClusters. It is absent without
 	// tiers.
 	SelectionTierSufficient = "TierSufficient"
+	// SelectionRequired is True if the annotation v1alpha1.SelectionPolicyAnnotation of the
+	// Placement names the policy. Otherwise the Placement is decided without the policy while it
+	// does not exist.
+	SelectionRequired = "Required"
 
 	// ReasonSelectionApplied, with Ready True.
 	ReasonSelectionApplied = "Applied"
@@ -44,6 +51,9 @@ const (
 	// ReasonTierSufficient and ReasonNoTierSufficient are those of TierSufficient.
 	ReasonTierSufficient   = "Sufficient"
 	ReasonNoTierSufficient = "NoTierSufficient"
+	// ReasonRequired and ReasonNotRequired are those of Required.
+	ReasonRequired    = "RequiredByPlacement"
+	ReasonNotRequired = "NotRequiredByPlacement"
 )
 
 // SelectionPolicy adds to one Placement of its namespace what the Placement itself cannot ask for:
@@ -55,6 +65,7 @@ const (
 // +kubebuilder:resource:scope=Namespaced,shortName=slp
 // +kubebuilder:printcolumn:name="Placement",type=string,JSONPath=`.spec.placement`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Required",type=string,JSONPath=`.status.conditions[?(@.type=="Required")].status`
 // +kubebuilder:printcolumn:name="Tiers",type=string,JSONPath=`.status.tiers[?(@.used==true)].name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type SelectionPolicy struct {
@@ -150,13 +161,13 @@ type SelectionPolicySpec struct {
 
 // ClusterNames are names of clusters that need not exist. A name in both lists is excluded.
 type ClusterNames struct {
-	// include are the only clusters that qualify; empty means all.
+	// include are the only clusters that qualify: absent means all, [] none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=10000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
-	Include []string `json:"include,omitempty"`
+	Include []string `json:"include,omitzero"`
 
 	// exclude are clusters that do not qualify.
 	// +optional
@@ -250,6 +261,22 @@ type SelectionGroup struct {
 	Max *int32 `json:"max,omitempty"`
 }
 
+// Equal reports whether two specs mean the same. Unlike DeepEqual of the package equality, it
+// distinguishes an empty list from none.
+func (s *SelectionPolicySpec) Equal(other *SelectionPolicySpec) bool {
+	return equality.Semantic.DeepEqualWithNilDifferentFromEmpty(s, other)
+}
+
+// NotRequired returns what follows if the Placement of a policy does not require it, and what to do;
+// empty if it requires it.
+func NotRequired(pl *v1alpha1.Placement, policy *SelectionPolicy) string {
+	if name, required := pl.Annotations[v1alpha1.SelectionPolicyAnnotation]; required && name == policy.Name {
+		return ""
+	}
+	return fmt.Sprintf("Placement %s is decided without the policy while the policy does not exist; to require it, add the annotation %s: %s to the Placement",
+		pl.Name, v1alpha1.SelectionPolicyAnnotation, policy.Name)
+}
+
 // Bounds returns the minimum and the maximum; -1 is no maximum.
 func (g *SelectionGroup) Bounds() (least, most int) {
 	most = -1
@@ -318,13 +345,14 @@ type SelectionPolicyStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Unmet []UnmetGroup `json:"unmet,omitempty"`
 
-	// unknownNames are names in clusterNames that are no clusters, sorted: the first 100.
+	// unknownNames are names in clusterNames that no cluster of the sets that are bound to the
+	// namespace has, sorted: the first 100.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	UnknownNames []string `json:"unknownNames,omitempty"`
 
-	// conditions are Ready and, with tiers, TierSufficient.
+	// conditions are Ready, Required and, with tiers, TierSufficient.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -98,6 +99,27 @@ func (s *Subject) SelectionPolicy() *berthv1alpha1.SelectionPolicy {
 		return s.SelectionPolicies[0]
 	}
 	return nil
+}
+
+// MissingPolicy returns why the SelectionPolicy that the Placement requires does not apply to it;
+// empty if it does, or if none is required.
+func (s *Subject) MissingPolicy() string {
+	name, required := s.Placement.Annotations[v1alpha1.SelectionPolicyAnnotation]
+	if !required {
+		return ""
+	}
+	problem := "does not exist or names another Placement"
+	for _, policy := range s.SelectionPolicies {
+		switch {
+		case policy.Name != name:
+		case policy.DeletionTimestamp.IsZero():
+			return ""
+		default:
+			problem = "is being deleted"
+		}
+	}
+	return fmt.Sprintf("SelectionPolicy %s, which the annotation %s requires, %s; the published decision stays",
+		name, v1alpha1.SelectionPolicyAnnotation, problem)
 }
 
 // WithSelectionPolicy returns a trial Snapshot with another SelectionPolicy.
