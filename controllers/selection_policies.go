@@ -40,6 +40,7 @@ func (r *PlacementReconciler) reportNoPlacement(ctx context.Context, key types.N
 	done, err := r.writeSomeStatuses(ctx, r.Inventory.SelectionPolicies(key), func(policy *berthv1alpha1.SelectionPolicy) *berthv1alpha1.SelectionPolicyStatus {
 		status := &berthv1alpha1.SelectionPolicyStatus{Conditions: slices.Clone(policy.Status.Conditions)}
 		meta.RemoveStatusCondition(&status.Conditions, berthv1alpha1.SelectionTierSufficient)
+		meta.RemoveStatusCondition(&status.Conditions, berthv1alpha1.SelectionRequired)
 		v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
 			Type: berthv1alpha1.SelectionReady, Status: metav1.ConditionFalse, Reason: berthv1alpha1.ReasonPlacementMissing,
 			Message: "Placement " + key.Name + " does not exist", ObservedGeneration: policy.Generation,

@@ -245,7 +245,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 		m.records = NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
 		decides.WriteRecordsBefore = m.records.Before
 	}
-	if err := addValidation(mgr, decides, o); err != nil {
+	if err := addValidation(mgr, decides, served.ownKinds, o); err != nil {
 		return err
 	}
 	placements.onSynced = func() { start(inv, decides, recorder) }
@@ -313,11 +313,15 @@ func inventoryOptions(housekeeping map[string]housekeeper, o Options) (inventory
 }
 
 // addValidation registers the validating webhooks, if webhooks are served.
-func addValidation(mgr ctrl.Manager, decides *scheduler.Scheduler, o Options) error {
+func addValidation(mgr ctrl.Manager, decides *scheduler.Scheduler, ownKinds bool, o Options) error {
 	if o.Webhooks == nil {
 		return nil
 	}
-	return validation.Register(mgr.GetWebhookServer(), decides.Validate, decides.ValidatePolicy)
+	var hub client.Reader
+	if ownKinds {
+		hub = mgr.GetCache()
+	}
+	return validation.Register(mgr.GetWebhookServer(), decides.Validate, decides.ValidatePolicy, hub)
 }
 
 // addOwnKinds sets up the status of DisruptionPolicies and PlacementEvictions, and the watches of

@@ -118,9 +118,9 @@ func TestWhoIsAffectedByHoldings(t *testing.T) {
 		}()}, map[string][]string{"b": {"c1"}}, func(h *holders) { h.publish("a", "c1") }, "[]"},
 		"a named cluster outside of the bound sets": {[]client.Object{namesCluster, fixture.Set("far"), fixture.Binding("m", "far")}, nil, func(h *holders) { h.affected = names(h.Update(fixture.Cluster("c9").Set("far").Obj())) }, "[]"},
 		"a named cluster in a bound set that the Placement does not use": {[]client.Object{namesCluster, fixture.Placement("n", "b").Sets("s1").Obj(), fixture.Set("s2"), fixture.Binding("n", "s2")}, nil,
-			func(h *holders) { h.affected = names(h.Update(fixture.Cluster("c9").Set("s2").Obj())) }, "[n/b]"},
-		"a policy before its Placement":       {[]client.Object{requestingCPU("z", "2")}, nil, func(h *holders) { h.affected = names(h.Update(fixture.Placement("n", "z").Obj())) }, "[n/z]"},
-		"other namespaces":                    {[]client.Object{requestingCPU("a", "2"), fixture.Placement("far", "p").Obj()}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
+			func(h *holders) { h.affected = names(h.Update(fixture.Cluster("c9").Set("s2").Obj())) }, "[n/a n/b]"},
+		"a policy before its Placement": {[]client.Object{requestingCPU("z", "2")}, nil, func(h *holders) { h.affected = names(h.Update(fixture.Placement("n", "z").Obj())) }, "[n/z]"},
+		"other namespaces":              {[]client.Object{requestingCPU("a", "2"), fixture.Placement("far", "p").Obj()}, nil, func(h *holders) { h.publish("a", "c1") }, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHolders(t, "a", "b")

@@ -267,14 +267,14 @@ func (s *SelectionPolicySpec) Equal(other *SelectionPolicySpec) bool {
 	return equality.Semantic.DeepEqualWithNilDifferentFromEmpty(s, other)
 }
 
-// NotRequired returns what follows if the Placement of a policy does not require it, and what to do;
-// empty if it requires it.
+// NotRequired says that the Placement of a policy does not require it, and what to do; empty if it
+// requires it.
 func NotRequired(pl *v1alpha1.Placement, policy *SelectionPolicy) string {
 	if name, required := pl.Annotations[v1alpha1.SelectionPolicyAnnotation]; required && name == policy.Name {
 		return ""
 	}
-	return fmt.Sprintf("Placement %s is decided without the policy while the policy does not exist; to require it, add the annotation %s: %s to the Placement",
-		pl.Name, v1alpha1.SelectionPolicyAnnotation, policy.Name)
+	return fmt.Sprintf("Placement %s does not require SelectionPolicy %s, and is decided without it while the policy does not exist; to require it, add the annotation %s: %s to the Placement",
+		pl.Name, policy.Name, v1alpha1.SelectionPolicyAnnotation, policy.Name)
 }
 
 // Bounds returns the minimum and the maximum; -1 is no maximum.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -43,12 +44,13 @@ type Validate func(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList
 // ValidatePolicy returns the mistakes of a SelectionPolicy, as Scheduler.ValidatePolicy does.
 type ValidatePolicy func(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList
 
-// Register registers the handlers with a server.
-func Register(server webhook.Server, validate Validate, validatePolicy ValidatePolicy) error {
+// Register registers the handlers with a server. hub reads the Placements and SelectionPolicies that
+// warnings are about, from a cache; with nil there are no such warnings.
+func Register(server webhook.Server, validate Validate, validatePolicy ValidatePolicy, hub client.Reader) error {
 	if validate == nil || validatePolicy == nil {
 		return errors.New("registering the validation handlers: no function to validate Placements or SelectionPolicies")
 	}
-	validator := &validator{validate: validate, validatePolicy: validatePolicy, running: make(chan struct{}, 1)}
+	validator := &validator{validate: validate, validatePolicy: validatePolicy, hub: hub, running: make(chan struct{}, 1)}
 	server.Register(validatePath, admission.LimitRequests(maxRequests, &webhook.Admission{Handler: validator}))
 	server.Register(statusPath, admission.LimitRequests(maxRequests, &webhook.Admission{Handler: statusWarner{}}))
 	return nil
@@ -57,10 +59,12 @@ func Register(server webhook.Server, validate Validate, validatePolicy ValidateP
 // +kubebuilder:webhookconfiguration:mutating=false,name=berth-validation
 // +kubebuilder:webhook:mutating=false,name=validate.berth.dev,path=/validate,groups=cluster.open-cluster-management.io;berth.dev,versions=*,resources=placements;managedclustersets;selectionpolicies,verbs=create;update,failurePolicy=ignore,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=5,admissionReviewVersions=v1,serviceName=berth-webhook,serviceNamespace=berth-system
 
-// validator refuses Placements, SelectionPolicies and ManagedClusterSets with mistakes.
+// validator refuses Placements, SelectionPolicies and ManagedClusterSets with mistakes. It warns
+// about a SelectionPolicy that its Placement does not require.
 type validator struct {
 	validate       Validate
 	validatePolicy ValidatePolicy
+	hub            client.Reader
 	// running holds one item while a Placement or SelectionPolicy is validated.
 	running chan struct{}
 }
@@ -71,15 +75,16 @@ func (v *validator) Handle(ctx context.Context, request webhook.AdmissionRequest
 		return webhook.Allowed("")
 	}
 	var mistakes field.ErrorList
+	var warnings []string
 	var err error
 	kind := schema.GroupKind{Group: v1alpha1.GroupName}
 	switch request.Resource.Resource {
 	case "placements":
 		kind.Kind = "Placement"
-		mistakes, err = v.placement(ctx, &request.AdmissionRequest)
+		mistakes, warnings, err = v.placement(ctx, &request.AdmissionRequest)
 	case "selectionpolicies":
 		kind = schema.GroupKind{Group: berthv1alpha1.GroupName, Kind: "SelectionPolicy"}
-		mistakes, err = v.policy(ctx, &request.AdmissionRequest)
+		mistakes, warnings, err = v.policy(ctx, &request.AdmissionRequest)
 	case "managedclustersets":
 		kind.Kind = "ManagedClusterSet"
 		mistakes, err = clusterSet(&request.AdmissionRequest)
@@ -88,35 +93,57 @@ func (v *validator) Handle(ctx context.Context, request webhook.AdmissionRequest
 	case err != nil:
 		return webhook.Errored(http.StatusBadRequest, err)
 	case len(mistakes) == 0:
-		return webhook.Allowed("")
+		return webhook.Allowed("").WithWarnings(warnings...)
 	}
 	status := apierrors.NewInvalid(kind, request.Name, mistakes).Status()
 	return webhook.AdmissionResponse{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: false, Result: &status}}
 }
 
-// placement returns the mistakes of a Placement that the stored one does not have.
-func (v *validator) placement(ctx context.Context, request *admissionv1.AdmissionRequest) (field.ErrorList, error) {
+// placement returns the mistakes of a Placement that the stored one does not have, and warnings.
+func (v *validator) placement(ctx context.Context, request *admissionv1.AdmissionRequest) (field.ErrorList, []string, error) {
 	object, old, err := read[v1alpha1.Placement](request)
 	if err != nil || object.DeletionTimestamp != nil || old != nil && sameInputs(object, old) {
-		return nil, err
+		return nil, nil, err
 	}
-	return validateOne(ctx, v.running, v.validate, object, old), nil
+	ctx, cancel := context.WithTimeout(ctx, compileTime)
+	defer cancel()
+	mistakes := validateOne(ctx, v.running, v.validate, object, old)
+	if _, required := object.Annotations[v1alpha1.SelectionPolicyAnnotation]; required || v.hub == nil {
+		return mistakes, nil, nil
+	}
+	policies := &berthv1alpha1.SelectionPolicyList{}
+	if err := v.hub.List(ctx, policies, client.InNamespace(request.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return mistakes, nil, nil
+	}
+	for i := range policies.Items {
+		if policies.Items[i].Spec.Placement == object.Name {
+			return mistakes, []string{berthv1alpha1.NotRequired(object, &policies.Items[i])}, nil
+		}
+	}
+	return mistakes, nil, nil
 }
 
-// policy returns the mistakes of a SelectionPolicy that the stored one does not have.
-func (v *validator) policy(ctx context.Context, request *admissionv1.AdmissionRequest) (field.ErrorList, error) {
+// policy returns the mistakes of a SelectionPolicy that the stored one does not have, and warnings.
+func (v *validator) policy(ctx context.Context, request *admissionv1.AdmissionRequest) (field.ErrorList, []string, error) {
 	object, old, err := read[berthv1alpha1.SelectionPolicy](request)
 	if err != nil || object.DeletionTimestamp != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return validateOne(ctx, v.running, v.validatePolicy, object, old), nil
+	ctx, cancel := context.WithTimeout(ctx, compileTime)
+	defer cancel()
+	mistakes, pl := validateOne(ctx, v.running, v.validatePolicy, object, old), &v1alpha1.Placement{}
+	if v.hub == nil || v.hub.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: object.Spec.Placement}, pl) != nil {
+		return mistakes, nil, nil
+	}
+	if warning := berthv1alpha1.NotRequired(pl, object); warning != "" {
+		return mistakes, []string{warning}, nil
+	}
+	return mistakes, nil, nil
 }
 
 // validateOne returns the mistakes that the stored object does not have; old may be nil. One object
 // is validated at a time.
 func validateOne[T any](ctx context.Context, running chan struct{}, validate func(context.Context, *T) field.ErrorList, object, old *T) field.ErrorList {
-	ctx, cancel := context.WithTimeout(ctx, compileTime)
-	defer cancel()
 	select {
 	case running <- struct{}{}:
 		defer func() { <-running }()
@@ -130,9 +157,17 @@ func validateOne[T any](ctx context.Context, running chan struct{}, validate fun
 	return mistakes
 }
 
+// validatedAnnotations are those of a Placement in which mistakes are found.
+var validatedAnnotations = []string{v1alpha1.ProfileAnnotation, v1alpha1.SelectionPolicyAnnotation, berthv1alpha1.PinnedRevisionAnnotation}
+
 // sameInputs reports whether nothing differs that is validated.
 func sameInputs(a, b *v1alpha1.Placement) bool {
-	return a.Annotations[v1alpha1.ProfileAnnotation] == b.Annotations[v1alpha1.ProfileAnnotation] && apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
+	differs := func(key string) bool {
+		x, inA := a.Annotations[key]
+		y, inB := b.Annotations[key]
+		return x != y || inA != inB
+	}
+	return !slices.ContainsFunc(validatedAnnotations, differs) && apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
 // clusterSet returns the mistakes of a set that the stored one does not have.

@@ -12,11 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/api/kinds"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
 )
 
 // unknownSets refuses every set whose name is not s.
@@ -54,6 +58,7 @@ func TestValidator(t *testing.T) {
 		"a stored set":                   {resource: "managedclustersets", object: strings.Replace(badSet, `{"spec"`, `{"metadata":{"labels":{"a":"b"}},"spec"`, 1), old: badSet},
 		"something else":                 {resource: "managedclusters", object: `{}`},
 		"an annotation":                  {resource: "placements", object: `{"metadata":{"annotations":{"a":"b"}},"spec":{"clusterSets":["x"]}}`, old: `{"spec":{"clusterSets":["x"]}}`},
+		"another required policy":        {"placements", `{"metadata":{"annotations":{"berth.dev/selection-policy":"b"}},"spec":{"clusterSets":["y"]}}`, `{"spec":{"clusterSets":["x"]}}`, `spec.clusterSets[0]: Unsupported value: "y"`},
 		"another profile":                {"placements", `{"metadata":{"annotations":{"berth.dev/profile":"b"}},"spec":{"clusterSets":["y"]}}`, `{"spec":{"clusterSets":["x"]}}`, `spec.clusterSets[0]: Unsupported value: "y"`},
 		"a stored object that is none":   {"placements", `{"spec":{}}`, `{"spec":1}`, "reading the object as stored"},
 		"a policy":                       {resource: "selectionpolicies", object: `{"spec":{"placement":"p"}}`},
@@ -72,6 +77,47 @@ func TestValidator(t *testing.T) {
 			response := v.Handle(t.Context(), request(tc.resource, tc.object, tc.old))
 			if response.Allowed != (tc.want == "") || !response.Allowed && !strings.Contains(response.Result.Message, tc.want) {
 				t.Errorf("allowed is %t, %v; want %q", response.Allowed, response.Result, tc.want)
+			}
+		})
+	}
+}
+
+// TestRequiredPolicyWarnings: the second of a Placement and its SelectionPolicy gets a warning if the
+// Placement does not require the policy.
+func TestRequiredPolicyWarnings(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := kinds.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	requires := func(name string) *v1alpha1.Placement {
+		return fixture.Placement("n", "p").Annotation(v1alpha1.SelectionPolicyAnnotation, name).Obj()
+	}
+	policy := &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}, Spec: berthv1alpha1.SelectionPolicySpec{Placement: "p"}}
+	const object = `{"metadata":{"name":"s"},"spec":{"placement":"p"}}`
+	const warning = "Placement p does not require SelectionPolicy s, and is decided without it while the policy does not exist; " +
+		"to require it, add the annotation berth.dev/selection-policy: s to the Placement"
+	for name, tc := range map[string]struct {
+		onHub                        client.Object
+		resource, object, old, wants string
+	}{
+		"a policy of a Placement that requires none":    {fixture.Placement("n", "p").Obj(), "selectionpolicies", object, "", warning},
+		"a policy of a Placement that requires another": {requires("t"), "selectionpolicies", object, "", warning},
+		"a required policy":                             {requires("s"), "selectionpolicies", object, "", ""},
+		"a policy before its Placement":                 {policy, "selectionpolicies", object, "", ""},
+		"a Placement with a policy":                     {policy, "placements", `{"metadata":{"name":"p"}}`, "", warning},
+		"a Placement that stops to require its policy":  {policy, "placements", `{"metadata":{"name":"p"}}`, `{"metadata":{"annotations":{"berth.dev/selection-policy":"s"}}}`, warning},
+		"a Placement that stays as it was":              {policy, "placements", `{"metadata":{"name":"p","labels":{"a":"b"}}}`, `{"metadata":{"name":"p"}}`, ""},
+		"a Placement that requires its policy":          {policy, "placements", `{"metadata":{"name":"p","annotations":{"berth.dev/selection-policy":"s"}}}`, "", ""},
+		"another Placement":                             {policy, "placements", `{"metadata":{"name":"q"}}`, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hub := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.onHub).Build()
+			v := &validator{validate: unknownSets, validatePolicy: groupsInvalid, hub: hub, running: make(chan struct{}, 1)}
+			r := request(tc.resource, tc.object, tc.old)
+			r.Namespace = "n"
+			response := v.Handle(t.Context(), r)
+			if got := strings.Join(response.Warnings, "\n"); !response.Allowed || got != tc.wants {
+				t.Errorf("allowed is %t, the warning is %q, want %q", response.Allowed, got, tc.wants)
 			}
 		})
 	}
@@ -116,10 +162,10 @@ func (h handlers) WebhookMux() *http.ServeMux                 { return nil }
 
 func TestRegister(t *testing.T) {
 	server := handlers{}
-	if err := Register(server, nil, nil); err == nil || len(server) > 0 {
+	if err := Register(server, nil, nil, nil); err == nil || len(server) > 0 {
 		t.Errorf("without a function: %v, %d handlers", err, len(server))
 	}
-	if err := Register(server, unknownSets, groupsInvalid); err != nil {
+	if err := Register(server, unknownSets, groupsInvalid, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := slices.Sorted(maps.Keys(server)); !slices.Equal(got, []string{"/validate", "/warn-status"}) {

@@ -147,7 +147,7 @@ var _ = Describe("A SelectionPolicy", func() {
 		Entry("of affinity", "affinity: {with: ["+items(16, "{placement: p%d}")+"], apartFrom: ["+items(16, "{placementSelector: {}}")+"]}"),
 	)
 
-	It("is listed with Placement, readiness, used tiers and age, and its status is a subresource", func(ctx SpecContext) {
+	It("is listed with Placement, readiness, whether it is required, used tiers and age, and its status is a subresource", func(ctx SpecContext) {
 		stored := &berthv1alpha1.SelectionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "listed"},
 			Spec:       berthv1alpha1.SelectionPolicySpec{Placement: "web", Tiers: []berthv1alpha1.SelectionTier{{Name: "eu"}, {Name: "us"}}},
@@ -156,6 +156,8 @@ var _ = Describe("A SelectionPolicy", func() {
 			Tiers: []berthv1alpha1.SelectionTierStatus{{Name: "eu", Qualifying: 1}, {Name: "us", Qualifying: 3, Used: true}},
 			Conditions: []metav1.Condition{{
 				Type: berthv1alpha1.SelectionReady, Status: metav1.ConditionTrue, Reason: berthv1alpha1.ReasonSelectionApplied, LastTransitionTime: metav1.Now(),
+			}, {
+				Type: berthv1alpha1.SelectionRequired, Status: metav1.ConditionFalse, Reason: berthv1alpha1.ReasonNotRequired, LastTransitionTime: metav1.Now(),
 			}},
 		}
 		stored.Status = status
@@ -166,8 +168,19 @@ var _ = Describe("A SelectionPolicy", func() {
 		Expect(hub.Status().Update(ctx, stored)).To(Succeed())
 		Expect(stored.Generation).To(Equal(generation))
 		columns, row := printed(ctx, "selectionpolicies", "listed")
-		Expect(columns).To(HaveExactElements("Name", "Placement", "Ready", "Tiers", "Age"))
-		Expect(row[:4]).To(HaveExactElements("listed", "web", "True", "us"))
+		Expect(columns).To(HaveExactElements("Name", "Placement", "Ready", "Required", "Tiers", "Age"))
+		Expect(row[:5]).To(HaveExactElements("listed", "web", "True", "False", "us"))
+	})
+
+	It("keeps an empty list of clusters apart from none, through the typed client", func(ctx SpecContext) {
+		for _, include := range [][]string{nil, {}, {"a"}} {
+			object := &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "named-"}}
+			object.Spec.Placement, object.Spec.ClusterNames.Include = "web", include
+			create(ctx, object)
+			stored := &berthv1alpha1.SelectionPolicy{}
+			Expect(hub.Get(ctx, client.ObjectKeyFromObject(object), stored)).To(Succeed())
+			Expect(stored.DeepCopy().Spec.ClusterNames.Include).To(Equal(include))
+		}
 	})
 
 	It("can name another Placement, and is found by its short name", func(ctx SpecContext) {

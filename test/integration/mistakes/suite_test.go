@@ -42,6 +42,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(hub.Create(ctx, fixture.Set("eu"))).To(Succeed())
 	Expect(hub.Create(ctx, fixture.Binding("shop", "eu"))).To(Succeed())
 	Expect(hub.Create(ctx, fixture.Cluster("paris").Set("eu").Obj())).To(Succeed())
+	Expect(hub.Create(ctx, fixture.Placement("shop", "stored").Obj())).To(Succeed())
 
 	serving := envtest.WebhookInstallOptions{}
 	Expect(serving.PrepWithoutInstalling()).To(Succeed())
@@ -53,7 +54,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	address := "https://" + net.JoinHostPort(serving.LocalServingHost, strconv.Itoa(serving.LocalServingPort))
 	Expect(install.ValidationWebhooks(ctx, hub.Config, address, serving.LocalServingCAData)).To(Succeed())
 	// Policies and webhooks take a moment to be used.
-	for _, file := range []string{"12-unknown-builtin", "41-set-badselector", "47-priority", "44-quantity", "46-anno-approval"} {
+	for _, file := range []string{"12-unknown-builtin", "41-set-badselector", "47-priority", "44-quantity", "46-anno-approval", "79-policy-not-required"} {
 		want := readFile(filepath.Join("files", file+".yaml")).want[0]
 		Eventually(func() []string { return apply(ctx, file, true) }).Should(ContainElement(want), file)
 	}

@@ -14,7 +14,7 @@ var _ = Describe("The warning about unknown annotations", func() {
 		Expect(hub.Create(ctx, web)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(hub.Delete(ctx, web)).To(Succeed()) })
 		for _, known := range []string{
-			"berth.dev/priority=5", "berth.dev/profile=default", "berth.dev/pinned-revision=3", "berth.dev/failback-requested-at=2026-06-01T12:00:00Z",
+			"berth.dev/priority=5", "berth.dev/profile=default", "berth.dev/selection-policy=web", "berth.dev/pinned-revision=3", "berth.dev/failback-requested-at=2026-06-01T12:00:00Z",
 		} {
 			Expect(hub.Kubectl(ctx, "annotate", "placement", "web", "-n", "warned", known)).NotTo(ContainSubstring("Warning"))
 		}

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -76,10 +77,9 @@ var _ = Describe("Placements with requests", Ordered, func() {
 			if err := yaml.UnmarshalStrict([]byte("{placement: "+name+", requests: {cpu: '2', memory: 1Gi}}"), &policy.Spec); err != nil {
 				return err
 			}
-			if err := hub.Create(ctx, policy); err != nil {
-				return err
-			}
-			return hub.Create(ctx, fixture.Placement(ns, name).Number(1).Obj())
+			both := []client.Object{policy, requiring(ns, name).Number(1).Obj()}
+			// The order does not matter: the Placement requires the policy.
+			return errors.Join(hub.Create(ctx, both[i%2]), hub.Create(ctx, both[1-i%2]))
 		})
 		created := time.Now()
 		full := func() (n int) {

@@ -2,6 +2,8 @@ package selection
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -15,12 +17,18 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
-// readyOf is "<status> <reason>: <message>" of the condition Ready of a policy.
+// readyOf is the condition Ready of a policy.
 func readyOf(ctx SpecContext, policy *berthv1alpha1.SelectionPolicy) string {
+	GinkgoHelper()
+	return policyCondition(ctx, policy, berthv1alpha1.SelectionReady)
+}
+
+// policyCondition is "<status> <reason>: <message>" of a condition of a policy.
+func policyCondition(ctx SpecContext, policy *berthv1alpha1.SelectionPolicy, kind string) string {
 	GinkgoHelper()
 	got := &berthv1alpha1.SelectionPolicy{}
 	Expect(hub.Get(ctx, client.ObjectKeyFromObject(policy), got)).To(Succeed())
-	c := meta.FindStatusCondition(got.Status.Conditions, berthv1alpha1.SelectionReady)
+	c := meta.FindStatusCondition(got.Status.Conditions, kind)
 	if c == nil {
 		return ""
 	}
@@ -108,15 +116,25 @@ var _ = Describe("The status of a SelectionPolicy", Ordered, func() {
 		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal("Ready True Applied"))
 	})
 
-	It("has names that are no clusters, until they are", func(ctx SpecContext) {
-		ns := namespace(ctx)
+	It("has names that are no candidates of the namespace, until they are, whether such clusters exist or not", func(ctx SpecContext) {
+		ns, other := namespace(ctx), namespace(ctx)
 		region(ctx, ns, "eu", 1, "8")
-		policy := selecting(ctx, ns, "web", "clusterNames: {include: ["+ns+"-us-0, "+ns+"-eu-0], exclude: ["+ns+"-old]}")
+		foreign := region(ctx, other, "eu", 1, "8")[0]
+		policy := selecting(ctx, ns, "web", "clusterNames: {include: ["+ns+"-us-0, "+ns+"-eu-0, "+foreign+"], exclude: ["+ns+"-old]}")
 		place(ctx, ns, "web", 1)
-		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal("Ready True Applied, unknown " + ns + "-old " + ns + "-us-0"))
-		Expect(readyOf(ctx, policy)).To(HaveSuffix("; names that are no clusters: " + ns + "-old, " + ns + "-us-0"))
+		unknown := func(names ...string) string {
+			slices.Sort(names)
+			return "Ready True Applied, unknown " + strings.Join(names, " ")
+		}
+		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal(unknown(ns+"-old", ns+"-us-0", foreign)))
 		region(ctx, ns, "us", 1, "8")
-		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal("Ready True Applied, unknown " + ns + "-old"))
+		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal(unknown(ns+"-old", foreign)))
+		By("binding the set of the other cluster")
+		Expect(hub.Create(ctx, fixture.Binding(ns, other))).To(Succeed())
+		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal(unknown(ns + "-old")))
+		By("moving the cluster out of the set")
+		Expect(patch(ctx, fixture.Cluster(foreign).Obj(), `{"metadata": {"labels": {"cluster.open-cluster-management.io/clusterset": "none"}}}`)).To(Succeed())
+		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal(unknown(ns+"-old", foreign)))
 	})
 
 	It("reports policies that are invalid, with the message of the Placement, and keeps its clusters", func(ctx SpecContext) {

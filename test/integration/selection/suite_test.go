@@ -169,6 +169,11 @@ func place(ctx context.Context, ns, name string, number int32) *v1alpha1.Placeme
 	return pl
 }
 
+// requiring builds a Placement that requires the SelectionPolicy of its name.
+func requiring(ns, name string) fixture.PlacementBuilder {
+	return fixture.Placement(ns, name).Annotation(v1alpha1.SelectionPolicyAnnotation, name)
+}
+
 // listed returns the clusters of a Placement's pages, sorted, without the namespace at their start.
 func listed(ctx context.Context, ns, placement string) []string {
 	GinkgoHelper()
