@@ -16,8 +16,8 @@ import (
 
 // diff compares the selected clusters with those published last. If nothing was decided, it returns
 // nil and the published decision stays. If nothing was published yet either, it proposes an empty
-// page, unless the next attempt continues this one, the Placement's name is too long for a label, or
-// the SelectionPolicy that it requires is missing or invalid.
+// page, unless the next attempt continues this one, the Placement's name is too long for a label,
+// or the SelectionPolicy that it requires is missing or invalid.
 func (a *Attempt) diff() *framework.Proposal {
 	subject := a.Snapshot.Subject
 	pl, last := subject.Placement, subject.Last
@@ -45,7 +45,8 @@ func (a *Attempt) diff() *framework.Proposal {
 	return p
 }
 
-// lacksPolicy reports whether the SelectionPolicy that the Placement requires is missing or invalid.
+// lacksPolicy reports whether the SelectionPolicy that the Placement requires is missing or
+// invalid.
 func (a *Attempt) lacksPolicy() bool {
 	_, required := a.Snapshot.Subject.Placement.Annotations[v1alpha1.SelectionPolicyAnnotation]
 	return required && (a.policyInvalid || a.policyMissing != "")

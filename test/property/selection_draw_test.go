@@ -57,6 +57,9 @@ func (w *selectionWorld) drawSelectionPlacement() *v1alpha1.Placement {
 	}
 	pl := b.Obj()
 	pl.Labels = map[string]string{"g": oneOf(t, "g", "1", "2")}
+	if oneOf(t, "requires a policy", false, false, true) {
+		pl.Annotations = map[string]string{v1alpha1.SelectionPolicyAnnotation: "s" + pl.Name[1:]}
+	}
 	return pl
 }
 
@@ -80,6 +83,7 @@ func (w *selectionWorld) drawSelectionPolicy() *berthv1alpha1.SelectionPolicy {
 	}
 	has := func(part string) bool { return oneOf(t, part, false, false, true) }
 	if has("names") {
+		// An empty list, too: it includes no cluster.
 		for _, list := range []*[]string{&spec.ClusterNames.Include, &spec.ClusterNames.Exclude} {
 			*list = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"c1", "c2", "c3", "c4", "c5", "c6", "ghost"}), 0, 4, rapid.ID).Draw(t, "names")
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -37,10 +38,12 @@ func memoryOf(policy *berthv1alpha1.SelectionPolicy) map[string]tierMemory {
 	return memory
 }
 
-// expectation is what the model expects of a decision: a mistake, or the clusters that qualify. The
-// order of the clusters depends on scores, which the model takes from the decision.
+// expectation is what the model expects of a decision: a mistake, that the required policy is
+// missing, or the clusters that qualify. The order of the clusters depends on scores, which the
+// model takes from the decision.
 type expectation struct {
 	mistake  bool
+	missing  bool
 	policy   *berthv1alpha1.SelectionPolicy
 	feasible map[string]*v1alpha1.ManagedCluster
 }
@@ -82,12 +85,19 @@ func (w *selectionWorld) expect(key inventory.Key) expectation {
 		e.policy = policies[0]
 	}
 	e.mistake = len(policies) > 1 || isBroken(pl) || e.policy != nil && (policyIsBroken(&e.policy.Spec, pl) || w.inMixedCycle(key))
+	e.missing = w.lacksPolicy(key)
 	for _, o := range w.all() {
 		if c, ok := o.(*v1alpha1.ManagedCluster); ok && c.Labels[v1alpha1.ClusterSetLabel] == "s1" && len(c.Spec.Taints) == 0 && w.qualifies(key, pl, e.policy, c) {
 			e.feasible[c.Name] = c
 		}
 	}
 	return e
+}
+
+// lacksPolicy is true if no policy of the name that the Placement requires names the Placement.
+func (w *selectionWorld) lacksPolicy(key inventory.Key) bool {
+	name, required := w.placement(key).Annotations[v1alpha1.SelectionPolicyAnnotation]
+	return required && !slices.ContainsFunc(w.policiesOf(key), func(p *berthv1alpha1.SelectionPolicy) bool { return p.Name == name })
 }
 
 func isBroken(pl *v1alpha1.Placement) bool {
@@ -116,7 +126,7 @@ func (w *selectionWorld) qualifies(key inventory.Key, pl *v1alpha1.Placement, po
 	}
 	spec := &policy.Spec
 	names := spec.ClusterNames
-	if slices.Contains(names.Exclude, c.Name) || len(names.Include) > 0 && !slices.Contains(names.Include, c.Name) {
+	if slices.Contains(names.Exclude, c.Name) || names.Include != nil && !slices.Contains(names.Include, c.Name) {
 		return false
 	}
 	if len(spec.Tiers) > 0 && tierOf(spec, c) < 0 {
@@ -282,11 +292,18 @@ func (w *selectionWorld) inMixedCycle(start inventory.Key) bool {
 
 // compare compares a decision with what the model expects.
 func (w *selectionWorld) compare(key inventory.Key, want expectation, a *scheduler.Attempt) {
-	if want.mistake != a.Misconfigured() || !want.mistake && a.Failure != nil {
+	if want.mistake != a.Misconfigured() || !want.mistake && want.missing != (a.Failure != nil) {
 		w.fail("%s: misconfigured %t, want %t: %v", key, a.Misconfigured(), want.mistake, statusText(a.Failure))
 	}
 	if want.mistake {
 		w.stats["misconfigured"]++
+		return
+	}
+	if want.missing {
+		w.stats["without a required policy"]++
+		if reason := meta.FindStatusCondition(a.Conditions(), v1alpha1.PlacementConditionSatisfied).Reason; reason != v1alpha1.ReasonSelectionPolicyMissing && a.Candidates() > 0 {
+			w.fail("%s: PlacementSatisfied is %s without the required policy", key, reason)
+		}
 		return
 	}
 	var feasible []string

@@ -35,7 +35,7 @@ func TestSelectionPolicies(t *testing.T) {
 	if flag.Lookup("rapid.checks").Value.String() != flag.Lookup("rapid.checks").DefValue {
 		return
 	}
-	for _, what := range []string{"Published", "misconfigured", "unmet", "failed writes", "quiet"} {
+	for _, what := range []string{"Published", "misconfigured", "without a required policy", "unmet", "failed writes", "quiet"} {
 		if stats[what] == 0 {
 			t.Errorf("no %s", what)
 		}
@@ -129,6 +129,9 @@ func (w *selectionWorld) checkPage(page *v1alpha1.PlacementDecision) {
 		w.written[d.ClusterName] = true
 		if listed[d.ClusterName] || w.has[key][d.ClusterName] {
 			continue
+		}
+		if w.lacksPolicy(key) {
+			w.fail("%s gets %s without the policy that it requires", key, d.ClusterName)
 		}
 		for other := range apart {
 			if w.listed(other)[d.ClusterName] {

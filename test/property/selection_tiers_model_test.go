@@ -92,7 +92,7 @@ func (w *selectionWorld) checkStatus(policy *berthv1alpha1.SelectionPolicy, a *s
 	ready := conditionOf(policy.Status.Conditions, berthv1alpha1.SelectionReady)
 	if a.Failure != nil {
 		want := conditionOf(a.Snapshot.Subject.SelectionPolicies[0].Status.Conditions, berthv1alpha1.SelectionReady)
-		if a.Failure.Plugin() != "Predicate" {
+		if a.Misconfigured() && a.Failure.Plugin() != "Predicate" {
 			want = "False/Invalid"
 		}
 		if len(a.Snapshot.Subject.SelectionPolicies) == 1 && ready != want {
@@ -137,7 +137,8 @@ func (w *selectionWorld) checkUnmet(policy *berthv1alpha1.SelectionPolicy, a *sc
 	}
 	var unknown []string
 	for _, name := range slices.Concat(policy.Spec.ClusterNames.Include, policy.Spec.ClusterNames.Exclude) {
-		if w.objects[idOf(&v1alpha1.ManagedCluster{ObjectMeta: objectMeta("", name)})] == nil && !slices.Contains(unknown, name) {
+		c, exists := w.objects[idOf(&v1alpha1.ManagedCluster{ObjectMeta: objectMeta("", name)})].(*v1alpha1.ManagedCluster)
+		if candidate := exists && c.Labels[v1alpha1.ClusterSetLabel] == "s1"; !candidate && !slices.Contains(unknown, name) {
 			unknown = append(unknown, name)
 		}
 	}

@@ -44,8 +44,8 @@ type Validate func(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList
 // ValidatePolicy returns the mistakes of a SelectionPolicy, as Scheduler.ValidatePolicy does.
 type ValidatePolicy func(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList
 
-// Register registers the handlers with a server. hub reads the Placements and SelectionPolicies that
-// warnings are about, from a cache; with nil there are no such warnings.
+// Register registers the handlers with a server. hub reads Placements and SelectionPolicies, from a
+// cache, to warn about policies that are not required; with nil there are no such warnings.
 func Register(server webhook.Server, validate Validate, validatePolicy ValidatePolicy, hub client.Reader) error {
 	if validate == nil || validatePolicy == nil {
 		return errors.New("registering the validation handlers: no function to validate Placements or SelectionPolicies")

@@ -82,8 +82,8 @@ func TestValidator(t *testing.T) {
 	}
 }
 
-// TestRequiredPolicyWarnings: the second of a Placement and its SelectionPolicy gets a warning if the
-// Placement does not require the policy.
+// TestRequiredPolicyWarnings: of a Placement and its SelectionPolicy, the one that is applied later
+// gets a warning if the Placement does not require the policy.
 func TestRequiredPolicyWarnings(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
