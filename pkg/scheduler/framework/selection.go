@@ -108,7 +108,10 @@ func (s *Subject) MissingPolicy() string {
 	if !required {
 		return ""
 	}
-	problem := "does not exist or names another Placement"
+	problem, result := "does not exist or names another Placement", "the published decision stays"
+	if s.Last == nil {
+		result = "nothing is published"
+	}
 	for _, policy := range s.SelectionPolicies {
 		switch {
 		case policy.Name != name:
@@ -118,8 +121,7 @@ func (s *Subject) MissingPolicy() string {
 			problem = "is being deleted"
 		}
 	}
-	return fmt.Sprintf("SelectionPolicy %s, which the annotation %s requires, %s; the published decision stays",
-		name, v1alpha1.SelectionPolicyAnnotation, problem)
+	return fmt.Sprintf("SelectionPolicy %s, which the annotation %s requires, %s; %s", name, v1alpha1.SelectionPolicyAnnotation, problem, result)
 }
 
 // WithSelectionPolicy returns a trial Snapshot with another SelectionPolicy.

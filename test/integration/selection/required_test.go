@@ -99,7 +99,7 @@ var _ = Describe("A Placement that requires its SelectionPolicy", Ordered, func(
 		region(ctx, ns, "us", 1, "8")
 		Expect(hub.Create(ctx, requiring(ns, "web").Obj())).To(Succeed())
 		condition := func() string { return placementCondition(ctx, ns, "web", satisfied) }
-		Eventually(condition).Should(Equal(missing + "does not exist or names another Placement; the published decision stays"))
+		Eventually(condition).Should(Equal(missing + "does not exist or names another Placement; nothing is published"))
 		policy := policyOf(ns, "web", "clusterNames: {include: ["+clusters[0]+"]}")
 		policy.Spec.Placement, policy.Finalizers = "other", []string{"example.com/keep"}
 		Expect(hub.Create(ctx, policy)).To(Succeed())
