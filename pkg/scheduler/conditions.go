@@ -123,14 +123,11 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	if c := r.misconfiguredCondition(); c.Status == metav1.ConditionTrue {
 		return metav1.ConditionFalse, v1alpha1.ReasonMisconfigured, c.Message
 	}
-	if reason, message = r.withoutSets(); reason != "" {
+	if reason, message = r.withoutCandidates(); reason != "" {
 		return metav1.ConditionFalse, reason, message
 	}
 	missing := r.Shortfall.Missing
 	switch {
-	case r.Candidates() == 0:
-		return metav1.ConditionFalse, v1alpha1.ReasonAllManagedClusterSetsEmpty,
-			fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(r.setNames(), ","))
 	case r.policyMissing != "":
 		return metav1.ConditionFalse, v1alpha1.ReasonSelectionPolicyMissing, r.policyMissing
 	case r.storedTrueCondition(v1alpha1.PlacementConditionSatisfied) != nil && r.publishedIsCurrent():
@@ -159,8 +156,8 @@ func (r *Result) satisfied() (status metav1.ConditionStatus, reason, message str
 	return metav1.ConditionFalse, v1alpha1.ReasonNotAllDecisionsScheduled, message
 }
 
-// withoutSets returns why the Placement may use no cluster set; empty if it may use some.
-func (r *Result) withoutSets() (reason, message string) {
+// withoutCandidates returns why the Placement has no candidates; empty if it has some.
+func (r *Result) withoutCandidates() (reason, message string) {
 	snapshot, queue := r.Snapshot, r.Snapshot.Queue
 	switch {
 	case queue != nil && !queue.Admitted && queue.Rejected:
@@ -175,6 +172,9 @@ func (r *Result) withoutSets() (reason, message string) {
 	case len(snapshot.Sets) == 0:
 		return v1alpha1.ReasonNoIntersection, fmt.Sprintf("None of ManagedClusterSets [%s] is bound to placement namespace",
 			strings.Join(snapshot.Subject.Placement.Spec.ClusterSets, ","))
+	case r.Candidates() == 0:
+		return v1alpha1.ReasonAllManagedClusterSetsEmpty,
+			fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(r.setNames(), ","))
 	}
 	return "", ""
 }

@@ -158,8 +158,8 @@ func TestWithoutProfiles(t *testing.T) {
 	}
 }
 
-// TestWithoutSets: why a Placement may use no cluster set.
-func TestWithoutSets(t *testing.T) {
+// TestWithoutCandidates: why a Placement has no candidates.
+func TestWithoutCandidates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		bound bool
 		queue *framework.QueueAdmission
@@ -176,13 +176,13 @@ func TestWithoutSets(t *testing.T) {
 			if a.Snapshot.Sets, a.Snapshot.Queue = nil, tc.queue; !tc.bound {
 				a.Snapshot.BoundSets = nil
 			}
-			if _, got := a.withoutSets(); got != tc.want {
+			if _, got := a.withoutCandidates(); got != tc.want {
 				t.Errorf("got %q", got)
 			}
 		})
 	}
-	if reason, _ := attemptOn(nil).withoutSets(); reason != "" {
-		t.Errorf("with a set: %s", reason)
+	if reason, _ := attemptOn(nil).withoutCandidates(); reason != v1alpha1.ReasonAllManagedClusterSetsEmpty {
+		t.Errorf("with an empty set: %q", reason)
 	}
 }
 
