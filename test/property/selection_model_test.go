@@ -265,21 +265,23 @@ func (w *selectionWorld) keeps(key inventory.Key, c *v1alpha1.ManagedCluster) bo
 	return false
 }
 
-// inMixedCycle follows all simple paths from a Placement back to itself.
+// inMixedCycle follows all simple paths from a Placement back to itself. A path may never settle if
+// it has both with and apartFrom, or a Placement that is apart from the next one on its side only.
 func (w *selectionWorld) inMixedCycle(start inventory.Key) bool {
-	var follow func(at inventory.Key, visited map[inventory.Key]bool, with, apart bool) bool
-	follow = func(at inventory.Key, visited map[inventory.Key]bool, with, apart bool) bool {
+	var follow func(at inventory.Key, visited map[inventory.Key]bool, with, apart, oneSided bool) bool
+	follow = func(at inventory.Key, visited map[inventory.Key]bool, with, apart, oneSided bool) bool {
 		w1, a1 := w.affinityOf(at)
 		for n, edges := range []map[inventory.Key]bool{w1, a1} {
 			for next := range edges {
-				withNow, apartNow := with || n == 0, apart || n == 1
-				if next == start && withNow && apartNow {
+				_, back := w.affinityOf(next)
+				withNow, apartNow, oneSidedNow := with || n == 0, apart || n == 1, oneSided || n == 1 && !back[at]
+				if next == start && (withNow && apartNow || oneSidedNow) {
 					return true
 				}
 				if !visited[next] && next != start {
 					more := maps.Clone(visited)
 					more[next] = true
-					if follow(next, more, withNow, apartNow) {
+					if follow(next, more, withNow, apartNow, oneSidedNow) {
 						return true
 					}
 				}
@@ -287,7 +289,7 @@ func (w *selectionWorld) inMixedCycle(start inventory.Key) bool {
 		}
 		return false
 	}
-	return follow(start, map[inventory.Key]bool{}, false, false)
+	return follow(start, map[inventory.Key]bool{}, false, false, false)
 }
 
 // compare compares a decision with what the model expects.
