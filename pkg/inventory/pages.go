@@ -300,7 +300,7 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 	}
 	var listed framework.Bitset
 	own := inv.pages.byPlacement[placement]
-	for _, object := range inv.subject(p).LabelledPages() {
+	for _, object := range inv.subject(p).OwnPages() {
 		if !p.object.Controls(object) {
 			continue
 		}
