@@ -140,7 +140,7 @@ var _ = Describe("A page", func() {
 		Expect(metav1.GetControllerOf(&got[0])).To(HaveField("Name", "p"))
 	})
 
-	It("of another controller with the Placement's label is not changed, counts as published, and is named in a warning", func(ctx SpecContext) {
+	It("of another controller with the Placement's label is not changed, does not count as published, and is named in a warning", func(ctx SpecContext) {
 		keeper := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: "keeper"}}
 		Expect(hub.Create(ctx, keeper)).To(Succeed())
 		p := page("theirs")
@@ -153,7 +153,7 @@ var _ = Describe("A page", func() {
 		pages := pagesOf(ctx, t.key("p"))
 		Expect(pages).To(HaveLen(2))
 		Expect(pages[0].Name).To(Equal("p-decision-1"))
-		Expect(clustersOf(&pages[0])).To(Equal([]string{t.full("b")}), "Steady holds on to what is published")
+		Expect(clustersOf(&pages[0])).To(Equal([]string{t.full("a")}), "Steady does not read it")
 		Expect(pages[1].ResourceVersion).To(Equal(p.ResourceVersion))
 		Eventually(eventsOf(ctx, placementAt(ctx, t.key("p")))).Should(ContainElement(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Note", ContainSubstring("theirs")))))
