@@ -177,6 +177,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 		return
 	}
 	inv.addPage(old, object)
+	inv.addEdit(old, object)
 	if old != nil && samePage(old.object, object) {
 		old.object = object
 		inv.dropSubject(old.owner)
