@@ -5,7 +5,9 @@ import (
 	. "github.com/onsi/gomega"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
@@ -111,6 +113,41 @@ var _ = Describe("A page", func() {
 				return p.OwnerReferences
 			}).ShouldNot(BeEmpty())
 			restored(ctx)
+		})
+
+		It("has its edits by another client reported: by an event each, and by a condition if they are repeated", func(ctx SpecContext) {
+			other := client.WithFieldOwner(hub, "placement")
+			reverted := func() (edits int) {
+				for _, e := range eventsOf(ctx, placementAt(ctx, t.key("p")))() {
+					if e.Reason == "DecisionEdited" {
+						Expect(e.Type).To(Equal(corev1.EventTypeWarning))
+						Expect(e.Note).To(ContainSubstring("field manager placement) edited PlacementDecisions p-decision-1"))
+						edits++
+					}
+				}
+				return edits
+			}
+			edited := func() *metav1.Condition {
+				return meta.FindStatusCondition(placementAt(ctx, t.key("p")).Status.Conditions, v1alpha1.PlacementConditionDecisionEdited)
+			}
+			for i := range 3 {
+				Expect(edited()).To(BeNil())
+				Eventually(func() error {
+					p := page("p-decision-1")
+					Expect(hub.Get(ctx, t.key(p.Name), p)).To(Succeed())
+					p.Status.Decisions = p.Status.Decisions[:1]
+					return other.Status().Update(ctx, p)
+				}).Should(Succeed())
+				restored(ctx)
+				Eventually(reverted).Should(Equal(i + 1))
+			}
+			Eventually(edited).Should(HaveValue(And(HaveField("Reason", v1alpha1.ReasonEditsReverted), HaveField("Message", ContainSubstring("field manager placement")))))
+
+			By("disabling scheduling, so that the page belongs to the other client")
+			edit(ctx, placementAt(ctx, t.key("p")), func(p *v1alpha1.Placement) {
+				p.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+			})
+			Eventually(edited).Should(BeNil())
 		})
 
 		It("keeps labels and annotations of other clients", func(ctx SpecContext) {
