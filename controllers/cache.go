@@ -63,9 +63,10 @@ func mapperFor(cfg *rest.Config, c *http.Client, cached cache.Options) (meta.RES
 }
 
 // compact removes what the cache need not keep: managed fields, except the name of another writer of
-// a page, and all but the conditions of an answered PlacementExplanation. It packs Published and Superseded records. Of a ManagedCluster it
-// keeps only MaxResources entries of status.capacity and of status.allocatable, because each
-// heartbeat compares them; only other CRDs than Berth's allow more.
+// a page; of an answered PlacementExplanation, all but the conditions. It packs Published and
+// Superseded records. Of a ManagedCluster it keeps only MaxResources entries of status.capacity and
+// of status.allocatable, because each heartbeat compares them; only other CRDs than Berth's allow
+// more.
 func compact(object any) (any, error) {
 	if page, ok := object.(*v1alpha1.PlacementDecision); ok {
 		framework.KeepOtherWriter(page)

@@ -37,8 +37,8 @@ type world struct {
 	decider   decider
 	// now returns the time of the state.
 	now func() time.Time
-	// published are the clusters of each Placement that countPublished counted. onPages is the number
-	// of published decisions of each cluster, also of those that are known by their name only.
+	// published are the clusters of each Placement that countPublished counted. onPages is the
+	// number of published decisions of each cluster, also of those that are known by their name only.
 	published map[types.NamespacedName][]string
 	onPages   map[string]int
 	// plugins are those that excluded a cluster in a column.

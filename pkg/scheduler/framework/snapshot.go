@@ -296,8 +296,8 @@ type Subject struct {
 	Counted Bitset
 	// Last is the decision that Berth published last; nil if there is none.
 	Last *Published
-	// Edits are the edits of pages by other clients since the last attempt, by name of the page. The
-	// map must not be changed.
+	// Edits are the edits of pages by other clients since the last attempt, by name of the page.
+	// The map must not be changed.
 	Edits map[string]PageEdit
 	// Records are the PlacementChanges of this Placement (same UID), sorted by revision. They must
 	// not be changed.
