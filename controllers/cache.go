@@ -62,8 +62,8 @@ func mapperFor(cfg *rest.Config, c *http.Client, cached cache.Options) (meta.RES
 	return mapper, err
 }
 
-// compact removes what the cache need not keep: managed fields, except the name of another writer of
-// a page; of an answered PlacementExplanation, all but the conditions. It packs Published and
+// compact removes what the cache need not keep: managed fields, except the name of another writer
+// of a page; of an answered PlacementExplanation, all but the conditions. It packs Published and
 // Superseded records. Of a ManagedCluster it keeps only MaxResources entries of status.capacity and
 // of status.allocatable, because each heartbeat compares them; only other CRDs than Berth's allow
 // more.

@@ -38,7 +38,7 @@ type world struct {
 	// now returns the time of the state.
 	now func() time.Time
 	// published are the clusters of each Placement that countPublished counted. onPages is the
-	// number of published decisions of each cluster, also of those that are known by their name only.
+	// number of published decisions of each cluster, also of one that is known by its name only.
 	published map[types.NamespacedName][]string
 	onPages   map[string]int
 	// plugins are those that excluded a cluster in a column.
