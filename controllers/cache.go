@@ -19,6 +19,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // cacheOptions returns the options of the cache, and adds the kinds of Kubernetes that it holds to
@@ -61,12 +62,15 @@ func mapperFor(cfg *rest.Config, c *http.Client, cached cache.Options) (meta.RES
 	return mapper, err
 }
 
-// compact removes what the cache need not keep: managed fields, and all but the conditions of an
-// answered PlacementExplanation. It packs Published and Superseded records. Of a ManagedCluster it
-// keeps only MaxResources entries of status.capacity and of status.allocatable, because each
-// heartbeat compares them; only other CRDs than Berth's allow more.
+// compact removes what the cache need not keep: managed fields, except the name of another writer
+// of a page; of an answered PlacementExplanation, all but the conditions. It packs Published and
+// Superseded records. Of a ManagedCluster it keeps only MaxResources entries of status.capacity and
+// of status.allocatable, because each heartbeat compares them; only other CRDs than Berth's allow
+// more.
 func compact(object any) (any, error) {
-	if accessor, err := meta.Accessor(object); err == nil {
+	if page, ok := object.(*v1alpha1.PlacementDecision); ok {
+		framework.KeepOtherWriter(page)
+	} else if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
 	}
 	if e, ok := object.(*berthv1alpha1.PlacementExplanation); ok && answered(e) {

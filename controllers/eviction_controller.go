@@ -169,7 +169,7 @@ func (r *EvictionReconciler) source(ctx context.Context, key types.NamespacedNam
 	}
 	var own []*v1alpha1.PlacementDecision
 	for i := range pages.Items {
-		if pl.RelationOf(&pages.Items[i]) == v1alpha1.PageOwn {
+		if pl.Publishes(&pages.Items[i]) {
 			own = append(own, &pages.Items[i])
 		}
 	}

@@ -75,6 +75,10 @@ var (
 		Name: "berth_decision_writes_total",
 		Help: "PlacementDecision pages written, by operation (create, update, delete).",
 	}, []string{"operation"})
+	editsReverted = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_decision_edits_reverted_total",
+		Help: "Edits of PlacementDecision pages by other clients that Berth reverted, by the client's field manager (Other after the first 20 names).",
+	}, []string{"manager"})
 	decideFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_decide_failures_total",
 		Help: "Attempts that made no decision, so that the last published one stays, by the plugin that failed and the code that it returned.",
@@ -170,7 +174,7 @@ func recordingStats() recording.Stats {
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		extenderRequests, extenderSeconds, extenderPaused, notificationsTotal, notificationsWaiting, shadowPlacements, shadowDecisions, shadowMoves, stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsSkipped, attemptsTotal, recordFailures, permitSeconds, decisionWrites, decideFailures, publishFailures, statusFailures, placementsNow, placementsResilient, clustersNow, profileFailures, heldNow, oldestHeld, recordedEntries, lostEntries, recordingFailures, recordingCPU, recordingBytes, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
+		extenderRequests, extenderSeconds, extenderPaused, notificationsTotal, notificationsWaiting, shadowPlacements, shadowDecisions, shadowMoves, stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsSkipped, attemptsTotal, recordFailures, permitSeconds, decisionWrites, editsReverted, decideFailures, publishFailures, statusFailures, placementsNow, placementsResilient, clustersNow, profileFailures, heldNow, oldestHeld, recordedEntries, lostEntries, recordingFailures, recordingCPU, recordingBytes, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
 		lifecycle.ArgoCDRefreshes,
 	}
 }

@@ -43,6 +43,7 @@ func ordinary() {
 	recordFailures.WithLabelValues("Conflict").Add(0)
 	cycleTimeouts.WithLabelValues("Filter", "Predicate").Add(0)
 	permitSeconds.WithLabelValues("Published").Observe(1)
+	editsReverted.WithLabelValues("placement").Add(0)
 	decideFailures.WithLabelValues("Predicate", "Error").Add(0)
 	publishFailures.WithLabelValues("DecisionPublisher", "Conflict").Add(0)
 	statusFailures.WithLabelValues("Conflict").Add(0)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -51,7 +52,9 @@ type PlacementReconciler struct {
 	told         sync.Map
 	sentRefusals sync.Map
 	// revokedChecks has the last time of removesRevoked for each Placement.
-	revokedChecks  sync.Map
+	revokedChecks sync.Map
+	// edits are the edits of pages by other clients.
+	edits          pageEdits
 	satisfiedGauge satisfiedGauge
 	resilientGauge resilientGauge
 }
@@ -118,6 +121,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	watch.endStage("publish")
 	// 10. Report.
 	countAttempt(attempt)
+	r.reportEdits(ctx, attempt)
 	r.Times.attempted(attempt, first, time.Now())
 	if attempt.FirstTimeout() {
 		// The machine may have been slow: only a repeated timeout is reported.
@@ -167,6 +171,8 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 		}
 		status := pl.Status.DeepCopy()
 		v1alpha1.SetCondition(&status.Conditions, scheduler.DisabledCondition(pl))
+		r.edits.forget(key)
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.PlacementConditionDecisionEdited)
 		if err := r.writeStatus(ctx, pl, status); err != nil {
 			return fmt.Errorf("writing the status: %w", err)
 		}
@@ -185,6 +191,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	r.sentRefusals.Delete(key)
 	r.revokedChecks.Delete(key)
 	r.told.Delete(key)
+	r.edits.forget(key)
 	// An attempt that began before the deletion may have reserved after it.
 	r.Inventory.Unreserve(key)
 	return nil
@@ -209,7 +216,11 @@ func (r *PlacementReconciler) report(ctx context.Context, attempt *scheduler.Att
 	if err := r.Records.After(ctx, attempt); err != nil {
 		return err
 	}
-	if err := r.writeStatus(ctx, pl, r.statusOf(attempt)); err != nil {
+	status := r.statusOf(attempt)
+	if end := r.edits.setCondition(pl, &status.Conditions, r.Now()); !end.IsZero() {
+		attempt.State.AttemptAt(end)
+	}
+	if err := r.writeStatus(ctx, pl, status); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	if err := r.writeSelectionStatuses(ctx, attempt); err != nil {

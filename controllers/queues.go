@@ -142,7 +142,7 @@ func publishedQueue(ctx context.Context, mgr ctrl.Manager, placement types.Names
 	slices.SortFunc(pages.Items, func(a, b v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 	for i := range pages.Items {
 		page := &pages.Items[i]
-		if annotation := page.Annotations[v1alpha1.QueueAnnotation]; annotation != "" && pl.Controls(page) {
+		if annotation := page.Annotations[v1alpha1.QueueAnnotation]; annotation != "" && pl.Publishes(page) && pl.Controls(page) {
 			return annotation
 		}
 	}

@@ -66,6 +66,9 @@ const (
 	// False while a DisruptionPolicy suspends it, and after its progress deadline.
 	PlacementConditionDecisionProgressing = "DecisionProgressing"
 	PlacementConditionQueueAdmitted       = "QueueAdmitted"
+	// PlacementConditionDecisionEdited is True while another client edits the pages repeatedly and
+	// Berth reverts the edits, else absent.
+	PlacementConditionDecisionEdited = "DecisionEdited"
 	// PlacementConditionResilient is whether the Placement stays satisfied if a failure domain is
 	// lost. It exists while the plugin Resilience has arguments.
 	PlacementConditionResilient = "Resilient"
@@ -107,6 +110,9 @@ const (
 
 // ReasonDisabledByAnnotation is the reason of SchedulingDisabled.
 const ReasonDisabledByAnnotation = "DisabledByAnnotation"
+
+// ReasonEditsReverted is the reason of DecisionEdited.
+const ReasonEditsReverted = "EditsReverted"
 
 // Reasons of DecisionProgressing.
 const (

@@ -13,14 +13,15 @@ type PageRelation int
 const (
 	// PageUnrelated is no page of the Placement.
 	PageUnrelated PageRelation = iota
-	// PageOwn is published. The Placement controls it, or it has no controller and Berth adopts it.
+	// PageOwn is the only relation of a published page. The Placement controls it, or it has no
+	// controller and Berth adopts it.
 	PageOwn
 	// PageUnfinished has no label yet, so that no consumer reads it. The Placement controls it.
 	PageUnfinished
-	// PageForeign is published, but has another controller, such as an earlier Placement of the
-	// same name. It counts as published, but Berth never writes it.
+	// PageForeign has the label, but another controller, such as an earlier Placement of the same
+	// name. Berth never writes it.
 	PageForeign
-	// PageDeleting is published and is being deleted.
+	// PageDeleting has the label and is being deleted.
 	PageDeleting
 )
 
@@ -43,6 +44,21 @@ func (p *Placement) RelationOf(page *PlacementDecision) PageRelation {
 		return PageDeleting
 	}
 	return PageOwn
+}
+
+// Publishes reports whether a page counts as published for this Placement: it has its label, no
+// other object controls it, and it is not being deleted. Every reader of decisions calls this.
+func (p *Placement) Publishes(page *PlacementDecision) bool { return p.RelationOf(page) == PageOwn }
+
+// PublishedPages returns those of the pages that count as published for this Placement.
+func (p *Placement) PublishedPages(pages []*PlacementDecision) []*PlacementDecision {
+	var published []*PlacementDecision
+	for _, page := range pages {
+		if p.Publishes(page) {
+			published = append(published, page)
+		}
+	}
+	return published
 }
 
 // IsLabelledFor is true if the page has the label of the Placement, by which consumers find it.

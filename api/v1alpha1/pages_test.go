@@ -61,6 +61,9 @@ func TestPages(t *testing.T) {
 			if got := pl.RelationOf(page); got != tc.want {
 				t.Errorf("relation %d, want %d", got, tc.want)
 			}
+			if got, want := pl.Publishes(page), tc.want == PageOwn; got != want || len(pl.PublishedPages([]*PlacementDecision{page})) > 0 != want {
+				t.Errorf("published: %t, want %t", got, want)
+			}
 			if got := pl.Controls(page); got != tc.wantControls {
 				t.Errorf("controlled: %t, want %t", got, tc.wantControls)
 			}

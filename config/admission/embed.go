@@ -7,5 +7,5 @@ import "embed"
 
 // FS holds the policies, in files to be applied in order of their names.
 //
-//go:embed annotations.yaml changes.yaml cluster-sets.yaml
+//go:embed annotations.yaml changes.yaml cluster-sets.yaml clusters.yaml
 var FS embed.FS

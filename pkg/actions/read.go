@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,7 +68,7 @@ func publishedClusters(ctx context.Context, hub client.Reader, pl *v1alpha1.Plac
 	}
 	var names []string
 	for i := range pages.Items {
-		if pl.Controls(&pages.Items[i]) {
+		if pl.Publishes(&pages.Items[i]) {
 			for _, decision := range pages.Items[i].Status.Decisions {
 				names = append(names, decision.ClusterName)
 			}
@@ -76,18 +77,41 @@ func publishedClusters(ctx context.Context, hub client.Reader, pl *v1alpha1.Plac
 	return names, nil
 }
 
-// UsersOf returns the Placements whose published decisions list a cluster, sorted.
-func UsersOf(ctx context.Context, hub client.Reader, cluster string) ([]string, error) {
+// ReadPages returns the pages of a hub that count as published for their Placement.
+func ReadPages(ctx context.Context, hub client.Reader) ([]*v1alpha1.PlacementDecision, error) {
 	var pages v1alpha1.PlacementDecisionList
 	if err := hub.List(ctx, &pages); err != nil {
 		return nil, fmt.Errorf("reading the PlacementDecisions: %w", err)
 	}
-	var users []string
+	var placements metav1.PartialObjectMetadataList
+	placements.SetGroupVersionKind(v1alpha1.GroupVersionV1Beta1.WithKind("PlacementList"))
+	if err := hub.List(ctx, &placements); err != nil {
+		return nil, fmt.Errorf("reading the Placements: %w", err)
+	}
+	byKey := map[types.NamespacedName]*v1alpha1.Placement{}
+	for _, pl := range placements.Items {
+		byKey[client.ObjectKeyFromObject(&pl)] = &v1alpha1.Placement{ObjectMeta: pl.ObjectMeta}
+	}
+	var published []*v1alpha1.PlacementDecision
 	for i := range pages.Items {
 		page := &pages.Items[i]
-		lists := slices.ContainsFunc(page.Status.Decisions, func(d v1alpha1.ClusterDecision) bool { return d.ClusterName == cluster })
-		if placement := page.Labels[v1alpha1.PlacementLabel]; lists && placement != "" {
-			users = append(users, page.Namespace+"/"+placement)
+		if pl := byKey[types.NamespacedName{Namespace: page.Namespace, Name: page.PlacementName()}]; pl != nil && pl.Publishes(page) {
+			published = append(published, page)
+		}
+	}
+	return published, nil
+}
+
+// UsersOf returns the Placements whose published decisions list a cluster, sorted.
+func UsersOf(ctx context.Context, hub client.Reader, cluster string) ([]string, error) {
+	pages, err := ReadPages(ctx, hub)
+	if err != nil {
+		return nil, err
+	}
+	var users []string
+	for _, page := range pages {
+		if slices.ContainsFunc(page.Status.Decisions, func(d v1alpha1.ClusterDecision) bool { return d.ClusterName == cluster }) {
+			users = append(users, page.Namespace+"/"+page.PlacementName())
 		}
 	}
 	slices.Sort(users)

@@ -34,9 +34,10 @@ type Cluster struct {
 	Score *int64
 }
 
-// Clusters returns the union of all pages of a Placement, in the published order, each cluster
-// once. While a cluster moves to another page it is on both, and has the group with the lower
-// index. The error is ErrNoDecision without pages, and for a page without content.
+// Clusters returns the union of the published pages of a Placement (Placement.PublishedPages), in
+// the published order, each cluster once. While a cluster moves to another page it is on both, and
+// has the group with the lower index. The error is ErrNoDecision without pages, and for a page
+// without content.
 func Clusters(pages []*v1alpha1.PlacementDecision) ([]Cluster, error) {
 	if len(pages) == 0 {
 		return nil, ErrNoDecision

@@ -134,8 +134,14 @@ func (f *Follower) Clusters() ([]Cluster, error) {
 		}
 		return nil, ErrUnknown
 	}
-	pages := f.pages.Group("")
-	if _, exists := f.placed.Get(f.placement); !exists && len(pages) == 0 {
+	// The pages of a deleted Placement count until they are deleted.
+	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: f.placement.Namespace, Name: f.placement.Name}}
+	placed, exists := f.placed.Get(f.placement)
+	if exists {
+		pl.UID = placed.UID
+	}
+	pages := pl.PublishedPages(f.pages.Group(""))
+	if !exists && len(pages) == 0 {
 		return nil, ErrNoPlacement
 	}
 	return Clusters(pages)

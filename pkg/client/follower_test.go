@@ -18,6 +18,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
 )
 
 // page returns a page of the Placement web; nil names are a page without content.
@@ -84,7 +85,7 @@ func (h *hubStub) List(_ context.Context, list client.ObjectList, _ ...client.Li
 		}
 	case *metav1.PartialObjectMetadataList:
 		if h.exists {
-			list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", ResourceVersion: "1"}})
+			list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "shop/web", ResourceVersion: "1"}})
 		}
 	}
 	return h.err
@@ -180,6 +181,20 @@ func follow(t *testing.T) {
 	await(t, calls, "-b -c -d")
 	hub.set(true, page("web-decision-1", "", "0", []string{"b"}))
 	await(t, calls, "+b")
+}
+
+func TestFollowerReadsPublishedPages(t *testing.T) {
+	for name, tc := range fixture.PageCases("shop", "web", "paris") {
+		t.Run(name, func(t *testing.T) {
+			hub := &hubStub{exists: true, pages: []*v1alpha1.PlacementDecision{tc.Page}}
+			f := NewFollower(hub, "shop", "web")
+			go f.Run(t.Context())
+			until(t, func() bool { _, err := f.Clusters(); return !errors.Is(err, ErrUnknown) }, "nothing is known")
+			if clusters, err := f.Clusters(); (len(clusters) > 0) != tc.Published || errors.Is(err, ErrNoDecision) == tc.Published {
+				t.Errorf("clusters %v, error %v", clusters, err)
+			}
+		})
+	}
 }
 
 // until polls a condition that another goroutine makes true.

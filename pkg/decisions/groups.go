@@ -165,7 +165,7 @@ func AsPublished(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision
 	}
 	of, sizes := map[string]group{}, map[group]int{}
 	for _, page := range published {
-		if pl.RelationOf(page) != v1alpha1.PageOwn {
+		if !pl.Publishes(page) {
 			continue
 		}
 		g := group{page.Labels[v1alpha1.DecisionGroupNameLabel], indexOf(page.Labels[v1alpha1.DecisionGroupIndexLabel])}

@@ -33,6 +33,7 @@ func (p Page) Object(pl *v1alpha1.Placement) *v1alpha1.PlacementDecision {
 	out := &v1alpha1.PlacementDecision{}
 	if p.Current != nil {
 		p.Current.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+		out.ManagedFields = nil
 	}
 	out.Name, out.Namespace = p.Name, pl.Namespace
 	if out.Labels == nil {

@@ -54,10 +54,9 @@ type Write struct {
 
 // NewPlan compares the published pages with a Grouping.
 //
-// Published pages are those with the Placement's label, and pages without it that the Placement
-// controls (unfinished ones, which are completed or deleted); others are ignored. Pages that are
-// being deleted count as deleted. taken reports whether another object has a page name; nil means
-// that none has.
+// published may also have pages without the label that the Placement controls (unfinished ones,
+// which are completed or deleted). Other pages that do not count as published are ignored. taken
+// reports whether another object has a page name; nil means that none has.
 func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, taken func(name string) bool, a Grouping) Plan {
 	var p Plan
 	var drafts []*draft
@@ -93,29 +92,15 @@ func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, ta
 // changed reports whether the entries on the published pages differ from the decision.
 func changed(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, l *layout) bool {
 	first, entries, distinct := true, 0, 0
-	elsewhere := map[int]struct{}{} // on no page of ours
-	for _, pd := range published {
-		relation := pl.RelationOf(pd)
-		if relation == v1alpha1.PageUnrelated || relation == v1alpha1.PageUnfinished {
-			continue
-		}
+	for _, pd := range pl.PublishedPages(published) {
 		first = false
 		entries += len(pd.Status.Decisions)
-		if relation == v1alpha1.PageOwn {
-			continue
-		}
-		for j := range pd.Status.Decisions {
-			if i, ok := l.ids[pd.Status.Decisions[j].ClusterName]; ok && l.seen[i] == 0 {
-				elsewhere[i] = struct{}{}
-			}
-		}
 	}
 	for _, n := range l.seen {
 		if n > 0 {
 			distinct++
 		}
 	}
-	distinct += len(elsewhere)
 	return first || entries != len(l.seen) || distinct != len(l.seen)
 }
 

@@ -363,7 +363,7 @@ func TestNewPlan(t *testing.T) {
 		},
 		"a page being deleted counts as gone": {
 			published: pages{page("p-decision-1", "", "0", "a", func(pd *v1alpha1.PlacementDecision) { pd.DeletionTimestamp = &metav1.Time{} })},
-			grouping:  grouping(0, ":a"), want: []string{"Create p-decision-2 /0: a"}, wantQuiet: true,
+			grouping:  grouping(0, ":a"), want: []string{"Create p-decision-2 /0: a"},
 		},
 		"a page without content gets some": {
 			published: pages{page("p-decision-1", "", "0", "", func(pd *v1alpha1.PlacementDecision) { pd.Status.Decisions = nil })},

@@ -93,7 +93,7 @@ func yamlOf(object any) string {
 // groupsOf returns the published pages by decision group, in the order of the groups.
 func groupsOf(subject *framework.Subject) []Group {
 	groups := []Group{}
-	for _, page := range subject.LabelledPages() {
+	for _, page := range subject.OwnPages() {
 		name, index := page.Labels[v1alpha1.DecisionGroupNameLabel], page.Labels[v1alpha1.DecisionGroupIndexLabel]
 		shown := Page{Name: page.Name, Revision: page.Annotations[berthv1alpha1.RevisionAnnotation], Clusters: []string{}}
 		for _, decision := range page.Status.Decisions {

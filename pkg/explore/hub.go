@@ -147,6 +147,7 @@ func (h *Hub) start() {
 	h.simulator.SetNow(time.Now())
 	h.simulator.Inventory().Started()
 	h.state.Synced = true
+	h.world.countAllPublished()
 	h.world.setNames()
 	fleet, sets := h.world.inventory.View()
 	for _, name := range h.world.names {
@@ -236,29 +237,15 @@ func (h *Hub) mark(old, object client.Object) {
 	case *berthv1alpha1.PlacementEviction:
 		h.markPlacement(key.Namespace, o.Spec.Placement)
 	case *v1alpha1.PlacementDecision:
-		h.markPage(old, -1)
-		h.markPage(object, 1)
+		h.markPage(old)
+		h.markPage(object)
 	}
 }
 
-// markPage counts the clusters of a page. Clients know a page by its label.
-func (h *Hub) markPage(object client.Object, n int) {
-	page, ok := object.(*v1alpha1.PlacementDecision)
-	if !ok || page == nil {
-		return
+func (h *Hub) markPage(object client.Object) {
+	if page, ok := object.(*v1alpha1.PlacementDecision); ok && page != nil {
+		h.markPlacement(page.Namespace, page.PlacementName())
 	}
-	placement := page.Labels[v1alpha1.PlacementLabel]
-	if placement == "" {
-		return
-	}
-	h.markPlacement(page.Namespace, placement)
-	for _, decision := range page.Status.Decisions {
-		h.dirty.clusters[decision.ClusterName] = true
-		if h.world.onPages[decision.ClusterName] += n; h.world.onPages[decision.ClusterName] <= 0 {
-			delete(h.world.onPages, decision.ClusterName)
-		}
-	}
-	h.dirty.names = true
 }
 
 func (h *Hub) markPlacement(namespace, name string) {

@@ -117,3 +117,41 @@ func TestSynced(t *testing.T) {
 		t.Error("not synced any more, although its state is still known")
 	}
 }
+
+// TestPublishedPages: the rows count published pages only, when they are listed and when a watch
+// reports them.
+func TestPublishedPages(t *testing.T) {
+	for name, tc := range fixture.PageCases("ns", "p", "c1") {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				want := 0
+				if tc.Published {
+					want = 1
+				}
+				check := func(hub *Hub, want int) {
+					t.Helper()
+					time.Sleep(2 * flushInterval)
+					f := hub.fleet()
+					if f.Clusters[0].Decisions != want || f.Placements[0].Selected != want {
+						t.Errorf("%d decisions on the cluster, %d clusters selected, want %d", f.Clusters[0].Decisions, f.Placements[0].Selected, want)
+					}
+				}
+				objects := simulator.Objects{fixture.Cluster("c1").Obj(), fixture.Placement("ns", "p").Obj()}
+				check(newTestHub(t, append(objects, tc.Page)), want)
+				hub := newTestHub(t, objects)
+				hub.update(hub.run, nil, tc.Page)
+				check(hub, want)
+				again := fixture.Placement("ns", "p").Obj()
+				again.UID = "again"
+				hub.remove(hub.run, objects[1])
+				hub.update(hub.run, nil, again)
+				if name == "controlled by the Placement" {
+					want = 0
+				}
+				check(hub, want)
+				hub.remove(hub.run, tc.Page)
+				check(hub, 0)
+			})
+		})
+	}
+}

@@ -97,6 +97,7 @@ var conditionWords = map[string]struct{ subject, yes, no string }{
 	v1alpha1.PlacementConditionMisconfigured:       {"Configuration", "mistake", "ok"},
 	v1alpha1.PlacementConditionDecisionPending:     {"Change", "waiting", "none waits"},
 	v1alpha1.PlacementConditionDecisionProgressing: {"Change in steps", "in progress", "stopped"},
+	v1alpha1.PlacementConditionDecisionEdited:      {"Other writers", "edit the decision", "none"},
 	v1alpha1.PlacementConditionResilient:           {"Resilience", "every domain can be lost", "some domains cannot be lost"},
 	v1alpha1.PlacementConditionQueueAdmitted:       {"Queue", "admitted", "not admitted"},
 	v1alpha1.ManagedClusterConditionAvailable:      {"Availability", "available", "not available"},
@@ -132,7 +133,7 @@ func conditionsInWords(conditions []metav1.Condition) []Condition {
 // bad reports whether a condition is a problem. True is good, except in these.
 func bad(c metav1.Condition) bool {
 	switch c.Type {
-	case v1alpha1.PlacementConditionMisconfigured, v1alpha1.PlacementConditionDecisionPending:
+	case v1alpha1.PlacementConditionMisconfigured, v1alpha1.PlacementConditionDecisionPending, v1alpha1.PlacementConditionDecisionEdited:
 		return c.Status == metav1.ConditionTrue
 	case v1alpha1.PlacementConditionDecisionProgressing:
 		return c.Status == metav1.ConditionFalse

@@ -38,6 +38,11 @@ func (h *Hub) flush() {
 
 // collect adds what changed to an Update, and keeps it.
 func (h *Hub) collect(u *Update) {
+	for key := range h.dirty.placements {
+		for _, name := range h.world.countPublished(key) {
+			h.dirty.clusters[name], h.dirty.names = true, true
+		}
+	}
 	if h.dirty.names && h.world.setNames() {
 		h.rows++
 		u.AllColumns = true

@@ -37,9 +37,10 @@ type world struct {
 	decider   decider
 	// now returns the time of the state.
 	now func() time.Time
-	// onPages is the number of published decisions of each cluster, also of those that are known by
-	// their name only.
-	onPages map[string]int
+	// published are the clusters of each Placement that countPublished counted. onPages is the
+	// number of published decisions of each cluster, also of one that is known by its name only.
+	published map[types.NamespacedName][]string
+	onPages   map[string]int
 	// plugins are those that excluded a cluster in a column.
 	plugins []string
 	// columns are the cells that were computed, by Placement. Their order is that of names.
@@ -55,15 +56,38 @@ type attempter interface {
 }
 
 func newWorld(inv *inventory.Inventory, d decider, now func() time.Time) *world {
-	w := &world{inventory: inv, decider: d, now: now, plugins: []string{}, onPages: map[string]int{}, columns: map[types.NamespacedName]Column{}}
-	for _, key := range inv.Placements() {
-		if subject := inv.Subject(key); subject != nil {
-			for _, name := range published(subject) {
-				w.onPages[name]++
-			}
+	w := &world{inventory: inv, decider: d, now: now, plugins: []string{}, columns: map[types.NamespacedName]Column{}}
+	w.countAllPublished()
+	return w
+}
+
+func (w *world) countAllPublished() {
+	w.published, w.onPages = map[types.NamespacedName][]string{}, map[string]int{}
+	for _, key := range w.inventory.Placements() {
+		w.countPublished(key)
+	}
+}
+
+// countPublished counts the decision of a Placement after it or its pages changed. It returns the
+// clusters that it has more or less than before.
+func (w *world) countPublished(key types.NamespacedName) []string {
+	var names []string
+	if subject := w.inventory.Subject(key); subject != nil {
+		names = published(subject)
+	}
+	added, removed := changes.Minus(names, w.published[key]), changes.Minus(w.published[key], names)
+	for _, name := range added {
+		w.onPages[name]++
+	}
+	for _, name := range removed {
+		if w.onPages[name]--; w.onPages[name] == 0 {
+			delete(w.onPages, name)
 		}
 	}
-	return w
+	if w.published[key] = names; len(names) == 0 {
+		delete(w.published, key)
+	}
+	return append(added, removed...)
 }
 
 // simulated decides with the engine.
@@ -230,7 +254,7 @@ func (w *world) fleet() *Fleet {
 // published returns the clusters on the pages of a Placement, sorted.
 func published(subject *framework.Subject) []string {
 	var names []string
-	for _, page := range subject.LabelledPages() {
+	for _, page := range subject.OwnPages() {
 		for _, decision := range page.Status.Decisions {
 			names = append(names, decision.ClusterName)
 		}

@@ -146,10 +146,12 @@ func (f *fleet) decision(key types.NamespacedName) ([]client.Cluster, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	if _, ok := f.placements.Get(key); !ok {
+	placed, ok := f.placements.Get(key)
+	if !ok {
 		return nil, client.ErrNoPlacement
 	}
-	return client.Clusters(f.pages.Group(key.String()))
+	pl := &v1alpha1.Placement{ObjectMeta: placed.ObjectMeta}
+	return client.Clusters(pl.PublishedPages(f.pages.Group(key.String())))
 }
 
 // server returns the server of a cluster in Argo CD; empty for none.

@@ -282,3 +282,14 @@ func FuzzReadArgoCD(f *testing.F) {
 		}
 	})
 }
+
+func TestAnswersHavePublishedPagesOnly(t *testing.T) {
+	for name, tc := range fixture.PageCases("shop", "web", "paris") {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newTestServer(t, placement("web"), tc.Page, fixture.Cluster("paris").Obj())
+			if _, body := ask(s, get(FluxPath+"?placement=shop/web")); strings.Contains(body, "paris") != tc.Published {
+				t.Errorf("the answer is %s", body)
+			}
+		})
+	}
+}

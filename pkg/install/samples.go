@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -204,7 +205,7 @@ func readDecisions(ctx context.Context, client dynamic.Interface, placements []t
 			decision.Wanted = &wanted
 		}
 		decision.Selected, _, _ = unstructured.NestedInt64(placement.Object, "status", "numberOfSelectedClusters")
-		if decision.Clusters, err = readClusters(ctx, client, key); err != nil {
+		if decision.Clusters, err = readClusters(ctx, client, placement); err != nil {
 			return read, fmt.Errorf("reading the decisions of %s: %w", key, err)
 		}
 		read.Published = append(read.Published, decision)
@@ -212,19 +213,24 @@ func readDecisions(ctx context.Context, client dynamic.Interface, placements []t
 	return read, nil
 }
 
-func readClusters(ctx context.Context, client dynamic.Interface, key types.NamespacedName) ([]string, error) {
-	pages, err := client.Resource(clusterResource("placementdecisions")).Namespace(key.Namespace).
-		List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PlacementLabel + "=" + key.Name})
+func readClusters(ctx context.Context, client dynamic.Interface, placement *unstructured.Unstructured) ([]string, error) {
+	pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: placement.GetNamespace(), Name: placement.GetName(), UID: placement.GetUID()}}
+	list, err := client.Resource(clusterResource("placementdecisions")).Namespace(pl.Namespace).
+		List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PlacementLabel + "=" + pl.Name})
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, page := range pages.Items {
-		decisions, _, _ := unstructured.NestedSlice(page.Object, "status", "decisions")
-		for _, item := range decisions {
-			if decision, ok := item.(map[string]any); ok {
-				names = append(names, fmt.Sprint(decision["clusterName"]))
-			}
+	for _, item := range list.Items {
+		page := &v1alpha1.PlacementDecision{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, page); err != nil {
+			return nil, err
+		}
+		if !pl.Publishes(page) {
+			continue
+		}
+		for _, decision := range page.Status.Decisions {
+			names = append(names, decision.ClusterName)
 		}
 	}
 	return names, nil

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -131,23 +134,62 @@ func createOrReplace(ctx context.Context, c client.Client, object client.Object)
 	})
 }
 
-// AwaitWebhooks waits until the webhooks write an annotation to a Placement that is created in the
-// namespace as a dry run.
-func AwaitWebhooks(ctx context.Context, config *rest.Config, namespace, annotation string) error {
+// AwaitQueueWebhooks waits until the webhooks write an annotation to a Placement that is created in
+// the namespace as a dry run.
+func AwaitQueueWebhooks(ctx context.Context, config *rest.Config, namespace, annotation string) error {
+	return awaitAnswer(ctx, config, probePlacement(namespace), func(created *unstructured.Unstructured, err error) bool {
+		return err == nil && created.GetAnnotations()[annotation] != ""
+	})
+}
+
+// AwaitValidationWebhooks waits until the webhooks refuse a mistake, and warn about a status.
+func AwaitValidationWebhooks(ctx context.Context, config *rest.Config) error {
+	mistaken := probePlacement(metav1.NamespaceDefault)
+	mistaken.SetAnnotations(map[string]string{v1alpha1.ProfileAnnotation: "profile-that-does-not-exist"})
+	err := awaitAnswer(ctx, config, mistaken, func(_ *unstructured.Unstructured, err error) bool { return apierrors.IsInvalid(err) })
+	if err != nil {
+		return err
+	}
+	warned := &statusWarning{}
+	config = rest.CopyConfig(config)
+	config.WarningHandlerWithContext = warned
+	cluster := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupName + "/v1", "kind": "ManagedCluster",
+		"metadata": map[string]any{"name": "probe"}, "status": map[string]any{"capacity": map[string]any{"cpu": "1"}},
+	}}
+	return awaitAnswer(ctx, config, cluster, func(*unstructured.Unstructured, error) bool { return warned.Load() })
+}
+
+// statusWarning is true after a warning about a status.
+type statusWarning struct{ atomic.Bool }
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w *statusWarning) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	if strings.HasPrefix(text, "status:") {
+		w.Store(true)
+	}
+}
+
+func probePlacement(namespace string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupName + "/v1beta1", "kind": "Placement",
+		"metadata": map[string]any{"name": "probe", "namespace": namespace}, "spec": map[string]any{},
+	}}
+}
+
+// awaitAnswer creates an object as a dry run until the answer is the expected one.
+func awaitAnswer(ctx context.Context, config *rest.Config, object *unstructured.Unstructured, expected func(*unstructured.Unstructured, error) bool) error {
 	c, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("building the client: %w", err)
 	}
-	placement := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.GroupName + "/v1beta1", "kind": "Placement",
-		"metadata": map[string]any{"name": "is-stamped"}, "spec": map[string]any{},
-	}}
+	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 	var lastErr error
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, webhookTimeout, true, func(ctx context.Context) (bool, error) {
 		var created *unstructured.Unstructured
-		created, lastErr = c.Resource(clusterResource("placements")).Namespace(namespace).
-			Create(ctx, placement, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return lastErr == nil && created.GetAnnotations()[annotation] != "", nil
+		created, lastErr = c.Resource(resource).Namespace(object.GetNamespace()).
+			Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return expected(created, lastErr), nil
 	})
 	if err == nil {
 		return nil

@@ -331,7 +331,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		return p.subject
 	}
 	s := &framework.Subject{
-		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Extenders: p.extenders, Policies: inv.policiesOf(p), Taken: inv.pages.takenNames(p.key),
+		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Extenders: p.extenders, Policies: inv.policiesOf(p), Taken: inv.pages.takenNames(p.key),
 	}
 	for _, page := range inv.pages.byPlacement[p.key] {
 		if page.deleting {
@@ -341,12 +341,15 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		if !page.object.IsLabelledFor(p.key.Name) {
 			continue
 		}
+		published := p.object.Publishes(page.object)
 		for _, i := range page.indexes {
 			s.Entries[i]++
-			s.Published = s.Published.Set(i)
+			s.Counted = s.Counted.Set(i)
+			if published {
+				s.Published = s.Published.Set(i)
+			}
 		}
 	}
-	s.Counted = s.Published
 	slices.SortFunc(s.Pages, func(a, b *v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 	s.Evictions = inv.evictionsOf(p)
 	for _, policy := range inv.selections.of(p.key) {

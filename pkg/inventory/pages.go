@@ -177,6 +177,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 		return
 	}
 	inv.addPage(old, object)
+	inv.addEdit(old, object)
 	if old != nil && samePage(old.object, object) {
 		old.object = object
 		inv.dropSubject(old.owner)
@@ -300,7 +301,7 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 	}
 	var listed framework.Bitset
 	own := inv.pages.byPlacement[placement]
-	for _, object := range inv.subject(p).LabelledPages() {
+	for _, object := range inv.subject(p).OwnPages() {
 		if !p.object.Controls(object) {
 			continue
 		}

@@ -28,6 +28,9 @@ type placement struct {
 	extenders map[string]*framework.ExtenderAnswer
 	// last is the last published decision; nil before the first one.
 	last *framework.Published
+	// edits are the edits of pages by others that no attempt has seen, by page. The map is never
+	// changed.
+	edits map[string]framework.PageEdit
 	// cause is the trigger of the next attempt; empty without one. causeSequence is its number.
 	cause         string
 	causeSequence int64

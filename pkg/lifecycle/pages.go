@@ -14,7 +14,10 @@ import (
 
 // WholePages writes a page in one request. The client must use v1alpha1 of Berth's CRDs, where
 // PlacementDecision has no status subresource.
-func WholePages(c client.Client) framework.PageClient { return wholePages{c} }
+func WholePages(c client.Client) framework.PageClient { return wholePages{asBerth(c)} }
+
+// asBerth returns a client whose writes have FieldManager, whatever the program is called.
+func asBerth(c client.Client) client.Client { return client.WithFieldOwner(c, framework.FieldManager) }
 
 type wholePages struct{ client client.Client }
 
@@ -24,12 +27,18 @@ func (w wholePages) Read(ctx context.Context, namespace, name string) (*v1alpha1
 
 func (w wholePages) Create(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
 	page = page.DeepCopy()
-	return page, w.client.Create(ctx, page)
+	return page, written(page, w.client.Create(ctx, page))
 }
 
 func (w wholePages) Update(ctx context.Context, page *v1alpha1.PlacementDecision) (*v1alpha1.PlacementDecision, error) {
 	page = page.DeepCopy()
-	return page, w.client.Update(ctx, page)
+	return page, written(page, w.client.Update(ctx, page))
+}
+
+// written removes the managed fields of a response, because Berth is the writer.
+func written(page *v1alpha1.PlacementDecision, err error) error {
+	page.ManagedFields = nil
+	return err
 }
 
 func (w wholePages) Delete(ctx context.Context, page *v1alpha1.PlacementDecision) error {
@@ -40,7 +49,7 @@ func (w wholePages) Delete(ctx context.Context, page *v1alpha1.PlacementDecision
 // the page without the Placement's label, writes the decisions, then the label, so that readers
 // that select by label never see an empty page. The reader must not use a cache.
 func SteppedPages(c client.Client, reader client.Reader) framework.PageClient {
-	return steppedPages{c, reader}
+	return steppedPages{asBerth(c), reader}
 }
 
 type steppedPages struct {
@@ -72,7 +81,7 @@ func (s steppedPages) Update(ctx context.Context, page *v1alpha1.PlacementDecisi
 	}
 	labelled := page.DeepCopy()
 	labelled.ResourceVersion = filled.ResourceVersion
-	if err := s.client.Update(ctx, labelled); err != nil {
+	if err := written(labelled, s.client.Update(ctx, labelled)); err != nil {
 		return nil, fmt.Errorf("writing the labels: %w", err)
 	}
 	return labelled, nil
@@ -95,7 +104,7 @@ func readPage(ctx context.Context, reader client.Reader, namespace, name string)
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, page); err != nil {
 		return nil, err
 	}
-	page.ManagedFields = nil
+	framework.KeepOtherWriter(page)
 	return page, nil
 }
 

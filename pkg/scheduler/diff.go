@@ -21,7 +21,7 @@ import (
 func (a *Attempt) diff() *framework.Proposal {
 	subject := a.Snapshot.Subject
 	pl, last := subject.Placement, subject.Last
-	if a.Failure != nil && (a.Failure.IsUnfinished() || last != nil || len(subject.LabelledPages()) > 0 || hadClusters(pl) ||
+	if a.Failure != nil && (a.Failure.IsUnfinished() || last != nil || len(subject.OwnPages()) > 0 || hadClusters(pl) ||
 		len(pl.Name) > v1alpha1.MaxLabelValueLength || a.lacksPolicy()) {
 		return nil
 	}

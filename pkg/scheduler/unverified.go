@@ -89,7 +89,7 @@ func (a *Attempt) isPublished(subject *framework.Subject, found map[string]*v1al
 	}
 	maps.Copy(pages, found)
 	maps.DeleteFunc(pages, func(_ string, page *v1alpha1.PlacementDecision) bool {
-		return page == nil || page.DeletionTimestamp != nil || page.Labels[v1alpha1.PlacementLabel] != subject.Placement.Name
+		return page == nil || !subject.Placement.Publishes(page)
 	})
 	names, _ := framework.Listed(slices.Collect(maps.Values(pages)))
 	return framework.DigestOf(names) == a.Step.Digest

@@ -165,7 +165,7 @@ func (s *Simulator) outcome(ctx context.Context, key types.NamespacedName) (outc
 		return outcome{}, err
 	}
 	o := outcome{exists: true, pages: map[string]*v1alpha1.PlacementDecision{}}
-	for _, page := range d.subject.LabelledPages() {
+	for _, page := range d.subject.OwnPages() {
 		o.pages[page.Name] = page
 	}
 	o.published = clustersOn(o.pages)

@@ -329,3 +329,19 @@ func TestLoadInto(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestPublishedPages(t *testing.T) {
+	for name, tc := range fixture.PageCases("shop", "web", "c1") {
+		t.Run(name, func(t *testing.T) {
+			disabled := fixture.Placement("shop", "web").Annotation(v1alpha1.PlacementDisableAnnotation, "true").Obj()
+			s, err := New(t.Context(), Objects{disabled, tc.Page}, noon, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := s.outcome(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"})
+			if got := len(o.published) > 0; got != tc.Published || err != nil {
+				t.Errorf("published %v, error %v", o.published, err)
+			}
+		})
+	}
+}

@@ -212,7 +212,7 @@ func (a *Answer) pending(pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
 func (a *Answer) published(subject *framework.Subject) {
 	status := subject.Placement.Status
 	a.GroupStatus = append(a.GroupStatus, status.DecisionGroups...)
-	for _, page := range subject.LabelledPages() {
+	for _, page := range subject.OwnPages() {
 		a.add(page)
 	}
 }

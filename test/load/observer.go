@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -144,10 +145,8 @@ func (o *observer) handle(before, object any, gone bool) {
 		}
 	case *v1alpha1.PlacementDecision:
 		o.written.pages++
-		key = types.NamespacedName{Namespace: x.Namespace, Name: x.Labels[v1alpha1.PlacementLabel]}
-		if key.Name == "" {
-			return
-		}
+		key = types.NamespacedName{Namespace: x.Namespace, Name: x.PlacementName()}
+		gone = gone || !(&v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}).Publishes(x)
 		names := make([]string, len(x.Status.Decisions))
 		for i, d := range x.Status.Decisions {
 			names[i] = d.ClusterName

@@ -97,10 +97,10 @@ func TestUses(t *testing.T) {
 		*fixture.Cluster("b").OnlyAllocatable("cpu", "1500m").Obj(),
 		*fixture.Cluster("c").Obj(),
 	}
-	pages := []v1alpha1.PlacementDecision{
-		*fixture.Page("ns", "p-1").Of("p").Lists("b", "c", "gone").Obj(),
-		*fixture.Page("ns", "p-2").Of("p").Lists("b").Obj(),
-		*fixture.Page("ns", "q").Lists("b").Obj(),
+	pages := []*v1alpha1.PlacementDecision{
+		fixture.Page("ns", "p-1").Of("p").Lists("b", "c", "gone").Obj(),
+		fixture.Page("ns", "p-2").Of("p").Lists("b").Obj(),
+		fixture.Page("ns", "q").Of("q").Lists("b").Obj(),
 	}
 	for order, want := range map[string]string{"name": "abc", "decisions": "bca", "cpu": "abc", "memory": "abc"} {
 		uses := usesOf(clusters, pages, sortOrders[order])
@@ -113,7 +113,7 @@ func TestUses(t *testing.T) {
 		}
 	}
 	uses := usesOf(clusters, pages, sortOrders["name"])
-	for i, want := range []string{"0 [] 2000m 100% 8192Mi 100%", "3 [ns/p] 1500m <unknown> <unknown> <unknown>", "1 [ns/p] <unknown> <unknown> <unknown> <unknown>"} {
+	for i, want := range []string{"0 [] 2000m 100% 8192Mi 100%", "3 [ns/p ns/q] 1500m <unknown> <unknown> <unknown>", "1 [ns/p] <unknown> <unknown> <unknown> <unknown>"} {
 		cpu, cpuShare := allocatableText(uses[i], v1alpha1.ResourceCPU)
 		memory, memoryShare := allocatableText(uses[i], v1alpha1.ResourceMemory)
 		if got := fmt.Sprint(uses[i].Decisions, uses[i].UsedBy, " ", cpu, " ", cpuShare, " ", memory, " ", memoryShare); got != want {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/actions"
 )
 
 type topOptions struct {
@@ -58,7 +59,7 @@ func newTopCommand() *cobra.Command {
 		Short: "Show clusters by number of decisions, with their resources and the Placements that use them",
 		Long: `Show clusters by number of decisions, with their resources and the Placements that use them.
 
-DECISIONS is the number of entries for the cluster in all PlacementDecisions, as the prioritizer Balance counts them. CPU and MEMORY are the
+DECISIONS is the number of entries for the cluster in the published decisions of all Placements. CPU and MEMORY are the
 allocatable amounts that the cluster reports, and their share of its capacity. USED BY lists the Placements that select the cluster.`,
 		Example: `  berth top
   berth top --sort-by memory -l region=eu -o wide`,
@@ -103,15 +104,15 @@ func (o *topOptions) read(ctx context.Context) ([]*clusterUse, error) {
 	if err := hub.List(ctx, &clusters, client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return nil, fmt.Errorf("reading the hub: %w", err)
 	}
-	var pages v1alpha1.PlacementDecisionList
-	if err := hub.List(ctx, &pages); err != nil {
-		return nil, fmt.Errorf("reading the hub: %w", err)
+	pages, err := actions.ReadPages(ctx, hub)
+	if err != nil {
+		return nil, err
 	}
-	return usesOf(clusters.Items, pages.Items, sortOrders[o.sortBy]), nil
+	return usesOf(clusters.Items, pages, sortOrders[o.sortBy]), nil
 }
 
-// usesOf counts the decisions on all pages, and sorts the clusters by order, then by name.
-func usesOf(clusters []v1alpha1.ManagedCluster, pages []v1alpha1.PlacementDecision, order func(a, b *clusterUse) int) []*clusterUse {
+// usesOf counts the decisions on published pages, and sorts the clusters by order, then by name.
+func usesOf(clusters []v1alpha1.ManagedCluster, pages []*v1alpha1.PlacementDecision, order func(a, b *clusterUse) int) []*clusterUse {
 	byName := map[string]*clusterUse{}
 	uses := make([]*clusterUse, len(clusters))
 	for i := range clusters {
@@ -122,18 +123,14 @@ func usesOf(clusters []v1alpha1.ManagedCluster, pages []v1alpha1.PlacementDecisi
 		}
 		byName[c.Name] = uses[i]
 	}
-	for i := range pages {
-		page := &pages[i]
-		placement := page.Labels[v1alpha1.PlacementLabel]
+	for _, page := range pages {
 		for _, decision := range page.Status.Decisions {
 			use := byName[decision.ClusterName]
 			if use == nil {
 				continue
 			}
 			use.Decisions++
-			if placement != "" {
-				use.UsedBy = append(use.UsedBy, page.Namespace+"/"+placement)
-			}
+			use.UsedBy = append(use.UsedBy, page.Namespace+"/"+page.PlacementName())
 		}
 	}
 	for _, use := range uses {

@@ -91,8 +91,6 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer hub.Stop()
-	kubeconfig := filepath.Join(o.dataDir, "kubeconfig")
-	say(out, "The hub is up at %s; its kubeconfig is %s.\n", hub.Config().Host, kubeconfig)
 
 	// A signal, the end of a hub process or the end of the controller stops all others.
 	running, end := context.WithCancelCause(ctx)
@@ -102,7 +100,7 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 		end(hub.Err())
 	}()
 
-	err = o.serve(running, end, hub, out, kubeconfig)
+	err = o.serve(running, end, hub, out)
 	if ctx.Err() == nil {
 		// A hub process may have died and the hub may be stopping. Its error is known once it has
 		// stopped.
@@ -121,7 +119,7 @@ func (o *upOptions) run(ctx context.Context, out io.Writer) error {
 
 // serve runs everything that needs a running hub, until ctx ends. It stops the controller before it
 // returns.
-func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub, out io.Writer, kubeconfig string) error {
+func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub *localhub.Hub, out io.Writer) error {
 	if err := o.install(ctx, hub, out); err != nil {
 		return err
 	}
@@ -147,10 +145,17 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 		case <-time.After(controllerPatience):
 		}
 	}()
+	if err := install.AwaitValidationWebhooks(ctx, hub.Config()); err != nil {
+		return err
+	}
 	if o.queues != nil {
-		if err := install.AwaitWebhooks(ctx, hub.Config(), localQueueConfig.Namespace, identity.UserInfoAnnotation); err != nil {
+		if err := install.AwaitQueueWebhooks(ctx, hub.Config(), localQueueConfig.Namespace, identity.UserInfoAnnotation); err != nil {
 			return err
 		}
+	}
+	kubeconfig := filepath.Join(o.dataDir, "kubeconfig")
+	say(out, "The hub is up at %s; its kubeconfig is %s.\n", hub.Config().Host, kubeconfig)
+	if o.queues != nil {
 		say(out, "Placements go to the queues of %s; the ConfigMap is %s.\n", o.queues.from, localQueueConfig)
 		if placements, err = o.applySamples(ctx, hub.Config(), out); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -229,13 +230,30 @@ func (statusWarner) Handle(_ context.Context, request webhook.AdmissionRequest) 
 	if err != nil {
 		return webhook.Errored(http.StatusBadRequest, err)
 	}
-	fields, isObject := object.Status.(map[string]any)
-	if object.Status == nil || isObject && len(fields) == 0 || old != nil && apiequality.Semantic.DeepEqual(object.Status, old.Status) {
+	fields, _ := object.Status.(map[string]any)
+	if isZero(object.Status) || old != nil && apiequality.Semantic.DeepEqual(object.Status, old.Status) {
 		return webhook.Allowed("")
 	}
 	return webhook.Allowed("").WithWarnings(fmt.Sprintf(
 		"status: ignored, because status is a subresource (fields %v); to set it, run kubectl apply --server-side --subresource=status -f FILE",
 		slices.Sorted(maps.Keys(fields))))
+}
+
+// isZero reports whether a JSON value has only zero values, such as those that a typed client sends
+// for fields that nobody set.
+func isZero(value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, field := range v {
+			if !isZero(field) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		return len(v) == 0
+	}
+	return value == nil || reflect.ValueOf(value).IsZero()
 }
 
 // withStatus is the part of an object that statusWarner reads. Other fields are for the schema.

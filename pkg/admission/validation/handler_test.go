@@ -2,6 +2,7 @@ package validation
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -184,6 +185,19 @@ func TestValidatorWaits(t *testing.T) {
 	}
 }
 
+// TestStatusOfTypedClients: no warning about what a typed client sends that sets no status.
+func TestStatusOfTypedClients(t *testing.T) {
+	for resource, object := range map[string]any{"managedclusters": v1alpha1.ManagedCluster{}, "addonplacementscores": v1alpha1.AddOnPlacementScore{}} {
+		text, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response := (statusWarner{}).Handle(t.Context(), request(resource, string(text), "")); len(response.Warnings) > 0 {
+			t.Errorf("%s: %q", text, response.Warnings)
+		}
+	}
+}
+
 func TestStatusWarner(t *testing.T) {
 	const status = `{"status":{"capacity":{"cpu":"4"}}}`
 	tests := map[string]struct {
@@ -195,6 +209,11 @@ func TestStatusWarner(t *testing.T) {
 		"with the same status":         {status, status, false},
 		"with another status":          {`{"status":{"capacity":{"cpu":"8"}}}`, status, true},
 		"with an empty status":         {`{"status":{}}`, "", false},
+		"with a typed client's status": {`{"status":{"version":{}}}`, "", false},
+		"with that of other types":     {`{"status":{"version":{"kubernetes":""},"conditions":null,"scores":[],"n":0,"f":0.0,"b":false}}`, "", false},
+		"with that and one more field": {`{"status":{"version":{},"conditions":[{}]}}`, "", true},
+		"with a version":               {`{"status":{"version":{"kubernetes":"v1.36.0"}}}`, "", true},
+		"without status any more":      {`{"status":{"version":{}}}`, status, false},
 		"with status for first":        {status, `{}`, true},
 		"with an invalid status":       {`{"status":"up"}`, "", true},
 		"with the same invalid status": {`{"status":"up"}`, `{"status":"up"}`, false},

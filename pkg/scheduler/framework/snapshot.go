@@ -287,7 +287,7 @@ type Subject struct {
 	// Pages are the pages with the Placement's label and unfinished pages that it owns, sorted by
 	// name, without those that are being deleted.
 	Pages []*v1alpha1.PlacementDecision
-	// Published are the indexes of the names on the labelled pages, including names without a
+	// Published are the indexes of the names on published pages, including names without a
 	// ManagedCluster.
 	Published Bitset
 	// Entries counts the decisions on the labelled pages, and those that are being published, by
@@ -296,6 +296,9 @@ type Subject struct {
 	Counted Bitset
 	// Last is the decision that Berth published last; nil if there is none.
 	Last *Published
+	// Edits are the edits of pages by other clients since the last attempt, by name of the page.
+	// The map must not be changed.
+	Edits map[string]PageEdit
 	// Records are the PlacementChanges of this Placement (same UID), sorted by revision. They must
 	// not be changed.
 	Records []*berthv1alpha1.PlacementChange
@@ -407,27 +410,9 @@ func (l ChangeLog) Since(n uint64) ([]ClusterChange, bool) {
 	return l.Entries[n-l.First:], true
 }
 
-// LabelledPages are the pages with the Placement's label, which consumers read.
-func (s *Subject) LabelledPages() []*v1alpha1.PlacementDecision {
-	var labelled []*v1alpha1.PlacementDecision
-	for _, page := range s.Pages {
-		if page.IsLabelledFor(s.Placement.Name) {
-			labelled = append(labelled, page)
-		}
-	}
-	return labelled
-}
-
-// OwnPages are the labelled pages without those that another object controls, for example an
-// earlier Placement of the same name.
+// OwnPages are the pages that count as published for the Placement.
 func (s *Subject) OwnPages() []*v1alpha1.PlacementDecision {
-	var own []*v1alpha1.PlacementDecision
-	for _, page := range s.Pages {
-		if s.Placement.RelationOf(page) == v1alpha1.PageOwn {
-			own = append(own, page)
-		}
-	}
-	return own
+	return s.Placement.PublishedPages(s.Pages)
 }
 
 // IsUsable reports whether the cluster is in a set that is bound to the Placement's namespace.

@@ -66,13 +66,6 @@ var _ = Describe("The local hub", Ordered, func() {
 		Expect(running.living()).To(ConsistOf("etcd", "kube-apiserver", "gc"))
 	})
 
-	It("refuses a Placement with a mistake that only the webhook finds", func(ctx SpecContext) {
-		mistaken := newPlacement("kept", "mistaken")
-		mistaken.SetAnnotations(map[string]string{"berth.dev/profile": "none"})
-		Eventually(func() error { return running.client.Create(ctx, mistaken.DeepCopy(), client.DryRunAll) }).Should(
-			MatchError(ContainSubstring(`metadata.annotations[berth.dev/profile]: Unsupported value: "none": supported values: "default"`)))
-	})
-
 	It("prints commands that work in another terminal, with a kubectl of its own", func(ctx SpecContext) {
 		Eventually(running).Should(gbytes.Say("Ctrl-C stops the hub"))
 		_, printed, _ := strings.Cut(string(running.Out.Contents()), "Try in another terminal:\n")

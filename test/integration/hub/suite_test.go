@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -51,10 +52,17 @@ type hub struct {
 	pids   map[string]int // of its children
 }
 
-// up starts a hub and waits until it says what to try next.
+// up starts a hub, checks what it serves as soon as it is up, and waits until it says what to try
+// next.
 func up(dataDir string, flags ...string) *hub {
 	GinkgoHelper()
 	session := begin(dataDir, flags...)
+	Eventually(session, startTimeout).Should(Or(gbytes.Say("The hub is up"), gexec.Exit()))
+	Expect(session.ExitCode()).To(Equal(-1), "berth up ended: %s", session.Err.Contents())
+	mistaken := newPlacement("default", "mistaken")
+	mistaken.SetAnnotations(map[string]string{"berth.dev/profile": "none"})
+	Expect(connect(dataDir).Create(context.Background(), mistaken, client.DryRunAll)).To(
+		MatchError(ContainSubstring(`metadata.annotations[berth.dev/profile]: Unsupported value: "none": supported values: "default"`)))
 	Eventually(session, startTimeout).Should(Or(gbytes.Say("Try in another terminal"), gexec.Exit()))
 	Expect(session.ExitCode()).To(Equal(-1), "berth up ended: %s", session.Err.Contents())
 	result := &hub{Session: session, client: connect(dataDir), pids: map[string]int{}}

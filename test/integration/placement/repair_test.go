@@ -5,7 +5,9 @@ import (
 	. "github.com/onsi/gomega"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
@@ -113,6 +115,41 @@ var _ = Describe("A page", func() {
 			restored(ctx)
 		})
 
+		It("has its edits by another client reported: by an event each, and by a condition if they are repeated", func(ctx SpecContext) {
+			other := client.WithFieldOwner(hub, "placement")
+			reverted := func() (edits int) {
+				for _, e := range eventsOf(ctx, placementAt(ctx, t.key("p")))() {
+					if e.Reason == "DecisionEdited" {
+						Expect(e.Type).To(Equal(corev1.EventTypeWarning))
+						Expect(e.Note).To(ContainSubstring("field manager placement) edited PlacementDecisions p-decision-1"))
+						edits++
+					}
+				}
+				return edits
+			}
+			edited := func() *metav1.Condition {
+				return meta.FindStatusCondition(placementAt(ctx, t.key("p")).Status.Conditions, v1alpha1.PlacementConditionDecisionEdited)
+			}
+			for i := range 3 {
+				Expect(edited()).To(BeNil())
+				Eventually(func() error {
+					p := page("p-decision-1")
+					Expect(hub.Get(ctx, t.key(p.Name), p)).To(Succeed())
+					p.Status.Decisions = p.Status.Decisions[:1]
+					return other.Status().Update(ctx, p)
+				}).Should(Succeed())
+				restored(ctx)
+				Eventually(reverted).Should(Equal(i + 1))
+			}
+			Eventually(edited).Should(HaveValue(And(HaveField("Reason", v1alpha1.ReasonEditsReverted), HaveField("Message", ContainSubstring("field manager placement")))))
+
+			By("disabling scheduling, so that the page belongs to the other client")
+			edit(ctx, placementAt(ctx, t.key("p")), func(p *v1alpha1.Placement) {
+				p.Annotations = map[string]string{v1alpha1.PlacementDisableAnnotation: "true"}
+			})
+			Eventually(edited).Should(BeNil())
+		})
+
 		It("keeps labels and annotations of other clients", func(ctx SpecContext) {
 			edit(ctx, page("p-decision-1"), func(p *v1alpha1.PlacementDecision) {
 				p.Labels["team"], p.Annotations = "x", map[string]string{"note": "y"}
@@ -140,7 +177,7 @@ var _ = Describe("A page", func() {
 		Expect(metav1.GetControllerOf(&got[0])).To(HaveField("Name", "p"))
 	})
 
-	It("of another controller with the Placement's label is not changed, counts as published, and is named in a warning", func(ctx SpecContext) {
+	It("of another controller with the Placement's label is not changed, does not count as published, and is named in a warning", func(ctx SpecContext) {
 		keeper := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: "keeper"}}
 		Expect(hub.Create(ctx, keeper)).To(Succeed())
 		p := page("theirs")
@@ -153,7 +190,7 @@ var _ = Describe("A page", func() {
 		pages := pagesOf(ctx, t.key("p"))
 		Expect(pages).To(HaveLen(2))
 		Expect(pages[0].Name).To(Equal("p-decision-1"))
-		Expect(clustersOf(&pages[0])).To(Equal([]string{t.full("b")}), "Steady holds on to what is published")
+		Expect(clustersOf(&pages[0])).To(Equal([]string{t.full("a")}), "Steady does not read it")
 		Expect(pages[1].ResourceVersion).To(Equal(p.ResourceVersion))
 		Eventually(eventsOf(ctx, placementAt(ctx, t.key("p")))).Should(ContainElement(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Note", ContainSubstring("theirs")))))

@@ -3,11 +3,14 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -127,6 +130,54 @@ var _ = Describe("undo and unpin", func() {
 		Expect(got.code).To(Equal(same), got.err)
 		Expect(got.out).To(And(MatchRegexp(`web +Updated +1 +3 +2: `), HaveSuffix("/web unpinned\n")))
 		Eventually(clustersOf).WithArguments(ctx, pl).Should(HaveLen(3))
+	})
+})
+
+var _ = Describe("A page that does not count as published", func() {
+	It("is not read by top, evict, undo and diff", func(ctx SpecContext) {
+		t := newTeam(ctx)
+		pl := t.place(ctx, fixture.Placement(string(t), "web").Number(1), 1)
+		command := func(words ...string) result { return run(ctx, "", append(words, "web", "-n", string(t))...) }
+		Eventually(func() string { return command("history").out }).Should(MatchRegexp(`\n1 +\S+ +Published`))
+		first := clustersOf(ctx, pl)[0]
+		decisions := func(cluster string) string {
+			row := regexp.MustCompile(`(?m)^` + cluster + ` .*$`).FindString(run(ctx, "", "top").out)
+			return strings.Fields(row)[1]
+		}
+
+		By("listing another cluster on a page of a ConfigMap")
+		other := t.name(1)
+		if other == first {
+			other = t.name(2)
+		}
+		keeper := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: string(t), Name: "keeper"}}
+		Expect(hub.Create(ctx, keeper)).To(Succeed())
+		theirs := fixture.Page(string(t), "theirs").Of("web").ControlledBy("ConfigMap", "keeper").Obj()
+		theirs.UID, theirs.OwnerReferences[0].UID = "", keeper.UID
+		Expect(hub.Create(ctx, theirs)).To(Succeed())
+		theirs.Status.Decisions = []v1alpha1.ClusterDecision{{ClusterName: other}}
+		Expect(hub.Status().Update(ctx, theirs)).To(Succeed())
+		Expect(decisions(first)).To(Equal("1"))
+		Expect(decisions(other)).To(Equal("0"))
+		Expect(command("evict", "--yes", "--cluster", other).err).To(ContainSubstring("does not have cluster " + other))
+
+		By("moving to another cluster while the deleted page of the first one remains")
+		page := &v1alpha1.PlacementDecision{}
+		page.Namespace, page.Name = string(t), "web-decision-1"
+		patch(ctx, page, `{"metadata":{"finalizers":["example.com/keep"]}}`)
+		DeferCleanup(func(ctx SpecContext) { patch(ctx, page, `{"metadata":{"finalizers":null}}`) })
+		Expect(hub.Delete(ctx, page)).To(Succeed())
+		got := command("evict", "--yes", "--cluster", first)
+		Expect(got.code).To(Equal(same), got.err)
+		Eventually(decisions).WithArguments(first).Should(Equal("0"))
+		Expect(command("evict", "--yes", "--cluster", first).err).To(ContainSubstring("does not have cluster " + first))
+		Eventually(func() string { return command("history").out }).Should(MatchRegexp(`\n2 +\S+ +Published`))
+		evictions := &berthv1alpha1.PlacementEviction{}
+		Expect(hub.DeleteAllOf(ctx, evictions, client.InNamespace(string(t)))).To(Succeed())
+		got = command("undo", "--yes")
+		Expect(got.code).To(Equal(same), got.err)
+		Expect(got.out).To(HaveSuffix("/web pinned to revision 1\n"))
+		Eventually(decisions).WithArguments(first).Should(Equal("1"))
 	})
 })
 

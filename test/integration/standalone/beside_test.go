@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -284,8 +285,14 @@ var _ = Describe("Beside Open Cluster Management", func() {
 		By("taking a cluster")
 		Expect(beside.Get(ctx, client.ObjectKeyFromObject(page), page)).To(Succeed())
 		page.Status.Decisions = page.Status.Decisions[:1]
-		Expect(beside.Status().Update(ctx, page)).To(Succeed())
+		// Of two managers in one second, the last name counts.
+		Expect(client.WithFieldOwner(beside, "zz-placement").Status().Update(ctx, page)).To(Succeed())
 		Eventually(beside.chosen(ctx, pl)).Should(Equal(both))
+		Eventually(func() ([]eventsv1.Event, error) {
+			list := &eventsv1.EventList{}
+			err := beside.List(ctx, list, client.InNamespace(namespace))
+			return list.Items, err
+		}).Should(ContainElement(And(HaveField("Reason", "DecisionEdited"), HaveField("Note", ContainSubstring("field manager zz-placement")))))
 		By("deleting it")
 		Expect(beside.Delete(ctx, page)).To(Succeed())
 		Eventually(beside.chosen(ctx, pl)).Should(Equal(both))
