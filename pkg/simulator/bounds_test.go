@@ -40,13 +40,13 @@ func TestInputIsBounded(t *testing.T) {
 		stdin io.Reader
 		want  string
 	}{
-		"an archive":               {path: filepath.Join(folder, "big.yaml.gz"), want: "the input has more than 256 MiB"},
-		"standard input":           {path: "-", stdin: endless("# a comment\n"), want: "the input has more than 256 MiB"},
-		"a device":                 {path: "/dev/zero", want: "/dev/zero is a device, not a file"},
-		"a FIFO":                   {path: fifo, want: "fifo is a named pipe, not a file: to read a pipe, use -f - "},
-		"a FIFO in a folder":       {path: filepath.Dir(named), want: "objects.yaml is a named pipe, not a file"},
-		"many objects":             {path: "-", stdin: strings.NewReader(strings.Repeat(`{"apiVersion":"v1","kind":"X"}`, maxObjects+1)), want: "more than 200000 objects"},
-		"a large YAML document":    {path: "-", stdin: io.LimitReader(endless("a: b\n"), maxDocument+5), want: "larger than 32 MiB"},
+		"an archive":                {path: filepath.Join(folder, "big.yaml.gz"), want: "the input has more than 256 MiB"},
+		"standard input":            {path: "-", stdin: endless("# a comment\n"), want: "the input has more than 256 MiB"},
+		"a device":                  {path: "/dev/zero", want: "/dev/zero is a device, not a file"},
+		"a FIFO":                    {path: fifo, want: "fifo is a named pipe, not a file: to read a pipe, use -f - "},
+		"a FIFO in a folder":        {path: filepath.Dir(named), want: "objects.yaml is a named pipe, not a file"},
+		"many objects":              {path: "-", stdin: strings.NewReader(strings.Repeat(`{"apiVersion":"v1","kind":"X"}`, maxObjects+1)), want: "more than 200000 objects"},
+		"a large YAML document":     {path: "-", stdin: io.LimitReader(endless("a: b\n"), maxDocument+5), want: "larger than 32 MiB"},
 		"a document of small parts": {path: "-", stdin: io.LimitReader(endless("[\n"), 2*maxParts+2), want: "more than 4000000 parts"},
 		"a large object": {
 			path: "-", stdin: strings.NewReader(`{"apiVersion":"v1","kind":"X","a":"` + strings.Repeat("x", maxObject) + `"}`),

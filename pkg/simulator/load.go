@@ -14,6 +14,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // Input has either plain objects or the scenarios of scenario files. Scenarios is nil only for
@@ -26,6 +27,18 @@ type Input struct {
 
 	// files has the file of each object.
 	files map[client.Object]string
+}
+
+// HasPlacements reports whether there is anything to decide.
+func (in *Input) HasPlacements() bool {
+	for _, scenario := range in.Scenarios {
+		for _, step := range scenario.Steps {
+			if len(List[*v1alpha1.Placement](step.Objects)) > 0 {
+				return true
+			}
+		}
+	}
+	return len(List[*v1alpha1.Placement](in.Objects)) > 0
 }
 
 // Objects are the objects of one hub: with defaults, in input order, each name once. Objects of

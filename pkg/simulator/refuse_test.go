@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -70,10 +71,11 @@ func saidByHub(t *testing.T, path string) string {
 func refusals(t *testing.T, path string) string {
 	t.Helper()
 	input, err := Load([]string{path}, nil)
+	var misconfigured []error
 	if err == nil {
-		err = input.Refuse(t.Context(), Options{}, nil)
+		misconfigured, err = input.Refuse(t.Context(), Options{}, nil)
 	}
-	if err == nil {
+	if err = errors.Join(append(misconfigured, err)...); err == nil {
 		return ""
 	}
 	_, causes, _ := strings.Cut(strings.TrimPrefix(err.Error(), path+": "), ": ")
@@ -100,7 +102,7 @@ func TestStoredObjectsAreNotRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := ""
-			if err := input.Refuse(t.Context(), Options{}, nil); err != nil {
+			if _, err := input.Refuse(t.Context(), Options{}, nil); err != nil {
 				got = err.Error()
 			}
 			if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
@@ -113,17 +115,16 @@ func TestStoredObjectsAreNotRefused(t *testing.T) {
 // TestScenariosReportRefusals decides refused objects of scenario files all the same.
 func TestScenariosReportRefusals(t *testing.T) {
 	text := `{"format":1,"scenarios":[{"id":"s","steps":[{"objects":{"apiVersion":"v1","kind":"List","items":[
-		{"apiVersion":"cluster.open-cluster-management.io/v1beta1","kind":"Placement","metadata":{"name":"p","namespace":"ns"},
-		 "spec":{"numberOfClusters":1,"prioritizerPolicy":{"configurations":[{"scoreCoordinate":{"builtIn":"Memory"}}]}}}]}}]}]}`
+		{"apiVersion":"cluster.open-cluster-management.io/v1beta1","kind":"Placement","metadata":{"name":"p","namespace":"ns","annotations":{"berth.dev/priority":"high"}},"spec":{"numberOfClusters":1}}]}}]}]}`
 	input, err := Load([]string{"-"}, strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := input.Refuse(t.Context(), Options{}, nil); err != nil {
+	if _, err := input.Refuse(t.Context(), Options{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	step := input.Scenarios[0].Steps[0]
-	if len(step.Refused) != 1 || len(step.Objects) != 1 || !strings.Contains(step.Refused[0].Error, `Unsupported value: "Memory"`) {
+	if len(step.Refused) != 1 || len(step.Objects) != 1 || !strings.Contains(step.Refused[0].Error, `Invalid value: "high"`) {
 		t.Errorf("refused: %v, objects: %d", step.Refused, len(step.Objects))
 	}
 }

@@ -111,7 +111,7 @@ func hasObjects(path string) bool {
 func (s *sources) file(path string) error {
 	file, err := open(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading input: %w", err)
 	}
 	defer func() { _ = file.Close() }() // Only read from: closing cannot lose anything.
 	return s.read(path, file)
@@ -120,25 +120,19 @@ func (s *sources) file(path string) error {
 // open opens a file. It refuses everything else, because a device may be endless, and opening a
 // named pipe waits for a writer.
 func open(path string) (*os.File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading input: %w", err)
+	if info, err := os.Stat(path); err == nil {
+		switch mode := info.Mode(); {
+		case mode&fs.ModeNamedPipe != 0:
+			return nil, fmt.Errorf("%s is a named pipe, not a file: to read a pipe, use -f - and redirect standard input", path)
+		case mode&fs.ModeSocket != 0:
+			return nil, fmt.Errorf("%s is a socket, not a file", path)
+		case mode.IsDir():
+			return nil, fmt.Errorf("%s is a folder, not a file", path)
+		case !mode.IsRegular():
+			return nil, fmt.Errorf("%s is a device, not a file", path)
+		}
 	}
-	switch mode := info.Mode(); {
-	case mode&fs.ModeNamedPipe != 0:
-		return nil, fmt.Errorf("%s is a named pipe, not a file: to read a pipe, use -f - and redirect standard input", path)
-	case mode&fs.ModeSocket != 0:
-		return nil, fmt.Errorf("%s is a socket, not a file", path)
-	case mode.IsDir():
-		return nil, fmt.Errorf("%s is a folder, not a file", path)
-	case !mode.IsRegular():
-		return nil, fmt.Errorf("%s is a device, not a file", path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading input: %w", err)
-	}
-	return file, nil
+	return os.Open(path)
 }
 
 // ReadFile returns the content of a file of at most limit bytes. It reads no pipes and devices.
