@@ -38,14 +38,18 @@ func newSimulateCommand(plugins framework.Registry) *cobra.Command {
 		Short: "Decide Placements offline, from objects in files",
 		Long: `Decide Placements offline, from objects in files.
 
-simulate reads YAML or JSON (also .gz), and applies the defaults and validation of the CRDs like the API server. It decides every
-Placement with the same engine as the controller, on the same Snapshot. PlacementDecisions in the input are the published decisions.
-simulate writes nothing.
+simulate reads YAML or JSON (also .gz), applies the defaults of the CRDs, and refuses what their validation or the admission policies of a
+hub refuse, in the same words. It decides with the same engine as the controller, in its order: each Placement without published clusters
+counts the clusters of those before it. PlacementDecisions in the input are the published decisions. In a scenario file each Placement is
+decided alone. simulate writes nothing.
+
+A line on standard error counts what simulate did not read, such as other kinds and subfolders. The input has at most 256 MiB, also
+decompressed, and 200,000 objects of at most 3 MiB; a YAML document has at most 32 MiB. Pipes are read only as standard input.
 
 With --resilience it shows which regions, zones or clusters the Placements can lose instead, as berth resilience does.
 
 Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files), 3 a Placement survives the loss of fewer domains than
---fail-below, 1 failure, 2 wrong usage.`,
+--fail-below, 1 failure, a refused object or no Placement to decide, 2 wrong usage.`,
 		Example: `  berth simulate -f fleet.yaml -f placement.yaml
   berth simulate -f fleet.yaml --placement shop/web -o json
   berth simulate -f fleet.yaml -f placements/ -o markdown
