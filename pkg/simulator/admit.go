@@ -31,8 +31,8 @@ type admitted struct {
 	ref string
 	// known is true if the kind is one of Berth's.
 	known bool
-	// value is the typed object, an Unstructured if queues need it, or nil if no decision depends on
-	// the kind or it cannot be decoded.
+	// value is the typed object, an Unstructured if queues need it, or nil if no decision depends
+	// on the kind or it cannot be decoded.
 	value client.Object
 	// refused is why the API server would not store the object; empty if it would.
 	refused string

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// endless repeats a text for ever, like /dev/zero.
+// endless repeats a text forever, like /dev/zero.
 type endless string
 
 func (e endless) Read(p []byte) (int, error) {

@@ -7,6 +7,6 @@
 // that Berth installs; refuse.go and policies.go then apply the checks of the webhook and the
 // admission policies. resilience.go decides without the clusters of each failure domain.
 //
-// It may import api, config/crd, config/admission and, of pkg, scheduler, builtin, inventory, lifecycle, decisions,
-// changes, admission, resilience and tenancy.
+// It may import api, config/crd, config/admission and, of pkg, scheduler, builtin, inventory,
+// lifecycle, decisions, changes, admission, resilience and tenancy.
 package simulator

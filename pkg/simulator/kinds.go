@@ -113,8 +113,8 @@ var words = sync.OnceValues(func() (map[schema.GroupKind]string, error) {
 	return words, nil
 })
 
-// rightKind returns the kind that was meant by one that differs by case or plural from a kind that a
-// hub serves; other kinds as they are.
+// rightKind returns the kind that was meant by one that differs by case or plural from a kind that
+// a hub serves; other kinds as they are.
 func rightKind(group, kind string) (string, error) {
 	words, err := words()
 	if right, ok := words[schema.GroupKind{Group: group, Kind: strings.ToLower(kind)}]; ok {

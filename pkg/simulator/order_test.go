@@ -85,8 +85,8 @@ func TestNewPlacementsSeeEachOther(t *testing.T) {
 	})
 }
 
-// TestCompareCountsNewPlacements shows two new Placements on two clusters, and leaves one with pages
-// where it is.
+// TestCompareCountsNewPlacements shows two new Placements on two clusters. One with pages does not
+// move.
 func TestCompareCountsNewPlacements(t *testing.T) {
 	hub := fleetOf(3)
 	hub = append(hub, fixture.Placement("shop", "z-old").Number(1).Obj(), fixture.Page("shop", "z-old-decision-1").Of("z-old").Lists("c0").Obj())

@@ -160,8 +160,8 @@ var everythingAllowed = authorizer.AuthorizerFunc(func(context.Context, authoriz
 	return authorizer.DecisionAllow, "", nil
 })
 
-// deny returns the message with which the policy denies an object, empty if it allows it. old is the
-// stored object, or nil.
+// deny returns the message with which the policy denies an object, empty if it allows it. old is
+// the stored object, or nil.
 func (p *policy) deny(ctx context.Context, kind kinds.Kind, object, old client.Object) (string, error) {
 	operation := admission.Create
 	attributes := &admission.VersionedAttributes{VersionedKind: kind.GroupVersion.WithKind(kind.Name), VersionedObject: admission.NewLazyObject(object)}

@@ -22,8 +22,8 @@ import (
 const (
 	// maxInput is the maximum size of all files and standard input together, decompressed.
 	maxInput = 256 << 20
-	// maxDocument is the maximum size of one YAML document, also with its aliases expanded; maxParts
-	// is the maximum number of its lines, commas and brackets. JSON has no such limits.
+	// maxDocument is the maximum size of one YAML document, also with its aliases expanded;
+	// maxParts is the maximum number of its lines, commas and brackets. JSON has no such limits.
 	maxDocument = 32 << 20
 	maxParts    = 4_000_000
 	// maxObject is the size of the largest request that an API server accepts.

@@ -217,7 +217,8 @@ func (o *simulateOptions) survey(
 	return o.result(report)
 }
 
-// decideScenario decides the steps of a scenario, each Placement alone; those without a time at now.
+// decideScenario decides the steps of a scenario, each Placement alone. A step without a time is at
+// now.
 func decideScenario(
 	ctx context.Context, scenario simulator.Scenario, now time.Time, with simulator.Options, progress *progress,
 ) (scenarioResult, error) {

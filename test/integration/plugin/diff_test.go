@@ -67,11 +67,12 @@ var _ = Describe("diff", func() {
 		}
 	}
 
-	It("foretells the clusters of several new Placements, which the hub decides one after the other", func(ctx SpecContext) {
+	It("shows the clusters of several new Placements, which the hub decides one after the other", func(ctx SpecContext) {
 		var objects []client.Object
 		in := ""
 		for i := range 4 {
 			pl := fixture.Placement(string(t), fmt.Sprint("new", i)).Number(1).Obj()
+			pl.SetGroupVersionKind(v1alpha1.GroupVersionV1Beta1.WithKind("Placement"))
 			objects = append(objects, pl)
 			text, err := json.Marshal(pl)
 			Expect(err).NotTo(HaveOccurred())
