@@ -15,8 +15,8 @@ import (
 )
 
 // Refuse checks the objects like the admission policies and the webhook of a hub with the stored
-// ones. It returns an error with the file for the first refused object, and the mistakes for which a
-// Placement is only misconfigured; in scenarios it adds refused objects to their steps. An object
+// ones. It returns an error with the file for the first refused object, and the mistakes for which
+// a Placement is only misconfigured; in scenarios it adds refused objects to their steps. An object
 // with a UID was exported from a hub: of it, and of a stored object, only new mistakes count.
 func (in *Input) Refuse(ctx context.Context, o Options, stored Objects) (misconfigured []error, err error) {
 	engine, err := newEngine(ctx, o)
