@@ -77,6 +77,11 @@ func New(profiles map[string]*Profile, held *HeldChanges) *Scheduler {
 	return &Scheduler{Clock: clock.RealClock{}, profiles: selectable, held: held, timers: map[types.NamespacedName]timers{}}
 }
 
+// Before reports whether the queue has a before b.
+func (s *Scheduler) Before(a, b *v1alpha1.Placement) bool {
+	return s.profiles[v1alpha1.DefaultProfile].QueueSort.Less(a, b)
+}
+
 // Recount restores the counts of all Counters from the records of all Placements. Call it once,
 // before the first attempt. It takes the cycle lock.
 func (s *Scheduler) Recount(records []*berthv1alpha1.PlacementChange) {

@@ -23,8 +23,6 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	kjson "sigs.k8s.io/json"
-
-	"github.com/berth-dev/berth/api/kinds"
 )
 
 // admitted is the result of admitting one object, like an API server.
@@ -33,8 +31,8 @@ type admitted struct {
 	ref string
 	// known is true if the kind is one of Berth's.
 	known bool
-	// value is the typed object, an Unstructured if it is of another API group, or nil if it cannot
-	// be decoded.
+	// value is the typed object, an Unstructured if queues need it, or nil if no decision depends
+	// on the kind or it cannot be decoded.
 	value client.Object
 	// refused is why the API server would not store the object; empty if it would.
 	refused string
@@ -57,16 +55,22 @@ func admit(item object, strict bool) (admitted, error) {
 	if err != nil {
 		return admitted{}, fmt.Errorf("apiVersion: Invalid value: %q: must be group/version", item.apiVersion)
 	}
-	if !kinds.InGroup(gv.Group) {
-		return admitted{ref: refOf(content, item.kind, true), value: &unstructured.Unstructured{Object: content}}, nil
-	}
 	known, err := knownKinds()
 	if err != nil {
 		return admitted{}, err
 	}
 	kind, ok := known[schema.GroupKind{Group: gv.Group, Kind: item.kind}]
 	if !ok {
-		return admitted{ref: refOf(content, item.kind, true)}, nil
+		got := admitted{ref: refOf(content, item.kind, true)}
+		if right, err := rightKind(gv.Group, item.kind); err != nil {
+			return got, err
+		} else if right != item.kind {
+			got.refused = field.NotSupported(field.NewPath("kind"), item.kind, []string{right}).Error()
+		}
+		if o := (&unstructured.Unstructured{Object: content}); forQueues(o) {
+			got.value = o
+		}
+		return got, nil
 	}
 	if fields, ok := content["metadata"].(map[string]any); ok && item.namespace != "" && fields["namespace"] == nil {
 		fields["namespace"] = item.namespace

@@ -105,11 +105,11 @@ func Compare(ctx context.Context, before, after *Simulator, progress func(done, 
 	return CompareOnly(ctx, before, after, slices.Compact(keys), progress)
 }
 
-// CompareOnly is Compare for some Placements.
+// CompareOnly is Compare for some Placements, decided in the order of a controller.
 func CompareOnly(ctx context.Context, before, after *Simulator, keys []types.NamespacedName, progress func(done, all int)) (*Comparison, error) {
 	c := &Comparison{Changes: []Change{}, OutOfDate: []OutOfDate{}}
 	c.Summary.Placements = len(keys)
-	for i, key := range keys {
+	for i, key := range after.InQueueOrder(keys) {
 		if progress != nil {
 			progress(i, len(keys))
 		}
@@ -134,6 +134,9 @@ func CompareOnly(ctx context.Context, before, after *Simulator, keys []types.Nam
 			c.add(*change)
 		}
 	}
+	slices.SortFunc(c.Changes, func(a, b Change) int { return strings.Compare(a.Placement, b.Placement) })
+	slices.SortFunc(c.OutOfDate, func(a, b OutOfDate) int { return strings.Compare(a.Placement, b.Placement) })
+	slices.SortFunc(c.Misconfigured, func(a, b Misconfigured) int { return strings.Compare(a.Placement, b.Placement) })
 	return c, nil
 }
 

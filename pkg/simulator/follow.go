@@ -21,7 +21,8 @@ func Follow(ctx context.Context, now time.Time, o Options) (*Simulator, error) {
 		return nil, err
 	}
 	inv := inventory.New(inventory.Options{Reads: engine.Reads})
-	return &Simulator{inventory: inv, scheduler: engine, now: now, options: o, alone: true}, nil
+	o.Alone = true
+	return &Simulator{inventory: inv, scheduler: engine, now: now, options: o}, nil
 }
 
 // Inventory is what the Simulator decides on.

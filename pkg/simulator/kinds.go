@@ -3,6 +3,7 @@ package simulator
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -89,4 +90,35 @@ func (k *kind) servedVersions() []string {
 	}
 	slices.Sort(versions)
 	return versions
+}
+
+// words has, for each API group, the kind for each lower-case word that is almost it: its name, its
+// plural, its list.
+var words = sync.OnceValues(func() (map[schema.GroupKind]string, error) {
+	definitions, err := crd.All()
+	if err != nil {
+		return nil, fmt.Errorf("reading the built-in CRDs: %w", err)
+	}
+	words := map[schema.GroupKind]string{
+		{Kind: "configmap"}: "ConfigMap", {Kind: "configmaps"}: "ConfigMap", {Kind: "namespace"}: "Namespace", {Kind: "namespaces"}: "Namespace",
+		{Kind: "list"}: "List", {Kind: "lists"}: "List",
+	}
+	for _, definition := range definitions {
+		group, of := definition.Spec.Group, definition.Spec.Names
+		for _, word := range []string{of.Kind, of.Plural, of.Kind + "s"} {
+			words[schema.GroupKind{Group: group, Kind: strings.ToLower(word)}] = of.Kind
+		}
+		words[schema.GroupKind{Group: group, Kind: strings.ToLower(of.ListKind)}] = of.ListKind
+	}
+	return words, nil
+})
+
+// rightKind returns the kind that was meant by one that differs by case or plural from a kind that
+// a hub serves; other kinds as they are.
+func rightKind(group, kind string) (string, error) {
+	words, err := words()
+	if right, ok := words[schema.GroupKind{Group: group, Kind: strings.ToLower(kind)}]; ok {
+		return right, err
+	}
+	return kind, err
 }

@@ -14,6 +14,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/berth-dev/berth/api/kinds"
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // Input has either plain objects or the scenarios of scenario files. Scenarios is nil only for
@@ -21,10 +22,27 @@ import (
 type Input struct {
 	Objects   Objects
 	Scenarios []Scenario
+	// NotRead is what the input has beside them.
+	NotRead NotRead
+
+	// files has the file of each object.
+	files map[client.Object]string
+}
+
+// HasPlacements reports whether there is anything to decide.
+func (in *Input) HasPlacements() bool {
+	for _, scenario := range in.Scenarios {
+		for _, step := range scenario.Steps {
+			if len(List[*v1alpha1.Placement](step.Objects)) > 0 {
+				return true
+			}
+		}
+	}
+	return len(List[*v1alpha1.Placement](in.Objects)) > 0
 }
 
 // Objects are the objects of one hub: with defaults, in input order, each name once. Objects of
-// Berth's kinds have the stored version as apiVersion. Those of other API groups are Unstructured
+// Berth's kinds have the stored version as apiVersion. Namespaces and ConfigMaps are Unstructured
 // and unchanged. Several steps of a scenario share objects, so they must not be changed.
 type Objects []client.Object
 
@@ -67,8 +85,8 @@ type Refusal struct {
 
 // Load reads objects from files, folders and, for the path "-", stdin: YAML or JSON, optionally
 // gzipped, single objects, streams of documents or Lists, in any served version. In a folder it
-// ignores subfolders, files whose names begin with a dot, and files without a YAML or JSON
-// extension.
+// leaves out subfolders, files whose names begin with a dot, and files without a YAML or JSON
+// extension. Of other kinds it reads those that queues need. Input.NotRead has the rest.
 //
 // Load applies the defaults of the CRDs and validates against their schemas. The first object that
 // a strict API server would refuse, or that is defined twice, ends it with an error that names the
@@ -84,7 +102,9 @@ func LoadInto(namespace string, paths []string, stdin io.Reader) (Input, error) 
 		return Input{}, fmt.Errorf("no input: name a file, a folder, or - for standard input")
 	}
 	l := loader{namespace: namespace, definedIn: map[string]string{}, seen: map[string]admitted{}}
-	if err := eachSource(paths, stdin, l.source); err != nil {
+	l.input.files = map[client.Object]string{}
+	from := sources{stdin: stdin, left: maxInput, notRead: &l.input.NotRead, visit: l.source}
+	if err := from.all(paths); err != nil {
 		return Input{}, err
 	}
 	return l.input, nil
@@ -100,6 +120,8 @@ type loader struct {
 	seen map[string]admitted
 	// plain is the first source of plain objects.
 	plain string
+	// objects is how many objects were read.
+	objects int
 }
 
 func (l *loader) source(name string, data []byte) error {
@@ -153,6 +175,9 @@ func (l *loader) document(name, at string, document json.RawMessage) error {
 
 func (l *loader) plainObject(name, at string, item object) error {
 	item.namespace = l.namespace
+	if err := l.count(item); err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
 	got, err := admit(item, true)
 	if err != nil {
 		return fmt.Errorf("%s: %w", at, err)
@@ -168,8 +193,22 @@ func (l *loader) plainObject(name, at string, item object) error {
 		}
 		l.definedIn[got.ref] = name
 	}
-	if got.value != nil {
-		l.input.Objects = append(l.input.Objects, got.value)
+	if got.value == nil {
+		l.input.NotRead.add(item)
+		return nil
+	}
+	l.input.Objects = append(l.input.Objects, got.value)
+	l.input.files[got.value] = name
+	return nil
+}
+
+// count returns an error for an object that is too large, or one too many.
+func (l *loader) count(item object) error {
+	if l.objects++; l.objects > maxObjects {
+		return fmt.Errorf("more than %d objects", maxObjects)
+	}
+	if len(item.text) > maxObject {
+		return fmt.Errorf("larger than %d MiB, which no API server accepts", maxObject>>20)
 	}
 	return nil
 }

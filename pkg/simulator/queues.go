@@ -54,3 +54,12 @@ func queuesOf(objects Objects, inv *inventory.Inventory, now time.Time, userLabe
 func isNamespace(o *unstructured.Unstructured) bool {
 	return o.GetAPIVersion() == "v1" && o.GetKind() == "Namespace"
 }
+
+// forQueues reports whether queues are built from an object.
+func forQueues(o *unstructured.Unstructured) bool {
+	if o.GetAPIVersion() != "v1" || o.GetKind() != "ConfigMap" {
+		return isNamespace(o)
+	}
+	_, has, err := unstructured.NestedString(o.Object, "data", admission.QueuesKey)
+	return has && err == nil || o.GetName() == admission.QueueConfigName
+}

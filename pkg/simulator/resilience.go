@@ -18,6 +18,7 @@ import (
 // all processors. Other Placements keep the clusters that they have. It calls progress, unless nil,
 // with the number of Placements done and in total.
 func (s *Simulator) Resilience(ctx context.Context, by resilience.Key, keys []types.NamespacedName, progress func(done, all int)) (*resilience.Report, error) {
+	keys = s.InQueueOrder(keys)
 	report := &resilience.Report{By: by.String(), Placements: make([]resilience.Placement, len(keys))}
 	snapshots := make([]*framework.Snapshot, len(keys))
 	for i, key := range keys {

@@ -85,6 +85,8 @@ func (l *loader) step(text stepText) (Step, error) {
 		}
 		if got.value != nil {
 			step.Objects = append(step.Objects, got.value)
+		} else if got.refused == "" {
+			l.input.NotRead.add(item)
 		}
 		return nil
 	})
@@ -96,6 +98,9 @@ func (l *loader) recorded(item object) (admitted, error) {
 	key := item.apiVersion + " " + item.kind + " " + string(item.text)
 	if got, ok := l.seen[key]; ok {
 		return got, nil
+	}
+	if err := l.count(item); err != nil {
+		return admitted{}, err
 	}
 	got, err := admit(item, false)
 	if err == nil {

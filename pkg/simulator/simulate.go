@@ -26,8 +26,6 @@ type Simulator struct {
 	queues    *admission.Queues // nil where none are configured
 	now       time.Time
 	options   Options
-	// alone is true if decisions do not count for the next ones.
-	alone bool
 }
 
 // Options are the settings of the controller.
@@ -41,6 +39,8 @@ type Options struct {
 	// UserLabel is the key of the label that names a user, for the queues; default
 	// identity.DefaultUserLabel.
 	UserLabel string
+	// Alone decides each Placement as if the decisions before it did not exist.
+	Alone bool
 }
 
 // New returns a Simulator of a hub with the given objects at a given time.
@@ -104,9 +104,9 @@ func newEngine(ctx context.Context, o Options) (*scheduler.Scheduler, error) {
 // Placements returns the keys of all Placements, in order of namespace and name.
 func (s *Simulator) Placements() []types.NamespacedName { return s.inventory.Placements() }
 
-// Decide decides one Placement. All Placements are decided on the same objects; only the free
-// quotas of queues depend on the Placements decided before, and, in namespaces with requests or
-// affinity in a SelectionPolicy, the clusters that those have.
+// Decide decides one Placement on the objects and, unless Options.Alone is set, on the Placements
+// that it decided before: the free quotas of queues, the clusters of Placements that had none, and
+// all clusters in namespaces with requests or affinity in a SelectionPolicy count.
 func (s *Simulator) Decide(ctx context.Context, key types.NamespacedName) (*Report, error) {
 	return s.report(ctx, key, func(r *scheduler.Result) []framework.Verdict { return s.scheduler.Explain(ctx, r, "") })
 }
@@ -223,14 +223,17 @@ func (s *Simulator) decide(ctx context.Context, key types.NamespacedName) (*deci
 		return nil, err
 	}
 	d.plan = plan
-	if s.alone {
+	if s.options.Alone {
 		return d, nil
 	}
 	if d.Target != nil && queue != nil {
 		s.queues.SetClusters(key, len(d.Target.Selected))
 	}
-	if d.Target != nil && s.inventory.CountsClusters(key.Namespace) {
+	switch {
+	case d.Target != nil && s.inventory.CountsClusters(key.Namespace):
 		s.inventory.Reserve(key, d.Target.Clusters)
+	case d.Step != nil && !hasClusters(d.subject):
+		s.inventory.Reserve(key, d.Step.Clusters)
 	}
 	return d, nil
 }

@@ -18,18 +18,36 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxSourceBytes bounds a decompressed file, so that a small hostile file cannot fill the memory.
-const maxSourceBytes = 1 << 30
+// Limits of the input, so that a small hostile file cannot fill the memory.
+const (
+	// maxInput is the maximum size of all files and standard input together, decompressed.
+	maxInput = 256 << 20
+	// maxDocument is the maximum size of one YAML document, also with its aliases expanded;
+	// maxParts is the maximum number of its lines, commas and brackets. JSON has no such limits.
+	maxDocument = 32 << 20
+	maxParts    = 4_000_000
+	// maxObject is the size of the largest request that an API server accepts.
+	maxObject  = 3 << 20
+	maxObjects = 200_000
+)
 
-// eachSource calls visit with the name and the decompressed content of every file at the paths, in
-// order.
-func eachSource(paths []string, stdin io.Reader, visit func(name string, data []byte) error) error {
+// sources reads files, folders and standard input.
+type sources struct {
+	stdin io.Reader
+	// left is how many bytes may still be read.
+	left    int64
+	notRead *NotRead
+	visit   func(name string, data []byte) error
+}
+
+// all calls visit with the name and the decompressed content of every file at the paths, in order.
+func (s *sources) all(paths []string) error {
 	for _, path := range paths {
 		if path == "-" {
-			if stdin == nil {
+			if s.stdin == nil {
 				return errors.New("reading standard input: there is none")
 			}
-			if err := visitReader("standard input", stdin, visit); err != nil {
+			if err := s.read("standard input", s.stdin); err != nil {
 				return err
 			}
 			continue
@@ -39,9 +57,9 @@ func eachSource(paths []string, stdin io.Reader, visit func(name string, data []
 			return fmt.Errorf("reading input: %w", err)
 		}
 		if info.IsDir() {
-			err = visitFolder(path, visit)
+			err = s.folder(path)
 		} else {
-			err = visitFile(path, visit)
+			err = s.file(path)
 		}
 		if err != nil {
 			return err
@@ -50,21 +68,34 @@ func eachSource(paths []string, stdin io.Reader, visit func(name string, data []
 	return nil
 }
 
-func visitFolder(folder string, visit func(name string, data []byte) error) error {
+func (s *sources) folder(folder string) error {
 	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
+		if err != nil {
 			return fmt.Errorf("reading input: %w", err)
-		case entry.IsDir() && path != folder:
+		}
+		hidden := strings.HasPrefix(entry.Name(), ".")
+		switch {
+		case path == folder:
+			return nil
+		case entry.IsDir():
 			// Like kubectl apply -f, do not read subfolders.
+			if !hidden {
+				s.notRead.folders = append(s.notRead.folders, entry.Name())
+			}
 			return filepath.SkipDir
-		case entry.IsDir() || strings.HasPrefix(entry.Name(), ".") || !hasObjects(path):
+		}
+		// A link to a folder is not followed: it could lead back here.
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			if !hidden {
+				s.notRead.folders = append(s.notRead.folders, entry.Name())
+			}
 			return nil
 		}
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			return nil // A link to a folder is not followed: it could lead back here.
+		if hidden || !hasObjects(path) {
+			s.notRead.files = append(s.notRead.files, entry.Name())
+			return nil
 		}
-		return visitFile(path, visit)
+		return s.file(path)
 	})
 }
 
@@ -77,26 +108,59 @@ func hasObjects(path string) bool {
 	return false
 }
 
-func visitFile(path string, visit func(name string, data []byte) error) error {
-	file, err := os.Open(path)
+func (s *sources) file(path string) error {
+	file, err := open(path)
 	if err != nil {
 		return fmt.Errorf("reading input: %w", err)
 	}
 	defer func() { _ = file.Close() }() // Only read from: closing cannot lose anything.
-	return visitReader(path, file, visit)
+	return s.read(path, file)
 }
 
-func visitReader(name string, from io.Reader, visit func(name string, data []byte) error) error {
-	data, err := readAll(from)
+// open opens a file. It refuses everything else, because a device may be endless, and opening a
+// named pipe waits for a writer.
+func open(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil {
+		switch mode := info.Mode(); {
+		case mode&fs.ModeNamedPipe != 0:
+			return nil, fmt.Errorf("%s is a named pipe, not a file: to read a pipe, use -f - and redirect standard input", path)
+		case mode&fs.ModeSocket != 0:
+			return nil, fmt.Errorf("%s is a socket, not a file", path)
+		case mode.IsDir():
+			return nil, fmt.Errorf("%s is a folder, not a file", path)
+		case !mode.IsRegular():
+			return nil, fmt.Errorf("%s is a device, not a file", path)
+		}
+	}
+	return os.Open(path)
+}
+
+// ReadFile returns the content of a file of at most limit bytes. It reads no pipes and devices.
+func ReadFile(path string, limit int64) ([]byte, error) {
+	file, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // Only read from: closing cannot lose anything.
+	text, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
+	}
+	return text, err
+}
+
+func (s *sources) read(name string, from io.Reader) error {
+	data, err := readAll(from, s.left)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
-	return visit(name, data)
+	s.left -= int64(len(data))
+	return s.visit(name, data)
 }
 
 // readAll reads to the end, and decompresses gzip by its first bytes, independent of the file's
 // name.
-func readAll(from io.Reader) ([]byte, error) {
+func readAll(from io.Reader, limit int64) ([]byte, error) {
 	buffered := bufio.NewReader(from)
 	from = buffered
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -106,12 +170,12 @@ func readAll(from io.Reader) ([]byte, error) {
 		}
 		from = unzipped
 	}
-	data, err := io.ReadAll(io.LimitReader(from, maxSourceBytes+1))
+	data, err := io.ReadAll(io.LimitReader(from, limit+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxSourceBytes {
-		return nil, fmt.Errorf("more than %d bytes", maxSourceBytes)
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("the input has more than %d MiB", maxInput>>20)
 	}
 	return data, nil
 }
@@ -155,6 +219,9 @@ func partDocuments(text []byte) ([]json.RawMessage, error) {
 			return documents, nil
 		}
 	}
+	if err := checkSize(text); err != nil {
+		return nil, err
+	}
 	document, err := yaml.YAMLToJSONStrict(text)
 	// The parser stops after the first document, so further text must be reported.
 	if err == nil && (likeJSON || bytes.Contains(text, []byte("\n..."))) {
@@ -173,6 +240,55 @@ func partDocuments(text []byte) ([]json.RawMessage, error) {
 		return nil, nil
 	}
 	return []json.RawMessage{document}, nil
+}
+
+// checkSize returns an error for a YAML document that needs too much memory.
+func checkSize(text []byte) error {
+	parts := 0
+	for _, mark := range []string{"\n", ",", "[", "{"} {
+		parts += bytes.Count(text, []byte(mark))
+	}
+	switch {
+	case len(text) > maxDocument:
+		return fmt.Errorf("larger than %d MiB: split it, or use JSON", maxDocument>>20)
+	case parts > maxParts:
+		return fmt.Errorf("more than %d parts: split it, or use JSON", maxParts)
+	case !bytes.ContainsRune(text, '&') || !bytes.ContainsRune(text, '*'):
+		return nil
+	}
+	var document goyaml.Node
+	if err := goyaml.Unmarshal(text, &document); err != nil {
+		return nil //nolint:nilerr // The conversion reports it.
+	}
+	if expandedSize(&document, map[*goyaml.Node]int{}) > maxDocument {
+		return fmt.Errorf("its aliases expand it to more than %d MiB", maxDocument>>20)
+	}
+	return nil
+}
+
+// expandedSize returns the size of a node with its aliases expanded, at most about maxDocument. of
+// has the sizes of anchors; one that contains itself counts as nothing, because the conversion
+// refuses it.
+func expandedSize(node *goyaml.Node, of map[*goyaml.Node]int) int {
+	if node.Kind == goyaml.AliasNode {
+		node = node.Alias
+	}
+	if size, known := of[node]; known {
+		return size
+	}
+	if node.Anchor != "" {
+		of[node] = 0
+	}
+	size := len(node.Value) + 1
+	for _, child := range node.Content {
+		if size += expandedSize(child, of); size > maxDocument {
+			break
+		}
+	}
+	if node.Anchor != "" {
+		of[node] = size
+	}
+	return size
 }
 
 func jsonDocuments(data []byte) ([]json.RawMessage, error) {

@@ -77,7 +77,7 @@ func decideFile(file string) ([]*snapshot, error) {
 // json` prints them.
 func reportsOf(objects simulator.Objects, now time.Time) ([][]byte, error) {
 	ctx := context.Background()
-	s, err := simulator.New(ctx, objects, now, simulator.Options{})
+	s, err := simulator.New(ctx, objects, now, simulator.Options{Alone: true})
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,11 @@ import (
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/simulator"
 )
+
+// maxConfig is the maximum size of a configuration file, in bytes.
+const maxConfig = 4 << 20
 
 func addConfigFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "config", "", "file with the PlacementSchedulerConfiguration (default: the built-in profile)")
@@ -26,7 +29,7 @@ func loadConfig(ctx context.Context, path string, plugins framework.Registry) (*
 	if path == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := simulator.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
@@ -52,7 +55,7 @@ func loadAnswers(path string, c *config.PlacementSchedulerConfiguration) (extend
 	if path == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := simulator.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the answers of extenders: %w", err)
 	}

@@ -65,7 +65,7 @@ Exit codes: 0 no Placement changes, 3 a Placement changes, 4 a Placement of the 
 			}
 			progress := startProgress(cmd.ErrOrStderr())
 			defer progress.stop()
-			comparison, err := o.run(cmd.Context(), progress, cmd.InOrStdin())
+			comparison, err := o.run(cmd.Context(), progress, cmd)
 			if err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ func (o *diffOptions) outcome(c *simulator.Comparison) error {
 	return nil
 }
 
-func (o *diffOptions) run(ctx context.Context, progress *progress, in io.Reader) (*simulator.Comparison, error) {
+func (o *diffOptions) run(ctx context.Context, progress *progress, cmd *cobra.Command) (*simulator.Comparison, error) {
 	if len(o.files)+len(o.labels)+len(o.taints)+len(o.removed) == 0 {
 		return nil, usagef("one of -f, --label, --taint and --remove is required")
 	}
@@ -118,7 +118,7 @@ func (o *diffOptions) run(ctx context.Context, progress *progress, in io.Reader)
 	if err != nil {
 		return nil, err
 	}
-	input, err := o.load(namespace, in, len(edits) > 0)
+	input, err := o.load(namespace, cmd.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
@@ -130,13 +130,19 @@ func (o *diffOptions) run(ctx context.Context, progress *progress, in io.Reader)
 	if err := readHubQueues(ctx, hub, o.queues, &objects); err != nil {
 		return nil, err
 	}
+	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins}
+	if err := checkInput(ctx, cmd, progress, &input, with, objects); err != nil {
+		return nil, err
+	}
+	if len(edits) == 0 && !affectDecisions(input.Objects) {
+		return nil, fmt.Errorf("%s: no object on which decisions depend, such as a Placement or ManagedCluster", strings.Join(o.files, ", "))
+	}
 	now := time.Now()
-	changed, err := o.change(objects, input, edits, namespace, now)
+	changed, err := o.change(objects, input.Objects, edits, namespace, now)
 	if err != nil {
 		return nil, err
 	}
 	progress.say("comparing")
-	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Config: configuration, Plugins: o.plugins}
 	before, err := simulator.New(ctx, objects, now, with)
 	if err != nil {
 		return nil, err
@@ -148,26 +154,20 @@ func (o *diffOptions) run(ctx context.Context, progress *progress, in io.Reader)
 	return simulator.Compare(ctx, before, after, func(done, all int) { progress.say("compared %d of %d Placements", done, all) })
 }
 
-// load reads the files. Without other edits, they must contain an object that decisions depend on.
-func (o *diffOptions) load(namespace string, in io.Reader, more bool) (simulator.Objects, error) {
+// load reads the files.
+func (o *diffOptions) load(namespace string, in io.Reader) (simulator.Input, error) {
 	if len(o.files) == 0 {
-		return simulator.Objects{}, nil
+		return simulator.Input{}, nil
 	}
 	input, err := simulator.LoadInto(namespace, o.files, in)
-	if err != nil {
-		return simulator.Objects{}, err
-	}
-	if input.Scenarios != nil {
-		return simulator.Objects{}, errors.New("scenario files are for berth simulate")
+	if err == nil && input.Scenarios != nil {
+		err = errors.New("scenario files are for berth simulate")
 	}
 	o.placements = map[string]bool{}
 	for _, pl := range simulator.List[*v1alpha1.Placement](input.Objects) {
 		o.placements[client.ObjectKeyFromObject(pl).String()] = true
 	}
-	if !more && !affectDecisions(input.Objects) {
-		return simulator.Objects{}, fmt.Errorf("%s: no object on which decisions depend, such as a Placement or ManagedCluster", strings.Join(o.files, ", "))
-	}
-	return input.Objects, nil
+	return input, err
 }
 
 // affectDecisions reports whether an object is of a kind on which decisions depend.

@@ -40,7 +40,7 @@ func TestWithPlugin(t *testing.T) {
 		wantSaid string
 	}{
 		"a plugin that the file enables": {
-			options: []Option{mine}, enabled: "Mine", want: exitOK, wantSaid: "No Placements found.",
+			options: []Option{mine}, enabled: "Mine", want: exitFailure, wantSaid: "berth: nothing to decide: the input has no Placement",
 		},
 		"a plugin that nobody has": {
 			options: []Option{mine}, enabled: "Yours", want: exitFailure,

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/pkg/simulator"
 	"github.com/berth-dev/berth/pkg/tenancy"
 	"github.com/berth-dev/berth/pkg/tenancy/identity"
 	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
@@ -155,7 +155,7 @@ func readQueues(file string, in io.Reader, warn io.Writer) (*queueconfig.Config,
 		file = "standard input"
 		text, err = io.ReadAll(io.LimitReader(in, queueconfig.MaxConfig+1))
 	default:
-		text, err = os.ReadFile(file)
+		text, err = simulator.ReadFile(file, maxConfig)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the queue configuration: %w", err)

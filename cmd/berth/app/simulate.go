@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,14 +38,18 @@ func newSimulateCommand(plugins framework.Registry) *cobra.Command {
 		Short: "Decide Placements offline, from objects in files",
 		Long: `Decide Placements offline, from objects in files.
 
-simulate reads YAML or JSON (also .gz), and applies the defaults and validation of the CRDs like the API server. It decides every
-Placement with the same engine as the controller, on the same Snapshot. PlacementDecisions in the input are the published decisions.
-simulate writes nothing.
+simulate reads YAML or JSON (also .gz), applies the defaults of the CRDs, and refuses what their validation or the admission policies of a
+hub refuse, in the same words. It decides with the same engine as the controller, in its order: each Placement without published clusters
+counts the clusters of those before it. PlacementDecisions in the input are the published decisions. In a scenario file each Placement is
+decided alone. simulate writes nothing.
+
+A line on standard error counts what simulate did not read, such as other kinds and subfolders. The input has at most 256 MiB, also
+decompressed, and 200,000 objects of at most 3 MiB; a YAML document has at most 32 MiB. Pipes are read only as standard input.
 
 With --resilience it shows which regions, zones or clusters the Placements can lose instead, as berth resilience does.
 
 Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files), 3 a Placement survives the loss of fewer domains than
---fail-below, 1 failure, 2 wrong usage.`,
+--fail-below, 1 failure, a refused object or no Placement to decide, 2 wrong usage.`,
 		Example: `  berth simulate -f fleet.yaml -f placement.yaml
   berth simulate -f fleet.yaml --placement shop/web -o json
   berth simulate -f fleet.yaml -f placements/ -o markdown
@@ -55,7 +60,7 @@ Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			progress := startProgress(cmd.ErrOrStderr())
 			defer progress.stop()
-			return o.run(cmd.Context(), progress, cmd.InOrStdin(), cmd.OutOrStdout())
+			return o.run(cmd.Context(), progress, cmd)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder to read, - for standard input; repeatable")
@@ -85,7 +90,7 @@ type stepResult struct {
 	Refused []simulator.Refusal `json:"refused,omitempty"`
 }
 
-func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Reader, out io.Writer) error {
+func (o *simulateOptions) run(ctx context.Context, progress *progress, cmd *cobra.Command) error {
 	now, err := o.check()
 	if err != nil {
 		return err
@@ -99,13 +104,21 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 		return err
 	}
 	progress.say("reading the input")
-	input, err := simulator.Load(o.files, in)
+	input, err := simulator.Load(o.files, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
 	if o.output == markdown && input.Scenarios != nil {
 		return usagef("-o: scenario files have no form in %s", markdown)
 	}
+	progress.say("checking the input")
+	if err := checkInput(ctx, cmd, progress, &input, with, nil); err != nil {
+		return err
+	}
+	if !input.HasPlacements() {
+		return errors.New("nothing to decide: the input has no Placement")
+	}
+	out := cmd.OutOrStdout()
 	if o.by != "" {
 		return o.survey(ctx, input, now, with, only, progress, out)
 	}
@@ -134,6 +147,31 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, in io.Rea
 		return errMisconfigured
 	}
 	return nil
+}
+
+// maxRefusals is how many refused Placements are printed.
+const maxRefusals = 10
+
+// checkInput prints what was not read, and the Placements that a hub's webhook refuses. It returns
+// an error for the first object that a hub never stores. stored has the objects of the hub.
+func checkInput(
+	ctx context.Context, cmd *cobra.Command, progress *progress, input *simulator.Input, with simulator.Options, stored simulator.Objects,
+) error {
+	misconfigured, err := input.Refuse(ctx, with, stored)
+	notRead := input.NotRead.String()
+	if notRead != "" || len(misconfigured) > 0 {
+		progress.stop()
+	}
+	if notRead != "" {
+		cmd.PrintErrf("not read: %s\n", notRead)
+	}
+	for _, refused := range misconfigured[:min(maxRefusals, len(misconfigured))] {
+		cmd.PrintErrf("%s: %s\n", cmd.Root().DisplayName(), oneLine(refused.Error()))
+	}
+	if more := len(misconfigured) - maxRefusals; more > 0 {
+		cmd.PrintErrf("%s: %s more misconfigured\n", cmd.Root().DisplayName(), number(more, "Placement"))
+	}
+	return err
 }
 
 // settings are those of the controller.
@@ -179,11 +217,13 @@ func (o *simulateOptions) survey(
 	return o.result(report)
 }
 
-// decideScenario decides the steps of a scenario; those without a time at now.
+// decideScenario decides the steps of a scenario, each Placement alone. A step without a time is at
+// now.
 func decideScenario(
 	ctx context.Context, scenario simulator.Scenario, now time.Time, with simulator.Options, progress *progress,
 ) (scenarioResult, error) {
 	result := scenarioResult{ID: scenario.ID}
+	with.Alone = true
 	for _, step := range scenario.Steps {
 		at := step.Now
 		if at.IsZero() {
@@ -242,20 +282,23 @@ func decide(
 	if err != nil {
 		return nil, err
 	}
-	keys := s.Placements()
 	if only != nil {
-		keys = []types.NamespacedName{*only}
+		report, err := s.DecideOnly(ctx, *only)
+		return []*simulator.Report{report}, err
 	}
-	reports := make([]*simulator.Report, 0, len(keys))
+	keys := s.InQueueOrder(s.Placements())
+	reports := map[types.NamespacedName]*simulator.Report{}
 	for i, key := range keys {
 		progress.say("decided %d of %s", i, number(len(keys), "Placement"))
-		report, err := s.Decide(ctx, key)
-		if err != nil {
+		if reports[key], err = s.Decide(ctx, key); err != nil {
 			return nil, err
 		}
-		reports = append(reports, report)
 	}
-	return reports, nil
+	sorted := make([]*simulator.Report, 0, len(keys))
+	for _, key := range s.Placements() {
+		sorted = append(sorted, reports[key])
+	}
+	return sorted, nil
 }
 
 func addAllFlag(cmd *cobra.Command, all *bool) {
@@ -273,10 +316,6 @@ func (s *simulation) print(out io.Writer, rows clusterRows, format string) error
 }
 
 func (s *simulation) printTables(out io.Writer, rows clusterRows, wide bool) error {
-	if len(s.Results) == 0 && s.Scenarios == nil {
-		err := say(out, "No Placements found.\n")
-		return err
-	}
 	for i, report := range s.Results {
 		if i > 0 {
 			say(out, "\n")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/cmd/berth/localhub"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/install"
+	"github.com/berth-dev/berth/pkg/simulator"
 )
 
 // localQueueConfig is the ConfigMap with the queues of a local hub.
@@ -40,7 +40,7 @@ func readLocalQueues(path string) (*localQueues, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := simulator.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the queues: %w", err)
 	}

@@ -151,11 +151,7 @@ func validateOne[T any](ctx context.Context, running chan struct{}, validate fun
 	case <-ctx.Done():
 		return nil
 	}
-	mistakes := validate(ctx, object)
-	if len(mistakes) > 0 && old != nil {
-		return onlyNew(mistakes, validate(ctx, old))
-	}
-	return mistakes
+	return mistakesOf(func(o *T) field.ErrorList { return validate(ctx, o) }, object, old)
 }
 
 // validatedAnnotations are those of a Placement in which mistakes are found.
@@ -177,16 +173,7 @@ func clusterSet(request *admissionv1.AdmissionRequest) (field.ErrorList, error) 
 	if err != nil || object.DeletionTimestamp != nil {
 		return nil, err
 	}
-	mistakes := field.ErrorList{}
-	if _, mistake := object.CompileSelector(); mistake != nil {
-		mistakes = append(mistakes, mistake)
-	}
-	if old != nil {
-		if _, mistake := old.CompileSelector(); mistake != nil {
-			return onlyNew(mistakes, field.ErrorList{mistake}), nil
-		}
-	}
-	return mistakes, nil
+	return mistakesOf(validateSet, object, old), nil
 }
 
 // onlyNew returns the mistakes without those of the stored object. The position in a list does not

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -65,6 +66,31 @@ var _ = Describe("diff", func() {
 			Expect(foretold.After).To(Equal(len(want)))
 		}
 	}
+
+	It("shows the clusters of several new Placements, which the hub decides one after the other", func(ctx SpecContext) {
+		var objects []client.Object
+		in := ""
+		for i := range 4 {
+			pl := fixture.Placement(string(t), fmt.Sprint("new", i)).Number(1).Obj()
+			pl.SetGroupVersionKind(v1alpha1.GroupVersionV1Beta1.WithKind("Placement"))
+			objects = append(objects, pl)
+			text, err := json.Marshal(pl)
+			Expect(err).NotTo(HaveOccurred())
+			in += string(text) + "\n"
+		}
+		c := compared(ctx, in, "-f", "-")
+		Expect(c.Summary.Changed).To(Equal(len(objects)))
+		chosen := map[string]bool{}
+		for _, change := range c.Changes {
+			chosen[change.Added[0]] = true
+		}
+		Expect(chosen).To(HaveLen(3), "Balance distributes them over all clusters")
+		comesTrue(ctx, c, func() {
+			for _, pl := range objects {
+				Expect(hub.Create(ctx, pl)).To(Succeed())
+			}
+		})
+	})
 
 	It("shows the effect of a taint", func(ctx SpecContext) {
 		c := compared(ctx, "", "--taint", t.name(1)+":down:NoSelect")
