@@ -23,9 +23,11 @@ func TestDiscoverKinds(t *testing.T) {
 	ocm := []string{"AddOnPlacementScore", "ManagedCluster", "ManagedClusterSet", "ManagedClusterSetBinding", "Placement", "PlacementDecision"}
 	for name, tc := range map[string]struct {
 		serves         map[string][]string
+		forbidden      []string
 		want           []string
 		wantMissing    []string
 		wantWholePages bool
+		wantError      string
 	}{
 		"Berth's own CRDs": {
 			serves: map[string][]string{
@@ -45,10 +47,21 @@ func TestDiscoverKinds(t *testing.T) {
 			},
 			want: ocm, wantMissing: []string{"disruptionpolicies", "placementevictions", "selectionpolicies"},
 		},
+		"some of Berth's own kinds may not be listed": {
+			serves:    map[string][]string{"berth.dev": {"placementchanges", "placementexplanations", "selectionpolicies"}},
+			forbidden: []string{"placementchanges", "selectionpolicies", "placementexplanations", "placementevictions"},
+			wantError: "the hub serves placementchanges, placementexplanations, selectionpolicies of berth.dev/v1alpha1, " +
+				"and this user may not list them: bind the ClusterRole berth to it",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				group := strings.Split(r.URL.Path, "/")[2]
+				parts := strings.Split(r.URL.Path, "/")
+				group := parts[2]
+				if len(parts) > 4 && slices.Contains(tc.forbidden, parts[4]) {
+					w.WriteHeader(http.StatusForbidden)
+					return
+				}
 				plurals, served := tc.serves[group]
 				if !served {
 					http.NotFound(w, r)
@@ -68,9 +81,12 @@ func TestDiscoverKinds(t *testing.T) {
 				}
 			}))
 			defer hub.Close()
-			served, err := discoverKinds(&rest.Config{Host: hub.URL})
+			served, err := discoverKinds(t.Context(), &rest.Config{Host: hub.URL})
+			if errorText(err) != tc.wantError {
+				t.Fatalf("got error %v, want %s", err, tc.wantError)
+			}
 			if err != nil {
-				t.Fatal(err)
+				return
 			}
 			var got []string
 			for _, kind := range served.watched() {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// leaseName is the name of the lease that the leader holds.
+// leaseName is the default of Options.LeaseName.
 const leaseName = "berth.berth.dev"
 
 var errLeaseEnded = errors.New("the lease of this replica has ended, so another one may decide")
@@ -18,7 +18,8 @@ var errLeaseEnded = errors.New("the lease of this replica has ended, so another 
 // renewDeadline, and until then overwrites the decisions of the next leader. A replica that never
 // had the lease may write.
 type leaseGuard struct {
-	now func() time.Time
+	now   func() time.Time
+	lease string // its name
 
 	mu sync.Mutex
 	// renewed is when the last successful renewal was sent.
@@ -41,7 +42,7 @@ func (t *guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		return t.next.RoundTrip(r)
-	case !strings.HasSuffix(r.URL.Path, "/leases") && !strings.HasSuffix(r.URL.Path, "/leases/"+leaseName):
+	case !strings.HasSuffix(r.URL.Path, "/leases") && !strings.HasSuffix(r.URL.Path, "/leases/"+t.guard.lease):
 		if t.guard.ended(sent) {
 			if r.Body != nil {
 				_ = r.Body.Close() // as RoundTripper requires

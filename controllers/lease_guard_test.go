@@ -41,7 +41,7 @@ func TestLeaseGuard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := fixture.Now
-			guard := &leaseGuard{now: func() time.Time { return now }}
+			guard := &leaseGuard{now: func() time.Time { return now }, lease: leaseName}
 			send := func(code int, method, path string) error {
 				response, err := guard.wrap(answering(code)).RoundTrip(httptest.NewRequest(method, path, strings.NewReader("{}")))
 				if err == nil {

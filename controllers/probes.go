@@ -38,7 +38,31 @@ func addProbes(mgr ctrl.Manager, placements *feed, o Options) error {
 			return fmt.Errorf("adding the readiness check: %w", err)
 		}
 	}
+	if !probesWithMetrics(o) {
+		return nil
+	}
+	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": {"ping": healthz.Ping}, "/readyz": ready} {
+		if err := mgr.AddMetricsServerExtraHandler(path, openHandler{http.StripPrefix(path, &healthz.Handler{Checks: checks})}); err != nil {
+			return fmt.Errorf("serving %s: %w", path, err)
+		}
+	}
 	return nil
+}
+
+// openHandler is what guardMetrics serves to every client.
+type openHandler struct{ http.Handler }
+
+// probesWithMetrics reports whether the server of metrics has the probes, too.
+func probesWithMetrics(o Options) bool {
+	return o.HealthAddress == o.MetricsAddress && o.HealthAddress != "" && o.HealthAddress != "0"
+}
+
+// probeAddress is the address of the server that has only probes; "0" for none.
+func probeAddress(o Options) string {
+	if probesWithMetrics(o) {
+		return "0"
+	}
+	return o.HealthAddress
 }
 
 func isClosed(c <-chan struct{}) bool {

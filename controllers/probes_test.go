@@ -3,11 +3,15 @@ package controllers
 import (
 	"errors"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -70,12 +74,56 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+// TestProbesWithMetrics: with one address, the server of metrics answers the probes of every client.
+func TestProbesWithMetrics(t *testing.T) {
+	for name, tc := range map[string]struct {
+		o    Options
+		want string // the address of the server that has only probes
+	}{
+		"one address":   {Options{HealthAddress: ":1", MetricsAddress: ":1"}, "0"},
+		"two addresses": {Options{HealthAddress: ":1", MetricsAddress: ":2"}, ":1"},
+		"neither":       {Options{HealthAddress: "0", MetricsAddress: "0"}, "0"},
+		"none given":    {Options{}, ""},
+	} {
+		mgr := &memoryManager{elected: make(chan struct{}), health: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{}, served: map[string]http.Handler{}}
+		close(mgr.elected)
+		if err := addProbes(mgr, &feed{}, tc.o); err != nil {
+			t.Fatal(err)
+		}
+		if got := probeAddress(tc.o); got != tc.want {
+			t.Errorf("%s: probes have the address %q, want %q", name, got, tc.want)
+		}
+		if name != "one address" {
+			if len(mgr.served) > 0 {
+				t.Errorf("%s: the server of metrics has %v", name, mgr.served)
+			}
+			continue
+		}
+		filter, err := guardMetrics(&rest.Config{Host: "localhost"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusInternalServerError} {
+			handler, err := filter(logr.Discard(), mgr.served[path])
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+			if w.Code != want {
+				t.Errorf("%s answers %d, want %d", path, w.Code, want)
+			}
+		}
+	}
+}
+
 func TestProbesThatAreNotAdded(t *testing.T) {
 	for call, want := range map[string]string{
 		"health ping": "adding the health check: the manager has started", "ready fleet": "adding the readiness check: the manager has started",
+		"serve /healthz": "serving /healthz: the manager has started", "serve /readyz": "serving /readyz: the manager has started",
 	} {
 		mgr := &memoryManager{
-			elected: make(chan struct{}), health: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{},
+			elected: make(chan struct{}), health: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{}, served: map[string]http.Handler{},
 			refuse: func(asked string) error {
 				if asked == call {
 					return errors.New("the manager has started")
@@ -83,7 +131,7 @@ func TestProbesThatAreNotAdded(t *testing.T) {
 				return nil
 			},
 		}
-		if got := errorText(addProbes(mgr, &feed{}, Options{})); got != want {
+		if got := errorText(addProbes(mgr, &feed{}, Options{HealthAddress: ":1", MetricsAddress: ":1"})); got != want {
 			t.Errorf("%s: got %q, want %q", call, got, want)
 		}
 	}

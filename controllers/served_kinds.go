@@ -40,8 +40,9 @@ func (s servedKinds) watched() []kinds.Kind {
 	return slices.DeleteFunc(kinds.All(), func(k kinds.Kind) bool { return k.Optional() && !s.ownKinds })
 }
 
-// discoverKinds asks the hub which kinds it serves.
-func discoverKinds(cfg *rest.Config) (servedKinds, error) {
+// discoverKinds asks the hub which kinds it serves. It is an error if the controller may not list
+// one of Berth's own: without them, restrictions and holds would not apply.
+func discoverKinds(ctx context.Context, cfg *rest.Config) (servedKinds, error) {
 	discover, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return servedKinds{}, fmt.Errorf("building the discovery client: %w", err)
@@ -69,6 +70,9 @@ func discoverKinds(cfg *rest.Config) (servedKinds, error) {
 	}
 	served := servedKinds{wholePages: placements["placementdecisions"] && !placements["placementdecisions/status"]}
 	own, err := resources(berthv1alpha1.GroupVersion.String())
+	if err == nil {
+		err = checkLists(ctx, discover.RESTClient(), own)
+	}
 	for _, kind := range kinds.All() {
 		if kind.Optional() && !own[kind.Plural] {
 			served.missing = append(served.missing, kind.Plural)
@@ -77,6 +81,43 @@ func discoverKinds(cfg *rest.Config) (servedKinds, error) {
 	served.ownKinds = len(served.missing) == 0
 	served.explanations = own["placementexplanations"]
 	return served, err
+}
+
+// checkLists returns an error that names the served kinds of the group berth.dev that the controller
+// reads and may not list.
+func checkLists(ctx context.Context, hub rest.Interface, served map[string]bool) error {
+	var forbidden []string
+	for _, plural := range ownPlurals() {
+		if !served[plural] {
+			continue
+		}
+		err := atStart(func() error {
+			return hub.Get().AbsPath("apis", berthv1alpha1.GroupName, berthv1alpha1.GroupVersion.Version, plural).Param("limit", "1").Do(ctx).Error()
+		})
+		switch {
+		case apierrors.IsForbidden(err):
+			forbidden = append(forbidden, plural)
+		case err != nil:
+			return fmt.Errorf("listing %s: %w", plural, err)
+		}
+	}
+	if len(forbidden) > 0 {
+		return fmt.Errorf("the hub serves %s of %s, and this user may not list them: bind the ClusterRole berth to it",
+			strings.Join(forbidden, ", "), berthv1alpha1.GroupVersion)
+	}
+	return nil
+}
+
+// ownPlurals are the resources of the group berth.dev that the controller lists.
+func ownPlurals() []string {
+	plurals := []string{"placementexplanations"}
+	for _, kind := range kinds.All() {
+		if kind.Optional() {
+			plurals = append(plurals, kind.Plural)
+		}
+	}
+	slices.Sort(plurals)
+	return plurals
 }
 
 // startBackoff repeats requests at the start: five tries in three seconds.

@@ -1,7 +1,9 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -40,17 +42,20 @@ import (
 
 // Options are the settings of a deployment.
 type Options struct {
-	// LeaderElection makes only one of several replicas decide. The lease is in
-	// LeaderElectionNamespace.
-	LeaderElection          bool
-	LeaderElectionNamespace string
-	// MetricsAddress, HealthAddress and PprofAddress are host:port; "0" switches a listener off.
+	// LeaderElection makes only one of several replicas decide. The lease LeaseName, by default
+	// berth.berth.dev, is in LeaderElectionNamespace.
+	LeaderElection                     bool
+	LeaderElectionNamespace, LeaseName string
+	// MetricsAddress, HealthAddress and PprofAddress are host:port; "0" switches a listener off. If
+	// the first two are equal, one server has metrics and probes.
 	MetricsAddress, HealthAddress, PprofAddress string
 	// MetricsSecure serves metrics over TLS, to users with the permission to get them. Otherwise
 	// every client gets them, in plain HTTP. MetricsCertDir has tls.crt and tls.key; if it is
 	// empty, a certificate is generated.
 	MetricsSecure  bool
 	MetricsCertDir string
+	// TLS configures the server of metrics. Webhooks has its own.
+	TLS []func(*tls.Config)
 	// Housekeeping names the controllers that maintain sets and clusters: "*" for all, a name for
 	// one, "-name" to leave one out. Entries apply in order; if the first is a "-name", "*" comes
 	// before it. On CRDs of Open Cluster Management, "*" adds none. An unknown name is an error.
@@ -95,6 +100,8 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
+func (o Options) lease() string { return cmp.Or(o.LeaseName, leaseName) }
+
 // stopTime is how long the manager may take to stop. Events and records follow, for up to
 // eventFlushTime and recordFlush.
 const stopTime = 10 * time.Second
@@ -131,7 +138,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	// API Priority and Fairness limits requests instead.
 	cfg.QPS = -1
 	if o.LeaderElection {
-		cfg.Wrap((&leaseGuard{now: time.Now}).wrap)
+		cfg.Wrap((&leaseGuard{now: time.Now, lease: o.lease()}).wrap)
 	}
 	options, err := managerOptions(o)
 	if err != nil {
@@ -176,10 +183,10 @@ func managerOptions(o Options) (ctrl.Options, error) {
 		MapperProvider:                func(cfg *rest.Config, c *http.Client) (meta.RESTMapper, error) { return mapperFor(cfg, c, cached) },
 		WebhookServer:                 webhooks,
 		Metrics:                       metricsServer(o),
-		HealthProbeBindAddress:        o.HealthAddress,
+		HealthProbeBindAddress:        probeAddress(o),
 		PprofBindAddress:              o.PprofAddress,
 		LeaderElection:                o.LeaderElection,
-		LeaderElectionID:              leaseName,
+		LeaderElectionID:              o.lease(),
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 new(leaseDuration),
@@ -193,14 +200,14 @@ func metricsServer(o Options) server.Options {
 	if !o.MetricsSecure {
 		return server.Options{BindAddress: o.MetricsAddress}
 	}
-	return server.Options{BindAddress: o.MetricsAddress, SecureServing: true, CertDir: o.MetricsCertDir, FilterProvider: guardMetrics}
+	return server.Options{BindAddress: o.MetricsAddress, SecureServing: true, CertDir: o.MetricsCertDir, TLSOpts: o.TLS, FilterProvider: guardMetrics}
 }
 
 func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg *rest.Config, o Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	served, err := discoverKinds(cfg)
+	served, err := discoverKinds(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -131,6 +131,8 @@ type memoryManager struct {
 	// added are the runnables; health and ready are the probes by name.
 	added         []manager.Runnable
 	health, ready map[string]healthz.Checker
+	// served are the handlers of the server of metrics, by path.
+	served map[string]http.Handler
 	// refuse, when set, may fail a call: "add *controllers.queueConfig", "health ping", "ready
 	// fleet".
 	refuse func(call string) error
@@ -163,6 +165,11 @@ func (m *memoryManager) AddHealthzCheck(name string, check healthz.Checker) erro
 func (m *memoryManager) AddReadyzCheck(name string, check healthz.Checker) error {
 	m.ready[name] = check
 	return m.refused("ready " + name)
+}
+
+func (m *memoryManager) AddMetricsServerExtraHandler(path string, handler http.Handler) error {
+	m.served[path] = handler
+	return m.refused("serve " + path)
 }
 
 func (m *memoryManager) refused(call string) error {

@@ -459,14 +459,18 @@ func TestDiscoveryIsRepeated(t *testing.T) {
 		}})
 	}))
 	defer hub.Close()
-	served, err := discoverKinds(&rest.Config{Host: hub.URL})
+	served, err := discoverKinds(t.Context(), &rest.Config{Host: hub.URL})
 	if err != nil || !served.ownKinds || !served.wholePages || served.missing != nil {
 		t.Errorf("got %+v, %v", served, err)
 	}
-	if diff := cmp.Diff(map[string]int{"/apis/cluster.open-cluster-management.io/v1alpha1": 2, "/apis/berth.dev/v1alpha1": 2}, requests); diff != "" {
+	want := map[string]int{"/apis/cluster.open-cluster-management.io/v1alpha1": 2, "/apis/berth.dev/v1alpha1": 2}
+	for _, plural := range []string{"disruptionpolicies", "placementchanges", "placementevictions", "selectionpolicies"} {
+		want["/apis/berth.dev/v1alpha1/"+plural] = 2
+	}
+	if diff := cmp.Diff(want, requests); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	if _, err := discoverKinds(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "missing"}}); !strings.HasPrefix(errorText(err), "building the discovery client: ") {
+	if _, err := discoverKinds(t.Context(), &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "missing"}}); !strings.HasPrefix(errorText(err), "building the discovery client: ") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -595,6 +599,10 @@ func TestManagerOptions(t *testing.T) {
 		got.LeaderElection, got.LeaderElectionReleaseOnCancel, got.LeaderElectionID, got.LeaderElectionNamespace, *got.LeaseDuration, *got.RenewDeadline,
 	}); diff != "" {
 		t.Errorf("leader election (-want +got):\n%s", diff)
+	}
+	if other, err := managerOptions(Options{LeaseName: "placement-lock", MetricsAddress: ":1", HealthAddress: ":1"}); err != nil ||
+		other.LeaderElectionID != "placement-lock" || other.Metrics.BindAddress != ":1" || other.HealthProbeBindAddress != "0" {
+		t.Errorf("with another lease and one address: %+v, %v", other, err)
 	}
 	// A replica that lost the lease has stopped before another one may take it.
 	if left := leaseDuration - 2*renewDeadline - retryPeriod; left <= 0 || *got.RetryPeriod != retryPeriod {

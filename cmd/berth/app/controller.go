@@ -31,6 +31,7 @@ type controllerOptions struct {
 	config         string
 	leaderElection bool
 	leaseNamespace string
+	lease          string
 	metrics        string
 	metricsSecure  bool
 	metricsCertDir string
@@ -47,6 +48,7 @@ type controllerOptions struct {
 	webhookCertDir string
 	webhookClients string
 	webhookPort    int
+	tls            tlsOptions
 	record         recordOptions
 	log            logOptions
 }
@@ -76,12 +78,14 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 	addConfigFlag(cmd, &o.config)
 	flags.BoolVar(&o.leaderElection, "leader-elect", true, "decide only while this replica holds the lease, so that several replicas can run")
 	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the lease (default: the pod's, or the kubeconfig's)")
+	flags.StringVar(&o.lease, "leader-election-lease", "berth.berth.dev",
+		"name of the lease; placement-lock is that of Open Cluster Management's placement controller, which then never decides at the same time")
 	flags.StringVar(&o.metrics, "metrics-bind-address", "0", "host:port of the metrics endpoint; 0 switches it off")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
 		"serve metrics over TLS, and only to users with permission to get /metrics on the hub; the default on a loopback address is false")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "",
 		"folder with tls.crt and tls.key for the metrics endpoint (default: a certificate that is generated at start)")
-	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz; 0 switches it off")
+	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz; 0 switches it off; that of the metrics adds them there")
 	flags.StringVar(&o.pprof, "pprof-address", "0", "host:port of Go's profiles, which can contain data of the controller; 0 switches it off")
 	flags.IntVar(&o.workers, "workers", 16, "number of Placements that are published at the same time, at least 1")
 	flags.IntVar(&o.shadowWorkers, "shadow-workers", 1,
@@ -101,6 +105,7 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 		"certificates of the authorities that sign the API server's client certificate; the admission webhooks then refuse callers without such a certificate "+
 			"(default: callers are not verified)")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhooks")
+	o.tls.addFlags(flags)
 	o.record.addFlags(cmd, "folder for the recording of all decisions and what they depend on, for berth replay (default: nothing is recorded)")
 	addLogFlags(cmd, &o.log)
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "install Berth's CRDs before the start; CRDs that something else installed are not changed")
@@ -119,6 +124,9 @@ func (o *controllerOptions) check() error {
 		return usagef("--cluster-profile-names: %q must be %s or %s", o.profileNames, plainNames, qualifiedNames)
 	}
 	if _, err := parseQueueConfig(o.queueConfig); err != nil {
+		return err
+	}
+	if err := o.tls.check(); err != nil {
 		return err
 	}
 	if err := o.record.check(); err != nil {
@@ -151,15 +159,16 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	configureTLS := []func(*tls.Config){o.tls.configure(out)}
 	var webhooks *webhook.Options
 	if o.webhookCertDir != "" {
-		webhooks = &webhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir}
+		webhooks = &webhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir, TLSOpts: configureTLS}
 		if o.webhookClients != "" {
 			verify, err := admission.VerifyClients(o.webhookClients)
 			if err != nil {
 				return err
 			}
-			webhooks.TLSOpts = []func(*tls.Config){verify}
+			webhooks.TLSOpts = append(webhooks.TLSOpts, verify)
 		}
 	}
 	o.profiles.Qualified = o.profileNames == qualifiedNames
@@ -168,9 +177,11 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		Webhooks:                webhooks,
 		LeaderElection:          o.leaderElection,
 		LeaderElectionNamespace: o.leaseNamespace,
+		LeaseName:               o.lease,
 		MetricsAddress:          o.metrics,
 		MetricsSecure:           o.metricsSecure,
 		MetricsCertDir:          o.metricsCertDir,
+		TLS:                     configureTLS,
 		HealthAddress:           o.health,
 		PprofAddress:            o.pprof,
 		Workers:                 o.workers,

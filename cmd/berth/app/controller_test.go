@@ -108,6 +108,7 @@ func TestControllerFlags(t *testing.T) {
 		"--workers=0":                                        `--workers: 0 must be at least 1`,
 		"--shadow-workers=-1":                                `--shadow-workers: -1 must be at least 0`,
 		"--webhook-client-ca-file=ca.crt":                    `--webhook-client-ca-file requires --webhook-cert-dir`,
+		"--tls-min-version=1.3":                              `--tls-min-version: "1.3" must be VersionTLS12 or VersionTLS13`,
 		"--cluster-profile-names=":                           `--cluster-profile-names: "" must be plain or qualified`,
 		"--cluster-profile-names=Plain":                      `--cluster-profile-names: "Plain" must be plain or qualified`,
 		"--cluster-profile-names=qualified --log-level=none": `--log-level: "none" must be debug, info or error`,

@@ -54,18 +54,24 @@ func WithPlugin(name string, factory framework.PluginFactory) Option {
 }
 
 // NewCommand returns the command line, for Run. Under the program name of kubectl's plugin, it is
-// that of NewKubectlCommand.
+// that of NewKubectlCommand; under placement, that of Open Cluster Management's controller.
 func NewCommand(opts ...Option) *cobra.Command {
 	if name := programName(); name == kubectlPlugin || name == kubectlCompletion {
 		return NewKubectlCommand(opts...)
 	}
 	o := optionsOf(opts)
+	ocm := newOCMCommand(o)
+	if programName() == ocmPlacement {
+		markFailures(ocm)
+		return ocm
+	}
 	root := newRoot(o, "berth", "Berth selects clusters for Placements and keeps the published decisions up to date")
 	root.AddCommand(verbs(o)...)
 	root.AddCommand(
 		newControllerCommand(o.plugins),
 		newExploreCommand(o.plugins),
 		newGeneratorCommand(),
+		ocm,
 		newQueuesCommand(),
 		newReplayCommand(o.plugins),
 		newReportCommand(),
