@@ -151,7 +151,7 @@ var _ = Describe("The readers of Open Cluster Management", func() {
 		}),
 		Entry("a named group grows beyond its length", change{
 			before: strategy(intstr.FromInt32(100), canary), groups: "canary:1 :100 :100 :39",
-			change: ring("canary", sequence(1, 120)...), want: "canary:100 canary:21 :100 :19",
+			change: ring("canary", sequence(1, 120)...), want: "canary:100 canary:21 :80 :39",
 		}),
 		Entry("groups become longer", change{
 			before: strategy(intstr.FromInt32(25), canary), groups: "canary:1 :25 :25 :25 :25 :25 :25 :25 :25 :25 :14",
