@@ -65,10 +65,14 @@ func NewPlan(pl *v1alpha1.Placement, published []*v1alpha1.PlacementDecision, ta
 		names[pd.Name] = true
 		switch pl.RelationOf(pd) {
 		case v1alpha1.PageOwn:
+			have := pd.Status.Decisions
+			if have == nil && len(a.Choices) == 0 { // Open Cluster Management publishes an empty decision without status
+				have = []v1alpha1.ClusterDecision{}
+			}
 			drafts = append(drafts, &draft{
 				name: pd.Name, number: numberOf(pd.Name, pl.Name), current: pd, visible: true,
 				label: label{name: pd.Labels[v1alpha1.DecisionGroupNameLabel], index: indexOf(pd.Labels[v1alpha1.DecisionGroupIndexLabel])},
-				have:  pd.Status.Decisions,
+				have:  have,
 			})
 		case v1alpha1.PageUnfinished:
 			drafts = append(drafts, &draft{name: pd.Name, number: numberOf(pd.Name, pl.Name), current: pd, label: label{index: unseen}})

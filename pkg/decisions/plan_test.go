@@ -365,9 +365,13 @@ func TestNewPlan(t *testing.T) {
 			published: pages{page("p-decision-1", "", "0", "a", func(pd *v1alpha1.PlacementDecision) { pd.DeletionTimestamp = &metav1.Time{} })},
 			grouping:  grouping(0, ":a"), want: []string{"Create p-decision-2 /0: a"},
 		},
-		"a page without content gets some": {
+		"a page without status, as of Open Cluster Management's, publishes an empty decision": {
 			published: pages{page("p-decision-1", "", "0", "", func(pd *v1alpha1.PlacementDecision) { pd.Status.Decisions = nil })},
-			grouping:  grouping(0), want: []string{"Update p-decision-1 /0: (silent)"}, wantQuiet: true,
+			grouping:  grouping(0), wantQuiet: true,
+		},
+		"a page without status gets its clusters": {
+			published: pages{page("p-decision-1", "", "0", "", func(pd *v1alpha1.PlacementDecision) { pd.Status.Decisions = nil })},
+			grouping:  grouping(0, ":a"), want: []string{"Update p-decision-1 /0: a"},
 		},
 		"another order is restored without an event": {
 			published: pages{page("p-decision-1", "", "0", "b a")}, grouping: grouping(0, ":a b"),

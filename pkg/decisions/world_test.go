@@ -61,13 +61,14 @@ func (w *world) apply(write Write) error {
 // those that a reader of groups sees in any case.
 func (w *world) visible() (clusters, byGroups map[string]bool, broken string) {
 	var pages []readers.Page
+	without := "" // a page without content, which may only be alone
 	names := map[int]map[string]bool{}
 	for _, pd := range w.pages {
 		if w.placement.RelationOf(pd) != v1alpha1.PageOwn {
 			continue
 		}
 		if pd.Status.Decisions == nil {
-			broken = "page without content: " + pd.Name
+			without = pd.Name
 		}
 		if len(pd.Status.Decisions) > v1alpha1.MaxDecisionsPerPage {
 			broken = "page over the limit: " + pd.Name
@@ -83,6 +84,9 @@ func (w *world) visible() (clusters, byGroups map[string]bool, broken string) {
 		if len(names[i]) != 1 {
 			broken = fmt.Sprintf("group indexes not dense, or with several names: %v", names)
 		}
+	}
+	if without != "" && len(pages) > 1 {
+		broken = "page without content: " + without
 	}
 	return readers.Union(pages), readers.ByGroups(pages), broken
 }
