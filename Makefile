@@ -83,7 +83,7 @@ test browser: export COMMIT := test
 test: build $(TEST_HUB) ## Run every test, those against a real API server included
 	@echo "testing (the first time compiles for several minutes)"
 	@# The tools are tested on files outside their module, whose changes a cached result would not notice.
-	@# The example and the modules of Argo CD, Flux and the installation read BERTH_INPUTS, so that their cached results last only while what they run stays the same.
+	@# The example and the modules of Argo CD, Flux, Open Cluster Management and the installation read BERTH_INPUTS, so that their cached results last only while what they run stays the same.
 	@# make lint runs vet on the main module, so its tests do not.
 	@# Those modules are tested beside the rest, because their tests mostly wait; what they print comes last.
 	@{ failed=0; others="$$(mktemp)"; set -m; { failed=0; \
@@ -94,6 +94,8 @@ test: build $(TEST_HUB) ## Run every test, those against a real API server inclu
 			go -C test/argocd test $(TEST_FLAGS) ./... || failed=1; \
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) docs/flux.md docs/consumers.md | cksum)" \
 			go -C test/flux test $(TEST_FLAGS) ./... || failed=1; \
+		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) config/crd/bases/berth.dev_selectionpolicies.yaml | cksum)" \
+			go -C test/ocm test $(TEST_FLAGS) ./... || failed=1; \
 		BERTH_INPUTS="$$(cat bin/berth $(TEST_HUB) $$(git ls-files -co --exclude-standard Makefile Dockerfile .dockerignore .github config charts docs) | cksum)" \
 			go -C test/install test $(TEST_FLAGS) ./... || failed=1; \
 		exit $$failed; } >"$$others" 2>&1 & \

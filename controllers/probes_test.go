@@ -74,7 +74,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestProbesWithMetrics: with one address, the server of metrics answers the probes of every client.
+// TestProbesWithMetrics: with one address, the server of metrics has the probes, for every client.
 func TestProbesWithMetrics(t *testing.T) {
 	for name, tc := range map[string]struct {
 		o    Options

@@ -83,8 +83,8 @@ func discoverKinds(ctx context.Context, cfg *rest.Config) (servedKinds, error) {
 	return served, err
 }
 
-// checkLists returns an error that names the served kinds of the group berth.dev that the controller
-// reads and may not list.
+// checkLists returns an error that names the served kinds of the group berth.dev that the
+// controller reads and may not list.
 func checkLists(ctx context.Context, hub rest.Interface, served map[string]bool) error {
 	var forbidden []string
 	for _, plural := range ownPlurals() {

@@ -92,7 +92,7 @@ var _ = Describe("Under the command line of Open Cluster Management's placement 
 		}).Should(Succeed())
 		Consistently(f.versions).Should(Equal(before))
 
-		By("deciding the same Placement anew")
+		By("deciding the same Placement without pages")
 		ours := placement(newNamespace(ctx), "web", clusterv1beta1.GroupStrategy{})
 		spec(&ours.Spec)
 		create(ctx, ours)
