@@ -250,6 +250,7 @@ func TestHostileText(t *testing.T) {
 		"explore":      {{"--config", hostile}, {"--address", hostile}, {"--resilience", hostile}},
 		"generator":    {{hostile}, {"--address", hostile}, {"--cert-dir", hostile, "--address", "127.0.0.1:0", "--secure"}, {"--argocd-namespace", hostile}, {"--kubeconfig", hostile}},
 		"history":      {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {"web", "--revision", "5"}, {"web", "--revision", "9", "-o", "yaml"}, {"web", "--revision", "10"}, {hostile}, {"-A"}, {"-A", "-o", "wide"}},
+		"placement":    {{hostile}},
 		"queues":       {{hostile}},
 		"queues check": {{"-f", queues}, {"-f", hostile}},
 		"queues place": {{"-f", queues, "--user", hostile}, {"-f", queues, "--user", "u", "--tag", hostile + "=" + hostile, "-o", "json"}, {"-f", queues, "--user", hostile, "--queue", hostile}},
@@ -268,6 +269,8 @@ func TestHostileText(t *testing.T) {
 		"top":          {{}, {"-o", "wide"}, {"-o", "json"}, {"-o", "yaml"}, {"-l", hostile}, {"--sort-by", hostile}},
 		"up":           {{"--queue-config", hostile}, {"--config", hostile}, {"--data-dir", "a\x00" + hostile}},
 		"version":      {{hostile}, {}},
+
+		"placement controller": {{hostile}, {"--config", hostile}, {"--tls-min-version", hostile}, {"--disable-leader-election=" + hostile}},
 	}
 	type command struct {
 		root  func(...Option) *cobra.Command

@@ -16,6 +16,8 @@ const ocmPlacement = "placement"
 // ocmLease is the lease of that controller. The two programs decide in turns if both use it.
 const ocmLease = "placement-lock"
 
+const ocmExample = `  berth placement controller --kubeconfig hub.kubeconfig --disable-leader-election`
+
 // ocmDefaults are the values of Berth's flags for a hub with Open Cluster Management's registration
 // controller: its lease, its probes and no housekeeping.
 var ocmDefaults = map[string]string{
@@ -32,7 +34,7 @@ var ocmWithoutEffect = []string{
 // newOCMCommand returns the command line of Open Cluster Management's placement controller.
 func newOCMCommand(o options) *cobra.Command {
 	root := newRoot(o, ocmPlacement, "Run the controller as Open Cluster Management's manifests start their placement controller")
-	root.Aliases, root.Hidden, root.Example = []string{"/" + ocmPlacement}, true, ""
+	root.Aliases, root.Hidden, root.Example = []string{"/" + ocmPlacement}, true, ocmExample
 	root.AddCommand(newOCMControllerCommand(o.plugins))
 	return root
 }
@@ -41,7 +43,7 @@ func newOCMCommand(o options) *cobra.Command {
 // Cluster Management's beside its own.
 func newOCMControllerCommand(plugins framework.Registry) *cobra.Command {
 	cmd := newControllerCommand(plugins)
-	cmd.Example = ""
+	cmd.Example = ocmExample
 	flags := cmd.Flags()
 	for name, value := range ocmDefaults {
 		if err := flags.Set(name, value); err != nil {
