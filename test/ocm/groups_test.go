@@ -150,8 +150,9 @@ var _ = Describe("The readers of Open Cluster Management", func() {
 			before: strategy(whole, canary, production), groups: "canary:1 production:239", change: regroup(whole), want: ":240",
 		}),
 		Entry("a named group grows beyond its length", change{
-			before: strategy(intstr.FromInt32(100), canary), groups: "canary:1 :100 :100 :39",
-			change: ring("canary", sequence(1, 120)...), want: "canary:100 canary:21 :80 :39",
+			prepare: []func(context.Context, *clusterv1beta1.Placement){ring("canary", sequence(1, 119)...)},
+			before:  strategy(intstr.FromInt32(120), canary), groups: "canary:120 :120",
+			change: ring("canary", 120), want: "canary:120 canary:1 :119",
 		}),
 		Entry("groups become longer", change{
 			before: strategy(intstr.FromInt32(25), canary), groups: "canary:1 :25 :25 :25 :25 :25 :25 :25 :25 :25 :14",
