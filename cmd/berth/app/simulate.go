@@ -122,18 +122,9 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, cmd *cobr
 	if o.by != "" {
 		return o.survey(ctx, input, now, with, only, progress, out)
 	}
-	s := simulation{}
-	if len(input.Scenarios) == 0 {
-		if s.Results, err = decide(ctx, input.Objects, now, with, only, progress); err != nil {
-			return err
-		}
-	}
-	for _, scenario := range input.Scenarios {
-		result, err := decideScenario(ctx, scenario, now, with, progress)
-		if err != nil {
-			return fmt.Errorf("scenario %s: %w", scenario.ID, err)
-		}
-		s.Scenarios = append(s.Scenarios, result)
+	s, err := simulate(ctx, input, now, with, only, progress)
+	if err != nil {
+		return err
 	}
 	progress.stop()
 	rows := nearestRows
@@ -147,6 +138,22 @@ func (o *simulateOptions) run(ctx context.Context, progress *progress, cmd *cobr
 		return errMisconfigured
 	}
 	return nil
+}
+
+// simulate decides the input: its objects, or each of its scenarios.
+func simulate(ctx context.Context, input simulator.Input, now time.Time, with simulator.Options, only *types.NamespacedName, progress *progress) (s simulation, err error) {
+	if len(input.Scenarios) == 0 {
+		s.Results, err = decide(ctx, input.Objects, now, with, only, progress)
+		return s, err
+	}
+	for _, scenario := range input.Scenarios {
+		result, err := decideScenario(ctx, scenario, now, with, progress)
+		if err != nil {
+			return s, fmt.Errorf("scenario %s: %w", scenario.ID, err)
+		}
+		s.Scenarios = append(s.Scenarios, result)
+	}
+	return s, nil
 }
 
 // maxRefusals is how many refused Placements are printed.

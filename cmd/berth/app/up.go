@@ -145,13 +145,8 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 		case <-time.After(controllerPatience):
 		}
 	}()
-	if err := install.AwaitValidationWebhooks(ctx, hub.Config()); err != nil {
+	if err := o.awaitWebhooks(ctx, hub); err != nil {
 		return err
-	}
-	if o.queues != nil {
-		if err := install.AwaitQueueWebhooks(ctx, hub.Config(), localQueueConfig.Namespace, identity.UserInfoAnnotation); err != nil {
-			return err
-		}
 	}
 	kubeconfig := filepath.Join(o.dataDir, "kubeconfig")
 	say(out, "The hub is up at %s; its kubeconfig is %s.\n", hub.Config().Host, kubeconfig)
@@ -176,6 +171,14 @@ func (o *upOptions) serve(ctx context.Context, end context.CancelCauseFunc, hub 
 	printNext(out, kubeconfig, path, o.dataDir, placements)
 	<-ctx.Done()
 	return context.Cause(ctx)
+}
+
+// awaitWebhooks waits until the webhooks of the controller answer.
+func (o *upOptions) awaitWebhooks(ctx context.Context, hub *localhub.Hub) error {
+	if err := install.AwaitValidationWebhooks(ctx, hub.Config()); err != nil || o.queues == nil {
+		return err
+	}
+	return install.AwaitQueueWebhooks(ctx, hub.Config(), localQueueConfig.Namespace, identity.UserInfoAnnotation)
 }
 
 // install installs on the hub what the controller needs. Webhooks come before the kind that they
