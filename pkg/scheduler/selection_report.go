@@ -42,7 +42,7 @@ func (r *Result) Selection() *framework.Selected {
 	s.Satisfied, s.Why = r.Satisfied()
 	if short := r.Shortfall; !s.Satisfied {
 		s.Missing = short.Missing
-		s.OnlyFiltered = short.Missing > 0 && short.BlockedBy == "" && len(short.Unmet) == 0 && !r.Demand.Capped(len(r.Selected), short.Missing)
+		s.OnlyFiltered = short.Missing > 0 && short.BlockedBy == "" && len(short.Unmet)+len(short.Full) == 0 && !r.Demand.Capped(len(r.Selected), short.Missing)
 	}
 	return s
 }
