@@ -218,6 +218,9 @@ func (r *Result) groupsText() string {
 		group := r.group(unmet.Group)
 		parts = append(parts, fmt.Sprintf("group %s has %d of at least %d clusters", group.Name, group.Min-unmet.Missing, group.Min))
 	}
+	if len(parts) > 0 && slices.ContainsFunc(r.Demand.Spread, func(c v1alpha1.SpreadConstraintsTerm) bool { return c.WhenUnsatisfiable == v1alpha1.DoNotSchedule }) {
+		parts[len(parts)-1] += " (under the spread, minima are filled in the order of the groups)"
+	}
 	for _, full := range r.Shortfall.Full {
 		parts = append(parts, fmt.Sprintf("group %s has its maximum of %d", full, r.group(full).Max))
 	}

@@ -3,8 +3,8 @@ package framework
 import (
 	"errors"
 	"maps"
-	"slices"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +30,7 @@ type CycleState struct {
 	warnings []Warning
 	// missingScores are the names of MissScore.
 	missingScores []string
-	requeue  time.Time
+	requeue       time.Time
 	// nextAttempt is the earliest time of AttemptAt. filterExpiry and rankExpiry are by cluster
 	// index.
 	nextAttempt  time.Time

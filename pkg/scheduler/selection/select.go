@@ -49,7 +49,7 @@ func Select(c *Candidates, d *Demand, stop func() bool) (chosen []int, short Sho
 	}
 	short.Missing = d.Wanted(available) - len(chosen)
 	if p != nil {
-		p.describe(c, &short, len(chosen) < d.count(len(c.Totals)))
+		p.describe(c, &short, available == 0 || len(chosen) < d.count(len(c.Totals)))
 	}
 	return chosen, short, err
 }
