@@ -281,7 +281,7 @@ func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement
 	return err
 }
 
-// sendWarnings sends the Intents of the attempt as warnings, and warnings about pages that have the Placement's
+// sendWarnings sends the Intents of the attempt, and warnings about pages that have the Placement's
 // label but another controller. It repeats them only when they change.
 func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
 	published := attempt.Step

@@ -114,7 +114,7 @@ func satisfiedOf(a *scheduler.Attempt) *metav1.Condition {
 }
 
 // TestTheNamedCauseIsReal: without the cause that PlacementSatisfied names, more clusters are
-// selected, or, for filters and minima, the number that it speaks of is counted.
+// selected; for filters and minima, the clusters are counted.
 func TestTheNamedCauseIsReal(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
