@@ -26,14 +26,15 @@ func StatesOf(pl *v1alpha1.Placement, history changes.History, policies []*berth
 	}
 	satisfied := conditionOf(pl, v1alpha1.PlacementConditionSatisfied)
 	misconfigured, skipped := satisfied.Reason == v1alpha1.ReasonMisconfigured, scheduler.Skipped(pl)
+	surplus := hasEnough(pl, satisfied)
 	switch {
 	case misconfigured:
 		add(StateMisconfigured, satisfied.Message, satisfied.LastTransitionTime.Time)
-	case satisfied.Status == metav1.ConditionFalse && skipped == "" && !hasEnough(pl, satisfied):
+	case satisfied.Status == metav1.ConditionFalse && skipped == "" && !surplus:
 		add(StateShort, satisfied.Message, satisfied.LastTransitionTime.Time)
 	}
 	addChange(pl, history, add)
-	if len(states) == 0 && satisfied.Status == metav1.ConditionFalse && skipped == "" {
+	if surplus && len(states) == 0 {
 		add(StateHeld, satisfied.Message, satisfied.LastTransitionTime.Time)
 	}
 	if why := frozen(pl, policies, skipped); why != "" {
@@ -53,7 +54,7 @@ func StatesOf(pl *v1alpha1.Placement, history changes.History, policies []*berth
 // wants, and only awaits a change.
 func hasEnough(pl *v1alpha1.Placement, satisfied metav1.Condition) bool {
 	wanted := pl.Spec.NumberOfClusters
-	return satisfied.Reason == v1alpha1.ReasonDecisionPending && wanted != nil && pl.Status.NumberOfSelectedClusters >= *wanted
+	return scheduler.Skipped(pl) == "" && satisfied.Reason == v1alpha1.ReasonDecisionPending && wanted != nil && pl.Status.NumberOfSelectedClusters >= *wanted
 }
 
 // addChange adds the states of the open change.

@@ -21,46 +21,54 @@ func (s *Scheduler) Advise(ctx context.Context, r *Result) []framework.Intent {
 	if satisfied, _ := r.Satisfied(); satisfied || r.Failure != nil {
 		return nil
 	}
+	filters := r.excluding()
+	tried, most, enough := min(len(filters), 1), len(r.Selected), false
 	var advice []framework.Intent
-	most := len(r.Selected)
-	// try returns the filters that exclude clusters all the same.
-	try := func(without []string) (others []string, enough bool) {
-		names := strings.Join(without, " and ")
-		trial := s.decideTrial(ctx, r.Snapshot, nil, without...)
-		defer s.Release(trial)
-		note := ""
-		if enough, _ = trial.Satisfied(); ctx.Err() != nil || trial.Failure != nil {
-			return nil, false
-		}
-		switch selected := len(trial.Selected); {
-		case enough:
-			note = "is enough"
-		case selected > len(r.Selected) && (len(without) == 1 || selected > most):
-			most, note = max(most, selected), fmt.Sprintf("would select %d of %d", selected, selected+trial.Shortfall.Missing)
-		}
-		if note != "" {
-			advice = append(advice, framework.Intent{Plugin: names, Reason: adviceReason, Note: "relaxing " + names + " " + note})
-		}
-		return trial.excluding(), enough
-	}
-	filters, enough := r.excluding(), false
-	tried := min(len(filters), 1)
 	var others []string
 	for _, filter := range filters {
-		var one bool
-		others, one = try([]string{filter})
-		enough = enough || one
+		c := s.confirm(ctx, r, []string{filter}, len(r.Selected))
+		advice, others, most, enough = append(advice, c.advice...), c.others, max(most, c.selected), enough || c.enough
 	}
 	if len(filters) == 1 {
 		filters = append(filters, others...)
 	}
-	// Without these filters, others may exclude the same clusters.
 	for !enough && len(filters) > tried {
 		tried = len(filters)
-		others, enough = try(filters)
-		filters = append(filters, others...)
+		c := s.confirm(ctx, r, filters, most)
+		advice, filters, most, enough = append(advice, c.advice...), append(filters, c.others...), max(most, c.selected), c.enough
 	}
 	return advice
+}
+
+// confirmation is a decision without some filters.
+type confirmation struct {
+	// advice is to relax these filters; none if that does not help.
+	advice   []framework.Intent
+	selected int
+	enough   bool
+	// others are the filters that then exclude clusters: they may exclude the same ones.
+	others []string
+}
+
+// confirm decides without filters. It advises to relax them if that is enough, or selects more than
+// a number of clusters.
+func (s *Scheduler) confirm(ctx context.Context, r *Result, without []string, moreThan int) confirmation {
+	trial := s.decideTrial(ctx, r.Snapshot, nil, without...)
+	defer s.Release(trial)
+	if ctx.Err() != nil || trial.Failure != nil {
+		return confirmation{}
+	}
+	c := confirmation{selected: len(trial.Selected), others: trial.excluding()}
+	c.enough, _ = trial.Satisfied()
+	names := strings.Join(without, " and ")
+	note := fmt.Sprintf("relaxing %s would select %d of %d", names, c.selected, c.selected+trial.Shortfall.Missing)
+	if c.enough {
+		note = fmt.Sprintf("relaxing %s is enough", names)
+	}
+	if c.enough || c.selected > moreThan {
+		c.advice = []framework.Intent{{Plugin: names, Reason: adviceReason, Note: note}}
+	}
+	return c
 }
 
 // excluding returns the filters that exclude candidates.
