@@ -292,7 +292,7 @@ func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement
 	return err
 }
 
-// sendWarnings sends warnings of PostFilter plugins, and about pages that have the Placement's
+// sendWarnings sends the Intents of the attempt, and warnings about pages that have the Placement's
 // label but another controller. It repeats them only when they change.
 func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
 	published := attempt.Step
@@ -308,7 +308,7 @@ func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Pla
 		})
 	}
 	for _, intent := range attempt.Intents {
-		warnings = append(warnings, scheduler.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: intent.Note})
+		warnings = append(warnings, scheduler.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: scheduler.CutNote(intent.Note)})
 	}
 	var text strings.Builder
 	text.WriteString(string(pl.UID) + "\n")

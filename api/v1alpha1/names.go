@@ -103,6 +103,7 @@ const (
 	ReasonSelectionPolicyMissing      = "SelectionPolicyMissing"
 	ReasonNotAllDecisionsScheduled    = "NotAllDecisionsScheduled"
 	ReasonNoManagedClusterMatched     = "NoManagedClusterMatched"
+	ReasonPinUnsatisfiable            = "PinUnsatisfiable"
 	ReasonSpreadUnsatisfiable         = "SpreadUnsatisfiable"
 	ReasonGroupUnsatisfiable          = "GroupUnsatisfiable"
 	ReasonAllDecisionsScheduled       = "AllDecisionsScheduled"

@@ -43,7 +43,7 @@ type PlacementDetails struct {
 	Events     []Event  `json:"events"`
 	EventsNote string   `json:"eventsNote,omitempty"`
 	Policies   []Policy `json:"policies"`
-	// Intents are the actions by which plugins would make more clusters fit.
+	// Intents are what plugins report about a selection that is not as asked for.
 	Intents []framework.Intent `json:"intents,omitempty"`
 	// Actions are what the viewer can do, or may not.
 	Actions []Action `json:"actions,omitempty"`

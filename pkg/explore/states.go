@@ -26,13 +26,17 @@ func StatesOf(pl *v1alpha1.Placement, history changes.History, policies []*berth
 	}
 	satisfied := conditionOf(pl, v1alpha1.PlacementConditionSatisfied)
 	misconfigured, skipped := satisfied.Reason == v1alpha1.ReasonMisconfigured, scheduler.Skipped(pl)
+	surplus := hasEnough(pl, satisfied)
 	switch {
 	case misconfigured:
 		add(StateMisconfigured, satisfied.Message, satisfied.LastTransitionTime.Time)
-	case satisfied.Status == metav1.ConditionFalse && skipped == "":
+	case satisfied.Status == metav1.ConditionFalse && skipped == "" && !surplus:
 		add(StateShort, satisfied.Message, satisfied.LastTransitionTime.Time)
 	}
 	addChange(pl, history, add)
+	if surplus && len(states) == 0 {
+		add(StateHeld, satisfied.Message, satisfied.LastTransitionTime.Time)
+	}
 	if why := frozen(pl, policies, skipped); why != "" {
 		add(StateFrozen, why, time.Time{})
 	}
@@ -44,6 +48,13 @@ func StatesOf(pl *v1alpha1.Placement, history changes.History, policies []*berth
 		add(StateSatisfied, satisfied.Message, satisfied.LastTransitionTime.Time)
 	}
 	return states, message, since
+}
+
+// hasEnough reports whether a Placement that is not satisfied has at least as many clusters as it
+// wants, and only awaits a change.
+func hasEnough(pl *v1alpha1.Placement, satisfied metav1.Condition) bool {
+	wanted := pl.Spec.NumberOfClusters
+	return scheduler.Skipped(pl) == "" && satisfied.Reason == v1alpha1.ReasonDecisionPending && wanted != nil && pl.Status.NumberOfSelectedClusters >= *wanted
 }
 
 // addChange adds the states of the open change.

@@ -20,6 +20,7 @@ func TestStates(t *testing.T) {
 	satisfied := condition(v1alpha1.PlacementConditionSatisfied, "True", v1alpha1.ReasonAllDecisionsScheduled)
 	short := condition(v1alpha1.PlacementConditionSatisfied, "False", v1alpha1.ReasonNotAllDecisionsScheduled)
 	wrong := condition(v1alpha1.PlacementConditionSatisfied, "False", v1alpha1.ReasonMisconfigured)
+	surplus := condition(v1alpha1.PlacementConditionSatisfied, "False", v1alpha1.ReasonDecisionPending)
 	old := satisfied
 	old.ObservedGeneration = 1
 	held := condition(v1alpha1.PlacementConditionDecisionPending, "True", v1alpha1.ReasonHeld)
@@ -37,6 +38,7 @@ func TestStates(t *testing.T) {
 		policies          []*berthv1alpha1.DisruptionPolicy
 		want, message     string
 		since             int
+		wanted            *int32
 	}{
 		"satisfied":          {conditions: []metav1.Condition{satisfied}, want: "[satisfied]", message: v1alpha1.ReasonAllDecisionsScheduled, since: 7},
 		"new":                {want: "[undecided]", message: "The controller has not decided the newest spec yet.", since: -1},
@@ -45,17 +47,21 @@ func TestStates(t *testing.T) {
 		"wrong":              {conditions: []metav1.Condition{wrong}, want: "[misconfigured]", message: v1alpha1.ReasonMisconfigured, since: 7},
 		"held":               {conditions: []metav1.Condition{satisfied, held}, want: "[held satisfied]", message: v1alpha1.ReasonHeld, since: 7},
 		"short and held":     {conditions: []metav1.Condition{short, held}, want: "[short held]", message: v1alpha1.ReasonNotAllDecisionsScheduled, since: 7},
+		"more than wanted":   {conditions: []metav1.Condition{surplus, held}, wanted: new(int32(0)), want: "[held]", message: v1alpha1.ReasonHeld, since: 7},
+		"more, and expired":  {conditions: []metav1.Condition{surplus, expired}, wanted: new(int32(0)), want: "[held]", message: v1alpha1.ReasonDecisionPending, since: 7},
+		"more are awaited":   {conditions: []metav1.Condition{surplus, held}, wanted: new(int32(1)), want: "[short held]", message: v1alpha1.ReasonDecisionPending, since: 7},
 		"expired":            {conditions: []metav1.Condition{satisfied, expired}, want: "[satisfied]", message: v1alpha1.ReasonAllDecisionsScheduled, since: 7},
 		"moving":             {conditions: []metav1.Condition{satisfied, rolling}, history: progressing, want: "[moving satisfied]", message: v1alpha1.ReasonRollingUpdate, since: 9},
 		"stuck":              {conditions: []metav1.Condition{short, late}, history: progressing, want: "[short stuck moving]", message: v1alpha1.ReasonNotAllDecisionsScheduled, since: 7},
 		"suspended":          {conditions: []metav1.Condition{satisfied}, policies: suspended, want: "[frozen satisfied]", message: "Suspended by DisruptionPolicy stop.", since: -1},
-		"pinned":             {berthv1alpha1.PinnedRevisionAnnotation, "4", []metav1.Condition{satisfied}, nil, nil, "[frozen satisfied]", "Pinned to revision 4.", -1},
-		"disabled":           {v1alpha1.PlacementDisableAnnotation, "true", []metav1.Condition{short}, nil, nil, "[frozen]", "The Placement is disabled: Berth leaves it and its decision alone.", -1},
-		"wrong and disabled": {v1alpha1.PlacementDisableAnnotation, "true", []metav1.Condition{wrong}, nil, nil, "[misconfigured frozen]", v1alpha1.ReasonMisconfigured, 7},
+		"pinned":             {berthv1alpha1.PinnedRevisionAnnotation, "4", []metav1.Condition{satisfied}, nil, nil, "[frozen satisfied]", "Pinned to revision 4.", -1, nil},
+		"disabled":           {v1alpha1.PlacementDisableAnnotation, "true", []metav1.Condition{short}, nil, nil, "[frozen]", "The Placement is disabled: Berth leaves it and its decision alone.", -1, nil},
+		"wrong and disabled": {v1alpha1.PlacementDisableAnnotation, "true", []metav1.Condition{wrong}, nil, nil, "[misconfigured frozen]", v1alpha1.ReasonMisconfigured, 7, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pl := fixture.Placement("ns", "p").Generation(2).Annotation(tc.annotation, tc.value).Obj()
 			pl.Status.Conditions, pl.CreationTimestamp = tc.conditions, metav1.Time{}
+			pl.Spec.NumberOfClusters = tc.wanted
 			states, message, since := StatesOf(pl, tc.history, tc.policies)
 			want := time.Time{}
 			if tc.since >= 0 {

@@ -110,7 +110,7 @@ func (TaintToleration) Filter(_ context.Context, state *framework.CycleState, pl
 			}
 		case taint.Effect == v1alpha1.TaintEffectNoSelectIfNew && incumbent:
 		case !tolerated:
-			return framework.NewStatus(framework.Unschedulable, fmt.Sprintf("taint %s is not tolerated", taintText(taint)))
+			return tolerations.untolerated(taint, cluster.TaintTimes[i])
 		case taint.Effect == v1alpha1.TaintEffectNoSelectIfNew:
 			// Once selected, the cluster is an incumbent, and the end of the toleration changes
 			// nothing.
@@ -202,18 +202,11 @@ func (x tolerationIndex) tolerate(taint v1alpha1.Taint, added, now time.Time) (b
 		return false, time.Time{}
 	}
 	var first *indexedToleration
-	for _, effect := range [...]v1alpha1.TaintEffect{taint.Effect, ""} {
-		for _, at := range [...]taintKey{
-			{key: taint.Key, value: taint.Value, effect: effect},
-			{value: taint.Value, effect: effect},
-			{key: taint.Key, exists: true, effect: effect},
-			{exists: true, effect: effect},
-		} {
-			same := x[at]
-			i := sort.Search(len(same), func(i int) bool { return same[i].forever || now.Before(addSeconds(added, same[i].seconds)) })
-			if i < len(same) && (first == nil || same[i].position < first.position) {
-				first = &same[i]
-			}
+	for _, at := range matching(taint) {
+		same := x[at]
+		i := sort.Search(len(same), func(i int) bool { return same[i].forever || now.Before(addSeconds(added, same[i].seconds)) })
+		if i < len(same) && (first == nil || same[i].position < first.position) {
+			first = &same[i]
 		}
 	}
 	switch {
@@ -223,6 +216,41 @@ func (x tolerationIndex) tolerate(taint v1alpha1.Taint, added, now time.Time) (b
 		return true, time.Time{}
 	}
 	return true, addSeconds(added, first.seconds)
+}
+
+// untolerated returns the Status for a taint that is not tolerated, with the time when the last
+// toleration ran out, if there was one.
+func (x tolerationIndex) untolerated(taint v1alpha1.Taint, added time.Time) *framework.Status {
+	ended, matches := time.Time{}, false
+	for _, at := range matching(taint) {
+		if same := x[at]; len(same) > 0 {
+			// The last one of a list is valid longest.
+			if end := addSeconds(added, same[len(same)-1].seconds); !matches || end.After(ended) {
+				ended, matches = end, true
+			}
+		}
+	}
+	reason := fmt.Sprintf("taint %s is not tolerated", taintText(taint))
+	switch {
+	case !matches:
+		return framework.NewStatus(framework.Unschedulable, reason)
+	case added.IsZero():
+		return framework.NewStatus(framework.Unschedulable, reason+": the toleration has tolerationSeconds, and the taint has no timeAdded")
+	}
+	return framework.NewStatus(framework.Unschedulable, reason+": the toleration ran out at "+ended.UTC().Format(time.RFC3339)).WithEnd(ended)
+}
+
+// matching returns the keys of the tolerations that match a taint.
+func matching(taint v1alpha1.Taint) (keys [8]taintKey) {
+	for i, effect := range [...]v1alpha1.TaintEffect{taint.Effect, ""} {
+		copy(keys[4*i:], []taintKey{
+			{key: taint.Key, value: taint.Value, effect: effect},
+			{value: taint.Value, effect: effect},
+			{key: taint.Key, exists: true, effect: effect},
+			{exists: true, effect: effect},
+		})
+	}
+	return keys
 }
 
 // addSeconds adds at most 250 years, so that it cannot overflow.

@@ -89,14 +89,18 @@ func TestTaintToleration(t *testing.T) {
 		},
 
 		"a second before the end": {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(11), wantUntil: new(1)},
-		"at the end":              {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(10), wantReason: "taint k=v:NoSelect is not tolerated"},
-		"zero seconds":            {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(0), wantReason: "taint k=v:NoSelect is not tolerated"},
-		"less than nothing":       {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(-5), wantReason: "taint k=v:NoSelect is not tolerated"},
-		"the least number":        {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(-1 << 63), wantReason: "taint k=v:NoSelect is not tolerated"},
+		"at the end":              {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(10), wantReason: "taint k=v:NoSelect is not tolerated: the toleration ran out at 2026-08-01T12:00:00Z"},
+		"zero seconds":            {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(0), wantReason: "taint k=v:NoSelect is not tolerated: the toleration ran out at 2026-08-01T11:59:50Z"},
+		"less than nothing":       {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(-5), wantReason: "taint k=v:NoSelect is not tolerated: the toleration ran out at 2026-08-01T11:59:45Z"},
+		"the least number":        {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(-1 << 63), wantReason: "taint k=v:NoSelect is not tolerated: the toleration ran out at 1776-09-30T11:59:50Z"},
 		"a hundred years":         {cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(hundredYears), wantUntil: new(int(hundredYears) - 10)},
 		"a taint without a time was added in the year 1": {
 			cluster: tainted(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(hundredYears),
-			wantReason: "taint k=v:NoSelect is not tolerated",
+			wantReason: "taint k=v:NoSelect is not tolerated: the toleration has tolerationSeconds, and the taint has no timeAdded",
+		},
+		"two that ran out": {
+			cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(9).Toleration("k", equal, "v", "").Seconds(5),
+			wantReason: "taint k=v:NoSelect is not tolerated: the toleration ran out at 2026-08-01T11:59:59Z",
 		},
 		"what ran out, and another that holds": {
 			cluster: timed(noSelect), placement: ask().Toleration("k", exists, "", "").Seconds(5).Toleration("k", equal, "v", ""),

@@ -128,7 +128,7 @@ func LossOf(domain resilience.Domain, lost, had framework.Bitset, after *framewo
 	}
 	if !l.Satisfied {
 		if l.Why, l.Missing = after.Why, after.Missing; after.OnlyFiltered {
-			l.Why = DescribeExcluded(after.Excluded(), l.Missing)
+			l.Why = DescribeExcluded(after.Excluded())
 		}
 	}
 	l.Added, l.Removed = after.Clusters.Without(had).Len(), kept.Without(after.Clusters).Len()

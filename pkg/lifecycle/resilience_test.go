@@ -59,7 +59,7 @@ func TestResilient(t *testing.T) {
 		"needs more domains than there are": {`{"key":"label:region","failBelow":4}`, ask().Number(1), 0,
 			condition("False", v1alpha1.ReasonDomainsCritical, "3 of 3 domains of label region can be lost; weakest is eu: 1 of 1 clusters lost, 1 replaced")},
 		"filters exclude others": {key, ask().Number(2).Predicate(fixture.MatchLabel("region", "eu")), 0,
-			condition("False", v1alpha1.ReasonDomainsCritical, "2 of 3 domains of label region can be lost; not eu: 2 of 2 clusters would be missing (Predicate excludes 2; relaxing Predicate is enough)")},
+			condition("False", v1alpha1.ReasonDomainsCritical, "2 of 3 domains of label region can be lost; not eu: 2 of 2 clusters would be missing (Predicate excludes 2)")},
 		"a hard spread": {key, ask().Number(4).Spread("region", 1, v1alpha1.DoNotSchedule), 0,
 			condition("False", v1alpha1.ReasonDomainsCritical, "0 of 3 domains of label region can be lost; not eu: 2 of 4 clusters would be missing (the cluster sets have no others); 2 others cannot be lost either")},
 		"all clusters": {key, ask(), 0,

@@ -14,7 +14,7 @@ import (
 const ShortfallName = "Shortfall"
 
 // Shortfall is a PostFilter plugin that reports how many clusters of spec.numberOfClusters are
-// missing, and which filter to relax.
+// missing, and which filters exclude clusters.
 type Shortfall struct{}
 
 // NewShortfall is the plugin's factory.
@@ -41,14 +41,13 @@ func (Shortfall) PostFilter(_ context.Context, _ *framework.CycleState, pl *v1al
 	if len(filtered.Excluded) == 0 && len(filtered.Feasible) == 0 {
 		note += ": no cluster set that the Placement may use has clusters"
 	} else {
-		note += ": " + DescribeExcluded(filtered.Excluded, missing)
+		note += ": " + DescribeExcluded(filtered.Excluded)
 	}
 	return []framework.Intent{{Reason: "ClustersMissing", Note: note}}, runNext
 }
 
-// DescribeExcluded says which filters exclude clusters, and which one to relax if clusters are
-// missing.
-func DescribeExcluded(excluded []framework.ExcludedBy, missing int) string {
+// DescribeExcluded says which filters exclude clusters.
+func DescribeExcluded(excluded []framework.ExcludedBy) string {
 	if len(excluded) == 0 {
 		return "the cluster sets have no others"
 	}
@@ -56,24 +55,5 @@ func DescribeExcluded(excluded []framework.ExcludedBy, missing int) string {
 	for i, e := range excluded {
 		parts[i] = fmt.Sprintf("%s excludes %d", e.Plugin, e.Clusters)
 	}
-	return strings.Join(parts, ", ") + "; " + suggestRelaxation(excluded, missing)
-}
-
-// suggestRelaxation names the filter to relax. Clusters that the last filter excludes have passed
-// all others, so relaxing the last filter is enough for them.
-func suggestRelaxation(excluded []framework.ExcludedBy, missing int) string {
-	last := excluded[len(excluded)-1]
-	sum := 0
-	for _, e := range excluded {
-		sum += e.Clusters
-	}
-	switch {
-	case last.Clusters >= missing:
-		return fmt.Sprintf("relaxing %s is enough", last.Plugin)
-	case sum < missing:
-		return "relaxing all of them is not enough"
-	case len(excluded) == 1:
-		return fmt.Sprintf("relaxing %s is enough", last.Plugin)
-	}
-	return fmt.Sprintf("relaxing %s adds %d; %s excludes the others first", last.Plugin, last.Clusters, excluded[0].Plugin)
+	return strings.Join(parts, ", ")
 }

@@ -89,11 +89,27 @@ func (a *addOnScore) addExpired(state *framework.CycleState, name string) {
 	expired.names = append(expired.names, name)
 }
 
-// NormalizeScore does not change the scores. It warns about expired ones.
-func (a *addOnScore) NormalizeScore(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, _ []int64) *framework.Status {
+// NormalizeScore does not change the scores. It warns about expired ones, and about a score that no
+// candidate has.
+func (a *addOnScore) NormalizeScore(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, scores []int64) *framework.Status {
+	if !slices.ContainsFunc(scores, func(x int64) bool { return x != 0 }) && !a.isKnown(state.Snapshot()) {
+		state.MissScore(a.coordinate.ResourceName + "/" + a.coordinate.ScoreName)
+	}
 	if expired, ok := framework.ReadAs[*expiredState](state, framework.StateKey(a.name)); ok {
 		slices.Sort(expired.names)
 		state.Warn(a.name, fmt.Sprintf("AddOnPlacementScores %s expired", strings.Join(expired.names, " ")))
 	}
 	return nil
+}
+
+// isKnown reports whether a candidate has the score, expired or not.
+func (a *addOnScore) isKnown(snapshot *framework.Snapshot) bool {
+	objects := snapshot.Scores[a.coordinate.ResourceName]
+	for i := range snapshot.Candidates().All {
+		object := objects.Get(i)
+		if object != nil && slices.ContainsFunc(object.Status.Scores, func(s v1alpha1.AddOnPlacementScoreItem) bool { return s.Name == a.coordinate.ScoreName }) {
+			return true
+		}
+	}
+	return false
 }

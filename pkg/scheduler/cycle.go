@@ -64,6 +64,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 	if r.Failure = r.requeuePending(s.score(ctx, r, scorers)); r.Failure != nil {
 		return r
 	}
+	r.addMissingScores()
 	r.addBonus(bonus)
 	// 4. Select.
 	failure = r.selectClusters()
@@ -142,6 +143,15 @@ func (r *Result) addBonus(bonus map[int]int64) {
 	}
 }
 
+// addMissingScores adds an Intent that names the scores that no candidate has.
+func (r *Result) addMissingScores() {
+	if names := r.State.MissingScores(); len(names) > 0 {
+		r.Intents = append(r.Intents, framework.Intent{
+			Plugin: string(v1alpha1.ScoreCoordinateTypeAddOn), Reason: "ScoreMissing", Note: "no candidate has the score " + listNames(names) + ", which counts as 0",
+		})
+	}
+}
+
 // preEnqueue ends the attempt of a Placement that is not admitted yet, and selects no cluster for a
 // Placement that no queue accepts.
 func (s *Scheduler) preEnqueue(ctx context.Context, r *Result) *framework.Status {
@@ -196,6 +206,9 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []preFil
 		default:
 			return nil, nil, unexpected(p, "PreFilter", status)
 		}
+		if r.isWithout(p.Name()) {
+			skipped[p.Name()], result = true, nil
+		}
 		if result != nil {
 			admitted = append(admitted, preFilterResult{plugin: p.Name(), clusters: result.Clusters})
 			if result.SkipFilter {
@@ -225,7 +238,7 @@ func (s *Scheduler) filter(ctx context.Context, r *Result, admitted []preFilterR
 	}
 	active := make([]framework.FilterPlugin, 0, len(r.profile.Filter))
 	for _, p := range r.profile.Filter {
-		if !skipped[p.Name()] {
+		if !skipped[p.Name()] && !r.isWithout(p.Name()) {
 			active = append(active, p)
 		}
 	}

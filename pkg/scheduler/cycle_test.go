@@ -180,11 +180,11 @@ func TestConditions(t *testing.T) {
 		"nothing matches": {objects: two, placement: ask().Predicate(fixture.MatchLabel(zone, "z")),
 			want: "False NoManagedClusterMatched No ManagedCluster matches any of the cluster predicate: of 2 candidates 2 excluded by Predicate"},
 		"none is wanted": {objects: two, placement: ask().Number(0),
-			want: "False NoManagedClusterMatched No ManagedCluster matches any of the cluster predicate"},
+			want: "True AllDecisionsScheduled All cluster decisions scheduled"},
 		"spread stops short": {objects: append([]client.Object{fixture.Cluster("c3").Set("s1").Obj()}, two...),
 			placement: ask().Spread(zone, 2, v1alpha1.DoNotSchedule),
 			want: "False SpreadUnsatisfiable 1 cluster decisions unscheduled by " +
-				"spec.spreadPolicy.spreadConstraints[0] (Label zone, maxSkew 2)"},
+				"spec.spreadPolicy.spreadConstraints[0] (Label zone, maxSkew 2); 1 cluster lacks the label zone"},
 		"all scheduled":     {objects: two, placement: ask(), want: "True AllDecisionsScheduled All cluster decisions scheduled"},
 		"as many as wanted": {objects: two, placement: ask().Number(2), want: "True AllDecisionsScheduled All cluster decisions scheduled"},
 		"fewer than wanted": {objects: two, placement: ask().Number(5), want: "False NotAllDecisionsScheduled 3 cluster decisions unscheduled"},

@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"github.com/berth-dev/berth/pkg/scheduler/selection"
 )
 
 // MaxSelectedWith is the maximum number of clusters that were not selected for which Explain
@@ -47,12 +48,14 @@ func (s *Scheduler) explain(
 		}
 	}
 	lowest, highest := r.cut(selected)
+	blocked := r.spreadBlocks(selected)
 	for rank, i := range r.Ranking() {
 		if !wanted(r.Feasible[i].Name) {
 			continue
 		}
 		v := r.rankVerdict(rank, i, selected.Has(r.Feasible[i].Index), lowest, highest)
 		if !v.Selected {
+			v.Reason += ", " + r.whyNotSelected(i, blocked)
 			v.SelectedWith = explainChange(r.Feasible[i])
 		}
 		verdicts = append(verdicts, v)
@@ -67,12 +70,6 @@ func (s *Scheduler) Select(ctx context.Context, snapshot *framework.Snapshot) *R
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
 	return s.run(ctx, &Result{Snapshot: snapshot, totalsOnly: true}, nil)
-}
-
-// decideTrial runs steps 2 to 4 on a trial Snapshot. bonus is added to totals, by cluster index.
-// The caller holds the cycle lock.
-func (s *Scheduler) decideTrial(ctx context.Context, snapshot *framework.Snapshot, bonus map[int]int64) *Result {
-	return s.run(ctx, &Result{Snapshot: snapshot}, bonus)
 }
 
 func (r *Result) selectedIndexes() framework.Bitset {
@@ -114,20 +111,41 @@ func (r *Result) rankVerdict(rank, i int, selected bool, lowest, highest *int64)
 		v.Distance = &distance
 	}
 	v.Reason = fmt.Sprintf("rank %d of %d", v.Rank, len(r.Feasible))
-	switch {
-	case selected:
-	case r.pin != nil && !r.pin.has(cluster.Name):
-		v.Reason += fmt.Sprintf(", not in pinned revision %d", r.pin.revision)
-	case r.tierOrGroup(i) != "":
-		v.Reason += ", " + r.tierOrGroup(i)
-	case r.State.Demoted().Has(cluster.Index):
-		v.Reason += ", after all clusters without an untolerated PreferNoSelect taint"
-	case r.Shortfall.BlockedBy != "":
-		v.Reason += ", excluded by " + r.Shortfall.BlockedBy
-	default:
-		v.Reason += fmt.Sprintf(", %d selected", len(r.Selected))
-	}
 	return v
+}
+
+// spreadBlocks returns selection.SpreadBlocks for the selected clusters.
+func (r *Result) spreadBlocks(selected framework.Bitset) func(i int) (why string, lacks bool) {
+	if len(r.Demand.Spread) == 0 || r.pin != nil {
+		return func(int) (string, bool) { return "", false }
+	}
+	var chosen []int
+	for i, c := range r.Feasible {
+		if selected.Has(c.Index) {
+			chosen = append(chosen, i)
+		}
+	}
+	c := r.choices()
+	return selection.SpreadBlocks(&c, &r.Demand, chosen)
+}
+
+// whyNotSelected returns why a feasible cluster is not selected.
+func (r *Result) whyNotSelected(i int, blocked func(i int) (why string, lacks bool)) string {
+	spread, lacks := blocked(i)
+	tierOrGroup := r.tierOrGroup(i)
+	switch {
+	case r.Demand.Number == 0:
+		return "numberOfClusters is 0"
+	case r.pin != nil && !r.pin.has(r.Feasible[i].Name):
+		return fmt.Sprintf("not in pinned revision %d", r.pin.revision)
+	case tierOrGroup != "":
+		return tierOrGroup
+	case lacks, spread != "" && r.Shortfall.BlockedBy != "":
+		return spread
+	case r.State.Demoted().Has(r.Feasible[i].Index):
+		return "after all clusters without an untolerated PreferNoSelect taint"
+	}
+	return fmt.Sprintf("%d selected", len(r.Selected))
 }
 
 // selectedWith returns the first change that gets a cluster selected: a higher score, then the

@@ -171,6 +171,10 @@ func (a *Attempt) satisfiedWhilePending(target metav1.Condition) metav1.Conditio
 	if violated != "" {
 		condition.Message += ", violated: " + violated
 	}
+	if len(names) > wanted {
+		leaving := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(a.Target.Clusters, name) })
+		condition.Message += fmt.Sprintf(", awaited: the removal of %d", len(leaving))
+	}
 	other := v1alpha1.PlacementConditionDecisionPending
 	if a.progress != nil {
 		other = v1alpha1.PlacementConditionDecisionProgressing

@@ -30,7 +30,7 @@ type Result struct {
 	Demand selection.Demand
 	// Selected are the chosen clusters, best first.
 	Selected []framework.Selection
-	// Intents are the suggestions of PostFilter plugins.
+	// Intents are those of PostFilter plugins, and one about scores that no candidate has.
 	Intents []framework.Intent
 	// Shortfall is what the selection lacks.
 	Shortfall selection.Shortfall
@@ -42,6 +42,8 @@ type Result struct {
 	totalsOnly bool
 	// revokedOnly omits steps 2 to 4: the attempt only removes revoked clusters.
 	revokedOnly bool
+	// without are the filters that exclude nothing in a trial.
+	without []string
 	// serial makes all plugins run in the goroutine of the attempt.
 	serial bool
 	// filtered is true if the filters ran. PreFilter of the unused ones returned Skip.
@@ -219,11 +221,33 @@ func (r *Result) Summary() string {
 		} else {
 			parts = append(parts, fmt.Sprintf("%d by %s", e.Clusters, e.Plugin))
 		}
+		parts[i] += r.endedText(e.Plugin)
 	}
 	if len(parts) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("of %d candidates %s", r.Candidates(), strings.Join(parts, ", "))
+}
+
+// endedText says how many clusters a filter excludes because their toleration ran out, and when.
+func (r *Result) endedText(plugin string) string {
+	ended, last := 0, time.Time{}
+	for _, e := range r.excluded {
+		if at := e.status.Ended(); !at.IsZero() && e.status.Plugin() == plugin {
+			ended++
+			if at.After(last) {
+				last = at
+			}
+		}
+	}
+	switch at := last.UTC().Format(time.RFC3339); ended {
+	case 0:
+		return ""
+	case 1:
+		return " (1 toleration ran out at " + at + ")"
+	default:
+		return fmt.Sprintf(" (%d tolerations ran out, the last at %s)", ended, at)
+	}
 }
 
 // Why returns the Status that excluded a candidate, by index; nil if the candidate is feasible.

@@ -29,7 +29,8 @@ func TestSatisfiedDescribesWhatIsPublished(t *testing.T) {
 		want      string
 	}{
 		"more are wanted":  {ask().Number(2), number(3), "False/DecisionPending: Clusters published: 2, wanted: 3; see condition DecisionPending"},
-		"fewer are wanted": {ask().Number(2), number(1), "False/DecisionPending: Clusters published: 2, wanted: 1; see condition DecisionPending"},
+		"fewer are wanted": {ask().Number(2), number(1), "False/DecisionPending: Clusters published: 2, wanted: 1, awaited: the removal of 1; see condition DecisionPending"},
+		"none is wanted":   {ask().Number(2), number(0), "False/DecisionPending: Clusters published: 2, wanted: 0, awaited: the removal of 2; see condition DecisionPending"},
 		"another is preferred, and those published still qualify": {ask().Number(2), func(d *desk) { taint(d, "a1", v1alpha1.TaintEffectPreferNoSelect) }, all},
 		"another is needed, because one no longer qualifies": {ask().Number(2), func(d *desk) { taint(d, "a1", v1alpha1.TaintEffectNoSelect) },
 			"False/DecisionPending: Clusters published: 2, wanted: 2, no longer qualified: 1; see condition DecisionPending"},

@@ -210,14 +210,30 @@ func (r *Result) whyUnused(tier int) string {
 	return why
 }
 
-// unmetGroups describes the groups whose minimum is not met.
-func (r *Result) unmetGroups() string {
-	parts := make([]string, len(r.Shortfall.Unmet))
-	for i, unmet := range r.Shortfall.Unmet {
-		group := r.Demand.Groups[slices.IndexFunc(r.Demand.Groups, func(g selection.Group) bool { return g.Name == unmet.Group })]
-		parts[i] = fmt.Sprintf("group %s has %d of at least %d clusters", group.Name, group.Min-unmet.Missing, group.Min)
+// groupsText describes the groups whose minimum is not met, and those whose maximum leaves the
+// Placement short.
+func (r *Result) groupsText() string {
+	var parts []string
+	for _, unmet := range r.Shortfall.Unmet {
+		group := r.group(unmet.Group)
+		parts = append(parts, fmt.Sprintf("group %s has %d of at least %d clusters", group.Name, group.Min-unmet.Missing, group.Min))
+	}
+	if len(parts) > 0 && slices.ContainsFunc(r.Demand.Spread, func(c v1alpha1.SpreadConstraintsTerm) bool { return c.WhenUnsatisfiable == v1alpha1.DoNotSchedule }) {
+		parts[len(parts)-1] += " (under the spread, minima are filled in the order of the groups)"
+	}
+	for _, full := range r.Shortfall.Full {
+		parts = append(parts, fmt.Sprintf("group %s has its maximum of %d", full, r.group(full).Max))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// group returns a group of the Demand by its name.
+func (r *Result) group(name string) selection.Group {
+	return r.Demand.Groups[r.groupAt(name)]
+}
+
+func (r *Result) groupAt(name string) int {
+	return slices.IndexFunc(r.Demand.Groups, func(g selection.Group) bool { return g.Name == name })
 }
 
 // SelectionStatus returns the status of a SelectionPolicy of the Placement after this attempt.
@@ -309,37 +325,44 @@ func (a *Attempt) unknownNames(policy *berthv1alpha1.SelectionPolicy) []string {
 	return all[:min(len(all), berthv1alpha1.MaxUnknownNames)]
 }
 
-// unmetStatuses returns the groups whose minimum is not met, with what would help.
+// unmetStatuses returns the groups whose minimum is not met, and those whose maximum leaves the
+// Placement short, with what excludes their clusters.
 func (a *Attempt) unmetStatuses() []berthv1alpha1.UnmetGroup {
 	var all []berthv1alpha1.UnmetGroup
 	for _, unmet := range a.Shortfall.Unmet {
-		group := slices.IndexFunc(a.Demand.Groups, func(g selection.Group) bool { return g.Name == unmet.Group })
-		all = append(all, berthv1alpha1.UnmetGroup{Group: unmet.Group, Missing: int32(unmet.Missing), Relax: a.relaxGroup(group, unmet.Missing)})
+		all = append(all, berthv1alpha1.UnmetGroup{Group: unmet.Group, Missing: int32(unmet.Missing), Relax: a.groupExcludedBy(a.groupAt(unmet.Group))})
+	}
+	for _, full := range a.Shortfall.Full {
+		at := a.groupAt(full)
+		qualifying := 0
+		for i := range a.Feasible {
+			if a.policy.groupOf(i) == at {
+				qualifying++
+			}
+		}
+		most := a.Demand.Groups[at].Max
+		missing := min(a.Shortfall.Missing, qualifying-most)
+		all = append(all, berthv1alpha1.UnmetGroup{Group: full, Missing: int32(missing), Relax: fmt.Sprintf("%d clusters of the group qualify; its maximum is %d", qualifying, most)})
 	}
 	return all
 }
 
-// relaxGroup returns how many clusters of a group the filters exclude, and what would help.
-func (a *Attempt) relaxGroup(group, missing int) string {
-	excluded, by := 0, map[string]int{}
+// groupExcludedBy counts the clusters of a group that filters exclude.
+func (a *Attempt) groupExcludedBy(group int) string {
+	by := map[string]int{}
 	for _, e := range a.allExcluded() {
 		if a.policy.matches.Groups[group].Has(e.index) {
-			excluded++
 			by[e.plugin]++
 		}
-	}
-	text := fmt.Sprintf("%d more clusters of the group", missing)
-	if missing == 1 {
-		text = "1 more cluster of the group"
-	}
-	if excluded == 0 {
-		return text
 	}
 	var parts []string
 	for _, p := range a.profile.Filter {
 		if n := by[p.Name()]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d by %s", n, p.Name()))
+			parts = append(parts, fmt.Sprintf("%s excludes %d", p.Name(), n))
 		}
 	}
-	return fmt.Sprintf("%s, or some of those that filters exclude: %s", text, strings.Join(parts, ", "))
+	if len(parts) == 0 {
+		return "no filter excludes a cluster of the group"
+	}
+	return strings.Join(parts, ", ") + " of the group"
 }

@@ -42,19 +42,20 @@ func (r *Result) Selection() *framework.Selected {
 	s.Satisfied, s.Why = r.Satisfied()
 	if short := r.Shortfall; !s.Satisfied {
 		s.Missing = short.Missing
-		s.OnlyFiltered = short.Missing > 0 && short.BlockedBy == "" && len(short.Unmet) == 0 && !r.Demand.Capped(len(r.Selected), short.Missing)
+		s.OnlyFiltered = short.Missing > 0 && short.BlockedBy == "" && len(short.Unmet)+len(short.Full) == 0 && !r.Demand.Capped(len(r.Selected), short.Missing)
 	}
 	return s
 }
 
 // selectWithout repeats step 4 without some of the candidates.
 func (r *Result) selectWithout(lost framework.Bitset) *framework.Selected {
-	if len(r.Demand.Tiers)+len(r.Demand.Spread) == 0 && !r.selectedIndexes().Intersects(lost) {
+	left := r.candidates.Without(lost)
+	if len(r.Demand.Tiers)+len(r.Demand.Spread) == 0 && !r.selectedIndexes().Intersects(lost) && left.Len() > 0 {
 		return r.Selection()
 	}
 	trial := *r
 	trial.ranking, trial.Selected, trial.Scores = nil, nil, nil
-	trial.candidates = r.candidates.Without(lost)
+	trial.candidates = left
 	trial.Feasible, trial.Totals = make([]*framework.Cluster, 0, len(r.Feasible)), make([]int64, 0, len(r.Totals))
 	for i, c := range r.Feasible {
 		if !lost.Has(c.Index) {

@@ -93,7 +93,7 @@ func TestSelectionVerdicts(t *testing.T) {
 		"a tier that is too small": {number(2), selectionSpec{Tiers: inTiers("eu", "us")}, []fixture.ClusterBuilder{inRegion("c1", "eu"), inRegion("c2", "us"), inRegion("c3", "us")}, nil,
 			"rank 1 of 3, tier eu is not sufficient: 1 of 2 clusters qualify", "label region=us"},
 		"no clusters wanted": {number(0), selectionSpec{Tiers: inTiers("eu")}, []fixture.ClusterBuilder{inRegion("c1", "eu")}, nil,
-			"rank 1 of 1, 0 selected", "numberOfClusters 1"},
+			"rank 1 of 1, numberOfClusters is 0", "numberOfClusters 1"},
 		"a full group": {number(2), selectionSpec{Groups: []berthv1alpha1.SelectionGroup{{Name: "g", ClusterSelector: byRegion("eu"), Max: new(int32(0))}}}, []fixture.ClusterBuilder{inRegion("c1", "eu"), fixture.Cluster("c2")}, nil,
 			"rank 1 of 2, group g has its maximum of 0", "SelectionPolicy with max 1 for group g"},
 		"a full group with a count": {number(3), selectionSpec{Groups: []berthv1alpha1.SelectionGroup{{Name: "g", Count: two}}}, []fixture.ClusterBuilder{fixture.Cluster("c3"), fixture.Cluster("c2"), fixture.Cluster("c1").Taint("t", "", v1alpha1.TaintEffectPreferNoSelect)}, nil,
@@ -159,7 +159,7 @@ func TestSelectionStatus(t *testing.T) {
 		"an unmet group": {
 			placement: fixture.Placement("ns", "p").Number(3), ready: ready, tainted: "c1", satisfied: "False/GroupUnsatisfiable: group g has 1 of at least 3 clusters: of 3 candidates 1 excluded by TaintToleration",
 			policies: []*berthv1alpha1.SelectionPolicy{policyFor("p", selectionSpec{Groups: []berthv1alpha1.SelectionGroup{{Name: "g", ClusterSelector: byRegion("eu"), Count: new(int32(3))}}})},
-			unmet:    []berthv1alpha1.UnmetGroup{{Group: "g", Missing: 2, Relax: "2 more clusters of the group, or some of those that filters exclude: 1 by TaintToleration"}},
+			unmet:    []berthv1alpha1.UnmetGroup{{Group: "g", Missing: 2, Relax: "TaintToleration excludes 1 of the group"}},
 		},
 		"no sufficient tier": {
 			placement: fixture.Placement("ns", "p").Number(3), ready: ready, sufficient: "False/NoTierSufficient: No tier has enough qualifying clusters; tiers are filled in order",

@@ -376,7 +376,7 @@ func TestRollingUpdateSatisfied(t *testing.T) {
 	d.tier("gold", "x")
 	d.attempt()
 	c := d.condition(v1alpha1.PlacementConditionSatisfied)
-	want := "False DecisionPending Clusters published: 4, wanted: 3, no longer qualified: 1; see condition DecisionProgressing"
+	want := "False DecisionPending Clusters published: 4, wanted: 3, no longer qualified: 1, awaited: the removal of 1; see condition DecisionProgressing"
 	if got := string(c.Status) + " " + c.Reason + " " + c.Message; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

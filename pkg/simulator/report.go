@@ -41,7 +41,8 @@ type Answer struct {
 	Events                   []Event                        `json:"events"`
 	RequeueAfterSeconds      *float64                       `json:"requeueAfterSeconds"`
 	Verdicts                 []framework.Verdict            `json:"verdicts"`
-	// Intents are the actions by which PostFilter plugins would make more clusters fit.
+	// Intents are what plugins report about a selection that is not as asked for, and advice that
+	// another decision has confirmed.
 	Intents []framework.Intent `json:"intents,omitempty"`
 	// Pending is a change that would not be published now, or only in part: Decisions are then
 	// those of the next step, or the published ones if there is no step.

@@ -3,6 +3,7 @@ package simulator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -135,9 +136,10 @@ func (s *Simulator) Explain(ctx context.Context, key types.NamespacedName, clust
 
 // Outline is Decide without verdicts, which cost more than all the rest.
 func (s *Simulator) Outline(ctx context.Context, key types.NamespacedName) (*Report, error) {
-	return s.report(ctx, key, func(*scheduler.Result) []framework.Verdict { return nil })
+	return s.report(ctx, key, nil)
 }
 
+// report also has advice if there are verdicts.
 func (s *Simulator) report(
 	ctx context.Context, key types.NamespacedName, verdicts func(*scheduler.Result) []framework.Verdict,
 ) (*Report, error) {
@@ -148,7 +150,12 @@ func (s *Simulator) report(
 	if d.skipped != "" {
 		return &Report{Placement: key.String(), Skipped: d.skipped}, nil
 	}
-	return reportOf(d.Attempt, d.plan, verdicts(d.Result)), nil
+	if verdicts == nil {
+		return reportOf(d.Attempt, d.plan, nil), nil
+	}
+	report := reportOf(d.Attempt, d.plan, verdicts(d.Result))
+	report.Intents = append(slices.Clone(report.Intents), s.scheduler.Advise(ctx, d.Result)...)
+	return report, nil
 }
 
 // ReportOf describes an attempt that published nothing: one of Decide or DecideInTime.

@@ -31,7 +31,7 @@ var breakages = map[string]struct {
 	"nothing at all":      {func(a *answer, _ *evaluation) { *a = answer{} }, 1055},
 	"never left alone":    {func(a *answer, _ *evaluation) { a.Skipped = "" }, 18},
 	"never misconfigured": {func(a *answer, _ *evaluation) { a.addCondition("PlacementMisconfigured", "False", "Succeedconfigured") }, 120},
-	"always satisfied":    {func(a *answer, _ *evaluation) { a.addCondition("PlacementSatisfied", "True", "AllDecisionsScheduled") }, 500},
+	"always satisfied":    {func(a *answer, _ *evaluation) { a.addCondition("PlacementSatisfied", "True", "AllDecisionsScheduled") }, 490},
 	"no messages":         {func(a *answer, _ *evaluation) { clearMessages(a) }, 1010},
 	"a candidate too few": {func(a *answer, _ *evaluation) {
 		a.AvailableClusters = a.AvailableClusters[min(1, len(a.AvailableClusters)):]

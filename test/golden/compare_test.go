@@ -163,6 +163,9 @@ func (e *evaluation) checkSelection() {
 	e.equal("selected", e.chosen, setOf(e.decided))
 	said, was := e.got.condition(v1alpha1.PlacementConditionSatisfied), e.want.condition(v1alpha1.PlacementConditionSatisfied)
 	e.equal("PlacementSatisfied", []string{e.satisfied, e.reason}, []string{said.Status, said.Reason})
+	if e.reason == "AllDecisionsScheduled" && len(e.chosen) == 0 && was.Reason == "NoManagedClusterMatched" {
+		e.met[noneIsWanted] = true
+	}
 	if was.Reason != e.reason || was.Message == "" || was.MessageLoose || !maps.Equal(e.chosen, e.recorded) {
 		return
 	}

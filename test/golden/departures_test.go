@@ -36,6 +36,9 @@ const (
 	// celNeverMatches: an expression that is no boolean, or reads a field that no cluster has,
 	// makes the Placement misconfigured. In the reference it matches no cluster.
 	celNeverMatches departure = "D10 CEL that cannot match any cluster is a misconfiguration"
+	// noneIsWanted: with numberOfClusters 0 and no cluster published, the Placement has what it
+	// asks for. The reference says that no cluster matches.
+	noneIsWanted departure = "D11 numberOfClusters 0 is satisfied"
 	// onlyByCEL is not a departure: the clusters that a CEL predicate selects come from the
 	// recording, and this recording does not have them.
 	onlyByCEL departure = "not checkable without a CEL engine"

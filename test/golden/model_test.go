@@ -254,10 +254,12 @@ func (m *must) satisfaction(bound, eligible int, short bool) (status, reason str
 		return "False", "NoIntersection"
 	case len(m.available) == 0:
 		return "False", "AllManagedClusterSetsEmpty"
-	case len(m.chosen) == 0:
-		return "False", "NoManagedClusterMatched"
+	case wanted != nil && *wanted == 0:
+		return "True", "AllDecisionsScheduled"
 	case short:
 		return "False", "SpreadUnsatisfiable"
+	case len(m.chosen) == 0:
+		return "False", "NoManagedClusterMatched"
 	case wanted == nil || int(*wanted) == len(m.chosen):
 		return "True", "AllDecisionsScheduled"
 	}

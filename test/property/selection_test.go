@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -182,17 +183,24 @@ func (w *selectionWorld) checkQuiet() {
 	}
 }
 
-// state is what readers see: conditions without messages, the status of policies, and pages.
+// state is what readers see: conditions without messages, the status of policies, and pages. Why a
+// Placement is short is as of its last attempt: another Placement that takes a cluster which this
+// one could not have does not affect it.
 func (w *selectionWorld) state() string {
 	var state []string
 	for _, o := range w.all() {
 		switch o := o.(type) {
 		case *v1alpha1.Placement:
 			key := inventory.Key{Namespace: o.Namespace, Name: o.Name}
-			state = append(state, fmt.Sprint("\n  ", key, slices.Sorted(maps.Keys(w.listed(key))), conditionOf(o.Status.Conditions, v1alpha1.PlacementConditionSatisfied),
+			satisfied := conditionOf(o.Status.Conditions, v1alpha1.PlacementConditionSatisfied)
+			for _, cause := range []string{v1alpha1.ReasonSpreadUnsatisfiable, v1alpha1.ReasonGroupUnsatisfiable, v1alpha1.ReasonNoManagedClusterMatched, v1alpha1.ReasonNotAllDecisionsScheduled} {
+				satisfied = strings.Replace(satisfied, cause, "short", 1)
+			}
+			state = append(state, fmt.Sprint("\n  ", key, slices.Sorted(maps.Keys(w.listed(key))), satisfied,
 				conditionOf(o.Status.Conditions, v1alpha1.PlacementConditionMisconfigured)))
 		case *berthv1alpha1.SelectionPolicy:
 			status := o.Status.DeepCopy()
+			status.Unmet = slices.DeleteFunc(status.Unmet, func(u berthv1alpha1.UnmetGroup) bool { return strings.Contains(u.Relax, "maximum") })
 			for i := range status.Unmet {
 				status.Unmet[i].Relax = ""
 			}

@@ -128,11 +128,12 @@ func (w *selectionWorld) checkStatus(policy *berthv1alpha1.SelectionPolicy, a *s
 
 // checkUnmet compares the rest of the status with the model.
 func (w *selectionWorld) checkUnmet(policy *berthv1alpha1.SelectionPolicy, a *scheduler.Attempt) {
-	if len(policy.Status.Unmet) != len(a.Shortfall.Unmet) {
+	if len(policy.Status.Unmet) != len(a.Shortfall.Unmet)+len(a.Shortfall.Full) {
 		w.fail("the status of %s has unmet %s, want %v", policy.Name, text(policy.Status.Unmet), a.Shortfall.Unmet)
 	}
 	satisfied := meta.FindStatusCondition(a.Conditions(), v1alpha1.PlacementConditionSatisfied)
-	if len(a.Shortfall.Unmet) > 0 && len(a.Selected) > 0 && satisfied.Reason != v1alpha1.ReasonGroupUnsatisfiable {
+	short := a.Shortfall
+	if number := a.Demand.Number; len(short.Unmet) > 0 && number != 0 && (short.BlockedBy == "") != (satisfied.Reason == v1alpha1.ReasonGroupUnsatisfiable) {
 		w.fail("%s: PlacementSatisfied is %s", policy.Name, satisfied.Reason)
 	}
 	var unknown []string

@@ -380,18 +380,18 @@ type SelectionTierStatus struct {
 	Used bool `json:"used"`
 }
 
-// UnmetGroup is a group with fewer clusters than its minimum.
+// UnmetGroup is a group with fewer clusters than its minimum, or one whose maximum leaves the
+// Placement short.
 type UnmetGroup struct {
 	// group is the name of the group.
 	// +required
 	Group string `json:"group"`
 
-	// missing is the number of clusters that it lacks.
+	// missing is the number of clusters that it lacks, or that its maximum excludes.
 	// +required
 	Missing int32 `json:"missing"`
 
-	// relax is a change with which the minimum would be met or missed by less; empty if none is
-	// known.
+	// relax says which filters exclude clusters of the group, or that its maximum does.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Relax string `json:"relax,omitempty"`

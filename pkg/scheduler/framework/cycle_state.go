@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,9 @@ type CycleState struct {
 	entries  atomic.Pointer[[]entry]
 	writing  sync.Mutex
 	warnings []Warning
-	requeue  time.Time
+	// missingScores are the names of MissScore.
+	missingScores []string
+	requeue       time.Time
 	// nextAttempt is the earliest time of AttemptAt. filterExpiry and rankExpiry are by cluster
 	// index.
 	nextAttempt  time.Time
@@ -93,7 +96,7 @@ func (s *CycleState) replace(key StateKey, with *entry) {
 // Clone returns a copy, with clones of all entries.
 func (s *CycleState) Clone() *CycleState {
 	c := &CycleState{snapshot: s.snapshot, requeue: s.requeue, nextAttempt: s.nextAttempt, demoted: s.demoted.Clone(), filterExpiry: maps.Clone(s.filterExpiry), rankExpiry: maps.Clone(s.rankExpiry), yield: s.yield, pause: s.pause}
-	c.warnings = append(c.warnings, s.warnings...)
+	c.warnings, c.missingScores = slices.Clone(s.warnings), slices.Clone(s.missingScores)
 	for _, e := range s.list() {
 		c.Write(e.key, e.data.Clone())
 	}
@@ -211,6 +214,16 @@ func (s *CycleState) Warn(plugin, message string) {
 
 // Warnings are the warnings of Warn, in the order of the calls.
 func (s *CycleState) Warnings() []Warning { return s.warnings }
+
+// MissScore declares that no candidate has a score. An event and an explanation name it.
+func (s *CycleState) MissScore(name string) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.missingScores = append(s.missingScores, name)
+}
+
+// MissingScores are the names of MissScore, in the order of the calls.
+func (s *CycleState) MissingScores() []string { return s.missingScores }
 
 // MaxScore and MinScore are the bounds of scores after NormalizeScore.
 const (

@@ -251,8 +251,8 @@ type Selected struct {
 	Without func(lost Bitset) *Selected
 }
 
-// Intent describes what would make more clusters fit. The controller reports it in an event on the
-// Placement; a simulation shows it.
+// Intent describes why a selection is not as asked for. The controller reports it in an event on
+// the Placement; a simulation shows it.
 type Intent struct {
 	Plugin string `json:"plugin"`
 	// Reason is a CamelCase word for programs, Note a text for people.

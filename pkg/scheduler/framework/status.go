@@ -2,6 +2,7 @@ package framework
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -48,6 +49,8 @@ type Status struct {
 	plugin string
 	reason string
 	err    error
+	// ended is the time of WithEnd.
+	ended time.Time
 	// unfinished is set by Unfinished.
 	unfinished bool
 }
@@ -107,6 +110,21 @@ func (s *Status) WithPlugin(name string) *Status {
 	named := *s
 	named.plugin = name
 	return &named
+}
+
+// WithEnd returns the Status with the time until which it was Success.
+func (s *Status) WithEnd(t time.Time) *Status {
+	ended := *s
+	ended.ended = t
+	return &ended
+}
+
+// Ended is the time of WithEnd; zero for none.
+func (s *Status) Ended() time.Time {
+	if s == nil {
+		return time.Time{}
+	}
+	return s.ended
 }
 
 // IsSuccess reports whether the code is Success; true for nil.

@@ -20,8 +20,25 @@ func Violated(c *Candidates, d *Demand, chosen []int) string {
 	if len(d.Spread) == 0 {
 		return ""
 	}
-	s := newSpreading(c, d, p)
-	paths := make([][]*domain, len(c.Totals))
+	s, paths := spreadOf(c, d, p, chosen)
+	for i, constraint := range d.Spread {
+		if constraint.WhenUnsatisfiable != v1alpha1.DoNotSchedule {
+			continue
+		}
+		for _, j := range chosen {
+			if in := paths[j][i]; in == nil || in.chosen-in.parent.least > in.parent.maxSkew {
+				return s.describe(i)
+			}
+		}
+	}
+	return ""
+}
+
+// spreadOf returns the spreading after candidates were chosen, and the domains of each candidate;
+// none for one that is in no tier that may be used.
+func spreadOf(c *Candidates, d *Demand, p *parts, chosen []int) (s *spreading, paths [][]*domain) {
+	s = newSpreading(c, d, p)
+	paths = make([][]*domain, len(c.Totals))
 	for _, first := range s.buckets {
 		for b := first; b != nil; b = b.next {
 			for _, rank := range b.ranks {
@@ -36,17 +53,27 @@ func Violated(c *Candidates, d *Demand, chosen []int) string {
 			}
 		}
 	}
-	for i, constraint := range d.Spread {
-		if constraint.WhenUnsatisfiable != v1alpha1.DoNotSchedule {
-			continue
+	return s, paths
+}
+
+// SpreadBlocks returns a function that describes the first DoNotSchedule constraint that forbids to
+// add a candidate to those chosen; empty if none does. lacks is true if the candidate lacks a
+// topology key, so that the constraint always forbids it.
+func SpreadBlocks(c *Candidates, d *Demand, chosen []int) func(j int) (why string, lacks bool) {
+	s, paths := spreadOf(c, d, divide(c, d), chosen)
+	return func(j int) (string, bool) {
+		if paths[j] == nil {
+			return "", false
 		}
-		for _, j := range chosen {
-			if in := paths[j][i]; in == nil || in.chosen-in.parent.least > in.parent.maxSkew {
-				return s.describe(i)
-			}
+		hard, _ := s.violations(&bucket{path: paths[j]})
+		switch {
+		case hard < 0:
+			return "", false
+		case paths[j][hard] == nil:
+			return fmt.Sprintf("lacks %s of %s", keyText(d.Spread[missingKey(c, d.Spread, j)]), s.describe(hard)), true
 		}
+		return "excluded by " + s.describe(hard), false
 	}
-	return ""
 }
 
 // violated describes the first rule about tiers and groups that chosen candidates violate.

@@ -66,11 +66,13 @@ func (d Demand) count(available int) int {
 type Shortfall struct {
 	// Missing is the number of wanted clusters that are not chosen.
 	Missing int
-	// BlockedBy is the spread constraint that ended the selection early; empty if none did.
-	BlockedBy string
+	// BlockedBy is the spread constraint that ended the selection early; empty if none did. Lacking
+	// describes the candidates that lack its topology key, or that of a constraint before it.
+	BlockedBy, Lacking string
 	// Unmet are the groups with fewer clusters than their minimum, in order.
 	Unmet []Unmet
-	// Full are the groups whose maximum excluded a candidate while clusters are missing, in order.
+	// Full are the groups whose maximum ended the selection although they have more candidates, in
+	// order.
 	Full []string
 	// NoTierSufficient is true if no tier has its Min and the mode is not Overflow.
 	NoTierSufficient bool

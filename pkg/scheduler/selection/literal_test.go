@@ -106,7 +106,8 @@ func (l *literal) shortfall() Shortfall {
 		if chosen < g.Min {
 			short.Unmet = append(short.Unmet, Unmet{g.Name, g.Min - chosen})
 		}
-		if short.Missing > 0 && left && g.Max >= 0 && chosen >= g.Max {
+		permitted := l.d.Number != 0 && (l.d.Limit < 0 || len(l.chosen) < l.d.Limit || l.d.Number < 0 && l.available() == 0)
+		if permitted && (short.Missing > 0 || len(l.chosen) == 0) && left && g.Max >= 0 && chosen >= g.Max {
 			short.Full = append(short.Full, g.Name)
 		}
 	}
@@ -239,17 +240,40 @@ func (l *literal) next() (best, blockedBy int) {
 	}), blockedBy
 }
 
+// lacking counts the members by the first key that they lack, of constraints up to the last one.
+func (l *literal) lacking(last int) string {
+	var parts []string
+	for n, term := range l.d.Spread[:last+1] {
+		count := 0
+		for _, i := range l.members {
+			path := l.path(i)
+			if path[n] == "" && (n == 0 || path[n-1] != "") {
+				count++
+			}
+		}
+		switch count {
+		case 0:
+		case 1:
+			parts = append(parts, "1 cluster lacks the label "+term.TopologyKey)
+		default:
+			parts = append(parts, fmt.Sprintf("%d clusters lack the label %s", count, term.TopologyKey))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // compareWithDefinition returns how Select differs from the definition; empty if it does not.
 func compareWithDefinition(c *Candidates, d *Demand) string {
 	l := newLiteral(c, d)
 	var want []int
-	wantBlocked := ""
+	wantBlocked, wantLacking := "", ""
 	for len(want) < len(l.members) && (d.Number < 0 || len(want) < d.Number) && (d.Limit < 0 || len(want) < d.Limit) {
 		best, blockedBy := l.next()
 		if best < 0 {
 			if blockedBy >= 0 {
 				wantBlocked = fmt.Sprintf("spec.spreadPolicy.spreadConstraints[%d] (Label %s, maxSkew %d)",
 					blockedBy, d.Spread[blockedBy].TopologyKey, max(d.Spread[blockedBy].MaxSkew, 1))
+				wantLacking = l.lacking(blockedBy)
 			}
 			break
 		}
@@ -257,7 +281,7 @@ func compareWithDefinition(c *Candidates, d *Demand) string {
 		want = append(want, best)
 	}
 	wantShort := l.shortfall()
-	wantShort.BlockedBy = wantBlocked
+	wantShort.BlockedBy, wantShort.Lacking = wantBlocked, wantLacking
 	got, short, err := Select(c, d, never)
 	if diff := gocmp.Diff(want, got) + gocmp.Diff(wantShort, short); diff != "" || err != nil {
 		return fmt.Sprintf("%v (-want +got):\n%s", err, diff)

@@ -255,15 +255,17 @@ func (p *parts) count(group int) (changed bool) {
 	return changed
 }
 
-// describe sets the parts of a Shortfall that tiers and groups define.
-func (p *parts) describe(c *Candidates, short *Shortfall) {
+// describe sets the parts of a Shortfall that tiers and groups define. few is true if the demand
+// would permit more clusters without them.
+func (p *parts) describe(c *Candidates, short *Shortfall, few bool) {
 	short.NoTierSufficient = p.noneSufficient
 	for i, group := range p.groups {
 		if missing := p.missing(i); missing > 0 {
 			short.Unmet = append(short.Unmet, Unmet{Group: group.Name, Missing: missing})
 		}
 	}
-	if short.Missing == 0 || len(p.groups) == 0 {
+	none := !slices.ContainsFunc(p.chosen, func(n int) bool { return n > 0 })
+	if !few || len(p.groups) == 0 || short.Missing == 0 && !none {
 		return
 	}
 	sizes := p.sizes(c)

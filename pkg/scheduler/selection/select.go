@@ -41,7 +41,7 @@ func Select(c *Candidates, d *Demand, stop func() bool) (chosen []int, short Sho
 	k := d.count(available)
 	switch {
 	case len(d.Spread) > 0:
-		chosen, short.BlockedBy, err = spread(c, d, p, k, stop)
+		chosen, short.BlockedBy, short.Lacking, err = spread(c, d, p, k, stop)
 	case p == nil:
 		chosen = c.best(k)
 	default:
@@ -49,7 +49,7 @@ func Select(c *Candidates, d *Demand, stop func() bool) (chosen []int, short Sho
 	}
 	short.Missing = d.Wanted(available) - len(chosen)
 	if p != nil {
-		p.describe(c, &short)
+		p.describe(c, &short, available == 0 || len(chosen) < d.count(len(c.Totals)))
 	}
 	return chosen, short, err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
@@ -58,19 +59,23 @@ func newSpreading(c *Candidates, d *Demand, p *parts) *spreading {
 }
 
 // spread selects k candidates one by one.
-func spread(c *Candidates, d *Demand, p *parts, k int, stop func() bool) (chosen []int, blockedBy string, err error) {
+func spread(c *Candidates, d *Demand, p *parts, k int, stop func() bool) (chosen []int, blockedBy, lacking string, err error) {
 	s := newSpreading(c, d, p)
 	k = min(k, len(s.ranking))
 	if s.weight != 0 && k*len(s.buckets) > maxSpreadWork {
-		return nil, "", fmt.Errorf("spec.spreadPolicy.spreadConstraints: with the prioritizer Spread, %d clusters to choose times "+
+		return nil, "", "", fmt.Errorf("spec.spreadPolicy.spreadConstraints: with the prioritizer Spread, %d clusters to choose times "+
 			"%d topology domains is more than %d; choose fewer clusters, use topology keys with fewer values, or leave Spread out of "+
 			"spec.prioritizerPolicy.configurations", k, len(s.buckets), maxSpreadWork)
 	}
-	chosen, blockedBy = s.pickAll(c, k, stop)
-	return chosen, blockedBy, nil
+	chosen, blocking := s.pickAll(c, k, stop)
+	if blocking >= 0 {
+		blockedBy, lacking = s.describe(blocking), s.lacking(c, blocking)
+	}
+	return chosen, blockedBy, lacking, nil
 }
 
-func (s *spreading) pickAll(c *Candidates, k int, stop func() bool) (chosen []int, blockedBy string) {
+// pickAll also returns the constraint that ended the selection early; -1 if none did.
+func (s *spreading) pickAll(c *Candidates, k int, stop func() bool) (chosen []int, blocking int) {
 	for len(chosen) < k && !stop() {
 		var q *bucket
 		if s.weight == 0 {
@@ -83,7 +88,7 @@ func (s *spreading) pickAll(c *Candidates, k int, stop func() bool) (chosen []in
 		}
 		chosen = append(chosen, s.pick(q))
 	}
-	return chosen, ""
+	return chosen, -1
 }
 
 // pick selects the first cluster of a bucket.
@@ -255,8 +260,9 @@ func (s *spreading) before(c *Candidates, a, b *bucket) bool {
 	return c.ByName(i, j) < 0
 }
 
-// blockingConstraint returns the first DoNotSchedule constraint that excludes a remaining cluster.
-func (s *spreading) blockingConstraint() string {
+// blockingConstraint returns the first DoNotSchedule constraint that excludes a remaining cluster;
+// -1 if none does.
+func (s *spreading) blockingConstraint() int {
 	first := -1
 	for _, q := range s.buckets {
 		if q.best().bucket == nil {
@@ -266,10 +272,43 @@ func (s *spreading) blockingConstraint() string {
 			first = hard
 		}
 	}
-	if first < 0 {
-		return ""
+	return first
+}
+
+// lacking counts the candidates that lack a topology key of the constraints up to the last one.
+func (s *spreading) lacking(c *Candidates, last int) string {
+	counts := make([]int, last+1)
+	for _, j := range s.ranking {
+		if i := missingKey(c, s.constraints[:last+1], j); i >= 0 {
+			counts[i]++
+		}
 	}
-	return s.describe(first)
+	var parts []string
+	for i, n := range counts {
+		switch key := keyText(s.constraints[i]); n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 cluster lacks "+key)
+		default:
+			parts = append(parts, fmt.Sprintf("%d clusters lack %s", n, key))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// missingKey returns the first constraint whose topology key a candidate lacks; -1 if it has all.
+func missingKey(c *Candidates, constraints []v1alpha1.SpreadConstraintsTerm, j int) int {
+	return slices.IndexFunc(constraints, func(term v1alpha1.SpreadConstraintsTerm) bool {
+		_, ok := c.Topology(j, term)
+		return !ok
+	})
+}
+
+func keyText(term v1alpha1.SpreadConstraintsTerm) string {
+	if term.TopologyKeyType == v1alpha1.TopologyKeyTypeClaim {
+		return "the claim " + term.TopologyKey
+	}
+	return "the label " + term.TopologyKey
 }
 
 // describe names a constraint and what it asks for.

@@ -155,9 +155,9 @@ func TestSpreadWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := fleet(n)
 			s := newSpreading(c, &Demand{Spread: constraints}, nil)
-			chosen, blockedBy := s.pickAll(c, n, never)
-			if len(chosen) != n || blockedBy != "" {
-				t.Fatalf("%d are chosen, blocked by %q", len(chosen), blockedBy)
+			chosen, blocking := s.pickAll(c, n, never)
+			if len(chosen) != n || blocking >= 0 {
+				t.Fatalf("%d are chosen, blocked by constraint %d", len(chosen), blocking)
 			}
 			if most := n * len(constraints) * 5 * bits.Len(n); *s.compared > most {
 				t.Errorf("%d comparisons, want at most %d", *s.compared, most)
@@ -176,9 +176,9 @@ func TestSpreadWorkWithGroups(t *testing.T) {
 	d := &Demand{Spread: spreadOver(false, "region", "zone", "rack"), Overflow: true, Tiers: make([]Tier, 3)}
 	d.Groups = []Group{{"w", 100, -1}, {"x", 200, 500}, {"y", 0, 300}, {"z", 700, 700}}
 	s := newSpreading(c, d, divide(c, d))
-	chosen, blockedBy := s.pickAll(c, n, never)
-	if want := 2*n/5 + 500 + 300 + 700; len(chosen) != want || blockedBy != "" {
-		t.Fatalf("%d are chosen, want %d; blocked by %q", len(chosen), want, blockedBy)
+	chosen, blocking := s.pickAll(c, n, never)
+	if want := 2*n/5 + 500 + 300 + 700; len(chosen) != want || blocking >= 0 {
+		t.Fatalf("%d are chosen, want %d; blocked by constraint %d", len(chosen), want, blocking)
 	}
 	if most := n * len(d.Spread) * 5 * bits.Len(n); *s.compared > most {
 		t.Errorf("%d comparisons, want at most %d", *s.compared, most)

@@ -3,7 +3,6 @@ package placement
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -151,15 +150,8 @@ func (t *tenant) waitForDecision(ctx context.Context, cluster string) {
 	edit(ctx, &v1alpha1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}, func(c *v1alpha1.ManagedCluster) {
 		c.Labels["marker"] = name
 	})
-	t.placement(ctx, name, "{numberOfClusters: 0, predicates: [{requiredClusterSelector: {labelSelector: {matchLabels: {marker: "+name+"}}}}]}")
-	Eventually(func() bool {
-		said := satisfied(ctx, t.key(name))()
-		if !strings.HasPrefix(said, "False NoManagedClusterMatched") {
-			return false
-		}
-		counts := excluded.FindStringSubmatch(said)
-		return counts == nil || counts[1] != counts[2]
-	}).Should(BeTrue())
+	// The spread keeps it from selecting the cluster, which would count for Balance.
+	t.placement(ctx, name, "{predicates: [{requiredClusterSelector: {labelSelector: {matchLabels: {marker: "+name+"}}}}],"+
+		"spreadPolicy: {spreadConstraints: [{topologyKey: none, topologyKeyType: Label, whenUnsatisfiable: DoNotSchedule}]}}")
+	Eventually(t.satisfied(ctx, name)).Should(HavePrefix("False SpreadUnsatisfiable"))
 }
-
-var excluded = regexp.MustCompile(`of (\d+) candidates (\d+) excluded by Predicate`)

@@ -46,7 +46,7 @@ var _ = Describe("resilience", func() {
 		Expect(byName).To(HaveLen(3))
 		Expect(report.Placements[2].Placement).To(Equal(ns + "/all"))
 		Expect(byName["gpu"].Losses).To(Equal([]resilience.Loss{{
-			Domain: "true", Clusters: 2, Lost: 2, Missing: 2, Why: "Predicate excludes 1; relaxing all of them is not enough",
+			Domain: "true", Clusters: 2, Lost: 2, Missing: 2, Why: "Predicate excludes 1",
 		}}))
 		Expect(byName["all"].Survived).To(Equal(1))
 		Expect(byName["all"].WithoutDomain).To(Equal(1))

@@ -109,7 +109,7 @@ var _ = Describe("The status of a SelectionPolicy", Ordered, func() {
 		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal("Ready True Applied, group gpu lacks 1"))
 		got := &berthv1alpha1.SelectionPolicy{}
 		Expect(hub.Get(ctx, client.ObjectKeyFromObject(policy), got)).To(Succeed())
-		Expect(got.Status.Unmet[0].Relax).To(Equal("1 more cluster of the group, or some of those that filters exclude: 1 by TaintToleration"))
+		Expect(got.Status.Unmet[0].Relax).To(Equal("TaintToleration excludes 1 of the group"))
 		Eventually(placementCondition).WithContext(ctx).WithArguments(ns, "web", v1alpha1.PlacementConditionSatisfied).Should(HavePrefix(
 			"False GroupUnsatisfiable: group gpu has 1 of at least 2 clusters: "))
 		setFailed(ctx, eu[1:2], false)
