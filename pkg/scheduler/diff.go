@@ -62,14 +62,8 @@ func (a *Attempt) restoresRecord(p *framework.Proposal) bool {
 	if last != nil && (!last.Restored || last.Digest == p.Digest) {
 		return false
 	}
-	history := changes.History(subject.Records)
-	newest := history.Newest(berthv1alpha1.PhasePublished)
-	// The pages are newer than that record if their revision is later, or if a later change was
-	// permitted or has a record without status.
-	if newest == nil || newest.Spec.To != p.Digest || last != nil && last.Revision > newest.Spec.Revision ||
-		slices.ContainsFunc(history, func(record *berthv1alpha1.PlacementChange) bool {
-			return record.Spec.Revision > newest.Spec.Revision && (record.Status.PermittedTime != nil || record.Status.Phase == "")
-		}) {
+	newest := changes.History(subject.Records).Latest(subject.LastRevision())
+	if newest == nil || newest.Spec.To != p.Digest {
 		return false
 	}
 	p.Revision = newest.Spec.Revision

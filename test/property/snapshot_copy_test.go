@@ -126,7 +126,7 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"Value Known":                                     reflect.TypeFor[framework.Amount](),
 		"Name Members Selector Err":                       reflect.TypeFor[framework.ClusterSet](),
 		"Placement Pages Published Entries Counted Last Records Policies Evictions SelectionPolicies Peers AffinityCycle Request Has Incumbents Leaving Extenders Taken": reflect.TypeFor[framework.Subject](),
-		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored":                                                                                        reflect.TypeFor[framework.Published](),
+		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored SinceStart":                                                                             reflect.TypeFor[framework.Published](),
 		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                       reflect.TypeFor[framework.QueueAdmission](),
 		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince Reserved":                                                                           reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),

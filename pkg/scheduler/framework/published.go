@@ -40,10 +40,11 @@ func Listed(pages []*v1alpha1.PlacementDecision) (names []string, scores map[str
 	return slices.Compact(names), scores
 }
 
-// Damaged reports whether the Placement's own pages differ from those published last.
+// Damaged reports whether the Placement's own pages differ from those published last, of which
+// there is at least one.
 func (d *Published) Damaged(subject *Subject) bool {
 	pages := subject.OwnPages()
-	return len(pages) != len(d.Pages) || slices.ContainsFunc(pages, func(page *v1alpha1.PlacementDecision) bool {
+	return len(pages) == 0 || len(pages) != len(d.Pages) || slices.ContainsFunc(pages, func(page *v1alpha1.PlacementDecision) bool {
 		hash, known := d.Pages[page.Name]
 		return !known || hash != ContentHash(page)
 	})
