@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"math"
 	"slices"
 	"strconv"
 
@@ -107,9 +108,12 @@ func (inv *Inventory) AssumePages(placement Key, pages []v1alpha1.PlacementDecis
 		}
 	}
 	at, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		at = math.MaxUint64
+	}
 	var gone []*v1alpha1.PlacementDecision
 	for name, p := range known {
-		if version, ok := versionOf(p.object); ok && err == nil && !listed[name] && version <= at {
+		if version, ok := versionOf(p.object); ok && !listed[name] && version <= at {
 			gone = append(gone, p.object)
 		}
 	}
@@ -120,22 +124,22 @@ func (inv *Inventory) AssumePages(placement Key, pages []v1alpha1.PlacementDecis
 	}
 }
 
-// AdoptPages makes what the pages list the last published decision, with a revision. Other writers
-// own them no more. It does nothing if the Placement was deleted or replaced, or is disabled again.
-func (inv *Inventory) AdoptPages(placement *v1alpha1.Placement, revision int64) {
+// AdoptPages makes what the pages of the Subject list the last published decision, with a revision.
+// Other writers own them no more. It does nothing if the Placement was deleted or replaced, or is
+// disabled again.
+func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
 	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	p := inv.placements[Key{Namespace: placement.Namespace, Name: placement.Name}]
-	if p == nil || p.object.UID != placement.UID || p.object.IsDisabled() {
+	p := inv.placements[subject.Key()]
+	if p == nil || p.object.UID != subject.Placement.UID || p.object.IsDisabled() {
 		return
 	}
-	own := inv.subject(p).OwnPages()
-	last := framework.PublishedOn(own)
-	last.Revision = max(revision, inv.historyOf(p).PageRevision(own))
-	if len(own) == 0 && last.Revision == 0 {
+	if p.delegated = false; revision == 0 && subject.Last == nil {
 		return // Nothing was published yet.
 	}
+	last := framework.PublishedOn(subject.OwnPages())
+	last.Revision = revision
 	inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: last})
 	inv.setPublished(p, last, false)
 }
