@@ -60,16 +60,16 @@ func (inv *Inventory) setLast(p *placement, last *framework.Published) {
 }
 
 // delegates reports whether other writers own the pages of a Placement: from the time when
-// scheduling is disabled until AdoptPages.
+// scheduling is disabled until AdoptPages. After a start the status says so. Berth may not have
+// written it yet when the annotation is removed, and removes it when it has adopted the pages.
 func delegates(old *placement, object *v1alpha1.Placement) bool {
 	switch {
-	case object.IsDisabled() || object.SaysDisabled():
+	case object.IsDisabled():
 		return true
 	case old == nil || old.object.UID != object.UID:
-		return false
+		return object.SaysDisabled()
 	}
-	// The status may not say so yet. It says so no more once Berth has adopted the pages.
-	return old.delegated && !old.object.SaysDisabled()
+	return old.delegated && (object.SaysDisabled() || !old.object.SaysDisabled())
 }
 
 // setDelegated stores whether other writers own the pages. As long as they do, the last published

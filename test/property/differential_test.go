@@ -55,7 +55,7 @@ type differential struct {
 
 func (d *differential) step(t *rapid.T) {
 	switch action := oneOf(t, "action", "put", "put", "put", "put", "delete", "again", "publish", "withdraw", "echo", "tell late",
-		"reserve", "unreserve", "explain"); action {
+		"reserve", "unreserve", "disable", "adopt", "explain"); action {
 	case "put":
 		d.deliver(t, d.world.put(d.world.drawObject(t)))
 	case "delete":
@@ -92,6 +92,19 @@ func (d *differential) step(t *rapid.T) {
 		key := drawKey(t)
 		d.inv.Unreserve(key)
 		delete(d.reserved, key)
+		d.check(t, nil)
+	case "disable":
+		if pl := d.inv.Placement(drawKey(t)); pl != nil {
+			pl = pl.DeepCopy()
+			metav1.SetMetaDataAnnotation(&pl.ObjectMeta, v1alpha1.PlacementDisableAnnotation, oneOf(t, "disabled", "true", "false"))
+			d.deliver(t, d.world.put(pl))
+		}
+	case "adopt":
+		for _, key := range d.inv.Placements() {
+			if _, delegated := d.inv.Delegated(key); delegated {
+				d.inv.AdoptPages(d.inv.Subject(key), 1)
+			}
+		}
 		d.check(t, nil)
 	default:
 		// Explanations must not change the caches of plugins; the next event shows it.

@@ -111,7 +111,7 @@ func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 // stay with them.
 func (s *Snapshot) WithPublished(names []string, timers Timers) *Snapshot {
 	other, subject := *s, *s.Subject
-	subject.Last = &Published{Names: names, Digest: DigestOf(names)}
+	subject.Last = &Published{Names: names, Digest: DigestOf(names), SinceStart: s.Subject.Last != nil && s.Subject.Last.SinceStart}
 	subject.Published, subject.Records, subject.Leaving = nil, nil, nil
 	for _, name := range names {
 		if c := s.Cluster(name); c != nil {
