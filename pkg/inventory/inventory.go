@@ -31,6 +31,9 @@ type Options struct {
 	// OnAffected is called with the Placements that a change made by Berth itself affects, because
 	// of their SelectionPolicies. If nil, nothing is called. No lock of the inventory is held.
 	OnAffected func([]Key)
+	// Follows is true if another process publishes: what Berth published last is what its pages
+	// list, whenever they change.
+	Follows bool
 	// CheckSettled makes attempts run that would be skipped, on Snapshots with Settled, so that
 	// tests can compare the answers.
 	CheckSettled bool

@@ -26,7 +26,7 @@ func (inv *Inventory) restoreLast(p *placement) {
 func (inv *Inventory) readLast(p *placement) *framework.Published {
 	own, history := inv.subject(p).OwnPages(), inv.historyOf(p)
 	last := framework.PublishedOn(own)
-	last.Revision, last.SinceStart = history.PageRevision(own), inv.started && !p.delegated
+	last.Revision, last.SinceStart = history.PageRevision(own), inv.started && !p.delegated && !inv.options.Follows
 	// Pages without a revision may be newer than all records.
 	if latest := history.Latest(last.Revision); latest != nil && !p.delegated && latest.Spec.To != last.Digest && (last.Revision > 0 || len(own) == 0) {
 		if names, ok := history.Clusters(last.Names); ok {
@@ -194,7 +194,7 @@ func (inv *Inventory) endStart(affected affectedSet) {
 // pagesChanged drops what is known of a Placement's pages. It returns false if there is no such
 // Placement.
 func (inv *Inventory) pagesChanged(owner Key) bool {
-	if p := inv.placements[owner]; p != nil && p.delegated {
+	if p := inv.placements[owner]; p != nil && (p.delegated || inv.options.Follows) {
 		inv.setLast(p, nil)
 	}
 	return inv.dropSubject(owner)
