@@ -190,7 +190,9 @@ func TestAdoptPagesIsRepeated(t *testing.T) {
 				if got := h.condition(v1alpha1.PlacementConditionSchedulingDisabled); got == "" {
 					t.Error("the condition was removed too early")
 				}
-				h.checkPublished("q2")
+				if got := h.published(); !slices.Equal(got, []string{"q2"}) {
+					t.Errorf("published are %v", got)
+				}
 				h.refuse = nil
 				if restarts {
 					h.forget()

@@ -20,9 +20,9 @@ func (inv *Inventory) restoreLast(p *placement) {
 	}
 }
 
-// readLast returns what the pages list; nil without pages. If they are not delegated, and older than
-// the newest record, but list other clusters, they were damaged while no controller ran: it then
-// returns the clusters of the record, if these are known.
+// readLast returns what the pages list; nil without pages. Unless they are delegated, pages that
+// are not newer than the newest record, but list other clusters, were damaged while no controller
+// ran: it then returns the clusters of the record, if these are known.
 func (inv *Inventory) readLast(p *placement) *framework.Published {
 	own, history := inv.subject(p).OwnPages(), inv.historyOf(p)
 	last := framework.PublishedOn(own)
@@ -83,8 +83,8 @@ func (inv *Inventory) setDelegated(p *placement, delegated bool) {
 	p.delegated = delegated
 }
 
-// Delegated reports whether other writers own the pages of a Placement, because scheduling is or was
-// disabled. before are the clusters that Berth published last, if they are known.
+// Delegated reports whether other writers own the pages of a Placement, because scheduling is or
+// was disabled. before are the clusters that Berth published last, if they are known.
 func (inv *Inventory) Delegated(key Key) (before []string, delegated bool) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -145,7 +145,8 @@ func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
 }
 
 // SetPublished stores the last published decision of a Placement; nil if it is the same as before.
-// It does nothing if the Placement was deleted or replaced, or if scheduling was disabled meanwhile.
+// It does nothing if the Placement was deleted or replaced, or if scheduling was disabled
+// meanwhile.
 func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
 	defer inv.notify()
 	inv.mu.Lock()

@@ -222,8 +222,8 @@ func (c *removalCounts) giveBack(placement types.UID, p progressing) {
 }
 
 // Recount implements framework.Counter. It counts the changes inside the window that were
-// published, or are published in steps, and what superseded ones removed. What other writers removed
-// while scheduling was disabled does not count.
+// published, or are published in steps, and what superseded ones removed. What other writers
+// removed while scheduling was disabled does not count.
 func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

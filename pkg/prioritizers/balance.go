@@ -95,10 +95,10 @@ type settledBalance struct {
 // Rescore implements framework.Rescorer. Scores after a start are no proof for later attempts.
 func (Balance) Rescore(state *framework.CycleState) (framework.SettledScore, bool) {
 	s, ok := framework.ReadAs[*balanceState](state, v1alpha1.PrioritizerBalance)
-	if !ok || s.staying.Len() > 0 {
+	if !ok {
 		return nil, false
 	}
-	return &settledBalance{state.Snapshot().Subject.Entries, s.max, state.Snapshot().Counts.Changes}, true
+	return &settledBalance{state.Snapshot().Subject.Entries, s.max, state.Snapshot().Counts.Changes}, s.staying.Len() == 0
 }
 
 func (s *settledBalance) Score(c *framework.Cluster, counts *framework.DecisionCounts) int64 {

@@ -42,6 +42,9 @@ func (a *Attempt) diff() *framework.Proposal {
 	if !a.restoresRecord(p) {
 		p.Added, p.Removed = changes.Minus(p.Clusters, last.Names), changes.Minus(last.Names, p.Clusters)
 	}
+	if last.SinceStart && last.Digest == p.Digest && a.readsCounts() {
+		p.Selected = a.withPublishedScores()
+	}
 	return p
 }
 
@@ -50,6 +53,26 @@ func (a *Attempt) diff() *framework.Proposal {
 func (a *Attempt) lacksPolicy() bool {
 	_, required := a.Snapshot.Subject.Placement.Annotations[v1alpha1.SelectionPolicyAnnotation]
 	return required && (a.policyInvalid || a.policyMissing != "")
+}
+
+// withPublishedScores returns the selected clusters with their published scores, best first.
+func (a *Attempt) withPublishedScores() []framework.Selection {
+	demoted, selected := a.State.Demoted(), slices.Clone(a.Selected)
+	for i, s := range selected {
+		if score, known := a.Snapshot.Subject.Last.Scores[s.Cluster.Name]; known {
+			selected[i].Score = score
+		}
+	}
+	last := func(s framework.Selection) int {
+		if demoted.Has(s.Cluster.Index) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(selected, func(x, y framework.Selection) int {
+		return cmp.Or(cmp.Compare(last(x), last(y)), cmp.Compare(y.Score, x.Score), cmp.Compare(x.Cluster.Name, y.Cluster.Name))
+	})
+	return selected
 }
 
 var emptyDigest = framework.DigestOf(nil)

@@ -120,8 +120,7 @@ func (f *crowd) attempt(name string) *scheduler.Attempt {
 	return a
 }
 
-func (f *crowd) place(b fixture.PlacementBuilder) {
-	pl := b.Obj()
+func (f *crowd) place(pl *v1alpha1.Placement) {
 	f.objects = append(f.objects, pl)
 	f.inv.Update(pl.DeepCopy())
 	f.attempt(pl.Name)
@@ -135,10 +134,10 @@ func newCrowd(t *testing.T, b func(string) fixture.PlacementBuilder) *crowd {
 	}
 	f.start()
 	for i := range 8 {
-		f.place(b(fmt.Sprint("p", i)).Number(1))
+		f.place(b(fmt.Sprint("p", i)).Number(1).Obj())
 	}
 	for i := range 6 {
-		f.place(fixture.Placement("ns", fmt.Sprint("q", i)).Predicate(fixture.MatchLabel("name", "c0")))
+		f.place(fixture.Placement("ns", fmt.Sprint("q", i)).Predicate(fixture.MatchLabel("name", "c0")).Obj())
 	}
 	return f
 }
@@ -164,6 +163,26 @@ func TestAStartMovesNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAStartKeepsScores: published scores and their order stay, too.
+func TestAStartKeepsScores(t *testing.T) {
+	f := newCrowd(t, func(name string) fixture.PlacementBuilder { return fixture.Placement("ns", name) })
+	pl := fixture.Placement("ns", "sorted").Number(3).Obj()
+	pl.Spec.SortBy = v1alpha1.SortByScore
+	f.place(pl)
+	for i := range 5 {
+		f.place(fixture.Placement("ns", fmt.Sprint("r", i)).Predicate(fixture.MatchLabel("name", fmt.Sprint("c", i%3+1))).Obj())
+	}
+	f.start()
+	if len(f.pages.writes) > 0 {
+		t.Fatalf("written: %q", f.pages.writes)
+	}
+	f.inv.Update(f.clusters[0].Taint("t", "", v1alpha1.TaintEffectNoSelectIfNew).Obj())
+	f.attempt("sorted")
+	if !slices.Equal(f.pages.writes, []string{"update sorted-decision-1"}) {
+		t.Errorf("after an event: %q", f.pages.writes)
 	}
 }
 
