@@ -47,7 +47,7 @@ func (b Balance) PreScore(_ context.Context, state *framework.CycleState, pl *v1
 
 // bestScore is the lowest score for a Placement that gives Balance a negative weight.
 func bestScore(pl *v1alpha1.Placement) int64 {
-	best := int64(framework.MaxScore)
+	best := framework.MaxScore
 	for _, c := range pl.Spec.PrioritizerPolicy.Configurations {
 		if at := c.ScoreCoordinate; at == nil || at.Type == v1alpha1.ScoreCoordinateTypeAddOn || at.BuiltIn != v1alpha1.PrioritizerBalance {
 			continue

@@ -21,8 +21,7 @@ import (
 func (a *Attempt) diff() *framework.Proposal {
 	subject := a.Snapshot.Subject
 	pl, last := subject.Placement, subject.Last
-	if a.Failure != nil && (a.Failure.IsUnfinished() || last != nil || len(subject.OwnPages()) > 0 || hadClusters(pl) ||
-		len(pl.Name) > v1alpha1.MaxLabelValueLength || a.lacksPolicy()) {
+	if a.Failure != nil && !a.needsEmptyPage() {
 		return nil
 	}
 	p := &framework.Proposal{Selected: a.Selected, Clusters: make([]string, len(a.Selected)), From: emptyDigest}
@@ -42,7 +41,7 @@ func (a *Attempt) diff() *framework.Proposal {
 	if !a.restoresRecord(p) {
 		p.Added, p.Removed = changes.Minus(p.Clusters, last.Names), changes.Minus(last.Names, p.Clusters)
 	}
-	if last.SinceStart && last.Digest == p.Digest && a.readsCounts() {
+	if last.SinceStart && last.Scores != nil && last.Digest == p.Digest && a.readsCounts() {
 		p.Selected = a.withPublishedScores()
 	}
 	return p
@@ -53,6 +52,14 @@ func (a *Attempt) diff() *framework.Proposal {
 func (a *Attempt) lacksPolicy() bool {
 	_, required := a.Snapshot.Subject.Placement.Annotations[v1alpha1.SelectionPolicyAnnotation]
 	return required && (a.policyInvalid || a.policyMissing != "")
+}
+
+// needsEmptyPage reports whether an attempt that decided nothing publishes an empty page.
+func (a *Attempt) needsEmptyPage() bool {
+	subject := a.Snapshot.Subject
+	pl := subject.Placement
+	return !a.Failure.IsUnfinished() && subject.Last == nil && len(subject.OwnPages()) == 0 && !hadClusters(pl) &&
+		len(pl.Name) <= v1alpha1.MaxLabelValueLength && !a.lacksPolicy()
 }
 
 // withPublishedScores returns the selected clusters with their published scores, best first.

@@ -15,11 +15,11 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// records are the records of a Placement as "phase, number of added and removed clusters: cause".
-func (t *tenant) records(ctx context.Context, placement string) func() []string {
+// records are the records of Placement p as "phase, number of added and removed clusters: cause".
+func (t *tenant) records(ctx context.Context) func() []string {
 	return func() []string {
 		list := &berthv1alpha1.PlacementChangeList{}
-		Expect(hub.List(ctx, list, client.InNamespace(t.namespace), client.MatchingLabels{v1alpha1.PlacementLabel: placement})).To(Succeed())
+		Expect(hub.List(ctx, list, client.InNamespace(t.namespace), client.MatchingLabels{v1alpha1.PlacementLabel: "p"})).To(Succeed())
 		slices.SortFunc(list.Items, func(a, b berthv1alpha1.PlacementChange) int { return int(a.Spec.Revision - b.Spec.Revision) })
 		var all []string
 		for _, r := range list.Items {
@@ -67,7 +67,7 @@ var _ = Describe("Another writer's pages", func() {
 				t.apply(ctx, "{kind: ManagedCluster, metadata: {name: q1, labels: {name: q1}}}", "{kind: ManagedCluster, metadata: {name: q2, labels: {name: q2}}}")
 				t.placement(ctx, "p", namedIs("q1"))
 				Eventually(t.published(ctx, "p")).Should(Equal([]string{"q1"}))
-				Eventually(t.records(ctx, "p")).Should(HaveLen(1))
+				Eventually(t.records(ctx)).Should(HaveLen(1))
 				if approval {
 					t.apply(ctx, "{apiVersion: "+berthv1alpha1.GroupVersion.String()+", kind: DisruptionPolicy, metadata: {name: careful}, spec: {placementSelector: {}, approval: Required}}")
 				}
@@ -83,7 +83,7 @@ var _ = Describe("Another writer's pages", func() {
 				Eventually(t.satisfied(ctx, "p")).Should(Equal(allScheduled))
 				Expect(t.published(ctx, "p")()).To(Equal([]string{"q2"}))
 				Expect(disabled(ctx, t)()).To(BeFalse())
-				Expect(t.records(ctx, "p")()).To(HaveExactElements(ContainSubstring("Published +1 -0"), Equal(adopted)))
+				Expect(t.records(ctx)()).To(HaveExactElements(ContainSubstring("Published +1 -0"), Equal(adopted)))
 
 				By("moving from there")
 				t.placement(ctx, "p", namedIs("q1"))
@@ -91,7 +91,7 @@ var _ = Describe("Another writer's pages", func() {
 					Eventually(t.published(ctx, "p")).Should(Equal([]string{"q1"}))
 					return
 				}
-				Eventually(t.records(ctx, "p")).Should(HaveExactElements(ContainSubstring("Published"), Equal(adopted), HavePrefix("Held +1 -1: ")))
+				Eventually(t.records(ctx)).Should(HaveExactElements(ContainSubstring("Published"), Equal(adopted), HavePrefix("Held +1 -1: ")))
 				Expect(t.published(ctx, "p")()).To(Equal([]string{"q2"}))
 			})
 		}
@@ -102,7 +102,7 @@ var _ = Describe("Another writer's pages", func() {
 		t.clusters(ctx, "b")
 		t.placement(ctx, "p", "{numberOfClusters: 1, prioritizerPolicy: {mode: Exact, configurations: [{scoreCoordinate: {builtIn: Steady}}]}}")
 		Eventually(t.published(ctx, "p")).Should(Equal([]string{"b"}))
-		Eventually(t.records(ctx, "p")).Should(HaveLen(1))
+		Eventually(t.records(ctx)).Should(HaveLen(1))
 		t.clusters(ctx, "a")
 		remove := func() { Expect(hub.Delete(ctx, &pagesOf(ctx, t.key("p"))[0])).To(Succeed()) }
 		list := func() {
@@ -116,7 +116,7 @@ var _ = Describe("Another writer's pages", func() {
 		}
 		t.waitForDecision(ctx, t.full("a"))
 		Expect(t.published(ctx, "p")()).To(Equal([]string{"b"}))
-		Expect(t.records(ctx, "p")()).To(HaveLen(1))
+		Expect(t.records(ctx)()).To(HaveLen(1))
 	})
 })
 
