@@ -305,7 +305,7 @@ func (inv *Inventory) addPoliciesAndPlacements(add func(client.Object)) {
 		}
 	}
 	for _, key := range sortedPlacements(inv.placements) {
-		add(inv.placements[key].object)
+		inv.placements[key].contents(add)
 	}
 	for _, key := range sortedPlacements(inv.records.byName) {
 		add(inv.records.byName[key].whole())

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strconv"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -70,6 +73,21 @@ func delegates(old *placement, object *v1alpha1.Placement) bool {
 		return object.SaysDisabled()
 	}
 	return old.delegated && (object.SaysDisabled() || !old.object.SaysDisabled())
+}
+
+// contents adds the object, after an earlier state of it if the object alone does not say who owns
+// the pages.
+func (p *placement) contents(add func(client.Object)) {
+	if delegates(nil, p.object) != p.delegated {
+		earlier := p.object.DeepCopy()
+		if p.delegated {
+			metav1.SetMetaDataAnnotation(&earlier.ObjectMeta, v1alpha1.PlacementDisableAnnotation, "true")
+		} else {
+			earlier.Status.Conditions = nil
+		}
+		add(earlier)
+	}
+	add(p.object)
 }
 
 // setDelegated stores whether other writers own the pages. As long as they do, the last published
