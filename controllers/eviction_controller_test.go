@@ -297,7 +297,7 @@ func TestEvictionSourceReadsPublishedPages(t *testing.T) {
 	for name, tc := range fixture.PageCases("n", "p", "c1") {
 		t.Run(name, func(t *testing.T) {
 			hub := newEvictionHub(t, fixture.Placement("n", "p").Obj(), tc.Page)
-			from, err := hub.source(t.Context(), types.NamespacedName{Namespace: "n", Name: "p"})
+			from, _, err := hub.source(t.Context(), types.NamespacedName{Namespace: "n", Name: "p"})
 			if got := len(from.published) > 0; got != tc.Published || err != nil {
 				t.Errorf("published %v, error %v", from.published, err)
 			}
