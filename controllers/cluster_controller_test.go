@@ -75,7 +75,6 @@ func newMemoryHub(t *testing.T, objects ...client.Object) *memoryHub {
 		}).
 		WithIndex(&v1alpha1.ManagedCluster{}, profileIndex, profileOfCluster).
 		WithIndex(&berthv1alpha1.PlacementEviction{}, evictionIndex, evictedPlacement).
-		WithIndex(&v1alpha1.PlacementDecision{}, pageIndex, placementOfPage).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get:  h.onGet,
 			List: h.onList,

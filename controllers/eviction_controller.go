@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
@@ -38,17 +40,20 @@ const waitingDelay = 5 * time.Second
 // evictions of many Placements, because an eviction has no effect before it is accepted.
 const evictionWorkers = 8
 
-// Indexes of the cache: evictions by the Placement that they name, pages by their Placement.
-const (
-	evictionIndex = "spec.placement"
-	pageIndex     = "metadata.labels." + v1alpha1.PlacementLabel
-)
+// evictionIndex is an index of the cache: evictions by the Placement that they name.
+const evictionIndex = "spec.placement"
+
+// settleDelay is the time until the next look at a cluster that is on no page, while Berth is
+// publishing that or restores the page that another writer edited.
+const settleDelay = 200 * time.Millisecond
 
 // EvictionReconciler maintains the status of PlacementEvictions, and deletes those that ended
 // EvictionRetention ago. A request is for a Placement, which need not exist.
 type EvictionReconciler struct {
 	Client client.Client
-	Now    func() time.Time
+	// Inventory has the clusters that Berth published last.
+	Inventory *inventory.Inventory
+	Now       func() time.Time
 }
 
 // SetUp adds the reconciler to a manager. The hub must serve PlacementEvictions.
@@ -59,12 +64,6 @@ func (r *EvictionReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error 
 	})
 	if err != nil {
 		return fmt.Errorf("indexing evictions by Placement: %w", err)
-	}
-	err = atStart(func() error {
-		return indexer.IndexField(ctx, &v1alpha1.PlacementDecision{}, pageIndex, placementOfPage)
-	})
-	if err != nil {
-		return fmt.Errorf("indexing pages by Placement: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("placementeviction").
@@ -124,9 +123,9 @@ func (r *EvictionReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	if err != nil || len(evictions.Items) == 0 {
 		return ctrl.Result{}, err
 	}
-	from, err := r.source(ctx, request.NamespacedName)
-	if err != nil {
-		return ctrl.Result{}, err
+	from, known, err := r.source(ctx, request.NamespacedName)
+	if err != nil || !known {
+		return ctrl.Result{RequeueAfter: settleDelay}, err
 	}
 	again, writes := ctrl.Result{}, 0
 	for i := range evictions.Items {
@@ -151,30 +150,35 @@ func (r *EvictionReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	return again, nil
 }
 
-// evictedFrom is a Placement, nil if there is none, with the clusters on its pages, sorted.
+// evictedFrom is a Placement, nil if there is none, with the clusters that Berth published last and
+// those on its pages, sorted. Another writer may have edited the pages.
 type evictedFrom struct {
-	placement *v1alpha1.Placement
-	published []string
+	placement       *v1alpha1.Placement
+	published, list []string
 }
 
-func (r *EvictionReconciler) source(ctx context.Context, key types.NamespacedName) (evictedFrom, error) {
+// source returns the Placement; known is false while the inventory is behind the cache.
+func (r *EvictionReconciler) source(ctx context.Context, key types.NamespacedName) (from evictedFrom, known bool, err error) {
 	pl := &v1alpha1.Placement{}
 	if err := r.Client.Get(ctx, key, pl); err != nil || !pl.DeletionTimestamp.IsZero() {
-		return evictedFrom{}, client.IgnoreNotFound(err)
+		return evictedFrom{}, true, client.IgnoreNotFound(err)
 	}
-	var pages v1alpha1.PlacementDecisionList
-	err := r.Client.List(ctx, &pages, client.InNamespace(key.Namespace), client.MatchingFields{pageIndex: key.Name}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return evictedFrom{}, fmt.Errorf("listing the pages of Placement %s: %w", key, err)
+	if !r.Inventory.HasStarted() {
+		return evictedFrom{}, false, nil
 	}
-	var own []*v1alpha1.PlacementDecision
-	for i := range pages.Items {
-		if pl.Publishes(&pages.Items[i]) {
-			own = append(own, &pages.Items[i])
-		}
+	subject := r.Inventory.Subject(key)
+	if subject == nil || subject.Placement.UID != pl.UID {
+		return evictedFrom{}, false, nil
 	}
-	names, _ := framework.Listed(own)
-	return evictedFrom{pl, names}, nil
+	listed, _ := framework.Listed(subject.OwnPages())
+	return evictedFrom{pl, subject.LastNames(), listed}, true, nil
+}
+
+// settles reports whether a published cluster is on no page.
+func (f *evictedFrom) settles(cluster string) bool {
+	_, published := slices.BinarySearch(f.published, cluster)
+	_, listed := slices.BinarySearch(f.list, cluster)
+	return published && !listed
 }
 
 // one writes the status of an eviction, or deletes it. after is when to look again; 0 for never.
@@ -194,17 +198,20 @@ func (r *EvictionReconciler) one(ctx context.Context, e *berthv1alpha1.Placement
 	written := e.DeepCopy()
 	setAt(&written.Status.Conditions, valid, now)
 	if valid.Status == metav1.ConditionTrue {
+		if from.settles(e.Spec.Cluster) {
+			after = settleDelay
+		}
 		is := executed(e, from)
 		if left := keepsWaiting(e, is, now); left > 0 {
-			return false, left, nil
+			return false, cmp.Or(after, left), nil
 		}
 		setAt(&written.Status.Conditions, is, now)
 	}
 	if equality.Semantic.DeepEqual(&e.Status, &written.Status) {
-		return false, 0, nil
+		return false, after, nil
 	}
 	err = r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(e, client.MergeFromWithOptimisticLock{}))
-	return true, 0, err
+	return true, after, err
 }
 
 // keepsWaiting returns how long a waiting eviction keeps its message although it waits for another

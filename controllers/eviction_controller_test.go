@@ -3,6 +3,7 @@ package controllers
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -26,8 +29,12 @@ type evictionHub struct {
 
 func newEvictionHub(t *testing.T, objects ...client.Object) *evictionHub {
 	t.Helper()
-	hub := newMemoryHub(t, objects...)
-	return &evictionHub{hub, &EvictionReconciler{Client: hub, Now: func() time.Time { return fixture.Now }}}
+	hub, inv := newMemoryHub(t, objects...), inventory.New(inventory.Options{})
+	for _, o := range objects {
+		inv.Update(o)
+	}
+	inv.Started()
+	return &evictionHub{hub, &EvictionReconciler{Client: hub, Inventory: inv, Now: func() time.Time { return fixture.Now }}}
 }
 
 // reconcile reconciles Placement n/p and returns when it is reconciled again.
@@ -217,11 +224,62 @@ func TestWaitingEvictions(t *testing.T) {
 	}
 }
 
+// TestEvictionsReadWhatBerthPublished: another writer's edit of a page neither executes an eviction
+// nor makes one valid. A removal that Berth has published executes it.
+func TestEvictionsReadWhatBerthPublished(t *testing.T) {
+	page := func(clusters ...string) client.Object {
+		return fixture.Page("n", "p-decision-1").Of("p").OwnedBy("p").Lists(clusters...).Obj()
+	}
+	evicted := fixture.Eviction("n", "e", "p", "c").Created(fixture.Now.Add(-time.Minute)).Valid(metav1.ConditionTrue)
+	stray := fixture.Eviction("n", "stray", "p", "z").Created(fixture.Now.Add(-time.Minute))
+	h := newEvictionHub(t, evictedWith(), page("b", "c"), evicted.Obj(), stray.Obj())
+	subject := h.Inventory.Subject(types.NamespacedName{Namespace: "n", Name: "p"})
+	h.Inventory.Update(page("b", "z"))
+	if after := h.reconcile(t); after != settleDelay {
+		t.Errorf("reconciled again after %s", after)
+	}
+	executed := func() string { return strings.Join(h.conditions(t, "e"), ", ") }
+	if got := executed(); !strings.Contains(got, "Executed False") {
+		t.Errorf("after an edit: %s", got)
+	}
+	if got := strings.Join(h.conditions(t, "stray"), ", "); !strings.Contains(got, "Valid False ClusterNotSelected") {
+		t.Errorf("of a stray cluster: %s", got)
+	}
+	h.Inventory.SetPublished(subject, &framework.Published{Names: []string{"b"}})
+	h.reconcile(t)
+	if got := executed(); !strings.Contains(got, "Executed True") {
+		t.Errorf("after the removal: %s", got)
+	}
+}
+
+// TestEvictionsWaitForTheInventory: nothing is decided about an eviction before the inventory knows
+// the Placement and its pages.
+func TestEvictionsWaitForTheInventory(t *testing.T) {
+	for name, inv := range map[string]func(*inventory.Inventory){
+		"not started":       func(inv *inventory.Inventory) { inv.Update(evictedWith()) },
+		"without Placement": func(inv *inventory.Inventory) { inv.Started() },
+		"an older Placement": func(inv *inventory.Inventory) {
+			older := evictedWith()
+			older.UID = "older"
+			inv.Update(older)
+			inv.Started()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newEvictionHub(t, evictedWith(), fixture.Eviction("n", "e", "p", "c").Created(fixture.Now.Add(-time.Hour)).Valid(metav1.ConditionTrue).Obj())
+			h.Inventory = inventory.New(inventory.Options{})
+			inv(h.Inventory)
+			if after := h.reconcile(t); after != settleDelay || len(h.written) > 0 {
+				t.Errorf("again after %s, written %q", after, h.written)
+			}
+		})
+	}
+}
+
 func TestEvictionErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for name, breaks := range map[string]func(h *evictionHub){
 		"the evictions cannot be listed": func(h *evictionHub) { h.lists["PlacementEvictionList"] = broken },
-		"the pages cannot be listed":     func(h *evictionHub) { h.lists["PlacementDecisionList"] = broken },
 		"the Placement cannot be read":   func(h *evictionHub) { h.reads["Placement"] = broken },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +297,7 @@ func TestEvictionSourceReadsPublishedPages(t *testing.T) {
 	for name, tc := range fixture.PageCases("n", "p", "c1") {
 		t.Run(name, func(t *testing.T) {
 			hub := newEvictionHub(t, fixture.Placement("n", "p").Obj(), tc.Page)
-			from, err := hub.source(t.Context(), types.NamespacedName{Namespace: "n", Name: "p"})
+			from, _, err := hub.source(t.Context(), types.NamespacedName{Namespace: "n", Name: "p"})
 			if got := len(from.published) > 0; got != tc.Published || err != nil {
 				t.Errorf("published %v, error %v", from.published, err)
 			}

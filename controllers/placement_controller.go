@@ -29,7 +29,9 @@ import (
 // PlacementReconciler decides and publishes a Placement, and reports it in status and events. The
 // work queue never runs two attempts for one Placement at once.
 type PlacementReconciler struct {
-	Client    client.Client
+	Client client.Client
+	// Reader reads past all caches.
+	Reader    client.Reader
 	Inventory *inventory.Inventory
 	Scheduler *scheduler.Scheduler
 	// Queues restricts the clusters that a Placement may use; nil if no queues are configured.
@@ -82,6 +84,9 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	defer r.Events.Yield()()
 	defer r.Records.Yield()()
 	watch := newStopwatch()
+	if err := r.adoptPages(ctx, request.NamespacedName); err != nil {
+		return ctrl.Result{}, err
+	}
 	run, wait := r.Scheduler.Attempt, r.wait(request)
 	if wait > 0 {
 		var removes bool

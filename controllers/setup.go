@@ -264,7 +264,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 		return err
 	}
 	return addPlacementController(mgr, placements, profiles[config.DefaultProfile].QueueSort, &PlacementReconciler{
-		Client: mgr.GetClient(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Notifications: m.notifications, Records: m.records, Shadows: placements.shadows, Now: o.Now, Times: &placements.times,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Notifications: m.notifications, Records: m.records, Shadows: placements.shadows, Now: o.Now, Times: &placements.times,
 	}, o)
 }
 
@@ -342,7 +342,7 @@ func addOwnKinds(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, placem
 	if err := policies.SetUp(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up disruptionpolicy: %w", err)
 	}
-	if err := (&EvictionReconciler{Client: mgr.GetClient(), Now: o.Now}).SetUp(ctx, mgr); err != nil {
+	if err := (&EvictionReconciler{Client: mgr.GetClient(), Inventory: placements.inventory, Now: o.Now}).SetUp(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up placementeviction: %w", err)
 	}
 	watches.affected, watches.changed = placements.enqueueIfStarted, policies.sourceChanged

@@ -36,3 +36,12 @@ func CutMessage(message string) string {
 	end := fmt.Sprintf("... (cut, %d bytes in all)", len(message))
 	return strings.ToValidUTF8(message[:MaxMessageLength-len(end)], "") + end
 }
+
+// IsDisabled reports whether the annotation PlacementDisableAnnotation disables scheduling.
+func (p *Placement) IsDisabled() bool { return p.Annotations[PlacementDisableAnnotation] == "true" }
+
+// SaysDisabled reports whether the status says that scheduling is disabled. It does until Berth has
+// adopted the pages after the annotation was removed.
+func (p *Placement) SaysDisabled() bool {
+	return meta.IsStatusConditionTrue(p.Status.Conditions, PlacementConditionSchedulingDisabled)
+}

@@ -72,8 +72,8 @@ const (
 	// PlacementConditionResilient is whether the Placement stays satisfied if a failure domain is
 	// lost. It exists while the plugin Resilience has arguments.
 	PlacementConditionResilient = "Resilient"
-	// PlacementConditionSchedulingDisabled is True while PlacementDisableAnnotation is set, else
-	// absent.
+	// PlacementConditionSchedulingDisabled is True while PlacementDisableAnnotation is set, and
+	// until Berth has adopted the pages after it was removed; else absent.
 	PlacementConditionSchedulingDisabled = "SchedulingDisabled"
 )
 

@@ -31,6 +31,8 @@ type Change struct {
 	Profile    string
 	// Queue is the text about the Placement's queue; empty without queues.
 	Queue string
+	// Incomplete is true if Added and Removed are not known.
+	Incomplete bool
 }
 
 // NewChange returns the change from the published to the selected clusters, without cause,
@@ -72,6 +74,7 @@ func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv
 	if first == revision {
 		record.Spec.FirstRevision = 0
 	}
+	record.Spec.Truncated = c.Incomplete
 	if max(len(c.Added), len(c.Removed)) <= berthv1alpha1.MaxListedClusters {
 		return record, nil
 	}

@@ -16,7 +16,7 @@ func (inv *Inventory) addEdit(old *page, object *v1alpha1.PlacementDecision) {
 	}
 	p := inv.placements[owner]
 	switch {
-	case manager == "" || p == nil || !inv.started || p.object.Annotations[v1alpha1.PlacementDisableAnnotation] == "true":
+	case manager == "" || p == nil || !inv.started || p.delegated:
 		return
 	case !inv.pages.isExternal(nameOf(object), object) || old == nil && !p.object.Publishes(object):
 		return

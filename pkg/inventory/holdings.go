@@ -107,6 +107,7 @@ func (inv *Inventory) addHoldings(affected affectedSet) {
 		if _, known := affected[key]; !known {
 			affected.add(key)
 			inv.setCauseText(affectedSet{key: {}}, cause)
+			inv.endStart(affectedSet{key: {}})
 		}
 	}
 	clear(inv.holdings.pending)
@@ -229,14 +230,7 @@ func (inv *Inventory) updateHolding(key Key, freed freedCapacity, affected affec
 // that are being published, and those that its open change adds. External edits of pages do not
 // count: with them, a user who can write pages could take the capacity of others.
 func (inv *Inventory) clustersOf(p *placement) framework.Bitset {
-	var has framework.Bitset
-	if p.last != nil {
-		for _, name := range p.last.Names {
-			if i, known := inv.names.index[name]; known {
-				has = has.Set(i)
-			}
-		}
-	}
+	has := p.listed.Clone()
 	for i := range inv.inFlight[p.key] {
 		has = has.Set(i)
 	}

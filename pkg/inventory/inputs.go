@@ -29,7 +29,8 @@ type Input struct {
 	// Published is the last published decision, Before the one before it. Each may be nil.
 	Published, Before *framework.Published
 	// Clusters are those that are being published (InputReserved), or that may be on a page that is
-	// being written (InputLanded). InputPublished ends the latter, unless KeepsLanded.
+	// being written (InputLanded). InputPublished ends the latter, and the time in which other
+	// writers own the pages if the decision is Restored, unless KeepsLanded.
 	Clusters    []string
 	KeepsLanded bool
 	// Readiness is a change of a readiness source.
@@ -232,7 +233,7 @@ func (inv *Inventory) Contents(emit func(number int64, contents []Input)) {
 	for _, key := range sortedPlacements(inv.placements) {
 		p := inv.placements[key]
 		if p.last != nil {
-			add(Input{Kind: InputPublished, Placement: key, Published: p.last})
+			add(Input{Kind: InputPublished, Placement: key, Published: p.last, KeepsLanded: true})
 		}
 		for _, extender := range sortedKeys(p.extenders) {
 			add(Input{Kind: InputExtender, Placement: key, Extender: extender, Answer: p.extenders[extender]})
@@ -304,7 +305,7 @@ func (inv *Inventory) addPoliciesAndPlacements(add func(client.Object)) {
 		}
 	}
 	for _, key := range sortedPlacements(inv.placements) {
-		add(inv.placements[key].object)
+		inv.placements[key].contents(add)
 	}
 	for _, key := range sortedPlacements(inv.records.byName) {
 		add(inv.records.byName[key].whole())

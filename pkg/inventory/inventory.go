@@ -31,6 +31,9 @@ type Options struct {
 	// OnAffected is called with the Placements that a change made by Berth itself affects, because
 	// of their SelectionPolicies. If nil, nothing is called. No lock of the inventory is held.
 	OnAffected func([]Key)
+	// Follows is true if another process publishes: what Berth published last is what its pages
+	// list, whenever they change.
+	Follows bool
 	// CheckSettled makes attempts run that would be skipped, on Snapshots with Settled, so that
 	// tests can compare the answers.
 	CheckSettled bool
@@ -174,7 +177,9 @@ func (inv *Inventory) setStatus(p *placement, object *v1alpha1.Placement) {
 	if !equality.Semantic.DeepEqual(p.object.Status, object.Status) {
 		inv.addObject(object)
 	}
+	delegated := delegates(p, object)
 	p.object, p.subject = object, nil
+	inv.setDelegated(p, delegated)
 }
 
 // AssumePage processes a page that was just written or deleted, before or after its watch event.
@@ -221,18 +226,6 @@ func (inv *Inventory) Subject(key Key) *framework.Subject {
 	}
 	inv.restoreLast(p)
 	return inv.withRecords(p, inv.subject(p))
-}
-
-// restoreLast sets the last published decision from the pages, if it is unknown.
-func (inv *Inventory) restoreLast(p *placement) {
-	if p.last != nil {
-		return
-	}
-	if own := inv.subject(p).OwnPages(); len(own) > 0 {
-		p.last, p.subject = framework.PublishedOn(own), nil
-		p.last.Revision = inv.historyOf(p).PageRevision(own)
-		inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: p.last, KeepsLanded: true})
-	}
 }
 
 // Snapshot returns the fleet as one Placement sees it, within what its queue allows (nil: no
@@ -331,7 +324,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		return p.subject
 	}
 	s := &framework.Subject{
-		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Extenders: p.extenders, Policies: inv.policiesOf(p), Taken: inv.pages.takenNames(p.key),
+		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Published: p.listed, Extenders: p.extenders, Policies: inv.policiesOf(p), Taken: inv.pages.takenNames(p.key),
 	}
 	for _, page := range inv.pages.byPlacement[p.key] {
 		if page.deleting {
@@ -341,13 +334,9 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		if !page.object.IsLabelledFor(p.key.Name) {
 			continue
 		}
-		published := p.object.Publishes(page.object)
 		for _, i := range page.indexes {
 			s.Entries[i]++
 			s.Counted = s.Counted.Set(i)
-			if published {
-				s.Published = s.Published.Set(i)
-			}
 		}
 	}
 	slices.SortFunc(s.Pages, func(a, b *v1alpha1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })

@@ -180,7 +180,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 	inv.addEdit(old, object)
 	if old != nil && samePage(old.object, object) {
 		old.object = object
-		inv.dropSubject(old.owner)
+		inv.pagesChanged(old.owner)
 		return
 	}
 	if old != nil {
@@ -212,7 +212,7 @@ func (inv *Inventory) updatePage(object *v1alpha1.PlacementDecision, affected af
 		inv.pages.byPlacement[p.owner] = map[string]*page{}
 	}
 	inv.pages.byPlacement[p.owner][object.Name] = p
-	if inv.dropSubject(p.owner) {
+	if inv.pagesChanged(p.owner) {
 		affected.add(p.owner)
 	}
 }
@@ -284,14 +284,14 @@ func (inv *Inventory) removePage(name Key, affected affectedSet) {
 	if len(inv.pages.byPlacement[p.owner]) == 0 {
 		delete(inv.pages.byPlacement, p.owner)
 	}
-	if inv.dropSubject(p.owner) {
+	if inv.pagesChanged(p.owner) {
 		affected.add(p.owner)
 	}
 }
 
 // Published returns the queue annotation of a Placement's pages, empty without one, and how many
-// clusters they list. Only pages that this Placement (same UID) controls count, because any user
-// who can write pages can write a queue on other ones.
+// clusters Berth published last; after a restart, how many the pages list. Only pages that this
+// Placement (same UID) controls count, because any user who can write pages can write other ones.
 func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -311,6 +311,9 @@ func (inv *Inventory) Published(placement Key) (queue string, clusters int) {
 		for _, i := range own[object.Name].indexes {
 			listed = listed.Set(i)
 		}
+	}
+	if p.last != nil && !p.last.Restored {
+		return queue, p.listed.Len()
 	}
 	return queue, listed.Len()
 }

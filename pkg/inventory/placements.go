@@ -26,8 +26,14 @@ type placement struct {
 	landed framework.Bitset
 	// extenders are the last answers of extenders, by `<profile>/<name>`. The map is never changed.
 	extenders map[string]*framework.ExtenderAnswer
-	// last is the last published decision; nil before the first one.
-	last *framework.Published
+	// last is the last published decision; nil before the first one, and until it is read. listed
+	// are the indexes of its clusters, each acquired in the table of names.
+	last   *framework.Published
+	listed framework.Bitset
+	// delegated is true while other writers own the pages. before are the clusters that Berth had
+	// published until then.
+	delegated bool
+	before    []string
 	// edits are the edits of pages by others that no attempt has seen, by page. The map is never
 	// changed.
 	edits map[string]framework.PageEdit
@@ -150,20 +156,19 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, affected affec
 	}
 	inv.addObject(object)
 	inv.changedPart = "created"
-	var last *framework.Published
-	var landed framework.Bitset
-	var extenders map[string]*framework.ExtenderAnswer
+	p, delegated := &placement{key: key, object: object}, delegates(old, object)
 	if old != nil {
 		inv.changedPart = edited(old.object, object)
 		if old.object.UID == object.UID {
-			last, landed, extenders = old.last, old.landed, old.extenders
+			p.last, p.listed, p.landed, p.extenders, p.delegated, p.before = old.last, old.listed, old.landed, old.extenders, old.delegated, old.before
+			old.last, old.listed = nil, nil
 		}
 		inv.deletePlacement(key)
 	}
-	p := &placement{last: last, landed: landed, extenders: extenders, key: key, object: object}
 	p.reads = inv.readsOf(p)
 	p.readsKey = p.reads.String()
 	inv.placements[key] = p
+	inv.setDelegated(p, delegated)
 	if inv.byNamespace[key.Namespace] == nil {
 		inv.byNamespace[key.Namespace] = map[Key]*placement{}
 	}
@@ -185,6 +190,7 @@ func (inv *Inventory) deletePlacement(key Key) {
 	for set := range inv.bindings[key.Namespace] {
 		inv.setReader(set, p, false)
 	}
+	inv.setLast(p, nil)
 	delete(inv.placements, key)
 	delete(inv.byNamespace[key.Namespace], key)
 	if len(inv.byNamespace[key.Namespace]) == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -180,5 +181,19 @@ func TestDeletedSet(t *testing.T) {
 		if diff := cmp.Diff(want, bound()); diff != "" {
 			t.Errorf("made again (-want +got):\n%s", diff)
 		}
+	}
+}
+
+// TestPublishedClusters: an edit of a page by another writer does not raise the number of clusters
+// that a lower quota leaves a Placement.
+func TestPublishedClusters(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(fixture.Placement("n", "plain").Obj())
+	inv.Update(quoting("plain-decision-1", "root.a", "a"))
+	key := inventory.Key{Namespace: "n", Name: "plain"}
+	inv.SetPublished(inv.Subject(key), &framework.Published{Names: []string{"a"}})
+	inv.Update(quoting("plain-decision-1", "root.a", "a", "b"))
+	if queue, clusters := inv.Published(key); queue != "root.a" || clusters != 1 {
+		t.Errorf("got %q and %d clusters", queue, clusters)
 	}
 }

@@ -113,7 +113,8 @@ func nameOfObject(object client.Object) string {
 	return fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName())
 }
 
-// described is all that Placements see, with names instead of indexes.
+// described is all that Placements see, with names instead of indexes, after what is known of the
+// last published decisions was forgotten.
 func described(inv *Inventory) map[string]any {
 	all := map[string]any{}
 	named := func(set framework.Bitset) []string {
@@ -125,6 +126,7 @@ func described(inv *Inventory) map[string]any {
 		return names
 	}
 	for _, key := range inv.Placements() {
+		inv.setLast(inv.placements[key], nil)
 		s := inv.Snapshot(key, fixture.Now, nil)
 		one := map[string]any{
 			"placement": s.Subject.Placement, "pages": s.Subject.Pages, "records": s.Subject.Records, "policies": s.Subject.Policies,

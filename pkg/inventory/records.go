@@ -291,33 +291,6 @@ func (inv *Inventory) addTarget(s *framework.Subject, p *placement) {
 	}
 }
 
-// SetPublished stores the last published decision of a Placement; nil if it is the same as before.
-// It does nothing if the Placement was deleted or replaced.
-func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
-	defer inv.notify()
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	p := inv.placements[subject.Key()]
-	if p == nil || p.object.UID != subject.Placement.UID || last == nil && p.landed.Len() == 0 {
-		return
-	}
-	if last == nil {
-		last = p.last
-	}
-	inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: last, Before: p.last})
-	inv.setPublished(p, last, false)
-}
-
-// setPublished is SetPublished with the inventory locked.
-func (inv *Inventory) setPublished(p *placement, last *framework.Published, keepsLanded bool) {
-	if !keepsLanded {
-		p.landed = nil
-	}
-	p.last, p.subject = last, nil
-	inv.unsettle(p)
-	inv.holdingChanged(p.key)
-}
-
 // ClearCause drops the cause of the attempt on a Snapshot after it succeeded. It keeps the cause of
 // a later trigger.
 func (inv *Inventory) ClearCause(snapshot *framework.Snapshot) {
@@ -337,6 +310,13 @@ func (inv *Inventory) Started() {
 	inv.start()
 }
 
+// HasStarted reports whether Started was called.
+func (inv *Inventory) HasStarted() bool {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	return inv.started
+}
+
 // start is Started with the inventory locked.
 func (inv *Inventory) start() {
 	inv.updateHoldings()
@@ -354,6 +334,7 @@ func (inv *Inventory) setCause(affected affectedSet, by client.Object) {
 		cause = causeOf(by, inv.changedPart)
 	}
 	inv.setCauseText(affected, cause)
+	inv.endStart(affected)
 }
 
 func (inv *Inventory) setCauseText(affected affectedSet, cause string) {

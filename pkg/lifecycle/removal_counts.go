@@ -222,7 +222,8 @@ func (c *removalCounts) giveBack(placement types.UID, p progressing) {
 }
 
 // Recount implements framework.Counter. It counts the changes inside the window that were
-// published, or are published in steps, and what superseded ones removed.
+// published, or are published in steps, and what superseded ones removed. What other writers
+// removed while scheduling was disabled does not count.
 func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -248,7 +249,10 @@ func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 			before, known := generations[owner.UID]
 			generations[owner.UID] = record.Spec.PlacementGeneration
 			removed := int(record.Spec.RemovedCount)
-			if record.Status.Phase == berthv1alpha1.PhaseSuperseded {
+			switch {
+			case record.Spec.Cause == changes.CauseDisabled:
+				removed = 0 // Berth did not remove them.
+			case record.Status.Phase == berthv1alpha1.PhaseSuperseded:
 				removed = changes.RemovedInPart(record)
 			}
 			if removed > 0 {

@@ -61,6 +61,9 @@ func TestRecountFromRecords(t *testing.T) {
 	records := []*berthv1alpha1.PlacementChange{
 		progress, record("p", 3, 2, "Published", 4, "b"), superseded, record("p", 2, 1, "Published", 3, "a"), stray, record("p", 4, 2, "Held", 6, "c"), record("p", 5, 2, "Published", 1),
 	}
+	byOthers := record("q", 3, 1, "Published", 1, "x")
+	byOthers.Spec.Cause = changes.CauseDisabled
+	records = append(records, byOthers)
 	before := slices.Clone(records)
 	b := counting("", 100)
 	b.Recount(records)

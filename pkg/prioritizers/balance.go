@@ -10,10 +10,16 @@ import (
 
 // Balance prefers clusters with few decisions. count is the number of decisions on a cluster of all
 // other Placements on the hub, max the highest count of any cluster name. The score is 100 if count
-// is 0, otherwise 2·int(100·(0.5 − count/max)), in IEEE doubles.
+// is 0, otherwise 2·int(100·(0.5 − count/max)), in IEEE doubles. After a start the clusters that
+// stay have the best score: counts have drifted since the last decision.
 type Balance struct{}
 
-type balanceState struct{ max float64 }
+type balanceState struct {
+	max float64
+	// staying are the clusters that have the score best; only after a start.
+	staying framework.Bitset
+	best    int64
+}
 
 func (s *balanceState) Clone() framework.StateData { c := *s; return &c }
 
@@ -29,25 +35,43 @@ func (Balance) Name() string { return v1alpha1.PrioritizerBalance }
 func (Balance) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
 // PreScore computes max.
-func (b Balance) PreScore(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, _ []*framework.Cluster) *framework.Status {
+func (b Balance) PreScore(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, _ []*framework.Cluster) *framework.Status {
 	snapshot := state.Snapshot()
-	state.Write(v1alpha1.PrioritizerBalance, &balanceState{float64(snapshot.Counts.Max(snapshot.Subject.Entries))})
+	s := &balanceState{max: float64(snapshot.Counts.Max(snapshot.Subject.Entries))}
+	if last := snapshot.Subject.Last; last != nil && last.SinceStart {
+		s.staying, s.best = snapshot.Subject.Incumbents.Without(snapshot.Subject.Leaving), bestScore(pl)
+	}
+	state.Write(v1alpha1.PrioritizerBalance, s)
 	return nil
+}
+
+// bestScore is the lowest score for a Placement that gives Balance a negative weight.
+func bestScore(pl *v1alpha1.Placement) int64 {
+	best := framework.MaxScore
+	for _, c := range pl.Spec.PrioritizerPolicy.Configurations {
+		if at := c.ScoreCoordinate; at == nil || at.Type == v1alpha1.ScoreCoordinateTypeAddOn || at.BuiltIn != v1alpha1.PrioritizerBalance {
+			continue
+		}
+		if best = framework.MaxScore; c.Weight != nil && *c.Weight < 0 {
+			best = framework.MinScore
+		}
+	}
+	return best
 }
 
 // Score implements framework.ScorePlugin.
 func (b Balance) Score(_ context.Context, state *framework.CycleState, _ *v1alpha1.Placement, cluster *framework.Cluster) (int64, *framework.Status) {
 	snapshot := state.Snapshot()
-	count := snapshot.Counts.ByIndex.Get(cluster.Index)
-	if snapshot.Subject.Counted.Has(cluster.Index) {
-		count -= snapshot.Subject.Entries[cluster.Index]
-	}
-	if count == 0 {
-		return framework.MaxScore, nil
-	}
 	s, ok := framework.ReadAs[*balanceState](state, v1alpha1.PrioritizerBalance)
 	if !ok {
 		return 0, framework.AsStatus(framework.ErrNotFound)
+	}
+	if s.staying.Has(cluster.Index) {
+		return s.best, nil
+	}
+	count := snapshot.Counts.ByIndex.Get(cluster.Index)
+	if snapshot.Subject.Counted.Has(cluster.Index) {
+		count -= snapshot.Subject.Entries[cluster.Index]
 	}
 	return balanceScore(count, s.max), nil
 }
@@ -68,13 +92,13 @@ type settledBalance struct {
 	changes uint64
 }
 
-// Rescore implements framework.Rescorer.
+// Rescore implements framework.Rescorer. Scores after a start are no proof for later attempts.
 func (Balance) Rescore(state *framework.CycleState) (framework.SettledScore, bool) {
 	s, ok := framework.ReadAs[*balanceState](state, v1alpha1.PrioritizerBalance)
 	if !ok {
 		return nil, false
 	}
-	return &settledBalance{state.Snapshot().Subject.Entries, s.max, state.Snapshot().Counts.Changes}, true
+	return &settledBalance{state.Snapshot().Subject.Entries, s.max, state.Snapshot().Counts.Changes}, s.staying.Len() == 0
 }
 
 func (s *settledBalance) Score(c *framework.Cluster, counts *framework.DecisionCounts) int64 {

@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
@@ -173,6 +175,49 @@ func TestBalance(t *testing.T) {
 			inv := hub(fixture.Cluster("c1"), fixture.Cluster("c2"))
 			for _, page := range tc.pages {
 				inv.Update(page)
+			}
+			got, _ := scores(t, Balance{}, inv, 0)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("scores (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestBalanceAfterAStart: the clusters that stay have the best score: the highest, or with a
+// negative weight the lowest. These are the published ones or, with an open change, its target.
+func TestBalanceAfterAStart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		placement fixture.PlacementBuilder
+		started   bool
+		change    func(*berthv1alpha1.PlacementChange)
+		want      map[string]int64
+	}{
+		"no start":              {placement: fixture.Placement("n", "p"), want: map[string]int64{"c1": -100, "c2": 0, "c3": -100}},
+		"after a start":         {placement: fixture.Placement("n", "p"), started: true, want: map[string]int64{"c1": 100, "c2": 0, "c3": -100}},
+		"a positive weight":     {placement: fixture.Placement("n", "p").Prioritizer(v1alpha1.PrioritizerBalance, 2), started: true, want: map[string]int64{"c1": 100, "c2": 0, "c3": -100}},
+		"a negative weight":     {placement: fixture.Placement("n", "p").Prioritizer(v1alpha1.PrioritizerBalance, -2), started: true, want: map[string]int64{"c1": -100, "c2": 0, "c3": -100}},
+		"the last weight wins":  {placement: fixture.Placement("n", "p").Prioritizer(v1alpha1.PrioritizerBalance, -2).Prioritizer(v1alpha1.PrioritizerBalance, 1), started: true, want: map[string]int64{"c1": 100, "c2": 0, "c3": -100}},
+		"an open change to c3":  {placement: fixture.Placement("n", "p"), started: true, change: func(*berthv1alpha1.PlacementChange) {}, want: map[string]int64{"c1": -100, "c2": 0, "c3": 100}},
+		"a change that is over": {placement: fixture.Placement("n", "p"), started: true, change: func(r *berthv1alpha1.PlacementChange) { r.Status.Phase = berthv1alpha1.PhaseRejected }, want: map[string]int64{"c1": 100, "c2": 0, "c3": -100}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := hub(fixture.Cluster("c1"), fixture.Cluster("c2"), fixture.Cluster("c3"))
+			pl := tc.placement.Obj()
+			inv.Update(pl)
+			inv.Update(fixture.Page("m", "q").Of("q").Lists("c1", "c1", "c2", "c3", "c3").Obj())
+			inv.Update(fixture.Page("n", "p-decision-1").Of("p").Lists("c1").Obj())
+			if tc.change != nil {
+				r, err := changes.NewRecord(pl, 0, 1, changes.NewChange([]string{"c1"}, []string{"c3"}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Status.Phase = berthv1alpha1.PhaseHeld
+				tc.change(r)
+				inv.Update(r)
+			}
+			if tc.started {
+				inv.Started()
 			}
 			got, _ := scores(t, Balance{}, inv, 0)
 			if diff := cmp.Diff(tc.want, got); diff != "" {

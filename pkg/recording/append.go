@@ -72,6 +72,7 @@ func (a *appender) published(p *Published) {
 	a.time("scoresAt", p.ScoresAt)
 	a.number("revision", p.Revision)
 	a.bool("restored", p.Restored)
+	a.bool("sinceStart", p.SinceStart)
 	a.end()
 }
 

@@ -119,6 +119,7 @@ type Published struct {
 	ScoresAt   time.Time         `json:"scoresAt,omitzero"`
 	Revision   int64             `json:"revision,omitempty"`
 	Restored   bool              `json:"restored,omitempty"`
+	SinceStart bool              `json:"sinceStart,omitempty"`
 }
 
 // Decision is one decision of the controller: what it depended on beside the inputs, and the

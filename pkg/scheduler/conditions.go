@@ -24,7 +24,7 @@ func Skipped(pl *v1alpha1.Placement) string {
 	switch {
 	case !pl.DeletionTimestamp.IsZero():
 		return Terminating
-	case pl.Annotations[v1alpha1.PlacementDisableAnnotation] == "true":
+	case pl.IsDisabled():
 		return Disabled
 	}
 	return ""

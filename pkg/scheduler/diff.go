@@ -21,8 +21,7 @@ import (
 func (a *Attempt) diff() *framework.Proposal {
 	subject := a.Snapshot.Subject
 	pl, last := subject.Placement, subject.Last
-	if a.Failure != nil && (a.Failure.IsUnfinished() || last != nil || len(subject.OwnPages()) > 0 || hadClusters(pl) ||
-		len(pl.Name) > v1alpha1.MaxLabelValueLength || a.lacksPolicy()) {
+	if a.Failure != nil && !a.needsEmptyPage() {
 		return nil
 	}
 	p := &framework.Proposal{Selected: a.Selected, Clusters: make([]string, len(a.Selected)), From: emptyDigest}
@@ -42,6 +41,9 @@ func (a *Attempt) diff() *framework.Proposal {
 	if !a.restoresRecord(p) {
 		p.Added, p.Removed = changes.Minus(p.Clusters, last.Names), changes.Minus(last.Names, p.Clusters)
 	}
+	if last.SinceStart && last.Scores != nil && last.Digest == p.Digest && a.readsCounts() {
+		p.Selected = a.withPublishedScores()
+	}
 	return p
 }
 
@@ -50,6 +52,34 @@ func (a *Attempt) diff() *framework.Proposal {
 func (a *Attempt) lacksPolicy() bool {
 	_, required := a.Snapshot.Subject.Placement.Annotations[v1alpha1.SelectionPolicyAnnotation]
 	return required && (a.policyInvalid || a.policyMissing != "")
+}
+
+// needsEmptyPage reports whether an attempt that decided nothing publishes an empty page.
+func (a *Attempt) needsEmptyPage() bool {
+	subject := a.Snapshot.Subject
+	pl := subject.Placement
+	return !a.Failure.IsUnfinished() && subject.Last == nil && len(subject.OwnPages()) == 0 && !hadClusters(pl) &&
+		len(pl.Name) <= v1alpha1.MaxLabelValueLength && !a.lacksPolicy()
+}
+
+// withPublishedScores returns the selected clusters with their published scores, best first.
+func (a *Attempt) withPublishedScores() []framework.Selection {
+	demoted, selected := a.State.Demoted(), slices.Clone(a.Selected)
+	for i, s := range selected {
+		if score, known := a.Snapshot.Subject.Last.Scores[s.Cluster.Name]; known {
+			selected[i].Score = score
+		}
+	}
+	last := func(s framework.Selection) int {
+		if demoted.Has(s.Cluster.Index) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(selected, func(x, y framework.Selection) int {
+		return cmp.Or(cmp.Compare(last(x), last(y)), cmp.Compare(y.Score, x.Score), cmp.Compare(x.Cluster.Name, y.Cluster.Name))
+	})
+	return selected
 }
 
 var emptyDigest = framework.DigestOf(nil)
@@ -62,14 +92,8 @@ func (a *Attempt) restoresRecord(p *framework.Proposal) bool {
 	if last != nil && (!last.Restored || last.Digest == p.Digest) {
 		return false
 	}
-	history := changes.History(subject.Records)
-	newest := history.Newest(berthv1alpha1.PhasePublished)
-	// The pages are newer than that record if their revision is later, or if a later change was
-	// permitted or has a record without status.
-	if newest == nil || newest.Spec.To != p.Digest || last != nil && last.Revision > newest.Spec.Revision ||
-		slices.ContainsFunc(history, func(record *berthv1alpha1.PlacementChange) bool {
-			return record.Spec.Revision > newest.Spec.Revision && (record.Status.PermittedTime != nil || record.Status.Phase == "")
-		}) {
+	newest := changes.History(subject.Records).Latest(subject.LastRevision())
+	if newest == nil || newest.Spec.To != p.Digest {
 		return false
 	}
 	p.Revision = newest.Spec.Revision

@@ -27,7 +27,7 @@ func TestPagesEditedWhileNoControllerRan(t *testing.T) {
 			pageRevision: "2", phase: berthv1alpha1.PhasePublished, wantOutcome: scheduler.Held, want: "p-decision-1: c1", wantRecords: 2,
 		},
 		"other clusters are selected": {
-			cluster: "c3", phase: berthv1alpha1.PhasePublished, wantOutcome: scheduler.Held, want: "p-decision-1: c1", wantRecords: 2,
+			cluster: "c3", phase: berthv1alpha1.PhasePublished, wantOutcome: scheduler.Held, want: "p-decision-1: c1 c2", wantRecords: 2,
 		},
 		"the record was not published": {
 			phase: berthv1alpha1.PhaseSuperseded, wantOutcome: scheduler.Held, want: "p-decision-1: c1", wantRecords: 2,

@@ -89,18 +89,31 @@ func TestDeletedPagesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestNobodyRemembers: after a restart the content of a page that was deleted in between is
-// unknown. Consumers see no page rather than an empty decision.
+// TestNobodyRemembers: after a restart the content of a page that was deleted in between is known
+// from the records. Without them, consumers see no page rather than an empty decision.
 func TestNobodyRemembers(t *testing.T) {
-	d := newDesk(t, ask(), "c1")
-	d.attemptUntilStable()
-	d.placement.Status.DecisionGroups = []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 1}}
-	d.x.answer = holds
-	d.add("c2")
-	delete(d.pages.pages, inventory.Key{Namespace: "ns", Name: "p-decision-1"})
-	d.restart()
-	d.attemptUntilStable()
-	d.expect(" | [c1 c2] | True/Held")
+	for name, tc := range map[string]struct {
+		forget bool
+		want   string
+	}{
+		"recorded":     {want: "p-decision-1: c1 | [c1 c2] | True/Held"},
+		"not recorded": {forget: true, want: " | [c1 c2] | True/Held"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, ask(), "c1")
+			d.attemptUntilStable()
+			d.placement.Status.DecisionGroups = []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 1}}
+			d.x.answer = holds
+			d.add("c2")
+			delete(d.pages.pages, inventory.Key{Namespace: "ns", Name: "p-decision-1"})
+			if tc.forget {
+				clear(d.records)
+			}
+			d.restart()
+			d.attemptUntilStable()
+			d.expect(tc.want)
+		})
+	}
 }
 
 // TestDeletedPagesAreRestored: pages that vanished while no controller ran are written again

@@ -21,6 +21,7 @@ func (a *Attempt) published() *framework.Published {
 	next := &framework.Published{
 		Names: p.Clusters, Digest: p.Digest, Scores: before.Scores,
 		Generation: before.Generation, Profile: before.Profile, ScoresAt: before.ScoresAt, Revision: max(before.Revision, p.Revision),
+		SinceStart: before.SinceStart,
 	}
 	if a.ScoresWritten(p) {
 		next.ScoresAt = a.Snapshot.Now

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -185,6 +187,18 @@ func (a *Attempt) rescore(s *framework.Settled) bool {
 		s.Scores = append(s.Scores, framework.WeightedSettledScore{SettledScore: score, Weight: p.weight})
 	}
 	return true
+}
+
+// readsCounts reports whether a prioritizer depends on the decision counts.
+func (a *Attempt) readsCounts() bool {
+	return slices.ContainsFunc(a.scorers, func(p scorer) bool {
+		again, can := p.ScorePlugin.(framework.Rescorer)
+		if !can || p.addOn {
+			return false
+		}
+		score, _ := again.Rescore(a.State)
+		return score != nil && score.DependsOn() == framework.OnDecisionCounts
+	})
 }
 
 // cut sets the Cut between the selected and the other feasible clusters: by fixed scores alone, if

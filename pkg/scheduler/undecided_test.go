@@ -62,6 +62,7 @@ func TestNoEmptyPageReplacesAForgottenAnswer(t *testing.T) {
 	d.placement.Status.DecisionGroups = []v1alpha1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}, ClusterCount: 1}}
 	d.placement.Spec.PrioritizerPolicy.Mode = "Fuzzy"
 	delete(d.pages.pages, inventory.Key{Namespace: "ns", Name: "p-decision-1"})
+	clear(d.records)
 	d.restart()
 	d.attemptUntilStable()
 	d.expect(" |  | ")

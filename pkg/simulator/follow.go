@@ -20,7 +20,7 @@ func Follow(ctx context.Context, now time.Time, o Options) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	inv := inventory.New(inventory.Options{Reads: engine.Reads})
+	inv := inventory.New(inventory.Options{Reads: engine.Reads, Follows: true})
 	o.Alone = true
 	return &Simulator{inventory: inv, scheduler: engine, now: now, options: o}, nil
 }

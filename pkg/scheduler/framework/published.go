@@ -40,10 +40,11 @@ func Listed(pages []*v1alpha1.PlacementDecision) (names []string, scores map[str
 	return slices.Compact(names), scores
 }
 
-// Damaged reports whether the Placement's own pages differ from those published last.
+// Damaged reports whether the Placement's own pages differ from those published last, of which
+// there is at least one.
 func (d *Published) Damaged(subject *Subject) bool {
 	pages := subject.OwnPages()
-	return len(pages) != len(d.Pages) || slices.ContainsFunc(pages, func(page *v1alpha1.PlacementDecision) bool {
+	return len(pages) == 0 || len(pages) != len(d.Pages) || slices.ContainsFunc(pages, func(page *v1alpha1.PlacementDecision) bool {
 		hash, known := d.Pages[page.Name]
 		return !known || hash != ContentHash(page)
 	})
@@ -110,7 +111,7 @@ func ContentHash(page *v1alpha1.PlacementDecision) uint64 {
 // stay with them.
 func (s *Snapshot) WithPublished(names []string, timers Timers) *Snapshot {
 	other, subject := *s, *s.Subject
-	subject.Last = &Published{Names: names, Digest: DigestOf(names)}
+	subject.Last = &Published{Names: names, Digest: DigestOf(names), SinceStart: s.Subject.Last != nil && s.Subject.Last.SinceStart}
 	subject.Published, subject.Records, subject.Leaving = nil, nil, nil
 	for _, name := range names {
 		if c := s.Cluster(name); c != nil {

@@ -106,9 +106,12 @@ type Published struct {
 	ScoresAt time.Time
 	// Revision is that of the last published change; 0 if unknown.
 	Revision int64
-	// Restored is true while the decision is read from the pages, after a restart. It may differ
-	// from the decision that was published.
+	// Restored is true while the decision is read from pages and records, after a restart. It may
+	// differ from the decision that was published.
 	Restored bool
+	// SinceStart is true from a start until an event affects the Placement after its first attempt.
+	// The decision counts may have drifted meanwhile, which is no reason to move.
+	SinceStart bool
 }
 
 // Timers are the engine's measurements across attempts. They are in memory; a restart resets them,
@@ -287,8 +290,8 @@ type Subject struct {
 	// Pages are the pages with the Placement's label and unfinished pages that it owns, sorted by
 	// name, without those that are being deleted.
 	Pages []*v1alpha1.PlacementDecision
-	// Published are the indexes of the names on published pages, including names without a
-	// ManagedCluster.
+	// Published are the indexes of LastNames, including names without a ManagedCluster. External
+	// edits of pages do not change it.
 	Published Bitset
 	// Entries counts the decisions on the labelled pages, and those that are being published, by
 	// name index (DecisionCounts), duplicates included. Counted are the indexes in it.
@@ -317,7 +320,7 @@ type Subject struct {
 	AffinityCycle string
 	// Request is what the policy requests; nil if it requests nothing.
 	Request *Request
-	// Has are the clusters that the Placement has: those on its labelled pages, those that are
+	// Has are the clusters that the Placement has: those that it published last, those that are
 	// being published, and those that its open change adds.
 	Has Bitset
 	// Incumbents are Published and the clusters that the open change adds. Leaving are the clusters

@@ -1,0 +1,82 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/changes"
+	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// adoptPages ends the time in which other writers own the pages of a Placement, because scheduling
+// was disabled. What the pages list becomes what Berth published last, and the difference to the
+// last record gets a record. The condition SchedulingDisabled is removed after that, so that a
+// controller that starts in between does the same.
+func (r *PlacementReconciler) adoptPages(ctx context.Context, key types.NamespacedName) error {
+	before, delegated := r.Inventory.Delegated(key)
+	pl := r.Inventory.Placement(key)
+	if !delegated || pl == nil || scheduler.Skipped(pl) != "" {
+		return nil
+	}
+	// The watch of pages may be behind that of Placements.
+	var pages v1alpha1.PlacementDecisionList
+	if err := r.Reader.List(ctx, &pages, client.InNamespace(key.Namespace)); err != nil {
+		return r.failed(ctx, pl, fmt.Errorf("listing the pages after scheduling was disabled: %w", err))
+	}
+	r.Inventory.AssumePages(key, pages.Items, pages.ResourceVersion)
+	subject := r.Inventory.Subject(key)
+	if subject == nil {
+		return nil
+	}
+	revision, err := r.Records.adopt(ctx, subject, before, r.Now())
+	if err != nil {
+		return r.failed(ctx, pl, fmt.Errorf("recording the pages that were edited while scheduling was disabled: %w", err))
+	}
+	status := pl.Status.DeepCopy()
+	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.PlacementConditionSchedulingDisabled)
+	if err := r.writeStatus(ctx, pl, status); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	r.Inventory.AdoptPages(subject, revision)
+	return nil
+}
+
+// adopt writes the record of what other writers published while scheduling was disabled, if they
+// changed anything. It returns the revision of the pages after that. before are the clusters that
+// Berth published last, if they are known.
+func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before []string, now time.Time) (revision int64, err error) {
+	revision = subject.LastRevision()
+	if r == nil {
+		return revision, nil
+	}
+	key := subject.Key()
+	if err := r.flush(ctx, key); err != nil {
+		return 0, err
+	}
+	if subject = r.Inventory.Subject(key); subject == nil {
+		return revision, nil
+	}
+	history := changes.History(subject.Records)
+	c, changed := history.Disabled(subject.LastNames(), before)
+	if !changed {
+		return revision, nil
+	}
+	c.Generation, c.Profile = subject.Placement.Generation, scheduler.ProfileName(subject.Placement)
+	revision = max(revision, history.Last()) + 1
+	u := &unwritten{placement: subject.Placement, first: revision, revision: revision, change: c, at: metav1.NewTime(now.Truncate(time.Second))}
+	if err := r.writePublished(ctx, u); err != nil {
+		return 0, err
+	}
+	log.FromContext(ctx).Info("Other writers changed the published decision while scheduling was disabled",
+		"revision", revision, "added", len(c.Added), "removed", len(c.Removed))
+	return revision, r.prune(ctx, key)
+}

@@ -1,0 +1,220 @@
+package inventory
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
+)
+
+// restoreLast sets the last published decision from pages and records, if it is unknown.
+func (inv *Inventory) restoreLast(p *placement) {
+	if p.last != nil {
+		return
+	}
+	if last := inv.readLast(p); last != nil {
+		inv.setLast(p, last)
+		inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: last, KeepsLanded: true})
+	}
+}
+
+// readLast returns what the pages list; nil without pages. Unless they are delegated, pages that
+// are not newer than the newest record, but list other clusters, were damaged while no controller
+// ran: it then returns the clusters of the record, if these are known.
+func (inv *Inventory) readLast(p *placement) *framework.Published {
+	own, history := inv.subject(p).OwnPages(), inv.historyOf(p)
+	last := framework.PublishedOn(own)
+	last.Revision, last.SinceStart = history.PageRevision(own), inv.started && !p.delegated && !inv.options.Follows
+	// Pages without a revision may be newer than all records.
+	if latest := history.Latest(last.Revision); latest != nil && !p.delegated && latest.Spec.To != last.Digest && (last.Revision > 0 || len(own) == 0) {
+		if names, ok := history.Clusters(last.Names); ok {
+			last.Names, last.Digest, last.Pages, last.Revision = names, latest.Spec.To, nil, latest.Spec.Revision
+			return last
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	return last
+}
+
+// setLast stores the last published decision, and holds the indexes of its clusters.
+func (inv *Inventory) setLast(p *placement, last *framework.Published) {
+	p.subject = nil
+	if p.last != nil && last != nil && slices.Equal(p.last.Names, last.Names) {
+		p.last = last
+		return
+	}
+	var listed framework.Bitset
+	if last != nil {
+		for _, name := range last.Names {
+			listed = listed.Set(inv.names.acquire(name))
+		}
+	}
+	for i := range p.listed.All {
+		inv.names.release(i)
+	}
+	p.last, p.listed = last, listed
+}
+
+// delegates reports whether other writers own the pages of a Placement: from the time when
+// scheduling is disabled until AdoptPages. After a start the status says so. Berth may not have
+// written it yet when the annotation is removed, and removes it when it has adopted the pages.
+func delegates(old *placement, object *v1alpha1.Placement) bool {
+	switch {
+	case object.IsDisabled():
+		return true
+	case old == nil || old.object.UID != object.UID:
+		return object.SaysDisabled()
+	}
+	return old.delegated && (object.SaysDisabled() || !old.object.SaysDisabled())
+}
+
+// contents adds the object, after an earlier state of it if the object alone does not say who owns
+// the pages.
+func (p *placement) contents(add func(client.Object)) {
+	if delegates(nil, p.object) != p.delegated {
+		earlier := p.object.DeepCopy()
+		if p.delegated {
+			metav1.SetMetaDataAnnotation(&earlier.ObjectMeta, v1alpha1.PlacementDisableAnnotation, "true")
+		} else {
+			earlier.Status.Conditions = nil
+		}
+		add(earlier)
+	}
+	add(p.object)
+}
+
+// setDelegated stores whether other writers own the pages. As long as they do, the last published
+// decision is what the pages list.
+func (inv *Inventory) setDelegated(p *placement, delegated bool) {
+	if delegated && !p.delegated && p.last != nil {
+		p.before = p.last.Names
+		inv.setLast(p, nil)
+		inv.holdingChanged(p.key)
+	}
+	p.delegated = delegated
+}
+
+// Delegated reports whether other writers own the pages of a Placement, because scheduling is or
+// was disabled. before are the clusters that Berth published last, if they are known.
+func (inv *Inventory) Delegated(key Key) (before []string, delegated bool) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if p := inv.placements[key]; p != nil {
+		return p.before, p.delegated
+	}
+	return nil, false
+}
+
+// AssumePages processes the pages of a Placement among all those of its namespace, as a list at a
+// resource version returned them, before their watch events arrive.
+func (inv *Inventory) AssumePages(placement Key, pages []v1alpha1.PlacementDecision, resourceVersion string) {
+	defer inv.notify()
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	known, listed := inv.pages.byPlacement[placement], map[string]bool{}
+	for i := range pages {
+		page := &pages[i]
+		if listed[page.Name] = true; page.PlacementName() == placement.Name {
+			inv.assumeWritten(page)
+		}
+	}
+	at, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		at = math.MaxUint64
+	}
+	var gone []*v1alpha1.PlacementDecision
+	for name, p := range known {
+		if version, ok := versionOf(p.object); ok && !listed[name] && version <= at {
+			gone = append(gone, p.object)
+		}
+	}
+	for _, page := range gone {
+		page = page.DeepCopy()
+		page.Finalizers = nil // The page is gone.
+		inv.assumeDeleted(page)
+	}
+}
+
+// AdoptPages makes what the pages of the Subject list the last published decision, with a revision.
+// Other writers own them no more. It does nothing if the Placement was deleted or replaced, or is
+// disabled again.
+func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
+	defer inv.notify()
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p := inv.placements[subject.Key()]
+	if p == nil || p.object.UID != subject.Placement.UID || p.object.IsDisabled() {
+		return
+	}
+	if p.delegated = false; revision == 0 && subject.Last == nil {
+		return // Nothing was published yet.
+	}
+	last := framework.PublishedOn(subject.OwnPages())
+	last.Revision = revision
+	inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: last})
+	inv.setPublished(p, last, false)
+}
+
+// SetPublished stores the last published decision of a Placement; nil if it is the same as before.
+// It does nothing if the Placement was deleted or replaced, or if scheduling was disabled
+// meanwhile.
+func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
+	defer inv.notify()
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	p := inv.placements[subject.Key()]
+	if p == nil || p.object.UID != subject.Placement.UID || p.delegated || last == nil && p.landed.Len() == 0 {
+		return
+	}
+	if last == nil {
+		last = p.last
+	} else if last.SinceStart && p.last != subject.Last {
+		// An event affected the Placement during the attempt.
+		changed := *last
+		changed.SinceStart, last = false, &changed
+	}
+	inv.addInput(Input{Kind: InputPublished, Placement: p.key, Published: last, Before: p.last})
+	inv.setPublished(p, last, false)
+}
+
+// setPublished is SetPublished, and AdoptPages if the decision is Restored, with the inventory
+// locked.
+func (inv *Inventory) setPublished(p *placement, last *framework.Published, keepsLanded bool) {
+	if !keepsLanded {
+		p.landed = nil
+		p.before = nil
+		p.delegated = p.delegated && !last.Restored
+	}
+	inv.setLast(p, last)
+	inv.unsettle(p)
+	inv.holdingChanged(p.key)
+}
+
+// endStart ends the time since the start for the Placements that an event affects. If the first
+// attempt of one is not published yet, it lasts until then. The first answers of extenders and
+// readiness sources are part of the start.
+func (inv *Inventory) endStart(affected affectedSet) {
+	for key := range affected {
+		if p := inv.placements[key]; p != nil && p.last != nil && p.last.SinceStart {
+			last := *p.last
+			last.SinceStart = last.Restored
+			p.last, p.subject = &last, nil
+		}
+	}
+}
+
+// pagesChanged drops what is known of a Placement's pages. It returns false if there is no such
+// Placement.
+func (inv *Inventory) pagesChanged(owner Key) bool {
+	if p := inv.placements[owner]; p != nil && (p.delegated || inv.options.Follows) {
+		inv.setLast(p, nil)
+	}
+	return inv.dropSubject(owner)
+}
