@@ -163,6 +163,16 @@ func TestConfigureQueues(t *testing.T) {
 			wantEvents: []string{"Warning QueueConfigWarning" + about + "admissionController.accessControl.bypass: unknown setting"},
 			wantLines:  []string{`"configMap"="berth-system/queues" "warning"="admissionController.accessControl.bypass: unknown setting"`},
 		},
+		"no key": {
+			object:     queueConfigMap(map[string]string{"queue.yaml": twoQueues}),
+			wantEvents: []string{"Warning QueueConfigInvalid" + about + "queue config is not set: data has no key queues.yaml"},
+			wantLines:  []string{`"configMap"="berth-system/queues"`},
+		},
+		"no partition default": {
+			object:     queueConfigMap(map[string]string{admission.QueuesKey: strings.Replace(twoQueues, "default", "defualt", 1)}),
+			wantEvents: []string{"Warning QueueConfigWarning" + about + "line 2: partitions[0].name: partition defualt has no effect", "Warning QueueConfigInvalid" + about + "line 2: partitions[0].name: there is no partition default"},
+			wantLines:  []string{`"warning"=`, `"configMap"="berth-system/queues"`},
+		},
 		"invalid": {
 			object:     queueConfigMap(map[string]string{admission.QueuesKey: "partitions: 7"}),
 			wantEvents: []string{"Warning QueueConfigInvalid" + about},
@@ -185,6 +195,32 @@ func TestConfigureQueues(t *testing.T) {
 				}
 			}
 			expectLines(t, s.lines, tc.wantLines...)
+		})
+	}
+}
+
+// TestReloadOfQueuesIsNoAnswer: whatever happens to the ConfigMap, an admitted Placement stays
+// admitted to its queue.
+func TestReloadOfQueuesIsNoAnswer(t *testing.T) {
+	for name, data := range map[string]map[string]string{
+		"no data":              nil,
+		"no key":               {"queue.yaml": twoQueues},
+		"an empty text":        {admission.QueuesKey: ""},
+		"no partition default": {admission.QueuesKey: strings.Replace(twoQueues, "default", "defualt", 1)},
+		"no queue":             {admission.QueuesKey: fixture.Partition("queues: []")},
+		"a renamed queue":      {admission.QueuesKey: strings.Replace(twoQueues, "- name: a", "- name: z", 1)},
+		"a new parent":         {admission.QueuesKey: strings.Replace(twoQueues, "- name: a", "- {name: a, parent: true}", 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newQueueSetting(t)
+			s.configure(queueConfigMap(map[string]string{admission.QueuesKey: twoQueues}))
+			before := s.queues.Admission(queued(), fixture.Now)
+			s.configure(queueConfigMap(data))
+			after := s.queues.Admission(queued(), fixture.Now)
+			before.Reason, before.Message = after.Reason, after.Message
+			if diff := cmp.Diff(before, after); !after.Admitted || diff != "" {
+				t.Errorf("admitted: %t (-before +after):\n%s", after.Admitted, diff)
+			}
 		})
 	}
 }

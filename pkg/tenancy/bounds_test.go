@@ -93,7 +93,7 @@ func TestLookupsAreLinear(t *testing.T) {
 	if !tree.SubmitAllowed(queue, "ann", nil) || !tree.AdminAllowed(queue, "boss", nil) || tree.Queue(queue) != nil {
 		t.Error("the queue above is not found")
 	}
-	if sets, restricted := tree.ClusterSets(queue); !restricted || len(sets) != 1 {
+	if sets, restricted := tree.ClusterSets(nil, queue); !restricted || len(sets) != 1 {
 		t.Error(sets, restricted)
 	}
 }

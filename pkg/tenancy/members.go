@@ -28,6 +28,8 @@ type level struct {
 	users    map[string]Quota
 	shares   map[string]*share
 	draining bool
+	// removed is the last configuration of a queue that is no longer configured; nil if unknown.
+	removed *Queue
 	// groups caches the sums of shares by group, for each list of limits, by its first element.
 	groups map[*Limit]*groupSums
 }
@@ -160,17 +162,31 @@ func (m *Members) Draining(queue string) bool {
 	return slices.ContainsFunc(PathTo(strings.ToLower(queue)), func(name string) bool { return m.at(name).draining })
 }
 
-// Reconfigure applies a change of the configuration: a queue with members drains if it is no longer
-// configured, and stops draining if it is configured again. Other dynamic queues are unchanged.
-// Either tree may be nil.
+// Reconfigure applies a change of the configuration. A queue with members that is no longer
+// configured keeps its quotas, limits and cluster sets for the time that it drains. A queue that is
+// configured again stops draining. Either tree may be nil.
 func (m *Members) Reconfigure(old, current *Tree) {
+	removed := map[string]*Queue{}
+	for name := range m.levels {
+		if old == nil || old.Queue(name) == nil {
+			continue
+		}
+		q := *old.Queue(name)
+		if sets, restricted := old.ClusterSets(m, name); restricted {
+			q.sets = sets
+		}
+		removed[name] = &q
+	}
 	for name, l := range m.levels {
 		clear(l.groups)
 		switch {
 		case current != nil && current.Queue(name) != nil:
-			l.draining = false
-		case old != nil && old.Queue(name) != nil:
-			l.draining = true
+			l.draining, l.removed = false, nil
+		case removed[name] != nil:
+			l.removed = removed[name]
 		}
 	}
 }
+
+// KnowsRemoved is true if the last configuration of a queue that is no longer configured is known.
+func (m *Members) KnowsRemoved(queue string) bool { return m.at(strings.ToLower(queue)).removed != nil }

@@ -63,7 +63,7 @@ func (r *Remaining) apply(quota, used Quota, by string) {
 // application of the user. The members must not include that application.
 func (t *Tree) Remaining(members *Members, queue, user string, groups []string) Remaining {
 	free := Remaining{Quota: Quota{Unlimited, Unlimited}}
-	path, configured := t.path(queue)
+	path, known := t.settings(members, queue)
 	for _, q := range path {
 		used := members.at(q.Name)
 		free.apply(q.Quota, used.total, Cut(q.Name))
@@ -71,7 +71,7 @@ func (t *Tree) Remaining(members *Members, queue, user string, groups []string) 
 			free.applyLimits(list, used, q.Name, user, groups)
 		}
 	}
-	if tmpl := templateOf(path, configured); tmpl != nil {
+	if tmpl := templateOf(path, known); tmpl != nil {
 		queue = strings.ToLower(queue)
 		free.apply(tmpl.Quota, members.at(queue).total, Cut(queue))
 	}

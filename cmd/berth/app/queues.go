@@ -184,7 +184,7 @@ func printQueues(out io.Writer, tree *tenancy.Tree, q *tenancy.Queue, depth int)
 			words = append(words, fmt.Sprintf("%s=%q", acl.name, acl.String()))
 		}
 	}
-	words = append(words, "clustersets="+describeSets(tree.ClusterSets(q.Name)))
+	words = append(words, "clustersets="+describeSets(tree.ClusterSets(nil, q.Name)))
 	if q.Quota.Applications < tenancy.Unlimited {
 		words = append(words, fmt.Sprintf("maxapplications=%d", q.Quota.Applications))
 	}

@@ -77,6 +77,8 @@ type Assignments struct {
 	config     *queueconfig.Config
 	problem    string // why there is no configuration
 	resolver   *identity.GroupResolver
+	refused    *configuration    // applied when it is no longer refused; nil for none
+	left       bool              // a Placement has left its queue since refused was checked
 	parents    map[string]string // the parent queue by namespace
 	placements map[Key]*placement
 	pending    map[Key]*placement // to be checked, and assigned if necessary
@@ -123,42 +125,6 @@ func New(o Options) *Assignments {
 		options: o, problem: "there is no queue configuration yet", parents: map[string]string{},
 		placements: map[Key]*placement{}, pending: map[Key]*placement{}, limited: map[Key]*placement{}, members: tenancy.NewMembers(),
 	}
-}
-
-// Configure applies a configuration in one step. An invalid one changes nothing if there is one
-// already. Otherwise its error becomes the reason why no Placement is admitted.
-func (a *Assignments) Configure(text []byte) (warnings []queueconfig.Problem, err error) {
-	config, warnings, err := queueconfig.Parse(text)
-	var resolver *identity.GroupResolver
-	if err == nil {
-		resolver, err = identity.NewGroupResolver(config.Resolver, a.options.Now)
-	}
-	a.update(func() []Key {
-		if err != nil {
-			if a.config != nil {
-				return nil
-			}
-			a.problem = tenancy.Bound(err.Error())
-			return slices.Collect(maps.Keys(a.placements))
-		}
-		// Which queues drain follows from the annotations, as it does after a restart.
-		a.members.Reconfigure(nil, config.Tree)
-		a.config, a.problem, a.resolver = config, "", resolver
-		maps.Copy(a.pending, a.placements)
-		return slices.Collect(maps.Keys(a.placements))
-	})
-	return warnings, err
-}
-
-// Unconfigured stores why there is no configuration. An earlier valid configuration stays.
-func (a *Assignments) Unconfigured(why string) {
-	a.update(func() []Key {
-		if a.config != nil || a.problem == why {
-			return nil
-		}
-		a.problem = why
-		return slices.Collect(maps.Keys(a.placements))
-	})
 }
 
 // Namespace stores the annotations of a Namespace; nil after its deletion.
@@ -209,9 +175,15 @@ func (a *Assignments) Withdraw(key Key) {
 		if s == nil || s.app == nil {
 			return nil
 		}
-		a.members.Remove(*s.app)
+		a.leave(s)
 		return a.affectedByFreedQuota()
 	})
+}
+
+// leave removes a Placement from its queue.
+func (a *Assignments) leave(s *placement) {
+	a.members.Remove(*s.app)
+	s.app, a.left = nil, true
 }
 
 // SetClusters stores how many clusters a Placement has, or is about to publish.
@@ -221,12 +193,11 @@ func (a *Assignments) SetClusters(key Key, clusters int) {
 		if s == nil || s.app == nil || s.app.Clusters == int64(clusters) {
 			return nil
 		}
-		was := *s.app
 		if clusters == 0 && !s.admitted { // it has no published clusters any more
-			s.app = nil
-			a.members.Remove(was)
+			a.leave(s)
 			return a.othersAffectedByFreedQuota(key)
 		}
+		was := *s.app
 		s.app.Clusters = int64(clusters)
 		a.members.Replace(was, *s.app)
 		if s.app.Clusters < was.Clusters {
@@ -239,7 +210,7 @@ func (a *Assignments) SetClusters(key Key, clusters int) {
 // update runs do with the lock held, then calls OnAffected with the Placements that it returns.
 func (a *Assignments) update(do func() []Key) {
 	a.mu.Lock()
-	affected := do()
+	affected := append(do(), a.applyRefused()...)
 	a.mu.Unlock()
 	if len(affected) > 0 {
 		slices.SortFunc(affected, compareKeys)
@@ -356,10 +327,8 @@ func (a *Assignments) admissionIn(s *placement) Admission {
 	if a.members.Draining(s.app.Queue) {
 		v.Reason, v.Message = ReasonQueueDraining, s.annotation.drainingMessage()
 	}
-	if !s.retry.IsZero() {
-		v.RetryAfter = max(s.retry.Sub(a.options.Now()), time.Second)
-	}
-	v.Sets, v.Restricted = a.config.Tree.ClusterSets(s.app.Queue)
+	v.RetryAfter = a.retryAfter(s)
+	v.Sets, v.Restricted = a.config.Tree.ClusterSets(a.members, s.app.Queue)
 	var free tenancy.Remaining
 	a.members.Without(*s.app, func() { free = a.config.Tree.Remaining(a.members, s.app.Queue, s.app.User, s.app.Groups) })
 	if free.Clusters < tenancy.Unlimited {

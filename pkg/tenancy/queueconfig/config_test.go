@@ -62,7 +62,8 @@ func TestProblems(t *testing.T) {
 		"keys are lowercase": {text: "Partitions: []", want: []string{"line 1: Partitions: unknown field"}},
 		"other partitions": {
 			text:         "partitions:\n- name: gpu\n  queues: []\n",
-			wantWarnings: []string{"line 2: …no Placement gets a queue", "line 2: partitions[0].name: partition gpu has no effect"},
+			want:         []string{"line 2: partitions[0].name: there is no partition default"},
+			wantWarnings: []string{"line 2: partitions[0].name: partition gpu has no effect"},
 		},
 		"partition names ignore case": {
 			text: "partitions:\n- name: Default\n  queues: []\n- queues: []\n", want: []string{"line 4: …duplicate partition"},
@@ -258,9 +259,9 @@ func checkTree(t *testing.T, tree *tenancy.Tree, q *tenancy.Queue) {
 	if !tenancy.LegalQueueName(q.Name) || tree.Queue(q.Name) != q {
 		t.Errorf("queue %q cannot be found", q.Name)
 	}
-	sets, restricted := tree.ClusterSets(q.Name)
+	sets, restricted := tree.ClusterSets(nil, q.Name)
 	for _, child := range append(q.Children, &tenancy.Queue{Name: q.Name + ".dynamic"}) {
-		childSets, childRestricted := tree.ClusterSets(child.Name)
+		childSets, childRestricted := tree.ClusterSets(nil, child.Name)
 		if restricted && !childRestricted || restricted && !subset(childSets, sets) {
 			t.Errorf("%s has sets %v, %s below it %v", q.Name, sets, child.Name, childSets)
 		}

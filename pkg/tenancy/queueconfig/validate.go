@@ -53,7 +53,7 @@ func (v *validator) partitions(partitions []*partitionConfig) []*tenancy.Tree {
 		trees[i] = v.partition(p)
 	}
 	if !hasDefault && len(partitions) > 0 {
-		v.warnf(partitions[0].position, "there is no partition %s: no Placement gets a queue", DefaultPartition)
+		v.errorf(partitions[0].name.or(partitions[0].position), "there is no partition %s: only that one is used", DefaultPartition)
 	}
 	return trees
 }
