@@ -11,7 +11,10 @@ import (
 var (
 	legalLevel = regexp.MustCompile(`^[a-zA-Z0-9_:#/@-]{1,64}$`)
 	legalUser  = regexp.MustCompile(`^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$`)
-	legalGroup = regexp.MustCompile(`^[_a-zA-Z][a-zA-Z0-9:_.-]*$`)
+	legalGroup = regexp.MustCompile(`^[_a-zA-Z0-9][a-zA-Z0-9:_.-]*$`)
+	// Names in filters: a text of these characters is no expression, even if no user has that name.
+	plainUser  = regexp.MustCompile(`^[a-zA-Z0-9:#/_.@-]+[$]?$`)
+	plainGroup = regexp.MustCompile(`^[a-zA-Z0-9:_.-]+$`)
 )
 
 // A queue's full name, wherever it comes from, is at most this long, root included.

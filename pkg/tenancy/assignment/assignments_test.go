@@ -563,6 +563,16 @@ func TestAssignments(t *testing.T) {
 			},
 			want: want{"ann": "Placed root.a 2", "bob": "Placed root.a 2", "cid": "Placed root.a 2", "dan": "QuotaExceeded 0", "ann-2": "Placed root.a 0"},
 		},
+		"limits hold for groups that are numbers": {
+			config: fixture.Partition("queues: [{name: a, submitacl: ' 100', limits: [{groups: ['100'], maxapplications: 1}]}]"),
+			do: func(d *testQueues) {
+				for _, name := range []string{"p", "q"} {
+					d.add(name, "", "a", 1, annotated(identity.UserInfoAnnotation, `{"user":"ann","groups":["100"]}`))
+				}
+				d.add("r", "", "a", 1, annotated(identity.UserInfoAnnotation, `{"user":"ann","groups":["1001","group100"]}`))
+			},
+			want: want{"p": "Placed root.a 1", "q": "QuotaExceeded 0", "r": "NoRuleMatched 0"},
+		},
 		"a lowered quota evicts nobody": {
 			config: fixture.Partition("queues: [{name: a}]"),
 			do: func(d *testQueues) {

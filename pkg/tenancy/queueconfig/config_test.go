@@ -140,7 +140,7 @@ placementrules:
 `),
 			wantWarnings: []string{
 				"line 3: …written clustersets", "line 3: …not enforced", "line 3: …submitacl",
-				"line 4: ", "line 5: ", "line 7: …groups[0]…ignored", "line 7: …users[0]…ignored",
+				"line 4: ", "line 5: ", "line 7: …groups[1]…ignored", "line 7: …users[0]…ignored",
 			},
 		},
 		"users that are groups": {
