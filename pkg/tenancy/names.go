@@ -71,6 +71,11 @@ func TooLong(name string) string {
 	if levels := strings.Count(name, ".") + 1; levels > MaxQueueLevels {
 		return Messagef("queue name %q has %d levels, more than %d", name, levels, MaxQueueLevels)
 	}
+	for level := range strings.SplitSeq(name, ".") {
+		if len(level) > maxLevel {
+			return Messagef("invalid queue name %q: a level has %d characters, more than %d", name, len(level), maxLevel)
+		}
+	}
 	return ""
 }
 

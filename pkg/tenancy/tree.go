@@ -50,6 +50,9 @@ type Template struct {
 	ClusterSets []string // as a QueueSpec's
 }
 
+// Limits are the limits of users and groups in the queue and the queues below it.
+func (q *Queue) Limits() []Limit { return slices.Concat(q.limits...) }
+
 // Leaf is true if the queue is not configured to have queues below it. Only leaves hold
 // applications.
 func (q *Queue) Leaf() bool { return !q.parent && len(q.Children) == 0 && q.Name != RootName }

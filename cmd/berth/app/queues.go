@@ -39,7 +39,7 @@ func newQueuesCheckCommand() *cobra.Command {
 		Short: "Validate a queue configuration and show its queues",
 		Long: `Validate a queue configuration and show its queues.
 
-check prints the tree of queues with their access lists, cluster sets and quotas. If the configuration is invalid, it prints every
+check prints the tree of queues with their access lists, cluster sets, quotas and limits. If the configuration is invalid, it prints every
 error with its line. Warnings, about legal settings without effect, go to standard error.`,
 		Example: `  berth queues check -f queues.yaml`,
 		Args:    noArguments,
@@ -51,7 +51,7 @@ error with its line. Warnings, about legal settings without effect, go to standa
 			return printQueues(cmd.OutOrStdout(), config.Tree, config.Tree.Root(), 0)
 		},
 	}
-	cmd.Flags().StringVarP(&file, "filename", "f", "", "queue configuration to read, - for standard input")
+	cmd.Flags().StringVarP(&file, "filename", "f", "", "queue configuration to read, or a ConfigMap with one; - for standard input")
 	return cmd
 }
 
@@ -84,7 +84,7 @@ rule matches, the submission is rejected; the exit code is 0 then, too.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.file, "filename", "f", "", "queue configuration to read, - for standard input")
+	flags.StringVarP(&o.file, "filename", "f", "", "queue configuration to read, or a ConfigMap with one; - for standard input")
 	flags.StringVar(&o.user, "user", "", "user who submits; required")
 	flags.StringArrayVar(&o.groups, "group", nil, "group of the user; repeatable")
 	flags.StringVar(&o.queue, "queue", "", "requested queue")
@@ -160,6 +160,9 @@ func readQueues(file string, in io.Reader, warn io.Writer) (*queueconfig.Config,
 	if err != nil {
 		return nil, fmt.Errorf("reading the queue configuration: %w", err)
 	}
+	if text, err = queuesText(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
 	config, warnings, err := queueconfig.Parse(text)
 	for _, warning := range warnings {
 		say(warn, "warning: %s: %s\n", file, warning)
@@ -170,7 +173,7 @@ func readQueues(file string, in io.Reader, warn io.Writer) (*queueconfig.Config,
 	return config, nil
 }
 
-// printQueues prints a queue and the queues below it, one per line, indented by level.
+// printQueues prints a queue, its limits and the queues below it, one per line, indented by level.
 func printQueues(out io.Writer, tree *tenancy.Tree, q *tenancy.Queue, depth int) error {
 	words := []string{strings.Repeat("  ", depth) + q.Name[strings.LastIndexByte(q.Name, '.')+1:]}
 	if q.Leaf() {
@@ -185,14 +188,14 @@ func printQueues(out io.Writer, tree *tenancy.Tree, q *tenancy.Queue, depth int)
 		}
 	}
 	words = append(words, "clustersets="+describeSets(tree.ClusterSets(nil, q.Name)))
-	if q.Quota.Applications < tenancy.Unlimited {
-		words = append(words, fmt.Sprintf("maxapplications=%d", q.Quota.Applications))
-	}
-	if q.Quota.Clusters < tenancy.Unlimited {
-		words = append(words, fmt.Sprintf("clusters=%d", q.Quota.Clusters))
-	}
+	words = append(words, describeQuota(q.Quota)...)
 	if err := say(out, "%s\n", strings.Join(words, "  ")); err != nil {
 		return err
+	}
+	for _, limit := range q.Limits() {
+		if err := say(out, "%s- limit  %s\n", strings.Repeat("  ", depth+1), describeLimit(limit)); err != nil {
+			return err
+		}
 	}
 	for _, child := range q.Children {
 		if err := printQueues(out, tree, child, depth+1); err != nil {
@@ -200,6 +203,29 @@ func printQueues(out io.Writer, tree *tenancy.Tree, q *tenancy.Queue, depth int)
 		}
 	}
 	return nil
+}
+
+func describeQuota(quota tenancy.Quota) (words []string) {
+	if quota.Applications < tenancy.Unlimited {
+		words = append(words, fmt.Sprintf("maxapplications=%d", quota.Applications))
+	}
+	if quota.Clusters < tenancy.Unlimited {
+		words = append(words, fmt.Sprintf("clusters=%d", quota.Clusters))
+	}
+	return words
+}
+
+func describeLimit(limit tenancy.Limit) string {
+	var words []string
+	for _, listed := range []struct {
+		kind  string
+		names []string
+	}{{"users", limit.Users}, {"groups", limit.Groups}} {
+		if len(listed.names) > 0 {
+			words = append(words, listed.kind+"="+strings.Join(listed.names, ","))
+		}
+	}
+	return strings.Join(append(words, describeQuota(limit.Quota)...), "  ")
 }
 
 func describeSets(sets []string, restricted bool) string {

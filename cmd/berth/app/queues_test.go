@@ -96,6 +96,14 @@ func TestQueues(t *testing.T) {
   - {name: user, create: true, filter: {groups: [group1000]}}
   usergroupresolver: {type: test}
 `
+	const configMap = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: yunikorn-configs, namespace: berth-system}
+data:
+  queues.yaml: |
+    partitions:
+    - queues: [{name: a}]
+`
 	for name, tc := range map[string]struct {
 		stdin    string
 		args     []string
@@ -117,6 +125,32 @@ func TestQueues(t *testing.T) {
 		"check, invalid": {
 			stdin: "partitions: [{queues: [{name: a!}, {nam: b}]}]", args: []string{"check", "-f", "-"},
 			wantErr: "line 1: partitions[0].queues[1].nam: unknown field", wantCode: exitFailure,
+		},
+		"check, limits": {
+			stdin: "partitions:\n- limits: [{users: [ann], maxapplications: 5}]\n  queues:\n  - name: a\n    limits:\n    - {users: [ann, '*'], maxapplications: 2}\n    - {groups: [dev], maxresources: {clusters: 3}}\n",
+			args:  []string{"check", "-f", "-"},
+			wantOut: `root  clustersets=any
+  - limit  users=ann  maxapplications=5
+  a (leaf)  clustersets=any
+    - limit  users=ann,*  maxapplications=2
+    - limit  groups=dev  clusters=3
+`,
+		},
+		"check, a ConfigMap": {
+			stdin: configMap, args: []string{"check", "-f", "-"}, wantOut: "root  clustersets=any\n  a (leaf)  clustersets=any\n",
+		},
+		"check, a mistake in a ConfigMap": {
+			stdin: strings.Replace(configMap, "name: a", "nam: a", 1), args: []string{"check", "-f", "-"}, wantErr: "line 7: partitions[0].queues[0].nam: unknown field", wantCode: exitFailure,
+		},
+		"check, a ConfigMap without queues": {
+			stdin: strings.Replace(configMap, "queues.yaml", "queue.yaml", 1), args: []string{"check", "-f", "-"}, wantErr: "ConfigMap yunikorn-configs has no key queues.yaml", wantCode: exitFailure,
+		},
+		"check, the second entry of a filter": {
+			stdin: "partitions:\n- queues: [{name: a}]\n  placementrules:\n  - name: user\n    create: true\n    filter:\n      users:\n      - ann\n      - bo.*\n", args: []string{"check", "-f", "-"},
+			wantOut: "root  clustersets=any\n  a (leaf)  clustersets=any\n", wantErr: "line 9: partitions[0].placementrules[0].filter.users[1]: \"bo.*\" is ignored",
+		},
+		"place, a ConfigMap": {
+			stdin: configMap, args: []string{"place", "-f", "-", "--user", "ann", "--queue", "a"}, wantOut: "root.a, by rule 1 (provided)\n",
 		},
 		"check, no such file": {args: []string{"check", "-f", "nowhere.yaml"}, wantErr: "nowhere.yaml", wantCode: exitFailure},
 		"check, no file":      {args: []string{"check"}, wantErr: "-f is required", wantCode: exitUsage},

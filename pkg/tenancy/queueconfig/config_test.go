@@ -143,6 +143,21 @@ placementrules:
 				"line 4: ", "line 5: ", "line 7: …groups[1]…ignored", "line 7: …users[0]…ignored",
 			},
 		},
+		"current keys of YuniKorn": {
+			text: "checksum: ABC\n" + fixture.Partition(`
+queues: [{name: a, properties: {quota.preemption.delay: 1h, application.unschedasks.backoff: "5"}}]
+preemption: {enabled: true, quotapreemptionenabled: true}
+`),
+			wantWarnings: []string{"line 4: …backoff: …not enforced", "line 4: …delay: …not enforced", "line 5: "},
+		},
+		"0 is no limit": {
+			text:         fixture.Partition("queues: [{name: a, maxapplications: 0, limits: [{users: [ann], maxapplications: 0, maxresources: {clusters: 1}}]}, {name: b, maxapplications: }]"),
+			wantWarnings: []string{"line 3: …limits[0].maxapplications: 0 is no limit", "line 3: …queues[0].maxapplications: 0 is no limit"},
+		},
+		"levels that are too long": {
+			text: fixture.Partition("queues: [{name: " + strings.Repeat("q", 65) + "}]\nplacementrules:\n- {name: fixed, value: root." + strings.Repeat("r", 66) + "}"),
+			want: []string{"line 3: …invalid queue name…65 characters, more than 64", "line 5: …invalid queue name…66 characters, more than 64"},
+		},
 		"users that are groups": {
 			text: fixture.Partition(`queues: [{name: a, submitacl: "john, bob"}]`), wantWarnings: []string{`line 3: …"bob" are groups`},
 		},
