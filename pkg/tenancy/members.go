@@ -8,10 +8,11 @@ import (
 
 // Application is a Placement that has a queue.
 type Application struct {
-	Queue    string // in full
-	User     string
-	Groups   []string
-	Clusters int64 // how many are selected
+	Namespace, Name string
+	Queue           string // in full
+	User            string
+	Groups          []string
+	Clusters        int64 // how many are selected
 }
 
 // Members counts the applications in each queue. A queue that is not configured (dynamic), and the
@@ -19,6 +20,8 @@ type Application struct {
 // NewMembers. It is not safe for concurrent use.
 type Members struct {
 	levels map[string]*level
+	// namespaces has the applications of each namespace, sorted by name.
+	namespaces map[string][]*Application
 }
 
 // level counts the applications of one queue and the queues below it.
@@ -58,7 +61,7 @@ func (q Quota) plus(other Quota) Quota {
 
 // NewMembers counts applications.
 func NewMembers(applications ...Application) *Members {
-	m := &Members{levels: map[string]*level{}}
+	m := &Members{levels: map[string]*level{}, namespaces: map[string][]*Application{}}
 	for _, a := range applications {
 		m.Add(a)
 	}
@@ -66,7 +69,18 @@ func NewMembers(applications ...Application) *Members {
 }
 
 // Add counts an application.
-func (m *Members) Add(a Application) { m.count(a, 1) }
+func (m *Members) Add(a Application) {
+	m.count(a, 1)
+	m.list(a)
+}
+
+// list adds an application to those of its namespace.
+func (m *Members) list(a Application) {
+	named := m.namespaces[a.Namespace]
+	i, _ := slices.BinarySearchFunc(named, a.Name, compareName)
+	a.Queue = strings.ToLower(a.Queue)
+	m.namespaces[a.Namespace] = slices.Insert(named, i, &a)
+}
 
 // Remove reverses an Add of the same application. A dynamic queue without members no longer exists,
 // and so no longer drains.
@@ -77,12 +91,22 @@ func (m *Members) Remove(a Application) {
 			delete(m.levels, name)
 		}
 	}
+	named := m.namespaces[a.Namespace]
+	if i, found := slices.BinarySearchFunc(named, a.Name, compareName); found {
+		named = slices.Delete(named, i, i+1)
+	}
+	if m.namespaces[a.Namespace] = named; len(named) == 0 {
+		delete(m.namespaces, a.Namespace)
+	}
 }
+
+func compareName(a *Application, name string) int { return strings.Compare(a.Name, name) }
 
 // Replace removes one application and adds another. A queue of both is never empty in between.
 func (m *Members) Replace(old, current Application) {
 	m.count(current, 1)
 	m.Remove(old)
+	m.list(current)
 }
 
 // Without calls do while an application does not count. It does not end the draining of a queue.
@@ -147,6 +171,37 @@ func (l *level) usedBy(group string, limits []Limit) Quota {
 		l.groups[&limits[0]] = sums
 	}
 	return sums.used[group]
+}
+
+// maxNamed is how many Placements a message about a quota names.
+const maxNamed = 5
+
+// describe returns how much of a quota others than the named Placement use, and the first of those
+// in its namespace by name.
+func (m *Members) describe(s scope, used int64, namespace, name string, use func(*Application) (text string, uses bool)) string {
+	if s.queue == "" {
+		return "" // no quota
+	}
+	if used == 0 {
+		return " (none used by others)"
+	}
+	var named []string
+	for _, a := range m.namespaces[namespace] {
+		text, uses := use(a)
+		if a.Name == name || !uses || !s.counts(a) {
+			continue
+		}
+		if len(named) == maxNamed {
+			named = append(named, "…")
+			break
+		}
+		named = append(named, text)
+	}
+	here := "none in this namespace"
+	if len(named) > 0 {
+		here = "in this namespace by " + strings.Join(named, ", ")
+	}
+	return fmt.Sprintf(" (%d used by others, %s)", used, here)
 }
 
 // Drain makes a queue accept no more applications until it is empty. It does nothing if the queue

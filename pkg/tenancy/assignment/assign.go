@@ -135,7 +135,7 @@ func (a *Assignments) restore(s *placement, who identity.Identity) {
 	s.annotation = r
 	if a.maySubmit(s, who) {
 		groups, _ := a.groupsOf(s, who)
-		s.app = &tenancy.Application{Queue: r.Queue, User: who.User, Groups: groups, Clusters: int64(clusters)}
+		s.app = &tenancy.Application{Namespace: s.Namespace, Name: s.Name, Queue: r.Queue, User: who.User, Groups: groups, Clusters: int64(clusters)}
 		a.members.Add(*s.app)
 	}
 }
@@ -259,7 +259,7 @@ func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Applica
 	}
 	if free := a.config.Tree.Remaining(a.members, placed.Queue, request.User, request.Groups); free.Applications < 1 {
 		return nil, annotation{}, Admission{Reason: ReasonQuotaExceeded, Limit: -1,
-			Message: tenancy.Bound(fmt.Sprintf("queue %s is full: %s", tenancy.Cut(placed.Queue), free.ApplicationsBy))}
+			Message: tenancy.Bound(fmt.Sprintf("queue %s is full: %s", tenancy.Cut(placed.Queue), free.ApplicationsUsed(a.members, s.Namespace, s.Name)))}
 	}
 	r := annotation{Queue: placed.Queue, Rule: placed.Rule, User: bounded(request.User), Requested: bounded(request.Queue)}
 	r.Configured = a.configured(r)
@@ -269,5 +269,5 @@ func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Applica
 		}
 		r.Tags[tag] = bounded(request.Tags[tag])
 	}
-	return &tenancy.Application{Queue: placed.Queue, User: request.User, Groups: request.Groups, Clusters: published}, r, Admission{}
+	return &tenancy.Application{Namespace: s.Namespace, Name: s.Name, Queue: placed.Queue, User: request.User, Groups: request.Groups, Clusters: published}, r, Admission{}
 }

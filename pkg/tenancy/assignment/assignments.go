@@ -297,9 +297,14 @@ func (a *Assignments) Admit(key Key, wanted int) (admission Admission) {
 
 // admissionOf returns the Admission of a Placement that has a queue.
 func (a *Assignments) admissionOf(s *placement, wanted int) Admission {
-	v := a.admissionIn(s)
-	a.setLimited(s, v.Limit >= 0 && (wanted < 0 || wanted > v.Limit))
+	v := a.admissionIn(s, wanted)
+	a.setLimited(s, v.limits(wanted))
 	return v
+}
+
+// limits is true if a quota limits the Placement to less than it requests.
+func (v Admission) limits(wanted int) bool {
+	return v.Limit >= 0 && (wanted < 0 || wanted > v.Limit)
 }
 
 // Preview returns what Admit would return for a Placement that does not exist, if it were created
@@ -318,11 +323,11 @@ func (a *Assignments) Preview(submission Submission) Admission {
 	s.app, s.annotation = app, r
 	a.members.Add(*app)
 	defer a.members.Remove(*app)
-	return a.admissionIn(s)
+	return a.admissionIn(s, -1)
 }
 
 // admissionIn is admissionOf without its effect on the Placements that quotas limit.
-func (a *Assignments) admissionIn(s *placement) Admission {
+func (a *Assignments) admissionIn(s *placement, wanted int) Admission {
 	v := Admission{Admitted: true, Queue: s.app.Queue, Reason: ReasonPlaced, Limit: -1, Message: s.annotation.placedMessage()}
 	if a.members.Draining(s.app.Queue) {
 		v.Reason, v.Message = ReasonQueueDraining, s.annotation.drainingMessage()
@@ -338,6 +343,9 @@ func (a *Assignments) admissionIn(s *placement) Admission {
 		}
 		// A lowered quota removes no published clusters.
 		v.Limit, v.LimitBy = int(max(free.Clusters, int64(published))), free.ClustersBy
+		if v.limits(wanted) {
+			v.LimitBy = tenancy.Bound(free.ClustersUsed(a.members, s.Namespace, s.Name))
+		}
 	}
 	v.Annotation = s.annotation.String()
 	return v

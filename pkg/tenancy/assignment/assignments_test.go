@@ -722,6 +722,25 @@ func TestUnresolvedUsersAreAskedForAgain(t *testing.T) {
 	}
 }
 
+// TestQuotaMessages: they name the Placements of the namespace that use the quota, and count those
+// of other namespaces.
+func TestQuotaMessages(t *testing.T) {
+	d := newTestQueues(fixture.Partition("queues: [{name: a, maxapplications: 3, resources: {max: {clusters: 5}}}]"))
+	d.add("secret", "bob", "a", 2, func(p *placement) { p.Namespace = "other" })
+	d.add("web", "ann", "a", 2)
+	d.add("api", "ann", "a", 4)
+	d.add("waits", "ann", "a", 1)
+	if got, want := d.admissions["api"].LimitBy, "root.a clusters 5 (4 used by others, in this namespace by web 2)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := d.admissions["waits"].Message, "queue root.a is full: root.a maxapplications 3 (3 used by others, in this namespace by api, web)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := d.admissions["secret"].LimitBy; strings.Contains(got, "api") || strings.Contains(got, "web") {
+		t.Errorf("it names a Placement of another namespace: %q", got)
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	d := newTestQueues(fixture.Partition("queues: [{name: a, submitacl: ann, adminacl: boss, properties: {clustersets: 'x,y'}, resources: {max: {clusters: 3}}}]\nplacementrules: [{name: provided}, {name: user}]"))
 	d.add("p", "ann", "A", 2)

@@ -65,7 +65,7 @@ func TestRemovedQueuesDrainWithTheirSettings(t *testing.T) {
 				}
 				got := want{}
 				for name, v := range d.admissions {
-					by, _, _ := strings.Cut(v.LimitBy, ", ")
+					by, _, _ := strings.Cut(v.LimitBy, " (")
 					got[name] = fmt.Sprint(v.Restricted, " ", v.Sets, " ", v.Limit, " ", by)
 					if v.Reason != assignment.ReasonQueueDraining || !v.Admitted {
 						t.Errorf("%s: %+v", name, v)

@@ -217,9 +217,9 @@ var _ = Describe("Queues", Ordered, func() {
 		Eventually(clusters).WithContext(ctx).WithArguments("first").Should(HaveLen(2))
 		submit(ctx, "dan", fixture.Placement("team", "second").Number(2).Obj(), "root.small")
 		Eventually(condition).WithContext(ctx).WithArguments("second", v1alpha1.PlacementConditionSatisfied).
-			Should(Equal("False NotAllDecisionsScheduled: 2 cluster decisions unscheduled by quota: root.small clusters 2"))
+			Should(Equal("False NotAllDecisionsScheduled: 2 cluster decisions unscheduled by quota: root.small clusters 2 (2 used by others, in this namespace by first 2)"))
 		submit(ctx, "eve", fixture.Placement("team", "third").Number(2).Obj(), "root.small")
-		Eventually(admitted).WithContext(ctx).WithArguments("third").Should(Equal("False QuotaExceeded: queue root.small is full: root.small maxapplications 2"))
+		Eventually(admitted).WithContext(ctx).WithArguments("third").Should(Equal("False QuotaExceeded: queue root.small is full: root.small maxapplications 2 (2 used by others, in this namespace by first, second)"))
 
 		edit(ctx, hub.As("dan"), "first", func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
 		Eventually(clusters).WithContext(ctx).WithArguments("second").Should(HaveLen(1))
