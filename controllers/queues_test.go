@@ -419,6 +419,41 @@ func TestQueuesEnqueueAffectedPlacements(t *testing.T) {
 	}
 }
 
+// TestCheckQueues: the webhook counts the Placements of the hub that no rule places. If it cannot
+// list them, it checks the text alone.
+func TestCheckQueues(t *testing.T) {
+	unplaced := "no rule finds a queue for 1 of the 2 Placements, so they get no cluster; the first is n/other: rule 1 (provided): no queue was requested"
+	for name, tc := range map[string]struct {
+		text         string
+		lists        string // the kind that cannot be listed
+		wantWarnings []string
+		wantErr      string
+	}{
+		"Placements without a queue":         {text: twoQueues, wantWarnings: []string{unplaced}},
+		"a parent with Placements":           {text: strings.Replace(twoQueues, "- name: a", "- {name: a, parent: true}", 1), wantErr: "root.a is a parent"},
+		"Placements that cannot be listed":   {text: twoQueues, lists: "PlacementList"},
+		"pages that cannot be listed":        {text: twoQueues, lists: "PlacementDecisionList"},
+		"invalid, and nothing can be listed": {text: "partitions: 7", lists: "PlacementList", wantErr: "must be a list"},
+		"no partition default":               {text: strings.Replace(twoQueues, "default", "defualt", 1), wantErr: "there is no partition default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := fixture.Page("n", "p-decision-1").Of("p").OwnedBy("p").Obj()
+			page.Annotations = map[string]string{v1alpha1.QueueAnnotation: `{"queue":"root.a","rule":"provided","user":"nobody","requested":"root.a","configured":"root.a"}`}
+			hub := newMemoryHub(t, queued(), fixture.Placement("n", "other").Obj(), page)
+			if tc.lists != "" {
+				hub.lists[tc.lists] = errors.New("broken")
+			}
+			warnings, err := checkQueues(newWatchManager(t, hub), []byte(tc.text))
+			if (err != nil) != (tc.wantErr != "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("got error %v, want %q", err, tc.wantErr)
+			}
+			if diff := cmp.Diff(tc.wantWarnings, warnings); err == nil && diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // reversedPages lists pages in the reverse order of their names.
 type reversedPages struct{ client.Client }
 

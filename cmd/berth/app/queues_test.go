@@ -96,6 +96,7 @@ func TestQueues(t *testing.T) {
   - {name: user, create: true, filter: {groups: [group1000]}}
   usergroupresolver: {type: test}
 `
+	const unplaced = "warning: standard input: no rule finds a queue for a Placement of user nobody that requests none, so it gets no cluster: rule 1 (provided): no queue was requested"
 	const configMap = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: yunikorn-configs, namespace: berth-system}
@@ -116,7 +117,7 @@ data:
 			wantOut: `root  submitacl="*"  clustersets=eu,us
   prod (leaf)  adminacl=" ops"  clustersets=eu,us  maxapplications=3  clusters=4
   team  clustersets=none
-`,
+`, wantErr: unplaced,
 		},
 		"check, unrestricted, with a warning": {
 			stdin: "partitions: [{queues: [{name: a, submitacl: \"o'hara\"}]}]", args: []string{"check", "-f", "-"},
@@ -134,10 +135,10 @@ data:
   a (leaf)  clustersets=any
     - limit  users=ann,*  maxapplications=2
     - limit  groups=dev  clusters=3
-`,
+`, wantErr: unplaced,
 		},
 		"check, a ConfigMap": {
-			stdin: configMap, args: []string{"check", "-f", "-"}, wantOut: "root  clustersets=any\n  a (leaf)  clustersets=any\n",
+			stdin: configMap, args: []string{"check", "-f", "-"}, wantOut: "root  clustersets=any\n  a (leaf)  clustersets=any\n", wantErr: unplaced,
 		},
 		"check, a mistake in a ConfigMap": {
 			stdin: strings.Replace(configMap, "name: a", "nam: a", 1), args: []string{"check", "-f", "-"}, wantErr: "line 7: partitions[0].queues[0].nam: unknown field", wantCode: exitFailure,
@@ -188,6 +189,54 @@ data:
 			}
 			if !strings.Contains(stderr, tc.wantErr) || tc.wantErr == "" && stderr != "" {
 				t.Errorf("want on standard error %q, got %q", tc.wantErr, stderr)
+			}
+		})
+	}
+}
+
+// TestQueuesCheckCountsPlacements: the shortest configuration with a limit takes the clusters of
+// everyone else, so check warns.
+func TestQueuesCheckCountsPlacements(t *testing.T) {
+	const shortest = "partitions: [{queues: [{name: dev, maxapplications: 3}]}]"
+	folder := t.TempDir()
+	placements := ""
+	for _, name := range []string{"a", "b", "c"} {
+		placements += "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nspec: {}\nmetadata: {name: " + name + ", namespace: team}\n---\n"
+	}
+	placements += "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nspec: {}\nmetadata: {name: d, namespace: team, labels: {queue: dev}}\n"
+	if err := os.WriteFile(filepath.Join(folder, "placements.yaml"), []byte(placements), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		config   string
+		args     []string
+		wantErr  string
+		wantCode int
+	}{
+		"without a hub": {
+			config: shortest, wantErr: "warning: standard input: no rule finds a queue for a Placement of user nobody that requests none, so it gets no cluster: rule 1 (provided): no queue was requested\n",
+		},
+		"with files": {
+			config: shortest, args: []string{"--placements", folder},
+			wantErr: "warning: standard input: no rule finds a queue for 3 of the 4 Placements, so they get no cluster; the first is team/a: rule 1 (provided): no queue was requested\n",
+		},
+		"with files, and a rule for everyone": {
+			config: "partitions: [{queues: [{name: dev}, {name: rest}], placementrules: [{name: provided}, {name: fixed, value: rest}]}]", args: []string{"--placements", folder},
+		},
+		"with files, invalid": {
+			config: "partitions: [{queues: [{name: a!}]}]", args: []string{"--placements", folder}, wantErr: "invalid queue name", wantCode: exitFailure,
+		},
+		"with files that do not exist": {config: shortest, args: []string{"--placements", filepath.Join(folder, "none")}, wantErr: "none", wantCode: exitFailure},
+		"with files and a hub":         {config: shortest, args: []string{"--placements", folder, "--kubeconfig", "x"}, wantErr: "--placements cannot be used", wantCode: exitUsage},
+		"with a hub that is not there": {config: shortest, args: []string{"--kubeconfig", filepath.Join(folder, "none")}, wantErr: "none", wantCode: exitFailure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, stderr, code := runQueues(tc.config, append([]string{"check", "-f", "-"}, tc.args...)...)
+			if code != tc.wantCode {
+				t.Errorf("exit code %d, want %d", code, tc.wantCode)
+			}
+			if code == exitOK && stderr != tc.wantErr || !strings.Contains(stderr, tc.wantErr) {
+				t.Errorf("got %q, want %q", stderr, tc.wantErr)
 			}
 		})
 	}
