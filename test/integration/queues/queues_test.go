@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -30,6 +32,19 @@ partitions:
 - name: default
   queues:
   - {name: dev, submitacl: "ann,bob", properties: {clustersets: "dev"}}
+  - {name: prod, submitacl: carl, adminacl: boss, properties: {clustersets: "prod"}}
+  - {name: small, submitacl: "*", maxapplications: 2, resources: {max: {clusters: 2}}}
+  - {name: legacy, submitacl: nobody}
+  - {name: web, submitacl: dan}
+  placementrules:
+  - {name: provided}
+  - {name: tag, value: team}
+  - {name: fixed, value: root.legacy}
+`
+	withoutDev = `
+partitions:
+- name: default
+  queues:
   - {name: prod, submitacl: carl, adminacl: boss, properties: {clustersets: "prod"}}
   - {name: small, submitacl: "*", maxapplications: 2, resources: {max: {clusters: 2}}}
   - {name: legacy, submitacl: nobody}
@@ -231,10 +246,29 @@ var _ = Describe("Queues", Ordered, func() {
 
 	It("keep assigned Placements after a new configuration, and apply it at once to new ones", func(ctx SpecContext) {
 		Expect(reconfigure(ctx, "partitions: {")).To(MatchError(ContainSubstring("line 1: ")))
-		configure(ctx, strings.Replace(everything, `  - {name: dev, submitacl: "ann,bob", properties: {clustersets: "dev"}}`+"\n", "", 1))
+		configure(ctx, withoutDev)
 		Eventually(admitted).WithContext(ctx).WithArguments("all").Should(Equal("True QueueDraining: queue root.dev drains: it keeps its Placements and takes no others"))
 		submit(ctx, "bob", fixture.Placement("team", "late").Obj(), "root.dev")
 		Eventually(admitted).WithContext(ctx).WithArguments("late").Should(ContainSubstring("rule 1 (provided): queue root.dev is draining"))
+	})
+
+	It("drain with their sets, and keep decisions after a restart", func(ctx SpecContext) { drains(ctx) })
+
+	It("refuse a configuration that takes the queues of Placements, and keep decisions if it is stored", func(ctx SpecContext) { refusesReloads(ctx) })
+
+	It("warn of a configuration that leaves Placements without a queue", func(ctx SpecContext) {
+		warnings := &bytes.Buffer{}
+		config := rest.CopyConfig(hub.Config)
+		config.WarningHandler = rest.NewWarningWriter(warnings, rest.WarningWriterOptions{})
+		c, err := client.New(config, client.Options{Scheme: hub.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		shortest := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: queueConfig.Namespace, Name: queueConfig.Name},
+			Data:       map[string]string{"queues.yaml": strings.Split(withoutDev, "  placementrules:")[0]},
+		}
+		Expect(c.Create(ctx, shortest.DeepCopy(), client.DryRunAll)).NotTo(Succeed(), "it exists")
+		Expect(c.Update(ctx, shortest, client.DryRunAll)).To(Succeed())
+		Expect(warnings.String()).To(MatchRegexp(`Warning: no rule finds a queue for \d+ of the \d+ Placements, so they get no cluster; the first is team/[a-z]+: rule 1 \(provided\): `))
 	})
 
 	It("survive a restart of the controller and a lost configuration", func(ctx SpecContext) {
