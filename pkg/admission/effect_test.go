@@ -77,8 +77,8 @@ func TestCheckQueuesForAHub(t *testing.T) {
 
 func TestWarnOfUnplaced(t *testing.T) {
 	for body, want := range map[string]string{
-		"queues: [{name: dev, maxapplications: 3}]": "no rule finds a queue for a Placement of user nobody that requests none, so it gets no cluster: rule 1 (provided): no queue was requested",
-		"queues: []\nplacementrules: [{name: provided}, {name: user, create: true}]":                        "",
+		"queues: [{name: dev, maxapplications: 3}]":                                                           "no rule finds a queue for a Placement of user nobody that requests none, so it gets no cluster: rule 1 (provided): no queue was requested",
+		"queues: []\nplacementrules: [{name: provided}, {name: user, create: true}]":                          "",
 		"queues: [{name: a, submitacl: nobody}]\nplacementrules: [{name: provided}, {name: fixed, value: a}]": "",
 	} {
 		config, _, err := queueconfig.Parse([]byte(fixture.Partition(body)))

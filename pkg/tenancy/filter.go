@@ -13,7 +13,7 @@ type Filter struct {
 	users, groups *nameList // nil where there is no list
 }
 
-// NewFilter compiles a filter and returns, for users and for groups, messages about unusable entries
+// NewFilter compiles a filter. It returns messages about unusable entries of users and of groups,
 // by index. The kind deny, in any letter case, inverts it. instructions sums the sizes of all
 // expressions.
 func NewFilter(kind string, users, groups []string, instructions *int) (f Filter, unusable [2]map[int]string) {

@@ -65,7 +65,7 @@ func (a *Assignments) keepsQueue(s *placement) bool {
 	}
 	if err != nil || !a.unchanged(s, who) || !a.maySubmit(s, who) {
 		if !s.admitted && s.app.Clusters == 0 { // it has no published clusters
-			a.leave(s)
+			a.removeMember(s)
 		}
 		return false
 	}

@@ -175,13 +175,13 @@ func (a *Assignments) Withdraw(key Key) {
 		if s == nil || s.app == nil {
 			return nil
 		}
-		a.leave(s)
+		a.removeMember(s)
 		return a.affectedByFreedQuota()
 	})
 }
 
-// leave removes a Placement from its queue.
-func (a *Assignments) leave(s *placement) {
+// removeMember removes a Placement from its queue.
+func (a *Assignments) removeMember(s *placement) {
 	a.members.Remove(*s.app)
 	s.app, a.left = nil, true
 }
@@ -194,7 +194,7 @@ func (a *Assignments) SetClusters(key Key, clusters int) {
 			return nil
 		}
 		if clusters == 0 && !s.admitted { // it has no published clusters any more
-			a.leave(s)
+			a.removeMember(s)
 			return a.othersAffectedByFreedQuota(key)
 		}
 		was := *s.app

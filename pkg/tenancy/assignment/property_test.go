@@ -61,8 +61,8 @@ func (d *testQueues) used(queue string) (used tenancy.Quota) {
 	return used
 }
 
-// TestQueuesAreKept changes Placements and configurations and restarts controllers. No reload and no
-// restart moves a Placement or takes its clusters, no quota becomes exceeded, and a restarted
+// TestQueuesAreKept changes Placements and configurations and restarts controllers. No reload and
+// no restart moves a Placement or takes its clusters, no quota becomes exceeded, and a restarted
 // controller gives the same answers.
 func TestQueuesAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -103,7 +103,7 @@ func TestQueuesAreKept(t *testing.T) {
 				d.config, active, reloaded = stored, stored, true
 				d.restart(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0)))
 			}
-			// A refused configuration is applied when Placements have left the queues that it lacks.
+			// A refused configuration is applied when Placements have left their queues.
 			if (kind == "configure" || stored != active) && d.configure(stored) == nil {
 				active, reloaded = stored, true
 			}

@@ -95,7 +95,7 @@ func TestReloadsKeepDecisions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after        string
 		refused      string // a part of the error; empty if the configuration is applied
-		afterRestart string // what is told of the Placements then
+		afterRestart string // the reasons of the Placements then
 	}{
 		"no partition default":        {after: "partitions: [{name: defualt, queues: [{name: a}]}]", refused: "partition default", afterRestart: "ConfigInvalid ConfigInvalid ConfigInvalid"},
 		"an empty text":               {after: "", refused: "not set", afterRestart: "ConfigInvalid ConfigInvalid ConfigInvalid"},
@@ -164,7 +164,7 @@ func (d *testQueues) clusters() map[string]string {
 // have left their queues.
 func TestRefusedConfigurationIsAppliedLater(t *testing.T) {
 	parent := fixture.Partition("queues: [{name: a, queues: [{name: c}]}, {name: b}]")
-	for name, leave := range map[string]func(d *testQueues){
+	for name, vacate := range map[string]func(d *testQueues){
 		"deleted": func(d *testQueues) { d.remove("p") },
 		"moved":   func(d *testQueues) { d.edit("p", labelled("queue", "root.b")) },
 	} {
@@ -178,7 +178,7 @@ func TestRefusedConfigurationIsAppliedLater(t *testing.T) {
 			if got := d.admissions["q"].Reason; got != assignment.ReasonNoRuleMatched {
 				t.Errorf("before: %s", got)
 			}
-			leave(d)
+			vacate(d)
 			d.edit("q", labelled("any", "thing"))
 			if got := d.state()["q"]; got != "Placed root.a.c 1" {
 				t.Errorf("after: %s", got)
