@@ -2,6 +2,7 @@ package tenancy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -20,6 +21,8 @@ type Application struct {
 // NewMembers. It is not safe for concurrent use.
 type Members struct {
 	levels map[string]*level
+	// removed has the last configuration of queues that are no longer configured, by name.
+	removed map[string]*Queue
 	// namespaces has the applications of each namespace, sorted by name.
 	namespaces map[string][]*Application
 }
@@ -31,8 +34,6 @@ type level struct {
 	users    map[string]Quota
 	shares   map[string]*share
 	draining bool
-	// removed is the last configuration of a queue that is no longer configured; nil if unknown.
-	removed *Queue
 	// groups caches the sums of shares by group, for each list of limits, by its first element.
 	groups map[*Limit]*groupSums
 }
@@ -61,7 +62,7 @@ func (q Quota) plus(other Quota) Quota {
 
 // NewMembers counts applications.
 func NewMembers(applications ...Application) *Members {
-	m := &Members{levels: map[string]*level{}, namespaces: map[string][]*Application{}}
+	m := &Members{levels: map[string]*level{}, removed: map[string]*Queue{}, namespaces: map[string][]*Application{}}
 	for _, a := range applications {
 		m.Add(a)
 	}
@@ -89,6 +90,7 @@ func (m *Members) Remove(a Application) {
 	for _, name := range PathTo(strings.ToLower(a.Queue)) {
 		if m.at(name).total.Applications <= 0 {
 			delete(m.levels, name)
+			delete(m.removed, name)
 		}
 	}
 	named := m.namespaces[a.Namespace]
@@ -217,31 +219,39 @@ func (m *Members) Draining(queue string) bool {
 	return slices.ContainsFunc(PathTo(strings.ToLower(queue)), func(name string) bool { return m.at(name).draining })
 }
 
-// Reconfigure applies a change of the configuration. A queue with members that is no longer
-// configured keeps its quotas, limits and cluster sets for the time that it drains. A queue that is
-// configured again stops draining. Either tree may be nil.
+// Reconfigure applies a change of the configuration. A queue that is no longer configured keeps its
+// quotas, limits and cluster sets for the time that it drains. A queue that is configured again
+// stops draining. Either tree may be nil.
 func (m *Members) Reconfigure(old, current *Tree) {
-	removed := map[string]*Queue{}
-	for name := range m.levels {
-		if old == nil || old.Queue(name) == nil {
-			continue
-		}
-		q := *old.Queue(name)
-		if sets, restricted := old.ClusterSets(m, name); restricted {
-			q.sets = sets
-		}
-		removed[name] = &q
+	if len(m.levels) > 0 { // Else this replica does not lead, and does not know which queues are empty.
+		maps.DeleteFunc(m.removed, func(name string, _ *Queue) bool { return m.levels[name] == nil })
+	}
+	if old != nil {
+		m.keepRemoved(old, old.root, current)
 	}
 	for name, l := range m.levels {
 		clear(l.groups)
-		switch {
-		case current != nil && current.Queue(name) != nil:
-			l.draining, l.removed = false, nil
-		case removed[name] != nil:
-			l.removed = removed[name]
+		if current != nil && current.Queue(name) != nil {
+			l.draining = false
 		}
+	}
+	maps.DeleteFunc(m.removed, func(name string, _ *Queue) bool { return current != nil && current.Queue(name) != nil })
+}
+
+// keepRemoved keeps the configuration of a queue, and of those below it, that the current tree lacks.
+func (m *Members) keepRemoved(old *Tree, q *Queue, current *Tree) {
+	if current == nil || current.Queue(q.Name) == nil {
+		kept := *q
+		kept.Children, kept.children = nil, nil
+		if sets, restricted := old.ClusterSets(nil, q.Name); restricted {
+			kept.sets = sets
+		}
+		m.removed[q.Name] = &kept
+	}
+	for _, child := range q.Children {
+		m.keepRemoved(old, child, current)
 	}
 }
 
 // KnowsRemoved is true if the last configuration of a queue that is no longer configured is known.
-func (m *Members) KnowsRemoved(queue string) bool { return m.at(strings.ToLower(queue)).removed != nil }
+func (m *Members) KnowsRemoved(queue string) bool { return m.removed[strings.ToLower(queue)] != nil }

@@ -176,8 +176,8 @@ func (t *Tree) settings(members *Members, name string) (path []*Queue, complete 
 	}
 	name = strings.ToLower(name)
 	for _, below := range PathTo(name)[len(path):] {
-		if l := members.at(below); l.draining && l.removed != nil {
-			path, complete = append(path, l.removed), below == name
+		if q := members.removed[below]; q != nil && members.at(below).draining {
+			path, complete = append(path, q), below == name
 		}
 	}
 	return path, complete

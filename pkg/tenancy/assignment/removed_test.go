@@ -206,6 +206,24 @@ func TestUnusableQueueIsLeftOnRequest(t *testing.T) {
 	}
 }
 
+// TestFollowerKnowsRemovedQueues: a replica that begins to lead while a queue drains knows its
+// settings, if it has read the configuration before.
+func TestFollowerKnowsRemovedQueues(t *testing.T) {
+	before, after := fixture.Partition("queues: [{name: a, properties: {clustersets: x}}]"), fixture.Partition("queues: [{name: b}]")
+	d := newTestQueues(before)
+	d.add("p", "ann", "root.a", 1)
+	d.startController() // It knows no Placement yet.
+	for _, config := range []string{before, after, after + "checksum: x\n"} {
+		if err := d.configure(config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.edit("p")
+	if v := d.admissions["p"]; !v.Admitted || v.Reason != assignment.ReasonQueueDraining || !v.Restricted {
+		t.Errorf("got %+v", v)
+	}
+}
+
 // TestQueueSurvivesItsLostAnnotation: without the annotation of its pages a Placement stays in the
 // queue of its last change.
 func TestQueueSurvivesItsLostAnnotation(t *testing.T) {
