@@ -238,7 +238,8 @@ func (m *Members) Reconfigure(old, current *Tree) {
 	maps.DeleteFunc(m.removed, func(name string, _ *Queue) bool { return current != nil && current.Queue(name) != nil })
 }
 
-// keepRemoved keeps the configuration of a queue, and of those below it, that the current tree lacks.
+// keepRemoved keeps the configuration of a queue, and of those below it, if the current tree lacks
+// them.
 func (m *Members) keepRemoved(old *Tree, q *Queue, current *Tree) {
 	if current == nil || current.Queue(q.Name) == nil {
 		kept := *q
