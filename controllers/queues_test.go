@@ -169,8 +169,8 @@ func TestConfigureQueues(t *testing.T) {
 			wantLines:  []string{`"configMap"="berth-system/queues"`},
 		},
 		"no partition default": {
-			object:     queueConfigMap(map[string]string{admission.QueuesKey: strings.Replace(twoQueues, "default", "defualt", 1)}),
-			wantEvents: []string{"Warning QueueConfigWarning" + about + "line 2: partitions[0].name: partition defualt has no effect", "Warning QueueConfigInvalid" + about + "line 2: partitions[0].name: there is no partition default"},
+			object:     queueConfigMap(map[string]string{admission.QueuesKey: strings.Replace(twoQueues, "default", "other", 1)}),
+			wantEvents: []string{"Warning QueueConfigWarning" + about + "line 2: partitions[0].name: partition other has no effect", "Warning QueueConfigInvalid" + about + "line 2: partitions[0].name: there is no partition default"},
 			wantLines:  []string{`"warning"=`, `"configMap"="berth-system/queues"`},
 		},
 		"invalid": {
@@ -206,7 +206,7 @@ func TestReloadOfQueuesIsNoAnswer(t *testing.T) {
 		"no data":              nil,
 		"no key":               {"queue.yaml": twoQueues},
 		"an empty text":        {admission.QueuesKey: ""},
-		"no partition default": {admission.QueuesKey: strings.Replace(twoQueues, "default", "defualt", 1)},
+		"no partition default": {admission.QueuesKey: strings.Replace(twoQueues, "default", "other", 1)},
 		"no queue":             {admission.QueuesKey: fixture.Partition("queues: []")},
 		"a renamed queue":      {admission.QueuesKey: strings.Replace(twoQueues, "- name: a", "- name: z", 1)},
 		"a new parent":         {admission.QueuesKey: strings.Replace(twoQueues, "- name: a", "- {name: a, parent: true}", 1)},
@@ -434,7 +434,7 @@ func TestCheckQueues(t *testing.T) {
 		"Placements that cannot be listed":   {text: twoQueues, lists: "PlacementList"},
 		"pages that cannot be listed":        {text: twoQueues, lists: "PlacementDecisionList"},
 		"invalid, and nothing can be listed": {text: "partitions: 7", lists: "PlacementList", wantErr: "must be a list"},
-		"no partition default":               {text: strings.Replace(twoQueues, "default", "defualt", 1), wantErr: "there is no partition default"},
+		"no partition default":               {text: strings.Replace(twoQueues, "default", "other", 1), wantErr: "there is no partition default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			page := fixture.Page("n", "p-decision-1").Of("p").OwnedBy("p").Obj()

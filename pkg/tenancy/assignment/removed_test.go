@@ -97,7 +97,7 @@ func TestReloadsKeepDecisions(t *testing.T) {
 		refused      string // a part of the error; empty if the configuration is applied
 		afterRestart string // the reasons of the Placements then
 	}{
-		"no partition default":        {after: "partitions: [{name: defualt, queues: [{name: a}]}]", refused: "partition default", afterRestart: "ConfigInvalid ConfigInvalid ConfigInvalid"},
+		"no partition default":        {after: "partitions: [{name: other, queues: [{name: a}]}]", refused: "partition default", afterRestart: "ConfigInvalid ConfigInvalid ConfigInvalid"},
 		"an empty text":               {after: "", refused: "not set", afterRestart: "ConfigInvalid ConfigInvalid ConfigInvalid"},
 		"no partitions":               {after: "partitions: []", refused: "not set", afterRestart: "ConfigInvalid ConfigInvalid ConfigInvalid"},
 		"a leaf that gets a child":    {after: fixture.Partition("queues: [{name: a, queues: [{name: c}]}, {name: p, parent: true, queues: [{name: b}]}, {name: last}]" + rules), refused: "root.a is a parent", afterRestart: "ConfigInvalid Placed Placed"},

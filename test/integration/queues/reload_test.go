@@ -43,9 +43,9 @@ func refusesReloads(ctx context.Context) {
 	GinkgoHelper()
 	configure(ctx, everything)
 	parent := strings.Replace(everything, "{name: dev, ", "{name: dev, parent: true, ", 1)
-	typo := strings.Replace(everything, "name: default", "name: defualt", 1)
+	unused := strings.Replace(everything, "name: default", "name: other", 1)
 	Expect(reconfigure(ctx, parent)).To(MatchError(ContainSubstring("queue root.dev is a parent in the configuration, and only leaves hold Placements")))
-	Expect(reconfigure(ctx, typo)).To(MatchError(ContainSubstring("there is no partition default")))
+	Expect(reconfigure(ctx, unused)).To(MatchError(ContainSubstring("there is no partition default")))
 
 	names := []string{"all", "live", "moved"}
 	before := map[string][]string{}
@@ -77,5 +77,5 @@ func refusesReloads(ctx context.Context) {
 		Eventually(answers).WithContext(ctx).Should(Succeed())
 	}
 	kept(parent, "queue root.dev is a parent", "all")
-	kept(typo, "there is no partition default", names...)
+	kept(unused, "there is no partition default", names...)
 }
