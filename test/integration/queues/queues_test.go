@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -19,6 +21,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/cmd/berth/app"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -269,6 +272,15 @@ var _ = Describe("Queues", Ordered, func() {
 		Expect(c.Create(ctx, shortest.DeepCopy(), client.DryRunAll)).NotTo(Succeed(), "it exists")
 		Expect(c.Update(ctx, shortest, client.DryRunAll)).To(Succeed())
 		Expect(warnings.String()).To(MatchRegexp(`Warning: no rule finds a queue for \d+ of the \d+ Placements, so they get no cluster; the first is team/[a-z]+: rule 1 \(provided\): `))
+
+		file := filepath.Join(GinkgoT().TempDir(), "queues.yaml")
+		Expect(os.WriteFile(file, []byte(shortest.Data["queues.yaml"]), 0o600)).To(Succeed())
+		printed := &bytes.Buffer{}
+		check := app.NewCommand()
+		check.SetOut(io.Discard)
+		check.SetErr(printed)
+		Expect(app.Run(check, []string{"queues", "check", "-f", file, "--kubeconfig", hub.Kubeconfig})).To(BeZero())
+		Expect(printed.String()).To(MatchRegexp(`warning: .*queues.yaml: no rule finds a queue for \d+ of the \d+ Placements`))
 	})
 
 	It("survive a restart of the controller and a lost configuration", func(ctx SpecContext) {
