@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -117,12 +118,42 @@ func (f *feed) setUpQueues(mgr ctrl.Manager, o Options, events *eventSender) err
 func registerWebhooks(mgr ctrl.Manager, queues *admission.Queues, name types.NamespacedName) error {
 	return admission.Register(mgr.GetWebhookServer(), admission.Options{
 		Access: queues.Access, UserLabel: os.Getenv(identity.UserLabelEnv),
-		QueueConfig: name, CheckQueues: admission.CheckQueues,
+		QueueConfig: name, CheckQueues: func(text []byte) ([]string, error) { return checkQueues(mgr, text) },
 		GuardedTags: queues.GuardedTags, Administers: queues.Administers,
 		PublishedQueue: func(ctx context.Context, placement types.NamespacedName, uid types.UID) string {
 			return publishedQueue(ctx, mgr, placement, uid)
 		},
 	})
+}
+
+// checkTimeout is how long a check of a queue configuration may wait for the cache.
+const checkTimeout = 3 * time.Second
+
+// checkQueues validates a queue configuration for the Placements of the hub. If they cannot be
+// listed, it validates the text alone.
+func checkQueues(mgr ctrl.Manager, text []byte) (warnings []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	placements, pages := &v1alpha1.PlacementList{}, &v1alpha1.PlacementDecisionList{}
+	namespaces := &metav1.PartialObjectMetadataList{}
+	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	for _, list := range []client.ObjectList{placements, pages, namespaces} {
+		if err := mgr.GetClient().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			mgr.GetLogger().Error(err, "Listing the Placements failed; the queue configuration is checked without them")
+			return admission.CheckQueues(text)
+		}
+	}
+	hub := admission.Submitted{}
+	for i := range placements.Items {
+		hub.Placements = append(hub.Placements, &placements.Items[i])
+	}
+	for i := range pages.Items {
+		hub.Pages = append(hub.Pages, &pages.Items[i])
+	}
+	for i := range namespaces.Items {
+		hub.Namespaces = append(hub.Namespaces, &namespaces.Items[i])
+	}
+	return admission.CheckQueuesFor(text, os.Getenv(identity.UserLabelEnv), hub)
 }
 
 // publishedQueue returns the queue annotation of the pages of the Placement with this UID. The

@@ -163,6 +163,16 @@ func TestConfigureQueues(t *testing.T) {
 			wantEvents: []string{"Warning QueueConfigWarning" + about + "admissionController.accessControl.bypass: unknown setting"},
 			wantLines:  []string{`"configMap"="berth-system/queues" "warning"="admissionController.accessControl.bypass: unknown setting"`},
 		},
+		"no key": {
+			object:     queueConfigMap(map[string]string{"queue.yaml": twoQueues}),
+			wantEvents: []string{"Warning QueueConfigInvalid" + about + "queue config is not set: data has no key queues.yaml"},
+			wantLines:  []string{`"configMap"="berth-system/queues"`},
+		},
+		"no partition default": {
+			object:     queueConfigMap(map[string]string{admission.QueuesKey: strings.Replace(twoQueues, "default", "other", 1)}),
+			wantEvents: []string{"Warning QueueConfigWarning" + about + "line 2: partitions[0].name: partition other has no effect", "Warning QueueConfigInvalid" + about + "line 2: partitions[0].name: there is no partition default"},
+			wantLines:  []string{`"warning"=`, `"configMap"="berth-system/queues"`},
+		},
 		"invalid": {
 			object:     queueConfigMap(map[string]string{admission.QueuesKey: "partitions: 7"}),
 			wantEvents: []string{"Warning QueueConfigInvalid" + about},
@@ -185,6 +195,32 @@ func TestConfigureQueues(t *testing.T) {
 				}
 			}
 			expectLines(t, s.lines, tc.wantLines...)
+		})
+	}
+}
+
+// TestReloadOfQueuesIsNoAnswer: whatever happens to the ConfigMap, an admitted Placement stays
+// admitted to its queue.
+func TestReloadOfQueuesIsNoAnswer(t *testing.T) {
+	for name, data := range map[string]map[string]string{
+		"no data":              nil,
+		"no key":               {"queue.yaml": twoQueues},
+		"an empty text":        {admission.QueuesKey: ""},
+		"no partition default": {admission.QueuesKey: strings.Replace(twoQueues, "default", "other", 1)},
+		"no queue":             {admission.QueuesKey: fixture.Partition("queues: []")},
+		"a renamed queue":      {admission.QueuesKey: strings.Replace(twoQueues, "- name: a", "- name: z", 1)},
+		"a new parent":         {admission.QueuesKey: strings.Replace(twoQueues, "- name: a", "- {name: a, parent: true}", 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newQueueSetting(t)
+			s.configure(queueConfigMap(map[string]string{admission.QueuesKey: twoQueues}))
+			before := s.queues.Admission(queued(), fixture.Now)
+			s.configure(queueConfigMap(data))
+			after := s.queues.Admission(queued(), fixture.Now)
+			before.Reason, before.Message = after.Reason, after.Message
+			if diff := cmp.Diff(before, after); !after.Admitted || diff != "" {
+				t.Errorf("admitted: %t (-before +after):\n%s", after.Admitted, diff)
+			}
 		})
 	}
 }
@@ -380,6 +416,41 @@ func TestQueuesEnqueueAffectedPlacements(t *testing.T) {
 	m.added[0].(*queueConfig).configure(queueConfigMap(map[string]string{admission.QueuesKey: twoQueues}))
 	if diff := cmp.Diff([]inventory.Key{{Namespace: "n", Name: "p"}}, affected); diff != "" {
 		t.Errorf("affected (-want +got):\n%s", diff)
+	}
+}
+
+// TestCheckQueues: the webhook counts the Placements of the hub that no rule places. If it cannot
+// list them, it checks the text alone.
+func TestCheckQueues(t *testing.T) {
+	unplaced := "no rule finds a queue for 1 of the 2 Placements, so they get no cluster; the first is n/other: rule 1 (provided): no queue was requested"
+	for name, tc := range map[string]struct {
+		text         string
+		lists        string // the kind that cannot be listed
+		wantWarnings []string
+		wantErr      string
+	}{
+		"Placements without a queue":         {text: twoQueues, wantWarnings: []string{unplaced}},
+		"a parent with Placements":           {text: strings.Replace(twoQueues, "- name: a", "- {name: a, parent: true}", 1), wantErr: "root.a is a parent"},
+		"Placements that cannot be listed":   {text: twoQueues, lists: "PlacementList"},
+		"pages that cannot be listed":        {text: twoQueues, lists: "PlacementDecisionList"},
+		"invalid, and nothing can be listed": {text: "partitions: 7", lists: "PlacementList", wantErr: "must be a list"},
+		"no partition default":               {text: strings.Replace(twoQueues, "default", "other", 1), wantErr: "there is no partition default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := fixture.Page("n", "p-decision-1").Of("p").OwnedBy("p").Obj()
+			page.Annotations = map[string]string{v1alpha1.QueueAnnotation: `{"queue":"root.a","rule":"provided","user":"nobody","requested":"root.a","configured":"root.a"}`}
+			hub := newMemoryHub(t, queued(), fixture.Placement("n", "other").Obj(), page)
+			if tc.lists != "" {
+				hub.lists[tc.lists] = errors.New("broken")
+			}
+			warnings, err := checkQueues(newWatchManager(t, hub), []byte(tc.text))
+			if (err != nil) != (tc.wantErr != "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("got error %v, want %q", err, tc.wantErr)
+			}
+			if diff := cmp.Diff(tc.wantWarnings, warnings); err == nil && diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

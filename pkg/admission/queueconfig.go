@@ -45,10 +45,23 @@ func (q *queueChecker) Handle(_ context.Context, request webhook.AdmissionReques
 	if request.Namespace != q.config.Namespace || config.Name != q.config.Name {
 		return webhook.Allowed("")
 	}
-	warnings, err := q.check([]byte(config.Data[QueuesKey]))
+	text, err := queuesIn(&config)
+	if err != nil {
+		return webhook.Denied(err.Error())
+	}
+	warnings, err := q.check(text)
 	if err != nil {
 		return webhook.Denied(fmt.Sprintf("data[%q]: %v", QueuesKey, err))
 	}
 	_, settings := identity.ParseAccessControl(config.Data)
 	return webhook.Allowed("").WithWarnings(append(warnings, settings...)...)
+}
+
+// queuesIn returns the text of the queues in a ConfigMap.
+func queuesIn(config *corev1.ConfigMap) ([]byte, error) {
+	text, ok := config.Data[QueuesKey]
+	if !ok {
+		return nil, fmt.Errorf("queue config is not set: data has no key %s", QueuesKey)
+	}
+	return []byte(text), nil
 }

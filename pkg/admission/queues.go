@@ -80,7 +80,12 @@ func (q *Queues) Configure(config *corev1.ConfigMap) (warnings []string, err err
 	}
 	access, warnings := identity.ParseAccessControl(config.Data)
 	q.access.Store(&access)
-	problems, err := q.assignments.Configure([]byte(config.Data[QueuesKey]))
+	text, err := queuesIn(config)
+	if err != nil {
+		q.assignments.Unconfigured(err.Error())
+		return warnings, err
+	}
+	problems, err := q.assignments.Configure(text)
 	for _, p := range problems {
 		warnings = append(warnings, p.String())
 	}

@@ -13,7 +13,7 @@ func TestACL(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text        string
 		wantUsers   []string // of ann, bob, svc$, system:serviceaccount:ci:bot, o'hara, with no group
-		wantGroups  []string // of dev, ops, bob, for a user nobody
+		wantGroups  []string // of dev, ops, bob, 100, a GUID, for a user nobody
 		wantDropped []string
 		wantErr     bool
 	}{
@@ -31,6 +31,7 @@ func TestACL(t *testing.T) {
 		"a wildcard in a list is no name":    {text: "*,ann dev,*", wantUsers: []string{"ann"}, wantGroups: []string{"dev"}, wantDropped: []string{"*", "*"}},
 		"illegal names":                      {text: "o'hara,ann #dev", wantUsers: []string{"ann"}, wantDropped: []string{"o'hara", "#dev"}},
 		"names differ by case":               {text: "Ann DEV"},
+		"numbers and GUIDs are groups":       {text: "7up 100,9b9b5c4e-0a4d-4e60", wantGroups: []string{"100", "9b9b5c4e-0a4d-4e60"}, wantDropped: []string{"7up"}},
 		"two blanks":                         {text: "  ", wantErr: true},
 		"three fields":                       {text: "ann dev ops", wantErr: true},
 		"a leading and a separating blank":   {text: " ann dev", wantErr: true},
@@ -64,7 +65,7 @@ func TestACL(t *testing.T) {
 
 var (
 	everyUser  = []string{"ann", "bob", "svc$", "system:serviceaccount:ci:bot", "o'hara"}
-	everyGroup = []string{"dev", "ops", "bob"}
+	everyGroup = []string{"dev", "ops", "bob", "100", "9b9b5c4e-0a4d-4e60"}
 )
 
 func FuzzACL(f *testing.F) {

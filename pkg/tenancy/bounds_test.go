@@ -55,6 +55,14 @@ func TestQueueNamesAreBounded(t *testing.T) {
 			config: create + "[{name: user, create: true}]", request: tenancy.Request{User: strings.Repeat("u", 513)},
 			want: `rule 1 (user): queue name "` + strings.Repeat("u", 80) + `"… is longer than 512 characters`,
 		},
+		"a level of a user": {
+			config: create + "[{name: user, create: true}]", request: tenancy.Request{User: strings.Repeat("u", 60) + "."},
+			want: `rule 1 (user): invalid queue name "` + strings.Repeat("u", 60) + `_dot_": a level has 65 characters, more than 64`,
+		},
+		"a level of a request": {
+			config: create + "[{name: provided, create: true}]", request: tenancy.Request{Queue: "root.p." + strings.Repeat("u", 65)},
+			want: `rule 1 (provided): invalid queue name "root.p.` + strings.Repeat("u", 65) + `": a level has 65 characters, more than 64`,
+		},
 		"what a rule makes with its parent": {
 			config: create + "[{name: user, create: true, parent: {name: provided, create: true}}]", request: tenancy.Request{User: "ann", Queue: deep(16)},
 			want: `rule 1 (user): queue name "` + deep(16) + `.ann" has 17 levels, more than 16`,
@@ -93,7 +101,7 @@ func TestLookupsAreLinear(t *testing.T) {
 	if !tree.SubmitAllowed(queue, "ann", nil) || !tree.AdminAllowed(queue, "boss", nil) || tree.Queue(queue) != nil {
 		t.Error("the queue above is not found")
 	}
-	if sets, restricted := tree.ClusterSets(queue); !restricted || len(sets) != 1 {
+	if sets, restricted := tree.ClusterSets(nil, queue); !restricted || len(sets) != 1 {
 		t.Error(sets, restricted)
 	}
 }

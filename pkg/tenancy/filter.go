@@ -13,12 +13,13 @@ type Filter struct {
 	users, groups *nameList // nil where there is no list
 }
 
-// NewFilter compiles a filter and returns messages about its unusable entries, of users and groups.
-// The kind deny, in any letter case, inverts it. instructions sums the sizes of all expressions.
-func NewFilter(kind string, users, groups []string, instructions *int) (f Filter, unusable [2][]string) {
+// NewFilter compiles a filter. It returns messages about unusable entries of users and of groups,
+// by index. The kind deny, in any letter case, inverts it. instructions sums the sizes of all
+// expressions.
+func NewFilter(kind string, users, groups []string, instructions *int) (f Filter, unusable [2]map[int]string) {
 	f.deny = strings.EqualFold(kind, "deny")
-	f.users, unusable[0] = newNameList(users, legalUser, instructions)
-	f.groups, unusable[1] = newNameList(groups, legalGroup, instructions)
+	f.users, unusable[0] = newNameList(users, plainUser, instructions)
+	f.groups, unusable[1] = newNameList(groups, plainGroup, instructions)
 	return f, unusable
 }
 
@@ -30,25 +31,25 @@ type nameList struct {
 }
 
 // newNameList parses the entries of a filter's users or groups and returns messages about unusable
-// ones. A single entry that is no legal name is an unanchored regular expression; several entries
-// must all be names.
-func newNameList(entries []string, legal *regexp.Regexp, instructions *int) (list *nameList, unusable []string) {
+// ones by index. A single entry with a character that no name has is an unanchored regular
+// expression; several entries must all be names.
+func newNameList(entries []string, plain *regexp.Regexp, instructions *int) (list *nameList, unusable map[int]string) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
-	list = &nameList{}
-	for _, entry := range entries {
+	list, unusable = &nameList{}, map[int]string{}
+	for i, entry := range entries {
 		switch {
-		case legal.MatchString(entry):
+		case plain.MatchString(entry):
 			list.names = append(list.names, entry)
 		case entry == "":
-			unusable = append(unusable, "the empty entry is ignored")
+			unusable[i] = "the empty entry is ignored"
 		case len(entries) > 1:
-			unusable = append(unusable, Messagef("%q is ignored: it is not a legal name, and a regular expression must be the only entry", entry))
+			unusable[i] = Messagef("%q is ignored: it is not a legal name, and a regular expression must be the only entry", entry)
 		default:
 			var err error
 			if list.pattern, err = CompilePattern(entry, instructions); err != nil {
-				unusable = append(unusable, Messagef("%q is ignored: it is neither a legal name nor a regular expression: %v", entry, err))
+				unusable[i] = Messagef("%q is ignored: it is neither a legal name nor a regular expression: %v", entry, err)
 			}
 		}
 	}

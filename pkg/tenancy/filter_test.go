@@ -48,6 +48,36 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestFilterEntryThatBeginsWithADigit is compared as a whole: in filters of users and of groups,
+// alone and among others.
+func TestFilterEntryThatBeginsWithADigit(t *testing.T) {
+	for name, tc := range map[string]struct {
+		users, groups []string
+		want          []string // the users, each in the group of the same name, to whom the rule applies
+	}{
+		"a number of a group":                  {groups: []string{"100"}, want: []string{"100"}},
+		"numbers of groups":                    {groups: []string{"100", "1001"}, want: []string{"100", "1001"}},
+		"a GUID of a group":                    {groups: []string{"9b9b5c4e-0a4d-4e60-9a5e-0242ac120002"}, want: []string{"9b9b5c4e-0a4d-4e60-9a5e-0242ac120002"}},
+		"a number of a user":                   {users: []string{"100"}, want: []string{"100"}},
+		"a text of characters that names have": {groups: []string{".1"}},
+		"an expression with a digit":           {groups: []string{"^100"}, want: []string{"100", "1001"}},
+		"an expression of digits":              {groups: []string{"1001*"}, want: []string{"100", "1001", "group1001"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := makeFilter("", tc.users, tc.groups)
+			var got []string
+			for _, user := range []string{"100", "1001", "group1001", "9b9b5c4e-0a4d-4e60-9a5e-0242ac120002", "x9b9b5c4e-0a4d-4e60-9a5e-0242ac120002"} {
+				if f.Admits(user, []string{user}) {
+					got = append(got, user)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func FuzzFilter(f *testing.F) {
 	f.Add("ann", "dev*", "ann", "dev")
 	f.Add("ann\nbob", "", "svc$", "dev")

@@ -2,16 +2,18 @@ package tenancy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
 // Application is a Placement that has a queue.
 type Application struct {
-	Queue    string // in full
-	User     string
-	Groups   []string
-	Clusters int64 // how many are selected
+	Namespace, Name string
+	Queue           string // in full
+	User            string
+	Groups          []string
+	Clusters        int64 // how many are selected
 }
 
 // Members counts the applications in each queue. A queue that is not configured (dynamic), and the
@@ -19,6 +21,10 @@ type Application struct {
 // NewMembers. It is not safe for concurrent use.
 type Members struct {
 	levels map[string]*level
+	// removed has the last configuration of queues that are no longer configured, by name.
+	removed map[string]*Queue
+	// namespaces has the applications of each namespace, sorted by name.
+	namespaces map[string][]*Application
 }
 
 // level counts the applications of one queue and the queues below it.
@@ -56,7 +62,7 @@ func (q Quota) plus(other Quota) Quota {
 
 // NewMembers counts applications.
 func NewMembers(applications ...Application) *Members {
-	m := &Members{levels: map[string]*level{}}
+	m := &Members{levels: map[string]*level{}, removed: map[string]*Queue{}, namespaces: map[string][]*Application{}}
 	for _, a := range applications {
 		m.Add(a)
 	}
@@ -64,7 +70,18 @@ func NewMembers(applications ...Application) *Members {
 }
 
 // Add counts an application.
-func (m *Members) Add(a Application) { m.count(a, 1) }
+func (m *Members) Add(a Application) {
+	m.count(a, 1)
+	m.list(a)
+}
+
+// list adds an application to those of its namespace.
+func (m *Members) list(a Application) {
+	named := m.namespaces[a.Namespace]
+	i, _ := slices.BinarySearchFunc(named, a.Name, compareName)
+	a.Queue = strings.ToLower(a.Queue)
+	m.namespaces[a.Namespace] = slices.Insert(named, i, &a)
+}
 
 // Remove reverses an Add of the same application. A dynamic queue without members no longer exists,
 // and so no longer drains.
@@ -73,14 +90,25 @@ func (m *Members) Remove(a Application) {
 	for _, name := range PathTo(strings.ToLower(a.Queue)) {
 		if m.at(name).total.Applications <= 0 {
 			delete(m.levels, name)
+			delete(m.removed, name)
 		}
 	}
+	named := m.namespaces[a.Namespace]
+	if i, found := slices.BinarySearchFunc(named, a.Name, compareName); found {
+		named = slices.Delete(named, i, i+1)
+	}
+	if m.namespaces[a.Namespace] = named; len(named) == 0 {
+		delete(m.namespaces, a.Namespace)
+	}
 }
+
+func compareName(a *Application, name string) int { return strings.Compare(a.Name, name) }
 
 // Replace removes one application and adds another. A queue of both is never empty in between.
 func (m *Members) Replace(old, current Application) {
 	m.count(current, 1)
 	m.Remove(old)
+	m.list(current)
 }
 
 // Without calls do while an application does not count. It does not end the draining of a queue.
@@ -147,6 +175,37 @@ func (l *level) usedBy(group string, limits []Limit) Quota {
 	return sums.used[group]
 }
 
+// maxNamed is how many Placements a message about a quota names.
+const maxNamed = 5
+
+// describe returns how much of a quota others than the named Placement use, and the first of those
+// in its namespace by name.
+func (m *Members) describe(s scope, used int64, namespace, name string, use func(*Application) (text string, uses bool)) string {
+	if s.queue == "" {
+		return "" // no quota
+	}
+	if used == 0 {
+		return " (none used by others)"
+	}
+	var named []string
+	for _, a := range m.namespaces[namespace] {
+		text, uses := use(a)
+		if a.Name == name || !uses || !s.counts(a) {
+			continue
+		}
+		if len(named) == maxNamed {
+			named = append(named, "…")
+			break
+		}
+		named = append(named, text)
+	}
+	here := "none in this namespace"
+	if len(named) > 0 {
+		here = "in this namespace by " + strings.Join(named, ", ")
+	}
+	return fmt.Sprintf(" (%d used by others, %s)", used, here)
+}
+
 // Drain makes a queue accept no more applications until it is empty. It does nothing if the queue
 // is empty.
 func (m *Members) Drain(queue string) {
@@ -160,17 +219,40 @@ func (m *Members) Draining(queue string) bool {
 	return slices.ContainsFunc(PathTo(strings.ToLower(queue)), func(name string) bool { return m.at(name).draining })
 }
 
-// Reconfigure applies a change of the configuration: a queue with members drains if it is no longer
-// configured, and stops draining if it is configured again. Other dynamic queues are unchanged.
-// Either tree may be nil.
+// Reconfigure applies a change of the configuration. A queue that is no longer configured keeps its
+// quotas, limits and cluster sets for the time that it drains. A queue that is configured again
+// stops draining. Either tree may be nil.
 func (m *Members) Reconfigure(old, current *Tree) {
+	if len(m.levels) > 0 { // Else this replica does not lead, and does not know which queues are empty.
+		maps.DeleteFunc(m.removed, func(name string, _ *Queue) bool { return m.levels[name] == nil })
+	}
+	if old != nil {
+		m.keepRemoved(old, old.root, current)
+	}
 	for name, l := range m.levels {
 		clear(l.groups)
-		switch {
-		case current != nil && current.Queue(name) != nil:
+		if current != nil && current.Queue(name) != nil {
 			l.draining = false
-		case old != nil && old.Queue(name) != nil:
-			l.draining = true
 		}
 	}
+	maps.DeleteFunc(m.removed, func(name string, _ *Queue) bool { return current != nil && current.Queue(name) != nil })
 }
+
+// keepRemoved keeps the configuration of a queue, and of those below it, if the current tree lacks
+// them.
+func (m *Members) keepRemoved(old *Tree, q *Queue, current *Tree) {
+	if current == nil || current.Queue(q.Name) == nil {
+		kept := *q
+		kept.Children, kept.children = nil, nil
+		if sets, restricted := old.ClusterSets(nil, q.Name); restricted {
+			kept.sets = sets
+		}
+		m.removed[q.Name] = &kept
+	}
+	for _, child := range q.Children {
+		m.keepRemoved(old, child, current)
+	}
+}
+
+// KnowsRemoved is true if the last configuration of a queue that is no longer configured is known.
+func (m *Members) KnowsRemoved(queue string) bool { return m.removed[strings.ToLower(queue)] != nil }

@@ -11,7 +11,10 @@ import (
 var (
 	legalLevel = regexp.MustCompile(`^[a-zA-Z0-9_:#/@-]{1,64}$`)
 	legalUser  = regexp.MustCompile(`^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$`)
-	legalGroup = regexp.MustCompile(`^[_a-zA-Z][a-zA-Z0-9:_.-]*$`)
+	legalGroup = regexp.MustCompile(`^[_a-zA-Z0-9][a-zA-Z0-9:_.-]*$`)
+	// Names in filters: a text of these characters is no expression, even if no user has that name.
+	plainUser  = regexp.MustCompile(`^[a-zA-Z0-9:#/_.@-]+[$]?$`)
+	plainGroup = regexp.MustCompile(`^[a-zA-Z0-9:_.-]+$`)
 )
 
 // A queue's full name, wherever it comes from, is at most this long, root included.
@@ -67,6 +70,11 @@ func TooLong(name string) string {
 	}
 	if levels := strings.Count(name, ".") + 1; levels > MaxQueueLevels {
 		return Messagef("queue name %q has %d levels, more than %d", name, levels, MaxQueueLevels)
+	}
+	for level := range strings.SplitSeq(name, ".") {
+		if len(level) > maxLevel {
+			return Messagef("invalid queue name %q: a level has %d characters, more than %d", name, len(level), maxLevel)
+		}
 	}
 	return ""
 }

@@ -219,6 +219,9 @@ func TestDraining(t *testing.T) {
 		t.Error("a configured queue drains")
 	}
 	members.Reconfigure(before, after)
+	for _, queue := range []string{"root.a", "root.p.b", "root.p", "root.empty"} {
+		members.Drain(queue)
+	}
 	for queue, want := range map[string]bool{
 		"root": false, "root.a": true, "Root.P.B": true, "root.p.new": true, "root.empty": false, "root.dyn": false, "root.kept": false,
 	} {

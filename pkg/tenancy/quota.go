@@ -47,15 +47,48 @@ type Remaining struct {
 	Quota
 	// ApplicationsBy and ClustersBy name the limiting quotas; empty where the number is Unlimited.
 	ApplicationsBy, ClustersBy string
+
+	applications, clusters scope
+}
+
+// scope is what one quota counts: the applications of a queue and those below it, or of one user or
+// group in them.
+type scope struct {
+	queue, user, group string
+	listed             string  // the user as the limit lists it, such as the wildcard
+	limits             []Limit // to which group belongs
+	used               Quota
+}
+
+func (s scope) String() string {
+	switch {
+	case s.listed != "":
+		return Cut(s.queue) + " user " + Cut(s.listed)
+	case s.group != "":
+		return Cut(s.queue) + " group " + Cut(s.group)
+	}
+	return Cut(s.queue)
+}
+
+// counts is true if the quota counts the application.
+func (s scope) counts(a *Application) bool {
+	if rest, in := strings.CutPrefix(a.Queue, s.queue); !in || rest != "" && rest[0] != '.' || s.listed != "" && a.User != s.user {
+		return false
+	}
+	if s.group == "" {
+		return true
+	}
+	as, _ := quotaFor(s.limits, Limit.groupsOf, a.Groups...)
+	return as == s.group
 }
 
 // apply lowers the free amounts to what one quota leaves.
-func (r *Remaining) apply(quota, used Quota, by string) {
-	if free := max(quota.Applications-used.Applications, 0); quota.Applications < Unlimited && free < r.Applications {
-		r.Applications, r.ApplicationsBy = free, by+" maxapplications "+strconv.FormatInt(quota.Applications, 10)
+func (r *Remaining) apply(quota Quota, s scope) {
+	if free := max(quota.Applications-s.used.Applications, 0); quota.Applications < Unlimited && free < r.Applications {
+		r.Applications, r.ApplicationsBy, r.applications = free, s.String()+" maxapplications "+strconv.FormatInt(quota.Applications, 10), s
 	}
-	if free := max(quota.Clusters-used.Clusters, 0); quota.Clusters < Unlimited && free < r.Clusters {
-		r.Clusters, r.ClustersBy = free, by+" clusters "+strconv.FormatInt(quota.Clusters, 10)
+	if free := max(quota.Clusters-s.used.Clusters, 0); quota.Clusters < Unlimited && free < r.Clusters {
+		r.Clusters, r.ClustersBy, r.clusters = free, s.String()+" clusters "+strconv.FormatInt(quota.Clusters, 10), s
 	}
 }
 
@@ -63,17 +96,17 @@ func (r *Remaining) apply(quota, used Quota, by string) {
 // application of the user. The members must not include that application.
 func (t *Tree) Remaining(members *Members, queue, user string, groups []string) Remaining {
 	free := Remaining{Quota: Quota{Unlimited, Unlimited}}
-	path, configured := t.path(queue)
+	path, known := t.settings(members, queue)
 	for _, q := range path {
 		used := members.at(q.Name)
-		free.apply(q.Quota, used.total, Cut(q.Name))
+		free.apply(q.Quota, scope{queue: q.Name, used: used.total})
 		for _, list := range q.limits {
 			free.applyLimits(list, used, q.Name, user, groups)
 		}
 	}
-	if tmpl := templateOf(path, configured); tmpl != nil {
+	if tmpl := templateOf(path, known); tmpl != nil {
 		queue = strings.ToLower(queue)
-		free.apply(tmpl.Quota, members.at(queue).total, Cut(queue))
+		free.apply(tmpl.Quota, scope{queue: queue, used: members.at(queue).total})
 	}
 	return free
 }
@@ -83,9 +116,24 @@ func (t *Tree) Remaining(members *Members, queue, user string, groups []string) 
 // the wildcard.
 func (r *Remaining) applyLimits(limits []Limit, used *level, queue, user string, groups []string) {
 	if name, quota := quotaFor(limits, Limit.usersOf, user); name != "" {
-		r.apply(quota, used.users[user], Cut(queue)+" user "+Cut(name))
+		r.apply(quota, scope{queue: queue, user: user, listed: name, used: used.users[user]})
 	}
 	if name, quota := quotaFor(limits, Limit.groupsOf, groups...); name != "" {
-		r.apply(quota, used.usedBy(name, limits), Cut(queue)+" group "+Cut(name))
+		r.apply(quota, scope{queue: queue, group: name, limits: limits, used: used.usedBy(name, limits)})
 	}
+}
+
+// ApplicationsUsed describes the use of the quota that limits the Placements, for the named
+// Placement: ApplicationsBy, how many others use, and which of them are in its namespace.
+func (r *Remaining) ApplicationsUsed(members *Members, namespace, name string) string {
+	return r.ApplicationsBy + members.describe(r.applications, r.applications.used.Applications, namespace, name, func(a *Application) (string, bool) {
+		return Cut(a.Name), true
+	})
+}
+
+// ClustersUsed is ApplicationsUsed for the quota that limits the clusters.
+func (r *Remaining) ClustersUsed(members *Members, namespace, name string) string {
+	return r.ClustersBy + members.describe(r.clusters, r.clusters.used.Clusters, namespace, name, func(a *Application) (string, bool) {
+		return Cut(a.Name) + " " + strconv.FormatInt(a.Clusters, 10), a.Clusters > 0
+	})
 }

@@ -82,6 +82,9 @@ func (a *evaluation) below(r *Rule, raw string) (queue, reason string) {
 	if r.Kind != RuleFixed {
 		child = strings.ReplaceAll(raw, ".", dot)
 	}
+	if reason = TooLong(child); reason != "" {
+		return "", reason
+	}
 	if !LegalLevels(child) {
 		return "", illegal(child)
 	}

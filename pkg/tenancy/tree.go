@@ -50,6 +50,9 @@ type Template struct {
 	ClusterSets []string // as a QueueSpec's
 }
 
+// Limits are the limits of users and groups in the queue and the queues below it.
+func (q *Queue) Limits() []Limit { return slices.Concat(q.limits...) }
+
 // Leaf is true if the queue is not configured to have queues below it. Only leaves hold
 // applications.
 func (q *Queue) Leaf() bool { return !q.parent && len(q.Children) == 0 && q.Name != RootName }
@@ -164,17 +167,33 @@ func (t *Tree) AdminAllowed(queue, user string, groups []string) bool {
 	return false
 }
 
+// settings returns the queues from root down to the named one whose settings apply to it, and
+// whether it is one of them: the configured queues, and those that drain.
+func (t *Tree) settings(members *Members, name string) (path []*Queue, complete bool) {
+	path, complete = t.path(name)
+	if complete || members == nil || len(path) == 0 {
+		return path, complete
+	}
+	name = strings.ToLower(name)
+	for _, below := range PathTo(name)[len(path):] {
+		if q := members.removed[below]; q != nil && members.at(below).draining {
+			path, complete = append(path, q), below == name
+		}
+	}
+	return path, complete
+}
+
 // ClusterSets returns the cluster sets that a queue owns, sorted, and whether it is restricted to
 // them. It is not if neither the queue nor an ancestor has the property clustersets.
-func (t *Tree) ClusterSets(queue string) (sets []string, restricted bool) {
-	path, configured := t.path(queue)
+func (t *Tree) ClusterSets(members *Members, queue string) (sets []string, restricted bool) {
+	path, known := t.settings(members, queue)
 	for _, q := range slices.Backward(path) {
 		if q.sets != nil {
 			sets, restricted = q.sets, true
 			break
 		}
 	}
-	tmpl := templateOf(path, configured)
+	tmpl := templateOf(path, known)
 	if tmpl == nil || tmpl.ClusterSets == nil {
 		return slices.Clone(sets), restricted
 	}
@@ -187,9 +206,9 @@ func (t *Tree) ClusterSets(queue string) (sets []string, restricted bool) {
 }
 
 // templateOf returns the template for the queue below a path: that of the nearest queue of the path
-// that has one; nil for a configured queue.
-func templateOf(path []*Queue, configured bool) *Template {
-	if configured {
+// that has one; nil for a queue with settings of its own.
+func templateOf(path []*Queue, known bool) *Template {
+	if known {
 		return nil
 	}
 	for _, q := range slices.Backward(path) {

@@ -78,7 +78,7 @@ queues:
 		"root.templated.x": {"dev"},
 		"ROOT.Templated.X": {"dev"},
 	} {
-		got, restricted := tree.ClusterSets(queue)
+		got, restricted := tree.ClusterSets(nil, queue)
 		if diff := cmp.Diff(want, got); diff != "" || restricted != (want != nil) {
 			t.Errorf("%s: restricted %t (-want +got):\n%s", queue, restricted, diff)
 		}

@@ -32,29 +32,6 @@ On a hub, the configuration is in the key queues.yaml of a ConfigMap. The comman
 	return cmd
 }
 
-func newQueuesCheckCommand() *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
-		Use:   "check -f FILE|-",
-		Short: "Validate a queue configuration and show its queues",
-		Long: `Validate a queue configuration and show its queues.
-
-check prints the tree of queues with their access lists, cluster sets and quotas. If the configuration is invalid, it prints every
-error with its line. Warnings, about legal settings without effect, go to standard error.`,
-		Example: `  berth queues check -f queues.yaml`,
-		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := readQueues(file, cmd.InOrStdin(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return printQueues(cmd.OutOrStdout(), config.Tree, config.Tree.Root(), 0)
-		},
-	}
-	cmd.Flags().StringVarP(&file, "filename", "f", "", "queue configuration to read, - for standard input")
-	return cmd
-}
-
 type placeOptions struct {
 	file     string
 	user     string
@@ -84,7 +61,7 @@ rule matches, the submission is rejected; the exit code is 0 then, too.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.file, "filename", "f", "", "queue configuration to read, - for standard input")
+	flags.StringVarP(&o.file, "filename", "f", "", "queue configuration to read, or a ConfigMap with one; - for standard input")
 	flags.StringVar(&o.user, "user", "", "user who submits; required")
 	flags.StringArrayVar(&o.groups, "group", nil, "group of the user; repeatable")
 	flags.StringVar(&o.queue, "queue", "", "requested queue")
@@ -146,19 +123,9 @@ func groupsOf(config *queueconfig.Config, user string) ([]string, error) {
 
 // readQueues reads a queue configuration and prints its warnings to warn.
 func readQueues(file string, in io.Reader, warn io.Writer) (*queueconfig.Config, error) {
-	var text []byte
-	var err error
-	switch file {
-	case "":
-		return nil, usagef("-f is required")
-	case "-":
-		file = "standard input"
-		text, err = io.ReadAll(io.LimitReader(in, queueconfig.MaxConfig+1))
-	default:
-		text, err = simulator.ReadFile(file, maxConfig)
-	}
+	text, err := readQueueFile(&file, in)
 	if err != nil {
-		return nil, fmt.Errorf("reading the queue configuration: %w", err)
+		return nil, err
 	}
 	config, warnings, err := queueconfig.Parse(text)
 	for _, warning := range warnings {
@@ -170,46 +137,25 @@ func readQueues(file string, in io.Reader, warn io.Writer) (*queueconfig.Config,
 	return config, nil
 }
 
-// printQueues prints a queue and the queues below it, one per line, indented by level.
-func printQueues(out io.Writer, tree *tenancy.Tree, q *tenancy.Queue, depth int) error {
-	words := []string{strings.Repeat("  ", depth) + q.Name[strings.LastIndexByte(q.Name, '.')+1:]}
-	if q.Leaf() {
-		words[0] += " (leaf)"
+// readQueueFile reads the queues in a file, or in a ConfigMap in it. It replaces the file name - by
+// words for messages.
+func readQueueFile(file *string, in io.Reader) (text []byte, err error) {
+	switch *file {
+	case "":
+		return nil, usagef("-f is required")
+	case "-":
+		*file = "standard input"
+		text, err = io.ReadAll(io.LimitReader(in, queueconfig.MaxConfig+1))
+	default:
+		text, err = simulator.ReadFile(*file, maxConfig)
 	}
-	for _, acl := range []struct {
-		name string
-		tenancy.ACL
-	}{{"submitacl", q.SubmitACL}, {"adminacl", q.AdminACL}} {
-		if acl.IsSet() {
-			words = append(words, fmt.Sprintf("%s=%q", acl.name, acl.String()))
-		}
+	if err != nil {
+		return nil, fmt.Errorf("reading the queue configuration: %w", err)
 	}
-	words = append(words, "clustersets="+describeSets(tree.ClusterSets(q.Name)))
-	if q.Quota.Applications < tenancy.Unlimited {
-		words = append(words, fmt.Sprintf("maxapplications=%d", q.Quota.Applications))
+	if text, err = queuesText(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", *file, err)
 	}
-	if q.Quota.Clusters < tenancy.Unlimited {
-		words = append(words, fmt.Sprintf("clusters=%d", q.Quota.Clusters))
-	}
-	if err := say(out, "%s\n", strings.Join(words, "  ")); err != nil {
-		return err
-	}
-	for _, child := range q.Children {
-		if err := printQueues(out, tree, child, depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func describeSets(sets []string, restricted bool) string {
-	switch {
-	case !restricted:
-		return "any"
-	case len(sets) == 0:
-		return "none"
-	}
-	return strings.Join(sets, ",")
+	return text, nil
 }
 
 func (o *placeOptions) printPlaced(out io.Writer, placed tenancy.Placed) error {

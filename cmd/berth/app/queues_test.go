@@ -96,6 +96,15 @@ func TestQueues(t *testing.T) {
   - {name: user, create: true, filter: {groups: [group1000]}}
   usergroupresolver: {type: test}
 `
+	const unplaced = "warning: standard input: no rule finds a queue for a Placement of user nobody that requests none, so it gets no cluster: rule 1 (provided): no queue was requested"
+	const configMap = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: yunikorn-configs, namespace: berth-system}
+data:
+  queues.yaml: |
+    partitions:
+    - queues: [{name: a}]
+`
 	for name, tc := range map[string]struct {
 		stdin    string
 		args     []string
@@ -108,7 +117,7 @@ func TestQueues(t *testing.T) {
 			wantOut: `root  submitacl="*"  clustersets=eu,us
   prod (leaf)  adminacl=" ops"  clustersets=eu,us  maxapplications=3  clusters=4
   team  clustersets=none
-`,
+`, wantErr: unplaced,
 		},
 		"check, unrestricted, with a warning": {
 			stdin: "partitions: [{queues: [{name: a, submitacl: \"o'hara\"}]}]", args: []string{"check", "-f", "-"},
@@ -117,6 +126,32 @@ func TestQueues(t *testing.T) {
 		"check, invalid": {
 			stdin: "partitions: [{queues: [{name: a!}, {nam: b}]}]", args: []string{"check", "-f", "-"},
 			wantErr: "line 1: partitions[0].queues[1].nam: unknown field", wantCode: exitFailure,
+		},
+		"check, limits": {
+			stdin: "partitions:\n- limits: [{users: [ann], maxapplications: 5}]\n  queues:\n  - name: a\n    limits:\n    - {users: [ann, '*'], maxapplications: 2}\n    - {groups: [dev], maxresources: {clusters: 3}}\n",
+			args:  []string{"check", "-f", "-"},
+			wantOut: `root  clustersets=any
+  - limit  users=ann  maxapplications=5
+  a (leaf)  clustersets=any
+    - limit  users=ann,*  maxapplications=2
+    - limit  groups=dev  clusters=3
+`, wantErr: unplaced,
+		},
+		"check, a ConfigMap": {
+			stdin: configMap, args: []string{"check", "-f", "-"}, wantOut: "root  clustersets=any\n  a (leaf)  clustersets=any\n", wantErr: unplaced,
+		},
+		"check, a mistake in a ConfigMap": {
+			stdin: strings.Replace(configMap, "name: a", "nam: a", 1), args: []string{"check", "-f", "-"}, wantErr: "line 7: partitions[0].queues[0].nam: unknown field", wantCode: exitFailure,
+		},
+		"check, a ConfigMap without queues": {
+			stdin: strings.Replace(configMap, "queues.yaml", "queue.yaml", 1), args: []string{"check", "-f", "-"}, wantErr: "ConfigMap yunikorn-configs has no key queues.yaml", wantCode: exitFailure,
+		},
+		"check, the second entry of a filter": {
+			stdin: "partitions:\n- queues: [{name: a}]\n  placementrules:\n  - name: user\n    create: true\n    filter:\n      users:\n      - ann\n      - bo.*\n", args: []string{"check", "-f", "-"},
+			wantOut: "root  clustersets=any\n  a (leaf)  clustersets=any\n", wantErr: "line 9: partitions[0].placementrules[0].filter.users[1]: \"bo.*\" is ignored",
+		},
+		"place, a ConfigMap": {
+			stdin: configMap, args: []string{"place", "-f", "-", "--user", "ann", "--queue", "a"}, wantOut: "root.a, by rule 1 (provided)\n",
 		},
 		"check, no such file": {args: []string{"check", "-f", "nowhere.yaml"}, wantErr: "nowhere.yaml", wantCode: exitFailure},
 		"check, no file":      {args: []string{"check"}, wantErr: "-f is required", wantCode: exitUsage},
@@ -154,6 +189,54 @@ func TestQueues(t *testing.T) {
 			}
 			if !strings.Contains(stderr, tc.wantErr) || tc.wantErr == "" && stderr != "" {
 				t.Errorf("want on standard error %q, got %q", tc.wantErr, stderr)
+			}
+		})
+	}
+}
+
+// TestQueuesCheckCountsPlacements: the shortest configuration with a limit takes the clusters of
+// everyone else, so check warns.
+func TestQueuesCheckCountsPlacements(t *testing.T) {
+	const shortest = "partitions: [{queues: [{name: dev, maxapplications: 3}]}]"
+	folder := t.TempDir()
+	placements := ""
+	for _, name := range []string{"a", "b", "c"} {
+		placements += "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nspec: {}\nmetadata: {name: " + name + ", namespace: team}\n---\n"
+	}
+	placements += "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nspec: {}\nmetadata: {name: d, namespace: team, labels: {queue: dev}}\n"
+	if err := os.WriteFile(filepath.Join(folder, "placements.yaml"), []byte(placements), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		config   string
+		args     []string
+		wantErr  string
+		wantCode int
+	}{
+		"without a hub": {
+			config: shortest, wantErr: "warning: standard input: no rule finds a queue for a Placement of user nobody that requests none, so it gets no cluster: rule 1 (provided): no queue was requested\n",
+		},
+		"with files": {
+			config: shortest, args: []string{"--placements", folder},
+			wantErr: "warning: standard input: no rule finds a queue for 3 of the 4 Placements, so they get no cluster; the first is team/a: rule 1 (provided): no queue was requested\n",
+		},
+		"with files, and a rule for everyone": {
+			config: "partitions: [{queues: [{name: dev}, {name: rest}], placementrules: [{name: provided}, {name: fixed, value: rest}]}]", args: []string{"--placements", folder},
+		},
+		"with files, invalid": {
+			config: "partitions: [{queues: [{name: a!}]}]", args: []string{"--placements", folder}, wantErr: "invalid queue name", wantCode: exitFailure,
+		},
+		"with files that do not exist": {config: shortest, args: []string{"--placements", filepath.Join(folder, "none")}, wantErr: "none", wantCode: exitFailure},
+		"with files and a hub":         {config: shortest, args: []string{"--placements", folder, "--kubeconfig", "x"}, wantErr: "--placements cannot be used", wantCode: exitUsage},
+		"with a hub that is not there": {config: shortest, args: []string{"--kubeconfig", filepath.Join(folder, "none")}, wantErr: "none", wantCode: exitFailure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, stderr, code := runQueues(tc.config, append([]string{"check", "-f", "-"}, tc.args...)...)
+			if code != tc.wantCode {
+				t.Errorf("exit code %d, want %d", code, tc.wantCode)
+			}
+			if code == exitOK && stderr != tc.wantErr || !strings.Contains(stderr, tc.wantErr) {
+				t.Errorf("got %q, want %q", stderr, tc.wantErr)
 			}
 		})
 	}

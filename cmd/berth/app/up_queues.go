@@ -45,19 +45,42 @@ func readLocalQueues(path string) (*localQueues, error) {
 		return nil, fmt.Errorf("reading the queues: %w", err)
 	}
 	q := &localQueues{from: path, data: map[string]string{admission.QueuesKey: string(text)}}
-	var config corev1.ConfigMap
-	if err := yaml.Unmarshal(text, &config); err == nil && config.Kind == "ConfigMap" {
+	if config := queueConfigMap(text); config != nil {
 		q.data = config.Data
 	}
-	// Blank lines before the queues keep the line numbers of mistakes equal to those of the file.
-	before := 0
-	if at := queuesBlock.FindIndex(text); at != nil && config.Kind == "ConfigMap" {
-		before = bytes.Count(text[:at[1]], []byte("\n"))
+	if text, err = queuesText(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if _, err := admission.CheckQueues([]byte(strings.Repeat("\n", before) + q.data[admission.QueuesKey])); err != nil {
+	if _, err := admission.CheckQueues(text); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, strings.ReplaceAll(err.Error(), "\n", "\n"+path+": "))
 	}
 	return q, nil
+}
+
+// queueConfigMap returns the ConfigMap that a file contains; nil for a file with queues.
+func queueConfigMap(file []byte) *corev1.ConfigMap {
+	var config corev1.ConfigMap
+	if err := yaml.Unmarshal(file, &config); err != nil || config.Kind != "ConfigMap" {
+		return nil
+	}
+	return &config
+}
+
+// queuesText returns the queues in a file that contains them or a ConfigMap with them. Blank lines
+// before the queues keep the line numbers of mistakes equal to those of the file.
+func queuesText(file []byte) ([]byte, error) {
+	config := queueConfigMap(file)
+	if config == nil {
+		return file, nil
+	}
+	text, ok := config.Data[admission.QueuesKey]
+	if !ok {
+		return nil, fmt.Errorf("ConfigMap %s has no key %s in its data", config.Name, admission.QueuesKey)
+	}
+	if at := queuesBlock.FindIndex(file); at != nil {
+		text = strings.Repeat("\n", bytes.Count(file[:at[1]], []byte("\n"))) + text
+	}
+	return []byte(text), nil
 }
 
 // prepareWebhooks configures the validation webhooks with the controller's address, and with queues

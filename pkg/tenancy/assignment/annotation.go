@@ -53,6 +53,11 @@ func (r annotation) drainingMessage() string {
 	return tenancy.Messagef("queue %s drains: it keeps its Placements and takes no others", r.Queue)
 }
 
+// unknownMessage is the message for a draining queue whose settings the controller does not know.
+func (r annotation) unknownMessage() string {
+	return tenancy.Messagef("queue %s drains since before the controller started, so its cluster sets and quotas are unknown: the published decision stays; configure %s again, or request another queue", r.Queue, r.Configured)
+}
+
 // bounded cuts an input that is longer than any queue name, because no rule can make a queue of it.
 func bounded(input string) string {
 	if len(input) > tenancy.MaxQueueLength {

@@ -52,8 +52,9 @@ func (a *Assignments) assignPending() (affected []Key) {
 	return slices.Compact(affected)
 }
 
-// keepsQueue is true if a Placement stays in its queue: its inputs are unchanged, the queue exists,
-// and its submitter may submit there.
+// keepsQueue is true if a Placement stays in its queue: its inputs are unchanged and its submitter
+// may submit there. If the current configuration cannot say what the queue allows, the Placement is
+// not admitted, and its published decision stays.
 func (a *Assignments) keepsQueue(s *placement) bool {
 	who, err := identity.Read(s.Annotations, s.Labels, a.options.UserLabel)
 	if err == nil && s.app == nil {
@@ -62,19 +63,42 @@ func (a *Assignments) keepsQueue(s *placement) bool {
 	if s.app == nil {
 		return false
 	}
-	if err != nil || !a.unchanged(s, who) || !a.queueExists(s.annotation) || !a.maySubmit(s, who) {
+	if err != nil || !a.unchanged(s, who) || !a.maySubmit(s, who) {
 		if !s.admitted && s.app.Clusters == 0 { // it has no published clusters
-			a.members.Remove(*s.app)
-			s.app = nil
+			a.removeMember(s)
 		}
 		return false
 	}
-	s.admitted = true
+	s.admission = a.unusable(s)
+	if s.admitted = s.admission.Reason == ""; !s.admitted {
+		a.setLimited(s, false)
+		s.admission.Limit, s.admission.RetryAfter = -1, a.retryAfter(s)
+	}
+	return true
+}
+
+// unusable returns the reason and message of a Placement whose queue can hold no Placement under
+// the current configuration, or drains with unknown settings; empty for other queues.
+func (a *Assignments) unusable(s *placement) Admission {
+	if why := cannotHold(a.config.Tree, s.annotation); why != "" {
+		return Admission{Reason: ReasonConfigInvalid, Message: tenancy.Bound(why + ": the published decision stays")}
+	}
 	s.annotation.Configured = a.configured(s.annotation)
 	for name := s.annotation.Configured; name != "" && a.config.Tree.Queue(name) == nil; name = tenancy.ParentOf(name) {
 		a.members.Drain(name)
 	}
-	return true
+	if removed(a.config.Tree, s.annotation) && !a.members.KnowsRemoved(s.annotation.Configured) {
+		return Admission{Reason: ReasonQueueDraining, Message: s.annotation.unknownMessage()}
+	}
+	return Admission{}
+}
+
+// retryAfter returns when to check a Placement again although no input changed; 0 for never.
+func (a *Assignments) retryAfter(s *placement) time.Duration {
+	if s.retry.IsZero() {
+		return 0
+	}
+	return max(s.retry.Sub(a.options.Now()), time.Second)
 }
 
 // unchanged is true if the inputs of a Placement are those in its annotation.
@@ -91,23 +115,27 @@ func (a *Assignments) unchanged(s *placement, who identity.Identity) bool {
 	return true
 }
 
-// restore reads the annotation of the published pages. It ignores one with a queue to which the
-// submitter may not submit, because other users may have written it.
+// restore reads the annotation of the published pages, or of the record of the last change if the
+// pages have none that is valid. It ignores one with a queue to which the submitter may not submit,
+// because other users may have written it.
 func (a *Assignments) restore(s *placement, who identity.Identity) {
 	stored, clusters := a.options.Published(s.Key)
 	r, ok := parseAnnotation(stored)
+	recorded, inRecord := parseAnnotation(a.options.Recorded(s.Key))
+	if !ok {
+		r, ok = recorded, inRecord
+	}
 	if !ok || r.User != bounded(who.User) {
 		return
 	}
-	recorded, ok := parseAnnotation(a.options.Recorded(s.Key))
-	s.confirmed = ok && recorded.Queue == r.Queue && recorded.User == r.User
+	s.confirmed = inRecord && recorded.Queue == r.Queue && recorded.User == r.User
 	if !s.confirmed && a.config.Tree.Queue(r.Configured) == nil {
 		r.Configured = "" // Only the unconfirmed annotation says that it was configured.
 	}
 	s.annotation = r
 	if a.maySubmit(s, who) {
 		groups, _ := a.groupsOf(s, who)
-		s.app = &tenancy.Application{Queue: r.Queue, User: who.User, Groups: groups, Clusters: int64(clusters)}
+		s.app = &tenancy.Application{Namespace: s.Namespace, Name: s.Name, Queue: r.Queue, User: who.User, Groups: groups, Clusters: int64(clusters)}
 		a.members.Add(*s.app)
 	}
 }
@@ -122,7 +150,7 @@ func (a *Assignments) maySubmit(s *placement, who identity.Identity) bool {
 		s.app.Groups = groups
 		a.members.Replace(was, *s.app)
 	}
-	drains := s.annotation.Configured != "" && a.config.Tree.Queue(s.annotation.Configured) == nil
+	drains := removed(a.config.Tree, s.annotation)
 	if !a.config.Tree.SubmitAllowed(s.annotation.Queue, who.User, groups) {
 		s.unauthorized = !s.confirmed || !drains && known
 		return !s.unauthorized
@@ -145,18 +173,6 @@ func (a *Assignments) groupsOf(s *placement, who identity.Identity) (groups []st
 		return s.app.Groups, true
 	}
 	return nil, false
-}
-
-// queueExists is true if the queue of an annotation can hold Placements: a removed one may drain, a
-// configured one must be a leaf, and a dynamic one must not be below a leaf.
-func (a *Assignments) queueExists(r annotation) bool {
-	if q := a.config.Tree.Queue(r.Queue); q != nil {
-		return q.Leaf()
-	}
-	if r.Configured != "" && a.config.Tree.Queue(r.Configured) == nil {
-		return true
-	}
-	return !a.config.Tree.Nearest(r.Queue).Leaf()
 }
 
 // configured returns the Configured value of an annotation under the current configuration.
@@ -211,6 +227,7 @@ func (a *Assignments) assign(s *placement) (left bool) {
 	if s.app != old {
 		if old != nil { // First, so that a draining queue that it was the last to use no longer drains.
 			a.members.Remove(*old)
+			a.left = true
 			left = s.app == nil || s.app.Queue != old.Queue
 		}
 		if s.app != nil {
@@ -242,7 +259,7 @@ func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Applica
 	}
 	if free := a.config.Tree.Remaining(a.members, placed.Queue, request.User, request.Groups); free.Applications < 1 {
 		return nil, annotation{}, Admission{Reason: ReasonQuotaExceeded, Limit: -1,
-			Message: tenancy.Bound(fmt.Sprintf("queue %s is full: %s", tenancy.Cut(placed.Queue), free.ApplicationsBy))}
+			Message: tenancy.Bound(fmt.Sprintf("queue %s is full: %s", tenancy.Cut(placed.Queue), free.ApplicationsUsed(a.members, s.Namespace, s.Name)))}
 	}
 	r := annotation{Queue: placed.Queue, Rule: placed.Rule, User: bounded(request.User), Requested: bounded(request.Queue)}
 	r.Configured = a.configured(r)
@@ -252,5 +269,5 @@ func (a *Assignments) findQueue(s *placement, published int64) (*tenancy.Applica
 		}
 		r.Tags[tag] = bounded(request.Tags[tag])
 	}
-	return &tenancy.Application{Queue: placed.Queue, User: request.User, Groups: request.Groups, Clusters: published}, r, Admission{}
+	return &tenancy.Application{Namespace: s.Namespace, Name: s.Name, Queue: placed.Queue, User: request.User, Groups: request.Groups, Clusters: published}, r, Admission{}
 }

@@ -77,6 +77,8 @@ type Assignments struct {
 	config     *queueconfig.Config
 	problem    string // why there is no configuration
 	resolver   *identity.GroupResolver
+	refused    *configuration    // applied when it is no longer refused; nil for none
+	left       bool              // a Placement has left its queue since refused was checked
 	parents    map[string]string // the parent queue by namespace
 	placements map[Key]*placement
 	pending    map[Key]*placement // to be checked, and assigned if necessary
@@ -123,42 +125,6 @@ func New(o Options) *Assignments {
 		options: o, problem: "there is no queue configuration yet", parents: map[string]string{},
 		placements: map[Key]*placement{}, pending: map[Key]*placement{}, limited: map[Key]*placement{}, members: tenancy.NewMembers(),
 	}
-}
-
-// Configure applies a configuration in one step. An invalid one changes nothing if there is one
-// already. Otherwise its error becomes the reason why no Placement is admitted.
-func (a *Assignments) Configure(text []byte) (warnings []queueconfig.Problem, err error) {
-	config, warnings, err := queueconfig.Parse(text)
-	var resolver *identity.GroupResolver
-	if err == nil {
-		resolver, err = identity.NewGroupResolver(config.Resolver, a.options.Now)
-	}
-	a.update(func() []Key {
-		if err != nil {
-			if a.config != nil {
-				return nil
-			}
-			a.problem = tenancy.Bound(err.Error())
-			return slices.Collect(maps.Keys(a.placements))
-		}
-		// Which queues drain follows from the annotations, as it does after a restart.
-		a.members.Reconfigure(nil, config.Tree)
-		a.config, a.problem, a.resolver = config, "", resolver
-		maps.Copy(a.pending, a.placements)
-		return slices.Collect(maps.Keys(a.placements))
-	})
-	return warnings, err
-}
-
-// Unconfigured stores why there is no configuration. An earlier valid configuration stays.
-func (a *Assignments) Unconfigured(why string) {
-	a.update(func() []Key {
-		if a.config != nil || a.problem == why {
-			return nil
-		}
-		a.problem = why
-		return slices.Collect(maps.Keys(a.placements))
-	})
 }
 
 // Namespace stores the annotations of a Namespace; nil after its deletion.
@@ -209,9 +175,15 @@ func (a *Assignments) Withdraw(key Key) {
 		if s == nil || s.app == nil {
 			return nil
 		}
-		a.members.Remove(*s.app)
+		a.removeMember(s)
 		return a.affectedByFreedQuota()
 	})
+}
+
+// removeMember removes a Placement from its queue.
+func (a *Assignments) removeMember(s *placement) {
+	a.members.Remove(*s.app)
+	s.app, a.left = nil, true
 }
 
 // SetClusters stores how many clusters a Placement has, or is about to publish.
@@ -221,12 +193,11 @@ func (a *Assignments) SetClusters(key Key, clusters int) {
 		if s == nil || s.app == nil || s.app.Clusters == int64(clusters) {
 			return nil
 		}
-		was := *s.app
 		if clusters == 0 && !s.admitted { // it has no published clusters any more
-			s.app = nil
-			a.members.Remove(was)
+			a.removeMember(s)
 			return a.othersAffectedByFreedQuota(key)
 		}
+		was := *s.app
 		s.app.Clusters = int64(clusters)
 		a.members.Replace(was, *s.app)
 		if s.app.Clusters < was.Clusters {
@@ -239,7 +210,7 @@ func (a *Assignments) SetClusters(key Key, clusters int) {
 // update runs do with the lock held, then calls OnAffected with the Placements that it returns.
 func (a *Assignments) update(do func() []Key) {
 	a.mu.Lock()
-	affected := do()
+	affected := append(do(), a.applyRefused()...)
 	a.mu.Unlock()
 	if len(affected) > 0 {
 		slices.SortFunc(affected, compareKeys)
@@ -326,9 +297,14 @@ func (a *Assignments) Admit(key Key, wanted int) (admission Admission) {
 
 // admissionOf returns the Admission of a Placement that has a queue.
 func (a *Assignments) admissionOf(s *placement, wanted int) Admission {
-	v := a.admissionIn(s)
-	a.setLimited(s, v.Limit >= 0 && (wanted < 0 || wanted > v.Limit))
+	v := a.admissionIn(s, wanted)
+	a.setLimited(s, v.limits(wanted))
 	return v
+}
+
+// limits is true if a quota limits the Placement to less than it requests.
+func (v Admission) limits(wanted int) bool {
+	return v.Limit >= 0 && (wanted < 0 || wanted > v.Limit)
 }
 
 // Preview returns what Admit would return for a Placement that does not exist, if it were created
@@ -347,19 +323,17 @@ func (a *Assignments) Preview(submission Submission) Admission {
 	s.app, s.annotation = app, r
 	a.members.Add(*app)
 	defer a.members.Remove(*app)
-	return a.admissionIn(s)
+	return a.admissionIn(s, -1)
 }
 
 // admissionIn is admissionOf without its effect on the Placements that quotas limit.
-func (a *Assignments) admissionIn(s *placement) Admission {
+func (a *Assignments) admissionIn(s *placement, wanted int) Admission {
 	v := Admission{Admitted: true, Queue: s.app.Queue, Reason: ReasonPlaced, Limit: -1, Message: s.annotation.placedMessage()}
 	if a.members.Draining(s.app.Queue) {
 		v.Reason, v.Message = ReasonQueueDraining, s.annotation.drainingMessage()
 	}
-	if !s.retry.IsZero() {
-		v.RetryAfter = max(s.retry.Sub(a.options.Now()), time.Second)
-	}
-	v.Sets, v.Restricted = a.config.Tree.ClusterSets(s.app.Queue)
+	v.RetryAfter = a.retryAfter(s)
+	v.Sets, v.Restricted = a.config.Tree.ClusterSets(a.members, s.app.Queue)
 	var free tenancy.Remaining
 	a.members.Without(*s.app, func() { free = a.config.Tree.Remaining(a.members, s.app.Queue, s.app.User, s.app.Groups) })
 	if free.Clusters < tenancy.Unlimited {
@@ -369,6 +343,9 @@ func (a *Assignments) admissionIn(s *placement) Admission {
 		}
 		// A lowered quota removes no published clusters.
 		v.Limit, v.LimitBy = int(max(free.Clusters, int64(published))), free.ClustersBy
+		if v.limits(wanted) {
+			v.LimitBy = tenancy.Bound(free.ClustersUsed(a.members, s.Namespace, s.Name))
+		}
 	}
 	v.Annotation = s.annotation.String()
 	return v

@@ -47,7 +47,7 @@ type page struct {
 func newTestQueues(config string) *testQueues {
 	d := &testQueues{now: epoch.Add(time.Hour), namespaces: map[string]string{}, placements: map[string]*placement{}, pages: map[string]page{}, recorded: map[string]string{}}
 	d.startController()
-	d.configure(config)
+	_ = d.configure(config)
 	return d
 }
 
@@ -66,10 +66,12 @@ func (d *testQueues) startController() {
 	})
 }
 
-func (d *testQueues) configure(config string) {
+// configure stores a configuration on the hub and returns why the controller refuses it.
+func (d *testQueues) configure(config string) error {
 	d.config = config
-	_, _ = d.admission.Configure([]byte(config))
+	_, err := d.admission.Configure([]byte(config))
 	d.decideAffected()
+	return err
 }
 
 // restart starts a controller with the hub's objects, which arrive in any order.
@@ -222,14 +224,14 @@ func TestAssignments(t *testing.T) {
 			config: broken,
 			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 1)
-				d.configure(fixture.Partition("queues: [{name: a}]"))
+				_ = d.configure(fixture.Partition("queues: [{name: a}]"))
 			},
 			want: want{"p": "Placed root.a 1"},
 		},
 		"an invalid configuration keeps the current one": {
 			config: fixture.Partition("queues: [{name: a}]"),
 			do: func(d *testQueues) {
-				d.configure(broken)
+				_ = d.configure(broken)
 				d.add("p", "ann", "a", 1)
 			},
 			want: want{"p": "Placed root.a 1"},
@@ -238,7 +240,7 @@ func TestAssignments(t *testing.T) {
 			config: fixture.Partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}]"),
 			do: func(d *testQueues) {
 				d.add("old", "ann", "", 1)
-				d.configure(fixture.Partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.b}]"))
+				_ = d.configure(fixture.Partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.b}]"))
 				d.add("new", "ann", "", 1)
 			},
 			want: want{"old": "Placed root.a 1", "new": "Placed root.b 1"},
@@ -247,7 +249,7 @@ func TestAssignments(t *testing.T) {
 			config: fixture.Partition("queues: [{name: a}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}]"),
 			do: func(d *testQueues) {
 				d.add("p", "ann", "", 1)
-				d.configure(fixture.Partition("queues: [{name: a, submitacl: ' '}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}, {name: fixed, value: root.b}]"))
+				_ = d.configure(fixture.Partition("queues: [{name: a, submitacl: ' '}, {name: b}]\nplacementrules: [{name: fixed, value: root.a}, {name: fixed, value: root.b}]"))
 			},
 			want: want{"p": "Placed root.b 1"},
 		},
@@ -264,7 +266,7 @@ func TestAssignments(t *testing.T) {
 			config: fixture.Partition("queues: [{name: a}]\nplacementrules: [{name: fixed, value: root.a}]"),
 			do: func(d *testQueues) {
 				d.add("p", "ann", "", 1)
-				d.configure(fixture.Partition("queues: [{name: a, submitacl: bob}]\nplacementrules: [{name: fixed, value: root.a}]"))
+				_ = d.configure(fixture.Partition("queues: [{name: a, submitacl: bob}]\nplacementrules: [{name: fixed, value: root.a}]"))
 			},
 			want: want{"p": "NoRuleMatched 0"},
 		},
@@ -273,7 +275,7 @@ func TestAssignments(t *testing.T) {
 			do: func(d *testQueues) {
 				d.add("q", "bob", "b", 1)
 				d.add("p", "ann", "a", 1)
-				d.configure(fixture.Partition("queues: [{name: a, submitacl: bob}, {name: b, maxapplications: 1}]\nplacementrules: [{name: provided}, {name: fixed, value: root.b}]"))
+				_ = d.configure(fixture.Partition("queues: [{name: a, submitacl: bob}, {name: b, maxapplications: 1}]\nplacementrules: [{name: provided}, {name: fixed, value: root.b}]"))
 			},
 			want: want{"p": "QuotaExceeded 0", "q": "Placed root.b 1"},
 		},
@@ -281,7 +283,7 @@ func TestAssignments(t *testing.T) {
 			config: fixture.Partition("queues: [{name: root, submitacl: ' ', queues: [{name: a, submitacl: ann}]}]"),
 			do: func(d *testQueues) {
 				d.add("p", "ann", "root.a", 1)
-				d.configure(fixture.Partition("queues: [{name: root, submitacl: ' ', queues: [{name: b, submitacl: ann}]}]"))
+				_ = d.configure(fixture.Partition("queues: [{name: root, submitacl: ' ', queues: [{name: b, submitacl: ann}]}]"))
 				d.restart(rand.New(rand.NewPCG(1, 1)))
 			},
 			want: want{"p": "QueueDraining root.a 1"},
@@ -326,7 +328,7 @@ func TestAssignments(t *testing.T) {
 			config: fixture.Partition("queues: [{name: a}]"),
 			do: func(d *testQueues) {
 				d.add("p", "ann", "root.a", 1)
-				d.configure(fixture.Partition("queues: [{name: b}]"))
+				_ = d.configure(fixture.Partition("queues: [{name: b}]"))
 				d.edit("p", labelled("queue", "ROOT.a"))
 			},
 			want: want{"p": "QueueDraining root.a 1"},
@@ -349,27 +351,11 @@ func TestAssignments(t *testing.T) {
 			},
 			want: want{"moves": "Placed root.y 1", "stays": "Placed root.x 1"},
 		},
-		"a queue that has become a parent is gone": {
-			config: fixture.Partition("queues: [{name: a}]"),
-			do: func(d *testQueues) {
-				d.add("p", "ann", "a", 1)
-				d.configure(fixture.Partition("queues: [{name: a, queues: [{name: b}]}]"))
-			},
-			want: want{"p": "NoRuleMatched 0"},
-		},
-		"a dynamic queue below what has become a leaf is gone": {
-			config: fixture.Partition("queues: [{name: a, parent: true}, {name: last}]\nplacementrules: [{name: provided, create: true}, {name: fixed, value: root.last}]"),
-			do: func(d *testQueues) {
-				d.add("p", "ann", "root.a.dyn", 1)
-				d.configure(fixture.Partition("queues: [{name: a}, {name: last}]\nplacementrules: [{name: provided, create: true}, {name: fixed, value: root.last}]"))
-			},
-			want: want{"p": "Placed root.last 1"},
-		},
 		"a removed queue drains, however often it is looked at": {
 			config: fixture.Partition("queues: [{name: a}]" + provided),
 			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 1)
-				d.configure(fixture.Partition("queues: []" + provided))
+				_ = d.configure(fixture.Partition("queues: []" + provided))
 				d.edit("p", labelled("any", "thing"))
 				d.edit("p", labelled("any", "other"))
 				d.add("q", "ann", "a", 1)
@@ -380,7 +366,7 @@ func TestAssignments(t *testing.T) {
 			config: fixture.Partition("queues: [{name: a}]" + provided),
 			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 1)
-				d.configure(fixture.Partition("queues: []" + provided))
+				_ = d.configure(fixture.Partition("queues: []" + provided))
 				d.edit("p", func(p *placement) { p.wanted = 3; p.Labels["any"] = "thing" })
 				d.add("q", "ann", "a", 1)
 			},
@@ -390,7 +376,7 @@ func TestAssignments(t *testing.T) {
 			config: fixture.Partition("queues: [{name: a}]" + provided),
 			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 1)
-				d.configure(fixture.Partition("queues: []" + provided))
+				_ = d.configure(fixture.Partition("queues: []" + provided))
 				d.remove("p")
 				d.add("q", "ann", "a", 1)
 			},
@@ -400,8 +386,8 @@ func TestAssignments(t *testing.T) {
 			config: fixture.Partition("queues: [{name: a}]" + provided),
 			do: func(d *testQueues) {
 				d.add("p", "ann", "a", 1)
-				d.configure(fixture.Partition("queues: []" + provided))
-				d.configure(fixture.Partition("queues: [{name: a}]" + provided))
+				_ = d.configure(fixture.Partition("queues: []" + provided))
+				_ = d.configure(fixture.Partition("queues: [{name: a}]" + provided))
 				d.add("q", "ann", "a", 1)
 			},
 			want: want{"p": "Placed root.a 1", "q": "Placed root.a 1"},
@@ -411,7 +397,7 @@ func TestAssignments(t *testing.T) {
 			do: func(d *testQueues) {
 				d.add("configured", "ann", "root.p.a", 1)
 				d.add("dynamic", "ann", "root.p.dyn", 1)
-				d.configure(fixture.Partition("queues: []" + provided))
+				_ = d.configure(fixture.Partition("queues: []" + provided))
 				d.restart(rand.New(rand.NewPCG(1, 1)))
 				d.add("new", "ann", "root.p.new", 1)
 			},
@@ -432,8 +418,8 @@ func TestAssignments(t *testing.T) {
 			config: fixture.Partition("queues: []" + provided),
 			do: func(d *testQueues) {
 				d.add("p", "ann", "dyn", 1)
-				d.configure(fixture.Partition("queues: [{name: dyn}]" + provided))
-				d.configure(fixture.Partition("queues: []" + provided))
+				_ = d.configure(fixture.Partition("queues: [{name: dyn}]" + provided))
+				_ = d.configure(fixture.Partition("queues: []" + provided))
 				d.restart(rand.New(rand.NewPCG(1, 1)))
 				d.add("q", "ann", "dyn", 1)
 			},
@@ -443,7 +429,7 @@ func TestAssignments(t *testing.T) {
 			config: fixture.Partition("queues: [{name: dyn}]" + provided),
 			do: func(d *testQueues) {
 				d.add("p", "ann", "dyn", 1)
-				d.configure(fixture.Partition("queues: []" + provided))
+				_ = d.configure(fixture.Partition("queues: []" + provided))
 				d.edit("p", labelled("queue", "root.dyn.deep"))
 				d.add("q", "ann", "root.dyn.other", 1)
 			},
@@ -454,7 +440,7 @@ func TestAssignments(t *testing.T) {
 			do: func(d *testQueues) {
 				d.prepare("deep", "ann", "root.x.y", 1, created(2))
 				d.prepare("leaf", "ann", "root.x", 1, created(1))
-				d.configure(fixture.Partition("queues: []" + provided))
+				_ = d.configure(fixture.Partition("queues: []" + provided))
 			},
 			want: want{"leaf": "Placed root.x 1", "deep": "NoRuleMatched 0"},
 		},
@@ -577,12 +563,22 @@ func TestAssignments(t *testing.T) {
 			},
 			want: want{"ann": "Placed root.a 2", "bob": "Placed root.a 2", "cid": "Placed root.a 2", "dan": "QuotaExceeded 0", "ann-2": "Placed root.a 0"},
 		},
+		"limits hold for groups that are numbers": {
+			config: fixture.Partition("queues: [{name: a, submitacl: ' 100', limits: [{groups: ['100'], maxapplications: 1}]}]"),
+			do: func(d *testQueues) {
+				for _, name := range []string{"p", "q"} {
+					d.add(name, "", "a", 1, annotated(identity.UserInfoAnnotation, `{"user":"ann","groups":["100"]}`))
+				}
+				d.add("r", "", "a", 1, annotated(identity.UserInfoAnnotation, `{"user":"ann","groups":["1001","group100"]}`))
+			},
+			want: want{"p": "Placed root.a 1", "q": "QuotaExceeded 0", "r": "NoRuleMatched 0"},
+		},
 		"a lowered quota evicts nobody": {
 			config: fixture.Partition("queues: [{name: a}]"),
 			do: func(d *testQueues) {
 				d.add("x", "ann", "a", 4)
 				d.add("y", "ann", "a", 4)
-				d.configure(fixture.Partition("queues: [{name: a, maxapplications: 1, resources: {max: {clusters: 1}}}]"))
+				_ = d.configure(fixture.Partition("queues: [{name: a, maxapplications: 1, resources: {max: {clusters: 1}}}]"))
 				d.restart(rand.New(rand.NewPCG(1, 1)))
 				d.add("z", "ann", "a", 4)
 			},
@@ -593,7 +589,7 @@ func TestAssignments(t *testing.T) {
 			do: func(d *testQueues) {
 				d.add("x", "ann", "a", 4)
 				d.add("y", "ann", "a", 4)
-				d.configure(fixture.Partition("queues: [{name: a}]"))
+				_ = d.configure(fixture.Partition("queues: [{name: a}]"))
 			},
 			want: want{"x": "Placed root.a 4", "y": "Placed root.a 4"},
 		},
@@ -603,7 +599,7 @@ func TestAssignments(t *testing.T) {
 				d.pages["x"], d.pages["y"] = page{clusters: 4}, page{clusters: 4}
 				d.prepare("x", "ann", "a", 4)
 				d.prepare("y", "ann", "a", 4)
-				d.configure(fixture.Partition("queues: [{name: a, maxapplications: 1, resources: {max: {clusters: 2}}}]"))
+				_ = d.configure(fixture.Partition("queues: [{name: a, maxapplications: 1, resources: {max: {clusters: 2}}}]"))
 			},
 			want: want{"x": "Placed root.a 4", "y": "QuotaExceeded 4"},
 		},
@@ -645,7 +641,7 @@ func TestAssignments(t *testing.T) {
 			config: fixture.Partition("queues: [{name: a}]"),
 			do: func(d *testQueues) {
 				d.add("p", "", "a", 1, annotated(identity.UserInfoAnnotation, `{"user":"ann"}`))
-				d.configure(fixture.Partition("queues: [{name: a}]\nusergroupresolver: {type: test}"))
+				_ = d.configure(fixture.Partition("queues: [{name: a}]\nusergroupresolver: {type: test}"))
 				d.restart(rand.New(rand.NewPCG(1, 1)))
 			},
 			want: want{"p": "Placed root.a 1"},
@@ -684,7 +680,7 @@ func TestRecordsSurviveARestart(t *testing.T) {
 	d.add("tagged", "ann", "", 1, labelled("team", "web"))
 	d.add("drains", "ann", "gone", 1)
 	current := strings.Replace(config, ", {name: gone}", "", 1)
-	d.configure(current)
+	_ = d.configure(current)
 	before, pages := d.state(), maps.Clone(d.pages)
 	want := map[string]string{
 		"a1": "Placed root.a 3", "a2": "Placed root.a 2", "a3": "QuotaExceeded 0", "dyn": "Placed root.x.y 1", "tagged": "Placed root.web 1",
@@ -706,7 +702,7 @@ func TestRecordsSurviveARestart(t *testing.T) {
 		if got := d.admissions["a1"].Reason; got != assignment.ReasonConfigInvalid {
 			t.Fatalf("want ConfigInvalid, got %s", got)
 		}
-		d.configure(current)
+		_ = d.configure(current)
 		if diff := cmp.Diff(before, d.state()); diff != "" {
 			t.Fatalf("after the configuration was corrected (-want +got):\n%s", diff)
 		}
@@ -723,6 +719,25 @@ func TestUnresolvedUsersAreAskedForAgain(t *testing.T) {
 	d.now = d.now.Add(v.RetryAfter)
 	if again := d.admission.Admit(d.placements["p"].Key, 1); again.RetryAfter <= 0 {
 		t.Errorf("%+v does not ask for yet another try", again)
+	}
+}
+
+// TestQuotaMessages: they name the Placements of the namespace that use the quota, and count those
+// of other namespaces.
+func TestQuotaMessages(t *testing.T) {
+	d := newTestQueues(fixture.Partition("queues: [{name: a, maxapplications: 3, resources: {max: {clusters: 5}}}]"))
+	d.add("secret", "bob", "a", 2, func(p *placement) { p.Namespace = "other" })
+	d.add("web", "ann", "a", 2)
+	d.add("api", "ann", "a", 4)
+	d.add("waits", "ann", "a", 1)
+	if got, want := d.admissions["api"].LimitBy, "root.a clusters 5 (4 used by others, in this namespace by web 2)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := d.admissions["waits"].Message, "queue root.a is full: root.a maxapplications 3 (3 used by others, in this namespace by api, web)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := d.admissions["secret"].LimitBy; strings.Contains(got, "api") || strings.Contains(got, "web") {
+		t.Errorf("it names a Placement of another namespace: %q", got)
 	}
 }
 

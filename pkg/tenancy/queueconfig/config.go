@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,13 +53,8 @@ func Parse(text []byte) (*Config, []Problem, error) {
 	if v.errors.total > 0 {
 		return nil, warnings, Problems(v.errors.sorted())
 	}
-	for i, p := range partitions {
-		if p.isDefault() {
-			return &Config{Tree: trees[i], Resolver: cmp.Or(p.resolver.value, "none")}, warnings, nil
-		}
-	}
-	// Without the default partition, no Placement gets a queue.
-	return &Config{Tree: (&partitionConfig{}).tree(), Resolver: "none"}, warnings, nil
+	used := slices.IndexFunc(partitions, (*partitionConfig).isDefault)
+	return &Config{Tree: trees[used], Resolver: cmp.Or(partitions[used].resolver.value, "none")}, warnings, nil
 }
 
 // parseYAML returns the root of the text's only document.

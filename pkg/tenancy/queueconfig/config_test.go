@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/berth-dev/berth/pkg/tenancy"
 	"github.com/berth-dev/berth/pkg/tenancy/queueconfig"
@@ -62,7 +63,8 @@ func TestProblems(t *testing.T) {
 		"keys are lowercase": {text: "Partitions: []", want: []string{"line 1: Partitions: unknown field"}},
 		"other partitions": {
 			text:         "partitions:\n- name: gpu\n  queues: []\n",
-			wantWarnings: []string{"line 2: …no Placement gets a queue", "line 2: partitions[0].name: partition gpu has no effect"},
+			want:         []string{"line 2: partitions[0].name: there is no partition default"},
+			wantWarnings: []string{"line 2: partitions[0].name: partition gpu has no effect"},
 		},
 		"partition names ignore case": {
 			text: "partitions:\n- name: Default\n  queues: []\n- queues: []\n", want: []string{"line 4: …duplicate partition"},
@@ -139,8 +141,23 @@ placementrules:
 `),
 			wantWarnings: []string{
 				"line 3: …written clustersets", "line 3: …not enforced", "line 3: …submitacl",
-				"line 4: ", "line 5: ", "line 7: …groups[0]…ignored", "line 7: …users[0]…ignored",
+				"line 4: ", "line 5: ", "line 7: …groups[1]…ignored", "line 7: …users[0]…ignored",
 			},
+		},
+		"current keys of YuniKorn": {
+			text: "checksum: ABC\n" + fixture.Partition(`
+queues: [{name: a, properties: {quota.preemption.delay: 1h, application.unschedasks.backoff: "5"}}]
+preemption: {enabled: true, quotapreemptionenabled: true}
+`),
+			wantWarnings: []string{"line 4: …backoff: …not enforced", "line 4: …delay: …not enforced", "line 5: "},
+		},
+		"0 is no limit": {
+			text:         fixture.Partition("queues: [{name: a, maxapplications: 0, limits: [{users: [ann], maxapplications: 0, maxresources: {clusters: 1}}]}, {name: b, maxapplications: }]"),
+			wantWarnings: []string{"line 3: …limits[0].maxapplications: 0 is no limit", "line 3: …queues[0].maxapplications: 0 is no limit"},
+		},
+		"levels that are too long": {
+			text: fixture.Partition("queues: [{name: " + strings.Repeat("q", 65) + "}]\nplacementrules:\n- {name: fixed, value: root." + strings.Repeat("r", 66) + "}"),
+			want: []string{"line 3: …invalid queue name…65 characters, more than 64", "line 5: …invalid queue name…66 characters, more than 64"},
 		},
 		"users that are groups": {
 			text: fixture.Partition(`queues: [{name: a, submitacl: "john, bob"}]`), wantWarnings: []string{`line 3: …"bob" are groups`},
@@ -247,7 +264,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("one application more leaves %v where there was %v", left, free)
 		}
 		members.Remove(application)
-		if diff := cmp.Diff(free, config.Tree.Remaining(members, placed.Queue, user, request.Groups)); diff != "" {
+		if diff := cmp.Diff(free, config.Tree.Remaining(members, placed.Queue, user, request.Groups), cmpopts.IgnoreUnexported(tenancy.Remaining{})); diff != "" {
 			t.Errorf("an application that came and went left something behind:\n%s", diff)
 		}
 	})
@@ -258,9 +275,9 @@ func checkTree(t *testing.T, tree *tenancy.Tree, q *tenancy.Queue) {
 	if !tenancy.LegalQueueName(q.Name) || tree.Queue(q.Name) != q {
 		t.Errorf("queue %q cannot be found", q.Name)
 	}
-	sets, restricted := tree.ClusterSets(q.Name)
+	sets, restricted := tree.ClusterSets(nil, q.Name)
 	for _, child := range append(q.Children, &tenancy.Queue{Name: q.Name + ".dynamic"}) {
-		childSets, childRestricted := tree.ClusterSets(child.Name)
+		childSets, childRestricted := tree.ClusterSets(nil, child.Name)
 		if restricted && !childRestricted || restricted && !subset(childSets, sets) {
 			t.Errorf("%s has sets %v, %s below it %v", q.Name, sets, child.Name, childSets)
 		}

@@ -7,9 +7,12 @@ import "go.yaml.in/yaml/v3"
 func (r *reader) document(n *yaml.Node) []*partitionConfig {
 	var partitions []*partitionConfig
 	r.visit(n, "", func(n *yaml.Node) {
-		r.mapping(n, "", fields{"partitions": func(n *yaml.Node, path string) {
-			r.list(n, path, func(n *yaml.Node, path string) { partitions = append(partitions, r.partition(n, path)) })
-		}})
+		r.mapping(n, "", fields{
+			"partitions": func(n *yaml.Node, path string) {
+				r.list(n, path, func(n *yaml.Node, path string) { partitions = append(partitions, r.partition(n, path)) })
+			},
+			"checksum": r.text(new(text)), // YuniKorn adds it to the configuration that it shows
+		})
 	})
 	return partitions
 }
@@ -33,7 +36,7 @@ func (r *reader) partition(n *yaml.Node, path string) *partitionConfig {
 		"limits":            r.limits(&p.limits),
 		"usergroupresolver": func(n *yaml.Node, path string) { r.mapping(n, path, fields{"type": r.text(&p.resolver)}) },
 		"nodesortpolicy":    unused(fields{"type": r.text(new(text)), "resourceweights": r.textMap(new(map[string]text))}),
-		"preemption":        unused(fields{"enabled": r.flag(new(bool))}),
+		"preemption":        unused(fields{"enabled": r.flag(new(bool)), "quotapreemptionenabled": r.flag(new(bool))}),
 	})
 	return p
 }

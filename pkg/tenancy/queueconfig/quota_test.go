@@ -65,6 +65,52 @@ queues:
 				"line 19: …2, more than the 1 of user ann", "line 20: …6, more than the 5", "line 22: …only group",
 			},
 		},
+		"all values 0, beside maxapplications": {
+			body: "queues:\n- name: a\n  limits: [{users: [ann], maxapplications: 3, maxresources: {clusters: 0, vcore: 0}}]",
+			want: []string{"line 5: …above 0"},
+		},
+		"one value 0": {
+			body: "queues:\n- name: a\n  limits: [{users: [ann], maxresources: {clusters: 0, vcore: 1}}]",
+		},
+		"maxapplications 0 below a limit": {
+			body: `
+limits: [{users: [ann], groups: [dev], maxapplications: 3}, {users: ["*"], maxapplications: 5}]
+queues:
+- name: a
+  limits:
+  - {users: [ann], maxapplications: 0, maxresources: {clusters: 1}}
+  - {users: [bob], groups: [dev], maxapplications: 0, maxresources: {clusters: 1}}
+  - {groups: [ops], maxapplications: 0, maxresources: {clusters: 1}}
+  - {users: [cid], maxresources: {clusters: 1}}
+`,
+			want: []string{"line 7: …maxapplications is 0…the 3 of user ann", "line 8: …maxapplications is 0…the 3 of group dev", "line 8: …maxapplications is 0…the 5 of user *"},
+		},
+		"a limit above the wildcard of an ancestor": {
+			body: `
+queues:
+- name: a
+  limits: [{users: [ann], maxapplications: 9}, {users: ["*"], maxapplications: 5}, {groups: [dev, "*"], maxresources: {clusters: 5}}]
+  queues:
+  - name: b
+    queues:
+    - name: c
+      limits:
+      - {users: [ann], maxapplications: 9}
+      - {users: [bob], maxapplications: 6}
+      - {groups: [ops], maxresources: {clusters: 6}}
+      - {groups: ["*"], maxresources: {clusters: 6}}
+`,
+			want: []string{"line 12: …6, more than the 5 of user *", "line 13: …6, more than the 5 of group *", "line 14: …6, more than the 5 of group *"},
+		},
+		"limits of the partition above those of root": {
+			body: "limits: [{users: [ann], maxapplications: 9}]\nqueues:\n- name: root\n  limits: [{users: [ann], maxapplications: 5}]", want: []string{"line 6: …differ"},
+		},
+		"limits of root above those of the partition": {
+			body: "limits: [{users: [ann], maxresources: {clusters: 5}}]\nqueues:\n- name: root\n  limits: [{users: [ann], maxresources: {clusters: 9}}]", want: []string{"line 6: …differ"},
+		},
+		"the same limits": {
+			body: "limits: [{limit: x, users: [ann], maxapplications: 5}]\nqueues:\n- name: root\n  limits: [{users: [ann], maxapplications: 5}]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := queueconfig.Parse([]byte(fixture.Partition(tc.body)))

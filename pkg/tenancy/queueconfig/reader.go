@@ -32,8 +32,8 @@ type (
 		value string
 	}
 	count struct {
-		position
-		value uint64
+		position // zero if it is not set
+		value    uint64
 	}
 	partitionConfig struct {
 		position
@@ -282,7 +282,6 @@ func (r *reader) flag(into *bool) func(*yaml.Node, string) {
 
 func (r *reader) count(into *count) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
-		into.position = position{n.Line, path}
 		if isNull(n) {
 			return
 		}
@@ -291,6 +290,6 @@ func (r *reader) count(into *count) func(*yaml.Node, string) {
 			r.failf(n, path, "yaml: must be a whole number of at least 0, not %s", describe(n))
 			return
 		}
-		into.value = value
+		into.position, into.value = position{n.Line, path}, value
 	}
 }

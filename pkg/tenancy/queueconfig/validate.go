@@ -53,7 +53,7 @@ func (v *validator) partitions(partitions []*partitionConfig) []*tenancy.Tree {
 		trees[i] = v.partition(p)
 	}
 	if !hasDefault && len(partitions) > 0 {
-		v.warnf(partitions[0].position, "there is no partition %s: no Placement gets a queue", DefaultPartition)
+		v.errorf(partitions[0].name.or(partitions[0].position), "there is no partition %s: only that one is used", DefaultPartition)
 	}
 	return trees
 }
@@ -76,6 +76,7 @@ func (v *validator) partition(p *partitionConfig) *tenancy.Tree {
 	v.clusterSets(top, nil)
 	v.quotas(top, nil)
 	v.applications(top)
+	v.sameLimits(p.limits, top.limits)
 	v.limits(top, p.limits, limitBounds{})
 	valid := make([]bool, len(p.rules))
 	for i, r := range p.rules {
@@ -96,7 +97,10 @@ func (v *validator) partition(p *partitionConfig) *tenancy.Tree {
 // queue whose name is too long.
 func (v *validator) queue(q *queueConfig, parent string) {
 	name := join(parent, strings.ToLower(q.name.value))
-	if !tenancy.LegalLevel(q.name.value) {
+	if reason := tenancy.TooLong(q.name.value); reason != "" {
+		v.errorf(q.name.or(q.position), "%s", tenancy.Part(reason))
+		name = parent
+	} else if !tenancy.LegalLevel(q.name.value) {
 		v.errorf(q.name.or(q.position), "invalid queue name %q: it must be 1 to 64 letters, digits and _ : # / @ -", q.name.value)
 		name = parent
 	} else if reason := tenancy.TooLong(name); reason != "" {
@@ -131,7 +135,7 @@ func (v *validator) queue(q *queueConfig, parent string) {
 func (v *validator) properties(properties map[string]text) {
 	for _, key := range slices.Sorted(maps.Keys(properties)) {
 		value := properties[key]
-		for _, prefix := range []string{"application.sort.", "priority.", "preemption."} {
+		for _, prefix := range []string{"application.", "priority.", "preemption.", "quota.preemption."} {
 			if strings.HasPrefix(key, prefix) {
 				v.warnf(value.position, "this is not enforced")
 			}

@@ -105,6 +105,8 @@ func (v *validator) notEnforced(q quotaConfig) {
 // limit, every queue needs a limit that is not greater.
 func (v *validator) applications(q *queueConfig) {
 	most := q.quota.maxApplications.value
+	v.noLimit(q.quota.maxApplications)
+	v.noLimit(q.template.maxApplications)
 	for _, child := range q.queues {
 		have := child.quota.maxApplications
 		switch {
@@ -115,6 +117,16 @@ func (v *validator) applications(q *queueConfig) {
 			v.errorf(have.position, "maxapplications is %d, more than the %d of the queue above", have.value, most)
 		}
 		v.applications(child)
+	}
+}
+
+// isZero is true if 0 is written.
+func (c count) isZero() bool { return c.path != "" && c.value == 0 }
+
+// noLimit warns about a written 0.
+func (v *validator) noLimit(c count) {
+	if c.isZero() {
+		v.warnf(c.position, "0 is no limit")
 	}
 }
 
@@ -163,6 +175,9 @@ func (v *validator) limits(q *queueConfig, more []*limitConfig, here limitBounds
 		}
 	}
 	defer here.set("queue", own.within(here["queue"]))()
+	if len(q.limits) > 0 {
+		more = nil // The same limits.
+	}
 	for _, list := range [][]*limitConfig{more, q.limits} {
 		names := &limitNames{users: map[string]bool{}, groups: map[string]bool{}}
 		for _, l := range list {
@@ -173,6 +188,21 @@ func (v *validator) limits(q *queueConfig, more []*limitConfig, here limitBounds
 	}
 	for _, child := range q.queues {
 		v.limits(child, nil, here)
+	}
+}
+
+// sameLimits reports limits of the partition and of root that differ: both apply to root.
+func (v *validator) sameLimits(partition, root []*limitConfig) {
+	if len(partition) == 0 || len(root) == 0 {
+		return
+	}
+	same := func(a, b *limitConfig) bool {
+		equal := func(a, b text) bool { return a.value == b.value }
+		return a.maxApplications.value == b.maxApplications.value && slices.EqualFunc(a.users, b.users, equal) &&
+			slices.EqualFunc(a.groups, b.groups, equal) && maps.EqualFunc(a.maxResources, b.maxResources, equal)
+	}
+	if !slices.EqualFunc(partition, root, same) {
+		v.errorf(root[0].position, "the limits of the partition and of root differ: write them in one of the two places, or the same in both")
 	}
 }
 
@@ -194,23 +224,40 @@ func (v *validator) limit(l *limitConfig, names *limitNames, here limitBounds) (
 		}
 	}
 	have := bounds{l.maxApplications.value, &maxima{own: v.amounts(l.maxResources)}}
-	if have.applications == 0 && !have.resources.own.positive() {
+	switch {
+	case len(have.resources.own) > 0 && !have.resources.own.positive():
+		v.errorf(l.position, "the values of maxresources are all 0: a limit needs one above 0")
+	case have.applications == 0 && len(l.maxResources) == 0:
 		v.errorf(l.position, "a limit needs maxapplications or maxresources above 0")
 	}
 	v.notEnforced(quotaConfig{max: l.maxResources})
+	v.noLimit(l.maxApplications)
 	v.bound(l, have, here["queue"], "the queue or one above")
-	keys := []string{}
-	for _, user := range l.users {
-		keys = append(keys, "user "+user.value)
-	}
-	for _, group := range l.groups {
-		keys = append(keys, "group "+group.value)
-	}
-	for _, key := range keys {
-		v.bound(l, have, here[key], key+" in a queue above")
-		undo = append(undo, here.set(key, have.within(here[key])))
+	for _, listed := range []struct {
+		kind  string
+		names []text
+	}{{"user ", l.users}, {"group ", l.groups}} {
+		for _, name := range listed.names {
+			undo = append(undo, v.limitOf(l, listed.kind, name.value, have, here))
+		}
 	}
 	return undo
+}
+
+// limitOf compares a limit of a user or group with the one above: that of the same name, or else of
+// the wildcard.
+func (v *validator) limitOf(l *limitConfig, kind, name string, have bounds, here limitBounds) (undo func()) {
+	key := kind + name
+	above, has := here[key]
+	if !has && name != tenancy.Wildcard {
+		above, has = here[kind+tenancy.Wildcard]
+		key = kind + tenancy.Wildcard
+	}
+	if has && above.applications > 0 && l.maxApplications.isZero() {
+		v.errorf(l.maxApplications.position, "maxapplications is 0, which is no limit, below the %d of %s in a queue above", above.applications, key)
+	}
+	v.bound(l, have, above, key+" in a queue above")
+	return here.set(kind+name, have.within(here[kind+name]))
 }
 
 func (v *validator) limitName(name text, kind string, seen map[string]bool, legal bool) {

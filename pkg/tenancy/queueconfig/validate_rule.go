@@ -41,11 +41,13 @@ func (v *validator) filter(f *filterConfig) {
 	if kind := strings.ToLower(f.kind.value); !slices.Contains([]string{"", "allow", "deny"}, kind) {
 		v.errorf(f.kind.position, "filter type %q must be allow or deny", f.kind.value)
 	}
-	var unusable [2][]string
+	var unusable [2]map[int]string
 	f.compiled, unusable = tenancy.NewFilter(f.kind.value, values(f.users), values(f.groups), &v.patterns)
 	for i, entries := range [][]text{f.users, f.groups} {
-		for _, message := range unusable[i] {
-			v.warnf(entries[0].position, "%s", tenancy.Part(message))
+		for j, entry := range entries {
+			if message := unusable[i][j]; message != "" {
+				v.warnf(entry.position, "%s", tenancy.Part(message))
+			}
 		}
 	}
 }

@@ -1,9 +1,12 @@
 package queues
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -13,10 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/cmd/berth/app"
 	"github.com/berth-dev/berth/controllers"
 	"github.com/berth-dev/berth/test/fixture"
 )
@@ -30,6 +35,19 @@ partitions:
 - name: default
   queues:
   - {name: dev, submitacl: "ann,bob", properties: {clustersets: "dev"}}
+  - {name: prod, submitacl: carl, adminacl: boss, properties: {clustersets: "prod"}}
+  - {name: small, submitacl: "*", maxapplications: 2, resources: {max: {clusters: 2}}}
+  - {name: legacy, submitacl: nobody}
+  - {name: web, submitacl: dan}
+  placementrules:
+  - {name: provided}
+  - {name: tag, value: team}
+  - {name: fixed, value: root.legacy}
+`
+	withoutDev = `
+partitions:
+- name: default
+  queues:
   - {name: prod, submitacl: carl, adminacl: boss, properties: {clustersets: "prod"}}
   - {name: small, submitacl: "*", maxapplications: 2, resources: {max: {clusters: 2}}}
   - {name: legacy, submitacl: nobody}
@@ -217,9 +235,9 @@ var _ = Describe("Queues", Ordered, func() {
 		Eventually(clusters).WithContext(ctx).WithArguments("first").Should(HaveLen(2))
 		submit(ctx, "dan", fixture.Placement("team", "second").Number(2).Obj(), "root.small")
 		Eventually(condition).WithContext(ctx).WithArguments("second", v1alpha1.PlacementConditionSatisfied).
-			Should(Equal("False NotAllDecisionsScheduled: 2 cluster decisions unscheduled by quota: root.small clusters 2"))
+			Should(Equal("False NotAllDecisionsScheduled: 2 cluster decisions unscheduled by quota: root.small clusters 2 (2 used by others, in this namespace by first 2)"))
 		submit(ctx, "eve", fixture.Placement("team", "third").Number(2).Obj(), "root.small")
-		Eventually(admitted).WithContext(ctx).WithArguments("third").Should(Equal("False QuotaExceeded: queue root.small is full: root.small maxapplications 2"))
+		Eventually(admitted).WithContext(ctx).WithArguments("third").Should(Equal("False QuotaExceeded: queue root.small is full: root.small maxapplications 2 (2 used by others, in this namespace by first, second)"))
 
 		edit(ctx, hub.As("dan"), "first", func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(1)) })
 		Eventually(clusters).WithContext(ctx).WithArguments("second").Should(HaveLen(1))
@@ -231,10 +249,38 @@ var _ = Describe("Queues", Ordered, func() {
 
 	It("keep assigned Placements after a new configuration, and apply it at once to new ones", func(ctx SpecContext) {
 		Expect(reconfigure(ctx, "partitions: {")).To(MatchError(ContainSubstring("line 1: ")))
-		configure(ctx, strings.Replace(everything, `  - {name: dev, submitacl: "ann,bob", properties: {clustersets: "dev"}}`+"\n", "", 1))
+		configure(ctx, withoutDev)
 		Eventually(admitted).WithContext(ctx).WithArguments("all").Should(Equal("True QueueDraining: queue root.dev drains: it keeps its Placements and takes no others"))
 		submit(ctx, "bob", fixture.Placement("team", "late").Obj(), "root.dev")
 		Eventually(admitted).WithContext(ctx).WithArguments("late").Should(ContainSubstring("rule 1 (provided): queue root.dev is draining"))
+	})
+
+	It("drain with their sets, and keep decisions after a restart", func(ctx SpecContext) { drains(ctx) })
+
+	It("refuse a configuration that takes the queues of Placements, and keep decisions if it is stored", func(ctx SpecContext) { refusesReloads(ctx) })
+
+	It("warn of a configuration that leaves Placements without a queue", func(ctx SpecContext) {
+		warnings := &bytes.Buffer{}
+		config := rest.CopyConfig(hub.Config)
+		config.WarningHandler = rest.NewWarningWriter(warnings, rest.WarningWriterOptions{})
+		c, err := client.New(config, client.Options{Scheme: hub.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		shortest := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: queueConfig.Namespace, Name: queueConfig.Name},
+			Data:       map[string]string{"queues.yaml": strings.Split(withoutDev, "  placementrules:")[0]},
+		}
+		Expect(c.Create(ctx, shortest.DeepCopy(), client.DryRunAll)).NotTo(Succeed(), "it exists")
+		Expect(c.Update(ctx, shortest, client.DryRunAll)).To(Succeed())
+		Expect(warnings.String()).To(MatchRegexp(`Warning: no rule finds a queue for \d+ of the \d+ Placements, so they get no cluster; the first is team/[a-z]+: rule 1 \(provided\): `))
+
+		file := filepath.Join(GinkgoT().TempDir(), "queues.yaml")
+		Expect(os.WriteFile(file, []byte(shortest.Data["queues.yaml"]), 0o600)).To(Succeed())
+		printed := &bytes.Buffer{}
+		check := app.NewCommand()
+		check.SetOut(io.Discard)
+		check.SetErr(printed)
+		Expect(app.Run(check, []string{"queues", "check", "-f", file, "--kubeconfig", hub.Kubeconfig})).To(BeZero())
+		Expect(printed.String()).To(MatchRegexp(`warning: .*queues.yaml: no rule finds a queue for \d+ of the \d+ Placements`))
 	})
 
 	It("survive a restart of the controller and a lost configuration", func(ctx SpecContext) {
