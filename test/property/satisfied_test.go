@@ -132,22 +132,22 @@ func TestTheNamedCauseIsReal(t *testing.T) {
 		}
 		gains := func(cause string) bool { return selected(cause) > len(a.Selected) }
 		wanted := q.placement.Spec.NumberOfClusters
-		real := false
+		isReal := false
 		switch c.Reason {
 		case v1alpha1.ReasonAllDecisionsScheduled:
-			real = c.Status == metav1.ConditionTrue && (wanted != nil && len(a.Selected) == int(*wanted) || wanted == nil && len(a.Selected) > 0)
+			isReal = c.Status == metav1.ConditionTrue && (wanted != nil && len(a.Selected) == int(*wanted) || wanted == nil && len(a.Selected) > 0)
 		case v1alpha1.ReasonNoManagedClusterMatched:
-			real = len(a.Feasible) == 0
+			isReal = len(a.Feasible) == 0
 		case v1alpha1.ReasonSpreadUnsatisfiable:
-			real = gains("spread")
+			isReal = gains("spread")
 		case v1alpha1.ReasonGroupUnsatisfiable:
-			real = minimumIsMissed(q, a) || gains("maxima") || selected("maxima", "spread", "limit") > selected("spread", "limit")
+			isReal = minimumIsMissed(q, a) || gains("maxima") || selected("maxima", "spread", "limit") > selected("spread", "limit")
 		case v1alpha1.ReasonNotAllDecisionsScheduled:
-			real = len(a.Selected) == len(a.Feasible) || gains("limit") || len(a.Selected) == q.limit
+			isReal = len(a.Selected) == len(a.Feasible) || gains("limit") || len(a.Selected) == q.limit
 		case v1alpha1.ReasonMisconfigured:
-			real = a.Misconfigured()
+			isReal = a.Misconfigured()
 		}
-		if !real {
+		if !isReal {
 			t.Fatalf("%d of %d feasible clusters selected, and PlacementSatisfied is %s %s: %s", len(a.Selected), len(a.Feasible), c.Status, c.Reason, c.Message)
 		}
 	})

@@ -14,7 +14,7 @@ func TestOtherWriter(t *testing.T) {
 	entry := func(manager string, second int64) metav1.ManagedFieldsEntry {
 		at := metav1.NewTime(time.Unix(second, 0))
 		return metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")},
+			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, FieldsV1: metav1.NewFieldsV1("{}"),
 		}
 	}
 	type fields []metav1.ManagedFieldsEntry
