@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -28,19 +29,26 @@ func (l *ResourceList) UnmarshalJSON(text []byte) error {
 	*l = make(ResourceList, len(amounts))
 	for name, amount := range amounts {
 		var q resource.Quantity
-		if isWithinBounds(string(amount)) && json.Unmarshal(amount, &q) == nil {
+		if IsWithinBounds(string(amount)) && json.Unmarshal(amount, &q) == nil {
 			(*l)[name] = q
 		}
 	}
 	return nil
 }
 
-// isWithinBounds is true if a quantity in JSON can be parsed quickly.
-func isWithinBounds(amount string) bool {
+// IsWithinBounds reports whether a ResourceList reads a quantity: it can be parsed quickly.
+func IsWithinBounds(amount string) bool {
 	amount = strings.Trim(amount, `"`)
 	exponent := ""
 	if i := strings.LastIndexAny(amount, "eE"); i >= 0 {
 		exponent = strings.TrimLeft(amount[i+1:], "+-0")
 	}
 	return len(amount) <= maxQuantityLength && len(exponent) <= maxExponentDigits
+}
+
+// IdenticalQuantities reports whether two quantities have the same value, notation and float64.
+// Quantities of the same value can differ in the others: 0.3 and 300m, or 1.500 and 1500m.
+func IdenticalQuantities(a, b resource.Quantity) bool {
+	return a.String() == b.String() && math.Float64bits(a.AsApproximateFloat64()) == math.Float64bits(b.AsApproximateFloat64()) &&
+		a.Format == b.Format && a.Cmp(b) == 0
 }

@@ -209,8 +209,7 @@ func sameMetadata(a, b *v1alpha1.ManagedCluster) bool {
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences)
 }
 
-// sameStatus compares everything that a CEL expression can read. Quantities of equal value and
-// notation are equal, because they have one canonical form.
+// sameStatus compares everything that a CEL expression can read.
 func sameStatus(a, b *v1alpha1.ManagedClusterStatus) bool {
 	return sameQuantities(a.Allocatable, b.Allocatable) && sameQuantities(a.Capacity, b.Capacity) &&
 		(a.Conditions == nil) == (b.Conditions == nil) && equality.Semantic.DeepEqual(a, b)
@@ -221,7 +220,7 @@ func sameQuantities(a, b map[v1alpha1.ResourceName]resource.Quantity) bool {
 		return false
 	}
 	for k, v := range a {
-		if w, ok := b[k]; !ok || v.Format != w.Format || v.Cmp(w) != 0 {
+		if w, ok := b[k]; !ok || !v1alpha1.IdenticalQuantities(v, w) {
 			return false
 		}
 	}

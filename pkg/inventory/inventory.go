@@ -264,6 +264,8 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 
 func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now time.Time, queue *framework.QueueAdmission) *framework.Snapshot {
 	subject = inv.withPeers(p, subject)
+	// Replay knows the time of day only, so decisions do not use the monotonic clock.
+	now = now.Round(0)
 	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1, Input: inv.inputs}
 	snapshot.NotReady = inv.notReady(p, subject.LastNames())
 	if queue != nil {

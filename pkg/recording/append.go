@@ -2,227 +2,245 @@ package recording
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// appender writes entries as JSON. encoding/json needs three times as long for them, and there are
-// several for each decision. A test compares both. Fields with their zero value are left out.
-type appender struct {
-	text []byte
-	err  error
-}
-
-// appendEntry appends an entry and a line feed.
+// appendEntry appends an entry as JSON, and a line feed. encoding/json would change values:
+// metav1.Time loses fractions of seconds, Quantity its exponent, and an empty list becomes none.
+// Here only zero values are left out, and encoding/json reads each other value back as it was.
 func appendEntry(text []byte, e *Written) ([]byte, error) {
-	a := &appender{text: append(text, '{')}
-	a.string("type", e.Type)
-	a.number("number", e.Number)
-	a.time("time", e.Time)
-	a.string("kind", e.Kind)
-	a.string("namespace", e.Namespace)
-	a.string("name", e.Name)
-	a.string("uid", string(e.UID))
-	a.string("version", e.Version)
-	a.number("generation", e.Generation)
-	a.other("annotations", e.Annotations, len(e.Annotations) > 0)
-	a.other("taintTimes", e.TaintTimes, len(e.TaintTimes) > 0)
-	a.unsigned("hash", e.Hash)
-	a.other("object", e.Object, e.Object != nil)
-	a.other("status", e.Status, e.Status != nil)
-	if e.Published != nil {
-		a.published(e.Published)
-	}
-	a.strings("clusters", e.Clusters)
-	a.bool("keepsLanded", e.KeepsLanded)
-	a.other("readiness", e.Readiness, e.Readiness != nil)
-	a.string("extender", e.Extender)
-	a.other("answer", e.Answer, e.Answer != nil)
-	a.other("header", e.Header, e.Header != nil)
-	a.other("gap", e.Gap, e.Gap != nil)
-	a.other("checkpoint", e.Checkpoint, e.Checkpoint != nil)
-	a.other("counts", e.Counts, len(e.Counts) > 0)
-	if e.Decision != nil {
-		a.decision(e.Decision)
-	}
-	a.other("shadow", e.Shadow, e.Shadow != nil)
-	return append(a.text, '}', '\n'), a.err
+	text, err := appenderOf(reflect.TypeFor[Written]())(text, reflect.ValueOf(e).Elem())
+	return append(text, '\n'), err
 }
 
-func (a *appender) published(p *Published) {
-	a.begin("published")
-	a.bool("changes", p.Changes)
-	a.strings("added", p.Added)
-	a.strings("removed", p.Removed)
-	a.other("scores", p.Scores, len(p.Scores) > 0)
-	a.strings("noScores", p.NoScores)
-	if len(p.Pages) == 1 {
-		a.begin("pages")
-		for name, hash := range p.Pages {
-			a.unsigned(name, hash)
+// appender appends the JSON of a value of one type.
+type appender func(text []byte, v reflect.Value) ([]byte, error)
+
+// appenders are those of known types.
+var appenders sync.Map
+
+func appenderOf(t reflect.Type) appender {
+	if known, ok := appenders.Load(t); ok {
+		return known.(appender)
+	}
+	a := newAppender(t)
+	appenders.Store(t, a)
+	return a
+}
+
+func newAppender(t reflect.Type) appender {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return appendTime
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
+		return func(text []byte, v reflect.Value) ([]byte, error) { return appendTime(text, v.Field(0)) }
+	case reflect.TypeFor[resource.Quantity]():
+		return func(text []byte, v reflect.Value) ([]byte, error) {
+			return append(text, quantityJSON(v.Interface().(resource.Quantity))...), nil
 		}
-		a.end()
-	} else {
-		a.other("pages", p.Pages, len(p.Pages) > 0)
 	}
-	a.number("generation", p.Generation)
-	a.string("profile", p.Profile)
-	a.time("scoresAt", p.ScoresAt)
-	a.number("revision", p.Revision)
-	a.bool("restored", p.Restored)
-	a.bool("sinceStart", p.SinceStart)
-	a.end()
-}
-
-func (a *appender) decision(d *Decision) {
-	a.begin("decision")
-	a.string("namespace", d.Namespace)
-	a.string("name", d.Name)
-	a.string("uid", string(d.UID))
-	a.number("input", d.Input)
-	a.time("now", d.Now)
-	a.other("queue", d.Queue, d.Queue != nil)
-	a.begin("timers")
-	a.stability("change", d.Timers.Change)
-	a.stability("forced", d.Timers.Forced)
-	a.stability("revoked", d.Timers.Revoked)
-	a.other("tiers", d.Timers.Tiers, d.Timers.Tiers != nil)
-	a.string("tiersOf", string(d.Timers.TiersOf))
-	a.time("nextAttempt", d.Timers.NextAttempt)
-	a.string("nextAttemptCause", d.Timers.NextAttemptCause)
-	a.other("readySince", d.Timers.ReadySince, d.Timers.ReadySince != nil)
-	a.bool("reserved", d.Timers.Reserved)
-	a.end()
-	a.other("answers", d.Answers, d.Answers != nil)
-	a.string("cause", d.Cause)
-	a.string("profile", d.Profile)
-	a.string("outcome", d.Outcome)
-	a.string("failure", d.Failure)
-	a.bool("endedEarly", d.EndedEarly)
-	a.string("target", d.Target)
-	a.string("step", d.Step)
-	a.number("selected", int64(d.Selected))
-	a.number("revision", d.Revision)
-	a.strings("added", d.Added)
-	a.strings("removed", d.Removed)
-	a.end()
-}
-
-func (a *appender) stability(name string, s framework.Stability) {
-	if s == (framework.Stability{}) {
-		return
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
+		return appendOther
 	}
-	a.begin(name)
-	a.string("digest", s.Digest)
-	a.time("since", s.Since)
-	a.time("removingSince", s.RemovingSince)
-	a.end()
-}
-
-// field begins a field.
-func (a *appender) field(name string) {
-	if a.text[len(a.text)-1] != '{' {
-		a.text = append(a.text, ',')
-	}
-	a.quote(name)
-	a.text = append(a.text, ':')
-}
-
-// begin begins an object, end ends it.
-func (a *appender) begin(name string) {
-	a.field(name)
-	a.text = append(a.text, '{')
-}
-
-func (a *appender) end() { a.text = append(a.text, '}') }
-
-func (a *appender) string(name, value string) {
-	if value != "" {
-		a.field(name)
-		a.quote(value)
-	}
-}
-
-func (a *appender) strings(name string, values []string) {
-	if len(values) == 0 {
-		return
-	}
-	a.field(name)
-	for i, value := range values {
-		if i == 0 {
-			a.text = append(a.text, '[')
-		} else {
-			a.text = append(a.text, ',')
+	switch t.Kind() {
+	case reflect.String:
+		return func(text []byte, v reflect.Value) ([]byte, error) { return appendString(text, v.String()) }
+	case reflect.Bool:
+		return func(text []byte, v reflect.Value) ([]byte, error) { return strconv.AppendBool(text, v.Bool()), nil }
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return func(text []byte, v reflect.Value) ([]byte, error) { return strconv.AppendInt(text, v.Int(), 10), nil }
+	case reflect.Uint32, reflect.Uint64:
+		return func(text []byte, v reflect.Value) ([]byte, error) { return strconv.AppendUint(text, v.Uint(), 10), nil }
+	case reflect.Interface:
+		return orNull(func(text []byte, v reflect.Value) ([]byte, error) { return appenderOf(v.Elem().Type())(text, v.Elem()) })
+	case reflect.Pointer:
+		elem := appenderOf(t.Elem())
+		return orNull(func(text []byte, v reflect.Value) ([]byte, error) { return elem(text, v.Elem()) })
+	case reflect.Slice:
+		if t.Elem().Kind() != reflect.Uint8 {
+			return listAppender(t)
 		}
-		a.quote(value)
+	case reflect.Map:
+		if t.Key().Kind() == reflect.String {
+			return mapAppender(t)
+		}
+	case reflect.Struct:
+		return structAppender(t)
 	}
-	a.text = append(a.text, ']')
+	return appendOther
 }
 
-func (a *appender) number(name string, value int64) {
-	if value != 0 {
-		a.field(name)
-		a.text = strconv.AppendInt(a.text, value, 10)
-	}
-}
-
-func (a *appender) unsigned(name string, value uint64) {
-	if value != 0 {
-		a.field(name)
-		a.text = strconv.AppendUint(a.text, value, 10)
-	}
-}
-
-func (a *appender) bool(name string, value bool) {
-	if value {
-		a.field(name)
-		a.text = append(a.text, "true"...)
+func orNull(a appender) appender {
+	return func(text []byte, v reflect.Value) ([]byte, error) {
+		if v.IsNil() {
+			return append(text, "null"...), nil
+		}
+		return a(text, v)
 	}
 }
 
-func (a *appender) time(name string, value time.Time) {
-	if !value.IsZero() {
-		a.field(name)
-		a.text = append(a.text, '"')
-		a.text = value.AppendFormat(a.text, time.RFC3339Nano)
-		a.text = append(a.text, '"')
+func listAppender(t reflect.Type) appender {
+	elem := appenderOf(t.Elem())
+	return orNull(func(text []byte, v reflect.Value) (_ []byte, err error) {
+		text = append(text, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				text = append(text, ',')
+			}
+			if text, err = elem(text, v.Index(i)); err != nil {
+				return text, err
+			}
+		}
+		return append(text, ']'), nil
+	})
+}
+
+// mapAppender sorts keys, so that the same value has the same text.
+func mapAppender(t reflect.Type) appender {
+	elem := appenderOf(t.Elem())
+	return orNull(func(text []byte, v reflect.Value) (_ []byte, err error) {
+		values := make(map[string]reflect.Value, v.Len())
+		for each := v.MapRange(); each.Next(); {
+			values[each.Key().String()] = each.Value()
+		}
+		text = append(text, '{')
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			if text, err = appendKey(text, key); err != nil {
+				return text, err
+			}
+			if text, err = elem(text, values[key]); err != nil {
+				return text, err
+			}
+		}
+		return append(text, '}'), nil
+	})
+}
+
+// field is a field of a struct.
+type field struct {
+	index  int
+	name   string
+	append appender
+	// inline are the fields of an embedded struct.
+	inline []field
+}
+
+func structAppender(t reflect.Type) appender {
+	fields := fieldsOf(t)
+	return func(text []byte, v reflect.Value) ([]byte, error) {
+		text, err := appendFields(append(text, '{'), fields, v)
+		return append(text, '}'), err
 	}
 }
 
-// other appends a value by encoding/json.
-func (a *appender) other(name string, value any, present bool) {
-	if !present {
-		return
+func fieldsOf(t reflect.Type) (fields []field) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		elem := f.Type
+		if elem.Kind() == reflect.Pointer {
+			elem = elem.Elem()
+		}
+		switch {
+		case name == "-" || !f.IsExported():
+		case f.Anonymous && name == "":
+			fields = append(fields, field{index: i, inline: fieldsOf(elem)})
+		case name == "":
+			fields = append(fields, field{index: i, name: f.Name, append: appenderOf(f.Type)})
+		default:
+			fields = append(fields, field{index: i, name: name, append: appenderOf(f.Type)})
+		}
 	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		a.err = err
-		return
-	}
-	a.field(name)
-	a.text = append(a.text, text...)
+	return fields
 }
 
-// quote appends a string.
-func (a *appender) quote(value string) {
+func appendFields(text []byte, fields []field, v reflect.Value) (_ []byte, err error) {
+	for i := range fields {
+		f := &fields[i]
+		value := v.Field(f.index)
+		switch {
+		case value.IsZero():
+			continue
+		case f.inline != nil:
+			text, err = appendFields(text, f.inline, reflect.Indirect(value))
+		default:
+			if text, err = appendKey(text, f.name); err == nil {
+				text, err = f.append(text, value)
+			}
+		}
+		if err != nil {
+			return text, err
+		}
+	}
+	return text, nil
+}
+
+// appendKey appends the key of the next value in an object.
+func appendKey(text []byte, key string) ([]byte, error) {
+	if text[len(text)-1] != '{' {
+		text = append(text, ',')
+	}
+	text, err := appendString(text, key)
+	return append(text, ':'), err
+}
+
+// appendOther appends a value by encoding/json.
+func appendOther(text []byte, v reflect.Value) ([]byte, error) {
+	if v.CanAddr() {
+		v = v.Addr()
+	}
+	other, err := json.Marshal(v.Interface())
+	return append(text, other...), err
+}
+
+func appendString(text []byte, value string) ([]byte, error) {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			a.quoteRare(value)
-			return
+			quoted, err := json.Marshal(value)
+			return append(text, quoted...), err
 		}
 	}
-	a.text = append(a.text, '"')
-	a.text = append(a.text, value...)
-	a.text = append(a.text, '"')
+	text = append(text, '"')
+	text = append(text, value...)
+	return append(text, '"'), nil
 }
 
-func (a *appender) quoteRare(value string) {
-	text, err := json.Marshal(value)
-	if err != nil {
-		a.err = err
-		return
+// lastZone is a zone in which a time has four digits for the year if it has in any zone.
+func lastZone(year int) *time.Location {
+	const day = 24 * 60 * 60
+	switch {
+	case year > 9999:
+		return time.FixedZone("", -day)
+	case year < 0:
+		return time.FixedZone("", day)
 	}
-	a.text = append(a.text, text...)
+	return time.UTC
+}
+
+// appendTime appends a time in UTC, because the offset of a zone can have seconds, which RFC 3339
+// cannot express.
+func appendTime(text []byte, v reflect.Value) ([]byte, error) {
+	var at time.Time
+	if v.CanAddr() {
+		at = *v.Addr().Interface().(*time.Time)
+	} else {
+		at = v.Interface().(time.Time)
+	}
+	at = at.UTC()
+	if at = at.In(lastZone(at.Year())); at.Year() < 0 || at.Year() > 9999 {
+		return text, fmt.Errorf("no date of RFC 3339: %s", at)
+	}
+	text = append(text, '"')
+	text = at.AppendFormat(text, time.RFC3339Nano)
+	return append(text, '"'), nil
 }

@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -137,19 +138,26 @@ func statusOf(object client.Object) any {
 	return nil
 }
 
-// onlyStatusDiffers reports whether two states of an object have the same labels, owners and spec.
+// onlyStatusDiffers reports whether two states of an object differ only in what an entry with a
+// status has. An empty list or map is not the same as none.
 func onlyStatusDiffers(a, b client.Object) bool {
-	if a.GetUID() != b.GetUID() || !maps.Equal(a.GetLabels(), b.GetLabels()) || !slices.Equal(a.GetFinalizers(), b.GetFinalizers()) ||
-		(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) || !equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences()) {
+	if !reflect.DeepEqual(restOfMetadata(a), restOfMetadata(b)) {
 		return false
 	}
 	switch o := a.(type) {
 	case *v1alpha1.Placement:
-		return equality.Semantic.DeepEqual(o.Spec, b.(*v1alpha1.Placement).Spec)
+		return reflect.DeepEqual(o.Spec, b.(*v1alpha1.Placement).Spec)
 	case *berthv1alpha1.PlacementChange:
-		return equality.Semantic.DeepEqual(o.Spec, b.(*berthv1alpha1.PlacementChange).Spec)
+		return reflect.DeepEqual(o.Spec, b.(*berthv1alpha1.PlacementChange).Spec)
 	}
 	return true
+}
+
+// restOfMetadata returns the metadata that an entry with a status does not have.
+func restOfMetadata(object client.Object) metav1.ObjectMeta {
+	rest := *object.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
+	rest.ResourceVersion, rest.Generation, rest.Annotations, rest.ManagedFields = "", 0, nil, nil
+	return rest
 }
 
 // publishedOf describes a published decision, relative to the one before it if there was one.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"maps"
+	"strings"
 
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -21,7 +22,8 @@ func DecisionOf(a *scheduler.Attempt) *recording.Decision {
 		d.Answers = &answers
 	}
 	if f := a.Failure; f != nil {
-		d.Failure = f.Plugin() + ": " + f.Reason()
+		// A recording is JSON, which has no other text.
+		d.Failure = strings.ToValidUTF8(f.Plugin()+": "+f.Reason(), "\ufffd")
 		_, _, timedOut := a.TimedOut()
 		d.EndedEarly = timedOut || f.IsUnfinished()
 	}

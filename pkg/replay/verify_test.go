@@ -46,6 +46,15 @@ func publish(t *testing.T, inv *inventory.Inventory, a *scheduler.Attempt, versi
 	inv.SetPublished(a.Snapshot.Subject, &framework.Published{Names: a.Target.Clusters, Digest: a.Target.Digest})
 }
 
+func newEngine(t *testing.T, c *config.PlacementSchedulerConfiguration, registry framework.Registry) *scheduler.Scheduler {
+	t.Helper()
+	profiles, err := scheduler.NewProfiles(t.Context(), c, builtin.DefaultProfile(), registry, &framework.Handle{Assume: func(*v1alpha1.PlacementDecision, bool) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scheduler.New(profiles, nil)
+}
+
 // record records the decisions about a Placement of two of three clusters. In each round, one that
 // it has does not match any more. It returns the folder.
 func record(t *testing.T, configuration string, plugins framework.Registry, rounds int) string {
@@ -70,11 +79,7 @@ func record(t *testing.T, configuration string, plugins framework.Registry, roun
 	if err := registry.Merge(plugins); err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := scheduler.NewProfiles(t.Context(), c, builtin.DefaultProfile(), registry, &framework.Handle{Assume: func(*v1alpha1.PlacementDecision, bool) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine := scheduler.New(profiles, nil)
+	engine := newEngine(t, c, registry)
 	inv := inventory.New(inventory.Options{OnInput: r.OnInput()})
 	inv.Update(fixture.Set("s"))
 	inv.Update(fixture.Binding(web.Namespace, "s"))
@@ -125,6 +130,36 @@ func TestVerify(t *testing.T) {
 	v, _ := verify(t, record(t, "", nil, 10), nil)
 	if v.Decisions != 10 || v.Same != 10 || v.Differ != 0 {
 		t.Errorf("%+v; want 10 decisions that are the same", v)
+	}
+}
+
+// TestVerifyAmounts: replay has the same amounts as the controller. With 0.3 a whole score is a
+// rounding error away, with 300m it is not, and then rome is as good as paris.
+func TestVerifyAmounts(t *testing.T) {
+	r, err := recording.New(recording.Options{Dir: t.TempDir(), Now: func() time.Time { return fixture.Now }, Log: logr.Discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := newEngine(t, nil, builtin.Registry())
+	inv := inventory.New(inventory.Options{OnInput: r.OnInput()})
+	inv.Update(fixture.Set("s"))
+	inv.Update(fixture.Binding(web.Namespace, "s"))
+	inv.Update(fixture.Placement(web.Namespace, web.Name).Number(2).Mode(v1alpha1.PrioritizerPolicyModeExact).
+		Prioritizer(v1alpha1.PrioritizerResourceAllocatableCPU, 1).AddOn("preferred", "x", 1).Obj())
+	for name, cpu := range map[string]string{"london": "0.3", "paris": "0.2", "rome": "0.1"} {
+		inv.Update(fixture.Cluster(name).Set("s").Allocatable("cpu", cpu).Obj())
+	}
+	inv.Update(fixture.Score("rome", "preferred").Value("x", 100).Obj())
+	inv.Started()
+	r.Begin(inv)
+	a := engine.Decide(t.Context(), inv.Snapshot(web, fixture.Now, nil))
+	r.Decided(replay.DecisionOf(a), nil)
+	t.Log(a.Target.Clusters)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	r.Run(ended)
+	if v, differences := verify(t, r.Dir(), nil); v.Same != 1 {
+		t.Errorf("%+v, %v; want one decision that is the same", v, differences)
 	}
 }
 
