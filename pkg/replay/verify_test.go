@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -133,8 +134,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestVerifyAmounts: replay has the same amounts as the controller. With 0.3 a whole score is a
-// rounding error away, with 300m it is not, and then rome is as good as paris.
+// TestVerifyAmounts: replay has the same amounts as the controller. The score of paris is -50, but
+// it would be -49, as that of rome, if the amounts were written as 300m, 400m and 700m.
 func TestVerifyAmounts(t *testing.T) {
 	r, err := recording.New(recording.Options{Dir: t.TempDir(), Now: func() time.Time { return fixture.Now }, Log: logr.Discard()})
 	if err != nil {
@@ -146,15 +147,17 @@ func TestVerifyAmounts(t *testing.T) {
 	inv.Update(fixture.Binding(web.Namespace, "s"))
 	inv.Update(fixture.Placement(web.Namespace, web.Name).Number(2).Mode(v1alpha1.PrioritizerPolicyModeExact).
 		Prioritizer(v1alpha1.PrioritizerResourceAllocatableCPU, 1).AddOn("preferred", "x", 1).Obj())
-	for name, cpu := range map[string]string{"london": "0.3", "paris": "0.2", "rome": "0.1"} {
+	for name, cpu := range map[string]string{"london": "0.7", "paris": "0.4", "rome": "0.3"} {
 		inv.Update(fixture.Cluster(name).Set("s").Allocatable("cpu", cpu).Obj())
 	}
-	inv.Update(fixture.Score("rome", "preferred").Value("x", 100).Obj())
+	inv.Update(fixture.Score("rome", "preferred").Value("x", 51).Obj())
 	inv.Started()
 	r.Begin(inv)
 	a := engine.Decide(t.Context(), inv.Snapshot(web, fixture.Now, nil))
 	r.Decided(replay.DecisionOf(a), nil)
-	t.Log(a.Target.Clusters)
+	if diff := cmp.Diff([]string{"london", "rome"}, a.Target.Clusters); diff != "" {
+		t.Fatal(diff)
+	}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	r.Run(ended)

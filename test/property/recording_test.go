@@ -85,8 +85,12 @@ func TestRecordedFleet(t *testing.T) {
 			}
 			for range rapid.IntRange(1, 6).Draw(t, "events") {
 				c := fixture.Cluster(oneOf(t, "cluster", clusterNames[:2]...)).Set("s").Obj()
-				drawInto(t, reflect.ValueOf(&c.Status).Elem())
-				drawInto(t, reflect.ValueOf(&c.Spec).Elem())
+				if rapid.Bool().Draw(t, "only another notation") {
+					c.Status.Allocatable = v1alpha1.ResourceList{"gpu": resource.MustParse(oneOf(t, "notation", "1.5", "1.500", "1500m"))}
+				} else {
+					drawInto(t, reflect.ValueOf(&c.Status).Elem())
+					drawInto(t, reflect.ValueOf(&c.Spec).Elem())
+				}
 				live.Update(c)
 			}
 		})
