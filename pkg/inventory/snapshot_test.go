@@ -3,6 +3,7 @@ package inventory
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -244,5 +245,16 @@ func TestAnnouncementEnds(t *testing.T) {
 	inv.AssumePage(page, false)
 	if s := inv.Subject(Key{Namespace: "n", Name: "p"}); len(s.Pages) > 0 || inv.pages.seen != 7 {
 		t.Errorf("a deleted page is back, seen %d", inv.pages.seen)
+	}
+}
+
+// TestSnapshotHasTheTimeOfDay: replay has no monotonic clock, which differs from the time of day
+// while the clock is adjusted.
+func TestSnapshotHasTheTimeOfDay(t *testing.T) {
+	inv := New(Options{})
+	inv.Update(fixture.Placement("n", "p").Obj())
+	now := time.Now()
+	if got := inv.Snapshot(Key{Namespace: "n", Name: "p"}, now, nil).Now; got != now.Round(0) {
+		t.Errorf("the Snapshot has %s, want %s", got, now.Round(0))
 	}
 }

@@ -53,14 +53,6 @@ func newAppender(t reflect.Type) appender {
 		return appendOther
 	}
 	switch t.Kind() {
-	case reflect.String:
-		return func(text []byte, v reflect.Value) ([]byte, error) { return appendString(text, v.String()) }
-	case reflect.Bool:
-		return func(text []byte, v reflect.Value) ([]byte, error) { return strconv.AppendBool(text, v.Bool()), nil }
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return func(text []byte, v reflect.Value) ([]byte, error) { return strconv.AppendInt(text, v.Int(), 10), nil }
-	case reflect.Uint32, reflect.Uint64:
-		return func(text []byte, v reflect.Value) ([]byte, error) { return strconv.AppendUint(text, v.Uint(), 10), nil }
 	case reflect.Interface:
 		return orNull(func(text []byte, v reflect.Value) ([]byte, error) { return appenderOf(v.Elem().Type())(text, v.Elem()) })
 	case reflect.Pointer:
@@ -77,7 +69,22 @@ func newAppender(t reflect.Type) appender {
 	case reflect.Struct:
 		return structAppender(t)
 	}
-	return appendOther
+	return appendBasic
+}
+
+// appendBasic appends a value that has no parts.
+func appendBasic(text []byte, v reflect.Value) ([]byte, error) {
+	switch v.Kind() {
+	case reflect.String:
+		return appendString(text, v.String())
+	case reflect.Bool:
+		return strconv.AppendBool(text, v.Bool()), nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return strconv.AppendInt(text, v.Int(), 10), nil
+	case reflect.Uint32, reflect.Uint64:
+		return strconv.AppendUint(text, v.Uint(), 10), nil
+	}
+	return appendOther(text, v)
 }
 
 func orNull(a appender) appender {

@@ -47,18 +47,8 @@ func publish(t *testing.T, inv *inventory.Inventory, a *scheduler.Attempt, versi
 	inv.SetPublished(a.Snapshot.Subject, &framework.Published{Names: a.Target.Clusters, Digest: a.Target.Digest})
 }
 
-func newEngine(t *testing.T, c *config.PlacementSchedulerConfiguration, registry framework.Registry) *scheduler.Scheduler {
-	t.Helper()
-	profiles, err := scheduler.NewProfiles(t.Context(), c, builtin.DefaultProfile(), registry, &framework.Handle{Assume: func(*v1alpha1.PlacementDecision, bool) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return scheduler.New(profiles, nil)
-}
-
-// record records the decisions about a Placement of two of three clusters. In each round, one that
-// it has does not match any more. It returns the folder.
-func record(t *testing.T, configuration string, plugins framework.Registry, rounds int) string {
+// newEngine returns an engine with a configuration, and the configuration as recordings have it.
+func newEngine(t *testing.T, configuration string, plugins framework.Registry) (*scheduler.Scheduler, json.RawMessage) {
 	t.Helper()
 	var c *config.PlacementSchedulerConfiguration
 	var raw json.RawMessage
@@ -71,16 +61,27 @@ func record(t *testing.T, configuration string, plugins framework.Registry, roun
 			t.Fatal(err)
 		}
 	}
+	registry := builtin.Registry()
+	if err := registry.Merge(plugins); err != nil {
+		t.Fatal(err)
+	}
+	profiles, err := scheduler.NewProfiles(t.Context(), c, builtin.DefaultProfile(), registry, &framework.Handle{Assume: func(*v1alpha1.PlacementDecision, bool) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scheduler.New(profiles, nil), raw
+}
+
+// record records the decisions about a Placement of two of three clusters. In each round, one that
+// it has does not match any more. It returns the folder.
+func record(t *testing.T, configuration string, plugins framework.Registry, rounds int) string {
+	t.Helper()
+	engine, raw := newEngine(t, configuration, plugins)
 	now := fixture.Now
 	r, err := recording.New(recording.Options{Dir: filepath.Join(t.TempDir(), "recording"), Config: raw, Now: func() time.Time { return now }, Log: logr.Discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := builtin.Registry()
-	if err := registry.Merge(plugins); err != nil {
-		t.Fatal(err)
-	}
-	engine := newEngine(t, c, registry)
 	inv := inventory.New(inventory.Options{OnInput: r.OnInput()})
 	inv.Update(fixture.Set("s"))
 	inv.Update(fixture.Binding(web.Namespace, "s"))
@@ -134,14 +135,15 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestVerifyAmounts: replay has the same amounts as the controller. The score of paris is -50, but
-// it would be -49, as that of rome, if the amounts were written as 300m, 400m and 700m.
-func TestVerifyAmounts(t *testing.T) {
-	r, err := recording.New(recording.Options{Dir: t.TempDir(), Now: func() time.Time { return fixture.Now }, Log: logr.Discard()})
+// recordOne records one decision about a Placement that prefers rome by 51 and clusters with more
+// cpu. It returns the folder and the selected clusters.
+func recordOne(t *testing.T, configuration string, plugins framework.Registry) (dir string, selected []string) {
+	t.Helper()
+	engine, raw := newEngine(t, configuration, plugins)
+	r, err := recording.New(recording.Options{Dir: t.TempDir(), Config: raw, Now: func() time.Time { return fixture.Now }, Log: logr.Discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := newEngine(t, nil, builtin.Registry())
 	inv := inventory.New(inventory.Options{OnInput: r.OnInput()})
 	inv.Update(fixture.Set("s"))
 	inv.Update(fixture.Binding(web.Namespace, "s"))
@@ -154,14 +156,24 @@ func TestVerifyAmounts(t *testing.T) {
 	inv.Started()
 	r.Begin(inv)
 	a := engine.Decide(t.Context(), inv.Snapshot(web, fixture.Now, nil))
-	r.Decided(replay.DecisionOf(a), nil)
-	if diff := cmp.Diff([]string{"london", "rome"}, a.Target.Clusters); diff != "" {
-		t.Fatal(diff)
+	if a.Target != nil {
+		selected = a.Target.Clusters
 	}
+	r.Decided(replay.DecisionOf(a), nil)
 	ended, end := context.WithCancel(t.Context())
 	end()
 	r.Run(ended)
-	if v, differences := verify(t, r.Dir(), nil); v.Same != 1 {
+	return r.Dir(), selected
+}
+
+// TestVerifyAmounts: replay has the same amounts as the controller. The score of paris is -50, but
+// it would be -49, as that of rome, if the amounts were written as 300m, 400m and 700m.
+func TestVerifyAmounts(t *testing.T) {
+	dir, selected := recordOne(t, "", nil)
+	if diff := cmp.Diff([]string{"london", "rome"}, selected); diff != "" {
+		t.Fatal(diff)
+	}
+	if v, differences := verify(t, dir, nil); v.Same != 1 {
 		t.Errorf("%+v, %v; want one decision that is the same", v, differences)
 	}
 }
@@ -272,6 +284,37 @@ func TestVerifyFindsPlugins(t *testing.T) {
 	v, differences := verify(t, dir, plugins)
 	if v.Differ == 0 || differences[0] != "other clusters are selected" {
 		t.Errorf("%+v, %v; want other clusters", v, differences)
+	}
+}
+
+// latin is a plugin that refuses each Placement, for a reason that is no UTF-8.
+type latin struct{}
+
+func (latin) Name() string { return "Latin" }
+
+func (latin) PreEnqueue(context.Context, *framework.CycleState, *v1alpha1.Placement) *framework.Status {
+	return framework.NewStatus(framework.Unschedulable, "caf\xe9")
+}
+
+const refusing = `
+apiVersion: config.berth.dev/v1alpha1
+kind: PlacementSchedulerConfiguration
+profiles:
+- name: default
+  plugins:
+    preEnqueue:
+      enabled:
+      - name: Latin
+`
+
+// TestVerifyReason: a reason that JSON cannot express is no difference.
+func TestVerifyReason(t *testing.T) {
+	plugins := framework.Registry{"Latin": func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+		return latin{}, nil
+	}}
+	dir, selected := recordOne(t, refusing, plugins)
+	if v, differences := verify(t, dir, plugins); v.Same != 1 || len(selected) > 0 {
+		t.Errorf("%+v, %v, %v; want one refusal that is the same", v, differences, selected)
 	}
 }
 

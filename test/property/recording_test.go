@@ -238,8 +238,8 @@ func drawInto(t *rapid.T, v reflect.Value) {
 			v.SetMapIndex(key, elem)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			drawInto(t, v.Field(i))
+		for _, part := range v.Fields() {
+			drawInto(t, part)
 		}
 	default:
 		panic(fmt.Sprintf("no value of %s", v.Type()))
