@@ -49,6 +49,6 @@ func IsWithinBounds(amount string) bool {
 // IdenticalQuantities reports whether two quantities have the same value, notation and float64.
 // Quantities of the same value can differ in the others: 0.3 and 300m, or 1.500 and 1500m.
 func IdenticalQuantities(a, b resource.Quantity) bool {
-	return a.String() == b.String() && math.Float64bits(a.AsApproximateFloat64()) == math.Float64bits(b.AsApproximateFloat64()) &&
-		a.Format == b.Format && a.Cmp(b) == 0
+	return a == b || a.Format == b.Format && a.String() == b.String() && a.Cmp(b) == 0 &&
+		math.Float64bits(a.AsApproximateFloat64()) == math.Float64bits(b.AsApproximateFloat64())
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestResourceListOmitsInvalidQuantities(t *testing.T) {
@@ -41,6 +42,27 @@ func TestResourceListOmitsInvalidQuantities(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestIdenticalQuantities(t *testing.T) {
+	for name, tc := range map[string]struct {
+		a, b string
+		want bool
+	}{
+		"same":         {"300m", "300m", true},
+		"same, parsed": {"1024Ki", "1Mi", true},
+		"value":        {"1", "2", false},
+		"float64":      {"0.3", "300m", false},
+		"no number":    {"0e309", "0e3", false},
+		"text":         {"1.500", "1500m", false},
+		"format":       {"1k", "1e3", false},
+		"lossy text":   {"1000E", "1", false},
+	} {
+		a, b := resource.MustParse(tc.a), resource.MustParse(tc.b)
+		if got := IdenticalQuantities(a, b); got != tc.want {
+			t.Errorf("%s: %s and %s: %t, want %t", name, tc.a, tc.b, got, tc.want)
+		}
 	}
 }
 

@@ -49,10 +49,10 @@ func exactTexts(q resource.Quantity) (texts []string) {
 	digits, exponent := q.AsDec().UnscaledBig(), -int(q.AsDec().Scale())
 	switch q.Format {
 	case resource.BinarySI:
-		// 1024 times 5^10 is 10^10. A number with a point is rounded to nanos, one above the maximum
-		// becomes the maximum.
-		fifths := new(big.Int).Mul(digits, new(big.Int).Exp(big.NewInt(5), big.NewInt(10), nil))
-		return []string{"0Ki", "8Ei", "-8Ei", decimal(fifths, 10-exponent) + "Ki"}
+		// 1024 times 5^10 is 10^10. A number with a point is rounded to nanos, one above the
+		// maximum becomes the maximum.
+		scaled := new(big.Int).Mul(digits, new(big.Int).Exp(big.NewInt(5), big.NewInt(10), nil))
+		return []string{"0Ki", "8Ei", "-8Ei", decimal(scaled, 10-exponent) + "Ki"}
 	case resource.DecimalSI:
 		digits, exponent = withoutZeros(digits, exponent, maxSuffix)
 		for i, suffix := range suffixes {

@@ -17,10 +17,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -458,34 +456,6 @@ func TestAppendEntry(t *testing.T) {
 				t.Errorf("%s is not read as it was", line)
 			}
 		})
-	}
-}
-
-// TestEmptyIncludeIsRecorded: a SelectionPolicy that includes no cluster is not read back as one
-// that includes all.
-func TestEmptyIncludeIsRecorded(t *testing.T) {
-	for _, include := range [][]string{nil, {}, {"a"}} {
-		policy := &berthv1alpha1.SelectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}}
-		policy.Spec.ClusterNames.Include = include
-		written, err := NewEncoder().Encode(inventory.Input{Kind: inventory.InputObject, Object: policy})
-		if err != nil {
-			t.Fatal(err)
-		}
-		line, err := appendEntry(nil, &written)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := &Entry{}
-		if err := json.Unmarshal(line, e); err != nil {
-			t.Fatal(err)
-		}
-		in, _, err := NewDecoder().Input(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(include, in.Object.(*berthv1alpha1.SelectionPolicy).Spec.ClusterNames.Include); diff != "" {
-			t.Errorf("(-recorded +read):\n%s", diff)
-		}
 	}
 }
 
