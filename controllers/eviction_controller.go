@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -72,7 +71,8 @@ func (r *EvictionReconciler) SetUp(ctx context.Context, mgr ctrl.Manager) error 
 		})).
 		Watches(&v1alpha1.Placement{}, r.ifEvicted(func(o client.Object) []string { return []string{o.GetName()} })).
 		Watches(&v1alpha1.PlacementDecision{}, r.ifEvicted(placementOfPage)).
-		WatchesRawSource(clockSource{source.Func(r.watchClock)}).
+		WatchesRawSource(namedSource{r.watchClock, "clock"}).
+		WatchesRawSource(namedSource{r.watchPublished, "published decisions"}).
 		WithOptions(controller.Options{SkipNameValidation: new(true), MaxConcurrentReconciles: evictionWorkers}).
 		Complete(r)
 }
@@ -93,13 +93,29 @@ func placementRequest(namespace, name string) reconcile.Request {
 func (r *EvictionReconciler) ifEvicted(placementOf func(client.Object) []string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		request := placementRequest(o.GetNamespace(), placementOf(o)[0])
-		var found berthv1alpha1.PlacementEvictionList
-		err := r.Client.List(ctx, &found, client.InNamespace(request.Namespace), client.MatchingFields{evictionIndex: request.Name}, client.Limit(1), client.UnsafeDisableDeepCopy)
-		if err == nil && len(found.Items) == 0 {
+		if !r.isEvicted(ctx, request.NamespacedName) {
 			return nil
 		}
 		return []reconcile.Request{request}
 	})
+}
+
+// watchPublished queues the evicted Placements whose published clusters change. The watch events of
+// their pages come earlier.
+func (r *EvictionReconciler) watchPublished(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.Inventory.OnPublished(func(key inventory.Key) {
+		if r.isEvicted(ctx, key) {
+			queue.Add(reconcile.Request{NamespacedName: key})
+		}
+	})
+	return nil
+}
+
+// isEvicted reports whether a Placement has evictions, also if that is unknown.
+func (r *EvictionReconciler) isEvicted(ctx context.Context, key types.NamespacedName) bool {
+	var found berthv1alpha1.PlacementEvictionList
+	err := r.Client.List(ctx, &found, client.InNamespace(key.Namespace), client.MatchingFields{evictionIndex: key.Name}, client.Limit(1), client.UnsafeDisableDeepCopy)
+	return err != nil || len(found.Items) > 0
 }
 
 // watchClock queues the Placements of all PlacementEvictions when the clock was set.

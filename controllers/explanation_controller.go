@@ -74,15 +74,18 @@ func (r *ExplanationReconciler) SetUp(_ context.Context, mgr ctrl.Manager) error
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("placementexplanation").
 		Watches(&berthv1alpha1.PlacementExplanation{}, handler.EnqueueRequestsFromMapFunc(byNamespace)).
-		WatchesRawSource(clockSource{source.Func(r.watchClock)}).
+		WatchesRawSource(namedSource{r.watchClock, "clock"}).
 		WithOptions(controller.Options{SkipNameValidation: new(true), MaxConcurrentReconciles: 1}).
 		Complete(r)
 }
 
-// clockSource is a source whose name in the log is clock.
-type clockSource struct{ source.Func }
+// namedSource is a source with a name for the log.
+type namedSource struct {
+	source.Func
+	name string
+}
 
-func (clockSource) String() string { return "clock" }
+func (s namedSource) String() string { return s.name }
 
 // watchClock queues all namespaces with PlacementExplanations when the clock was set.
 func (r *ExplanationReconciler) watchClock(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

@@ -174,6 +174,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 		if pl == nil {
 			return nil
 		}
+		r.unreserve(key)
 		status := pl.Status.DeepCopy()
 		v1alpha1.SetCondition(&status.Conditions, scheduler.DisabledCondition(pl))
 		r.edits.forget(key)
@@ -183,6 +184,7 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 		}
 		return nil
 	case scheduler.Terminating:
+		r.unreserve(key)
 		r.satisfiedGauge.remove(key)
 		r.resilientGauge.set(key, nil)
 		return nil
@@ -200,6 +202,15 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	// An attempt that began before the deletion may have reserved after it.
 	r.Inventory.Unreserve(key)
 	return nil
+}
+
+// unreserve gives back what was reserved for a Placement that is not decided.
+func (r *PlacementReconciler) unreserve(key types.NamespacedName) {
+	r.Inventory.Unreserve(key)
+	if r.Queues != nil {
+		_, clusters := r.Inventory.Published(key)
+		r.Queues.SetClusters(key, clusters)
+	}
 }
 
 // report is step 10. It sends events about the writes that happened, also if a later one failed.
@@ -362,12 +373,17 @@ func roundUp(t time.Time) *metav1.Time {
 // reportFailure reports in the Satisfied condition that the decision could not be published.
 func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Placement, failure error) error {
 	status := pl.Status.DeepCopy()
+	published := pl.Generation
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.PlacementConditionSatisfied); c != nil {
+		// After a restart it tells whether the pages are those of the current spec (Subject.Edited).
+		published = c.ObservedGeneration
+	}
 	v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
 		Type:               v1alpha1.PlacementConditionSatisfied,
 		Status:             metav1.ConditionFalse,
 		Reason:             v1alpha1.ReasonNotAllDecisionsScheduled,
 		Message:            failure.Error(),
-		ObservedGeneration: pl.Generation,
+		ObservedGeneration: published,
 	})
 	return r.writeStatus(ctx, pl, status)
 }

@@ -44,7 +44,7 @@ func (s *sequence) pendingLabels() []*draft {
 		}
 		pending = append(pending, d)
 	}
-	slices.SortStableFunc(pending, fromTheEnd)
+	slices.SortFunc(pending, fromTheEnd)
 	return pending
 }
 
@@ -141,13 +141,14 @@ func (s *sequence) makeSpace(pending []*draft) {
 		s.keepIndex(s.l.groups[next].label)
 		return
 	}
-	var pages []*draft
+	fewest, at := 0, -1
 	for _, d := range pending {
-		in := s.pagesIn(s.goal(d).index)
-		if len(pages) == 0 || len(in) < len(pages) {
-			pages = in
+		goal := s.goal(d).index
+		if n := s.slots.pages(goal); at < 0 || n < fewest {
+			fewest, at = n, goal
 		}
 	}
+	pages := s.pagesIn(at)
 	index := pages[0].label.index
 	stays := slices.IndexFunc(pages, func(d *draft) bool { return s.goal(d).index == index })
 	if stays < 0 {

@@ -84,8 +84,11 @@ func (x *slots) change(l label, by int) {
 	s := &x.byIndex[l.index]
 	wasMixed := len(s.names) > 1
 	s.change(l.name, by)
-	if isMixed := len(s.names) > 1; isMixed != wasMixed {
-		x.mixed += map[bool]int{true: 1, false: -1}[isMixed]
+	switch isMixed := len(s.names) > 1; {
+	case isMixed && !wasMixed:
+		x.mixed++
+	case wasMixed && !isMixed:
+		x.mixed--
 	}
 	before := s.pages
 	s.pages += by

@@ -47,6 +47,8 @@ func (e affinityEdge) String() string {
 type affinityGraph struct {
 	edges map[Key][]affinityEdge
 	steps int
+	// kinds are those of the edges in a Placement's strongly connected component.
+	kinds map[Key]int
 	// onPath is the current path of a search, from is where it began, and path are its edges.
 	onPath map[Key]bool
 	from   Key
@@ -139,7 +141,11 @@ func (g *affinityGraph) keepUnsettled(nodes []Key) []Key {
 			kinds[of[from]] |= e.kind()
 		}
 	}
-	return slices.DeleteFunc(nodes, func(key Key) bool { return !mayNotSettle(kinds[of[key]]) })
+	g.kinds = make(map[Key]int, len(nodes))
+	for _, key := range nodes {
+		g.kinds[key] = kinds[of[key]]
+	}
+	return slices.DeleteFunc(nodes, func(key Key) bool { return !mayNotSettle(g.kinds[key]) })
 }
 
 // components numbers the strongly connected components of the graph (Tarjan's algorithm).
@@ -191,20 +197,18 @@ func (g *affinityGraph) unsettledCycles(nodes []Key) map[Key]string {
 		if found[key] != "" {
 			continue
 		}
+		for _, e := range g.edges[key] {
+			if e.kind() == oneSidedKind && found[e.to] == "" {
+				addCycle(found, key, g.shortestCycle(key, e))
+				break
+			}
+		}
+		if found[key] != "" || g.kinds[key]&withKind == 0 {
+			continue
+		}
 		g.from, g.path = key, nil
 		if g.returns(key, 0) {
-			text := []string{}
-			at := key.Name
-			for _, e := range g.path {
-				text = append(text, at+" "+e.String())
-				at = e.to.Name
-			}
-			found[key] = strings.Join(text, ", ")
-			for _, e := range g.path {
-				if found[e.to] == "" {
-					found[e.to] = found[key]
-				}
-			}
+			addCycle(found, key, g.path)
 		}
 		clear(g.onPath)
 		if g.steps > maxAffinitySteps {
@@ -212,6 +216,47 @@ func (g *affinityGraph) unsettledCycles(nodes []Key) map[Key]string {
 		}
 	}
 	return found
+}
+
+// addCycle adds the members of a cycle that begins at a Placement, with the cycle's text.
+func addCycle(found map[Key]string, from Key, path []affinityEdge) {
+	text, at := []string{}, from.Name
+	for _, e := range path {
+		text = append(text, at+" "+e.String())
+		at = e.to.Name
+	}
+	for _, e := range path {
+		if found[e.to] == "" {
+			found[e.to] = strings.Join(text, ", ")
+		}
+	}
+}
+
+// shortestCycle returns the shortest cycle that begins with an edge, whose ends are in one strongly
+// connected component.
+func (g *affinityGraph) shortestCycle(from Key, first affinityEdge) []affinityEdge {
+	type step struct {
+		at   Key
+		edge affinityEdge
+	}
+	came := map[Key]step{first.to: {from, first}}
+	for queue := []Key{first.to}; len(queue) > 0; queue = queue[1:] {
+		for _, e := range g.edges[queue[0]] {
+			if e.to == from {
+				path := []affinityEdge{e}
+				for at := queue[0]; at != from; at = came[at].at {
+					path = append(path, came[at].edge)
+				}
+				slices.Reverse(path)
+				return path
+			}
+			if _, known := came[e.to]; !known {
+				came[e.to] = step{queue[0], e}
+				queue = append(queue, e.to)
+			}
+		}
+	}
+	return nil
 }
 
 // returns reports whether a path leads from a Placement back to the begin of the search, without
@@ -224,7 +269,7 @@ func (g *affinityGraph) returns(at Key, kinds int) bool {
 		}
 		both := kinds | e.kind()
 		g.path = append(g.path, e)
-		if e.to == g.from && mayNotSettle(both) || !g.onPath[e.to] && g.returns(e.to, both) {
+		if e.to == g.from && both&withKind != 0 && both != withKind || !g.onPath[e.to] && g.returns(e.to, both) {
 			return true
 		}
 		g.path = g.path[:len(g.path)-1]

@@ -2,6 +2,7 @@ package inventory_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,7 +63,7 @@ func TestOneSidedCycle(t *testing.T) {
 		want      string      // for p0
 	}{
 		"each from the next": {apartFrom: [3][]string{{"p1"}, {"p2"}, {"p0"}}, want: "p0 apart from p1, p1 apart from p2, p2 apart from p0"},
-		"one is not mutual":  {apartFrom: [3][]string{{"p1", "p2"}, {"p0", "p2"}, {"p0"}}, want: "p0 apart from p1, p1 apart from p2, p2 apart from p0"},
+		"one is not mutual":  {apartFrom: [3][]string{{"p1", "p2"}, {"p0", "p2"}, {"p0"}}, want: "p1 apart from p2, p2 apart from p0, p0 apart from p1"},
 		"all are mutual":     {apartFrom: [3][]string{{"p1", "p2"}, {"p0", "p2"}, {"p0", "p1"}}},
 		"no cycle":           {apartFrom: [3][]string{{"p1"}, {"p2"}, nil}},
 	} {
@@ -77,6 +78,34 @@ func TestOneSidedCycle(t *testing.T) {
 				t.Errorf("the cycle is %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestOneSidedAmongMutual: a forgotten name among Placements that are apart from each other concerns
+// only those of the cycle, however many there are.
+func TestOneSidedAmongMutual(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	const n = 14
+	for i := range n {
+		var others []string
+		for k := range n {
+			if k != i && (i != 1 || k != 12) {
+				others = append(others, fmt.Sprintf("p%02d", k))
+			}
+		}
+		if i == 0 {
+			others = append(others, "outside")
+		}
+		name := fmt.Sprintf("p%02d", i)
+		inv.Update(fixture.Placement("n", name).Obj())
+		inv.Update(affinityPolicy(name, nil, named(others...)))
+	}
+	inv.Update(fixture.Placement("n", "outside").Obj())
+	inv.Update(affinityPolicy("outside", nil, named("p00")))
+	for name, want := range map[string]bool{"p12": true, "p01": true, "outside": false, "p05": false} {
+		if cycle := cycleOf(inv, name); (cycle != "") != want || strings.Contains(cycle, "too many") {
+			t.Errorf("%s has the cycle %q, want one: %t", name, cycle, want)
+		}
 	}
 }
 

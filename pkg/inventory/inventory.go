@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -102,7 +103,8 @@ type Inventory struct {
 	changedPart string
 
 	// fleet is the last frozen Fleet; nil after a change.
-	fleet *framework.Fleet
+	fleet       *framework.Fleet
+	onPublished atomic.Pointer[func(Key)]
 }
 
 // New returns an empty inventory.

@@ -166,7 +166,19 @@ func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
 // It does nothing if the Placement was deleted or replaced, or if scheduling was disabled
 // meanwhile.
 func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
-	defer inv.notify()
+	inv.storePublished(subject, last)
+	inv.notify()
+	if call := inv.onPublished.Load(); call != nil && last != nil {
+		(*call)(subject.Key())
+	}
+}
+
+// OnPublished sets a function that is called after the last published decision of a Placement
+// changed. It must not block.
+func (inv *Inventory) OnPublished(call func(placement Key)) { inv.onPublished.Store(&call) }
+
+// storePublished is SetPublished without calls.
+func (inv *Inventory) storePublished(subject *framework.Subject, last *framework.Published) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	p := inv.placements[subject.Key()]

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -144,5 +145,19 @@ func TestAssumePages(t *testing.T) {
 				t.Errorf("the edit of another Placement's page affects %v", got)
 			}
 		})
+	}
+}
+
+// TestOnPublished: the call comes after the published clusters are known.
+func TestOnPublished(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	key := inventory.Key{Namespace: "n", Name: "p"}
+	inv.Update(fixture.Placement(key.Namespace, key.Name).Obj())
+	var seen [][]string
+	inv.OnPublished(func(placement inventory.Key) { seen = append(seen, inv.Subject(placement).LastNames()) })
+	inv.SetPublished(inv.Subject(key), &framework.Published{Names: []string{"a"}, Digest: framework.DigestOf([]string{"a"})})
+	inv.SetPublished(inv.Subject(key), nil)
+	if diff := cmp.Diff([][]string{{"a"}}, seen); diff != "" {
+		t.Errorf("published (-want +got):\n%s", diff)
 	}
 }

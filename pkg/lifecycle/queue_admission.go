@@ -57,10 +57,10 @@ func (q *QueueAdmission) Unreserve(_ context.Context, state *framework.CycleStat
 	}
 }
 
-// PostBind counts the published clusters. While a change is published in steps, what Reserve
-// counted stays.
+// PostBind counts the published clusters. While a change is published in steps, or the rest of it
+// stays reserved, what Reserve counted stays.
 func (q *QueueAdmission) PostBind(_ context.Context, state *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
-	if state.Snapshot().Queue != nil && !p.Partial {
+	if state.Snapshot().Queue != nil && !p.Partial && !p.Beside {
 		q.count(pl, len(p.Selected))
 	}
 }

@@ -154,6 +154,12 @@ func (s *Scheduler) loadState(snapshot *framework.Snapshot) {
 		s.forget(key)
 	case known.profile != profile || mistake != nil:
 		known.profile.forgetPrepared(key)
+		if known.Reserved && known.profile != profile {
+			state := framework.NewCycleState(snapshot)
+			for _, plugin := range slices.Backward(known.profile.Reserve) {
+				plugin.Unreserve(context.Background(), state, subject.Placement, &framework.Proposal{})
+			}
+		}
 	}
 	snapshot.Timers, snapshot.Answers = s.timers[key].Timers, s.held.answers(uid)
 	for _, counter := range profile.counters() {
@@ -183,7 +189,7 @@ func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 
 // transition runs steps 6 to 8 and sets Step. A dry run reserves nothing.
 func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
-	if a.Change == nil && a.Failure == nil && a.timers.Reserved && !dry {
+	if a.Change == nil && !a.failsForNow() && a.timers.Reserved && !dry {
 		s.unreserve(ctx, a, &framework.Proposal{})
 	}
 	if a.Change != nil {
@@ -203,6 +209,11 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 	}
 	a.updateTimers()
 	a.settled = a.whatSettles()
+}
+
+// failsForNow reports whether nothing was decided for a reason that passes without an edit.
+func (a *Attempt) failsForNow() bool {
+	return a.Failure != nil && (a.revokedOnly || a.Failure.IsUnfinished() || a.Failure.Code() == framework.Error)
 }
 
 // undecideIfLate makes an attempt that timed out after its decision, without a step, undecided.
@@ -270,8 +281,9 @@ func (s *Scheduler) removeAlone(ctx context.Context, a *Attempt, removed []strin
 	id := alone.findChangeState(p, *stability)
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
 	v := s.permitChange(ctx, &alone, p, id, dry)
-	if !dry && a.Outcome.keepsReservation() {
+	if !dry && a.Outcome.keepsReservation() && v.outcome != Failed {
 		s.reserveAgain(ctx, a)
+		p.Beside = true
 	}
 	switch v.outcome {
 	case Failed:
@@ -310,7 +322,7 @@ func (a *Attempt) forcedPermitted() bool {
 
 // updateTimers updates the timers for the next attempt.
 func (a *Attempt) updateTimers() {
-	a.timers.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.Failure != nil && a.timers.Reserved
+	a.timers.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.partial || a.failsForNow() && a.timers.Reserved
 	if a.timers.ReadySince != nil && a.Step != nil {
 		for _, name := range a.Step.Added {
 			a.timers.ReadySince[name] = a.Snapshot.Now

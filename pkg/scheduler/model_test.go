@@ -239,7 +239,7 @@ func (h *history) attemptUntilNoneIsDue() {
 func (h *history) world() model.World {
 	w := model.World{
 		Now: h.now, Listed: h.listed(), Revision: h.pageRevision(), Records: h.modelRecords(),
-		Placement: model.Placement{Number: -1, Generation: h.placement.Generation}, Clusters: map[string]model.Cluster{},
+		Placement: model.Placement{Number: -1, Generation: h.placement.Generation}, Clusters: map[string]model.Cluster{}, GoneReady: map[string]bool{},
 	}
 	if n := h.placement.Spec.NumberOfClusters; n != nil {
 		w.Placement.Number = int(*n)
@@ -252,6 +252,11 @@ func (h *history) world() model.World {
 		known := *c
 		known.Ready, known.Evicted = h.isReady(name), h.isEvicted(name)
 		w.Clusters[name] = known
+	}
+	for _, name := range w.Listed {
+		if _, exists := w.Clusters[name]; !exists {
+			w.GoneReady[name] = h.isReady(name)
+		}
 	}
 	return w
 }

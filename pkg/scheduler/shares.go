@@ -123,7 +123,10 @@ func (s *shares) recordAttempt(pl *v1alpha1.Placement, elapsed, timeout time.Dur
 	if outcome == CycleContinues {
 		least = timeout / 16
 	}
-	p := attemptStats{uid: pl.UID, generation: pl.Generation, failures: before.failures, slow: s.charge(pl.Namespace, elapsed, least, now) || known && before.prepared}
+	p := attemptStats{uid: pl.UID, generation: pl.Generation, slow: s.charge(pl.Namespace, elapsed, least, now) || known && before.prepared}
+	if known {
+		p.failures = before.failures
+	}
 	if outcome == CycleTimedOut {
 		p.timeouts = 1
 		if known {
@@ -149,7 +152,9 @@ func (s *shares) recordFailure(pl *v1alpha1.Placement, failed bool, now time.Tim
 	if !failed {
 		p.failures = 0
 	} else if n := p.failures - freeFailures; n > 0 {
-		p.notBefore = now.Add(min(firstFailureDelay<<min(n-1, 20), maxFailureDelay))
+		if at := now.Add(min(firstFailureDelay<<min(n-1, 20), maxFailureDelay)); at.After(p.notBefore) {
+			p.notBefore = at
+		}
 	}
 	s.set(pl, p)
 }

@@ -14,6 +14,8 @@ type World struct {
 	Placement Placement
 	// Clusters are those that exist, by name.
 	Clusters map[string]Cluster
+	// GoneReady are clusters that do not exist any more, but are reported as ready.
+	GoneReady map[string]bool
 	// Policies select the Placement.
 	Policies []berthv1alpha1.DisruptionPolicySpec
 	// Records are those of the Placement, by revision.

@@ -205,7 +205,7 @@ func (a *attempt) measureReady() {
 		at, known := a.memory.ReadySince[name]
 		switch {
 		case !known && (!first || !a.recentlyAdded(name)):
-		case !a.Clusters[name].Ready:
+		case !a.Clusters[name].Ready && !a.GoneReady[name]:
 			since[name] = time.Time{}
 		case at.IsZero():
 			since[name] = a.Now

@@ -30,6 +30,8 @@ type Proposal struct {
 	Forced bool
 	// Partial is true if the Proposal is one step of a change, and the change continues after it.
 	Partial bool
+	// Beside is true for a removal of its own while the rest of a change stays reserved.
+	Beside bool
 	// Edited is true if the Placement's spec or profile changed since the last publication.
 	Edited bool
 	// Cause is what triggered the attempt that first proposed the change, as in its record.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
@@ -51,7 +52,7 @@ func (d *Published) Damaged(subject *Subject) bool {
 }
 
 // Edited reports whether the spec was edited since it was published last. After a restart the
-// generation in the Placement's status is compared.
+// status and an open change tell that.
 func (s *Subject) Edited() bool {
 	pl, published := s.Placement, int64(0)
 	if s.Last != nil {
@@ -61,8 +62,32 @@ func (s *Subject) Edited() bool {
 		if c := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionSatisfied); c != nil {
 			published = c.ObservedGeneration
 		}
+		if before := s.generationBeforeChange(); before != 0 {
+			published = before
+		}
 	}
 	return published != 0 && published != pl.Generation
+}
+
+// generationBeforeChange returns the generation of the newest Published record while a change is
+// open; 0 without both.
+func (s *Subject) generationBeforeChange() int64 {
+	var newest, generation int64
+	open := false
+	for _, record := range s.Records {
+		switch record.Status.Phase {
+		case berthv1alpha1.PhaseHeld, berthv1alpha1.PhaseProgressing:
+			open = true
+		case berthv1alpha1.PhasePublished:
+			if record.Spec.Revision >= newest {
+				newest, generation = record.Spec.Revision, record.Spec.PlacementGeneration
+			}
+		}
+	}
+	if !open {
+		return 0
+	}
+	return generation
 }
 
 var contentSeed = maphash.MakeSeed()
