@@ -211,6 +211,11 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 	a.settled = a.whatSettles()
 }
 
+// staysReserved reports whether plugins count the clusters of a change after this attempt.
+func (a *Attempt) staysReserved() bool {
+	return a.Outcome == Progressing || a.Outcome.keepsReservation() || a.partial || a.failsForNow() && a.timers.Reserved
+}
+
 // failsForNow reports whether nothing was decided for a reason that passes without an edit.
 func (a *Attempt) failsForNow() bool {
 	return a.Failure != nil && (a.revokedOnly || a.Failure.IsUnfinished() || a.Failure.Code() == framework.Error)
@@ -322,7 +327,7 @@ func (a *Attempt) forcedPermitted() bool {
 
 // updateTimers updates the timers for the next attempt.
 func (a *Attempt) updateTimers() {
-	a.timers.Reserved = a.Outcome == Progressing || a.Outcome.keepsReservation() || a.partial || a.failsForNow() && a.timers.Reserved
+	a.timers.Reserved = a.staysReserved()
 	if a.timers.ReadySince != nil && a.Step != nil {
 		for _, name := range a.Step.Added {
 			a.timers.ReadySince[name] = a.Snapshot.Now
