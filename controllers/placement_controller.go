@@ -375,7 +375,7 @@ func (r *PlacementReconciler) reportFailure(ctx context.Context, pl *v1alpha1.Pl
 	status := pl.Status.DeepCopy()
 	published := pl.Generation
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.PlacementConditionSatisfied); c != nil {
-		// After a restart it tells whether the pages are those of the current spec (Subject.Edited).
+		// After a restart it tells whether the pages are those of the spec (Subject.Edited).
 		published = c.ObservedGeneration
 	}
 	v1alpha1.SetCondition(&status.Conditions, metav1.Condition{

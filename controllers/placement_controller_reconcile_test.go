@@ -208,7 +208,7 @@ func TestReconcileForgets(t *testing.T) {
 				pl.DeletionTimestamp = &now
 				h.reconciler.Inventory.Update(pl)
 			},
-			want:       []string{"warning", "refused", "record", "plugin", "reservation"},
+			want:       []string{"warning", "refused", "record", "plugin"},
 			wantStages: []string{"prepare", "wait", "snapshot"},
 		},
 	}

@@ -81,8 +81,8 @@ func TestOneSidedCycle(t *testing.T) {
 	}
 }
 
-// TestOneSidedAmongMutual: a forgotten name among Placements that are apart from each other concerns
-// only those of the cycle, however many there are.
+// TestOneSidedAmongMutual: a forgotten name among Placements that are apart from each other
+// concerns only those of the cycle, however many there are.
 func TestOneSidedAmongMutual(t *testing.T) {
 	inv := inventory.New(inventory.Options{})
 	const n = 14
