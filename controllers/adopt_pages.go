@@ -59,7 +59,7 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 		return revision, nil
 	}
 	key := subject.Key()
-	if err := r.flush(ctx, key); err != nil {
+	if err := r.flush(ctx, key); err != nil && !isFinal(err) {
 		return 0, err
 	}
 	if subject = r.Inventory.Subject(key); subject == nil {
@@ -68,15 +68,23 @@ func (r *Recorder) adopt(ctx context.Context, subject *framework.Subject, before
 	history := changes.History(subject.Records)
 	c, changed := history.Disabled(subject.LastNames(), before)
 	if !changed {
-		return revision, nil
+		return max(revision, history.Last()), nil
 	}
 	c.Generation, c.Profile = subject.Placement.Generation, scheduler.ProfileName(subject.Placement)
 	revision = max(revision, history.Last()) + 1
 	u := &unwritten{placement: subject.Placement, first: revision, revision: revision, change: c, at: metav1.NewTime(now.Truncate(time.Second))}
-	if err := r.writePublished(ctx, u); err != nil {
+	if err := r.writePublished(ctx, u); isFinal(err) {
+		// Another try would get the same answer, and without adoption nothing is decided.
+		recordFailures.WithLabelValues(reasonOf(err)).Inc()
+		log.FromContext(ctx).Error(err, "What other writers published has no record")
+		return revision, nil
+	} else if err != nil {
 		return 0, err
 	}
 	log.FromContext(ctx).Info("Other writers changed the published decision while scheduling was disabled",
 		"revision", revision, "added", len(c.Added), "removed", len(c.Removed))
-	return revision, r.prune(ctx, key)
+	if err := r.prune(ctx, key); err != nil {
+		log.FromContext(ctx).Error(err, "Old records could not be deleted")
+	}
+	return revision, nil
 }

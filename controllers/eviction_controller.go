@@ -186,8 +186,27 @@ func (r *EvictionReconciler) source(ctx context.Context, key types.NamespacedNam
 	if subject == nil || subject.Placement.UID != pl.UID {
 		return evictedFrom{}, false, nil
 	}
+	if pl.IsDisabled() || pl.SaysDisabled() {
+		// Other writers own the pages. Their events may come to the inventory later than here.
+		listed, err := r.listed(ctx, pl)
+		return evictedFrom{pl, listed, listed}, err == nil, err
+	}
 	listed, _ := framework.Listed(subject.OwnPages())
 	return evictedFrom{pl, subject.LastNames(), listed}, true, nil
+}
+
+// listed returns the clusters on the pages of a Placement in the cache, sorted.
+func (r *EvictionReconciler) listed(ctx context.Context, pl *v1alpha1.Placement) ([]string, error) {
+	var list v1alpha1.PlacementDecisionList
+	if err := r.Client.List(ctx, &list, client.InNamespace(pl.Namespace), client.MatchingLabels{v1alpha1.PlacementLabel: pl.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	pages := make([]*v1alpha1.PlacementDecision, len(list.Items))
+	for i := range list.Items {
+		pages[i] = &list.Items[i]
+	}
+	names, _ := framework.Listed(pl.PublishedPages(pages))
+	return names, nil
 }
 
 // settles reports whether a published cluster is on no page.

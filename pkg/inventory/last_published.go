@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -23,15 +24,16 @@ func (inv *Inventory) restoreLast(p *placement) {
 	}
 }
 
-// readLast returns what the pages list; nil without pages. Unless they are delegated, pages that
-// are not newer than the newest record, but list other clusters, were damaged while no controller
-// ran: it then returns the clusters of the record, if these are known.
+// readLast returns what the pages list; nil without pages. Unless they are delegated, or Open
+// Cluster Management's controller decided meanwhile, pages that are not newer than the newest
+// record, but list other clusters, were damaged while no controller ran: it then returns the
+// clusters of the record, if these are known.
 func (inv *Inventory) readLast(p *placement) *framework.Published {
 	own, history := inv.subject(p).OwnPages(), inv.historyOf(p)
 	last := framework.PublishedOn(own)
 	last.Revision, last.SinceStart = history.PageRevision(own), inv.started && !p.delegated && !inv.options.Follows
 	// Pages without a revision may be newer than all records.
-	if latest := history.Latest(last.Revision); latest != nil && !p.delegated && latest.Spec.To != last.Digest && (last.Revision > 0 || len(own) == 0) {
+	if latest := history.Latest(last.Revision); latest != nil && !p.delegated && !decidedByOCM(own) && latest.Spec.To != last.Digest && (last.Revision > 0 || len(own) == 0) {
 		if names, ok := history.Clusters(last.Names); ok {
 			last.Names, last.Digest, last.Pages, last.Revision = names, latest.Spec.To, nil, latest.Spec.Revision
 			return last
@@ -40,7 +42,19 @@ func (inv *Inventory) readLast(p *placement) *framework.Published {
 	if len(own) == 0 {
 		return nil
 	}
+	if latest := history.Newest(berthv1alpha1.PhasePublished); latest != nil && latest.Spec.To == last.Digest {
+		// The record of what other writers published is newer than their pages.
+		last.Revision = max(last.Revision, latest.Spec.Revision)
+	}
 	return last
+}
+
+// decidedByOCM reports whether Open Cluster Management's placement controller wrote one of the
+// pages last.
+func decidedByOCM(pages []*v1alpha1.PlacementDecision) bool {
+	return slices.ContainsFunc(pages, func(page *v1alpha1.PlacementDecision) bool {
+		return framework.OtherWriter(page) == framework.OCMFieldManager
+	})
 }
 
 // setLast stores the last published decision, and holds the indexes of its clusters.
@@ -121,6 +135,7 @@ func (inv *Inventory) AssumePages(placement Key, pages []v1alpha1.PlacementDecis
 	known, listed := inv.pages.byPlacement[placement], map[string]bool{}
 	for i := range pages {
 		page := &pages[i]
+		framework.KeepOtherWriter(page)
 		if listed[page.Name] = true; page.PlacementName() == placement.Name {
 			inv.assumeWritten(page)
 		}
@@ -146,6 +161,7 @@ func (inv *Inventory) AssumePages(placement Key, pages []v1alpha1.PlacementDecis
 // Other writers own them no more. It does nothing if the Placement was deleted or replaced, or is
 // disabled again.
 func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
+	defer inv.published(subject.Key())
 	defer inv.notify()
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
@@ -168,8 +184,15 @@ func (inv *Inventory) AdoptPages(subject *framework.Subject, revision int64) {
 func (inv *Inventory) SetPublished(subject *framework.Subject, last *framework.Published) {
 	inv.storePublished(subject, last)
 	inv.notify()
-	if call := inv.onPublished.Load(); call != nil && last != nil {
-		(*call)(subject.Key())
+	if last != nil {
+		inv.published(subject.Key())
+	}
+}
+
+// published calls the function of OnPublished.
+func (inv *Inventory) published(placement Key) {
+	if call := inv.onPublished.Load(); call != nil {
+		(*call)(placement)
 	}
 }
 

@@ -31,16 +31,17 @@ type policySelection struct {
 // readSelectionPolicy sets policy, and adds groups and tiers to the Demand. It returns the Status
 // for a profile that cannot apply the policy.
 func (r *Result) readSelectionPolicy() *framework.Status {
-	policy := r.Snapshot.Subject.SelectionPolicy()
-	if policy == nil {
+	policies := r.Snapshot.Subject.SelectionPolicies
+	if len(policies) == 0 {
 		return nil
 	}
 	matches, ok := framework.ReadAs[*framework.PolicyMatches](r.State, framework.PolicyMatchesKey)
 	if !ok {
 		r.policyInvalid = true
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(
-			"SelectionPolicy %s: the profile %s has no plugin SelectionPolicy", policy.Name, r.profile.Name))
+			"SelectionPolicy %s: the profile %s has no plugin SelectionPolicy", policies[0].Name, r.profile.Name))
 	}
+	policy := policies[0]
 	r.policy = &policySelection{policy: policy, matches: matches}
 	for i := range policy.Spec.Groups {
 		g := &policy.Spec.Groups[i]

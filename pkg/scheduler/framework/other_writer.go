@@ -11,6 +11,9 @@ import (
 // FieldManager is the field manager of Berth's writes of pages.
 const FieldManager = "berth"
 
+// OCMFieldManager is that of Open Cluster Management's placement controller.
+const OCMFieldManager = "placement"
+
 // KeepOtherWriter removes the managed fields of a page, except the name of the field manager that
 // wrote it last if that is not Berth. Their times have whole seconds: a manager that wrote in the
 // same second as Berth counts as the last one.
