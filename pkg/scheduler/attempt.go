@@ -286,9 +286,8 @@ func (s *Scheduler) removeAlone(ctx context.Context, a *Attempt, removed []strin
 	id := alone.findChangeState(p, *stability)
 	*stability = stabilityOf(*stability, p, a.Snapshot.Now)
 	v := s.permitChange(ctx, &alone, p, id, dry)
-	if !dry && a.Outcome.keepsReservation() && v.outcome != Failed {
+	if p.Beside = a.Outcome.keepsReservation() && v.outcome != Failed; p.Beside && !dry {
 		s.reserveAgain(ctx, a)
-		p.Beside = true
 	}
 	switch v.outcome {
 	case Failed:

@@ -109,7 +109,7 @@ func hasObjects(path string) bool {
 }
 
 func (s *sources) file(path string) error {
-	file, err := open(path)
+	file, err := open(path, false)
 	if err != nil {
 		return fmt.Errorf("reading input: %w", err)
 	}
@@ -119,9 +119,10 @@ func (s *sources) file(path string) error {
 
 // open opens a file. It refuses everything else, because a device may be endless, and opening a
 // named pipe waits for a writer.
-func open(path string) (*os.File, error) {
+func open(path string, pipes bool) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil {
 		switch mode := info.Mode(); {
+		case mode&fs.ModeNamedPipe != 0 && pipes:
 		case mode&fs.ModeNamedPipe != 0:
 			return nil, fmt.Errorf("%s is a named pipe, not a file: to read a pipe, use -f - and redirect standard input", path)
 		case mode&fs.ModeSocket != 0:
@@ -135,9 +136,10 @@ func open(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// ReadFile returns the content of a file of at most limit bytes. It reads no pipes and devices.
+// ReadFile returns the content of a file or a named pipe of at most limit bytes. It reads no
+// devices.
 func ReadFile(path string, limit int64) ([]byte, error) {
-	file, err := open(path)
+	file, err := open(path, true)
 	if err != nil {
 		return nil, err
 	}

@@ -267,7 +267,13 @@ func (w *selectionWorld) keeps(key inventory.Key, c *v1alpha1.ManagedCluster) bo
 
 // inMixedCycle follows all simple paths from a Placement back to itself. A path may never settle if
 // it has both with and apartFrom, or a Placement that is apart from the next one on its side only.
+// It settles if another Placement on it is misconfigured because of a cycle.
 func (w *selectionWorld) inMixedCycle(start inventory.Key) bool {
+	inCycle := func(key inventory.Key) bool { return w.inv.Snapshot(key, w.now, nil).Subject.AffinityCycle != "" }
+	broken := map[inventory.Key]bool{}
+	for _, key := range w.inv.Placements() {
+		broken[key] = key != start && !inCycle(start) && inCycle(key)
+	}
 	var follow func(at inventory.Key, visited map[inventory.Key]bool, with, apart, oneSided bool) bool
 	follow = func(at inventory.Key, visited map[inventory.Key]bool, with, apart, oneSided bool) bool {
 		w1, a1 := w.affinityOf(at)
@@ -289,7 +295,7 @@ func (w *selectionWorld) inMixedCycle(start inventory.Key) bool {
 		}
 		return false
 	}
-	return follow(start, map[inventory.Key]bool{}, false, false, false)
+	return follow(start, broken, false, false, false)
 }
 
 // compare compares a decision with what the model expects.
