@@ -14,6 +14,12 @@ import (
 	"github.com/berth-dev/berth/test/fixture"
 )
 
+// writtenBy returns a page whose last writer is another one than Berth.
+func writtenBy(manager string, page *v1alpha1.PlacementDecision) *v1alpha1.PlacementDecision {
+	page.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager}}
+	return page
+}
+
 // pageOf is the page of Placement plain, written for a revision; empty for none.
 func pageOf(version, revision string, clusters ...string) *v1alpha1.PlacementDecision {
 	page := fixture.Page("n", "plain-decision-1").Of("plain").Version(version).Lists(clusters...).Obj()
@@ -38,6 +44,8 @@ func TestLastAfterARestart(t *testing.T) {
 		"without records":                     {page: pageOf("9", "1", "x"), want: []string{"x"}},
 		"a page as recorded":                  {page: pageOf("9", "1", "c1"), recorded: berthv1alpha1.PhasePublished, want: []string{"c1"}},
 		"an edited page":                      {page: pageOf("9", "1", "x"), recorded: berthv1alpha1.PhasePublished, want: []string{"c1"}, damaged: true},
+		"a page that OCM decided":             {page: writtenBy("placement", pageOf("9", "1", "x")), recorded: berthv1alpha1.PhasePublished, want: []string{"x"}},
+		"a page that a user edited":           {page: writtenBy("kubectl-edit", pageOf("9", "1", "x")), recorded: berthv1alpha1.PhasePublished, want: []string{"c1"}, damaged: true},
 		"no page":                             {recorded: berthv1alpha1.PhasePublished, want: []string{"c1"}, damaged: true},
 		"a page of a change without record":   {page: pageOf("9", "2", "x"), recorded: berthv1alpha1.PhasePublished, want: []string{"x"}},
 		"a page without a revision":           {page: pageOf("9", "", "x"), recorded: berthv1alpha1.PhasePublished, want: []string{"x"}},
