@@ -3,10 +3,10 @@
 // cluster that stays.
 //
 // Everything is a pure function: the same inputs give the same plan. Read plan.go first. groups.go
-// assigns clusters to groups, layout.go assigns them to pages, and order.go orders the writes.
-// indexes.go chooses the group indexes that readers see meanwhile. page.go builds the object of a
-// page. profiles.go plans the pages of ClusterProfiles. scores.go limits how often scores alone are
-// published.
+// assigns clusters to groups, layout.go assigns them to pages, and page_names.go names the pages.
+// order.go orders the writes; labels.go and slots.go keep the group indexes that readers see
+// meanwhile complete. page.go builds the object of a page. profiles.go plans the pages of
+// ClusterProfiles. scores.go limits how often scores alone are published.
 //
 // Inside Berth the package may import only api.
 package decisions
