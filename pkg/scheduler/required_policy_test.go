@@ -10,6 +10,7 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -158,6 +159,24 @@ func TestIncludeNothing(t *testing.T) {
 		d.apply(include(step.include))
 		if got := d.seen(); got != step.want {
 			t.Errorf("include %#v: got %q, want %q", step.include, got, step.want)
+		}
+	}
+}
+
+// TestProfileWithoutPolicies: a profile without the plugin decides no Placement that has policies,
+// however many there are.
+func TestProfileWithoutPolicies(t *testing.T) {
+	s, _, _ := probing(t, "a", nil)
+	for _, policies := range [][]string{{"s"}, {"s", "t"}} {
+		inv := fleet(ask(), fixture.Cluster("1"))
+		for _, name := range policies {
+			policy := selectionPolicy(berthv1alpha1.SelectionPolicySpec{ClusterNames: berthv1alpha1.ClusterNames{Exclude: []string{"1"}}})
+			policy.Name = name
+			inv.Update(policy)
+		}
+		a := s.Attempt(t.Context(), key.Namespace, func() *framework.Snapshot { return inv.Snapshot(key, fixture.Now, nil) })
+		if a.Failure == nil || len(a.Selected) > 0 {
+			t.Errorf("%d policies: failure %v, %d clusters selected", len(policies), a.Failure.Err(), len(a.Selected))
 		}
 	}
 }

@@ -47,7 +47,8 @@ func (s *Simulator) InQueueOrder(keys []types.NamespacedName) []types.Namespaced
 	return decided
 }
 
-// DecideOnly is Decide for one Placement, after those without clusters that come before it.
+// DecideOnly is Decide for one Placement, after those without clusters that come before it. A
+// failure of another Placement is not reported.
 func (s *Simulator) DecideOnly(ctx context.Context, key types.NamespacedName) (*Report, error) {
 	for _, other := range s.InQueueOrder(s.Placements()) {
 		if other == key {
@@ -56,7 +57,7 @@ func (s *Simulator) DecideOnly(ctx context.Context, key types.NamespacedName) (*
 		if s.had(other) {
 			continue
 		}
-		if _, err := s.Outline(ctx, other); err != nil {
+		if _, err := s.Outline(ctx, other); err != nil && ctx.Err() != nil {
 			return nil, err
 		}
 	}
