@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -89,6 +90,14 @@ func newBrowser(t *testing.T) *browser {
 // do sends one command of WebDriver.
 func (b *browser) do(method, path string, body, into any) {
 	b.t.Helper()
+	if failure := b.try(method, path, body, into); failure != "" {
+		b.t.Fatalf("%s: %s", path, failure)
+	}
+}
+
+// try is do that returns the failure of a command, as JSON; empty if there is none.
+func (b *browser) try(method, path string, body, into any) (failure string) {
+	b.t.Helper()
 	var text []byte
 	if body != nil {
 		var err error
@@ -110,13 +119,14 @@ func (b *browser) do(method, path string, body, into any) {
 		b.t.Fatalf("%s: %v", path, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		b.t.Fatalf("%s: %s", path, answer.Value)
+		return string(answer.Value)
 	}
 	if into != nil {
 		if err := json.Unmarshal(answer.Value, into); err != nil {
 			b.t.Fatalf("%s: %v", path, err)
 		}
 	}
+	return ""
 }
 
 func (b *browser) open(url string) {
@@ -167,10 +177,20 @@ func (b *browser) press(keys ...string) {
 // click clicks with the mouse in the middle of the element that a CSS selector finds.
 func (b *browser) click(selector string) {
 	b.t.Helper()
-	var found map[string]string
-	b.do("POST", "/element", map[string]any{"using": "css selector", "value": selector}, &found)
-	for _, id := range found {
-		b.do("POST", "/element/"+id+"/click", map[string]any{}, nil)
+	// A page that follows a hub may replace the element in between.
+	for tries := 5; ; tries-- {
+		var found map[string]string
+		b.do("POST", "/element", map[string]any{"using": "css selector", "value": selector}, &found)
+		failure := ""
+		for _, id := range found {
+			failure = b.try("POST", "/element/"+id+"/click", map[string]any{}, nil)
+		}
+		switch {
+		case failure == "":
+			return
+		case tries == 0 || !strings.Contains(failure, "stale element reference"):
+			b.t.Fatalf("clicking %s: %s", selector, failure)
+		}
 	}
 }
 
