@@ -169,3 +169,15 @@ func TestOnPublished(t *testing.T) {
 		t.Errorf("published (-want +got):\n%s", diff)
 	}
 }
+
+// TestRevisionAfterAnAdoption: the record of what other writers published is newer than the pages,
+// so that an older change does not go on.
+func TestRevisionAfterAnAdoption(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	inv.Update(plainWith("u"))
+	inv.Update(record("u", 8, 9, berthv1alpha1.PhasePublished, "c1"))
+	inv.Update(pageOf("9", "7", "c1"))
+	if got := inv.Subject(plainKey).LastRevision(); got != 8 {
+		t.Errorf("revision %d, want 8", got)
+	}
+}
