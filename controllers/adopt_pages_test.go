@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -204,6 +206,26 @@ func TestAdoptPagesIsRepeated(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestAdoptPagesWithoutRecord: a Placement is decided also if the API server refuses the record.
+func TestAdoptPagesWithoutRecord(t *testing.T) {
+	h := disabledHub(t)
+	h.reconciler.Inventory.Update(h.meddle([]string{"q2"}))
+	pl := h.placement()
+	pl.Spec.Predicates, pl.Annotations = onlyName("q2"), nil
+	h.edit(pl)
+	h.refuse = func(request string) error {
+		if request == "create PlacementChange p-2" {
+			return apierrors.NewForbidden(schema.GroupResource{Group: "berth.dev", Resource: "placementchanges"}, "p-2", nil)
+		}
+		return nil
+	}
+	h.succeed()
+	h.checkPublished("q2")
+	if got := h.condition(v1alpha1.PlacementConditionSchedulingDisabled); got != "" {
+		t.Errorf("the condition stays: %s", got)
 	}
 }
 
