@@ -1,6 +1,7 @@
 // Package member copies the state of member clusters to their ManagedClusters on the hub, and
 // renews their leases there. `berth report` adds flags and printing.
 //
-// It may import api. Read reporter.go first: one member. probe.go reads the member, lease.go renews
+// It may import api. Read reporter.go first: one member. probe.go reads the member,
+// bounds.go limits what it answers, lease.go renews
 // the lease, fleet.go follows the Secrets of many members, secrets.go reads one Secret.
 package member

@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
@@ -24,12 +25,22 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// memberTimeout bounds each request to the member. retryDelay is the pause of a prober. maxMessage
-// is the length at which an error is cut.
+// memberTimeout bounds each request to the member, probeTimeout all requests of a probe. retryDelay
+// is the pause of a prober. maxMessage is the length at which an error is cut, in characters.
 const (
 	memberTimeout = 10 * time.Second
+	probeTimeout  = time.Minute
 	retryDelay    = time.Second
 	maxMessage    = 512
+)
+
+// Bounds of what a member answers. A ManagedCluster can have 1,000 resources and 1,000 claims.
+const (
+	nodesPerPage = 100
+	maxPages     = 100
+	maxResources = 1000
+	maxClaims    = 1000
+	maxVersion   = 256
 )
 
 // prober reads one member. It is immutable.
@@ -59,6 +70,7 @@ func (e *probeError) Error() string { return e.message }
 func newProber(config *rest.Config) (*prober, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout, config.QPS = memberTimeout, -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundedTransport{next} })
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the member: %w", err)
@@ -84,7 +96,15 @@ func (p *prober) observe(ctx context.Context) (*facts, *probeError) {
 	return p.probe(ctx)
 }
 
-func (p *prober) probe(ctx context.Context) (*facts, *probeError) {
+func (p *prober) probe(ctx context.Context) (seen *facts, failed *probeError) {
+	// What one member answers must not end the reporter of the others.
+	defer func() {
+		if reason := recover(); reason != nil {
+			seen, failed = nil, &probeError{message: "The member does not respond: " + oneLine(fmt.Errorf("reading its answers: %v", reason))}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(withBudget(ctx), probeTimeout)
+	defer cancel()
 	if _, err := p.kube.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
 		answer, answered := errors.AsType[*apierrors.StatusError](err)
 		if answered && answer.Status().Code >= http.StatusInternalServerError {
@@ -123,24 +143,62 @@ func (p *prober) readFacts(ctx context.Context) (*facts, error) {
 	if err := json.Unmarshal(answer, &server); err != nil {
 		return nil, fmt.Errorf("reading the version: %w", err)
 	}
-	nodes, err := p.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
+	if len(server.GitVersion) > maxVersion {
+		return nil, fmt.Errorf("reading the version: it has more than %d bytes", maxVersion)
+	}
+	seen := &facts{version: server.GitVersion, capacity: nothing(), allocatable: nothing()}
+	if err := p.addNodes(ctx, seen); err != nil {
 		return nil, fmt.Errorf("listing the nodes: %w", err)
 	}
-	claims, err := p.readClaims(ctx)
-	if err != nil {
+	if seen.claims, err = p.readClaims(ctx); err != nil {
 		return nil, fmt.Errorf("listing the claims: %w", err)
 	}
-	seen := &facts{version: server.GitVersion, claims: claims, capacity: nothing(), allocatable: nothing()}
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
-		addAmounts(seen.capacity, node.Status.Capacity)
-		// A node that is unschedulable has no allocatable resources.
-		if !node.Spec.Unschedulable {
-			addAmounts(seen.allocatable, node.Status.Allocatable)
+	return seen, nil
+}
+
+// nodeList is the part of a list of nodes that is read. Its quantities are within the bounds of
+// ResourceList, because those of corev1 can take minutes to parse.
+type nodeList struct {
+	metav1.ListMeta `json:"metadata"`
+	Items           []struct {
+		Spec struct {
+			Unschedulable bool `json:"unschedulable"`
+		} `json:"spec"`
+		Status struct {
+			Capacity    v1alpha1.ResourceList `json:"capacity"`
+			Allocatable v1alpha1.ResourceList `json:"allocatable"`
+		} `json:"status"`
+	} `json:"items"`
+}
+
+// addNodes adds the resources of all nodes.
+func (p *prober) addNodes(ctx context.Context, seen *facts) error {
+	next := ""
+	for range maxPages {
+		answer, err := p.kube.Discovery().RESTClient().Get().AbsPath("/api/v1/nodes").SetHeader("Accept", runtime.ContentTypeJSON).
+			Param("limit", strconv.Itoa(nodesPerPage)).Param("continue", next).DoRaw(ctx)
+		if err != nil {
+			return err
+		}
+		var nodes nodeList
+		if err := json.Unmarshal(answer, &nodes); err != nil {
+			return err
+		}
+		for _, node := range nodes.Items {
+			addAmounts(seen.capacity, node.Status.Capacity)
+			// A node that is unschedulable has no allocatable resources.
+			if !node.Spec.Unschedulable {
+				addAmounts(seen.allocatable, node.Status.Allocatable)
+			}
+		}
+		if max(len(seen.capacity), len(seen.allocatable)) > maxResources {
+			return fmt.Errorf("they have more than %d resources", maxResources)
+		}
+		if next = nodes.Continue; next == "" {
+			return nil
 		}
 	}
-	return seen, nil
+	return fmt.Errorf("there are more than %d pages of %d", maxPages, nodesPerPage)
 }
 
 // nothing is the resources of a member without nodes. Zero differs from unknown, which is no entry.
@@ -148,11 +206,11 @@ func nothing() v1alpha1.ResourceList {
 	return v1alpha1.ResourceList{v1alpha1.ResourceCPU: resource.Quantity{}, v1alpha1.ResourceMemory: resource.Quantity{}}
 }
 
-func addAmounts(into v1alpha1.ResourceList, add corev1.ResourceList) {
+func addAmounts(into, add v1alpha1.ResourceList) {
 	for name, quantity := range add {
-		total := into[v1alpha1.ResourceName(name)]
+		total := into[name]
 		total.Add(quantity)
-		into[v1alpha1.ResourceName(name)] = total
+		into[name] = total
 	}
 }
 
@@ -160,12 +218,15 @@ func addAmounts(into v1alpha1.ResourceList, add corev1.ResourceList) {
 // the kind.
 func (p *prober) readClaims(ctx context.Context) ([]v1alpha1.ManagedClusterClaim, error) {
 	kind := schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: "v1alpha1", Resource: "clusterclaims"}
-	list, err := p.claims.Resource(kind).List(ctx, metav1.ListOptions{})
+	list, err := p.claims.Resource(kind).List(ctx, metav1.ListOptions{Limit: maxClaims})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
+	}
+	if len(list.Items) > maxClaims || list.GetContinue() != "" {
+		return nil, fmt.Errorf("there are more than %d", maxClaims)
 	}
 	var claims []v1alpha1.ManagedClusterClaim
 	for i := range list.Items {
