@@ -3,5 +3,6 @@
 //
 // It may import api. Read reporter.go first: one member. probe.go reads the member,
 // bounds.go limits what it answers, lease.go renews
-// the lease, fleet.go follows the Secrets of many members, secrets.go reads one Secret.
+// the lease, fleet.go follows the Secrets of many members, secrets.go reads one Secret, argocd.go
+// writes those of Argo CD for `berth argocd-clusters`.
 package member

@@ -166,19 +166,19 @@ func refuseFiles(used *clientcmdapi.Context, cluster *clientcmdapi.Cluster, user
 
 // argoCDConfig is the part of Argo CD's cluster configuration that is understood.
 type argoCDConfig struct {
-	Username    string `json:"username"`
-	Password    string `json:"password"`
-	BearerToken string `json:"bearerToken"`
-	ProxyURL    string `json:"proxyUrl"`
+	Username    string `json:"username,omitempty"`
+	Password    string `json:"password,omitempty"`
+	BearerToken string `json:"bearerToken,omitempty"`
+	ProxyURL    string `json:"proxyUrl,omitempty"`
 	TLS         struct {
-		Insecure   bool   `json:"insecure"`
-		ServerName string `json:"serverName"`
-		CAData     []byte `json:"caData"`
-		CertData   []byte `json:"certData"`
-		KeyData    []byte `json:"keyData"`
+		Insecure   bool   `json:"insecure,omitempty"`
+		ServerName string `json:"serverName,omitempty"`
+		CAData     []byte `json:"caData,omitempty"`
+		CertData   []byte `json:"certData,omitempty"`
+		KeyData    []byte `json:"keyData,omitempty"`
 	} `json:"tlsClientConfig"`
-	Exec *struct{} `json:"execProviderConfig"`
-	AWS  *struct{} `json:"awsAuthConfig"`
+	Exec *struct{} `json:"execProviderConfig,omitempty"`
+	AWS  *struct{} `json:"awsAuthConfig,omitempty"`
 }
 
 func readArgoCD(server string, data []byte) (*rest.Config, error) {

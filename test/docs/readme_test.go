@@ -129,7 +129,7 @@ func TestCommands(t *testing.T) {
 
 func testCommands(t *testing.T, name string, command *cobra.Command) {
 	t.Helper()
-	line := regexp.MustCompile("(?m)(?:^    (?:bin/)?|`(?:bin/)?|^\\$ )" + name + " ([a-z]+)([^`\n]*)")
+	line := regexp.MustCompile("(?m)(?:^    (?:bin/)?|`(?:bin/)?|^\\$ )" + name + " ([a-z-]+)([^`\n]*)")
 	flag := regexp.MustCompile(`(?:^|\s)(--?[a-z][a-z-]*)`)
 	for page, text := range pages(t) {
 		for _, match := range line.FindAllStringSubmatch(text, -1) {

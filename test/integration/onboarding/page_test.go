@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/test/fixture"
 	"github.com/berth-dev/berth/test/testhub"
 )
 
@@ -143,6 +144,17 @@ var checks = map[string]func(ctx context.Context){
 		Expect(hub.Get(ctx, client.ObjectKey{Namespace: "argocd", Name: "cluster-paris"}, secret)).To(Succeed())
 		Expect(secret.Labels).To(HaveKeyWithValue("argocd.argoproj.io/secret-type", "cluster"))
 		// madrid has an address, but no credentials.
+		Expect(hub.Kubectl(ctx, "get", "secrets", "-n", "argocd", "-o", "name")).To(Equal("secret/cluster-paris\n"))
+
+		By("refusing what a hostile agent writes")
+		evil := fixture.Cluster("evil").Obj()
+		evil.Spec.ManagedClusterClientConfigs = []v1alpha1.ClientConfig{{URL: "https://evil.example.com\n  config: '{\"execProviderConfig\":{}}'"}}
+		Expect(hub.Create(ctx, evil)).To(Succeed())
+		hub.ApplyYAML(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: evil}}")
+		Expect(hub.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "evil", Name: "argocd-manager"}, StringData: map[string]string{"token": "t"}})).To(Succeed())
+		out, err := start(ctx, "berth argocd-clusters").CombinedOutput()
+		Expect(err).To(HaveOccurred())
+		Expect(string(out)).To(And(ContainSubstring("ManagedCluster evil: spec.managedClusterClientConfigs[0].url: is no address"), ContainSubstring("Secret argocd/cluster-paris applied")))
 		Expect(hub.Kubectl(ctx, "get", "secrets", "-n", "argocd", "-o", "name")).To(Equal("secret/cluster-paris\n"))
 
 		By("connecting with it")
