@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/notifications"
 	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/scheduler"
 )
@@ -244,14 +243,13 @@ func (s *eventSender) send(ctx context.Context, event *queuedEvent) {
 	}
 }
 
-// managerWithBackground sends events and notifications, writes records and the recording while the
+// managerWithBackground sends events, writes records and the recording while the
 // manager runs and after it stops. Reconcilers stop last and report until then.
 type managerWithBackground struct {
 	ctrl.Manager
-	events        *eventSender
-	notifications *notifications.Sender
-	records       *Recorder
-	recording     *recording.Recorder
+	events    *eventSender
+	records   *Recorder
+	recording *recording.Recorder
 }
 
 // Start implements manager.Manager.
@@ -260,7 +258,6 @@ func (m *managerWithBackground) Start(ctx context.Context) error {
 	defer stopped()
 	var background sync.WaitGroup
 	background.Go(func() { m.events.Run(running) })
-	background.Go(func() { m.notifications.Run(running) })
 	background.Go(func() { m.records.Run(running) })
 	background.Go(func() { m.recording.Run(running) })
 	if err := m.Manager.Start(ctx); err != nil {

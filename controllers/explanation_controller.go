@@ -23,7 +23,6 @@ import (
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/explanation"
-	"github.com/berth-dev/berth/pkg/shadow"
 )
 
 // +kubebuilder:rbac:groups=berth.dev,resources=placementexplanations,verbs=list;watch;delete
@@ -45,8 +44,6 @@ const (
 type ExplanationReconciler struct {
 	Client    client.Client
 	Explainer *explanation.Explainer
-	// Shadows has the comparisons with shadow profiles; nil without any.
-	Shadows *shadow.Shadows
 	// Ready reports whether the inventory has all initial lists.
 	Ready func() bool
 	Now   func() time.Time
@@ -225,9 +222,6 @@ func (r *ExplanationReconciler) stateOf(namespace string, all []berthv1alpha1.Pl
 func (r *ExplanationReconciler) answer(
 	ctx context.Context, ns *explainedNamespace, e *berthv1alpha1.PlacementExplanation,
 ) (time.Duration, error) {
-	if e.Spec.Shadows {
-		return r.answerShadows(ctx, ns, e)
-	}
 	question := explanation.QuestionOf(e)
 	if ns.begun != e.UID {
 		ns.begun, ns.placement, ns.since = e.UID, question.Key(), r.Now()
@@ -282,7 +276,7 @@ func explained(e *berthv1alpha1.PlacementExplanation, a *explanation.Answer) met
 	c := metav1.Condition{Type: berthv1alpha1.ExplanationExplained, Status: metav1.ConditionFalse, Reason: resultOf(a)}
 	switch {
 	case a.NotFound:
-		c.Message = explanation.NotFoundMessage(e)
+		c.Message = fmt.Sprintf("spec.placement: there is no Placement %q in namespace %s", e.Spec.Placement, e.Namespace)
 	case a.Failure != nil:
 		c.Message = a.Failure.Error()
 	case a.Report.Skipped != "":

@@ -29,13 +29,10 @@ func explanationEngine(ctx context.Context, mgr ctrl.Manager, o Options) (*sched
 	return engine, nil
 }
 
-// addExplanations adds shadow profiles, and what answers PlacementExplanations and OCM's debugger.
+// addExplanations adds what answers PlacementExplanations and OCM's debugger.
 func addExplanations(ctx context.Context, mgr ctrl.Manager, placements *feed, served servedKinds, o Options) error {
 	engine, err := explanationEngine(ctx, mgr, o)
 	if err != nil {
-		return err
-	}
-	if placements.shadows, err = addShadows(ctx, mgr, placements, o); err != nil {
 		return err
 	}
 	explainer := &explanation.Explainer{Inventory: placements.inventory, Queues: placements.queues, Scheduler: engine, Now: o.Now}
@@ -49,7 +46,7 @@ func addExplanations(ctx context.Context, mgr ctrl.Manager, placements *feed, se
 		o.Log.Info("PlacementExplanations are not answered: the hub does not serve them", "group", berthv1alpha1.GroupVersion.Group)
 		return nil
 	}
-	r := &ExplanationReconciler{Client: mgr.GetClient(), Explainer: explainer, Shadows: placements.shadows, Ready: placements.synced.Load, Now: o.Now}
+	r := &ExplanationReconciler{Client: mgr.GetClient(), Explainer: explainer, Ready: placements.synced.Load, Now: o.Now}
 	if err := r.SetUp(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up placementexplanation: %w", err)
 	}

@@ -20,11 +20,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/changes"
-	"github.com/berth-dev/berth/pkg/extenders"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
-	"github.com/berth-dev/berth/pkg/shadow"
 )
 
 // feed is the only source of the placement controller. It watches the kinds that decisions depend
@@ -40,10 +37,6 @@ type feed struct {
 	// read, or is known to be missing.
 	queues     *admission.Queues
 	queuesRead <-chan struct{}
-	// shadows decides with shadow profiles; nil without any.
-	shadows *shadow.Shadows
-	// asker asks extenders; nil if no profile has one.
-	asker *extenders.Asker
 	// enqueue adds Placements to the controller's queue. It is nil until Start.
 	enqueue  atomic.Pointer[func([]inventory.Key)]
 	handlers []toolscache.ResourceEventHandlerRegistration
@@ -127,9 +120,6 @@ func (f *feed) enqueueIfStarted(keys []inventory.Key) {
 		(*enqueue)(keys)
 	}
 }
-
-// askExtender asks an extender in the background.
-func (f *feed) askExtender(q *framework.ExtenderQuestion) { f.asker.Ask(q) }
 
 // process processes an object of the cache that was added or changed.
 func (f *feed) process(object any) []inventory.Key {

@@ -174,7 +174,7 @@ func recordingStats() recording.Stats {
 
 func ownMetrics() []prometheus.Collector {
 	return []prometheus.Collector{
-		extenderRequests, extenderSeconds, extenderPaused, notificationsTotal, notificationsWaiting, shadowPlacements, shadowDecisions, shadowMoves, stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsSkipped, attemptsTotal, recordFailures, permitSeconds, decisionWrites, editsReverted, decideFailures, publishFailures, statusFailures, placementsNow, placementsResilient, clustersNow, profileFailures, heldNow, oldestHeld, recordedEntries, lostEntries, recordingFailures, recordingCPU, recordingBytes, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
+		stageSeconds, pointSeconds, lockSeconds, cycleTimeouts, attemptsDeferred, attemptsSkipped, attemptsTotal, recordFailures, permitSeconds, decisionWrites, editsReverted, decideFailures, publishFailures, statusFailures, placementsNow, placementsResilient, clustersNow, profileFailures, heldNow, oldestHeld, recordedEntries, lostEntries, recordingFailures, recordingCPU, recordingBytes, stuckChanges, changeToPageSeconds, fleetEvents, eventsLost, buildInfo, explanationSeconds,
 		lifecycle.ArgoCDRefreshes,
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -29,7 +28,6 @@ import (
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
-	"github.com/berth-dev/berth/pkg/shadow"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -51,16 +49,7 @@ func ordinary() {
 	placementsResilient.WithLabelValues("True", v1alpha1.ReasonDomainsCanBeLost).Add(0)
 	fleetEvents.WithLabelValues("Placement", "acted").Add(0)
 	explanationSeconds.WithLabelValues("Debugger", "Decided").Observe(0.001)
-	extenderRequests.WithLabelValues(v1alpha1.DefaultProfile, "cost", "Answered").Add(0)
-	extenderSeconds.WithLabelValues(v1alpha1.DefaultProfile, "cost").Observe(0.001)
-	extenderPaused.WithLabelValues(v1alpha1.DefaultProfile, "cost").Set(0)
-	notificationsTotal.WithLabelValues("oncall", "Sent").Add(0)
-	notificationsWaiting.WithLabelValues("oncall").Set(0)
 	clustersNow.WithLabelValues("True", "ManagedClusterAvailable").Add(0)
-	compared, _ := shadow.New(1, logr.Discard(), func() (map[string]*scheduler.Profile, error) {
-		return map[string]*scheduler.Profile{"new": {Name: "new", ShadowOf: v1alpha1.DefaultProfile}}, nil
-	})
-	shadows.Store(compared)
 	buildInfo.WithLabelValues("v1.2.3", "0123456789ab", "go1.2").Set(1)
 }
 
@@ -124,10 +113,6 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 func kind(c prometheus.Collector) string {
 	switch c := c.(type) {
-	case *shadowMetric:
-		if c.kind == prometheus.CounterValue {
-			return "counter"
-		}
 	case *prometheus.CounterVec, prometheus.Counter:
 		// A Gauge has what a Counter has, and can be set.
 		if _, ok := c.(prometheus.Gauge); !ok {

@@ -20,10 +20,8 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/notifications"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
-	"github.com/berth-dev/berth/pkg/shadow"
 )
 
 // PlacementReconciler decides and publishes a Placement, and reports it in status and events. The
@@ -39,19 +37,13 @@ type PlacementReconciler struct {
 	Events EventSink
 	// Records writes the records of changes; nil if the hub does not serve them.
 	Records *Recorder
-	// Shadows decides with shadow profiles; nil without any.
-	Shadows *shadow.Shadows
 	Now     func() time.Time
-	// Notifications notifies people; nil without receivers.
-	Notifications *notifications.Sender
 	// Times are the times of the events that queued the Placements; nil if they are not measured.
 	Times *eventTimes
 
 	// sentWarnings has the last warnings sent for each Placement. sentRefusals has the last event
 	// about a status that the API server refused.
 	sentWarnings sync.Map
-	// told has the toldStates of each Placement.
-	told         sync.Map
 	sentRefusals sync.Map
 	// revokedChecks has the last time of removesRevoked for each Placement.
 	revokedChecks sync.Map
@@ -99,9 +91,7 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	// Steps 1 to 9: decide on the fleet as it is now, and publish.
 	skipped := ""
 	var first time.Time
-	endWait := r.Shadows.AttemptWaits()
 	attempt := run(ctx, request.Namespace, func() *framework.Snapshot {
-		endWait()
 		watch.endStage("wait")
 		first = r.Times.pop(request.NamespacedName)
 		snapshot := r.snapshot(request.NamespacedName)
@@ -121,7 +111,6 @@ func (r *PlacementReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		return r.reportNoPlacement(ctx, request.NamespacedName)
 	}
 	defer r.Scheduler.Release(attempt.Result)
-	r.Shadows.Decided(attempt)
 	checkSkip(ctx, attempt)
 	watch.endStage("publish")
 	// 10. Report.
@@ -193,11 +182,9 @@ func (r *PlacementReconciler) skip(ctx context.Context, key types.NamespacedName
 	r.resilientGauge.set(key, nil)
 	r.Scheduler.Forget(key)
 	r.Records.Forget(key)
-	r.Shadows.Forget(key)
 	r.sentWarnings.Delete(key)
 	r.sentRefusals.Delete(key)
 	r.revokedChecks.Delete(key)
-	r.told.Delete(key)
 	r.edits.forget(key)
 	// An attempt that began before the deletion may have reserved after it.
 	r.Inventory.Unreserve(key)
@@ -395,7 +382,6 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 	r.satisfiedGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
 	r.resilientGauge.set(client.ObjectKeyFromObject(pl), status.Conditions)
 	if equality.Semantic.DeepEqual(&pl.Status, status) {
-		r.notify(pl, status)
 		return nil
 	}
 	base := pl.DeepCopy()
@@ -414,6 +400,5 @@ func (r *PlacementReconciler) writeStatus(ctx context.Context, pl *v1alpha1.Plac
 	// The next attempt starts from this status, also before its watch event arrives.
 	written.ManagedFields = nil
 	r.Inventory.AssumePlacement(written)
-	r.notify(pl, status)
 	return nil
 }

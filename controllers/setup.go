@@ -77,9 +77,6 @@ type Options struct {
 	CheckSkips bool
 	// Workers is how many Placements are published at once; only one decides at a time. Default 16.
 	Workers int
-	// ShadowWorkers is how many Placements are decided at once with shadow profiles, each on one
-	// processor; 0 switches shadows off.
-	ShadowWorkers int
 	// Now is the clock of decisions. Default time.Now.
 	Now func() time.Time
 	// Recording says where the inputs of decisions, and the decisions, are recorded. Without a Dir
@@ -117,9 +114,6 @@ const stopTime = 10 * time.Second
 //	queues                 reads the queues' ConfigMap, if configured; answers admission requests
 //	events                 sends events at the hub's pace, after decisions
 //	records                writes the history of changes, after decisions
-//	extenders              asks the extenders of profiles, beside decisions
-//	notifications          sends CloudEvents about Placements, beside decisions
-//	shadows                decides with shadow profiles, beside the decisions that count
 //	placementexplanation   answers PlacementExplanations with its own engine, and deletes them
 //	                       after 10 minutes
 //
@@ -154,11 +148,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	}
 	events := newEventSender(client, o.Log.WithName("events"))
 	buildInfo.WithLabelValues(o.Version, o.Commit, goruntime.Version()).Set(1)
-	notifies, err := newNotifications(o)
-	if err != nil {
-		return nil, err
-	}
-	background := &managerWithBackground{Manager: mgr, events: events, notifications: notifies}
+	background := &managerWithBackground{Manager: mgr, events: events}
 	return background, setUp(ctx, mgr, background, cfg, o)
 }
 
@@ -264,7 +254,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 		return err
 	}
 	return addPlacementController(mgr, placements, profiles[config.DefaultProfile].QueueSort, &PlacementReconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Notifications: m.notifications, Records: m.records, Shadows: placements.shadows, Now: o.Now, Times: &placements.times,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Inventory: inv, Scheduler: decides, Queues: placements.queues, Events: m.events, Records: m.records, Now: o.Now, Times: &placements.times,
 	}, o)
 }
 
@@ -278,7 +268,7 @@ func newRecorder(o Options) (*recording.Recorder, error) {
 	settings.Version, settings.Commit, settings.Now, settings.Log = o.Version, o.Commit, o.Now, o.Log.WithName("recording")
 	if o.Config != nil {
 		var err error
-		if settings.Config, err = json.Marshal(o.Config.WithoutAddresses()); err != nil {
+		if settings.Config, err = json.Marshal(o.Config); err != nil {
 			return nil, fmt.Errorf("recording the configuration: %w", err)
 		}
 	}
@@ -381,9 +371,6 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 	if err := registry.Merge(o.Plugins); err != nil {
 		return nil, err
 	}
-	if err := addExtenders(mgr, placements, o); err != nil {
-		return nil, err
-	}
 	pages, err := pageClient(cfg, mgr.GetClient(), mgr.GetAPIReader(), wholePages)
 	if err != nil {
 		return nil, err
@@ -392,8 +379,8 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 	claims.Clusters = inv.Reserve
 	handle := &framework.Handle{
 		Client: mgr.GetClient(), Pages: pages, Assume: inv.AssumePage, Announce: inv.Announce, Reserve: claims.Reserve, Unreserve: claims.Unreserve,
-		HeldChanges: placements.held, AskExtender: placements.askExtender,
-		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
+		HeldChanges: placements.held,
+		Snapshot:    func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
 		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
 			events.Send(context.Background(), pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: note}})
 		},

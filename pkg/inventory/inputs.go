@@ -35,9 +35,6 @@ type Input struct {
 	KeepsLanded bool
 	// Readiness is a change of a readiness source.
 	Readiness *ReadinessInput
-	// Answer is what an extender, `<profile>/<name>`, answered about the Placement.
-	Extender string
-	Answer   *framework.ExtenderAnswer
 }
 
 // InputKind says what an Input changes.
@@ -56,8 +53,6 @@ const (
 	InputLanded InputKind = "landed"
 	// InputReadiness changes a readiness source.
 	InputReadiness InputKind = "readiness"
-	// InputExtender sets the answer of an extender.
-	InputExtender InputKind = "extender"
 	// InputStarted ends the initial listing.
 	InputStarted InputKind = "started"
 )
@@ -147,11 +142,6 @@ func (inv *Inventory) Apply(in Input) []Key {
 		for _, key := range inv.applyReadiness(in.Readiness) {
 			affected.add(key)
 		}
-	case InputExtender:
-		if p := inv.placements[in.Placement]; p != nil {
-			inv.setExtenderAnswer(p, in.Extender, in.Answer)
-			affected.add(in.Placement)
-		}
 	case InputStarted:
 		inv.start()
 	}
@@ -234,9 +224,6 @@ func (inv *Inventory) Contents(emit func(number int64, contents []Input)) {
 		p := inv.placements[key]
 		if p.last != nil {
 			add(Input{Kind: InputPublished, Placement: key, Published: p.last, KeepsLanded: true})
-		}
-		for _, extender := range sortedKeys(p.extenders) {
-			add(Input{Kind: InputExtender, Placement: key, Extender: extender, Answer: p.extenders[extender]})
 		}
 		if p.landed.Len() > 0 {
 			add(Input{Kind: InputLanded, Placement: key, Clusters: inv.namesOf(slices.Collect(p.landed.All))})

@@ -7,8 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
-	"github.com/berth-dev/berth/test/fixture"
 )
 
 // TestReadinessInputs: what was read of a readiness source reaches another inventory, by each input
@@ -50,50 +48,6 @@ func TestReadinessInputs(t *testing.T) {
 				t.Fatalf("by %s (-want +got):\n%s", name, diff)
 			}
 		}
-	}
-}
-
-// TestExtenderAnswers: answers affect their Placement, survive an edit of it but not another
-// Placement of the same name, and are inputs that lead to the same contents.
-func TestExtenderAnswers(t *testing.T) {
-	var inputs []inventory.Input
-	inv := inventory.New(inventory.Options{OnInput: func(in inventory.Input) { inputs = append(inputs, in) }})
-	pl := fixture.Placement("ns", "p").Generation(1).Obj()
-	key, cost, answer := inventory.Key{Namespace: "ns", Name: "p"}, framework.ExtenderKey{Profile: "default", Name: "cost"}, &framework.ExtenderAnswer{Generation: 1}
-	known := func(of *inventory.Inventory) *framework.ExtenderAnswer {
-		return of.Snapshot(key, fixture.Now, nil).Subject.Extenders[cost.String()]
-	}
-	inv.Update(pl)
-	if got := inv.SetExtenderAnswer(key, "another", cost, answer); got != nil || known(inv) != nil {
-		t.Errorf("an answer about another Placement affects %v", got)
-	}
-	if got := inv.SetExtenderAnswer(key, pl.UID, cost, answer); len(got) != 1 || known(inv) != answer {
-		t.Errorf("an answer affects %v", got)
-	}
-	if cause := inv.Snapshot(key, fixture.Now, nil).Cause; cause != "extender cost" {
-		t.Errorf("cause %q", cause)
-	}
-	inv.Update(fixture.Placement("ns", "p").Generation(2).Number(7).Obj())
-	if known(inv) != answer {
-		t.Error("an edit drops the answer")
-	}
-	mirror, restored := inventory.New(inventory.Options{}), inventory.New(inventory.Options{})
-	for _, in := range inputs {
-		mirror.Apply(in)
-	}
-	inv.Contents(func(_ int64, contents []inventory.Input) {
-		for _, in := range contents {
-			restored.Apply(in)
-		}
-	})
-	if known(mirror) != answer || known(restored) != answer {
-		t.Error("the inputs do not have the answer")
-	}
-	again := fixture.Placement("ns", "p").Generation(1).Obj()
-	again.UID = "again"
-	inv.Update(again)
-	if known(inv) != nil {
-		t.Error("another Placement of the same name has the answer")
 	}
 }
 

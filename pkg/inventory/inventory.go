@@ -328,7 +328,7 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		return p.subject
 	}
 	s := &framework.Subject{
-		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Published: p.listed, Extenders: p.extenders, Policies: inv.policiesOf(p), Taken: inv.pages.takenNames(p.key),
+		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Published: p.listed, Policies: inv.policiesOf(p), Taken: inv.pages.takenNames(p.key),
 	}
 	for _, page := range inv.pages.byPlacement[p.key] {
 		if page.deleting {

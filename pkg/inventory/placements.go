@@ -24,8 +24,6 @@ type placement struct {
 	// landed are clusters on pages that Berth writes or wrote. The Placement has them until the
 	// whole decision is published.
 	landed framework.Bitset
-	// extenders are the last answers of extenders, by `<profile>/<name>`. The map is never changed.
-	extenders map[string]*framework.ExtenderAnswer
 	// last is the last published decision; nil before the first one, and until it is read. listed
 	// are the indexes of its clusters, each acquired in the table of names.
 	last   *framework.Published
@@ -160,7 +158,7 @@ func (inv *Inventory) updatePlacement(object *v1alpha1.Placement, affected affec
 	if old != nil {
 		inv.changedPart = edited(old.object, object)
 		if old.object.UID == object.UID {
-			p.last, p.listed, p.landed, p.extenders, p.delegated, p.before = old.last, old.listed, old.landed, old.extenders, old.delegated, old.before
+			p.last, p.listed, p.landed, p.delegated, p.before = old.last, old.listed, old.landed, old.delegated, old.before
 			old.last, old.listed = nil, nil
 		}
 		inv.deletePlacement(key)

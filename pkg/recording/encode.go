@@ -45,7 +45,6 @@ func (c *Encoder) Encode(in inventory.Input) (Written, error) {
 	e := Written{Entry: &Entry{
 		Type: string(in.Kind), Number: in.Number, Namespace: in.Placement.Namespace, Name: in.Placement.Name, TaintTimes: in.TaintTimes,
 		Clusters: in.Clusters, KeepsLanded: in.KeepsLanded, Readiness: in.Readiness,
-		Extender: in.Extender, Answer: in.Answer,
 	}}
 	if in.Published != nil {
 		e.Published = publishedOf(in.Before, in.Published)
@@ -304,11 +303,6 @@ func (d *Decoder) Input(e *Entry) (inventory.Input, bool, error) {
 		if e.Readiness == nil {
 			return in, false, fmt.Errorf("entry %d: readiness is missing", e.Number)
 		}
-	case inventory.InputExtender:
-		if e.Answer == nil {
-			return in, false, fmt.Errorf("entry %d: answer is missing", e.Number)
-		}
-		in.Placement, in.Extender, in.Answer = inventory.Key{Namespace: e.Namespace, Name: e.Name}, e.Extender, e.Answer
 	case inventory.InputStarted:
 	default:
 		return in, false, nil

@@ -25,9 +25,8 @@ const (
 	TypeCheckpoint = "checkpoint"
 	// TypeCounts has the counts of plugins that differ from those of the decision before.
 	TypeCounts = "counts"
-	// TypeDecision is one decision, TypeShadow one of a shadow profile.
+	// TypeDecision is one decision.
 	TypeDecision = "decision"
-	TypeShadow   = "shadow"
 	// TypeStatus is a new status of an object, whose labels, owners and spec are those of its last
 	// entry.
 	TypeStatus = "status"
@@ -65,16 +64,12 @@ type Entry struct {
 	KeepsLanded bool       `json:"keepsLanded,omitempty"`
 
 	Readiness *inventory.ReadinessInput `json:"readiness,omitempty"`
-	// Extender is `<profile>/<name>`, Answer what it answered about the Placement.
-	Extender string                    `json:"extender,omitempty"`
-	Answer   *framework.ExtenderAnswer `json:"answer,omitempty"`
 
 	Header     *Header                    `json:"header,omitempty"`
 	Gap        *Gap                       `json:"gap,omitempty"`
 	Checkpoint *Checkpoint                `json:"checkpoint,omitempty"`
 	Counts     map[string]json.RawMessage `json:"counts,omitempty"`
 	Decision   *Decision                  `json:"decision,omitempty"`
-	Shadow     *Shadow                    `json:"shadow,omitempty"`
 }
 
 // Header describes the program that wrote a segment.
@@ -159,14 +154,4 @@ type Decision struct {
 // Key is the Placement's namespace and name.
 func (d *Decision) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
-}
-
-// Shadow is one decision of a shadow profile.
-type Shadow struct {
-	Namespace string   `json:"namespace"`
-	Name      string   `json:"name"`
-	Profile   string   `json:"profile"`
-	Agrees    bool     `json:"agrees,omitempty"`
-	OnlyReal  []string `json:"onlyReal,omitempty"`
-	OnlyHere  []string `json:"onlyHere,omitempty"`
 }

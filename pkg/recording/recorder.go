@@ -90,7 +90,6 @@ type item struct {
 	at       time.Time
 	input    *inventory.Input
 	decision *Decision
-	shadow   *Shadow
 	// counts are those of the plugins before the decision.
 	counts map[string]any
 	// checkpoint is nil for other entries.
@@ -166,9 +165,6 @@ func (r *Recorder) OnInput() func(inventory.Input) {
 func (r *Recorder) Decided(d *Decision, counts map[string]any) {
 	r.put(&item{decision: d, counts: counts})
 }
-
-// Shadow records a decision of a shadow profile.
-func (r *Recorder) Shadow(s *Shadow) { r.put(&item{shadow: s}) }
 
 func (r *Recorder) put(it *item) {
 	it.at = r.options.Now()
@@ -313,8 +309,6 @@ func (r *Recorder) write(it *item) {
 		r.drop()
 	case it.input != nil:
 		err = r.writeInput(*it.input, it.at)
-	case it.shadow != nil:
-		err = r.segment.write(&Entry{Type: TypeShadow, Time: it.at, Shadow: it.shadow})
 	default:
 		err = r.writeDecision(it)
 	}

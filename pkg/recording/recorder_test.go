@@ -415,10 +415,7 @@ func TestAppendEntry(t *testing.T) {
 		"pages":     {Entry: &Entry{Type: "published", Published: &Published{Pages: map[string]uint64{"p": 1, "q": 2}}}},
 		"deleted":   {Entry: &Entry{Type: "deleted", UID: "u", KeepsLanded: true, TaintTimes: []time.Time{at, {}}}},
 		"readiness": {Entry: &Entry{Type: "readiness", Readiness: &inventory.ReadinessInput{Source: "s", Replaces: true}}},
-		"extender": {Entry: &Entry{Type: "extender", Name: "p", Extender: "default/cost", Answer: &framework.ExtenderAnswer{
-			Generation: 2, Time: at, Clusters: []framework.ExtenderCluster{{Name: "a", Score: new(int8(-3)), Reason: "\n<"}}, Missing: []string{"b"}, Failure: &framework.ExtenderFailure{Message: "m"},
-		}}},
-		"others": {Entry: &Entry{Header: &Header{Format: 1, Config: json.RawMessage(`{"a":1}`)}, Gap: &Gap{Since: at}, Checkpoint: &Checkpoint{}, Counts: map[string]json.RawMessage{"c": json.RawMessage("1")}, Shadow: &Shadow{}}},
+		"others":    {Entry: &Entry{Header: &Header{Format: 1, Config: json.RawMessage(`{"a":1}`)}, Gap: &Gap{Since: at}, Checkpoint: &Checkpoint{}, Counts: map[string]json.RawMessage{"c": json.RawMessage("1")}}},
 		"decision": {Entry: &Entry{Decision: &Decision{
 			Namespace: "ns", Name: "p", UID: "u", Input: -1, Now: at, Queue: &framework.QueueAdmission{Limit: -1, Sets: []string{}},
 			Timers: framework.Timers{

@@ -28,14 +28,6 @@ func inChunks(n, size int, do func(low, high int) *framework.Status) *framework.
 	return s.failure
 }
 
-// inChunks calls do for all of n at once if the attempt is serial, else like the function inChunks.
-func (r *Result) inChunks(n, size int, do func(low, high int) *framework.Status) *framework.Status {
-	if r.serial {
-		return do(0, n)
-	}
-	return inChunks(n, size, do)
-}
-
 // chunkRunner distributes ranges to goroutines until one fails.
 type chunkRunner struct {
 	n, size int
@@ -89,7 +81,7 @@ func (r *Result) runFilterPlugins(ctx context.Context, candidates framework.Bits
 		words = chunkSize / 64
 	}
 	chunks := make([]filterResult, len(candidates)/words+1)
-	failure := r.inChunks(len(candidates), words, func(low, high int) (failure *framework.Status) {
+	failure := inChunks(len(candidates), words, func(low, high int) (failure *framework.Status) {
 		// The part of the buffer for a chunk begins after all candidates of the chunks before it.
 		before := candidates[:low].Len()
 		chunks[low/words], failure = r.runFiltersOnChunk(ctx, candidates[low:high], low*64, filters, all[before:before])

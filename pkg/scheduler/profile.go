@@ -8,17 +8,12 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/pkg/scheduler/config"
-	"github.com/berth-dev/berth/pkg/scheduler/extender"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // Profile lists the plugins of each extension point, in the order in which they run.
 type Profile struct {
-	Name string
-	// ShadowOf is the profile beside which this one decides; empty if Placements can select it.
-	ShadowOf string
-	// HasShadow is true if another profile decides beside this one.
-	HasShadow  bool
+	Name       string
 	QueueSort  framework.QueueSortPlugin
 	PreEnqueue []framework.PreEnqueuePlugin
 	PreFilter  []framework.PreFilterPlugin
@@ -42,8 +37,8 @@ type WeightedScore struct {
 
 // NewProfiles builds the profiles of a configuration, by name, always including
 // config.DefaultProfile; a nil configuration uses only defaults. Each profile has one instance of
-// each of its plugins. Those of shadows have only Client and AskExtender of the handle. An error
-// has one line per mistake, which starts with its path in the configuration.
+// each of its plugins. An error has one line per mistake, which starts with its path in the
+// configuration.
 func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration, defaults config.Profile, registry framework.Registry,
 	handle *framework.Handle,
 ) (map[string]*Profile, error) {
@@ -54,16 +49,8 @@ func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration,
 	profiles := map[string]*Profile{}
 	resolved := make([]map[config.Point][]config.Plugin, len(all))
 	var errs []error
-	offline := &framework.Handle{}
-	if handle != nil {
-		offline.Client, offline.AskExtender = handle.Client, handle.AskExtender
-	}
 	for i := range all {
-		own := handle
-		if all[i].ShadowOf != "" {
-			own = offline
-		}
-		plugins, err := build(ctx, &all[i], registry, own)
+		plugins, err := build(ctx, &all[i], registry, handle)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -74,15 +61,9 @@ func NewProfiles(ctx context.Context, c *config.PlacementSchedulerConfiguration,
 			continue
 		}
 		profiles[all[i].Name] = newProfile(all[i].Name, resolved[i], plugins)
-		profiles[all[i].Name].ShadowOf = all[i].ShadowOf
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
-	}
-	for _, p := range profiles {
-		if p.ShadowOf != "" {
-			profiles[p.ShadowOf].HasShadow = true
-		}
 	}
 	if err := config.CheckOneQueue(all, resolved); err != nil {
 		return nil, err
@@ -97,10 +78,6 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 	plugins := instances{}
 	var errs []error
 	for _, name := range c.Names() {
-		if e := c.Extender(name); e != nil {
-			plugins[name] = extender.New(c.Name, e, handle)
-			continue
-		}
 		plugin, err := registry[name](ctx, c.Args(name), handle)
 		if err == nil && plugin.Name() != name {
 			err = fmt.Errorf("its Name is %q", plugin.Name())

@@ -44,8 +44,6 @@ type Result struct {
 	revokedOnly bool
 	// without are the filters that exclude nothing in a trial.
 	without []string
-	// serial makes all plugins run in the goroutine of the attempt.
-	serial bool
 	// filtered is true if the filters ran. PreFilter of the unused ones returned Skip.
 	filtered bool
 	unused   []string

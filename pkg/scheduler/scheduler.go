@@ -52,8 +52,6 @@ type Scheduler struct {
 	shares  shares
 	// unverified are the attempts whose last step failed.
 	unverified unverified
-	// serial makes cycles use one processor.
-	serial bool
 	// attempts runs the cycles of attempts; they wait for each other there, not for the lock.
 	attempts oneByOne
 	cycle    sync.Mutex
@@ -68,13 +66,11 @@ type timers struct {
 	profile *Profile
 }
 
-// New returns a scheduler with profiles by name, without shadows. A Placement selects one by
+// New returns a scheduler with profiles by name. A Placement selects one by
 // annotation; the default is v1alpha1.DefaultProfile. held may be nil for a scheduler that only
 // decides.
 func New(profiles map[string]*Profile, held *HeldChanges) *Scheduler {
-	selectable := maps.Clone(profiles)
-	maps.DeleteFunc(selectable, func(_ string, p *Profile) bool { return p.ShadowOf != "" })
-	return &Scheduler{Clock: clock.RealClock{}, profiles: selectable, held: held, timers: map[types.NamespacedName]timers{}}
+	return &Scheduler{Clock: clock.RealClock{}, profiles: profiles, held: held, timers: map[types.NamespacedName]timers{}}
 }
 
 // Before reports whether the queue has a before b.

@@ -123,7 +123,7 @@ const scoreChunkSize = 256
 
 // scoreClusters runs Score of each plugin on the feasible clusters.
 func (r *Result) scoreClusters(ctx context.Context, plugins []scoring) *framework.Status {
-	return r.inChunks(len(r.Feasible), chunkSize, func(low, high int) *framework.Status {
+	return inChunks(len(r.Feasible), chunkSize, func(low, high int) *framework.Status {
 		for ; low < high; low += scoreChunkSize {
 			for _, p := range plugins {
 				if failure := r.scoreRange(ctx, p, low, min(low+scoreChunkSize, high)); failure != nil {

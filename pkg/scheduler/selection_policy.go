@@ -149,6 +149,16 @@ func (p *policySelection) failback() selection.Failback {
 	return f
 }
 
+// TierTimers returns the Timers with the states of the tiers after this attempt, for the next
+// Snapshot.
+func (a *Attempt) TierTimers() framework.Timers {
+	timers := framework.Timers{Tiers: a.Snapshot.Timers.Tiers, TiersOf: a.Snapshot.Timers.TiersOf}
+	if tiers := a.tierStatuses(); tiers != nil && a.pin == nil {
+		timers.Tiers, timers.TiersOf = tiers, a.policy.policy.UID
+	}
+	return timers
+}
+
 // tierStatuses are the states of the tiers after this decision, as in the status of the policy; nil
 // if it decided nothing.
 func (r *Result) tierStatuses() []berthv1alpha1.SelectionTierStatus {

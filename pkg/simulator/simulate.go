@@ -12,7 +12,6 @@ import (
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/builtin"
 	"github.com/berth-dev/berth/pkg/decisions"
-	"github.com/berth-dev/berth/pkg/extenders"
 	"github.com/berth-dev/berth/pkg/inventory"
 	"github.com/berth-dev/berth/pkg/lifecycle"
 	"github.com/berth-dev/berth/pkg/scheduler"
@@ -35,8 +34,6 @@ type Options struct {
 	// out of the tree that it may name.
 	Config  *config.PlacementSchedulerConfiguration
 	Plugins framework.Registry
-	// Answers are those of the configuration's extenders, for all Placements.
-	Answers extenders.Answers
 	// UserLabel is the key of the label that names a user, for the queues; default
 	// identity.DefaultUserLabel.
 	UserLabel string
@@ -62,9 +59,6 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 			inv.Update(o)
 		}
 	}
-	if err := setAnswers(inv, now, o); err != nil {
-		return nil, err
-	}
 	checkEvictions(byKind["PlacementEviction"], inv, now)
 	failReadiness(byKind["DisruptionPolicy"], inv)
 	queues, err := queuesOf(objects, inv, now, o.UserLabel)
@@ -72,21 +66,6 @@ func New(ctx context.Context, objects Objects, now time.Time, o Options) (*Simul
 		return nil, err
 	}
 	return &Simulator{inventory: inv, scheduler: engine, queues: queues, now: now, options: o}, nil
-}
-
-// setAnswers stores the answers of extenders.
-func setAnswers(inv *inventory.Inventory, now time.Time, o Options) error {
-	answers, err := o.Answers.ByExtender(o.Config)
-	if err != nil {
-		return err
-	}
-	for _, key := range inv.Placements() {
-		pl := inv.Placement(key)
-		for extender, answer := range answers {
-			inv.SetExtenderAnswer(key, pl.UID, extender, answer.AnswerAt(pl, now))
-		}
-	}
-	return nil
 }
 
 // newEngine returns an engine that only decides.

@@ -23,7 +23,6 @@ func TestBenchmarks(t *testing.T) {
 		"selection policy": func(b *testing.B) { selectionCycles(b, "all parts", 200) }, "requests": BenchmarkRequests,
 		"resilience": func(b *testing.B) { losses(b, 200, 10, 4) },
 		"condition":  func(b *testing.B) { resilientCycles(b, `{key: "label:region"}`, 200, 4) },
-		"shadow":     func(b *testing.B) { shadowed(b, 200) },
 		"fleet":      func(b *testing.B) { fleet(b, 200, 4, 40) },
 	}
 	for name, benchmark := range benchmarks {

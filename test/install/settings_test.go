@@ -33,15 +33,15 @@ func TestSettings(t *testing.T) {
 		"annotations of the account":    {"serviceAccount: {annotations: {a: b}}", "ServiceAccount berth-system/berth", "metadata annotations", "{a: b}"},
 		"more arguments": {
 			"{metrics: {enabled: false}, extraArgs: [--pprof-address=localhost:6060]}", deployment, podSpec + "containers 0 args",
-			"[controller, '--health-probe-bind-address=:8081', --workers=16, --shadow-workers=1, --log-level=info, --log-format=json, '--pprof-address=localhost:6060']",
+			"[controller, '--health-probe-bind-address=:8081', --workers=16, --log-level=info, --log-format=json, '--pprof-address=localhost:6060']",
 		},
 		"ClusterProfiles": {
 			"{metrics: {enabled: false}, clusterProfiles: {namespaces: [a, b], names: qualified}}", deployment, podSpec + "containers 0 args",
-			"[controller, '--health-probe-bind-address=:8081', --workers=16, --shadow-workers=1, --log-level=info, --log-format=json, " +
+			"[controller, '--health-probe-bind-address=:8081', --workers=16, --log-level=info, --log-format=json, " +
 				"'--housekeeping=*,cluster-profile', '--cluster-profile-namespace=a,b', --cluster-profile-names=qualified]",
 		},
 		"only ClusterProfiles": {
-			"{metrics: {enabled: false}, housekeeping: false, clusterProfiles: {namespaces: [a]}}", deployment, podSpec + "containers 0 args 6", "--housekeeping=cluster-profile",
+			"{metrics: {enabled: false}, housekeeping: false, clusterProfiles: {namespaces: [a]}}", deployment, podSpec + "containers 0 args 5", "--housekeeping=cluster-profile",
 		},
 		"permissions for ClusterProfiles":        {"clusterProfiles: {namespaces: [a]}", "ClusterRoleBinding.rbac.authorization.k8s.io /berth-cluster-profiles", "roleRef name", "berth-cluster-profiles"},
 		"no permissions without ClusterProfiles": {"", "ClusterRole.rbac.authorization.k8s.io /berth-cluster-profiles", "", "null"},
@@ -77,7 +77,7 @@ func TestSettings(t *testing.T) {
 		},
 		"no recording":            {"", "PersistentVolumeClaim berth-system/berth-recording", "", "null"},
 		"a recording":             {"recording: {enabled: true}", "PersistentVolumeClaim berth-system/berth-recording", "spec", "{accessModes: [ReadWriteMany], resources: {requests: {storage: 2Gi}}}"},
-		"a recording's folder":    {"{metrics: {enabled: false}, recording: {enabled: true, maxSize: 4Gi}}", deployment, podSpec + "containers 0 args 7", "--record-max-size=4Gi"},
+		"a recording's folder":    {"{metrics: {enabled: false}, recording: {enabled: true, maxSize: 4Gi}}", deployment, podSpec + "containers 0 args 6", "--record-max-size=4Gi"},
 		"a recording's group":     {"recording: {enabled: true}", deployment, podSpec + "securityContext fsGroup", "65532"},
 		"a claim of one's own":    {"recording: {enabled: true, existingClaim: mine}", deployment, podSpec + "volumes 0 persistentVolumeClaim claimName", "mine"},
 		"no claim of the chart":   {"recording: {enabled: true, existingClaim: mine}", "PersistentVolumeClaim berth-system/berth-recording", "", "null"},

@@ -4,11 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -21,7 +16,7 @@ import (
 )
 
 // The costly Placements of the lock row: costlyPlacements use CEL at its cost limit on each of
-// costlyClusters, and as many wait for an extender that never answers.
+// costlyClusters.
 const (
 	costlyNamespace  = "costly"
 	costlyPlacements = 5
@@ -34,49 +29,16 @@ const (
 // atCostLimit is an expression that reaches the cost limit of one cluster.
 var atCostLimit = strings.Repeat("[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, ", 7) + "true" + strings.Repeat(")", 7)
 
-// lockConfig has a shadow of the default profile, and a profile with an extender.
-const lockConfig = `
-apiVersion: config.berth.dev/v1alpha1
-kind: PlacementSchedulerConfiguration
-profiles:
-- name: default
-- name: shadow
-  shadowOf: default
-  plugins:
-    score:
-      enabled:
-      - {name: ResourceAllocatableMemory, weight: 3}
-- name: asks
-  extenders:
-  - {name: silent, urlPrefix: %q, insecure: true, filterVerb: decide, httpTimeout: 30s}
-`
-
-// measureLock starts the controller again with a shadow profile and an extender that never answers,
-// and measures how long attempts wait while costly Placements are decided beside them.
+// measureLock starts the controller again, and measures how long attempts wait while costly
+// Placements are decided beside them.
 func (r *run) measureLock(ctx context.Context) error {
 	r.printStep("lock: preparing")
-	measured := make(chan struct{})
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
-		_, _ = io.Copy(io.Discard, request.Body) // Only then the end of the connection is noticed.
-		select {
-		case <-request.Context().Done():
-		case <-measured:
-		}
-	}))
-	defer silent.Close()
-	defer close(measured)
-	file := filepath.Join(r.dir, "lock.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, lockConfig, silent.URL), 0o600); err != nil {
-		return err
-	}
 	if err := r.createCostly(ctx); err != nil {
 		return err
 	}
 	r.process.stop()
-	o := r.options
-	o.args += " --config " + file
 	var err error
-	if r.process, err = startProcess(o, r.hub.kubeconfig, r.dir); err != nil {
+	if r.process, err = startProcess(r.options, r.hub.kubeconfig, r.dir); err != nil {
 		return err
 	}
 	if err := r.awaitMetric(ctx, "berth_cycle_lock_duration_seconds_count{", float64(r.Placements)); err != nil {
@@ -97,7 +59,7 @@ func (r *run) measureLock(ctx context.Context) error {
 	}
 	waits, held = waitsAfter.since(waits), heldAfter.since(held)
 	r.printStep("lock: attempts waited p50 ≤ %.3g s, p99.9 ≤ %.3g s of %.0f", waits.quantile(0.5), waits.quantile(0.999), waits.total())
-	const work = "CEL at its limit, an extender that never answers, a shadow profile; "
+	const work = "CEL at its limit; "
 	r.add(result{
 		Row: "lock-p99.9", Work: work + "the wait of an attempt, p99.9", Value: 1000 * waits.quantile(0.999), Unit: "ms at most", Samples: int(waits.total()),
 	}, spent, events)
@@ -124,9 +86,8 @@ func (r *run) createCostly(ctx context.Context) error {
 	}
 	for i := range costlyPlacements {
 		costly := fixture.Placement(costlyNamespace, fmt.Sprint("cel-", i)).Number(1).Predicate(fixture.MatchCEL("!" + atCostLimit)).Obj()
-		asks := fixture.Placement(costlyNamespace, fmt.Sprint("asks-", i)).Number(1).Annotation(v1alpha1.ProfileAnnotation, "asks").Obj()
-		costly.UID, costly.Generation, asks.UID, asks.Generation = "", 0, "", 0
-		objects = append(objects, costly, asks)
+		costly.UID, costly.Generation = "", 0
+		objects = append(objects, costly)
 	}
 	for _, object := range objects {
 		if err := r.hub.Create(ctx, object); err != nil {

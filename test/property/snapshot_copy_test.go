@@ -86,12 +86,7 @@ func copySubject(s *framework.Subject) *framework.Subject {
 		Placement: s.Placement.DeepCopy(), Pages: deepCopies(s.Pages), Published: s.Published.Clone(), Entries: maps.Clone(s.Entries), Counted: s.Counted.Clone(),
 		Records: deepCopies(s.Records), Policies: deepCopies(s.Policies), Evictions: slices.Clone(s.Evictions),
 		SelectionPolicies: deepCopies(s.SelectionPolicies), Peers: slices.Clone(s.Peers), AffinityCycle: s.AffinityCycle, Request: s.Request, Has: s.Has.Clone(),
-		Incumbents: s.Incumbents.Clone(), Leaving: s.Leaving.Clone(), Taken: slices.Clone(s.Taken), Extenders: maps.Clone(s.Extenders), Edits: maps.Clone(s.Edits),
-	}
-	for name, answer := range s.Extenders {
-		copied := *answer
-		copied.Clusters, copied.Missing = slices.Clone(answer.Clusters), slices.Clone(answer.Missing)
-		c.Extenders[name] = &copied
+		Incumbents: s.Incumbents.Clone(), Leaving: s.Leaving.Clone(), Taken: slices.Clone(s.Taken), Edits: maps.Clone(s.Edits),
 	}
 	if s.Last != nil {
 		last := *s.Last
@@ -125,10 +120,10 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"TaintTimes Claims once rendered err isRendered":  detailsType(),
 		"Value Known":                                     reflect.TypeFor[framework.Amount](),
 		"Name Members Selector Err":                       reflect.TypeFor[framework.ClusterSet](),
-		"Placement Pages Published Entries Counted Last Edits Records Policies Evictions SelectionPolicies Peers AffinityCycle Request Has Incumbents Leaving Extenders Taken": reflect.TypeFor[framework.Subject](),
-		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored SinceStart":                                                                                   reflect.TypeFor[framework.Published](),
-		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                             reflect.TypeFor[framework.QueueAdmission](),
-		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince Reserved":                                                                                 reflect.TypeFor[framework.Timers](),
+		"Placement Pages Published Entries Counted Last Edits Records Policies Evictions SelectionPolicies Peers AffinityCycle Request Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
+		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored SinceStart":                                                                         reflect.TypeFor[framework.Published](),
+		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                   reflect.TypeFor[framework.QueueAdmission](),
+		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince Reserved":                                                                       reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
 		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
 	} {

@@ -32,13 +32,6 @@ const (
 	MaxExplainedDecisions = 1000
 	MaxReasonCounts       = 100
 	MaxPrioritizerWeights = 100
-	// MaxShadowComparisons and MaxShadowBytes bound status.shadows, in items and bytes of JSON.
-	// MaxShadowClusters and MaxListedShadowClusters bound the names of each list in it, for one
-	// Placement and for all of a namespace.
-	MaxShadowComparisons    = 2000
-	MaxShadowBytes          = 768 << 10
-	MaxShadowClusters       = 1000
-	MaxListedShadowClusters = 10
 )
 
 // NotACandidate is the reason in the verdict on every cluster that is not a candidate. It is the
@@ -60,10 +53,6 @@ const (
 	ReasonTooManyOpen       = "TooManyOpen"
 	ReasonShareUsed         = "ShareUsed"
 	ReasonNotThrottled      = "NotThrottled"
-	// ReasonCompared is for an answer with status.shadows, ReasonNoShadow for none because no
-	// profile, or not that of the Placement, has a shadow.
-	ReasonCompared = "Compared"
-	ReasonNoShadow = "NoShadow"
 )
 
 // PlacementExplanation asks why a Placement has its clusters, or which clusters a Placement would
@@ -95,8 +84,7 @@ type PlacementExplanation struct {
 
 // PlacementExplanationSpec is the question.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.shadows) && self.shadows || has(self.placement) != has(self.template)",message="exactly one of placement and template is required"
-// +kubebuilder:validation:XValidation:rule="!has(self.shadows) || !self.shadows || !has(self.template)",message="shadows compares existing Placements: template is not allowed"
+// +kubebuilder:validation:XValidation:rule="has(self.placement) != has(self.template)",message="exactly one of placement and template is required"
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: create another PlacementExplanation"
 type PlacementExplanationSpec struct {
 	// placement is the name of a Placement in the same namespace.
@@ -109,11 +97,6 @@ type PlacementExplanationSpec struct {
 	// under the name of this object. Nothing is published. Example: {spec: {numberOfClusters: 2}}.
 	// +optional
 	Template *PlacementTemplate `json:"template,omitempty"`
-
-	// shadows asks how the shadow profiles of the configuration would decide: for placement or,
-	// without it, for all Placements of the namespace. Only status.shadows is answered.
-	// +optional
-	Shadows bool `json:"shadows,omitempty"`
 
 	// clusters are the names of the clusters to explain. If the list is empty, the selected
 	// clusters and those nearest to the cut are explained.
@@ -212,82 +195,6 @@ type PlacementExplanationStatus struct {
 	// the change, and the verdicts describe the change.
 	// +optional
 	Pending *PendingChange `json:"pending,omitempty"`
-
-	// shadows compare Placements with the shadows of their profiles. Those that differ most come
-	// first. They are cut at 2,000 items and 768 KiB; the message of the condition Explained then
-	// has the number of missing ones.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=2000
-	Shadows []ShadowComparison `json:"shadows,omitempty"`
-}
-
-// ShadowComparison compares the decisions for a Placement with those of a shadow of its profile.
-// All counts begin at since.
-type ShadowComparison struct {
-	// placement is the name of the Placement.
-	Placement string `json:"placement"`
-
-	// profile is the name of the profile of the Placement, shadow that of its shadow.
-	Profile string `json:"profile"`
-	Shadow  string `json:"shadow"`
-
-	// result is Agrees or Differs, Pending if the shadow has not decided what the profile decided
-	// last, or Failed if it could not.
-	Result string `json:"result"`
-
-	// message is why the shadow failed.
-	// +optional
-	Message string `json:"message,omitempty"`
-
-	// since is when the comparison began: at the first decision after a start of the controller,
-	// after the Placement was created, or after it got the profile.
-	Since metav1.Time `json:"since"`
-
-	// comparedTime is when the decisions were made that are compared here.
-	// +optional
-	ComparedTime *metav1.Time `json:"comparedTime,omitempty"`
-
-	// profileClusters and shadowClusters are the numbers of clusters that the profile and the
-	// shadow select.
-	// +optional
-	ProfileClusters int32 `json:"profileClusters"`
-	// +optional
-	ShadowClusters int32 `json:"shadowClusters"`
-
-	// onlyProfileCount and onlyShadowCount are the numbers of clusters that only the one or only
-	// the other selects.
-	// +optional
-	OnlyProfileCount int32 `json:"onlyProfileCount"`
-	// +optional
-	OnlyShadowCount int32 `json:"onlyShadowCount"`
-
-	// onlyProfile and onlyShadow are the names of these clusters, sorted: at most 1,000, or 10 if
-	// all Placements of the namespace are compared.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=1000
-	OnlyProfile []string `json:"onlyProfile,omitempty"`
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=1000
-	OnlyShadow []string `json:"onlyShadow,omitempty"`
-
-	// profileMoves and shadowMoves are the numbers of clusters that the decisions of the profile
-	// and of the shadow moved. A cluster that replaces another counts once.
-	// +optional
-	ProfileMoves int64 `json:"profileMoves"`
-	// +optional
-	ShadowMoves int64 `json:"shadowMoves"`
-
-	// decisions is the number of decisions that were compared, skipped that of decisions for which
-	// there was no time, failed that of decisions for which the shadow failed.
-	// +optional
-	Decisions int64 `json:"decisions"`
-	// +optional
-	Skipped int64 `json:"skipped"`
-	// +optional
-	Failed int64 `json:"failed"`
 }
 
 // ExplainedDecision is one PlacementDecision.

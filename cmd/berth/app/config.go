@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/pkg/builtin"
-	"github.com/berth-dev/berth/pkg/extenders"
 	"github.com/berth-dev/berth/pkg/scheduler"
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -48,23 +47,4 @@ func loadConfig(ctx context.Context, path string, plugins framework.Registry) (*
 		return nil, fmt.Errorf("%s: %s", path, strings.ReplaceAll(err.Error(), "\n", "\n"+path+": "))
 	}
 	return c, nil
-}
-
-// loadAnswers reads the answers of extenders; nil if no file is named.
-func loadAnswers(path string, c *config.PlacementSchedulerConfiguration) (extenders.Answers, error) {
-	if path == "" {
-		return nil, nil
-	}
-	data, err := simulator.ReadFile(path, maxConfig)
-	if err != nil {
-		return nil, fmt.Errorf("reading the answers of extenders: %w", err)
-	}
-	answers, err := extenders.ReadAnswers(data)
-	if err == nil {
-		_, err = answers.ByExtender(c)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return answers, nil
 }

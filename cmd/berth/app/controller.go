@@ -38,7 +38,6 @@ type controllerOptions struct {
 	health         string
 	pprof          string
 	workers        int
-	shadowWorkers  int
 	checkSkips     bool
 	installCRDs    bool
 	housekeeping   []string
@@ -88,8 +87,6 @@ Without --kubeconfig it uses the file that KUBECONFIG names, the default kubecon
 	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "host:port of /healthz and /readyz; 0 switches it off; that of the metrics adds them there")
 	flags.StringVar(&o.pprof, "pprof-address", "0", "host:port of Go's profiles, which can contain data of the controller; 0 switches it off")
 	flags.IntVar(&o.workers, "workers", 16, "number of Placements that are published at the same time, at least 1")
-	flags.IntVar(&o.shadowWorkers, "shadow-workers", 1,
-		"number of Placements that are decided at the same time with shadow profiles (shadowOf in the configuration), each on one processor; 0 switches shadows off")
 	flags.BoolVar(&o.checkSkips, "check-skips", false,
 		"run attempts that are skipped because they cannot change the answer all the same, and log an error if one of them would change it")
 	flags.StringSliceVar(&o.housekeeping, "housekeeping", []string{"*"},
@@ -116,8 +113,6 @@ func (o *controllerOptions) check() error {
 	switch {
 	case o.workers < 1:
 		return usagef("--workers: %d must be at least 1", o.workers)
-	case o.shadowWorkers < 0:
-		return usagef("--shadow-workers: %d must be at least 0", o.shadowWorkers)
 	case o.webhookClients != "" && o.webhookCertDir == "":
 		return usagef("--webhook-client-ca-file requires --webhook-cert-dir")
 	case o.profileNames != plainNames && o.profileNames != qualifiedNames:
@@ -185,7 +180,6 @@ func (o *controllerOptions) run(ctx context.Context, out io.Writer) error {
 		HealthAddress:           o.health,
 		PprofAddress:            o.pprof,
 		Workers:                 o.workers,
-		ShadowWorkers:           o.shadowWorkers,
 		CheckSkips:              o.checkSkips,
 		Housekeeping:            o.housekeeping,
 		ClusterProfiles:         o.profiles,

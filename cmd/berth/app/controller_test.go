@@ -106,7 +106,6 @@ func TestHubURLHasNoCredentials(t *testing.T) {
 func TestControllerFlags(t *testing.T) {
 	for arguments, want := range map[string]string{
 		"--workers=0":                                        `--workers: 0 must be at least 1`,
-		"--shadow-workers=-1":                                `--shadow-workers: -1 must be at least 0`,
 		"--webhook-client-ca-file=ca.crt":                    `--webhook-client-ca-file requires --webhook-cert-dir`,
 		"--tls-min-version=1.3":                              `--tls-min-version: "1.3" must be VersionTLS12 or VersionTLS13`,
 		"--cluster-profile-names=":                           `--cluster-profile-names: "" must be plain or qualified`,

@@ -40,7 +40,6 @@ var hubKinds = map[string]hubKind{
 	"placementevictions":        {berthv1alpha1.GroupName, "v1alpha1", "PlacementEviction", true},
 	"selectionpolicies":         {berthv1alpha1.GroupName, "v1alpha1", "SelectionPolicy", true},
 	"disruptionpolicies":        {berthv1alpha1.GroupName, "v1alpha1", "DisruptionPolicy", true},
-	"placementexplanations":     {berthv1alpha1.GroupName, "v1alpha1", "PlacementExplanation", true},
 }
 
 type hubKind struct {
@@ -92,7 +91,6 @@ func hostileLists() map[string][]any {
 		"placementevictions":        {evicted},
 		"disruptionpolicies":        {},
 		"selectionpolicies":         {selecting},
-		"placementexplanations":     {hostileComparison()},
 	}
 }
 
@@ -122,25 +120,6 @@ func recordHostile(t *testing.T) string {
 	return r.Dir()
 }
 
-// hostileComparison is the answer of a controller about shadow profiles.
-func hostileComparison() *berthv1alpha1.PlacementExplanation {
-	of := hubKinds["placementexplanations"]
-	e := &berthv1alpha1.PlacementExplanation{
-		TypeMeta: metav1.TypeMeta{Kind: of.kind, APIVersion: of.apiVersion()}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "compared"},
-	}
-	e.Spec.Shadows = true
-	e.Status.Conditions = []metav1.Condition{{
-		Type: berthv1alpha1.ExplanationExplained, Status: metav1.ConditionTrue, Reason: berthv1alpha1.ReasonCompared, Message: hostile,
-	}}
-	for _, result := range []string{"Differs", "Failed", "Pending", hostile} {
-		e.Status.Shadows = append(e.Status.Shadows, berthv1alpha1.ShadowComparison{
-			Placement: hostile, Profile: hostile, Shadow: hostile + "2", Result: result, Message: hostile, OnlyProfileCount: 7,
-			OnlyShadowCount: 1, OnlyProfile: []string{hostile}, OnlyShadow: []string{hostile},
-		})
-	}
-	return e
-}
-
 // startHostileHub answers as a hub whose names, values and messages are hostile, and returns the
 // path of a kubeconfig for it.
 func startHostileHub(t *testing.T) string {
@@ -168,14 +147,9 @@ func startHostileHub(t *testing.T) string {
 	}
 	answers["/apis"] = metav1.APIGroupList{Groups: []metav1.APIGroup{*groups[v1alpha1.GroupName], *groups[berthv1alpha1.GroupName]}}
 	answers["/apis/"+v1alpha1.GroupName+"/v1beta1/namespaces/shop/placements/web"] = hostileLists()["placements"][0]
-	explanation := hostileComparison()
-	answers["/apis/"+explanation.APIVersion+"/namespaces/shop/placementexplanations/compared"] = explanation
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, found := answers[r.URL.Path]
 		w.Header().Set("Content-Type", "application/json")
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/placementexplanations") {
-			answer, found, r.Method = hostileComparison(), true, http.MethodGet
-		}
 		if !found || r.Method != http.MethodGet {
 			w.WriteHeader(http.StatusForbidden)
 			answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 403, Reason: "Forbidden", Message: hostile}
@@ -260,7 +234,6 @@ func TestHostileText(t *testing.T) {
 		"report":          {{hostile, "--member-kubeconfig", kubeconfig, "--once"}, {"plain", "--member-kubeconfig", hostile}},
 		"resilience":      {{"-A", "--by", "cluster"}, {"web", "--by", "cluster", "-o", "wide"}, {"-A", "--by", "label:" + hostile}, {"-A", "--by", "claim:" + hostile}, {"-A", "--by", hostile}, {hostile, "--by", "cluster"}, {"-A", "--by", "cluster", "-o", "json"}, {"-A", "--by", "cluster", "-o", "yaml"}, {"-A", "--by", "cluster", "-o", "markdown"}},
 		"resume":          {{"web", "--yes"}, {hostile, "-y"}, {"-A", "-y"}},
-		"shadow":          {{"web"}, {"web", "-o", "wide"}, {"web", "-o", "json"}, {"web", "-o", "yaml"}, {"web", "-o", "markdown"}, {}, {"-A"}, {"-A", "-o", "wide"}, {hostile}, {hostile + "/" + hostile}},
 		"suspend":         {{"web", "--yes"}, {hostile, "-y"}, {"-A", "-y"}},
 		"undo":            {{"web", "-y"}, {"web", "-y", "--to-revision", "7"}, {"web", "--to-revision", hostile}, {hostile, "-y"}},
 		"unpin":           {{"web", "-y"}, {hostile + "/" + hostile}},

@@ -97,7 +97,6 @@ func verbs(o options) []*cobra.Command {
 		newExplainCommand(o.plugins),
 		newHistoryCommand(),
 		newResilienceCommand(o.plugins),
-		newShadowCommand(),
 		newSimulateCommand(o.plugins),
 		newStatusCommand(),
 		newTopCommand(),

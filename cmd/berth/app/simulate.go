@@ -26,7 +26,6 @@ type simulateOptions struct {
 	placement string
 	now       string
 	config    string
-	answers   string
 	all       bool
 	output    string
 }
@@ -53,7 +52,6 @@ Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files),
 		Example: `  berth simulate -f fleet.yaml -f placement.yaml
   berth simulate -f fleet.yaml --placement shop/web -o json
   berth simulate -f fleet.yaml -f placements/ -o markdown
-  berth simulate -f fleet.yaml -f placements/ --config berth.yaml --extender-answers answers.yaml
   berth simulate -f fleet.yaml -f placements/ --resilience label:region --fail-below 1
   kubectl get managedclusters,managedclustersets,managedclustersetbindings,placements,selectionpolicies,placementdecisions -A -o yaml | berth simulate -f -`,
 		Args: noArguments,
@@ -69,7 +67,6 @@ Exit codes: 0 success, 4 a Placement is misconfigured (not with scenario files),
 	o.add(cmd, "resilience", "show which domains Placements can lose, by a property of clusters")
 	addAllFlag(cmd, &o.all)
 	addConfigFlag(cmd, &o.config)
-	cmd.Flags().StringVar(&o.answers, "extender-answers", "", "file with the answers of the extenders of --config; without it, they do not answer")
 	addOutputFlag(cmd, &o.output, markdown)
 	return cmd
 }
@@ -185,9 +182,7 @@ func checkInput(
 func (o *simulateOptions) settings(ctx context.Context) (simulator.Options, error) {
 	with := simulator.Options{UserLabel: os.Getenv(identity.UserLabelEnv), Plugins: o.plugins}
 	var err error
-	if with.Config, err = loadConfig(ctx, o.config, o.plugins); err == nil {
-		with.Answers, err = loadAnswers(o.answers, with.Config)
-	}
+	with.Config, err = loadConfig(ctx, o.config, o.plugins)
 	return with, err
 }
 

@@ -206,7 +206,7 @@ func (o *upOptions) startController(ctx context.Context, end context.CancelCause
 		defer log.Close()
 		options := controllers.Options{
 			MetricsAddress: "0", HealthAddress: "0", Housekeeping: []string{"*"}, Config: o.configuration, Plugins: o.plugins, Webhooks: o.webhooks,
-			Recording: o.record.in(o.dataDir), ShadowWorkers: 1,
+			Recording: o.record.in(o.dataDir),
 		}
 		if o.queues != nil {
 			options.QueueConfig = localQueueConfig

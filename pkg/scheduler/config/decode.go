@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	goyaml "go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -202,16 +203,10 @@ func checkMap(at *field.Path, value any) (mistakes field.ErrorList) {
 	return mistakes
 }
 
-// checkScalar checks a weight, a duration or a boolean.
+// checkScalar checks a weight or cycleTimeout.
 func checkScalar(at *field.Path, value any, t reflect.Type) field.ErrorList {
 	if t == reflect.TypeFor[*metav1.Duration]() {
-		return checkDuration(at, value)
-	}
-	if t.Kind() == reflect.Bool {
-		if _, ok := value.(bool); !ok {
-			return field.ErrorList{field.TypeInvalid(at, value, "must be true or false")}
-		}
-		return nil
+		return checkCycleTimeout(at, value)
 	}
 	if n, ok := value.(int64); !ok || n < math.MinInt32 || n > math.MaxInt32 {
 		return field.ErrorList{field.TypeInvalid(at, value, "must be an integer"+rangeOfWeights)}
@@ -249,4 +244,14 @@ func join(mistakes field.ErrorList) error {
 		errs = append(errs, mistake)
 	}
 	return errors.Join(errs...)
+}
+
+func checkCycleTimeout(at *field.Path, value any) field.ErrorList {
+	text, ok := value.(string)
+	d, err := time.ParseDuration(text)
+	if !ok || err != nil || d < MinCycleTimeout || d > MaxCycleTimeout {
+		return field.ErrorList{field.Invalid(at, value,
+			fmt.Sprintf("must be a duration from %s to %s, for example %s", MinCycleTimeout, MaxCycleTimeout, DefaultCycleTimeout))}
+	}
+	return nil
 }

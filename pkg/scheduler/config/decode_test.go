@@ -18,11 +18,9 @@ func TestLoad(t *testing.T) {
 		file string
 		want *PlacementSchedulerConfiguration
 	}{
-		"nothing said":           {file: head, want: of()},
-		"null is nothing said":   {file: head + "profiles: null", want: of()},
-		"no name is the default": {file: head + "profiles: [{}, {name: careful}]", want: of(Profile{Name: "default"}, Profile{Name: "careful"})},
-		"shadows": {file: head + "profiles: [{name: a, shadowOf: default}, {name: b, shadowOf: c}, {name: c}]",
-			want: of(Profile{Name: "a", ShadowOf: "default"}, Profile{Name: "b", ShadowOf: "c"}, Profile{Name: "c"})},
+		"nothing said":                      {file: head, want: of()},
+		"null is nothing said":              {file: head + "profiles: null", want: of()},
+		"no name is the default":            {file: head + "profiles: [{}, {name: careful}]", want: of(Profile{Name: "default"}, Profile{Name: "careful"})},
 		"a byte order mark and empty parts": {file: "\xef\xbb\xbf" + head + "profiles:\n- {plugins: null, pluginConfig: []}", want: of(Profile{Name: "default", PluginConfig: []PluginConfig{}})},
 		"arguments may be null, which is none": {file: head + "profiles: [{pluginConfig: [{name: A, args: null}]}]",
 			want: of(Profile{Name: "default", PluginConfig: []PluginConfig{{Name: "A"}}})},

@@ -11,16 +11,14 @@ import (
 //     file. All built-in defaults are in multiPoint.
 //   - A disabled name, or * for all, removes the default from that list; in multiPoint, from every
 //     list. Plugins that the file enables in the list stay.
-//   - Extenders come last in multiPoint, unless the file lists them there.
 //
 // Resolve then computes the plugins of each extension point.
 func Merge(user, defaults Profile) Profile {
-	merged := Profile{Name: user.Name, ShadowOf: user.ShadowOf, Extenders: user.Extenders, PluginConfig: slices.Concat(user.PluginConfig, defaults.PluginConfig)}
+	merged := Profile{Name: user.Name, PluginConfig: slices.Concat(user.PluginConfig, defaults.PluginConfig)}
 	everywhere := user.Plugins.MultiPoint.Disabled
 	for _, list := range lists {
 		*merged.Plugins.at(list) = mergeSet(*user.Plugins.at(list), *defaults.Plugins.at(list), everywhere)
 	}
-	merged.withExtenders()
 	return merged
 }
 

@@ -64,11 +64,6 @@ type PlacementSchedulerConfiguration struct {
 	// +optional
 	ReadinessSources []ReadinessSource `json:"readinessSources,omitempty"`
 
-	// Notifications are the receivers of CloudEvents about Placements. At most 16.
-	// +kubebuilder:validation:MaxItems=16
-	// +optional
-	Notifications []Notification `json:"notifications,omitempty"`
-
 	// Profiles are the profiles that Placements can select. If none is named default, the built-in
 	// defaults are the profile default.
 	// +optional
@@ -132,13 +127,6 @@ type Profile struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// ShadowOf makes this profile the shadow of another one, which it names: it decides beside that
-	// profile and publishes nothing. No Placement can select it. The profile default cannot be a
-	// shadow, and a shadow cannot have one.
-	// +kubebuilder:validation:MinLength=1
-	// +optional
-	ShadowOf string `json:"shadowOf,omitempty"`
-
 	// Plugins changes the default plugins, by extension point.
 	// +optional
 	Plugins Plugins `json:"plugins,omitzero"`
@@ -147,12 +135,6 @@ type Profile struct {
 	// use each plugin that is named here.
 	// +optional
 	PluginConfig []PluginConfig `json:"pluginConfig,omitempty"`
-
-	// Extenders are servers that filter and score clusters. They run after all plugins, in this
-	// order. At most 8.
-	// +kubebuilder:validation:MaxItems=8
-	// +optional
-	Extenders []Extender `json:"extenders,omitempty"`
 }
 
 // Plugins has one set for each extension point, in the order in which the points run, and

@@ -18,50 +18,20 @@ var rangeOfWeights = fmt.Sprintf(" from %d to %d", MinWeight, MaxWeight)
 
 // validate returns the mistakes that do not depend on the plugins.
 func validate(c *PlacementSchedulerConfiguration) (mistakes field.ErrorList) {
-	mistakes = append(validateSources(c.ReadinessSources), validateNotifications(c.Notifications)...)
+	mistakes = validateSources(c.ReadinessSources)
 	names := map[string]bool{}
 	for i := range c.Profiles {
 		p, at := &c.Profiles[i], profileAt(i)
 		mistakes = append(mistakes, checkUnique(names, at.Child("name"), p.Name)...)
-		if mistake := validateShadow(c, p, at.Child("shadowOf")); mistake != nil {
-			mistakes = append(mistakes, mistake)
-		}
 		for _, list := range lists {
 			mistakes = append(mistakes, validateSet(at.Child("plugins", string(list)), list, p.Plugins.at(list))...)
 		}
-		mistakes = append(mistakes, validateExtenders(p.Extenders, at.Child("extenders"))...)
 		configured := map[string]bool{}
 		for j, pc := range p.PluginConfig {
 			mistakes = append(mistakes, checkUnique(configured, at.Child("pluginConfig").Index(j).Child("name"), pc.Name)...)
 		}
 	}
 	return mistakes
-}
-
-// validateShadow returns the mistake in shadowOf of a profile.
-func validateShadow(c *PlacementSchedulerConfiguration, p *Profile, at *field.Path) *field.Error {
-	switch {
-	case p.ShadowOf == "":
-		return nil
-	case p.Name == DefaultProfile:
-		return field.Forbidden(at, "the profile default cannot be a shadow, because Placements without an annotation have it")
-	case p.ShadowOf == p.Name:
-		return field.Invalid(at, p.ShadowOf, "a profile cannot be its own shadow")
-	}
-	possible := []string{DefaultProfile}
-	for i := range c.Profiles {
-		other := &c.Profiles[i]
-		if other.Name == p.ShadowOf && other.ShadowOf != "" && other.Name != DefaultProfile {
-			return field.Invalid(at, p.ShadowOf, "is a shadow itself, and a shadow cannot have one")
-		}
-		if other.ShadowOf == "" && other.Name != DefaultProfile {
-			possible = append(possible, other.Name)
-		}
-	}
-	if p.ShadowOf != DefaultProfile && !slices.Contains(possible, p.ShadowOf) {
-		return field.NotSupported(at, p.ShadowOf, possible)
-	}
-	return nil
 }
 
 // validateSources finds mistakes in readiness sources, except those in expressions.
@@ -168,13 +138,8 @@ func MergeAll(c *PlacementSchedulerConfiguration, defaults Profile, known []stri
 }
 
 func (m *Merged) checkNames(known []string) (mistakes field.ErrorList) {
-	for i, e := range m.file.Extenders {
-		if slices.Contains(known, e.Name) {
-			mistakes = append(mistakes, field.Invalid(m.at.Child("extenders").Index(i).Child("name"), e.Name, "is the name of a plugin"))
-		}
-	}
 	check := func(at *field.Path, name string) bool {
-		if slices.Contains(known, name) || m.file.Extender(name) != nil {
+		if slices.Contains(known, name) {
 			return true
 		}
 		mistakes = append(mistakes, field.NotSupported(at.Child("name"), name, known))
@@ -194,9 +159,7 @@ func (m *Merged) checkNames(known []string) (mistakes field.ErrorList) {
 	named := m.Names()
 	for i, pc := range m.file.PluginConfig {
 		at := m.at.Child("pluginConfig").Index(i)
-		if m.file.Extender(pc.Name) != nil {
-			mistakes = append(mistakes, field.Invalid(at.Child("name"), pc.Name, "is an extender, which has no arguments"))
-		} else if check(at, pc.Name) && !slices.Contains(named, pc.Name) {
+		if check(at, pc.Name) && !slices.Contains(named, pc.Name) {
 			mistakes = append(mistakes, unused(at, pc.Name))
 		}
 	}

@@ -38,11 +38,6 @@ type Handle struct {
 	// It is for work outside cycles; use CycleState.Snapshot inside. The function is nil in a
 	// simulation.
 	Snapshot func(placement types.NamespacedName) *Snapshot
-	// AskExtender asks an extender in the background. The answer, or the failure, is in the Subject
-	// of a later attempt, which it triggers. A question about a Placement that is still unanswered
-	// is dropped if the extender is being asked for the same Placement. Nil in a simulation, and in
-	// the engine that decides explanations.
-	AskExtender func(*ExtenderQuestion)
 	// Event sends an event of type Normal or Warning regarding a Placement, in the background; nil
 	// in a simulation.
 	Event func(pl *v1alpha1.Placement, eventType, reason, action, note string)

@@ -326,8 +326,6 @@ type Subject struct {
 	// Incumbents are Published and the clusters that the open change adds. Leaving are the clusters
 	// that it removes.
 	Incumbents, Leaving Bitset
-	// Extenders are the last answers of extenders, by `<profile>/<name>`.
-	Extenders map[string]*ExtenderAnswer
 	// Taken are page names that this Placement cannot use because other pages, or pages that are
 	// being deleted, have them; sorted.
 	Taken []string
