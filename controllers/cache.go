@@ -63,17 +63,18 @@ func mapperFor(cfg *rest.Config, c *http.Client, cached cache.Options) (meta.RES
 }
 
 // compact removes what the cache need not keep: managed fields, except the name of another writer
-// of a page; of an answered PlacementExplanation, all but the conditions. It packs Published and
-// Superseded records. Of a ManagedCluster it keeps only MaxResources entries of status.capacity and
-// of status.allocatable, because each heartbeat compares them; only other CRDs than Berth's allow
-// more.
+// of a page; of a PlacementExplanation, all but its name, times and conditions. It packs Published
+// and Superseded records. Of a ManagedCluster it keeps only MaxResources entries of status.capacity
+// and of status.allocatable, because each heartbeat compares them; only other CRDs than Berth's
+// allow more.
 func compact(object any) (any, error) {
 	if page, ok := object.(*v1alpha1.PlacementDecision); ok {
 		framework.KeepOtherWriter(page)
 	} else if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
 	}
-	if e, ok := object.(*berthv1alpha1.PlacementExplanation); ok && answered(e) {
+	if e, ok := object.(*berthv1alpha1.PlacementExplanation); ok {
+		e.Labels, e.Annotations, e.OwnerReferences, e.Finalizers = nil, nil, nil, nil
 		e.Spec = berthv1alpha1.PlacementExplanationSpec{}
 		e.Status = berthv1alpha1.PlacementExplanationStatus{Conditions: e.Status.Conditions}
 	}

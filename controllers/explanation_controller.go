@@ -3,12 +3,14 @@ package controllers
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +27,7 @@ import (
 	"github.com/berth-dev/berth/pkg/explanation"
 )
 
-// +kubebuilder:rbac:groups=berth.dev,resources=placementexplanations,verbs=list;watch;delete
+// +kubebuilder:rbac:groups=berth.dev,resources=placementexplanations,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=berth.dev,resources=placementexplanations/status,verbs=patch
 
 const (
@@ -42,7 +44,10 @@ const (
 // namespace: one question of a namespace is decided at a time, the oldest first, and namespaces
 // take turns. There must be one worker only.
 type ExplanationReconciler struct {
-	Client    client.Client
+	Client client.Client
+	// Reader reads the question that is decided next from the hub. The cache of Client has only
+	// names and conditions, so that waiting questions need little memory.
+	Reader    client.Reader
 	Explainer *explanation.Explainer
 	// Ready reports whether the inventory has all initial lists.
 	Ready func() bool
@@ -154,7 +159,8 @@ type explanationPlan struct {
 	expires ctrl.Result
 }
 
-// planExplanations keeps MaxOpenExplanations open: those that are answered, then the oldest.
+// planExplanations keeps MaxOpenExplanations open: those that are answered, then the oldest. Beyond
+// MaxKeptExplanations the newest are deleted.
 func planExplanations(all []berthv1alpha1.PlacementExplanation, done map[types.UID]bool, now time.Time) explanationPlan {
 	var plan explanationPlan
 	var waiting []*berthv1alpha1.PlacementExplanation
@@ -180,6 +186,10 @@ func planExplanations(all []berthv1alpha1.PlacementExplanation, done map[types.U
 	slices.SortFunc(waiting, func(a, b *berthv1alpha1.PlacementExplanation) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
+	if kept := max(0, berthv1alpha1.MaxKeptExplanations-open); kept < len(waiting) {
+		plan.expired = append(plan.expired, waiting[kept:]...)
+		waiting = waiting[:kept]
+	}
 	free := min(max(0, berthv1alpha1.MaxOpenExplanations-open), len(waiting))
 	if free > 0 {
 		plan.next = waiting[0]
@@ -220,8 +230,29 @@ func (r *ExplanationReconciler) stateOf(namespace string, all []berthv1alpha1.Pl
 // answer runs one cycle for a PlacementExplanation. It returns when to reconcile the namespace
 // again.
 func (r *ExplanationReconciler) answer(
-	ctx context.Context, ns *explainedNamespace, e *berthv1alpha1.PlacementExplanation,
+	ctx context.Context, ns *explainedNamespace, cached *berthv1alpha1.PlacementExplanation,
 ) (time.Duration, error) {
+	e := &berthv1alpha1.PlacementExplanation{}
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(cached), e); err != nil {
+		if apierrors.IsNotFound(err) {
+			ns.done[cached.UID] = true
+			return time.Millisecond, nil
+		}
+		return 0, fmt.Errorf("reading PlacementExplanation %s: %w", client.ObjectKeyFromObject(cached), err)
+	}
+	if e.UID != cached.UID {
+		ns.done[cached.UID] = true
+		return time.Millisecond, nil
+	}
+	if message := tooLarge(e); message != "" {
+		ns.done[e.UID] = true
+		return time.Millisecond, r.write(ctx, e, func(status *berthv1alpha1.PlacementExplanationStatus) {
+			v1alpha1.SetCondition(&status.Conditions, metav1.Condition{
+				Type: berthv1alpha1.ExplanationExplained, Status: metav1.ConditionFalse, Reason: berthv1alpha1.ReasonTemplateTooLarge,
+				Message: message, ObservedGeneration: e.Generation,
+			})
+		})
+	}
 	question := explanation.QuestionOf(e)
 	if ns.begun != e.UID {
 		ns.begun, ns.placement, ns.since = e.UID, question.Key(), r.Now()
@@ -254,6 +285,21 @@ func (r *ExplanationReconciler) answer(
 		ns.begun, ns.done[e.UID] = "", true
 	}
 	return time.Millisecond, err
+}
+
+// tooLarge returns what is wrong with a template that is larger than allowed.
+func tooLarge(e *berthv1alpha1.PlacementExplanation) string {
+	if e.Spec.Template == nil {
+		return ""
+	}
+	text, err := json.Marshal(e.Spec.Template)
+	switch {
+	case err != nil:
+		return "spec.template: " + err.Error()
+	case len(text) > berthv1alpha1.MaxTemplateBytes:
+		return fmt.Sprintf("spec.template: has %d bytes of JSON; at most %d are allowed", len(text), berthv1alpha1.MaxTemplateBytes)
+	}
+	return ""
 }
 
 // resultOf returns the reason of the condition Explained.

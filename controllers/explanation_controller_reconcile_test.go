@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func newExplainHub(t *testing.T, objects ...client.Object) *explainHub {
 	t.Helper()
 	hub := newMemoryHub(t, objects...)
 	return &explainHub{hub, &ExplanationReconciler{
-		Client: hub, Explainer: newExplainer(t), Ready: func() bool { return true }, Now: func() time.Time { return fixture.Now },
+		Client: hub, Reader: hub, Explainer: newExplainer(t), Ready: func() bool { return true }, Now: func() time.Time { return fixture.Now },
 	}}
 }
 
@@ -240,6 +241,51 @@ func TestReconcileExplanationBounds(t *testing.T) {
 				t.Errorf("%d were changed", changed)
 			}
 		})
+	}
+}
+
+// TestReconcileExplanationTooLarge: a template has a bound.
+func TestReconcileExplanationTooLarge(t *testing.T) {
+	e := explainPlacement("e", "", 0)
+	e.Spec.Template = &berthv1alpha1.PlacementTemplate{}
+	for i := range 20 {
+		e.Spec.Template.Spec.ClusterSets = append(e.Spec.Template.Spec.ClusterSets, strings.Repeat("a", 4000)+fmt.Sprint(i))
+	}
+	h := newExplainHub(t, e)
+	h.reconcile(t)
+	if got := h.conditions(t, "e"); len(got) != 1 || !strings.HasPrefix(got[0], "Explained False TemplateTooLarge: spec.template: has 80") {
+		t.Errorf("the conditions are %v", got)
+	}
+}
+
+// TestReconcileExplanationReplaced: one that was deleted, or created again, since the cache saw it
+// is not answered.
+func TestReconcileExplanationReplaced(t *testing.T) {
+	for name, live := range map[string][]client.Object{
+		"deleted": nil, "created again": {func() client.Object { e := explainPlacement("e", "p", 0); e.UID = "other"; return e }()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newExplainHub(t, explainPlacement("e", "p", 0))
+			h.Reader = newMemoryHub(t, live...)
+			h.reconcile(t)
+			if got := h.conditions(t, "e"); len(got) > 0 {
+				t.Errorf("the conditions are %v", got)
+			}
+		})
+	}
+}
+
+// TestCompactExplanation: a question costs memory only while it is decided.
+func TestCompactExplanation(t *testing.T) {
+	e := explainPlacement("e", "p", 0)
+	e.Annotations, e.Labels, e.Finalizers = map[string]string{"a": "b"}, map[string]string{"a": "b"}, []string{"a/b"}
+	e.Spec.Template = &berthv1alpha1.PlacementTemplate{}
+	e.Status.Candidates, e.Status.Conditions = 3, []metav1.Condition{{Type: berthv1alpha1.ExplanationThrottled}}
+	want := explainPlacement("e", "", 0)
+	want.Status.Conditions = e.Status.Conditions
+	got, err := compact(e)
+	if diff := cmp.Diff(client.Object(want), got); diff != "" || err != nil {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
 }
 

@@ -46,6 +46,7 @@ func TestPlanExplanations(t *testing.T) {
 		"nine answered":             {append(answered(9), one("b", 0), one("a", 0)), nil, "next a throttled [b] expired [] again 9m0s"},
 		"one that knows it already": {append(answered(10), one("late", 0, "Throttled")), nil, "next - throttled [] expired [] again 9m0s"},
 		"an old one":                {[]berthv1alpha1.PlacementExplanation{one("old", 10*time.Minute), one("new", 0)}, nil, "next new throttled [] expired [old] again 10m0s"},
+		"more than a hundred":       {append(answered(98), one("c", 0), one("b", time.Second), one("a", time.Second), one("d", 0)), nil, "next - throttled [a b] expired [c d] again 9m0s"},
 		"one that is deleted":       {[]berthv1alpha1.PlacementExplanation{deleting}, nil, "next - throttled [] expired [] again 0s"},
 	} {
 		t.Run(name, func(t *testing.T) {

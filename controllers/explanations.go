@@ -46,7 +46,9 @@ func addExplanations(ctx context.Context, mgr ctrl.Manager, placements *feed, se
 		o.Log.Info("PlacementExplanations are not answered: the hub does not serve them", "group", berthv1alpha1.GroupVersion.Group)
 		return nil
 	}
-	r := &ExplanationReconciler{Client: mgr.GetClient(), Explainer: explainer, Ready: placements.synced.Load, Now: o.Now}
+	r := &ExplanationReconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Explainer: explainer, Ready: placements.synced.Load, Now: o.Now,
+	}
 	if err := r.SetUp(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up placementexplanation: %w", err)
 	}

@@ -13,6 +13,11 @@ const (
 	// MaxOpenExplanations is how many PlacementExplanations of a namespace are answered. Answered
 	// ones count until they are deleted.
 	MaxOpenExplanations = 10
+	// MaxKeptExplanations is how many PlacementExplanations of a namespace are kept. Beyond it, the
+	// newest are deleted at once.
+	MaxKeptExplanations = 100
+	// MaxTemplateBytes bounds spec.template, in bytes of JSON.
+	MaxTemplateBytes = 64 << 10
 	// ExplanationLifetime is the time from creation to deletion by the controller.
 	ExplanationLifetime = 10 * time.Minute
 	// DefaultVerdicts is the default of spec.limit.
@@ -48,6 +53,7 @@ const (
 	ReasonDecided           = "Decided"
 	ReasonLeftAlone         = "LeftAlone"
 	ReasonPlacementNotFound = "PlacementNotFound"
+	ReasonTemplateTooLarge  = "TemplateTooLarge"
 	ReasonTimedOut          = "TimedOut"
 	ReasonDecisionFailed    = "DecisionFailed"
 	ReasonTooManyOpen       = "TooManyOpen"
@@ -94,7 +100,8 @@ type PlacementExplanationSpec struct {
 	Placement string `json:"placement,omitempty"`
 
 	// template describes a Placement that is decided as if it were created now in this namespace,
-	// under the name of this object. Nothing is published. Example: {spec: {numberOfClusters: 2}}.
+	// under the name of this object. Nothing is published. It has at most 64 KiB of JSON. Example:
+	// {spec: {numberOfClusters: 2}}.
 	// +optional
 	Template *PlacementTemplate `json:"template,omitempty"`
 

@@ -51,7 +51,7 @@ Placements, it lists clusters only with --all or --cluster.
 
 If you may not list the fleet, explain asks the controller: it creates a PlacementExplanation in the namespace, prints the answer and
 deletes it. The answer has the candidates of the namespace only, at most 1,000 of them without --cluster. That needs permission to create
-and get placementexplanations, which the roles berth-viewer and berth-editor include. Otherwise explain writes nothing.`,
+and get placementexplanations, which the roles berth-explainer and berth-editor include. Otherwise explain writes nothing.`,
 		Example: `  berth explain web -n shop
   berth explain placement/web -n shop --cluster paris1
   berth explain web -n shop --all -o wide

@@ -156,7 +156,7 @@ func token(ctx context.Context, namespace, name string) string {
 	Expect(hub.Create(ctx, account)).To(Succeed())
 	Expect(hub.Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "berth-viewer"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "berth-explainer"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}},
 	})).To(Succeed())
 	clients, err := kubernetes.NewForConfig(hub.Config)

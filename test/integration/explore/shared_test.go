@@ -40,7 +40,7 @@ var _ = Describe("A server for many viewers", func() {
 		Expect(admin.session().User).To(Equal("system:serviceaccount:people:admin"))
 
 		By("a user with permissions in one namespace")
-		one := server.of(ctx, "one", bind("shop", "berth-viewer"))
+		one := server.of(ctx, "one", bind("shop", "berth-viewer"), bind("shop", "berth-explainer"))
 		one.namespace = "shop"
 		Eventually(one.fleet).WithContext(ctx).Should(And(
 			HaveField("Hub.State", explore.Connected), HaveField("Namespace", "shop"), HaveField("Missing", ContainElement("list managedclusters")),
