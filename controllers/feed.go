@@ -21,7 +21,9 @@ import (
 	"github.com/berth-dev/berth/pkg/admission"
 	"github.com/berth-dev/berth/pkg/changes"
 	"github.com/berth-dev/berth/pkg/inventory"
+	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/pkg/scheduler"
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // feed is the only source of the placement controller. It watches the kinds that decisions depend
@@ -172,6 +174,16 @@ func (f *feed) followPolicies(o client.Object) {
 	if _, policy := o.(*berthv1alpha1.DisruptionPolicy); policy {
 		f.readiness.policiesChanged()
 	}
+}
+
+// start ends the initial listing. Decisions begin after it.
+func (f *feed) start(ctx context.Context, decides *scheduler.Scheduler, recorder *recording.Recorder) {
+	decides.Recount(f.inventory.Records())
+	f.inventory.Started()
+	decides.ReserveOpenChanges(ctx, f.inventory.OpenChanges(), func(key types.NamespacedName) *framework.Snapshot {
+		return snapshotOf(key, f.inventory, f.queues, f.clock())
+	})
+	recorder.Begin(f.inventory)
 }
 
 // WaitForSync implements source.SyncingSource.

@@ -146,12 +146,15 @@ const wrongSkip = "The attempt would have been skipped, but changes the answer"
 
 // snapshot returns the Snapshot for a Placement; nil if the Placement does not exist.
 func (r *PlacementReconciler) snapshot(key types.NamespacedName) *framework.Snapshot {
-	now := r.Now()
+	return snapshotOf(key, r.Inventory, r.Queues, r.Now())
+}
+
+func snapshotOf(key types.NamespacedName, inv *inventory.Inventory, queues *admission.Queues, now time.Time) *framework.Snapshot {
 	var queue *framework.QueueAdmission
-	if pl := r.Inventory.Placement(key); r.Queues != nil && pl != nil {
-		queue = r.Queues.Admission(pl, now)
+	if pl := inv.Placement(key); queues != nil && pl != nil {
+		queue = queues.Admission(pl, now)
 	}
-	return r.Inventory.Snapshot(key, now, queue)
+	return inv.Snapshot(key, now, queue)
 }
 
 // skip reports in the status that a Placement is disabled, and removes a terminating one from the

@@ -245,7 +245,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	if err := addValidation(mgr, decides, served.ownKinds, o); err != nil {
 		return err
 	}
-	placements.onSynced = func() { start(inv, decides, recorder) }
+	placements.onSynced = func() { placements.start(ctx, decides, recorder) }
 	if _, err := placements.watch(ctx); err != nil {
 		return err
 	}
@@ -286,13 +286,6 @@ func onDecided(recorder *recording.Recorder) func(*scheduler.Attempt) {
 		return nil
 	}
 	return func(a *scheduler.Attempt) { recorder.Decided(replay.DecisionOf(a), a.Snapshot.PluginCounts) }
-}
-
-// start ends the initial listing. Decisions begin after it.
-func start(inv *inventory.Inventory, decides *scheduler.Scheduler, recorder *recording.Recorder) {
-	decides.Recount(inv.Records())
-	inv.Started()
-	recorder.Begin(inv)
 }
 
 // inventoryOptions returns the options of the inventory, and the recorder of its inputs; nil if

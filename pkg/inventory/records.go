@@ -271,6 +271,19 @@ func (inv *Inventory) openRecord(p *placement) *record {
 	return newest
 }
 
+// OpenChanges returns the Placements with an open change, sorted.
+func (inv *Inventory) OpenChanges() []Key {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	open := affectedSet{}
+	for _, r := range inv.records.byName {
+		if p := inv.placements[r.owner]; p != nil && r.isOpen() && inv.openRecord(p) != nil {
+			open.add(p.key)
+		}
+	}
+	return open.keys()
+}
+
 // addTarget sets Incumbents and Leaving from the open change.
 func (inv *Inventory) addTarget(s *framework.Subject, p *placement) {
 	s.Incumbents = s.Published

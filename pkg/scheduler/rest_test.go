@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -31,6 +32,10 @@ import (
 // another Placement or a timer asks for one.
 type fleetAtRest struct {
 	t         *testing.T
+	withQueue bool
+	pages     *memoryPages
+	// objects are on the hub beside the fleet, pages and records.
+	objects   []client.Object
 	inv       *inventory.Inventory
 	queues    *admission.Queues
 	scheduler *scheduler.Scheduler
@@ -57,21 +62,29 @@ partitions:
 func newFleetAtRest(t *testing.T, withQueue bool, answer *framework.Status, refuse func(string) error) *fleetAtRest {
 	t.Helper()
 	f := &fleetAtRest{
-		t: t, clock: clocktesting.NewFakeClock(fixture.Now), gate: &gate{name: "x", answer: answer, timeout: time.Hour},
-		records: map[string]*berthv1alpha1.PlacementChange{}, due: map[inventory.Key]time.Time{}, outcomes: map[inventory.Key]scheduler.Outcome{},
+		t: t, withQueue: withQueue, clock: clocktesting.NewFakeClock(fixture.Now), gate: &gate{name: "x", answer: answer, timeout: time.Hour},
+		pages: &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}, refuse: refuse}, records: map[string]*berthv1alpha1.PlacementChange{},
 	}
+	f.start()
+	return f
+}
+
+// start starts a controller with the hub's objects, which knows nothing else.
+func (f *fleetAtRest) start() {
+	f.t.Helper()
+	f.due, f.outcomes, f.queues = map[inventory.Key]time.Time{}, map[inventory.Key]scheduler.Outcome{}, nil
 	f.inv = inventory.New(inventory.Options{OnAffected: f.enqueue, Reads: func(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }})
 	claims := &scheduler.Claims{Clusters: f.inv.Reserve}
 	held := scheduler.NewHeldChanges()
 	held.OnChange(func(key types.NamespacedName) { f.enqueue([]inventory.Key{key}) })
 	handle := &framework.Handle{
-		Pages: &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}, refuse: refuse}, Assume: f.inv.AssumePage, Announce: f.inv.Announce,
+		Pages: f.pages, Assume: f.inv.AssumePage, Announce: f.inv.Announce,
 		Reserve: claims.Reserve, Unreserve: claims.Unreserve, Quota: claims.SetQuota, HeldChanges: held,
 	}
-	if withQueue {
+	if f.withQueue {
 		f.queues = admission.NewQueues(admission.QueuesOptions{Published: f.inv.Published, Recorded: f.inv.RecordedQueue, Now: f.clock.Now, OnAffected: f.enqueue})
 		if _, err := f.queues.Configure(&corev1.ConfigMap{Data: map[string]string{admission.QueuesKey: queuesOfTwo}}); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		claims.Quota = f.queues.SetClusters
 	}
@@ -82,7 +95,7 @@ func newFleetAtRest(t *testing.T, withQueue bool, answer *framework.Status, refu
 	defaults.Plugins.MultiPoint.Enabled = append(defaults.Plugins.MultiPoint.Enabled, config.Plugin{Name: "x"})
 	profiles, err := scheduler.NewProfiles(context.Background(), nil, defaults, registry, handle)
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	f.scheduler = scheduler.New(profiles, held)
 	f.scheduler.Claims, f.scheduler.Clock, f.scheduler.CycleTimeout = claims, f.clock, time.Second
@@ -90,10 +103,43 @@ func newFleetAtRest(t *testing.T, withQueue bool, answer *framework.Status, refu
 	f.inv.Update(fixture.Set("s1"))
 	f.inv.Update(fixture.Binding("ns", "s1"))
 	for i := range 4 {
-		f.inv.Update(fixture.Cluster(fmt.Sprint("c", i)).Set("s1").Allocatable("cpu", "8").Capacity("cpu", "8").Obj())
+		f.inv.Update(fixture.Cluster(fmt.Sprint("c", i)).Set("s1").Label("name", fmt.Sprint("c", i)).Allocatable("cpu", "8").Capacity("cpu", "8").Obj())
+	}
+	for _, o := range f.objects {
+		f.update(o)
+	}
+	for _, page := range f.pages.pages {
+		f.inv.Update(page.DeepCopy())
+	}
+	for _, record := range f.records {
+		f.inv.Update(record.DeepCopy())
 	}
 	f.inv.Started()
-	return f
+	f.scheduler.ReserveOpenChanges(context.Background(), f.inv.OpenChanges(), f.snapshot)
+}
+
+// update creates or changes an object.
+func (f *fleetAtRest) update(o client.Object) {
+	if pl, ok := o.(*v1alpha1.Placement); ok && f.queues != nil {
+		f.queues.Update(pl)
+	}
+	f.enqueue(f.inv.Update(o.DeepCopyObject().(client.Object)))
+}
+
+// store is update, and a controller that starts later knows the object.
+func (f *fleetAtRest) store(o client.Object) {
+	f.objects = append(slices.DeleteFunc(f.objects, func(old client.Object) bool {
+		return reflect.TypeOf(old) == reflect.TypeOf(o) && old.GetName() == o.GetName()
+	}), o)
+	f.update(o)
+}
+
+func (f *fleetAtRest) snapshot(key inventory.Key) *framework.Snapshot {
+	var queue *framework.QueueAdmission
+	if f.queues != nil {
+		queue = f.queues.Admission(f.inv.Placement(key), f.clock.Now())
+	}
+	return f.inv.Snapshot(key, f.clock.Now(), queue)
 }
 
 func (f *fleetAtRest) enqueue(keys []inventory.Key) {
@@ -111,13 +157,6 @@ func (f *fleetAtRest) writeRecords(_ context.Context, a *scheduler.Attempt) erro
 		f.inv.AssumeRecord(record.DeepCopy())
 	}
 	return err
-}
-
-func (f *fleetAtRest) update(pl *v1alpha1.Placement) {
-	if f.queues != nil {
-		f.queues.Update(pl)
-	}
-	f.enqueue(f.inv.Update(pl))
 }
 
 // run runs the due attempts until the fleet rests or ran n, and returns how many ran.
@@ -140,17 +179,14 @@ func (f *fleetAtRest) run(n int) int {
 func (f *fleetAtRest) attempt(key inventory.Key) {
 	delete(f.due, key)
 	pl := f.inv.Placement(key)
+	if pl == nil {
+		return
+	}
 	if wait := f.scheduler.AttemptDelay(pl); wait > 0 {
 		f.due[key] = f.clock.Now().Add(wait)
 		return
 	}
-	a := f.scheduler.Attempt(context.Background(), key.Namespace, func() *framework.Snapshot {
-		var queue *framework.QueueAdmission
-		if f.queues != nil {
-			queue = f.queues.Admission(pl, f.clock.Now())
-		}
-		return f.inv.Snapshot(key, f.clock.Now(), queue)
-	})
+	a := f.scheduler.Attempt(context.Background(), key.Namespace, func() *framework.Snapshot { return f.snapshot(key) })
 	f.attempts++
 	f.outcomes[key] = a.Outcome
 	if !a.Err.IsSuccess() {
@@ -167,6 +203,17 @@ func (f *fleetAtRest) attempt(key inventory.Key) {
 	if at := a.State.NextAttempt(); !at.IsZero() {
 		if old, known := f.due[key]; !known || at.Before(old) {
 			f.due[key] = at
+		}
+	}
+}
+
+// timersCauseFewAttempts, not a chain of them.
+func (f *fleetAtRest) timersCauseFewAttempts(placements int) {
+	f.t.Helper()
+	for range 3 {
+		f.clock.Step(time.Minute)
+		if n := f.run(60); n > 6*placements {
+			f.t.Fatalf("%d attempts after a timer: %v", n, f.outcomes)
 		}
 	}
 }
@@ -215,37 +262,30 @@ func TestFleetAtRest(t *testing.T) {
 						for i := range placements {
 							name, other := fmt.Sprint("p", i), fmt.Sprint("p", (i+1)%placements)
 							if policy != nil {
-								f.enqueue(f.inv.Update(policy(name, other)))
+								f.store(policy(name, other))
 							}
 							b := fixture.Placement("ns", name)
 							if i > 0 {
 								b = b.Number(1)
 							}
-							f.update(b.Obj())
+							f.store(b.Obj())
 						}
 						const most = 60
 						if n := f.run(most); n == most {
 							t.Fatalf("%d attempts, and no end: %v", n, f.outcomes)
 						}
 						if v.reject {
-							for _, name := range slices.Sorted(maps.Keys(f.records)) {
-								record := f.records[name].DeepCopy()
-								record.Spec.Approval = &berthv1alpha1.ChangeApproval{Decision: berthv1alpha1.Rejected, By: "ann"}
-								f.version++
-								record.ResourceVersion = fmt.Sprint(f.version)
-								f.enqueue(f.inv.Update(record))
-							}
+							f.end()
 							if n := f.run(most); n == most {
 								t.Fatalf("after the rejection %d attempts, and no end: %v", n, f.outcomes)
 							}
 						}
-						// A timer causes few attempts, not a chain of them.
-						for range 3 {
-							f.clock.Step(time.Minute)
-							if n := f.run(most); n > 6*placements {
-								t.Fatalf("%d attempts after a timer: %v", n, f.outcomes)
-							}
+						f.timersCauseFewAttempts(placements)
+						f.start()
+						if n := f.run(most); n == most {
+							t.Fatalf("after a restart %d attempts, and no end: %v", n, f.outcomes)
 						}
+						f.timersCauseFewAttempts(placements)
 					})
 				}
 			}

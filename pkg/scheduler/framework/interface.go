@@ -300,6 +300,8 @@ type ReservePlugin interface {
 	// in reverse order. Unschedulable and UnschedulableAndUnresolvable deny the change, Pending
 	// repeats the attempt soon, other codes are Errors. A change that is held or waits stays
 	// reserved: each attempt calls Reserve again, which replaces what the Placement had reserved.
+	// After a restart, Reserve is called for each change with an open record before the first
+	// attempt; its result is ignored, and the CycleState has no data of other plugins.
 	Reserve(ctx context.Context, state *CycleState, pl *v1alpha1.Placement, p *Proposal) *Status
 	// Unreserve undoes Reserve and must not fail. It is also called if the plugin's Reserve did not
 	// run.
