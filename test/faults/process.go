@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -18,11 +19,19 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/berth-dev/berth/pkg/recording"
 	"github.com/berth-dev/berth/test/testhub"
 )
 
-// controllerVariable holds the kubeconfig for a test binary that runs as a controller.
-const controllerVariable = "BERTH_TEST_CONTROLLER"
+// controllerVariable holds the kubeconfig for a test binary that runs as a controller,
+// metricsVariable its metrics address.
+const (
+	controllerVariable = "BERTH_TEST_CONTROLLER"
+	metricsVariable    = "BERTH_TEST_METRICS"
+)
+
+// MetricsAddress is the option of a controller that ControlIfAsked runs.
+func MetricsAddress() string { return os.Getenv(metricsVariable) }
 
 // ControlIfAsked runs the controller of newManager in this process if StartTestController started
 // it, and then does not return. TestMain calls it.
@@ -58,15 +67,20 @@ type Process struct {
 	// Ended is closed when the process has exited.
 	Ended chan struct{}
 	log   string
+	// metrics is the address of the metrics, recording the folder of the recording.
+	metrics, recording string
 }
 
 // StartController runs the controller with a kubeconfig until the spec ends or a test kills it. The
-// flags are appended.
+// flags are appended. If it runs until the end, the fleet must be at rest then.
 func StartController(kubeconfig string, flags ...string) *Process {
 	GinkgoHelper()
-	return start(exec.Command(testhub.Binary(), append([]string{
-		"controller", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-probe-bind-address=0", "--housekeeping=", "--record", recordingOf(), "--check-skips",
+	p := &Process{metrics: testhub.FreeAddress(), recording: recordingOf()}
+	p.start(exec.Command(testhub.Binary(), append([]string{
+		"controller", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-probe-bind-address=0", "--metrics-bind-address", p.metrics,
+		"--housekeeping=", "--record", p.recording, "--check-skips",
 	}, flags...)...))
+	return p
 }
 
 // StartTestController is StartController for the controller that the test binary passes to
@@ -75,17 +89,19 @@ func StartTestController(kubeconfig string, environment ...string) *Process {
 	GinkgoHelper()
 	self, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())
+	p := &Process{metrics: testhub.FreeAddress()}
 	command := exec.Command(self)
-	command.Env = append(append(os.Environ(), controllerVariable+"="+kubeconfig), environment...)
-	return start(command)
+	command.Env = append(append(os.Environ(), controllerVariable+"="+kubeconfig, metricsVariable+"="+p.metrics), environment...)
+	p.start(command)
+	return p
 }
 
-func start(command *exec.Cmd) *Process {
+func (p *Process) start(command *exec.Cmd) {
 	GinkgoHelper()
 	path := filepath.Join(GinkgoT().TempDir(), "controller.log")
 	log, err := os.Create(path)
 	Expect(err).NotTo(HaveOccurred())
-	p := &Process{Command: command, Ended: make(chan struct{}), log: path}
+	p.Command, p.Ended, p.log = command, make(chan struct{}), path
 	p.Command.Stdout, p.Command.Stderr = log, log
 	Expect(p.Command.Start()).To(Succeed())
 	go func() {
@@ -95,6 +111,9 @@ func start(command *exec.Cmd) *Process {
 		close(p.Ended)
 	}()
 	DeferCleanup(func() {
+		if p.Alive() {
+			testhub.ExpectRest(p.attempts, p.attempted)
+		}
 		p.Kill()
 		out, err := os.ReadFile(path)
 		Expect(err).NotTo(HaveOccurred())
@@ -103,8 +122,41 @@ func start(command *exec.Cmd) *Process {
 			GinkgoWriter.Println(tail(path))
 		}
 	})
-	return p
 }
+
+// Metric is the sum of a metric over all series.
+func (p *Process) Metric(name string) (float64, error) { return testhub.MetricAt(p.metrics, name) }
+
+// attempts is the number of attempts; 0 if the process has ended.
+func (p *Process) attempts() (float64, error) {
+	if !p.Alive() {
+		return 0, nil
+	}
+	return p.Metric(testhub.AttemptsMetric)
+}
+
+// attempted says which Placements were decided last, as far as a recording tells it.
+func (p *Process) attempted() string {
+	r, err := recording.Open(p.recording)
+	if err != nil {
+		return err.Error()
+	}
+	defer r.Close()
+	counts, since := map[string]int{}, time.Now().Add(-nameTime)
+	for {
+		entry, err := r.Next()
+		if err != nil {
+			return fmt.Sprintf("within %s: %s", nameTime, testhub.ListCounts(counts))
+		}
+		if entry.Type == recording.TypeDecision && entry.Time.After(since) {
+			counts[entry.Decision.Key().String()]++
+		}
+	}
+}
+
+// nameTime is how long before its end the recorded decisions of a fleet are counted that is not at
+// rest.
+const nameTime = 10 * time.Second
 
 // Kill sends SIGKILL.
 func (p *Process) Kill() {

@@ -19,6 +19,7 @@ const Account = "system:serviceaccount:berth-system:berth"
 type Controller struct {
 	cancel  context.CancelFunc
 	stopped chan error
+	names   attemptedNames
 }
 
 // StartController runs Berth's controller with the given options and the permissions of its service
@@ -44,16 +45,26 @@ func StartController(config *rest.Config, o controllers.Options) *Controller {
 	if o.Log.IsZero() {
 		o.Log = GinkgoLogr
 	}
+	c := &Controller{stopped: make(chan error, 1)}
+	o.Log = c.names.wrap(o.Log)
 	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), o.Log))
+	c.cancel = cancel
 	manager, err := controllers.NewManager(ctx, config, o)
 	Expect(err).NotTo(HaveOccurred())
-	c := &Controller{cancel: cancel, stopped: make(chan error, 1)}
 	go func() { c.stopped <- manager.Start(ctx) }()
 	return c
 }
 
-// Stop ends the run and waits until it has ended.
+// Stop expects that the fleet comes to rest (ExpectRest), ends the run and waits until it has
+// ended.
 func (c *Controller) Stop() {
+	GinkgoHelper()
+	ExpectRest(attempts, c.names.collect)
+	c.Interrupt()
+}
+
+// Interrupt is Stop while attempts may run.
+func (c *Controller) Interrupt() {
 	GinkgoHelper()
 	c.cancel()
 	Eventually(c.stopped).Should(Receive(BeNil()))

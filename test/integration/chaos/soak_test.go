@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/test/faults"
 	"github.com/berth-dev/berth/test/fixture"
+	"github.com/berth-dev/berth/test/testhub"
 )
 
 // Without BERTH_SOAK, the soak is not listed among the specs.
@@ -41,7 +41,7 @@ const crowdSize = 50
 func soak(ctx context.Context, length time.Duration) {
 	GinkgoHelper()
 	t := begin(ctx, "soak", false)
-	profiles := freeAddress()
+	profiles := testhub.FreeAddress()
 	berth, proxy := t.controller("--pprof-address=" + profiles)
 	random := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 7))
 	var names []string
@@ -126,15 +126,6 @@ func inUse(ctx context.Context, profiles string) (float64, error) {
 		return 0, fmt.Errorf("reading the memory in use: %w", err)
 	}
 	return bytes / 1e6, nil
-}
-
-// freeAddress returns an address on which no process listens.
-func freeAddress() string {
-	GinkgoHelper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Expect(err).NotTo(HaveOccurred())
-	Expect(listener.Close()).To(Succeed())
-	return listener.Addr().String()
 }
 
 // rarely fails one write in twenty, half of them after they happened. Events are left alone: those

@@ -1,13 +1,9 @@
 package flicker
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
-	"strconv"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -36,9 +32,8 @@ var _ = Describe("A page that cannot be written", func() {
 		}
 		faulty.Fail(stuck(http.StatusForbidden))
 		DeferCleanup(faulty.EndFaults)
-		address := freeAddress()
-		berth := faults.StartController(throughProxy, "--metrics-bind-address="+address)
-		failures := func() (float64, error) { return metric(ctx, address, "berth_publish_failures_total") }
+		berth := faults.StartController(throughProxy)
+		failures := func() (float64, error) { return berth.Metric("berth_publish_failures_total") }
 
 		By("never being created")
 		Eventually(answer(ctx, namespace, "fine")).Should(Equal([]string{"a", "b"}))
@@ -107,39 +102,4 @@ func satisfied(ctx context.Context, namespace, placement string) func() string {
 		}
 		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 	}
-}
-
-func freeAddress() string {
-	GinkgoHelper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Expect(err).NotTo(HaveOccurred())
-	Expect(listener.Close()).To(Succeed())
-	return listener.Addr().String()
-}
-
-// metric adds up a metric's values over its labels.
-func metric(ctx context.Context, address, name string) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	sum := 0.0
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		series, value, ok := strings.Cut(lines.Text(), " ")
-		if !ok || series != name && !strings.HasPrefix(series, name+"{") {
-			continue
-		}
-		v, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += v
-	}
-	return sum, lines.Err()
 }

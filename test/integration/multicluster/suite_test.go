@@ -49,7 +49,7 @@ func newManager(ctx context.Context, hub *rest.Config) (ctrl.Manager, error) {
 		}
 		conf.Profiles = []config.Profile{{Name: config.DefaultProfile, PluginConfig: []config.PluginConfig{{Name: "DecisionPublisher", Args: json.RawMessage(raw)}}}}
 	}
-	return controllers.NewManager(ctx, hub, controllers.Options{MetricsAddress: "0", HealthAddress: "0", Config: conf})
+	return controllers.NewManager(ctx, hub, controllers.Options{MetricsAddress: faults.MetricsAddress(), HealthAddress: "0", Config: conf})
 }
 
 // startController runs the controller in a process of its own until it is killed, or the spec ends.

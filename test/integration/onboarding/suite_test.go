@@ -51,11 +51,13 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	hub = testhub.Start(ctx)
 	hub.InstallCRD(ctx, testhub.Klusterlets)
 	hub.InstallCRD(ctx, testhub.ClusterProfiles)
+	metrics := testhub.FreeAddress()
 	berth := exec.Command(testhub.Binary(), "controller", "--kubeconfig", hub.Kubeconfig, "--leader-elect=false", "--health-probe-bind-address=0",
-		"--housekeeping=*,cluster-profile", "--cluster-profile-namespace=fleet")
+		"--metrics-bind-address", metrics, "--housekeeping=*,cluster-profile", "--cluster-profile-namespace=fleet")
 	berth.Stdout, berth.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(berth.Start()).To(Succeed())
 	DeferCleanup(func() {
+		testhub.ExpectRest(func() (float64, error) { return testhub.MetricAt(metrics, testhub.AttemptsMetric) }, func() string { return "see its metrics" })
 		Expect(berth.Process.Signal(syscall.SIGTERM)).To(Succeed())
 		Expect(berth.Wait()).To(Succeed())
 	})

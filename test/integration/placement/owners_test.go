@@ -47,7 +47,7 @@ var _ = Describe("Another writer's pages", func() {
 	}
 	restart := func(during func()) {
 		GinkgoHelper()
-		berth.Stop()
+		berth.Interrupt()
 		during()
 		startBerth()
 	}
@@ -142,7 +142,7 @@ var _ = Describe("A start", func() {
 		before := versions(ctx, t.namespace, names...)
 		for range 3 {
 			restart := pageWrites()
-			berth.Stop()
+			berth.Interrupt()
 			startBerth()
 			t.waitForDecision(ctx, t.full("b"))
 			Expect(pageWrites()-restart).To(Equal(1), "the page of the Placement that came last")

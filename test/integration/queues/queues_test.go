@@ -304,6 +304,8 @@ var _ = Describe("Queues", Ordered, func() {
 		configure(ctx, everything)
 	})
 
+	It("keep the quota of a held change over a restart", keepsHeldQuota)
+
 	It("are served for admission by a replica that does not lead, too", func(ctx SpecContext) {
 		berth.Stop()
 		berth = start(hub.Config, controllers.Options{QueueConfig: queueConfig, LeaderElection: true, LeaderElectionNamespace: "berth-system"})

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 		}
 		to.Impersonate.UserName = testhub.Account
 		return controllers.NewManager(ctx, to, controllers.Options{
-			Now: func() time.Time { return time.Now().Add(ahead) }, MetricsAddress: "0", HealthAddress: "0",
+			Now: func() time.Time { return time.Now().Add(ahead) }, MetricsAddress: faults.MetricsAddress(), HealthAddress: "0",
 		})
 	})
 	os.Exit(m.Run())
