@@ -83,8 +83,8 @@ type Inventory struct {
 	// readiness are the objects of readiness sources, by source.
 	readiness map[string]*readinessSource
 
-	// started is false during the initial listing.
-	started bool
+	// started is false during the initial listing, starting is true at its end.
+	started, starting bool
 	// triggers is the number of the last trigger of an attempt.
 	triggers int64
 	// sequence is the number of the last event that affected any Placement. checked are the

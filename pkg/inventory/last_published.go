@@ -31,7 +31,8 @@ func (inv *Inventory) restoreLast(p *placement) {
 func (inv *Inventory) readLast(p *placement) *framework.Published {
 	own, history := inv.subject(p).OwnPages(), inv.historyOf(p)
 	last := framework.PublishedOn(own)
-	last.Revision, last.SinceStart = history.PageRevision(own), inv.started && !p.delegated && !inv.options.Follows
+	last.Revision = history.PageRevision(own)
+	last.SinceStart = (inv.started || inv.starting) && !p.delegated && !inv.options.Follows
 	// Pages without a revision may be newer than all records.
 	if latest := history.Latest(last.Revision); latest != nil && !p.delegated && !decidedByOCM(own) && latest.Spec.To != last.Digest && (last.Revision > 0 || len(own) == 0) {
 		if names, ok := history.Clusters(last.Names); ok {

@@ -332,9 +332,10 @@ func (inv *Inventory) HasStarted() bool {
 
 // start is Started with the inventory locked.
 func (inv *Inventory) start() {
+	inv.starting = true
 	inv.updateHoldings()
 	clear(inv.holdings.pending)
-	inv.started = true
+	inv.starting, inv.started = false, true
 }
 
 // setCause stores the cause of the next attempt for each affected Placement.

@@ -27,7 +27,8 @@ func (s *Scheduler) ReserveOpenChanges(ctx context.Context, placements []types.N
 	}
 }
 
-// reserveOpenChange ignores failures of Reserve, because the first attempt reserves again.
+// reserveOpenChange ignores failures of Reserve, because the first attempt reserves again and
+// reports them.
 func (s *Scheduler) reserveOpenChange(ctx context.Context, snapshot *framework.Snapshot) {
 	p := openChange(snapshot)
 	if p == nil {
@@ -38,10 +39,16 @@ func (s *Scheduler) reserveOpenChange(ctx context.Context, snapshot *framework.S
 	state := framework.NewCycleState(snapshot)
 	for _, plugin := range profile.Reserve {
 		if !countsPermitted(plugin) {
-			plugin.Reserve(ctx, state, pl, p)
+			reserveSafely(ctx, plugin, state, p)
 		}
 	}
 	s.timers[snapshot.Subject.Key()] = timers{Timers: framework.Timers{Reserved: true}, uid: pl.UID, profile: profile}
+}
+
+// reserveSafely recovers a panic, which would end the process at each start.
+func reserveSafely(ctx context.Context, plugin framework.ReservePlugin, state *framework.CycleState, p *framework.Proposal) {
+	defer func() { _ = recover() }()
+	plugin.Reserve(ctx, state, state.Snapshot().Subject.Placement, p)
 }
 
 // openChange returns what is left of the change of the open record; nil without one. The selected

@@ -77,6 +77,9 @@ type crowd struct {
 	clusters  []fixture.ClusterBuilder
 	inv       *inventory.Inventory
 	scheduler *scheduler.Scheduler
+	// requests says that the namespace has a SelectionPolicy with requests, so that the inventory
+	// reads what is published at the start.
+	requests bool
 }
 
 // start starts a controller, which decides all Placements.
@@ -100,6 +103,9 @@ func (f *crowd) start() {
 	}
 	for _, page := range f.pages.pages {
 		f.inv.Update(page.DeepCopy())
+	}
+	if f.requests {
+		f.inv.Update(dependencies["requests"]("other", ""))
 	}
 	f.inv.Started()
 	f.pages.writes = nil
@@ -127,8 +133,8 @@ func (f *crowd) place(pl *v1alpha1.Placement) {
 }
 
 // newCrowd has eight Placements spread over four clusters, and six more that need one of them.
-func newCrowd(t *testing.T, b func(string) fixture.PlacementBuilder) *crowd {
-	f := &crowd{t: t, pages: &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}}}
+func newCrowd(t *testing.T, requests bool, b func(string) fixture.PlacementBuilder) *crowd {
+	f := &crowd{t: t, requests: requests, pages: &memoryPages{pages: map[inventory.Key]*v1alpha1.PlacementDecision{}}}
 	for i := range 4 {
 		f.clusters = append(f.clusters, fixture.Cluster(fmt.Sprint("c", i)).Set("s1").Label("name", fmt.Sprint("c", i)))
 	}
@@ -154,66 +160,76 @@ func TestAStartMovesNothing(t *testing.T) {
 			return fixture.Placement("ns", name).Prioritizer(v1alpha1.PrioritizerBalance, -3).Prioritizer(v1alpha1.PrioritizerSteady, 1)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			f := newCrowd(t, b)
-			for range 3 {
-				f.start()
-				if len(f.pages.writes) > 0 {
-					t.Fatalf("written: %q", f.pages.writes)
+		for _, requests := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", requests ", requests), func(t *testing.T) {
+				f := newCrowd(t, requests, b)
+				for range 3 {
+					f.start()
+					if len(f.pages.writes) > 0 {
+						t.Fatalf("written: %q", f.pages.writes)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
 // TestAStartKeepsScores: published scores and their order stay, too.
 func TestAStartKeepsScores(t *testing.T) {
-	f := newCrowd(t, func(name string) fixture.PlacementBuilder { return fixture.Placement("ns", name) })
-	pl := fixture.Placement("ns", "sorted").Number(3).Obj()
-	pl.Spec.SortBy = v1alpha1.SortByScore
-	f.place(pl)
-	for i := range 5 {
-		f.place(fixture.Placement("ns", fmt.Sprint("r", i)).Predicate(fixture.MatchLabel("name", fmt.Sprint("c", i%3+1))).Obj())
-	}
-	f.start()
-	if len(f.pages.writes) > 0 {
-		t.Fatalf("written: %q", f.pages.writes)
-	}
-	f.inv.Update(f.clusters[0].Taint("t", "", v1alpha1.TaintEffectNoSelectIfNew).Obj())
-	f.attempt("sorted")
-	if !slices.Equal(f.pages.writes, []string{"update sorted-decision-1"}) {
-		t.Errorf("after an event: %q", f.pages.writes)
+	for _, requests := range []bool{false, true} {
+		t.Run(fmt.Sprint("requests ", requests), func(t *testing.T) {
+			f := newCrowd(t, requests, func(name string) fixture.PlacementBuilder { return fixture.Placement("ns", name) })
+			pl := fixture.Placement("ns", "sorted").Number(3).Obj()
+			pl.Spec.SortBy = v1alpha1.SortByScore
+			f.place(pl)
+			for i := range 5 {
+				f.place(fixture.Placement("ns", fmt.Sprint("r", i)).Predicate(fixture.MatchLabel("name", fmt.Sprint("c", i%3+1))).Obj())
+			}
+			f.start()
+			if len(f.pages.writes) > 0 {
+				t.Fatalf("written: %q", f.pages.writes)
+			}
+			f.inv.Update(f.clusters[0].Taint("t", "", v1alpha1.TaintEffectNoSelectIfNew).Obj())
+			f.attempt("sorted")
+			if !slices.Equal(f.pages.writes, []string{"update sorted-decision-1"}) {
+				t.Errorf("after an event: %q", f.pages.writes)
+			}
+		})
 	}
 }
 
 // TestAfterAStart: an event that affects a Placement after its first attempt ends the grace of the
 // start, one before or during that attempt does not, nor does a repetition.
 func TestAfterAStart(t *testing.T) {
-	b := func(name string) fixture.PlacementBuilder {
-		return fixture.Placement("ns", name).Prioritizer(v1alpha1.PrioritizerBalance, 3)
-	}
-	f := newCrowd(t, b)
-	f.start()
-	// moves returns the Placements that leave the crowded cluster with the next attempt.
-	moves := func() (moved []string) {
-		f.pages.writes = nil
-		for i := range 8 {
-			f.attempt(fmt.Sprint("p", i))
-		}
-		return slices.Clone(f.pages.writes)
-	}
-	if moved := moves(); len(moved) > 0 {
-		t.Errorf("repeated: %q", moved)
-	}
-	if a := f.attempt("p0"); a.Settled() != nil {
-		t.Error("the attempt after a start proves that later ones change nothing")
-	}
-	f.inv.Update(f.clusters[3].Label("other", "x").Obj())
-	if moved := moves(); len(moved) > 0 {
-		t.Errorf("after an event that affects nobody: %q", moved)
-	}
-	f.inv.Update(f.clusters[3].Taint("t", "", v1alpha1.TaintEffectNoSelectIfNew).Obj())
-	if moved := moves(); len(moved) == 0 {
-		t.Error("an event is not decided with the counts of now")
+	for _, requests := range []bool{false, true} {
+		t.Run(fmt.Sprint("requests ", requests), func(t *testing.T) {
+			b := func(name string) fixture.PlacementBuilder {
+				return fixture.Placement("ns", name).Prioritizer(v1alpha1.PrioritizerBalance, 3)
+			}
+			f := newCrowd(t, requests, b)
+			f.start()
+			// moves returns the Placements that leave the crowded cluster with the next attempt.
+			moves := func() (moved []string) {
+				f.pages.writes = nil
+				for i := range 8 {
+					f.attempt(fmt.Sprint("p", i))
+				}
+				return slices.Clone(f.pages.writes)
+			}
+			if moved := moves(); len(moved) > 0 {
+				t.Errorf("repeated: %q", moved)
+			}
+			if a := f.attempt("p0"); a.Settled() != nil {
+				t.Error("the attempt after a start proves that later ones change nothing")
+			}
+			f.inv.Update(f.clusters[3].Label("other", "x").Obj())
+			if moved := moves(); len(moved) > 0 {
+				t.Errorf("after an event that affects nobody: %q", moved)
+			}
+			f.inv.Update(f.clusters[3].Taint("t", "", v1alpha1.TaintEffectNoSelectIfNew).Obj())
+			if moved := moves(); len(moved) == 0 {
+				t.Error("an event is not decided with the counts of now")
+			}
+		})
 	}
 }

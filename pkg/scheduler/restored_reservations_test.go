@@ -103,8 +103,8 @@ func TestRestartKeepsReservations(t *testing.T) {
 		"with": {
 			before: func(f *fleetAtRest) {
 				f.store(dependencies["with"]("p1", "p0"))
-				f.hold(fixture.Placement("ns", "p0").Number(1))
-			}, placement: two, want: "c0", wantLater: "c1", // Balance moves p0 to c1, which nobody rejected.
+				f.hold(fixture.Placement("ns", "p0").Number(1).Predicate(clusters("c0")))
+			}, placement: two, want: "c0", wantLater: "c0 c1",
 		},
 	} {
 		for _, restart := range []bool{false, true} {
