@@ -33,9 +33,13 @@ const (
 // nothing after a failed spec.
 func ExpectRest(attempts func() (float64, error), attempted func() string) {
 	GinkgoHelper()
-	if CurrentSpecReport().Failed() {
-		return
+	if !CurrentSpecReport().Failed() {
+		expectRest(restTime, restTimeout, attempts, attempted)
 	}
+}
+
+func expectRest(rest, timeout time.Duration, attempts func() (float64, error), attempted func() string) {
+	GinkgoHelper()
 	last, since := -1.0, time.Now()
 	Eventually(func(g Gomega) {
 		now, err := attempts()
@@ -43,8 +47,8 @@ func ExpectRest(attempts func() (float64, error), attempted func() string) {
 		if now != last {
 			last, since = now, time.Now()
 		}
-		g.Expect(time.Since(since)).To(BeNumerically(">=", restTime), "%v attempts, and the last one just ran", now)
-	}).WithTimeout(restTimeout).WithPolling(100*time.Millisecond).Should(Succeed(), func() string {
+		g.Expect(time.Since(since)).To(BeNumerically(">=", rest), "%v attempts, and the last one just ran", now)
+	}).WithTimeout(timeout).WithPolling(rest/20).Should(Succeed(), func() string {
 		return "the fleet is not at rest although no input changes: " + attempted()
 	})
 }
