@@ -235,6 +235,8 @@ type probePlugin struct {
 	handle *framework.Handle
 	filter func(cluster string) *framework.Status
 	permit func() (*framework.Status, time.Duration)
+	// postBind is called if it is not nil.
+	postBind func()
 	// prepare is nil while every Placement is prepared.
 	prepare func() bool
 	// forgotten are the Placements that were passed to Forget.

@@ -1,10 +1,13 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/berth-dev/berth/pkg/scheduler/config"
@@ -78,10 +81,7 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 	plugins := instances{}
 	var errs []error
 	for _, name := range c.Names() {
-		plugin, err := registry[name](ctx, c.Args(name), handle)
-		if err == nil && plugin.Name() != name {
-			err = fmt.Errorf("its Name is %q", plugin.Name())
-		}
+		plugin, err := buildOne(ctx, name, registry[name], c.Args(name), handle)
 		if err != nil {
 			errs = append(errs, c.BuildError(name, err))
 			continue
@@ -89,6 +89,22 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 		plugins[name] = plugin
 	}
 	return plugins, errors.Join(errs...)
+}
+
+// buildOne calls the factory of a plugin. A panic is an error.
+func buildOne(ctx context.Context, name string, factory framework.PluginFactory, args json.RawMessage, handle *framework.Handle) (plugin framework.Plugin, err error) {
+	failure := call(ctx, "the factory", func() string { return name }, func() *framework.Status {
+		plugin, err = factory(ctx, args, handle)
+		switch value := reflect.ValueOf(plugin); {
+		case err != nil:
+		case plugin == nil || value.Kind() == reflect.Pointer && value.IsNil():
+			err = fmt.Errorf("the factory of %s returned nil", name)
+		case plugin.Name() != name:
+			err = fmt.Errorf("its Name is %q", plugin.Name())
+		}
+		return nil
+	})
+	return plugin, cmp.Or(err, failure.Err())
 }
 
 // pointOf reports whether a plugin implements an extension point.
