@@ -241,6 +241,9 @@ type probePlugin struct {
 	prepare func() bool
 	// forgotten are the Placements that were passed to Forget.
 	forgotten []types.NamespacedName
+	// managers are those passed to SetupWithManager, which returns setUpError.
+	managers   []manager.Manager
+	setUpError error
 	// recounted is how many records it was to start from; -1 before that.
 	recounted int
 }

@@ -267,7 +267,9 @@ func newPanicHub(t *testing.T, clusters int, change ...func(*config.Plugins)) *p
 	h.inv = inventory.New(inventory.Options{Reads: func(pl *v1alpha1.Placement) framework.Reads { return h.scheduler.Reads(pl) }})
 	handle := &framework.Handle{Pages: h.pages, Assume: h.inv.AssumePage, Reserve: h.inv.Reserve, Unreserve: h.inv.Unreserve}
 	registry, defaults := builtin.Registry(), builtin.DefaultProfile()
-	registry["Panicker"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return h.panicker, nil }
+	registry["Panicker"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+		return h.panicker, nil
+	}
 	defaults.Plugins.MultiPoint.Enabled = append([]config.Plugin{{Name: "Panicker"}}, defaults.Plugins.MultiPoint.Enabled...)
 	defaults.Plugins.QueueSort.Disabled = []config.DisabledPlugin{{Name: "PrioritySort"}}
 	for _, one := range change {

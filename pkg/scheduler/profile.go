@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -30,6 +32,25 @@ type Profile struct {
 	PreBind    []framework.PreBindPlugin
 	Bind       []framework.BindPlugin
 	PostBind   []framework.PostBindPlugin
+
+	plugins instances
+}
+
+// SetUp calls SetupWithManager of the Starters among the plugins.
+func (p *Profile) SetUp(ctx context.Context, mgr manager.Manager) error {
+	for _, name := range slices.Sorted(maps.Keys(p.plugins)) {
+		starter, ok := p.plugins[name].(framework.Starter)
+		if !ok {
+			continue
+		}
+		failure := guard(ctx, "SetupWithManager", starter, func() *framework.Status {
+			return framework.AsStatus(starter.SetupWithManager(ctx, mgr))
+		})
+		if failure != nil {
+			return fmt.Errorf("setting up plugin %w", failure.WithPlugin(name).Err())
+		}
+	}
+	return nil
 }
 
 // WeightedScore is a score plugin with its weight in the Additive mode.
@@ -135,6 +156,7 @@ func (i instances) implements(name string, point config.Point) bool { return poi
 func newProfile(name string, at map[config.Point][]config.Plugin, plugins instances) *Profile {
 	p := &Profile{
 		Name:       name,
+		plugins:    plugins,
 		QueueSort:  ordered[framework.QueueSortPlugin](at[config.QueueSort], plugins)[0],
 		PreEnqueue: ordered[framework.PreEnqueuePlugin](at[config.PreEnqueue], plugins),
 		PreFilter:  ordered[framework.PreFilterPlugin](at[config.PreFilter], plugins),
