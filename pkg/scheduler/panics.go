@@ -29,8 +29,8 @@ func (r *Result) recovered(failure *framework.Status) {
 	}
 }
 
-// PluginEvents returns the events for plugins that panicked, also without effect on the outcome, and
-// for one that keeps the Placement from being decided.
+// PluginEvents returns the events for plugins that panicked, also without effect on the outcome,
+// and for one that keeps the Placement from being decided.
 func (a *Attempt) PluginEvents() []Event {
 	var all []Event
 	for _, status := range a.panicked() {

@@ -153,8 +153,8 @@ func (r *Result) withoutCandidates() (reason, message string) {
 	return "", ""
 }
 
-// Refusal is the Status with which a PreEnqueue plugin refused the Placement; nil if none did, or if
-// it is that of the queue, which the condition QueueAdmitted shows.
+// Refusal is the Status with which a PreEnqueue plugin refused the Placement; nil if none did, or
+// if it is that of the queue, which the condition QueueAdmitted shows.
 func (r *Result) Refusal() *framework.Status {
 	if r.refused == nil {
 		return nil

@@ -41,13 +41,14 @@ func (a *Attempt) whatSettles(ctx context.Context) *framework.Settled {
 	}
 	var s *framework.Settled
 	a.recovered(call(ctx, "Recheck or Rescore", func() string { return a.settling }, func() *framework.Status {
-		s = a.settle()
+		s = a.newSettled()
 		return nil
 	}))
 	return s
 }
 
-func (a *Attempt) settle() *framework.Settled {
+// newSettled calls the plugins; settling has the name of the one that runs.
+func (a *Attempt) newSettled() *framework.Settled {
 	s := &framework.Settled{
 		Sets: a.Snapshot.Sets, Queue: a.Snapshot.Queue, Selected: a.Snapshot.Subject.Published, All: len(a.Selected) == len(a.Feasible),
 		Cut: framework.NoCut, Counts: a.Snapshot.Counts.Changes,

@@ -186,11 +186,6 @@ func (a *Attempt) stateOfAdded(name string, before, after []string) string {
 	return "added, ready"
 }
 
-func contains(sorted []string, name string) bool {
-	_, found := slices.BinarySearch(sorted, name)
-	return found
-}
-
 // wholeChange returns how many clusters the change adds and removes, with its earlier steps.
 func (a *Attempt) wholeChange() (added, removed int) {
 	if open := a.changeState.open; open != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // Validate returns the mistakes of a Placement for which an attempt would set
-// PlacementMisconfigured, in the same words. It takes no lock, and ends early when ctx ends. A panic
-// of a plugin is no mistake of the Placement: the attempt reports it.
+// PlacementMisconfigured, in the same words. It takes no lock, and ends early when ctx ends. A
+// panic of a plugin is no mistake of the Placement: the attempt reports it.
 func (s *Scheduler) Validate(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList {
 	profile, mistake := s.profileOf(pl)
 	mistakes := field.ErrorList{}

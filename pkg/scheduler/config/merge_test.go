@@ -130,8 +130,8 @@ func TestMergeAndResolve(t *testing.T) {
 	}
 }
 
-// TestExampleOfKubernetes: the example of the page "Scheduler Configuration" of Kubernetes gives what
-// kube-scheduler runs. Custom plugins run after defaults, although that page says "first".
+// TestExampleOfKubernetes: the example of the page "Scheduler Configuration" of Kubernetes gives
+// what kube-scheduler runs. Custom plugins run after defaults, although that page says "first".
 func TestExampleOfKubernetes(t *testing.T) {
 	points := map[string][]Point{
 		"DefaultQueueSort": {QueueSort}, "CustomQueueSort": {QueueSort}, "DefaultPlugin1": {Score, Filter}, "DefaultPlugin2": {Score},

@@ -15,8 +15,8 @@ import (
 
 // Plugin runs at one or more extension points. Each profile has one instance, and another one in
 // the engine that decides explanations, which runs no extension point after Permit and whose Handle
-// has only Client and Activate. Cycles (PreEnqueue to Permit) of an engine are serial. Unreserve after Bind,
-// PreBind, Bind and PostBind may run concurrently with other Placements' attempts.
+// has only Client and Activate. Cycles (PreEnqueue to Permit) of an engine are serial. Unreserve
+// after Bind, PreBind, Bind and PostBind may run concurrently with other Placements' attempts.
 //
 // From PreEnqueue to Permit the context ends at the cycle's deadline (cycleTimeout, 100 ms by
 // default). A plugin that runs longer must return then. A later result is ignored: the
@@ -53,9 +53,9 @@ type QueueSortPlugin interface {
 type PreEnqueuePlugin interface {
 	Plugin
 	// PreEnqueue returns Unschedulable to end the attempt: the published decision stays.
-	// UnschedulableAndUnresolvable selects no cluster, and that decision is published. The condition
-	// PlacementSatisfied and an event give the plugin and the reason. Codes other than these and
-	// Success are Errors.
+	// UnschedulableAndUnresolvable selects no cluster, and that decision is published. The
+	// condition PlacementSatisfied and an event give the plugin and the reason. Codes other than
+	// these and Success are Errors.
 	PreEnqueue(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) *Status
 }
 
@@ -213,9 +213,9 @@ type Reads struct {
 	Everything bool
 }
 
-// PostFilterPlugin runs only if fewer clusters are feasible than wanted. That of kube-scheduler runs
-// if no node is feasible, and the attempt then ends; here the attempt continues with the feasible
-// clusters.
+// PostFilterPlugin runs only if fewer clusters are feasible than wanted. That of kube-scheduler
+// runs if no node is feasible, and the attempt then ends; here the attempt continues with the
+// feasible clusters.
 type PostFilterPlugin interface {
 	Plugin
 	// PostFilter may return intents; they never change the decision. After Unschedulable the next
@@ -279,8 +279,8 @@ type Intent struct {
 }
 
 // PreScorePlugin runs once per attempt with the feasible clusters, also if there are none. That of
-// kube-scheduler does not run for fewer than two nodes. A ScorePlugin's PreScore does not run if its
-// weight is 0. The plugin must not keep the slice: the next attempt reuses it.
+// kube-scheduler does not run for fewer than two nodes. A ScorePlugin's PreScore does not run if
+// its weight is 0. The plugin must not keep the slice: the next attempt reuses it.
 type PreScorePlugin interface {
 	Plugin
 	// PreScore prepares Score. Skip disables the plugin's Score in this attempt. Pending ends the

@@ -17,6 +17,9 @@ type PanicError struct{ point, value string }
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic in %s: %s", e.point, e.value) }
 
+// maxPanicText is the maximum length of a panic's text, in bytes.
+const maxPanicText = 1024
+
 // panicLog limits the log: a plugin may panic for each cluster or object.
 var panicLog = rate.Sometimes{First: 10, Interval: time.Second}
 
@@ -28,7 +31,7 @@ func Recover(ctx context.Context, method string, plugin func() string, failure *
 		return
 	}
 	name := plugin()
-	status := AsStatus(&PanicError{method, fmt.Sprint(value)}).WithPlugin(name)
+	status := AsStatus(&PanicError{method, v1alpha1.CutText(fmt.Sprint(value), maxPanicText)}).WithPlugin(name)
 	panicLog.Do(func() {
 		klog.FromContext(ctx).Error(status.Err(), "A plugin panicked", "plugin", name, "method", method, "stack", string(debug.Stack()))
 	})
