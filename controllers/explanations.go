@@ -15,12 +15,12 @@ import (
 
 // explanationEngine returns the engine for explanations. It is not the one that publishes, so that
 // no explanation delays a decision.
-func explanationEngine(ctx context.Context, mgr ctrl.Manager, o Options) (*scheduler.Scheduler, error) {
+func explanationEngine(ctx context.Context, mgr ctrl.Manager, placements *feed, o Options) (*scheduler.Scheduler, error) {
 	registry := builtin.Registry()
 	if err := registry.Merge(o.Plugins); err != nil {
 		return nil, err
 	}
-	profiles, err := scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, &framework.Handle{Client: mgr.GetClient()})
+	profiles, err := newProfiles(ctx, mgr, o.Config, registry, &framework.Handle{Client: mgr.GetClient(), Activate: placements.activate})
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func explanationEngine(ctx context.Context, mgr ctrl.Manager, o Options) (*sched
 
 // addExplanations adds what answers PlacementExplanations and OCM's debugger.
 func addExplanations(ctx context.Context, mgr ctrl.Manager, placements *feed, served servedKinds, o Options) error {
-	engine, err := explanationEngine(ctx, mgr, o)
+	engine, err := explanationEngine(ctx, mgr, placements, o)
 	if err != nil {
 		return err
 	}

@@ -123,6 +123,9 @@ func (f *feed) enqueueIfStarted(keys []inventory.Key) {
 	}
 }
 
+// activate queues Placements for a plugin.
+func (f *feed) activate(placements ...types.NamespacedName) { f.enqueueIfStarted(placements) }
+
 // process processes an object of the cache that was added or changed.
 func (f *feed) process(object any) []inventory.Key {
 	if packed, ok := object.(*changes.PackedRecord); ok {

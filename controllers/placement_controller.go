@@ -298,23 +298,25 @@ func (r *PlacementReconciler) failed(ctx context.Context, pl *v1alpha1.Placement
 	return err
 }
 
-// sendWarnings sends the Intents of the attempt, and warnings about pages that have the Placement's
-// label but another controller. It repeats them only when they change.
+// sendWarnings sends the Intents of the attempt, warnings about pages that have the Placement's
+// label but another controller, and those about plugins. It repeats them only when they change.
 func (r *PlacementReconciler) sendWarnings(ctx context.Context, pl *v1alpha1.Placement, attempt *scheduler.Attempt) {
-	published := attempt.Step
-	if published == nil {
+	warnings := attempt.PluginEvents()
+	switch published := attempt.Step; {
+	case published == nil && len(warnings) == 0:
 		return
-	}
-	var warnings []scheduler.Event
-	if len(published.Outcome.Foreign) > 0 {
+	case published == nil:
+	case len(published.Outcome.Foreign) > 0:
 		warnings = append(warnings, scheduler.Event{
 			Type: corev1.EventTypeWarning, Reason: "ForeignDecision", Action: "DecisionIgnored",
 			Note: fmt.Sprintf("PlacementDecisions %s have the label %s=%s, but another controller owns them: Berth does not change them",
 				strings.Join(published.Outcome.Foreign, ", "), v1alpha1.PlacementLabel, pl.Name),
 		})
-	}
-	for _, intent := range attempt.Intents {
-		warnings = append(warnings, scheduler.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: scheduler.CutNote(intent.Note)})
+		fallthrough
+	default:
+		for _, intent := range attempt.Intents {
+			warnings = append(warnings, scheduler.Event{Type: corev1.EventTypeWarning, Reason: intent.Reason, Action: intent.Plugin, Note: scheduler.CutNote(intent.Note)})
+		}
 	}
 	var text strings.Builder
 	text.WriteString(string(pl.UID) + "\n")

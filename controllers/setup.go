@@ -372,8 +372,8 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 	claims.Clusters = inv.Reserve
 	handle := &framework.Handle{
 		Client: mgr.GetClient(), Pages: pages, Assume: inv.AssumePage, Announce: inv.Announce, Reserve: claims.Reserve, Unreserve: claims.Unreserve,
-		HeldChanges: placements.held,
-		Snapshot:    func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
+		HeldChanges: placements.held, Activate: placements.activate,
+		Snapshot: func(key types.NamespacedName) *framework.Snapshot { return inv.Snapshot(key, o.Now(), nil) },
 		Event: func(pl *v1alpha1.Placement, eventType, reason, action, note string) {
 			events.Send(context.Background(), pl, []scheduler.Event{{Type: eventType, Reason: reason, Action: action, Note: note}})
 		},
@@ -381,7 +381,23 @@ func buildProfiles(ctx context.Context, mgr ctrl.Manager, cfg *rest.Config, plac
 	if placements.queues != nil {
 		handle.Quota, claims.Quota = claims.SetQuota, placements.queues.SetClusters
 	}
-	return scheduler.NewProfiles(ctx, o.Config, builtin.DefaultProfile(), registry, handle)
+	return newProfiles(ctx, mgr, o.Config, registry, handle)
+}
+
+// newProfiles builds and sets up the plugins of all profiles.
+func newProfiles(
+	ctx context.Context, mgr ctrl.Manager, c *config.PlacementSchedulerConfiguration, registry framework.Registry, handle *framework.Handle,
+) (map[string]*scheduler.Profile, error) {
+	profiles, err := scheduler.NewProfiles(ctx, c, builtin.DefaultProfile(), registry, handle)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(profiles)) {
+		if err := profiles[name].SetUp(ctx, mgr); err != nil {
+			return nil, fmt.Errorf("profile %s: %w", name, err)
+		}
+	}
+	return profiles, nil
 }
 
 func addPlacementController(mgr ctrl.Manager, placements *feed, order framework.QueueSortPlugin, r *PlacementReconciler, o Options) error {

@@ -235,10 +235,15 @@ type probePlugin struct {
 	handle *framework.Handle
 	filter func(cluster string) *framework.Status
 	permit func() (*framework.Status, time.Duration)
+	// postBind is called if it is not nil.
+	postBind func()
 	// prepare is nil while every Placement is prepared.
 	prepare func() bool
 	// forgotten are the Placements that were passed to Forget.
 	forgotten []types.NamespacedName
+	// managers are those passed to SetupWithManager, which returns setUpError.
+	managers   []manager.Manager
+	setUpError error
 	// recounted is how many records it was to start from; -1 before that.
 	recounted int
 }

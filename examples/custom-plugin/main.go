@@ -1,4 +1,4 @@
-// Command berth-cheapest is berth with one more plugin: CheapestFirst.
+// Command berth-cheapest is berth with two more plugins: CheapestFirst and Freeze.
 package main
 
 import (
@@ -34,5 +34,5 @@ func (p CheapestFirst) Score(_ context.Context, _ *framework.CycleState, _ *v1al
 }
 
 func main() {
-	os.Exit(app.Run(app.NewCommand(app.WithPlugin("CheapestFirst", newCheapestFirst)), os.Args[1:]))
+	os.Exit(app.Run(app.NewCommand(app.WithPlugin("CheapestFirst", newCheapestFirst), app.WithPlugin("Freeze", newFreeze)), os.Args[1:]))
 }

@@ -20,12 +20,12 @@ var memoryKey = inventory.Key{Namespace: "n", Name: "memory"}
 func settleMemory(inv *inventory.Inventory, snapshot *framework.Snapshot) {
 	inv.Settle(snapshot, &framework.Settled{
 		Sets: snapshot.Sets, All: true, Selected: framework.Bitset{}.Set(snapshot.Cluster("c1").Index),
-		Passes: []func(*framework.Cluster) framework.Passing{func(c *framework.Cluster) framework.Passing {
+		Passes: []framework.SettledFilter{{Passes: func(c *framework.Cluster) framework.Passing {
 			if c.Labels["other"] == "x" {
 				return framework.Passes
 			}
 			return framework.Excluded
-		}},
+		}}},
 	})
 }
 

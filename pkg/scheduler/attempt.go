@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -64,8 +65,11 @@ type Attempt struct {
 	// leads to Target.
 	goesOn string
 	timers framework.Timers
-	// settled is the result of whatSettles.
-	settled *framework.Settled
+	// settled is the result of whatSettles, settling the plugin that runs there.
+	settled  *framework.Settled
+	settling string
+	// unreserveFailed is true if Unreserve of a plugin panicked.
+	unreserveFailed bool
 	// timeouts counts consecutive attempts that timed out, including this one.
 	timeouts int
 }
@@ -125,9 +129,9 @@ func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework
 		s.endCycle(nil, deadline.stop())
 		return nil
 	}
-	s.loadState(snapshot)
+	failure := s.loadState(ctx, snapshot)
 	// 2 Filter, 3 Score, 4 Select, 5 Diff.
-	a := s.decide(cycle, &Result{Snapshot: snapshot, totalsOnly: true, revokedOnly: revokedOnly})
+	a := s.decide(cycle, &Result{Snapshot: snapshot, totalsOnly: true, revokedOnly: revokedOnly, loadFailure: failure})
 	// 6 Reserve, 7 Permit, 8 Transition.
 	s.transition(cycle, a, false)
 	s.saveState(a)
@@ -142,8 +146,9 @@ func (s *Scheduler) runCycle(ctx context.Context, takeSnapshot func() *framework
 	return a
 }
 
-// loadState adds the memory of the engine and of plugins to a new Snapshot.
-func (s *Scheduler) loadState(snapshot *framework.Snapshot) {
+// loadState adds the memory of the engine and of plugins to a new Snapshot. It returns the last
+// panic of a plugin.
+func (s *Scheduler) loadState(ctx context.Context, snapshot *framework.Snapshot) (failure *framework.Status) {
 	subject := snapshot.Subject
 	key, uid := subject.Key(), subject.Placement.UID
 	profile, mistake := s.profileOf(subject.Placement)
@@ -157,19 +162,26 @@ func (s *Scheduler) loadState(snapshot *framework.Snapshot) {
 		if known.Reserved && known.profile != profile {
 			state := framework.NewCycleState(snapshot)
 			for _, plugin := range slices.Backward(known.profile.Reserve) {
-				plugin.Unreserve(context.Background(), state, subject.Placement, &framework.Proposal{})
+				failure = cmp.Or(unreserveOne(ctx, plugin, state, &framework.Proposal{}), failure)
 			}
 		}
 	}
 	snapshot.Timers, snapshot.Answers = s.timers[key].Timers, s.held.answers(uid)
 	for _, counter := range profile.counters() {
-		if counts := counter.Counts(); counts != nil {
+		var counts any
+		panicked := guard(ctx, "Counts", counter, func() *framework.Status {
+			counts = counter.Counts()
+			return nil
+		})
+		failure = cmp.Or(s.uncounted[profile.Name+"/"+counter.Name()], panicked, failure)
+		if counts != nil {
 			if snapshot.PluginCounts == nil {
 				snapshot.PluginCounts = map[string]any{}
 			}
 			snapshot.PluginCounts[counter.Name()] = counts
 		}
 	}
+	return failure
 }
 
 // decide runs steps 2 to 5.
@@ -190,7 +202,9 @@ func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 // transition runs steps 6 to 8 and sets Step. A dry run reserves nothing.
 func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 	if a.Change == nil && !a.failsForNow() && a.timers.Reserved && !dry {
-		s.unreserve(ctx, a, &framework.Proposal{})
+		if failure := s.unreserve(ctx, a, &framework.Proposal{}, false); failure != nil {
+			a.setResult(failedResult(failure))
+		}
 	}
 	if a.Change != nil {
 		a.changeState = a.findChangeState(a.Change, a.timers.Change)
@@ -208,12 +222,12 @@ func (s *Scheduler) transition(ctx context.Context, a *Attempt, dry bool) {
 		a.State.RequeueAt(a.Snapshot.Now.Add(after))
 	}
 	a.updateTimers()
-	a.settled = a.whatSettles()
+	a.settled = a.whatSettles(ctx)
 }
 
 // staysReserved reports whether plugins count the clusters of a change after this attempt.
 func (a *Attempt) staysReserved() bool {
-	return a.Outcome == Progressing || a.Outcome.keepsReservation() || a.partial || a.failsForNow() && a.timers.Reserved
+	return a.Outcome == Progressing || a.Outcome.keepsReservation() || a.partial || a.failsForNow() && a.timers.Reserved || a.unreserveFailed
 }
 
 // failsForNow reports whether nothing was decided for a reason that passes without an edit.
@@ -421,6 +435,7 @@ func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
 			alone.Step = a.republish(forced)
 			alone.Step.Revision, alone.Step.Partial = a.Change.Revision, true
 			bound := s.bindStep(ctx, &alone).IsSuccess()
+			a.panics = alone.panics
 			a.Step.Writes, a.Step.Outcome = alone.Step.Writes, alone.Step.Outcome
 			if bound {
 				s.setPublished(a, alone.published())
@@ -437,7 +452,7 @@ func (s *Scheduler) publishUnrecorded(ctx context.Context, a *Attempt) {
 // unreserveStep undoes Reserve for a step that was not published.
 func (s *Scheduler) unreserveStep(ctx context.Context, a *Attempt) {
 	if a.Step != nil && !a.Step.Restores {
-		s.unreserve(ctx, a, a.Step)
+		s.unreserve(ctx, a, a.Step, false)
 	}
 }
 
@@ -465,7 +480,8 @@ func (s *Scheduler) setPublished(a *Attempt, last *framework.Published) {
 func (s *Scheduler) preBind(ctx context.Context, a *Attempt, p *framework.Proposal) *framework.Status {
 	defer s.startTimer(a.Result, "PreBind")()
 	for _, plugin := range a.profile.PreBind {
-		if status := plugin.PreBind(ctx, a.State, a.Snapshot.Subject.Placement, p); !status.IsSuccess() {
+		status := guard(ctx, "PreBind", plugin, func() *framework.Status { return plugin.PreBind(ctx, a.State, a.Snapshot.Subject.Placement, p) })
+		if !status.IsSuccess() {
 			return status.WithPlugin(plugin.Name())
 		}
 	}
@@ -475,7 +491,7 @@ func (s *Scheduler) preBind(ctx context.Context, a *Attempt, p *framework.Propos
 func (s *Scheduler) bind(ctx context.Context, a *Attempt, p *framework.Proposal) *framework.Status {
 	defer s.startTimer(a.Result, "Bind")()
 	for _, plugin := range a.profile.Bind {
-		status := plugin.Bind(ctx, a.State, a.Snapshot.Subject.Placement, p)
+		status := guard(ctx, "Bind", plugin, func() *framework.Status { return plugin.Bind(ctx, a.State, a.Snapshot.Subject.Placement, p) })
 		if status.IsSkip() {
 			continue
 		}
@@ -490,6 +506,9 @@ func (s *Scheduler) bind(ctx context.Context, a *Attempt, p *framework.Proposal)
 func (s *Scheduler) postBind(ctx context.Context, a *Attempt, p *framework.Proposal) {
 	defer s.startTimer(a.Result, "PostBind")()
 	for _, plugin := range a.profile.PostBind {
-		plugin.PostBind(ctx, a.State, a.Snapshot.Subject.Placement, p)
+		a.recovered(guard(ctx, "PostBind", plugin, func() *framework.Status {
+			plugin.PostBind(ctx, a.State, a.Snapshot.Subject.Placement, p)
+			return nil
+		}))
 	}
 }

@@ -43,9 +43,15 @@ type chunkRunner struct {
 
 // run is the body of a goroutine. WaitGroup.Go would allocate more.
 func (s *chunkRunner) run() {
-	defer s.workers.Done()
+	low := 0
+	defer func() {
+		if low < s.n {
+			s.fail(framework.AsStatus(errEndedGoroutine), low)
+		}
+		s.workers.Done()
+	}()
 	for {
-		low := int(s.taken.Add(1)-1) * s.size
+		low = int(s.taken.Add(1)-1) * s.size
 		if low >= s.n {
 			return
 		}
@@ -97,13 +103,18 @@ func (r *Result) runFilterPlugins(ctx context.Context, candidates framework.Bits
 
 // runFiltersOnChunk runs the filters on one chunk, whose indexes count from base. It appends the
 // feasible clusters to feasible.
-func (r *Result) runFiltersOnChunk(ctx context.Context, candidates framework.Bitset, base int, filters []framework.FilterPlugin, feasible []*framework.Cluster) (filterResult, *framework.Status) {
-	to := filterResult{feasible: feasible}
+func (r *Result) runFiltersOnChunk(
+	ctx context.Context, candidates framework.Bitset, base int, filters []framework.FilterPlugin, feasible []*framework.Cluster,
+) (to filterResult, failure *framework.Status) {
+	running := 0
+	defer framework.Recover(ctx, "Filter", func() string { return filters[running].Name() }, &failure)
+	to.feasible = feasible
 	pl := r.Snapshot.Subject.Placement
 next:
 	for i := range candidates.All {
 		cluster := r.Snapshot.Clusters.Get(base + i)
-		for _, p := range filters {
+		for k, p := range filters {
+			running = k
 			status := p.Filter(ctx, r.State, pl, cluster)
 			if r.deadlinePassed() {
 				return to, r.timeout("Filter", p.Name())

@@ -66,6 +66,19 @@ func TestInChunksStopsAfterAFailure(t *testing.T) {
 	}
 }
 
+// TestInChunksEndedGoroutine: a range whose goroutine ends is not left out of the result.
+func TestInChunksEndedGoroutine(t *testing.T) {
+	failure := inChunks(100, 10, func(low, _ int) *framework.Status {
+		if low == 20 {
+			runtime.Goexit()
+		}
+		return nil
+	})
+	if failure.Reason() != errEndedGoroutine.Error() {
+		t.Errorf("got %v", failure.Err())
+	}
+}
+
 // TestLowestFailure: of several ranges that fail, the lowest counts.
 func TestLowestFailure(t *testing.T) {
 	s := &chunkRunner{n: 30, size: 10}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -21,7 +22,7 @@ func (s *Scheduler) run(ctx context.Context, r *Result, bonus map[int]int64) *Re
 		r.Failure = framework.Unfinished(waitingReason)
 		return r
 	}
-	if r.Failure = misconfigured(mistake); r.Failure != nil {
+	if r.Failure = cmp.Or(misconfigured(mistake), r.loadFailure, s.prepare.takeFailure(snapshot.Subject.Key())); r.Failure != nil {
 		return r
 	}
 	if r.deadline != nil {
@@ -160,18 +161,19 @@ func (s *Scheduler) preEnqueue(ctx context.Context, r *Result) *framework.Status
 	}
 	defer s.startTimer(r, "PreEnqueue")()
 	for _, p := range r.profile.PreEnqueue {
-		status := p.PreEnqueue(ctx, r.State, r.Snapshot.Subject.Placement)
+		status := guard(ctx, "PreEnqueue", p, func() *framework.Status { return p.PreEnqueue(ctx, r.State, r.Snapshot.Subject.Placement) })
 		if late := r.timeout("PreEnqueue", p.Name()); late != nil {
 			return late
 		}
 		switch status.Code() {
 		case framework.Success:
-		case framework.Unschedulable:
+		case framework.Unschedulable, framework.UnschedulableAndUnresolvable:
 			r.candidates = nil
-			return status.WithPlugin(p.Name())
-		case framework.UnschedulableAndUnresolvable:
+			r.refused = cmp.Or(r.refused, status.WithPlugin(p.Name()))
+			if status.Code() == framework.Unschedulable {
+				return status.WithPlugin(p.Name())
+			}
 			// The decision is: no cluster. The attempt continues without candidates.
-			r.candidates = nil
 		default:
 			return unexpected(p, "PreEnqueue", status)
 		}
@@ -186,7 +188,11 @@ func (s *Scheduler) preFilter(ctx context.Context, r *Result) (admitted []preFil
 	skipped = make(map[string]bool, len(r.profile.PreFilter))
 	r.unused = make([]string, 0, len(r.profile.PreFilter))
 	for _, p := range r.profile.PreFilter {
-		result, status := p.PreFilter(ctx, r.State, r.Snapshot.Subject.Placement)
+		var result *framework.PreFilterResult
+		status := guard(ctx, "PreFilter", p, func() (status *framework.Status) {
+			result, status = p.PreFilter(ctx, r.State, r.Snapshot.Subject.Placement)
+			return status
+		})
 		// An Unfinished answer decides nothing, so it is valid after the deadline, too.
 		if late := r.timeout("PreFilter", p.Name()); late != nil && !status.IsUnfinished() {
 			return nil, nil, late
@@ -252,7 +258,7 @@ func (s *Scheduler) finishFilter(ctx context.Context, r *Result, skipped map[str
 		if !ok || skipped[p.Name()] {
 			continue
 		}
-		status := finisher.FinishFilter(ctx, r.State, r.Snapshot.Subject.Placement)
+		status := guard(ctx, "FinishFilter", p, func() *framework.Status { return finisher.FinishFilter(ctx, r.State, r.Snapshot.Subject.Placement) })
 		if late := r.timeout("Filter", p.Name()); late != nil {
 			return late
 		}
@@ -275,7 +281,11 @@ func (s *Scheduler) postFilter(ctx context.Context, r *Result) *framework.Status
 	defer s.startTimer(r, "PostFilter")()
 	filtered := framework.Filtered{Feasible: r.Feasible, Excluded: r.ExcludedBy()}
 	for _, p := range r.profile.PostFilter {
-		intents, status := p.PostFilter(ctx, r.State, r.Snapshot.Subject.Placement, filtered)
+		var intents []framework.Intent
+		status := guard(ctx, "PostFilter", p, func() (status *framework.Status) {
+			intents, status = p.PostFilter(ctx, r.State, r.Snapshot.Subject.Placement, filtered)
+			return status
+		})
 		if late := r.timeout("PostFilter", p.Name()); late != nil {
 			return late
 		}

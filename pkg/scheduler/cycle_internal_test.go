@@ -142,12 +142,42 @@ func TestIntents(t *testing.T) {
 	}
 }
 
-// TestNotAdmitted: a Placement that a PreEnqueue plugin does not admit is not decided.
+// TestNotAdmitted: a Placement that a PreEnqueue plugin does not admit is not decided, or without
+// clusters. The condition and an event give the plugin and its reason, unless it is the queue.
 func TestNotAdmitted(t *testing.T) {
-	plugin := &plain{name: "q", status: framework.NewStatus(framework.Unschedulable, "why")}
-	s := New(map[string]*Profile{"default": {PreEnqueue: []framework.PreEnqueuePlugin{plugin}}}, nil)
-	if a := s.Decide(t.Context(), attemptOn(lastOf("b"), fixture.Cluster("a").Set("s")).Snapshot); a.Failure.Reason() != "why" || len(a.Selected) > 0 {
-		t.Errorf("%v, %d selected", a.Failure.Err(), len(a.Selected))
+	queue := &framework.QueueAdmission{Message: "the queue is full"}
+	for name, tc := range map[string]struct {
+		code        framework.Code
+		queue       *framework.QueueAdmission
+		reason      string
+		want        string
+		wantDecided bool
+	}{
+		"not now":          {code: framework.Unschedulable, reason: "why", want: "q: why"},
+		"never":            {code: framework.UnschedulableAndUnresolvable, reason: "why", want: "q: why", wantDecided: true},
+		"not by the queue": {code: framework.Unschedulable, queue: queue, reason: queue.Message, want: queue.Message},
+		"before the queue": {code: framework.Unschedulable, queue: queue, reason: "why", want: "q: why"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := &plain{name: "q", status: framework.NewStatus(tc.code, tc.reason)}
+			s := New(map[string]*Profile{"default": {PreEnqueue: []framework.PreEnqueuePlugin{plugin}}}, nil)
+			snapshot := attemptOn(lastOf("b"), fixture.Cluster("a").Set("s")).Snapshot
+			snapshot.Queue = tc.queue
+			a := s.Decide(t.Context(), snapshot)
+			if (a.Failure == nil) != tc.wantDecided || len(a.Selected) > 0 {
+				t.Errorf("%v, %d selected", a.Failure.Err(), len(a.Selected))
+			}
+			if c := a.satisfiedCondition(); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonNotAllDecisionsScheduled || c.Message != tc.want {
+				t.Errorf("PlacementSatisfied is %v", c)
+			}
+			var want []Event
+			if tc.reason == "why" {
+				want = []Event{{Type: "Warning", Reason: "PlacementRefused", Action: "q", Note: tc.want}}
+			}
+			if diff := cmp.Diff(want, a.PluginEvents()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -253,7 +283,7 @@ func TestCutNote(t *testing.T) {
 func TestCountsAreInTheSnapshot(t *testing.T) {
 	w := &watcher{plain: plain{name: "w"}, counts: map[string]int{"a": 1}}
 	s, snapshot := watching(w), attemptOn(nil).Snapshot
-	s.loadState(snapshot)
+	s.loadState(t.Context(), snapshot)
 	if diff := cmp.Diff(map[string]any{"w": any(w.counts)}, snapshot.PluginCounts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

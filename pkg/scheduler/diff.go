@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -268,14 +269,18 @@ func (a *Attempt) forcingFilters() []framework.ForcedRemovalPlugin {
 // describeLeaving says of each cluster whether its removal is forced. names are sorted, and so is
 // the result.
 func (a *Attempt) describeLeaving(names []string) []framework.Leaving {
-	filters := a.forcingFilters()
 	all := make([]framework.Leaving, len(names))
 	for i, name := range names {
 		c := a.Snapshot.Cluster(name)
-		all[i] = framework.Leaving{Name: name, Cluster: c}
-		all[i].Forced = c == nil || !c.DeletionTimestamp.IsZero() || !a.Snapshot.IsUsable(c) || slices.ContainsFunc(filters, func(f framework.ForcedRemovalPlugin) bool {
-			return f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, c)
-		})
+		all[i] = framework.Leaving{Name: name, Cluster: c, Forced: c == nil || !c.DeletionTimestamp.IsZero() || !a.Snapshot.IsUsable(c)}
+	}
+	for _, f := range a.forcingFilters() {
+		a.recovered(guard(context.Background(), "ForcesRemoval", f, func() *framework.Status {
+			for i := range all {
+				all[i].Forced = all[i].Forced || f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, all[i].Cluster)
+			}
+			return nil
+		}))
 	}
 	return all
 }

@@ -160,13 +160,22 @@ func (s *Scheduler) selectedWith(ctx context.Context, r *Result, cluster *framew
 		if !ok {
 			continue
 		}
-		for _, change := range relaxer.Relax(ctx, r.State, r.Snapshot.Subject.Placement, cluster) {
+		for _, change := range relax(ctx, r, p, relaxer, cluster) {
 			if text, ok := s.tryRelaxation(ctx, r, cluster, change, p); ok {
 				return text
 			}
 		}
 	}
 	return s.tryNumberOfClusters(ctx, r, cluster)
+}
+
+// relax returns the changes that a filter suggests.
+func relax(ctx context.Context, r *Result, p framework.Plugin, relaxer framework.Relaxer, cluster *framework.Cluster) (changes []framework.Relaxation) {
+	guard(ctx, "Relax", p, func() *framework.Status {
+		changes = relaxer.Relax(ctx, r.State, r.Snapshot.Subject.Placement, cluster)
+		return nil
+	})
+	return changes
 }
 
 // tryRelaxation decides with one relaxation and, if other filters still exclude the cluster, also
@@ -200,7 +209,7 @@ func (s *Scheduler) tryRelaxation(ctx context.Context, r *Result, cluster *frame
 		if !ok || p.Name() == by.Name() {
 			continue
 		}
-		for _, next := range relaxer.Relax(ctx, trial.State, snapshot.Subject.Placement, cluster) {
+		for _, next := range relax(ctx, trial, p, relaxer, cluster) {
 			if next.Text == "" || by.Name() > p.Name() {
 				continue
 			}

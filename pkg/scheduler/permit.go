@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -36,20 +37,23 @@ func (s *Scheduler) permitChange(ctx context.Context, a *Attempt, p *framework.P
 	// 6. Reserve.
 	if !dry {
 		if v := s.reserve(ctx, a, p, id); v.outcome != "" {
-			s.unreserve(ctx, a, p)
-			return v
+			return v.orFailed(s.unreserve(ctx, a, p, false))
 		}
 	}
 	// 7. Permit.
 	v := s.permit(ctx, a, p, id)
 	if !dry && v.outcome != Published {
-		for _, plugin := range slices.Backward(a.profile.Reserve) {
-			if !v.outcome.keepsReservation() || countsPermitted(plugin) {
-				plugin.Unreserve(ctx, a.State, a.Snapshot.Subject.Placement, p)
-			}
-		}
+		v = v.orFailed(s.unreserve(ctx, a, p, v.outcome.keepsReservation()))
 	}
 	return v
+}
+
+// orFailed returns the result of the failure, if there is one.
+func (v permitResult) orFailed(failure *framework.Status) permitResult {
+	if failure == nil {
+		return v
+	}
+	return failedResult(failure)
 }
 
 // keepsReservation reports whether a change keeps what was reserved for it, as a Pod that waits in
@@ -65,7 +69,10 @@ func countsPermitted(plugin framework.ReservePlugin) bool {
 func (s *Scheduler) reserveAgain(ctx context.Context, a *Attempt) {
 	for _, plugin := range a.profile.Reserve {
 		if !countsPermitted(plugin) {
-			plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Change)
+			a.recovered(guard(ctx, "Reserve", plugin, func() *framework.Status {
+				plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, a.Change)
+				return nil
+			}))
 		}
 	}
 }
@@ -80,7 +87,11 @@ func (s *Scheduler) permit(ctx context.Context, a *Attempt, p *framework.Proposa
 	waits := map[string]*framework.Status{}
 	deadlines := map[string]time.Time{}
 	for _, plugin := range a.profile.Permit {
-		status, timeout := plugin.Permit(ctx, a.State, a.Snapshot.Subject.Placement, p)
+		var timeout time.Duration
+		status := guard(ctx, "Permit", plugin, func() (status *framework.Status) {
+			status, timeout = plugin.Permit(ctx, a.State, a.Snapshot.Subject.Placement, p)
+			return status
+		})
 		if late := a.timeout("Permit", plugin.Name()); late != nil {
 			return failedResult(late)
 		}
@@ -186,7 +197,7 @@ const maxReason = 1024
 func (s *Scheduler) reserve(ctx context.Context, a *Attempt, p *framework.Proposal, id *changeState) permitResult {
 	defer s.startTimer(a.Result, "Reserve")()
 	for _, plugin := range a.profile.Reserve {
-		status := plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, p)
+		status := guard(ctx, "Reserve", plugin, func() *framework.Status { return plugin.Reserve(ctx, a.State, a.Snapshot.Subject.Placement, p) })
 		if late := a.timeout("Reserve", plugin.Name()); late != nil {
 			return failedResult(late)
 		}
@@ -201,9 +212,25 @@ func (s *Scheduler) reserve(ctx context.Context, a *Attempt, p *framework.Propos
 	return permitResult{}
 }
 
-// unreserve runs Unreserve of all plugins in reverse order, even if their Reserve did not run.
-func (s *Scheduler) unreserve(ctx context.Context, a *Attempt, p *framework.Proposal) {
+// unreserve runs Unreserve of all plugins in reverse order, even if their Reserve did not run, or
+// only of those that count permitted changes. It returns the first panic; the next attempt then
+// runs Unreserve again.
+func (s *Scheduler) unreserve(ctx context.Context, a *Attempt, p *framework.Proposal, onlyPermitted bool) (failure *framework.Status) {
 	for _, plugin := range slices.Backward(a.profile.Reserve) {
-		plugin.Unreserve(ctx, a.State, a.Snapshot.Subject.Placement, p)
+		if onlyPermitted && !countsPermitted(plugin) {
+			continue
+		}
+		panicked := unreserveOne(ctx, plugin, a.State, p)
+		a.recovered(panicked)
+		failure = cmp.Or(failure, panicked)
 	}
+	a.unreserveFailed = a.unreserveFailed || failure != nil
+	return failure
+}
+
+func unreserveOne(ctx context.Context, plugin framework.ReservePlugin, state *framework.CycleState, p *framework.Proposal) *framework.Status {
+	return guard(ctx, "Unreserve", plugin, func() *framework.Status {
+		plugin.Unreserve(ctx, state, state.Snapshot().Subject.Placement, p)
+		return nil
+	})
 }

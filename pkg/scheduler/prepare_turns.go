@@ -3,6 +3,10 @@ package scheduler
 import (
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
 
 // prepareTurns lets one Placement be prepared at a time. A namespace whose turn was the last one
@@ -13,6 +17,8 @@ type prepareTurns struct {
 	last    string
 	// asked is when a namespace last asked in vain.
 	asked map[string]time.Time
+	// failures are the panics in the preparation for the next attempt of Placements.
+	failures map[types.NamespacedName]*framework.Status
 }
 
 // askedFor is how long a namespace that asked in vain is waited for. It asks each PrepareInterval.
@@ -45,6 +51,25 @@ func (t *prepareTurns) othersAsk(namespace string, now time.Time) bool {
 		}
 	}
 	return asks
+}
+
+// fail stores the failure of a preparation for the next attempt.
+func (t *prepareTurns) fail(key types.NamespacedName, failure *framework.Status) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failures == nil {
+		t.failures = map[types.NamespacedName]*framework.Status{}
+	}
+	t.failures[key] = failure
+}
+
+// takeFailure removes and returns the failure of the last preparation; nil if it did not fail.
+func (t *prepareTurns) takeFailure(key types.NamespacedName) *framework.Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	failure := t.failures[key]
+	delete(t.failures, key)
+	return failure
 }
 
 func (t *prepareTurns) end() {

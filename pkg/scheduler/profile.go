@@ -1,11 +1,16 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/berth-dev/berth/pkg/scheduler/config"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
@@ -27,6 +32,25 @@ type Profile struct {
 	PreBind    []framework.PreBindPlugin
 	Bind       []framework.BindPlugin
 	PostBind   []framework.PostBindPlugin
+
+	plugins instances
+}
+
+// SetUp calls SetupWithManager of the Starters among the plugins.
+func (p *Profile) SetUp(ctx context.Context, mgr manager.Manager) error {
+	for _, name := range slices.Sorted(maps.Keys(p.plugins)) {
+		starter, ok := p.plugins[name].(framework.Starter)
+		if !ok {
+			continue
+		}
+		failure := guard(ctx, "SetupWithManager", starter, func() *framework.Status {
+			return framework.AsStatus(starter.SetupWithManager(ctx, mgr))
+		})
+		if failure != nil {
+			return fmt.Errorf("setting up plugin %w", failure.WithPlugin(name).Err())
+		}
+	}
+	return nil
 }
 
 // WeightedScore is a score plugin with its weight in the Additive mode.
@@ -78,10 +102,7 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 	plugins := instances{}
 	var errs []error
 	for _, name := range c.Names() {
-		plugin, err := registry[name](ctx, c.Args(name), handle)
-		if err == nil && plugin.Name() != name {
-			err = fmt.Errorf("its Name is %q", plugin.Name())
-		}
+		plugin, err := buildOne(ctx, name, registry[name], c.Args(name), handle)
 		if err != nil {
 			errs = append(errs, c.BuildError(name, err))
 			continue
@@ -89,6 +110,22 @@ func build(ctx context.Context, c *config.Merged, registry framework.Registry, h
 		plugins[name] = plugin
 	}
 	return plugins, errors.Join(errs...)
+}
+
+// buildOne calls the factory of a plugin. A panic is an error.
+func buildOne(ctx context.Context, name string, factory framework.PluginFactory, args json.RawMessage, handle *framework.Handle) (plugin framework.Plugin, err error) {
+	failure := call(ctx, "the factory", func() string { return name }, func() *framework.Status {
+		plugin, err = factory(ctx, args, handle)
+		switch value := reflect.ValueOf(plugin); {
+		case err != nil:
+		case plugin == nil || value.Kind() == reflect.Pointer && value.IsNil():
+			err = fmt.Errorf("the factory of %s returned nil", name)
+		case plugin.Name() != name:
+			err = fmt.Errorf("its Name is %q", plugin.Name())
+		}
+		return nil
+	})
+	return plugin, cmp.Or(err, failure.Err())
 }
 
 // pointOf reports whether a plugin implements an extension point.
@@ -119,6 +156,7 @@ func (i instances) implements(name string, point config.Point) bool { return poi
 func newProfile(name string, at map[config.Point][]config.Plugin, plugins instances) *Profile {
 	p := &Profile{
 		Name:       name,
+		plugins:    plugins,
 		QueueSort:  ordered[framework.QueueSortPlugin](at[config.QueueSort], plugins)[0],
 		PreEnqueue: ordered[framework.PreEnqueuePlugin](at[config.PreEnqueue], plugins),
 		PreFilter:  ordered[framework.PreFilterPlugin](at[config.PreFilter], plugins),

@@ -67,6 +67,11 @@ func stubs(built map[string]int) (framework.Registry, config.Profile) {
 	registry["misnamed"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
 		return bare{"other"}, nil
 	}
+	registry["nil"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { return nil, nil }
+	registry["typedNil"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
+		return (*bare)(nil), nil
+	}
+	registry["panicking"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) { panic("boom") }
 	registry["failing"] = func(context.Context, json.RawMessage, *framework.Handle) (framework.Plugin, error) {
 		return nil, errors.New("broken")
 	}
@@ -176,7 +181,7 @@ func TestDefaultProfile(t *testing.T) {
 }
 
 func TestNewProfilesRefuses(t *testing.T) {
-	const known = `supported values: "bar", "bare", "cost", "failing", "foo", "misnamed", "publish", "sort", "sort2"`
+	const known = `supported values: "bar", "bare", "cost", "failing", "foo", "misnamed", "nil", "panicking", "publish", "sort", "sort2", "typedNil"`
 	tests := map[string]struct{ file, want string }{
 		"names of no plugin": {
 			file: "- {plugins: {filter: {enabled: [{name: foo}, {name: baz}]}, multiPoint: {disabled: [{name: qux}]}}, pluginConfig: [{name: quux}]}",
@@ -199,6 +204,11 @@ func TestNewProfilesRefuses(t *testing.T) {
 		"plugins that cannot be built": {
 			file: "- {plugins: {filter: {enabled: [{name: failing}, {name: misnamed}]}}}",
 			want: "profiles[0]: building plugin failing: broken\nprofiles[0]: building plugin misnamed: its Name is \"other\"",
+		},
+		"factories without a result": {
+			file: "- {plugins: {filter: {enabled: [{name: nil}, {name: typedNil}, {name: panicking}]}}, pluginConfig: [{name: nil, args: {a: b}}]}",
+			want: "profiles[0].pluginConfig[0].args: the factory of nil returned nil\nprofiles[0]: building plugin typedNil: the factory of typedNil returned nil\n" +
+				"profiles[0]: building plugin panicking: panicking: panic in the factory: boom",
 		},
 		"plugins of two profiles that cannot be built": {
 			file: "- {plugins: {filter: {enabled: [{name: failing}]}}}\n- {name: b, plugins: {filter: {enabled: [{name: misnamed}]}}}",

@@ -75,3 +75,8 @@ func (a *Attempt) ScoresWritten(p *framework.Proposal) bool {
 	byScore := a.Snapshot.Subject.Placement.Spec.SortBy == v1alpha1.SortByScore
 	return len(p.Writes) > 0 && (p.Outcome.ScoresWritten || byScore)
 }
+
+func contains(sorted []string, name string) bool {
+	_, found := slices.BinarySearch(sorted, name)
+	return found
+}

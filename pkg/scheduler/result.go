@@ -68,6 +68,12 @@ type Result struct {
 	expiry      time.Time
 	expiryCause string
 	scratch     *scratch
+	// refused is the first refusal of a PreEnqueue plugin; nil if there was none.
+	refused *framework.Status
+	// loadFailure is why the state of a plugin could not be loaded.
+	loadFailure *framework.Status
+	// panics are the panics that the attempt survived.
+	panics []*framework.Status
 }
 
 // PluginScores are the scores of one prioritizer before weights; framework.NoScore for none.
@@ -262,7 +268,8 @@ func (r *Result) Why(ctx context.Context, index int) *framework.Status {
 		}
 		for _, p := range r.profile.Filter {
 			if p.Name() == n.plugin {
-				if status := p.Filter(ctx, r.State, r.Snapshot.Subject.Placement, cluster); !status.IsSuccess() {
+				status := guard(ctx, "Filter", p, func() *framework.Status { return p.Filter(ctx, r.State, r.Snapshot.Subject.Placement, cluster) })
+				if !status.IsSuccess() {
 					return status.WithPlugin(p.Name())
 				}
 			}

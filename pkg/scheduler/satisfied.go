@@ -132,6 +132,8 @@ func (r *Result) byQuota() string {
 func (r *Result) withoutCandidates() (reason, message string) {
 	snapshot, queue := r.Snapshot, r.Snapshot.Queue
 	switch {
+	case r.Refusal() != nil:
+		return v1alpha1.ReasonNotAllDecisionsScheduled, r.Refusal().Err().Error()
 	case queue != nil && !queue.Admitted && queue.Rejected:
 		return v1alpha1.ReasonQueueRejected, "No queue accepts the Placement: " + queue.Message
 	case queue != nil && !queue.Admitted:
@@ -149,6 +151,18 @@ func (r *Result) withoutCandidates() (reason, message string) {
 			fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(r.setNames(), ","))
 	}
 	return "", ""
+}
+
+// Refusal is the Status with which a PreEnqueue plugin refused the Placement; nil if none did, or
+// if it is that of the queue, which the condition QueueAdmitted shows.
+func (r *Result) Refusal() *framework.Status {
+	if r.refused == nil {
+		return nil
+	}
+	if queue := r.Snapshot.Queue; queue != nil && !queue.Admitted && r.refused.Reason() == queue.Message {
+		return nil
+	}
+	return r.refused
 }
 
 func (r *Result) setNames() []string {

@@ -47,9 +47,11 @@ type Scheduler struct {
 	held     *HeldChanges
 	// timers are by Placement. An entry with another UID belongs to an earlier Placement of that
 	// name.
-	timers  map[types.NamespacedName]timers
-	scratch scratchPool
-	shares  shares
+	timers map[types.NamespacedName]timers
+	// uncounted are the failures of Recount by `<profile>/<plugin>`.
+	uncounted map[string]*framework.Status
+	scratch   scratchPool
+	shares    shares
 	// unverified are the attempts whose last step failed.
 	unverified unverified
 	// attempts runs the cycles of attempts; they wait for each other there, not for the lock.
@@ -70,22 +72,32 @@ type timers struct {
 // annotation; the default is v1alpha1.DefaultProfile. held may be nil for a scheduler that only
 // decides.
 func New(profiles map[string]*Profile, held *HeldChanges) *Scheduler {
-	return &Scheduler{Clock: clock.RealClock{}, profiles: profiles, held: held, timers: map[types.NamespacedName]timers{}}
+	return &Scheduler{
+		Clock: clock.RealClock{}, profiles: profiles, held: held,
+		timers: map[types.NamespacedName]timers{}, uncounted: map[string]*framework.Status{},
+	}
 }
 
 // Before reports whether the queue has a before b.
 func (s *Scheduler) Before(a, b *v1alpha1.Placement) bool {
-	return s.profiles[v1alpha1.DefaultProfile].QueueSort.Less(a, b)
+	return framework.Less(s.profiles[v1alpha1.DefaultProfile].QueueSort, a, b)
 }
 
 // Recount restores the counts of all Counters from the records of all Placements. Call it once,
-// before the first attempt. It takes the cycle lock.
+// before the first attempt. It takes the cycle lock. If a Counter panics, all attempts with its
+// profile fail, because a limit would not hold.
 func (s *Scheduler) Recount(records []*berthv1alpha1.PlacementChange) {
 	s.cycle.Lock()
 	defer s.cycle.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(s.profiles)) {
 		for _, counter := range s.profiles[name].counters() {
-			counter.Recount(records)
+			failure := guard(context.Background(), "Recount", counter, func() *framework.Status {
+				counter.Recount(records)
+				return nil
+			})
+			if failure != nil {
+				s.uncounted[name+"/"+counter.Name()] = failure
+			}
 		}
 	}
 }
@@ -95,7 +107,13 @@ func (s *Scheduler) DecodeCounts(plugin string, text []byte) (any, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.profiles)) {
 		for _, counter := range s.profiles[name].counters() {
 			if counter.Name() == plugin {
-				return counter.DecodeCounts(text)
+				var counts any
+				failure := guard(context.Background(), "DecodeCounts", counter, func() *framework.Status {
+					var err error
+					counts, err = counter.DecodeCounts(text)
+					return framework.AsStatus(err)
+				})
+				return counts, failure.Err()
 			}
 		}
 	}
@@ -115,11 +133,10 @@ func (s *Scheduler) forget(key types.NamespacedName) {
 	s.held.forget(key)
 	s.shares.forget(key)
 	s.unverified.forget(key)
+	s.prepare.takeFailure(key)
 	for _, profile := range s.profiles {
 		for _, plugin := range profile.statefulPlugins() {
-			if f, ok := plugin.(framework.Forgetter); ok {
-				f.Forget(key)
-			}
+			forgetWith(plugin, key)
 		}
 	}
 }
@@ -130,9 +147,19 @@ func (p *Profile) forgetPrepared(key types.NamespacedName) {
 	for _, plugin := range p.PreFilter {
 		_, prepares := plugin.(framework.Preparer)
 		_, preparesPolicies := plugin.(framework.PolicyPreparer)
-		if f, ok := plugin.(framework.Forgetter); ok && (prepares || preparesPolicies) {
-			f.Forget(key)
+		if prepares || preparesPolicies {
+			forgetWith(plugin, key)
 		}
+	}
+}
+
+// forgetWith calls Forget of a Forgetter.
+func forgetWith(plugin framework.Plugin, key types.NamespacedName) {
+	if f, ok := plugin.(framework.Forgetter); ok {
+		guard(context.Background(), "Forget", plugin, func() *framework.Status {
+			f.Forget(key)
+			return nil
+		})
 	}
 }
 

@@ -58,7 +58,9 @@ func (s *Scheduler) preScore(ctx context.Context, r *Result, scorers []scorer) (
 		if r.profile.score(p.Name()) != nil && !slices.ContainsFunc(scorers, weighed) {
 			continue
 		}
-		status := p.PreScore(ctx, r.State, r.Snapshot.Subject.Placement, r.Feasible)
+		status := guard(ctx, "PreScore", p, func() *framework.Status {
+			return p.PreScore(ctx, r.State, r.Snapshot.Subject.Placement, r.Feasible)
+		})
 		if late := r.timeout("PreScore", p.Name()); late != nil {
 			return nil, late
 		}
@@ -135,7 +137,8 @@ func (r *Result) scoreClusters(ctx context.Context, plugins []scoring) *framewor
 	})
 }
 
-func (r *Result) scoreRange(ctx context.Context, p scoring, low, high int) *framework.Status {
+func (r *Result) scoreRange(ctx context.Context, p scoring, low, high int) (failure *framework.Status) {
+	defer framework.Recover(ctx, "Score", p.Name, &failure)
 	pl := r.Snapshot.Subject.Placement
 	for j, cluster := range r.Feasible[low:high] {
 		x, status := p.Score(ctx, r.State, pl, cluster)
@@ -159,7 +162,9 @@ func (r *Result) scoreRange(ctx context.Context, p scoring, low, high int) *fram
 // normalize runs NormalizeScore and checks the range of the scores. AddOn scores are not checked.
 func (r *Result) normalize(ctx context.Context, p scoring) *framework.Status {
 	if n, ok := p.ScorePlugin.(framework.NormalizeScorer); ok {
-		status := n.NormalizeScore(ctx, r.State, r.Snapshot.Subject.Placement, p.scores)
+		status := guard(ctx, "NormalizeScore", p, func() *framework.Status {
+			return n.NormalizeScore(ctx, r.State, r.Snapshot.Subject.Placement, p.scores)
+		})
 		if late := r.timeout("NormalizeScore", p.Name()); late != nil {
 			return late
 		}

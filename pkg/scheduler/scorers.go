@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -50,7 +51,11 @@ func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread i
 		if c.ScoreCoordinate == nil {
 			return nil, 0, field.Required(coordinatePath(i), "name a prioritizer, for example {type: BuiltIn, builtIn: Steady}")
 		}
-		scorers = addOrReplace(scorers, p.scorer(c, i))
+		s, failure := p.scorer(c, i)
+		if failure != nil {
+			return nil, 0, field.InternalError(coordinatePath(i), failure)
+		}
+		scorers = addOrReplace(scorers, s)
 	}
 	kept := scorers[:0]
 	for _, s := range scorers {
@@ -70,7 +75,8 @@ func (p *Profile) scorersFor(pl *v1alpha1.Placement) (scorers []scorer, spread i
 }
 
 // scorer resolves one configuration. A BuiltIn ignores the field addOn, an AddOn the field builtIn.
-func (p *Profile) scorer(c v1alpha1.PrioritizerConfig, i int) scorer {
+// The error is a panic of the plugin.
+func (p *Profile) scorer(c v1alpha1.PrioritizerConfig, i int) (scorer, error) {
 	s := scorer{weight: int64(v1alpha1.DefaultPrioritizerWeight), configuration: i}
 	if c.Weight != nil {
 		s.weight = int64(*c.Weight)
@@ -87,11 +93,15 @@ func (p *Profile) scorer(c v1alpha1.PrioritizerConfig, i int) scorer {
 	default:
 		s.addOn = true
 		if addOn, ok := p.score(string(v1alpha1.ScoreCoordinateTypeAddOn)).(framework.CoordinateScorer); ok {
-			s.ScorePlugin = addOn.ForAddOn(*coordinate.AddOn)
-			s.name = s.Name()
+			failure := guard(context.Background(), "ForAddOn", p.score(string(v1alpha1.ScoreCoordinateTypeAddOn)), func() *framework.Status {
+				s.ScorePlugin = addOn.ForAddOn(*coordinate.AddOn)
+				s.name = s.Name()
+				return nil
+			})
+			return s, failure.Err()
 		}
 	}
-	return s
+	return s, nil
 }
 
 // isListable reports whether a Placement can list the plugin as a BuiltIn.
@@ -134,7 +144,10 @@ func (s *Scheduler) Reads(pl *v1alpha1.Placement) framework.Reads {
 	add := func(plugin framework.Plugin) {
 		one := framework.Reads{Everything: true}
 		if reader, ok := plugin.(framework.ClusterReader); ok {
-			one = reader.Reads(pl)
+			guard(context.Background(), "Reads", plugin, func() *framework.Status {
+				one = reader.Reads(pl)
+				return nil
+			})
 		}
 		all.Labels, all.Claims, all.Scores = append(all.Labels, one.Labels...), append(all.Claims, one.Claims...), append(all.Scores, one.Scores...)
 		all.CPU, all.Memory, all.Everything = all.CPU || one.CPU, all.Memory || one.Memory, all.Everything || one.Everything
@@ -150,7 +163,7 @@ func (s *Scheduler) Reads(pl *v1alpha1.Placement) framework.Reads {
 			add(plugin)
 		}
 	}
-	// There are no scorers if the policy is misconfigured.
+	// There are no scorers if the policy is misconfigured, or if a plugin panics.
 	scorers, _, _ := profile.scorersFor(pl)
 	for _, scorer := range scorers {
 		if !scorer.addOn {

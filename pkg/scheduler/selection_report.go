@@ -21,7 +21,12 @@ func (r *Result) reportSelection(ctx context.Context) {
 		if !ok {
 			continue
 		}
-		condition, done := reporter.ReportSelection(ctx, r.State, r.Snapshot.Subject.Placement, r.Selection())
+		var condition *metav1.Condition
+		done := false
+		r.recovered(guard(ctx, "ReportSelection", p, func() *framework.Status {
+			condition, done = reporter.ReportSelection(ctx, r.State, r.Snapshot.Subject.Placement, r.Selection())
+			return nil
+		}))
 		r.reports = r.reports && done
 		if condition != nil {
 			r.reported = append(r.reported, *condition)

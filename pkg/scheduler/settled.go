@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -34,10 +35,20 @@ func (a *Attempt) WronglySkipped() bool {
 
 // whatSettles returns what Settled returns if the attempt needs no write. It runs with the cycle
 // lock held, because it reads plugins.
-func (a *Attempt) whatSettles() *framework.Settled {
+func (a *Attempt) whatSettles(ctx context.Context) *framework.Settled {
 	if !a.isQuiet() || !a.isPlain() {
 		return nil
 	}
+	var s *framework.Settled
+	a.recovered(call(ctx, "Recheck or Rescore", func() string { return a.settling }, func() *framework.Status {
+		s = a.newSettled()
+		return nil
+	}))
+	return s
+}
+
+// newSettled calls the plugins; settling has the name of the one that runs.
+func (a *Attempt) newSettled() *framework.Settled {
 	s := &framework.Settled{
 		Sets: a.Snapshot.Sets, Queue: a.Snapshot.Queue, Selected: a.Snapshot.Subject.Published, All: len(a.Selected) == len(a.Feasible),
 		Cut: framework.NoCut, Counts: a.Snapshot.Counts.Changes,
@@ -128,7 +139,7 @@ func (a *Attempt) isPlain() bool {
 // recheck adds the filters. It returns false if one of them cannot filter again, also one that does
 // so in PreFilter only, or if a Bind plugin may have something to do all the same.
 func (a *Attempt) recheck(s *framework.Settled) bool {
-	s.Passes = make([]func(*framework.Cluster) framework.Passing, 0, 2)
+	s.Passes = make([]framework.SettledFilter, 0, 2)
 	for _, p := range a.profile.PreEnqueue {
 		if !a.addRecheck(s, p) {
 			return false
@@ -157,9 +168,10 @@ func (a *Attempt) addRecheck(s *framework.Settled, p framework.Plugin) bool {
 	if !can {
 		return false
 	}
+	a.settling = p.Name()
 	passes, ok := again.Recheck(a.State)
 	if passes != nil {
-		s.Passes = append(s.Passes, passes)
+		s.Passes = append(s.Passes, framework.SettledFilter{Plugin: p.Name(), Passes: passes})
 	}
 	return ok
 }
@@ -180,11 +192,12 @@ func (a *Attempt) rescore(s *framework.Settled) bool {
 		if !can || p.addOn {
 			return false
 		}
+		a.settling = p.name
 		score, ok := again.Rescore(a.State)
 		if !ok {
 			return false
 		}
-		s.Scores = append(s.Scores, framework.WeightedSettledScore{SettledScore: score, Weight: p.weight})
+		s.Scores = append(s.Scores, framework.WeightedSettledScore{Plugin: p.name, SettledScore: score, Weight: p.weight})
 	}
 	return true
 }
@@ -196,8 +209,13 @@ func (a *Attempt) readsCounts() bool {
 		if !can || p.addOn {
 			return false
 		}
-		score, _ := again.Rescore(a.State)
-		return score != nil && score.DependsOn() == framework.OnDecisionCounts
+		reads := false
+		a.recovered(guard(context.Background(), "Rescore", p, func() *framework.Status {
+			score, _ := again.Rescore(a.State)
+			reads = score != nil && score.DependsOn() == framework.OnDecisionCounts
+			return nil
+		}))
+		return reads
 	})
 }
 
@@ -241,6 +259,7 @@ func (a *Attempt) isBetter(i, j int) bool {
 func (a *Attempt) farCut(s *framework.Settled) (cut int64, far bool) {
 	reach, fixed := int64(0), false
 	for _, p := range s.Scores {
+		a.settling = p.Plugin
 		if p.DependsOn() != framework.OnNothing {
 			reach += max(p.Weight, -p.Weight) * (framework.MaxScore - framework.MinScore)
 		} else {
@@ -272,6 +291,7 @@ func (a *Attempt) farCut(s *framework.Settled) (cut int64, far bool) {
 // fixedTotal is the part of a cluster's total that fixed scores make up.
 func (a *Attempt) fixedTotal(s *framework.Settled, c *framework.Cluster) (total int64) {
 	for _, p := range s.Scores {
+		a.settling = p.Plugin
 		if p.DependsOn() != framework.OnNothing {
 			continue
 		}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -210,21 +211,14 @@ const PrepareInterval = 20 * time.Millisecond
 
 // Prepare runs the Preparers for a Placement and its SelectionPolicies, without the cycle lock. It
 // starts no new work after half of CycleTimeout. It returns false if work is left, another
-// Placement is being prepared, or it is the turn of another namespace; call it again soon.
+// Placement is being prepared, or it is the turn of another namespace; call it again soon. If a
+// plugin panics, the next attempt fails.
 func (s *Scheduler) Prepare(pl *v1alpha1.Placement, policies ...*berthv1alpha1.SelectionPolicy) bool {
 	profile, failure := s.profileOf(pl)
 	if failure != nil {
 		return true
 	}
-	var due []func(yield func() bool) (done bool)
-	for _, plugin := range profile.PreFilter {
-		if p, ok := plugin.(framework.Preparer); ok && !p.Prepared(pl) {
-			due = append(due, func(yield func() bool) bool { return p.Prepare(pl, yield) })
-		}
-		if p, ok := plugin.(framework.PolicyPreparer); ok && len(policies) == 1 && !p.PolicyPrepared(policies[0]) {
-			due = append(due, func(yield func() bool) bool { return p.PreparePolicy(policies[0], yield) })
-		}
-	}
+	due := s.duePreparations(profile, pl, policies)
 	if len(due) == 0 {
 		return true
 	}
@@ -238,6 +232,34 @@ func (s *Scheduler) Prepare(pl *v1alpha1.Placement, policies ...*berthv1alpha1.S
 	}
 	s.shares.chargePreparation(pl, s.Clock.Since(began), s.CycleTimeout, s.Clock.Now())
 	return done
+}
+
+// duePreparations returns the work of the Preparers that is left.
+func (s *Scheduler) duePreparations(profile *Profile, pl *v1alpha1.Placement, policies []*berthv1alpha1.SelectionPolicy) (due []func(yield func() bool) (done bool)) {
+	ask := func(method string, plugin framework.Plugin, do func() bool) (answer bool) {
+		answer = true
+		failure := guard(context.Background(), method, plugin, func() *framework.Status {
+			answer = do()
+			return nil
+		})
+		if failure != nil {
+			s.prepare.fail(types.NamespacedName{Namespace: pl.Namespace, Name: pl.Name}, failure)
+		}
+		return answer
+	}
+	for _, plugin := range profile.PreFilter {
+		if p, ok := plugin.(framework.Preparer); ok && !ask("Prepared", plugin, func() bool { return p.Prepared(pl) }) {
+			due = append(due, func(yield func() bool) bool {
+				return ask("Prepare", plugin, func() bool { return p.Prepare(pl, yield) })
+			})
+		}
+		if p, ok := plugin.(framework.PolicyPreparer); ok && len(policies) == 1 && !ask("PolicyPrepared", plugin, func() bool { return p.PolicyPrepared(policies[0]) }) {
+			due = append(due, func(yield func() bool) bool {
+				return ask("PreparePolicy", plugin, func() bool { return p.PreparePolicy(policies[0], yield) })
+			})
+		}
+	}
+	return due
 }
 
 // Outcomes of a cycle.

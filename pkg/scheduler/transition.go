@@ -54,7 +54,7 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 	case failure != nil:
 		a.setResult(failedResult(failure))
 		if !dry {
-			s.unreserve(ctx, a, a.Change)
+			s.unreserve(ctx, a, a.Change, false)
 		}
 		return
 	case a.goesOn != "":
@@ -186,11 +186,6 @@ func (a *Attempt) stateOfAdded(name string, before, after []string) string {
 	return "added, ready"
 }
 
-func contains(sorted []string, name string) bool {
-	_, found := slices.BinarySearch(sorted, name)
-	return found
-}
-
 // wholeChange returns how many clusters the change adds and removes, with its earlier steps.
 func (a *Attempt) wholeChange() (added, removed int) {
 	if open := a.changeState.open; open != nil {
@@ -306,7 +301,11 @@ func (s *Scheduler) transitionPlugins(ctx context.Context, a *Attempt) (*framewo
 	change.ReadySince, change.LastProgress = a.timers.ReadySince, a.lastProgress()
 	var step *framework.Transition
 	for _, plugin := range a.profile.Transition {
-		t, status := plugin.Transition(ctx, a.State, a.Snapshot.Subject.Placement, change)
+		var t *framework.Transition
+		status := guard(ctx, "Transition", plugin, func() (status *framework.Status) {
+			t, status = plugin.Transition(ctx, a.State, a.Snapshot.Subject.Placement, change)
+			return status
+		})
 		if late := a.timeout("Transition", plugin.Name()); late != nil {
 			return nil, late
 		}

@@ -60,9 +60,14 @@ func (s *Scheduler) verifyEarlier(ctx context.Context, a *Attempt) *framework.St
 		if !ok {
 			continue
 		}
-		pages, err := verifier.Verify(ctx, subject.Placement)
-		if err != nil {
-			return framework.AsStatus(err).WithPlugin(plugin.Name())
+		var pages map[string]*v1alpha1.PlacementDecision
+		failure := guard(ctx, "Verify", plugin, func() *framework.Status {
+			var err error
+			pages, err = verifier.Verify(ctx, subject.Placement)
+			return framework.AsStatus(err)
+		})
+		if failure != nil {
+			return failure.WithPlugin(plugin.Name())
 		}
 		maps.Copy(found, pages)
 	}

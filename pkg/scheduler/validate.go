@@ -13,7 +13,8 @@ import (
 )
 
 // Validate returns the mistakes of a Placement for which an attempt would set
-// PlacementMisconfigured, in the same words. It takes no lock, and ends early when ctx ends.
+// PlacementMisconfigured, in the same words. It takes no lock, and ends early when ctx ends. A
+// panic of a plugin is no mistake of the Placement: the attempt reports it.
 func (s *Scheduler) Validate(ctx context.Context, pl *v1alpha1.Placement) field.ErrorList {
 	profile, mistake := s.profileOf(pl)
 	mistakes := field.ErrorList{}
@@ -28,11 +29,15 @@ func (s *Scheduler) Validate(ctx context.Context, pl *v1alpha1.Placement) field.
 	}
 	for _, p := range profile.PreFilter {
 		if validator, ok := p.(framework.Validator); ok {
-			mistakes = append(mistakes, validator.Validate(ctx, pl)...)
+			guard(ctx, "Validate", p, func() *framework.Status {
+				mistakes = append(mistakes, validator.Validate(ctx, pl)...)
+				return nil
+			})
 		}
 	}
-	_, _, mistake = profile.scorersFor(pl)
-	add(mistake)
+	if _, _, mistake = profile.scorersFor(pl); mistake != nil && mistake.Type != field.ErrorTypeInternal {
+		add(mistake)
+	}
 	add(validate(pl))
 	add(validatePin(pl))
 	return mistakes
@@ -43,7 +48,12 @@ func (s *Scheduler) Validate(ctx context.Context, pl *v1alpha1.Placement) field.
 func (s *Scheduler) ValidatePolicy(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) field.ErrorList {
 	for _, p := range s.profiles[v1alpha1.DefaultProfile].PreFilter {
 		if validator, ok := p.(framework.PolicyValidator); ok {
-			return validator.ValidatePolicy(ctx, policy)
+			var mistakes field.ErrorList
+			guard(ctx, "ValidatePolicy", p, func() *framework.Status {
+				mistakes = validator.ValidatePolicy(ctx, policy)
+				return nil
+			})
+			return mistakes
 		}
 	}
 	return nil
@@ -66,10 +76,14 @@ func validate(pl *v1alpha1.Placement) *field.Error {
 	return nil
 }
 
-// misconfigured returns the Status for a mistake that the engine found; nil without one.
+// misconfigured returns the Status for a mistake that the engine found, or for a plugin that
+// panicked; nil without one.
 func misconfigured(mistake *field.Error) *framework.Status {
-	if mistake == nil {
+	switch {
+	case mistake == nil:
 		return nil
+	case mistake.Type == field.ErrorTypeInternal:
+		return framework.AsStatus(mistake)
 	}
 	return framework.Misconfigured(mistake)
 }

@@ -130,6 +130,29 @@ func TestMergeAndResolve(t *testing.T) {
 	}
 }
 
+// TestExampleOfKubernetes: the example of the page "Scheduler Configuration" of Kubernetes gives
+// what kube-scheduler runs. Custom plugins run after defaults, although that page says "first".
+func TestExampleOfKubernetes(t *testing.T) {
+	points := map[string][]Point{
+		"DefaultQueueSort": {QueueSort}, "CustomQueueSort": {QueueSort}, "DefaultPlugin1": {Score, Filter}, "DefaultPlugin2": {Score},
+		"CustomPlugin1": {Score, Filter}, "CustomPlugin2": {Score, Filter},
+	}
+	defaults := Profile{Plugins: Plugins{MultiPoint: on("DefaultQueueSort", "DefaultPlugin1", "DefaultPlugin2")}}
+	user := Plugins{
+		MultiPoint: on("CustomQueueSort", "CustomPlugin1=3", "CustomPlugin2").off("DefaultQueueSort"), Filter: off("DefaultPlugin1"), Score: on("DefaultPlugin2"),
+	}
+	got := Resolve(Merge(Profile{Plugins: user}, defaults), func(name string, point Point) bool { return slices.Contains(points[name], point) })
+	for point, want := range map[Point]string{
+		QueueSort: "CustomQueueSort",
+		Filter:    "CustomPlugin1, CustomPlugin2",
+		Score:     "DefaultPlugin2=1, DefaultPlugin1=1, CustomPlugin1=3, CustomPlugin2=1",
+	} {
+		if got := shown(got[point]); got != want {
+			t.Errorf("%s: %s, want %s", point, got, want)
+		}
+	}
+}
+
 // A default set may have lists at points, too; multiPoint's disabled reaches them.
 func TestMergeWithDefaultsAtAPoint(t *testing.T) {
 	defaults := Profile{Plugins: Plugins{MultiPoint: on("foo"), Filter: on("bar", "new").off("foo")}}

@@ -38,6 +38,9 @@ type Handle struct {
 	// It is for work outside cycles; use CycleState.Snapshot inside. The function is nil in a
 	// simulation.
 	Snapshot func(placement types.NamespacedName) *Snapshot
+	// Activate starts attempts for Placements, because something changed that the plugin reads
+	// beside the Snapshot. Nil in a simulation.
+	Activate func(placements ...types.NamespacedName)
 	// Event sends an event of type Normal or Warning regarding a Placement, in the background; nil
 	// in a simulation.
 	Event func(pl *v1alpha1.Placement, eventType, reason, action, note string)

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -14,15 +15,29 @@ import (
 
 // Plugin runs at one or more extension points. Each profile has one instance, and another one in
 // the engine that decides explanations, which runs no extension point after Permit and whose Handle
-// has only a Client. Cycles (PreEnqueue to Permit) of an engine are serial. Unreserve after Bind,
-// PreBind, Bind and PostBind may run concurrently with other Placements' attempts.
+// has only Client and Activate. Cycles (PreEnqueue to Permit) of an engine are serial. Unreserve
+// after Bind, PreBind, Bind and PostBind may run concurrently with other Placements' attempts.
 //
 // From PreEnqueue to Permit the context ends at the cycle's deadline (cycleTimeout, 100 ms by
 // default). A plugin that runs longer must return then. A later result is ignored: the
 // attempt fails, the published decision stays, and the attempt is repeated with backoff.
+//
+// A panic in a method is an Error of that method. If the method returns no Status, the panic is
+// logged, and reported in an event of the attempt. A panic in a goroutine or an event handler of
+// the plugin ends the process.
 type Plugin interface {
 	// Name is the plugin's name in the Registry.
 	Name() string
+}
+
+// Starter is a Plugin that uses informers, or that runs something beside its other methods.
+type Starter interface {
+	Plugin
+	// SetupWithManager is called once in the controller, before mgr starts; never in a simulation,
+	// a replay or a command. The informers of mgr.GetCache that it gets have their objects before
+	// the first attempt. What it passes to mgr.Add runs while the replica is the leader. An error
+	// ends the controller.
+	SetupWithManager(ctx context.Context, mgr manager.Manager) error
 }
 
 // QueueSortPlugin orders the work queue. All profiles have the same one. It runs outside cycles and
@@ -38,8 +53,9 @@ type QueueSortPlugin interface {
 type PreEnqueuePlugin interface {
 	Plugin
 	// PreEnqueue returns Unschedulable to end the attempt: the published decision stays.
-	// UnschedulableAndUnresolvable selects no cluster, and that decision is published. Codes other
-	// than these and Success are Errors.
+	// UnschedulableAndUnresolvable selects no cluster, and that decision is published. The
+	// condition PlacementSatisfied and an event give the plugin and the reason. Codes other than
+	// these and Success are Errors.
 	PreEnqueue(ctx context.Context, state *CycleState, pl *v1alpha1.Placement) *Status
 }
 
@@ -197,7 +213,9 @@ type Reads struct {
 	Everything bool
 }
 
-// PostFilterPlugin runs if fewer clusters are feasible than wanted.
+// PostFilterPlugin runs only if fewer clusters are feasible than wanted. That of kube-scheduler
+// runs if no node is feasible, and the attempt then ends; here the attempt continues with the
+// feasible clusters.
 type PostFilterPlugin interface {
 	Plugin
 	// PostFilter may return intents; they never change the decision. After Unschedulable the next
@@ -260,8 +278,9 @@ type Intent struct {
 	Note   string `json:"note"`
 }
 
-// PreScorePlugin runs once per attempt with the feasible clusters. A ScorePlugin's PreScore does
-// not run if its weight is 0. The plugin must not keep the slice: the next attempt reuses it.
+// PreScorePlugin runs once per attempt with the feasible clusters, also if there are none. That of
+// kube-scheduler does not run for fewer than two nodes. A ScorePlugin's PreScore does not run if
+// its weight is 0. The plugin must not keep the slice: the next attempt reuses it.
 type PreScorePlugin interface {
 	Plugin
 	// PreScore prepares Score. Skip disables the plugin's Score in this attempt. Pending ends the

@@ -18,8 +18,12 @@ type PluginFactory func(ctx context.Context, args json.RawMessage, handle *Handl
 // Registry holds the plugins that a configuration may name.
 type Registry map[string]PluginFactory
 
-// Register adds a plugin. It returns an error if the name is already registered.
+// Register adds a plugin. It returns an error if the name is already registered, or the factory is
+// nil.
 func (r Registry) Register(name string, factory PluginFactory) error {
+	if factory == nil {
+		return fmt.Errorf("plugin %q has no factory", name)
+	}
 	if _, taken := r[name]; taken {
 		return fmt.Errorf("plugin %q is registered twice", name)
 	}

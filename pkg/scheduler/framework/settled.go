@@ -1,6 +1,9 @@
 package framework
 
-import "math"
+import (
+	"context"
+	"math"
+)
 
 // Settled is what an attempt that changed nothing keeps, so that a later change of a cluster that
 // cannot change the answer needs no attempt. It is valid as long as only clusters and decision
@@ -15,7 +18,7 @@ type Settled struct {
 	Selected Bitset
 	All      bool
 	// Passes are the filters that a candidate must pass, Scores the prioritizers.
-	Passes []func(*Cluster) Passing
+	Passes []SettledFilter
 	Scores []WeightedSettledScore
 	// Cut separates the selected from the other clusters by their totals. If Far, only fixed scores
 	// count, and the others cannot move any cluster to the other side.
@@ -24,10 +27,20 @@ type Settled struct {
 	// Counts is the number of changes of decision counts (DecisionCounts.Changes) that were
 	// checked.
 	Counts uint64
+
+	// running is the name of the plugin that a check called last.
+	running string
+}
+
+// SettledFilter is a filter: the function that Recheck of a plugin returned.
+type SettledFilter struct {
+	Plugin string
+	Passes func(*Cluster) Passing
 }
 
 // WeightedSettledScore is a prioritizer with its weight.
 type WeightedSettledScore struct {
+	Plugin string
 	SettledScore
 	Weight int64
 }
@@ -110,8 +123,9 @@ type SettledFleet struct {
 }
 
 // Survives reports whether the answer stays after a candidate changed from before to after, which
-// is in the fleet. If so, the next check continues from here.
-func (s *Settled) Survives(fleet *SettledFleet, before, after *Cluster) bool {
+// is in the fleet. If so, the next check continues from here. If a plugin panics, it does not stay.
+func (s *Settled) Survives(fleet *SettledFleet, before, after *Cluster) (stays bool) {
+	defer Recover(context.Background(), "Recheck", s.runningPlugin, new(*Status))
 	was, is := s.passes(before), s.passes(after)
 	selected := s.Selected.Has(after.Index)
 	switch {
@@ -135,15 +149,19 @@ func (s *Settled) Survives(fleet *SettledFleet, before, after *Cluster) bool {
 }
 
 // StillApplies reports whether the answer stays with the decision counts and the queue admission of
-// now.
-func (s *Settled) StillApplies(fleet *SettledFleet, queue *QueueAdmission) bool {
+// now. If a plugin panics, it does not.
+func (s *Settled) StillApplies(fleet *SettledFleet, queue *QueueAdmission) (stays bool) {
+	defer Recover(context.Background(), "Rescore", s.runningPlugin, new(*Status))
 	return s.sameQueue(queue) && (s.All || s.Far || s.othersStay(fleet, nil, nil))
 }
+
+func (s *Settled) runningPlugin() string { return s.running }
 
 // othersStay reports whether all clusters stay on their side of the cut, except the one that
 // changed from before to after; nil stands for a cluster that is not feasible.
 func (s *Settled) othersStay(fleet *SettledFleet, before, after *Cluster) bool {
 	for i := range s.Scores {
+		s.running = s.Scores[i].Plugin
 		if !s.Scores[i].Keeps(before, after, fleet.Counts) {
 			return false
 		}
@@ -160,6 +178,7 @@ const maxCountChanges = 256
 func (s *Settled) countsSurvive(fleet *SettledFleet) bool {
 	reads := false
 	for i := range s.Scores {
+		s.running = s.Scores[i].Plugin
 		reads = reads || s.Scores[i].DependsOn() == OnDecisionCounts
 	}
 	if !reads || s.Counts == fleet.Counts.Changes {
@@ -202,8 +221,9 @@ func (s *Settled) passes(c *Cluster) Passing {
 		return Excluded
 	}
 	result := Passes
-	for _, one := range s.Passes {
-		switch one(c) {
+	for i := range s.Passes {
+		s.running = s.Passes[i].Plugin
+		switch s.Passes[i].Passes(c) {
 		case Excluded:
 			return Excluded
 		case Unclear:
@@ -218,6 +238,7 @@ func (s *Settled) onItsSide(fleet *SettledFleet, c *Cluster, selected bool) bool
 	total := int64(0)
 	for i := range s.Scores {
 		p := &s.Scores[i]
+		s.running = p.Plugin
 		if s.Far && p.DependsOn() != OnNothing {
 			continue
 		}

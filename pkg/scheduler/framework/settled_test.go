@@ -38,19 +38,19 @@ func settledOf(cut framework.Cut) *framework.Settled {
 	s := &framework.Settled{
 		Sets: []*framework.ClusterSet{{Members: framework.Bitset{}.Set(0).Set(1)}, {Members: framework.Bitset{}.Set(2).Set(3)}},
 		Cut:  cut, Selected: framework.Bitset{}.Set(0).Set(1),
-		Passes: []func(*framework.Cluster) framework.Passing{
-			func(c *framework.Cluster) framework.Passing {
+		Passes: []framework.SettledFilter{
+			{Passes: func(c *framework.Cluster) framework.Passing {
 				if c.Labels["odd"] != "" {
 					return framework.Unclear
 				}
 				return framework.Passes
-			},
-			func(c *framework.Cluster) framework.Passing {
+			}},
+			{Passes: func(c *framework.Cluster) framework.Passing {
 				if c.Labels["out"] != "" {
 					return framework.Excluded
 				}
 				return framework.Passes
-			},
+			}},
 		},
 	}
 	s.Scores = []framework.WeightedSettledScore{{SettledScore: labelScore{}, Weight: 2}, {SettledScore: countScore{}, Weight: 1}}

@@ -139,6 +139,9 @@ func TestRegistry(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
 	}
+	if err := r.Register("d", nil); err == nil || err.Error() != `plugin "d" has no factory` {
+		t.Errorf("without a factory: %v", err)
+	}
 }
 
 func TestDecodeArgs(t *testing.T) {

@@ -23,7 +23,8 @@ type Lookup func(types.NamespacedName) *v1alpha1.Placement
 func New(sort framework.QueueSortPlugin, lookup Lookup, workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		// Each layer registers its own metrics under the name, with the default provider.
-		requests := NewHeap(sort.Less, lookup, workers-min(workers-1, max(1, workers/4)))
+		less := func(a, b *v1alpha1.Placement) bool { return framework.Less(sort, a, b) }
+		requests := NewHeap(less, lookup, workers-min(workers-1, max(1, workers/4)))
 		waiting := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{
 			Name: name, Queue: requests,
 		})
