@@ -31,6 +31,10 @@ type Recorder struct {
 	Reader    client.Reader
 	Inventory *inventory.Inventory
 	Log       logr.Logger
+	// Now is the clock of decisions, and NeedsRecords is for how long plugins need the records of
+	// removals.
+	Now          func() time.Time
+	NeedsRecords func() time.Duration
 
 	// writing is held while a published change is recorded: one at a time, so that the records of a
 	// Placement are written in order.
@@ -79,7 +83,7 @@ const (
 
 // NewRecorder returns a Recorder without unwritten changes.
 func NewRecorder(c client.Client, reader client.Reader, inv *inventory.Inventory, log logr.Logger) *Recorder {
-	return &Recorder{Client: c, Reader: reader, Inventory: inv, Log: log, unwritten: map[types.NamespacedName]*unwritten{}, gate: newGate(recordQuiet)}
+	return &Recorder{Client: c, Reader: reader, Inventory: inv, Log: log, Now: time.Now, NeedsRecords: func() time.Duration { return 0 }, unwritten: map[types.NamespacedName]*unwritten{}, gate: newGate(recordQuiet)}
 }
 
 // Yield makes the background writer wait until recordQuiet after done is called, or until
@@ -283,17 +287,15 @@ func (r *Recorder) create(ctx context.Context, pl *v1alpha1.Placement, record *b
 	return err
 }
 
-// prune deletes the records of a Placement that its history limit no longer keeps.
+// prune deletes the records of a Placement that its history limit no longer keeps and nothing
+// needs.
 func (r *Recorder) prune(ctx context.Context, key types.NamespacedName) error {
 	subject := r.Inventory.Subject(key)
 	if subject == nil {
 		return nil
 	}
-	digest := berthv1alpha1.Digest(subject.LastNames())
-	limit := changes.PolicyOf(subject.Policies).HistoryLimit
-	// An invalid pin keeps no records.
-	pinned, _ := changes.PinnedRevision(subject.Placement)
-	for _, record := range changes.History(subject.Records).Surplus(limit, digest, subject.Placement.Generation, pinned) {
+	needs := changes.NeedsOf(subject.Placement, subject.Policies, subject.LastNames(), r.NeedsRecords(), r.Now())
+	for _, record := range changes.History(subject.Records).Surplus(&needs) {
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, record, client.Preconditions{UID: &record.UID})); err != nil {
 			return fmt.Errorf("deleting PlacementChange %s/%s, which history no longer keeps: %w", record.Namespace, record.Name, err)
 		}

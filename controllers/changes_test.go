@@ -312,6 +312,23 @@ func TestRecorder(t *testing.T) {
 				flush(t, l, false)
 			}
 		}, want: []string{"2 Published +c -b", "3 Published +d -c"}},
+		"those that a plugin counts are kept": {do: func(t *testing.T, l *testRecorder) {
+			policy := fixture.ApprovalPolicy("n", "short", "p")
+			policy.Spec.Approval, policy.Spec.HistoryLimit = "", 1
+			l.Inventory.Update(policy)
+			l.NeedsRecords = func() time.Duration { return time.Hour }
+			for n, sets := range [][2]string{{"a", "b"}, {"b", "c"}, {"c", "d"}, {"d", "e"}} {
+				l.Now = func() time.Time { return fixture.Now.Add(time.Hour) }
+				if n == 3 {
+					l.Now = func() time.Time { return fixture.Now.Add(time.Hour + time.Second) }
+				}
+				l.publish(int64(n+1), sets[0], sets[1])
+				flush(t, l, false)
+				if records := l.records(t); n == 2 && len(records) != 3 {
+					t.Errorf("within the hour: %v", records)
+				}
+			}
+		}, want: []string{"3 Published +d -c", "4 Published +e -d"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -240,6 +240,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, m *managerWithBackground, cfg 
 	decides.StorePublished, decides.OnDecided, decides.Claims = inv.SetPublished, onDecided(recorder), &placements.claims
 	if served.ownKinds {
 		m.records = NewRecorder(mgr.GetClient(), mgr.GetAPIReader(), inv, o.Log.WithName("records"))
+		m.records.Now, m.records.NeedsRecords = o.Now, decides.NeedsRecords
 		decides.WriteRecordsBefore = m.records.Before
 	}
 	if err := addValidation(mgr, decides, served.ownKinds, o); err != nil {

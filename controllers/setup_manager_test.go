@@ -291,3 +291,4 @@ func (p *probePlugin) Counts() any                      { return nil }
 func (p *probePlugin) DecodeCounts([]byte) (any, error) { return nil, nil }
 
 func (p *probePlugin) Recount(records []*berthv1alpha1.PlacementChange) { p.recounted = len(records) }
+func (p *probePlugin) NeedsRecords() time.Duration                      { return 0 }

@@ -146,30 +146,3 @@ func RemovedInPart(record *berthv1alpha1.PlacementChange) int {
 	}
 	return int(record.Spec.RemovedCount - status.Remaining.Removed)
 }
-
-// Surplus returns the records to delete, oldest first. It keeps the newest limit Published ones, as
-// many others, the open ones, Rejected and Expired ones that still apply (same published clusters
-// and generation), those that removed clusters since a change was last completed, and all from a
-// pinned revision on (0: none); at most berthv1alpha1.MaxHistoryLimit.
-func (h History) Surplus(limit int, publishedDigest string, generation, pinned int64) []*berthv1alpha1.PlacementChange {
-	var surplus []*berthv1alpha1.PlacementChange
-	published, others, kept := 0, 0, 0
-	for _, record := range slices.Backward(h) {
-		applies := endedUnpublished(record) && record.Spec.From == publishedDigest && record.Spec.PlacementGeneration == generation
-		keep := IsOpen(record) || applies || published == 0 && RemovedInPart(record) > 0 || pinned > 0 && record.Spec.Revision >= pinned
-		if record.Status.Phase == berthv1alpha1.PhasePublished {
-			published++
-			keep = keep || published <= limit
-		} else {
-			others++
-			keep = keep || others <= limit
-		}
-		if keep && kept < berthv1alpha1.MaxHistoryLimit {
-			kept++
-		} else {
-			surplus = append(surplus, record)
-		}
-	}
-	slices.Reverse(surplus)
-	return surplus
-}

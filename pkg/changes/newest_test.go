@@ -54,17 +54,17 @@ func TestBeforeRefuses(t *testing.T) {
 
 // TestDeltaIsCutShort: a delta that ends in the middle, or has no header.
 func TestDeltaIsCutShort(t *testing.T) {
-	whole, err := compress(someNames("c", 100), []string{"d"})
+	whole, err := compress(delta{Added: someNames("c", 100), Removed: []string{"d"}, Returned: []string{"e"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	added, removed, err := decompress(whole)
-	if err != nil || len(added) != 100 || len(removed) != 1 {
-		t.Errorf("whole: %d added, %d removed, %v", len(added), len(removed), err)
+	d, err := decompress(whole)
+	if err != nil || len(d.Added) != 100 || len(d.Removed) != 1 || len(d.Returned) != 1 {
+		t.Errorf("whole: %d added, %d removed, %d returned, %v", len(d.Added), len(d.Removed), len(d.Returned), err)
 	}
 	for _, n := range []int{0, 5, len(whole) / 2, len(whole) - 1} {
-		if added, removed, err := decompress(whole[:n]); err == nil || added != nil || removed != nil {
-			t.Errorf("%d bytes: %v, %v, %v", n, added, removed, err)
+		if d, err := decompress(whole[:n]); err == nil || d.Added != nil || d.Removed != nil || d.Returned != nil {
+			t.Errorf("%d bytes: %v, %v", n, d, err)
 		}
 	}
 }

@@ -29,6 +29,7 @@ type PackedRecord struct {
 	remainingAdded, remainingRemoved    int32
 	listed                              int32
 	hasRemaining, truncated, superseded bool
+	edited, disabled                    bool
 	// permitted and completed are in seconds since 1970.
 	permitted, completed int64
 	approval             *berthv1alpha1.ChangeApproval
@@ -36,6 +37,13 @@ type PackedRecord struct {
 	// listed, and of spec.removed, each with a line break after it.
 	delta []byte
 	names string
+	// merged has what only merged records have; nil if there is nothing.
+	merged *mergedFields
+}
+
+type mergedFields struct {
+	returned []string
+	removals []berthv1alpha1.MergedRemoval
 }
 
 // commonFields are the fields that all records of a Placement usually have in common.
@@ -69,7 +77,10 @@ func PackRecord(record *berthv1alpha1.PlacementChange) *PackedRecord {
 		clusters: spec.Clusters, added: spec.AddedCount, removed: spec.RemovedCount, truncated: spec.Truncated, superseded: superseded,
 		permitted: seconds(status.PermittedTime), completed: seconds(status.CompletionTime), approval: spec.Approval,
 		listed: int32(len(spec.Added)), names: lines(spec.Added) + lines(spec.Removed),
-		delta: spec.Delta,
+		delta: spec.Delta, edited: spec.Edited, disabled: spec.Cause == CauseDisabled,
+	}
+	if len(spec.Returned)+len(spec.Removals) > 0 {
+		p.merged = &mergedFields{spec.Returned, spec.Removals}
 	}
 	if left := status.Remaining; left != nil {
 		p.hasRemaining, p.remainingAdded, p.remainingRemoved = true, left.Added, left.Removed
@@ -91,7 +102,9 @@ func strip(record *berthv1alpha1.PlacementChange) {
 	record.ObjectMeta = metav1.ObjectMeta{
 		Namespace: record.Namespace, Name: record.Name, UID: record.UID, ResourceVersion: record.ResourceVersion, OwnerReferences: record.OwnerReferences,
 	}
-	record.Spec.Cause = ""
+	if record.Spec.Cause != CauseDisabled {
+		record.Spec.Cause = ""
+	}
 	packLists(record)
 	record.Status = berthv1alpha1.PlacementChangeStatus{
 		Phase: record.Status.Phase, Remaining: record.Status.Remaining, PermittedTime: record.Status.PermittedTime, CompletionTime: record.Status.CompletionTime,
@@ -116,6 +129,7 @@ func (p *PackedRecord) Record() *berthv1alpha1.PlacementChange {
 			Placement: c.placement, Revision: p.revision, FirstRevision: p.first, From: hex.EncodeToString(p.from[:]), To: hex.EncodeToString(p.to[:]),
 			Clusters: p.clusters, AddedCount: p.added, RemovedCount: p.removed, Truncated: p.truncated,
 			PlacementGeneration: p.generation, Profile: c.profile, Queue: c.queue, Approval: p.approval, Delta: p.delta,
+			Edited: p.edited,
 		},
 		Status: berthv1alpha1.PlacementChangeStatus{
 			Phase: berthv1alpha1.PhasePublished, PermittedTime: timeAt(p.permitted), CompletionTime: timeAt(p.completed),
@@ -126,6 +140,12 @@ func (p *PackedRecord) Record() *berthv1alpha1.PlacementChange {
 	}}
 	if p.superseded {
 		record.Status.Phase = berthv1alpha1.PhaseSuperseded
+	}
+	if p.disabled {
+		record.Spec.Cause = CauseDisabled
+	}
+	if p.merged != nil {
+		record.Spec.Returned, record.Spec.Removals = p.merged.returned, p.merged.removals
 	}
 	if p.hasRemaining {
 		record.Status.Remaining = &berthv1alpha1.RemainingClusters{Added: p.remainingAdded, Removed: p.remainingRemoved}

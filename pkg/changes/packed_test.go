@@ -2,6 +2,7 @@ package changes_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +54,12 @@ func TestPackRecord(t *testing.T) {
 		"the first change": {after: []string{"a"}, change: func(r *berthv1alpha1.PlacementChange) { r.Spec.FirstRevision = 0 }},
 		"approved":         {after: []string{"a"}, change: func(r *berthv1alpha1.PlacementChange) { r.Spec.Approval = &berthv1alpha1.ChangeApproval{By: "ann"} }},
 		"truncated":        {after: many, change: func(r *berthv1alpha1.PlacementChange) { r.Spec.Delta, r.Spec.Truncated = nil, true }},
-		"without times":    {change: func(r *berthv1alpha1.PlacementChange) { r.Status.PermittedTime, r.Status.CompletionTime = nil, nil }},
+		"merged": {before: []string{"a"}, change: func(r *berthv1alpha1.PlacementChange) {
+			r.Spec.Edited, r.Spec.Returned, r.Spec.Removals = true, []string{"b"}, []berthv1alpha1.MergedRemoval{{Clusters: 1}}
+		}},
+		"many came back": {change: func(r *berthv1alpha1.PlacementChange) { r.Spec.Returned = many[:900] }},
+		"published by others while it was disabled": {after: []string{"a"}, change: func(r *berthv1alpha1.PlacementChange) { r.Spec.Cause = changes.CauseDisabled }},
+		"without times": {change: func(r *berthv1alpha1.PlacementChange) { r.Status.PermittedTime, r.Status.CompletionTime = nil, nil }},
 		"superseded": {before: []string{"a"}, change: func(r *berthv1alpha1.PlacementChange) {
 			r.Status.Phase, r.Status.Remaining = berthv1alpha1.PhaseSuperseded, &berthv1alpha1.RemainingClusters{Removed: 1}
 		}},
@@ -98,6 +104,10 @@ func TestPackRecord(t *testing.T) {
 			if fmt.Sprint(added, removed, err) != fmt.Sprint(wantAdded, wantRemoved, wantErr) {
 				t.Errorf("lists %v, %v, %v", added, removed, err)
 			}
+			joined, _ := changes.Joined(got)
+			if wantJoined, _ := changes.Joined(whole); !slices.Equal(joined, wantJoined) {
+				t.Errorf("joined %v", joined)
+			}
 			if changes.IsOpen(whole) || whole.Status.Phase == berthv1alpha1.PhaseHeld {
 				if diff := cmp.Diff(whole, got); diff != "" {
 					t.Errorf("an open record changed (-want +got):\n%s", diff)
@@ -106,9 +116,11 @@ func TestPackRecord(t *testing.T) {
 			}
 			// What nothing reads goes, and lists may be in the other form.
 			for _, r := range []*berthv1alpha1.PlacementChange{whole, got} {
-				r.Spec.Added, r.Spec.Removed, r.Spec.Delta = nil, nil, nil
+				r.Spec.Added, r.Spec.Removed, r.Spec.Returned, r.Spec.Delta = nil, nil, nil, nil
 			}
-			whole.Labels, whole.CreationTimestamp, whole.Generation, whole.Spec.Cause = nil, metav1.Time{}, 0, ""
+			if whole.Labels, whole.CreationTimestamp, whole.Generation = nil, (metav1.Time{}), 0; whole.Spec.Cause != changes.CauseDisabled {
+				whole.Spec.Cause = ""
+			}
 			whole.Status.StartTime, whole.Status.LastProgressTime, whole.Status.Message = nil, nil, ""
 			if diff := cmp.Diff(whole, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

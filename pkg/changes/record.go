@@ -33,6 +33,12 @@ type Change struct {
 	Queue string
 	// Incomplete is true if Added and Removed are not known.
 	Incomplete bool
+	// Edited is true if the change follows an edit of the Placement's spec or profile.
+	Edited bool
+	// Returned are the clusters that left and came back between merged changes, sorted. Removals
+	// are those of each merged change, oldest first.
+	Returned []string
+	Removals []berthv1alpha1.MergedRemoval
 }
 
 // NewChange returns the change from the published to the selected clusters, without cause,
@@ -68,17 +74,21 @@ func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv
 			From: c.From, To: c.To, Clusters: int32(c.Clusters),
 			AddedCount: int32(len(c.Added)), RemovedCount: int32(len(c.Removed)),
 			Added: firstNames(c.Added), Removed: firstNames(c.Removed),
-			Cause: oneLine(c.Cause), PlacementGeneration: c.Generation, Profile: c.Profile, Queue: c.Queue,
+			Cause: oneLine(c.Cause), PlacementGeneration: c.Generation, Profile: c.Profile, Queue: c.Queue, Edited: c.Edited,
+			Returned: firstNames(c.Returned),
 		},
 	}
 	if first == revision {
 		record.Spec.FirstRevision = 0
 	}
+	if record.Spec.FirstRevision > 0 {
+		record.Spec.Removals = c.Removals
+	}
 	record.Spec.Truncated = c.Incomplete
-	if max(len(c.Added), len(c.Removed)) <= berthv1alpha1.MaxListedClusters {
+	if max(len(c.Added), len(c.Removed), len(c.Returned)) <= berthv1alpha1.MaxListedClusters {
 		return record, nil
 	}
-	delta, err := compress(c.Added, c.Removed)
+	delta, err := compress(delta{c.Added, c.Removed, c.Returned})
 	if err != nil {
 		return nil, fmt.Errorf("compressing the clusters of %s: %w", record.Name, err)
 	}
@@ -111,16 +121,16 @@ const maxUnpacked = 64
 func packLists(record *berthv1alpha1.PlacementChange) {
 	s := &record.Spec
 	if len(s.Delta) == 0 && !s.Truncated {
-		if len(s.Added)+len(s.Removed) <= maxUnpacked {
+		if len(s.Added)+len(s.Removed)+len(s.Returned) <= maxUnpacked {
 			return
 		}
-		delta, err := compress(s.Added, s.Removed)
+		delta, err := compress(delta{s.Added, s.Removed, s.Returned})
 		if err != nil {
 			return
 		}
 		s.Delta = delta
 	}
-	s.Added, s.Removed = nil, nil
+	s.Added, s.Removed, s.Returned = nil, nil, nil
 }
 
 // ErrIncomplete is the error for a record that does not list all its clusters (spec.truncated).
@@ -128,22 +138,36 @@ var ErrIncomplete = errors.New("the record does not list all its clusters")
 
 // Lists returns all names that the record adds and removes, sorted.
 func Lists(record *berthv1alpha1.PlacementChange) (added, removed []string, err error) {
+	d, err := lists(record)
+	return d.Added, d.Removed, err
+}
+
+// Joined returns all names that the record adds, and those that left and came back, sorted.
+func Joined(record *berthv1alpha1.PlacementChange) ([]string, error) {
+	d, err := lists(record)
+	if len(d.Returned) == 0 {
+		return d.Added, err
+	}
+	return Sorted(slices.Concat(d.Added, d.Returned)), err
+}
+
+func lists(record *berthv1alpha1.PlacementChange) (d delta, err error) {
 	s := &record.Spec
 	switch {
 	case s.Truncated:
-		return nil, nil, fmt.Errorf("PlacementChange %s/%s: %w", record.Namespace, record.Name, ErrIncomplete)
+		return delta{}, fmt.Errorf("PlacementChange %s/%s: %w", record.Namespace, record.Name, ErrIncomplete)
 	case len(s.Delta) > 0:
-		if added, removed, err = decompress(s.Delta); err != nil {
-			return nil, nil, fmt.Errorf("PlacementChange %s/%s: spec.delta: %w", record.Namespace, record.Name, err)
+		if d, err = decompress(s.Delta); err != nil {
+			return delta{}, fmt.Errorf("PlacementChange %s/%s: spec.delta: %w", record.Namespace, record.Name, err)
 		}
 	default:
-		added, removed = s.Added, s.Removed
+		d = delta{s.Added, s.Removed, s.Returned}
 	}
-	if len(added) != int(s.AddedCount) || len(removed) != int(s.RemovedCount) {
-		return nil, nil, fmt.Errorf("PlacementChange %s/%s lists %d added and %d removed clusters, but spec.addedCount is %d and spec.removedCount %d",
-			record.Namespace, record.Name, len(added), len(removed), s.AddedCount, s.RemovedCount)
+	if len(d.Added) != int(s.AddedCount) || len(d.Removed) != int(s.RemovedCount) {
+		return delta{}, fmt.Errorf("PlacementChange %s/%s lists %d added and %d removed clusters, but spec.addedCount is %d and spec.removedCount %d",
+			record.Namespace, record.Name, len(d.Added), len(d.Removed), s.AddedCount, s.RemovedCount)
 	}
-	return added, removed, nil
+	return d, nil
 }
 
 // Target returns the set to which the record leads, given the clusters after any of its steps; an
@@ -174,20 +198,21 @@ func verified(record *berthv1alpha1.PlacementChange, field, digest string, names
 
 // delta is the content of spec.delta.
 type delta struct {
-	Added   []string `json:"added"`
-	Removed []string `json:"removed"`
+	Added    []string `json:"added"`
+	Removed  []string `json:"removed"`
+	Returned []string `json:"returned,omitempty"`
 }
 
 // maxDelta is the maximum uncompressed size of spec.delta, in bytes: about a million names.
 const maxDelta = 64 << 20
 
-func compress(added, removed []string) ([]byte, error) {
+func compress(d delta) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}
-	if err := json.NewEncoder(w).Encode(delta{added, removed}); err != nil {
+	if err := json.NewEncoder(w).Encode(d); err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {
@@ -196,26 +221,25 @@ func compress(added, removed []string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func decompress(data []byte) (added, removed []string, err error) {
+func decompress(data []byte) (d delta, err error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		return nil, nil, err
+		return delta{}, err
 	}
 	text, err := io.ReadAll(io.LimitReader(r, maxDelta+1))
 	if err != nil {
-		return nil, nil, err
+		return delta{}, err
 	}
 	if len(text) > maxDelta {
-		return nil, nil, fmt.Errorf("more than %d bytes uncompressed", maxDelta)
+		return delta{}, fmt.Errorf("more than %d bytes uncompressed", maxDelta)
 	}
-	var d delta
 	if err := json.Unmarshal(text, &d); err != nil {
-		return nil, nil, err
+		return delta{}, err
 	}
-	if !strictlySorted(d.Added) || !strictlySorted(d.Removed) {
-		return nil, nil, errors.New("the names are not sorted, or one is listed twice")
+	if !strictlySorted(d.Added) || !strictlySorted(d.Removed) || !strictlySorted(d.Returned) {
+		return delta{}, errors.New("the names are not sorted, or one is listed twice")
 	}
-	return d.Added, d.Removed, nil
+	return d, nil
 }
 
 func strictlySorted(names []string) bool {
@@ -229,5 +253,23 @@ func Merge(first, second Change) Change {
 	merged.From = first.From
 	merged.Added = Sorted(slices.Concat(Minus(first.Added, second.Removed), Minus(second.Added, first.Removed)))
 	merged.Removed = Sorted(slices.Concat(Minus(first.Removed, second.Added), Minus(second.Removed, first.Added)))
+	back := Minus(first.Removed, Minus(first.Removed, second.Added))
+	merged.Returned = Sorted(slices.Concat(Minus(first.Returned, second.Removed), second.Returned, back))
+	merged.Removals = addUp(slices.Concat(first.Removals, second.Removals))
 	return merged
+}
+
+// maxMergedRemovals is the maximum length of spec.removals.
+const maxMergedRemovals = 100
+
+// addUp adds up the oldest removals, as if they were made at the time of the last of them, until at
+// most maxMergedRemovals are left.
+func addUp(removals []berthv1alpha1.MergedRemoval) []berthv1alpha1.MergedRemoval {
+	for len(removals) > maxMergedRemovals {
+		oldest := removals[0]
+		removals = removals[1:]
+		removals[0].Clusters += oldest.Clusters
+		removals[0].Edited = removals[0].Edited && oldest.Edited
+	}
+	return removals
 }

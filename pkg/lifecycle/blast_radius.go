@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/pkg/scheduler/framework"
 )
@@ -47,7 +48,7 @@ type BlastRadiusArgs struct {
 // cause, until a user approves it. A held change stays held even if the window has passed.
 //
 // Permit uses the counts of Reserve, Unreserve and PostBind before the attempt. After a restart the
-// counts start from the records of changes inside the window.
+// counts start from the records of changes inside the window, which are kept until then.
 type BlastRadius struct {
 	args   BlastRadiusArgs
 	settle time.Duration
@@ -81,8 +82,10 @@ func NewBlastRadius(_ context.Context, raw json.RawMessage, handle *framework.Ha
 	})
 	counter.mu.Lock()
 	defer counter.mu.Unlock()
-	counter.window = max(counter.window, args.Window.Duration)
 	b := &BlastRadius{args: args, settle: args.Settle.Duration, removalCounter: counter}
+	if !b.off() {
+		counter.window = max(counter.window, args.Window.Duration)
+	}
 	if handle != nil && handle.Assume == nil {
 		// A simulation decides only once.
 		b.settle = 0
@@ -166,6 +169,9 @@ func (b *BlastRadius) exceeded(counts *removalCounts, pl *v1alpha1.Placement, p 
 	removed := len(union(b.openSince(counts, pl, now).begun, p.Removed))
 	placement, namespace, others := b.count(counts, pl, now)
 	lost, had := placement+removed, placement+len(p.Clusters)-len(p.Added)+len(p.Removed)
+	if namespace.all >= unknownRemovals {
+		return fmt.Sprintf("the removals within %s are not known: a Placement had more than %d changes before a restart", b.args.Window.Duration, berthv1alpha1.MaxHistoryLimit)
+	}
 	if limit := b.args.MaxRemoved; limit != nil && lost >= b.args.MinRemoved {
 		if most, err := intstr.GetScaledValueFromIntOrPercent(limit, had, false); err == nil && lost > most {
 			return fmt.Sprintf("%d of %d clusters would be removed within %s, more than %s", lost, had, b.args.Window.Duration, limit.String())
@@ -208,7 +214,8 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	begun, progresses := b.counts.progress[pl.UID]
-	if len(p.Removed) == 0 && !progresses || progresses && begun.revision == p.Revision {
+	_, known := b.counts.open[pl.UID]
+	if len(p.Removed) == 0 && !progresses && !known || progresses && begun.revision == p.Revision {
 		return nil
 	}
 	now := state.Snapshot().Now
@@ -216,12 +223,13 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 		if progresses {
 			next.giveBack(pl.UID, begun)
 		}
+		before := next.open[pl.UID]
 		if len(p.Removed) == 0 {
+			next.drop(pl.UID, before)
 			return
 		}
-		before := next.open[pl.UID]
 		next.open[pl.UID] = openRemoval{
-			removal: removal{placement: pl.UID, namespace: pl.Namespace, at: now, edited: p.Edited && (len(before.begun) == 0 || before.edited)},
+			removal: removal{placement: pl.UID, namespace: pl.Namespace, revision: p.Revision, at: now, edited: p.Edited && (len(before.begun) == 0 || before.edited)},
 			begun:   before.begun, reserved: p.Removed,
 		}
 	})
@@ -231,10 +239,14 @@ func (b *BlastRadius) Reserve(_ context.Context, state *framework.CycleState, pl
 // CountsPermitted implements framework.PermittedCounter: a held change uses up no limit.
 func (*BlastRadius) CountsPermitted() {}
 
-// Unreserve undoes Reserve. If a page was written, the clusters count as removed.
+// Unreserve undoes Reserve. If a page was written, the clusters count as removed. A change in steps
+// that another proposal, or none, replaces gives back what was not removed.
 func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *v1alpha1.Placement, p *framework.Proposal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if begun, progresses := b.counts.progress[pl.UID]; progresses && begun.revision != p.Revision {
+		b.update(time.Time{}, func(next *removalCounts) { next.giveBack(pl.UID, begun) })
+	}
 	r, known := b.counts.open[pl.UID]
 	if !known {
 		return
@@ -242,14 +254,7 @@ func (b *BlastRadius) Unreserve(_ context.Context, _ *framework.CycleState, pl *
 	if len(p.Writes) > 0 {
 		r.begun = union(r.begun, r.reserved)
 	}
-	r.reserved = nil
-	b.update(time.Time{}, func(next *removalCounts) {
-		if len(r.begun) > 0 {
-			next.open[pl.UID] = r
-		} else {
-			delete(next.open, pl.UID)
-		}
-	})
+	b.update(time.Time{}, func(next *removalCounts) { next.drop(pl.UID, r) })
 }
 
 // PostBind completes the removal. The first step of a change counts the whole change.

@@ -332,21 +332,21 @@ func TestBlastRadiusUnsettled(t *testing.T) {
 }
 
 // TestBlastRadiusRecounts: after a restart, removals are those of the Published records within the
-// window.
+// window. Records have whole seconds, which count until their end.
 func TestBlastRadiusRecounts(t *testing.T) {
 	type removalRecord struct {
-		owner      types.UID
-		namespace  string
-		revision   int64
-		generation int64
-		removed    int32
+		owner     types.UID
+		namespace string
+		revision  int64
+		edited    bool
+		removed   int32
 		// ago is how long before the start it was completed; 0 for never.
 		ago   time.Duration
 		phase berthv1alpha1.ChangePhase
 	}
 	published, supersededInPart := berthv1alpha1.PhasePublished, berthv1alpha1.ChangePhase("Superseded in part")
 	of := func(revision int64, removed int32, ago time.Duration) removalRecord {
-		return removalRecord{"p", "ns", revision, 1, removed, ago, published}
+		return removalRecord{"p", "ns", revision, false, removed, ago, published}
 	}
 	tests := map[string]struct {
 		args    string
@@ -358,25 +358,23 @@ func TestBlastRadiusRecounts(t *testing.T) {
 		"within the window":                 {args: `{"maxRemoved": 3`, records: []removalRecord{of(1, 2, time.Minute)}, loss: loss{has: 8, removed: 2}, want: "4 of 10 clusters"},
 		"up to the limit":                   {args: `{"maxRemoved": 4`, records: []removalRecord{of(1, 2, time.Minute)}, loss: loss{has: 8, removed: 2}, want: "pass"},
 		"several":                           {args: `{"maxRemoved": 3`, records: []removalRecord{of(2, 1, time.Minute), of(1, 2, 2*time.Minute)}, loss: loss{has: 7, removed: 1}, want: "4 of 10 clusters"},
-		"before the window":                 {args: `{"maxRemoved": 3`, records: []removalRecord{of(1, 2, 10*time.Minute)}, loss: loss{removed: 2}, want: "pass"},
-		"an earlier Placement of that name": {args: `{"maxRemoved": 3`, records: []removalRecord{{"earlier", "ns", 1, 1, 3, time.Minute, published}}, loss: loss{removed: 3}, want: "pass"},
+		"before the window":                 {args: `{"maxRemoved": 3`, records: []removalRecord{of(1, 2, 10*time.Minute+time.Second)}, loss: loss{removed: 2}, want: "pass"},
+		"an earlier Placement of that name": {args: `{"maxRemoved": 3`, records: []removalRecord{{"earlier", "ns", 1, false, 3, time.Minute, published}}, loss: loss{removed: 3}, want: "pass"},
 		"additions":                         {args: `{"maxRemoved": 3`, records: []removalRecord{of(1, 0, time.Minute)}, loss: loss{removed: 3}, want: "pass"},
-		"held":                              {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, 1, 3, 0, berthv1alpha1.PhaseHeld}}, loss: loss{removed: 3}, want: "pass"},
-		"in steps":                          {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, 1, 2, time.Minute, berthv1alpha1.PhaseProgressing}}, loss: loss{has: 8, removed: 2, revision: 1}, want: "4 of 10 clusters"},
-		"superseded":                        {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, 1, 3, time.Minute, berthv1alpha1.PhaseSuperseded}}, loss: loss{removed: 3}, want: "pass"},
-		"superseded after 2 of 3 removals":  {args: `{"maxRemoved": 2`, records: []removalRecord{{"p", "ns", 1, 1, 3, time.Minute, supersededInPart}}, loss: loss{has: 8, removed: 1}, want: "3 of 10 clusters"},
-		"over the namespace":                {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "ns", 1, 1, 3, time.Minute, published}}, loss: loss{removed: 1}, want: "4 removals over all Placements of the namespace"},
-		"over the fleet":                    {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "other", 1, 1, 2, time.Minute, published}}, loss: loss{removed: 2}, want: "the removals over all Placements of the fleet"},
-		"over the fleet, after an edit": {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{
-			{"q", "other", 1, 1, 0, time.Hour, published}, {"q", "other", 2, 2, 2, time.Minute, published},
-		}, loss: loss{removed: 2}, want: "pass"},
+		"held":                              {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, false, 3, 0, berthv1alpha1.PhaseHeld}}, loss: loss{removed: 3}, want: "pass"},
+		"in steps":                          {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, false, 2, time.Minute, berthv1alpha1.PhaseProgressing}}, loss: loss{has: 8, removed: 2, revision: 1}, want: "4 of 10 clusters"},
+		"superseded":                        {args: `{"maxRemoved": 3`, records: []removalRecord{{"p", "ns", 1, false, 3, time.Minute, berthv1alpha1.PhaseSuperseded}}, loss: loss{removed: 3}, want: "pass"},
+		"superseded after 2 of 3 removals":  {args: `{"maxRemoved": 2`, records: []removalRecord{{"p", "ns", 1, false, 3, time.Minute, supersededInPart}}, loss: loss{has: 8, removed: 1}, want: "3 of 10 clusters"},
+		"over the namespace":                {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "ns", 1, false, 3, time.Minute, published}}, loss: loss{removed: 1}, want: "4 removals over all Placements of the namespace"},
+		"over the fleet":                    {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "other", 1, false, 2, time.Minute, published}}, loss: loss{removed: 2}, want: "the removals over all Placements of the fleet"},
+		"over the fleet, after an edit":     {args: `{"fleetMaxRemoved": 3`, records: []removalRecord{{"q", "other", 2, true, 2, time.Minute, published}}, loss: loss{removed: 2}, want: "pass"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var records []*berthv1alpha1.PlacementChange
 			for _, r := range tc.records {
 				pl := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: string(r.owner), UID: r.owner}}
-				record, err := changes.NewRecord(pl, 0, r.revision, changes.Change{Generation: r.generation})
+				record, err := changes.NewRecord(pl, 0, r.revision, changes.Change{Edited: r.edited})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -42,8 +41,10 @@ type removalCounts struct {
 type removal struct {
 	placement types.UID
 	namespace string
-	at        time.Time
-	clusters  int
+	// revision is that of the change.
+	revision int64
+	at       time.Time
+	clusters int
 	// edited is true if the removal followed an edit of the Placement's spec or profile.
 	edited bool
 }
@@ -79,6 +80,7 @@ type countsText struct {
 type removalText struct {
 	Placement types.UID `json:"placement"`
 	Namespace string    `json:"namespace"`
+	Revision  int64     `json:"revision,omitempty"`
 	At        time.Time `json:"at"`
 	Clusters  int       `json:"clusters,omitempty"`
 	Edited    bool      `json:"edited,omitempty"`
@@ -93,11 +95,11 @@ type progressText struct {
 }
 
 func textOf(r removal) removalText {
-	return removalText{Placement: r.placement, Namespace: r.namespace, At: r.at, Clusters: r.clusters, Edited: r.edited}
+	return removalText{Placement: r.placement, Namespace: r.namespace, Revision: r.revision, At: r.at, Clusters: r.clusters, Edited: r.edited}
 }
 
 func (t removalText) removal() removal {
-	return removal{placement: t.Placement, namespace: t.Namespace, at: t.At, clusters: t.Clusters, edited: t.Edited}
+	return removal{placement: t.Placement, namespace: t.Namespace, revision: t.Revision, at: t.At, clusters: t.Clusters, edited: t.Edited}
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -210,20 +212,40 @@ func (b *removalCounter) update(now time.Time, change func(next *removalCounts))
 	b.counts = next
 }
 
+// drop uncounts what an open removal reserved.
+func (c *removalCounts) drop(placement types.UID, r openRemoval) {
+	if r.reserved = nil; len(r.begun) > 0 {
+		c.open[placement] = r
+	} else {
+		delete(c.open, placement)
+	}
+}
+
 // giveBack uncounts the removals of a change in steps that were not made.
 func (c *removalCounts) giveBack(placement types.UID, p progressing) {
 	delete(c.progress, placement)
 	for i := range c.removals {
-		if r := &c.removals[i]; r.placement == placement && r.at.Equal(p.counted) {
+		if r := &c.removals[i]; r.placement == placement && r.revision == p.revision && r.at.Equal(p.counted) {
 			r.clusters -= p.left
 			return
 		}
 	}
 }
 
-// Recount implements framework.Counter. It counts the changes inside the window that were
-// published, or are published in steps, and what superseded ones removed. What other writers
-// removed while scheduling was disabled does not count.
+// NeedsRecords implements framework.Counter: the longest window of all profiles.
+func (b *BlastRadius) NeedsRecords() time.Duration {
+	if b.off() {
+		return 0
+	}
+	return b.window
+}
+
+// unknownRemovals stands for removals whose records are missing: more than a limit permits.
+const unknownRemovals = 1 << 20
+
+// Recount implements framework.Counter. It counts what changes.RemovalsOf returns. If records of a
+// Placement are missing, because too many were needed, it permits no removal of it in the window
+// after them.
 func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,48 +253,40 @@ func (b *BlastRadius) Recount(records []*berthv1alpha1.PlacementChange) {
 		return
 	}
 	b.recounted = true
-	records = slices.Clone(records)
-	slices.SortFunc(records, func(x, y *berthv1alpha1.PlacementChange) int {
-		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Spec.Placement, y.Spec.Placement), cmp.Compare(x.Spec.Revision, y.Spec.Revision))
-	})
-	generations := map[types.UID]int64{}
 	b.update(time.Time{}, func(next *removalCounts) {
-		for _, record := range records {
-			owner := metav1.GetControllerOfNoCopy(record)
-			at := countedAt(record)
-			if owner == nil || at == nil {
-				continue
+		for uid, history := range changes.ByOwner(records) {
+			if until := history.IncompleteUntil(); !until.IsZero() {
+				next.removals = append(next.removals, removal{placement: uid, namespace: history[0].Namespace, at: until, clusters: unknownRemovals})
 			}
-			if left := record.Status.Remaining; record.Status.Phase == berthv1alpha1.PhaseProgressing && left != nil {
-				next.progress[owner.UID] = progressing{revision: record.Spec.Revision, counted: at.Time, left: int(left.Removed)}
-			}
-			before, known := generations[owner.UID]
-			generations[owner.UID] = record.Spec.PlacementGeneration
-			removed := int(record.Spec.RemovedCount)
-			switch {
-			case record.Spec.Cause == changes.CauseDisabled:
-				removed = 0 // Berth did not remove them.
-			case record.Status.Phase == berthv1alpha1.PhaseSuperseded:
-				removed = changes.RemovedInPart(record)
-			}
-			if removed > 0 {
-				next.removals = append(next.removals, removal{
-					placement: owner.UID, namespace: record.Namespace, at: at.Time,
-					clusters: removed, edited: known && before != record.Spec.PlacementGeneration,
-				})
+			for _, record := range history {
+				next.recount(uid, record)
 			}
 		}
-		slices.SortFunc(next.removals, func(x, y removal) int { return x.at.Compare(y.at) })
+		slices.SortFunc(next.removals, func(x, y removal) int {
+			return cmp.Or(x.at.Compare(y.at), strings.Compare(string(x.placement), string(y.placement)))
+		})
 	})
 }
 
-// countedAt returns when the removals of a recorded change count; nil if they do not.
-func countedAt(record *berthv1alpha1.PlacementChange) *metav1.Time {
-	switch record.Status.Phase {
-	case berthv1alpha1.PhasePublished:
-		return record.Status.CompletionTime
-	case berthv1alpha1.PhaseProgressing, berthv1alpha1.PhaseSuperseded:
-		return record.Status.PermittedTime
+// recount adds the removals of a record. As long as a change in steps has removed nothing, each
+// attempt counts it again.
+func (c *removalCounts) recount(placement types.UID, record *berthv1alpha1.PlacementChange) {
+	left := record.Spec.RemovedCount
+	if remaining := record.Status.Remaining; remaining != nil {
+		left = remaining.Removed
 	}
-	return nil
+	for _, counted := range changes.RemovalsOf(record) {
+		r := removal{
+			placement: placement, namespace: record.Namespace, revision: record.Spec.Revision, at: counted.At, clusters: counted.Clusters, edited: counted.Edited,
+		}
+		if changes.IsOpen(record) {
+			if _, removed, err := changes.Lists(record); err == nil && left == record.Spec.RemovedCount {
+				r.clusters = 0
+				c.open[placement] = openRemoval{removal: r, reserved: removed}
+				continue
+			}
+			c.progress[placement] = progressing{revision: record.Spec.Revision, counted: r.at, left: int(left)}
+		}
+		c.removals = append(c.removals, r)
+	}
 }

@@ -41,9 +41,9 @@ var cmpCounts = cmp.Options{cmp.AllowUnexported(removalCounts{}, removal{}, open
 // TestRecountFromRecords: whatever the order of the records, removals are counted in the order of
 // their times, and the input stays as it is.
 func TestRecountFromRecords(t *testing.T) {
-	record := func(uid string, revision, generation int64, phase berthv1alpha1.ChangePhase, minute int, removed ...string) *berthv1alpha1.PlacementChange {
+	record := func(uid string, revision int64, edited bool, phase berthv1alpha1.ChangePhase, minute int, removed ...string) *berthv1alpha1.PlacementChange {
 		c := changes.NewChange(removed, nil)
-		c.Generation = generation
+		c.Edited = edited
 		r, err := changes.NewRecord(placementOf(uid), 0, revision, c)
 		if err != nil {
 			t.Fatal(err)
@@ -52,26 +52,40 @@ func TestRecountFromRecords(t *testing.T) {
 		r.Status = berthv1alpha1.PlacementChangeStatus{Phase: phase, PermittedTime: &at, CompletionTime: &at}
 		return r
 	}
-	stray := record("p", 1, 1, "Published", 0, "x", "y")
+	stray := record("p", 1, false, "Published", 0, "x", "y")
 	stray.OwnerReferences = nil
-	progress := record("q", 2, 1, "Progressing", 2, "c", "d", "e")
-	progress.Status.Remaining = &berthv1alpha1.RemainingClusters{Removed: 2}
-	superseded := record("q", 1, 1, "Superseded", 5, "a", "b", "c")
+	progress := record("q", 2, false, "Progressing", 2, "c", "d", "e")
+	progress.Status.CompletionTime, progress.Status.Remaining = nil, &berthv1alpha1.RemainingClusters{Removed: 2}
+	superseded := record("q", 1, false, "Superseded", 5, "a", "b", "c")
 	superseded.Status.Remaining = &berthv1alpha1.RemainingClusters{Removed: 1}
-	records := []*berthv1alpha1.PlacementChange{
-		progress, record("p", 3, 2, "Published", 4, "b"), superseded, record("p", 2, 1, "Published", 3, "a"), stray, record("p", 4, 2, "Held", 6, "c"), record("p", 5, 2, "Published", 1),
+	held := record("p", 4, false, "Held", 6, "c")
+	held.Status.PermittedTime = nil
+	permitted := record("r", 1, true, "Held", 6, "c", "d")
+	permitted.Status.CompletionTime = nil
+	merged := record("s", 9, false, "Published", 8)
+	merged.Spec.FirstRevision = 7
+	merged.Spec.Removals = []berthv1alpha1.MergedRemoval{
+		{Time: metav1.NewTime(fixture.Now.Add(7 * time.Minute)), Clusters: 3, Edited: true}, {Time: metav1.NewTime(fixture.Now.Add(8 * time.Minute)), Clusters: 1},
 	}
-	byOthers := record("q", 3, 1, "Published", 1, "x")
+	byOthers := record("q", 3, false, "Published", 1, "x")
 	byOthers.Spec.Cause = changes.CauseDisabled
-	records = append(records, byOthers)
+	records := []*berthv1alpha1.PlacementChange{
+		progress, record("p", 3, true, "Published", 4, "b"), superseded, record("p", 2, false, "Published", 3, "a"), stray, held, permitted, merged,
+		record("p", 5, false, "Published", 1), record("p", 6, false, "Rejected", 6, "c"), byOthers,
+	}
 	before := slices.Clone(records)
 	b := counting("", 100)
 	b.Recount(records)
-	at := func(minute int) time.Time { return fixture.Now.Add(time.Duration(minute) * time.Minute) }
+	// Records have whole seconds: they count until the end of the second.
+	at := func(minute int) time.Time { return fixture.Now.Add(time.Duration(minute)*time.Minute + time.Second) }
 	want := &removalCounts{
 		removals: []removal{
-			{placement: "q", namespace: "n", at: at(2), clusters: 3}, {placement: "p", namespace: "n", at: at(3), clusters: 1},
-			{placement: "p", namespace: "n", at: at(4), clusters: 1, edited: true}, {placement: "q", namespace: "n", at: at(5), clusters: 2},
+			{placement: "q", namespace: "n", revision: 2, at: at(2), clusters: 3}, {placement: "p", namespace: "n", revision: 2, at: at(3), clusters: 1},
+			{placement: "p", namespace: "n", revision: 3, at: at(4), clusters: 1, edited: true}, {placement: "q", namespace: "n", revision: 1, at: at(5), clusters: 2},
+			{placement: "s", namespace: "n", revision: 9, at: at(7), clusters: 3, edited: true}, {placement: "s", namespace: "n", revision: 9, at: at(8), clusters: 1},
+		},
+		open: map[types.UID]openRemoval{
+			"r": {removal: removal{placement: "r", namespace: "n", revision: 1, at: at(6), edited: true}, reserved: []string{"c", "d"}},
 		},
 		progress: map[types.UID]progressing{"q": {revision: 2, counted: at(2), left: 2}},
 	}
@@ -87,20 +101,117 @@ func TestRecountFromRecords(t *testing.T) {
 	}
 }
 
-// TestGiveBack: the removals of one change, not those of other Placements or times.
+// TestNeedsRecords: the instances of all profiles need the longest window; one that is off counts
+// nothing.
+func TestNeedsRecords(t *testing.T) {
+	handle := &framework.Handle{}
+	all := map[string]*BlastRadius{}
+	for _, args := range []string{`{"maxRemoved": 1, "window": "1m"}`, `{"maxRemoved": 1, "window": "5m"}`, ""} {
+		plugin, err := NewBlastRadius(t.Context(), json.RawMessage(args), handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[args] = plugin.(*BlastRadius)
+	}
+	for args, b := range all {
+		want := 5 * time.Minute
+		if args == "" {
+			want = 0
+		}
+		if got := b.NeedsRecords(); got != want {
+			t.Errorf("%q: got %s, want %s", args, got, want)
+		}
+	}
+}
+
+// TestReplacedChangesGiveBack: what a change reserved, or counted and did not remove, does not
+// count when another change, or none, takes its place.
+func TestReplacedChangesGiveBack(t *testing.T) {
+	pl := placementOf("p")
+	state := framework.NewCycleState(&framework.Snapshot{Now: fixture.Now, Subject: &framework.Subject{Placement: pl}})
+	first := &framework.Proposal{Revision: 2, Removed: []string{"a", "b"}}
+	step := &framework.Proposal{Revision: 2, Removed: []string{"a"}, Partial: true}
+	for name, tc := range map[string]struct {
+		do   func(b *BlastRadius)
+		want int
+	}{
+		"in progress": {do: func(b *BlastRadius) { b.PostBind(t.Context(), state, pl, step) }, want: 2},
+		"its later step": {do: func(b *BlastRadius) {
+			b.PostBind(t.Context(), state, pl, step)
+			b.Unreserve(t.Context(), state, pl, step)
+		}, want: 2},
+		"no change any more": {do: func(b *BlastRadius) {
+			b.PostBind(t.Context(), state, pl, step)
+			b.Unreserve(t.Context(), state, pl, &framework.Proposal{})
+		}, want: 1},
+		"a change without removals, before a step": {do: func(b *BlastRadius) {
+			next := &framework.Proposal{Revision: 3, Added: []string{"x"}}
+			b.Reserve(t.Context(), state, pl, next)
+			b.PostBind(t.Context(), state, pl, next)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := counting("", 10)
+			b.Reserve(t.Context(), state, pl, first)
+			tc.do(b)
+			if _, namespace, _ := b.count(b.counts, placementOf("q"), fixture.Now); namespace.all != tc.want {
+				t.Errorf("%d removals count, want %d", namespace.all, tc.want)
+			}
+		})
+	}
+}
+
+// TestGiveBack: the removals of one change, not those of other Placements, changes or times.
 func TestGiveBack(t *testing.T) {
 	later := fixture.Now.Add(time.Minute)
 	c := &removalCounts{
-		removals: []removal{{placement: "q", at: later, clusters: 5}, {placement: "p", at: fixture.Now, clusters: 5}, {placement: "p", at: later, clusters: 5}},
+		removals: []removal{
+			{placement: "q", revision: 2, at: later, clusters: 5}, {placement: "p", revision: 2, at: fixture.Now, clusters: 5},
+			{placement: "p", revision: 1, at: later, clusters: 5}, {placement: "p", revision: 2, at: later, clusters: 5},
+		},
 		progress: map[types.UID]progressing{"p": {}, "q": {}},
 	}
-	c.giveBack("p", progressing{counted: later, left: 2})
+	c.giveBack("p", progressing{revision: 2, counted: later, left: 2})
 	var got []int
 	for _, r := range c.removals {
 		got = append(got, r.clusters)
 	}
-	if diff := cmp.Diff([]int{5, 5, 3}, got); diff != "" || len(c.progress) != 1 {
+	if diff := cmp.Diff([]int{5, 5, 5, 3}, got); diff != "" || len(c.progress) != 1 {
 		t.Errorf("%v (-want +got):\n%s", c.progress, diff)
+	}
+}
+
+// TestRecountOfAFullHistory: if records of a Placement may be missing, the removals of its
+// namespace are not known until the oldest record that is kept is outside the window.
+func TestRecountOfAFullHistory(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// first is the oldest revision, minute when it was published, kept the number of records.
+		first        int64
+		minute, kept int
+		want         string
+	}{
+		"complete":                {first: 1, kept: berthv1alpha1.MaxHistoryLimit},
+		"some are missing":        {first: 2, kept: berthv1alpha1.MaxHistoryLimit, want: "the removals within 1h0m0s are not known: a Placement had more than 100 changes before a restart"},
+		"few are kept":            {first: 2, kept: berthv1alpha1.MaxHistoryLimit - 1},
+		"those before the window": {first: 2, kept: berthv1alpha1.MaxHistoryLimit, minute: -61},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var records []*berthv1alpha1.PlacementChange
+			for i := range int64(tc.kept) {
+				r, err := changes.NewRecord(placementOf("q"), 0, tc.first+i, changes.NewChange(nil, []string{"a"}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := metav1.NewTime(fixture.Now.Add(time.Duration(tc.minute) * time.Minute))
+				r.Status = berthv1alpha1.PlacementChangeStatus{Phase: "Published", PermittedTime: &at, CompletionTime: &at}
+				records = append(records, r)
+			}
+			b := counting("", 1000)
+			b.Recount(records)
+			if got := b.exceeded(b.counts, placementOf("p"), &framework.Proposal{Removed: []string{"a"}}, fixture.Now); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
 	}
 }
 

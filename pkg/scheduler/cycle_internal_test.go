@@ -26,6 +26,7 @@ type watcher struct {
 	expiry    time.Time
 	rank      time.Time
 	recounted int
+	needs     time.Duration
 	counts    map[string]int
 }
 
@@ -57,11 +58,23 @@ func (w *watcher) Unreserve(context.Context, *framework.CycleState, *v1alpha1.Pl
 func (w *watcher) Counts() any                                      { return w.counts }
 func (w *watcher) DecodeCounts([]byte) (any, error)                 { return nil, nil }
 func (w *watcher) Recount(records []*berthv1alpha1.PlacementChange) { w.recounted = len(records) }
+func (w *watcher) NeedsRecords() time.Duration                      { return w.needs }
 
 func watching(w *watcher) *Scheduler {
 	return New(map[string]*Profile{"default": {
 		PreFilter: []framework.PreFilterPlugin{w}, Filter: []framework.FilterPlugin{w}, Reserve: []framework.ReservePlugin{w},
 	}}, nil)
+}
+
+// TestNeedsRecords: the longest time of all profiles.
+func TestNeedsRecords(t *testing.T) {
+	profile := func(needs time.Duration) *Profile {
+		return &Profile{Reserve: []framework.ReservePlugin{&watcher{needs: needs}}}
+	}
+	s := New(map[string]*Profile{"default": profile(time.Minute), "other": profile(time.Hour), "none": {}}, nil)
+	if got := s.NeedsRecords(); got != time.Hour {
+		t.Errorf("got %s", got)
+	}
 }
 
 // TestPluginsYield: after half of CycleTimeout.

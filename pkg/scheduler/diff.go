@@ -118,7 +118,7 @@ func (a *Attempt) findChangeState(p *framework.Proposal, before framework.Stabil
 	}
 	p.Cause = c.Cause
 	if record := cmp.Or(id.open, id.ended); record != nil {
-		p.Cause = record.Spec.Cause
+		p.Cause, p.Edited = record.Spec.Cause, p.Edited || record.Spec.Edited
 	}
 	p.Approved = approved(id.open) || approved(id.ended)
 	if id.ended != nil && !p.Approved && id.ended.Status.Phase == berthv1alpha1.PhaseExpired {
@@ -186,7 +186,7 @@ func (a *Attempt) changeOf(p *framework.Proposal) changes.Change {
 	pl := a.Snapshot.Subject.Placement
 	c := changes.Change{
 		From: p.From, To: p.Digest, Clusters: len(p.Clusters), Added: p.Added, Removed: p.Removed,
-		Cause: a.cause(), Generation: pl.Generation, Profile: ProfileName(pl),
+		Cause: a.cause(), Generation: pl.Generation, Profile: ProfileName(pl), Edited: p.Edited,
 	}
 	if queue := a.Snapshot.Queue; queue != nil && queue.Admitted {
 		c.Queue = queue.Annotation

@@ -305,11 +305,20 @@ func TestMinReadyAfterAFinishedChange(t *testing.T) {
 		// wait is how long the second change waits for x.
 		wait int
 	}{
-		"at once":                         {nothingElse, 30},
-		"after a while":                   {func(d *desk) { d.later(20); d.attempt() }, 10},
-		"after long enough":               {func(d *desk) { d.later(30) }, 0},
-		"after a restart":                 {func(d *desk) { d.later(10); d.restart(); d.ready("a b c x y", "") }, 30},
-		"after long enough and a restart": {func(d *desk) { d.later(30); d.restart(); d.ready("a b c x y", "") }, 0},
+		"at once":           {nothingElse, 30},
+		"after a while":     {func(d *desk) { d.later(20); d.attempt() }, 10},
+		"after long enough": {func(d *desk) { d.later(30) }, 0},
+		"after a restart":   {func(d *desk) { d.later(10); d.restart(); d.ready("a b c x y", "") }, 30},
+		"less than a second later, and a restart": {func(d *desk) { d.later(30); d.restart(); d.ready("a b c x y", "") }, 30},
+		"after long enough and a restart":         {func(d *desk) { d.later(31); d.restart(); d.ready("a b c x y", "") }, 0},
+		"it was not ready before a restart": {func(d *desk) {
+			d.later(100)
+			d.app("x", false)
+			d.restart()
+			d.ready("a b c y", "x")
+			d.attempt()
+			d.app("x", true)
+		}, 30},
 		"it was not ready meanwhile": {func(d *desk) {
 			d.later(100)
 			d.app("x", false)

@@ -249,5 +249,10 @@ func (a *Attempt) History() (revision int64, change changes.Change, ok bool) {
 	if a.Outcome != Published || a.Err != nil || !isChange(a.Step) || a.Record() != nil {
 		return 0, changes.Change{}, false
 	}
-	return a.Step.Revision, a.changeOf(a.Step), true
+	change = a.changeOf(a.Step)
+	if n := len(change.Removed); n > 0 {
+		now := metav1.Time{Time: a.Snapshot.Now.Truncate(time.Second)}
+		change.Removals = []berthv1alpha1.MergedRemoval{{Time: now, Clusters: int32(n), Edited: change.Edited}}
+	}
+	return a.Step.Revision, change, true
 }

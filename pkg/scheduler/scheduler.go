@@ -102,6 +102,17 @@ func (s *Scheduler) Recount(records []*berthv1alpha1.PlacementChange) {
 	}
 }
 
+// NeedsRecords returns for how long the Counters of any profile need the records of removals.
+func (s *Scheduler) NeedsRecords() time.Duration {
+	var longest time.Duration
+	for _, profile := range s.profiles {
+		for _, counter := range profile.counters() {
+			longest = max(longest, counter.NeedsRecords())
+		}
+	}
+	return longest
+}
+
 // DecodeCounts reads back the recorded counts of a Counter of any profile.
 func (s *Scheduler) DecodeCounts(plugin string, text []byte) (any, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.profiles)) {

@@ -123,7 +123,7 @@ func (a *Attempt) toward(open *berthv1alpha1.PlacementChange) *framework.Proposa
 	p.Forced, p.Restores = false, false
 	p.Clusters, p.Digest, p.Revision, p.Cause, p.Approved = target, open.Spec.To, open.Spec.Revision, open.Spec.Cause, approved(open)
 	last := a.Snapshot.Subject.Last
-	p.Edited = last != nil && last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
+	p.Edited = open.Spec.Edited || last != nil && last.Generation != 0 && (last.Generation != open.Spec.PlacementGeneration || last.Profile != open.Spec.Profile)
 	missing := changes.Minus(target, names)
 	for _, i := range a.Ranking() {
 		if _, found := slices.BinarySearch(missing, a.Feasible[i].Name); found {
@@ -246,7 +246,7 @@ func (a *Attempt) readySince() map[string]time.Time {
 	for _, name := range a.Snapshot.Subject.LastNames() {
 		at, known := before[name]
 		switch {
-		case !known && !contains(added, name):
+		case !known && !contains(added, name) && (before != nil || !a.mayHaveWaited(name)):
 		case a.Snapshot.NotReady[name] != "":
 			since[name] = time.Time{}
 		case at.IsZero():
@@ -258,19 +258,31 @@ func (a *Attempt) readySince() map[string]time.Time {
 	return since
 }
 
+// mayHaveWaited reports whether a cluster that stays is not ready when the measurement begins: an
+// earlier process may have waited for it since it was added.
+func (a *Attempt) mayHaveWaited(name string) bool {
+	return a.Snapshot.NotReady[name] != "" && (a.Target == nil || contains(a.Target.Clusters, name))
+}
+
 // addedBefore returns the clusters that were added before the measurement began, by a change that
-// is not complete or was completed less than minReadySeconds ago, sorted.
+// is not complete or ended less than minReadySeconds ago, sorted. If records do not say which, it
+// returns all published clusters.
 func (a *Attempt) addedBefore() []string {
 	added, _ := a.changedInSteps()
-	policy := changes.PolicyOf(a.Snapshot.Subject.Policies)
-	for _, record := range a.Snapshot.Subject.Records {
-		at := record.Status.CompletionTime
-		if record.Status.Phase != berthv1alpha1.PhasePublished || at == nil || a.Snapshot.Now.Sub(at.Time) >= policy.MinReady {
+	subject := a.Snapshot.Subject
+	since := a.Snapshot.Now.Add(-changes.PolicyOf(subject.Policies).MinReady)
+	if changes.History(subject.Records).IncompleteUntil().After(since) {
+		return subject.LastNames()
+	}
+	for _, record := range subject.Records {
+		if !changes.Joins(record) || !changes.EndedSince(record, since) {
 			continue
 		}
-		if joined, _, err := changes.Lists(record); err == nil {
-			added = append(added, joined...)
+		joined, err := changes.Joined(record)
+		if err != nil {
+			return subject.LastNames()
 		}
+		added = append(added, joined...)
 	}
 	return changes.Sorted(added)
 }

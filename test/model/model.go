@@ -126,8 +126,8 @@ func Attempt(w World, m Memory) Prediction {
 	m.ReadySince = maps.Clone(m.ReadySince)
 	a := &attempt{World: w, memory: m, policy: strictest(w.Policies)}
 	a.result = Prediction{Listed: w.Listed, Revision: w.Revision}
-	a.measureReady()
 	target, decided := a.selectTarget()
+	a.measureReady(func(name string) bool { return !decided || slices.Contains(target, name) })
 	var c *change
 	outcome, holds := Undecided, map[string]time.Time(nil)
 	if decided {

@@ -194,8 +194,9 @@ func number(value *intstr.IntOrString, or string, of, up int) int {
 	return n
 }
 
-// measureReady continues the measurement of how long added clusters have been ready.
-func (a *attempt) measureReady() {
+// measureReady continues the measurement of how long added clusters have been ready. After a
+// restart, a cluster that stays and is not ready may be an added one.
+func (a *attempt) measureReady(stays func(name string) bool) {
 	if !a.policy.any {
 		a.memory.ReadySince = nil
 		return
@@ -203,9 +204,10 @@ func (a *attempt) measureReady() {
 	first, since := a.memory.ReadySince == nil, map[string]time.Time{}
 	for _, name := range a.Listed {
 		at, known := a.memory.ReadySince[name]
+		unready := !a.Clusters[name].Ready && !a.GoneReady[name]
 		switch {
-		case !known && (!first || !a.recentlyAdded(name)):
-		case !a.Clusters[name].Ready && !a.GoneReady[name]:
+		case !known && (!first || !a.recentlyAdded(name) && !(unready && stays(name))):
+		case unready:
 			since[name] = time.Time{}
 		case at.IsZero():
 			since[name] = a.Now
@@ -216,13 +218,15 @@ func (a *attempt) measureReady() {
 	a.memory.ReadySince = since
 }
 
-// recentlyAdded: after a restart, the records tell what was added within minReadySeconds.
+// recentlyAdded: after a restart, the records tell what was added by changes that ended within
+// minReadySeconds, or are not complete. They have whole seconds.
 func (a *attempt) recentlyAdded(name string) bool {
 	complete := false
 	for i := range slices.Backward(a.Records) {
 		r := &a.Records[i]
 		complete = complete || r.Phase == berthv1alpha1.PhasePublished
-		recent := r.Phase == berthv1alpha1.PhasePublished && a.Now.Sub(r.Completed) < a.policy.minReady
+		began := r.Phase == "" || r.Phase == berthv1alpha1.PhaseProgressing || r.permitted()
+		recent := began && (r.open() || a.Now.Sub(r.Completed) < a.policy.minReady+time.Second)
 		if slices.Contains(r.Added, name) && (recent || !complete && r.permitted()) {
 			return true
 		}

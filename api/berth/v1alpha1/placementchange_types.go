@@ -14,7 +14,7 @@ const PinnedRevisionAnnotation = "berth.dev/pinned-revision"
 
 // Bounds of a record.
 const (
-	// MaxListedClusters is the maximum length of spec.added and of spec.removed.
+	// MaxListedClusters is the maximum length of spec.added, spec.removed and spec.returned.
 	MaxListedClusters = 1000
 	// MaxDeltaBytes is the maximum size of spec.delta, compressed; etcd accepts objects of up to
 	// 1.5 MiB.
@@ -120,9 +120,10 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	RemovedCount int32 `json:"removedCount"`
 
-	// delta contains both complete lists if one is longer than 1,000 names: gzip of {"added":
-	// [...], "removed": [...]}, at most 700 KiB. The schema has a pattern instead of format byte,
-	// because with that format CEL rules of the API server reject the characters + and /.
+	// delta contains the complete lists if one is longer than 1,000 names: gzip of {"added": [...],
+	// "removed": [...], "returned": [...]}, at most 700 KiB. The schema has a pattern instead of
+	// format byte, because with that format CEL rules of the API server reject the characters + and
+	// /.
 	// +optional
 	// +kubebuilder:validation:MaxLength=955736
 	// +kubebuilder:validation:Format=""
@@ -134,6 +135,23 @@ type PlacementChangeSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Truncated bool `json:"truncated,omitempty"`
+
+	// returned are the clusters that left and came back while a merged record covered several
+	// changes, sorted; at most the first 1,000. delta has all of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Returned []string `json:"returned,omitempty"`
+
+	// removals are the removals of each change that a merged record covers, oldest first. After a
+	// restart, limits on removals count them. Above 100, the oldest are added up.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Removals []MergedRemoval `json:"removals,omitempty"`
 
 	// cause is the trigger of the change in one line, for example "ManagedCluster store004: labels"
 	// or "Placement: spec".
@@ -147,6 +165,11 @@ type PlacementChangeSpec struct {
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	PlacementGeneration int64 `json:"placementGeneration"`
+
+	// edited is true if the change followed an edit of the Placement's spec or profile.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	Edited bool `json:"edited,omitempty"`
 
 	// profile is the scheduler profile that decided the change.
 	// +optional
@@ -166,6 +189,22 @@ type PlacementChangeSpec struct {
 	// ann}.
 	// +optional
 	Approval *ChangeApproval `json:"approval,omitempty"`
+}
+
+// MergedRemoval is what one change of a merged record removed.
+type MergedRemoval struct {
+	// time is when the change was published.
+	// +required
+	Time metav1.Time `json:"time"`
+
+	// clusters is the number of removed clusters.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Clusters int32 `json:"clusters"`
+
+	// edited is true if the change followed an edit of the Placement's spec or profile.
+	// +optional
+	Edited bool `json:"edited,omitempty"`
 }
 
 // ApprovalDecision approves or rejects a held change.

@@ -72,6 +72,9 @@ type Counter interface {
 	// Recount restores the counts from the records of all Placements after a restart. It is called
 	// once, before the first attempt, with the cycle lock held.
 	Recount(records []*berthv1alpha1.PlacementChange)
+	// NeedsRecords returns for how long after its removals were published Recount needs a record:
+	// so long, it is kept. It returns the same value each time.
+	NeedsRecords() time.Duration
 }
 
 // PreFilterPlugin runs once per attempt, before the filters. It also runs without candidates, so
