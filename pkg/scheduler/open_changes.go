@@ -39,16 +39,13 @@ func (s *Scheduler) reserveOpenChange(ctx context.Context, snapshot *framework.S
 	state := framework.NewCycleState(snapshot)
 	for _, plugin := range profile.Reserve {
 		if !countsPermitted(plugin) {
-			reserveSafely(ctx, plugin, state, p)
+			_ = guard(ctx, "Reserve", plugin, func() *framework.Status {
+				plugin.Reserve(ctx, state, pl, p)
+				return nil
+			})
 		}
 	}
 	s.timers[snapshot.Subject.Key()] = timers{Timers: framework.Timers{Reserved: true}, uid: pl.UID, profile: profile}
-}
-
-// reserveSafely recovers a panic, which would end the process at each start.
-func reserveSafely(ctx context.Context, plugin framework.ReservePlugin, state *framework.CycleState, p *framework.Proposal) {
-	defer func() { _ = recover() }()
-	plugin.Reserve(ctx, state, state.Snapshot().Subject.Placement, p)
 }
 
 // openChange returns what is left of the change of the open record; nil without one. The selected
