@@ -33,9 +33,7 @@ func (r *Result) selectClusters() *framework.Status {
 	for i, j := range chosen {
 		r.Selected[i] = framework.Selection{Cluster: r.Feasible[j], Score: r.Totals[j]}
 	}
-	if r.policy != nil {
-		r.policy.setChosen(&c, chosen)
-	}
+	r.setChosen(&c, chosen)
 	return nil
 }
 
@@ -44,6 +42,9 @@ func (r *Result) choices() selection.Candidates {
 	c := selection.Candidates{Totals: r.Totals, ByName: r.byName, Demoted: r.demoted(), Topology: r.topology}
 	if r.policy != nil {
 		c.Tier, c.Group = r.policy.tierOf, r.policy.groupOf
+		if r.policy.delayed.Len() > 0 {
+			c.Delayed = r.isDelayed
+		}
 	}
 	return c
 }

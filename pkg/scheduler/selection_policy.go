@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -21,6 +19,10 @@ type policySelection struct {
 	matches *framework.PolicyMatches
 	tiers   selection.TierDecision
 	states  []selection.TierState
+	// left are the clusters that left, by tier. delayed are those of them that qualify but cannot
+	// be taken again yet.
+	left    [][]selection.LeftCluster
+	delayed framework.Bitset
 	// tierOf and groupOf return the position of the tier and group of a feasible cluster, by its
 	// position; -1 for none. They are nil without tiers and groups.
 	tierOf, groupOf func(i int) int
@@ -76,25 +78,6 @@ func (r *Result) addPreference(scorers []scorer) []scorer {
 	return addOrReplace(scorers, scorer{ScorePlugin: plugin, name: plugin.Name(), weight: weight})
 }
 
-// decideTiers decides which tiers may be used now and asks for an attempt when another one may be.
-func (r *Result) decideTiers() {
-	p := r.policy
-	if p == nil {
-		return
-	}
-	p.tierOf, p.groupOf = r.positionsIn(p.matches.Tiers), r.positionsIn(p.matches.Groups)
-	if len(r.Demand.Tiers) == 0 {
-		return
-	}
-	c := r.choices()
-	p.tiers = selection.DecideTiers(p.statesBefore(r.Snapshot), &r.Demand, selection.Qualifying(&c, &r.Demand), p.failback(), r.Snapshot.Now)
-	r.Demand.Tiers = p.tiers.Tiers
-	if at := p.tiers.Next; !at.IsZero() {
-		r.State.AttemptAt(at)
-		r.expiresAt("SelectionPolicy "+p.policy.Name+": an earlier tier may be used again", at)
-	}
-}
-
 // positionsIn returns a function that returns the position of the set that contains a feasible
 // cluster, by the cluster's position; nil without sets.
 func (r *Result) positionsIn(sets []framework.Bitset) func(i int) int {
@@ -109,8 +92,13 @@ func (r *Result) positionsIn(sets []framework.Bitset) func(i int) int {
 }
 
 // setChosen stores the states of the tiers and the numbers of clusters by group after a selection.
-func (p *policySelection) setChosen(c *selection.Candidates, chosen []int) {
+func (r *Result) setChosen(c *selection.Candidates, chosen []int) {
+	p := r.policy
+	if p == nil {
+		return
+	}
 	p.states = p.tiers.States(c, chosen)
+	r.setLeft()
 	if p.groupOf == nil {
 		return
 	}
@@ -120,59 +108,6 @@ func (p *policySelection) setChosen(c *selection.Candidates, chosen []int) {
 			p.chosen[group]++
 		}
 	}
-}
-
-// statesBefore are the states of the tiers after the last decision: of the last attempt, or after a
-// restart those in the status of the policy.
-func (p *policySelection) statesBefore(snapshot *framework.Snapshot) []selection.TierState {
-	stored := p.policy.Status.Tiers
-	if timers := &snapshot.Timers; timers.TiersOf == p.policy.UID && timers.Tiers != nil {
-		stored = timers.Tiers
-	}
-	states := make([]selection.TierState, len(stored))
-	for i, s := range stored {
-		states[i] = selection.TierState{Name: s.Name, Qualifying: int(s.Qualifying), Used: s.Used}
-		if s.SufficientSince != nil {
-			states[i].SufficientSince = s.SufficientSince.Time
-		}
-	}
-	return states
-}
-
-func (p *policySelection) failback() selection.Failback {
-	f := selection.Failback{After: berthv1alpha1.DefaultFailbackAfterSeconds * time.Second}
-	if s := p.policy.Spec.FailbackAfterSeconds; s != nil {
-		f.After = time.Duration(*s) * time.Second
-	}
-	// The webhook refuses an annotation that is no time; otherwise it has no effect.
-	f.RequestedAt, _ = time.Parse(time.RFC3339, p.policy.Annotations[berthv1alpha1.FailbackRequestedAnnotation])
-	return f
-}
-
-// TierTimers returns the Timers with the states of the tiers after this attempt, for the next
-// Snapshot.
-func (a *Attempt) TierTimers() framework.Timers {
-	timers := framework.Timers{Tiers: a.Snapshot.Timers.Tiers, TiersOf: a.Snapshot.Timers.TiersOf}
-	if tiers := a.tierStatuses(); tiers != nil && a.pin == nil {
-		timers.Tiers, timers.TiersOf = tiers, a.policy.policy.UID
-	}
-	return timers
-}
-
-// tierStatuses are the states of the tiers after this decision, as in the status of the policy; nil
-// if it decided nothing.
-func (r *Result) tierStatuses() []berthv1alpha1.SelectionTierStatus {
-	if r.policy == nil || r.Failure != nil {
-		return nil
-	}
-	statuses := make([]berthv1alpha1.SelectionTierStatus, len(r.policy.states))
-	for i, s := range r.policy.states {
-		statuses[i] = berthv1alpha1.SelectionTierStatus{Name: s.Name, Qualifying: int32(s.Qualifying), Used: s.Used}
-		if !s.SufficientSince.IsZero() {
-			statuses[i].SufficientSince = new(metav1.NewTime(s.SufficientSince))
-		}
-	}
-	return statuses
 }
 
 // tierOrGroup returns why the tier or the group of a feasible cluster keeps it from being selected;
@@ -187,6 +122,9 @@ func (r *Result) tierOrGroup(i int) string {
 		if state := p.states[tier]; !state.Used && !r.Demand.Overflow && !r.Shortfall.NoTierSufficient {
 			return r.whyUnused(tier)
 		}
+		if r.isDelayed(i) {
+			return r.whyDelayed(i)
+		}
 	}
 	if p.groupOf == nil || p.groupOf(i) < 0 {
 		return ""
@@ -195,30 +133,6 @@ func (r *Result) tierOrGroup(i int) string {
 		return fmt.Sprintf("group %s has its maximum of %d", group.Name, group.Max)
 	}
 	return ""
-}
-
-// whyUnused returns why a tier is not used; empty if no tier is.
-func (r *Result) whyUnused(tier int) string {
-	p, t := r.policy, r.Demand.Tiers[tier]
-	state := p.states[tier]
-	if state.Qualifying < t.Min {
-		return fmt.Sprintf("tier %s is not sufficient: %d of %d clusters qualify", t.Name, state.Qualifying, t.Min)
-	}
-	used := slices.IndexFunc(p.states, func(s selection.TierState) bool { return s.Used })
-	switch {
-	case used < 0:
-		return "" // No cluster is wanted or permitted.
-	case used < tier:
-		return fmt.Sprintf("tier %s is not used, because tier %s is sufficient", t.Name, p.states[used].Name)
-	}
-	why := fmt.Sprintf("tier %s is sufficient again since %s", t.Name, state.SufficientSince.UTC().Format(time.RFC3339))
-	switch after := p.failback().After; {
-	case after < 0:
-		why += " and is used again on request"
-	default:
-		why += " and is used again from " + state.SufficientSince.Add(after).UTC().Format(time.RFC3339)
-	}
-	return why
 }
 
 // groupsText describes the groups whose minimum is not met, and those whose maximum leaves the
@@ -286,33 +200,6 @@ func requiredCondition(pl *v1alpha1.Placement, policy *berthv1alpha1.SelectionPo
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, berthv1alpha1.ReasonNotRequired, hint
 	}
 	return c
-}
-
-// setTierCondition sets the condition TierSufficient of a policy with tiers.
-func (a *Attempt) setTierCondition(status *berthv1alpha1.SelectionPolicyStatus, policy *berthv1alpha1.SelectionPolicy) {
-	if len(a.Demand.Tiers) == 0 {
-		meta.RemoveStatusCondition(&status.Conditions, berthv1alpha1.SelectionTierSufficient)
-		return
-	}
-	c := metav1.Condition{
-		Type: berthv1alpha1.SelectionTierSufficient, Status: metav1.ConditionFalse, Reason: berthv1alpha1.ReasonNoTierSufficient,
-		Message: "No tier has enough qualifying clusters; tiers are filled in order", ObservedGeneration: policy.Generation,
-	}
-	for i, s := range a.policy.states {
-		if s.Qualifying >= a.Demand.Tiers[i].Min {
-			c.Status, c.Reason, c.Message = metav1.ConditionTrue, berthv1alpha1.ReasonTierSufficient, fmt.Sprintf("Tier %s has enough qualifying clusters", s.Name)
-			break
-		}
-	}
-	if used := slices.IndexFunc(a.policy.states, func(s selection.TierState) bool { return s.Used }); used > 0 && c.Status == metav1.ConditionTrue && !a.Demand.Overflow {
-		c.Message = fmt.Sprintf("Tier %s is used", a.Demand.Tiers[used].Name)
-		for i := range used {
-			if why := a.whyUnused(i); why != "" {
-				c.Message += ", " + why
-			}
-		}
-	}
-	v1alpha1.SetCondition(&status.Conditions, c)
 }
 
 // listNames joins names for a message, the first three if there are more.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,9 +13,6 @@ import (
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/pkg/inventory"
-	"github.com/berth-dev/berth/pkg/scheduler"
-	"github.com/berth-dev/berth/pkg/scheduler/framework"
 	"github.com/berth-dev/berth/test/fixture"
 )
 
@@ -203,100 +199,6 @@ func TestSelectionStatus(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// failback is a Placement with the tiers eu and us whose tier eu fails and comes back.
-type failback struct {
-	t      *testing.T
-	inv    *inventory.Inventory
-	s      *scheduler.Scheduler
-	policy *berthv1alpha1.SelectionPolicy
-	now    time.Time
-}
-
-func newFailback(t *testing.T, after *int64) *failback {
-	f := &failback{t: t, s: newScheduler(t), policy: policyFor("p", selectionSpec{Tiers: inTiers("eu", "us"), FailbackAfterSeconds: after}), now: fixture.Now}
-	f.inv = fleet(fixture.Placement("ns", "p").Number(1), inRegion("c1", "eu"), inRegion("c2", "us"))
-	f.inv.Update(f.policy)
-	f.expect("c1", 0)
-	f.inv.Update(inRegion("c1", "eu").Set("s1").Taint("t", "", v1alpha1.TaintEffectNoSelect).Obj())
-	f.expect("c2", 0)
-	f.now = f.now.Add(time.Minute)
-	f.inv.Update(inRegion("c1", "eu").Set("s1").Obj())
-	return f
-}
-
-// expect decides, writes the status and expects a cluster and the time of the next attempt.
-func (f *failback) expect(cluster string, next time.Duration) {
-	f.t.Helper()
-	a := f.s.Attempt(context.Background(), key.Namespace, func() *framework.Snapshot { return f.inv.Snapshot(key, f.now, nil) })
-	f.policy = f.policy.DeepCopy()
-	f.policy.Status = *a.SelectionStatus(f.policy)
-	f.inv.Update(f.policy)
-	if diff := cmp.Diff([]string{cluster}, selected(a.Result)); diff != "" {
-		f.t.Errorf("selected at %s (-want +got):\n%s", f.now, diff)
-	}
-	at := a.State.NextAttempt()
-	if got := at.Sub(f.now); next == 0 != at.IsZero() || next != 0 && got != next {
-		f.t.Errorf("the next attempt is at %s, want in %s", at, next)
-	}
-}
-
-// request permits the failback as of a time.
-func (f *failback) request(at time.Time) {
-	f.policy = f.policy.DeepCopy()
-	f.policy.Annotations = map[string]string{berthv1alpha1.FailbackRequestedAnnotation: at.Format(time.RFC3339)}
-	f.inv.Update(f.policy)
-}
-
-func (f *failback) restart() {
-	f.s, f.inv = newScheduler(f.t), fleet(fixture.Placement("ns", "p").Number(1), inRegion("c1", "eu"), inRegion("c2", "us"))
-	f.inv.Update(f.policy)
-}
-
-func TestFailback(t *testing.T) {
-	for name, tc := range map[string]struct {
-		after *int64
-		run   func(*failback)
-	}{
-		"after the default": {nil, func(f *failback) {
-			f.expect("c2", 5*time.Minute)
-			f.now = f.now.Add(299 * time.Second)
-			f.expect("c2", time.Second)
-			f.now = f.now.Add(time.Second)
-			f.expect("c1", 0)
-		}},
-		"at once": {new(int64(0)), func(f *failback) { f.expect("c1", 0) }},
-		"never":   {new(int64(-1)), func(f *failback) { f.expect("c2", 0) }},
-		"never before a request": {new(int64(-1)), func(f *failback) {
-			f.expect("c2", 0)
-			f.now = f.now.Add(time.Second)
-			f.request(f.now)
-			f.expect("c1", 0)
-		}},
-		"an earlier request": {nil, func(f *failback) {
-			f.request(f.now.Add(-time.Second))
-			f.expect("c2", 5*time.Minute)
-		}},
-		"over a restart": {nil, func(f *failback) {
-			f.expect("c2", 5*time.Minute)
-			f.now = f.now.Add(100 * time.Second)
-			f.restart()
-			f.expect("c2", 200*time.Second)
-			f.now = f.now.Add(200 * time.Second)
-			f.expect("c1", 0)
-		}},
-		"a break starts the time again": {nil, func(f *failback) {
-			f.expect("c2", 5*time.Minute)
-			f.now = f.now.Add(time.Minute)
-			f.inv.Update(inRegion("c1", "eu").Set("s1").Taint("t", "", v1alpha1.TaintEffectNoSelect).Obj())
-			f.expect("c2", 0)
-			f.inv.Update(inRegion("c1", "eu").Set("s1").Obj())
-			f.expect("c2", 5*time.Minute)
-		}},
-	} {
-		t.Run(name, func(t *testing.T) { tc.run(newFailback(t, tc.after)) })
 	}
 }
 

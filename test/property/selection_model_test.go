@@ -24,14 +24,21 @@ type tierMemory struct {
 	qualifying int
 	since      time.Time
 	used       bool
+	// left are since when the clusters that left qualify again, zero while they do not.
+	left map[string]time.Time
 }
 
 func memoryOf(policy *berthv1alpha1.SelectionPolicy) map[string]tierMemory {
 	memory := map[string]tierMemory{}
 	for _, t := range policy.Status.Tiers {
-		m := tierMemory{qualifying: int(t.Qualifying), used: t.Used}
+		m := tierMemory{qualifying: int(t.Qualifying), used: t.Used, left: map[string]time.Time{}}
 		if t.SufficientSince != nil {
 			m.since = t.SufficientSince.UTC()
+		}
+		for _, l := range t.Left {
+			if m.left[l.Name] = (time.Time{}); l.QualifyingSince != nil {
+				m.left[l.Name] = l.QualifyingSince.UTC()
+			}
 		}
 		memory[t.Name] = m
 	}
@@ -341,8 +348,10 @@ func (w *selectionWorld) expectedClusters(key inventory.Key, want expectation, a
 	if want.policy != nil {
 		spec = &want.policy.Spec
 	}
+	var delayed []string
 	if len(spec.Tiers) > 0 {
-		if tier := w.tierFor(want.policy, pl, ranking); tier >= 0 {
+		var tier int
+		if tier, delayed = w.tierFor(want.policy, pl, ranking, incumbentsOf(a)); tier >= 0 {
 			ranking = slices.DeleteFunc(ranking, func(c *v1alpha1.ManagedCluster) bool { return tierOf(spec, c) != tier })
 		}
 	}
@@ -367,7 +376,11 @@ func (w *selectionWorld) expectedClusters(key inventory.Key, want expectation, a
 			if slices.Contains(chosen, c.Name) || w.violatesSpread(pl, ranking, chosen, c) {
 				continue
 			}
-			if k := []int{max(tierOf(spec, c), 0), open, i}; best < 0 || slices.Compare(k, bestKey) < 0 {
+			tier := max(tierOf(spec, c), 0)
+			if slices.Contains(delayed, c.Name) {
+				tier += len(spec.Tiers)
+			}
+			if k := []int{tier, open, i}; best < 0 || slices.Compare(k, bestKey) < 0 {
 				best, bestKey = i, k
 			}
 		}

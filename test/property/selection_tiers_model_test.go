@@ -1,6 +1,7 @@
 package property
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -22,15 +23,13 @@ func tierMin(t *berthv1alpha1.SelectionTier, pl *v1alpha1.Placement) int {
 	return 1
 }
 
-// tierFor returns the only tier that is used; -1 if tiers are filled in order. It stores since when
-// tiers are sufficient.
-func (w *selectionWorld) tierFor(policy *berthv1alpha1.SelectionPolicy, pl *v1alpha1.Placement, feasible []*v1alpha1.ManagedCluster) int {
+// tierFor returns the only tier that is used, or -1 if tiers are filled in order, and the clusters
+// that are then taken last. It stores since when tiers are sufficient, and which clusters left.
+func (w *selectionWorld) tierFor(
+	policy *berthv1alpha1.SelectionPolicy, pl *v1alpha1.Placement, feasible []*v1alpha1.ManagedCluster, incumbents []string,
+) (tier int, delayed []string) {
 	spec, before := &policy.Spec, w.tiers[string(policy.UID)]
-	after := int64(berthv1alpha1.DefaultFailbackAfterSeconds)
-	if spec.FailbackAfterSeconds != nil {
-		after = *spec.FailbackAfterSeconds
-	}
-	requested, _ := time.Parse(time.RFC3339, policy.Annotations[berthv1alpha1.FailbackRequestedAnnotation])
+	permits := w.failbackOf(policy)
 	next, first, usable := map[string]tierMemory{}, -1, -1
 	for i := range spec.Tiers {
 		t := &spec.Tiers[i]
@@ -47,9 +46,7 @@ func (w *selectionWorld) tierFor(policy *berthv1alpha1.SelectionPolicy, pl *v1al
 			} else if known {
 				m.since = last.since
 			}
-			may := last.used || m.since.IsZero() || after == 0 || after > 0 && !w.now.Before(m.since.Add(time.Duration(after)*time.Second)) ||
-				requested.After(m.since) && !w.now.Before(requested)
-			if may && usable < 0 {
+			if (last.used || permits(m.since)) && usable < 0 {
 				usable = i
 			}
 			if first < 0 {
@@ -60,15 +57,88 @@ func (w *selectionWorld) tierFor(policy *berthv1alpha1.SelectionPolicy, pl *v1al
 	}
 	w.tiers[string(policy.UID)] = next
 	switch {
-	case spec.TierMode == berthv1alpha1.TierOverflow || first < 0:
-		return -1
+	case spec.TierMode == berthv1alpha1.TierOverflow:
+		return -1, w.decideLeft(spec, before, next, feasible, incumbents, permits)
+	case first < 0:
+		return -1, nil
 	case usable >= 0:
 		if usable > first {
 			w.stats["waiting tiers"]++
 		}
-		return usable
+		return usable, nil
 	}
-	return first
+	return first, nil
+}
+
+// failbackOf returns whether a policy permits the use of what is sufficient, or qualifies, since a
+// time.
+func (w *selectionWorld) failbackOf(policy *berthv1alpha1.SelectionPolicy) func(since time.Time) bool {
+	after := int64(berthv1alpha1.DefaultFailbackAfterSeconds)
+	if s := policy.Spec.FailbackAfterSeconds; s != nil {
+		after = *s
+	}
+	requested, _ := time.Parse(time.RFC3339, policy.Annotations[berthv1alpha1.FailbackRequestedAnnotation])
+	return func(since time.Time) bool {
+		return since.IsZero() || after == 0 || after > 0 && !w.now.Before(since.Add(time.Duration(after)*time.Second)) || requested.After(since)
+	}
+}
+
+// decideLeft stores in next which clusters left their tiers, and returns those that are taken
+// last. A cluster that the Placement has and that does not qualify leaves; it has left until the
+// Placement has it again.
+func (w *selectionWorld) decideLeft(
+	spec *berthv1alpha1.SelectionPolicySpec, before, next map[string]tierMemory, feasible []*v1alpha1.ManagedCluster, incumbents []string,
+	permits func(time.Time) bool,
+) (delayed []string) {
+	put := func(name, tier string, since time.Time) {
+		c, exists := w.objects[idOf(&v1alpha1.ManagedCluster{ObjectMeta: objectMeta("", name)})].(*v1alpha1.ManagedCluster)
+		if !exists {
+			return
+		}
+		if i := tierOf(spec, c); i >= 0 && c.Labels[v1alpha1.ClusterSetLabel] == "s1" {
+			tier = spec.Tiers[i].Name
+		}
+		if m, known := next[tier]; !known || tier == spec.Tiers[len(spec.Tiers)-1].Name {
+			return
+		} else if m.left == nil {
+			m.left = map[string]time.Time{}
+			next[tier] = m
+		}
+		switch qualifies := slices.ContainsFunc(feasible, func(f *v1alpha1.ManagedCluster) bool { return f.Name == name }); {
+		case !qualifies:
+			since = time.Time{}
+		case since.IsZero():
+			since = w.now
+		}
+		next[tier].left[name] = since
+		if !permits(since) {
+			w.stats["delayed clusters"]++
+			delayed = append(delayed, name)
+		}
+	}
+	for tier, m := range before {
+		for name, since := range m.left {
+			if _, known := next[tier]; known && !slices.Contains(incumbents, name) {
+				put(name, tier, since)
+			}
+		}
+	}
+	for _, name := range incumbents {
+		if !slices.ContainsFunc(feasible, func(c *v1alpha1.ManagedCluster) bool { return c.Name == name }) {
+			put(name, spec.Tiers[0].Name, time.Time{})
+		}
+	}
+	return delayed
+}
+
+// incumbentsOf are the clusters that the Placement had before an attempt.
+func incumbentsOf(a *scheduler.Attempt) (names []string) {
+	for i := range a.Snapshot.Subject.Incumbents.All {
+		if c := a.Snapshot.Clusters.Get(i); c != nil {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // remember stores which tiers are used.
@@ -82,6 +152,7 @@ func (w *selectionWorld) remember(policy *berthv1alpha1.SelectionPolicy, chosen 
 		tier := policy.Spec.Tiers[tierOf(&policy.Spec, feasible[name])].Name
 		m := memory[tier]
 		m.used = true
+		delete(m.left, name)
 		memory[tier] = m
 	}
 }
@@ -110,7 +181,7 @@ func (w *selectionWorld) checkStatus(policy *berthv1alpha1.SelectionPolicy, a *s
 	for i, t := range policy.Status.Tiers {
 		got, want := memoryOf(policy)[t.Name], memory[t.Name]
 		sufficient = sufficient || want.qualifying >= tierMin(&policy.Spec.Tiers[i], w.placement(key))
-		if got.qualifying != want.qualifying || got.used != want.used || !got.since.Equal(want.since) {
+		if got.qualifying != want.qualifying || got.used != want.used || !got.since.Equal(want.since) || !maps.EqualFunc(got.left, want.left, time.Time.Equal) {
 			w.fail("%s: the status of tier %s is %v, want %v", key, t.Name, got, want)
 		}
 	}

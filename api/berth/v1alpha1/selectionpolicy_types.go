@@ -17,6 +17,7 @@ const (
 	MaxSelectionTiers           = 16
 	MaxSelectionGroups          = 32
 	MaxUnknownNames             = 100
+	MaxLeftClusters             = 1000
 	// MaxPlacementRequirements is the maximum number of labels, and of requirements, in a
 	// placementSelector, which is compared with every Placement of the namespace.
 	MaxPlacementRequirements = 10
@@ -26,7 +27,8 @@ const (
 const PrioritizerPreference = "Preference"
 
 // FailbackRequestedAnnotation on a SelectionPolicy permits the failback to every tier that has been
-// sufficient since before this time (RFC 3339), regardless of failbackAfterSeconds.
+// sufficient, and to every cluster that has qualified, since before this time (RFC 3339),
+// regardless of failbackAfterSeconds. A time in the future counts now.
 const FailbackRequestedAnnotation = "berth.dev/failback-requested-at"
 
 // Conditions of a SelectionPolicy, and their reasons.
@@ -137,8 +139,9 @@ type SelectionPolicySpec struct {
 
 	// failbackAfterSeconds is how long a tier that was insufficient must have been sufficient until
 	// it is used again, in seconds. From -1 to 31,536,000 (a year); -1 is never, 0 at once. The
-	// default is 300. The annotation berth.dev/failback-requested-at permits it earlier. It has no
-	// effect in the mode Overflow.
+	// default is 300. The annotation berth.dev/failback-requested-at permits it earlier. In the
+	// mode Overflow it is how long a cluster that left an earlier tier must have qualified until it
+	// is taken again.
 	// +optional
 	// +default=300
 	// +kubebuilder:validation:Minimum=-1
@@ -378,6 +381,26 @@ type SelectionTierStatus struct {
 	// used is true if the selected clusters are from this tier.
 	// +optional
 	Used bool `json:"used"`
+
+	// left are the clusters of the tier that the Placement lost because they did not qualify any
+	// more, until it has them again. Only in the mode Overflow, for all tiers but the last, and at
+	// most 1,000 for all tiers together.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=1000
+	Left []LeftCluster `json:"left,omitempty"`
+}
+
+// LeftCluster is a cluster that left a tier.
+type LeftCluster struct {
+	// name is the name of the cluster.
+	// +required
+	Name string `json:"name"`
+
+	// qualifyingSince is since when the cluster qualifies again; absent while it does not.
+	// +optional
+	QualifyingSince *metav1.Time `json:"qualifyingSince,omitempty"`
 }
 
 // UnmetGroup is a group with fewer clusters than its minimum, or one whose maximum leaves the

@@ -55,6 +55,10 @@ func (l *literal) tier(i int) int {
 	if len(l.d.Tiers) == 0 {
 		return 0
 	}
+	if tier := l.c.Tier(i); tier >= 0 && l.d.Overflow && l.c.Delayed != nil && l.c.Delayed(i) {
+		// Delayed candidates are in tiers after all others.
+		return len(l.d.Tiers) + tier
+	}
 	return l.c.Tier(i)
 }
 

@@ -10,8 +10,8 @@ type parts struct {
 	groups []Group
 	// width is the number of parts per tier: one for each group, and the last for no group.
 	width int
-	// tiers are the tiers of the candidates, -1 for none; nil without tiers. first and last bound
-	// the tiers that may be used; last is excluded.
+	// tiers are the tiers of the candidates, -1 for none; nil without tiers. Delayed ones have
+	// further tiers. first and last bound the tiers that may be used; last is excluded.
 	tiers       []int16
 	first, last int
 	// noneSufficient is true if all clusters were to be from one tier and none is sufficient.
@@ -51,6 +51,7 @@ func divide(c *Candidates, d *Demand) *parts {
 		}
 	}
 	if d.Overflow {
+		p.putLast(c.Delayed)
 		return p
 	}
 	first, ok := firstTier(d.Tiers, qualifying)
@@ -58,6 +59,19 @@ func divide(c *Candidates, d *Demand) *parts {
 		p.first, p.last = first, first+1
 	}
 	return p
+}
+
+// putLast moves delayed candidates to further tiers, after all others.
+func (p *parts) putLast(delayed func(i int) bool) {
+	if delayed == nil {
+		return
+	}
+	for i, tier := range p.tiers {
+		if tier >= 0 && delayed(i) {
+			p.tiers[i] += int16(p.last)
+		}
+	}
+	p.last *= 2
 }
 
 // tier returns the tier of a candidate, -1 for none; 0 if there are no tiers.

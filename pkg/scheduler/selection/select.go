@@ -24,6 +24,9 @@ type Candidates struct {
 	// Tier and Group return the position of a candidate's tier and group in the demand, -1 for
 	// none. They are only called if the demand has tiers or groups.
 	Tier, Group func(i int) int
+	// Delayed reports whether a candidate is chosen only after all that are not delayed; nil if
+	// none is. It is only called with Overflow.
+	Delayed func(i int) bool
 }
 
 // Select returns the candidates that satisfy the demand, in the order of selection: before each

@@ -19,6 +19,7 @@ type member struct {
 	name        int
 	total       int64
 	demoted     bool
+	delayed     bool
 	tier, group int
 	labels      map[string]string
 }
@@ -37,6 +38,9 @@ func candidatesOf(members []member) *Candidates {
 	}
 	for i, m := range members {
 		c.Totals[i] = m.total
+		if m.delayed {
+			c.Delayed = func(i int) bool { return members[i].delayed }
+		}
 	}
 	return c
 }
@@ -72,6 +76,7 @@ func randomDemand(intN func(n int) int) *Demand {
 // randomMember is a candidate for a demand. Few scores make the names decide often.
 func randomMember(intN func(n int) int, d *Demand, name int) member {
 	m := member{name: name, total: int64(intN(4)), demoted: intN(4) == 0, tier: intN(len(d.Tiers)+1) - 1, group: intN(len(d.Groups)+1) - 1, labels: map[string]string{}}
+	m.delayed = d.Overflow && intN(3) == 0
 	if m.tier < 0 && intN(3) > 0 {
 		m.tier = len(d.Tiers) - 1
 	}
@@ -93,7 +98,7 @@ type firstSet struct {
 }
 
 func newFirstSet(c *Candidates, d *Demand, ranking []int) *firstSet {
-	f := &firstSet{k: len(ranking), groups: d.Groups, tiers: make([]uint, max(len(d.Tiers), 1)), of: make([]uint, len(d.Groups))}
+	f := &firstSet{k: len(ranking), groups: d.Groups, tiers: make([]uint, 2*max(len(d.Tiers), 1)), of: make([]uint, len(d.Groups))}
 	if d.Number >= 0 {
 		f.k = min(f.k, d.Number)
 	}
@@ -104,6 +109,9 @@ func newFirstSet(c *Candidates, d *Demand, ranking []int) *firstSet {
 		switch {
 		case len(d.Tiers) == 0:
 			f.tiers[0] |= 1 << rank
+		case c.Tier(i) >= 0 && c.Delayed != nil && c.Delayed(i):
+			// Delayed candidates are in tiers after all others.
+			f.tiers[len(d.Tiers)+c.Tier(i)] |= 1 << rank
 		case c.Tier(i) >= 0:
 			f.tiers[c.Tier(i)] |= 1 << rank
 		}

@@ -24,33 +24,50 @@ type TierState struct {
 	SufficientSince time.Time
 	// Used is true if the decision has clusters of the tier.
 	Used bool
+	// Left are the clusters that left the tier, with Overflow.
+	Left []LeftCluster
 }
 
-// Failback defines when a tier that was insufficient is used again.
+// LeftCluster is a cluster that a Placement lost because it did not qualify any more.
+type LeftCluster struct {
+	Name string
+	// Since is when the cluster began to qualify again, in whole seconds; zero while it does not
+	// qualify.
+	Since time.Time
+}
+
+// Next returns the state after a decision for which the cluster qualifies or does not.
+func (l LeftCluster) Next(qualifies bool, now time.Time) LeftCluster {
+	switch {
+	case !qualifies:
+		l.Since = time.Time{}
+	case l.Since.IsZero():
+		l.Since = ceilSecond(now)
+	}
+	return l
+}
+
+// Failback defines when a tier that was insufficient, or a cluster that left, is used again.
 type Failback struct {
-	// After is how long the tier must have been sufficient; negative means that it is never used
-	// again because of time.
+	// After is how long the tier must have been sufficient, or the cluster must have qualified;
+	// negative means that it is never used again because of time.
 	After time.Duration
-	// RequestedAt is a time at which tiers are used again that are sufficient since before it; zero
-	// for none.
+	// RequestedAt permits the use of everything that is sufficient or qualifies since before it,
+	// also if it is in the future; zero for none.
 	RequestedAt time.Time
 }
 
-// at returns the time from which a tier that is sufficient since a time is usable; false if never.
-func (f Failback) at(since time.Time) (at time.Time, ok bool) {
-	if f.After >= 0 {
-		at, ok = since.Add(f.After), true
-	}
-	if f.RequestedAt.After(since) && (!ok || f.RequestedAt.Before(at)) {
-		at, ok = f.RequestedAt, true
-	}
-	return at, ok
+// At returns the time from which a tier that is sufficient since a time, or a cluster that
+// qualifies since then, is used again without a request; false if never.
+func (f Failback) At(since time.Time) (at time.Time, ok bool) {
+	return since.Add(f.After), f.After >= 0
 }
 
-// usable reports whether a tier that is sufficient since a time is usable now.
-func (f Failback) usable(since, now time.Time) bool {
-	at, ok := f.at(since)
-	return since.IsZero() || f.After == 0 || ok && !now.Before(at)
+// Usable reports whether a tier that is sufficient since a time, or a cluster that qualifies since
+// then, can be used now.
+func (f Failback) Usable(since, now time.Time) bool {
+	at, ok := f.At(since)
+	return since.IsZero() || f.After == 0 || f.RequestedAt.After(since) || ok && !now.Before(at)
 }
 
 // TierDecision are the tiers of a demand as of now.
@@ -81,7 +98,7 @@ func DecideTiers(before []TierState, d *Demand, qualifying []int, failback Failb
 			default:
 				state.SufficientSince = last.SufficientSince
 			}
-			tier.Usable = last != nil && last.Used || failback.usable(state.SufficientSince, now)
+			tier.Usable = last != nil && last.Used || failback.Usable(state.SufficientSince, now)
 		}
 		t.Tiers[i], t.states[i] = tier, state
 	}
@@ -93,7 +110,7 @@ func DecideTiers(before []TierState, d *Demand, qualifying []int, failback Failb
 		if t.Tiers[i].Usable || qualifying[i] < t.Tiers[i].Min {
 			continue
 		}
-		at, ok := failback.at(t.states[i].SufficientSince)
+		at, ok := failback.At(t.states[i].SufficientSince)
 		if ok && (t.Next.IsZero() || at.Before(t.Next)) {
 			t.Next = at
 		}

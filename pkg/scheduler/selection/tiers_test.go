@@ -87,10 +87,14 @@ func TestDecideTiers(t *testing.T) {
 			{at: 99_000_000, qualifying: []int{1, 1}, requested: 10_000, wantUsed: []int{1}, wantSince: 10_000},
 			{at: 99_000_001, qualifying: []int{1, 1}, requested: 11_000, wantUsed: []int{0}, wantSince: 10_000},
 		}},
-		"a request for later": {number: 1, min: []int{1, 1}, after: 300, steps: []step{
+		"a request in the future counts now": {number: 1, min: []int{1, 1}, after: 300, steps: []step{
 			{at: 0, qualifying: []int{0, 1}, requested: 60_000, wantUsed: []int{1}},
-			{at: 10_000, qualifying: []int{1, 1}, requested: 60_000, wantUsed: []int{1}, wantSince: 10_000, wantNext: 60_000},
-			{at: 60_000, qualifying: []int{1, 1}, requested: 60_000, wantUsed: []int{0}, wantSince: 10_000},
+			{at: 10_000, qualifying: []int{1, 1}, wantUsed: []int{1}, wantSince: 10_000, wantNext: 310_000},
+			{at: 20_000, qualifying: []int{1, 1}, requested: 60_000, wantUsed: []int{0}, wantSince: 10_000},
+		}},
+		"so it does if the delay never ends": {number: 1, min: []int{1, 1}, after: -1, steps: []step{
+			{at: 0, qualifying: []int{0, 1}, wantUsed: []int{1}},
+			{at: 10_000, qualifying: []int{1, 1}, requested: 900_000, wantUsed: []int{0}, wantSince: 10_000},
 		}},
 		"the used tier does not wait": {number: 3, min: []int{3, 3}, after: 300, steps: []step{
 			{at: 0, qualifying: []int{2, 2}, wantUsed: []int{0, 1}},
@@ -206,16 +210,11 @@ func (h *history) since(n, tier int) (exact, rounded int, always bool) {
 // from is the time from which a tier that is sufficient at observation n may be used; -1 for never.
 func (h *history) from(n, tier int) int {
 	_, since, always := h.since(n, tier)
-	requested := h.all[n].requested
 	switch {
-	case always, h.wait == 0, n > 0 && slices.Contains(h.all[n-1].used, tier):
+	case always, h.wait == 0, n > 0 && slices.Contains(h.all[n-1].used, tier), h.all[n].requested > since:
 		return 0
-	case h.wait > 0 && requested > since:
-		return min(requested, since+h.wait)
 	case h.wait > 0:
 		return since + h.wait
-	case requested > since:
-		return requested
 	}
 	return -1
 }
@@ -336,7 +335,7 @@ func (h *history) checkChange(t *rapid.T) {
 		return
 	}
 	exact, _, always := h.since(n, to)
-	requested := h.all[n].requested > exact && h.all[n].requested <= h.all[n].at
+	requested := h.all[n].requested > exact
 	waited := h.wait >= 0 && h.all[n].at-exact >= h.wait
 	if to > from || always || !waited && !requested {
 		t.Fatalf("tier %d is left for %d at %d, of %+v", from, to, h.all[n].at, h.all)
@@ -356,5 +355,24 @@ func (h *history) checkWakeup(t *rapid.T, states []TierState, failback Failback,
 	then, _ := decide(t, states, h.d, last.qualifying, failback, next)
 	if usedTiers(then)[0] >= last.used[0] {
 		t.Fatalf("at the next time %s tiers %v are used, of %+v", next, usedTiers(then), h.all)
+	}
+}
+
+// TestLeftCluster: a cluster qualifies since the first decision after its last break, in whole
+// seconds, which are never too early.
+func TestLeftCluster(t *testing.T) {
+	l := LeftCluster{Name: "a"}
+	for _, step := range []struct {
+		at        int
+		qualifies bool
+		want      int
+	}{
+		{at: 0}, {at: 10_001, qualifies: true, want: 11_000}, {at: 20_000, qualifies: true, want: 11_000},
+		{at: 30_000}, {at: 40_000, qualifies: true, want: 40_000},
+	} {
+		l = l.Next(step.qualifies, at(step.at))
+		if want := at(step.want); step.want > 0 && !l.Since.Equal(want) || step.want == 0 && !l.Since.IsZero() || l.Name != "a" {
+			t.Errorf("at %s: %+v", at(step.at), l)
+		}
 	}
 }

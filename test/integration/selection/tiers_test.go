@@ -26,7 +26,8 @@ func tierMessage(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) str
 }
 
 // statusOf is the status of a policy as text: "Ready True Applied", "TierSufficient …" and, for
-// each tier, "<name> <qualifying>" with "used" and "since" if it became sufficient again.
+// each tier, "<name> <qualifying>" with "used", "since" if it became sufficient again, and the
+// clusters that left.
 func statusOf(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) string {
 	GinkgoHelper()
 	got := &berthv1alpha1.SelectionPolicy{}
@@ -47,6 +48,12 @@ func statusOf(ctx context.Context, policy *berthv1alpha1.SelectionPolicy) string
 		}
 		if t.SufficientSince != nil {
 			text += " since"
+		}
+		for _, l := range t.Left {
+			text += " left " + strings.TrimPrefix(l.Name, policy.Namespace+"-")
+			if l.QualifyingSince != nil {
+				text += " since"
+			}
 		}
 		parts = append(parts, text)
 	}
@@ -186,10 +193,40 @@ var _ = Describe("A controller with tiers that is killed", func() {
 		controller = startProcess(time.Hour)
 		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal(returned))
 		stays(ctx, ns, policy)
-		Expect(requestFailback(ctx, policy, time.Now().Add(time.Hour+time.Minute))).To(Succeed())
-		stays(ctx, ns, policy)
+		By("requesting the failback with a clock that is ahead of the controller's")
+		Expect(requestFailback(ctx, policy, time.Now().Add(2*time.Hour))).To(Succeed())
+		eventually(ctx, ns, "web", "eu-0", "eu-1")
 		controller.Kill()
-		controller = startProcess(time.Hour + 2*time.Minute)
+	})
+
+	It("takes a cluster that left again on time, if tiers are filled in order", func(ctx SpecContext) {
+		const applied = "Ready True Applied, TierSufficient True Sufficient, "
+		controller := startProcess(0)
+		ns := namespace(ctx)
+		eu := region(ctx, ns, "eu", 2, "8")
+		region(ctx, ns, "us", 2, "8")
+		policy := selecting(ctx, ns, "web", tiers("failbackAfterSeconds: 600, tierMode: Overflow,", "eu", "us"))
+		place(ctx, ns, "web", 2)
+		eventually(ctx, ns, "web", "eu-0", "eu-1")
+		setFailed(ctx, eu[:1], true)
+		eventually(ctx, ns, "web", "eu-1", "us-0")
+		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal(applied + "eu 1 used left eu-0, us 2 used"))
+		controller.Kill()
+		By("starting again after it returned")
+		setFailed(ctx, eu[:1], false)
+		controller = startProcess(time.Hour)
+		waiting := applied + "eu 2 used since left eu-0 since, us 2 used"
+		Eventually(statusOf).WithContext(ctx).WithArguments(policy).Should(Equal(waiting))
+		controller.Kill()
+		By("starting again before the delay is over")
+		controller = startProcess(time.Hour + 9*time.Minute)
+		place(ctx, ns, "probe", 1)
+		Eventually(listed).WithContext(ctx).WithArguments(ns, "probe").Should(HaveLen(1))
+		Expect(listed(ctx, ns, "web")).To(Equal([]string{"eu-1", "us-0"}))
+		Expect(statusOf(ctx, policy)).To(Equal(waiting))
+		controller.Kill()
+		By("starting again after the delay")
+		controller = startProcess(2 * time.Hour)
 		eventually(ctx, ns, "web", "eu-0", "eu-1")
 		controller.Kill()
 	})
