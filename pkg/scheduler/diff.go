@@ -186,6 +186,7 @@ func (a *Attempt) changeOf(p *framework.Proposal) changes.Change {
 	c := changes.Change{
 		From: p.From, To: p.Digest, Clusters: len(p.Clusters), Added: p.Added, Removed: p.Removed,
 		Cause: a.cause(), Generation: pl.Generation, Profile: ProfileName(pl),
+		PublishedGeneration: publishedGeneration(a.Snapshot.Subject),
 	}
 	if queue := a.Snapshot.Queue; queue != nil && queue.Admitted {
 		c.Queue = queue.Annotation
@@ -274,7 +275,8 @@ func (a *Attempt) describeLeaving(names []string) []framework.Leaving {
 		c := a.Snapshot.Cluster(name)
 		all[i] = framework.Leaving{Name: name, Cluster: c}
 		all[i].Forced = c == nil || !c.DeletionTimestamp.IsZero() || !a.Snapshot.IsUsable(c) || slices.ContainsFunc(filters, func(f framework.ForcedRemovalPlugin) bool {
-			return f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, c)
+			since, forces := f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, c)
+			return forces && !a.causedByEdit(name, since)
 		})
 	}
 	return all
