@@ -76,7 +76,7 @@ func NewAvailabilityReconciler(c client.Client, now func() time.Time) *ClusterRe
 		}
 		found := 0
 		for _, t := range c.Spec.Taints {
-			if isAvailabilityTaint(t) {
+			if t.SaysUnavailable() {
 				found++
 				if t.Key != wanted {
 					return true
@@ -90,7 +90,7 @@ func NewAvailabilityReconciler(c client.Client, now func() time.Time) *ClusterRe
 		if !known {
 			return
 		}
-		c.Spec.Taints = slices.DeleteFunc(c.Spec.Taints, isAvailabilityTaint)
+		c.Spec.Taints = slices.DeleteFunc(c.Spec.Taints, v1alpha1.Taint.SaysUnavailable)
 		if wanted != "" {
 			c.Spec.Taints = append(c.Spec.Taints, v1alpha1.Taint{Key: wanted, Effect: v1alpha1.TaintEffectNoSelect, TimeAdded: metav1.NewTime(now())})
 		}
@@ -111,11 +111,6 @@ func availabilityTaint(c *v1alpha1.ManagedCluster) (key string, known bool) {
 		return v1alpha1.ManagedClusterTaintUnreachable, true
 	}
 	return "", true
-}
-
-func isAvailabilityTaint(t v1alpha1.Taint) bool {
-	return t.Effect == v1alpha1.TaintEffectNoSelect &&
-		(t.Key == v1alpha1.ManagedClusterTaintUnavailable || t.Key == v1alpha1.ManagedClusterTaintUnreachable)
 }
 
 // SetUp adds the reconciler to a manager. Only clusters that need the update are queued.

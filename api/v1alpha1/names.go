@@ -123,6 +123,8 @@ const (
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonSuspended, with False: a DisruptionPolicy suspends the change.
 	ReasonSuspended = "Suspended"
+	// ReasonMinAvailable, with False: removals wait for minAvailable of a DisruptionPolicy.
+	ReasonMinAvailable = "MinAvailable"
 )
 
 // Reasons of DecisionPending. A Placement without a pending change does not have the condition.
@@ -180,6 +182,17 @@ const DrainTaint = "berth.dev/drain"
 
 // Drains reports whether the taint drains its cluster.
 func (t Taint) Drains() bool { return t.Key == DrainTaint && t.Effect == TaintEffectNoSelect }
+
+// SaysUnavailable reports whether the taint is one that Berth or Open Cluster Management adds to a
+// cluster that is unavailable or unreachable.
+func (t Taint) SaysUnavailable() bool {
+	return (t.Key == ManagedClusterTaintUnavailable || t.Key == ManagedClusterTaintUnreachable) && t.Effect == TaintEffectNoSelect
+}
+
+// Unavailable reports whether the cluster has a taint that says so.
+func (c *ManagedCluster) Unavailable() bool {
+	return slices.ContainsFunc(c.Spec.Taints, Taint.SaysUnavailable)
+}
 
 // Drained reports whether the cluster has a taint that drains it.
 func (c *ManagedCluster) Drained() bool { return slices.ContainsFunc(c.Spec.Taints, Taint.Drains) }

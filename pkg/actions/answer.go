@@ -36,7 +36,9 @@ var answers = map[string]answer{
 // Answerable reports whether a Placement's condition reports a change to approve or to reject.
 func Answerable(verb string, pl *v1alpha1.Placement) bool {
 	pending := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionPending)
-	return pending != nil && slices.Contains(answers[verb].reasons, pending.Reason)
+	progressing := meta.FindStatusCondition(pl.Status.Conditions, v1alpha1.PlacementConditionDecisionProgressing)
+	return pending != nil && slices.Contains(answers[verb].reasons, pending.Reason) ||
+		verb == Approve && progressing != nil && progressing.Reason == v1alpha1.ReasonMinAvailable
 }
 
 // ToAnswer returns the record that Approve or Reject would answer; nil if there is none. published
@@ -142,7 +144,7 @@ func (a answer) answerable(
 		return fmt.Errorf("%s was %s by %s already", change, a.done, given.By)
 	case given != nil && given.Decision == berthv1alpha1.Approved:
 		return fmt.Errorf("%s was approved by %s already", change, given.By)
-	case record.Status.Phase == berthv1alpha1.PhaseHeld:
+	case record.Status.Phase == berthv1alpha1.PhaseHeld, record.NeedsApproval() && a.value == berthv1alpha1.Approved:
 		return nil
 	case record.Status.Phase == "":
 		return fmt.Errorf("the controller has not reported the phase of %s yet", change)

@@ -90,6 +90,14 @@ func TestChoose(t *testing.T) {
 		"nothing open": {history: changes.History{published},
 			wantApprove: "no change of Placement shop/web is held", wantReject: "no change of Placement shop/web is held"},
 		"held": {history: changes.History{published, record(t, 0, 2, "a", "b", berthv1alpha1.PhaseHeld, nil)}, wantApprove: "web-2", wantReject: "web-2"},
+		"in progress": {history: changes.History{record(t, 0, 2, "a", "b", berthv1alpha1.PhaseProgressing, nil)},
+			wantApprove: "change 2 of Placement shop/web is Progressing", wantReject: "change 2 of Placement shop/web is Progressing"},
+		"in progress, and held": {
+			history: changes.History{record(t, 0, 2, "a", "b", berthv1alpha1.PhaseProgressing, func(r *berthv1alpha1.PlacementChange) {
+				r.Status.Holds = []berthv1alpha1.ChangeHold{{Plugin: "Movement", Reason: "minAvailable"}}
+			})},
+			wantApprove: "web-2", wantReject: "change 2 of Placement shop/web is Progressing",
+		},
 		"approved, and not published yet": {
 			history:     changes.History{record(t, 0, 2, "a", "b", berthv1alpha1.PhaseHeld, answered(berthv1alpha1.Approved, ""))},
 			wantApprove: "change 2 of Placement shop/web was approved by ann already", wantReject: "change 2 of Placement shop/web was approved by ann already",

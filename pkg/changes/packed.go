@@ -24,15 +24,16 @@ type PackedRecord struct {
 	uid                                 uuid.UUID
 	version                             uint64
 	from, to                            [sha256.Size]byte
-	revision, first, generation         int64
+	revision, first                     int64
+	generation, before                  int64
 	clusters, added, removed            int32
 	remainingAdded, remainingRemoved    int32
 	listed                              int32
 	hasRemaining, truncated, superseded bool
 	edited, disabled                    bool
-	// permitted and completed are in seconds since 1970.
-	permitted, completed int64
-	approval             *berthv1alpha1.ChangeApproval
+	// started, permitted and completed are in seconds since 1970.
+	started, permitted, completed int64
+	approval                      *berthv1alpha1.ChangeApproval
 	// delta is spec.delta. Without it, names has the names of spec.added, of which there are
 	// listed, and of spec.removed, each with a line break after it.
 	delta []byte
@@ -73,9 +74,9 @@ func PackRecord(record *berthv1alpha1.PlacementChange) *PackedRecord {
 		common: unique.Make(commonFields{
 			record.Namespace, spec.Placement, spec.Profile, spec.Queue, owner.APIVersion, owner.Kind, owner.Name, owner.UID,
 		}),
-		revision: spec.Revision, first: spec.FirstRevision, generation: spec.PlacementGeneration,
+		revision: spec.Revision, first: spec.FirstRevision, generation: spec.PlacementGeneration, before: spec.PublishedGeneration,
 		clusters: spec.Clusters, added: spec.AddedCount, removed: spec.RemovedCount, truncated: spec.Truncated, superseded: superseded,
-		permitted: seconds(status.PermittedTime), completed: seconds(status.CompletionTime), approval: spec.Approval,
+		started: seconds(status.StartTime), permitted: seconds(status.PermittedTime), completed: seconds(status.CompletionTime), approval: spec.Approval,
 		listed: int32(len(spec.Added)), names: lines(spec.Added) + lines(spec.Removed),
 		delta: spec.Delta, edited: spec.Edited, disabled: spec.Cause == CauseDisabled,
 	}
@@ -107,7 +108,8 @@ func strip(record *berthv1alpha1.PlacementChange) {
 	}
 	packLists(record)
 	record.Status = berthv1alpha1.PlacementChangeStatus{
-		Phase: record.Status.Phase, Remaining: record.Status.Remaining, PermittedTime: record.Status.PermittedTime, CompletionTime: record.Status.CompletionTime,
+		Phase: record.Status.Phase, Remaining: record.Status.Remaining, StartTime: record.Status.StartTime,
+		PermittedTime: record.Status.PermittedTime, CompletionTime: record.Status.CompletionTime,
 	}
 }
 
@@ -128,11 +130,11 @@ func (p *PackedRecord) Record() *berthv1alpha1.PlacementChange {
 		Spec: berthv1alpha1.PlacementChangeSpec{
 			Placement: c.placement, Revision: p.revision, FirstRevision: p.first, From: hex.EncodeToString(p.from[:]), To: hex.EncodeToString(p.to[:]),
 			Clusters: p.clusters, AddedCount: p.added, RemovedCount: p.removed, Truncated: p.truncated,
-			PlacementGeneration: p.generation, Profile: c.profile, Queue: c.queue, Approval: p.approval, Delta: p.delta,
+			PlacementGeneration: p.generation, PublishedGeneration: p.before, Profile: c.profile, Queue: c.queue, Approval: p.approval, Delta: p.delta,
 			Edited: p.edited,
 		},
 		Status: berthv1alpha1.PlacementChangeStatus{
-			Phase: berthv1alpha1.PhasePublished, PermittedTime: timeAt(p.permitted), CompletionTime: timeAt(p.completed),
+			Phase: berthv1alpha1.PhasePublished, StartTime: timeAt(p.started), PermittedTime: timeAt(p.permitted), CompletionTime: timeAt(p.completed),
 		},
 	}
 	record.OwnerReferences = []metav1.OwnerReference{{

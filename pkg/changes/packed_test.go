@@ -27,7 +27,7 @@ func stored(t *testing.T, before, after []string) *berthv1alpha1.PlacementChange
 	}
 	record.UID, record.ResourceVersion, record.Generation = types.UID("0e6f3e0b-32a7-4f7c-8f0b-6f6a1b8f2a10"), "4711", 2
 	record.CreationTimestamp = metav1.NewTime(fixture.Now)
-	record.Spec.Cause, record.Spec.Profile, record.Spec.Queue, record.Spec.PlacementGeneration = "start", "default", `{"queue":"root.q"}`, 4
+	record.Spec.Cause, record.Spec.Profile, record.Spec.Queue, record.Spec.PlacementGeneration, record.Spec.PublishedGeneration = "start", "default", `{"queue":"root.q"}`, 4, 3
 	at := metav1.NewTime(fixture.Now.Truncate(time.Second))
 	record.Status = berthv1alpha1.PlacementChangeStatus{
 		Phase: berthv1alpha1.PhasePublished, StartTime: &at, PermittedTime: &at, LastProgressTime: &at, CompletionTime: &at, Message: "m",
@@ -121,7 +121,7 @@ func TestPackRecord(t *testing.T) {
 			if whole.Labels, whole.CreationTimestamp, whole.Generation = nil, (metav1.Time{}), 0; whole.Spec.Cause != changes.CauseDisabled {
 				whole.Spec.Cause = ""
 			}
-			whole.Status.StartTime, whole.Status.LastProgressTime, whole.Status.Message = nil, nil, ""
+			whole.Status.LastProgressTime, whole.Status.Message = nil, ""
 			if diff := cmp.Diff(whole, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -35,19 +35,39 @@ type Policy struct {
 	// ContinueAtDeadline.
 	ProgressDeadline   time.Duration
 	ContinueAtDeadline bool
+	// ReplaceFirst is true if unavailable clusters stay until they are replaced.
+	ReplaceFirst bool
 	// budgets are the limits of the policies for a rolling update.
 	budgets []budget
 	// HistoryLimit is the number of Published records that are kept, and of others.
 	HistoryLimit int
 }
 
-// budget are the limits of one policy: numbers or percentages of the desired clusters.
-type budget struct{ unavailable, surge *intstr.IntOrString }
+// budget are the limits of one policy: numbers or percentages, of the desired clusters or, for
+// available, of those that were published when the change began.
+type budget struct {
+	policy                        string
+	unavailable, surge, available *intstr.IntOrString
+}
 
 var (
 	defaultUnavailable = intstr.FromInt32(0)
 	defaultSurge       = intstr.FromString(berthv1alpha1.DefaultMaxSurge)
+	defaultAvailable   = intstr.FromInt32(0)
 )
+
+// MinAvailable returns how many of the clusters that were published when a change began stay
+// published: the highest of all policies, and the first policy, by name, that says so. Invalid
+// values count as the default.
+func (p *Policy) MinAvailable(original int) (available int, policy string) {
+	for _, b := range p.budgets {
+		n := scaled(b.available, &defaultAvailable, original, true)
+		if n > available || n == available && n > 0 && b.policy < policy {
+			available, policy = n, b.policy
+		}
+	}
+	return available, policy
+}
 
 // Budget returns the numbers of a rolling update of the desired number of clusters: the lowest of
 // all policies. Invalid values count as the defaults.
@@ -112,7 +132,8 @@ func PolicyOf(policies []*berthv1alpha1.DisruptionPolicy) Policy {
 		}
 		deadline := time.Duration(cmp.Or(policy.Spec.ProgressDeadlineSeconds, berthv1alpha1.DefaultProgressDeadline)) * time.Second
 		p.ProgressDeadline = min(cmp.Or(p.ProgressDeadline, deadline), deadline)
-		p.budgets = append(p.budgets, budget{policy.Spec.MaxUnavailable, policy.Spec.MaxSurge})
+		p.budgets = append(p.budgets, budget{policy.Name, policy.Spec.MaxUnavailable, policy.Spec.MaxSurge, policy.Spec.MinAvailable})
+		p.ReplaceFirst = p.ReplaceFirst || policy.Spec.UnavailableClusters == berthv1alpha1.UnavailableReplaceFirst
 		p.Stabilization = max(p.Stabilization, time.Duration(policy.Spec.StabilizationWindowSeconds)*time.Second)
 		if policy.Spec.Approval != berthv1alpha1.ApprovalRequired {
 			continue

@@ -60,6 +60,13 @@ func TestPolicyOf(t *testing.T) {
 			},
 			want: Policy{Names: []string{"a", "b", "c"}, ApprovalRequired: true, ApprovalBy: "a", ApprovalTimeout: time.Minute, Stabilization: 20 * time.Second, SuspendedBy: "b", HistoryLimit: 4, ProgressDeadline: 30 * time.Second},
 		},
+		"one policy replaces first": {
+			policies: []*berthv1alpha1.DisruptionPolicy{
+				policy("a", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, UnavailableClusters: berthv1alpha1.UnavailableReplaceFirst}),
+				policy("b", berthv1alpha1.DisruptionPolicySpec{PlacementSelector: everything, UnavailableClusters: berthv1alpha1.UnavailableRemove}),
+			},
+			want: Policy{Names: []string{"a", "b"}, ReplaceFirst: true, HistoryLimit: 10, ProgressDeadline: 10 * time.Minute},
+		},
 		"an invalid selector selects nothing": {
 			policies: []*berthv1alpha1.DisruptionPolicy{
 				policy("a", berthv1alpha1.DisruptionPolicySpec{
@@ -113,6 +120,40 @@ func TestBudget(t *testing.T) {
 			p := PolicyOf(tc.policies)
 			if unavailable, surge := p.Budget(tc.desired); unavailable != tc.unavailable || surge != tc.surge {
 				t.Errorf("maxUnavailable %d, maxSurge %d, want %d and %d", unavailable, surge, tc.unavailable, tc.surge)
+			}
+		})
+	}
+}
+
+// TestMinAvailable: percentages are rounded up, and the highest of all policies counts.
+func TestMinAvailable(t *testing.T) {
+	of := func(name, available string) *berthv1alpha1.DisruptionPolicy {
+		spec := berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{}}
+		if available != "" {
+			spec.MinAvailable = new(intstr.Parse(available))
+		}
+		return policy(name, spec)
+	}
+	for name, tc := range map[string]struct {
+		policies []*berthv1alpha1.DisruptionPolicy
+		original int
+		want     int
+		wantBy   string
+	}{
+		"no policy":                       {nil, 10, 0, ""},
+		"no limit":                        {[]*berthv1alpha1.DisruptionPolicy{of("a", "")}, 10, 0, ""},
+		"a number":                        {[]*berthv1alpha1.DisruptionPolicy{of("a", "3")}, 2, 3, "a"},
+		"a percentage is rounded up":      {[]*berthv1alpha1.DisruptionPolicy{of("a", "50%")}, 7, 4, "a"},
+		"all":                             {[]*berthv1alpha1.DisruptionPolicy{of("a", "100%")}, 7, 7, "a"},
+		"none was published":              {[]*berthv1alpha1.DisruptionPolicy{of("a", "50%")}, 0, 0, ""},
+		"the highest of both":             {[]*berthv1alpha1.DisruptionPolicy{of("a", "3"), of("b", "50%"), of("c", "")}, 8, 4, "b"},
+		"the first by name":               {[]*berthv1alpha1.DisruptionPolicy{of("b", "4"), of("a", "50%")}, 8, 4, "a"},
+		"an invalid value is the default": {[]*berthv1alpha1.DisruptionPolicy{of("a", "many"), of("b", "-3")}, 8, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := PolicyOf(tc.policies)
+			if got, by := p.MinAvailable(tc.original); got != tc.want || by != tc.wantBy {
+				t.Errorf("%d by %q, want %d by %q", got, by, tc.want, tc.wantBy)
 			}
 		})
 	}

@@ -29,6 +29,9 @@ type Change struct {
 	// Generation and Profile are those of the Placement.
 	Generation int64
 	Profile    string
+	// PublishedGeneration is the generation of the Placement for which the set before the change
+	// was decided; 0 if unknown.
+	PublishedGeneration int64
 	// Queue is the text about the Placement's queue; empty without queues.
 	Queue string
 	// Incomplete is true if Added and Removed are not known.
@@ -74,8 +77,8 @@ func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv
 			From: c.From, To: c.To, Clusters: int32(c.Clusters),
 			AddedCount: int32(len(c.Added)), RemovedCount: int32(len(c.Removed)),
 			Added: firstNames(c.Added), Removed: firstNames(c.Removed),
-			Cause: oneLine(c.Cause), PlacementGeneration: c.Generation, Profile: c.Profile, Queue: c.Queue, Edited: c.Edited,
-			Returned: firstNames(c.Returned),
+			Cause: oneLine(c.Cause), PlacementGeneration: c.Generation, PublishedGeneration: c.PublishedGeneration,
+			Profile: c.Profile, Queue: c.Queue, Edited: c.Edited, Returned: firstNames(c.Returned),
 		},
 	}
 	if first == revision {
@@ -250,7 +253,7 @@ func strictlySorted(names []string) bool {
 // the second, with the cause, generation and profile of the second.
 func Merge(first, second Change) Change {
 	merged := second
-	merged.From = first.From
+	merged.From, merged.PublishedGeneration = first.From, first.PublishedGeneration
 	merged.Added = Sorted(slices.Concat(Minus(first.Added, second.Removed), Minus(second.Added, first.Removed)))
 	merged.Removed = Sorted(slices.Concat(Minus(first.Removed, second.Added), Minus(second.Removed, first.Added)))
 	back := Minus(first.Removed, Minus(first.Removed, second.Added))

@@ -13,10 +13,10 @@ const (
 	// Stays: the cluster is in the target.
 	Stays Removal = iota
 	// Forced: the Placement cannot keep the cluster: it is deleted, in no usable set any more, or
-	// has an untolerated NoSelect taint other than DrainTaint. It is removed at once. All other
-	// removals are voluntary.
+	// has an untolerated NoSelect taint that no edit, drain or ReplaceFirst makes voluntary. It is
+	// removed at once. All other removals are voluntary.
 	Forced
-	// Drained: the cluster is drained or evicted.
+	// Drained: the cluster is drained, evicted, or unavailable with ReplaceFirst.
 	Drained
 	// Unqualified: the cluster does not qualify any more for another reason.
 	Unqualified
@@ -26,9 +26,12 @@ const (
 
 // Listed is a cluster that is published now.
 type Listed struct {
-	Name    string
-	Ready   bool
-	Removal Removal
+	Name string
+	// Unknown is true if Ready is false because a readiness source cannot be read.
+	Ready, Unknown bool
+	Removal        Removal
+	// Original is true if the cluster was published when the change began.
+	Original bool
 	// Rank is the position in the ranking, from 1; 0 if the cluster does not qualify.
 	Rank int
 }
@@ -38,16 +41,17 @@ type RollingUpdate struct {
 	// Desired is the number of clusters that the Placement is to have. MaxUnavailable of them may
 	// be missing or not ready, and MaxSurge more may be published.
 	Desired, MaxUnavailable, MaxSurge int
+	// MinAvailable is how many original clusters stay published.
+	MinAvailable int
 	// Listed are the clusters that are published now.
 	Listed []Listed
 	// Missing are the clusters of the target that are not published yet, best first.
 	Missing []string
-	// Adds is true if the change, from its first step, adds clusters.
-	Adds bool
 }
 
 // Next returns the clusters that the next step adds and removes, sorted. Without forced removals,
-// no step makes the number of ready clusters fall below Desired − MaxUnavailable.
+// no step makes the number of ready clusters fall below Desired − MaxUnavailable, or that of
+// original clusters below MinAvailable.
 func (u *RollingUpdate) Next() (added, removed []string) {
 	var stay []Listed
 	for _, c := range u.Listed {
@@ -65,43 +69,65 @@ func (u *RollingUpdate) Next() (added, removed []string) {
 		added = append(added, name)
 		count++
 	}
-	removed = append(removed, u.voluntary(stay, count, len(added) > 0)...)
+	removed = append(removed, u.voluntary(stay)...)
 	slices.Sort(added)
 	slices.Sort(removed)
 	return added, removed
 }
 
-// voluntary returns the clusters that may leave. count is the number of clusters with the added
-// ones, which are not known to be ready.
-func (u *RollingUpdate) voluntary(listed []Listed, count int, adds bool) (removed []string) {
-	least := u.Desired - u.MaxUnavailable
-	ready, settled := 0, !adds
+// Moves reports whether there is a next step.
+func (u *RollingUpdate) Moves() bool {
+	added, removed := u.Next()
+	return len(added)+len(removed) > 0
+}
+
+// voluntary returns the clusters that may leave. The clusters that the step adds do not count: they
+// are not known to be ready.
+func (u *RollingUpdate) voluntary(listed []Listed) (removed []string) {
+	var left remaining
 	var leaving []Listed
 	for _, c := range listed {
-		if c.Ready {
-			ready++
-		} else if c.Removal == Stays {
-			settled = false
-		}
+		left.count(c, 1)
 		if c.Removal != Stays {
 			leaving = append(leaving, c)
 		}
 	}
 	slices.SortFunc(leaving, compareLeaving)
-	// Clusters that are not ready could otherwise block the change forever.
-	stuck := !u.Adds || count >= u.Desired+u.MaxSurge && settled
 	for _, c := range leaving {
-		switch {
-		case c.Ready && ready > least:
-			ready--
-		case !c.Ready && (ready >= least || stuck && count > least):
-		default:
-			continue
+		if u.mayLeave(c, left) {
+			removed = append(removed, c.Name)
+			left.count(c, -1)
 		}
-		removed = append(removed, c.Name)
-		count--
 	}
 	return removed
+}
+
+// remaining counts the clusters that stay published after the removals so far.
+type remaining struct{ all, ready, original int }
+
+func (r *remaining) count(c Listed, n int) {
+	r.all += n
+	if c.Ready {
+		r.ready += n
+	}
+	if c.Original {
+		r.original += n
+	}
+}
+
+// mayLeave reports whether one more cluster may leave. The removal of one that is not ready lowers
+// no count of ready clusters.
+func (u *RollingUpdate) mayLeave(c Listed, left remaining) bool {
+	least := u.Desired - u.MaxUnavailable
+	switch {
+	case c.Original && left.original <= u.MinAvailable:
+		return false
+	case c.Ready:
+		return left.ready > least
+	case c.Unknown:
+		return left.ready >= least
+	}
+	return left.all > least
 }
 
 // compareLeaving orders clusters by which leaves first.

@@ -9,13 +9,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rolling parses "a! b- c~": ! is not ready, - a forced removal, ~ drained, ? unqualified, ^
-// outranked with the position as its rank.
+// rolling parses "a! b- c~": ! is not ready, * unknown, + original, - a forced removal, ~ drained,
+// ? unqualified, ^ outranked with the position as its rank.
 func rolling(desired, unavailable, surge int, listed, missing string) *RollingUpdate {
 	u := &RollingUpdate{Desired: desired, MaxUnavailable: unavailable, MaxSurge: surge, Missing: strings.Fields(missing)}
-	u.Adds = len(u.Missing) > 0
 	for i, text := range strings.Fields(listed) {
-		c := Listed{Name: strings.TrimRight(text, "!-~?^"), Ready: !strings.Contains(text, "!")}
+		c := Listed{Name: strings.TrimRight(text, "!*+-~?^"), Ready: !strings.ContainsAny(text, "!*"), Unknown: strings.Contains(text, "*"), Original: strings.Contains(text, "+")}
 		for mark, removal := range map[string]Removal{"-": Forced, "~": Drained, "?": Unqualified, "^": Outranked} {
 			if strings.Contains(text, mark) {
 				c.Removal = removal
@@ -30,7 +29,6 @@ func rolling(desired, unavailable, surge int, listed, missing string) *RollingUp
 }
 
 func TestRollingUpdate(t *testing.T) {
-	added := func(u *RollingUpdate) *RollingUpdate { u.Adds = true; return u }
 	for name, tc := range map[string]struct {
 		update *RollingUpdate
 		want   string // added | removed
@@ -39,14 +37,14 @@ func TestRollingUpdate(t *testing.T) {
 		"the first publication is whole":                     {rolling(3, 0, 1, "", "a b c"), "[a b c] | []"},
 		"more clusters come at once":                         {rolling(5, 0, 1, "a b", "c d e"), "[c d e] | []"},
 		"a replacement comes first":                          {rolling(2, 0, 1, "a b?", "c"), "[c] | []"},
-		"then the old cluster leaves":                        {added(rolling(2, 0, 1, "a b? c", "")), "[] | [b]"},
-		"not before the new one is ready":                    {added(rolling(2, 0, 1, "a b? c!", "")), "[] | []"},
+		"then the old cluster leaves":                        {rolling(2, 0, 1, "a b? c", ""), "[] | [b]"},
+		"not before the new one is ready":                    {rolling(2, 0, 1, "a b? c!", ""), "[] | []"},
 		"the surge limits what comes":                        {rolling(4, 0, 1, "a? b? c? d?", "e f g h"), "[e] | []"},
 		"best first":                                         {rolling(2, 0, 1, "a? b?", "z y"), "[z] | []"},
 		"in the order of their names":                        {rolling(2, 0, 2, "a? b?", "z y x"), "[y z] | []"},
 		"unavailable clusters need no surge":                 {rolling(4, 1, 0, "a? b? c d", "e f"), "[] | [a]"},
 		"the place of one that left":                         {rolling(4, 1, 0, "b? c d", "e f"), "[e] | []"},
-		"not ready ones leave first":                         {added(rolling(2, 0, 1, "a b? c?! d", "")), "[] | [b c]"},
+		"not ready ones leave first":                         {rolling(2, 0, 1, "a b? c?! d", ""), "[] | [b c]"},
 		"then drained, unqualified and outranked ones":       {rolling(1, 0, 0, "a^ b^ c? d~ e", ""), "[] | [a b c d]"},
 		"the order counts where few may leave":               {rolling(4, 1, 0, "a^ b^ c? d~", "e f g h"), "[] | [d]"},
 		"unqualified before outranked":                       {rolling(3, 1, 0, "a^ b^ c?", "e f g"), "[] | [c]"},
@@ -57,16 +55,28 @@ func TestRollingUpdate(t *testing.T) {
 		"a smaller number takes effect at once":              {rolling(2, 0, 1, "a b c^ d^ e^", ""), "[] | [c d e]"},
 		"a smaller number, not ready ones leave":             {rolling(2, 0, 1, "a! b c^! d^ e^!", ""), "[] | [c e]"},
 		"a smaller number, the last ready ones stay":         {rolling(2, 0, 1, "a! b! c^ d^", ""), "[] | []"},
-		"a swap with unready clusters waits":                 {rolling(2, 0, 1, "a?! b?!", "c d"), "[c] | []"},
-		"until what came is ready":                           {added(rolling(2, 0, 1, "a?! b?! c!", "d")), "[] | []"},
-		"then an unready one makes room":                     {added(rolling(2, 0, 1, "a?! b?! c", "d")), "[] | [a]"},
-		"and the next comes":                                 {added(rolling(2, 0, 1, "b?! c", "d")), "[d] | []"},
+		"the replacement of an unready one comes first":      {rolling(2, 0, 1, "a?! b?!", "c d"), "[c] | []"},
+		"then the unready one leaves":                        {rolling(2, 0, 1, "a?! b?! c!", "d"), "[] | [a]"},
+		"also while the replacement is ready":                {rolling(2, 0, 1, "a?! b?! c", "d"), "[] | [a]"},
+		"an unrelated unready one keeps none":                {rolling(3, 0, 1, "a! b?! c d", ""), "[] | [b]"},
+		"nor does it keep several":                           {rolling(4, 1, 1, "a! b?! c?! d!", "e"), "[e] | [b]"},
+		"and the next comes":                                 {rolling(2, 0, 1, "b?! c", "d"), "[d] | []"},
 		"room that is just used makes no room":               {rolling(2, 0, 1, "a?! c", "d e"), "[d] | []"},
-		"an unready one may not leave below the budget":      {added(rolling(3, 0, 0, "a?! b c", "d")), "[] | []"},
-		"more than the budget is missing: nothing leaves":    {added(rolling(4, 1, 1, "a? b! c! d e", "f")), "[] | []"},
+		"an unready one may not leave below the budget":      {rolling(3, 0, 0, "a?! b c", "d"), "[] | []"},
+		"more than the budget is missing: nothing leaves":    {rolling(4, 1, 1, "a? b! c! d e", "f"), "[] | []"},
+		"an unknown one does not leave as an unready one":    {rolling(3, 0, 1, "a?* b c! d", ""), "[] | []"},
+		"but if enough are known to be ready":                {rolling(2, 0, 1, "a?* b c! d", ""), "[] | [a]"},
+		"minAvailable limits what leaves":                    {rolling(0, 0, 1, "a+? b+? c+? d+?", ""), "[] | [a b]"},
+		"minAvailable counts original ones only":             {rolling(0, 0, 1, "a+? b+? c? d?", ""), "[] | [c d]"},
+		"minAvailable counts unready ones":                   {rolling(0, 0, 1, "a+?! b+?! c+ d+", ""), "[] | [a b]"},
+		"minAvailable does not keep forced removals":         {rolling(0, 0, 1, "a+- b+- c+? d+?", ""), "[] | [a b]"},
+		"minAvailable lets others come":                      {rolling(2, 0, 1, "a+? b+?", "c d"), "[c] | []"},
 		"a budget above the number takes everything at once": {rolling(2, 5, 0, "a? b?", "c d"), "[] | [a b]"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if strings.Contains(name, "minAvailable") {
+				tc.update.MinAvailable = 2
+			}
 			added, removed := tc.update.Next()
 			if got := fmt.Sprintf("%v | %v", added, removed); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
@@ -76,25 +86,26 @@ func TestRollingUpdate(t *testing.T) {
 }
 
 // TestRollingUpdateLaws: every step keeps the clusters that are in both sets, publishes none that
-// is in neither, and makes the ready clusters no fewer than the budget allows. If the target has
+// is in neither, and makes the ready clusters no fewer than the budget allows, and the
+// original ones no fewer than minAvailable. If the target has
 // the desired number and its clusters become ready, the change ends.
 func TestRollingUpdateLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := &RollingUpdate{MaxUnavailable: rapid.IntRange(0, 3).Draw(t, "unavailable")}
 		u.MaxSurge = rapid.IntRange(0, 3).Draw(t, "surge")
+		u.MinAvailable = max(0, rapid.IntRange(-5, 6).Draw(t, "available"))
 		if u.MaxUnavailable == 0 && u.MaxSurge == 0 {
 			u.MaxSurge = 1
 		}
 		for i := range rapid.IntRange(0, 12).Draw(t, "listed") {
 			u.Listed = append(u.Listed, Listed{
-				Name: fmt.Sprintf("c%02d", i), Rank: i + 1, Ready: rapid.Bool().Draw(t, "ready"),
+				Name: fmt.Sprintf("c%02d", i), Rank: i + 1, Ready: rapid.Bool().Draw(t, "ready"), Original: true,
 				Removal: Removal(rapid.IntRange(int(Stays), int(Outranked)).Draw(t, "removal")),
 			})
 		}
 		for i := range rapid.IntRange(0, 8).Draw(t, "missing") {
 			u.Missing = append(u.Missing, fmt.Sprintf("n%02d", i))
 		}
-		u.Adds = len(u.Missing) > 0
 		target := len(u.Missing)
 		for _, c := range u.Listed {
 			if c.Removal == Stays {
@@ -102,7 +113,7 @@ func TestRollingUpdateLaws(t *testing.T) {
 			}
 		}
 		u.Desired = target + rapid.IntRange(0, 2).Draw(t, "short")
-		complete := u.Desired == target
+		complete := u.Desired == target && u.MinAvailable == 0
 		for step := 0; ; step++ {
 			added, removed := u.Next()
 			checkStep(t, u, added, removed)
@@ -143,8 +154,14 @@ func (u *RollingUpdate) step(added, removed []string) {
 func checkStep(t *rapid.T, u *RollingUpdate, added, removed []string) {
 	t.Helper()
 	least, before, after := u.Desired-u.MaxUnavailable, 0, 0
+	original, voluntary := 0, 0
 	for _, c := range u.Listed {
 		leaves := slices.Contains(removed, c.Name)
+		if c.Original && !leaves {
+			original++
+		} else if c.Original && c.Removal != Forced {
+			voluntary++
+		}
 		switch {
 		case c.Removal == Stays && leaves:
 			t.Fatalf("%s is in both sets and leaves", c.Name)
@@ -156,6 +173,9 @@ func checkStep(t *rapid.T, u *RollingUpdate, added, removed []string) {
 		if before++; !leaves {
 			after++
 		}
+	}
+	if voluntary > 0 && original < u.MinAvailable {
+		t.Fatalf("%d original clusters stay, and at least %d must", original, u.MinAvailable)
 	}
 	if after < before && after < least {
 		t.Fatalf("%d clusters are ready, then %d, and at least %d must be", before, after, least)

@@ -68,6 +68,8 @@ func addChange(pl *v1alpha1.Placement, history changes.History, add func(state, 
 	switch {
 	case pending.Status == metav1.ConditionTrue:
 		add(StateHeld, pending.Message, pending.LastTransitionTime.Time)
+	case progressing.Reason == v1alpha1.ReasonMinAvailable:
+		add(StateHeld, progressing.Message, progressing.LastTransitionTime.Time)
 	case open != nil && open.Status.Phase == berthv1alpha1.PhaseProgressing:
 		add(StateMoving, progressing.Message, changedAt(open))
 	}

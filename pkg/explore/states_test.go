@@ -27,6 +27,7 @@ func TestStates(t *testing.T) {
 	expired := condition(v1alpha1.PlacementConditionDecisionPending, "False", v1alpha1.ReasonExpired)
 	rolling := condition(v1alpha1.PlacementConditionDecisionProgressing, "True", v1alpha1.ReasonRollingUpdate)
 	late := condition(v1alpha1.PlacementConditionDecisionProgressing, "False", v1alpha1.ReasonProgressDeadlineExceeded)
+	limited := condition(v1alpha1.PlacementConditionDecisionProgressing, "False", v1alpha1.ReasonMinAvailable)
 	progressing := changes.History{{
 		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: fixture.At(9)}, Status: berthv1alpha1.PlacementChangeStatus{Phase: berthv1alpha1.PhaseProgressing},
 	}}
@@ -53,6 +54,7 @@ func TestStates(t *testing.T) {
 		"expired":            {conditions: []metav1.Condition{satisfied, expired}, want: "[satisfied]", message: v1alpha1.ReasonAllDecisionsScheduled, since: 7},
 		"moving":             {conditions: []metav1.Condition{satisfied, rolling}, history: progressing, want: "[moving satisfied]", message: v1alpha1.ReasonRollingUpdate, since: 9},
 		"stuck":              {conditions: []metav1.Condition{short, late}, history: progressing, want: "[short stuck moving]", message: v1alpha1.ReasonNotAllDecisionsScheduled, since: 7},
+		"below minAvailable": {conditions: []metav1.Condition{satisfied, limited}, history: progressing, want: "[held satisfied]", message: v1alpha1.ReasonMinAvailable, since: 7},
 		"suspended":          {conditions: []metav1.Condition{satisfied}, policies: suspended, want: "[frozen satisfied]", message: "Suspended by DisruptionPolicy stop.", since: -1},
 		"pinned":             {berthv1alpha1.PinnedRevisionAnnotation, "4", []metav1.Condition{satisfied}, nil, nil, "[frozen satisfied]", "Pinned to revision 4.", -1, nil},
 		"disabled":           {v1alpha1.PlacementDisableAnnotation, "true", []metav1.Condition{short}, nil, nil, "[frozen]", "The Placement is disabled: Berth leaves it and its decision alone.", -1, nil},

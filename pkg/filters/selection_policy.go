@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -67,8 +68,8 @@ func (*SelectionPolicy) ReadsPolicy() {}
 func (*SelectionPolicy) Reads(*v1alpha1.Placement) framework.Reads { return framework.Reads{} }
 
 // ForcesRemoval implements framework.ForcedRemovalPlugin. A policy obeys DisruptionPolicies.
-func (*SelectionPolicy) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) bool {
-	return false
+func (*SelectionPolicy) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (time.Time, bool) {
+	return time.Time{}, false
 }
 
 // Forget implements framework.Forgetter.

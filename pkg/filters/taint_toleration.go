@@ -31,24 +31,37 @@ func NewTaintToleration(context.Context, json.RawMessage, *framework.Handle) (fr
 func (TaintToleration) Name() string { return TaintTolerationName }
 
 // ForcesRemoval implements framework.ForcedRemovalPlugin. Every NoSelect taint that is not
-// tolerated forces the removal, except the one that drains the cluster.
-func (TaintToleration) ForcesRemoval(state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) bool {
+// tolerated forces the removal, except the one that drains the cluster and, with
+// unavailableClusters: ReplaceFirst, those of clusters that are unavailable.
+func (TaintToleration) ForcesRemoval(state *framework.CycleState, pl *v1alpha1.Placement, cluster *framework.Cluster) (since time.Time, forces bool) {
 	if !cluster.Tainted {
-		return false
+		return since, false
 	}
 	tolerations, ok := framework.ReadAs[tolerationIndex](state, tolerationsKey)
 	if !ok {
 		tolerations = indexTolerations(pl.Spec.Tolerations)
 	}
+	snapshot := state.Snapshot()
 	for i, taint := range cluster.Spec.Taints {
 		if taint.Effect != v1alpha1.TaintEffectNoSelect || taint.Key == v1alpha1.DrainTaint {
 			continue
 		}
-		if tolerated, _ := tolerations.tolerate(taint, cluster.TaintTimes[i], state.Snapshot().Now); !tolerated {
-			return true
+		added := cluster.TaintTimes[i]
+		if tolerated, _ := tolerations.tolerate(taint, added, snapshot.Now); tolerated {
+			continue
+		}
+		if taint.SaysUnavailable() && snapshot.Subject.ReplaceFirst {
+			continue
+		}
+		forces = true
+		if end, matches := tolerations.end(taint, added); matches && !added.IsZero() {
+			added = end
+		}
+		if added.After(since) {
+			since = added
 		}
 	}
-	return false
+	return since, forces
 }
 
 // Reads implements framework.ClusterReader: taints always count.
@@ -221,15 +234,7 @@ func (x tolerationIndex) tolerate(taint v1alpha1.Taint, added, now time.Time) (b
 // untolerated returns the Status for a taint that is not tolerated, with the time when the last
 // toleration ran out, if there was one.
 func (x tolerationIndex) untolerated(taint v1alpha1.Taint, added time.Time) *framework.Status {
-	ended, matches := time.Time{}, false
-	for _, at := range matching(taint) {
-		if same := x[at]; len(same) > 0 {
-			// The last one of a list is valid longest.
-			if end := addSeconds(added, same[len(same)-1].seconds); !matches || end.After(ended) {
-				ended, matches = end, true
-			}
-		}
-	}
+	ended, matches := x.end(taint, added)
 	reason := fmt.Sprintf("taint %s is not tolerated", taintText(taint))
 	switch {
 	case !matches:
@@ -238,6 +243,19 @@ func (x tolerationIndex) untolerated(taint v1alpha1.Taint, added time.Time) *fra
 		return framework.NewStatus(framework.Unschedulable, reason+": the toleration has tolerationSeconds, and the taint has no timeAdded")
 	}
 	return framework.NewStatus(framework.Unschedulable, reason+": the toleration ran out at "+ended.UTC().Format(time.RFC3339)).WithEnd(ended)
+}
+
+// end returns when the last toleration of a taint ran out; matches is false if none matches it.
+func (x tolerationIndex) end(taint v1alpha1.Taint, added time.Time) (ended time.Time, matches bool) {
+	for _, at := range matching(taint) {
+		if same := x[at]; len(same) > 0 {
+			// The last one of a list is valid longest.
+			if end := addSeconds(added, same[len(same)-1].seconds); !matches || end.After(ended) {
+				ended, matches = end, true
+			}
+		}
+	}
+	return ended, matches
 }
 
 // matching returns the keys of the tolerations that match a taint.

@@ -216,13 +216,17 @@ func TestRelaxationsOfNewTaints(t *testing.T) {
 	}
 }
 
-// TestForcesRemoval: NoSelect does, unless it is tolerated or drains the cluster.
+// TestForcesRemoval: NoSelect does, unless it is tolerated, drains the cluster or, with
+// ReplaceFirst, says that it is unavailable. It does since the last taint was added, or since the
+// last toleration ran out.
 func TestForcesRemoval(t *testing.T) {
 	c := func() fixture.ClusterBuilder { return fixture.Cluster("c") }
 	for name, tc := range map[string]struct {
-		cluster   fixture.ClusterBuilder
-		placement fixture.PlacementBuilder
-		want      bool
+		cluster      fixture.ClusterBuilder
+		placement    fixture.PlacementBuilder
+		replaceFirst bool
+		want         bool
+		wantSince    time.Time
 	}{
 		"no taint":            {cluster: c(), placement: ask()},
 		"NoSelect":            {cluster: c().Taint("k", "v", noSelect), placement: ask(), want: true},
@@ -231,19 +235,27 @@ func TestForcesRemoval(t *testing.T) {
 		"the drain and more":  {cluster: c().Taint(v1alpha1.DrainTaint, "", noSelect).Taint("k", "v", noSelect), placement: ask(), want: true},
 		"tolerated":           {cluster: c().Taint("k", "v", noSelect), placement: ask().Toleration("k", exists, "", "")},
 		"one of two":          {cluster: c().Taint("k", "v", noSelect).Taint("l", "", noSelect), placement: ask().Toleration("k", exists, "", ""), want: true},
-		"tolerated no longer": {cluster: c().TaintAt("k", "v", noSelect, fixture.At(-10)), placement: ask().Toleration("k", exists, "", "").Seconds(5), want: true},
+		"the later of two":    {cluster: c().TaintAt("k", "v", noSelect, fixture.At(-10)).TaintAt("l", "", noSelect, fixture.At(-20)), placement: ask(), want: true, wantSince: fixture.At(-10).Time},
+		"tolerated no longer": {cluster: c().TaintAt("k", "v", noSelect, fixture.At(-10)), placement: ask().Toleration("k", exists, "", "").Seconds(5), want: true, wantSince: fixture.At(-5).Time},
+		"unavailable":         {cluster: c().Taint(v1alpha1.ManagedClusterTaintUnavailable, "", noSelect), placement: ask(), want: true},
+		"replaced first":      {cluster: c().Taint(v1alpha1.ManagedClusterTaintUnavailable, "", noSelect), placement: ask(), replaceFirst: true},
+		"unreachable, too":    {cluster: c().Taint(v1alpha1.ManagedClusterTaintUnreachable, "", noSelect), placement: ask(), replaceFirst: true},
+		"unreachable, and another": {
+			cluster: c().Taint(v1alpha1.ManagedClusterTaintUnreachable, "", noSelect).Taint("k", "v", noSelect), placement: ask(), replaceFirst: true, want: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := stateOf(hub(tc.placement, tc.cluster))
+			state.Snapshot().Subject.ReplaceFirst = tc.replaceFirst
 			pl, cluster := state.Snapshot().Subject.Placement, state.Snapshot().Clusters.Get(0)
-			if got := (TaintToleration{}).ForcesRemoval(state, pl, cluster); got != tc.want {
-				t.Errorf("without PreFilter: %t", got)
+			if since, got := (TaintToleration{}).ForcesRemoval(state, pl, cluster); got != tc.want || !since.Equal(tc.wantSince) {
+				t.Errorf("without PreFilter: %t since %s", got, since)
 			}
 			if _, status := (TaintToleration{}).PreFilter(t.Context(), state, pl); !status.IsSuccess() {
 				t.Fatal(status.Err())
 			}
-			if got := (TaintToleration{}).ForcesRemoval(state, pl, cluster); got != tc.want {
-				t.Errorf("got %t", got)
+			if since, got := (TaintToleration{}).ForcesRemoval(state, pl, cluster); got != tc.want || !since.Equal(tc.wantSince) {
+				t.Errorf("got %t since %s", got, since)
 			}
 		})
 	}

@@ -257,7 +257,7 @@ func (inv *Inventory) SnapshotOfNew(pl *v1alpha1.Placement, now time.Time, queue
 	defer inv.mu.Unlock()
 	inv.updateHoldings()
 	p := &placement{key: Key{Namespace: pl.Namespace, Name: pl.Name}, object: pl}
-	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, Policies: inv.policiesOf(p), Request: inv.requestOf(p)}
+	subject := &framework.Subject{Placement: pl, Entries: map[int]int32{}, Policies: inv.policiesOf(p), ReplaceFirst: inv.replacesFirst(p), Request: inv.requestOf(p)}
 	for _, policy := range inv.selections.of(p.key) {
 		subject.SelectionPolicies = append(subject.SelectionPolicies, policy.object)
 	}
@@ -269,7 +269,7 @@ func (inv *Inventory) snapshot(p *placement, subject *framework.Subject, now tim
 	// Replay knows the time of day only, so decisions do not use the monotonic clock.
 	now = now.Round(0)
 	snapshot := &framework.Snapshot{Fleet: inv.freeze(), Now: now, Subject: subject, Queue: queue, Limit: -1, Input: inv.inputs}
-	snapshot.NotReady = inv.notReady(p, subject.LastNames())
+	snapshot.NotReady, snapshot.Unknown = inv.notReady(p, subject.LastNames())
 	if queue != nil {
 		snapshot.Limit = queue.Limit
 	}
@@ -328,7 +328,8 @@ func (inv *Inventory) subject(p *placement) *framework.Subject {
 		return p.subject
 	}
 	s := &framework.Subject{
-		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Published: p.listed, Policies: inv.policiesOf(p), Taken: inv.pages.takenNames(p.key),
+		Placement: p.object, Entries: map[int]int32{}, Last: p.last, Edits: p.edits, Published: p.listed,
+		Policies: inv.policiesOf(p), ReplaceFirst: inv.replacesFirst(p), Taken: inv.pages.takenNames(p.key),
 	}
 	for _, page := range inv.pages.byPlacement[p.key] {
 		if page.deleting {

@@ -84,3 +84,8 @@ func (inv *Inventory) policiesOf(p *placement) []*berthv1alpha1.DisruptionPolicy
 	slices.SortFunc(p.policies, func(a, b *berthv1alpha1.DisruptionPolicy) int { return strings.Compare(a.Name, b.Name) })
 	return p.policies
 }
+
+// replacesFirst reports whether a policy of the Placement has unavailableClusters: ReplaceFirst.
+func (inv *Inventory) replacesFirst(p *placement) bool {
+	return changes.PolicyOf(inv.policiesOf(p)).ReplaceFirst
+}

@@ -203,27 +203,32 @@ func (inv *Inventory) requirementsOf(p *placement) []*changes.Readiness {
 	return all
 }
 
-// notReady returns why clusters of a Placement are not ready, by name. Nil if all are.
-func (inv *Inventory) notReady(p *placement, names []string) map[string]string {
-	var all map[string]string
+// notReady returns why clusters of a Placement are not ready, by name, and those of which it is not
+// known because a source cannot be read. Nil if all are ready.
+func (inv *Inventory) notReady(p *placement, names []string) (all map[string]string, unknown map[string]bool) {
 	for _, r := range inv.requirementsOf(p) {
 		for _, name := range names {
-			if all[name] != "" {
+			if all[name] != "" && !unknown[name] {
 				continue
 			}
-			if why := inv.unready(p, r, name); why != "" {
-				if all == nil {
-					all = map[string]string{}
-				}
-				all[name] = why
+			why, read := inv.unready(p, r, name)
+			if why == "" || !read && unknown[name] {
+				continue
+			}
+			if all == nil {
+				all, unknown = map[string]string{}, map[string]bool{}
+			}
+			if all[name], unknown[name] = why, true; read {
+				delete(unknown, name)
 			}
 		}
 	}
-	return all
+	return all, unknown
 }
 
-// unready returns why one cluster is not ready by one requirement; empty if it is.
-func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string) string {
+// unready returns why one cluster is not ready by one requirement; empty if it is. read is false if
+// the source cannot be read.
+func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string) (why string, read bool) {
 	if r.Source == clusterSource {
 		count := readyCount{}
 		if i, known := inv.names.index[cluster]; known {
@@ -234,26 +239,26 @@ func (inv *Inventory) unready(p *placement, r *changes.Readiness, cluster string
 				}
 			}
 		}
-		return r.Unready(count.objects, count.ready)
+		return r.Unready(count.objects, count.ready), true
 	}
 	source := inv.readiness[r.Source]
 	scope := Key{Namespace: p.key.Namespace, Name: cluster}
 	switch {
 	case source == nil:
-		return r.Source + ": not read yet"
+		return r.Source + ": not read yet", false
 	case source.failure != "":
-		return r.Source + ": " + source.failure
+		return r.Source + ": " + source.failure, false
 	case source.inClusterNamespace:
 		scope.Namespace = cluster
 	}
 	if failure := source.failures[scope.Namespace]; failure != "" {
-		return r.Source + ": " + failure
+		return r.Source + ": " + failure, false
 	}
 	count := readyCount{}
 	if objects := source.scopes[scope]; objects != nil {
 		count = objects.count(p, r)
 	}
-	return r.Unready(count.objects, count.ready)
+	return r.Unready(count.objects, count.ready), true
 }
 
 func available(c *framework.Cluster) bool {

@@ -21,8 +21,8 @@ const MovementName = "Movement"
 // in steps. A cluster is removed only while enough others stay published and ready: maxUnavailable
 // of the desired clusters may be missing or not ready, and maxSurge more may be published. The
 // number of desired clusters is numberOfClusters or, without it, the number of selected clusters.
-// Clusters that are deleted, in no usable set any more, or have an untolerated NoSelect taint other
-// than DrainTaint are removed at once. While a policy suspends the Placement, nothing else is
+// Until the change is approved, minAvailable of the clusters that were published when it began
+// stay. Forced removals are made at once. While a policy suspends the Placement, nothing else is
 // published.
 type Movement struct{}
 
@@ -42,7 +42,7 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 		return nil, nil
 	}
 	policy := changes.PolicyOf(subject.Policies)
-	update := &changes.RollingUpdate{Desired: len(change.Clusters), Missing: missing(change), Adds: change.Adds}
+	update := &changes.RollingUpdate{Desired: len(change.Clusters), Missing: missing(change)}
 	drained := 0
 	update.Listed, drained = listed(state.Snapshot(), change)
 	if n := pl.Spec.NumberOfClusters; n != nil {
@@ -55,12 +55,40 @@ func (Movement) Transition(_ context.Context, state *framework.CycleState, pl *v
 		return suspended(update, policy.SuspendedBy), nil
 	}
 	waiting := setReady(state, update, change, &policy)
-	added, removed := update.Next()
-	t := &framework.Transition{Added: added, Removed: removed, ProgressDeadline: policy.ProgressDeadline}
-	if len(added)+len(removed) == 0 {
-		t.Why = whyNoStep(update, waiting)
+	limitedBy := setMinAvailable(update, change, &policy)
+	t := &framework.Transition{ProgressDeadline: policy.ProgressDeadline}
+	if t.Added, t.Removed = update.Next(); len(t.Added)+len(t.Removed) > 0 {
+		return t, nil
+	}
+	t.Why = whyNoStep(update, waiting)
+	available := update.MinAvailable
+	if update.MinAvailable = 0; available > 0 && update.Moves() {
+		t.Paused, t.Approvable = v1alpha1.ReasonMinAvailable, true
+		t.Why = fmt.Sprintf("minAvailable of DisruptionPolicy %s: %d of the %d clusters that were published when the change began must stay published",
+			limitedBy, available, max(available, len(change.Original)))
 	}
 	return t, nil
+}
+
+// setMinAvailable sets how many of the original clusters stay, and which these are: all published
+// ones if they are unknown. It returns the policy that says so. An approved change has no such
+// limit.
+func setMinAvailable(update *changes.RollingUpdate, change *framework.Change, policy *changes.Policy) (limitedBy string) {
+	if change.Approved {
+		return ""
+	}
+	update.MinAvailable, limitedBy = policy.MinAvailable(len(change.Original))
+	if change.Original == nil {
+		if _, limitedBy = policy.MinAvailable(1); limitedBy != "" {
+			update.MinAvailable = len(update.Listed)
+		}
+	}
+	for i := range update.Listed {
+		c := &update.Listed[i]
+		_, original := slices.BinarySearch(change.Original, c.Name)
+		c.Original = original || change.Original == nil
+	}
+	return limitedBy
 }
 
 // notReady is a cluster that is not ready.
@@ -75,13 +103,15 @@ func setReady(state *framework.CycleState, update *changes.RollingUpdate, change
 	for i := range update.Listed {
 		c := &update.Listed[i]
 		why := snapshot.NotReady[c.Name]
+		c.Unknown = snapshot.Unknown[c.Name]
 		if since, added := change.ReadySince[c.Name]; why == "" && added && policy.MinReady > 0 {
 			if ready := since.Add(policy.MinReady); snapshot.Now.Before(ready) {
 				state.RequeueAt(ready)
 				why = "ready since " + since.UTC().Format(time.RFC3339) + ", minReadySeconds is " + strconv.Itoa(int(policy.MinReady.Seconds()))
 			}
 		}
-		if c.Ready = why == "" || late && c.Removal == changes.Stays; !c.Ready && c.Removal == changes.Stays {
+		c.Ready = why == "" || late && c.Removal == changes.Stays
+		if c.Unknown = c.Unknown && !c.Ready; !c.Ready && c.Removal == changes.Stays {
 			waiting = append(waiting, notReady{c.Name, why})
 		}
 	}
@@ -168,7 +198,7 @@ func removalOf(snapshot *framework.Snapshot, leaving framework.Leaving) changes.
 		return changes.Forced
 	case leaving.Rank > 0:
 		return changes.Outranked
-	case leaving.Cluster.Drained() || snapshot.EvictionOf(leaving.Name) != nil:
+	case leaving.Cluster.Drained() || snapshot.EvictionOf(leaving.Name) != nil, snapshot.Subject.ReplaceFirst && leaving.Cluster.Unavailable():
 		return changes.Drained
 	}
 	return changes.Unqualified
@@ -176,7 +206,7 @@ func removalOf(snapshot *framework.Snapshot, leaving framework.Leaving) changes.
 
 // suspended returns the step while a policy suspends the Placement: forced removals only.
 func suspended(update *changes.RollingUpdate, policy string) *framework.Transition {
-	t := &framework.Transition{Suspended: true, Why: "suspended by DisruptionPolicy " + policy}
+	t := &framework.Transition{Paused: v1alpha1.ReasonSuspended, Why: "suspended by DisruptionPolicy " + policy}
 	for _, c := range update.Listed {
 		if c.Removal == changes.Forced {
 			t.Removed = append(t.Removed, c.Name)

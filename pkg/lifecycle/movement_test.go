@@ -46,9 +46,12 @@ func TestMovement(t *testing.T) {
 		notReady map[string]string
 		ready    map[string]time.Time
 		progress time.Time
+		original string
+		approved bool
 		// want is "added | removed | why".
 		want        string
 		wantRequeue time.Time
+		wantPaused  string
 	}{
 		"a replacement":           {listed: "a b", target: "b c", added: "c", leaving: "a?", want: "c |  | "},
 		"then the old one leaves": {listed: "a b c", target: "b c", leaving: "a?", want: " | a | "},
@@ -94,9 +97,26 @@ func TestMovement(t *testing.T) {
 			listed: "a b", target: "b", leaving: "a~",
 			want: " |  | no other cluster qualifies to replace those to remove, raise maxUnavailable or add clusters: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0",
 		},
-		"with a number it is not":        {number: 1, listed: "a b", target: "b", leaving: "a~", want: " | a | "},
-		"one that no longer matches":     {listed: "a b", target: "b", leaving: "a?", want: " | a | "},
-		"a forced removal":               {number: 2, listed: "a b", target: "b", leaving: "a-", want: " | a | "},
+		"with a number it is not":    {number: 1, listed: "a b", target: "b", leaving: "a~", want: " | a | "},
+		"one that no longer matches": {listed: "a b", target: "b", leaving: "a?", want: " | a | "},
+		"a forced removal":           {number: 2, listed: "a b", target: "b", leaving: "a-", want: " | a | "},
+		"one may leave": {
+			policy: atLeast("50%"), listed: "a b c", leaving: "a? b? c?", original: "a b c", want: " | a | ",
+		},
+		"no more may leave": {
+			policy: atLeast("50%"), listed: "b c", leaving: "b? c?", original: "a b c", wantPaused: v1alpha1.ReasonMinAvailable,
+			want: " |  | minAvailable of DisruptionPolicy careful: 2 of the 3 clusters that were published when the change began must stay published",
+		},
+		"it is approved": {policy: atLeast("50%"), listed: "b c", leaving: "b? c?", original: "a b c", approved: true, want: " | b c | "},
+		"those published when it began are unknown": {
+			policy: atLeast("1"), listed: "b c", leaving: "b? c?", wantPaused: v1alpha1.ReasonMinAvailable,
+			want: " |  | minAvailable of DisruptionPolicy careful: 2 of the 2 clusters that were published when the change began must stay published",
+		},
+		"a limit of 0 keeps none": {policy: atLeast("0%"), listed: "b c", leaving: "b? c?", want: " | b c | "},
+		"not ready, and limited": {
+			policy: atLeast("2"), number: 2, listed: "a b c", target: "c", leaving: "a? b?", original: "a b", notReady: map[string]string{"c": "apps: down"},
+			want: " |  | waiting for c (apps: down); clusters to remove stay until they are replaced: 2 of 2 desired clusters must be published and ready, maxUnavailable is 0",
+		},
 		"suspended":                      {policy: suspend, listed: "a b c", target: "c d", added: "d", leaving: "a? b^", want: " |  | suspended by DisruptionPolicy careful"},
 		"suspended, and forced removals": {policy: suspend, listed: "a b c", target: "c d", added: "d", leaving: "a- b?", want: " | a | suspended by DisruptionPolicy careful"},
 		"one may be missing": {
@@ -112,14 +132,17 @@ func TestMovement(t *testing.T) {
 			state := framework.NewCycleState(&framework.Snapshot{Now: now, NotReady: tc.notReady, Subject: &framework.Subject{
 				Policies: []*berthv1alpha1.DisruptionPolicy{policy}, Last: &framework.Published{Names: strings.Fields(tc.listed)},
 			}})
-			p := &framework.Proposal{Clusters: strings.Fields(tc.target), Added: strings.Fields(tc.added)}
+			p := &framework.Proposal{Approved: tc.approved, Clusters: strings.Fields(tc.target), Added: strings.Fields(tc.added)}
 			for i, name := range p.Added {
 				p.Selected = append(p.Selected, framework.Selection{Cluster: framework.NewCluster(fixture.Cluster(name).Obj(), i)})
 			}
 			var leaving []framework.Leaving
 			p.Removed, leaving = leavingOf(tc.leaving)
-			change := framework.NewChange(p, true, func() []framework.Leaving { return leaving })
+			change := framework.NewChange(p, func() []framework.Leaving { return leaving })
 			change.ReadySince, change.LastProgress = tc.ready, tc.progress
+			if tc.original != "" {
+				change.Original = strings.Fields(tc.original)
+			}
 			pl := fixture.Placement("ns", "p")
 			if tc.number > 0 {
 				pl = pl.Number(tc.number)
@@ -134,11 +157,19 @@ func TestMovement(t *testing.T) {
 			if got := state.Requeue(); !got.Equal(tc.wantRequeue) {
 				t.Errorf("the next attempt is at %s, want %s", got, tc.wantRequeue)
 			}
-			if wants := policy.Spec.Suspend; step.Suspended != wants {
-				t.Errorf("suspended: %t", step.Suspended)
+			wantPaused := tc.wantPaused
+			if policy.Spec.Suspend {
+				wantPaused = v1alpha1.ReasonSuspended
+			}
+			if step.Paused != wantPaused || step.Approvable != (wantPaused == v1alpha1.ReasonMinAvailable) {
+				t.Errorf("paused: %q, approvable: %t", step.Paused, step.Approvable)
 			}
 		})
 	}
+}
+
+func atLeast(available string) func(*berthv1alpha1.DisruptionPolicySpec) {
+	return func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinAvailable = new(intstr.Parse(available)) }
 }
 
 func suspend(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true }
@@ -146,7 +177,7 @@ func suspend(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true }
 // TestMovementWithoutPolicy: the whole change is published.
 func TestMovementWithoutPolicy(t *testing.T) {
 	state := framework.NewCycleState(&framework.Snapshot{Subject: &framework.Subject{}})
-	step, status := Movement{}.Transition(t.Context(), state, fixture.Placement("ns", "p").Obj(), framework.NewChange(&framework.Proposal{Added: []string{"a"}}, true, nil))
+	step, status := Movement{}.Transition(t.Context(), state, fixture.Placement("ns", "p").Obj(), framework.NewChange(&framework.Proposal{Added: []string{"a"}}, nil))
 	if step != nil || !status.IsSuccess() {
 		t.Errorf("%v %v", step, status)
 	}

@@ -61,10 +61,14 @@ type Attempt struct {
 	changeState *changeState
 	// progress is set if Outcome is Progressing.
 	progress *progress
+	// pausedBy is the Transition plugin whose pause an approval ends.
+	pausedBy string
 	// goesOn is why the change in progress goes on although the target changed; empty if Change
 	// leads to Target.
 	goesOn string
 	timers framework.Timers
+	// edits is set once causedByEdit was called.
+	edits *editState
 	// settled is the result of whatSettles, settling the plugin that runs there.
 	settled  *framework.Settled
 	settling string
@@ -190,6 +194,7 @@ func (s *Scheduler) decide(ctx context.Context, r *Result) *Attempt {
 	a.reportSelection(ctx)
 	a.Target = a.diff()
 	a.timers.ReadySince = a.readySince()
+	a.updateGeneration()
 	if a.Failure != nil {
 		a.Outcome = Undecided
 	}

@@ -187,6 +187,7 @@ func (a *Attempt) changeOf(p *framework.Proposal) changes.Change {
 	c := changes.Change{
 		From: p.From, To: p.Digest, Clusters: len(p.Clusters), Added: p.Added, Removed: p.Removed,
 		Cause: a.cause(), Generation: pl.Generation, Profile: ProfileName(pl), Edited: p.Edited,
+		PublishedGeneration: publishedGeneration(a.Snapshot.Subject),
 	}
 	if queue := a.Snapshot.Queue; queue != nil && queue.Admitted {
 		c.Queue = queue.Annotation
@@ -277,7 +278,11 @@ func (a *Attempt) describeLeaving(names []string) []framework.Leaving {
 	for _, f := range a.forcingFilters() {
 		a.recovered(guard(context.Background(), "ForcesRemoval", f, func() *framework.Status {
 			for i := range all {
-				all[i].Forced = all[i].Forced || f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, all[i].Cluster)
+				if all[i].Forced {
+					continue
+				}
+				since, forces := f.ForcesRemoval(a.State, a.Snapshot.Subject.Placement, all[i].Cluster)
+				all[i].Forced = forces && !a.causedByEdit(all[i].Name, since)
 			}
 			return nil
 		}))

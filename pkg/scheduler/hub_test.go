@@ -336,8 +336,9 @@ func (d *desk) answer(revision string, decision berthv1alpha1.ApprovalDecision) 
 	if record == nil {
 		d.t.Fatalf("there is no revision %s", revision)
 	}
-	switch record.Status.Phase {
-	case berthv1alpha1.PhaseHeld, berthv1alpha1.PhaseRejected, berthv1alpha1.PhaseExpired:
+	switch phase := record.Status.Phase; {
+	case phase == berthv1alpha1.PhaseHeld, phase == berthv1alpha1.PhaseRejected, phase == berthv1alpha1.PhaseExpired,
+		record.NeedsApproval() && decision == berthv1alpha1.Approved:
 		record = record.DeepCopy()
 		record.Spec.Approval = &berthv1alpha1.ChangeApproval{Decision: decision, By: "ann"}
 		d.pages.version++

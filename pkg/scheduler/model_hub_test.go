@@ -36,6 +36,7 @@ type history struct {
 	down      map[string]bool
 	memory    model.Memory
 	edits     int
+	tolerates bool
 	// fault is the number of writes that succeed until one fails; negative for all. If crashes, all
 	// later ones fail, too, and the controller starts again.
 	fault   int
@@ -110,7 +111,10 @@ func (h *history) setCluster(name string, c *model.Cluster) {
 		b = b.Taint(v1alpha1.DrainTaint, "", v1alpha1.TaintEffectNoSelect)
 	}
 	if c.Tainted {
-		b = b.Taint("broken", "", v1alpha1.TaintEffectNoSelect)
+		b = b.TaintAt("broken", "", v1alpha1.TaintEffectNoSelect, metav1.NewTime(c.TaintedSince))
+	}
+	if c.Unavailable {
+		b = b.TaintAt(v1alpha1.ManagedClusterTaintUnavailable, "", v1alpha1.TaintEffectNoSelect, metav1.NewTime(c.UnavailableSince))
 	}
 	if c.OnlyOld {
 		b = b.Taint("full", "", v1alpha1.TaintEffectNoSelectIfNew)
@@ -189,6 +193,21 @@ func (h *history) isReady(name string) bool {
 		}
 	}
 	return true
+}
+
+// isUnknown reports whether it is not known that a cluster is ready, and not that it is not.
+func (h *history) isUnknown(name string) bool {
+	unknown := false
+	for _, policy := range h.policies {
+		switch r := policy.Spec.Readiness; {
+		case r == nil:
+		case h.down[r.Source]:
+			unknown = true
+		case h.readiness[r.Source][name] != "ready":
+			return false
+		}
+	}
+	return unknown
 }
 
 // use counts a write. It returns an error for one that fails.
@@ -300,7 +319,7 @@ func modelRecord(r *berthv1alpha1.PlacementChange) model.Record {
 		return t.Time
 	}
 	m := model.Record{
-		Revision: r.Spec.Revision, Generation: r.Spec.PlacementGeneration, From: r.Spec.From, To: r.Spec.To, Added: r.Spec.Added, Removed: r.Spec.Removed,
+		Revision: r.Spec.Revision, Generation: r.Spec.PlacementGeneration, Published: r.Spec.PublishedGeneration, Started: at(r.Status.StartTime), From: r.Spec.From, To: r.Spec.To, Added: r.Spec.Added, Removed: r.Spec.Removed,
 		Phase: r.Status.Phase, Permitted: at(r.Status.PermittedTime), Progress: at(r.Status.LastProgressTime), Completed: at(r.Status.CompletionTime),
 	}
 	if r.Spec.Approval != nil {
@@ -341,7 +360,7 @@ func states(w model.World, p model.Prediction) []state {
 			}
 			now.Records = slices.Clone(now.Records)
 			if !exists {
-				created := model.Record{Revision: r.Revision, Generation: r.Generation, From: r.From, To: r.To, Added: r.Added, Removed: r.Removed}
+				created := model.Record{Revision: r.Revision, Generation: r.Generation, Published: r.Published, From: r.From, To: r.To, Added: r.Added, Removed: r.Removed}
 				now.Records = slices.Insert(now.Records, i, created)
 				all = append(all, now)
 				now.Records = slices.Clone(now.Records)
@@ -368,9 +387,9 @@ func states(w model.World, p model.Prediction) []state {
 func (s state) String() string {
 	text := fmt.Sprintf("%v, revision %d", s.Listed, s.Revision)
 	for _, r := range s.Records {
-		text += fmt.Sprintf("\n  %d of generation %d, %.6s to %.6s, +%v -%v: %s %s", r.Revision, r.Generation, r.From, r.To, r.Added, r.Removed, r.Phase, r.Approval)
-		text += fmt.Sprintf(", left +%d -%d, permitted %s, progress %s, completed %s, held by %v", r.LeftAdded, r.LeftRemoved,
-			clockTime(r.Permitted), clockTime(r.Progress), clockTime(r.Completed), slices.Sorted(maps.Keys(r.Holds)))
+		text += fmt.Sprintf("\n  %d of generation %d after %d, %.6s to %.6s, +%v -%v: %s %s", r.Revision, r.Generation, r.Published, r.From, r.To, r.Added, r.Removed, r.Phase, r.Approval)
+		text += fmt.Sprintf(", left +%d -%d, started %s, permitted %s, progress %s, completed %s, held by %v", r.LeftAdded, r.LeftRemoved,
+			clockTime(r.Started), clockTime(r.Permitted), clockTime(r.Progress), clockTime(r.Completed), slices.Sorted(maps.Keys(r.Holds)))
 		if until := r.Holds["Approval"]; !until.IsZero() {
 			text += " until " + clockTime(until)
 		}

@@ -54,7 +54,7 @@ func (h *history) event() {
 	}
 	switch rapid.SampledFrom([]string{
 		"cluster", "cluster", "cluster", "cluster", "readiness", "readiness", "readiness", "number", "policy", "policy", "policy", "no policy",
-		"answer", "answer", "answer", "answer", "evict", "evict", "pin", "unpin", "restart", "source", "source back", "edit", "swap", "swap", "swap", "all ready",
+		"answer", "answer", "answer", "answer", "evict", "evict", "pin", "unpin", "restart", "source", "source back", "edit", "tolerate", "tolerate", "swap", "swap", "swap", "all ready",
 	}).Draw(h.rt, "event") {
 	case "cluster":
 		h.clusterEvent()
@@ -86,9 +86,10 @@ func (h *history) event() {
 		})
 	case "edit":
 		h.edits++
-		h.edit(func(pl *v1alpha1.Placement) {
-			pl.Spec.Tolerations = []v1alpha1.Toleration{{Key: fmt.Sprint("other-", h.edits)}}
-		})
+		h.setTolerations()
+	case "tolerate":
+		h.tolerates = !h.tolerates
+		h.setTolerations()
 	case "policy":
 		h.policyEvent()
 	case "no policy":
@@ -104,6 +105,16 @@ func (h *history) event() {
 	case "restart":
 		h.restart()
 	}
+}
+
+// setTolerations edits the Placement.
+func (h *history) setTolerations() {
+	h.edit(func(pl *v1alpha1.Placement) {
+		pl.Spec.Tolerations = []v1alpha1.Toleration{{Key: fmt.Sprint("other-", h.edits)}}
+		if h.tolerates {
+			pl.Spec.Tolerations = append(pl.Spec.Tolerations, v1alpha1.Toleration{Key: "broken", Operator: v1alpha1.TolerationOpExists})
+		}
+	})
 }
 
 func (h *history) of(label string, n int) int { return rapid.IntRange(0, n-1).Draw(h.rt, label) }
@@ -130,7 +141,7 @@ func (h *history) clusterEvent() {
 	if c == nil {
 		c = &model.Cluster{Matches: true, Usable: true}
 	}
-	switch rapid.SampledFrom([]string{"good", "good", "matches", "matches", "usable", "deleting", "drained", "drained", "tainted", "only old", "gone"}).Draw(h.rt, "what") {
+	switch rapid.SampledFrom([]string{"good", "good", "matches", "matches", "usable", "deleting", "drained", "drained", "tainted", "tainted", "unavailable", "only old", "gone"}).Draw(h.rt, "what") {
 	case "good":
 		c = &model.Cluster{Matches: true, Usable: true}
 	case "matches":
@@ -142,7 +153,9 @@ func (h *history) clusterEvent() {
 	case "drained":
 		c.Drained = !c.Drained
 	case "tainted":
-		c.Tainted = !c.Tainted
+		c.Tainted, c.TaintedSince = !c.Tainted, h.now
+	case "unavailable":
+		c.Unavailable, c.UnavailableSince = !c.Unavailable, h.now
 	case "only old":
 		c.OnlyOld = !c.OnlyOld
 	case "gone":
@@ -163,9 +176,13 @@ func (h *history) policyEvent() {
 			nil, new(intstr.FromInt32(0)), new(intstr.FromInt32(1)), new(intstr.FromInt32(2)), new(intstr.FromString("34%")), new(intstr.FromString("100%")),
 		}).Draw(h.rt, label)
 	}
-	switch rapid.SampledFrom([]string{"budget", "budget", "budget", "suspend", "approval", "approval", "windows", "stabilization", "readiness", "readiness", "min ready", "deadline"}).Draw(h.rt, "field") {
+	switch rapid.SampledFrom([]string{"budget", "budget", "budget", "available", "available", "unavailable clusters", "suspend", "approval", "approval", "windows", "stabilization", "readiness", "readiness", "min ready", "deadline"}).Draw(h.rt, "field") {
 	case "budget":
 		spec.MaxUnavailable, spec.MaxSurge = amount("unavailable"), amount("surge")
+	case "available":
+		spec.MinAvailable = amount("available")
+	case "unavailable clusters":
+		spec.UnavailableClusters = rapid.SampledFrom([]berthv1alpha1.UnavailableAction{"", berthv1alpha1.UnavailableRemove, berthv1alpha1.UnavailableReplaceFirst}).Draw(h.rt, "action")
 	case "suspend":
 		spec.Suspend = h.of("suspend", 4) == 0
 	case "approval":
@@ -208,7 +225,7 @@ func (h *history) answerEvent() {
 		record = newest
 	}
 	decision := rapid.SampledFrom([]berthv1alpha1.ApprovalDecision{berthv1alpha1.Approved, berthv1alpha1.Approved, berthv1alpha1.Rejected}).Draw(h.rt, "decision")
-	if given := record.Spec.Approval; given != nil && (given.Decision == decision || given.Decision == berthv1alpha1.Approved) || record.Status.PermittedTime != nil {
+	if given := record.Spec.Approval; given != nil && (given.Decision == decision || given.Decision == berthv1alpha1.Approved) || record.Status.PermittedTime != nil && !record.NeedsApproval() {
 		return
 	}
 	h.answer(strings.TrimPrefix(record.Name, "p-"), decision)
@@ -244,13 +261,14 @@ func (h *history) world() model.World {
 	if n := h.placement.Spec.NumberOfClusters; n != nil {
 		w.Placement.Number = int(*n)
 	}
+	w.Placement.Tolerates, w.Observed = h.tolerates, h.observed()
 	w.Placement.Pinned, _ = strconv.ParseInt(h.placement.Annotations[berthv1alpha1.PinnedRevisionAnnotation], 10, 64)
 	for _, name := range slices.Sorted(maps.Keys(h.policies)) {
 		w.Policies = append(w.Policies, h.policies[name].Spec)
 	}
 	for name, c := range h.fleet {
 		known := *c
-		known.Ready, known.Evicted = h.isReady(name), h.isEvicted(name)
+		known.Ready, known.Unknown, known.Evicted = h.isReady(name), h.isUnknown(name), h.isEvicted(name)
 		w.Clusters[name] = known
 	}
 	for _, name := range w.Listed {
@@ -259,6 +277,17 @@ func (h *history) world() model.World {
 		}
 	}
 	return w
+}
+
+// observed is the generation in the status if no change is pending there; else 0.
+func (h *history) observed() int64 {
+	satisfied := h.condition(v1alpha1.PlacementConditionSatisfied)
+	misconfigured := h.condition(v1alpha1.PlacementConditionMisconfigured)
+	if satisfied == nil || h.condition(v1alpha1.PlacementConditionDecisionPending) != nil || h.condition(v1alpha1.PlacementConditionDecisionProgressing) != nil ||
+		misconfigured.Status == metav1.ConditionTrue {
+		return 0
+	}
+	return satisfied.ObservedGeneration
 }
 
 // attempt is one attempt, compared with the model. It reports whether another one is due now.
@@ -276,7 +305,11 @@ func (h *history) attempt() (again bool) {
 		if !slices.ContainsFunc(all, func(s state) bool { return s.String() == got.String() }) {
 			h.rt.Fatal(text("write ", fault, " failed, crash: ", crashes, "; got ", got, "\nexpected one of ", all))
 		}
-		if h.memory = want.Memory; crashes {
+		known := h.memory.Published
+		if h.memory = want.Memory; !slices.Equal(got.Listed, want.Listed) || got.Revision != want.Revision {
+			h.memory.Published = known
+		}
+		if crashes {
 			h.restart()
 		}
 		return true

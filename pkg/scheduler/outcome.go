@@ -239,8 +239,8 @@ func (a *Attempt) setProgressing(conditions *[]metav1.Condition) {
 			Message: a.progress.String(), ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
 		}
 		switch {
-		case a.progress.suspended:
-			c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonSuspended
+		case a.progress.paused != "":
+			c.Status, c.Reason = metav1.ConditionFalse, a.progress.paused
 		case !a.progress.stuckSince.IsZero():
 			c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded
 		}

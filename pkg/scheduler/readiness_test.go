@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,9 @@ func TestReadiness(t *testing.T) {
 			{func(d *desk) { d.ready("b c x y", "a") }, "a b c x (True RollingUpdate: 1 of 2 added, 0 of 2 removed)\n" +
 				"b c x (True RollingUpdate: 1 of 2 added, 1 of 2 removed)\n" +
 				"b c x y (True RollingUpdate: 2 of 2 added, 1 of 2 removed)\nc x y"},
+		}},
+		"an unrelated unready cluster holds no unready one back": {apps, swap, []step{
+			{func(d *desk) { d.ready("c x", "a b") }, "a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\nb c x"},
 		}},
 		"a smaller number and unready clusters": {apps, func(d *desk) {
 			d.edit(func(pl *v1alpha1.Placement) { pl.Spec.NumberOfClusters = new(int32(2)) })
@@ -138,6 +142,8 @@ func TestReadiness(t *testing.T) {
 		}, func(d *desk) {
 			d.available("b", "c")
 			swap(d)
+			d.clusters["a"] = fixture.Cluster("a").Set("s1").Label("tier", "silver").Condition(v1alpha1.ManagedClusterConditionAvailable, metav1.ConditionTrue, metav1.Time{}).Obj()
+			d.inv.Update(d.clusters["a"].DeepCopy())
 		}, []step{
 			{func(*desk) {}, "a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed)\n" +
 				"a b c x (True RollingUpdate: 1 of 1 added, 0 of 1 removed; waiting for x (cluster: 0 of 1 objects ready); " + waiting},
@@ -361,3 +367,37 @@ func TestMinReadyAfterAFinishedChange(t *testing.T) {
 }
 
 func nothingElse(*desk) {}
+
+// TestStepsNeedNoRecords: the next step is the same for a simulation of the hub's objects, with and
+// without the record of the change in progress.
+func TestStepsNeedNoRecords(t *testing.T) {
+	for name, unready := range map[string]string{"all are ready": "", "one that leaves is not": "a", "one that stays is not": "b", "an added one is not": "x", "most are not": "a b x"} {
+		t.Run(name, func(t *testing.T) {
+			d := governed(t, 3, apps)
+			d.tier("silver", "a")
+			d.tier("gold", "x")
+			ready := func() {
+				d.ready("a b c x", "")
+				for cluster := range strings.FieldsSeq(unready) {
+					d.app(cluster, false)
+				}
+			}
+			ready()
+			d.attempt()
+			step := func() string {
+				d.restart()
+				ready()
+				a := d.scheduler.Decide(t.Context(), d.snapshot())
+				if a.Step == nil {
+					return "none"
+				}
+				return fmt.Sprint(a.Outcome, a.Step.Clusters)
+			}
+			with := step()
+			d.records = nil
+			if without := step(); with != without {
+				t.Errorf("with its record %s, without %s", with, without)
+			}
+		})
+	}
+}

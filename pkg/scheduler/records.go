@@ -190,7 +190,7 @@ func (a *Attempt) RecordsAfter() []*berthv1alpha1.PlacementChange {
 
 // recordProgress stores a step of the change.
 func (a *Attempt) recordProgress(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
-	status.Phase, status.Holds = berthv1alpha1.PhaseProgressing, nil
+	status.Phase, status.Holds = berthv1alpha1.PhaseProgressing, a.progress.holds
 	status.Message = v1alpha1.CutText(a.progress.String(), maxMessage)
 	status.Remaining = &berthv1alpha1.RemainingClusters{Added: int32(a.progress.leftAdded), Removed: int32(a.progress.leftRemoved)}
 	if a.Step != nil && isChange(a.Step) {

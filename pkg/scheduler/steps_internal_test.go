@@ -19,16 +19,16 @@ import (
 func TestInBoth(t *testing.T) {
 	one := &framework.Transition{Added: []string{"a", "b"}, Removed: []string{"c"}, Why: "one", ProgressDeadline: time.Minute}
 	two := &framework.Transition{Added: []string{"b", "d"}, Removed: []string{"c", "e"}, Why: "two", ProgressDeadline: time.Hour}
-	suspended := &framework.Transition{Why: "suspended", Suspended: true}
+	suspended := &framework.Transition{Why: "suspended", Paused: "Suspended"}
 	silent := &framework.Transition{Added: []string{"b"}}
 	for name, tc := range map[string]struct{ a, b, want *framework.Transition }{
 		"all":                    {},
 		"the first allows all":   {b: two, want: two},
 		"the second allows all":  {a: one, want: one},
 		"both":                   {a: one, b: two, want: &framework.Transition{Added: []string{"b"}, Removed: []string{"c"}, Why: "one", ProgressDeadline: time.Minute}},
-		"the second suspends":    {a: one, b: suspended, want: &framework.Transition{Why: "suspended", Suspended: true, ProgressDeadline: time.Minute}},
-		"the first suspends":     {a: suspended, b: two, want: &framework.Transition{Why: "suspended", Suspended: true, ProgressDeadline: time.Hour}},
-		"both suspend":           {a: suspended, b: &framework.Transition{Why: "too", Suspended: true}, want: suspended},
+		"the second suspends":    {a: one, b: suspended, want: &framework.Transition{Why: "suspended", Paused: "Suspended", ProgressDeadline: time.Minute}},
+		"the first suspends":     {a: suspended, b: two, want: &framework.Transition{Why: "suspended", Paused: "Suspended", ProgressDeadline: time.Hour}},
+		"both suspend":           {a: suspended, b: &framework.Transition{Why: "too", Paused: "Suspended"}, want: suspended},
 		"the first says nothing": {a: silent, b: two, want: &framework.Transition{Added: []string{"b"}, Why: "two", ProgressDeadline: time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,11 +50,9 @@ func TestInBoth(t *testing.T) {
 type mover struct {
 	plain
 	step *framework.Transition
-	adds bool
 }
 
 func (m *mover) Transition(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, change *framework.Change) (*framework.Transition, *framework.Status) {
-	m.adds = change.Adds
 	return m.step, m.status
 }
 
@@ -86,18 +84,17 @@ func TestNextStep(t *testing.T) {
 		wantStep    string
 		wantText    string
 		wantRequeue time.Time
-		wantAdds    bool
 	}{
-		"all at once":                      {want: Published, wantStep: "[c d] 7", wantAdds: true},
-		"all is allowed":                   {step: &framework.Transition{Added: []string{"c", "d"}, Removed: []string{"a", "b"}}, want: Published, wantStep: "[c d] 7", wantAdds: true},
-		"a part":                           {step: &framework.Transition{Added: []string{"d"}, Removed: []string{"b"}, Why: "more"}, want: Progressing, wantStep: "[a d] 7 partial", wantText: "1 of 2 added, 1 of 2 removed; more", wantRequeue: fixture.Now, wantAdds: true},
-		"a later part":                     {step: &framework.Transition{Removed: []string{"b"}}, open: open, want: Progressing, wantStep: "[a] 7 partial", wantText: "2 of 4 added, -1 of 0 removed", wantRequeue: fixture.Now, wantAdds: true},
-		"nothing":                          {step: &framework.Transition{Why: "not ready", ProgressDeadline: time.Hour}, open: open, want: Progressing, wantText: "2 of 4 added, -2 of 0 removed; not ready", wantRequeue: before.Add(time.Hour), wantAdds: true},
-		"nothing, too long":                {step: &framework.Transition{ProgressDeadline: time.Minute}, open: open, want: Progressing, wantText: "2 of 4 added, -2 of 0 removed; no progress since 2026-08-01T11:59:00Z", wantAdds: true},
-		"nothing yet":                      {step: &framework.Transition{ProgressDeadline: time.Minute}, want: Progressing, wantText: "0 of 2 added, 0 of 2 removed", wantRequeue: fixture.Now.Add(time.Minute), wantAdds: true},
+		"all at once":                      {want: Published, wantStep: "[c d] 7"},
+		"all is allowed":                   {step: &framework.Transition{Added: []string{"c", "d"}, Removed: []string{"a", "b"}}, want: Published, wantStep: "[c d] 7"},
+		"a part":                           {step: &framework.Transition{Added: []string{"d"}, Removed: []string{"b"}, Why: "more"}, want: Progressing, wantStep: "[a d] 7 partial", wantText: "1 of 2 added, 1 of 2 removed; more", wantRequeue: fixture.Now},
+		"a later part":                     {step: &framework.Transition{Removed: []string{"b"}}, open: open, want: Progressing, wantStep: "[a] 7 partial", wantText: "2 of 4 added, -1 of 0 removed", wantRequeue: fixture.Now},
+		"nothing":                          {step: &framework.Transition{Why: "not ready", ProgressDeadline: time.Hour}, open: open, want: Progressing, wantText: "2 of 4 added, -2 of 0 removed; not ready", wantRequeue: before.Add(time.Hour)},
+		"nothing, too long":                {step: &framework.Transition{ProgressDeadline: time.Minute}, open: open, want: Progressing, wantText: "2 of 4 added, -2 of 0 removed; no progress since 2026-08-01T11:59:00Z"},
+		"nothing yet":                      {step: &framework.Transition{ProgressDeadline: time.Minute}, want: Progressing, wantText: "0 of 2 added, 0 of 2 removed", wantRequeue: fixture.Now.Add(time.Minute)},
 		"of a change that adds no cluster": {step: &framework.Transition{}, open: finished, want: Progressing, wantText: "-2 of 0 added, 3 of 5 removed"},
-		"a plugin fails":                   {failure: framework.NewStatus(framework.Error, "down"), want: Failed, wantAdds: true},
-		"in a dry run":                     {failure: framework.NewStatus(framework.Error, "down"), dry: true, want: Failed, wantAdds: true},
+		"a plugin fails":                   {failure: framework.NewStatus(framework.Error, "down"), want: Failed},
+		"in a dry run":                     {failure: framework.NewStatus(framework.Error, "down"), dry: true, want: Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin, reserves := &mover{plain: plain{name: "x", status: tc.failure}, step: tc.step}, &lastPoints{plain: plain{name: "y"}}
@@ -118,8 +115,8 @@ func TestNextStep(t *testing.T) {
 			if a.progress != nil {
 				text = a.progress.String()
 			}
-			if a.Outcome != tc.want || step != tc.wantStep || text != tc.wantText || plugin.adds != tc.wantAdds {
-				t.Errorf("%s: step %q, %q; it adds: %t", a.Outcome, step, text, plugin.adds)
+			if a.Outcome != tc.want || step != tc.wantStep || text != tc.wantText {
+				t.Errorf("%s: step %q, %q", a.Outcome, step, text)
 			}
 			if got := a.State.Requeue(); !got.Equal(tc.wantRequeue) {
 				t.Errorf("the next attempt is at %v", got)
@@ -213,8 +210,8 @@ func TestUsedUpShares(t *testing.T) {
 // forcer is a filter that may force removals.
 type forcer struct{ plain }
 
-func (*forcer) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) bool {
-	return false
+func (*forcer) ForcesRemoval(*framework.CycleState, *v1alpha1.Placement, *framework.Cluster) (time.Time, bool) {
+	return time.Time{}, false
 }
 
 // TestLeavingOtherwiseQualifies: only a filter that forces removals excludes the cluster.

@@ -22,8 +22,11 @@ type progress struct {
 	// to be added and removed after this step.
 	added, removed, leftAdded, leftRemoved int
 	// why is what the next step waits for; empty if it follows at once.
-	why       string
-	suspended bool
+	why string
+	// paused is the reason of the condition if a user must act; empty if not. holds are set if an
+	// approval is enough.
+	paused string
+	holds  []berthv1alpha1.ChangeHold
 	// pinned is the revision to which the Placement is pinned; 0 if it is not.
 	pinned int64
 	// stuckSince is the time of the last progress if the deadline has passed since; else zero.
@@ -68,9 +71,13 @@ func (s *Scheduler) nextStep(ctx context.Context, a *Attempt, dry bool) {
 	}
 	a.Outcome = Progressing
 	a.progress = &progress{
-		why: t.Why, suspended: t.Suspended,
+		why: t.Why, paused: t.Paused,
 		leftAdded:   len(changes.Minus(a.Change.Clusters, a.Snapshot.Subject.LastNames())) - len(t.Added),
 		leftRemoved: len(a.Change.Removed) - len(t.Removed),
+	}
+	if t.Approvable {
+		a.progress.holds = []berthv1alpha1.ChangeHold{{Plugin: a.pausedBy, Reason: v1alpha1.CutText(t.Why, maxReason)}}
+		a.progress.why += ". To approve it: " + a.approveHint()
 	}
 	a.progress.added, a.progress.removed = a.wholeChange()
 	if a.pin != nil {
@@ -196,7 +203,7 @@ func (a *Attempt) wholeChange() (added, removed int) {
 
 // checkDeadline reports a change without progress since the progress deadline.
 func (a *Attempt) checkDeadline(t *framework.Transition) {
-	if t.ProgressDeadline == 0 || t.Suspended {
+	if t.ProgressDeadline == 0 || t.Paused != "" {
 		return
 	}
 	last := a.lastProgress()
@@ -308,9 +315,8 @@ func (s *Scheduler) transitionPlugins(ctx context.Context, a *Attempt) (*framewo
 		return nil, nil
 	}
 	defer s.startTimer(a.Result, "Transition")()
-	added, _ := a.wholeChange()
-	change := framework.NewChange(a.Change, added > 0, a.leaving)
-	change.ReadySince, change.LastProgress = a.timers.ReadySince, a.lastProgress()
+	change := framework.NewChange(a.Change, a.leaving)
+	change.ReadySince, change.LastProgress, change.Original = a.timers.ReadySince, a.lastProgress(), a.original()
 	var step *framework.Transition
 	for _, plugin := range a.profile.Transition {
 		var t *framework.Transition
@@ -324,6 +330,9 @@ func (s *Scheduler) transitionPlugins(ctx context.Context, a *Attempt) (*framewo
 		if !status.IsSuccess() {
 			return nil, unexpected(plugin, "Transition", status)
 		}
+		if t != nil && t.Approvable {
+			a.pausedBy = plugin.Name()
+		}
 		step = inBoth(step, t)
 	}
 	return step, nil
@@ -336,10 +345,10 @@ func inBoth(a, b *framework.Transition) *framework.Transition {
 	}
 	both := &framework.Transition{
 		Added: changes.Minus(a.Added, changes.Minus(a.Added, b.Added)), Removed: changes.Minus(a.Removed, changes.Minus(a.Removed, b.Removed)),
-		Suspended: a.Suspended || b.Suspended, Why: a.Why, ProgressDeadline: cmp.Or(a.ProgressDeadline, b.ProgressDeadline),
+		Paused: a.Paused, Approvable: a.Approvable, Why: a.Why, ProgressDeadline: cmp.Or(a.ProgressDeadline, b.ProgressDeadline),
 	}
-	if both.Why == "" || b.Suspended && !a.Suspended {
-		both.Why = b.Why
+	if both.Why == "" || b.Paused != "" && a.Paused == "" {
+		both.Paused, both.Approvable, both.Why = b.Paused, b.Approvable, b.Why
 	}
 	return both
 }
@@ -369,29 +378,6 @@ func (a *Attempt) leaving() []framework.Leaving {
 		}
 	}
 	return all
-}
-
-// changedInSteps returns the clusters of all additions and removals since a change was last
-// completed, sorted.
-func (a *Attempt) changedInSteps() (added, removed []string) {
-	for _, record := range slices.Backward(changes.History(a.Snapshot.Subject.Records)) {
-		if record.Status.Phase == berthv1alpha1.PhasePublished {
-			break
-		}
-		progresses := record.Status.Phase == berthv1alpha1.PhaseProgressing || a.changeState != nil && record == a.changeState.open
-		if !progresses && record.Status.PermittedTime == nil {
-			continue
-		}
-		joined, left, err := changes.Lists(record)
-		if err != nil {
-			continue
-		}
-		added = append(added, joined...)
-		if progresses || changes.RemovedInPart(record) > 0 {
-			removed = append(removed, left...)
-		}
-	}
-	return changes.Sorted(added), changes.Sorted(removed)
 }
 
 // part proposes one step of the change.

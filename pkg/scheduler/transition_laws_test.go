@@ -29,6 +29,8 @@ type outsideReader struct {
 	readySince map[string]time.Time
 	// evicted are the clusters with a valid eviction.
 	evicted map[string]bool
+	// original are the clusters that were published while no change was in progress.
+	original []string
 }
 
 // keeps reports whether the Placement can keep a cluster until its replacement is published.
@@ -118,6 +120,13 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 	added, removed := changes.Between(before, after)
 	voluntary := slices.DeleteFunc(slices.Clone(removed), func(name string) bool { return !r.keeps(name) })
 	defer r.observe(after)
+	if r.original == nil {
+		r.original = before
+	}
+	original := r.original
+	if r.openTarget(after) == nil {
+		r.original = after
+	}
 	if r.policy == nil || a.Target == nil {
 		return a
 	}
@@ -143,7 +152,11 @@ func (r *outsideReader) attempt() *scheduler.Attempt {
 	}
 	unavailable, surge := policy.Budget(most)
 	stayed := len(changes.Minus(before, removed))
+	available, _ := policy.MinAvailable(len(original))
+	kept := len(original) - len(changes.Minus(original, after))
 	switch {
+	case len(changes.Minus(voluntary, changes.Minus(voluntary, original))) > 0 && kept < available:
+		r.rt.Fatalf("%v leave, and %d of the clusters %v stay, at least %d must", voluntary, kept, original, available)
 	case policy.SuspendedBy != "" && len(added)+len(voluntary) > 0:
 		r.rt.Fatalf("suspended, and %v come, %v leave", added, voluntary)
 	case r.anyReady(voluntary) && r.countReady(changes.Minus(before, removed)) < desired-unavailable:
@@ -236,6 +249,7 @@ func (r *outsideReader) event(rt *rapid.T, names []string) {
 		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) {
 			spec.MaxUnavailable = new(intstr.FromInt32(rapid.Int32Range(0, 2).Draw(rt, "unavailable")))
 			spec.MaxSurge = new(intstr.FromInt32(rapid.Int32Range(0, 2).Draw(rt, "surge")))
+			spec.MinAvailable = rapid.SampledFrom([]*intstr.IntOrString{nil, new(intstr.FromInt32(1)), new(intstr.FromInt32(3)), new(intstr.FromString("50%"))}).Draw(rt, "available")
 		})
 	case "suspend":
 		r.govern(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = !spec.Suspend })

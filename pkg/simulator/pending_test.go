@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -71,6 +72,17 @@ func TestPending(t *testing.T) {
 			placement: fixture.Placement("ns", "p").Number(1), others: Objects{policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.Suspend = true })},
 			listed: []string{"c2", "c3"}, want: []string{"c2", "c3"}, wantPending: "suspended by DisruptionPolicy careful",
 			wantMoving: []string{"c3: leaves since 1970-01-01T00:00:00Z; suspended by DisruptionPolicy careful"},
+		},
+		"below minAvailable": {
+			placement: fixture.Placement("ns", "p").Predicate(fixture.MatchLabelExpression("old", metav1.LabelSelectorOpDoesNotExist)),
+			others:    Objects{policyOf(func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinAvailable = new(intstr.FromString("100%")) })},
+			old:       []string{"c1", "c2", "c3", "c4"}, listed: []string{"c1", "c2"}, want: []string{"c1", "c2"}, wantIntent: "relaxing Predicate is enough",
+			wantPending: "minAvailable of DisruptionPolicy careful: 2 of the 2 clusters that were published when the change began must stay published. " +
+				"To approve it: kubectl placement approve p -n ns",
+			wantMoving: []string{
+				"c1: leaves since 1970-01-01T00:00:00Z; minAvailable of DisruptionPolicy careful: 2 of the 2 clusters that were published when the change began must stay published. To approve it: kubectl placement approve p -n ns",
+				"c2: leaves since 1970-01-01T00:00:00Z; minAvailable of DisruptionPolicy careful: 2 of the 2 clusters that were published when the change began must stay published. To approve it: kubectl placement approve p -n ns",
+			},
 		},
 		"evicted": {
 			placement: fixture.Placement("ns", "p").Number(1), others: Objects{fixture.Eviction("ns", "e", "p", "c2").Obj()},

@@ -23,6 +23,8 @@ type World struct {
 	// Listed are the published clusters, sorted; Revision is that of the pages.
 	Listed   []string
 	Revision int64
+	// Observed is the generation in the status if no change is pending there; else 0.
+	Observed int64
 }
 
 // Placement is what the user asks for.
@@ -30,6 +32,8 @@ type Placement struct {
 	// Number is numberOfClusters; negative if absent.
 	Number     int
 	Generation int64
+	// Tolerates: it tolerates the taint of Cluster.Tainted.
+	Tolerates bool
 	// Pinned is the pinned revision; 0 if there is none.
 	Pinned int64
 }
@@ -38,26 +42,33 @@ type Placement struct {
 type Cluster struct {
 	// Matches: the predicate matches. Usable: the namespace may use a set of the cluster.
 	Matches, Usable, Deleting bool
-	// The taints: Drained by berth.dev/drain, Tainted by another NoSelect taint, OnlyOld by a
-	// NoSelectIfNew taint. None is tolerated.
-	Drained, Tainted, OnlyOld bool
+	// The taints: Drained by berth.dev/drain, Unavailable by that of an unavailable cluster,
+	// Tainted by another NoSelect taint, OnlyOld by a NoSelectIfNew taint. Only Tainted may be
+	// tolerated.
+	Drained, Unavailable, Tainted, OnlyOld bool
+	// UnavailableSince and TaintedSince are the times of the taints.
+	UnavailableSince, TaintedSince time.Time
 	// Evicted: a PlacementEviction excludes the cluster now.
 	Evicted bool
-	// Ready: all readiness sources of the policies say so.
-	Ready bool
+	// Ready: all readiness sources of the policies say so. Unknown: one cannot be read, and the
+	// others say so.
+	Ready, Unknown bool
 }
 
 // Record is a PlacementChange.
 type Record struct {
 	Revision, Generation int64
-	From, To             string
-	Added, Removed       []string
-	Phase                berthv1alpha1.ChangePhase
-	Approval             berthv1alpha1.ApprovalDecision
+	// Published is the generation for which the clusters before the change were decided; 0 if
+	// unknown.
+	Published      int64
+	From, To       string
+	Added, Removed []string
+	Phase          berthv1alpha1.ChangePhase
+	Approval       berthv1alpha1.ApprovalDecision
 	// Holds are the plugins that hold the change, with the end of the hold if it is known.
 	Holds map[string]time.Time
-	// Permitted, Progress and Completed are zero if the record does not have them.
-	Permitted, Progress, Completed time.Time
+	// Started, Permitted, Progress and Completed are zero if the record does not have them.
+	Started, Permitted, Progress, Completed time.Time
 	// LeftAdded and LeftRemoved are status.remaining; both 0 if it has none.
 	LeftAdded, LeftRemoved int
 }
@@ -77,6 +88,11 @@ type Memory struct {
 	// ReadySince has the clusters that were added while the Placement had a policy; zero if not
 	// ready. Nil before the first attempt with a policy.
 	ReadySince map[string]time.Time
+	// Published is the generation for which the published clusters were decided; 0 if unknown.
+	Published int64
+	// Generation is the one that attempts decide, DecidedSince the time of the first of them.
+	Generation   int64
+	DecidedSince time.Time
 	// Unwritten is a held change, whether its record could be written or not.
 	Unwritten *Record
 }
@@ -119,6 +135,8 @@ type attempt struct {
 	policy policy
 	target []string
 	result Prediction
+	// paused: removals wait for minAvailable.
+	paused bool
 }
 
 // Attempt predicts an attempt.
@@ -126,6 +144,9 @@ func Attempt(w World, m Memory) Prediction {
 	m.ReadySince = maps.Clone(m.ReadySince)
 	a := &attempt{World: w, memory: m, policy: strictest(w.Policies)}
 	a.result = Prediction{Listed: w.Listed, Revision: w.Revision}
+	if a.memory.Generation != a.Placement.Generation {
+		a.memory.Generation, a.memory.DecidedSince = a.Placement.Generation, a.Now
+	}
 	target, decided := a.selectTarget()
 	a.measureReady(func(name string) bool { return !decided || slices.Contains(target, name) })
 	var c *change
@@ -148,6 +169,9 @@ func Attempt(w World, m Memory) Prediction {
 	a.result.Outcome = outcome
 	a.record(outcome, c, holds)
 	a.rememberHeld(outcome, c)
+	if decided && slices.Equal(a.result.Listed, target) && (outcome == Unchanged || outcome == Published) {
+		a.memory.Published = a.Placement.Generation
+	}
 	a.result.Memory = a.memory
 	return a.result
 }

@@ -139,6 +139,7 @@ func onlyWindows(holds map[string]time.Time) bool {
 // policy has the strictest values of all policies.
 type policy struct {
 	any, suspended, approval, continues      bool
+	replaceFirst                             bool
 	approvalTimeout, stabilization, minReady time.Duration
 	deadline                                 time.Duration
 	windows                                  [][]berthv1alpha1.RecurringWindow
@@ -149,6 +150,7 @@ func strictest(specs []berthv1alpha1.DisruptionPolicySpec) policy {
 	p := policy{any: len(specs) > 0, continues: true, approvalTimeout: 604800 * time.Second, deadline: 24 * time.Hour, specs: specs}
 	for _, s := range specs {
 		p.suspended = p.suspended || s.Suspend
+		p.replaceFirst = p.replaceFirst || s.UnavailableClusters == berthv1alpha1.UnavailableReplaceFirst
 		p.continues = p.continues && s.OnDeadline == berthv1alpha1.DeadlineContinue
 		p.stabilization = max(p.stabilization, seconds(s.StabilizationWindowSeconds))
 		p.minReady = max(p.minReady, seconds(int64(s.MinReadySeconds)))

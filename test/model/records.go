@@ -26,7 +26,7 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 			return
 		}
 		held := *own
-		held.Phase, held.Holds, held.Completed = berthv1alpha1.PhaseHeld, holds, time.Time{}
+		held.Phase, held.Holds, held.Started, held.Completed = berthv1alpha1.PhaseHeld, holds, a.started(own), time.Time{}
 		*before = []Record{held}
 		*after = a.superseded(c)
 	case Rejected, Expired:
@@ -86,6 +86,9 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 		recorded = a.complete(recorded)
 	} else {
 		recorded.Phase, recorded.Holds = berthv1alpha1.PhaseProgressing, nil
+		if a.paused {
+			recorded.Holds = map[string]time.Time{"Movement": {}}
+		}
 		recorded.LeftAdded, recorded.LeftRemoved = len(minus(c.to, a.result.Listed)), len(minus(a.result.Listed, c.to))
 		if !slices.Equal(a.result.Listed, a.Listed) {
 			recorded.Progress = a.Now
@@ -99,9 +102,17 @@ func (a *attempt) recordStep(outcome Outcome, c *change, own *Record) {
 
 func (a *attempt) newRecord(c *change, phase berthv1alpha1.ChangePhase, holds map[string]time.Time) Record {
 	return Record{
-		Revision: c.revision, Generation: a.Placement.Generation, From: digest(c.from), To: digest(c.to), Added: c.added, Removed: c.removed,
+		Revision: c.revision, Generation: a.Placement.Generation, Published: a.publishedGeneration(), Started: a.Now, From: digest(c.from), To: digest(c.to), Added: c.added, Removed: c.removed,
 		Phase: phase, Holds: holds, LeftAdded: len(c.added), LeftRemoved: len(c.removed),
 	}
+}
+
+// started is when a record was first decided; now if it has no status.
+func (a *attempt) started(r *Record) time.Time {
+	if r.Started.IsZero() {
+		return a.Now
+	}
+	return r.Started
 }
 
 // complete returns a record whose change is published.

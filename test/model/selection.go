@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	berthv1alpha1 "github.com/berth-dev/berth/api/berth/v1alpha1"
 )
@@ -34,11 +35,11 @@ func (a *attempt) qualifying() []string {
 }
 
 // qualifies reports whether a cluster may be selected. otherwise is for a cluster of the set before
-// a change: whether it would be selected, as an incumbent, if it were not drained or evicted.
+// a change: whether it would be selected if it had no taints and no eviction.
 func (a *attempt) qualifies(name string, otherwise bool) bool {
 	c, exists := a.Clusters[name]
-	return exists && c.Matches && c.Usable && !c.Deleting && !c.Tainted &&
-		(otherwise || !c.Drained && !c.Evicted && (!c.OnlyOld || a.incumbent(name)))
+	return exists && c.Matches && c.Usable && !c.Deleting &&
+		(otherwise || (!c.Tainted || a.Placement.Tolerates) && !c.Unavailable && !c.Drained && !c.Evicted && (!c.OnlyOld || a.incumbent(name)))
 }
 
 // openRecord returns the newest open record; nil if there is none.
@@ -113,8 +114,97 @@ func (a *attempt) revoked() []string {
 
 // forced are the published clusters that the Placement cannot keep.
 func (a *attempt) forced() []string {
-	return slices.DeleteFunc(slices.Clone(a.Listed), func(name string) bool {
-		c, exists := a.Clusters[name]
-		return exists && !c.Deleting && c.Usable && !c.Tainted
-	})
+	return slices.DeleteFunc(slices.Clone(a.Listed), func(name string) bool { return !a.isForced(name) })
+}
+
+func (a *attempt) isForced(name string) bool {
+	c, exists := a.Clusters[name]
+	if !exists || c.Deleting || !c.Usable {
+		return true
+	}
+	forces, since := false, time.Time{}
+	if c.Tainted && !a.Placement.Tolerates {
+		forces, since = true, c.TaintedSince
+	}
+	if c.Unavailable && !a.policy.replaceFirst {
+		if forces = true; c.UnavailableSince.After(since) {
+			since = c.UnavailableSince
+		}
+	}
+	return forces && !a.causedByEdit(name, since)
+}
+
+// causedByEdit: the published clusters were decided for another generation, and the taint existed
+// when the first decision for a later one was made. If a record since the last complete change
+// removes the cluster, the first one counts: its generation, and whether it was an edit that led to
+// it.
+func (a *attempt) causedByEdit(name string, since time.Time) bool {
+	published, generation := a.publishedGeneration(), a.Placement.Generation
+	if published == 0 || published == generation {
+		return false
+	}
+	begins := a.memory.DecidedSince
+	if first := a.firstRemoval(name); first != nil {
+		if first.Published == first.Generation {
+			return false
+		}
+		if first.Generation != generation {
+			generation, begins = first.Generation, time.Time{}
+		}
+	}
+	for _, r := range a.Records {
+		if at := r.begins(); r.Generation == generation && !at.IsZero() {
+			if begins.IsZero() || at.Before(begins) {
+				begins = at
+			}
+			break
+		}
+	}
+	return begins.IsZero() || !since.After(begins)
+}
+
+// firstRemoval is the first record since the last complete change that removes a cluster; nil if
+// there is none.
+func (a *attempt) firstRemoval(name string) (first *Record) {
+	for i := range a.Records {
+		r := &a.Records[i]
+		if r.Phase == berthv1alpha1.PhasePublished {
+			first = nil
+		} else if first == nil && slices.Contains(r.Removed, name) {
+			first = r
+		}
+	}
+	return first
+}
+
+// begins is the first time that the record has.
+func (r *Record) begins() time.Time {
+	for _, at := range []time.Time{r.Started, r.Permitted, r.Completed} {
+		if !at.IsZero() {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+// publishedGeneration is the generation for which the published clusters were decided. After a
+// restart the open record, the status or the newest record says so.
+func (a *attempt) publishedGeneration() int64 {
+	switch open := a.openRecord(); {
+	case a.memory.Published != 0:
+		return a.memory.Published
+	case a.Revision == 0 && len(a.Listed) == 0:
+		return 0
+	case open != nil && open.Published != 0:
+		return open.Published
+	case a.Observed != 0:
+		return a.Observed
+	case len(a.Records) == 0:
+		return 0
+	}
+	newest := a.Records[len(a.Records)-1]
+	if newest.Phase != berthv1alpha1.PhasePublished {
+		return newest.Published
+	}
+	return newest.Generation
 }

@@ -34,7 +34,7 @@ func (a *attempt) towards(r *Record) *change {
 // transition publishes the part of a permitted change that may be published now. One that goes on
 // while another target waits stays in progress: clusters that no longer qualify are not added.
 func (a *attempt) transition(c *change, goesOn bool) Outcome {
-	listed := a.step(c)
+	listed := a.step(c, a.minAvailable(c))
 	if !goesOn && slices.Equal(listed, c.to) {
 		a.publish(c, listed)
 		return Published
@@ -43,12 +43,15 @@ func (a *attempt) transition(c *change, goesOn bool) Outcome {
 	if !slices.Equal(listed, a.Listed) {
 		a.publish(c, listed)
 		a.result.Again = true
+	} else if !a.policy.suspended {
+		a.paused = !slices.Equal(listed, a.step(c, 0))
 	}
 	return Progressing
 }
 
-// step is one pass of the rolling update. It returns the clusters to publish.
-func (a *attempt) step(c *change) []string {
+// step is one pass of the rolling update. It returns the clusters to publish. available of the
+// original clusters stay.
+func (a *attempt) step(c *change, available int) []string {
 	missing := slices.DeleteFunc(a.qualifying(), func(name string) bool { return !slices.Contains(c.added, name) })
 	if !a.policy.any {
 		return plus(minus(c.from, c.removed), missing)
@@ -68,18 +71,24 @@ func (a *attempt) step(c *change) []string {
 		}
 	}
 	// 3. Voluntary removals.
-	least, ready := desired-unavailable, len(a.allReady(stay, c))
-	stuck := !a.wholeAdded(c) || len(listed) >= desired+surge && a.targetReady(stay, listed, c)
+	least, ready, kept := desired-unavailable, len(a.allReady(stay, c)), len(stay)
+	original := a.original(c)
+	keptOriginal := len(stay) - len(minus(stay, original))
 	for _, name := range a.leaving(stay, c) {
-		isReady := a.ready(name, c)
+		isReady, isOriginal := a.ready(name, c), slices.Contains(original, name)
 		switch {
+		case isOriginal && keptOriginal <= available:
+			continue
 		case isReady && ready > least:
 			ready--
-		case !isReady && (ready >= least || stuck && len(listed) > least):
+		case !isReady && !a.Clusters[name].Unknown && kept > least, a.Clusters[name].Unknown && ready >= least:
 		default:
 			continue
 		}
-		listed = minus(listed, []string{name})
+		listed, kept = minus(listed, []string{name}), kept-1
+		if isOriginal {
+			keptOriginal--
+		}
 	}
 	return listed
 }
@@ -87,21 +96,6 @@ func (a *attempt) step(c *change) []string {
 // allReady returns the clusters that count as ready.
 func (a *attempt) allReady(names []string, c *change) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !a.ready(name, c) })
-}
-
-// targetReady reports whether every cluster of the target that is listed is ready. Clusters that
-// this step adds are not known to be.
-func (a *attempt) targetReady(stay, listed []string, c *change) bool {
-	ready := a.allReady(stay, c)
-	return !slices.ContainsFunc(listed, func(name string) bool { return slices.Contains(c.to, name) && !slices.Contains(ready, name) })
-}
-
-// wholeAdded reports whether the change adds clusters, or added some in earlier steps.
-func (a *attempt) wholeAdded(c *change) bool {
-	if c.open != nil {
-		return len(c.open.Added) > 0
-	}
-	return len(c.added) > 0
 }
 
 // leaving returns the clusters of a set that are not in the target, in the order in which they
@@ -112,7 +106,7 @@ func (a *attempt) leaving(listed []string, c *change) []string {
 		switch {
 		case slices.Contains(ranked, name):
 			return 2
-		case a.Clusters[name].Drained || a.Clusters[name].Evicted:
+		case a.drained(name):
 			return 0
 		}
 		return 1
@@ -130,6 +124,39 @@ func (a *attempt) leaving(listed []string, c *change) []string {
 	return names
 }
 
+// drained: the cluster is drained, evicted, or unavailable and to be replaced first.
+func (a *attempt) drained(name string) bool {
+	c := a.Clusters[name]
+	return c.Drained || c.Evicted || c.Unavailable && a.policy.replaceFirst
+}
+
+// minAvailable is how many of the original clusters stay, if the change is not approved.
+func (a *attempt) minAvailable(c *change) (available int) {
+	if c.approved {
+		return 0
+	}
+	for _, s := range a.policy.specs {
+		available = max(available, number(s.MinAvailable, "0", len(a.original(c)), 99))
+	}
+	return available
+}
+
+// original are the clusters that were published when the change began, or the first of those that
+// it superseded.
+func (a *attempt) original(c *change) []string {
+	names := a.Listed
+	for i := range slices.Backward(a.Records) {
+		r := &a.Records[i]
+		if r.Phase == berthv1alpha1.PhasePublished {
+			return names
+		}
+		if r == c.open || r.Phase == berthv1alpha1.PhaseProgressing || r.permitted() {
+			names = beforeOf(r, names)
+		}
+	}
+	return names
+}
+
 // desired is numberOfClusters; without it, the target and those clusters of the set before the
 // change that are missing only because they are drained or evicted.
 func (a *attempt) desired(c *change) int {
@@ -142,7 +169,7 @@ func (a *attempt) desired(c *change) int {
 		pinned, _ = a.at(a.Placement.Pinned)
 	}
 	for _, name := range minus(plus(a.Listed, a.removedBefore(c)), c.to) {
-		only := (a.Clusters[name].Drained || a.Clusters[name].Evicted) && a.qualifies(name, true)
+		only := a.drained(name) && !a.isForced(name) && a.qualifies(name, true)
 		if only && (a.Placement.Pinned == 0 || slices.Contains(pinned, name)) {
 			n++
 		}

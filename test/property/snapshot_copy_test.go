@@ -16,7 +16,7 @@ func copySnapshot(s *framework.Snapshot) *framework.Snapshot {
 	c := &framework.Snapshot{
 		Trial: s.Trial, Fleet: copyFleet(s.Fleet), Now: s.Now, Cause: s.Cause, CauseSequence: s.CauseSequence, Sequence: s.Sequence, Settled: s.Settled, Input: s.Input, Subject: copySubject(s.Subject),
 		Sets: copySets(s.Sets), BoundSets: slices.Clone(s.BoundSets), Bound: copySets(s.Bound), Limit: s.Limit,
-		NotReady: maps.Clone(s.NotReady), Timers: s.Timers, Answers: s.Answers, PluginCounts: maps.Clone(s.PluginCounts),
+		NotReady: maps.Clone(s.NotReady), Unknown: maps.Clone(s.Unknown), Timers: s.Timers, Answers: s.Answers, PluginCounts: maps.Clone(s.PluginCounts),
 	}
 	c.Timers.Tiers = slices.Clone(s.Timers.Tiers)
 	c.Timers.ReadySince = maps.Clone(s.Timers.ReadySince)
@@ -84,7 +84,7 @@ func copySets(sets []*framework.ClusterSet) []*framework.ClusterSet {
 func copySubject(s *framework.Subject) *framework.Subject {
 	c := &framework.Subject{
 		Placement: s.Placement.DeepCopy(), Pages: deepCopies(s.Pages), Published: s.Published.Clone(), Entries: maps.Clone(s.Entries), Counted: s.Counted.Clone(),
-		Records: deepCopies(s.Records), Policies: deepCopies(s.Policies), Evictions: slices.Clone(s.Evictions),
+		Records: deepCopies(s.Records), Policies: deepCopies(s.Policies), ReplaceFirst: s.ReplaceFirst, Evictions: slices.Clone(s.Evictions),
 		SelectionPolicies: deepCopies(s.SelectionPolicies), Peers: slices.Clone(s.Peers), AffinityCycle: s.AffinityCycle, Request: s.Request, Has: s.Has.Clone(),
 		Incumbents: s.Incumbents.Clone(), Leaving: s.Leaving.Clone(), Taken: slices.Clone(s.Taken), Edits: maps.Clone(s.Edits),
 	}
@@ -110,8 +110,8 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 // not know.
 func TestSnapshotIsCopiedWhole(t *testing.T) {
 	for fields, of := range map[string]reflect.Type{
-		"Trial Fleet Now Input Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Timers Answers PluginCounts Sequence Settled": reflect.TypeFor[framework.Snapshot](),
-		"Clusters Ranks Sorted Counts Scores Log Capacities Requests":                                                                              reflect.TypeFor[framework.Fleet](),
+		"Trial Fleet Now Input Cause CauseSequence Subject Sets BoundSets Bound Limit Queue NotReady Unknown Timers Answers PluginCounts Sequence Settled": reflect.TypeFor[framework.Snapshot](),
+		"Clusters Ranks Sorted Counts Scores Log Capacities Requests":                                                                                      reflect.TypeFor[framework.Fleet](),
 		"ByIndex Histogram Changes":                       reflect.TypeFor[framework.DecisionCounts](),
 		"Allocatable Requested":                           reflect.TypeFor[framework.Capacity](),
 		"First Entries":                                   reflect.TypeFor[framework.ChangeLog](),
@@ -120,10 +120,10 @@ func TestSnapshotIsCopiedWhole(t *testing.T) {
 		"TaintTimes Claims once rendered err isRendered":  detailsType(),
 		"Value Known":                                     reflect.TypeFor[framework.Amount](),
 		"Name Members Selector Err":                       reflect.TypeFor[framework.ClusterSet](),
-		"Placement Pages Published Entries Counted Last Edits Records Policies Evictions SelectionPolicies Peers AffinityCycle Request Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
-		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored SinceStart":                                                                         reflect.TypeFor[framework.Published](),
-		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                   reflect.TypeFor[framework.QueueAdmission](),
-		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince Reserved":                                                                       reflect.TypeFor[framework.Timers](),
+		"Placement Pages Published Entries Counted Last Edits Records Policies ReplaceFirst Evictions SelectionPolicies Peers AffinityCycle Request Has Incumbents Leaving Taken": reflect.TypeFor[framework.Subject](),
+		"Names Digest Scores Pages Generation Profile ScoresAt Revision Restored SinceStart":                                                                                      reflect.TypeFor[framework.Published](),
+		"Admitted Reason Message Rejected Restricted Sets Limit LimitBy Annotation RetryAt Listed":                                                                                reflect.TypeFor[framework.QueueAdmission](),
+		"Change Forced Revoked Tiers TiersOf NextAttempt NextAttemptCause ReadySince DecidedGeneration DecidedSince Reserved":                                                     reflect.TypeFor[framework.Timers](),
 		"Digest Since RemovingSince":                               reflect.TypeFor[framework.Stability](),
 		"Revision From Digest Generation Plugins Allowed Rejected": reflect.TypeFor[framework.Answers](),
 	} {

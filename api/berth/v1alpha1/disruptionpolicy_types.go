@@ -116,6 +116,25 @@ type DisruptionPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1000000 : self.matches('^([0-9]|[1-9][0-9]|100)%$')",message="must be a number from 0 to 1000000 or a percentage from 0% to 100%"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
+	// minAvailable is how many of the clusters that were published when a change began stay
+	// published: a number from 0 to 1,000,000, or a percentage of these clusters from "0%" to
+	// "100%", rounded up. Other removals wait until the change is approved, except of clusters that
+	// are deleted, in no usable set any more, or have an untolerated NoSelect taint. Without it,
+	// there is no such limit.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1000000 : self.matches('^([0-9]|[1-9][0-9]|100)%$')",message="must be a number from 0 to 1000000 or a percentage from 0% to 100%"
+	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
+
+	// unavailableClusters is what happens to a published cluster with one of the taints
+	// cluster.open-cluster-management.io/unavailable and unreachable, which Berth or Open Cluster
+	// Management adds. Remove: it is removed at once, unless the Placement tolerates the taint.
+	// ReplaceFirst: it is removed like a drained one, so it stays until it is replaced. The default
+	// is Remove.
+	// +optional
+	// +default="Remove"
+	UnavailableClusters UnavailableAction `json:"unavailableClusters,omitempty"`
+
 	// readiness is how Berth knows that a published cluster is ready, for example because Argo CD
 	// reports its Applications as healthy. A cluster that is not ready counts as missing for
 	// maxUnavailable. Without it, every published cluster is ready.
@@ -191,6 +210,17 @@ type ReadinessRequirement struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
 	PlacementLabel string `json:"placementLabel,omitempty"`
 }
+
+// UnavailableAction is what happens to published clusters that are unavailable or unreachable.
+//
+// +kubebuilder:validation:Enum=Remove;ReplaceFirst
+type UnavailableAction string
+
+// The values of UnavailableAction.
+const (
+	UnavailableRemove       UnavailableAction = "Remove"
+	UnavailableReplaceFirst UnavailableAction = "ReplaceFirst"
+)
 
 // DeadlineAction is what happens at the progress deadline.
 //

@@ -34,7 +34,7 @@ const (
 // +kubebuilder:printcolumn:name="Removed",type=integer,JSONPath=`.spec.removedCount`
 // +kubebuilder:printcolumn:name="Cause",type=string,JSONPath=`.spec.cause`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.approval) || (has(oldSelf.spec.approval) && self.spec.approval == oldSelf.spec.approval) || (has(self.status) && has(self.status.phase) && self.status.phase in ['Held', 'Rejected', 'Expired'] && !has(self.status.permittedTime))",message="spec.approval: only a change that is Held and not permitted yet, Rejected or Expired can be approved or rejected"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.approval) || (has(oldSelf.spec.approval) && self.spec.approval == oldSelf.spec.approval) || (has(self.status) && has(self.status.phase) && self.status.phase in ['Held', 'Rejected', 'Expired'] && !has(self.status.permittedTime)) || (has(self.status) && has(self.status.phase) && self.status.phase == 'Progressing' && has(self.status.holds) && self.status.holds.size() > 0 && self.spec.approval.decision == 'Approved')",message="spec.approval: only a change that is Held and not permitted yet, Rejected or Expired can be approved or rejected, and one that is Progressing with a hold can be approved"
 type PlacementChange struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -50,7 +50,7 @@ type PlacementChange struct {
 
 // PlacementChangeSpec describes a change.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.profile) == has(oldSelf.profile) && has(self.queue) == has(oldSelf.queue)",message="spec is immutable except for approval"
+// +kubebuilder:validation:XValidation:rule="has(self.firstRevision) == has(oldSelf.firstRevision) && has(self.added) == has(oldSelf.added) && has(self.removed) == has(oldSelf.removed) && has(self.delta) == has(oldSelf.delta) && has(self.truncated) == has(oldSelf.truncated) && has(self.publishedGeneration) == has(oldSelf.publishedGeneration) && has(self.profile) == has(oldSelf.profile) && has(self.queue) == has(oldSelf.queue)",message="spec is immutable except for approval"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || (has(self.approval) && (self.approval == oldSelf.approval || (oldSelf.approval.decision == 'Rejected' && self.approval.decision == 'Approved')))",message="spec.approval is set once; only Rejected may become Approved"
 type PlacementChangeSpec struct {
 	// placement is the name of the Placement, in the same namespace.
@@ -171,6 +171,14 @@ type PlacementChangeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
 	Edited bool `json:"edited,omitempty"`
 
+	// publishedGeneration is the metadata.generation of the Placement for which the clusters before
+	// the change were decided; absent if unknown. If it is not placementGeneration, the Placement
+	// was edited in between.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable except for approval"
+	PublishedGeneration int64 `json:"publishedGeneration,omitempty"`
+
 	// profile is the scheduler profile that decided the change.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -265,7 +273,8 @@ type PlacementChangeStatus struct {
 	// +optional
 	Phase ChangePhase `json:"phase,omitempty"`
 
-	// holds are the reasons why the change is held, one per plugin.
+	// holds are the reasons why the change is held, or does not progress until it is approved, one
+	// per plugin.
 	// +optional
 	// +listType=map
 	// +listMapKey=plugin
@@ -313,6 +322,12 @@ type ChangeHold struct {
 	// until is when the change expires. If absent, it does not expire.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
+}
+
+// NeedsApproval reports whether the change is in progress, and its next removals wait for an
+// approval.
+func (c *PlacementChange) NeedsApproval() bool {
+	return c.Status.Phase == PhaseProgressing && len(c.Status.Holds) > 0
 }
 
 // RemainingClusters counts the clusters that are still to be added and removed.

@@ -185,6 +185,11 @@ func (in *DisruptionPolicySpec) DeepCopyInto(out *DisruptionPolicySpec) {
 		*out = new(intstr.IntOrString)
 		**out = **in
 	}
+	if in.MinAvailable != nil {
+		in, out := &in.MinAvailable, &out.MinAvailable
+		*out = new(intstr.IntOrString)
+		**out = **in
+	}
 	if in.Readiness != nil {
 		in, out := &in.Readiness, &out.Readiness
 		*out = new(ReadinessRequirement)

@@ -170,8 +170,10 @@ type FilterFinisher interface {
 // its removal still counts as desired.
 type ForcedRemovalPlugin interface {
 	FilterPlugin
-	// ForcesRemoval reports whether the removal of a cluster is forced. It needs no PreFilter.
-	ForcesRemoval(state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) bool
+	// ForcesRemoval reports whether the removal of a cluster is forced, and since when the cluster
+	// has what forces it; zero if unknown. If only an edit of the Placement made it a reason, the
+	// removal is voluntary. It needs no PreFilter.
+	ForcesRemoval(state *CycleState, pl *v1alpha1.Placement, cluster *Cluster) (since time.Time, forces bool)
 }
 
 // Relaxer is a FilterPlugin that can suggest changes with which a cluster would pass. Only
@@ -378,8 +380,10 @@ type TransitionPlugin interface {
 type Transition struct {
 	// Added and Removed are the names of the change that this step adds and removes, sorted.
 	Added, Removed []string
-	// Suspended is true if the change does not continue until a user resumes it.
-	Suspended bool
+	// Paused is the reason, in CamelCase, if the change does not continue until a user acts; empty
+	// if it does. Approvable is true if an approval of the change is enough.
+	Paused     string
+	Approvable bool
 	// ProgressDeadline is the time without a step after which the change is reported; 0 for never.
 	ProgressDeadline time.Duration
 	// Why is what the rest of the change waits for; empty if the next step follows at once.

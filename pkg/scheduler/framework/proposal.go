@@ -63,8 +63,10 @@ type Proposal struct {
 type Change struct {
 	// Proposal is the target, with what is still to be added and removed.
 	*Proposal
-	// Adds is true if the change adds clusters, or added some in earlier steps.
-	Adds bool
+	// Original are the clusters that were published when the change began, or the first of the
+	// changes in progress that were superseded since a change was last completed, sorted; nil if
+	// unknown.
+	Original []string
 	// ReadySince is since when added clusters have been published and ready, by name; clusters that
 	// were added long ago are not in it. LastProgress is the time of the last step or newly ready
 	// cluster; zero before the first step.
@@ -75,8 +77,8 @@ type Change struct {
 }
 
 // NewChange returns a change. leaving is called when a plugin asks for it.
-func NewChange(p *Proposal, adds bool, leaving func() []Leaving) *Change {
-	return &Change{Proposal: p, Adds: adds, leaving: leaving}
+func NewChange(p *Proposal, leaving func() []Leaving) *Change {
+	return &Change{Proposal: p, leaving: leaving}
 }
 
 // Leaving describes the clusters that the change removes, also those that earlier steps removed,

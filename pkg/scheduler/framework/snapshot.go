@@ -46,6 +46,9 @@ type Snapshot struct {
 	// NotReady says why published clusters are not ready, by name. Without a DisruptionPolicy that
 	// has a readiness source, all are ready.
 	NotReady map[string]string
+	// Unknown has those of NotReady of which it is not known whether they are ready, because a
+	// readiness source cannot be read.
+	Unknown map[string]bool
 	// Timers are the engine's measurements from earlier attempts for this Placement.
 	Timers Timers
 	// Answers are the answers of plugins to the held change, given through Handle.HeldChanges.
@@ -132,6 +135,10 @@ type Timers struct {
 	// DisruptionPolicy published and ready, by name; zero for one that is not ready. Clusters that
 	// were added long ago are not in it. Nil without policies.
 	ReadySince map[string]time.Time `json:"readySince,omitzero"`
+	// DecidedGeneration is the Placement's generation that attempts decide, and DecidedSince the
+	// time of the first of them.
+	DecidedGeneration int64     `json:"decidedGeneration,omitempty"`
+	DecidedSince      time.Time `json:"decidedSince,omitzero"`
 	// Reserved is true while plugins count the clusters of a change that is published in steps.
 	Reserved bool `json:"reserved,omitempty"`
 }
@@ -307,6 +314,8 @@ type Subject struct {
 	Records []*berthv1alpha1.PlacementChange
 	// Policies are the DisruptionPolicies that select the Placement, sorted by name.
 	Policies []*berthv1alpha1.DisruptionPolicy
+	// ReplaceFirst is true if a policy has unavailableClusters: ReplaceFirst.
+	ReplaceFirst bool
 	// Evictions are those of the Placement, one for each cluster, sorted by cluster. They may have
 	// ended: EvictionOf compares them with Now.
 	Evictions []Eviction

@@ -69,6 +69,9 @@ var _ = Describe("A DisruptionPolicy", func() {
 		Entry("with a maxSurge that overflows", "{placementSelector: {}, maxSurge: 9223372036854775807}", "spec.maxSurge"),
 		Entry("with no way to replace a cluster", "{placementSelector: {}, maxUnavailable: 0%, maxSurge: 0}", "must not both be 0"),
 		Entry("without a surge and the default maxUnavailable", "{placementSelector: {}, maxSurge: 0}", "must not both be 0"),
+		Entry("with a negative minAvailable", "{placementSelector: {}, minAvailable: -1}", "spec.minAvailable", "from 0 to 1000000"),
+		Entry("with a minAvailable of more than all", "{placementSelector: {}, minAvailable: 101%}", "spec.minAvailable", "from 0% to 100%"),
+		Entry("with an unknown action for unavailable clusters", "{placementSelector: {}, unavailableClusters: Keep}", "spec.unavailableClusters", `"Keep"`),
 		Entry("with a readiness without a source", "{placementSelector: {}, readiness: {}}", "spec.readiness.source"),
 		Entry("with a source that is no name", "{placementSelector: {}, readiness: {source: Argo CD}}", "spec.readiness.source", "Argo CD"),
 		Entry("with a label that is no key", "{placementSelector: {}, readiness: {source: argocd, placementLabel: a b}}", "spec.readiness.placementLabel", "a b"),
@@ -97,11 +100,11 @@ var _ = Describe("A DisruptionPolicy", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(got).To(MatchYAML(want))
 		},
-		Entry("of the whole namespace", "{placementSelector: {}}", `{placementSelector: {}, approvalTimeoutSeconds: 604800, stabilizationWindowSeconds: 0, maxUnavailable: 0, maxSurge: "25%", minReadySeconds: 0, onDeadline: Pause, progressDeadlineSeconds: 600, historyLimit: 10}`),
+		Entry("of the whole namespace", "{placementSelector: {}}", `{placementSelector: {}, approvalTimeoutSeconds: 604800, stabilizationWindowSeconds: 0, maxUnavailable: 0, maxSurge: "25%", unavailableClusters: Remove, minReadySeconds: 0, onDeadline: Pause, progressDeadlineSeconds: 600, historyLimit: 10}`),
 		Entry("of names", "{placements: [b, a], approval: Required}",
-			`{placements: [b, a], approval: Required, approvalTimeoutSeconds: 604800, stabilizationWindowSeconds: 0, maxUnavailable: 0, maxSurge: "25%", minReadySeconds: 0, onDeadline: Pause, progressDeadlineSeconds: 600, historyLimit: 10}`),
-		Entry("of labels", "{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, stabilizationWindowSeconds: 3600, maxUnavailable: 50%, maxSurge: 0, readiness: {source: argocd, selector: {matchLabels: {a: b}}, placementLabel: p}, minReadySeconds: 7, windows: [{schedule: 0 22 * * 1-5, duration: 1h30m, timeZone: Europe/Berlin}], onDeadline: Continue, progressDeadlineSeconds: 1, historyLimit: 100}",
-			"{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, stabilizationWindowSeconds: 3600, maxUnavailable: 50%, maxSurge: 0, readiness: {source: argocd, selector: {matchLabels: {a: b}}, placementLabel: p}, minReadySeconds: 7, windows: [{schedule: 0 22 * * 1-5, duration: 1h30m, timeZone: Europe/Berlin}], onDeadline: Continue, progressDeadlineSeconds: 1, historyLimit: 100}"),
+			`{placements: [b, a], approval: Required, approvalTimeoutSeconds: 604800, stabilizationWindowSeconds: 0, maxUnavailable: 0, maxSurge: "25%", unavailableClusters: Remove, minReadySeconds: 0, onDeadline: Pause, progressDeadlineSeconds: 600, historyLimit: 10}`),
+		Entry("of labels", "{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, stabilizationWindowSeconds: 3600, maxUnavailable: 50%, maxSurge: 0, minAvailable: 80%, unavailableClusters: ReplaceFirst, readiness: {source: argocd, selector: {matchLabels: {a: b}}, placementLabel: p}, minReadySeconds: 7, windows: [{schedule: 0 22 * * 1-5, duration: 1h30m, timeZone: Europe/Berlin}], onDeadline: Continue, progressDeadlineSeconds: 1, historyLimit: 100}",
+			"{placementSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}, approvalTimeoutSeconds: 1, stabilizationWindowSeconds: 3600, maxUnavailable: 50%, maxSurge: 0, minAvailable: 80%, unavailableClusters: ReplaceFirst, readiness: {source: argocd, selector: {matchLabels: {a: b}}, placementLabel: p}, minReadySeconds: 7, windows: [{schedule: 0 22 * * 1-5, duration: 1h30m, timeZone: Europe/Berlin}], onDeadline: Continue, progressDeadlineSeconds: 1, historyLimit: 100}"),
 	)
 
 	It("can change its selection from names to a selector, but not to both", func(ctx SpecContext) {

@@ -194,6 +194,15 @@ var _ = Describe("A PlacementChange", func() {
 		Entry("Expired", berthv1alpha1.PhaseExpired, true),
 	)
 
+	It("can be approved, but not rejected, while it progresses with a hold", func(ctx SpecContext) {
+		record := inPhase(ctx, berthv1alpha1.PhaseProgressing)
+		record.Status.Holds = []berthv1alpha1.ChangeHold{{Plugin: "Movement", Reason: "minAvailable"}}
+		record.Status.PermittedTime = new(metav1.Now())
+		Expect(hub.Status().Update(ctx, record)).To(Succeed())
+		Expect(setApproval(ctx, record, rejected)).To(MatchError(ContainSubstring("Progressing with a hold can be approved")))
+		Expect(setApproval(ctx, record, approved)).To(Succeed())
+	})
+
 	It("keeps an approval, except that Rejected may become Approved", func(ctx SpecContext) {
 		const refused = "spec.approval is set once; only Rejected may become Approved"
 		record := inPhase(ctx, berthv1alpha1.PhaseHeld)

@@ -76,6 +76,26 @@ var _ = Describe("A change of a Placement with a DisruptionPolicy", Ordered, fun
 		Eventually(phases).WithContext(ctx).WithArguments(ns).Should(Equal("1 Published"))
 	})
 
+	It("keeps minAvailable of its clusters until it is approved", func(ctx SpecContext) {
+		ns := fleet(ctx, 4)
+		policy(ctx, ns, func(spec *berthv1alpha1.DisruptionPolicySpec) { spec.MinAvailable = new(intstr.FromString("50%")) })
+		pl := fixture.Placement(ns, "web").Predicate(fixture.MatchLabel("tier", "old")).Obj()
+		Expect(hub.Create(ctx, pl)).To(Succeed())
+		Eventually(listed).WithContext(ctx).WithArguments(ns).ShouldNot(BeEmpty())
+		before := len(listed(ctx, ns))
+		Eventually(phases).WithContext(ctx).WithArguments(ns).Should(Equal("1 Published"))
+		Expect(hub.Get(ctx, client.ObjectKeyFromObject(pl), pl)).To(Succeed())
+		pl.Spec.Predicates = fixture.Placement(ns, "web").Predicate(fixture.MatchLabel("tier", "none")).Obj().Spec.Predicates
+		Expect(hub.Update(ctx, pl)).To(Succeed())
+		Eventually(conditionOf).WithContext(ctx).WithArguments(pl, v1alpha1.PlacementConditionDecisionProgressing).Should(HavePrefix("False MinAvailable: "))
+		Expect(listed(ctx, ns)).To(HaveLen((before + 1) / 2))
+		record := &berthv1alpha1.PlacementChange{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-2"}}
+		approval := client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"approval": {"decision": "Approved", "by": "admin"}}}`))
+		Eventually(func() error { return hub.Patch(ctx, record, approval) }).WithContext(ctx).Should(Succeed())
+		Eventually(listed).WithContext(ctx).WithArguments(ns).Should(BeEmpty())
+		Eventually(phases).WithContext(ctx).WithArguments(ns).Should(Equal("1 Published, 2 Published"))
+	})
+
 	DescribeTable("a policy is refused whose budget", func(ctx SpecContext, unavailable, surge *intstr.IntOrString, message string) {
 		spec := berthv1alpha1.DisruptionPolicySpec{PlacementSelector: &metav1.LabelSelector{}, MaxUnavailable: unavailable, MaxSurge: surge}
 		err := hub.Create(ctx, &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(ctx), Name: "p"}, Spec: spec})
