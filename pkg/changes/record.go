@@ -51,6 +51,12 @@ func Name(placement string, revision int64) string {
 	return placement + "-" + strconv.FormatInt(revision, 10)
 }
 
+// AnswerCommand returns the command that approves or rejects a change by the name of its record, so
+// that no other change of the Placement can get the answer.
+func AnswerCommand(verb, namespace, name string) string {
+	return fmt.Sprintf("kubectl placement %s placementchange/%s -n %s", verb, name, namespace)
+}
+
 // NewRecord returns the record of a change, owned by its Placement and without status. A merged
 // record covers the revisions from first to revision; otherwise first is 0.
 func NewRecord(pl *v1alpha1.Placement, first, revision int64, c Change) (*berthv1alpha1.PlacementChange, error) {

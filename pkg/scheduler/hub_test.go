@@ -144,6 +144,8 @@ type gate struct {
 	timeout time.Duration
 	// seen is the last Proposal it was asked about.
 	seen framework.Proposal
+	// approvable: it lets an approved change pass.
+	approvable bool
 	// ofRevoked, when set, is the answer for the removal of revoked clusters.
 	ofRevoked *framework.Status
 }
@@ -152,7 +154,10 @@ func (g *gate) Name() string { return g.name }
 
 func (g *gate) Permit(_ context.Context, _ *framework.CycleState, _ *v1alpha1.Placement, p *framework.Proposal) (*framework.Status, time.Duration) {
 	g.seen = *p
-	if p.Revoked && g.ofRevoked != nil {
+	switch {
+	case g.approvable && p.Approved:
+		return nil, 0
+	case p.Revoked && g.ofRevoked != nil:
 		return g.ofRevoked, 0
 	}
 	return g.answer, g.timeout
