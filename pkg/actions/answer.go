@@ -92,8 +92,8 @@ func seen(history changes.History, record *berthv1alpha1.PlacementChange, name s
 	return fmt.Errorf("the PlacementChange %s of Placement %s does not exist any more: look at change %d", name, key, record.Spec.Revision)
 }
 
-// findRecord returns the record to answer: the open one or, without an open one, the newest Rejected
-// or Expired one that can still be approved. A revision must be that of the record to answer.
+// findRecord returns the record to answer: the open one or, without one, the newest Rejected or
+// Expired one that can still be approved. A revision must be that of the record to answer.
 func (a answer) findRecord(
 	pl *v1alpha1.Placement, history changes.History, revision int64, published func() (string, error),
 ) (*berthv1alpha1.PlacementChange, error) {

@@ -2,6 +2,7 @@ package changes
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -236,4 +237,10 @@ func Merge(first, second Change) Change {
 	merged.Added = Sorted(slices.Concat(Minus(first.Added, second.Removed), Minus(second.Added, first.Removed)))
 	merged.Removed = Sorted(slices.Concat(Minus(first.Removed, second.Added), Minus(second.Removed, first.Added)))
 	return merged
+}
+
+// ApprovalOf returns the answer that a record names: its own or, without one, the approval of an
+// earlier record of the same change, which permitted it; nil if there is none.
+func ApprovalOf(record *berthv1alpha1.PlacementChange) *berthv1alpha1.ChangeApproval {
+	return cmp.Or(record.Spec.Approval, record.Status.Approval)
 }

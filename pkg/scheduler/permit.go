@@ -198,7 +198,7 @@ func holdsOf(record *berthv1alpha1.PlacementChange) []berthv1alpha1.ChangeHold {
 
 // rejectedBy returns the user or plugin that rejected the change; empty if it was not rejected.
 func (id *changeState) rejectedBy() string {
-	if id.open != nil && id.open.Spec.Approval != nil && id.open.Spec.Approval.Decision == berthv1alpha1.Rejected {
+	if rejected(id.open) {
 		return id.open.Spec.Approval.By
 	}
 	return id.answers.Rejected

@@ -59,6 +59,7 @@ func (a *Attempt) recordsBefore() ([]*berthv1alpha1.PlacementChange, error) {
 		}
 		created.Status = berthv1alpha1.PlacementChangeStatus{
 			Phase: berthv1alpha1.PhaseHeld, Holds: a.Holds, StartTime: &now, Message: a.recordMessage(), Remaining: remaining(a.Change),
+			Approval: a.earlierApproval(),
 		}
 		return append(a.superseded(now), created), nil
 	case Rejected, Expired:
@@ -91,6 +92,7 @@ func (a *Attempt) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase)
 		writes = a.withStatus(record, func(status *berthv1alpha1.PlacementChangeStatus) {
 			if status.PermittedTime == nil {
 				status.Phase, status.PermittedTime, status.CompletionTime, status.Message = phase, &now, nil, ""
+				status.Approval = a.earlierApproval()
 			}
 		})
 		if len(writes) > 0 {
@@ -103,7 +105,7 @@ func (a *Attempt) recordPermit(now metav1.Time, phase berthv1alpha1.ChangePhase)
 			return nil, err
 		}
 		created.Status = berthv1alpha1.PlacementChangeStatus{
-			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change),
+			Phase: phase, StartTime: &now, PermittedTime: &now, Remaining: remaining(a.Change), Approval: a.earlierApproval(),
 		}
 		writes = append(a.superseded(now), created)
 		a.changeState.open, a.supersededFirst = created, true
@@ -131,6 +133,14 @@ func (a *Attempt) usedApproval() *berthv1alpha1.PlacementChange {
 		return nil
 	}
 	return a.changeState.ended
+}
+
+// earlierApproval returns the approval of usedApproval; nil without one.
+func (a *Attempt) earlierApproval() *berthv1alpha1.ChangeApproval {
+	if used := a.usedApproval(); used != nil {
+		return used.Spec.Approval
+	}
+	return nil
 }
 
 // IsNewOutcome reports whether the outcome was not reported before: the attempt wrote it to the
