@@ -123,6 +123,8 @@ const (
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonSuspended, with False: a DisruptionPolicy suspends the change.
 	ReasonSuspended = "Suspended"
+	// ReasonUndecided, with False: the change does not go on, because nothing is decided.
+	ReasonUndecided = "Undecided"
 )
 
 // Reasons of DecisionPending. A Placement without a pending change does not have the condition.

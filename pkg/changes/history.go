@@ -92,6 +92,18 @@ func (h History) Ended(c *Change) *berthv1alpha1.PlacementChange {
 	return nil
 }
 
+// Applies reports whether a Rejected or Expired record can still be approved: it begins at the
+// published clusters and is of the present generation of the Placement.
+func (h History) Applies(publishedDigest string, generation int64) bool {
+	return slices.ContainsFunc(h, func(record *berthv1alpha1.PlacementChange) bool {
+		return applies(record, publishedDigest, generation)
+	})
+}
+
+func applies(record *berthv1alpha1.PlacementChange, publishedDigest string, generation int64) bool {
+	return endedUnpublished(record) && record.Spec.From == publishedDigest && record.Spec.PlacementGeneration == generation
+}
+
 func endedUnpublished(record *berthv1alpha1.PlacementChange) bool {
 	return record.Status.Phase == berthv1alpha1.PhaseRejected || record.Status.Phase == berthv1alpha1.PhaseExpired
 }
@@ -155,8 +167,7 @@ func (h History) Surplus(limit int, publishedDigest string, generation, pinned i
 	var surplus []*berthv1alpha1.PlacementChange
 	published, others, kept := 0, 0, 0
 	for _, record := range slices.Backward(h) {
-		applies := endedUnpublished(record) && record.Spec.From == publishedDigest && record.Spec.PlacementGeneration == generation
-		keep := IsOpen(record) || applies || published == 0 && RemovedInPart(record) > 0 || pinned > 0 && record.Spec.Revision >= pinned
+		keep := IsOpen(record) || applies(record, publishedDigest, generation) || published == 0 && RemovedInPart(record) > 0 || pinned > 0 && record.Spec.Revision >= pinned
 		if record.Status.Phase == berthv1alpha1.PhasePublished {
 			published++
 			keep = keep || published <= limit

@@ -198,6 +198,7 @@ type desk struct {
 	refuseRecords func(record *berthv1alpha1.PlacementChange) error
 	// arguments are those of the default profile's plugins, by plugin.
 	arguments map[string]string
+	queue     *framework.QueueAdmission
 	// unbound says that nothing is bound to the namespace.
 	unbound bool
 }
@@ -402,7 +403,7 @@ func (d *desk) attempt() *scheduler.Attempt {
 	return a
 }
 
-func (d *desk) snapshot() *framework.Snapshot { return d.inv.Snapshot(key, d.now, nil) }
+func (d *desk) snapshot() *framework.Snapshot { return d.inv.Snapshot(key, d.now, d.queue) }
 
 var errHubDown = errors.New("hub is down")
 

@@ -49,7 +49,7 @@ type Effects struct {
 	// Pending is the status of the condition DecisionPending, whose reason is the outcome. Empty
 	// removes the condition.
 	Pending metav1.ConditionStatus
-	// Keep leaves the condition and the record as they are.
+	// Keep leaves the condition and the record as they are, as long as the change is so, too.
 	Keep bool
 	// Event is the reason of a Warning event; empty if there is none.
 	Event string
@@ -251,7 +251,9 @@ func (a *Attempt) SetConditions(conditions *[]metav1.Condition) {
 			Type: v1alpha1.PlacementConditionDecisionPending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWaiting,
 			Message: v1alpha1.CutMessage("The published decision stays: " + a.Failure.Err().Error()), ObservedGeneration: a.Snapshot.Subject.Placement.Generation,
 		})
-	case effects.Keep || a.partial:
+	case effects.Keep:
+		a.keepPending(conditions)
+	case a.partial:
 	case effects.Pending == "":
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionPending)
 	default:
@@ -277,7 +279,9 @@ func (a *Attempt) setProgressing(conditions *[]metav1.Condition) {
 			c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded
 		}
 		v1alpha1.SetCondition(conditions, c)
-	case !a.Effects().Keep && !a.partial:
+	case a.Effects().Keep:
+		a.keepProgressing(conditions)
+	case !a.partial:
 		meta.RemoveStatusCondition(conditions, v1alpha1.PlacementConditionDecisionProgressing)
 	}
 }

@@ -216,17 +216,32 @@ func complete(status *berthv1alpha1.PlacementChangeStatus, now metav1.Time) {
 	}
 }
 
+// isOwn reports whether a record is that of the attempt's change.
+func (a *Attempt) isOwn(record *berthv1alpha1.PlacementChange) bool {
+	own := a.Record()
+	return own != nil && record.Spec.Revision == own.Spec.Revision
+}
+
+// supersedes reports whether the attempt ends an open record. Without a decision, it ends a held
+// change of an earlier spec, which an approval does not publish any more.
+func (a *Attempt) supersedes(record *berthv1alpha1.PlacementChange) bool {
+	switch effects := a.Effects(); {
+	case effects.Supersedes:
+		return effects.Ends || !a.isOwn(record)
+	case a.staysUndecided():
+		return record.Status.Phase == berthv1alpha1.PhaseHeld && record.Status.PermittedTime == nil &&
+			record.Spec.PlacementGeneration != a.Snapshot.Subject.Placement.Generation
+	}
+	return false
+}
+
 // superseded returns the open records of other changes, with phase Superseded. A record whose
 // target is already published becomes Published: only its last write was lost.
 func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
-	if !a.Effects().Supersedes {
-		return nil
-	}
 	subject := a.Snapshot.Subject
 	var writes []*berthv1alpha1.PlacementChange
 	for _, record := range subject.Records {
-		own := a.Record() != nil && record.Spec.Revision == a.Record().Spec.Revision
-		if !changes.IsOpen(record) || !a.Effects().Ends && own {
+		if !changes.IsOpen(record) || !a.supersedes(record) {
 			continue
 		}
 		next := record.DeepCopy()
@@ -234,7 +249,7 @@ func (a *Attempt) superseded(now metav1.Time) []*berthv1alpha1.PlacementChange {
 		switch {
 		case last != nil && record.Spec.To == last.Digest && (record.Status.Phase == "" || record.Status.PermittedTime != nil):
 			complete(&next.Status, now)
-		case a.Outcome == Denied && own:
+		case a.Outcome == Denied && a.isOwn(record):
 			next.Status.Phase, next.Status.CompletionTime, next.Status.Message = berthv1alpha1.PhaseSuperseded, &now, a.recordMessage()
 		default:
 			next.Status.Phase, next.Status.CompletionTime = berthv1alpha1.PhaseSuperseded, &now

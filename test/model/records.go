@@ -18,6 +18,11 @@ func (a *attempt) record(outcome Outcome, c *change, holds map[string]time.Time)
 		}
 	}
 	switch outcome {
+	case Undecided:
+		// A held change of an earlier spec cannot be approved any more.
+		*after = slices.DeleteFunc(a.superseded(c), func(r Record) bool {
+			return r.Phase != berthv1alpha1.PhaseSuperseded || r.permitted() || r.Generation == a.Placement.Generation || len(r.Holds) == 0
+		})
 	case Unchanged, Waiting:
 		*after = a.superseded(c)
 	case Held:
