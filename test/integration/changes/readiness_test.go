@@ -89,8 +89,8 @@ var _ = Describe("A readiness source", Ordered, func() {
 		for source, want := range map[string]string{
 			"argocd":  "0 False ReadinessSourceNotReady",
 			"nowhere": "0 False ReadinessSourceNotReady",
-			"cluster": "0 True NoPlacementsSelected",
-			"reports": "0 True NoPlacementsSelected",
+			"cluster": "0 False NoPlacementsSelected",
+			"reports": "0 False NoPlacementsSelected",
 		} {
 			p := &berthv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: source}, Spec: byLabels(nil)}
 			p.Spec.Readiness = &berthv1alpha1.ReadinessRequirement{Source: source}
