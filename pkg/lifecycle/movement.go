@@ -109,8 +109,8 @@ func whyNoStep(update *changes.RollingUpdate, waiting []notReady, numbered bool)
 		update.Desired-update.MaxUnavailable, update.Desired, update.MaxUnavailable) + advice
 }
 
-// higherMaxUnavailable names the smallest maxUnavailable with which the next step removes a cluster;
-// empty if there is none.
+// higherMaxUnavailable names the smallest maxUnavailable with which the next step removes a
+// cluster; empty if there is none.
 func higherMaxUnavailable(update *changes.RollingUpdate) string {
 	more := sort.Search(update.Desired-update.MaxUnavailable, func(i int) bool {
 		higher := *update

@@ -11,8 +11,9 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// TestAdviceOfAWaitingChange: a change goes on with the maxUnavailable that its message names and not
-// with a lower one. Another cluster helps unless the message says that none replaces those to remove.
+// TestAdviceOfAWaitingChange: a change goes on with the maxUnavailable that its message names and
+// not with a lower one. Another cluster helps unless the message says that none replaces those to
+// remove.
 func TestAdviceOfAWaitingChange(t *testing.T) {
 	for name, tc := range map[string]struct {
 		number int32
